@@ -1,0 +1,199 @@
+// Package policy is the one representation of admission policies and bindings.
+//
+// ValidatingAdmissionPolicy and MutatingAdmissionPolicy with their bindings, in every API version, become
+// [Policy] and [Binding] at the edge (convert.go); the rules that the API server applies when such an object
+// is written are in validate.go. Nothing behind this package knows an API version. The package knows no CEL
+// and no client.
+package policy
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A Kind is one of the two kinds of policy.
+type Kind string
+
+// The kinds of policy.
+const (
+	Validating Kind = "ValidatingAdmissionPolicy"
+	Mutating   Kind = "MutatingAdmissionPolicy"
+)
+
+// A Set holds the policies and bindings that are in force together. The order carries no meaning: the engine
+// sorts by name.
+type Set struct {
+	Policies []*Policy
+	Bindings []*Binding
+}
+
+// A Policy is a ValidatingAdmissionPolicy or a MutatingAdmissionPolicy after the server's defaults.
+// It is not changed after it was made.
+type Policy struct {
+	Kind       Kind
+	APIVersion string // as written, such as "admissionregistration.k8s.io/v1"
+	Name       string
+	Position   Position
+
+	FailurePolicy    FailurePolicy
+	ParamKind        *ParamKind // nil: the policy takes no params
+	MatchConstraints *MatchResources
+	MatchConditions  []NamedExpr
+	Variables        []NamedExpr
+
+	Validations      []Validation      // Validating only
+	AuditAnnotations []AuditAnnotation // Validating only
+
+	Mutations    []Mutation         // Mutating only
+	Reinvocation ReinvocationPolicy // Mutating only
+}
+
+// A Binding puts a policy in force.
+type Binding struct {
+	Kind       Kind // the kind of the policy that it binds
+	APIVersion string
+	Name       string
+	Position   Position
+
+	PolicyName     string
+	ParamRef       *ParamRef       // nil: none
+	MatchResources *MatchResources // nil: matches everything that the policy matches
+	Actions        []Action        // Validating only
+}
+
+// An Expr is one CEL expression with the place that it was read from.
+type Expr struct {
+	Src   string // as written, not trimmed
+	Field string // the server's field path, such as "spec.validations[0].expression"
+	Place Locator
+}
+
+// IsZero reports that no expression was given.
+func (e Expr) IsZero() bool { return e.Src == "" }
+
+// A Locator finds places inside one scalar value of a source file.
+type Locator interface {
+	// Locate returns the place of the byte at offset of the decoded text.
+	Locate(offset int) Position
+}
+
+// Locate returns the place of the byte at offset of e.Src; the zero Position if it is not known.
+func (e Expr) Locate(offset int) Position {
+	if e.Place == nil {
+		return Position{}
+	}
+	return e.Place.Locate(offset)
+}
+
+// A NamedExpr is a match condition or a variable.
+type NamedExpr struct {
+	Name string
+	Expr Expr
+}
+
+// A Validation is one rule of a ValidatingAdmissionPolicy.
+type Validation struct {
+	Expr        Expr
+	Message     string
+	MessageExpr Expr // zero: none
+	Reason      metav1.StatusReason
+}
+
+// An AuditAnnotation is one annotation of a ValidatingAdmissionPolicy.
+type AuditAnnotation struct {
+	Key       string
+	ValueExpr Expr
+}
+
+// A Mutation is one change that a MutatingAdmissionPolicy makes.
+type Mutation struct {
+	PatchType PatchType
+	Expr      Expr
+}
+
+// A PatchType says how a mutation's result is applied.
+type PatchType string
+
+// The patch types.
+const (
+	ApplyConfiguration PatchType = "ApplyConfiguration"
+	JSONPatch          PatchType = "JSONPatch"
+)
+
+// A FailurePolicy says what an error in a policy means for the request.
+type FailurePolicy string
+
+// The failure policies.
+const (
+	Fail   FailurePolicy = "Fail"
+	Ignore FailurePolicy = "Ignore"
+)
+
+// A ReinvocationPolicy says whether a mutating policy may run a second time.
+type ReinvocationPolicy string
+
+// The reinvocation policies.
+const (
+	Never    ReinvocationPolicy = "Never"
+	IfNeeded ReinvocationPolicy = "IfNeeded"
+)
+
+// An Action is what a binding does with a failed validation.
+type Action string
+
+// The validation actions.
+const (
+	Deny  Action = "Deny"
+	Warn  Action = "Warn"
+	Audit Action = "Audit"
+)
+
+// A ParamKind names the kind of a policy's params.
+type ParamKind struct {
+	APIVersion string
+	Kind       string
+}
+
+// A ParamRef selects the params of a binding.
+type ParamRef struct {
+	Name           string
+	Namespace      string
+	Selector       *metav1.LabelSelector
+	NotFoundAction NotFoundAction
+}
+
+// A NotFoundAction says what a binding does when its ParamRef selects nothing.
+type NotFoundAction string
+
+// The parameterNotFoundActions.
+const (
+	NotFoundAllow NotFoundAction = "Allow"
+	NotFoundDeny  NotFoundAction = "Deny"
+)
+
+// MatchResources says which requests a policy or binding is for.
+type MatchResources struct {
+	NamespaceSelector *metav1.LabelSelector
+	ObjectSelector    *metav1.LabelSelector
+	ResourceRules     []Rule
+	ExcludeRules      []Rule
+	MatchPolicy       MatchPolicy
+}
+
+// A MatchPolicy says whether a rule also matches equivalent resources.
+type MatchPolicy string
+
+// The match policies.
+const (
+	Exact      MatchPolicy = "Exact"
+	Equivalent MatchPolicy = "Equivalent"
+)
+
+// A Rule is one resource rule with resource names.
+type Rule struct {
+	ResourceNames []string
+	Operations    []string
+	APIGroups     []string
+	APIVersions   []string
+	Resources     []string
+	Scope         string // "*", "Cluster" or "Namespaced"
+}

@@ -1,0 +1,69 @@
+// Package schema describes the types of Kubernetes objects: their fields, how they merge and what they default to.
+//
+// One [Type] serves every consumer: prepare (decode, prune, default, normalise), the merge of
+// ApplyConfiguration patches and static checks. Built-in kinds come from package builtin's tables, custom
+// kinds from their CustomResourceDefinitions; a [Registry] holds both and knows the served resources.
+package schema
+
+// A Kind says how values of a type are written in JSON.
+type Kind uint8
+
+// The kinds of types.
+const (
+	Any         Kind = iota // any JSON value, kept as it is: RawExtension, JSON, preserve-unknown fields
+	Boolean                 // true, false
+	Integer                 // a number without fraction; Bits is its width
+	Number                  // any number
+	String                  // text
+	Bytes                   // text in standard base64
+	Quantity                // resource.Quantity: text or number in, canonical text out
+	Time                    // metav1.Time: RFC 3339 in, seconds and UTC out
+	MicroTime               // metav1.MicroTime: RFC 3339 with microseconds
+	Duration                // metav1.Duration: Go duration text
+	IntOrString             // intstr.IntOrString
+	Struct                  // an object with declared Fields
+	Map                     // an object with any keys and values of type Elem
+	List                    // an array with items of type Elem
+)
+
+// A Merge says how two values of a struct, map or list are merged by an ApplyConfiguration.
+type Merge uint8
+
+// The merge rules. Granular is the zero value and the rule of structs and maps, Atomic that of lists.
+const (
+	Granular Merge = iota // structs and maps: member by member
+	Atomic                // as one value
+	Set                   // lists: union of scalars
+	Keyed                 // lists: items with equal Keys are merged
+)
+
+// A Type is the type of a value. Types are shared and may be recursive; they are not changed once built.
+type Type struct {
+	Name   string // Go type such as "k8s.io/api/core/v1.PodSpec"; empty for anonymous and custom types
+	Kind   Kind
+	Bits   uint8   // Integer: 8, 16, 32 or 64
+	Elem   *Type   // Map and List; nil in a Map of a custom type whose values are not described means Any
+	Fields []Field // Struct, in the order of declaration, inlined members included
+	Merge  Merge
+	Keys   []string // Keyed: the members that identify an item
+
+	// Custom types only.
+	PreserveUnknown bool // undeclared members stay
+	Nullable        bool
+	Embedded        bool // x-kubernetes-embedded-resource: apiVersion, kind and metadata are kept
+	Default         any  // a default declared on list items or map values; Field.Default has those of members
+
+	index map[string]int // Fields by name, built once by Index
+}
+
+// A Field is one member of a struct.
+type Field struct {
+	Name      string
+	Type      *Type
+	Pointer   bool // the Go field is a pointer: an explicit zero value is kept
+	OmitEmpty bool // json:",omitempty"
+	OmitZero  bool // json:",omitzero"
+	Atomic    bool // the referenced struct or map merges atomically at this place, whatever its Type says
+	Required  bool
+	Default   any // default declared in the schema, nil for none
+}
