@@ -1,0 +1,54 @@
+// Command server starts a kube-apiserver with etcd on loopback, prints the path of a kubeconfig and runs until it is
+// interrupted:
+//
+//	go -C conformance run ./cmd/server
+//	export KUBECONFIG=<the printed path>
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/celgate/celgate/conformance/server"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "server:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	plugins := flag.String("plugins", "", "admission plugins, separated by commas, to leave on: "+strings.Join(server.Disturbing, ","))
+	kubeconfig := flag.String("kubeconfig", "", "also write the kubeconfig to this `file`")
+	flag.Parse()
+	options := server.Options{Args: flag.Args()}
+	if *plugins != "" {
+		options.Plugins = strings.Split(*plugins, ",")
+	}
+	s, err := server.Start(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	if *kubeconfig != "" {
+		content, err := os.ReadFile(s.Kubeconfig)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(*kubeconfig, content, 0o600); err != nil {
+			return err
+		}
+		defer os.Remove(*kubeconfig)
+	}
+	fmt.Println(s.Kubeconfig)
+	return s.Wait(ctx)
+}

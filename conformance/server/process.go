@@ -1,0 +1,72 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// A process is a running program whose output goes to a file.
+type process struct {
+	name string
+	log  string // path of the output
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the program has ended
+	err  error         // how it ended; read after done
+}
+
+// startProcess starts a program whose output goes to the folder. The kernel kills it when this process ends, however it
+// ends: see dieWithParent.
+func startProcess(folder, path string, args ...string) (*process, error) {
+	p := &process{name: filepath.Base(path), done: make(chan struct{})}
+	p.log = filepath.Join(folder, p.name+".log")
+	out, err := os.Create(p.log)
+	if err != nil {
+		return nil, err
+	}
+	p.cmd = exec.Command(path, args...)
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.Dir = folder
+	dieWithParent(p.cmd)
+
+	started := make(chan error)
+	go func() {
+		// The kernel ties the life of the child to the thread that started it, so that thread must live as long.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		out.Close()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.name, err)
+	}
+	return p, nil
+}
+
+// stop ends the process and waits until it is gone.
+func (p *process) stop() {
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill() // fails only when it has ended already
+	<-p.done
+}
+
+// ended returns an error with the end of the output if the process has ended.
+func (p *process) ended() error {
+	select {
+	case <-p.done:
+		out, _ := os.ReadFile(p.log)
+		out = out[max(0, len(out)-2000):]
+		return fmt.Errorf("%s ended: %v\n%s", p.name, p.err, out)
+	default:
+		return nil
+	}
+}
