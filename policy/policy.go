@@ -32,6 +32,7 @@ type Policy struct {
 	Kind       Kind
 	APIVersion string // as written, such as "admissionregistration.k8s.io/v1"
 	Name       string
+	Metadata   metav1.ObjectMeta // as written
 	Position   Position
 
 	FailurePolicy    FailurePolicy
@@ -45,6 +46,8 @@ type Policy struct {
 
 	Mutations    []Mutation         // Mutating only
 	Reinvocation ReinvocationPolicy // Mutating only
+
+	places Places
 }
 
 // A Binding puts a policy in force.
@@ -52,12 +55,15 @@ type Binding struct {
 	Kind       Kind // the kind of the policy that it binds
 	APIVersion string
 	Name       string
+	Metadata   metav1.ObjectMeta // as written
 	Position   Position
 
 	PolicyName     string
 	ParamRef       *ParamRef       // nil: none
 	MatchResources *MatchResources // nil: matches everything that the policy matches
 	Actions        []Action        // Validating only
+
+	places Places
 }
 
 // An Expr is one CEL expression with the place that it was read from.
@@ -96,6 +102,8 @@ type Validation struct {
 	Message     string
 	MessageExpr Expr // zero: none
 	Reason      metav1.StatusReason
+
+	emptyReason bool // the reason was written, as "", which only the write-time rules tell from none
 }
 
 // An AuditAnnotation is one annotation of a ValidatingAdmissionPolicy.
@@ -107,7 +115,11 @@ type AuditAnnotation struct {
 // A Mutation is one change that a MutatingAdmissionPolicy makes.
 type Mutation struct {
 	PatchType PatchType
-	Expr      Expr
+	Expr      Expr // of the member that PatchType names
+
+	// What only the write-time rules need to know of the two members.
+	absent bool // the member that PatchType names was not written
+	extra  bool // the other member was written
 }
 
 // A PatchType says how a mutation's result is applied.

@@ -1,0 +1,550 @@
+package policy
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1alpha1 "k8s.io/api/admissionregistration/v1alpha1"
+	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+)
+
+// group is the API group of the four kinds.
+const group = admissionv1.GroupName
+
+// Places finds the values of an object in the file that the object was read from.
+type Places interface {
+	// Place returns the place of the value at a field path such as "spec.validations[0].expression" or
+	// metadata.labels["a.b/c"], of its nearest parent if there is no such value; "" is the whole object.
+	Place(path string) Locator
+}
+
+// Recognised reports that obj is a policy or a binding of this package: a ValidatingAdmissionPolicy, a
+// MutatingAdmissionPolicy or a binding of one, in version v1, v1beta1 or v1alpha1.
+func Recognised(obj map[string]any) bool {
+	version, kind := versionKind(obj)
+	return blank(version, kind) != nil
+}
+
+// FromObject makes a policy or a binding of an object; on success exactly one of them is not nil. The server's
+// defaults are applied. The object is decoded strictly, as the server does for kubectl: an unknown field or a
+// value of a wrong type gives a [*DecodeError], which names all of them. The rules that the server applies to a
+// decoded object are not applied: see [ValidatePolicy] and [ValidateBinding].
+//
+// An object with metadata.generateName and no name gets a name, always the same for the same content.
+// Places may be nil. The object is neither changed nor kept.
+func FromObject(obj map[string]any, places Places) (*Policy, *Binding, error) {
+	version, kind := versionKind(obj)
+	into := blank(version, kind)
+	if into == nil {
+		return nil, nil, fmt.Errorf("%v %v is not an admission policy or binding", obj["apiVersion"], obj["kind"])
+	}
+	data, err := decode(obj, func() any { return blank(version, kind) }, places)
+	if err != nil {
+		err.Version, err.Kind = version, kind
+		return nil, nil, err
+	}
+	c := converter{apiVersion: group + "/" + version, version: version, places: places}
+	// The versions differ in the defaults, not in the fields, so that v1 can hold all of them.
+	into = blank("v1", kind)
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
+		return nil, nil, fmt.Errorf("%s %s: %w", c.apiVersion, kind, err)
+	}
+	switch in := into.(type) {
+	case *admissionv1.ValidatingAdmissionPolicy:
+		nameGenerated(&in.ObjectMeta, data)
+		return c.validating(in), nil, nil
+	case *admissionv1.MutatingAdmissionPolicy:
+		nameGenerated(&in.ObjectMeta, data)
+		return c.mutating(in), nil, nil
+	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		nameGenerated(&in.ObjectMeta, data)
+		return nil, c.validatingBinding(in), nil
+	case *admissionv1.MutatingAdmissionPolicyBinding:
+		nameGenerated(&in.ObjectMeta, data)
+		return nil, c.mutatingBinding(in), nil
+	}
+	return nil, nil, fmt.Errorf("%s %s is not an admission policy or binding", c.apiVersion, kind)
+}
+
+// versionKind returns the version and kind of obj; "" if it is not of the group.
+func versionKind(obj map[string]any) (version, kind string) {
+	apiVersion, _ := obj["apiVersion"].(string)
+	version, ok := strings.CutPrefix(apiVersion, group+"/")
+	if !ok {
+		return "", ""
+	}
+	kind, _ = obj["kind"].(string)
+	return version, kind
+}
+
+// blank returns a new object of the API's own Go type; nil if there is none.
+func blank(version, kind string) any {
+	switch version + " " + kind {
+	case "v1 ValidatingAdmissionPolicy":
+		return new(admissionv1.ValidatingAdmissionPolicy)
+	case "v1 ValidatingAdmissionPolicyBinding":
+		return new(admissionv1.ValidatingAdmissionPolicyBinding)
+	case "v1 MutatingAdmissionPolicy":
+		return new(admissionv1.MutatingAdmissionPolicy)
+	case "v1 MutatingAdmissionPolicyBinding":
+		return new(admissionv1.MutatingAdmissionPolicyBinding)
+	case "v1beta1 ValidatingAdmissionPolicy":
+		return new(admissionv1beta1.ValidatingAdmissionPolicy)
+	case "v1beta1 ValidatingAdmissionPolicyBinding":
+		return new(admissionv1beta1.ValidatingAdmissionPolicyBinding)
+	case "v1beta1 MutatingAdmissionPolicy":
+		return new(admissionv1beta1.MutatingAdmissionPolicy)
+	case "v1beta1 MutatingAdmissionPolicyBinding":
+		return new(admissionv1beta1.MutatingAdmissionPolicyBinding)
+	case "v1alpha1 ValidatingAdmissionPolicy":
+		return new(admissionv1alpha1.ValidatingAdmissionPolicy)
+	case "v1alpha1 ValidatingAdmissionPolicyBinding":
+		return new(admissionv1alpha1.ValidatingAdmissionPolicyBinding)
+	case "v1alpha1 MutatingAdmissionPolicy":
+		return new(admissionv1alpha1.MutatingAdmissionPolicy)
+	case "v1alpha1 MutatingAdmissionPolicyBinding":
+		return new(admissionv1alpha1.MutatingAdmissionPolicyBinding)
+	}
+	return nil
+}
+
+// A converter turns decoded objects into policies and bindings.
+type converter struct {
+	apiVersion string // as written
+	version    string // of apiVersion
+	places     Places
+}
+
+func (c converter) validating(in *admissionv1.ValidatingAdmissionPolicy) *Policy {
+	p := &Policy{
+		Kind:             Validating,
+		APIVersion:       c.apiVersion,
+		Name:             in.Name,
+		Metadata:         in.ObjectMeta,
+		Position:         c.position(),
+		FailurePolicy:    failurePolicy(in.Spec.FailurePolicy),
+		ParamKind:        (*ParamKind)(in.Spec.ParamKind),
+		MatchConstraints: matchResources(in.Spec.MatchConstraints),
+		MatchConditions:  c.matchConditions(in.Spec.MatchConditions),
+		Variables:        c.variables(in.Spec.Variables),
+		places:           c.places,
+	}
+	for i, v := range in.Spec.Validations {
+		path := "spec.validations" + index(i)
+		out := Validation{Expr: c.expr(path+".expression", v.Expression), Message: v.Message}
+		if v.MessageExpression != "" {
+			out.MessageExpr = c.expr(path+".messageExpression", v.MessageExpression)
+		}
+		if v.Reason != nil {
+			out.Reason, out.emptyReason = *v.Reason, *v.Reason == ""
+		}
+		p.Validations = append(p.Validations, out)
+	}
+	for i, a := range in.Spec.AuditAnnotations {
+		p.AuditAnnotations = append(p.AuditAnnotations, AuditAnnotation{
+			Key:       a.Key,
+			ValueExpr: c.expr("spec.auditAnnotations"+index(i)+".valueExpression", a.ValueExpression),
+		})
+	}
+	return p
+}
+
+func (c converter) mutating(in *admissionv1.MutatingAdmissionPolicy) *Policy {
+	p := &Policy{
+		Kind:             Mutating,
+		APIVersion:       c.apiVersion,
+		Name:             in.Name,
+		Metadata:         in.ObjectMeta,
+		Position:         c.position(),
+		FailurePolicy:    failurePolicy(in.Spec.FailurePolicy),
+		ParamKind:        (*ParamKind)(in.Spec.ParamKind),
+		MatchConstraints: matchResources(in.Spec.MatchConstraints),
+		MatchConditions:  c.matchConditions(in.Spec.MatchConditions),
+		Variables:        c.variables(in.Spec.Variables),
+		Reinvocation:     ReinvocationPolicy(in.Spec.ReinvocationPolicy),
+		places:           c.places,
+	}
+	for i, m := range in.Spec.Mutations {
+		path := "spec.mutations" + index(i)
+		out := Mutation{PatchType: PatchType(m.PatchType)}
+		switch out.PatchType {
+		case ApplyConfiguration:
+			out.absent, out.extra = m.ApplyConfiguration == nil, m.JSONPatch != nil
+			if !out.absent {
+				out.Expr = c.expr(path+".applyConfiguration.expression", m.ApplyConfiguration.Expression)
+			}
+		case JSONPatch:
+			out.absent, out.extra = m.JSONPatch == nil, m.ApplyConfiguration != nil
+			if !out.absent {
+				out.Expr = c.expr(path+".jsonPatch.expression", m.JSONPatch.Expression)
+			}
+		}
+		p.Mutations = append(p.Mutations, out)
+	}
+	return p
+}
+
+func (c converter) validatingBinding(in *admissionv1.ValidatingAdmissionPolicyBinding) *Binding {
+	b := &Binding{
+		Kind:           Validating,
+		APIVersion:     c.apiVersion,
+		Name:           in.Name,
+		Metadata:       in.ObjectMeta,
+		Position:       c.position(),
+		PolicyName:     in.Spec.PolicyName,
+		ParamRef:       c.paramRef(in.Spec.ParamRef),
+		MatchResources: matchResources(in.Spec.MatchResources),
+		places:         c.places,
+	}
+	for _, a := range in.Spec.ValidationActions {
+		b.Actions = append(b.Actions, Action(a))
+	}
+	return b
+}
+
+func (c converter) mutatingBinding(in *admissionv1.MutatingAdmissionPolicyBinding) *Binding {
+	return &Binding{
+		Kind:           Mutating,
+		APIVersion:     c.apiVersion,
+		Name:           in.Name,
+		Metadata:       in.ObjectMeta,
+		Position:       c.position(),
+		PolicyName:     in.Spec.PolicyName,
+		ParamRef:       c.paramRef(in.Spec.ParamRef),
+		MatchResources: matchResources(in.Spec.MatchResources),
+		places:         c.places,
+	}
+}
+
+func (c converter) matchConditions(in []admissionv1.MatchCondition) []NamedExpr {
+	var out []NamedExpr
+	for i, m := range in {
+		out = append(out, NamedExpr{m.Name, c.expr("spec.matchConditions"+index(i)+".expression", m.Expression)})
+	}
+	return out
+}
+
+func (c converter) variables(in []admissionv1.Variable) []NamedExpr {
+	var out []NamedExpr
+	for i, v := range in {
+		out = append(out, NamedExpr{v.Name, c.expr("spec.variables"+index(i)+".expression", v.Expression)})
+	}
+	return out
+}
+
+// paramRef also defaults parameterNotFoundAction, which v1alpha1 alone does
+// (pkg/apis/admissionregistration/v1alpha1/defaults.go v1.37.2).
+func (c converter) paramRef(in *admissionv1.ParamRef) *ParamRef {
+	if in == nil {
+		return nil
+	}
+	out := &ParamRef{Name: in.Name, Namespace: in.Namespace, Selector: in.Selector}
+	switch {
+	case in.ParameterNotFoundAction != nil:
+		out.NotFoundAction = NotFoundAction(*in.ParameterNotFoundAction)
+	case c.version == "v1alpha1":
+		out.NotFoundAction = NotFoundDeny
+	}
+	return out
+}
+
+func (c converter) expr(path, src string) Expr {
+	e := Expr{Src: src, Field: path}
+	if c.places != nil {
+		e.Place = c.places.Place(path)
+	}
+	return e
+}
+
+func (c converter) position() Position { return locate(c.places, "") }
+
+// locate returns the place of the value at path; the zero Position if it is not known.
+func locate(places Places, path string) Position {
+	if places == nil {
+		return Position{}
+	}
+	place := places.Place(path)
+	if place == nil {
+		return Position{}
+	}
+	return place.Locate(0)
+}
+
+func index(i int) string { return "[" + strconv.Itoa(i) + "]" }
+
+// failurePolicy applies the default of pkg/apis/admissionregistration/v1/defaults.go v1.37.2.
+func failurePolicy(in *admissionv1.FailurePolicyType) FailurePolicy {
+	if in == nil {
+		return Fail
+	}
+	return FailurePolicy(*in)
+}
+
+// matchResources applies the defaults of pkg/apis/admissionregistration/v1/defaults.go v1.37.2. That "" stays,
+// and is refused later, is the server's behaviour too.
+func matchResources(in *admissionv1.MatchResources) *MatchResources {
+	if in == nil {
+		return nil
+	}
+	out := &MatchResources{
+		NamespaceSelector: cmp.Or(in.NamespaceSelector, &metav1.LabelSelector{}),
+		ObjectSelector:    cmp.Or(in.ObjectSelector, &metav1.LabelSelector{}),
+		MatchPolicy:       Equivalent,
+		ResourceRules:     rules(in.ResourceRules),
+		ExcludeRules:      rules(in.ExcludeResourceRules),
+	}
+	if in.MatchPolicy != nil {
+		out.MatchPolicy = MatchPolicy(*in.MatchPolicy)
+	}
+	return out
+}
+
+func rules(in []admissionv1.NamedRuleWithOperations) []Rule {
+	var out []Rule
+	for _, r := range in {
+		rule := Rule{
+			ResourceNames: r.ResourceNames,
+			APIGroups:     r.APIGroups,
+			APIVersions:   r.APIVersions,
+			Resources:     r.Resources,
+			Scope:         string(admissionv1.AllScopes),
+		}
+		for _, op := range r.Operations {
+			rule.Operations = append(rule.Operations, string(op))
+		}
+		if r.Scope != nil {
+			rule.Scope = string(*r.Scope)
+		}
+		out = append(out, rule)
+	}
+	return out
+}
+
+// nameGenerated fills in the name of an object that has only a generateName. The server's suffix is random; this
+// one comes from the content, in the server's form (apiserver pkg/storage/names/generate.go v0.37.2).
+func nameGenerated(meta *metav1.ObjectMeta, data []byte) {
+	const suffix, longest = 5, 63
+	if meta.Name != "" || meta.GenerateName == "" {
+		return
+	}
+	h := fnv.New64a()
+	h.Write(data)
+	sum := h.Sum64()
+	name := []byte(meta.GenerateName[:min(len(meta.GenerateName), longest-suffix)])
+	for range suffix {
+		const letters = "bcdfghjklmnpqrstvwxz2456789"
+		name = append(name, letters[sum%uint64(len(letters))])
+		sum /= uint64(len(letters))
+	}
+	meta.Name = string(name)
+}
+
+// A Problem is one thing that makes an object impossible to decode.
+type Problem struct {
+	Position Position
+	Field    string // the path of the field, with indexes; "" if it is not known
+	Message  string // in the server's words
+}
+
+// A DecodeError says why an object is not a policy or binding.
+type DecodeError struct {
+	Version, Kind string
+	Problems      []Problem // at least one, in the order of the file where that is known
+	first         string    // what the server says of the object, which stops at the first wrong value
+}
+
+// Error returns the server's message.
+func (e *DecodeError) Error() string { return e.Status().Message }
+
+// Status returns the server's answer, of code 400.
+func (e *DecodeError) Status() *metav1.Status {
+	status := apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %s",
+		e.Kind, e.Version, e.Kind, e.first)).Status()
+	return &status
+}
+
+// maxProblems bounds the work on an object in which everything is wrong; the server stops at as many unknown fields.
+const maxProblems = 100
+
+// decode decodes obj strictly and returns the JSON text of it. The server stops at the first value of a wrong
+// type; here that value is taken out and decoding repeated, so that all of them are found in one go.
+func decode(obj map[string]any, blank func() any, places Places) ([]byte, *DecodeError) {
+	var failed DecodeError
+	add := func(path string, err error) {
+		failed.Problems = append(failed.Problems, Problem{locate(places, path), path, err.Error()})
+		if failed.first == "" {
+			failed.first = err.Error()
+		}
+	}
+	var tree any = obj
+	var data []byte
+	for range maxProblems {
+		var err error
+		if data, err = json.Marshal(tree); err != nil {
+			add("", err)
+			break
+		}
+		unknown, err := kjson.UnmarshalStrict(data, blank())
+		if err == nil {
+			if len(unknown) > 0 && failed.first == "" {
+				failed.first = runtime.NewStrictDecodingError(unknown).Error()
+			}
+			for _, err := range unknown {
+				path := ""
+				if at, ok := err.(kjson.FieldError); ok {
+					path = at.FieldPath()
+				}
+				add(path, err)
+			}
+			break
+		}
+		var wrong *json.UnmarshalTypeError
+		if !errors.As(err, &wrong) {
+			add("", err)
+			break
+		}
+		path := valueAt(data, wrong.Offset)
+		add(path.String(), err)
+		rest, ok := without(tree, path)
+		if !ok {
+			break
+		}
+		tree = rest
+	}
+	if len(failed.Problems) == 0 {
+		return data, nil
+	}
+	slices.SortStableFunc(failed.Problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
+	})
+	return nil, &failed
+}
+
+// A treePath leads to a value in a JSON tree: keys (string) and indexes (int).
+type treePath []any
+
+// String returns the path as a field path. A key that is not a plain name is put in quotes and brackets.
+func (p treePath) String() string {
+	var b strings.Builder
+	for _, step := range p {
+		switch step := step.(type) {
+		case int:
+			b.WriteString(index(step))
+		case string:
+			if step == "" || strings.ContainsAny(step, "./[]\"'\\ ") {
+				b.WriteString("[" + strconv.Quote(step) + "]")
+				continue
+			}
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(step)
+		}
+	}
+	return b.String()
+}
+
+// valueAt returns the path of the value whose decoding failed at offset of the JSON text: a scalar that ends
+// there or an object or list that has just begun; nil if there is none.
+func valueAt(data []byte, offset int64) treePath {
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.UseNumber()
+	var path treePath // the last step is the place of the next value; a nil step waits for a key
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return nil
+		}
+		if token == json.Delim('}') || token == json.Delim(']') {
+			path = path[:len(path)-1]
+			path.next()
+			continue
+		}
+		if n := len(path); n > 0 && path[n-1] == nil {
+			path[n-1] = token // a key
+			continue
+		}
+		if d.InputOffset() == offset {
+			return path
+		}
+		switch token {
+		case json.Delim('{'):
+			path = append(path, nil)
+		case json.Delim('['):
+			path = append(path, 0)
+		default:
+			path.next()
+		}
+	}
+}
+
+// next moves the path behind a value that is complete.
+func (p treePath) next() {
+	if len(p) == 0 {
+		return
+	}
+	switch last := p[len(p)-1].(type) {
+	case int:
+		p[len(p)-1] = last + 1
+	default:
+		p[len(p)-1] = nil
+	}
+}
+
+// without returns a tree with null in place of the value at path, sharing everything else; false if there is
+// no value at path to take out.
+func without(tree any, path treePath) (any, bool) {
+	if len(path) == 0 {
+		return nil, false
+	}
+	var child any
+	switch step := path[0].(type) {
+	case string:
+		parent, ok := tree.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		child = parent[step]
+	case int:
+		parent, ok := tree.([]any)
+		if !ok || step >= len(parent) {
+			return nil, false
+		}
+		child = parent[step]
+	}
+	if child == nil {
+		return nil, false
+	}
+	var rest any
+	if len(path) > 1 {
+		var ok bool
+		if rest, ok = without(child, path[1:]); !ok {
+			return nil, false
+		}
+	}
+	switch step := path[0].(type) {
+	case string:
+		out := make(map[string]any, len(tree.(map[string]any)))
+		for k, v := range tree.(map[string]any) {
+			out[k] = v
+		}
+		out[step] = rest
+		return out, true
+	case int:
+		out := slices.Clone(tree.([]any))
+		out[step] = rest
+		return out, true
+	}
+	return nil, false
+}

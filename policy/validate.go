@@ -1,0 +1,587 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	selectorvalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A Use is what an expression is for, which decides the names that it may use and the type it must have.
+type Use string
+
+// The uses of expressions, besides variables.
+const (
+	UseMatchCondition     Use = "match condition"
+	UseValidation         Use = "validation"
+	UseMessageExpression  Use = "message expression"
+	UseAuditAnnotation    Use = "audit annotation"
+	UseApplyConfiguration Use = "apply configuration"
+	UseJSONPatch          Use = "JSON patch"
+)
+
+// A Checker compiles the expressions of one policy as the server does when the policy is written. It is asked in
+// the server's order: match conditions, variables, then the rest, so that an expression may use the variables
+// before it. Source text arrives as the server compiles it: that of match conditions, audit annotations and
+// mutations without the white space around it.
+type Checker interface {
+	// Variable compiles a variable and declares it for the expressions that follow; nil if all is well.
+	Variable(name, src string) *CompileError
+	// Expression compiles an expression; nil if all is well.
+	Expression(use Use, src string) *CompileError
+}
+
+// A CompileError says why an expression cannot be written.
+type CompileError struct {
+	// Detail is the server's text, such as "compilation failed: ERROR: <input>:1:1: …" or
+	// "must evaluate to bool but got dyn".
+	Detail string
+	// Internal means that the server does not blame the expression, as when no program can be made of it.
+	Internal bool
+}
+
+// Error returns the detail.
+func (e *CompileError) Error() string { return e.Detail }
+
+// Limits of pkg/apis/admissionregistration/validation/validation.go v1.37.2.
+const (
+	maxMatchConditions    = 64
+	maxAuditAnnotations   = 20
+	maxAuditAnnotationSrc = 5 * 1024
+	reservedSuffix        = ".static.k8s.io"
+)
+
+// What the enumerated fields may hold, in the order in which the server lists it.
+var (
+	failurePolicies      = []FailurePolicy{Fail, Ignore}
+	matchPolicies        = []MatchPolicy{Equivalent, Exact}
+	reinvocationPolicies = []ReinvocationPolicy{IfNeeded, Never}
+	patchTypes           = []PatchType{ApplyConfiguration, JSONPatch}
+	actions              = []Action{Audit, Deny, Warn}
+	notFoundActions      = []NotFoundAction{NotFoundDeny, NotFoundAllow}
+	operations           = []word{"*", "CONNECT", "CREATE", "DELETE", "UPDATE"}
+	mutatingOperations   = []word{"*", "CONNECT", "CREATE", "UPDATE"}
+	scopes               = []word{"*", "Cluster", "Namespaced"}
+	reasons              = []metav1.StatusReason{metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonRequestEntityTooLarge}
+)
+
+// A word is a string that messages show as JSON does, like every enumerated value of the API.
+type word string
+
+// ValidatePolicy returns what the server finds wrong with p when p is created: its messages, field paths and order
+// (pkg/apis/admissionregistration/validation/validation.go and pkg/registry/admissionregistration v1.37.2). Its
+// random order among the entries of a map is replaced by theirs. A nil checker leaves out the compilation of expressions.
+//
+// One rule is not the server's: the names of variables must differ.
+func ValidatePolicy(p *Policy, checker Checker) field.ErrorList {
+	v := validator{checker: checker}
+	v.metadata(p.Name, p.Metadata)
+	spec := field.NewPath("spec")
+	oneOf(&v, spec.Child("failurePolicy"), p.FailurePolicy, failurePolicies)
+	if p.ParamKind != nil {
+		v.paramKind(p.ParamKind, spec.Child("paramKind"))
+	}
+	constraints := spec.Child("matchConstraints")
+	if p.MatchConstraints == nil {
+		v.add(field.Required(constraints, ""))
+	} else {
+		v.matchResources(p.MatchConstraints, constraints)
+		if len(p.MatchConstraints.ResourceRules) == 0 {
+			v.add(field.Required(constraints.Child("resourceRules"), ""))
+		}
+		if p.Kind == Mutating {
+			v.mutatingOperations(p.MatchConstraints, constraints)
+		}
+	}
+	v.matchConditions(p.MatchConditions, spec.Child("matchConditions"))
+	v.variables(p.Variables, spec.Child("variables"))
+	if p.Kind == Mutating {
+		v.mutations(p.Mutations, spec.Child("mutations"))
+		if path := spec.Child("reinvocationPolicy"); p.Reinvocation == "" {
+			v.add(field.Required(path, ""))
+		} else {
+			oneOf(&v, path, p.Reinvocation, reinvocationPolicies)
+		}
+	} else {
+		v.validating(p, spec)
+	}
+	v.reserved(p.Name)
+	return v.errs
+}
+
+// ValidateBinding returns what the server finds wrong with b when b is created; see [ValidatePolicy].
+func ValidateBinding(b *Binding) field.ErrorList {
+	var v validator
+	v.metadata(b.Name, b.Metadata)
+	spec := field.NewPath("spec")
+	policyName := spec.Child("policyName")
+	switch {
+	case b.PolicyName != "":
+		v.texts(policyName, b.PolicyName, metavalidation.NameIsDNSSubdomain(b.PolicyName, false))
+	case b.Kind == Mutating:
+		v.add(field.Required(policyName, ""))
+	}
+	if b.ParamRef != nil {
+		v.paramRef(b.ParamRef, spec.Child("paramRef"))
+	}
+	if b.MatchResources != nil {
+		v.matchResources(b.MatchResources, spec.Child("matchResources"))
+		if b.Kind == Mutating {
+			v.mutatingOperations(b.MatchResources, spec.Child("matchResources"))
+		}
+	}
+	if b.Kind != Mutating {
+		v.actions(b.Actions, spec.Child("validationActions"))
+	}
+	v.reserved(b.Name)
+	// The server finds these two by its declarative rules, which come last
+	// (pkg/apis/admissionregistration/v1/zz_generated.validations.go v1.37.2).
+	if b.Kind != Mutating && b.PolicyName == "" {
+		v.add(field.Required(policyName, ""))
+	}
+	if b.Kind != Mutating && len(b.Actions) == 0 {
+		v.add(field.Required(spec.Child("validationActions"), ""))
+	}
+	return v.errs
+}
+
+// Invalid returns the server's answer, of code 422, to an object of one of the four kinds with errs.
+func Invalid(kind, name string, errs field.ErrorList) *metav1.Status {
+	status := apierrors.NewInvalid(schema.GroupKind{Group: group, Kind: kind}, name, errs).Status()
+	return &status
+}
+
+// A validator collects the errors of one object.
+type validator struct {
+	checker Checker // may be nil
+	errs    field.ErrorList
+}
+
+func (v *validator) add(errs ...*field.Error) { v.errs = append(v.errs, errs...) }
+
+// texts adds one error for each text that says what is wrong with value.
+func (v *validator) texts(path *field.Path, value string, texts []string) {
+	for _, text := range texts {
+		v.add(field.Invalid(path, value, text))
+	}
+}
+
+// oneOf adds an error if value is none of those allowed.
+func oneOf[T ~string](v *validator, path *field.Path, value T, allowed []T) {
+	if !slices.Contains(allowed, value) {
+		v.add(field.NotSupported(path, value, allowed))
+	}
+}
+
+// metadata checks what the server looks at on create, when it has already put its own values in place of all
+// that the client may not set (apiserver pkg/registry/rest/{create,meta}.go v0.37.2).
+func (v *validator) metadata(name string, meta metav1.ObjectMeta) {
+	path := field.NewPath("metadata")
+	names := metav1.ObjectMeta{Name: name, GenerateName: meta.GenerateName}
+	v.add(metavalidation.ValidateObjectMeta(&names, false, metavalidation.NameIsDNSSubdomain, path)...)
+	v.labels(meta.Labels, path.Child("labels"))
+	annotations := path.Child("annotations")
+	for _, key := range slices.Sorted(maps.Keys(meta.Annotations)) {
+		v.add(metavalidation.ValidateAnnotations(map[string]string{key: ""}, annotations)...)
+	}
+	if metavalidation.ValidateAnnotationsSize(meta.Annotations) != nil {
+		v.add(field.TooLong(annotations, "", metavalidation.TotalAnnotationSizeLimitB))
+	}
+	v.add(metavalidation.ValidateOwnerReferences(meta.OwnerReferences, path.Child("ownerReferences"))...)
+	v.add(metavalidation.ValidateFinalizers(meta.Finalizers, path.Child("finalizers"))...)
+}
+
+func (v *validator) labels(labels map[string]string, path *field.Path) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		v.add(selectorvalidation.ValidateLabels(map[string]string{key: labels[key]}, path)...)
+	}
+}
+
+// reserved refuses the names of policies that live in files on the server.
+func (v *validator) reserved(name string) {
+	if strings.HasSuffix(name, reservedSuffix) {
+		v.add(field.Invalid(field.NewPath("metadata", "name"), name, fmt.Sprintf(
+			"names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", reservedSuffix)))
+	}
+}
+
+func (v *validator) paramKind(k *ParamKind, path *field.Path) {
+	apiVersion := path.Child("apiVersion")
+	slash := strings.Index(k.APIVersion, "/")
+	groupName, version := "", k.APIVersion
+	if slash >= 0 {
+		groupName, version = k.APIVersion[:slash], k.APIVersion[slash+1:]
+	}
+	switch {
+	case k.APIVersion == "":
+		v.add(field.Required(apiVersion, ""))
+	case strings.Contains(version, "/"):
+		v.add(field.Invalid(apiVersion, k.APIVersion, "unexpected GroupVersion string: "+k.APIVersion))
+	default:
+		if groupName != "" {
+			v.joined(apiVersion, groupName, "", validation.IsDNS1123Subdomain(groupName))
+		}
+		if version == "" {
+			v.add(field.Invalid(apiVersion, k.APIVersion, "version must be specified"))
+		} else {
+			v.joined(apiVersion, version, "", validation.IsDNS1035Label(version))
+		}
+	}
+	if kind := path.Child("kind"); k.Kind == "" {
+		v.add(field.Required(kind, ""))
+	} else {
+		v.joined(kind, k.Kind, "may have mixed case, but should otherwise match: ", validation.IsDNS1035Label(strings.ToLower(k.Kind)))
+	}
+}
+
+// joined adds a single error for all texts that say what is wrong with value.
+func (v *validator) joined(path *field.Path, value, prefix string, texts []string) {
+	if len(texts) > 0 {
+		v.add(field.Invalid(path, value, prefix+strings.Join(texts, ",")))
+	}
+}
+
+func (v *validator) matchResources(m *MatchResources, path *field.Path) {
+	oneOf(v, path.Child("matchPolicy"), m.MatchPolicy, matchPolicies)
+	v.requiredSelector(m.NamespaceSelector, path.Child("namespaceSelector"))
+	v.requiredSelector(m.ObjectSelector, path.Child("objectSelector"))
+	for i, r := range m.ResourceRules {
+		v.rule(r, path.Child("resourceRules").Index(i))
+	}
+	for i, r := range m.ExcludeRules {
+		v.rule(r, path.Child("excludeResourceRules").Index(i))
+	}
+}
+
+func (v *validator) requiredSelector(s *metav1.LabelSelector, path *field.Path) {
+	if s == nil {
+		v.add(field.Required(path, ""))
+		return
+	}
+	v.selector(s, path)
+}
+
+func (v *validator) selector(s *metav1.LabelSelector, path *field.Path) {
+	v.labels(s.MatchLabels, path.Child("matchLabels"))
+	expressions := metav1.LabelSelector{MatchExpressions: s.MatchExpressions}
+	v.add(selectorvalidation.ValidateLabelSelector(&expressions, selectorvalidation.LabelSelectorValidationOptions{}, path)...)
+}
+
+func (v *validator) rule(r Rule, path *field.Path) {
+	for i, name := range r.ResourceNames {
+		at := path.Child("resourceNames").Index(i)
+		v.texts(at, name, content.IsPathSegmentName(name))
+		if slices.Contains(r.ResourceNames[:i], name) {
+			v.add(field.Duplicate(at, name))
+		}
+	}
+	v.wildcardList(r.Operations, path.Child("operations"), "operations")
+	for i, op := range r.Operations {
+		oneOf(v, path.Child("operations").Index(i), word(op), operations)
+	}
+	v.wildcardList(r.APIGroups, path.Child("apiGroups"), "API groups")
+	v.wildcardList(r.APIVersions, path.Child("apiVersions"), "API versions")
+	for i, version := range r.APIVersions {
+		if version == "" {
+			v.add(field.Required(path.Child("apiVersions").Index(i), ""))
+		}
+	}
+	v.resources(r.Resources, path.Child("resources"))
+	oneOf(v, path.Child("scope"), word(r.Scope), scopes)
+}
+
+// wildcardList wants at least one item, and "*" alone.
+func (v *validator) wildcardList(items []string, path *field.Path, what string) {
+	switch {
+	case len(items) == 0:
+		v.add(field.Required(path, ""))
+	case len(items) > 1 && slices.Contains(items, "*"):
+		v.add(field.Invalid(path, items, "if '*' is present, must not specify other "+what))
+	}
+}
+
+// resources refuses what a wildcard already covers, but only as far as the server looks: an overlap of
+// subresources only behind the wildcard, and "*" with plain resources only if the last plain item is not "*".
+func (v *validator) resources(items []string, path *field.Path) {
+	if len(items) == 0 {
+		v.add(field.Required(path, ""))
+	}
+	lastPlain := "*"
+	for i, item := range items {
+		resource, sub, isSub := strings.Cut(item, "/")
+		switch {
+		case item == "":
+			v.add(field.Required(path.Index(i), ""))
+		case !isSub:
+			lastPlain = item
+		default:
+			for _, wildcard := range []string{resource + "/*", "*/" + sub} {
+				if slices.Contains(items[:i], wildcard) {
+					v.add(field.Invalid(path.Index(i), item, fmt.Sprintf("if '%s' is present, must not specify %s", wildcard, item)))
+				}
+			}
+		}
+	}
+	if len(items) > 1 && slices.Contains(items, "*/*") {
+		v.add(field.Invalid(path, items, "if '*/*' is present, must not specify other resources"))
+	}
+	if lastPlain != "*" && slices.Contains(items, "*") {
+		v.add(field.Invalid(path, items, "if '*' is present, must not specify other resources without subresources"))
+	}
+}
+
+// mutatingOperations refuses the operations that cannot be mutated; the server's path has no indexes.
+func (v *validator) mutatingOperations(m *MatchResources, path *field.Path) {
+	for _, r := range m.ResourceRules {
+		for _, op := range r.Operations {
+			oneOf(v, path.Child("resourceRules", "operations"), word(op), mutatingOperations)
+		}
+	}
+}
+
+func (v *validator) matchConditions(conditions []NamedExpr, path *field.Path) {
+	if len(conditions) > maxMatchConditions {
+		v.add(field.TooMany(path, len(conditions), maxMatchConditions))
+	}
+	seen := map[string]bool{}
+	for i, c := range conditions {
+		at := path.Index(i)
+		v.trimmed(UseMatchCondition, c.Expr.Src, at.Child("expression"))
+		if c.Name == "" {
+			v.add(field.Required(at.Child("name"), ""))
+			continue
+		}
+		v.texts(at.Child("name"), c.Name, validation.IsQualifiedName(c.Name))
+		if seen[c.Name] {
+			v.add(field.Duplicate(at.Child("name"), c.Name))
+		}
+		seen[c.Name] = true
+	}
+}
+
+// trimmed checks an expression that is required, compiled and shown without the white space around it.
+func (v *validator) trimmed(use Use, src string, path *field.Path) {
+	src = strings.TrimSpace(src)
+	if src == "" {
+		v.add(field.Required(path, ""))
+		return
+	}
+	v.expression(use, src, path)
+}
+
+// expression checks an expression that is not blank.
+func (v *validator) expression(use Use, src string, path *field.Path) {
+	if v.checker != nil {
+		v.compiled(v.checker.Expression(use, src), src, path)
+	}
+}
+
+// compiled adds the error of a compilation, if any.
+func (v *validator) compiled(err *CompileError, src string, path *field.Path) {
+	switch {
+	case err == nil:
+	case err.Internal:
+		v.add(field.InternalError(path, errors.New(err.Detail)))
+	default:
+		v.add(field.Invalid(path, src, err.Detail))
+	}
+}
+
+// variables also refuses a name that was declared before, which the server does not: it leaves open which of the
+// two an expression sees.
+func (v *validator) variables(variables []NamedExpr, path *field.Path) {
+	seen := map[string]bool{}
+	for i, x := range variables {
+		name, expression := path.Index(i).Child("name"), path.Index(i).Child("expression")
+		switch {
+		case strings.TrimSpace(x.Name) == "":
+			v.add(field.Required(name, "name is not specified"))
+		case !isIdentifier(x.Name):
+			v.add(field.Invalid(name, x.Name, "must be a valid CEL identifier"))
+		}
+		switch {
+		case strings.TrimSpace(x.Expr.Src) == "":
+			v.add(field.Required(expression, "expression is not specified"))
+		case v.checker != nil && !seen[x.Name]:
+			v.compiled(v.checker.Variable(x.Name, x.Expr.Src), x.Expr.Src, expression)
+		}
+		if x.Name != "" && seen[x.Name] {
+			duplicate := field.Duplicate(name, x.Name)
+			duplicate.Detail = "each variable must have a name of its own"
+			v.add(duplicate)
+		}
+		seen[x.Name] = true
+	}
+}
+
+var identifier = regexp.MustCompile(`^[_a-zA-Z][_a-zA-Z0-9]*$`)
+
+// isIdentifier reports that name is an identifier of CEL and none of its reserved words.
+func isIdentifier(name string) bool {
+	switch name {
+	case "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if",
+		"import", "let", "loop", "package", "namespace", "return", "var", "void", "while":
+		return false
+	}
+	return identifier.MatchString(name)
+}
+
+// validating checks what only a ValidatingAdmissionPolicy has.
+func (v *validator) validating(p *Policy, spec *field.Path) {
+	validations, annotations := spec.Child("validations"), spec.Child("auditAnnotations")
+	if len(p.Validations) == 0 && len(p.AuditAnnotations) == 0 {
+		const detail = "validations or auditAnnotations must contain at least one item"
+		v.add(field.Required(validations, detail), field.Required(annotations, detail))
+		return
+	}
+	for i, x := range p.Validations {
+		v.validation(x, validations.Index(i))
+	}
+	if len(p.AuditAnnotations) > maxAuditAnnotations {
+		v.add(field.Invalid(annotations, shownAnnotations(p.AuditAnnotations), fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations)))
+	}
+	seen := map[string]bool{}
+	for i, a := range p.AuditAnnotations {
+		v.auditAnnotation(p.Name, a, annotations.Index(i))
+		if seen[a.Key] {
+			v.add(field.Duplicate(annotations.Index(i).Child("key"), a.Key))
+		}
+		seen[a.Key] = true
+	}
+}
+
+func (v *validator) validation(x Validation, path *field.Path) {
+	if expression := path.Child("expression"); strings.TrimSpace(x.Expr.Src) == "" {
+		v.add(field.Required(expression, "expression is not specified"))
+	} else {
+		v.expression(UseValidation, x.Expr.Src, expression)
+	}
+	const blank = "must be non-empty if specified"
+	if src, expression := x.MessageExpr.Src, path.Child("messageExpression"); strings.TrimSpace(src) != "" {
+		v.expression(UseMessageExpression, src, expression)
+	} else if src != "" {
+		v.add(field.Invalid(expression, src, blank))
+	}
+	message := strings.TrimSpace(x.Message)
+	if x.Message != "" && message == "" {
+		v.add(field.Invalid(path.Child("message"), x.Message, blank))
+	} else if strings.ContainsAny(message, "\n\r") {
+		v.add(field.Invalid(path.Child("message"), x.Message, "must not contain line breaks"))
+	}
+	if x.Reason != "" || x.emptyReason {
+		oneOf(v, path.Child("reason"), x.Reason, reasons)
+	}
+}
+
+func (v *validator) auditAnnotation(policyName string, a AuditAnnotation, path *field.Path) {
+	key, value := path.Child("key"), path.Child("valueExpression")
+	if policyName == "" {
+		v.add(field.Invalid(key, a.Key, "requires metadata.name be non-empty"))
+	} else {
+		name := policyName + "/" + a.Key
+		v.texts(key, name, validation.IsQualifiedName(name))
+	}
+	src := strings.TrimSpace(a.ValueExpr.Src)
+	switch {
+	case src == "":
+		v.add(field.Required(value, "valueExpression is not specified"))
+	case len(src) > maxAuditAnnotationSrc:
+		v.add(field.Required(value, fmt.Sprintf("must not exceed %d bytes in length", maxAuditAnnotationSrc)))
+	case v.checker != nil:
+		v.compiled(v.checker.Expression(UseAuditAnnotation, src), a.ValueExpr.Src, value)
+	}
+}
+
+// shownAnnotations has the form in which the server's messages show audit annotations.
+func shownAnnotations(annotations []AuditAnnotation) any {
+	type shown struct{ Key, ValueExpression string }
+	var out []shown
+	for _, a := range annotations {
+		out = append(out, shown{a.Key, a.ValueExpr.Src})
+	}
+	return out
+}
+
+func (v *validator) mutations(mutations []Mutation, path *field.Path) {
+	if len(mutations) == 0 {
+		v.add(field.Required(path, "mutations must contain at least one item"))
+	}
+	for i, m := range mutations {
+		at := path.Index(i)
+		switch m.PatchType {
+		case ApplyConfiguration:
+			v.member(m, at, "applyConfiguration", "jsonPatch")
+		case JSONPatch:
+			v.member(m, at, "jsonPatch", "applyConfiguration")
+		case "":
+			v.add(field.Required(at.Child("patchType"), ""))
+		default:
+			oneOf(v, at.Child("patchType"), m.PatchType, patchTypes)
+		}
+	}
+}
+
+// member checks that a mutation has the member that its patchType names and not the other one.
+func (v *validator) member(m Mutation, path *field.Path, named, other string) {
+	if m.absent {
+		v.add(field.Required(path.Child(named), "must be specified when patchType is "+string(m.PatchType)))
+	} else {
+		use := UseApplyConfiguration
+		if m.PatchType == JSONPatch {
+			use = UseJSONPatch
+		}
+		v.trimmed(use, m.Expr.Src, path.Child(named, "expression"))
+	}
+	if m.extra {
+		v.add(field.Invalid(path.Child(other), "{"+other+"}", "must not be specified when patchType is "+string(m.PatchType)))
+	}
+}
+
+func (v *validator) paramRef(r *ParamRef, path *field.Path) {
+	const exclusive = "name and selector are mutually exclusive"
+	both := r.Name != "" && r.Selector != nil
+	if r.Name != "" {
+		v.texts(path.Child("name"), r.Name, content.IsPathSegmentName(r.Name))
+	}
+	if both {
+		v.add(field.Forbidden(path.Child("name"), exclusive))
+	}
+	if r.Selector != nil {
+		v.selector(r.Selector, path.Child("selector"))
+	}
+	if both {
+		v.add(field.Forbidden(path.Child("selector"), exclusive))
+	}
+	if r.Name == "" && r.Selector == nil {
+		v.add(field.Required(path, "one of name or selector must be specified"))
+	}
+	if action := path.Child("parameterNotFoundAction"); r.NotFoundAction == "" {
+		v.add(field.Required(action, ""))
+	} else {
+		oneOf(v, action, r.NotFoundAction, notFoundActions)
+	}
+}
+
+func (v *validator) actions(list []Action, path *field.Path) {
+	for i, a := range list {
+		oneOf(v, path.Index(i), a, actions)
+		if slices.Contains(list[:i], a) {
+			v.add(field.Duplicate(path.Index(i), a))
+		}
+	}
+	if slices.Contains(list, Deny) && slices.Contains(list, Warn) {
+		v.add(field.Invalid(path, list, "must not contain both Deny and Warn "+
+			"(repeating the same validation failure information in the API response and headers serves no purpose)"))
+	}
+}
