@@ -1,0 +1,26 @@
+package report
+
+// A style is the parameter of an ANSI "select graphic rendition" sequence.
+type style string
+
+// The styles. Colour only repeats what the words say.
+const (
+	plain  style = ""
+	bold   style = "1"
+	dim    style = "2"
+	red    style = "1;31"
+	green  style = "32"
+	yellow style = "1;33"
+	blue   style = "1;34"
+	cyan   style = "1;36"
+)
+
+// A palette paints text, or does not.
+type palette bool
+
+func (p palette) paint(s style, text string) string {
+	if !p || s == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+}

@@ -1,0 +1,161 @@
+package report
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/policy"
+)
+
+// A failing is what a hint is looked up for.
+type failing struct {
+	message string
+	expr    policy.Expr
+	request *celgate.Request // nil for a policy that is rejected
+	param   string
+}
+
+// hintFor returns what helps a reader who is stuck at a message; empty if there is nothing to add.
+func hintFor(f failing) string {
+	if key, ok := missingKey(f.message); ok {
+		return missingKeyHint(f, key)
+	}
+	for _, h := range hints {
+		if strings.Contains(f.message, h.message) && (h.source == "" || strings.Contains(f.expr.Src, h.source)) {
+			return h.hint
+		}
+	}
+	return ""
+}
+
+// hints are looked through in order: the first whose message and source both occur is shown.
+var hints = []struct{ message, source, hint string }{
+	{"no such overload", "quantity", "quantity(…) takes a string; a field that may be a number or a string needs string(…) first"},
+	{"no such overload", "maxUnavailable", intOrString},
+	{"no such overload", "maxSurge", intOrString},
+	{"no such overload", "argetPort", intOrString},
+	{"no such overload", ".port", intOrString},
+	{"no such overload", "requests", quantities},
+	{"no such overload", "limits", quantities},
+	{"no such overload", "namespaceObject.metadata.creationTimestamp", "at run time it is a string: write timestamp(dyn(namespaceObject.metadata.creationTimestamp))"},
+	{"no such overload", "", "an operator met values of types that it is not defined for; type(x) == int and the like tell them apart"},
+	{"index out of bounds", "", "guard the index with size(…) > n, or use list[?n].orValue(…)"},
+	{"index '", "", "guard the index with size(…) > n, or use list[?n].orValue(…)"},
+	{"actual cost limit exceeded", "", "the expression looks at too much: leave nested loops, or narrow what it runs over with filter or a variable"},
+	{"running out of cost budget", "", "all expressions of the policy together looked at too much; a variable is computed once and can serve several of them"},
+	{"no such attribute(s): authorizer", "", "authorizer has no value in messageExpression and auditAnnotations; decide in a validation instead"},
+	{"division by zero", "", "test the divisor in the same expression: d != 0 && n / d …"},
+	{"no params found for policy binding", "", "the binding's paramRef selects nothing: give the param beside the policies or with -c"},
+	{"failed to find resource referenced by paramKind", "", "the kind of the params is not known: give its CustomResourceDefinition beside the policies or with -c"},
+	{"cannot use namespaced paramRef", "", "set paramRef.namespace in the binding, so that cluster-scoped objects have params too"},
+	{"undeclared reference to 'variables'", "", "match conditions cannot use variables when they are written; repeat the expression there"},
+	{"undeclared reference to 'params'", "", "params exists only if the policy has a spec.paramKind"},
+	{"undeclared reference to 'authorizer'", "", "authorizer cannot be used here"},
+	{"undeclared reference to 'includes'", "", "list.includes is not accepted before Kubernetes 1.38; write value in list"},
+	{"undefined field 'uid'", "", "request and namespaceObject declare no uid"},
+	{"undefined field 'object'", "", "the object is not part of request: write object, and oldObject for the stored one"},
+	{"undefined field 'oldObject'", "", "the stored object is not part of request: write oldObject"},
+	{"must evaluate to bool but got dyn", "", "compare the value, as in object.spec.x == true, or wrap it in bool(…)"},
+	{"must evaluate to string but got dyn", "", "wrap the value in string(…)"},
+	{"must evaluate to one of [string null_type]", "", "wrap the value in string(…), and return '' to leave the annotation out"},
+	{"must evaluate to list(JSONPatch) but got list(dyn)", "", "an empty list needs a typed one beside it: cond ? [JSONPatch{…}] : []"},
+	{"must have parameterNotFoundAction", "", "say what happens when the param does not exist: Deny or Allow"},
+	{"but found", "", "lists and maps hold values of one type; dyn(…) around each value allows a mixture"},
+}
+
+const (
+	intOrString = "the field holds an integer or a string such as \"25%\": test it first, as in type(x) == int && x <= 1"
+	quantities  = "resource amounts are strings: compare them with quantity(…).compareTo(quantity(…)) or isGreaterThan"
+)
+
+// missingKeyHint explains "no such key": a variable that is null in this request, or a member that the object
+// does not have.
+func missingKeyHint(f failing, key string) string {
+	src := f.expr.Src
+	if r := f.request; r != nil {
+		switch {
+		case r.Object == nil && rootOf(src, key, "object"):
+			return "object is null on " + string(r.Operation) + ": write oldObject, or object == null || …"
+		case r.OldObject == nil && rootOf(src, key, "oldObject"):
+			return "oldObject is null on " + string(r.Operation) + ": write oldObject == null || …"
+		case rootOf(src, key, "namespaceObject"):
+			if r.Namespace == "" || r.Kind.Kind == "Namespace" {
+				return "namespaceObject is null for " + r.Kind.Kind + " objects: write namespaceObject == null || …"
+			}
+			return "namespaceObject is null in match conditions; use a namespaceSelector, or test it in a validation"
+		case f.param == "" && rootOf(src, key, "params"):
+			return "params is null: the binding has no paramRef"
+		}
+	}
+	if key == "UID" && strings.Contains(src, "namespaceObject") {
+		return "namespaceObject.metadata.UID compiles, but never has a value"
+	}
+	found := mentions(src, key)
+	if len(found) == 0 {
+		return "a member is read that is not set; guard it with has(…), or read it with .? and orValue(…)"
+	}
+	at := found[0]
+	path := pathBefore(src[:at.from])
+	member := src[at.from:at.to]
+	if strings.HasSuffix(strings.TrimRight(src[:at.from], `'"`), "[") || strings.ContainsAny(key, "./-") {
+		if path == "" {
+			return "'" + key + "' is not set here; guard it with in, or read it with [?'" + key + "'].orValue(…)"
+		}
+		return "'" + key + "' is not set here; guard it with '" + key + "' in " + path + ", or read it with " + path + "[?'" + key + "'].orValue(…)"
+	}
+	if path == "" {
+		return member + " is not set here; guard it with has(…), or read it with .?" + member + ".orValue(…)"
+	}
+	return member + " is not set here; guard it with has(" + path + "." + member + "), or read it with " + path + ".?" + member + ".orValue(…)"
+}
+
+var noSuchKey = regexp.MustCompile(`no such key: (.+?)\s*$`)
+
+// missingKey returns the key of a "no such key" error.
+func missingKey(message string) (string, bool) {
+	m := noSuchKey.FindStringSubmatch(message)
+	if m == nil {
+		return "", false
+	}
+	return m[1], true
+}
+
+// mentions returns where an expression reads a member: .key, ['key'] or .`key`. The mark is the key alone.
+func mentions(src, key string) []mark {
+	q := regexp.QuoteMeta(key)
+	re := regexp.MustCompile(`\.\s*(` + q + `)\b(?:[^(\w]|$)|\[\s*'(` + q + `)'\s*\]|\[\s*"(` + q + `)"\s*\]|\.\s*` + "`(" + q + ")`")
+	var out []mark
+	for _, m := range re.FindAllStringSubmatchIndex(src, -1) {
+		for g := 2; g < len(m); g += 2 {
+			if m[g] >= 0 {
+				out = append(out, mark{m[g], m[g+1]})
+			}
+		}
+	}
+	return out
+}
+
+// rootOf reports that key is read from the variable itself, as metadata in object.metadata.
+func rootOf(src, key, variable string) bool {
+	for _, m := range mentions(src, key) {
+		if pathBefore(src[:m.from]) == variable {
+			return true
+		}
+	}
+	return false
+}
+
+var pathEnd = regexp.MustCompile(`([A-Za-z_]\w*(?:\s*\.\s*\w+|\[[^\[\]]*\])*)\s*(?:\.\s*` + "`?" + `|\[\s*['"])$`)
+
+// pathBefore returns the path that ends just before a member; empty if it is no plain path.
+func pathBefore(src string) string {
+	m := pathEnd.FindStringSubmatchIndex(src)
+	if m == nil {
+		return ""
+	}
+	if m[2] > 0 && strings.ContainsAny(src[m[2]-1:m[2]], ").]`?") {
+		return "" // the tail of a longer path, such as f(x).y
+	}
+	return strings.Join(strings.Fields(src[m[2]:m[3]]), "")
+}

@@ -1,0 +1,206 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// APIVersion is the version of the JSON output.
+const APIVersion = "celgate.dev/v1alpha1"
+
+// jsonWriter writes a DecisionList. Items are written as they come; errors follow at the end, because only
+// then are they all known.
+type jsonWriter struct {
+	w      io.Writer
+	buf    bytes.Buffer
+	items  int
+	errors []jsonError
+}
+
+type jsonRejection struct {
+	Object jsonObject     `json:"object"`
+	Status *metav1.Status `json:"status"`
+}
+
+type jsonObject struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+}
+
+type jsonItem struct {
+	Request  jsonRequest    `json:"request"`
+	Response jsonResponse   `json:"response"`
+	Mutated  bool           `json:"mutated"`
+	Object   map[string]any `json:"object"`
+	Outcomes []jsonOutcome  `json:"outcomes"`
+	Notes    []jsonNote     `json:"notes"`
+}
+
+// A jsonRequest has the member names of admission.k8s.io/v1 AdmissionRequest.
+type jsonRequest struct {
+	UID                string                      `json:"uid"`
+	Kind               metav1.GroupVersionKind     `json:"kind"`
+	Resource           metav1.GroupVersionResource `json:"resource"`
+	SubResource        string                      `json:"subResource"`
+	RequestKind        metav1.GroupVersionKind     `json:"requestKind"`
+	RequestResource    metav1.GroupVersionResource `json:"requestResource"`
+	RequestSubResource string                      `json:"requestSubResource"`
+	Name               string                      `json:"name"`
+	Namespace          string                      `json:"namespace"`
+	Operation          celgate.Operation           `json:"operation"`
+	UserInfo           jsonUser                    `json:"userInfo"`
+	DryRun             bool                        `json:"dryRun"`
+}
+
+type jsonUser struct {
+	Username string              `json:"username"`
+	UID      string              `json:"uid,omitempty"`
+	Groups   []string            `json:"groups"`
+	Extra    map[string][]string `json:"extra,omitempty"`
+}
+
+// A jsonResponse has the member names of admission.k8s.io/v1 AdmissionResponse.
+type jsonResponse struct {
+	Allowed          bool              `json:"allowed"`
+	Status           *metav1.Status    `json:"status,omitempty"`
+	Warnings         []string          `json:"warnings"`
+	AuditAnnotations map[string]string `json:"auditAnnotations"`
+}
+
+type jsonOutcome struct {
+	Policy  string          `json:"policy"`
+	Binding string          `json:"binding"`
+	Param   string          `json:"param"`
+	Field   string          `json:"field"`
+	Verdict celgate.Verdict `json:"verdict"`
+	Message string          `json:"message"`
+	Cost    int64           `json:"cost"`
+}
+
+type jsonNote struct {
+	Quirk   string `json:"quirk"`
+	Message string `json:"message"`
+}
+
+type jsonError struct {
+	Place   string      `json:"place"`
+	Object  *jsonObject `json:"object,omitempty"`
+	Message string      `json:"message"`
+	Hint    string      `json:"hint,omitempty"`
+}
+
+func newJSON(w io.Writer, o Options) (*jsonWriter, error) {
+	j := &jsonWriter{w: w}
+	rejected := make([]jsonRejection, 0, len(o.Rejected))
+	for _, r := range o.Rejected {
+		rejected = append(rejected, jsonRejection{jsonObject{r.APIVersion, r.Kind, r.Name}, r.Status})
+	}
+	j.buf.WriteString("{\n  \"apiVersion\": \"" + APIVersion + "\",\n  \"kind\": \"DecisionList\",\n  \"rejected\": ")
+	if err := j.value(rejected, "  "); err != nil {
+		return nil, err
+	}
+	j.buf.WriteString(",\n  \"items\": [")
+	return j, j.flush()
+}
+
+func (j *jsonWriter) Write(it Item) error {
+	if it.Failure != nil {
+		j.errors = append(j.errors, errorOf(it))
+		return nil
+	}
+	if j.items > 0 {
+		j.buf.WriteByte(',')
+	}
+	j.items++
+	j.buf.WriteString("\n    ")
+	if err := j.value(itemOf(it.Request, it.Decision), "    "); err != nil {
+		return err
+	}
+	return j.flush()
+}
+
+func (j *jsonWriter) Close() error {
+	if j.items > 0 {
+		j.buf.WriteString("\n  ")
+	}
+	j.buf.WriteByte(']')
+	if len(j.errors) > 0 {
+		j.buf.WriteString(",\n  \"errors\": ")
+		if err := j.value(j.errors, "  "); err != nil {
+			return err
+		}
+	}
+	j.buf.WriteString("\n}\n")
+	return j.flush()
+}
+
+// value appends v, indented as a member at the given depth. Characters such as < stay readable.
+func (j *jsonWriter) value(v any, indent string) error {
+	enc := json.NewEncoder(&j.buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent(indent, "  ")
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	j.buf.Truncate(j.buf.Len() - 1) // the newline that Encode adds
+	return nil
+}
+
+func (j *jsonWriter) flush() error {
+	_, err := j.w.Write(j.buf.Bytes())
+	j.buf.Reset()
+	return err
+}
+
+func itemOf(r *celgate.Request, d *celgate.Decision) jsonItem {
+	kind, resource := metav1.GroupVersionKind(r.Kind), metav1.GroupVersionResource(r.Resource)
+	it := jsonItem{
+		Request: jsonRequest{
+			UID:  r.UID,
+			Kind: kind, Resource: resource, SubResource: r.SubResource,
+			RequestKind: kind, RequestResource: resource, RequestSubResource: r.SubResource,
+			Name: r.Name, Namespace: r.Namespace, Operation: r.Operation,
+			UserInfo: jsonUser{r.UserInfo.Username, r.UserInfo.UID, notNil(r.UserInfo.Groups), r.UserInfo.Extra},
+			DryRun:   r.DryRun,
+		},
+		Response: jsonResponse{
+			Allowed: d.Allowed, Status: d.Status,
+			Warnings: notNil(d.Warnings), AuditAnnotations: d.AuditAnnotations,
+		},
+		Mutated:  d.Mutated,
+		Object:   d.Object,
+		Outcomes: make([]jsonOutcome, 0, len(d.Outcomes)),
+		Notes:    make([]jsonNote, 0, len(d.Notes)),
+	}
+	if it.Response.AuditAnnotations == nil {
+		it.Response.AuditAnnotations = map[string]string{}
+	}
+	for _, o := range d.Outcomes {
+		it.Outcomes = append(it.Outcomes, jsonOutcome{o.Policy, o.Binding, o.Param, o.Field, o.Verdict, o.Message, o.Cost})
+	}
+	for _, n := range d.Notes {
+		it.Notes = append(it.Notes, jsonNote{n.Quirk, n.Message})
+	}
+	return it
+}
+
+func errorOf(it Item) jsonError {
+	e := jsonError{Place: it.Place.String(), Message: it.Failure.Message, Hint: it.Failure.Hint}
+	if kind := it.kind(); kind != (schema.GroupVersionKind{}) {
+		e.Object = &jsonObject{kind.GroupVersion().String(), kind.Kind, it.name()}
+	}
+	return e
+}
+
+func notNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}

@@ -1,0 +1,110 @@
+// Package report renders decisions: text for people, JSON for programs.
+//
+// A [Writer] takes the items in the order of the input and writes each as it comes; nothing is held
+// back until the end, so that a run over many objects shows its first answer at once and stays small.
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A Writer renders the results of one run.
+type Writer interface {
+	// Write renders one item. Items come in the order of the input.
+	Write(Item) error
+
+	// Close renders what belongs at the end. It does not close the underlying writer.
+	Close() error
+}
+
+// An Item is one request and its answer. Exactly one of Decision and Failure is set.
+type Item struct {
+	Place    policy.Position  // where the manifest or review begins
+	Request  *celgate.Request // nil if there was none to make
+	Decision *celgate.Decision
+	Failure  *Failure
+
+	Kind schema.GroupVersionKind // with a Failure: of the object, as far as known
+	Name string                  // with a Failure: "namespace/name" or "name"
+}
+
+// kind returns the kind of the object that the item is about.
+func (it Item) kind() schema.GroupVersionKind {
+	if it.Request != nil {
+		return it.Request.Kind
+	}
+	return it.Kind
+}
+
+// name returns "namespace/name" or "name"; a name that the server will generate ends in an asterisk.
+func (it Item) name() string {
+	r := it.Request
+	if r == nil {
+		return it.Name
+	}
+	name := r.Name
+	if name == "" {
+		meta, _ := r.Object["metadata"].(map[string]any)
+		if prefix, _ := meta["generateName"].(string); prefix != "" {
+			name = prefix + "*"
+		}
+	}
+	if r.Namespace != "" && !(r.Kind.Group == "" && r.Kind.Kind == "Namespace") {
+		return r.Namespace + "/" + name
+	}
+	return name
+}
+
+// A Failure says why there is no decision.
+type Failure struct {
+	Message string
+	Hint    string // empty: none
+}
+
+// A Rejection is a policy or binding that the server would refuse to store.
+type Rejection struct {
+	APIVersion, Kind, Name string
+	Place                  policy.Position
+	Status                 *metav1.Status
+	Problems               []Problem // what is wrong, each with its place; empty: only the status is known
+}
+
+// A Problem is one reason of a [Rejection].
+type Problem struct {
+	Field    string
+	Message  string
+	Expr     policy.Expr     // zero when no expression is to blame
+	Position policy.Position // inside the expression if there is one
+}
+
+// Options say how a report is written and what is known before the first item.
+type Options struct {
+	Set      *policy.Set // the policies and bindings in force; nil: unknown
+	Rejected []Rejection
+
+	Color bool
+	Width int  // of the terminal, in columns; 0: lines are not wrapped
+	Quiet bool // leave out objects about which there is nothing to say
+}
+
+// Formats are the names that [New] takes.
+func Formats() []string { return slices.Sorted(slices.Values([]string{"text", "json"})) }
+
+// New returns the writer of a format.
+func New(format string, w io.Writer, o Options) (Writer, error) {
+	switch format {
+	case "text":
+		return newText(w, o)
+	case "json":
+		return newJSON(w, o)
+	}
+	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(Formats(), ", "))
+}

@@ -1,0 +1,437 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/policy"
+)
+
+// textWriter writes for people: one line for an object about which there is nothing to say, and below the
+// line of any other a block for each violation.
+type textWriter struct {
+	w   io.Writer
+	o   Options
+	p   palette
+	buf bytes.Buffer
+
+	counts  map[string]int
+	total   int
+	inForce int             // policies
+	matched map[source]bool // policies that had a say, without a binding
+	places  map[source]policy.Position
+	notes   map[string]bool // already shown
+	spaced  bool            // the last line written is empty
+	blocks  bool            // something else than a plain line was written
+}
+
+// A source is a policy, or one of its bindings.
+type source struct {
+	kind            policy.Kind
+	policy, binding string
+}
+
+// The words for what became of an object, in the order of the summary.
+const (
+	wordOK      = "ok"
+	wordMutated = "mutated"
+	wordAudited = "audited"
+	wordWarned  = "warned"
+	wordDenied  = "denied"
+	wordNotRun  = "not run"
+)
+
+var words = []struct {
+	word  string
+	style style
+}{{wordOK, green}, {wordMutated, blue}, {wordAudited, cyan}, {wordWarned, yellow}, {wordDenied, red}, {wordNotRun, red}}
+
+// A block is one thing to say about an object or a rejected policy.
+type block struct {
+	label   string
+	style   style
+	message string
+	expr    policy.Expr
+	mark    mark
+	place   policy.Position // without an expression
+	footers []string
+	hint    string
+}
+
+func newText(w io.Writer, o Options) (*textWriter, error) {
+	t := &textWriter{
+		w: w, o: o, p: palette(o.Color),
+		counts: map[string]int{}, matched: map[source]bool{}, places: map[source]policy.Position{}, notes: map[string]bool{},
+		spaced: true,
+	}
+	if o.Set != nil {
+		t.inForce = len(o.Set.Policies)
+		for _, p := range o.Set.Policies {
+			t.places[source{kind: p.Kind, policy: p.Name}] = p.Position
+		}
+		for _, b := range o.Set.Bindings {
+			t.places[source{b.Kind, b.PolicyName, b.Name}] = b.Position
+		}
+	}
+	for _, r := range o.Rejected {
+		t.head(red, "rejected", r.Kind+" "+r.Name, r.Place)
+		t.blocksOf(rejectionBlocks(r))
+	}
+	return t, t.flush()
+}
+
+func (t *textWriter) Write(it Item) error {
+	t.total++
+	if it.Failure != nil {
+		t.counts[wordNotRun]++ // said on standard error
+		return nil
+	}
+	d := it.Decision
+	for _, o := range d.Outcomes {
+		t.matched[source{kind: o.Kind, policy: o.Policy}] = true
+	}
+	for _, v := range d.Violations {
+		t.matched[source{kind: v.Kind, policy: v.Policy}] = true
+	}
+	blocks := t.decisionBlocks(it)
+	word, s := verdictOf(d)
+	t.counts[word]++
+	if t.o.Quiet && word == wordOK && len(blocks) == 0 {
+		return nil
+	}
+	subject := it.kind().Kind + " " + it.name()
+	if op := it.Request.Operation; op != celgate.Create {
+		subject = string(op) + " " + subject
+	}
+	if sub := it.Request.SubResource; sub != "" {
+		subject += " (" + sub + ")"
+	}
+	t.head(s, word, subject, it.Place)
+	t.blocksOf(blocks)
+	return t.flush()
+}
+
+func (t *textWriter) Close() error {
+	if t.blocks && !t.spaced {
+		t.line("")
+	}
+	var parts []string
+	for _, w := range words {
+		if n := t.counts[w.word]; n > 0 {
+			parts = append(parts, t.p.paint(w.style, strconv.Itoa(n)+" "+w.word))
+		}
+	}
+	summary := t.p.paint(bold, plural(t.total, "object", "objects"))
+	if len(parts) > 0 {
+		summary += ": " + strings.Join(parts, ", ")
+	}
+	if n := len(t.o.Rejected); n > 0 {
+		summary += "; " + t.p.paint(red, strconv.Itoa(n)+" rejected")
+	}
+	switch n := len(t.matched); {
+	case t.inForce == 0:
+	case n == 0:
+		summary += "; no policy matched"
+	default:
+		summary += fmt.Sprintf("; %d of %s matched", n, plural(t.inForce, "policy", "policies"))
+	}
+	t.line(summary)
+	return t.flush()
+}
+
+// verdictOf returns the strongest word for what became of the object.
+func verdictOf(d *celgate.Decision) (string, style) {
+	word := wordOK
+	switch {
+	case !d.Allowed:
+		word = wordDenied
+	case len(d.Warnings) > 0:
+		word = wordWarned
+	case len(d.Violations) > 0:
+		word = wordAudited
+	case d.Mutated:
+		word = wordMutated
+	}
+	for _, w := range words {
+		if w.word == word {
+			return word, w.style
+		}
+	}
+	return word, plain
+}
+
+// decisionBlocks returns what there is to say about an object: violations, refusals without a policy, errors
+// that were ignored, warnings, audit annotations and notes.
+func (t *textWriter) decisionBlocks(it Item) []block {
+	d := it.Decision
+	denials := 0
+	for _, v := range d.Violations {
+		if severityOf(v) == policy.Deny {
+			denials++
+		}
+	}
+	var out []block
+	first := true
+	for _, v := range d.Violations {
+		b := t.violationBlock(it, v)
+		if severityOf(v) == policy.Deny && denials > 1 && first {
+			b.footers = append(b.footers, "the API server reports only this denial: "+codeOf(d))
+			first = false
+		}
+		out = append(out, b)
+	}
+	if !d.Allowed && denials == 0 && d.Status != nil {
+		out = append(out, block{
+			label: "denied", style: red, message: d.Status.Message,
+			footers: []string{"the API server answers " + codeOf(d) + ", whatever the policies say"},
+			hint:    refusalHint(it),
+		})
+	}
+	out = append(out, ignoredBlocks(it)...)
+	for _, w := range d.Warnings {
+		if !slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return w == warningOf(v) }) {
+			out = append(out, block{label: "warning", style: yellow, message: w})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
+		if key != "validation.policy.admission.k8s.io/validation_failure" {
+			out = append(out, block{label: "audit annotation " + key, style: cyan, message: d.AuditAnnotations[key]})
+		}
+	}
+	for _, n := range d.Notes {
+		if !t.notes[n.Message] {
+			t.notes[n.Message] = true
+			out = append(out, block{label: "note", style: bold, message: n.Message})
+		}
+	}
+	return out
+}
+
+// severityOf returns the strongest action of a violation. One without actions denies: it is an error before
+// any binding had a say.
+func severityOf(v celgate.Violation) policy.Action {
+	for _, a := range []policy.Action{policy.Deny, policy.Warn, policy.Audit} {
+		if slices.Contains(v.Actions, a) {
+			return a
+		}
+	}
+	return policy.Deny
+}
+
+// warningOf is the warning that the server sends for a violation, as validating/dispatcher.go v0.37.2.
+func warningOf(v celgate.Violation) string {
+	return fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", v.Policy, v.Binding, v.Message)
+}
+
+var severities = map[policy.Action]struct {
+	label, noun string
+	style       style
+}{
+	policy.Deny:  {"denied", "denial", red},
+	policy.Warn:  {"warning", "warning", yellow},
+	policy.Audit: {"audit", "audit event", cyan},
+}
+
+func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
+	s := severities[severityOf(v)]
+	b := block{label: s.label, style: s.style, message: headline(v.Message, v.Expr), expr: v.Expr}
+	if v.Expr.IsZero() {
+		b.place = t.places[source{v.Kind, v.Policy, v.Binding}]
+	}
+	b.mark = markOf(v.Expr, policy.Position{}, v.Message)
+	b.footers = []string{origin(v.Policy, v.Binding, v.Param)}
+	if len(v.Actions) > 1 {
+		b.footers = append(b.footers, "validationActions "+joinActions(v.Actions))
+	}
+	if v.IsError {
+		b.label = "error"
+		b.footers = append(b.footers, "failurePolicy Fail makes the error a "+s.noun)
+		b.hint = hintFor(failing{v.Message, v.Expr, it.Request, v.Param})
+	}
+	return b
+}
+
+// ignoredBlocks returns the errors that changed nothing because failurePolicy is Ignore.
+func ignoredBlocks(it Item) []block {
+	var out []block
+	for _, o := range it.Decision.Outcomes {
+		if o.Verdict != celgate.Error || slices.ContainsFunc(it.Decision.Violations, func(v celgate.Violation) bool {
+			return v.IsError && v.Policy == o.Policy && (v.Binding == "" || v.Binding == o.Binding && v.Param == o.Param)
+		}) {
+			continue
+		}
+		out = append(out, block{
+			label: "ignored", style: bold, message: headline(o.Message, o.Expr),
+			expr: o.Expr, mark: markOf(o.Expr, policy.Position{}, o.Message),
+			footers: []string{origin(o.Policy, o.Binding, o.Param), "failurePolicy Ignore: the error changes nothing"},
+			hint:    hintFor(failing{o.Message, o.Expr, it.Request, o.Param}),
+		})
+	}
+	return out
+}
+
+func rejectionBlocks(r Rejection) []block {
+	var out []block
+	for _, p := range r.Problems {
+		b := block{
+			label: "error", style: red, message: p.Message, expr: p.Expr, place: p.Position,
+			mark: markOf(p.Expr, p.Position, p.Message),
+			hint: hintFor(failing{message: p.Message, expr: p.Expr}),
+		}
+		if p.Field != "" {
+			b.footers = []string{p.Field}
+		}
+		out = append(out, b)
+	}
+	if len(out) == 0 && r.Status != nil {
+		out = append(out, block{label: "error", style: red, message: r.Status.Message, hint: hintFor(failing{message: r.Status.Message})})
+	}
+	return out
+}
+
+// headline removes from a message what the excerpt below it shows.
+func headline(message string, e policy.Expr) string {
+	if e.IsZero() {
+		return message
+	}
+	if rest, ok := strings.CutPrefix(message, "expression '"+e.Src+"' resulted in error: "); ok {
+		return rest
+	}
+	if message == "failed expression: "+strings.TrimSpace(e.Src) {
+		return "the expression is false"
+	}
+	return message
+}
+
+func origin(policyName, binding, param string) string {
+	s := "policy " + policyName
+	if binding != "" {
+		s += ", binding " + binding
+	}
+	if param != "" {
+		s += ", param " + param
+	}
+	return s
+}
+
+func codeOf(d *celgate.Decision) string {
+	if d.Status == nil {
+		return "a failure"
+	}
+	return fmt.Sprintf("%d %s", d.Status.Code, d.Status.Reason)
+}
+
+func refusalHint(it Item) string {
+	st := it.Decision.Status
+	if st.Code == 404 && strings.HasPrefix(st.Message, "namespaces ") {
+		return "give the Namespace beside the policies, with -c or among the manifests"
+	}
+	return ""
+}
+
+func joinActions(actions []policy.Action) string {
+	s := make([]string, len(actions))
+	for i, a := range actions {
+		s[i] = string(a)
+	}
+	return strings.Join(s, ", ")
+}
+
+// head writes the line of an object.
+func (t *textWriter) head(s style, word, subject string, place policy.Position) {
+	line := t.p.paint(s, fmt.Sprintf("%-7s", word)) + "  " + printable(subject)
+	if place.File != "" {
+		place.Column = 0
+		line += "  " + t.p.paint(dim, printable(place.String()))
+	}
+	t.line(line)
+}
+
+// blocksOf writes blocks with an empty line around each that has an excerpt, and the others close together.
+func (t *textWriter) blocksOf(blocks []block) {
+	for i, b := range blocks {
+		large := !b.expr.IsZero() || len(b.footers) > 0
+		if large || i == 0 {
+			t.gap()
+		}
+		t.block(b)
+		if large || i == len(blocks)-1 {
+			t.gap()
+		}
+	}
+}
+
+const indent = "  "
+
+func (t *textWriter) block(b block) {
+	width := t.o.Width
+	if width > 0 {
+		width = max(width-len(indent), 30)
+	}
+	inner := 0
+	if width > 0 {
+		inner = max(width-len(b.label)-2, 20)
+	}
+	for i, l := range wrap(printable(b.message), inner) {
+		if i == 0 {
+			t.line(indent + t.p.paint(b.style, b.label+":") + " " + t.p.paint(bold, l))
+		} else {
+			t.line(indent + strings.Repeat(" ", len(b.label)+2) + t.p.paint(bold, l))
+		}
+	}
+	gutter := 1
+	if !b.expr.IsZero() {
+		var lines []string
+		lines, gutter = t.p.excerpt(b.expr, b.mark, width)
+		for _, l := range lines {
+			t.line(indent + l)
+		}
+	} else if b.place.IsValid() {
+		t.line(indent + strings.Repeat(" ", gutter) + t.p.paint(blue, "-->") + " " + printable(b.place.String()))
+	}
+	footer := func(lead string, s style, text string) {
+		room := 0
+		if width > 0 {
+			room = max(width-gutter-1-len(lead), 20)
+		}
+		for i, l := range wrap(printable(text), room) {
+			if i == 0 {
+				t.line(indent + strings.Repeat(" ", gutter+1) + t.p.paint(s, lead) + l)
+			} else {
+				t.line(indent + strings.Repeat(" ", gutter+1+len(lead)) + l)
+			}
+		}
+	}
+	for _, f := range b.footers {
+		footer("= ", blue, f)
+	}
+	if b.hint != "" {
+		footer("hint: ", bold, b.hint)
+	}
+}
+
+// gap writes an empty line unless one was just written.
+func (t *textWriter) gap() {
+	t.blocks = true
+	if !t.spaced {
+		t.line("")
+	}
+}
+
+func (t *textWriter) line(s string) {
+	t.buf.WriteString(s)
+	t.buf.WriteByte('\n')
+	t.spaced = s == ""
+}
+
+func (t *textWriter) flush() error {
+	_, err := t.w.Write(t.buf.Bytes())
+	t.buf.Reset()
+	return err
+}

@@ -1,0 +1,72 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// printable returns s with control characters written as escapes, so that text from a manifest cannot
+// steer the terminal. Line breaks and tabs stay.
+func printable(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !shown(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if shown(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+func shown(r rune) bool {
+	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && r != utf8.RuneError
+}
+
+// wrap breaks text at spaces into lines of at most width columns; a longer word stays whole. Width 0 breaks
+// at line breaks only.
+func wrap(text string, width int) []string {
+	var lines []string
+	for para := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSpace(text), "\r", ""), "\n") {
+		if width <= 0 || utf8.RuneCountInString(para) <= width {
+			lines = append(lines, strings.TrimRight(para, " \t"))
+			continue
+		}
+		var line strings.Builder
+		n := 0
+		for word := range strings.FieldsSeq(para) {
+			w := utf8.RuneCountInString(word)
+			if n > 0 && n+1+w > width {
+				lines = append(lines, line.String())
+				line.Reset()
+				n = 0
+			}
+			if n > 0 {
+				line.WriteByte(' ')
+				n++
+			}
+			line.WriteString(word)
+			n += w
+		}
+		lines = append(lines, line.String())
+	}
+	return lines
+}
+
+// chunks cuts runes into pieces of at most width; width 0 keeps them whole.
+func chunks(r []rune, width int) [][]rune {
+	if width <= 0 || len(r) <= width {
+		return [][]rune{r}
+	}
+	var out [][]rune
+	for len(r) > width {
+		out = append(out, r[:width])
+		r = r[width:]
+	}
+	return append(out, r)
+}
