@@ -1,6 +1,11 @@
 package schema
 
 import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -21,8 +26,27 @@ type Resource struct {
 	Custom       *CustomResource // set for resources of a CustomResourceDefinition
 	NotServed    bool            // a version that exists for Equivalent matching only
 
+	// OffByDefault is set for built-in resources that a server serves only when it is started with the version
+	// in --runtime-config, or with a feature gate: all alpha and beta resources.
+	OffByDefault bool
+
 	// Storage is the key of the equivalence class: resources with the same Storage hold the same objects.
 	Storage string
+}
+
+// GroupVersionKind returns the kind of the resource's objects.
+func (r *Resource) GroupVersionKind() GroupVersionKind {
+	return r.GroupVersion().WithKind(r.Kind)
+}
+
+// Subresource returns the subresource called name, or nil.
+func (r *Resource) Subresource(name string) *Subresource {
+	for i := range r.Subresources {
+		if r.Subresources[i].Name == name {
+			return &r.Subresources[i]
+		}
+	}
+	return nil
 }
 
 // A Subresource is served below a resource.
@@ -34,4 +58,145 @@ type Subresource struct {
 // A CustomResource is what a CustomResourceDefinition says beyond its resource.
 type CustomResource struct {
 	Definition map[string]any // the CustomResourceDefinition
+}
+
+// A Registry knows the types of kinds and the resources that a server serves. It is immutable and may be used from
+// many goroutines; types of built-in kinds are decoded when they are first asked for.
+//
+// Package builtin has the registries of Kubernetes minors; [Registry.WithCustomResources] adds to them. The zero
+// value knows nothing.
+type Registry struct {
+	tables    *tables
+	resources map[GroupVersionResource]*Resource
+	byKind    map[GroupVersionKind]*Resource
+	classes   map[string][]*Resource // by Storage, in the order in which the server registers them
+	custom    map[GroupVersionKind]*Type
+}
+
+// Open returns the registry of the tables that tools/schematables wrote into files. The error says which line of
+// the index cannot be read.
+func Open(files fs.FS) (*Registry, error) {
+	raw, err := fs.ReadFile(files, "index")
+	if err != nil {
+		return nil, err
+	}
+	r := &Registry{
+		tables:    &tables{files: files, kinds: map[GroupVersionKind]string{}, packages: map[string]*typePackage{}},
+		resources: map[GroupVersionResource]*Resource{},
+		byKind:    map[GroupVersionKind]*Resource{},
+		classes:   map[string][]*Resource{},
+	}
+	if err := r.readIndex(string(raw)); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Registry) readIndex(text string) error {
+	var (
+		group    GroupVersion
+		resource *Resource
+		number   int
+	)
+	for line := range strings.Lines(text) {
+		number++
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 2 && words[0] == "group":
+			gv, err := schema.ParseGroupVersion(words[1])
+			if err != nil {
+				return fmt.Errorf("index:%d: %w", number, err)
+			}
+			group = gv
+		case len(words) == 3 && words[0] == "kind":
+			r.tables.kinds[group.WithKind(words[1])] = words[2]
+		case len(words) >= 5 && words[0] == "resource":
+			resource = &Resource{
+				GroupVersionResource: group.WithResource(words[1]), Kind: words[2], Namespaced: words[3] == "namespaced",
+				Storage: words[4], OffByDefault: slices.Contains(words[5:], "off"),
+			}
+			r.add(resource)
+		case len(words) == 4 && words[0] == "sub" && resource != nil:
+			gv, err := schema.ParseGroupVersion(words[2])
+			if err != nil {
+				return fmt.Errorf("index:%d: %w", number, err)
+			}
+			resource.Subresources = append(resource.Subresources, Subresource{Name: words[1], Kind: gv.WithKind(words[3])})
+		default:
+			return fmt.Errorf("index:%d: unknown line %q", number, line)
+		}
+	}
+	return nil
+}
+
+func (r *Registry) add(res *Resource) {
+	r.resources[res.GroupVersionResource] = res
+	r.byKind[res.GroupVersionKind()] = res
+	r.classes[res.Storage] = append(r.classes[res.Storage], res)
+}
+
+// Type returns the type of a kind, or nil if the registry does not know it. Also known are kinds that no resource
+// holds: those of subresources such as autoscaling/v1 Scale and v1 PodExecOptions, lists, and the options of
+// meta.k8s.io/v1.
+func (r *Registry) Type(kind GroupVersionKind) *Type {
+	if t := r.custom[kind]; t != nil {
+		return t
+	}
+	if r.tables == nil {
+		return nil
+	}
+	return r.tables.typeOf(kind)
+}
+
+// ResourceFor returns the resource that holds objects of a kind, or nil.
+func (r *Registry) ResourceFor(kind GroupVersionKind) *Resource { return r.byKind[kind] }
+
+// Resource returns a resource, or nil.
+func (r *Registry) Resource(res GroupVersionResource) *Resource { return r.resources[res] }
+
+// Resources returns all resources, sorted by group, version and name.
+func (r *Registry) Resources() []*Resource {
+	all := make([]*Resource, 0, len(r.resources))
+	for _, res := range r.resources {
+		all = append(all, res)
+	}
+	slices.SortFunc(all, func(a, b *Resource) int {
+		return strings.Compare(a.Group+"/"+a.Version+"/"+a.Resource, b.Group+"/"+b.Version+"/"+b.Resource)
+	})
+	return all
+}
+
+// Equivalents returns the resources that hold the same objects as res and have the subresource (any for ""), res
+// included, in the order in which the server registers them. Resources that are off by default are not
+// among them, but for those in the version of res.
+func (r *Registry) Equivalents(res GroupVersionResource, subresource string) []*Resource {
+	self := r.resources[res]
+	if self == nil {
+		return nil
+	}
+	var all []*Resource
+	for _, other := range r.classes[self.Storage] {
+		if other.OffByDefault && other.GroupVersion() != res.GroupVersion() {
+			continue
+		}
+		if subresource == "" || other.Subresource(subresource) != nil {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// KindFor returns the kind of the objects that a resource or its subresource takes.
+func (r *Registry) KindFor(res GroupVersionResource, subresource string) (GroupVersionKind, bool) {
+	self := r.resources[res]
+	if self == nil {
+		return GroupVersionKind{}, false
+	}
+	if subresource == "" {
+		return self.GroupVersionKind(), true
+	}
+	if sub := self.Subresource(subresource); sub != nil {
+		return sub.Kind, true
+	}
+	return GroupVersionKind{}, false
 }

@@ -24,12 +24,15 @@ const (
 	Struct                  // an object with declared Fields
 	Map                     // an object with any keys and values of type Elem
 	List                    // an array with items of type Elem
+	Union                   // one of OneOf, told apart by the JSON type of the value: JSONSchemaPropsOrBool and its like
 )
 
 // A Merge says how two values of a struct, map or list are merged by an ApplyConfiguration.
 type Merge uint8
 
-// The merge rules. Granular is the zero value and the rule of structs and maps, Atomic that of lists.
+// The merge rules. Granular is the zero value and the rule of structs and maps, Atomic that of lists. An Any that is
+// Granular merges by what its values are (objects member by member, lists as one value); an Atomic one, such as
+// RawExtension, as one value.
 const (
 	Granular Merge = iota // structs and maps: member by member
 	Atomic                // as one value
@@ -42,18 +45,20 @@ type Type struct {
 	Name   string // Go type such as "k8s.io/api/core/v1.PodSpec"; empty for anonymous and custom types
 	Kind   Kind
 	Bits   uint8   // Integer: 8, 16, 32 or 64
-	Elem   *Type   // Map and List; nil in a Map of a custom type whose values are not described means Any
+	Elem   *Type   // Map and List; never nil in a Registry's types
 	Fields []Field // Struct, in the order of declaration, inlined members included
 	Merge  Merge
 	Keys   []string // Keyed: the members that identify an item
+	OneOf  []*Type  // Union
 
-	// Custom types only.
-	PreserveUnknown bool // undeclared members stay
+	// Custom types only. An Any without PreserveUnknown takes any value, but objects in it lose all their members.
+	Format          string // String and Integer: the declared format, such as "date-time"
+	PreserveUnknown bool   // undeclared members stay
 	Nullable        bool
 	Embedded        bool // x-kubernetes-embedded-resource: apiVersion, kind and metadata are kept
 	Default         any  // a default declared on list items or map values; Field.Default has those of members
 
-	index map[string]int // Fields by name, built once by Index
+	index map[string]int // Fields by name; nil for small structs and for types made outside this package
 }
 
 // A Field is one member of a struct.
@@ -66,4 +71,35 @@ type Field struct {
 	Atomic    bool // the referenced struct or map merges atomically at this place, whatever its Type says
 	Required  bool
 	Default   any // default declared in the schema, nil for none
+}
+
+// Field returns the member called name, or nil if the type does not declare it.
+func (t *Type) Field(name string) *Field {
+	if t.index != nil {
+		if i, ok := t.index[name]; ok {
+			return &t.Fields[i]
+		}
+		return nil
+	}
+	for i := range t.Fields {
+		if t.Fields[i].Name == name {
+			return &t.Fields[i]
+		}
+	}
+	return nil
+}
+
+// maxScan is the number of fields up to which looking at each is as fast as a map.
+const maxScan = 8
+
+// setFields sets the members of a struct and makes them quick to find.
+func (t *Type) setFields(fields []Field) {
+	t.Fields = fields
+	if len(fields) <= maxScan {
+		return
+	}
+	t.index = make(map[string]int, len(fields))
+	for i := range fields {
+		t.index[fields[i].Name] = i
+	}
 }

@@ -1,0 +1,283 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+)
+
+// tables are the built-in types of one Kubernetes minor. A package of types is decoded when a type of it is asked
+// for the first time.
+//
+// The files are written by tools/schematables: "index" lists groups, kinds and resources; each other file holds the
+// types of one Go package, named after its path with _ for /. A type file reads
+//
+//	package k8s.io/api/apps/v1
+//	import k8s.io/api/core/v1
+//	struct DeploymentSpec
+//		replicas	int32	pe
+//		template	core/v1.PodTemplateSpec	r	{}
+//
+// with name, type, flags and default of each member. Flags: p pointer, e omitempty, z omitzero, a atomic at this
+// place, r required. Types: []T is an atomic list, []{}T a set, []{k1,k2}T a keyed list, map T and map! T a granular and
+// an atomic map; a struct followed by ! is atomic.
+type tables struct {
+	files fs.FS
+	kinds map[GroupVersionKind]string // full type name
+
+	mu       sync.Mutex
+	packages map[string]*typePackage
+}
+
+type typePackage struct {
+	path    string
+	imports map[string]*typePackage // by the last two elements of their path
+	named   map[string]*Type
+	unnamed map[string]*Type // lists and maps, by how the table writes them
+	defined int
+}
+
+// scalars are the types that the tables write as one word.
+var scalars = map[string]*Type{
+	"any":         {Kind: Any},
+	"raw":         {Kind: Any, Merge: Atomic},
+	"bool":        {Kind: Boolean},
+	"int32":       {Kind: Integer, Bits: 32},
+	"int64":       {Kind: Integer, Bits: 64},
+	"number":      {Kind: Number},
+	"string":      {Kind: String},
+	"bytes":       {Kind: Bytes},
+	"quantity":    {Kind: Quantity},
+	"time":        {Kind: Time},
+	"microtime":   {Kind: MicroTime},
+	"duration":    {Kind: Duration},
+	"intorstring": {Kind: IntOrString},
+}
+
+// typeOf returns the type of a kind, or nil.
+func (t *tables) typeOf(kind GroupVersionKind) *Type {
+	name, ok := t.kinds[kind]
+	if !ok {
+		return nil
+	}
+	dot := strings.LastIndexByte(name, '.')
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	pkg, err := t.load(name[:dot])
+	if err != nil {
+		return nil // a table that is not as tools/schematables writes it; builtin's tests read them all
+	}
+	return pkg.named[name[dot+1:]]
+}
+
+// load decodes the table of a package and those that it imports. Go packages have no import cycles.
+func (t *tables) load(path string) (*typePackage, error) {
+	if pkg := t.packages[path]; pkg != nil {
+		return pkg, nil
+	}
+	raw, err := fs.ReadFile(t.files, strings.ReplaceAll(path, "/", "_"))
+	if err != nil {
+		return nil, err
+	}
+	pkg := &typePackage{path: path, imports: map[string]*typePackage{}, named: map[string]*Type{}, unnamed: map[string]*Type{}}
+	if err := pkg.decode(string(raw), t.load); err != nil {
+		return nil, err
+	}
+	t.packages[path] = pkg
+	return pkg, nil
+}
+
+func (p *typePackage) decode(text string, load func(path string) (*typePackage, error)) error {
+	var (
+		current *Type
+		fields  []Field
+		number  int
+	)
+	finish := func() {
+		if current != nil && current.Kind == Struct {
+			current.setFields(append([]Field(nil), fields...))
+		}
+		fields = fields[:0]
+	}
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSuffix(line, "\n")
+		if member, ok := strings.CutPrefix(line, "\t"); ok {
+			field, err := p.field(member)
+			if err != nil {
+				return fmt.Errorf("%s:%d: %w", p.path, number, err)
+			}
+			fields = append(fields, field)
+			continue
+		}
+		word, rest, _ := strings.Cut(line, " ")
+		switch word {
+		case "package":
+		case "import":
+			imported, err := load(rest)
+			if err != nil {
+				return err
+			}
+			p.imports[path.Join(path.Base(path.Dir(rest)), path.Base(rest))] = imported
+		case "struct":
+			finish()
+			name, mark, _ := strings.Cut(rest, " ")
+			current = p.reference(name)
+			current.Kind = Struct
+			if mark == "!" {
+				current.Merge = Atomic
+			}
+			p.defined++
+		case "union":
+			finish()
+			words := strings.Fields(rest)
+			current = p.reference(words[0])
+			current.Kind = Union
+			for _, expr := range words[1:] {
+				alternative, err := p.typ(expr)
+				if err != nil {
+					return fmt.Errorf("%s:%d: %w", p.path, number, err)
+				}
+				current.OneOf = append(current.OneOf, alternative)
+			}
+			p.defined++
+		default:
+			return fmt.Errorf("%s:%d: unknown line %q", p.path, number, line)
+		}
+	}
+	finish()
+	if p.defined != len(p.named) {
+		return fmt.Errorf("%s: %d types are named, %d are defined", p.path, len(p.named), p.defined)
+	}
+	return nil
+}
+
+// field decodes "name<tab>type<tab>flags<tab>default".
+func (p *typePackage) field(text string) (Field, error) {
+	name, text, _ := strings.Cut(text, "\t")
+	expr, text, _ := strings.Cut(text, "\t")
+	flags, def, _ := strings.Cut(text, "\t")
+	f := Field{Name: name}
+	for _, flag := range flags {
+		switch flag {
+		case 'p':
+			f.Pointer = true
+		case 'e':
+			f.OmitEmpty = true
+		case 'z':
+			f.OmitZero = true
+		case 'a':
+			f.Atomic = true
+		case 'r':
+			f.Required = true
+		default:
+			return f, fmt.Errorf("unknown flag %q", flag)
+		}
+	}
+	var err error
+	if f.Default, err = decodeDefault(def); err != nil {
+		return f, fmt.Errorf("default of %s: %w", name, err)
+	}
+	f.Type, err = p.typ(expr)
+	return f, err
+}
+
+func decodeDefault(text string) (any, error) {
+	switch text {
+	case "":
+		return nil, nil
+	case `""`:
+		return "", nil
+	case "{}":
+		return map[string]any{}, nil
+	}
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return numbers(v)
+}
+
+// numbers replaces each json.Number by int64 or float64.
+func numbers(v any) (any, error) {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n, nil
+		}
+		return v.Float64()
+	case map[string]any:
+		for k, member := range v {
+			var err error
+			if v[k], err = numbers(member); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i, item := range v {
+			var err error
+			if v[i], err = numbers(item); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
+
+// typ decodes a type.
+func (p *typePackage) typ(expr string) (*Type, error) {
+	if t := scalars[expr]; t != nil {
+		return t, nil
+	}
+	if t := p.unnamed[expr]; t != nil {
+		return t, nil
+	}
+	t := &Type{}
+	var elem string
+	switch {
+	case strings.HasPrefix(expr, "map "):
+		t.Kind, elem = Map, expr[len("map "):]
+	case strings.HasPrefix(expr, "map! "):
+		t.Kind, t.Merge, elem = Map, Atomic, expr[len("map! "):]
+	case strings.HasPrefix(expr, "[]{}"):
+		t.Kind, t.Merge, elem = List, Set, expr[len("[]{}"):]
+	case strings.HasPrefix(expr, "[]{"):
+		keys, rest, ok := strings.Cut(expr[len("[]{"):], "}")
+		if !ok {
+			return nil, fmt.Errorf("unknown type %q", expr)
+		}
+		t.Kind, t.Merge, t.Keys, elem = List, Keyed, strings.Split(keys, ","), rest
+	case strings.HasPrefix(expr, "[]"):
+		t.Kind, t.Merge, elem = List, Atomic, expr[len("[]"):]
+	default:
+		pkg, name, ok := strings.Cut(expr, ".")
+		if !ok {
+			return p.reference(expr), nil
+		}
+		imported := p.imports[pkg]
+		if imported == nil || imported.named[name] == nil {
+			return nil, fmt.Errorf("unknown type %q", expr)
+		}
+		return imported.named[name], nil
+	}
+	var err error
+	t.Elem, err = p.typ(elem)
+	p.unnamed[expr] = t
+	return t, err
+}
+
+// reference returns the type of this package called name, which a later line may define.
+func (p *typePackage) reference(name string) *Type {
+	t := p.named[name]
+	if t == nil {
+		t = &Type{Name: p.path + "." + name}
+		p.named[name] = t
+	}
+	return t
+}
