@@ -1,0 +1,275 @@
+// Package conformance holds the corpus: requests with the answer that a real kube-apiserver gave to them.
+//
+// A case is one txtar file below testdata, in a folder per area. Its comment says the one idea. Its files:
+//
+//	policy.yaml   the policies and bindings, in the order in which they are written
+//	state.yaml    what exists besides: namespaces, params, CustomResourceDefinitions, RBAC, other objects
+//	old.yaml      the stored object of an UPDATE, DELETE or CONNECT, created before the policies
+//	object.yaml   the object of a CREATE or UPDATE, or the options object of a CONNECT
+//	request.yaml  the [Request]; absent in cases about the writing of policies
+//	want.yaml     the [Want]: recorded, never written by hand
+//
+// The user dev may do everything; any other user may do what the RBAC objects of the case's state say. Every user is in
+// the group system:authenticated. Members that differ from run to run are removed from objects: see [Settle].
+//
+// The nested module conformance records the cases and checks them against a live server; the test of this package
+// replays them through the engine.
+package conformance
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// A Case is one file of the corpus. Objects are JSON trees.
+type Case struct {
+	Name     string // area and file name without its ending, such as "params/selector"
+	Idea     string // the comment: what the case shows
+	Policies []map[string]any
+	State    []map[string]any
+	Old      map[string]any
+	Object   map[string]any
+	Request  *Request // nil if the case is about the writing of its policies
+	Want     *Want    // nil if not recorded yet
+
+	archive *txtar.Archive
+}
+
+// A Request says what is sent to the server. The zero values of Group, Version, Namespace and Name are those of the
+// object, or of the old object if there is none.
+type Request struct {
+	Operation   string `json:"operation"` // CREATE, UPDATE, DELETE or CONNECT
+	APIVersion  string `json:"apiVersion,omitempty"`
+	Resource    string `json:"resource"`
+	Subresource string `json:"subresource,omitempty"`
+	Namespace   string `json:"namespace,omitempty"`
+	Name        string `json:"name,omitempty"`
+	Collection  bool   `json:"collection,omitempty"` // a DELETE of all objects of the namespace
+
+	User   string              `json:"user,omitempty"` // dev if empty
+	UID    string              `json:"uid,omitempty"`
+	Groups []string            `json:"groups,omitempty"` // besides system:authenticated
+	Extra  map[string][]string `json:"extra,omitempty"`
+
+	DryRun          bool   `json:"dryRun,omitempty"`
+	FieldValidation string `json:"fieldValidation,omitempty"` // Strict, Warn (what the server does by default) or Ignore
+}
+
+// A Want is the recorded answer.
+type Want struct {
+	Minors []string `json:"minors"` // the Kubernetes minors that answered so
+
+	// Rejected holds the policies and bindings that the server refused to store. The request was sent nevertheless,
+	// if there is one.
+	Rejected []Rejection `json:"rejected,omitempty"`
+
+	Allowed          *bool             `json:"allowed,omitempty"` // nil without a request
+	Status           *metav1.Status    `json:"status,omitempty"`  // of a refused request, without its metadata
+	Warnings         []string          `json:"warnings,omitempty"`
+	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"` // those of policies
+
+	// Object is what the server would store, as its validating phase sees it. Absent if the request was refused, and
+	// on DELETE.
+	Object map[string]any `json:"object,omitempty"`
+
+	// Mutated is the object at the end of the mutating phase, if it differs from Object.
+	Mutated map[string]any `json:"mutated,omitempty"`
+}
+
+// A Rejection is one object that the server refused to store.
+type Rejection struct {
+	Kind   string         `json:"kind"`
+	Name   string         `json:"name"`
+	Status *metav1.Status `json:"status"`
+}
+
+// Area is the folder of the case.
+func (c *Case) Area() string { return path.Dir(c.Name) }
+
+// Load reads all cases below the root of fsys, sorted by name. All errors are returned together, with the cases that
+// are right.
+func Load(fsys fs.FS) ([]*Case, error) {
+	var cases []*Case
+	var errs []error
+	err := fs.WalkDir(fsys, ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Ext(file) != ".txtar" {
+			return err
+		}
+		content, err := fs.ReadFile(fsys, file)
+		if err != nil {
+			return err
+		}
+		c, err := Parse(strings.TrimSuffix(file, ".txtar"), content)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", file, err))
+			return nil
+		}
+		cases = append(cases, c)
+		return nil
+	})
+	return cases, errors.Join(append(errs, err)...)
+}
+
+// Parse reads one case. A file that the format does not know is an error, and so is an unknown field.
+func Parse(name string, content []byte) (*Case, error) {
+	archive := txtar.Parse(content)
+	c := &Case{Name: name, Idea: strings.TrimSpace(string(archive.Comment)), archive: archive}
+	if c.Idea == "" {
+		return nil, errors.New("no comment that says the idea")
+	}
+	for _, file := range archive.Files {
+		if err := c.read(file); err != nil {
+			return nil, fmt.Errorf("%s: %w", file.Name, err)
+		}
+	}
+	if c.Request == nil {
+		if len(c.Policies) == 0 {
+			return nil, errors.New("neither policies nor a request")
+		}
+		return c, nil
+	}
+	return c, c.Request.complete(c)
+}
+
+func (c *Case) read(file txtar.File) (err error) {
+	switch file.Name {
+	case "policy.yaml":
+		c.Policies, err = Documents(file.Data)
+	case "state.yaml":
+		c.State, err = Documents(file.Data)
+	case "old.yaml":
+		c.Old, err = document(file.Data)
+	case "object.yaml":
+		c.Object, err = document(file.Data)
+	case "request.yaml":
+		c.Request = new(Request)
+		err = yaml.UnmarshalStrict(file.Data, c.Request)
+	case "want.yaml":
+		c.Want = new(Want)
+		if err = yaml.UnmarshalStrict(file.Data, c.Want); err != nil {
+			return err
+		}
+		// Once more as trees, because the first pass makes every number a float64.
+		var trees map[string]any
+		if trees, err = document(file.Data); err == nil {
+			c.Want.Object, _ = trees["object"].(map[string]any)
+			c.Want.Mutated, _ = trees["mutated"].(map[string]any)
+		}
+	default:
+		err = errors.New("not a file of a case")
+	}
+	return err
+}
+
+// complete fills in what the objects say.
+func (r *Request) complete(c *Case) error {
+	object := c.Object
+	if object == nil || r.Operation == "CONNECT" {
+		object = c.Old
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	fill := func(field *string, from any) {
+		if text, ok := from.(string); ok && *field == "" {
+			*field = text
+		}
+	}
+	if r.Subresource == "" { // the object of a subresource may be of another group
+		fill(&r.APIVersion, object["apiVersion"])
+	} else if c.Old != nil {
+		fill(&r.APIVersion, c.Old["apiVersion"])
+	}
+	fill(&r.Namespace, metadata["namespace"])
+	if !r.Collection {
+		fill(&r.Name, metadata["name"])
+	}
+	fill(&r.User, "dev")
+	switch r.Operation {
+	case "CREATE", "UPDATE", "DELETE", "CONNECT":
+	default:
+		return fmt.Errorf("request.yaml: operation %q", r.Operation)
+	}
+	if r.Resource == "" || r.APIVersion == "" {
+		return errors.New("request.yaml: no resource or no apiVersion")
+	}
+	return nil
+}
+
+// Format returns the file of the case with want as its want.yaml.
+func (c *Case) Format(want *Want) ([]byte, error) {
+	recorded, err := yaml.Marshal(want)
+	if err != nil {
+		return nil, err
+	}
+	archive := &txtar.Archive{Comment: c.archive.Comment}
+	for _, file := range c.archive.Files {
+		if file.Name != "want.yaml" {
+			archive.Files = append(archive.Files, file)
+		}
+	}
+	archive.Files = append(archive.Files, txtar.File{Name: "want.yaml", Data: recorded})
+	return txtar.Format(archive), nil
+}
+
+// SamePolicies reports whether both cases have the same policies and the same state, byte for byte.
+func (c *Case) SamePolicies(other *Case) bool {
+	return other != nil && bytes.Equal(c.file("policy.yaml"), other.file("policy.yaml")) &&
+		bytes.Equal(c.file("state.yaml"), other.file("state.yaml"))
+}
+
+func (c *Case) file(name string) []byte {
+	for _, file := range c.archive.Files {
+		if file.Name == name {
+			return file.Data
+		}
+	}
+	return nil
+}
+
+// Documents reads YAML documents as JSON trees, leaving out empty ones.
+func Documents(content []byte) ([]map[string]any, error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	var trees []map[string]any
+	for {
+		raw, err := reader.Read()
+		if err == io.EOF {
+			return trees, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		asJSON, err := yaml.YAMLToJSONStrict(raw)
+		if err != nil {
+			return nil, err
+		}
+		var tree map[string]any
+		if err := utiljson.Unmarshal(asJSON, &tree); err != nil {
+			return nil, err
+		}
+		if tree != nil {
+			trees = append(trees, tree)
+		}
+	}
+}
+
+func document(content []byte) (map[string]any, error) {
+	trees, err := Documents(content)
+	if err != nil {
+		return nil, err
+	}
+	if len(trees) != 1 {
+		return nil, fmt.Errorf("%d documents, not one", len(trees))
+	}
+	return trees[0], nil
+}

@@ -1,0 +1,92 @@
+package conformance
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Settle returns a copy of an object without what differs from run to run. These are all the rules:
+//
+//  1. metadata.uid, creationTimestamp, managedFields, resourceVersion, generation and selfLink are removed.
+//  2. Every other string that holds the object's uid holds "<uid>" instead.
+//  3. A name that the server made from metadata.generateName ends in "<random>".
+//  4. A v1 Service loses its cluster addresses, except None, and its node ports.
+//  5. The current time that the server writes into status (conditions, startTime and the like) is "<time>".
+func Settle(object map[string]any) map[string]any {
+	if object == nil {
+		return nil
+	}
+	object = runtime.DeepCopyJSON(object)
+	metadata, _ := object["metadata"].(map[string]any)
+	uid, _ := metadata["uid"].(string)
+	for _, member := range []string{"uid", "creationTimestamp", "managedFields", "resourceVersion", "generation", "selfLink"} {
+		delete(metadata, member)
+	}
+	if uid != "" {
+		object = replaceStrings(object, func(s string) string {
+			return strings.ReplaceAll(s, uid, "<uid>")
+		}).(map[string]any)
+		metadata, _ = object["metadata"].(map[string]any)
+	}
+	generate, _ := metadata["generateName"].(string)
+	if name, _ := metadata["name"].(string); generate != "" && len(name) > len(generate) && strings.HasPrefix(name, generate) {
+		metadata["name"] = generate + "<random>"
+	}
+	if object["apiVersion"] == "v1" && object["kind"] == "Service" {
+		settleService(object)
+	}
+	if status, ok := object["status"].(map[string]any); ok {
+		settleTimes(status)
+	}
+	return object
+}
+
+func settleService(service map[string]any) {
+	spec, _ := service["spec"].(map[string]any)
+	if spec["clusterIP"] != "None" {
+		delete(spec, "clusterIP")
+		delete(spec, "clusterIPs")
+	}
+	delete(spec, "healthCheckNodePort")
+	ports, _ := spec["ports"].([]any)
+	for _, port := range ports {
+		if port, ok := port.(map[string]any); ok {
+			delete(port, "nodePort")
+		}
+	}
+}
+
+// settleTimes replaces the values of members whose name ends in Time.
+func settleTimes(tree any) {
+	switch tree := tree.(type) {
+	case map[string]any:
+		for name, value := range tree {
+			if _, ok := value.(string); ok && strings.HasSuffix(name, "Time") {
+				tree[name] = "<time>"
+			}
+			settleTimes(value)
+		}
+	case []any:
+		for _, item := range tree {
+			settleTimes(item)
+		}
+	}
+}
+
+// replaceStrings returns the tree, changed in place, with every string value replaced.
+func replaceStrings(tree any, replace func(string) string) any {
+	switch tree := tree.(type) {
+	case string:
+		return replace(tree)
+	case []any:
+		for i, item := range tree {
+			tree[i] = replaceStrings(item, replace)
+		}
+	case map[string]any:
+		for name, value := range tree {
+			tree[name] = replaceStrings(value, replace)
+		}
+	}
+	return tree
+}
