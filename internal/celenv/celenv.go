@@ -1,0 +1,290 @@
+// Package celenv makes the CEL environments of admission policies for one Kubernetes minor.
+//
+// The language, its libraries and their versions come from k8s.io/apiserver/pkg/cel/environment, which is
+// imported nowhere else. What policies add to it, the declared variables and their types, is here
+// (as pkg/admission/plugin/cel/compile.go v0.37.2 declares them).
+package celenv
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apimachinery/pkg/util/version"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/apiserver/pkg/cel/mutation"
+)
+
+// Limits of the API server (k8s.io/apiserver/pkg/apis/cel v0.37.2), in CEL cost units.
+const (
+	Budget               = 10_000_000 // of one invocation's validations, or of one mutation
+	MatchBudget          = 2_500_000  // of one invocation's match conditions
+	InterruptFrequency   = 100        // comprehension iterations between looks at the context
+	MaxMessageBytes      = 5 * 1024   // of an evaluated messageExpression
+	MaxAnnotationBytes   = 10 * 1024  // of an audit annotation's value
+	variablesType        = "kubernetes.variables"
+	variablesName        = "variables"
+	firstSupportedMinor  = 30
+	newestSupportedMinor = 37
+)
+
+// A Mode chooses between the two environments that a server has.
+type Mode uint8
+
+// The modes.
+const (
+	Run   Mode = iota // what stored policies are executed with: every library that the server knows
+	Write             // what new expressions may use: the libraries of the minor before
+)
+
+// Declared says which of the optional variables and types an expression may use.
+type Declared struct {
+	Params     bool
+	Authorizer bool
+	Patch      bool // Object, JSONPatch and jsonpatch.escapeKey
+}
+
+// A Set holds the environments of one minor. It is safe for concurrent use.
+type Set struct {
+	base   *environment.EnvSet
+	scopes [2]sync.Pool // by Mode
+
+	mu   sync.Mutex
+	envs map[envKey]*cel.Env
+}
+
+type envKey struct {
+	mode     Mode
+	declared Declared
+}
+
+// New returns the environments of a minor such as "1.37".
+func New(minor string) (*Set, error) {
+	v, err := version.ParseMajorMinor(minor)
+	if err != nil || v.Major() != 1 || v.Minor() < firstSupportedMinor || v.Minor() > newestSupportedMinor {
+		return nil, fmt.Errorf("no CEL environment for Kubernetes %q, only for 1.%d to 1.%d", minor, firstSupportedMinor, newestSupportedMinor)
+	}
+	return &Set{
+		// A server accepts what the minor before it can still execute, so that a rollback is possible.
+		base: environment.MustBaseEnvSet(version.MajorMinor(1, v.Minor()-1)),
+		envs: map[envKey]*cel.Env{},
+	}, nil
+}
+
+// env returns the environment without the variables variable.
+func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := envKey{mode, d}
+	if env := s.envs[key]; env != nil {
+		return env, nil
+	}
+	opts := []cel.EnvOption{
+		cel.Variable("object", cel.DynType),
+		cel.Variable("oldObject", cel.DynType),
+		cel.Variable("namespaceObject", namespaceType.CelType()),
+		cel.Variable("request", requestType.CelType()),
+	}
+	if d.Params {
+		opts = append(opts, cel.Variable("params", cel.DynType))
+	}
+	if d.Authorizer {
+		opts = append(opts,
+			cel.Variable("authorizer", library.AuthorizerType),
+			cel.Variable("authorizer.requestResource", library.ResourceCheckType))
+	}
+	set, err := s.base.Extend(
+		environment.VersionedOptions{
+			IntroducedVersion: version.MajorMinor(1, 0),
+			EnvOptions:        opts,
+			DeclTypes:         []*apiservercel.DeclType{namespaceType, requestType},
+		},
+		environment.StrictCostOpt,
+	)
+	if err == nil && d.Patch {
+		set, err = set.Extend(environment.VersionedOptions{
+			IntroducedVersion: version.MajorMinor(1, 0),
+			EnvOptions: []cel.EnvOption{
+				common.ResolverEnvOption(&mutation.DynamicTypeResolver{}),
+				library.JSONPatch(),
+			},
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("CEL environment: %w", err)
+	}
+	for m, env := range map[Mode]*cel.Env{Run: set.StoredExpressionsEnv(), Write: set.NewExpressionsEnv()} {
+		s.envs[envKey{m, d}] = env
+	}
+	return s.envs[key], nil
+}
+
+// A Scope is where the expressions of one policy are compiled: its variables variable has the members that
+// Declare gave it. A Scope is for one goroutine; give it back with Close.
+//
+// Extending an environment costs more than compiling most policies, so that scopes are used again: a compiled
+// expression does not refer to the type of its variables.
+type Scope struct {
+	set       *Set
+	mode      Mode
+	variables *apiservercel.DeclType
+	declared  bool // the variables variable exists
+	envs      map[Declared]*cel.Env
+}
+
+// Scope returns a scope without variables. If none will be declared and noVariables is set, the name
+// variables is unknown, as in a ValidatingAdmissionPolicy without variables when it is written.
+func (s *Set) Scope(mode Mode, noVariables bool) *Scope {
+	sc, _ := s.scopes[mode].Get().(*Scope)
+	if sc == nil {
+		sc = &Scope{
+			set:       s,
+			mode:      mode,
+			variables: apiservercel.NewObjectType(variablesType, map[string]*apiservercel.DeclField{}),
+			envs:      map[Declared]*cel.Env{},
+		}
+	}
+	sc.declared = !noVariables
+	return sc
+}
+
+// Close gives the scope back.
+func (sc *Scope) Close() {
+	clear(sc.variables.Fields)
+	sc.set.scopes[sc.mode].Put(sc)
+}
+
+// Declare adds a variable; a nil type, of one that does not compile, is dyn.
+func (sc *Scope) Declare(name string, t *cel.Type) {
+	sc.variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)
+}
+
+// Env returns the environment for expressions with the given declarations.
+func (sc *Scope) Env(d Declared) (*cel.Env, error) {
+	if !sc.declared {
+		return sc.set.env(sc.mode, d)
+	}
+	if env := sc.envs[d]; env != nil {
+		return env, nil
+	}
+	env, err := sc.set.env(sc.mode, d)
+	if err != nil {
+		return nil, err
+	}
+	types := apiservercel.NewDeclTypeProvider(sc.variables)
+	types.SetRecognizeKeywordAsFieldName(true)
+	provider, err := types.EnvOptions(env.CELTypeProvider())
+	if err != nil {
+		return nil, fmt.Errorf("CEL environment: %w", err)
+	}
+	env, err = env.Extend(append(provider, cel.Variable(variablesName, sc.variables.CelType()))...)
+	if err != nil {
+		return nil, fmt.Errorf("CEL environment: %w", err)
+	}
+	sc.envs[d] = env
+	return env, nil
+}
+
+// declType is the declared type of a variable whose expression has type t: scalars and lists and maps of
+// them keep their type, everything else is dyn (as pkg/admission/plugin/cel/composition.go v0.37.2).
+func declType(t *cel.Type) *apiservercel.DeclType {
+	if t == nil {
+		return apiservercel.DynType
+	}
+	if d, ok := scalarTypes[t]; ok {
+		return d
+	}
+	if t.HasTrait(traits.ContainerType) && t.HasTrait(traits.IndexerType) {
+		switch p := t.Parameters(); len(p) {
+		case 1:
+			return apiservercel.NewListType(declType(p[0]), -1)
+		case 2:
+			return apiservercel.NewMapType(declType(p[0]), declType(p[1]), -1)
+		}
+	}
+	return apiservercel.DynType
+}
+
+var scalarTypes = map[*cel.Type]*apiservercel.DeclType{
+	cel.AnyType:       apiservercel.AnyType,
+	cel.BoolType:      apiservercel.BoolType,
+	cel.BytesType:     apiservercel.BytesType,
+	cel.DoubleType:    apiservercel.DoubleType,
+	cel.DurationType:  apiservercel.DurationType,
+	cel.IntType:       apiservercel.IntType,
+	cel.NullType:      apiservercel.NullType,
+	cel.StringType:    apiservercel.StringType,
+	cel.TimestampType: apiservercel.TimestampType,
+	cel.UintType:      apiservercel.UintType,
+}
+
+var (
+	groupVersionKind = object("kubernetes.GroupVersionKind", fields{
+		"group": apiservercel.StringType, "version": apiservercel.StringType, "kind": apiservercel.StringType,
+	})
+	groupVersionResource = object("kubernetes.GroupVersionResource", fields{
+		"group": apiservercel.StringType, "version": apiservercel.StringType, "resource": apiservercel.StringType,
+	})
+	stringList  = apiservercel.NewListType(apiservercel.StringType, -1)
+	stringMap   = apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)
+	requestType = object("kubernetes.AdmissionRequest", fields{
+		"kind":               groupVersionKind,
+		"resource":           groupVersionResource,
+		"subResource":        apiservercel.StringType,
+		"requestKind":        groupVersionKind,
+		"requestResource":    groupVersionResource,
+		"requestSubResource": apiservercel.StringType,
+		"name":               apiservercel.StringType,
+		"namespace":          apiservercel.StringType,
+		"operation":          apiservercel.StringType,
+		"userInfo": object("kubernetes.UserInfo", fields{
+			"username": apiservercel.StringType,
+			"uid":      apiservercel.StringType,
+			"groups":   stringList,
+			"extra":    apiservercel.NewMapType(apiservercel.StringType, stringList, -1),
+		}),
+		"dryRun":  apiservercel.BoolType,
+		"options": apiservercel.DynType,
+	})
+	namespaceType = object("kubernetes.Namespace", fields{
+		"metadata": object("kubernetes.NamespaceMetadata", fields{
+			"name":                       apiservercel.StringType,
+			"generateName":               apiservercel.StringType,
+			"namespace":                  apiservercel.StringType,
+			"labels":                     stringMap,
+			"annotations":                stringMap,
+			"UID":                        apiservercel.StringType,
+			"creationTimestamp":          apiservercel.TimestampType,
+			"deletionGracePeriodSeconds": apiservercel.IntType,
+			"deletionTimestamp":          apiservercel.TimestampType,
+			"generation":                 apiservercel.IntType,
+			"resourceVersion":            apiservercel.StringType,
+			"finalizers":                 stringList,
+		}),
+		"spec": object("kubernetes.NamespaceSpec", fields{"finalizers": stringList}),
+		"status": object("kubernetes.NamespaceStatus", fields{
+			"phase": apiservercel.StringType,
+			"conditions": apiservercel.NewListType(object("kubernetes.NamespaceCondition", fields{
+				"status":             apiservercel.StringType,
+				"type":               apiservercel.StringType,
+				"lastTransitionTime": apiservercel.TimestampType,
+				"message":            apiservercel.StringType,
+				"reason":             apiservercel.StringType,
+			}), -1),
+		}),
+	})
+)
+
+type fields map[string]*apiservercel.DeclType
+
+func object(name string, members fields) *apiservercel.DeclType {
+	declared := make(map[string]*apiservercel.DeclField, len(members))
+	for field, t := range members {
+		declared[field] = apiservercel.NewDeclField(field, t, true, nil, nil)
+	}
+	return apiservercel.NewObjectType(name, declared)
+}

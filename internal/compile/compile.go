@@ -1,0 +1,151 @@
+// Package compile turns policies into programs.
+package compile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/policy"
+)
+
+// A Program is a compiled policy. It is immutable and safe for concurrent use.
+type Program struct {
+	*policy.Policy
+	Variables       []Variable
+	MatchConditions []*Expression
+	Validations     []*Expression
+	Messages        []*Expression // beside Validations; nil where there is no messageExpression
+	Annotations     []*Expression // beside Policy.AuditAnnotations
+	Mutations       []*Expression // beside Policy.Mutations
+}
+
+// A Variable is one member of variables.
+type Variable struct {
+	Name string
+	*Expression
+}
+
+// An Expression is one compiled CEL expression.
+type Expression struct {
+	policy.Expr
+	Name    string      // of a match condition
+	Program cel.Program // nil if Err is set
+	Output  *cel.Type   // nil if Err is set
+	Err     error       // why it does not compile, with the server's text
+	Issues  *cel.Issues // the places of the problems, if the text is to blame
+	// Internal means that the text is not to blame.
+	Internal bool
+}
+
+// Policy compiles p as the API server does to execute it. Expressions that do not compile keep their error
+// and fail when they are evaluated.
+func Policy(set *celenv.Set, p *policy.Policy) (*Program, error) {
+	scope := set.Scope(celenv.Run, false)
+	defer scope.Close()
+	c := compiler{scope: scope}
+	prog := &Program{Policy: p}
+
+	params := p.ParamKind != nil
+	for _, v := range p.Variables {
+		e := c.compile(v.Expr, declared(useVariable, params))
+		scope.Declare(v.Name, e.Output)
+		prog.Variables = append(prog.Variables, Variable{v.Name, e})
+	}
+	use := func(x policy.Expr, u policy.Use) *Expression {
+		return c.compile(x, declared(u, params), results[u]...)
+	}
+	for _, m := range p.MatchConditions {
+		e := use(m.Expr, policy.UseMatchCondition)
+		e.Name = m.Name
+		prog.MatchConditions = append(prog.MatchConditions, e)
+	}
+	for _, v := range p.Validations {
+		prog.Validations = append(prog.Validations, use(v.Expr, policy.UseValidation))
+		var message *Expression
+		if !v.MessageExpr.IsZero() {
+			message = use(v.MessageExpr, policy.UseMessageExpression)
+		}
+		prog.Messages = append(prog.Messages, message)
+	}
+	for _, a := range p.AuditAnnotations {
+		prog.Annotations = append(prog.Annotations, use(a.ValueExpr, policy.UseAuditAnnotation))
+	}
+	for _, m := range p.Mutations {
+		u := policy.UseApplyConfiguration
+		if m.PatchType == policy.JSONPatch {
+			u = policy.UseJSONPatch
+		}
+		prog.Mutations = append(prog.Mutations, use(m.Expr, u))
+	}
+	return prog, c.err
+}
+
+// useVariable is the use of the expression of a variable: it may have any type.
+const useVariable policy.Use = ""
+
+// results are the types that the expressions of each use may have.
+var results = map[policy.Use][]*cel.Type{
+	policy.UseMatchCondition:     {cel.BoolType},
+	policy.UseValidation:         {cel.BoolType},
+	policy.UseMessageExpression:  {cel.StringType},
+	policy.UseAuditAnnotation:    {cel.StringType, cel.NullType},
+	policy.UseApplyConfiguration: {cel.ObjectType("Object")},
+	policy.UseJSONPatch:          {cel.ListType(cel.ObjectType("JSONPatch"))},
+}
+
+func declared(use policy.Use, params bool) celenv.Declared {
+	return celenv.Declared{
+		Params:     params,
+		Authorizer: use != policy.UseMessageExpression,
+		Patch:      use == policy.UseApplyConfiguration || use == policy.UseJSONPatch,
+	}
+}
+
+type compiler struct {
+	scope *celenv.Scope
+	err   error // an environment that cannot be made, a defect of this program
+}
+
+// compile checks the expression and its result, which must be exactly one of the given types; none are any.
+func (c *compiler) compile(x policy.Expr, d celenv.Declared, results ...*cel.Type) *Expression {
+	env, err := c.scope.Env(d)
+	if err != nil {
+		c.err = errors.Join(c.err, err)
+		return &Expression{Expr: x, Err: err, Internal: true}
+	}
+	ast, issues := env.Compile(x.Src)
+	if issues != nil {
+		return &Expression{Expr: x, Err: fmt.Errorf("compilation failed: %s", issues.String()), Issues: issues}
+	}
+	if err := checkResult(ast.OutputType(), results); err != nil {
+		return &Expression{Expr: x, Err: err}
+	}
+	prog, err := env.Program(ast, cel.InterruptCheckFrequency(celenv.InterruptFrequency))
+	if err != nil {
+		return &Expression{Expr: x, Err: fmt.Errorf("program instantiation failed: %w", err), Internal: true}
+	}
+	return &Expression{Expr: x, Program: prog, Output: ast.OutputType()}
+}
+
+// checkResult says why a result of type got does not do, with the text of pkg/admission/plugin/cel/compile.go
+// v0.37.2.
+func checkResult(got *cel.Type, want []*cel.Type) error {
+	if len(want) == 0 {
+		return nil
+	}
+	names := make([]string, len(want))
+	for i, t := range want {
+		if got.IsExactType(t) {
+			return nil
+		}
+		names[i] = t.String()
+	}
+	if len(want) == 1 {
+		return fmt.Errorf("must evaluate to %s but got %s", names[0], got)
+	}
+	return fmt.Errorf("must evaluate to one of [%s] but got %s", strings.Join(names, " "), got)
+}

@@ -1,0 +1,269 @@
+// Package eval runs compiled policies on the values of one request.
+//
+// Budgets, the order of evaluation and the texts of errors are those of pkg/admission/plugin/cel and
+// pkg/admission/plugin/policy v0.37.2.
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/compile"
+)
+
+// Inputs are the values that the expressions of one invocation see. A nil value is null, a nil authorizer is
+// not bound.
+type Inputs struct {
+	Object    ref.Val
+	OldObject ref.Val
+	Params    ref.Val
+	Request   ref.Val
+	Namespace ref.Val
+
+	Authorizer      ref.Val
+	RequestResource ref.Val // authorizer.requestResource
+}
+
+// A Result is what one expression evaluated to.
+type Result struct {
+	Value ref.Val // nil for an error and for an expression that does not exist
+	Err   error
+	Cost  int64 // including the variables that were evaluated on behalf of it
+}
+
+var errBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
+
+// An activation resolves the names of expressions that are evaluated together: variables are evaluated once.
+type activation struct {
+	Inputs
+	ctx       context.Context
+	variables variables
+}
+
+func newActivation(ctx context.Context, prog *compile.Program, in Inputs) *activation {
+	a := &activation{Inputs: in, ctx: ctx}
+	a.variables = variables{activation: a, declared: prog.Variables}
+	return a
+}
+
+func (a *activation) Parent() interpreter.Activation { return nil }
+
+func (a *activation) ResolveName(name string) (any, bool) {
+	switch name {
+	case "object":
+		return orNull(a.Object), true
+	case "oldObject":
+		return orNull(a.OldObject), true
+	case "params":
+		return orNull(a.Params), true
+	case "request":
+		return orNull(a.Request), true
+	case "namespaceObject":
+		return orNull(a.Namespace), true
+	case "authorizer":
+		return a.Authorizer, a.Authorizer != nil
+	case "authorizer.requestResource":
+		return a.RequestResource, a.RequestResource != nil
+	case "variables":
+		return &a.variables, true
+	}
+	return nil, false
+}
+
+func orNull(v ref.Val) ref.Val {
+	if v == nil {
+		return types.NullValue
+	}
+	return v
+}
+
+// group evaluates expressions one after the other with one budget, of which it returns the rest. The error is
+// that of the group as a whole: then there are no results.
+func (a *activation) group(expressions []*compile.Expression, budget int64) ([]Result, int64, error) {
+	results := make([]Result, len(expressions))
+	for i, e := range expressions {
+		if e == nil {
+			continue
+		}
+		var err error
+		if results[i], budget, err = a.evaluate(e, budget); err != nil {
+			return results[:i], 0, err
+		}
+	}
+	return results, budget, nil
+}
+
+// evaluate runs one expression. The error is one that ends its group.
+func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int64, error) {
+	if e.Err != nil {
+		return Result{Err: fmt.Errorf("compilation error: %w", e.Err)}, budget, nil
+	}
+	before := budget
+	value, cost, err := run(a.ctx, e, a)
+	// What the variables cost counts first, whether or not the expression failed.
+	if budget -= a.variables.takeCost(); budget < 0 {
+		return Result{}, 0, errBudget
+	}
+	if cost < 0 {
+		return Result{}, 0, fmt.Errorf("runtime cost could not be calculated for expression: %v, no further expression will be run", e.Src)
+	}
+	if budget -= cost; budget < 0 {
+		return Result{}, 0, errBudget
+	}
+	if err != nil {
+		return Result{Err: fmt.Errorf("expression '%v' resulted in error: %w", e.Src, err), Cost: before - budget}, budget, nil
+	}
+	return Result{Value: value, Cost: before - budget}, budget, nil
+}
+
+// run evaluates a program; cost is -1 if it is not known.
+func run(ctx context.Context, e *compile.Expression, vars any) (value ref.Val, cost int64, err error) {
+	value, details, err := e.Program.ContextEval(ctx, vars)
+	if details == nil || details.ActualCost() == nil {
+		return nil, -1, err
+	}
+	return value, int64(min(*details.ActualCost(), math.MaxInt64)), err
+}
+
+// variables is the lazy value of the variables variable. Each is evaluated when it is first used.
+type variables struct {
+	activation *activation
+	declared   []compile.Variable
+	values     []ref.Val // nil: not yet evaluated
+	cost       int64     // of those evaluated since takeCost
+}
+
+var variablesType = types.NewObjectType("kubernetes.variables", traits.IndexerType|traits.FieldTesterType|traits.IterableType)
+
+func (v *variables) takeCost() int64 {
+	cost := v.cost
+	v.cost = 0
+	return cost
+}
+
+func (v *variables) Find(key ref.Val) (ref.Val, bool) {
+	s, ok := key.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(key), true
+	}
+	name, ok := apiservercel.Unescape(string(s))
+	if !ok {
+		return nil, false
+	}
+	for i := range v.declared {
+		if v.declared[i].Name == name {
+			return v.value(i), true
+		}
+	}
+	return nil, false
+}
+
+func (v *variables) value(i int) ref.Val {
+	if v.values == nil {
+		v.values = make([]ref.Val, len(v.declared))
+	}
+	if v.values[i] == nil {
+		// A variable that reaches itself, through dyn(variables), finds this error.
+		v.values[i] = types.NewErr("composited variable %q fails to evaluate: it refers to itself", v.declared[i].Name)
+		v.values[i] = v.evaluate(&v.declared[i])
+	}
+	return v.values[i]
+}
+
+func (v *variables) evaluate(declared *compile.Variable) ref.Val {
+	if declared.Err != nil {
+		return types.NewErr("composited variable %q fails to compile: %v", declared.Name, declared.Err)
+	}
+	value, cost, err := run(v.activation.ctx, declared.Expression, v.activation)
+	if cost < 0 {
+		return types.NewErr("unable to calculate cost of variable %q", declared.Name)
+	}
+	if v.cost += cost; v.cost < 0 {
+		v.cost = math.MaxInt64
+	}
+	if err != nil {
+		return types.NewErr("composited variable %q fails to evaluate: %v", declared.Name, err)
+	}
+	return value
+}
+
+// The rest of traits.Mapper.
+
+func (v *variables) Get(key ref.Val) ref.Val {
+	if value, found := v.Find(key); found {
+		return value
+	}
+	return types.ValOrErr(key, "no such key: %v", key)
+}
+
+func (v *variables) Contains(key ref.Val) ref.Val {
+	value, found := v.Find(key)
+	if value != nil && types.IsUnknownOrError(value) {
+		return value
+	}
+	return types.Bool(found)
+}
+
+// Iterator yields the values, not the names, as k8s.io/apiserver/pkg/cel/lazy v0.37.2 does.
+func (v *variables) Iterator() traits.Iterator { return &variableIterator{variables: v} }
+
+type variableIterator struct {
+	ref.Val   // an iterator is never used as a value
+	variables *variables
+	next      int
+}
+
+func (it *variableIterator) HasNext() ref.Val {
+	return types.Bool(it.next < len(it.variables.declared))
+}
+
+func (it *variableIterator) Next() ref.Val {
+	it.next++
+	return it.variables.value(it.next - 1)
+}
+
+func (v *variables) Size() ref.Val { return types.Int(len(v.declared)) }
+
+func (v *variables) Type() ref.Type { return variablesType }
+
+func (v *variables) Value() any { return types.NoSuchOverloadErr() }
+
+func (v *variables) Equal(other ref.Val) ref.Val {
+	o, ok := other.(*variables)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(other)
+	}
+	return types.Bool(v == o)
+}
+
+var _ interpreter.Activation = (*activation)(nil)
+
+// celenv's limits, under the names that read well here.
+const (
+	budget      = celenv.Budget
+	matchBudget = celenv.MatchBudget
+)
+
+func (v *variables) ConvertToNative(t reflect.Type) (any, error) {
+	return nil, fmt.Errorf("disallowed conversion from %q to %q", variablesType.TypeName(), t.Name())
+}
+
+func (v *variables) ConvertToType(t ref.Type) ref.Val {
+	switch t {
+	case variablesType:
+		return v
+	case types.TypeType:
+		return variablesType
+	}
+	return types.NewErr("disallowed conversion from %q to %q", variablesType.TypeName(), t.TypeName())
+}

@@ -1,0 +1,188 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/policy"
+)
+
+// A Verdict is what one expression says.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Admit Verdict = iota
+	Deny
+	Error
+	Skip // a match condition that is false
+)
+
+// An Outcome is one expression's verdict.
+type Outcome struct {
+	Expression *compile.Expression // nil for an error of a group of expressions
+	Index      int                 // among the validations
+	Verdict    Verdict
+	Message    string
+	Reason     metav1.StatusReason // of Deny
+	Cost       int64
+}
+
+// A Conditions result says whether the match conditions hold. If they do not, or not for sure, nothing else of
+// the invocation runs.
+type Conditions struct {
+	Matched  bool
+	Err      error     // what failurePolicy Fail makes of errors
+	Outcomes []Outcome // one for each condition that was evaluated
+}
+
+// Match evaluates the match conditions. in.Request is the request with its own resource, in.Namespace is null.
+//
+// A condition that is false wins over errors in others, but not over an exhausted budget (as
+// pkg/admission/plugin/webhook/matchconditions v0.37.2).
+func Match(ctx context.Context, prog *compile.Program, in Inputs) Conditions {
+	if len(prog.MatchConditions) == 0 {
+		return Conditions{Matched: true}
+	}
+	in.Namespace = nil
+	results, _, err := newActivation(ctx, prog, in).group(prog.MatchConditions, matchBudget)
+	if err != nil {
+		return Conditions{Err: ifFail(prog, err), Outcomes: []Outcome{{Verdict: Error, Message: err.Error()}}}
+	}
+	c := Conditions{Matched: true}
+	var errs []error
+	for i, r := range results {
+		o := Outcome{Expression: prog.MatchConditions[i], Index: i, Cost: r.Cost}
+		switch {
+		case r.Err != nil:
+			o.Verdict, o.Message = Error, r.Err.Error()
+			errs = append(errs, r.Err)
+		case r.Value == types.False:
+			o.Verdict = Skip
+			c.Matched = false
+		}
+		c.Outcomes = append(c.Outcomes, o)
+	}
+	if c.Matched && len(errs) > 0 {
+		c.Matched = false
+		c.Err = ifFail(prog, aggregate(errs))
+	}
+	return c
+}
+
+func ifFail(prog *compile.Program, err error) error {
+	if prog.FailurePolicy == policy.Ignore {
+		return nil
+	}
+	return err
+}
+
+// aggregate joins errors as apimachinery's Aggregate prints them: one alone, several in brackets and each
+// text once.
+func aggregate(errs []error) error {
+	var texts []string
+	seen := map[string]bool{}
+	for _, err := range errs {
+		if text := err.Error(); !seen[text] {
+			seen[text] = true
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 1 {
+		return errors.New(texts[0])
+	}
+	return fmt.Errorf("[%s]", strings.Join(texts, ", "))
+}
+
+// A Validation is the result of one invocation of a ValidatingAdmissionPolicy whose match conditions hold.
+type Validation struct {
+	// Outcomes has one for each validation, or a single error that stands for all of them.
+	Outcomes    []Outcome
+	Annotations []Annotation // in the order of the policy; not those that are excluded
+}
+
+// An Annotation is the value of one audit annotation, or the error in place of it.
+type Annotation struct {
+	Expression *compile.Expression
+	Key        string
+	Value      string
+	Err        error
+}
+
+// Validate evaluates validations, their messages and the audit annotations, as
+// pkg/admission/plugin/policy/validating/validator.go v0.37.2. Annotations see the whole namespace,
+// everything else the namespace of in.
+func Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamespace ref.Val) Validation {
+	results, left, err := newActivation(ctx, prog, in).group(prog.Validations, budget)
+	if err != nil {
+		return failed(err)
+	}
+	// The authorizer is bound for validations only, also where annotations may name it.
+	in.Authorizer, in.RequestResource = nil, nil
+	messages, _, messageErr := newActivation(ctx, prog, in).group(prog.Messages, left)
+
+	v := Validation{Outcomes: make([]Outcome, len(results))}
+	for i, r := range results {
+		o := Outcome{Expression: prog.Validations[i], Index: i, Cost: r.Cost}
+		switch {
+		case r.Err != nil:
+			o.Verdict, o.Message = Error, r.Err.Error()
+		case messageErr != nil:
+			o.Verdict, o.Message = Error, "failed messageExpression: "+messageErr.Error()
+		case r.Value != types.True:
+			o.Verdict = Deny
+			o.Message = message(&prog.Policy.Validations[i], messages[i])
+			if o.Reason = prog.Policy.Validations[i].Reason; o.Reason == "" {
+				o.Reason = metav1.StatusReasonInvalid
+			}
+		}
+		v.Outcomes[i] = o
+	}
+
+	in.Namespace = wholeNamespace
+	values, _, err := newActivation(ctx, prog, in).group(prog.Annotations, budget)
+	if err != nil {
+		return failed(err)
+	}
+	for i, r := range values {
+		a := Annotation{Expression: prog.Annotations[i], Key: prog.AuditAnnotations[i].Key, Err: r.Err}
+		if r.Err == nil {
+			// Anything but text is null by the type of the expression.
+			text, _ := r.Value.Value().(string)
+			if a.Value = strings.TrimSpace(text); a.Value == "" {
+				continue
+			}
+			a.Value = a.Value[:min(len(a.Value), celenv.MaxAnnotationBytes)]
+		}
+		v.Annotations = append(v.Annotations, a)
+	}
+	return v
+}
+
+func failed(err error) Validation {
+	return Validation{Outcomes: []Outcome{{Verdict: Error, Message: err.Error()}}}
+}
+
+// message chooses the text of a denial: the messageExpression if it gave one line of text, else the message,
+// else the expression itself.
+func message(v *policy.Validation, evaluated Result) string {
+	if evaluated.Value != nil {
+		text, _ := evaluated.Value.Value().(string)
+		text = strings.TrimSpace(text)
+		if text != "" && len(text) <= celenv.MaxMessageBytes && !strings.Contains(text, "\n") {
+			return text
+		}
+	}
+	if text := strings.TrimSpace(v.Message); text != "" {
+		return text
+	}
+	return "failed expression: " + strings.TrimSpace(v.Expr.Src)
+}

@@ -1,0 +1,281 @@
+package eval
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// A Form is one of the two ways in which the API server shows an object to CEL. They differ in error texts and
+// in what a JSON patch can hold, see semantics of (a) and (b) in docs/semantics.md.
+type Form uint8
+
+const (
+	// Plain is the form of custom resources: a tree of maps and lists.
+	Plain Form = iota
+	// Reflected is the form of built-in kinds: the Go value read by reflection, as
+	// k8s.io/apiserver/pkg/cel/common/valuesschemalesstyped.go v0.37.2 presents it.
+	Reflected
+)
+
+// Value shows a JSON tree to CEL. Maps iterate in the order of their keys, so that results never depend on
+// chance. A nil map or list is null.
+func Value(tree any, form Form) ref.Val { return adapter{form}.NativeToValue(tree) }
+
+// An adapter is the types.Adapter of one form.
+type adapter struct{ form Form }
+
+func (a adapter) NativeToValue(value any) ref.Val {
+	switch v := value.(type) {
+	case nil:
+		return types.NullValue
+	case string:
+		return types.String(v)
+	case bool:
+		return types.Bool(v)
+	case int64:
+		return types.Int(v)
+	case int:
+		return types.Int(v)
+	case float64:
+		return types.Double(v)
+	case map[string]any:
+		switch {
+		case v == nil:
+			return types.NullValue
+		case a.form == Reflected:
+			return reflectedMap{v}
+		}
+		return plainMap{types.NewStringInterfaceMap(a, v).(traits.Mapper), v}
+	case []any:
+		switch {
+		case v == nil:
+			return types.NullValue
+		case a.form == Reflected:
+			return reflectedList(v)
+		}
+		return types.NewDynamicList(a, v)
+	case []byte:
+		return types.String(base64.StdEncoding.EncodeToString(v))
+	case uint64:
+		if v > math.MaxInt64 {
+			return types.NewErr("unsigned value %d does not fit into int64 (overflow)", v)
+		}
+		return types.Int(v)
+	}
+	return types.DefaultTypeAdapter.NativeToValue(value)
+}
+
+// A plainMap is cel-go's own map with a stable order.
+type plainMap struct {
+	traits.Mapper
+	members map[string]any
+}
+
+func (m plainMap) Iterator() traits.Iterator { return newKeys(m.members) }
+
+func (m plainMap) IsZeroValue() bool { return len(m.members) == 0 }
+
+func (m plainMap) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(plainMap); ok {
+		return m.Mapper.Equal(o.Mapper)
+	}
+	return m.Mapper.Equal(other)
+}
+
+func newKeys(members map[string]any) traits.Iterator {
+	return &keys{names: slices.Sorted(maps.Keys(members))}
+}
+
+// keys iterates over the names of a map.
+type keys struct {
+	ref.Val // an iterator is never used as a value
+	names   []string
+	next    int
+}
+
+func (k *keys) HasNext() ref.Val { return types.Bool(k.next < len(k.names)) }
+
+func (k *keys) Next() ref.Val {
+	if k.next >= len(k.names) {
+		return types.NewErr("no more elements")
+	}
+	k.next++
+	return types.String(k.names[k.next-1])
+}
+
+// A reflectedMap is a struct or map of a built-in kind. As on the server it is no traits.Zeroer, so that
+// optional.ofNonZeroValue takes an empty one for a value.
+type reflectedMap struct{ members map[string]any }
+
+func (m reflectedMap) ConvertToNative(t reflect.Type) (any, error) {
+	if reflect.TypeFor[map[string]any]().AssignableTo(t) {
+		return m.members, nil
+	}
+	return nil, fmt.Errorf("type conversion error from '%s' to '%s'", m.Type(), t)
+}
+
+func (m reflectedMap) ConvertToType(t ref.Type) ref.Val {
+	switch t {
+	case types.MapType:
+		return m
+	case types.TypeType:
+		return types.MapType
+	}
+	return types.NewErr("type conversion error from '%s' to '%s'", m.Type(), t.TypeName())
+}
+
+func (m reflectedMap) Equal(other ref.Val) ref.Val {
+	o, ok := other.(traits.Mapper)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(other)
+	}
+	if m.Size() != o.Size() {
+		return types.False
+	}
+	for name, member := range m.members {
+		v, found := o.Find(types.String(name))
+		if !found || Value(member, Reflected).Equal(v) != types.True {
+			return types.False
+		}
+	}
+	return types.True
+}
+
+func (m reflectedMap) Type() ref.Type { return types.MapType }
+
+func (m reflectedMap) Value() any { return m.members }
+
+func (m reflectedMap) Size() ref.Val { return types.Int(len(m.members)) }
+
+func (m reflectedMap) Iterator() traits.Iterator { return newKeys(m.members) }
+
+func (m reflectedMap) Contains(key ref.Val) ref.Val {
+	v, found := m.Find(key)
+	if v != nil && types.IsError(v) {
+		return v
+	}
+	return types.Bool(found)
+}
+
+func (m reflectedMap) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return types.ValOrErr(key, "unsupported map key type: %T", key), true
+	}
+	member, found := m.members[string(name)]
+	if !found {
+		return nil, false
+	}
+	return Value(member, Reflected), true
+}
+
+func (m reflectedMap) Get(key ref.Val) ref.Val {
+	v, found := m.Find(key)
+	if !found {
+		return types.ValOrErr(key, "no such key: %v", key)
+	}
+	return v
+}
+
+// A reflectedList is a slice of a built-in kind.
+type reflectedList []any
+
+func (l reflectedList) ConvertToNative(t reflect.Type) (any, error) {
+	if t.Kind() == reflect.Slice {
+		return []any(l), nil
+	}
+	return nil, fmt.Errorf("type conversion error from '%s' to '%s'", l.Type(), t)
+}
+
+func (l reflectedList) ConvertToType(t ref.Type) ref.Val {
+	switch t {
+	case types.ListType:
+		return l
+	case types.TypeType:
+		return types.ListType
+	}
+	return types.NewErr("type conversion error from '%s' to '%s'", l.Type(), t.TypeName())
+}
+
+func (l reflectedList) Equal(other ref.Val) ref.Val {
+	o, ok := other.(traits.Lister)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(other)
+	}
+	if l.Size() != o.Size() {
+		return types.False
+	}
+	for i, item := range l {
+		if Value(item, Reflected).Equal(o.Get(types.Int(i))) != types.True {
+			return types.False
+		}
+	}
+	return types.True
+}
+
+func (l reflectedList) Type() ref.Type { return types.ListType }
+
+func (l reflectedList) Value() any { return []any(l) }
+
+func (l reflectedList) Size() ref.Val { return types.Int(len(l)) }
+
+func (l reflectedList) Contains(v ref.Val) ref.Val {
+	for _, item := range l {
+		if Value(item, Reflected).Equal(v) == types.True {
+			return types.True
+		}
+	}
+	return types.False
+}
+
+func (l reflectedList) Add(other ref.Val) ref.Val {
+	o, ok := other.(traits.Lister)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(other)
+	}
+	sum := make([]ref.Val, 0, len(l))
+	for _, item := range l {
+		sum = append(sum, Value(item, Reflected))
+	}
+	for it := o.Iterator(); it.HasNext() == types.True; {
+		sum = append(sum, it.Next())
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, sum)
+}
+
+func (l reflectedList) Get(index ref.Val) ref.Val {
+	i, ok := index.(types.Int)
+	if !ok {
+		return types.ValOrErr(index, "unsupported index type: %T", index)
+	}
+	if i < 0 || int64(i) >= int64(len(l)) {
+		return types.NewErr("index out of bounds: %d", i)
+	}
+	return Value(l[i], Reflected)
+}
+
+func (l reflectedList) Iterator() traits.Iterator { return &items{list: l} }
+
+type items struct {
+	ref.Val // an iterator is never used as a value
+	list    reflectedList
+	next    int
+}
+
+func (it *items) HasNext() ref.Val { return types.Bool(it.next < len(it.list)) }
+
+func (it *items) Next() ref.Val {
+	if it.next >= len(it.list) {
+		return types.NewErr("no more elements")
+	}
+	it.next++
+	return Value(it.list[it.next-1], Reflected)
+}

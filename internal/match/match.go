@@ -1,0 +1,296 @@
+// Package match decides whether a policy or binding is for a request, and says why not.
+//
+// The order of the steps and of their errors is that of pkg/admission/plugin/policy/matching/matching.go and
+// pkg/admission/plugin/webhook/predicates v0.37.2.
+package match
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// Attributes are what is matched: one request.
+type Attributes struct {
+	Kind        schema.GroupVersionKind
+	Resource    schema.GroupVersionResource
+	SubResource string
+	Namespace   string // a Namespace has its own name
+	Name        string // empty with generateName
+	Operation   string // CREATE, UPDATE, DELETE or CONNECT
+	Object      map[string]any
+	OldObject   map[string]any
+}
+
+// A World is what matching needs to know beyond the request.
+type World struct {
+	Types *schema.Registry
+	// Namespace returns a namespace object; the error of one that does not exist is the server's NotFound.
+	Namespace func(name string) (map[string]any, error)
+}
+
+// A Result says whether the request matched.
+type Result struct {
+	Matched bool
+	// Resource and Kind are what it matched as, with matchPolicy Equivalent not always what was requested.
+	Resource schema.GroupVersionResource
+	Kind     schema.GroupVersionKind
+	// Reason says in words why it did not match.
+	Reason string
+}
+
+// Criteria is a compiled [policy.MatchResources].
+type Criteria struct {
+	rules, excludes     []rule
+	namespaces, objects selector
+	equivalent          bool
+}
+
+type selector struct {
+	labels.Selector
+	err error // of a selector that cannot be parsed
+}
+
+type rule struct {
+	names, operations, groups, versions []string
+	resources                           []resourcePattern
+	scope                               string
+}
+
+// A resourcePattern is one entry of resources, such as pods/log.
+type resourcePattern struct{ resource, subresource string }
+
+// Compile parses the selectors and rules of m; nil matches everything.
+func Compile(m *policy.MatchResources) *Criteria {
+	if m == nil {
+		return nil
+	}
+	return &Criteria{
+		rules:      compileRules(m.ResourceRules),
+		excludes:   compileRules(m.ExcludeRules),
+		namespaces: parse(m.NamespaceSelector),
+		objects:    parse(m.ObjectSelector),
+		equivalent: m.MatchPolicy == policy.Equivalent,
+	}
+}
+
+func parse(s *metav1.LabelSelector) selector {
+	if s == nil { // the server's default
+		return selector{Selector: labels.Everything()}
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(s)
+	return selector{parsed, err}
+}
+
+func compileRules(rules []policy.Rule) []rule {
+	compiled := make([]rule, len(rules))
+	for i, r := range rules {
+		compiled[i] = rule{
+			names: r.ResourceNames, operations: r.Operations, groups: r.APIGroups, versions: r.APIVersions, scope: r.Scope,
+		}
+		for _, pattern := range r.Resources {
+			resource, subresource, _ := strings.Cut(pattern, "/")
+			compiled[i].resources = append(compiled[i].resources, resourcePattern{resource, subresource})
+		}
+	}
+	return compiled
+}
+
+// Match decides whether a matches c. The error is a *apierrors.StatusError where the server has one.
+func (c *Criteria) Match(a *Attributes, w World) (Result, error) {
+	if c == nil {
+		return matchedAs(a.Resource, a.Kind)
+	}
+	// Errors of the selectors count only for requests that the rules select.
+	inNamespaces, namespaceErr := c.matchNamespace(a, w)
+	if !inNamespaces && namespaceErr == nil {
+		return skip("namespaceSelector does not match namespace %q", a.Namespace)
+	}
+	isObject, objectErr := c.matchObject(a)
+	if !isObject && objectErr == nil {
+		return skip("objectSelector does not match the labels of the object")
+	}
+	excluded, err := c.matchRules(c.excludes, a, w)
+	if err != nil {
+		return Result{}, err
+	}
+	if excluded.Matched {
+		return skip("excludeResourceRules match")
+	}
+	result := Result{Matched: true, Resource: a.Resource, Kind: a.Kind}
+	if len(c.rules) > 0 {
+		if result, err = c.matchRules(c.rules, a, w); err != nil {
+			return Result{}, err
+		}
+	}
+	switch {
+	case !result.Matched:
+		return skip("no resource rule matches %s of %s", a.Operation, describe(a))
+	case namespaceErr != nil:
+		return Result{}, namespaceErr
+	case objectErr != nil:
+		return Result{}, objectErr
+	}
+	return result, nil
+}
+
+func matchedAs(resource schema.GroupVersionResource, kind schema.GroupVersionKind) (Result, error) {
+	return Result{Matched: true, Resource: resource, Kind: kind}, nil
+}
+
+func skip(format string, args ...any) (Result, error) {
+	return Result{Reason: fmt.Sprintf(format, args...)}, nil
+}
+
+func describe(a *Attributes) string {
+	s := a.Resource.GroupVersion().String() + " " + a.Resource.Resource
+	if a.SubResource != "" {
+		s += "/" + a.SubResource
+	}
+	return s
+}
+
+func (c *Criteria) matchNamespace(a *Attributes, w World) (bool, error) {
+	isNamespace := a.Resource.Resource == "namespaces"
+	if a.Namespace == "" && !isNamespace {
+		return true, nil
+	}
+	if c.namespaces.err != nil {
+		return false, apierrors.NewInternalError(c.namespaces.err)
+	}
+	if c.namespaces.Empty() {
+		return true, nil
+	}
+	object := a.Object
+	if !isNamespace || a.SubResource != "" || a.Operation != "CREATE" && a.Operation != "UPDATE" {
+		var err error
+		if object, err = w.Namespace(a.Namespace); err != nil {
+			if apierrors.IsNotFound(err) {
+				return false, err
+			}
+			return false, apierrors.NewInternalError(err)
+		}
+	}
+	set, _ := labelsOf(object)
+	return c.namespaces.Matches(set), nil
+}
+
+func (c *Criteria) matchObject(a *Attributes) (bool, error) {
+	if c.objects.err != nil {
+		return false, apierrors.NewInternalError(c.objects.err)
+	}
+	if c.objects.Empty() {
+		return true, nil
+	}
+	for _, object := range []map[string]any{a.Object, a.OldObject} {
+		if set, ok := labelsOf(object); ok && c.objects.Matches(set) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// labelsOf returns the labels of an object; ok is false for one without metadata.
+func labelsOf(object map[string]any) (set labelSet, ok bool) {
+	metadata, ok := object["metadata"].(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	set, _ = metadata["labels"].(map[string]any)
+	return set, true
+}
+
+// A labelSet reads labels from a JSON tree.
+type labelSet map[string]any
+
+func (s labelSet) Has(label string) bool { _, ok := s[label]; return ok }
+
+func (s labelSet) Get(label string) string { v, _ := s[label].(string); return v }
+
+func (s labelSet) Lookup(label string) (string, bool) {
+	v, ok := s[label].(string)
+	return v, ok
+}
+
+// matchRules looks for the first rule that the request matches as it is, then, if equivalents count, for the
+// first rule that an equivalent resource matches.
+func (c *Criteria) matchRules(rules []rule, a *Attributes, w World) (Result, error) {
+	for i := range rules {
+		if rules[i].matches(a, a.Resource) && rules[i].matchesName(a.Name) {
+			return matchedAs(a.Resource, a.Kind)
+		}
+	}
+	if !c.equivalent || len(rules) == 0 {
+		return Result{}, nil
+	}
+	equivalents := w.Types.Equivalents(a.Resource, a.SubResource)
+	for i := range rules {
+		for _, e := range equivalents {
+			if e.GroupVersionResource == a.Resource || !rules[i].matches(a, e.GroupVersionResource) {
+				continue
+			}
+			kind, ok := w.Types.KindFor(e.GroupVersionResource, a.SubResource)
+			if !ok {
+				return Result{}, fmt.Errorf("unable to convert to %v: unknown kind", e.GroupVersionResource)
+			}
+			if rules[i].matchesName(a.Name) {
+				return matchedAs(e.GroupVersionResource, kind)
+			}
+		}
+	}
+	return Result{}, nil
+}
+
+var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
+func (r *rule) matches(a *Attributes, resource schema.GroupVersionResource) bool {
+	return r.matchesScope(resource, a.Namespace) &&
+		contains(r.operations, a.Operation) &&
+		contains(r.groups, resource.Group) &&
+		contains(r.versions, resource.Version) &&
+		r.matchesResource(resource.Resource, a.SubResource)
+}
+
+func (r *rule) matchesScope(resource schema.GroupVersionResource, namespace string) bool {
+	// Requests for a Namespace have its name as their namespace, but it is cluster-scoped.
+	namespaced := namespace != "" && resource != namespaces
+	switch r.scope {
+	case "", "*":
+		return true
+	case "Namespaced":
+		return namespaced
+	case "Cluster":
+		return !namespaced
+	}
+	return false
+}
+
+func (r *rule) matchesResource(resource, subresource string) bool {
+	for _, p := range r.resources {
+		if (p.resource == "*" || p.resource == resource) && (p.subresource == "*" || p.subresource == subresource) {
+			return true
+		}
+	}
+	return false
+}
+
+// matchesName: a request with generateName has no name yet and matches only rules without names.
+func (r *rule) matchesName(name string) bool {
+	return len(r.names) == 0 || slices.Contains(r.names, name)
+}
+
+func contains(list []string, s string) bool {
+	for _, item := range list {
+		if item == "*" || item == s {
+			return true
+		}
+	}
+	return false
+}
