@@ -1,0 +1,59 @@
+package state
+
+import (
+	"maps"
+
+	"github.com/celgate/celgate/schema"
+)
+
+var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+
+// namespaces returns the namespaces that kube-apiserver creates by itself, as
+// pkg/controlplane/controller/systemnamespaces v1.37.2 and the default namespace of the kubernetes Service.
+func namespaces() []map[string]any {
+	var objects []map[string]any
+	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
+		objects = append(objects, map[string]any{
+			"apiVersion": "v1",
+			"kind":       "Namespace",
+			"metadata":   map[string]any{"name": name},
+		})
+	}
+	return objects
+}
+
+// existingNamespace returns a Namespace with what each one in a cluster has, on a copy: the label kubernetes.io/metadata.name (set by
+// defaulting and again by the registry, whatever the user wrote), the finalizer that the registry adds on create,
+// and a phase. As pkg/apis/core/v1/defaults.go and pkg/registry/core/namespace/strategy.go v1.37.2.
+func existingNamespace(object map[string]any, name string) map[string]any {
+	metadata, _ := object["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	if labels["kubernetes.io/metadata.name"] != name {
+		labels = maps.Clone(labels)
+		if labels == nil {
+			labels = map[string]any{}
+		}
+		labels["kubernetes.io/metadata.name"] = name
+		object = withMetadata(object, "labels", labels)
+	}
+	if _, leaving := metadata["deletionTimestamp"]; !leaving {
+		object = withMember(object, "spec", "finalizers", []any{"kubernetes"})
+	}
+	return withMember(object, "status", "phase", "Active")
+}
+
+// withMember returns a copy of the object with a member below a top-level member, or the object itself if it is there.
+func withMember(object map[string]any, parent, member string, value any) map[string]any {
+	old, _ := object[parent].(map[string]any)
+	if _, ok := old[member]; ok {
+		return object
+	}
+	changed := maps.Clone(old)
+	if changed == nil {
+		changed = map[string]any{}
+	}
+	changed[member] = value
+	object = maps.Clone(object)
+	object[parent] = changed
+	return object
+}

@@ -1,0 +1,319 @@
+// Package state answers what an engine asks about the cluster from objects in memory.
+//
+// A [Cluster] holds the objects of files: namespaces, params, custom resources, RBAC and whatever else exists.
+// It finds them by kind, namespace and name, also in another API version than the one that was given, and
+// its authorizer answers from the RBAC objects among them as kube-apiserver does.
+//
+// What exists in every cluster exists here without being given: the namespaces default, kube-system,
+// kube-public and kube-node-lease, and the roles and bindings that kube-apiserver creates when it starts
+// (cluster-admin, admin, edit, view, system:*). A given object replaces the built-in one of its name.
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/celgate/celgate/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// A Cluster is a set of objects. It is not changed once made and is safe for concurrent use.
+// It has the methods of celgate.Cluster.
+type Cluster struct {
+	types     *schema.Registry
+	tables    map[string]*table // by storage
+	converted sync.Map          // conversion -> map[string]any, objects asked for in another version
+	listed    sync.Map          // schema.GroupVersionKind -> []map[string]any, tables asked for in another version
+	access    func() *access    // RBAC, made when first asked
+}
+
+// A table holds the objects of one resource, in all its versions, sorted by namespace and name.
+type table struct {
+	rows    []row
+	objects []map[string]any // of the rows, in the version that each was given in
+	kind    schema.GroupVersionKind
+	mixed   bool // not all rows have that kind
+}
+
+// A row is one object with its identity.
+type row struct {
+	kind            schema.GroupVersionKind
+	namespace, name string
+	object          map[string]any
+}
+
+func (r row) compare(namespace, name string) int {
+	if c := strings.Compare(r.namespace, namespace); c != 0 {
+		return c
+	}
+	return strings.Compare(r.name, name)
+}
+
+func (r row) String() string {
+	s := fmt.Sprintf("%s %q", kindText(r.kind), r.name)
+	if r.namespace != "" {
+		s += fmt.Sprintf(" in namespace %q", r.namespace)
+	}
+	return s
+}
+
+// A DuplicateError says that two objects of one call are the same object of the cluster, maybe in two versions.
+type DuplicateError struct {
+	First, Second int // indices of the objects in the call
+	text          string
+}
+
+func (e *DuplicateError) Error() string { return e.text }
+
+// New returns a cluster that holds the objects and what exists in every cluster.
+//
+// The objects are kept as they are: a caller who reads them from files passes them through prepare.Stored
+// first, so that they look as the server reads them. Two things are completed here, on a copy, because they need more than
+// the object's type: a namespaced object without a namespace is put in default, as kubectl does, and a
+// Namespace has what the server gives it when it is created (see namespace). The namespace of an object of
+// a cluster-scoped kind is dropped, as the server does.
+//
+// An error names the object that is wrong: one without apiVersion, kind or name, an RBAC object that cannot be
+// decoded, or, as [DuplicateError], two that are the same. Several errors are joined.
+func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
+	roles, err := bootstrap()
+	if err != nil {
+		return nil, err
+	}
+	empty := &Cluster{types: types}
+	existing, err := empty.With(slices.Concat(namespaces(), roles)...)
+	if err != nil {
+		return nil, err
+	}
+	return existing.With(objects...)
+}
+
+// With returns a cluster that holds the objects too, each instead of one that is the same. The receiver is not changed and
+// shares what the new cluster keeps. Objects and errors are as in [New].
+func (c *Cluster) With(objects ...map[string]any) (*Cluster, error) {
+	type identity struct{ storage, namespace, name string }
+	seen := make(map[identity]int, len(objects))
+	added := map[string][]row{}
+	var problems []error
+	for i, object := range objects {
+		r, err := c.rowOf(object)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("object %d: %w", i, err))
+			continue
+		}
+		storage := c.storage(r.kind)
+		id := identity{storage, r.namespace, r.name}
+		if first, ok := seen[id]; ok {
+			other, _ := c.rowOf(objects[first])
+			problems = append(problems, &DuplicateError{First: first, Second: i,
+				text: fmt.Sprintf("object %d: %v is the same object as %v, object %d", i, r, other, first)})
+			continue
+		}
+		seen[id] = i
+		if err := decodable(r); err != nil {
+			problems = append(problems, fmt.Errorf("object %d: %v: %w", i, r, err))
+			continue
+		}
+		added[storage] = append(added[storage], r)
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	next := &Cluster{types: c.types, tables: maps.Clone(c.tables)}
+	if next.tables == nil {
+		next.tables = make(map[string]*table, len(added))
+	}
+	for storage, rows := range added {
+		next.tables[storage] = next.tables[storage].with(rows)
+	}
+	next.access = sync.OnceValue(next.newAccess)
+	return next, nil
+}
+
+// with returns a table with the rows, which are not sorted and hold no two of the same name. A nil table is empty.
+func (t *table) with(rows []row) *table {
+	sort.Slice(rows, func(i, j int) bool { return rows[i].compare(rows[j].namespace, rows[j].name) < 0 })
+	merged := rows
+	if t != nil {
+		merged = make([]row, 0, len(t.rows)+len(rows))
+		old := t.rows
+		for _, r := range rows {
+			i, found := slices.BinarySearchFunc(old, r, func(o, r row) int { return o.compare(r.namespace, r.name) })
+			merged = append(append(merged, old[:i]...), r)
+			if found {
+				i++
+			}
+			old = old[i:]
+		}
+		merged = append(merged, old...)
+	}
+	next := &table{rows: merged, objects: make([]map[string]any, len(merged))}
+	for i, r := range merged {
+		next.objects[i] = r.object
+		if i == 0 {
+			next.kind = r.kind
+		}
+		next.mixed = next.mixed || r.kind != next.kind
+	}
+	return next
+}
+
+// Get returns one object, in the version of kind. A nil object without an error means that it does not exist.
+// Namespace is empty for cluster-scoped kinds. An error says that the object cannot be converted to kind.
+func (c *Cluster) Get(_ context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
+	t := c.tables[c.storage(kind)]
+	if t == nil {
+		return nil, nil
+	}
+	i, found := slices.BinarySearchFunc(t.rows, name, func(r row, name string) int { return r.compare(namespace, name) })
+	if !found {
+		return nil, nil
+	}
+	return c.as(kind, t.rows[i])
+}
+
+// List returns the objects of one kind, in the version of kind, of one namespace or of all (""), sorted by namespace
+// and name. An error says that an object cannot be converted to kind.
+func (c *Cluster) List(_ context.Context, kind schema.GroupVersionKind, namespace string) ([]map[string]any, error) {
+	t := c.tables[c.storage(kind)]
+	if t == nil {
+		return nil, nil
+	}
+	objects := t.objects
+	if t.mixed || t.kind != kind {
+		var err error
+		if objects, err = c.listAs(kind, t); err != nil {
+			return nil, err
+		}
+	}
+	if namespace == "" {
+		return slices.Clip(objects), nil
+	}
+	from := sort.Search(len(t.rows), func(i int) bool { return t.rows[i].namespace >= namespace })
+	to := from + sort.Search(len(t.rows)-from, func(i int) bool { return t.rows[from+i].namespace > namespace })
+	return objects[from:to:to], nil
+}
+
+// Authorizer answers from the RBAC objects of the cluster as kube-apiserver does with --authorization-mode=RBAC.
+func (c *Cluster) Authorizer() authorizer.Authorizer { return authorizer.AuthorizerFunc(c.authorize) }
+
+// A conversion names an object and the kind that it was asked for in.
+type conversion struct {
+	kind            schema.GroupVersionKind
+	namespace, name string
+}
+
+// as returns the object of the row in the version of kind.
+func (c *Cluster) as(kind schema.GroupVersionKind, r row) (map[string]any, error) {
+	if r.kind == kind {
+		return r.object, nil
+	}
+	key := conversion{kind, r.namespace, r.name}
+	if known, ok := c.converted.Load(key); ok {
+		return known.(map[string]any), nil
+	}
+	if c.types == nil {
+		return nil, fmt.Errorf("%v cannot be read as %s: no types are known", r, kindText(kind))
+	}
+	object, err := c.types.Convert(r.object, kind)
+	if err != nil {
+		return nil, fmt.Errorf("%v cannot be read as %s: %w", r, kindText(kind), err)
+	}
+	known, _ := c.converted.LoadOrStore(key, object)
+	return known.(map[string]any), nil
+}
+
+// listAs returns the objects of the table in the version of kind, in the order of its rows.
+func (c *Cluster) listAs(kind schema.GroupVersionKind, t *table) ([]map[string]any, error) {
+	if known, ok := c.listed.Load(kind); ok {
+		return known.([]map[string]any), nil
+	}
+	objects := make([]map[string]any, len(t.rows))
+	for i, r := range t.rows {
+		object, err := c.as(kind, r)
+		if err != nil {
+			return nil, err
+		}
+		objects[i] = object
+	}
+	c.listed.Store(kind, objects)
+	return objects, nil
+}
+
+// storage returns the key of the table that holds objects of a kind: that of the resource, so that its versions share it, or
+// the group and kind themselves when no type is known.
+func (c *Cluster) storage(kind schema.GroupVersionKind) string {
+	if r := c.resource(kind); r != nil && r.Storage != "" {
+		return r.Storage
+	}
+	return "\x00" + kind.Group + "/" + kind.Kind
+}
+
+func (c *Cluster) resource(kind schema.GroupVersionKind) *schema.Resource {
+	if c.types == nil {
+		return nil
+	}
+	return c.types.ResourceFor(kind)
+}
+
+// rowOf returns the identity of an object, and the object as the cluster holds it.
+func (c *Cluster) rowOf(object map[string]any) (row, error) {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	namespace, _ := metadata["namespace"].(string)
+	group, version, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		group, version = "", apiVersion
+	}
+	switch {
+	case version == "" || strings.Contains(version, "/"):
+		return row{}, fmt.Errorf("%q is not an apiVersion", apiVersion)
+	case kind == "":
+		return row{}, fmt.Errorf("an object of %s has no kind", apiVersion)
+	case name == "":
+		return row{}, fmt.Errorf("%s without metadata.name: an object that exists has a name", kind)
+	}
+	r := row{schema.GroupVersionKind{Group: group, Version: version, Kind: kind}, namespace, name, object}
+	if resource := c.resource(r.kind); resource != nil {
+		switch {
+		case resource.Namespaced && namespace == "":
+			r.namespace = "default"
+			r.object = withMetadata(object, "namespace", "default")
+		case !resource.Namespaced && namespace != "":
+			r.namespace = ""
+			r.object = withMetadata(object, "namespace", nil)
+		}
+	}
+	if r.kind == namespaceKind {
+		r.namespace = ""
+		r.object = existingNamespace(r.object, name)
+	}
+	return r, nil
+}
+
+// withMetadata returns a copy of the object with one member of its metadata changed, or removed for nil.
+func withMetadata(object map[string]any, member string, value any) map[string]any {
+	metadata, _ := object["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	if value == nil {
+		delete(metadata, member)
+	} else {
+		metadata[member] = value
+	}
+	object = maps.Clone(object)
+	object["metadata"] = metadata
+	return object
+}
+
+// kindText returns the kind as "HorizontalPodAutoscaler autoscaling/v2" is written in a manifest, kind last.
+func kindText(kind schema.GroupVersionKind) string {
+	return kind.GroupVersion().String() + " " + kind.Kind
+}
