@@ -1,0 +1,195 @@
+package corpus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate/conformance/server"
+)
+
+// objects creates and removes objects on a server as its admin.
+type objects struct {
+	server    *server.Server
+	resources map[schema.GroupVersion][]metav1.APIResource // what discovery said
+}
+
+// A refusal is the server's status to a request that had to succeed.
+type refusal struct {
+	what   string
+	status *metav1.Status
+}
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("%s: %d %s", r.what, r.status.Code, r.status.Message)
+}
+
+// text returns the string at the path of members, "" if there is none.
+func text(object map[string]any, path ...string) string {
+	for _, member := range path[:len(path)-1] {
+		object, _ = object[member].(map[string]any)
+	}
+	s, _ := object[path[len(path)-1]].(string)
+	return s
+}
+
+func prefix(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return "/api/" + gv.Version
+	}
+	return "/apis/" + gv.Group + "/" + gv.Version
+}
+
+// discover returns the resources of a group version. It asks again when what it knows does not hold the one that is
+// looked for, because CustomResourceDefinitions come and go.
+func (o *objects) discover(ctx context.Context, gv schema.GroupVersion, wanted func(metav1.APIResource) bool) (*metav1.APIResource, error) {
+	if o.resources == nil {
+		o.resources = map[schema.GroupVersion][]metav1.APIResource{}
+	}
+	find := func() *metav1.APIResource {
+		for _, resource := range o.resources[gv] {
+			if wanted(resource) {
+				return &resource
+			}
+		}
+		return nil
+	}
+	if found := find(); found != nil {
+		return found, nil
+	}
+	answer, err := o.server.Do(ctx, server.Call{Method: http.MethodGet, Path: prefix(gv)})
+	if err != nil {
+		return nil, err
+	}
+	if status := answer.Status(); status != nil {
+		return nil, &refusal{"discover " + gv.String(), status}
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(answer.Body, &list); err != nil {
+		return nil, err
+	}
+	o.resources[gv] = list.APIResources
+	if found := find(); found != nil {
+		return found, nil
+	}
+	return nil, fmt.Errorf("%s does not serve it", gv)
+}
+
+// collection returns the path of the collection in which an object lives, and whether its status is a subresource.
+func (o *objects) collection(ctx context.Context, object map[string]any) (path string, status bool, err error) {
+	gv, err := schema.ParseGroupVersion(text(object, "apiVersion"))
+	if err != nil {
+		return "", false, err
+	}
+	kind := text(object, "kind")
+	resource, err := o.discover(ctx, gv, func(r metav1.APIResource) bool {
+		return r.Kind == kind && !strings.Contains(r.Name, "/")
+	})
+	if err != nil {
+		return "", false, fmt.Errorf("%s: %w", kind, err)
+	}
+	_, err = o.discover(ctx, gv, func(r metav1.APIResource) bool { return r.Name == resource.Name+"/status" })
+	path = prefix(gv)
+	if resource.Namespaced {
+		namespace := text(object, "metadata", "namespace")
+		if namespace == "" {
+			return "", false, fmt.Errorf("%s %s: no namespace", kind, text(object, "metadata", "name"))
+		}
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + resource.Name, err == nil, nil
+}
+
+// create creates an object with its status.
+func (o *objects) create(ctx context.Context, object map[string]any) error {
+	path, hasStatus, err := o.collection(ctx, object)
+	if err != nil {
+		return err
+	}
+	what := "create " + text(object, "kind") + " " + text(object, "metadata", "name")
+	answer, err := o.server.Do(ctx, server.Call{Method: http.MethodPost, Path: path, Body: object})
+	if err != nil {
+		return err
+	}
+	if status := answer.Status(); status != nil {
+		return &refusal{what, status}
+	}
+	if object["status"] == nil || !hasStatus {
+		return nil
+	}
+	stored, err := answer.Object()
+	if err != nil {
+		return err
+	}
+	stored["status"] = object["status"]
+	answer, err = o.server.Do(ctx, server.Call{Method: http.MethodPut, Path: path + "/" + text(object, "metadata", "name") + "/status", Body: stored})
+	if err != nil {
+		return err
+	}
+	if status := answer.Status(); status != nil {
+		return &refusal{what + ": status", status}
+	}
+	return nil
+}
+
+// get returns an object as the server holds it, nil if there is none.
+func (o *objects) get(ctx context.Context, object map[string]any) (map[string]any, error) {
+	path, _, err := o.collection(ctx, object)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := o.server.Do(ctx, server.Call{Method: http.MethodGet, Path: path + "/" + text(object, "metadata", "name")})
+	if err != nil || answer.Code == http.StatusNotFound {
+		return nil, err
+	}
+	if status := answer.Status(); status != nil {
+		return nil, &refusal{"get " + path, status}
+	}
+	return answer.Object()
+}
+
+// remove removes an object and waits until it is gone. It finalizes namespaces, because no controller does.
+func (o *objects) remove(ctx context.Context, object map[string]any) error {
+	path, _, err := o.collection(ctx, object)
+	if err != nil {
+		return err
+	}
+	path += "/" + text(object, "metadata", "name")
+	answer, err := o.server.Do(ctx, server.Call{
+		Method: http.MethodDelete, Path: path, Query: url.Values{"gracePeriodSeconds": {"0"}, "propagationPolicy": {"Background"}},
+	})
+	if err != nil || answer.Code == http.StatusNotFound {
+		return err
+	}
+	if status := answer.Status(); status != nil && status.Code != http.StatusConflict {
+		return &refusal{"delete " + path, status}
+	}
+	return poll(ctx, 10*time.Second, errors.New(path+" does not go away"), func() (bool, error) {
+		stored, err := o.get(ctx, object)
+		if stored == nil || err != nil {
+			return true, err
+		}
+		if stored["kind"] == "Namespace" {
+			final := maps.Clone(stored)
+			final["spec"] = map[string]any{}
+			_, err = o.server.Do(ctx, server.Call{Method: http.MethodPut, Path: path + "/finalize", Body: final})
+			return false, err
+		}
+		if metadata, _ := stored["metadata"].(map[string]any); metadata["finalizers"] != nil {
+			_, err = o.server.Do(ctx, server.Call{
+				Method: http.MethodPatch, Path: path, ContentType: "application/merge-patch+json",
+				Body: map[string]any{"metadata": map[string]any{"finalizers": nil}},
+			})
+		}
+		return false, err
+	})
+}

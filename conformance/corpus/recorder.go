@@ -1,0 +1,635 @@
+// Package corpus records the cases of internal/conformance from a live server, one at a time.
+package corpus
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate/conformance/server"
+	"github.com/celgate/celgate/internal/conformance"
+)
+
+// Minor is the Kubernetes minor of the server.
+const Minor = "1.37"
+
+// A Recorder runs cases on a server of its own.
+type Recorder struct {
+	server   *server.Server
+	objects  objects
+	webhooks *webhooks
+
+	markers int                       // how many were made
+	active  []map[string]any          // policies, bindings and marker of the last case, in the order of their creation
+	gone    bool                      // the server has forgotten the policies of the case before active
+	crds    map[string]map[string]any // CustomResourceDefinitions on the server, by name
+	last    *conformance.Case         // whose state and policies are on the server
+	created []map[string]any          // state and old object of the last case
+}
+
+// Start starts a server with the recorder's webhooks.
+func Start(ctx context.Context) (_ *Recorder, err error) {
+	s, err := server.Start(ctx, server.Options{Args: []string{
+		"--runtime-config=admissionregistration.k8s.io/v1beta1=true,admissionregistration.k8s.io/v1alpha1=true",
+	}})
+	if err != nil {
+		return nil, err
+	}
+	r := &Recorder{server: s, objects: objects{server: s}, crds: map[string]map[string]any{}, gone: true}
+	defer func() {
+		if err != nil {
+			r.Stop()
+		}
+	}()
+	if r.webhooks, err = startWebhooks(); err != nil {
+		return nil, err
+	}
+	base, err := conformance.Documents([]byte(foundation))
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range append(base, r.webhooks.configurations()...) {
+		err := poll(ctx, 30*time.Second, nil, func() (bool, error) {
+			err := r.objects.create(ctx, object)
+			var refused *refusal
+			// The namespace default is created by the server itself, a moment after it is ready.
+			return !errors.As(err, &refused) || refused.status.Code != http.StatusNotFound, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	// The first marker waits until the server knows the schemas of its own kinds.
+	if err := r.mark(ctx); err != nil {
+		return nil, err
+	}
+	return r, r.clear(ctx)
+}
+
+// Stop ends the server.
+func (r *Recorder) Stop() error {
+	if r.webhooks != nil {
+		r.webhooks.stop()
+	}
+	return r.server.Stop()
+}
+
+// foundation is what the server holds in every case: the rights of the user dev, and policies that match nothing but
+// keep the server's informers of param kinds alive. The server never restarts the informer of a built-in kind once
+// the last policy with that paramKind is gone, so without them a param would be remembered from an earlier case.
+var foundation = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: celgate-everything}
+rules:
+- {apiGroups: ["*"], resources: ["*"], verbs: ["*"]}
+- {nonResourceURLs: ["*"], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: celgate-dev}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: celgate-everything}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}
+` + anchors("v1", "ConfigMap") + anchors("v1", "Secret") + anchors("v1", "Namespace") + anchors("v1", "Service") +
+	anchors("v1", "ResourceQuota") + anchors("apps/v1", "Deployment")
+
+func anchors(apiVersion, kind string) string {
+	name := "anchor-" + strings.ToLower(kind)
+	paramKind := fmt.Sprintf("{apiVersion: %s, kind: %s}", apiVersion, kind)
+	match := "{resourceRules: [{apiGroups: [anchor.celgate.dev], apiVersions: [v1], operations: [CREATE], resources: [anchors]}]}"
+	return fmt.Sprintf(`
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  paramKind: %[2]s
+  matchConstraints: %[3]s
+  validations: [{expression: "true"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec:
+  policyName: %[1]s
+  paramRef: {name: none, namespace: default, parameterNotFoundAction: Allow}
+  validationActions: [Deny]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  paramKind: %[2]s
+  reinvocationPolicy: Never
+  matchConstraints: %[3]s
+  mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'test', path: '/kind'}]"}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec:
+  policyName: %[1]s
+  paramRef: {name: none, namespace: default, parameterNotFoundAction: Allow}
+`, name, paramKind, match)
+}
+
+// Install creates the CustomResourceDefinitions of the cases, so that the server knows them when the cases run: their
+// schemas take seconds to arrive where mutations need them, their kinds half a minute where params need them.
+func (r *Recorder) Install(ctx context.Context, cases []*conformance.Case) error {
+	for _, c := range cases {
+		for _, object := range c.State {
+			if object["kind"] == "CustomResourceDefinition" && r.crds[text(object, "metadata", "name")] == nil {
+				if err := r.define(ctx, object); err != nil {
+					return fmt.Errorf("%s: %w", c.Name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// define makes the server hold a CustomResourceDefinition in this form and serve it.
+func (r *Recorder) define(ctx context.Context, crd map[string]any) error {
+	name := text(crd, "metadata", "name")
+	if old := r.crds[name]; old != nil {
+		if reflect.DeepEqual(old, crd) {
+			return nil
+		}
+		if err := r.objects.remove(ctx, old); err != nil {
+			return err
+		}
+	}
+	if err := r.objects.create(ctx, crd); err != nil {
+		return err
+	}
+	r.crds[name] = crd
+	group, resource := text(crd, "spec", "group"), text(crd, "spec", "names", "plural")
+	spec, _ := crd["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	for _, version := range versions {
+		version, _ := version.(map[string]any)
+		if version["served"] != true {
+			continue
+		}
+		gv := schema.GroupVersion{Group: group, Version: text(version, "name")}
+		delete(r.objects.resources, gv)
+		err := poll(ctx, 20*time.Second, errors.New(name+" is not served"), func() (bool, error) {
+			_, err := r.objects.discover(ctx, gv, func(found metav1.APIResource) bool { return found.Name == resource })
+			if err != nil {
+				return false, nil
+			}
+			answer, err := r.server.Do(ctx, server.Call{Method: http.MethodGet, Path: prefix(gv) + "/" + resource})
+			return err == nil && answer.Code == http.StatusOK, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Record runs one case and returns the answer.
+func (r *Recorder) Record(ctx context.Context, c *conformance.Case) (*conformance.Want, error) {
+	want := &conformance.Want{Minors: []string{Minor}}
+	if r.last != nil && c.SamePolicies(r.last) && c.Old == nil && r.last.Old == nil && (r.last.Want == nil || r.last.Want.Rejected == nil) {
+		want.Rejected = nil
+	} else {
+		if err := r.clear(ctx); err != nil {
+			return nil, err
+		}
+		rejected, err := r.setUp(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		want.Rejected = rejected
+		r.last = c
+		if rejected != nil {
+			r.last = nil // the next case must write its policies
+		}
+	}
+	if c.Request == nil {
+		return want, nil
+	}
+	return want, r.send(ctx, c, want)
+}
+
+// setUp creates what the case has and waits until its policies are in force.
+func (r *Recorder) setUp(ctx context.Context, c *conformance.Case) ([]conformance.Rejection, error) {
+	if len(c.State) > 0 || c.Old != nil {
+		if err := r.forgotten(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, object := range c.State {
+		if object["kind"] == "CustomResourceDefinition" {
+			if err := r.define(ctx, object); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := r.create(ctx, object); err != nil {
+			return nil, err
+		}
+	}
+	if c.Old != nil {
+		if err := r.create(ctx, c.Old); err != nil {
+			return nil, err
+		}
+	}
+	var rejected []conformance.Rejection
+	for _, policy := range c.Policies {
+		err := r.objects.create(ctx, policy)
+		var refused *refusal
+		switch {
+		case errors.As(err, &refused) && refused.status.Code != http.StatusConflict:
+			rejected = append(rejected, conformance.Rejection{
+				Kind: text(policy, "kind"), Name: text(policy, "metadata", "name"), Status: bare(refused.status),
+			})
+		case err != nil:
+			return nil, err
+		default:
+			r.active = append(r.active, policy)
+		}
+	}
+	if c.Request == nil {
+		return rejected, nil
+	}
+	if err := r.permitted(ctx, c.Request); err != nil {
+		return nil, err
+	}
+	if len(c.Policies) == 0 && r.gone {
+		return rejected, nil
+	}
+	return rejected, r.mark(ctx)
+}
+
+func (r *Recorder) create(ctx context.Context, object map[string]any) error {
+	if err := r.objects.create(ctx, object); err != nil {
+		return err
+	}
+	r.created = append(r.created, object)
+	return nil
+}
+
+// permitted waits until RBAC lets the user send the request.
+func (r *Recorder) permitted(ctx context.Context, request *conformance.Request) error {
+	gv, err := schema.ParseGroupVersion(request.APIVersion)
+	if err != nil {
+		return err
+	}
+	verb := map[string]string{"CREATE": "create", "UPDATE": "update", "DELETE": "delete", "CONNECT": "create"}[request.Operation]
+	review := map[string]any{
+		"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+		"spec": map[string]any{
+			"user": request.User, "groups": append(slices.Clone(request.Groups), "system:authenticated"),
+			"resourceAttributes": map[string]any{
+				"verb": verb, "group": gv.Group, "version": gv.Version, "resource": request.Resource,
+				"subresource": request.Subresource, "namespace": request.Namespace, "name": request.Name,
+			},
+		},
+	}
+	return poll(ctx, 5*time.Second, fmt.Errorf("%s may not %s %s", request.User, verb, request.Resource), func() (bool, error) {
+		answer, err := r.server.Do(ctx, server.Call{
+			Method: http.MethodPost, Path: "/apis/authorization.k8s.io/v1/subjectaccessreviews", Body: review,
+		})
+		if err != nil {
+			return false, err
+		}
+		object, err := answer.Object()
+		status, _ := object["status"].(map[string]any)
+		return status["allowed"] == true, err
+	})
+}
+
+// marker holds the policies that show, by a warning about a Lease, that everything written before them is in force.
+const marker = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: NAME}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [coordination.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [leases]}]}
+  matchConditions: [{name: marker, expression: "object.metadata.name == 'NAME'"}]
+  validations:
+  - expression: "false"
+    messageExpression: "'NAME' + (has(object.metadata.labels) && 'NAME' in object.metadata.labels ? ' twice' : '')"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: NAME}
+spec:
+  reinvocationPolicy: Never
+  failurePolicy: Ignore
+  matchConstraints: {resourceRules: [{apiGroups: [coordination.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [leases]}]}
+  matchConditions: [{name: marker, expression: "object.metadata.name == 'NAME'"}]
+  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{` + "`NAME`" + `: 'x'}}}"}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: NAME}
+spec: {policyName: NAME, validationActions: [Warn]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: NAME}
+spec: {policyName: NAME}
+`
+
+// mark waits until the server has taken up all policies and bindings that were written before.
+func (r *Recorder) mark(ctx context.Context) error {
+	r.markers++
+	name := "marker-" + strconv.Itoa(r.markers)
+	policies, err := conformance.Documents([]byte(strings.ReplaceAll(marker, "NAME", name)))
+	if err != nil {
+		return err
+	}
+	for _, policy := range policies {
+		if err := r.objects.create(ctx, policy); err != nil {
+			return err
+		}
+		r.active = append(r.active, policy)
+	}
+	r.gone = false
+	return poll(ctx, 20*time.Second, errors.New("the policies do not come into force"), func() (bool, error) {
+		answer, err := r.lease(ctx, name)
+		return err == nil && warned(answer, name+" twice"), err
+	})
+}
+
+// lease sends the request that the marker policies match.
+func (r *Recorder) lease(ctx context.Context, name string) (*server.Answer, error) {
+	return r.server.Do(ctx, server.Call{
+		Method: http.MethodPost, Path: "/apis/coordination.k8s.io/v1/namespaces/default/leases", Query: url.Values{"dryRun": {"All"}},
+		Body: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": name}},
+	})
+}
+
+func warned(answer *server.Answer, ending string) bool {
+	return slices.ContainsFunc(answer.Warnings, func(w string) bool { return strings.HasSuffix(w, ending) })
+}
+
+// clear removes the last case from the server. Its policies may stay in force for a second: see forgotten.
+func (r *Recorder) clear(ctx context.Context) error {
+	for _, policy := range r.active {
+		if err := r.objects.remove(ctx, policy); err != nil {
+			return err
+		}
+	}
+	r.active, r.last = nil, nil
+	for len(r.created) > 0 {
+		object := r.created[len(r.created)-1]
+		err := r.objects.remove(ctx, object)
+		var refused *refusal
+		if errors.As(err, &refused) && !r.gone {
+			if err := r.forgotten(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r.created = r.created[:len(r.created)-1]
+	}
+	return nil
+}
+
+// forgotten waits until the policies that clear removed are no longer in force.
+func (r *Recorder) forgotten(ctx context.Context) error {
+	if r.gone {
+		return nil
+	}
+	name := "marker-" + strconv.Itoa(r.markers)
+	err := poll(ctx, 20*time.Second, errors.New("the policies stay in force"), func() (bool, error) {
+		answer, err := r.lease(ctx, name)
+		if err != nil || answer.Code >= 400 || warned(answer, name) {
+			return false, err
+		}
+		return !bytes.Contains(answer.Body, []byte(`"`+name+`":"x"`)), nil
+	})
+	r.gone = err == nil
+	return err
+}
+
+// send sends the request of the case and notes the answer.
+func (r *Recorder) send(ctx context.Context, c *conformance.Case, want *conformance.Want) error {
+	call, err := r.call(ctx, c)
+	if err != nil {
+		return err
+	}
+	offset, err := r.auditSize()
+	if err != nil {
+		return err
+	}
+	var answer *server.Answer
+	var mutating, validating map[string]any
+	late := errors.New("the server does not know the CustomResourceDefinition yet")
+	err = poll(ctx, 60*time.Second, late, func() (bool, error) {
+		r.webhooks.forget()
+		if answer, err = r.server.Do(ctx, call); err != nil {
+			return false, err
+		}
+		mutating, validating = r.webhooks.last(c.Request.User)
+		return !r.tooEarly(c, answer), nil
+	})
+	if err != nil {
+		return err
+	}
+	status := answer.Status()
+	allowed := status == nil || validating != nil
+	want.Allowed = &allowed
+	want.Warnings = answer.Warnings
+	if allowed {
+		object, _ := validating["object"].(map[string]any)
+		want.Object = conformance.Settle(object)
+		object, _ = mutating["object"].(map[string]any)
+		if object = conformance.Settle(object); !reflect.DeepEqual(object, want.Object) {
+			want.Mutated = object
+		}
+	} else {
+		want.Status = bare(status)
+	}
+	if want.AuditAnnotations, err = r.auditAnnotations(ctx, c, answer.AuditID, offset); err != nil {
+		return err
+	}
+	if allowed && !c.Request.DryRun && status == nil && c.Request.Subresource == "" && c.Request.Operation == "CREATE" {
+		return r.removeCreated(answer)
+	}
+	return nil
+}
+
+// removeCreated lets clear remove the object that the request created.
+func (r *Recorder) removeCreated(answer *server.Answer) error {
+	object, err := answer.Object()
+	if err == nil {
+		r.created = append(r.created, object)
+		r.last = nil
+	}
+	return err
+}
+
+// tooEarly reports whether the answer comes from a server that has not taken up a CustomResourceDefinition yet.
+func (r *Recorder) tooEarly(c *conformance.Case, answer *server.Answer) bool {
+	defines := slices.ContainsFunc(c.State, func(object map[string]any) bool { return object["kind"] == "CustomResourceDefinition" })
+	if !defines {
+		return false
+	}
+	early := func(text string) bool {
+		return strings.Contains(text, "There can be a delay between when CustomResourceDefinitions are created") ||
+			strings.Contains(text, "failed to find resource referenced by paramKind")
+	}
+	status := answer.Status()
+	return status != nil && early(status.Message) || slices.ContainsFunc(answer.Warnings, early)
+}
+
+// call returns the HTTP request of the case.
+func (r *Recorder) call(ctx context.Context, c *conformance.Case) (server.Call, error) {
+	request := c.Request
+	call := server.Call{
+		User: request.User, UID: request.UID, Groups: request.Groups, Extra: request.Extra, Query: url.Values{},
+	}
+	gv, err := schema.ParseGroupVersion(request.APIVersion)
+	if err != nil {
+		return call, err
+	}
+	resource, err := r.objects.discover(ctx, gv, func(found metav1.APIResource) bool { return found.Name == request.Resource })
+	if err != nil {
+		return call, err
+	}
+	call.Path = prefix(gv)
+	if resource.Namespaced {
+		call.Path += "/namespaces/" + request.Namespace
+	}
+	call.Path += "/" + request.Resource
+	if request.Operation != "CREATE" && !request.Collection || request.Subresource != "" {
+		call.Path += "/" + request.Name
+	}
+	if request.Subresource != "" {
+		call.Path += "/" + request.Subresource
+	}
+	if request.DryRun {
+		call.Query.Set("dryRun", "All")
+	}
+	if request.FieldValidation != "" {
+		call.Query.Set("fieldValidation", request.FieldValidation)
+	}
+	switch request.Operation {
+	case "CREATE":
+		call.Method, call.Body = http.MethodPost, c.Object
+	case "UPDATE":
+		call.Method = http.MethodPut
+		call.Body, err = r.withResourceVersion(ctx, c)
+	case "DELETE":
+		call.Method = http.MethodDelete
+	case "CONNECT":
+		call.Method = http.MethodPost
+		options(call.Query, c.Object)
+	}
+	return call, err
+}
+
+// withResourceVersion returns the object of an UPDATE with the stored object's resourceVersion, without which some kinds
+// cannot be updated.
+func (r *Recorder) withResourceVersion(ctx context.Context, c *conformance.Case) (map[string]any, error) {
+	object := c.Object
+	if metadata, _ := object["metadata"].(map[string]any); c.Old == nil || metadata == nil || metadata["resourceVersion"] != nil {
+		return object, nil
+	}
+	stored, err := r.objects.get(ctx, c.Old)
+	if err != nil || stored == nil {
+		return object, err
+	}
+	object = runtime.DeepCopyJSON(object)
+	object["metadata"].(map[string]any)["resourceVersion"] = text(stored, "metadata", "resourceVersion")
+	return object, nil
+}
+
+// options adds the members of the options object of a CONNECT to the query.
+func options(query url.Values, object map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		switch value := object[name].(type) {
+		case []any:
+			for _, item := range value {
+				query.Add(name, fmt.Sprint(item))
+			}
+		default:
+			if name != "apiVersion" && name != "kind" {
+				query.Set(name, fmt.Sprint(value))
+			}
+		}
+	}
+}
+
+// bare is a status without what says only that it is one.
+func bare(status *metav1.Status) *metav1.Status {
+	status = status.DeepCopy()
+	status.TypeMeta = metav1.TypeMeta{}
+	return status
+}
+
+func (r *Recorder) auditSize() (int64, error) {
+	file, err := os.Stat(r.server.AuditLog)
+	if err != nil {
+		return 0, err
+	}
+	return file.Size(), nil
+}
+
+// auditAnnotations returns the annotations of policies in the audit event of a request, which was logged after offset.
+func (r *Recorder) auditAnnotations(ctx context.Context, c *conformance.Case, id string, offset int64) (map[string]string, error) {
+	names := map[string]bool{"validation.policy.admission.k8s.io": true}
+	for _, policy := range c.Policies {
+		names[text(policy, "metadata", "name")] = true
+	}
+	var annotations map[string]string
+	err := poll(ctx, 5*time.Second, errors.New("no audit event"), func() (bool, error) {
+		file, err := os.Open(r.server.AuditLog)
+		if err != nil {
+			return false, err
+		}
+		defer file.Close()
+		if _, err := file.Seek(offset, io.SeekStart); err != nil {
+			return false, err
+		}
+		content, err := io.ReadAll(file)
+		if err != nil {
+			return false, err
+		}
+		for line := range bytes.Lines(content) {
+			var event struct {
+				AuditID     string
+				Annotations map[string]string
+			}
+			if !bytes.Contains(line, []byte(id)) || json.Unmarshal(line, &event) != nil || event.AuditID != id {
+				continue
+			}
+			for key, value := range event.Annotations {
+				if owner, _, _ := strings.Cut(key, "/"); names[owner] {
+					if annotations == nil {
+						annotations = map[string]string{}
+					}
+					annotations[key] = value
+				}
+			}
+			return true, nil
+		}
+		return false, nil
+	})
+	return annotations, err
+}
