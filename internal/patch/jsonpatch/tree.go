@@ -47,7 +47,13 @@ func own(node any) (any, bool) {
 	return node, false
 }
 
-var tokenDecoder = strings.NewReplacer("~1", "/", "~0", "~")
+// decodeToken returns the member name that a token of a path stands for.
+func decodeToken(token string) string {
+	if !strings.Contains(token, "~") {
+		return token
+	}
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+}
 
 // find returns the container that the last token of path is a member of, and that token.
 func (d *document) find(path string) (parent any, key string, ok bool) {
@@ -70,7 +76,7 @@ func (d *document) walk(path string, write bool) (parent any, key string, ok boo
 	parent = d.root
 	for {
 		token, below, more := strings.Cut(rest, "/")
-		key = tokenDecoder.Replace(token)
+		key = decodeToken(token)
 		if !more {
 			return parent, key, true
 		}
