@@ -1,0 +1,109 @@
+// Package quirks lists defects of named API server versions that change answers.
+//
+// Commands that predict what a server answers reproduce them and say so in a note; the webhook does not. No
+// other code knows a version number.
+package quirks
+
+import "fmt"
+
+// An ID names a quirk; it is stable and part of the JSON output.
+type ID string
+
+// The quirks.
+const (
+	AuditAnnotationAuthorizer ID = "audit-annotation-authorizer"
+	EquivalentMutation        ID = "equivalent-mutation"
+	IntegerTruncation         ID = "integer-truncation"
+	LostMutation              ID = "lost-mutation"
+	PatchBigInteger           ID = "json-patch-big-integer"
+	PatchDecodeError          ID = "json-patch-decode-error"
+	PatchNilMap               ID = "json-patch-null-parent"
+	PatchReflectedValue       ID = "json-patch-reflected-value"
+)
+
+// A Quirk is one defect.
+type Quirk struct {
+	ID    ID
+	Since string // first minor that has it, such as "1.30"; empty for all
+	Until string // first minor that no longer has it; empty for none yet
+	Title string // what happens, one sentence without a full stop
+	Issue string // public report; empty if there is none that we know of
+}
+
+// All lists every quirk, sorted by ID.
+var All = []Quirk{
+	{
+		ID:    AuditAnnotationAuthorizer,
+		Since: "1.30",
+		Title: "authorizer compiles in the valueExpression of an audit annotation but is not bound when it is evaluated, which is an error on every request",
+	},
+	{
+		ID:    EquivalentMutation,
+		Since: "1.32",
+		Title: "a mutation of a built-in kind fails on every request that was made in another version than the rule that matched it",
+	},
+	{
+		ID:    IntegerTruncation,
+		Since: "1.32",
+		Title: "an integer of an ApplyConfiguration that is too large for its field is cut to the width of the field instead of refused",
+	},
+	{
+		ID:    PatchBigInteger,
+		Since: "1.32",
+		Title: "an integer beyond 2^53-1 in the value of a JSON patch becomes text",
+	},
+	{
+		ID:    PatchDecodeError,
+		Since: "1.32",
+		Title: "a JSON patch whose result does not decode fails the request with status 500, whatever failurePolicy says",
+	},
+	{
+		ID:    PatchNilMap,
+		Since: "1.32",
+		Title: "a JSON patch that sets a map to null and then adds below it makes the server panic",
+	},
+	{
+		ID:    PatchReflectedValue,
+		Since: "1.36",
+		Title: "a map or list of params, namespaceObject, request or, in a policy with matchConditions, of a built-in object cannot be the value of a JSON patch",
+	},
+	{
+		ID:    LostMutation,
+		Since: "1.32",
+		Title: "mutations through different versions of one resource are made on separate copies, of which only the last is kept",
+	},
+}
+
+// A Set holds the quirks of one minor. The zero value has none.
+type Set struct{ ids map[ID]bool }
+
+// Of returns the quirks of a minor such as "1.37".
+func Of(minor string) Set {
+	s := Set{ids: map[ID]bool{}}
+	n := number(minor)
+	for _, q := range All {
+		if (q.Since == "" || number(q.Since) <= n) && (q.Until == "" || n < number(q.Until)) {
+			s.ids[q.ID] = true
+		}
+	}
+	return s
+}
+
+// Has reports whether the set holds a quirk.
+func (s Set) Has(id ID) bool { return s.ids[id] }
+
+// Title returns the sentence of a quirk.
+func (id ID) Title() string {
+	for _, q := range All {
+		if q.ID == id {
+			return q.Title
+		}
+	}
+	return string(id)
+}
+
+// number orders minors of major version 1.
+func number(minor string) (n int) {
+	_, _ = fmt.Sscanf(minor, "1.%d", &n)
+	return n
+}
