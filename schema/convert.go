@@ -12,8 +12,8 @@ import (
 // the result may share parts with it.
 //
 // A custom resource only gets the other apiVersion, as conversion strategy None says; what the other version prunes
-// is the caller's job. The error says why there is no such conversion: the kind is unknown, the two are no versions of
-// one kind, or a conversion webhook would have to be called.
+// is the caller's job. The error says why there is no such conversion: the two are no versions of one kind, a value is
+// of another type than its version says, or a conversion webhook would have to be called.
 func (r *Registry) Convert(obj map[string]any, to GroupVersionKind) (map[string]any, error) {
 	apiVersion, _ := obj["apiVersion"].(string)
 	kind, _ := obj["kind"].(string)
@@ -27,16 +27,33 @@ func (r *Registry) Convert(obj map[string]any, to GroupVersionKind) (map[string]
 	}
 	source, target := r.byKind[from], r.byKind[to]
 	if source == nil || target == nil || source.Storage != target.Storage {
-		return nil, fmt.Errorf("%s cannot be converted to %s: they are no versions of one kind", from, to)
+		return nil, fmt.Errorf("%s cannot be converted to %s: they are not versions of one kind", name(from), name(to))
 	}
 	if target.Custom != nil {
 		return convertCustom(obj, target)
 	}
 	out := maps.Clone(obj)
+	if reshape := reshapes[conversion{from: from, to: to}]; reshape != nil {
+		// What the source version cannot say is gone before, so that reshape finds values of the types it expects.
+		clean, err := conform(obj, r.Type(from))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name(from), err)
+		}
+		if out, err = reshape(r, clean.(map[string]any)); err != nil {
+			return nil, fmt.Errorf("%s to %s: %w", name(from), name(to), err)
+		}
+	}
 	out["apiVersion"] = to.GroupVersion().String()
 	out["kind"] = to.Kind
-	return out, nil
+	converted, err := conform(out, r.Type(to))
+	if err != nil {
+		return nil, fmt.Errorf("%s to %s: %w", name(from), name(to), err)
+	}
+	return converted.(map[string]any), nil
 }
+
+// name returns a kind as messages name it: "autoscaling/v1 HorizontalPodAutoscaler".
+func name(kind GroupVersionKind) string { return kind.GroupVersion().String() + " " + kind.Kind }
 
 // convertCustom does what conversion strategy None does (as apiextensions-apiserver
 // pkg/apiserver/conversion/nop_converter.go v0.37.2).
@@ -47,10 +64,155 @@ func convertCustom(obj map[string]any, target *Resource) (map[string]any, error)
 		return nil, err
 	}
 	if strategy == "Webhook" {
-		return nil, fmt.Errorf("%s to %s: the CustomResourceDefinition %q converts with a webhook, which cannot be called here",
-			obj["apiVersion"], target.GroupVersionKind(), definitionName(target.Custom.Definition))
+		return nil, fmt.Errorf("%v %v cannot be converted to %s: the CustomResourceDefinition %q converts with a webhook, which cannot be called here",
+			obj["apiVersion"], obj["kind"], target.GroupVersion(), definitionName(target.Custom.Definition))
 	}
 	out := maps.Clone(obj)
 	out["apiVersion"] = target.GroupVersion().String()
 	return out, nil
+}
+
+type conversion struct{ from, to GroupVersionKind }
+
+// A reshape returns a copy of an object with the members that another version has in other places. The object has
+// the exact types of its version and may be changed.
+type reshape func(r *Registry, obj map[string]any) (map[string]any, error)
+
+// reshapes are the conversions between versions that differ in more than the presence of members (the hand-written
+// ones in k8s.io/kubernetes pkg/apis/*/*/conversion.go v1.37.2).
+var reshapes = allReshapes()
+
+func allReshapes() map[conversion]reshape {
+	all := map[conversion]reshape{
+		{from: hpa("v1"), to: hpa("v2")}: autoscalerFromV1,
+		{from: hpa("v2"), to: hpa("v1")}: autoscalerToV1,
+		{from: coreEvent, to: event}:     renamed(eventNames),
+		{from: event, to: coreEvent}:     renamed(inverse(eventNames)),
+	}
+	const dra = "resource.k8s.io"
+	for _, version := range []string{"v1", "v1beta2"} {
+		for kind, ways := range map[string][2]reshape{
+			"ResourceClaim":         {requestsAt("spec").fromV1beta1, requestsAt("spec").toV1beta1},
+			"ResourceClaimTemplate": {requestsAt("spec", "spec").fromV1beta1, requestsAt("spec", "spec").toV1beta1},
+			"ResourceSlice":         {sliceFromV1beta1, sliceToV1beta1},
+		} {
+			old := GroupVersionKind{Group: dra, Version: "v1beta1", Kind: kind}
+			new := GroupVersionKind{Group: dra, Version: version, Kind: kind}
+			all[conversion{from: old, to: new}] = ways[0]
+			all[conversion{from: new, to: old}] = ways[1]
+		}
+	}
+	return all
+}
+
+// Events: the two groups give other names to the same members.
+
+var (
+	coreEvent = GroupVersionKind{Version: "v1", Kind: "Event"}
+	event     = GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"}
+
+	eventNames = map[string]string{
+		"involvedObject":     "regarding",
+		"message":            "note",
+		"source":             "deprecatedSource",
+		"firstTimestamp":     "deprecatedFirstTimestamp",
+		"lastTimestamp":      "deprecatedLastTimestamp",
+		"count":              "deprecatedCount",
+		"reportingComponent": "reportingController",
+	}
+)
+
+func inverse(names map[string]string) map[string]string {
+	out := make(map[string]string, len(names))
+	for k, v := range names {
+		out[v] = k
+	}
+	return out
+}
+
+func renamed(names map[string]string) reshape {
+	return func(_ *Registry, obj map[string]any) (map[string]any, error) {
+		for from, to := range names {
+			if v, ok := obj[from]; ok {
+				obj[to] = v
+				delete(obj, from)
+			}
+		}
+		return obj, nil
+	}
+}
+
+// Dynamic resource allocation: v1beta1 requests have the members of "exactly" themselves, its devices have
+// those of a device in "basic".
+
+// requestsAt is the path of a ResourceClaimSpec.
+type claimPath []string
+
+func requestsAt(path ...string) claimPath { return path }
+
+func (p claimPath) requests(obj map[string]any) []any {
+	for _, step := range append(p, "devices") {
+		obj = object(obj[step])
+	}
+	return list(obj["requests"])
+}
+
+// requestMembers are the members of a v1beta1 request that make an "exactly" of later versions.
+var requestMembers = []string{"deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity", "derivedAttributes"}
+
+func (p claimPath) fromV1beta1(_ *Registry, obj map[string]any) (map[string]any, error) {
+	for _, item := range p.requests(obj) {
+		request := object(item)
+		exactly := map[string]any{}
+		for _, member := range requestMembers {
+			if v, ok := request[member]; ok && v != "" {
+				exactly[member] = v
+			}
+			delete(request, member)
+		}
+		if len(exactly) > 0 {
+			request["exactly"] = exactly
+		}
+	}
+	return obj, nil
+}
+
+func (p claimPath) toV1beta1(_ *Registry, obj map[string]any) (map[string]any, error) {
+	for _, item := range p.requests(obj) {
+		request := object(item)
+		maps.Copy(request, object(request["exactly"]))
+		delete(request, "exactly")
+	}
+	return obj, nil
+}
+
+func sliceFromV1beta1(_ *Registry, obj map[string]any) (map[string]any, error) {
+	for _, item := range list(object(obj["spec"])["devices"]) {
+		device := object(item)
+		maps.Copy(device, object(device["basic"]))
+		delete(device, "basic")
+	}
+	return obj, nil
+}
+
+func sliceToV1beta1(_ *Registry, obj map[string]any) (map[string]any, error) {
+	devices := list(object(obj["spec"])["devices"])
+	for i, item := range devices {
+		basic := object(item)
+		devices[i] = map[string]any{"name": basic["name"], "basic": basic}
+		delete(basic, "name")
+	}
+	return obj, nil
+}
+
+// object and list return values of a conformed object; absent ones and null are empty.
+
+func object(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+func list(v any) []any {
+	items, _ := v.([]any)
+	return items
 }

@@ -30,7 +30,8 @@ type Resource struct {
 	// in --runtime-config, or with a feature gate: all alpha and beta resources.
 	OffByDefault bool
 
-	// Storage is the key of the equivalence class: resources with the same Storage hold the same objects.
+	// Storage is the key of the equivalence class: resources with the same Storage hold the same objects. It is the name
+	// of a built-in resource (all versions; also events of core and events.k8s.io) and the name of a definition.
 	Storage string
 }
 
@@ -110,10 +111,10 @@ func (r *Registry) readIndex(text string) error {
 			group = gv
 		case len(words) == 3 && words[0] == "kind":
 			r.tables.kinds[group.WithKind(words[1])] = words[2]
-		case len(words) >= 5 && words[0] == "resource":
+		case len(words) >= 4 && words[0] == "resource":
 			resource = &Resource{
 				GroupVersionResource: group.WithResource(words[1]), Kind: words[2], Namespaced: words[3] == "namespaced",
-				Storage: words[4], OffByDefault: slices.Contains(words[5:], "off"),
+				Storage: words[1], OffByDefault: slices.Contains(words[4:], "off"),
 			}
 			r.add(resource)
 		case len(words) == 4 && words[0] == "sub" && resource != nil:

@@ -64,6 +64,11 @@ func (t *tables) typeOf(kind GroupVersionKind) *Type {
 	if !ok {
 		return nil
 	}
+	return t.named(name)
+}
+
+// named returns the type with a full name such as k8s.io/api/core/v1.PodSpec, or nil.
+func (t *tables) named(name string) *Type {
 	dot := strings.LastIndexByte(name, '.')
 	t.mu.Lock()
 	defer t.mu.Unlock()

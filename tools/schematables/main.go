@@ -47,7 +47,12 @@ func run(out string) error {
 			return err
 		}
 	}
-	if err := w.addMeta(); err != nil {
+	meta, err := w.addMeta()
+	if err != nil {
+		return err
+	}
+	groups = append(groups, meta)
+	if err := w.addAnnotations(); err != nil {
 		return err
 	}
 	if err := w.checkComplete(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,13 +88,27 @@ const (
 	metaDefinition = "io.k8s.apimachinery.pkg.apis.meta.v1."
 )
 
-// addMeta walks the definitions that belong to no group: the kinds of meta.k8s.io.
-func (w *walk) addMeta() error {
+// addMeta returns the group meta.k8s.io/v1 with its kinds, which the server knows in every group.
+func (w *walk) addMeta() (*group, error) {
+	g := &group{GroupVersion: schema.GroupVersion{Group: "meta.k8s.io", Version: "v1"}}
+	known := map[string]reflect.Type{}
 	for _, t := range []reflect.Type{
 		reflect.TypeFor[metav1.Status](), reflect.TypeFor[metav1.CreateOptions](), reflect.TypeFor[metav1.UpdateOptions](),
 		reflect.TypeFor[metav1.PatchOptions](), reflect.TypeFor[metav1.DeleteOptions](), reflect.TypeFor[metav1.GetOptions](),
 		reflect.TypeFor[metav1.ListOptions](), reflect.TypeFor[metav1.PartialObjectMetadata](), reflect.TypeFor[metav1.WatchEvent](),
 		reflect.TypeFor[metav1.APIGroup](), reflect.TypeFor[metav1.APIGroupList](), reflect.TypeFor[metav1.APIResourceList](), reflect.TypeFor[metav1.APIVersions](),
+	} {
+		known[t.Name()] = t
+	}
+	return g, w.addKinds(g, known, func(reflect.Type) bool { return true })
+}
+
+// addAnnotations walks the types that are found as JSON text in annotations: what autoscaling/v1 cannot say of
+// a HorizontalPodAutoscaler (k8s.io/kubernetes pkg/apis/autoscaling/v1/conversion.go).
+func (w *walk) addAnnotations() error {
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[autoscalingv1.MetricSpec](), reflect.TypeFor[autoscalingv1.MetricStatus](),
+		reflect.TypeFor[autoscalingv1.HorizontalPodAutoscalerCondition](),
 	} {
 		if err := w.named(t); err != nil {
 			return err

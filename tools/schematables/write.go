@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -52,7 +53,11 @@ func index(groups []*group) []byte {
 			if r.Namespaced {
 				scope = "namespaced"
 			}
-			fmt.Fprintf(&b, "resource %s %s %s %s\n", r.Name, r.Kind, scope, r.Name)
+			off := ""
+			if preRelease.MatchString(g.Version) {
+				off = " off"
+			}
+			fmt.Fprintf(&b, "resource %s %s %s%s\n", r.Name, r.Kind, scope, off)
 			slices.SortFunc(r.subresources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
 			for _, s := range r.subresources {
 				gv := strings.TrimPrefix(s.Group+"/"+s.Version, "/")
@@ -62,6 +67,10 @@ func index(groups []*group) []byte {
 	}
 	return b.Bytes()
 }
+
+// preRelease matches the versions that a server does not serve unless it is told to (k8s.io/kubernetes
+// pkg/controlplane/instance.go: DefaultAPIResourceConfigSource).
+var preRelease = regexp.MustCompile(`^v[0-9]+(alpha|beta)[0-9]+$`)
 
 // table writes the types of one package. Types of other packages are written with the last two elements of their path,
 // such as meta/v1.ObjectMeta.

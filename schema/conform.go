@@ -1,0 +1,246 @@
+package schema
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// conform returns v as Go would write it after decoding it leniently into the Go type that t describes: undeclared
+// members are gone, members that are always written are there, null stands for nothing. Texts with a syntax of their
+// own (times, durations, bytes) are taken as they are, but quantities are brought to their canonical form. The error
+// names the path and what is wrong with the value.
+func conform(v any, t *Type) (any, error) {
+	switch t.Kind {
+	case Struct:
+		m, ok := v.(map[string]any)
+		if v != nil && !ok {
+			return nil, mismatch("an object", v)
+		}
+		return conformStruct(m, t)
+	case Map:
+		m, ok := v.(map[string]any)
+		if v == nil {
+			return nil, nil
+		} else if !ok {
+			return nil, mismatch("an object", v)
+		}
+		out := make(map[string]any, len(m))
+		for k, member := range m {
+			c, err := conform(member, t.Elem)
+			if err != nil {
+				return nil, at("["+k+"]", err)
+			}
+			out[k] = c
+		}
+		return out, nil
+	case List:
+		items, ok := v.([]any)
+		if v == nil {
+			return nil, nil
+		} else if !ok {
+			return nil, mismatch("a list", v)
+		}
+		out := make([]any, len(items))
+		for i, item := range items {
+			c, err := conform(item, t.Elem)
+			if err != nil {
+				return nil, at(fmt.Sprintf("[%d]", i), err)
+			}
+			out[i] = c
+		}
+		return out, nil
+	}
+	return conformScalar(v, t)
+}
+
+func conformStruct(m map[string]any, t *Type) (any, error) {
+	out := make(map[string]any, len(t.Fields))
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		v := m[f.Name]
+		if v == nil && f.Pointer {
+			if !f.OmitEmpty && !f.OmitZero {
+				out[f.Name] = nil
+			}
+			continue
+		}
+		c, err := conform(v, f.Type)
+		if err != nil {
+			return nil, at("."+f.Name, err)
+		}
+		if f.Pointer || !f.omits(c) {
+			out[f.Name] = c
+		}
+	}
+	return out, nil
+}
+
+// omits reports whether encoding/json leaves out a member that is no pointer when it has this value. Go structs are
+// never empty, and so are types with a JSON form of their own.
+func (f *Field) omits(v any) bool {
+	if f.OmitZero {
+		if zero, err := conform(nil, f.Type); err == nil && reflect.DeepEqual(v, zero) {
+			return true
+		}
+	}
+	if !f.OmitEmpty {
+		return false
+	}
+	switch f.Type.Kind {
+	case Boolean:
+		return v == false
+	case Integer, Number:
+		return v == int64(0) || v == 0.0
+	case String:
+		return v == ""
+	case Bytes:
+		return v == nil || v == ""
+	case List:
+		items, _ := v.([]any)
+		return len(items) == 0
+	case Map:
+		members, _ := v.(map[string]any)
+		return len(members) == 0
+	}
+	return false
+}
+
+// conformScalar checks one value; nil becomes the zero value.
+func conformScalar(v any, t *Type) (any, error) {
+	switch t.Kind {
+	case Boolean:
+		if v == nil {
+			return false, nil
+		}
+		if _, ok := v.(bool); !ok {
+			return nil, mismatch("true or false", v)
+		}
+	case Integer:
+		return conformInteger(v, t.Bits)
+	case Number:
+		switch n := v.(type) {
+		case nil:
+			return int64(0), nil
+		case int64, float64:
+			return n, nil
+		}
+		return nil, mismatch("a number", v)
+	case String:
+		if v == nil {
+			return "", nil
+		}
+		if _, ok := v.(string); !ok {
+			return nil, mismatch("a string", v)
+		}
+	case Duration:
+		if v == nil {
+			return "0s", nil
+		}
+		if _, ok := v.(string); !ok {
+			return nil, mismatch("a duration", v)
+		}
+	case Bytes, Time, MicroTime:
+		if _, ok := v.(string); !ok && v != nil {
+			return nil, mismatch("a string", v)
+		}
+	case Quantity:
+		return conformQuantity(v)
+	case IntOrString:
+		switch v.(type) {
+		case nil:
+			return int64(0), nil
+		case string:
+			return v, nil
+		}
+		return conformInteger(v, 32)
+	case Union:
+		for _, alternative := range t.OneOf {
+			if c, err := conform(v, alternative); v != nil && err == nil {
+				return c, nil
+			}
+		}
+		if v != nil {
+			return nil, fmt.Errorf("no form of %s", t.Name)
+		}
+	}
+	return v, nil
+}
+
+func conformInteger(v any, bits uint8) (any, error) {
+	var n int64
+	switch v := v.(type) {
+	case nil:
+	case int64:
+		n = v
+	case float64:
+		if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
+			return nil, mismatch("an integer", v)
+		}
+		n = int64(v)
+	default:
+		return nil, mismatch("an integer", v)
+	}
+	if limit := int64(1) << (bits - 1); bits < 64 && (n < -limit || n >= limit) {
+		return nil, fmt.Errorf("%d does not fit into %d bits", n, bits)
+	}
+	return n, nil
+}
+
+func conformQuantity(v any) (any, error) {
+	text := ""
+	switch v := v.(type) {
+	case nil:
+		return "0", nil
+	case string:
+		text = v
+	case int64, float64:
+		text = fmt.Sprint(v)
+	default:
+		return nil, mismatch("a quantity", v)
+	}
+	if text == "" {
+		return nil, resource.ErrFormatWrong
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return nil, err
+	}
+	return q.String(), nil
+}
+
+func mismatch(want string, v any) error {
+	got := "an object"
+	switch v.(type) {
+	case nil:
+		got = "null"
+	case bool:
+		got = "a boolean"
+	case string:
+		got = "a string"
+	case int64, float64:
+		got = "a number"
+	case []any:
+		got = "a list"
+	}
+	return fmt.Errorf("must be %s, not %s", want, got)
+}
+
+// A pathError is an error at a place in an object.
+type pathError struct {
+	path string
+	err  error
+}
+
+func (e *pathError) Error() string { return strings.TrimPrefix(e.path, ".") + ": " + e.err.Error() }
+func (e *pathError) Unwrap() error { return e.err }
+
+func at(step string, err error) error {
+	if inner, ok := err.(*pathError); ok {
+		return &pathError{path: step + inner.path, err: inner.err}
+	}
+	return &pathError{path: step, err: err}
+}
