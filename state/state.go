@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/celgate/celgate/schema"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
@@ -30,7 +31,7 @@ type Cluster struct {
 	tables    map[string]*table // by storage
 	converted sync.Map          // conversion -> map[string]any, objects asked for in another version
 	listed    sync.Map          // schema.GroupVersionKind -> []map[string]any, tables asked for in another version
-	access    func() *access    // RBAC, made when first asked
+	access    func() *access    // what the RBAC objects grant, made when first asked
 }
 
 // A table holds the objects of one resource, in all its versions, sorted by namespace and name.
@@ -87,19 +88,59 @@ func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
 		return nil, err
 	}
 	empty := &Cluster{types: types}
-	existing, err := empty.With(slices.Concat(namespaces(), roles)...)
+	existing, err := empty.rowsOf(slices.Concat(namespaces(), roles))
 	if err != nil {
 		return nil, err
 	}
-	return existing.With(objects...)
+	return empty.with(existing).With(objects...)
 }
 
 // With returns a cluster that holds the objects too, each instead of one that is the same. The receiver is not changed and
 // shares what the new cluster keeps. Objects and errors are as in [New].
 func (c *Cluster) With(objects ...map[string]any) (*Cluster, error) {
+	rows, err := c.rowsOf(objects)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range rows {
+		if problem := decodable(r); problem != nil {
+			err = errors.Join(err, fmt.Errorf("object %d: %v: %w", i, r, problem))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.with(rows), nil
+}
+
+// with returns a cluster that holds the rows too. No two of them are the same object.
+func (c *Cluster) with(rows []row) *Cluster {
+	added := map[string][]row{}
+	next := &Cluster{types: c.types, tables: maps.Clone(c.tables), access: c.access}
+	for _, r := range rows {
+		storage := c.storage(r.kind)
+		added[storage] = append(added[storage], r)
+		if r.kind.Group == rbacv1.GroupName {
+			next.access = nil
+		}
+	}
+	if next.tables == nil {
+		next.tables = make(map[string]*table, len(added))
+	}
+	for storage, rows := range added {
+		next.tables[storage] = next.tables[storage].with(rows)
+	}
+	if next.access == nil {
+		next.access = sync.OnceValue(next.newAccess)
+	}
+	return next
+}
+
+// rowsOf returns the rows of objects, in their order. The error joins what is wrong with them.
+func (c *Cluster) rowsOf(objects []map[string]any) ([]row, error) {
 	type identity struct{ storage, namespace, name string }
 	seen := make(map[identity]int, len(objects))
-	added := map[string][]row{}
+	rows := make([]row, len(objects))
 	var problems []error
 	for i, object := range objects {
 		r, err := c.rowOf(object)
@@ -107,33 +148,16 @@ func (c *Cluster) With(objects ...map[string]any) (*Cluster, error) {
 			problems = append(problems, fmt.Errorf("object %d: %w", i, err))
 			continue
 		}
-		storage := c.storage(r.kind)
-		id := identity{storage, r.namespace, r.name}
+		rows[i] = r
+		id := identity{c.storage(r.kind), r.namespace, r.name}
 		if first, ok := seen[id]; ok {
-			other, _ := c.rowOf(objects[first])
 			problems = append(problems, &DuplicateError{First: first, Second: i,
-				text: fmt.Sprintf("object %d: %v is the same object as %v, object %d", i, r, other, first)})
+				text: fmt.Sprintf("object %d: %v is the same object as %v, object %d", i, r, rows[first], first)})
 			continue
 		}
 		seen[id] = i
-		if err := decodable(r); err != nil {
-			problems = append(problems, fmt.Errorf("object %d: %v: %w", i, r, err))
-			continue
-		}
-		added[storage] = append(added[storage], r)
 	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
-	}
-	next := &Cluster{types: c.types, tables: maps.Clone(c.tables)}
-	if next.tables == nil {
-		next.tables = make(map[string]*table, len(added))
-	}
-	for storage, rows := range added {
-		next.tables[storage] = next.tables[storage].with(rows)
-	}
-	next.access = sync.OnceValue(next.newAccess)
-	return next, nil
+	return rows, errors.Join(problems...)
 }
 
 // with returns a table with the rows, which are not sorted and hold no two of the same name. A nil table is empty.
