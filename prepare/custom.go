@@ -1,0 +1,172 @@
+package prepare
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// A shape prunes and defaults custom objects by the structural schema that their type was made from: undeclared
+// members and nulls that are not allowed go, defaults come (as apiextensions-apiserver pkg/apiserver/schema v0.37.2:
+// pruning, defaulting and objectmeta, in this order and in one walk). Types of values are not checked; the server
+// does that when it validates.
+type shape struct {
+	prune   bool // false after a mutation, when the server only applies defaults
+	unknown bool
+	failed  bool // a metadata member does not fit its type
+}
+
+func (s *shape) value(t *schema.Type, v any) (any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		return s.object(t, v)
+	case []any:
+		return s.list(t, v)
+	}
+	return v, true
+}
+
+func (s *shape) object(t *schema.Type, in map[string]any) (map[string]any, bool) {
+	o := members{m: in}
+	for name, old := range in {
+		if t.Embedded && typeMember(name) {
+			s.meta(t, &o, name, old)
+			continue
+		}
+		typ := member(t, name)
+		switch {
+		case typ == nil:
+			if s.prune && !t.PreserveUnknown {
+				s.unknown = true
+				o.drop(name)
+			}
+		case old == nil && !typ.Nullable:
+			if typ.Default != nil {
+				v, _ := s.value(typ, typ.Default)
+				o.set(name, v)
+			} else if s.prune {
+				o.drop(name)
+			}
+		default:
+			if v, same := s.value(typ, old); !same {
+				o.set(name, v)
+			}
+		}
+	}
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		if _, given := in[f.Name]; !given && f.Default != nil {
+			v, _ := s.value(f.Type, f.Default)
+			o.set(f.Name, v)
+		}
+	}
+	return o.m, !o.owned
+}
+
+// meta treats metadata as the Go type ObjectMeta, at the root and in embedded objects.
+func (s *shape) meta(t *schema.Type, o *members, name string, old any) {
+	f := t.Field(name)
+	if name != "metadata" || f == nil || !s.prune {
+		return
+	}
+	p := pass{}
+	v, same := p.value(f.Type, old)
+	s.unknown = s.unknown || p.unknown
+	s.failed = s.failed || p.failed
+	if !same {
+		o.set(name, v)
+	}
+}
+
+func (s *shape) list(t *schema.Type, in []any) ([]any, bool) {
+	out, same := in, true
+	for i, old := range in {
+		new, unchanged := old, true
+		switch {
+		case t.Kind != schema.List:
+			if s.prune && !t.PreserveUnknown {
+				new, unchanged = s.value(anything, old)
+			}
+		case old == nil && !t.Elem.Nullable && t.Elem.Default != nil:
+			new, _ = s.value(t.Elem, t.Elem.Default)
+			unchanged = false
+		default:
+			new, unchanged = s.value(elem(t), old)
+		}
+		if unchanged {
+			continue
+		}
+		if same {
+			out, same = slices.Clone(in), false
+		}
+		out[i] = new
+	}
+	return out, same
+}
+
+// member returns the type of a member, or nil if the type does not declare it.
+func member(t *schema.Type, name string) *schema.Type {
+	if f := t.Field(name); f != nil {
+		return f.Type
+	}
+	if t.Kind == schema.Map {
+		return elem(t)
+	}
+	return nil
+}
+
+func typeMember(name string) bool {
+	return name == "apiVersion" || name == "kind" || name == "metadata"
+}
+
+// customProblems says what is wrong with a custom object, in the server's words: an error of its metadata, or the unknown
+// fields, those of metadata first.
+func customProblems(t *schema.Type, obj map[string]any) (unknown []string, err error) {
+	var inMeta, pruned, embedded []string
+	var walk func(t *schema.Type, v any, path string)
+	walk = func(t *schema.Type, v any, path string) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				if t.Embedded && typeMember(name) {
+					f := t.Field(name)
+					if name != "metadata" || f == nil {
+						continue
+					}
+					found, problem := problems(f.Type, v[name])
+					if err == nil {
+						err = problem
+					}
+					for _, inside := range found {
+						inside = join(join(path, ".metadata"), "."+inside)
+						if path == "" {
+							inMeta = append(inMeta, inside)
+						} else {
+							embedded = append(embedded, inside)
+						}
+					}
+					continue
+				}
+				if typ := member(t, name); typ != nil {
+					walk(typ, v[name], join(path, "."+name))
+				} else if !t.PreserveUnknown {
+					pruned = append(pruned, join(path, "."+name))
+				}
+			}
+		case []any:
+			for i, item := range v {
+				if t.Kind == schema.List {
+					walk(elem(t), item, join(path, "["+strconv.Itoa(i)+"]"))
+				} else if !t.PreserveUnknown {
+					walk(anything, item, join(path, "["+strconv.Itoa(i)+"]"))
+				}
+			}
+		}
+	}
+	walk(t, obj, "")
+	slices.Sort(pruned)
+	slices.Sort(embedded)
+	return slices.Concat(inMeta, pruned, embedded), err
+}

@@ -1,0 +1,258 @@
+package prepare
+
+import (
+	"github.com/celgate/celgate/schema"
+)
+
+// A pass decodes a tree into the Go type that a schema.Type describes, applies the defaults and encodes the result,
+// in one walk and without the Go type. What comes out equal to what came in is the same tree, not a copy.
+//
+// It decodes as sigs.k8s.io/json does (names are case-sensitive, null leaves the zero value) and encodes
+// as encoding/json does (omitempty drops zero scalars, null pointers and empty lists and maps, but
+// never a struct).
+//
+// A pass only finds out that something is wrong. What it is, in the server's words, is said by problems.
+type pass struct {
+	lenient bool // decode as runtime.DefaultUnstructuredConverter does
+	round   bool // the kind's resource lists are rounded up to whole thousandths
+
+	unknown bool // undeclared members were dropped
+	failed  bool // a value does not fit its type
+}
+
+// value returns v as a value of type t is written; same reports that it is v itself.
+func (p *pass) value(t *schema.Type, v any) (out any, same bool) {
+	switch t.Kind {
+	case schema.Any:
+		return v, true
+	case schema.Boolean:
+		if b, ok := v.(bool); ok {
+			return b, true
+		}
+		p.failed = p.failed || v != nil
+		return false, false
+	case schema.String:
+		if s, ok := v.(string); ok {
+			return s, true
+		}
+		p.failed = p.failed || v != nil
+		return "", false
+	case schema.Integer:
+		if v == nil {
+			return int64(0), false
+		}
+		return p.integer(t.Bits, v)
+	case schema.Number:
+		if v == nil {
+			return float64(0), false
+		}
+		return p.number(v)
+	case schema.Bytes:
+		if v == nil {
+			return nil, true
+		}
+		return p.octets(v)
+	case schema.Struct:
+		in, ok := v.(map[string]any)
+		p.failed = p.failed || !ok && v != nil
+		return p.object(t, in)
+	case schema.Map:
+		return p.mapping(t, v)
+	case schema.List:
+		return p.list(t, v)
+	case schema.Union:
+		return p.union(t, v)
+	default:
+		out, ok := p.special(t.Kind, v)
+		p.failed = p.failed || !ok
+		return out, out == v
+	}
+}
+
+// object decodes the members of a struct. A nil map is an absent struct.
+func (p *pass) object(t *schema.Type, in map[string]any) (map[string]any, bool) {
+	o := members{m: in, owned: false}
+	if in == nil {
+		o.m, o.owned = map[string]any{}, true
+	}
+	declared := 0
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		old, given := in[f.Name]
+		if given {
+			declared++
+		}
+		v, keep, same := p.field(f, old)
+		switch {
+		case !keep:
+			if given {
+				o.drop(f.Name)
+			}
+		case !given || !same:
+			o.set(f.Name, v)
+		}
+	}
+	if declared < len(in) {
+		p.unknown = true
+		for name := range in {
+			if t.Field(name) == nil {
+				o.drop(name)
+			}
+		}
+	}
+	if set := rules[t.Name]; set != nil {
+		set(&o, in)
+	}
+	return o.m, !o.owned
+}
+
+// field decodes one member; keep is false if it is not written.
+func (p *pass) field(f *schema.Field, v any) (out any, keep, same bool) {
+	if v == nil {
+		switch f.Type.Kind {
+		case schema.Struct, schema.Any, schema.Quantity, schema.Time, schema.MicroTime, schema.Duration, schema.IntOrString:
+			if !f.Pointer {
+				break // a struct in Go: always there, whatever omitempty says
+			}
+			fallthrough
+		default:
+			if f.Default != nil {
+				if out, ok := declared(f); ok {
+					return out, true, false
+				}
+			}
+			if f.OmitEmpty {
+				return nil, false, false
+			}
+			if f.Pointer {
+				return nil, true, true
+			}
+		}
+	}
+	out, same = p.value(f.Type, v)
+	if f.Pointer {
+		return out, true, same
+	}
+	if f.OmitZero && out == nil {
+		return nil, false, false
+	}
+	if f.Default == nil && !f.OmitEmpty {
+		return out, true, same
+	}
+	if !empty(f.Type.Kind, out) {
+		return out, true, same
+	}
+	if f.Default != nil {
+		if out, ok := declared(f); ok {
+			return out, true, false
+		}
+	}
+	return out, !f.OmitEmpty, same
+}
+
+// declared returns the default that the field declares. The published schemas also declare the zero value as
+// a default, of structs as well as of scalars, where Go has it anyway.
+func declared(f *schema.Field) (any, bool) {
+	switch d := f.Default.(type) {
+	case map[string]any:
+		return d, len(d) > 0
+	case string:
+		return d, f.Pointer || d != ""
+	case int64:
+		return d, f.Pointer || d != 0
+	case float64:
+		return d, f.Pointer || d != 0
+	case bool:
+		return d, f.Pointer || d
+	case []any:
+		return d, len(d) > 0
+	}
+	return nil, false
+}
+
+// empty reports whether omitempty drops v.
+func empty(kind schema.Kind, v any) bool {
+	switch kind {
+	case schema.Boolean:
+		return v == false
+	case schema.Integer:
+		return v == int64(0)
+	case schema.Number:
+		return v == float64(0)
+	case schema.String:
+		return v == ""
+	case schema.Bytes:
+		return v == nil || v == ""
+	case schema.Map, schema.List:
+		return size(v) == 0
+	}
+	return false
+}
+
+func (p *pass) mapping(t *schema.Type, v any) (any, bool) {
+	in, ok := v.(map[string]any)
+	if !ok || in == nil {
+		p.failed = p.failed || !ok && v != nil
+		return nil, v == nil
+	}
+	o := members{m: in}
+	for name, old := range in {
+		if new, same := p.value(elem(t), old); !same {
+			o.set(name, new)
+		}
+	}
+	return o.m, !o.owned
+}
+
+func (p *pass) list(t *schema.Type, v any) (any, bool) {
+	in, ok := v.([]any)
+	if !ok || in == nil {
+		p.failed = p.failed || !ok && v != nil
+		return nil, v == nil
+	}
+	out, same := in, true
+	for i, old := range in {
+		new, unchanged := p.value(elem(t), old)
+		if unchanged {
+			continue
+		}
+		if same {
+			out, same = append([]any(nil), in...), false
+		}
+		out[i] = new
+	}
+	return out, same
+}
+
+var anything = &schema.Type{}
+
+func elem(t *schema.Type) *schema.Type {
+	if t.Elem == nil {
+		return anything
+	}
+	return t.Elem
+}
+
+// union decodes a value of one of several types, told apart by their JSON form, as the types JSONSchemaPropsOr… of
+// apiextensions v1 do in marshal.go: an empty list is a null, and so is what fits no
+// alternative, unless one is a boolean.
+func (p *pass) union(t *schema.Type, v any) (any, bool) {
+	for _, alternative := range t.OneOf {
+		fits := false
+		switch v := v.(type) {
+		case map[string]any:
+			fits = alternative.Kind == schema.Struct
+		case []any:
+			fits = alternative.Kind == schema.List && len(v) > 0
+		case bool:
+			fits = alternative.Kind == schema.Boolean
+		}
+		if fits {
+			return p.value(alternative, v)
+		}
+		if alternative.Kind == schema.Boolean {
+			p.failed = true
+		}
+	}
+	return nil, v == nil
+}

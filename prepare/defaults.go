@@ -1,0 +1,558 @@
+package prepare
+
+import (
+	"math"
+	"strings"
+	"time"
+)
+
+// A rule completes an object of one Go type after its members were completed: the defaults that exist as Go code
+// in k8s.io/kubernetes v1.37.2 pkg/apis/*/v*/defaults.go, at the feature gates of that version. The server runs
+// the rule of a type before those of its members; the rules below write out what they add
+// in full, so that the order does not show.
+//
+// in holds the members as they were given: an empty list counts as given in Go, but is not written.
+type rule func(o *members, in map[string]any)
+
+const (
+	core              = "k8s.io/api/core/v1."
+	registration      = "k8s.io/api/admissionregistration/"
+	resources         = "k8s.io/api/resource/"
+	flowcontrol       = "k8s.io/api/flowcontrol/"
+	rbac              = "k8s.io/api/rbac/"
+	storage           = "k8s.io/api/storage/"
+	apiextensions     = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1."
+	apiregistration   = "k8s.io/kube-aggregator/pkg/apis/apiregistration/"
+	rbacGroup         = "rbac.authorization.k8s.io"
+	namespaceNameNote = "kubernetes.io/metadata.name"
+)
+
+// absent sets a pointer member that is not there.
+func absent(name string, v any) rule {
+	return func(o *members, _ map[string]any) { o.fill(name, v) }
+}
+
+// unset sets a text member that is empty.
+func unset(name, v string) rule {
+	return func(o *members, _ map[string]any) { o.fillText(name, v) }
+}
+
+// all applies rules in order.
+func all(rules ...rule) rule {
+	return func(o *members, in map[string]any) {
+		for _, r := range rules {
+			r(o, in)
+		}
+	}
+}
+
+// rules by Go type. It is never written after initialisation.
+var rules = map[string]rule{
+	core + "ReplicationController":         templateLabels(true),
+	core + "Volume":                        volume,
+	core + "Container":                     container,
+	core + "EphemeralContainer":            container,
+	core + "Service":                       service,
+	core + "Pod":                           pod,
+	core + "PodStatus":                     podStatus,
+	core + "PodSpec":                       podSpec,
+	core + "Probe":                         probe,
+	core + "SecretVolumeSource":            absent("defaultMode", int64(0o644)),
+	core + "ConfigMapVolumeSource":         absent("defaultMode", int64(0o644)),
+	core + "DownwardAPIVolumeSource":       absent("defaultMode", int64(0o644)),
+	core + "ProjectedVolumeSource":         absent("defaultMode", int64(0o644)),
+	core + "ServiceAccountTokenProjection": absent("expirationSeconds", int64(3600)),
+	core + "Secret":                        unset("type", "Opaque"),
+	core + "PersistentVolume": func(o *members, _ map[string]any) {
+		o.within("status", func(s *members) { s.fillText("phase", "Pending") })
+		o.within("spec", func(s *members) {
+			s.fillText("persistentVolumeReclaimPolicy", "Retain")
+			s.fill("volumeMode", "Filesystem")
+		})
+	},
+	core + "PersistentVolumeClaim": func(o *members, _ map[string]any) {
+		o.within("status", func(s *members) { s.fillText("phase", "Pending") })
+	},
+	core + "PersistentVolumeClaimSpec": absent("volumeMode", "Filesystem"),
+	core + "Endpoints": func(o *members, _ map[string]any) {
+		o.each("subsets", func(s *members) {
+			s.each("ports", func(p *members) { p.fillText("protocol", "TCP") })
+		})
+	},
+	core + "HTTPGetAction": all(unset("path", "/"), unset("scheme", "HTTP")),
+	core + "Namespace": func(o *members, _ map[string]any) {
+		o.within("metadata", func(meta *members) {
+			if name := meta.text("name"); name != "" {
+				meta.label(namespaceNameNote, name)
+			}
+		})
+	},
+	core + "NamespaceStatus": unset("phase", "Active"),
+	core + "NodeStatus": func(o *members, in map[string]any) {
+		if capacity := o.m["capacity"]; in["allocatable"] == nil && capacity != nil {
+			o.set("allocatable", capacity)
+		}
+	},
+	core + "ObjectFieldSelector":  unset("apiVersion", "v1"),
+	core + "LimitRangeItem":       limitRangeItem,
+	core + "HostPathVolumeSource": absent("type", ""),
+
+	"k8s.io/api/apps/v1.Deployment":  deployment,
+	"k8s.io/api/apps/v1.DaemonSet":   daemonSet,
+	"k8s.io/api/apps/v1.StatefulSet": statefulSet,
+	"k8s.io/api/apps/v1.ReplicaSet": func(o *members, _ map[string]any) {
+		o.within("spec", func(s *members) { s.fill("replicas", int64(1)) })
+	},
+
+	"k8s.io/api/batch/v1.Job": all(job, templateLabels(false)),
+	"k8s.io/api/batch/v1.CronJob": func(o *members, _ map[string]any) {
+		o.within("spec", func(s *members) {
+			s.fillText("concurrencyPolicy", "Allow")
+			s.fill("suspend", false)
+			s.fill("successfulJobsHistoryLimit", int64(3))
+			s.fill("failedJobsHistoryLimit", int64(1))
+		})
+	},
+	"k8s.io/api/batch/v1.PodFailurePolicyOnPodConditionsPattern": unset("status", "True"),
+
+	"k8s.io/api/autoscaling/v1.HorizontalPodAutoscalerSpec":     absent("minReplicas", int64(1)),
+	"k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerSpec":     scalerSpec,
+	"k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerBehavior": scalerBehavior,
+
+	"k8s.io/api/authentication/v1.TokenRequestSpec": absent("expirationSeconds", int64(3600)),
+	"k8s.io/api/discovery/v1.EndpointPort":          all(absent("name", ""), absent("protocol", "TCP")),
+	"k8s.io/api/networking/v1.NetworkPolicyPort":    absent("protocol", "TCP"),
+	"k8s.io/api/networking/v1.NetworkPolicySpec":    networkPolicySpec,
+	"k8s.io/api/networking/v1.IngressClassSpec": func(o *members, _ map[string]any) {
+		o.within("parameters", func(p *members) { p.fill("scope", "Cluster") })
+	},
+
+	rbac + "v1.ClusterRoleBinding": roleBinding,
+	rbac + "v1.RoleBinding":        roleBinding,
+	rbac + "v1.Subject": func(o *members, _ map[string]any) {
+		if kind := o.text("kind"); kind == "User" || kind == "Group" {
+			o.fillText("apiGroup", rbacGroup)
+		}
+	},
+
+	"k8s.io/api/scheduling/v1.PriorityClass":      absent("preemptionPolicy", "PreemptLowerPriority"),
+	"k8s.io/api/scheduling/v1beta1.PriorityClass": absent("preemptionPolicy", "PreemptLowerPriority"),
+
+	storage + "v1.StorageClass":      storageClass,
+	storage + "v1beta1.StorageClass": storageClass,
+	storage + "v1.CSIDriverSpec":     csiDriverSpec,
+
+	resources + "v1.ExactDeviceRequest":      deviceCount,
+	resources + "v1.DeviceSubRequest":        deviceCount,
+	resources + "v1.DeviceTaint":             timeAdded,
+	resources + "v1beta2.ExactDeviceRequest": deviceCount,
+	resources + "v1beta2.DeviceSubRequest":   deviceCount,
+	resources + "v1beta2.DeviceTaint":        timeAdded,
+	resources + "v1beta1.DeviceRequest": func(o *members, in map[string]any) {
+		if o.text("deviceClassName") != "" {
+			deviceCount(o, in)
+		}
+	},
+	resources + "v1beta1.DeviceSubRequest":               deviceCount,
+	resources + "v1beta1.DeviceTaint":                    timeAdded,
+	resources + "v1alpha3.DeviceTaint":                   timeAdded,
+	resources + "v1alpha3.ResourcePoolStatusRequestSpec": absent("limit", int64(100)),
+
+	flowcontrol + "v1.FlowSchemaSpec":                    precedence,
+	flowcontrol + "v1.QueuingConfiguration":              queuing,
+	flowcontrol + "v1.ExemptPriorityLevelConfiguration":  all(absent("nominalConcurrencyShares", int64(0)), absent("lendablePercent", int64(0))),
+	flowcontrol + "v1.LimitedPriorityLevelConfiguration": all(absent("nominalConcurrencyShares", int64(30)), absent("lendablePercent", int64(0))),
+
+	registration + "v1.ValidatingWebhook":                  webhook,
+	registration + "v1.MutatingWebhook":                    all(webhook, absent("reinvocationPolicy", "Never")),
+	registration + "v1.RuleWithOperations":                 absent("scope", "*"),
+	registration + "v1.NamedRuleWithOperations":            absent("scope", "*"),
+	registration + "v1.ServiceReference":                   absent("port", int64(443)),
+	registration + "v1.MatchResources":                     matchResources,
+	registration + "v1.ValidatingAdmissionPolicySpec":      absent("failurePolicy", "Fail"),
+	registration + "v1.MutatingAdmissionPolicySpec":        absent("failurePolicy", "Fail"),
+	registration + "v1beta1.NamedRuleWithOperations":       absent("scope", "*"),
+	registration + "v1beta1.MatchResources":                matchResources,
+	registration + "v1beta1.ValidatingAdmissionPolicySpec": absent("failurePolicy", "Fail"),
+	registration + "v1beta1.MutatingAdmissionPolicySpec":   absent("failurePolicy", "Fail"),
+	registration + "v1alpha1.NamedRuleWithOperations":      absent("scope", "*"),
+	registration + "v1alpha1.MatchResources":               matchResources,
+	registration + "v1alpha1.ParamRef":                     absent("parameterNotFoundAction", "Deny"),
+	registration + "v1alpha1.MutatingAdmissionPolicySpec":  absent("failurePolicy", "Fail"),
+
+	apiextensions + "CustomResourceDefinition":   customResourceDefinition,
+	apiextensions + "ServiceReference":           absent("port", int64(443)),
+	apiregistration + "v1.ServiceReference":      absent("port", int64(443)),
+	apiregistration + "v1beta1.ServiceReference": absent("port", int64(443)),
+}
+
+// templateLabels gives an object without labels those of its pod template, and a ReplicationController its selector too.
+func templateLabels(selector bool) rule {
+	return func(o *members, _ map[string]any) {
+		labels := at(o.m, "spec", "template", "metadata")["labels"]
+		if size(labels) == 0 {
+			return
+		}
+		if selector {
+			o.within("spec", func(s *members) {
+				if size(s.m["selector"]) == 0 {
+					s.set("selector", labels)
+				}
+			})
+		}
+		o.within("metadata", func(meta *members) {
+			if size(meta.m["labels"]) == 0 {
+				meta.set("labels", labels)
+			}
+		})
+	}
+}
+
+func pullPolicy(image string) string {
+	if latest(image) {
+		return "Always"
+	}
+	return "IfNotPresent"
+}
+
+func volume(o *members, _ map[string]any) {
+	if len(o.m) == 0 || len(o.m) == 1 && o.m["name"] != nil { // no source
+		o.set("emptyDir", map[string]any{})
+	}
+	o.within("image", func(image *members) { image.fillText("pullPolicy", pullPolicy(image.text("reference"))) })
+}
+
+func container(o *members, _ map[string]any) {
+	if o.text("imagePullPolicy") == "" {
+		o.set("imagePullPolicy", pullPolicy(o.text("image")))
+	}
+	o.fillText("terminationMessagePath", "/dev/termination-log")
+	o.fillText("terminationMessagePolicy", "File")
+}
+
+func service(o *members, _ map[string]any) {
+	balanced := false
+	o.within("spec", func(s *members) {
+		s.fillText("sessionAffinity", "None")
+		switch s.text("sessionAffinity") {
+		case "None":
+			s.drop("sessionAffinityConfig")
+		case "ClientIP":
+			if at(s.m, "sessionAffinityConfig", "clientIP")["timeoutSeconds"] == nil {
+				s.set("sessionAffinityConfig", map[string]any{"clientIP": map[string]any{"timeoutSeconds": int64(10800)}})
+			}
+		}
+		s.fillText("type", "ClusterIP")
+		s.each("ports", func(p *members) {
+			p.fillText("protocol", "TCP")
+			if target := p.m["targetPort"]; target == int64(0) || target == "" {
+				p.set("targetPort", p.m["port"])
+			}
+		})
+		kind := s.text("type")
+		balanced = kind == "LoadBalancer"
+		if balanced || kind == "NodePort" || kind == "ClusterIP" && size(s.m["externalIPs"]) > 0 {
+			s.fillText("externalTrafficPolicy", "Cluster")
+		}
+		if balanced || kind == "NodePort" || kind == "ClusterIP" {
+			s.fill("internalTrafficPolicy", "Cluster")
+		}
+		if balanced {
+			s.fill("allocateLoadBalancerNodePorts", true)
+		}
+	})
+	if !balanced {
+		return
+	}
+	o.within("status", func(s *members) {
+		s.within("loadBalancer", func(l *members) {
+			l.each("ingress", func(i *members) {
+				if i.text("ip") != "" {
+					i.fill("ipMode", "VIP")
+				}
+			})
+		})
+	})
+}
+
+// pod holds the defaults of a Pod that a pod template does not get.
+func pod(o *members, _ map[string]any) {
+	o.within("spec", func(s *members) {
+		if n, ok := s.m["terminationGracePeriodSeconds"].(int64); ok && n < 0 {
+			s.set("terminationGracePeriodSeconds", int64(1))
+		}
+		s.fill("enableServiceLinks", true)
+		host := s.m["hostNetwork"] == true
+		for _, list := range [...]string{"containers", "initContainers"} {
+			s.each(list, func(c *members) {
+				c.within("resources", requestLimits)
+				if host {
+					c.each("ports", func(p *members) {
+						if port, _ := p.m["containerPort"].(int64); port != 0 {
+							p.fillNumber("hostPort", port)
+						}
+					})
+				}
+			})
+		}
+	})
+}
+
+// requestLimits requests what is limited and not requested.
+func requestLimits(r *members) {
+	limits, _ := r.m["limits"].(map[string]any)
+	r.merge("requests", limits)
+}
+
+func podStatus(o *members, _ map[string]any) {
+	ip := o.text("podIP")
+	first := ""
+	ips, _ := o.m["podIPs"].([]any)
+	if len(ips) > 0 {
+		entry, _ := ips[0].(map[string]any)
+		first, _ = entry["ip"].(string)
+	}
+	switch {
+	case ip == "" && len(ips) > 0:
+		if first != "" {
+			o.set("podIP", first)
+		}
+	case ip != "" && first != ip:
+		o.set("podIPs", []any{map[string]any{"ip": ip}})
+	}
+}
+
+func podSpec(o *members, _ map[string]any) {
+	if account := o.text("serviceAccountName"); account == "" && o.text("serviceAccount") != "" {
+		o.set("serviceAccountName", o.m["serviceAccount"])
+	} else if account != o.text("serviceAccount") {
+		o.set("serviceAccount", account)
+	}
+	o.fillText("dnsPolicy", "ClusterFirst")
+	o.fillText("restartPolicy", "Always")
+	o.fill("securityContext", map[string]any{})
+	o.fill("terminationGracePeriodSeconds", int64(30))
+	o.fillText("schedulerName", "default-scheduler")
+}
+
+func probe(o *members, _ map[string]any) {
+	o.fillNumber("timeoutSeconds", 1)
+	o.fillNumber("periodSeconds", 10)
+	o.fillNumber("successThreshold", 1)
+	o.fillNumber("failureThreshold", 3)
+}
+
+func limitRangeItem(o *members, _ map[string]any) {
+	if o.text("type") != "Container" {
+		return
+	}
+	most, _ := o.m["max"].(map[string]any)
+	least, _ := o.m["min"].(map[string]any)
+	o.merge("default", most)
+	limits, _ := o.m["default"].(map[string]any)
+	o.merge("defaultRequest", limits)
+	o.merge("defaultRequest", least)
+}
+
+func deployment(o *members, _ map[string]any) {
+	o.within("spec", func(s *members) {
+		s.fill("replicas", int64(1))
+		s.within("strategy", func(u *members) {
+			u.fillText("type", "RollingUpdate")
+			if u.text("type") == "RollingUpdate" {
+				u.fill("rollingUpdate", map[string]any{})
+				u.within("rollingUpdate", func(r *members) {
+					r.fill("maxUnavailable", "25%")
+					r.fill("maxSurge", "25%")
+				})
+			}
+		})
+		s.fill("revisionHistoryLimit", int64(10))
+		s.fill("progressDeadlineSeconds", int64(600))
+	})
+}
+
+func daemonSet(o *members, _ map[string]any) {
+	o.within("spec", func(s *members) {
+		s.within("updateStrategy", func(u *members) {
+			u.fillText("type", "RollingUpdate")
+			if u.text("type") == "RollingUpdate" {
+				u.fill("rollingUpdate", map[string]any{})
+				u.within("rollingUpdate", func(r *members) {
+					r.fill("maxUnavailable", int64(1))
+					r.fill("maxSurge", int64(0))
+				})
+			}
+		})
+		s.fill("revisionHistoryLimit", int64(10))
+	})
+}
+
+func statefulSet(o *members, _ map[string]any) {
+	o.within("spec", func(s *members) {
+		s.fillText("podManagementPolicy", "OrderedReady")
+		s.within("updateStrategy", func(u *members) {
+			if u.text("type") == "" {
+				u.set("type", "RollingUpdate")
+				u.fill("rollingUpdate", map[string]any{})
+			}
+			if u.text("type") == "RollingUpdate" {
+				u.within("rollingUpdate", func(r *members) {
+					r.fill("partition", int64(0))
+					r.fill("maxUnavailable", int64(1))
+				})
+			}
+		})
+		s.fill("persistentVolumeClaimRetentionPolicy", map[string]any{})
+		s.within("persistentVolumeClaimRetentionPolicy", func(r *members) {
+			r.fillText("whenDeleted", "Retain")
+			r.fillText("whenScaled", "Retain")
+		})
+		s.fill("replicas", int64(1))
+		s.fill("revisionHistoryLimit", int64(10))
+	})
+}
+
+func job(o *members, _ map[string]any) {
+	o.within("spec", func(s *members) {
+		if s.m["completions"] == nil && s.m["parallelism"] == nil {
+			s.set("completions", int64(1))
+		}
+		s.fill("parallelism", int64(1))
+		if s.m["backoffLimitPerIndex"] != nil {
+			s.fill("backoffLimit", int64(math.MaxInt32))
+		}
+		s.fill("backoffLimit", int64(6))
+		s.fill("completionMode", "NonIndexed")
+		s.fill("suspend", false)
+		if s.m["podFailurePolicy"] != nil {
+			s.fill("podReplacementPolicy", "Failed")
+		}
+		s.fill("podReplacementPolicy", "TerminatingOrFailed")
+		s.fill("manualSelector", false)
+	})
+}
+
+func scalerSpec(o *members, _ map[string]any) {
+	o.fill("minReplicas", int64(1))
+	if size(o.m["metrics"]) == 0 {
+		o.set("metrics", []any{map[string]any{
+			"type": "Resource",
+			"resource": map[string]any{
+				"name":   "cpu",
+				"target": map[string]any{"type": "Utilization", "averageUtilization": int64(80)},
+			},
+		}})
+	}
+}
+
+func scalerBehavior(o *members, in map[string]any) {
+	percent := map[string]any{"type": "Percent", "value": int64(100), "periodSeconds": int64(15)}
+	pods := map[string]any{"type": "Pods", "value": int64(4), "periodSeconds": int64(15)}
+	o.fill("scaleUp", map[string]any{})
+	o.within("scaleUp", func(r *members) {
+		r.fill("stabilizationWindowSeconds", int64(0))
+		r.fill("selectPolicy", "Max")
+		if at(in, "scaleUp")["policies"] == nil {
+			r.set("policies", []any{pods, percent})
+		}
+	})
+	o.fill("scaleDown", map[string]any{})
+	o.within("scaleDown", func(r *members) {
+		r.fill("selectPolicy", "Max")
+		if at(in, "scaleDown")["policies"] == nil {
+			r.set("policies", []any{percent})
+		}
+	})
+}
+
+func networkPolicySpec(o *members, _ map[string]any) {
+	if size(o.m["policyTypes"]) > 0 {
+		return
+	}
+	types := []any{"Ingress"}
+	if size(o.m["egress"]) > 0 {
+		types = append(types, "Egress")
+	}
+	o.set("policyTypes", types)
+}
+
+func roleBinding(o *members, _ map[string]any) {
+	o.within("roleRef", func(r *members) { r.fillText("apiGroup", rbacGroup) })
+}
+
+func storageClass(o *members, _ map[string]any) {
+	o.fill("reclaimPolicy", "Delete")
+	o.fill("volumeBindingMode", "Immediate")
+}
+
+func csiDriverSpec(o *members, _ map[string]any) {
+	o.fill("attachRequired", true)
+	for _, name := range [...]string{"podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount", "preventPodSchedulingIfMissing"} {
+		o.fill(name, false)
+	}
+	o.fill("fsGroupPolicy", "ReadWriteOnceWithFSType")
+	if size(o.m["volumeLifecycleModes"]) == 0 {
+		o.set("volumeLifecycleModes", []any{"Persistent"})
+	}
+}
+
+func deviceCount(o *members, _ map[string]any) {
+	o.fillText("allocationMode", "ExactCount")
+	if o.text("allocationMode") == "ExactCount" {
+		o.fillNumber("count", 1)
+	}
+}
+
+func timeAdded(o *members, _ map[string]any) {
+	if o.m["timeAdded"] == nil {
+		o.set("timeAdded", time.Now().UTC().Format(time.RFC3339))
+	}
+}
+
+func precedence(o *members, _ map[string]any) { o.fillNumber("matchingPrecedence", 1000) }
+
+func queuing(o *members, _ map[string]any) {
+	o.fillNumber("handSize", 8)
+	o.fillNumber("queues", 64)
+	o.fillNumber("queueLengthLimit", 50)
+}
+
+func matchResources(o *members, _ map[string]any) {
+	o.fill("matchPolicy", "Equivalent")
+	o.fill("namespaceSelector", map[string]any{})
+	o.fill("objectSelector", map[string]any{})
+}
+
+func webhook(o *members, in map[string]any) {
+	matchResources(o, in)
+	o.fill("failurePolicy", "Fail")
+	o.fill("timeoutSeconds", int64(10))
+}
+
+func customResourceDefinition(o *members, _ map[string]any) {
+	stored := ""
+	o.within("spec", func(s *members) {
+		s.within("names", func(n *members) {
+			kind := n.text("kind")
+			if kind != "" {
+				n.fillText("singular", strings.ToLower(kind))
+				n.fillText("listKind", kind+"List")
+			}
+		})
+		s.fill("conversion", map[string]any{"strategy": "None"})
+		s.each("versions", func(v *members) {
+			if stored == "" && v.m["storage"] == true {
+				stored = v.text("name")
+			}
+		})
+	})
+	if stored == "" {
+		return
+	}
+	o.within("status", func(s *members) {
+		if size(s.m["storedVersions"]) == 0 {
+			s.set("storedVersions", []any{stored})
+		}
+	})
+}

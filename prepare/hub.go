@@ -1,0 +1,184 @@
+package prepare
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// hubs hold what converting an object to the server's internal version and back changes, by Go type: the functions
+// written by hand in k8s.io/kubernetes v1.37.2 pkg/apis/*/v*/conversion.go. It happens to every object that the server
+// decodes, and to a mutated object when the mutating phase is over. It is never written after initialisation.
+var hubs = map[string]func(o *members) error{
+	core + "Node":                                       nodeHub,
+	core + "Secret":                                     secretHub,
+	"k8s.io/api/apps/v1.Deployment":                     deploymentHub,
+	"k8s.io/api/apps/v1.DaemonSet":                      daemonSetHub,
+	"k8s.io/api/apps/v1.StatefulSet":                    statefulSetHub,
+	"k8s.io/api/autoscaling/v1.HorizontalPodAutoscaler": scalerV1Hub,
+	"k8s.io/api/autoscaling/v2.HorizontalPodAutoscaler": scalerHub,
+	"k8s.io/api/resource/v1beta1.ResourceSlice":         basicDevices,
+}
+
+// throughHub converts an object of a built-in kind to the internal version and back.
+func throughHub(t *schema.Type, obj map[string]any) (map[string]any, error) {
+	convert := hubs[t.Name]
+	if convert == nil {
+		return obj, nil
+	}
+	o := members{m: obj}
+	err := convert(&o)
+	return o.m, err
+}
+
+// nodeHub keeps the first of spec.podCIDRs and spec.podCIDR equal; podCIDR wins.
+func nodeHub(o *members) error {
+	o.within("spec", func(s *members) {
+		one := s.text("podCIDR")
+		all, _ := s.m["podCIDRs"].([]any)
+		switch {
+		case one != "" && (len(all) == 0 || all[0] != one):
+			s.set("podCIDRs", []any{one})
+		case one == "" && len(all) > 0:
+			if first, _ := all[0].(string); first != "" {
+				s.set("podCIDR", first)
+			}
+		}
+	})
+	return nil
+}
+
+// secretHub merges stringData into data, where it is never seen again.
+func secretHub(o *members) error {
+	plain, _ := o.m["stringData"].(map[string]any)
+	if len(plain) > 0 {
+		o.fill("data", map[string]any{})
+		o.within("data", func(data *members) {
+			for name, v := range plain {
+				text, _ := v.(string)
+				data.set(name, base64.StdEncoding.EncodeToString([]byte(text)))
+			}
+		})
+	}
+	o.drop("stringData")
+	return nil
+}
+
+// annotations applies f to the annotations, which are gone if none is left.
+func (o *members) annotations(f func(*members)) {
+	o.within("metadata", func(meta *members) {
+		given, _ := meta.m["annotations"].(map[string]any)
+		notes := members{m: given}
+		f(&notes)
+		switch {
+		case len(notes.m) == 0:
+			meta.drop("annotations")
+		case notes.owned:
+			meta.set("annotations", notes.m)
+		}
+	})
+}
+
+func deploymentHub(o *members) (err error) {
+	const rollback = "deprecated.deployment.rollback.rollback-to"
+	o.annotations(func(notes *members) {
+		text := notes.text(rollback)
+		if text == "" {
+			notes.drop(rollback)
+			return
+		}
+		revision, problem := strconv.ParseInt(text, 10, 64)
+		if problem != nil {
+			err = fmt.Errorf("failed to parse annotation[%s]=%s as int64: %v", rollback, text, problem)
+			return
+		}
+		notes.set(rollback, strconv.FormatInt(revision, 10))
+	})
+	o.within("spec", func(s *members) {
+		s.within("strategy", func(u *members) { u.within("rollingUpdate", zeroRollingUpdate) })
+	})
+	return err
+}
+
+// zeroRollingUpdate writes what another strategy left out: the internal version has no pointers there.
+func zeroRollingUpdate(r *members) {
+	r.fill("maxUnavailable", int64(0))
+	r.fill("maxSurge", int64(0))
+}
+
+func daemonSetHub(o *members) (err error) {
+	const generation = "deprecated.daemonset.template.generation"
+	o.annotations(func(notes *members) {
+		n := int64(0)
+		if v, given := notes.m[generation]; given {
+			text, _ := v.(string)
+			n, err = strconv.ParseInt(text, 10, 64)
+		}
+		if text := strconv.FormatInt(n, 10); notes.m[generation] != text {
+			notes.set(generation, text)
+		}
+	})
+	o.within("spec", func(s *members) {
+		s.within("updateStrategy", func(u *members) { u.within("rollingUpdate", zeroRollingUpdate) })
+	})
+	return err
+}
+
+func statefulSetHub(o *members) error {
+	o.within("spec", func(s *members) {
+		s.within("updateStrategy", func(u *members) {
+			u.within("rollingUpdate", func(r *members) { r.fill("partition", int64(0)) })
+		})
+		s.each("volumeClaimTemplates", func(claim *members) {
+			if claim.m["apiVersion"] != "v1" {
+				claim.set("apiVersion", "v1")
+			}
+			if claim.m["kind"] != "PersistentVolumeClaim" {
+				claim.set("kind", "PersistentVolumeClaim")
+			}
+		})
+	})
+	return nil
+}
+
+const scalerNote = "autoscaling.alpha.kubernetes.io/"
+
+// scalerHub drops the annotations in which autoscaling/v1 keeps what only later versions have.
+func scalerHub(o *members) error {
+	o.annotations(func(notes *members) {
+		for _, name := range [...]string{"metrics", "behavior", "current-metrics", "conditions"} {
+			notes.drop(scalerNote + name)
+		}
+	})
+	return nil
+}
+
+// scalerV1Hub writes the CPU target that a HorizontalPodAutoscaler without other metrics has, and the status that
+// autoscaling/v1 has no fields for. Annotations with other metrics stay as they are.
+func scalerV1Hub(o *members) error {
+	metrics := at(o.m, "metadata", "annotations")[scalerNote+"metrics"]
+	o.within("spec", func(s *members) {
+		if metrics == nil {
+			s.fill("targetCPUUtilizationPercentage", int64(80))
+		}
+	})
+	current, _ := at(o.m, "status")["currentCPUUtilizationPercentage"].(int64)
+	if at(o.m, "status")["currentCPUUtilizationPercentage"] == nil {
+		return nil
+	}
+	o.annotations(func(notes *members) {
+		notes.fill(scalerNote+"current-metrics", `[{"type":"Resource","resource":{"name":"cpu","currentAverageUtilization":`+
+			strconv.FormatInt(current, 10)+`,"currentAverageValue":"0"}}]`)
+	})
+	return nil
+}
+
+// basicDevices writes the struct that holds all of a device in resource.k8s.io/v1beta1.
+func basicDevices(o *members) error {
+	o.within("spec", func(s *members) {
+		s.each("devices", func(d *members) { d.fill("basic", map[string]any{}) })
+	})
+	return nil
+}

@@ -1,0 +1,71 @@
+package prepare
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// The grammar of image references, as github.com/distribution/reference v0.6.0 has it. Compiled on first use.
+var reference = sync.OnceValue(func() *regexp.Regexp {
+	const (
+		label  = `(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])`
+		host   = `(?:` + label + `(?:\.` + label + `)*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?`
+		atom   = `[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*`
+		path   = atom + `(?:/` + atom + `)*`
+		tag    = `\w[\w.-]{0,127}`
+		digest = `[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[[:xdigit:]]{32,}`
+	)
+	return regexp.MustCompile(`^` + host + `/(` + path + `)(?::(` + tag + `))?(?:@(` + digest + `))?$`)
+})
+
+// bareDigest matches what would be a digest without its algorithm; it names no image.
+var bareDigest = regexp.MustCompile(`^[a-f0-9]{64}$`)
+
+// validDigest reports whether a digest is absent or well-formed, as github.com/opencontainers/go-digest does.
+func validDigest(digest string) bool {
+	algorithm, hex, found := strings.Cut(digest, ":")
+	if !found {
+		return true
+	}
+	sizes := map[string]int{"sha256": 64, "sha384": 96, "sha512": 128}
+	return sizes[algorithm] == len(hex) && strings.ToLower(hex) == hex
+}
+
+// latest reports whether an image reference means the tag latest: written out, or because it is a valid reference
+// with neither tag nor digest, as pkg/util/parsers v1.37.2 ParseImageName.
+func latest(image string) bool {
+	// A reference that names another tag, or only a digest, is not latest whether it is valid or not.
+	if before, _, found := strings.Cut(image, "@"); found {
+		if !strings.HasSuffix(before, ":latest") {
+			return false
+		}
+	} else if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') && image[i:] != ":latest" {
+		return false
+	}
+	if bareDigest.MatchString(image) {
+		return false
+	}
+	domain, path, found := strings.Cut(image, "/")
+	switch {
+	case !found:
+		domain, path = "docker.io", image
+	case domain == "index.docker.io":
+		domain = "docker.io"
+	case domain == "localhost" || strings.ContainsAny(domain, ".:") || strings.ToLower(domain) != domain:
+	default:
+		domain, path = "docker.io", image
+	}
+	if domain == "docker.io" && !strings.Contains(path, "/") {
+		path = "library/" + path
+	}
+	name, _, _ := strings.Cut(path, ":")
+	if strings.ToLower(name) != name {
+		return false
+	}
+	match := reference().FindStringSubmatch(domain + "/" + path)
+	if match == nil || len(match[1]) > 255 || !validDigest(match[3]) {
+		return false
+	}
+	return match[2] == "latest" || match[2] == "" && match[3] == ""
+}

@@ -1,0 +1,140 @@
+package prepare
+
+import "maps"
+
+// members are the members of one object. The map they came from is never written: it is copied at the first
+// change, so that what does not change stays shared with the input.
+type members struct {
+	m     map[string]any
+	owned bool
+}
+
+func (o *members) own() {
+	if o.owned {
+		return
+	}
+	o.owned = true
+	m := make(map[string]any, len(o.m)+4)
+	maps.Copy(m, o.m)
+	o.m = m
+}
+
+func (o *members) set(name string, v any) {
+	o.own()
+	o.m[name] = v
+}
+
+func (o *members) drop(name string) {
+	if _, ok := o.m[name]; ok {
+		o.own()
+		delete(o.m, name)
+	}
+}
+
+// text returns the string at name, or "".
+func (o *members) text(name string) string {
+	s, _ := o.m[name].(string)
+	return s
+}
+
+// fill sets name unless it is there. A null counts as absent.
+func (o *members) fill(name string, v any) {
+	if o.m[name] == nil {
+		o.set(name, v)
+	}
+}
+
+// fillText sets name unless it holds a text that is not empty.
+func (o *members) fillText(name, v string) {
+	if o.text(name) == "" {
+		o.set(name, v)
+	}
+}
+
+// fillNumber sets name unless it holds an integer that is not zero.
+func (o *members) fillNumber(name string, v int64) {
+	if n, _ := o.m[name].(int64); n == 0 {
+		o.set(name, v)
+	}
+}
+
+// within applies f to the object at name, if there is one.
+func (o *members) within(name string, f func(*members)) {
+	m, ok := o.m[name].(map[string]any)
+	if !ok {
+		return
+	}
+	inner := members{m: m}
+	f(&inner)
+	if inner.owned {
+		o.set(name, inner.m)
+	}
+}
+
+// each applies f to every object in the list at name.
+func (o *members) each(name string, f func(*members)) {
+	list, _ := o.m[name].([]any)
+	owned := false
+	for i, item := range list {
+		m, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		inner := members{m: m}
+		f(&inner)
+		if !inner.owned {
+			continue
+		}
+		if !owned {
+			list, owned = append([]any(nil), list...), true
+		}
+		list[i] = inner.m
+	}
+	if owned {
+		o.set(name, list)
+	}
+}
+
+// at returns the object at path, or nil.
+func at(m map[string]any, path ...string) map[string]any {
+	for _, name := range path {
+		m, _ = m[name].(map[string]any)
+	}
+	return m
+}
+
+// size returns the number of members or items of v.
+func size(v any) int {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v)
+	case []any:
+		return len(v)
+	}
+	return 0
+}
+
+// merge adds what the object at name has not. It makes the object if there is something to add.
+func (o *members) merge(name string, from map[string]any) {
+	if len(from) == 0 {
+		return
+	}
+	o.fill(name, map[string]any{})
+	o.within(name, func(inner *members) {
+		for key, v := range from {
+			if _, ok := inner.m[key]; !ok {
+				inner.set(key, v)
+			}
+		}
+	})
+}
+
+// label sets a label of an object's metadata.
+func (o *members) label(key, v string) {
+	o.fill("labels", map[string]any{})
+	o.within("labels", func(labels *members) {
+		if labels.m[key] != v {
+			labels.set(key, v)
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package prepare
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// The rules for metadata that hold for every kind: k8s.io/apiserver v0.37.2 pkg/registry/rest and
+// pkg/endpoints/handlers.
+
+// keepsSystemMembers names the subresources that take the metadata of a new object as it is
+// (rest.SubresourceObjectMetaPreserver).
+func keepsSystemMembers(in Input) bool {
+	return in.Resource.Group == "" &&
+		(in.Resource.Resource == "pods" && in.SubResource == "binding" || in.Resource.Resource == "serviceaccounts" && in.SubResource == "token")
+}
+
+// wipeSystemMembers drops what a client cannot set (rest.WipeObjectMetaSystemFields).
+func wipeSystemMembers(o *members) {
+	o.within("metadata", func(meta *members) {
+		for _, name := range [...]string{"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
+			meta.drop(name)
+		}
+	})
+}
+
+// fillSystemMembers completes the metadata of a new object (rest.FillObjectMetaSystemFields).
+func fillSystemMembers(o *members, in Input) {
+	o.fill("metadata", map[string]any{})
+	o.within("metadata", func(meta *members) {
+		meta.set("creationTimestamp", in.now())
+		meta.set("uid", uid(in))
+		if base := meta.text("generateName"); base != "" && meta.text("name") == "" {
+			meta.set("name", generateName(base, in))
+		}
+	})
+}
+
+// keepSystemMembers completes the metadata of an object that is updated (rest.BeforeUpdate).
+func keepSystemMembers(o *members, old map[string]any) {
+	o.within("metadata", func(meta *members) {
+		if meta.text("uid") == "" {
+			meta.take("uid", old)
+		}
+		for _, name := range [...]string{"creationTimestamp", "deletionTimestamp"} {
+			if old[name] != nil {
+				meta.set(name, old[name])
+			}
+		}
+		if v := old["deletionGracePeriodSeconds"]; v != nil {
+			meta.fill("deletionGracePeriodSeconds", v)
+		}
+	})
+}
+
+// matchNamespace gives an object the namespace of the request (rest.EnsureObjectNamespaceMatchesRequestNamespace).
+func matchNamespace(o *members, in Input) error {
+	want := in.Namespace
+	if !in.Resource.Namespaced {
+		want = ""
+	}
+	given, _ := at(o.m, "metadata")["namespace"].(string)
+	switch {
+	case given == want:
+	case given == "":
+		if _, ok := o.m["metadata"].(map[string]any); !ok && in.typ().Field("metadata") == nil {
+			return nil // an object without metadata
+		}
+		o.fill("metadata", map[string]any{})
+		o.within("metadata", func(meta *members) { meta.set("namespace", want) })
+	case want == "":
+		o.within("metadata", func(meta *members) { meta.drop("namespace") })
+	default:
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return nil
+}
+
+// dedupOwners drops owner references that are repeated and returns their uids.
+func dedupOwners(o *members) []string {
+	refs, _ := at(o.m, "metadata")["ownerReferences"].([]any)
+	if len(refs) < 2 {
+		return nil
+	}
+	var repeated []string
+	var kept []any
+next:
+	for _, ref := range refs {
+		for _, other := range kept {
+			if equal(ref, other) {
+				owner, _ := ref.(map[string]any)
+				id, _ := owner["uid"].(string)
+				repeated = append(repeated, id)
+				continue next
+			}
+		}
+		kept = append(kept, ref)
+	}
+	if len(repeated) > 0 {
+		o.within("metadata", func(meta *members) { meta.set("ownerReferences", kept) })
+	}
+	return repeated
+}

@@ -1,0 +1,338 @@
+// Package prepare makes the objects that kube-apiserver hands to policies.
+//
+// The server decodes a request's body into a Go type, drops what the type does not declare, applies defaults and
+// converts the object to its internal version and back, before any policy sees it; [Object] does the same
+// to JSON trees, for built-in kinds with the tables of package schema and the rules below, for custom
+// resources with their structural schemas. [Stored] does it to objects that exist, [Normalise] repeats
+// the part that follows every mutation, and [ForValidation] what happens between the mutating and the validating
+// phase.
+//
+// Trees consist of map[string]any, []any, string, int64, float64, bool and nil. Trees that are given are never
+// changed; results share what did not change.
+//
+// Not simulated: managedFields, fields of features that are off at their version's defaults, and what the
+// server allocates, such as addresses and ports of Services.
+package prepare
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/celgate/celgate/schema"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// The operations, as admission requests name them.
+const (
+	create  = "CREATE"
+	update  = "UPDATE"
+	connect = "CONNECT"
+)
+
+// An Input is a request whose object is to be prepared.
+type Input struct {
+	Types       *schema.Registry
+	Resource    *schema.Resource
+	SubResource string
+	Operation   string // CREATE, UPDATE, DELETE or CONNECT
+	Namespace   string // of the request; a Namespace's own name counts as none
+	Object      map[string]any
+	Old         map[string]any // the stored object of an UPDATE, as Stored returns it
+
+	// Now is the time of creation; the zero time means the current time.
+	Now time.Time
+}
+
+// A Result is a prepared object.
+type Result struct {
+	Object   map[string]any // nil if the input has none
+	Warnings []string       // what the server warns the client about
+}
+
+// kind returns the kind of the objects that the request takes.
+func (in Input) kind() (schema.GroupVersionKind, bool) {
+	if in.Resource == nil {
+		return schema.GroupVersionKind{}, false
+	}
+	if in.SubResource == "" {
+		return in.Resource.GroupVersionKind(), true
+	}
+	sub := in.Resource.Subresource(in.SubResource)
+	if sub == nil {
+		return schema.GroupVersionKind{}, false
+	}
+	return sub.Kind, true
+}
+
+// typ returns the type of the request's objects, or nil.
+func (in Input) typ() *schema.Type {
+	kind, ok := in.kind()
+	if !ok || in.Types == nil {
+		return nil
+	}
+	return in.Types.Type(kind)
+}
+
+// custom reports whether the request's objects are custom objects, as opposed to objects of a built-in kind.
+func custom(t *schema.Type) bool { return t.Name == "" }
+
+// Object returns the object as the policies of the mutating phase see it.
+//
+// The error is a *apierrors.StatusError: what the server answers a request with an object that it cannot decode (400), or
+// whose namespace is not that of the request (400), or for a resource it does not know (404).
+func Object(in Input) (Result, error) {
+	if in.Object == nil {
+		return Result{}, nil
+	}
+	kind, ok := in.kind()
+	t := in.typ()
+	if !ok || t == nil {
+		return Result{}, notFound(in)
+	}
+	if err := checkKind(in.Object, kind); err != nil {
+		return Result{}, err
+	}
+	obj, warnings, err := decode(in.Object, t, kind)
+	if err != nil {
+		return Result{}, badRequest(kind, err)
+	}
+	if in.Operation == connect {
+		return Result{obj, warnings}, nil
+	}
+	o := members{m: obj}
+	if in.Operation == create && !keepsSystemMembers(in) {
+		wipeSystemMembers(&o)
+	}
+	if err := matchNamespace(&o, in); err != nil {
+		return Result{}, err
+	}
+	if repeated := dedupOwners(&o); len(repeated) > 0 {
+		warnings = append(warnings, ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "+
+			"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "+strings.Join(repeated, ", "))
+	}
+	return Result{o.m, warnings}, nil
+}
+
+// Stored returns an object that exists as the server reads it: decoded, defaulted, in the canonical form. The warnings are
+// those of a decoding; the error says why it is no such object.
+func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string, error) {
+	t := types.Type(kind)
+	if t == nil {
+		return nil, nil, fmt.Errorf("unknown kind %s", kind)
+	}
+	return decode(obj, t, kind)
+}
+
+// decode makes a tree of what the server makes an object of. Warnings read as the server's.
+func decode(obj map[string]any, t *schema.Type, kind schema.GroupVersionKind) (map[string]any, []string, error) {
+	if custom(t) {
+		return decodeCustom(obj, t, kind)
+	}
+	p := pass{round: rounds(kind)}
+	out, _ := p.object(t, obj)
+	var warnings []string
+	if p.failed || p.unknown {
+		unknown, err := problems(t, obj)
+		if err != nil {
+			return nil, nil, err
+		}
+		if p.failed {
+			return nil, nil, errors.New("json: unsupported value") // no JSON value at all
+		}
+		warnings = unknownFields(unknown)
+	}
+	out, err := throughHub(t, setKind(out, kind))
+	return out, warnings, err
+}
+
+func decodeCustom(obj map[string]any, t *schema.Type, kind schema.GroupVersionKind) (map[string]any, []string, error) {
+	s := shape{prune: true}
+	out, _ := s.object(t, obj)
+	var warnings []string
+	if s.failed || s.unknown {
+		unknown, err := customProblems(t, obj)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s.failed {
+			return nil, nil, errors.New("json: unsupported value")
+		}
+		warnings = unknownFields(unknown)
+	}
+	return setKind(out, kind), warnings, nil
+}
+
+func unknownFields(paths []string) []string {
+	warnings := make([]string, len(paths))
+	for i, path := range paths {
+		warnings[i] = fmt.Sprintf("unknown field %q", path)
+	}
+	return warnings
+}
+
+// setKind writes apiVersion and kind, which an object of a request may leave out.
+func setKind(obj map[string]any, kind schema.GroupVersionKind) map[string]any {
+	o := members{m: obj}
+	if version := kind.GroupVersion().String(); o.m["apiVersion"] != version {
+		o.set("apiVersion", version)
+	}
+	if o.m["kind"] != kind.Kind {
+		o.set("kind", kind.Kind)
+	}
+	return o.m
+}
+
+// rounds reports whether the resource lists of a kind are rounded. That is a default of the core types, which runs
+// in the groups that were generated with them.
+func rounds(kind schema.GroupVersionKind) bool {
+	switch kind.Group {
+	case "", "apps", "batch", "storage.k8s.io":
+		return true
+	}
+	return false
+}
+
+// Normalise returns an object after a mutation, as the next mutation sees it: decoded into its Go type and encoded
+// again, and defaulted. The decoding is lenient: undeclared members are dropped, integers lose the bits that do not fit. A
+// custom object only gets its defaults. What does not change is shared with obj; if nothing does, obj is returned.
+//
+// The error is the one of the server's conversion: "unable to convert unstructured object to …".
+func Normalise(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
+	t := types.Type(kind)
+	if t == nil {
+		return nil, fmt.Errorf("unable to convert unstructured object to %v: no kind %q is registered for version %q", kind, kind.Kind, kind.GroupVersion())
+	}
+	if custom(t) {
+		s := shape{}
+		out, _ := s.object(t, obj)
+		return out, nil
+	}
+	p := pass{lenient: true, round: rounds(kind)}
+	out, _ := p.object(t, obj)
+	if p.failed {
+		return nil, fmt.Errorf("unable to convert unstructured object to %v: %w", kind, mistake(t, obj))
+	}
+	return setKind(out, kind), nil
+}
+
+// ForValidation returns the object as the policies of the validating phase see it: with a name and the other
+// metadata that the server gives, and after the strategy of its resource.
+//
+// The uid and the suffix of a generated name are derived from the object's place, so that equal requests have
+// equal results.
+func ForValidation(in Input) map[string]any {
+	t := in.typ()
+	if in.Object == nil || t == nil || in.Operation == connect {
+		return in.Object
+	}
+	obj := in.Object
+	if !custom(t) {
+		if out, err := throughHub(t, obj); err == nil {
+			obj = out
+		}
+	}
+	o := members{m: obj}
+	dedupOwners(&o)
+	old := at(in.Old, "metadata")
+	switch {
+	case in.Operation == create && in.SubResource == "":
+		fillSystemMembers(&o, in)
+	case in.Operation == update && in.Old != nil:
+		o.within("metadata", func(meta *members) { meta.take("generation", old) })
+	}
+	strategyOf(in, t).apply(&o, in)
+	if in.Operation == update && in.Old != nil {
+		keepSystemMembers(&o, old)
+	}
+	return o.m
+}
+
+// strategyOf returns the strategy of the request's resource. Custom resources have one of their own
+// (apiextensions-apiserver pkg/registry/customresource/strategy.go v0.37.2): everything but metadata counts.
+func strategyOf(in Input, t *schema.Type) strategy {
+	if in.Resource.Custom == nil {
+		return strategies[in.Resource.GroupResource()]
+	}
+	s := strategy{generation: true, status: in.Resource.Subresource("status") != nil}
+	for name := range in.Object {
+		if name != "metadata" && (name != "status" || !s.status) {
+			s.counted = append(s.counted, name)
+		}
+	}
+	for name := range in.Old {
+		if _, given := in.Object[name]; !given && name != "metadata" && (name != "status" || !s.status) {
+			s.counted = append(s.counted, name)
+		}
+	}
+	return s
+}
+
+// generated returns a text for what the server draws by chance.
+func generated(in Input, purpose string) []byte {
+	meta := members{m: at(in.Object, "metadata")}
+	sum := sha256.Sum256([]byte(strings.Join([]string{purpose, in.Resource.Group, in.Resource.Resource, in.Namespace,
+		meta.text("name"), meta.text("generateName")}, "\x00")))
+	return sum[:]
+}
+
+// uid returns the uid of a new object, in the form of a random UUID.
+func uid(in Input) string {
+	b := generated(in, "uid")
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	text := hex.EncodeToString(b[:16])
+	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
+}
+
+// generateName returns base with a suffix, as k8s.io/apiserver pkg/storage/names v0.37.2.
+func generateName(base string, in Input) string {
+	const (
+		alphabet = "bcdfghjklmnpqrstvwxz2456789"
+		longest  = 63 - 5
+	)
+	suffix := generated(in, "name")[:5]
+	for i, b := range suffix {
+		suffix[i] = alphabet[int(b)%len(alphabet)]
+	}
+	return base[:min(len(base), longest)] + string(suffix)
+}
+
+func checkKind(obj map[string]any, kind schema.GroupVersionKind) error {
+	given := members{m: obj}
+	name, version := given.text("kind"), given.text("apiVersion")
+	if name == "" || version == "" {
+		return nil // defaulted from the request
+	}
+	if name != kind.Kind {
+		group, _, _ := strings.Cut(kind.Group, ".")
+		if group == "" {
+			group = "core"
+		}
+		version = version[strings.LastIndexByte(version, '/')+1:]
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: converting (%s.%s) to (%s.%s): unknown conversion",
+			name, version, kind.Kind, version, name, group, kind.Kind))
+	}
+	if version != kind.GroupVersion().String() {
+		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", version, kind.GroupVersion()))
+	}
+	return nil
+}
+
+func badRequest(kind schema.GroupVersionKind, err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind, kind.Version, kind.Kind, err))
+}
+
+func notFound(in Input) error {
+	resource := ""
+	if in.Resource != nil {
+		resource = in.Resource.Resource
+		if in.SubResource != "" {
+			resource += "/" + in.SubResource
+		}
+	}
+	return apierrors.NewGenericServerResponse(404, strings.ToLower(in.Operation), schema.GroupResource{Resource: resource}, "", "", 0, false)
+}

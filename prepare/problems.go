@@ -1,0 +1,275 @@
+package prepare
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/celgate/celgate/schema"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// maxUnknown is the number of unknown fields that the decoder reports (sigs.k8s.io/json kubernetes_patch.go).
+const maxUnknown = 100
+
+// problems says what a strict decoding of v finds, in the server's words: the error that ends it, or the unknown fields. A
+// pass that went wrong is followed by it; members are visited by name, which is the order in which kubectl sends them.
+func problems(t *schema.Type, v any) (unknown []string, err error) {
+	f := finder{}
+	if err := f.value(t, v); err != nil {
+		return nil, err
+	}
+	return f.unknown, f.saved
+}
+
+// A finder walks a tree as the decoder of sigs.k8s.io/json does. An error that it returns ends the decoding, because a
+// type with its own decoding refused a value; a value of the wrong JSON type is only remembered.
+type finder struct {
+	unknown []string
+	saved   error
+
+	path   string   // of the value, as unknown fields are named: spec.containers[0]
+	names  []string // of the value's fields, as type errors name them: spec, containers
+	within string   // the innermost struct
+
+	integral bool // numbers come from a tree, where an integral float is JSON without a fraction
+}
+
+func (f *finder) value(t *schema.Type, v any) error {
+	switch t.Kind {
+	case schema.Any:
+		return nil
+	case schema.Quantity:
+		return f.own(new(resource.Quantity), v)
+	case schema.Time:
+		return f.own(new(metav1.Time), v)
+	case schema.MicroTime:
+		return f.own(new(metav1.MicroTime), v)
+	case schema.Duration:
+		return f.own(new(metav1.Duration), v)
+	case schema.IntOrString:
+		return f.own(new(intstr.IntOrString), v)
+	case schema.Union:
+		return f.union(t, v)
+	}
+	switch v := v.(type) {
+	case nil:
+	case map[string]any:
+		switch t.Kind {
+		case schema.Struct:
+			return f.object(t, v)
+		case schema.Map:
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				if err := f.child("."+name, elem(t), v[name]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		f.mismatch("object", t)
+	case []any:
+		if t.Kind == schema.List {
+			for i, item := range v {
+				if err := f.child("["+strconv.Itoa(i)+"]", elem(t), item); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		f.mismatch("array", t)
+	case string:
+		switch t.Kind {
+		case schema.String:
+		case schema.Bytes:
+			if _, err := base64.StdEncoding.DecodeString(v); err != nil {
+				f.save(err)
+			}
+		default:
+			f.mismatch("string", t)
+		}
+	case bool:
+		if t.Kind != schema.Boolean {
+			f.mismatch("bool", t)
+		}
+	default:
+		n, isInteger := v.(int64)
+		switch {
+		case t.Kind == schema.Number:
+		case t.Kind != schema.Integer:
+			f.mismatch("number", t)
+		case !isInteger || wrap(t.Bits, n) != n:
+			f.mismatch("number "+literal(v), t)
+		}
+	}
+	return nil
+}
+
+func (f *finder) object(t *schema.Type, v map[string]any) error {
+	outer := f.within
+	defer func() { f.within = outer }()
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		field := t.Field(name)
+		if field == nil {
+			if path := join(f.path, "."+name); len(f.unknown) < maxUnknown {
+				f.unknown = append(f.unknown, path)
+			}
+			continue
+		}
+		if v[name] == nil && field.Pointer {
+			continue
+		}
+		depth := len(f.names)
+		if embedded := embeddedIn(t.Name, name); embedded != "" {
+			f.names = append(f.names, embedded)
+		}
+		f.names = append(f.names, name)
+		f.within = t.Name[strings.LastIndexByte(t.Name, '.')+1:]
+		err := f.child("."+name, field.Type, v[name])
+		f.names = f.names[:depth]
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *finder) child(step string, t *schema.Type, v any) error {
+	outer := f.path
+	f.path = join(outer, step)
+	err := f.value(t, v)
+	f.path = outer
+	return err
+}
+
+func join(path, step string) string {
+	if path == "" {
+		return strings.TrimPrefix(step, ".")
+	}
+	return path + step
+}
+
+// own lets a type that decodes itself say what it thinks of a value.
+func (f *finder) own(into json.Unmarshaler, v any) error {
+	b, ok := encoded(v)
+	if !ok {
+		return errors.New("json: unsupported value")
+	}
+	if n, ok := v.(float64); ok && !f.integral {
+		b = []byte(literal(n))
+	}
+	err := into.UnmarshalJSON(b)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		wrong.Struct, wrong.Field = f.within, strings.Join(f.names, ".")
+	}
+	return err
+}
+
+// union decodes the alternative as a document of its own: whatever is wrong in it ends the decoding, and its unknown
+// fields are not reported.
+func (f *finder) union(t *schema.Type, v any) error {
+	for _, alternative := range t.OneOf {
+		_, isObject := v.(map[string]any)
+		_, isList := v.([]any)
+		_, isBool := v.(bool)
+		switch {
+		case isObject && alternative.Kind == schema.Struct, isList && alternative.Kind == schema.List:
+			inner := finder{path: f.path, names: slices.Clone(f.names), within: f.within}
+			if err := inner.value(alternative, v); err != nil {
+				return err
+			}
+			return inner.saved
+		case alternative.Kind == schema.Boolean && !isBool:
+			return errors.New("boolean or JSON schema expected")
+		}
+	}
+	return nil
+}
+
+func (f *finder) mismatch(what string, t *schema.Type) {
+	f.save(fmt.Errorf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", what, f.within, strings.Join(f.names, "."), goType(t)))
+}
+
+func (f *finder) save(err error) {
+	if f.saved == nil {
+		f.saved = err
+	}
+}
+
+// goType returns the name of a Go type as reflection prints it. The tables do not know the names of types of strings.
+func goType(t *schema.Type) string {
+	switch t.Kind {
+	case schema.Boolean:
+		return "bool"
+	case schema.Integer:
+		return "int" + strconv.Itoa(int(t.Bits))
+	case schema.Number:
+		return "float64"
+	case schema.String:
+		return "string"
+	case schema.Bytes:
+		return "[]uint8"
+	case schema.Quantity:
+		return "resource.Quantity"
+	case schema.Time:
+		return "v1.Time"
+	case schema.MicroTime:
+		return "v1.MicroTime"
+	case schema.Duration:
+		return "v1.Duration"
+	case schema.IntOrString:
+		return "intstr.IntOrString"
+	case schema.List:
+		return "[]" + goType(elem(t))
+	case schema.Map:
+		return "map[string]" + goType(elem(t))
+	case schema.Any:
+		return "interface {}"
+	}
+	return t.Name[strings.LastIndexByte(t.Name, '/')+1:]
+}
+
+// embeddedIn returns the embedded Go struct that holds a member, or "". Type errors name it in their path.
+func embeddedIn(typeName, member string) string {
+	if member == "kind" || member == "apiVersion" {
+		return ""
+	}
+	short, ok := strings.CutPrefix(typeName, core)
+	if !ok {
+		return ""
+	}
+	switch short {
+	case "Volume":
+		if member != "name" {
+			return "VolumeSource"
+		}
+	case "EphemeralContainer":
+		if member != "targetContainerName" {
+			return "EphemeralContainerCommon"
+		}
+	case "Probe":
+		switch member {
+		case "exec", "httpGet", "tcpSocket", "grpc":
+			return "ProbeHandler"
+		}
+	case "PersistentVolumeSpec":
+		switch member {
+		case "capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName",
+			"mountOptions", "volumeMode", "nodeAffinity", "volumeAttributesClassName":
+		default:
+			return "PersistentVolumeSource"
+		}
+	case "ConfigMapEnvSource", "ConfigMapKeySelector", "ConfigMapProjection", "ConfigMapVolumeSource",
+		"SecretEnvSource", "SecretKeySelector", "SecretProjection":
+		if member == "name" {
+			return "LocalObjectReference"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,192 @@
+package prepare
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/celgate/celgate/schema"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// integer returns v as a Go integer of the given width holds it. Strictly, only an integer in range is one; leniently
+// integral floats are too, and what does not fit loses its upper bits, as runtime.DefaultUnstructuredConverter
+// does it with reflect.Value.Convert.
+func (p *pass) integer(bits uint8, v any) (any, bool) {
+	switch n := v.(type) {
+	case int64:
+		if w := wrap(bits, n); w == n {
+			return v, true
+		} else if p.lenient {
+			return w, false
+		}
+	case float64:
+		if p.lenient && n == math.Trunc(n) {
+			return wrap(bits, truncate(n)), false
+		}
+	}
+	p.failed = true
+	return int64(0), false
+}
+
+func wrap(bits uint8, n int64) int64 {
+	switch bits {
+	case 8:
+		return int64(int8(n))
+	case 16:
+		return int64(int16(n))
+	case 32:
+		return int64(int32(n))
+	}
+	return n
+}
+
+// truncate converts like the server's processors do, where Go leaves it open.
+func truncate(f float64) int64 {
+	if f >= math.MinInt64 && f < -math.MinInt64 {
+		return int64(f)
+	}
+	return math.MinInt64
+}
+
+func (p *pass) number(v any) (any, bool) {
+	switch n := v.(type) {
+	case float64:
+		return v, true
+	case int64:
+		return float64(n), false
+	}
+	p.failed = true
+	return float64(0), false
+}
+
+// encoded returns v as JSON text, the form in which types with their own decoding get their values.
+func encoded(v any) ([]byte, bool) {
+	b, err := json.Marshal(v)
+	return b, err == nil
+}
+
+// special decodes a value of a type with its own JSON form and encodes it again. The second result is false if the
+// type refuses the value. A null is what the type makes of it, which may be a null again.
+func (p *pass) special(kind schema.Kind, v any) (any, bool) {
+	switch kind {
+	case schema.Quantity:
+		return quantity(v, p.round)
+	case schema.Time, schema.MicroTime:
+		return instant(kind, v)
+	case schema.Duration:
+		if s, ok := v.(string); ok {
+			d, err := time.ParseDuration(s)
+			return d.String(), err == nil
+		}
+	case schema.IntOrString:
+		switch n := v.(type) {
+		case string:
+			return n, true
+		case int64:
+			return n, wrap(32, n) == n
+		case float64:
+			// What was an integral float in the tree is JSON without a fraction.
+			return truncate(n), p.lenient && n == math.Trunc(n) && math.Abs(n) <= math.MaxInt32
+		case nil:
+			return int64(0), true
+		}
+	}
+	return nil, false
+}
+
+func quantity(v any, round bool) (any, bool) {
+	if s, ok := v.(string); ok && canonicalQuantity(s) {
+		return s, true
+	}
+	var q resource.Quantity
+	if !unmarshal(&q, v) {
+		return nil, false
+	}
+	if round {
+		q.RoundUp(resource.Milli)
+	}
+	return q.String(), true
+}
+
+// canonicalQuantity reports whether s needs no parsing: at most three digits without a leading zero, and a suffix that
+// such a number keeps.
+func canonicalQuantity(s string) bool {
+	digits := 0
+	for digits < len(s) && s[digits] >= '0' && s[digits] <= '9' {
+		digits++
+	}
+	if digits == 0 || digits > 3 {
+		return false
+	}
+	if s[0] == '0' {
+		return s == "0"
+	}
+	switch s[digits:] {
+	case "", "m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti":
+		return true
+	}
+	return false
+}
+
+func instant(kind schema.Kind, v any) (any, bool) {
+	layout := time.RFC3339
+	if kind == schema.MicroTime {
+		layout = metav1.RFC3339Micro
+	}
+	switch s := v.(type) {
+	case nil:
+		return nil, true
+	case string:
+		t, err := time.Parse(layout, s)
+		if err != nil {
+			return nil, false
+		}
+		if t.IsZero() {
+			return nil, true
+		}
+		return t.UTC().Format(layout), true
+	}
+	return nil, false
+}
+
+// unmarshal decodes v into a value with its own JSON form.
+func unmarshal(into json.Unmarshaler, v any) bool {
+	b, ok := encoded(v)
+	return ok && into.UnmarshalJSON(b) == nil
+}
+
+// octets returns the canonical base64 text of v.
+func (p *pass) octets(v any) (any, bool) {
+	s, ok := v.(string)
+	if !ok {
+		p.failed = true
+		return nil, false
+	}
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		p.failed = true
+		return nil, false
+	}
+	canonical := base64.StdEncoding.EncodeToString(b)
+	return canonical, canonical == s
+}
+
+// literal returns a number as its JSON text; the text of the request itself is not known any more.
+func literal(v any) string {
+	switch n := v.(type) {
+	case int64:
+		return strconv.FormatInt(n, 10)
+	case float64:
+		b, _ := encoded(n)
+		if s := string(b); strings.ContainsAny(s, ".e") {
+			return s
+		}
+		return string(b) + ".0"
+	}
+	return ""
+}

@@ -1,0 +1,252 @@
+package prepare
+
+import (
+	"github.com/celgate/celgate/schema"
+)
+
+// A strategy says what the registry of a resource does to its objects between the mutating and the validating phase: the
+// functions PrepareForCreate, PrepareForUpdate and Canonicalize in k8s.io/kubernetes v1.37.2
+// pkg/registry/*/*/strategy.go, at the feature gates of that version.
+//
+// Left out are fields of features that are off, and what the server allocates: addresses and ports of Services.
+type strategy struct {
+	generation bool     // starts at 1
+	counted    []string // a change of one of these members increases the generation
+	status     bool     // cannot be set on create, nor be changed but through the subresource
+	keeps      keeping  // what of the metadata the status subresource cannot change
+
+	create func(o *members, in Input)
+	update func(o *members, in Input) // also for subresources
+}
+
+// keeping names the metadata members that a status update takes from the stored object.
+type keeping uint8
+
+const (
+	keepNone   keeping = iota
+	keepLabels         // labels only
+	keepLocal          // labels, annotations, finalizers and owner references
+	keepMost           // what metav1.ResetObjectMetaForStatus resets
+	keepAll
+)
+
+var keptMembers = [...][]string{
+	keepNone:   nil,
+	keepLabels: {"labels"},
+	keepLocal:  {"labels", "annotations", "finalizers", "ownerReferences"},
+	keepMost:   {"deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"},
+}
+
+var (
+	bySpec = []string{"spec"}
+	// specAndStatus is the common form.
+	specAndStatus = strategy{generation: true, counted: bySpec, status: true}
+)
+
+// strategies by resource; one that is not here only gets the metadata of every object.
+var strategies = map[schema.GroupResource]strategy{
+	{Group: "apps", Resource: "daemonsets"}:   {generation: true, counted: bySpec, status: true, create: startTemplateGeneration, update: countTemplateGeneration},
+	{Group: "apps", Resource: "deployments"}:  {generation: true, counted: bySpec, status: true, keeps: keepLabels, update: countAnnotations},
+	{Group: "apps", Resource: "replicasets"}:  specAndStatus,
+	{Group: "apps", Resource: "statefulsets"}: specAndStatus,
+
+	{Group: "batch", Resource: "cronjobs"}: specAndStatus,
+	{Group: "batch", Resource: "jobs"}:     {generation: true, counted: bySpec, status: true, create: selectJobPods},
+
+	{Group: "autoscaling", Resource: "horizontalpodautoscalers"}: specAndStatus,
+	{Group: "policy", Resource: "poddisruptionbudgets"}:          specAndStatus,
+	{Group: "discovery.k8s.io", Resource: "endpointslices"}:      {generation: true, counted: []string{"addressType", "endpoints", "ports"}, create: dropTopology, update: updateSlice},
+
+	{Group: "networking.k8s.io", Resource: "ingresses"}:       specAndStatus,
+	{Group: "networking.k8s.io", Resource: "ingressclasses"}:  {generation: true, counted: bySpec},
+	{Group: "networking.k8s.io", Resource: "networkpolicies"}: {generation: true, counted: bySpec},
+	{Group: "networking.k8s.io", Resource: "servicecidrs"}:    {status: true, keeps: keepMost},
+
+	{Resource: "namespaces"}:             {status: true, create: createNamespace, update: updateNamespace},
+	{Resource: "nodes"}:                  {update: updateNode},
+	{Resource: "persistentvolumes"}:      {status: true, create: createVolume},
+	{Resource: "persistentvolumeclaims"}: {status: true, create: sameDataSources, update: updateClaim},
+	{Resource: "pods"}:                   {generation: true, status: true, create: createPod, update: updatePod},
+	{Resource: "podtemplates"}:           {generation: true, counted: []string{"template"}},
+	{Resource: "replicationcontrollers"}: specAndStatus,
+	{Resource: "resourcequotas"}:         {status: true},
+	{Resource: "serviceaccounts"}:        {create: nameSecrets, update: nameSecrets},
+	{Resource: "services"}:               {status: true, update: updateService},
+
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       {generation: true, counted: bySpec, status: true, keeps: keepMost},
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: {generation: true, counted: bySpec},
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:         {generation: true, counted: bySpec},
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   {generation: true, counted: bySpec},
+	{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"}:   {generation: true, counted: []string{"webhooks"}},
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}:     {generation: true, counted: []string{"webhooks"}},
+	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}:                 {generation: true, counted: bySpec, status: true, create: storeVersion, update: storeVersion},
+	{Group: "apiregistration.k8s.io", Resource: "apiservices"}:                             {status: true, keeps: keepLocal, create: availableLocally},
+
+	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: {status: true, update: updateSigningRequest},
+	{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}:     {status: true, keeps: keepMost},
+
+	{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"}:                 {generation: true, counted: bySpec, status: true, keeps: keepAll},
+	{Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"}: {generation: true, counted: bySpec, status: true, keeps: keepAll},
+
+	{Group: "resource.k8s.io", Resource: "deviceclasses"}:              {generation: true, counted: bySpec},
+	{Group: "resource.k8s.io", Resource: "devicetaintrules"}:           {generation: true, counted: bySpec, status: true, keeps: keepMost},
+	{Group: "resource.k8s.io", Resource: "resourceclaims"}:             {status: true, keeps: keepMost},
+	{Group: "resource.k8s.io", Resource: "resourcepoolstatusrequests"}: {status: true, keeps: keepMost},
+	{Group: "resource.k8s.io", Resource: "resourceslices"}:             {generation: true, counted: bySpec},
+
+	{Group: "scheduling.k8s.io", Resource: "priorityclasses"}:    {generation: true},
+	{Group: "scheduling.k8s.io", Resource: "podgroups"}:          {status: true, keeps: keepMost},
+	{Group: "scheduling.k8s.io", Resource: "compositepodgroups"}: {status: true, keeps: keepMost},
+
+	{Group: "storage.k8s.io", Resource: "csidrivers"}:                        {counted: bySpec},
+	{Group: "storage.k8s.io", Resource: "csinodes"}:                          {status: true, keeps: keepMost},
+	{Group: "storage.k8s.io", Resource: "volumeattachments"}:                 {status: true, keeps: keepMost},
+	{Group: "storagemigration.k8s.io", Resource: "storageversionmigrations"}: {status: true, keeps: keepMost},
+}
+
+// apply runs the strategy on an object whose metadata is complete.
+func (s strategy) apply(o *members, in Input) {
+	switch {
+	case in.Operation == create && in.SubResource == "":
+		if s.status {
+			s.resetStatus(o, in)
+		}
+		if s.generation {
+			o.within("metadata", func(meta *members) { meta.set("generation", int64(1)) })
+		}
+		if s.create != nil {
+			s.create(o, in)
+		}
+	case in.Operation == update && in.Old != nil:
+		switch in.SubResource {
+		case "":
+			if s.status {
+				o.take("status", in.Old)
+			}
+		case "status":
+			s.keep(o, in)
+		case "scale":
+			o.take("metadata", in.Old)
+			o.take("status", in.Old)
+			return
+		}
+		if s.update != nil {
+			s.update(o, in)
+		}
+		if in.SubResource == "" {
+			for _, name := range s.counted {
+				if !equal(o.m[name], in.Old[name]) {
+					o.count(in.Old)
+					break
+				}
+			}
+		}
+	}
+}
+
+// resetStatus writes the zero status of the kind, as Go encodes it.
+func (s strategy) resetStatus(o *members, in Input) {
+	var field *schema.Field
+	if t := in.typ(); t != nil {
+		field = t.Field("status")
+	}
+	if in.Resource.Custom != nil || field == nil {
+		o.drop("status")
+		return
+	}
+	p := pass{}
+	if status, keep, _ := p.field(field, nil); keep {
+		o.set("status", status)
+	} else {
+		o.drop("status")
+	}
+}
+
+// keep takes from the stored object what an update of the status cannot change.
+func (s strategy) keep(o *members, in Input) {
+	if in.Resource.Custom != nil {
+		for name := range o.m {
+			if _, stored := in.Old[name]; !stored && name != "status" {
+				o.drop(name)
+			}
+		}
+		for name := range in.Old {
+			if name != "status" && name != "metadata" {
+				o.take(name, in.Old)
+			}
+		}
+	} else {
+		o.take("spec", in.Old)
+	}
+	old := at(in.Old, "metadata")
+	o.within("metadata", func(meta *members) {
+		if s.keeps != keepAll && in.Resource.Custom == nil {
+			for _, name := range keptMembers[s.keeps] {
+				meta.take(name, old)
+			}
+			return
+		}
+		managed := meta.m["managedFields"]
+		meta.m, meta.owned = old, false
+		meta.own()
+		meta.drop("managedFields")
+		if managed != nil {
+			meta.set("managedFields", managed)
+		}
+	})
+}
+
+// take replaces a member by that of another object.
+func (o *members) take(name string, from map[string]any) {
+	if v, ok := from[name]; ok {
+		o.set(name, v)
+	} else {
+		o.drop(name)
+	}
+}
+
+// count sets the generation that follows that of the stored object.
+func (o *members) count(old map[string]any) {
+	n, _ := at(old, "metadata")["generation"].(int64)
+	o.within("metadata", func(meta *members) { meta.set("generation", n+1) })
+}
+
+// equal compares two trees. A member that is null or empty equals one that is absent.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok {
+			return len(a) == 0 && b == nil
+		}
+		if len(a) != len(b) {
+			return false
+		}
+		for name, v := range a {
+			w, ok := b[name]
+			if !ok || !equal(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok {
+			return len(a) == 0 && b == nil
+		}
+		if len(a) != len(b) {
+			return false
+		}
+		for i, v := range a {
+			if !equal(v, b[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	switch b.(type) {
+	case map[string]any, []any:
+		return a == nil && size(b) == 0
+	}
+	return a == b
+}

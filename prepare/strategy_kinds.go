@@ -1,0 +1,446 @@
+package prepare
+
+import (
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// What the registries of single kinds do beyond the common strategy.
+
+const templateGeneration = "deprecated.daemonset.template.generation"
+
+func startTemplateGeneration(o *members, _ Input) {
+	o.annotations(func(notes *members) {
+		if n, _ := strconv.ParseInt(notes.text(templateGeneration), 10, 64); n < 1 {
+			notes.set(templateGeneration, "1")
+		}
+	})
+}
+
+func countTemplateGeneration(o *members, in Input) {
+	if in.SubResource != "" {
+		return
+	}
+	text, _ := at(in.Old, "metadata", "annotations")[templateGeneration].(string)
+	n, _ := strconv.ParseInt(text, 10, 64)
+	if !equal(at(o.m, "spec")["template"], at(in.Old, "spec")["template"]) {
+		n++
+	}
+	o.annotations(func(notes *members) { notes.set(templateGeneration, strconv.FormatInt(n, 10)) })
+}
+
+// countAnnotations increases the generation of a Deployment whose annotations change.
+func countAnnotations(o *members, in Input) {
+	if in.SubResource == "" && !equal(at(o.m, "metadata")["annotations"], at(in.Old, "metadata")["annotations"]) {
+		o.count(in.Old)
+	}
+}
+
+// selectJobPods gives a Job without a selector of its own one that selects its pods by the Job's uid.
+func selectJobPods(o *members, _ Input) {
+	meta := members{m: at(o.m, "metadata")}
+	name, uid := meta.text("name"), meta.text("uid")
+	o.within("spec", func(s *members) {
+		if s.m["manualSelector"] == true {
+			return
+		}
+		s.within("template", func(t *members) {
+			t.fill("metadata", map[string]any{})
+			t.within("metadata", func(meta *members) {
+				meta.merge("labels", map[string]any{
+					"job-name": name, "batch.kubernetes.io/job-name": name,
+					"controller-uid": uid, "batch.kubernetes.io/controller-uid": uid,
+				})
+			})
+		})
+		s.fill("selector", map[string]any{})
+		s.within("selector", func(selector *members) {
+			selector.merge("matchLabels", map[string]any{"batch.kubernetes.io/controller-uid": uid})
+		})
+	})
+}
+
+// dropTopology drops what the EndpointSlices of discovery.k8s.io/v1beta1 had.
+func dropTopology(o *members, _ Input) {
+	o.each("endpoints", func(e *members) { e.drop("deprecatedTopology") })
+}
+
+func updateSlice(o *members, in Input) {
+	if !equal(at(o.m, "metadata")["labels"], at(in.Old, "metadata")["labels"]) {
+		o.count(in.Old)
+	}
+	if !equal(o.m["endpoints"], in.Old["endpoints"]) {
+		dropTopology(o, in)
+	}
+}
+
+func createNamespace(o *members, _ Input) {
+	o.fill("spec", map[string]any{})
+	o.within("spec", func(s *members) {
+		finalizers, _ := s.m["finalizers"].([]any)
+		for _, f := range finalizers {
+			if f == "kubernetes" {
+				return
+			}
+		}
+		s.set("finalizers", append(append([]any(nil), finalizers...), "kubernetes"))
+	})
+	o.set("status", map[string]any{"phase": "Active"})
+	labelNamespace(o)
+}
+
+// labelNamespace repeats the default of the label, for a name that was generated.
+func labelNamespace(o *members) {
+	rules[core+"Namespace"](o, nil)
+}
+
+func updateNamespace(o *members, in Input) {
+	switch in.SubResource {
+	case "":
+		finalizers, ok := at(in.Old, "spec")["finalizers"]
+		o.within("spec", func(s *members) {
+			if ok {
+				s.set("finalizers", finalizers)
+			} else {
+				s.drop("finalizers")
+			}
+		})
+	case "finalize":
+		o.take("status", in.Old)
+	}
+	labelNamespace(o)
+}
+
+// updateNode keeps the status, though it can be set on create.
+func updateNode(o *members, in Input) {
+	switch in.SubResource {
+	case "":
+		o.take("status", in.Old)
+	case "status":
+		if at(in.Old, "status")["config"] == nil {
+			o.within("status", func(s *members) { s.drop("config") })
+		}
+	}
+}
+
+func createVolume(o *members, in Input) {
+	o.set("status", map[string]any{"phase": "Pending", "lastPhaseTransitionTime": in.now()})
+}
+
+// sameDataSources fills one of spec.dataSource and spec.dataSourceRef from the other, and drops a data source of a
+// kind that older servers ignored (pkg/api/persistentvolumeclaim/util.go).
+func sameDataSources(o *members, in Input) {
+	o.within("spec", func(s *members) {
+		old := at(in.Old, "spec")
+		inUse := old["dataSource"] != nil || old["dataSourceRef"] != nil
+		if !inUse && s.m["dataSourceRef"] == nil && !claimOrSnapshot(at(s.m, "dataSource")) {
+			s.drop("dataSource")
+		}
+		source, ref := at(s.m, "dataSource"), at(s.m, "dataSourceRef")
+		namespace, _ := ref["namespace"].(string)
+		switch {
+		case source != nil && ref == nil:
+			s.set("dataSourceRef", typedReference(source))
+		case source == nil && ref != nil && namespace == "":
+			s.set("dataSource", typedReference(ref))
+		}
+	})
+}
+
+func claimOrSnapshot(source map[string]any) bool {
+	kind, _ := source["kind"].(string)
+	group, _ := source["apiGroup"].(string)
+	return kind == "PersistentVolumeClaim" && group == "" || kind == "VolumeSnapshot" && group == "snapshot.storage.k8s.io"
+}
+
+// typedReference keeps that apiGroup is written as null when it is absent.
+func typedReference(from map[string]any) map[string]any {
+	return map[string]any{"apiGroup": from["apiGroup"], "kind": from["kind"], "name": from["name"]}
+}
+
+func updateClaim(o *members, in Input) {
+	if in.SubResource == "" {
+		sameDataSources(o, in)
+	}
+}
+
+func createPod(o *members, _ Input) {
+	status := map[string]any{"phase": "Pending"}
+	if size(at(o.m, "spec")["schedulingGates"]) > 0 {
+		status["conditions"] = []any{map[string]any{
+			"type": "PodScheduled", "status": "False", "lastProbeTime": nil, "lastTransitionTime": nil,
+			"reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
+		}}
+	}
+	labels := at(o.m, "metadata", "labels")
+	o.within("spec", func(s *members) { selectOwnLabels(s, labels) })
+	status["qosClass"] = qualityOfService(at(o.m, "spec"))
+	o.set("status", status)
+}
+
+// selectOwnLabels writes the pod's own labels into the selectors that name their keys.
+func selectOwnLabels(spec *members, labels map[string]any) {
+	term := func(t *members) {
+		matchKeys(t, "matchLabelKeys", "In", labels)
+		matchKeys(t, "mismatchLabelKeys", "NotIn", labels)
+	}
+	spec.within("affinity", func(a *members) {
+		for _, name := range [...]string{"podAffinity", "podAntiAffinity"} {
+			a.within(name, func(p *members) {
+				p.each("preferredDuringSchedulingIgnoredDuringExecution", func(w *members) { w.within("podAffinityTerm", term) })
+				p.each("requiredDuringSchedulingIgnoredDuringExecution", term)
+			})
+		}
+	})
+	spec.each("topologySpreadConstraints", func(c *members) { matchKeys(c, "matchLabelKeys", "In", labels) })
+}
+
+func matchKeys(t *members, keys, operator string, labels map[string]any) {
+	list, _ := t.m[keys].([]any)
+	t.within("labelSelector", func(selector *members) {
+		given, _ := selector.m["matchExpressions"].([]any)
+		terms := append([]any(nil), given...)
+		for _, key := range list {
+			name, _ := key.(string)
+			if v, ok := labels[name]; ok {
+				terms = append(terms, map[string]any{"key": name, "operator": operator, "values": []any{v}})
+			}
+		}
+		if len(terms) > len(given) {
+			selector.set("matchExpressions", terms)
+		}
+	})
+}
+
+// qualityOfService computes the class of a pod (pkg/apis/core/helper/qos/qos.go).
+func qualityOfService(spec map[string]any) string {
+	if r := at(spec, "resources"); size(r["requests"])+size(r["limits"]) > 0 {
+		return resourceClass(r)
+	}
+	class := ""
+	for _, list := range [...]string{"initContainers", "containers"} {
+		containers, _ := spec[list].([]any)
+		for _, c := range containers {
+			container, _ := c.(map[string]any)
+			switch own := resourceClass(at(container, "resources")); class {
+			case "", own:
+				class = own
+			default:
+				return "Burstable"
+			}
+		}
+	}
+	if class == "" {
+		return "BestEffort"
+	}
+	return class
+}
+
+func resourceClass(r map[string]any) string {
+	if size(r["requests"])+size(r["limits"]) == 0 {
+		return "BestEffort"
+	}
+	class := ""
+	for _, name := range [...]string{"cpu", "memory"} {
+		request, limit := amount(at(r, "requests")[name]), amount(at(r, "limits")[name])
+		own := "Guaranteed"
+		switch {
+		case request.Cmp(limit) != 0:
+			return "Burstable"
+		case request.IsZero():
+			own = "BestEffort"
+		}
+		if class == "" {
+			class = own
+		}
+		if class != own {
+			return "Burstable"
+		}
+	}
+	return class
+}
+
+func amount(v any) resource.Quantity {
+	text, _ := v.(string)
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return resource.Quantity{}
+	}
+	return q
+}
+
+func updatePod(o *members, in Input) {
+	old := at(in.Old, "spec")
+	switch in.SubResource {
+	case "":
+		if r := old["resources"]; r != nil {
+			o.within("spec", func(s *members) { s.fill("resources", r) })
+		}
+	case "status":
+		meta := at(in.Old, "metadata")
+		o.within("metadata", func(m *members) {
+			m.drop("deletionTimestamp")
+			m.take("ownerReferences", meta)
+		})
+		status := at(in.Old, "status")
+		o.within("status", func(s *members) {
+			for _, name := range [...]string{"qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses", "observedGeneration"} {
+				if v := status[name]; v != nil {
+					s.fill(name, v)
+				}
+			}
+		})
+		return
+	case "ephemeralcontainers":
+		given, ok := at(o.m, "spec")["ephemeralContainers"]
+		keepPod(o, in)
+		o.within("spec", func(s *members) {
+			if ok {
+				s.set("ephemeralContainers", given)
+			} else {
+				s.drop("ephemeralContainers")
+			}
+		})
+	case "resize":
+		if !resizePod(o, in) {
+			break
+		}
+	}
+	if !equal(o.m["spec"], in.Old["spec"]) {
+		o.count(in.Old)
+	}
+}
+
+// keepPod undoes all changes but those of the metadata that a status update may make.
+func keepPod(o *members, in Input) {
+	o.take("spec", in.Old)
+	o.take("status", in.Old)
+	meta := at(in.Old, "metadata")
+	o.within("metadata", func(m *members) {
+		for _, name := range keptMembers[keepMost] {
+			m.take(name, meta)
+		}
+	})
+}
+
+// resizePod keeps of a change of a pod the resources and resize policies of its containers. It does nothing if containers
+// were added, removed, renamed or moved, which the server then refuses.
+func resizePod(o *members, in Input) bool {
+	spec, old := at(o.m, "spec"), at(in.Old, "spec")
+	lists := map[string][]any{}
+	for _, name := range [...]string{"containers", "initContainers"} {
+		new, _ := spec[name].([]any)
+		was, _ := old[name].([]any)
+		if len(new) != len(was) {
+			return false
+		}
+		for i := range new {
+			from, _ := new[i].(map[string]any)
+			onto, _ := was[i].(map[string]any)
+			if from["name"] != onto["name"] {
+				lists[name] = new
+				break
+			}
+			c := members{m: onto}
+			c.take("resources", from)
+			c.take("resizePolicy", from)
+			lists[name] = append(lists[name], c.m)
+		}
+	}
+	resources := spec["resources"]
+	keepPod(o, in)
+	o.within("spec", func(s *members) {
+		for name, list := range lists {
+			s.set(name, list)
+		}
+		if resources != nil {
+			s.set("resources", resources)
+		}
+	})
+	return true
+}
+
+// nameSecrets keeps only the names of a ServiceAccount's secrets.
+func nameSecrets(o *members, in Input) {
+	o.each("secrets", func(s *members) {
+		for field := range s.m {
+			if field != "name" {
+				s.drop(field)
+			}
+		}
+	})
+}
+
+// updateService clears the load balancer of a Service that has none any more.
+func updateService(o *members, in Input) {
+	if in.SubResource == "" && at(o.m, "spec")["type"] != "LoadBalancer" {
+		o.within("status", func(s *members) { s.set("loadBalancer", map[string]any{}) })
+	}
+}
+
+// storeVersion adds the storage version of a CustomResourceDefinition to those that were stored.
+func storeVersion(o *members, in Input) {
+	if in.SubResource != "" {
+		return
+	}
+	version := ""
+	versions, _ := at(o.m, "spec")["versions"].([]any)
+	for _, v := range versions {
+		if m, ok := v.(map[string]any); ok && m["storage"] == true {
+			version, _ = m["name"].(string)
+			break
+		}
+	}
+	if version == "" {
+		return
+	}
+	o.within("status", func(s *members) {
+		stored, _ := s.m["storedVersions"].([]any)
+		for _, v := range stored {
+			if v == version {
+				return
+			}
+		}
+		s.set("storedVersions", append(append([]any(nil), stored...), version))
+	})
+}
+
+// availableLocally marks an APIService that the server itself serves.
+func availableLocally(o *members, in Input) {
+	if at(o.m, "spec", "service") != nil {
+		return
+	}
+	o.set("status", map[string]any{"conditions": []any{map[string]any{
+		"type": "Available", "status": "True", "lastTransitionTime": in.now(),
+		"reason": "Local", "message": "Local APIServices are always available",
+	}}})
+}
+
+func updateSigningRequest(o *members, in Input) {
+	switch in.SubResource {
+	case "":
+		o.take("spec", in.Old)
+	case "approval":
+		conditions, ok := at(o.m, "status")["conditions"]
+		o.take("spec", in.Old)
+		o.take("status", in.Old)
+		o.fill("status", map[string]any{})
+		o.within("status", func(s *members) {
+			if ok {
+				s.set("conditions", conditions)
+			} else {
+				s.drop("conditions")
+			}
+		})
+	}
+}
+
+func (in Input) now() string {
+	now := in.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return now.UTC().Format(time.RFC3339)
+}
