@@ -402,10 +402,10 @@ func (r *Recorder) clear(ctx context.Context) error {
 			}
 			continue
 		}
+		r.created = r.created[:len(r.created)-1]
 		if err != nil {
 			return err
 		}
-		r.created = r.created[:len(r.created)-1]
 	}
 	return nil
 }
@@ -477,7 +477,7 @@ func (r *Recorder) send(ctx context.Context, c *conformance.Case, want *conforma
 // removeCreated lets clear remove the object that the request created.
 func (r *Recorder) removeCreated(answer *server.Answer) error {
 	object, err := answer.Object()
-	if err == nil {
+	if err == nil && text(object, "metadata", "uid") != "" { // reviews are answered, not stored
 		r.created = append(r.created, object)
 		r.last = nil
 	}
