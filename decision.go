@@ -1,6 +1,10 @@
 package celgate
 
 import (
+	"maps"
+	"slices"
+
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -15,6 +19,7 @@ type Decision struct {
 	AuditAnnotations map[string]string
 
 	Mutated bool           // a mutation changed Object
+	Changes []Change       // what each mutating policy did to it
 	Object  map[string]any // at the end of admission; nil on DELETE
 
 	Outcomes   []Outcome   // every expression's verdict that took part, in the order of evaluation
@@ -49,20 +54,60 @@ type Outcome struct {
 
 // A Violation is one failed validation, or one error that failurePolicy Fail turns into a failure.
 type Violation struct {
-	Policy   string
-	Binding  string // empty for an error of the policy before any binding
-	Param    string
-	Message  string
-	Reason   metav1.StatusReason
-	Actions  []policy.Action // what the binding does with it; a configuration error always denies
-	Kind     policy.Kind
-	Expr     policy.Expr // zero when no single expression is to blame
-	IsError  bool        // an error, not a verdict
-	Position policy.Position
+	Kind    policy.Kind
+	Policy  string
+	Binding string // empty for an error of the policy before any binding
+	Param   string
+	Message string
+	Reason  metav1.StatusReason
+	Actions []policy.Action // what the binding does with it; an error in the configuration always denies
+	IsError bool            // an error, not a verdict
+	Expr    policy.Expr     // zero when no single expression is to blame
+
+	index int // among the policy's validations
+}
+
+// A Change is what one invocation of a mutating policy made of the object.
+type Change struct {
+	Policy  string
+	Binding string
+	Param   string
+	Second  bool // in the second pass
+	Before  map[string]any
+	After   map[string]any
 }
 
 // A Note says that the answer holds a defect of the chosen server version or leaves something out.
 type Note struct {
 	Quirk   string // id in package internal/quirks; empty for what is not simulated
 	Message string
+}
+
+func (d *Decision) note(id quirks.ID, policyName string) {
+	message := id.Title()
+	if policyName != "" {
+		message = "policy " + policyName + ": " + message
+	}
+	n := Note{Quirk: string(id), Message: message}
+	if !slices.Contains(d.Notes, n) {
+		d.Notes = append(d.Notes, n)
+	}
+}
+
+// then adds the decision of the validating phase to that of the mutating phase, which allowed the request.
+func (d *Decision) then(next *Decision) *Decision {
+	d.Allowed, d.Status = next.Allowed, next.Status
+	d.Object = next.Object
+	for _, w := range next.Warnings {
+		d.warn(w)
+	}
+	if d.AuditAnnotations == nil {
+		d.AuditAnnotations = next.AuditAnnotations
+	} else {
+		maps.Copy(d.AuditAnnotations, next.AuditAnnotations)
+	}
+	d.Outcomes = append(d.Outcomes, next.Outcomes...)
+	d.Violations = append(d.Violations, next.Violations...)
+	d.Notes = append(d.Notes, next.Notes...)
+	return d
 }

@@ -1,0 +1,258 @@
+package celgate
+
+import (
+	"context"
+
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/schema"
+)
+
+// Admit decides about a request as the API server's admission chain does: mutating policies, what the
+// registry does to the object in between, validating policies. The object of the request is one as
+// [Engine.Prepare] makes it. The error is that of a context that ended.
+func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
+	mutated, err := e.Mutate(ctx, req)
+	if err != nil || !mutated.Allowed {
+		return mutated, err
+	}
+	next := e.register(req, mutated.Object)
+	decision, err := e.Validate(ctx, next)
+	if err != nil {
+		return nil, err
+	}
+	return mutated.then(decision), nil
+}
+
+// Validate decides about a request with the validating policies alone.
+func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) {
+	r := newReview(ctx, e, req)
+	if exempt(req) {
+		return r.decision, nil
+	}
+	if err := r.validate(); err != nil {
+		r.decision.refuse(err)
+	}
+	return r.decision, ctx.Err()
+}
+
+// Mutate changes the object of a request with the mutating policies alone.
+func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
+	r := newReview(ctx, e, req)
+	if exempt(req) || req.Operation == Delete {
+		return r.decision, nil
+	}
+	if err := r.mutate(); err != nil {
+		r.decision.refuse(err)
+	}
+	return r.decision, ctx.Err()
+}
+
+// validate runs every invocation of the validating policies. The error is one that no failurePolicy covers.
+func (r *review) validate() error {
+	var published annotations
+	var current *hook
+	publish := func() {
+		if current != nil {
+			published.publish(current.Name, r.decision)
+		}
+		published = annotations{}
+	}
+	for in, confErr := range r.invocations(policy.Validating) {
+		if confErr != nil {
+			r.configurationViolation(confErr)
+			continue
+		}
+		if in.hook != current {
+			publish()
+			current = in.hook
+		}
+		if err := r.validateOne(&in, &published); err != nil {
+			return err
+		}
+	}
+	publish()
+	r.decision.decide(r.Request)
+	return nil
+}
+
+func (r *review) validateOne(in *invocation, published *annotations) error {
+	if in.idle { // the server looks up the namespace all the same
+		_, err := r.requestNamespace()
+		return err
+	}
+	v, err := r.versioned(in.kind)
+	if err != nil {
+		r.configurationViolation(&configurationError{in.hook, in.binding, conversionError{err}})
+		return nil
+	}
+	namespace, err := r.requestNamespace()
+	if err != nil {
+		return err
+	}
+	inputs := r.inputs(in, v)
+
+	matching := inputs
+	matching.Request = r.request(r.Resource, in.kind)
+	conditions := eval.Match(r.ctx, in.hook.Program, matching)
+	r.record(in, conditions.Outcomes)
+	if conditions.Err != nil {
+		r.violation(in, eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error()}, in.binding.Actions)
+	}
+	if !conditions.Matched {
+		return nil
+	}
+
+	inputs.Namespace = value(declaredNamespace(namespace), eval.Reflected)
+	result := eval.Validate(r.ctx, in.hook.Program, inputs, value(namespace, eval.Reflected))
+	r.record(in, result.Outcomes)
+	for _, o := range result.Outcomes {
+		if o.Verdict == eval.Deny || o.Verdict == eval.Error && in.hook.FailurePolicy == policy.Fail {
+			r.violation(in, o, in.binding.Actions)
+		}
+	}
+	for _, a := range result.Annotations {
+		switch {
+		case a.Err == nil:
+			published.add(a.Key, a.Value)
+		default:
+			failed := eval.Outcome{Expression: a.Expression, Verdict: eval.Error, Message: a.Err.Error()}
+			r.record(in, []eval.Outcome{failed})
+			if in.hook.FailurePolicy == policy.Fail {
+				r.violation(in, failed, []policy.Action{policy.Deny}) // whatever the binding says
+			}
+		}
+	}
+	return nil
+}
+
+type conversionError struct{ error }
+
+func (e conversionError) Error() string {
+	return "failed to convert object version: " + e.error.Error()
+}
+
+// configurationViolation denies under failurePolicy Fail, whatever the actions of the binding are.
+func (r *review) configurationViolation(e *configurationError) {
+	if e.hook.FailurePolicy == policy.Ignore {
+		return
+	}
+	v := Violation{
+		Kind: e.hook.Kind, Policy: e.hook.Name, Message: e.Error(), IsError: true, Actions: []policy.Action{policy.Deny},
+	}
+	if e.binding != nil {
+		v.Binding = e.binding.Name
+	}
+	r.decision.Violations = append(r.decision.Violations, v)
+}
+
+func (r *review) violation(in *invocation, o eval.Outcome, actions []policy.Action) {
+	r.decision.Violations = append(r.decision.Violations, Violation{
+		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
+		Message: o.Message, Reason: o.Reason, Actions: actions, IsError: o.Verdict == eval.Error,
+		Expr: expression(o.Expression), index: o.Index,
+	})
+}
+
+var verdicts = map[eval.Verdict]Verdict{eval.Admit: Admit, eval.Deny: Denied, eval.Error: Error, eval.Skip: Skip}
+
+// record adds outcomes to the decision.
+func (r *review) record(in *invocation, outcomes []eval.Outcome) {
+	for _, o := range outcomes {
+		expr := expression(o.Expression)
+		r.decision.Outcomes = append(r.decision.Outcomes, Outcome{
+			Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
+			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Cost: o.Cost,
+		})
+	}
+}
+
+func expression(e *compile.Expression) policy.Expr {
+	if e == nil {
+		return policy.Expr{}
+	}
+	return e.Expr
+}
+
+// declaredNamespace is the copy of a namespace that validations see: of its metadata only the declared members
+// (as CreateNamespaceObject in pkg/admission/plugin/cel/condition.go v0.37.2).
+func declaredNamespace(namespace map[string]any) map[string]any {
+	if namespace == nil {
+		return nil
+	}
+	whole, _ := namespace["metadata"].(map[string]any)
+	metadata := map[string]any{}
+	for _, member := range declaredNamespaceMetadata {
+		if v, ok := whole[member]; ok {
+			metadata[member] = v
+		}
+	}
+	return map[string]any{"metadata": metadata, "spec": namespace["spec"], "status": namespace["status"]}
+}
+
+var declaredNamespaceMetadata = []string{
+	"name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
+	"deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "finalizers",
+}
+
+// exempt reports requests that no policy is asked about: reviews of authentication and authorization, and the
+// policies themselves (as pkg/kubeapiserver/admission/exclusion/resources.go v1.37.2).
+func exempt(req *Request) bool {
+	return exemptResources[req.Resource.GroupResource()]
+}
+
+var exemptResources = map[schema.GroupResource]bool{
+	{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"}:                       true,
+	{Group: "authentication.k8s.io", Resource: "tokenreviews"}:                             true,
+	{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}:                 true,
+	{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}:                  true,
+	{Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"}:                   true,
+	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}:                      true,
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       true,
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: true,
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:         true,
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   true,
+}
+
+// Prepare makes of a request as its author wrote it the request that the server hands to policies: the object
+// decoded, defaulted and canonical. Warnings are about what was dropped. The error is the server's answer to an
+// object that it cannot decode, a *apierrors.StatusError.
+func (e *Engine) Prepare(req *Request) (*Request, []string, error) {
+	if req.Object == nil && req.OldObject == nil {
+		return req, nil, nil
+	}
+	prepared := *req
+	resource := e.types.Resource(req.Resource)
+	result, err := prepare.Object(prepare.Input{
+		Types: e.types, Resource: resource, SubResource: req.SubResource, Operation: string(req.Operation),
+		Namespace: req.Namespace, Object: req.Object, Old: req.OldObject,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	prepared.Object = result.Object
+	if req.OldObject != nil {
+		old, _, err := prepare.Stored(req.OldObject, e.types, req.Kind)
+		if err != nil {
+			return nil, nil, err
+		}
+		prepared.OldObject = old
+	}
+	return &prepared, result.Warnings, nil
+}
+
+// register is what the registry does between the two phases: a name for generateName, uid and timestamps, the
+// status of a new object.
+func (e *Engine) register(req *Request, object map[string]any) *Request {
+	next := *req
+	next.Object = prepare.ForValidation(prepare.Input{
+		Types: e.types, Resource: e.types.Resource(req.Resource), SubResource: req.SubResource, Operation: string(req.Operation),
+		Namespace: req.Namespace, Object: object, Old: req.OldObject,
+	})
+	if metadata, ok := next.Object["metadata"].(map[string]any); ok && next.Name == "" && req.Operation == Create {
+		next.Name, _ = metadata["name"].(string)
+	}
+	return &next
+}

@@ -1,0 +1,77 @@
+package celgate
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// authorizerValues holds the authorizer variables of one request. Both are for the request's own user and
+// resource, whatever version a policy matched.
+type authorizerValues struct {
+	user, resource ref.Val
+}
+
+func (a *authorizerValues) of(r *review) *authorizerValues {
+	if a.user == nil {
+		who := &user.DefaultInfo{
+			Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: r.UserInfo.Extra,
+		}
+		cached := &decisionCache{authorizer: r.engine.cluster.Authorizer()}
+		a.user = library.NewAuthorizerVal(who, cached)
+		a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r.Request})
+	}
+	return a
+}
+
+// requestResource presents a request to authorizer.requestResource.
+type requestResource struct{ *Request }
+
+func (r requestResource) GetName() string                          { return r.Name }
+func (r requestResource) GetNamespace() string                     { return r.Namespace }
+func (r requestResource) GetResource() schema.GroupVersionResource { return r.Resource }
+func (r requestResource) GetSubresource() string                   { return r.SubResource }
+
+// A decisionCache asks about the same attributes once in a request, as the server does.
+type decisionCache struct {
+	authorizer authorizer.UnconditionalAuthorizer
+	decisions  map[string]authorized
+}
+
+type authorized struct {
+	decision authorizer.Decision
+	reason   string
+	err      error
+}
+
+// Authorize answers from the cache or asks. A check ignores the context of the request, as on the server: one
+// that was begun is finished.
+func (c *decisionCache) Authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
+	fields, fieldsErr := attr.GetFieldSelector()
+	labels, labelsErr := attr.GetLabelSelector()
+	who := attr.GetUser()
+	key, err := json.Marshal([]any{
+		who.GetName(), who.GetUID(), who.GetGroups(), who.GetExtra(),
+		attr.GetVerb(), attr.GetNamespace(), attr.GetAPIGroup(), attr.GetAPIVersion(), attr.GetResource(), attr.GetSubresource(),
+		attr.GetName(), attr.GetPath(), attr.IsResourceRequest(), fields, fieldsErr != nil, labels, labelsErr != nil,
+	})
+	if err != nil {
+		return c.authorizer.Authorize(context.WithoutCancel(ctx), attr)
+	}
+	if a, ok := c.decisions[string(key)]; ok {
+		return a.decision, a.reason, a.err
+	}
+	var a authorized
+	a.decision, a.reason, a.err = c.authorizer.Authorize(context.WithoutCancel(ctx), attr)
+	if c.decisions == nil {
+		c.decisions = map[string]authorized{}
+	}
+	c.decisions[string(key)] = a
+	return a.decision, a.reason, a.err
+}

@@ -1,0 +1,146 @@
+package celgate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/celgate/celgate/state"
+)
+
+// Newest is the newest Kubernetes minor whose behaviour is known exactly.
+const Newest = "1.37"
+
+// Options say in what world an engine decides. The zero value is a cluster of the newest minor without custom
+// kinds, with the namespaces that every cluster has.
+type Options struct {
+	KubeVersion string           // a minor such as "1.37"; empty is Newest
+	Types       *schema.Registry // nil: the built-in kinds of KubeVersion
+	Cluster     Cluster          // nil: an empty cluster
+
+	// WithoutQuirks leaves out the defects of the server version that package quirks lists. A webhook that
+	// stands in for the server sets it; what predicts the server's answer does not.
+	WithoutQuirks bool
+}
+
+// An Engine is a compiled set of policies. It is immutable and safe for concurrent use.
+type Engine struct {
+	types    *schema.Registry
+	cluster  Cluster
+	quirks   quirks.Set
+	hooks    []*hook // sorted by name
+	rejected []Rejection
+}
+
+// A Rejection is a policy or binding that the server would refuse to store. It takes no part in decisions.
+type Rejection struct {
+	APIVersion string
+	Kind       string
+	Name       string
+	Status     *metav1.Status // the server's answer
+	Position   policy.Position
+}
+
+// A hook is one policy that is in force: it has bindings.
+type hook struct {
+	*compile.Program
+	criteria *match.Criteria
+	param    *schema.Resource // nil without paramKind
+	err      error            // a paramKind that does not exist
+	bindings []*binding       // sorted by name
+}
+
+type binding struct {
+	*policy.Binding
+	criteria *match.Criteria
+	selector labels.Selector // of the params; nil without
+}
+
+// New compiles the policies of set. Policies and bindings that the server would not store are in Rejected;
+// an error means that the options cannot be met.
+func New(set *policy.Set, opts Options) (*Engine, error) {
+	minor := cmp.Or(opts.KubeVersion, Newest)
+	envs, err := celenv.New(minor)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{types: opts.Types, cluster: opts.Cluster}
+	if !opts.WithoutQuirks {
+		e.quirks = quirks.Of(minor)
+	}
+	if e.types == nil {
+		if e.types, err = builtin.Registry(minor); err != nil {
+			return nil, err
+		}
+	}
+	if e.cluster == nil {
+		if e.cluster, err = state.New(e.types); err != nil {
+			return nil, err
+		}
+	}
+
+	bindings := map[policy.Kind]map[string][]*binding{policy.Validating: {}, policy.Mutating: {}}
+	for _, b := range sortedByName(set.Bindings, func(b *policy.Binding) string { return b.Name }) {
+		if errs := policy.ValidateBinding(b); len(errs) > 0 {
+			e.reject(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position, policy.Invalid(string(b.Kind)+"Binding", b.Name, errs))
+			continue
+		}
+		bound := &binding{Binding: b, criteria: match.Compile(b.MatchResources)}
+		if ref := b.ParamRef; ref != nil && ref.Selector != nil {
+			if bound.selector, err = metav1.LabelSelectorAsSelector(ref.Selector); err != nil {
+				return nil, fmt.Errorf("binding %s: %w", b.Name, err) // ValidateBinding refuses these
+			}
+		}
+		bindings[b.Kind][b.PolicyName] = append(bindings[b.Kind][b.PolicyName], bound)
+	}
+	for _, p := range sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name }) {
+		checker := compile.NewChecker(envs, p)
+		errs := policy.ValidatePolicy(p, checker)
+		checker.Close()
+		if len(errs) > 0 {
+			e.reject(p.APIVersion, string(p.Kind), p.Name, p.Position, policy.Invalid(string(p.Kind), p.Name, errs))
+			continue
+		}
+		if len(bindings[p.Kind][p.Name]) == 0 {
+			continue
+		}
+		prog, err := compile.Policy(envs, p)
+		if err != nil {
+			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
+		}
+		h := &hook{Program: prog, criteria: match.Compile(p.MatchConstraints), bindings: bindings[p.Kind][p.Name]}
+		if p.ParamKind != nil {
+			gv, err := parseGroupVersion(p.ParamKind.APIVersion)
+			if err != nil {
+				continue // as on the server, whose write-time rules let no such policy in
+			}
+			kind := gv.WithKind(p.ParamKind.Kind)
+			if h.param = e.types.ResourceFor(kind); h.param == nil {
+				h.err = fmt.Errorf("failed to find resource referenced by paramKind: '%s'", kind)
+			}
+		}
+		e.hooks = append(e.hooks, h)
+	}
+	return e, nil
+}
+
+// Rejected returns the policies and bindings that the server would refuse.
+func (e *Engine) Rejected() []Rejection { return e.rejected }
+
+func (e *Engine) reject(apiVersion, kind, name string, pos policy.Position, status *metav1.Status) {
+	e.rejected = append(e.rejected, Rejection{apiVersion, kind, name, status, pos})
+}
+
+func sortedByName[T any](items []T, name func(T) string) []T {
+	return slices.SortedStableFunc(slices.Values(items), func(a, b T) int { return cmp.Compare(name(a), name(b)) })
+}

@@ -1,0 +1,392 @@
+package celgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/google/cel-go/common/types/ref"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// An invocation is one policy with one binding and one param, all of which are for the request.
+type invocation struct {
+	hook     *hook
+	binding  *binding
+	param    map[string]any // nil: no param
+	idle     bool           // paramRef selects nothing and that is allowed: nothing to evaluate
+	resource schema.GroupVersionResource
+	kind     schema.GroupVersionKind
+}
+
+// A configurationError is an error before any expression ran.
+type configurationError struct {
+	hook    *hook
+	binding *binding // nil: the policy's
+	err     error
+}
+
+func (e *configurationError) Error() string {
+	if e.binding == nil {
+		return "failed to configure policy: " + e.err.Error()
+	}
+	return "failed to configure binding: " + e.err.Error()
+}
+
+// invocations yields what is to run for the request: policies by name, their bindings by name, their params by
+// namespace and name. An error stands in place of a policy or binding that cannot run; a policy or binding
+// that is not for the request yields nothing.
+//
+// As generic/policy_dispatcher.go and validating/dispatcher.go v0.37.2: match the policy, then its
+// configuration, then for each binding match, params.
+func (r *review) invocations(kind policy.Kind) iter.Seq2[invocation, *configurationError] {
+	return func(yield func(invocation, *configurationError) bool) {
+		for _, h := range r.engine.hooks {
+			if h.Kind != kind {
+				continue
+			}
+			m, err := h.criteria.Match(&r.attributes, r.world)
+			if err == nil && !m.Matched {
+				continue
+			}
+			if err == nil {
+				err = h.err
+			}
+			if err != nil {
+				if !yield(invocation{}, &configurationError{h, nil, err}) {
+					return
+				}
+				continue
+			}
+			for _, b := range h.bindings {
+				if !r.bindingInvocations(h, b, m, yield) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r *review) bindingInvocations(h *hook, b *binding, m match.Result, yield func(invocation, *configurationError) bool) bool {
+	bm, err := b.criteria.Match(&r.attributes, r.world)
+	if err == nil && !bm.Matched {
+		return true
+	}
+	var params []map[string]any
+	if err == nil {
+		params, err = r.params(h, b)
+	}
+	if err != nil {
+		return yield(invocation{}, &configurationError{h, b, err})
+	}
+	in := invocation{hook: h, binding: b, resource: m.Resource, kind: m.Kind}
+	if len(params) == 0 {
+		in.idle = true
+		return yield(in, nil)
+	}
+	for _, in.param = range params {
+		if !yield(in, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// params returns what one binding evaluates with: one nil for a policy or binding without params, else the
+// objects that paramRef selects (as generic/policy_dispatcher.go v0.37.2, CollectParams).
+func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
+	from := b.ParamRef
+	if h.ParamKind == nil || from == nil {
+		return []map[string]any{nil}, nil
+	}
+	namespace := from.Namespace
+	switch {
+	case !h.param.Namespaced && namespace != "":
+		return nil, errors.New("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+	case h.param.Namespaced && namespace == "":
+		if namespace = r.Namespace; namespace == "" {
+			return nil, errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+		}
+	}
+	kind := h.param.GroupVersion().WithKind(h.param.Kind)
+	var params []map[string]any
+	if from.Name != "" {
+		param, err := r.engine.cluster.Get(r.ctx, kind, namespace, from.Name)
+		if err != nil {
+			return nil, err
+		}
+		if param != nil {
+			params = append(params, param)
+		}
+	} else {
+		all, err := r.engine.cluster.List(r.ctx, kind, namespace)
+		if err != nil {
+			return nil, err
+		}
+		for _, param := range all {
+			if b.selector.Matches(labels.Set(labelsOf(param))) {
+				params = append(params, param)
+			}
+		}
+	}
+	if len(params) == 0 && from.NotFoundAction == policy.NotFoundDeny {
+		return nil, errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
+	}
+	return params, nil
+}
+
+func labelsOf(object map[string]any) map[string]string {
+	metadata, _ := object["metadata"].(map[string]any)
+	members, _ := metadata["labels"].(map[string]any)
+	set := make(map[string]string, len(members))
+	for k, v := range members {
+		set[k], _ = v.(string)
+	}
+	return set
+}
+
+// paramName is the name of a param in messages and outcomes.
+func paramName(param map[string]any) string {
+	metadata, _ := param["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	if namespace, _ := metadata["namespace"].(string); namespace != "" {
+		return namespace + "/" + name
+	}
+	return name
+}
+
+// A review is one request on its way through the engine.
+type review struct {
+	*Request
+	ctx        context.Context
+	engine     *Engine
+	attributes match.Attributes
+	world      match.World
+	decision   *Decision
+
+	objects    map[schema.GroupVersionKind]*versioned
+	requests   map[requestKey]ref.Val
+	authorizer authorizerValues
+}
+
+type requestKey struct {
+	resource schema.GroupVersionResource
+	kind     schema.GroupVersionKind
+}
+
+// versioned is the object of the request in one version.
+type versioned struct {
+	kind              schema.GroupVersionKind
+	object, oldObject map[string]any
+	custom            bool // a custom resource
+	reflected         bool // an expression of the mutating phase has seen it by reflection
+	dirty             bool // a mutation ran
+}
+
+func newReview(ctx context.Context, e *Engine, req *Request) *review {
+	r := &review{Request: req, ctx: ctx, engine: e, decision: &Decision{Allowed: true, Object: req.Object}}
+	r.attributes = match.Attributes{
+		Kind: req.Kind, Resource: req.Resource, SubResource: req.SubResource,
+		Namespace: req.Namespace, Name: req.Name, Operation: string(req.Operation),
+		Object: req.Object, OldObject: req.OldObject,
+	}
+	r.world = match.World{Types: e.types, Namespace: r.namespace}
+	r.objects = map[schema.GroupVersionKind]*versioned{}
+	r.requests = map[requestKey]ref.Val{}
+	return r
+}
+
+var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+
+// namespace returns a namespace object, or the server's NotFound.
+func (r *review) namespace(name string) (map[string]any, error) {
+	namespace, err := r.engine.cluster.Get(r.ctx, namespaceKind, "", name)
+	if err != nil {
+		return nil, err
+	}
+	if namespace == nil {
+		return nil, apierrors.NewNotFound(apischema.GroupResource{Resource: "namespaces"}, name)
+	}
+	return namespace, nil
+}
+
+// requestNamespace returns the namespace object that expressions see: none for cluster-scoped requests and for
+// Namespaces themselves.
+func (r *review) requestNamespace() (map[string]any, error) {
+	if r.Namespace == "" || r.Kind == namespaceKind {
+		return nil, nil
+	}
+	return r.namespace(r.Namespace)
+}
+
+// versioned returns the object and old object in the version that a policy matched.
+func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
+	if v := r.objects[kind]; v != nil {
+		return v, nil
+	}
+	v := &versioned{kind: kind, object: r.Object, oldObject: r.OldObject}
+	if resource := r.engine.types.Resource(r.Resource); resource != nil {
+		v.custom = resource.Custom != nil
+	}
+	for _, object := range []*map[string]any{&v.object, &v.oldObject} {
+		if *object == nil || kind == r.Kind {
+			continue
+		}
+		converted, err := r.engine.types.Convert(*object, kind)
+		if err != nil {
+			return nil, err
+		}
+		*object = converted
+	}
+	r.objects[kind] = v
+	return v, nil
+}
+
+// form is how expressions of validating policies see objects and params of a kind.
+func (v *versioned) form() eval.Form {
+	if v.custom {
+		return eval.Plain
+	}
+	return eval.Reflected
+}
+
+// inputs are the values for the expressions of one invocation of a validating policy.
+func (r *review) inputs(in *invocation, v *versioned) eval.Inputs {
+	authorizer := r.authorizer.of(r)
+	return eval.Inputs{
+		Object:          value(v.object, v.form()),
+		OldObject:       value(v.oldObject, v.form()),
+		Params:          r.paramValue(in),
+		Request:         r.request(in.resource, in.kind),
+		Authorizer:      authorizer.user,
+		RequestResource: authorizer.resource,
+	}
+}
+
+func value(tree map[string]any, form eval.Form) ref.Val {
+	if tree == nil {
+		return nil
+	}
+	return eval.Value(tree, form)
+}
+
+// paramValue shows a param. Validating policies see built-in kinds with apiVersion and kind of the policy's
+// paramKind; mutating policies see them as they come from the server's caches: by reflection, without both.
+func (r *review) paramValue(in *invocation) ref.Val {
+	if in.param == nil {
+		return nil
+	}
+	if !hasTypedInformer(in.hook.param) {
+		return eval.Value(in.param, eval.Plain)
+	}
+	param := make(map[string]any, len(in.param))
+	for k, v := range in.param {
+		param[k] = v
+	}
+	if in.hook.Kind == policy.Mutating {
+		delete(param, "apiVersion")
+		delete(param, "kind")
+		return eval.Value(param, eval.Reflected)
+	}
+	param["apiVersion"], param["kind"] = in.hook.ParamKind.APIVersion, in.hook.ParamKind.Kind
+	return eval.Value(param, eval.Plain)
+}
+
+// hasTypedInformer reports whether client-go has a typed informer for a kind: it has for all built-in kinds
+// but those of the aggregated API servers that live in kube-apiserver.
+func hasTypedInformer(r *schema.Resource) bool {
+	return r.Custom == nil && r.Group != "apiextensions.k8s.io" && r.Group != "apiregistration.k8s.io"
+}
+
+// request shows the request as matched through a resource and kind.
+func (r *review) request(resource schema.GroupVersionResource, kind schema.GroupVersionKind) ref.Val {
+	key := requestKey{resource, kind}
+	if v := r.requests[key]; v != nil {
+		return v
+	}
+	v := eval.Value(r.requestTree(resource, kind), eval.Reflected)
+	r.requests[key] = v
+	return v
+}
+
+// requestTree has the members of AdmissionRequest that the server sets, by its rules for empty ones.
+func (r *review) requestTree(resource schema.GroupVersionResource, kind schema.GroupVersionKind) map[string]any {
+	user := map[string]any{}
+	if len(r.UserInfo.Groups) > 0 {
+		groups := make([]any, len(r.UserInfo.Groups))
+		for i, g := range r.UserInfo.Groups {
+			groups[i] = g
+		}
+		user["groups"] = groups
+	}
+	if len(r.UserInfo.Extra) > 0 {
+		extra := make(map[string]any, len(r.UserInfo.Extra))
+		for k, values := range r.UserInfo.Extra {
+			list := make([]any, len(values))
+			for i, v := range values {
+				list[i] = v
+			}
+			extra[k] = list
+		}
+		user["extra"] = extra
+	}
+	setText(user, "username", r.UserInfo.Username)
+	setText(user, "uid", r.UserInfo.UID)
+
+	tree := map[string]any{
+		"uid":             "",
+		"kind":            kindTree(kind),
+		"resource":        resourceTree(resource),
+		"requestKind":     kindTree(r.Kind),
+		"requestResource": resourceTree(r.Resource),
+		"operation":       string(r.Operation),
+		"userInfo":        user,
+		"dryRun":          r.DryRun,
+		"options":         options(r.Options),
+		"object":          nil,
+		"oldObject":       nil,
+	}
+	setText(tree, "subResource", r.SubResource)
+	setText(tree, "requestSubResource", r.SubResource)
+	setText(tree, "name", r.Name)
+	setText(tree, "namespace", r.Namespace)
+	return tree
+}
+
+// options are held as raw JSON, which the server shows as a plain tree.
+func options(tree map[string]any) any {
+	if tree == nil {
+		return nil
+	}
+	return eval.Value(tree, eval.Plain)
+}
+
+func setText(tree map[string]any, member, text string) {
+	if text != "" {
+		tree[member] = text
+	}
+}
+
+func kindTree(k schema.GroupVersionKind) map[string]any {
+	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
+}
+
+func resourceTree(r schema.GroupVersionResource) map[string]any {
+	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
+}
+
+func parseGroupVersion(s string) (schema.GroupVersion, error) {
+	gv, err := apischema.ParseGroupVersion(s)
+	if err != nil {
+		return gv, fmt.Errorf("paramKind: %w", err)
+	}
+	return gv, nil
+}

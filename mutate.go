@@ -1,0 +1,316 @@
+package celgate
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/patch/jsonpatch"
+	"github.com/celgate/celgate/internal/patch/merge"
+	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/schema"
+)
+
+// mutate runs the mutating policies, and those that ask for it a second time when the object has changed (as
+// mutating/dispatcher.go and mutating/reinvocationcontext.go v0.37.2). The error is one that no failurePolicy
+// covers.
+func (r *review) mutate() error {
+	var re reinvocation
+	if err := r.mutationPass(&re, false); err != nil || !re.requested || !r.decision.Allowed {
+		return err
+	}
+	// The second pass matches anew, on what the first one made.
+	second := *r.Request
+	second.Object = r.decision.Object
+	next := newReview(r.ctx, r.engine, &second)
+	next.decision = r.decision
+	return next.mutationPass(&re, true)
+}
+
+// reinvocation remembers which invocations are to run in the second pass.
+type reinvocation struct {
+	previous  []invocationKey // IfNeeded invocations that ran since the object last changed
+	again     map[invocationKey]bool
+	requested bool
+}
+
+type invocationKey struct{ policy, binding, param string }
+
+func (in *invocation) key() invocationKey {
+	return invocationKey{in.hook.Name, in.binding.Name, paramName(in.param)}
+}
+
+// require makes everything that ran before run again: the object has changed since.
+func (re *reinvocation) require() {
+	if re.again == nil {
+		re.again = map[invocationKey]bool{}
+	}
+	for _, key := range re.previous {
+		re.again[key] = true
+	}
+	re.previous = nil
+	re.requested = true
+}
+
+// mutationPass runs every invocation of the mutating policies once, each on the result of the one before.
+// Matching and params are settled on the incoming object before the first of them runs.
+func (r *review) mutationPass(re *reinvocation, second bool) error {
+	var ready []invocation
+	var failures []policyError
+	for in, confErr := range r.invocations(policy.Mutating) {
+		if confErr == nil && !in.idle {
+			if _, err := r.versioned(in.kind); err != nil {
+				confErr = &configurationError{hook: in.hook, err: err}
+			}
+		}
+		switch {
+		case confErr != nil:
+			failures = append(failures, policyError{confErr.hook, confErr.binding, confErr.Error(), metav1.StatusReasonForbidden, nil})
+		case !in.idle:
+			ready = append(ready, in)
+		}
+	}
+	if len(ready) > 0 {
+		ran, err := r.runMutations(ready, re, second)
+		if err != nil {
+			return err
+		}
+		failures = append(failures, ran...)
+	}
+	r.refuseMutation(failures)
+	return nil
+}
+
+// A policyError is an error that obeys the failurePolicy of its policy.
+type policyError struct {
+	hook    *hook
+	binding *binding // nil for an error of the policy
+	message string
+	reason  metav1.StatusReason
+	outcome *eval.Outcome
+}
+
+// runMutations runs the invocations and writes the result back. An error ends the request at once.
+func (r *review) runMutations(ready []invocation, re *reinvocation, second bool) ([]policyError, error) {
+	namespace, err := r.requestNamespace()
+	if err != nil {
+		return nil, err
+	}
+	var failures []policyError
+	var last *versioned
+	touched := map[*versioned]bool{}
+	for i := range ready {
+		in := &ready[i]
+		v, err := r.versioned(in.kind)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		fail := func(o eval.Outcome) {
+			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o})
+		}
+		if matched, failed := r.conditionsHold(in, v); failed != nil {
+			fail(*failed)
+			continue
+		} else if !matched || second && !re.again[in.key()] {
+			continue
+		}
+		before := v.object
+		for m := range in.hook.Mutations {
+			last = v
+			if v.object == nil {
+				continue
+			}
+			o, err := r.mutateOne(in, m, v, namespace)
+			r.record(in, []eval.Outcome{o})
+			if err != nil {
+				return nil, err
+			}
+			if o.Verdict == eval.Error {
+				fail(o)
+			}
+		}
+		if !reflect.DeepEqual(before, v.object) {
+			re.require()
+			touched[v] = true
+			r.decision.Changes = append(r.decision.Changes, Change{
+				Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param), Second: second, Before: before, After: v.object,
+			})
+		}
+		if in.hook.Reinvocation == policy.IfNeeded {
+			re.previous = append(re.previous, in.key())
+		}
+	}
+	if last == nil || last.object == nil || !last.dirty {
+		return failures, nil
+	}
+	re.require()
+	return failures, r.writeBack(last, touched)
+}
+
+// writeBack makes the object of the last policy the object of the request. What policies changed in other
+// versions of it is lost on the server.
+func (r *review) writeBack(last *versioned, touched map[*versioned]bool) error {
+	delete(touched, last)
+	if len(touched) > 0 {
+		r.decision.note(quirks.LostMutation, "")
+	}
+	object := last.object
+	if last.kind != r.Kind {
+		var err error
+		if object, err = r.engine.types.Convert(object, r.Kind); err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
+		}
+	}
+	r.decision.Object = object
+	r.decision.Mutated = r.decision.Mutated || !reflect.DeepEqual(object, r.Object)
+	return nil
+}
+
+// conditionsHold evaluates the match conditions, which show the object of a built-in kind by reflection from
+// then on.
+func (r *review) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outcome) {
+	if len(in.hook.MatchConditions) == 0 {
+		return true, nil
+	}
+	v.reflected = true
+	inputs := r.inputs(in, v)
+	inputs.Request = r.request(r.Resource, in.kind)
+	conditions := eval.Match(r.ctx, in.hook.Program, inputs)
+	r.record(in, conditions.Outcomes)
+	if conditions.Err != nil {
+		return false, &eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error()}
+	}
+	return conditions.Matched, nil
+}
+
+// mutateOne runs one mutation of an invocation. The outcome is an error if the policy's failurePolicy decides
+// about it; the error is one that fails the request.
+func (r *review) mutateOne(in *invocation, index int, v *versioned, namespace map[string]any) (eval.Outcome, error) {
+	e := in.hook.Mutations[index]
+	outcome := eval.Outcome{Expression: e, Index: index}
+	failed := func(err error) (eval.Outcome, error) {
+		outcome.Verdict, outcome.Message = eval.Error, err.Error()
+		var status *apierrors.StatusError
+		if errors.As(err, &status) {
+			return outcome, status
+		}
+		return outcome, nil
+	}
+	inputs := r.inputs(in, v)
+	inputs.Namespace = value(namespace, eval.Reflected)
+	if !v.reflected {
+		inputs.Object, inputs.OldObject = value(v.object, eval.Plain), value(v.oldObject, eval.Plain)
+	}
+
+	var patched map[string]any
+	if in.hook.Policy.Mutations[index].PatchType == policy.JSONPatch {
+		ops, cost, err := eval.JSONPatch(r.ctx, in.hook.Program, e, inputs)
+		outcome.Cost = cost
+		if err != nil {
+			return failed(err)
+		}
+		if patched, err = r.applyJSONPatch(v, ops); err != nil {
+			return failed(err)
+		}
+	} else {
+		patch, cost, err := eval.ApplyConfiguration(r.ctx, in.hook.Program, e, inputs)
+		outcome.Cost = cost
+		if err != nil {
+			return failed(err)
+		}
+		if patched, err = r.applyConfiguration(v, patch); err != nil {
+			return failed(err)
+		}
+	}
+	if !v.custom && v.kind.GroupVersion() != r.Kind.GroupVersion() && r.engine.quirks.Has(quirks.EquivalentMutation) {
+		r.decision.note(quirks.EquivalentMutation, in.hook.Name)
+		return failed(fmt.Errorf("converting (%s) to (%s): unknown conversion", goType(v.kind), goType(r.Kind)))
+	}
+	normal, err := prepare.Normalise(patched, r.engine.types, v.kind)
+	if err != nil {
+		return failed(err)
+	}
+	v.object, v.dirty = normal, true
+	return outcome, nil
+}
+
+// goType names a kind as Go prints the type of a built-in one.
+func goType(k schema.GroupVersionKind) string { return k.Version + "." + k.Kind }
+
+func (r *review) applyConfiguration(v *versioned, patch map[string]any) (map[string]any, error) {
+	t := r.engine.types.Type(v.kind)
+	if t == nil || r.engine.types.ResourceFor(v.kind) == nil {
+		// The kinds of subresources, such as Scale, are in no OpenAPI document of their own.
+		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %s", v.kind)
+	}
+	// A patch is always for the object that there is.
+	patch["apiVersion"], patch["kind"] = v.object["apiVersion"], v.object["kind"]
+	merged, err := merge.Apply(v.object, patch, t)
+	if err != nil {
+		return nil, fmt.Errorf("error applying patch: %w", err)
+	}
+	return merged, nil
+}
+
+func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation) (map[string]any, error) {
+	doc, err := jsonpatch.Apply(v.object, ops)
+	if errors.Is(err, jsonpatch.ErrTestFailed) {
+		return v.object, nil // the server drops the patch and goes on
+	}
+	var panicked *jsonpatch.PanicError
+	if errors.As(err, &panicked) {
+		r.decision.note(quirks.PatchNilMap, "")
+		return nil, apierrors.NewInternalError(panicked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("JSON Patch: %w", err)
+	}
+	patched, err := prepare.Patched(doc, r.engine.types, v.kind)
+	if err != nil {
+		r.decision.note(quirks.PatchDecodeError, "")
+		return nil, apierrors.NewInternalError(err)
+	}
+	return patched, nil
+}
+
+// refuseMutation denies the request if policies with failurePolicy Fail failed: status 403 whatever the reason,
+// one cause for each of them (as generic/policy_dispatcher.go v0.37.2).
+func (r *review) refuseMutation(failures []policyError) {
+	var causes []metav1.StatusCause
+	var first policyError
+	for _, f := range failures {
+		if f.hook.FailurePolicy == policy.Ignore {
+			continue
+		}
+		v := Violation{
+			Kind: policy.Mutating, Policy: f.hook.Name, Message: f.message, Reason: f.reason, IsError: true,
+			Actions: []policy.Action{policy.Deny},
+		}
+		text := fmt.Sprintf("policy %q denied request: %s", f.hook.Name, f.message)
+		if f.binding != nil {
+			v.Binding = f.binding.Name
+			text = fmt.Sprintf("policy '%s' with binding '%s' denied request: %s", f.hook.Name, f.binding.Name, f.message)
+		}
+		if f.outcome != nil {
+			v.Expr = expression(f.outcome.Expression)
+		}
+		r.decision.Violations = append(r.decision.Violations, v)
+		if len(causes) == 0 {
+			first = f
+		}
+		causes = append(causes, metav1.StatusCause{Message: text})
+	}
+	if len(causes) == 0 {
+		return
+	}
+	status := apierrors.NewForbidden(r.Resource.GroupResource(), r.displayName(), errors.New("")).Status()
+	status.Message, status.Reason = causes[0].Message, first.reason
+	status.Details.Causes = causes
+	r.decision.Allowed, r.decision.Status = false, &status
+}
