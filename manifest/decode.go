@@ -1,0 +1,291 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A decoder turns chunks into documents and problems. It is used by one goroutine.
+type decoder struct {
+	named  bool // the file was named by the user, not found in a directory
+	block  block
+	values int // documents that are not null, be they objects or not
+	out    []result
+}
+
+// A result is a document or a problem.
+type result struct {
+	document *Document
+	problem  *Problem
+}
+
+func (d *decoder) problem(p Problem) { d.out = append(d.out, result{problem: &p}) }
+
+// chunk decodes what lies between two separators: one YAML document or any number of JSON values.
+func (d *decoder) chunk(c chunk) {
+	if c.problem != nil {
+		d.out = append(d.out, result{problem: c.problem})
+		return
+	}
+	src := &Source{File: c.file, Line: c.line, Lead: c.lead, Text: c.text}
+	if bom, ok := strings.CutPrefix(src.Text, "\ufeff"); ok {
+		src.Text, c.first = bom, false // kubectl does not take it for JSON then
+	}
+	seen := look(src.Text)
+	if seen.invalid >= 0 {
+		d.problem(Problem{Position: src.at(seen.invalid), Message: "invalid UTF-8"})
+		return
+	}
+	if strings.HasPrefix(strings.TrimLeft(src.Text, " \t\r\n"), "{") && d.jsonChunk(src, c.first) {
+		return
+	}
+	d.yamlChunk(src, seen)
+}
+
+// jsonChunk decodes JSON values. It reports false, having done nothing, if the text does not start with one and
+// may be YAML.
+func (d *decoder) jsonChunk(src *Source, first bool) bool {
+	v, err := decodeJSON(src.Text)
+	if _, syntax := err.(*syntaxError); !syntax {
+		src.json = true
+		d.decoded(src, v, err, !first)
+		return true
+	}
+	size, err := firstJSON(src.Text)
+	if err != nil {
+		// {"a": is meant as JSON; {a: and {{ .Values }} are not. What YAML can read is no problem.
+		inner := strings.TrimLeft(strings.TrimLeft(src.Text, " \t\r\n")[1:], " \t\r\n")
+		if !strings.HasPrefix(inner, `"`) {
+			return false
+		}
+		if _, yamlErr := decodeLibrary(src.Text); yamlErr == nil {
+			return false
+		}
+		src.json = true
+		d.decoded(src, nil, err, !first)
+		return true
+	}
+	// Several values.
+	for rest := src; ; {
+		value := rest.part(0, size)
+		value.json = true
+		v, err := decodeJSON(value.Text)
+		d.decoded(value, v, err, !first)
+		rest = rest.part(size, len(rest.Text))
+		rest.Lead = ""
+		if content(rest.Text) < 0 {
+			return true
+		}
+		if size, err = firstJSON(rest.Text); err == nil {
+			continue
+		}
+		if !strings.HasPrefix(strings.TrimLeft(rest.Text, " \t\r\n"), "{") {
+			d.yamlChunk(rest, look(rest.Text))
+			return true
+		}
+		bad := rest.part(0, len(rest.Text))
+		bad.json = true
+		d.decoded(bad, nil, err, !first)
+		// Go on at the next line that starts an object.
+		next := strings.Index(rest.Text[1:], "\n{")
+		if next < 0 {
+			return true
+		}
+		rest = rest.part(next+2, len(rest.Text))
+		if size, err = firstJSON(rest.Text); err != nil {
+			size = len(rest.Text)
+		}
+	}
+}
+
+// part returns the part of s between two offsets.
+func (s *Source) part(from, to int) *Source {
+	return &Source{
+		File: s.File,
+		Line: s.Line + strings.Count(s.Text[:from], "\n"),
+		Lead: s.Lead,
+		Text: s.Text[from:to],
+	}
+}
+
+// yamlChunk decodes one YAML document.
+func (d *decoder) yamlChunk(src *Source, seen survey) {
+	if seen.control >= 0 {
+		d.problem(Problem{
+			Position: src.at(seen.control),
+			Message:  fmt.Sprintf("control character %U is not allowed", []rune(src.Text[seen.control:])[0]),
+		})
+		return
+	}
+	text := src.Text
+	if seen.returns {
+		// As kubectl's reader of lines does (apimachinery v0.37.2 pkg/util/yaml/decoder.go: LineReader).
+		text = strings.ReplaceAll(text, "\r\n", "\n")
+		seen.returns = strings.IndexByte(text, '\r') >= 0
+	}
+	if !seen.returns && !seen.breaks {
+		if v, ok := d.block.decode(text, seen.tabs); ok {
+			src.items = positions(text, d.block.items)
+			d.decoded(src, v, nil, false)
+			return
+		}
+	}
+	v, err := decodeLibrary(text)
+	d.decoded(src, v, err, false)
+	if err == nil {
+		d.trailing(src)
+	}
+}
+
+// positions turns offsets in text, which ascend, into positions.
+func positions(text string, offsets []int) []position {
+	if len(offsets) == 0 {
+		return nil
+	}
+	list := make([]position, len(offsets))
+	line, start, from := 0, 0, 0
+	for i, at := range offsets {
+		between := text[from:at]
+		line += strings.Count(between, "\n")
+		if j := strings.LastIndexByte(between, '\n'); j >= 0 {
+			start = from + j + 1
+		}
+		from = at
+		at++ // the dash
+		for at < len(text) && text[at] == ' ' {
+			at++
+		}
+		if at == len(text) || text[at] == '\n' || text[at] == '#' {
+			at = from
+		}
+		list[i] = position{line, at - start}
+	}
+	return list
+}
+
+// trailing warns of text behind the document end marker "...", which kubectl does not read.
+func (d *decoder) trailing(src *Source) {
+	for start := 0; ; {
+		i := strings.Index(src.Text[start:], "...")
+		if i < 0 {
+			return
+		}
+		i += start
+		start = i + 3
+		if i > 0 && src.Text[i-1] != '\n' || start < len(src.Text) && strings.IndexByte(" \t\r\n", src.Text[start]) < 0 {
+			continue
+		}
+		if j := content(src.Text[start:]); j >= 0 {
+			d.problem(Problem{
+				Position: src.at(start + j),
+				Message:  `ignored, as kubectl does: text behind the document end marker "..."`,
+				Warning:  true,
+			})
+		}
+		return
+	}
+}
+
+// decoded takes the value of a source, or the error of decoding it.
+func (d *decoder) decoded(src *Source, v any, err error, numbers bool) {
+	if err != nil {
+		offset, message := explain(src.Text, src.json, err)
+		d.problem(Problem{Position: src.at(offset), Message: message})
+		return
+	}
+	if v == nil {
+		return
+	}
+	d.values++
+	if numbers {
+		v = yamlNumbers(v)
+	}
+	d.object(&Document{Source: src}, v, identity{})
+}
+
+// identity is what a <Kind>List says about items without apiVersion and kind.
+type identity struct{ apiVersion, kind string }
+
+// object takes a value that should be an API object: doc becomes its document, or those of its items if it is a List.
+func (d *decoder) object(doc *Document, v any, list identity) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		d.problem(Problem{Position: doc.Position(), Message: "not a Kubernetes object: " + describe(v) + " instead of a mapping"})
+		return
+	}
+	if list.kind != "" && !set(m["apiVersion"]) && !set(m["kind"]) {
+		m["apiVersion"], m["kind"] = list.apiVersion, list.kind
+	}
+	apiVersion, _ := m["apiVersion"].(string)
+	kind, _ := m["kind"].(string)
+	if apiVersion == "" || kind == "" {
+		d.problem(d.noObject(doc, m))
+		return
+	}
+	if items, ok := listItems(m, apiVersion, kind); ok {
+		of := identity{apiVersion, strings.TrimSuffix(kind, "List")}
+		for i, item := range items {
+			path := joinPath(doc.Item, fmt.Sprintf("items[%d]", i))
+			d.object(&Document{Source: doc.Source, Item: path}, item, of)
+		}
+		return
+	}
+	doc.Object = m
+	d.out = append(d.out, result{document: doc})
+}
+
+// set reports whether a member has a value, be it of the wrong type.
+func set(v any) bool { return v != nil && v != "" }
+
+// listItems returns the items of a List. Other than kubectl, which takes every object with a member "items" for a
+// list, the kind must end in List.
+func listItems(m map[string]any, apiVersion, kind string) ([]any, bool) {
+	if !strings.HasSuffix(kind, "List") {
+		return nil, false
+	}
+	items, ok := m["items"].([]any)
+	return items, ok || apiVersion == "v1" && kind == "List" && m["items"] == nil
+}
+
+// noObject says what a mapping lacks to be an API object.
+func (d *decoder) noObject(doc *Document, m map[string]any) Problem {
+	var lacking []string
+	for _, name := range []string{"apiVersion", "kind"} {
+		switch v, ok := m[name]; {
+		case !ok || v == nil || v == "":
+			lacking = append(lacking, name)
+		default:
+			if _, text := v.(string); !text {
+				return Problem{
+					Position: doc.Place(name).Locate(0),
+					Message:  fmt.Sprintf("%s must be text, not %s", name, describe(v)),
+				}
+			}
+		}
+	}
+	p := Problem{Position: doc.Position()}
+	if len(lacking) == 2 {
+		p.Message = "not a Kubernetes object: apiVersion and kind are missing"
+		p.Warning = !d.named && doc.Item == ""
+	} else {
+		p.Message = "not a Kubernetes object: " + lacking[0] + " is missing"
+	}
+	return p
+}
+
+// describe names the type of a value.
+func describe(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case int64, float64:
+		return "a number"
+	case string:
+		return "text"
+	case []any:
+		return "a list"
+	}
+	return "a mapping"
+}

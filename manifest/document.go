@@ -1,0 +1,97 @@
+package manifest
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/celgate/celgate/policy"
+)
+
+// A Document is one API object and where it was written.
+type Document struct {
+	// Object is the object as a JSON tree: map[string]any, []any, string, int64, float64, bool and nil. It belongs
+	// to the caller. Its strings share memory with Source.Text.
+	Object map[string]any
+	// Source is the text that the object was read from. All items of a List have the same Source.
+	Source *Source
+	// Item is the path of the object inside its Source, such as "items[3]"; empty if it is the whole of it.
+	Item string
+}
+
+// A Source is the text of one document of a file.
+type Source struct {
+	File string
+	// Line is the line of the first byte of Text.
+	Line int
+	// Lead is the text between the previous document and this one: the line of the separator "---", with its
+	// comment, and parts of the file that hold only comments. Leads and Texts in their order give the file,
+	// without what follows its last document and without documents that are problems.
+	Lead string
+	// Text is the text as it was written, without the separators.
+	Text string
+
+	json  bool // Text was read as JSON
+	items []position
+
+	parse sync.Once
+	tree  *value
+}
+
+// A position is a line and a column relative to a text, from zero.
+type position struct{ line, column int }
+
+// Position returns the place of the first byte of the object.
+func (d *Document) Position() policy.Position {
+	switch {
+	case d.Source == nil:
+		return policy.Position{}
+	case d.Item == "":
+		return d.Source.at(max(content(d.Source.Text), 0))
+	}
+	if i, ok := itemIndex(d.Item); ok && i < len(d.Source.items) {
+		p := d.Source.items[i]
+		return policy.Position{File: d.Source.File, Line: d.Source.Line + p.line, Column: p.column + 1}
+	}
+	e, _ := d.Source.places().find(d.Item)
+	return d.Source.at(e.at)
+}
+
+// itemIndex returns n if path is "items[n]".
+func itemIndex(path string) (n int, ok bool) {
+	digits, ok := strings.CutPrefix(path, "items[")
+	if !ok {
+		return 0, false
+	}
+	digits, ok = strings.CutSuffix(digits, "]")
+	return index(digits), ok && index(digits) >= 0
+}
+
+// Place returns the place of the value at a field path of the API server, such as spec.validations[0].expression,
+// metadata.labels["a.b/c"] or metadata.labels[a.b/c]. Offsets are those of the decoded text if the value is
+// text, number or boolean; other values are placed at their key or at the start of their list item. If there
+// is no such value the place is that of its nearest existing parent. Nothing is computed before Locate is called.
+func (d *Document) Place(path string) policy.Locator {
+	return &locator{source: d.Source, path: joinPath(d.Item, path)}
+}
+
+func joinPath(parent, path string) string {
+	if parent == "" || path == "" || path[0] == '[' {
+		return parent + path
+	}
+	return parent + "." + path
+}
+
+// at returns the place of the byte at offset of s.Text.
+func (s *Source) at(offset int) policy.Position {
+	return place(s.File, s.Line, s.Text, offset)
+}
+
+// place returns the position of the byte at offset of text, whose first line is line of file.
+func place(file string, line int, text string, offset int) policy.Position {
+	before := text[:min(max(offset, 0), len(text))]
+	return policy.Position{
+		File:   file,
+		Line:   line + strings.Count(before, "\n"),
+		Column: len(before) - strings.LastIndexByte(before, '\n'),
+	}
+}

@@ -1,0 +1,134 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	yaml "go.yaml.in/yaml/v2"
+)
+
+// decodeLibrary decodes the first YAML document of text with the library that kubectl uses.
+// The error of a duplicate key is errDuplicate, that of too deep nesting errDepth.
+func decodeLibrary(text string) (v any, err error) {
+	defer func() { // the library panics on its own bugs
+		if r := recover(); r != nil {
+			v, err = nil, fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	err = yaml.UnmarshalStrict([]byte(text), &v)
+	var duplicates *yaml.TypeError
+	if errors.As(err, &duplicates) {
+		if _, _, found := parsePlaces(text, false).duplicate(); found {
+			return nil, errDuplicate
+		}
+		// Strict decoding also complains about members that replace merged ones, which is what merging is for.
+		v = nil
+		err = yaml.Unmarshal([]byte(text), &v)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return convert(v, 0)
+}
+
+var (
+	errDuplicate = errors.New("duplicate key")
+	errDepth     = fmt.Errorf("nested deeper than %d levels", maxDepth)
+)
+
+// A valueError says that a value cannot be written in JSON.
+type valueError struct{ message string }
+
+func (e *valueError) Error() string { return e.message }
+
+// convert turns a value of the library into a JSON tree, as sigs.k8s.io/yaml v1.6.0 yaml.go: YAMLToJSON and the
+// decoding of its result do.
+func convert(v any, depth int) (any, error) {
+	switch v := v.(type) {
+	case nil, bool:
+		return v, nil
+	case string:
+		return validText(v), nil
+	case int:
+		return int64(v), nil
+	case int64:
+		return v, nil
+	case uint64:
+		return number(float64(v)), nil
+	case float64:
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return nil, &valueError{"a number must be finite"}
+		}
+		return number(v), nil
+	}
+	if depth++; depth > maxDepth {
+		return nil, errDepth
+	}
+	switch v := v.(type) {
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			var err error
+			if list[i], err = convert(v[i], depth); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case map[any]any:
+		m := make(map[string]any, len(v))
+		for k, member := range v {
+			key, ok := convertKey(k)
+			if !ok {
+				return nil, errKey
+			}
+			if _, duplicate := m[key]; duplicate {
+				return nil, errDuplicate
+			}
+			var err error
+			if m[key], err = convert(member, depth); err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	}
+	return nil, &valueError{fmt.Sprintf("a value of type %T is not possible", v)}
+}
+
+var errKey = &valueError{"a key must be text, a number or a boolean"}
+
+// convertKey returns a key as JSON text, as sigs.k8s.io/yaml v1.6.0 yaml.go: convertToJSONableObject.
+func convertKey(k any) (string, bool) {
+	switch k := k.(type) {
+	case string:
+		return validText(k), true
+	case int:
+		return strconv.Itoa(k), true
+	case int64:
+		return strconv.FormatInt(k, 10), true
+	case bool:
+		return strconv.FormatBool(k), true
+	case float64:
+		switch {
+		case math.IsInf(k, 1):
+			return ".inf", true
+		case math.IsInf(k, -1):
+			return "-.inf", true
+		case math.IsNaN(k):
+			return ".nan", true
+		}
+		return strconv.FormatFloat(k, 'g', -1, 32), true
+	}
+	return "", false
+}
+
+// validText replaces bytes that are not UTF-8, which only !!binary can bring, as encoding/json does.
+func validText(s string) string {
+	for _, r := range s {
+		if r == '\uFFFD' {
+			return string([]rune(s))
+		}
+	}
+	return s
+}

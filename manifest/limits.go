@@ -1,0 +1,26 @@
+package manifest
+
+const (
+	// maxDocument is the size of one document. The API server takes 3 MiB in one request, so only a List can be
+	// larger; 64 MiB hold a dump of about 20,000 objects of a live cluster, and bound what one document can
+	// cost in memory.
+	maxDocument = 64 << 20
+
+	// maxDepth is how deep mappings and lists may be nested. The deepest built-in kind has about 30 levels. Every
+	// consumer of a tree is recursive; the limit keeps hostile input away from all of them.
+	maxDepth = 1000
+
+	// maxInterned is how many distinct keys a decoder remembers to share their text between documents.
+	maxInterned = 4096
+
+	// binaryProbe is how much of a file is searched for a NUL byte to tell that it is not text, as git does.
+	binaryProbe = 8000
+
+	// batchSize is the text that one goroutine decodes at a time: large enough that starting it costs nothing,
+	// small enough that a stream is decoded while it is read.
+	batchSize = 128 << 10
+
+	// The expansion of aliases is bounded by the YAML library: a document may not get more than 99% of its
+	// values from aliases, less when it has over 400,000 values (go.yaml.in/yaml/v2 decode.go:
+	// allowedAliasRatio). Documents with aliases are always decoded by the library.
+)

@@ -1,0 +1,225 @@
+package manifest
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/celgate/celgate/policy"
+)
+
+// A Loader reads manifests. The zero value is ready for use.
+type Loader struct {
+	Stdin io.Reader // what the path "-" reads; nil means os.Stdin
+}
+
+// Load reads all documents of files, directories and, for "-", standard input, in the order of Documents. The
+// problems are in the order of the input too.
+func (l Loader) Load(paths ...string) ([]*Document, []Problem) { return collect(l.Documents(paths...)) }
+
+// Load reads files, directories and, for "-", standard input. It is Loader{}.Load.
+func Load(paths ...string) ([]*Document, []Problem) { return Loader{}.Load(paths...) }
+
+// Read reads all documents of r. The name of the file is used in positions only.
+func Read(r io.Reader, file string) ([]*Document, []Problem) { return collect(Documents(r, file)) }
+
+func collect(sequence iter.Seq2[*Document, *Problem]) (documents []*Document, problems []Problem) {
+	for d, p := range sequence {
+		if d != nil {
+			documents = append(documents, d)
+		} else {
+			problems = append(problems, *p)
+		}
+	}
+	return documents, problems
+}
+
+// Documents yields the documents and problems of r one by one, in the order of the text; exactly one of the two is
+// not nil. Decoding runs a few batches ahead on all cores; r is only read from while the sequence is iterated over.
+func Documents(r io.Reader, file string) iter.Seq2[*Document, *Problem] {
+	return func(yield func(*Document, *Problem) bool) {
+		p := pipeline{yield: yield}
+		p.read(r, file, true)
+		p.end()
+	}
+}
+
+// Documents yields the documents and problems of files, directories and, for "-", standard input. Paths come in the
+// order given, directories recursively in lexical order: files with the extensions .yaml, .yml and .json, without
+// hidden ones (".name") and without directories behind symbolic links.
+func (l Loader) Documents(paths ...string) iter.Seq2[*Document, *Problem] {
+	return func(yield func(*Document, *Problem) bool) {
+		p := pipeline{yield: yield}
+		for _, path := range paths {
+			if p.stopped {
+				return
+			}
+			if path == "-" {
+				in := l.Stdin
+				if in == nil {
+					in = os.Stdin
+				}
+				p.read(in, "stdin", true)
+				continue
+			}
+			if info, err := os.Stat(path); err == nil && info.IsDir() {
+				p.directory(path)
+			} else {
+				p.file(path, true)
+			}
+		}
+		p.end()
+	}
+}
+
+// A pipeline decodes batches of chunks in the background and yields their results in order.
+type pipeline struct {
+	yield   func(*Document, *Problem) bool
+	batches []*batch // decoding, oldest first
+	seen    int      // documents and problems of the current file so far
+	stopped bool     // the consumer has enough
+}
+
+// A batch is a part of one file.
+type batch struct {
+	file   string
+	named  bool
+	last   bool // of the file
+	chunks []chunk
+	done   chan struct{}
+	values int
+	out    []result
+}
+
+func (b *batch) decode() {
+	d := decoder{named: b.named}
+	for _, c := range b.chunks {
+		d.chunk(c)
+	}
+	b.out, b.values, b.chunks = d.out, d.values, nil
+	close(b.done)
+}
+
+// add starts to decode a batch, after waiting for the oldest one if enough are under way.
+func (p *pipeline) add(b *batch) {
+	b.done = make(chan struct{})
+	go b.decode()
+	p.batches = append(p.batches, b)
+	for len(p.batches) > 2*runtime.GOMAXPROCS(0) && !p.stopped {
+		p.take()
+	}
+}
+
+// end yields the results of all batches.
+func (p *pipeline) end() {
+	for len(p.batches) > 0 && !p.stopped {
+		p.take()
+	}
+}
+
+// take yields the results of the oldest batch.
+func (p *pipeline) take() {
+	b := p.batches[0]
+	p.batches = p.batches[1:]
+	<-b.done
+	p.seen += len(b.out) + b.values
+	if b.last {
+		if p.seen == 0 {
+			b.out = append(b.out, result{problem: &Problem{
+				Position: policy.Position{File: b.file},
+				Message:  "no document in this file",
+				Warning:  !b.named,
+			}})
+		}
+		p.seen = 0
+	}
+	for _, r := range b.out {
+		if !p.yield(r.document, r.problem) {
+			p.stopped = true
+			return
+		}
+	}
+}
+
+// read cuts r into batches.
+func (p *pipeline) read(r io.Reader, file string, named bool) {
+	s := splitter{file: file, r: r}
+	b, size := &batch{file: file, named: named}, 0
+	for !p.stopped {
+		c, ok := s.next()
+		if !ok {
+			break
+		}
+		b.chunks = append(b.chunks, c)
+		if size += len(c.text); size >= batchSize {
+			p.add(b)
+			b, size = &batch{file: file, named: named}, 0
+		}
+	}
+	b.last = true
+	p.add(b)
+}
+
+// file reads one file.
+func (p *pipeline) file(path string, named bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		p.problem(path, reason(err))
+		return
+	}
+	defer f.Close()
+	p.read(f, path, named)
+}
+
+// problem adds a problem with a file or directory as a whole.
+func (p *pipeline) problem(path, message string) {
+	trouble := &Problem{Position: policy.Position{File: path}, Message: message}
+	p.add(&batch{file: path, last: true, chunks: []chunk{{problem: trouble}}})
+}
+
+// directory reads the manifests below root.
+func (p *pipeline) directory(root string) {
+	found := false
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch hidden := path != root && strings.HasPrefix(entry.Name(), "."); {
+		case p.stopped:
+			return fs.SkipAll
+		case err != nil:
+			p.problem(path, reason(err))
+			return nil
+		case entry.IsDir() && hidden:
+			return fs.SkipDir
+		case entry.IsDir() || hidden:
+			return nil
+		}
+		switch strings.ToLower(filepath.Ext(path)) {
+		case ".yaml", ".yml", ".json":
+		default:
+			return nil
+		}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return nil // behind a symbolic link
+		}
+		found = true
+		p.file(path, false)
+		return nil
+	})
+	if err != nil {
+		p.problem(root, reason(err))
+	} else if !found && !p.stopped {
+		p.problem(root, "no *.yaml, *.yml or *.json file in this directory")
+	}
+}
+
+// reason returns the text of an error without the path, which the position has already.
+func reason(err error) string {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		err = path.Err
+	}
+	return err.Error()
+}

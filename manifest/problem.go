@@ -1,0 +1,20 @@
+package manifest
+
+import "github.com/celgate/celgate/policy"
+
+// A Problem is one thing that could not be read, in one line.
+type Problem struct {
+	Position policy.Position
+	Message  string
+	// Warning says that the rest of the input is complete without what is described here: an ordinary file of
+	// another kind in a directory, or text that kubectl ignores too.
+	Warning bool
+}
+
+// Error returns "file:line:column: message".
+func (p Problem) Error() string {
+	if place := p.Position.String(); place != "" {
+		return place + ": " + p.Message
+	}
+	return p.Message
+}

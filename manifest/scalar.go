@@ -1,0 +1,296 @@
+package manifest
+
+import (
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+// A span says that the decoded bytes from text on were written at the bytes from source on, one to one up to the
+// next span. Where one decoded piece was written in another form (an escape, a folded line break) it has a span of
+// its own.
+type span struct{ text, source int }
+
+// locate returns the offset in the source of the decoded byte at offset. The last span marks the end of both.
+func locate(spans []span, offset int) int {
+	i := sort.Search(len(spans), func(i int) bool { return spans[i].text > offset }) - 1
+	if i < 0 {
+		return spans[0].source
+	}
+	at := spans[i].source
+	if i+1 < len(spans) {
+		at = min(at+offset-spans[i].text, max(spans[i+1].source-1, at))
+	}
+	return at
+}
+
+// spans relates the decoded text of a scalar to its source text. It decodes the source again and compares: at the
+// first difference it stops, so that what it returns is right, and offsets behind it are placed at that point.
+// A scalar without text has no spans unless it is quoted.
+func (v *value) spans(source string) []span {
+	a := aligner{source: source, want: v.text, at: v.start}
+	switch v.style {
+	case plainStyle:
+		if v.text == "" {
+			return nil
+		}
+		a.flow(0)
+	case singleQuoted:
+		a.at++
+		a.flow('\'')
+	case doubleQuoted, jsonString:
+		a.at++
+		a.flow('"')
+	case literalBlock, foldedBlock:
+		a.block(v.style == foldedBlock)
+	}
+	a.mark()
+	return a.spans
+}
+
+// An aligner walks a source and the decoded text that it should give side by side.
+type aligner struct {
+	source, want string
+	at, done     int // positions in source and want
+	spans        []span
+}
+
+// mark starts a span at the current positions.
+func (a *aligner) mark() {
+	if n := len(a.spans); n > 0 && a.spans[n-1].text == a.done {
+		a.spans[n-1].source = a.at
+		return
+	}
+	a.spans = append(a.spans, span{a.done, a.at})
+}
+
+// take accepts that size bytes of the source were decoded to text, if that is what is wanted next.
+func (a *aligner) take(size int, text string) bool {
+	if !strings.HasPrefix(a.want[a.done:], text) {
+		return false
+	}
+	a.mark()
+	a.at += size
+	a.done += len(text)
+	a.mark()
+	return true
+}
+
+// flow aligns a plain (quote 0), single-quoted or double-quoted scalar, behind its opening quote.
+func (a *aligner) flow(quote byte) {
+	a.mark()
+	for a.done < len(a.want) && a.at < len(a.source) {
+		c := a.source[a.at]
+		switch {
+		case c == ' ' || c == '\t' || breakAt(a.source, a.at) > 0:
+			if !a.space() {
+				return
+			}
+		case c == '\'' && quote == '\'':
+			if !strings.HasPrefix(a.source[a.at:], "''") || !a.take(2, "'") {
+				return
+			}
+		case c == '"' && quote == '"':
+			return
+		case c == '\\' && quote == '"':
+			if !a.escape() {
+				return
+			}
+		case c == a.want[a.done]:
+			a.at++
+			a.done++
+		default:
+			return
+		}
+	}
+}
+
+// space aligns a run of blanks and line breaks: without a break as it is, otherwise one break for a space and each
+// more for a line feed.
+func (a *aligner) space() bool {
+	end, breaks := a.at, ""
+	for first := true; end < len(a.source); {
+		n := breakAt(a.source, end)
+		switch {
+		case n > 0:
+			if !first {
+				breaks += lineBreak(a.source[end : end+n])
+			}
+			first = false
+			end += n
+			continue
+		case a.source[end] == ' ' || a.source[end] == '\t':
+			end++
+			continue
+		}
+		break
+	}
+	run := a.source[a.at:end]
+	if strings.IndexFunc(run, func(r rune) bool { return r != ' ' && r != '\t' }) < 0 {
+		if !strings.HasPrefix(a.want[a.done:], run) {
+			return false
+		}
+		a.at += len(run)
+		a.done += len(run)
+		return true
+	}
+	if breaks == "" {
+		breaks = " "
+	}
+	return a.take(len(run), breaks)
+}
+
+// lineBreak returns a line break as YAML decodes it.
+func lineBreak(s string) string {
+	if len(s) == 3 { // the separators of lines and paragraphs stay
+		return s
+	}
+	return "\n"
+}
+
+// escape aligns an escape sequence of a double-quoted scalar.
+func (a *aligner) escape() bool {
+	s := a.source[a.at:]
+	if len(s) < 2 {
+		return false
+	}
+	if n := breakAt(s, 1); n > 0 { // an escaped line break: nothing, with the blanks behind it
+		n++
+		for n < len(s) && (s[n] == ' ' || s[n] == '\t') {
+			n++
+		}
+		a.mark()
+		a.at += n
+		a.mark()
+		return true
+	}
+	size := 2
+	switch s[1] {
+	case 'x':
+		size = 4
+	case 'u':
+		size = 6
+		// JSON writes characters beyond the basic plane as two escapes.
+		if r, n := utf8.DecodeRuneInString(a.want[a.done:]); r > 0xffff && n == 4 {
+			size = 12
+		}
+	case 'U':
+		size = 10
+	}
+	_, n := utf8.DecodeRuneInString(a.want[a.done:])
+	return size <= len(s) && a.take(size, a.want[a.done:a.done+n])
+}
+
+// block aligns a literal or folded scalar from its indicator on: lines of text, and between them breaks, of which
+// folding turns one into a space or drops the first of several.
+func (a *aligner) block(folded bool) {
+	if !a.nextLine() {
+		return
+	}
+	indent := a.indent()
+	if indent < 0 {
+		return
+	}
+	for a.done < len(a.want) {
+		breaks := a.breaks(indent)
+		rest := a.want[a.done:]
+		count, dropped := len(rest)-len(strings.TrimLeft(rest, "\n")), 0
+		switch {
+		case folded && count == 0 && len(breaks) == 1 && rest[0] == ' ':
+			count = 1
+		case count > len(breaks):
+			return
+		case count < len(breaks) && count < len(rest):
+			if !folded || count != len(breaks)-1 {
+				return
+			}
+			dropped = 1
+		}
+		next := a.at
+		for _, at := range breaks[dropped : dropped+count] {
+			a.at = at
+			a.mark()
+			a.done++
+			a.at += breakAt(a.source, at)
+		}
+		if a.done == len(a.want) {
+			return
+		}
+		a.at = next
+		line := a.line()
+		if len(line) < indent || !strings.HasPrefix(a.want[a.done:], line[indent:]) || len(line) == 0 {
+			return
+		}
+		a.at += indent
+		a.mark()
+		a.at += len(line) - indent
+		a.done += len(line) - indent
+	}
+}
+
+// breaks goes to the next line with more than its indentation and returns the offsets of the line breaks before it.
+func (a *aligner) breaks(indent int) (offsets []int) {
+	for a.at < len(a.source) {
+		line := a.line()
+		if len(line) > indent || strings.Trim(line, " ") != "" {
+			break
+		}
+		a.at += len(line)
+		if n := a.breakSize(); n > 0 {
+			offsets = append(offsets, a.at)
+			a.at += n
+		}
+	}
+	return offsets
+}
+
+// line returns the rest of the source line without its break.
+func (a *aligner) line() string {
+	end := a.at
+	for end < len(a.source) && breakAt(a.source, end) == 0 {
+		end++
+	}
+	return a.source[a.at:end]
+}
+
+// breakSize returns the size of the line break at a.at.
+func (a *aligner) breakSize() int {
+	if a.at >= len(a.source) {
+		return 0
+	}
+	return breakAt(a.source, a.at)
+}
+
+// nextLine goes to the start of the next line.
+func (a *aligner) nextLine() bool {
+	a.at += len(a.line())
+	n := a.breakSize()
+	a.at += n
+	return n > 0
+}
+
+// indent returns the indentation of a block scalar: what its first line with content has more than the decoded text.
+// It is -1 if there is no such line.
+func (a *aligner) indent() int {
+	first, _, _ := strings.Cut(strings.TrimLeft(a.want, "\n"), "\n")
+	spaces := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
+	for at := a.at; first != ""; {
+		line := (&aligner{source: a.source, at: at}).line()
+		if n := len(line) - len(first); n >= 0 && spaces(line) >= n && line[n:] == first {
+			return n
+		}
+		if strings.Trim(line, " ") != "" {
+			// Folding put more lines into the first one.
+			if n := spaces(line) - spaces(first); n >= 0 {
+				return n
+			}
+			return -1
+		}
+		at += len(line)
+		if at >= len(a.source) {
+			break
+		}
+		at += breakAt(a.source, at)
+	}
+	return -1
+}

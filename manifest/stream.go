@@ -1,0 +1,178 @@
+package manifest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/celgate/celgate/policy"
+)
+
+// A chunk is what lies between two separators of a stream, or a problem with it.
+type chunk struct {
+	file       string
+	line       int  // of the first byte of text
+	first      bool // no separator came before it
+	lead, text string
+	problem    *Problem
+}
+
+// A splitter cuts a stream at the lines that start with "---", as kubectl does
+// (apimachinery v0.37.2 pkg/util/yaml/decoder.go: YAMLReader). It holds one document in memory.
+type splitter struct {
+	file string
+	r    io.Reader
+
+	buf     []byte // read and not yet cut
+	scanned int    // no separator starts before this offset of buf
+	eof     bool
+
+	line  int  // of buf[0]; 0 before the first read
+	cuts  int  // separators so far
+	drop  bool // the document in buf is a problem already
+	lead  []byte
+	ready []chunk
+}
+
+// next returns the next chunk that has content, and false at the end.
+func (s *splitter) next() (chunk, bool) {
+	if s.line == 0 {
+		s.line = 1
+		s.start()
+	}
+	for len(s.ready) == 0 {
+		if s.eof && len(s.buf) == 0 {
+			return chunk{}, false
+		}
+		s.advance()
+	}
+	c := s.ready[0]
+	s.ready = s.ready[1:]
+	return c, true
+}
+
+// start reads the beginning of the stream and ends it if that is not text.
+func (s *splitter) start() {
+	for len(s.buf) < binaryProbe && !s.eof {
+		s.fill()
+	}
+	head := s.buf[:min(len(s.buf), binaryProbe)]
+	at := bytes.IndexByte(head, 0)
+	switch {
+	case bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")):
+		s.problem(policy.Position{Line: 1, Column: 1}, "UTF-16 text; save the file as UTF-8")
+	case at >= 0:
+		where := place("", 1, string(head[:at]), at)
+		s.problem(where, "a NUL byte: this is a binary file, neither YAML nor JSON")
+	default:
+		return
+	}
+	s.eof, s.buf = true, nil
+}
+
+// problem makes a problem the next chunk.
+func (s *splitter) problem(where policy.Position, message string) {
+	where.File = s.file
+	s.ready = append(s.ready, chunk{problem: &Problem{Position: where, Message: message}})
+}
+
+// fill reads more into buf.
+func (s *splitter) fill() {
+	const block = 64 << 10
+	if cap(s.buf)-len(s.buf) < block {
+		larger := make([]byte, len(s.buf), max(2*cap(s.buf), 4*block))
+		copy(larger, s.buf)
+		s.buf = larger
+	}
+	for range 100 { // as bufio does with readers that return nothing
+		n, err := s.r.Read(s.buf[len(s.buf):cap(s.buf)])
+		s.buf = s.buf[:len(s.buf)+n]
+		if err != nil {
+			if s.eof = true; err != io.EOF {
+				s.problem(policy.Position{}, reason(err))
+			}
+			return
+		}
+		if n > 0 {
+			return
+		}
+	}
+	s.eof = true
+	s.problem(policy.Position{}, reason(io.ErrNoProgress))
+}
+
+// advance cuts off the next document, or reads more.
+func (s *splitter) advance() {
+	start, end := s.separator()
+	switch {
+	case start >= 0:
+	case s.eof:
+		start, end = len(s.buf), len(s.buf)
+	case len(s.buf) > maxDocument:
+		s.tooLarge()
+		return
+	default:
+		s.fill()
+		return
+	}
+	text, line := string(s.buf[:start]), string(s.buf[start:end])
+	switch {
+	case s.drop:
+		s.lead = nil
+	case content(text) < 0:
+		s.lead = append(s.lead, text...)
+	default:
+		s.ready = append(s.ready, chunk{file: s.file, line: s.line, first: s.cuts == 0, lead: string(s.lead), text: text})
+		s.lead = nil
+	}
+	s.lead = append(s.lead, line...)
+	s.line += strings.Count(text, "\n")
+	s.cuts++
+	junk := strings.TrimSpace(strings.TrimPrefix(line, "---"))
+	if s.drop = junk != "" && junk[0] != '#'; s.drop {
+		message := `the separator "---" must stand alone on its line`
+		s.problem(policy.Position{Line: s.line, Column: 1}, message)
+	}
+	s.line += strings.Count(line, "\n")
+	s.buf, s.scanned = s.buf[end:], 0
+}
+
+// separator returns the extent of the first line of buf that starts with "---", and -1 if it is not there yet.
+func (s *splitter) separator() (start, end int) {
+	start = -1
+	if s.scanned == 0 && bytes.HasPrefix(s.buf, []byte("---")) {
+		start = 0
+	} else if i := bytes.Index(s.buf[s.scanned:], []byte("\n---")); i >= 0 {
+		start = s.scanned + i + 1
+	}
+	if start < 0 {
+		if len(s.buf) >= 3 {
+			s.scanned = max(s.scanned, len(s.buf)-3)
+		}
+		return -1, -1
+	}
+	if i := bytes.IndexByte(s.buf[start:], '\n'); i >= 0 {
+		return start, start + i + 1
+	}
+	if s.eof {
+		return start, len(s.buf)
+	}
+	s.scanned = max(start-1, 0)
+	return -1, -1
+}
+
+// tooLarge makes the document in buf a problem and forgets what was read of it.
+func (s *splitter) tooLarge() {
+	if !s.drop {
+		s.problem(policy.Position{Line: s.line, Column: 1}, fmt.Sprintf("the document is larger than %d MiB", maxDocument>>20))
+	}
+	s.drop = true
+	keep := len(s.buf) - 3 // a separator may have begun
+	s.line += bytes.Count(s.buf[:keep], []byte("\n"))
+	s.buf = append([]byte(nil), s.buf[keep:]...)
+	s.scanned = 1 // what is kept is not the start of a line unless a line break is in it
+	if s.buf[0] == '\n' {
+		s.scanned = 0
+	}
+}

@@ -1,0 +1,336 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// explain returns where in text an error of one of the decoders is, and what to say about it.
+func explain(text string, json bool, err error) (offset int, message string) {
+	start := max(content(text), 0)
+	var syntax *syntaxError
+	var unfit *valueError
+	switch {
+	case errors.Is(err, errDuplicate):
+		if second, first, found := parsePlaces(text, json).duplicate(); found {
+			line := strconv.Itoa(1 + strings.Count(text[first:second.at], "\n"))
+			return second.at, fmt.Sprintf("key %q is already set %s", second.name, above(line))
+		}
+		return start, err.Error()
+	case errors.Is(err, errDepth):
+		return tooDeep(text), err.Error()
+	case errors.As(err, &syntax):
+		return min(max(syntax.offset, 0), len(text)), syntax.message
+	case errors.As(err, &unfit):
+		at, found := parsePlaces(text, json).unfit(unfit)
+		if !found {
+			at = start
+		}
+		if i := templateAt(text, at); unfit == errKey && i >= 0 {
+			return i, templateMessage
+		}
+		return at, unfit.message
+	}
+	return explainLibrary(text, err)
+}
+
+func above(lines string) string {
+	switch lines {
+	case "1":
+		return "on the same line"
+	case "2":
+		return "on the line above"
+	}
+	n, _ := strconv.Atoi(lines)
+	return fmt.Sprintf("%d lines above", n-1)
+}
+
+// tooDeep returns the offset of the first value that is nested too deep.
+func tooDeep(text string) int {
+	at := -1
+	var walk func(v *value, depth int)
+	walk = func(v *value, depth int) {
+		if v.style >= mappingStyle && depth > maxDepth && (at < 0 || v.start < at) {
+			at = v.start
+		}
+		if at >= 0 {
+			return
+		}
+		for _, e := range v.entries {
+			if !e.alias {
+				walk(e.value, depth+1)
+			}
+		}
+	}
+	walk(parsePlaces(text, false), 1)
+	if at < 0 {
+		at = max(content(text), 0)
+	}
+	return at
+}
+
+// unfit returns the offset of the first value that has no place in JSON.
+func (v *value) unfit(err *valueError) (at int, found bool) {
+	for _, e := range v.entries {
+		switch {
+		case v.style == mappingStyle && err == errKey && e.bad:
+			return e.at, true
+		case err != errKey && e.value.style == plainStyle:
+			if _, ok := finite(plain(e.value.text)); !ok || strings.Contains(err.message, "number "+e.value.text+" ") {
+				return e.value.start, true
+			}
+		}
+		if !e.alias {
+			if at, found = e.value.unfit(err); found {
+				return at, true
+			}
+		}
+	}
+	return 0, false
+}
+
+const templateMessage = `"{{" begins a template, not YAML; render it first (helm template)`
+
+// templateAt returns the offset of "{{" on the line at offset, or at the start of the line below; -1 if there is none.
+func templateAt(text string, offset int) int {
+	start := strings.LastIndexByte(text[:offset], '\n') + 1
+	line, _, _ := strings.Cut(text[start:], "\n")
+	if i := strings.Index(line, "{{"); i >= 0 {
+		return start + i
+	}
+	return -1
+}
+
+// explainLibrary places an error of the YAML library. The library knows lines at best, and counts those of
+// parser errors from 0 and those of scanner errors from 1 (go.yaml.in/yaml/v2 v2.4.4 decode.go: fail), so the column is
+// searched by what the error is about.
+func explainLibrary(text string, err error) (offset int, message string) {
+	message = strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 0
+	if rest, ok := strings.CutPrefix(message, "line "); ok {
+		if digits, rest, ok := strings.Cut(rest, ": "); ok {
+			if n, err := strconv.Atoi(digits); err == nil {
+				line, message = n, rest
+			}
+		}
+	}
+	t := lines{text: text, starts: lineStarts(text)}
+	switch problem := message; {
+	case strings.HasPrefix(problem, "did not find expected ") && isParserError(problem):
+		offset = t.first(line + 1)
+		switch problem {
+		case "did not find expected key":
+			message = "expected a key at this indentation"
+		case "did not find expected '-' indicator":
+			message = "expected a list item at this indentation, or something less indented"
+		case "did not find expected <document start>":
+			message = "only a directive is here; kubectl does not understand directives"
+			if text[offset:] != "" && text[offset] != '%' {
+				message = "unexpected text in front of or behind the document"
+			}
+		case "did not find expected node content":
+			message = "expected a value"
+		default:
+			message = strings.Replace(problem, "did not find expected", "expected", 1) + " before this in a flow collection"
+		}
+	case problem == "found character that cannot start any token":
+		offset, message = t.badToken(max(line, 1))
+	case problem == "found a tab character where an indentation space is expected", problem == "found a tab character that violates indentation":
+		offset, message = t.firstTab(max(line, 1)), "a tab cannot indent; use spaces"
+	case problem == "mapping values are not allowed in this context":
+		offset = t.secondColon(max(line, 1))
+		message = `unexpected ": "; put text that holds it in quotes, or check the indentation`
+	case problem == "block sequence entries are not allowed in this context":
+		offset, message = t.dash(max(line, 1)), `a list item is not allowed here; check the indentation`
+	case problem == "could not find expected ':'":
+		offset, message = t.key(max(line, 1)), `expected "key: value"`
+	case problem == "found unexpected end of stream":
+		offset, message = t.openQuote(max(line, 1)), "the quote is never closed"
+	case problem == "found unexpected document indicator":
+		offset = t.first(max(line, 1))
+	case problem == "found unknown escape character", problem == "found invalid Unicode character escape code", problem == "did not find expected hexdecimal number":
+		offset, message = t.find(max(line, 1), `\`), "unknown escape in a double-quoted text; write \\\\ for a backslash, or use single quotes"
+	case strings.HasPrefix(problem, "unknown anchor '"):
+		name, _, _ := strings.Cut(strings.TrimPrefix(problem, "unknown anchor '"), "'")
+		offset = max(strings.Index(text, "*"+name), 0)
+		message = "no anchor &" + name + " before this alias"
+	case strings.HasPrefix(problem, "anchor '"):
+		name, _, _ := strings.Cut(strings.TrimPrefix(problem, "anchor '"), "'")
+		offset = max(strings.Index(text, "&"+name), 0)
+		message = "the value of anchor &" + name + " contains itself"
+	case problem == "document contains excessive aliasing":
+		offset = max(strings.Index(text, "*"), 0)
+		message = "too many values come from aliases"
+	case strings.HasPrefix(problem, "invalid map key: "):
+		at, _ := parsePlaces(text, false).unfit(errKey)
+		offset, message = at, errKey.message
+	case strings.HasPrefix(problem, "map merge requires "):
+		offset, message = max(strings.Index(text, "<<"), 0), "a merge key needs a mapping or a list of mappings"
+	case strings.HasPrefix(problem, "cannot decode "):
+		written, want, _ := strings.Cut(strings.TrimPrefix(problem, "cannot decode "), "` as a ")
+		_, written, _ = strings.Cut(written, "`")
+		offset = max(strings.Index(text, want), 0)
+		message = fmt.Sprintf("%q is no %s", written, want)
+	case problem == "!!binary value contains invalid base64 data":
+		offset = max(strings.Index(text, "!!binary"), 0)
+	default:
+		offset = t.first(max(line, 1))
+	}
+	if i := templateAt(text, offset); i >= 0 {
+		return i, templateMessage
+	}
+	return offset, message
+}
+
+// isParserError tells errors of the library's parser from those of its scanner that start alike.
+func isParserError(problem string) bool {
+	switch what := strings.TrimPrefix(problem, "did not find expected "); what {
+	case "key", "'-' indicator", "<document start>", "node content", "',' or ']'", "',' or '}'":
+		return true
+	}
+	return false
+}
+
+// lines finds offsets on lines of a text. Lines count from 1; those beyond the end are the end.
+type lines struct {
+	text   string
+	starts []int
+}
+
+// line returns a line without its break, and its offset.
+func (t lines) line(n int) (string, int) {
+	if n > len(t.starts) {
+		return "", len(t.text)
+	}
+	start, end := t.starts[n-1], len(t.text)
+	if n < len(t.starts) {
+		end = t.starts[n]
+	}
+	return strings.TrimRight(t.text[start:end], "\r\n"), start
+}
+
+// first returns the offset of the first byte of line n that is not blank. At the end of the text it is the end of
+// the last line with content.
+func (t lines) first(n int) int {
+	s, start := t.line(n)
+	if start >= len(t.text) {
+		return len(strings.TrimRight(t.text, " \t\r\n"))
+	}
+	return start + len(s) - len(strings.TrimLeft(s, " \t"))
+}
+
+// find returns the offset of what on line n or one of those below, otherwise that of the line.
+func (t lines) find(n int, what string) int {
+	_, start := t.line(n)
+	if i := strings.Index(t.text[start:], what); i >= 0 {
+		return start + i
+	}
+	return t.first(n)
+}
+
+func (t lines) firstTab(n int) int {
+	s, start := t.line(n)
+	if i := strings.IndexByte(s, '\t'); i >= 0 {
+		return start + i
+	}
+	return t.first(n)
+}
+
+// badToken explains a character that nothing can start with.
+func (t lines) badToken(n int) (offset int, message string) {
+	s, start := t.line(n)
+	indent := len(s) - len(strings.TrimLeft(s, " \t"))
+	if i := strings.IndexByte(s[:indent], '\t'); i >= 0 {
+		return start + i, "a tab cannot indent; use spaces"
+	}
+	for i := indent; i < len(s); i++ {
+		if strings.IndexByte("@`%\t|>", s[i]) >= 0 && (i == indent || strings.IndexByte(" [{,-", s[i-1]) >= 0) {
+			if s[i] == '\t' {
+				return start + i, "a tab cannot stand here; use spaces"
+			}
+			return start + i, fmt.Sprintf("%q cannot start a value; put it in quotes", s[i:i+1])
+		}
+	}
+	return start + indent, "unexpected character"
+}
+
+// secondColon returns the offset of the second colon on the line that could end a key, or of the only one.
+func (t lines) secondColon(n int) int {
+	s, start := t.line(n)
+	at, count := -1, 0
+	quote := byte(0)
+	for i := 0; i < len(s) && count < 2; i++ {
+		switch c := s[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case (c == '"' || c == '\'') && (i == 0 || strings.IndexByte(" [{,", s[i-1]) >= 0):
+			quote = c
+		case c == ':' && (i+1 == len(s) || s[i+1] == ' ' || s[i+1] == '\t'):
+			at = i
+			count++
+		}
+	}
+	if at < 0 {
+		return t.first(n)
+	}
+	return start + at
+}
+
+// dash returns the offset of the last dash on line n that is followed by a blank.
+func (t lines) dash(n int) int {
+	s, start := t.line(n)
+	if i := strings.LastIndex(s+" ", "- "); i >= 0 {
+		return start + i
+	}
+	return t.first(n)
+}
+
+// key returns the start of the last line with content before line n: the library notices that a line has no colon
+// when it is on the next one. A line of more than 1024 characters is noticed at once.
+func (t lines) key(n int) int {
+	if s, start := t.line(n); len(s) > 1024 {
+		return start + len(s) - len(strings.TrimLeft(s, " -"))
+	}
+	for n--; n > 0; n-- {
+		if s, start := t.line(n); content(s) >= 0 {
+			return start + len(s) - len(strings.TrimLeft(s, " -"))
+		}
+	}
+	return t.first(1)
+}
+
+// openQuote returns the offset of the quote that is not closed before the end, which is noticed on line n. The
+// library fails in the same way on every beginning of the text that holds that quote, and on no shorter one.
+func (t lines) openQuote(n int) int {
+	const enough = 1 << 20 // each attempt parses the text
+	if len(t.text) > enough {
+		return t.first(n)
+	}
+	low, high := 1, len(t.starts) // the quote is on a line of low to high
+	for low < high {
+		middle := (low + high) / 2
+		_, end := t.line(middle + 1)
+		if unclosed(t.text[:end]) {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	s, start := t.line(low)
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; (c == '"' || c == '\'') && (i == 0 || strings.IndexByte(" [{,:-", s[i-1]) >= 0) && strings.Count(s[i:], string(c))%2 == 1 {
+			return start + i
+		}
+	}
+	return t.first(low)
+}
+
+// unclosed reports whether the library meets the end of text inside quotes.
+func unclosed(text string) bool {
+	_, err := decodeLibrary(text)
+	return err != nil && strings.HasSuffix(err.Error(), "found unexpected end of stream")
+}
