@@ -1,18 +1,19 @@
 package schema
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math"
 	"reflect"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // conform returns v as Go would write it after decoding it leniently into the Go type that t describes: undeclared
-// members are gone, members that are always written are there, null stands for nothing. Texts with a syntax of their
-// own (times, durations, bytes) are taken as they are, but quantities are brought to their canonical form. The error
-// names the path and what is wrong with the value.
+// members are gone, members that are always written are there, null stands for nothing; quantities, times, durations
+// and bytes have their canonical form. The error names the path and what is wrong with the value.
 func conform(v any, t *Type) (any, error) {
 	switch t.Kind {
 	case Struct:
@@ -136,17 +137,8 @@ func conformScalar(v any, t *Type) (any, error) {
 		if _, ok := v.(string); !ok {
 			return nil, mismatch("a string", v)
 		}
-	case Duration:
-		if v == nil {
-			return "0s", nil
-		}
-		if _, ok := v.(string); !ok {
-			return nil, mismatch("a duration", v)
-		}
-	case Bytes, Time, MicroTime:
-		if _, ok := v.(string); !ok && v != nil {
-			return nil, mismatch("a string", v)
-		}
+	case Bytes, Time, MicroTime, Duration:
+		return conformText(v, t.Kind)
 	case Quantity:
 		return conformQuantity(v)
 	case IntOrString:
@@ -188,6 +180,46 @@ func conformInteger(v any, bits uint8) (any, error) {
 		return nil, fmt.Errorf("%d does not fit into %d bits", n, bits)
 	}
 	return n, nil
+}
+
+const (
+	secondsUTC = "2006-01-02T15:04:05Z"
+	microTime  = "2006-01-02T15:04:05.000000Z07:00"
+)
+
+// conformText returns the canonical form of a text with a syntax of its own (as apimachinery pkg/apis/meta/v1 time.go,
+// micro_time.go and duration.go v0.37.2, and encoding/json for bytes).
+func conformText(v any, kind Kind) (any, error) {
+	text, ok := v.(string)
+	switch {
+	case v == nil && kind == Duration:
+		return "0s", nil
+	case v == nil:
+		return nil, nil
+	case !ok:
+		return nil, mismatch("a string", v)
+	}
+	layout := time.RFC3339
+	switch kind {
+	case Duration:
+		d, err := time.ParseDuration(text)
+		return d.String(), err
+	case Bytes:
+		raw, err := base64.StdEncoding.DecodeString(text)
+		return base64.StdEncoding.EncodeToString(raw), err
+	case MicroTime:
+		layout = microTime
+	}
+	moment, err := time.Parse(layout, text)
+	switch {
+	case err != nil:
+		return nil, err
+	case moment.IsZero():
+		return nil, nil
+	case kind == MicroTime:
+		return moment.UTC().Format(microTime), nil
+	}
+	return moment.UTC().Format(secondsUTC), nil
 }
 
 func conformQuantity(v any) (any, error) {

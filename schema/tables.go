@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // tables are the built-in types of one Kubernetes minor. A package of types is decoded when a type of it is asked
@@ -22,12 +25,14 @@ import (
 //		replicas	int32	pe
 //		template	core/v1.PodTemplateSpec	r	{}
 //
-// with name, type, flags and default of each member. Flags: p pointer, e omitempty, z omitzero, a atomic at this
-// place, r required. Types: []T is an atomic list, []{}T a set, []{k1,k2}T a keyed list, map T and map! T a granular and
+// with name, type, flags and default of each member. Flags: p pointer, e omitempty, z omitzero, a atomic and g granular
+// at this place, r required. Types: []T is an atomic list, []{}T a set, []{k1,k2}T a keyed list, map T and map! T a granular and
 // an atomic map; a struct followed by ! is atomic.
 type tables struct {
 	files fs.FS
 	kinds map[GroupVersionKind]string // full type name
+
+	ready atomic.Pointer[map[GroupVersionKind]*Type] // the types that were asked for; replaced, never changed
 
 	mu       sync.Mutex
 	packages map[string]*typePackage
@@ -39,6 +44,8 @@ type typePackage struct {
 	named   map[string]*Type
 	unnamed map[string]*Type // lists and maps, by how the table writes them
 	defined int
+
+	granular []string // members of the struct at hand with flag g
 }
 
 // scalars are the types that the tables write as one word.
@@ -60,11 +67,25 @@ var scalars = map[string]*Type{
 
 // typeOf returns the type of a kind, or nil.
 func (t *tables) typeOf(kind GroupVersionKind) *Type {
+	ready := t.ready.Load()
+	if ready != nil {
+		if typ := (*ready)[kind]; typ != nil {
+			return typ
+		}
+	}
 	name, ok := t.kinds[kind]
 	if !ok {
 		return nil
 	}
-	return t.named(name)
+	typ := t.named(name)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	more := map[GroupVersionKind]*Type{kind: typ}
+	if ready := t.ready.Load(); ready != nil {
+		maps.Copy(more, *ready)
+	}
+	t.ready.Store(&more)
+	return typ
 }
 
 // named returns the type with a full name such as k8s.io/api/core/v1.PodSpec, or nil.
@@ -101,12 +122,16 @@ func (p *typePackage) decode(text string, load func(path string) (*typePackage, 
 		current *Type
 		fields  []Field
 		number  int
+		later   []*Field // their types are complete only at the end
 	)
 	finish := func() {
 		if current != nil && current.Kind == Struct {
-			current.setFields(append([]Field(nil), fields...))
+			current.setFields(slices.Clone(fields))
+			for _, name := range p.granular {
+				later = append(later, current.Field(name))
+			}
 		}
-		fields = fields[:0]
+		fields, p.granular = fields[:0], nil
 	}
 	for line := range strings.Lines(text) {
 		number++
@@ -155,6 +180,11 @@ func (p *typePackage) decode(text string, load func(path string) (*typePackage, 
 		}
 	}
 	finish()
+	for _, f := range later {
+		granular := *f.Type
+		granular.Merge = Granular
+		f.Type = &granular
+	}
 	if p.defined != len(p.named) {
 		return fmt.Errorf("%s: %d types are named, %d are defined", p.path, len(p.named), p.defined)
 	}
@@ -177,6 +207,8 @@ func (p *typePackage) field(text string) (Field, error) {
 			f.OmitZero = true
 		case 'a':
 			f.Atomic = true
+		case 'g':
+			p.granular = append(p.granular, name)
 		case 'r':
 			f.Required = true
 		default:

@@ -267,8 +267,11 @@ func (w *walk) field(t reflect.Type, options []string, def *definition, name str
 		if err != nil {
 			return out, err
 		}
-		if atomic {
+		switch {
+		case atomic:
 			out.flags += "a"
+		case property.MapType == "granular":
+			out.flags += "g"
 		}
 	}
 	if slices.Contains(def.Required, name) {
