@@ -1,6 +1,8 @@
 package prepare
 
 import (
+	"slices"
+
 	"github.com/celgate/celgate/schema"
 )
 
@@ -15,6 +17,7 @@ import (
 type pass struct {
 	lenient bool // decode as runtime.DefaultUnstructuredConverter does
 	round   bool // the kind's resource lists are rounded up to whole thousandths
+	nested  int  // unions around the value
 
 	unknown bool // undeclared members were dropped
 	failed  bool // a value does not fit its type
@@ -197,7 +200,11 @@ func (p *pass) mapping(t *schema.Type, v any) (any, bool) {
 	}
 	o := members{m: in}
 	for name, old := range in {
-		if new, same := p.value(elem(t), old); !same {
+		new, same := p.value(elem(t), old)
+		if p.round && elem(t).Kind == schema.Quantity {
+			new, same = roundUp(new, old)
+		}
+		if !same {
 			o.set(name, new)
 		}
 	}
@@ -217,7 +224,7 @@ func (p *pass) list(t *schema.Type, v any) (any, bool) {
 			continue
 		}
 		if same {
-			out, same = append([]any(nil), in...), false
+			out, same = slices.Clone(in), false
 		}
 		out[i] = new
 	}
@@ -248,7 +255,10 @@ func (p *pass) union(t *schema.Type, v any) (any, bool) {
 			fits = alternative.Kind == schema.Boolean
 		}
 		if fits {
-			return p.value(alternative, v)
+			p.nested++
+			out, same := p.value(alternative, v)
+			p.nested--
+			return out, same
 		}
 		if alternative.Kind == schema.Boolean {
 			p.failed = true

@@ -504,8 +504,8 @@ func deviceCount(o *members, _ map[string]any) {
 	}
 }
 
-func timeAdded(o *members, _ map[string]any) {
-	if o.m["timeAdded"] == nil {
+func timeAdded(o *members, in map[string]any) {
+	if in["timeAdded"] == nil { // the zero time counts as given
 		o.set("timeAdded", time.Now().UTC().Format(time.RFC3339))
 	}
 }
@@ -531,28 +531,33 @@ func webhook(o *members, in map[string]any) {
 }
 
 func customResourceDefinition(o *members, _ map[string]any) {
-	stored := ""
 	o.within("spec", func(s *members) {
 		s.within("names", func(n *members) {
-			kind := n.text("kind")
-			if kind != "" {
+			if kind := n.text("kind"); kind != "" {
 				n.fillText("singular", strings.ToLower(kind))
 				n.fillText("listKind", kind+"List")
 			}
 		})
 		s.fill("conversion", map[string]any{"strategy": "None"})
-		s.each("versions", func(v *members) {
-			if stored == "" && v.m["storage"] == true {
-				stored = v.text("name")
-			}
-		})
 	})
-	if stored == "" {
+	version := storageVersion(o.m)
+	if version == nil {
 		return
 	}
 	o.within("status", func(s *members) {
 		if size(s.m["storedVersions"]) == 0 {
-			s.set("storedVersions", []any{stored})
+			s.set("storedVersions", []any{version["name"]})
 		}
 	})
+}
+
+// storageVersion returns the version of a CustomResourceDefinition that is stored, or nil.
+func storageVersion(crd map[string]any) map[string]any {
+	versions, _ := at(crd, "spec")["versions"].([]any)
+	for _, v := range versions {
+		if version, ok := v.(map[string]any); ok && version["storage"] == true {
+			return version
+		}
+	}
+	return nil
 }

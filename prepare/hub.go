@@ -20,6 +20,7 @@ var hubs = map[string]func(o *members) error{
 	"k8s.io/api/autoscaling/v1.HorizontalPodAutoscaler": scalerV1Hub,
 	"k8s.io/api/autoscaling/v2.HorizontalPodAutoscaler": scalerHub,
 	"k8s.io/api/resource/v1beta1.ResourceSlice":         basicDevices,
+	apiextensions + "CustomResourceDefinition":          conversionHub,
 }
 
 // throughHub converts an object of a built-in kind to the internal version and back.
@@ -179,6 +180,19 @@ func scalerV1Hub(o *members) error {
 func basicDevices(o *members) error {
 	o.within("spec", func(s *members) {
 		s.each("devices", func(d *members) { d.fill("basic", map[string]any{}) })
+	})
+	return nil
+}
+
+// conversionHub drops the webhook of a CustomResourceDefinition that says nothing.
+func conversionHub(o *members) error {
+	o.within("spec", func(s *members) {
+		s.within("conversion", func(c *members) {
+			w, ok := c.m["webhook"].(map[string]any)
+			if ok && w["clientConfig"] == nil && w["conversionReviewVersions"] == nil {
+				c.drop("webhook")
+			}
+		})
 	})
 	return nil
 }

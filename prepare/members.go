@@ -1,6 +1,9 @@
 package prepare
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // members are the members of one object. The map they came from is never written: it is copied at the first
 // change, so that what does not change stays shared with the input.
@@ -86,7 +89,7 @@ func (o *members) each(name string, f func(*members)) {
 			continue
 		}
 		if !owned {
-			list, owned = append([]any(nil), list...), true
+			list, owned = slices.Clone(list), true
 		}
 		list[i] = inner.m
 	}

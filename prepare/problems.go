@@ -75,6 +75,14 @@ func (f *finder) value(t *schema.Type, v any) error {
 		}
 		f.mismatch("object", t)
 	case []any:
+		if t.Kind == schema.Bytes {
+			for _, item := range v {
+				if err := f.value(octet, item); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
 		if t.Kind == schema.List {
 			for i, item := range v {
 				if err := f.child("["+strconv.Itoa(i)+"]", elem(t), item); err != nil {
@@ -101,6 +109,10 @@ func (f *finder) value(t *schema.Type, v any) error {
 	default:
 		n, isInteger := v.(int64)
 		switch {
+		case t == octet:
+			if !isInteger || n < 0 || n > 255 {
+				f.mismatch("number "+literal(v), t)
+			}
 		case t.Kind == schema.Number:
 		case t.Kind != schema.Integer:
 			f.mismatch("number", t)
@@ -110,6 +122,9 @@ func (f *finder) value(t *schema.Type, v any) error {
 	}
 	return nil
 }
+
+// octet is the type of an item where bytes are written as a list.
+var octet = &schema.Type{Kind: schema.Integer, Bits: 8}
 
 func (f *finder) object(t *schema.Type, v map[string]any) error {
 	outer := f.within
@@ -126,7 +141,7 @@ func (f *finder) object(t *schema.Type, v map[string]any) error {
 			continue
 		}
 		depth := len(f.names)
-		if embedded := embeddedIn(t.Name, name); embedded != "" {
+		if embedded := embeddedIn(t, name); embedded != "" {
 			f.names = append(f.names, embedded)
 		}
 		f.names = append(f.names, name)
@@ -204,6 +219,9 @@ func (f *finder) save(err error) {
 
 // goType returns the name of a Go type as reflection prints it. The tables do not know the names of types of strings.
 func goType(t *schema.Type) string {
+	if t == octet {
+		return "uint8"
+	}
 	switch t.Kind {
 	case schema.Boolean:
 		return "bool"
@@ -236,40 +254,38 @@ func goType(t *schema.Type) string {
 }
 
 // embeddedIn returns the embedded Go struct that holds a member, or "". Type errors name it in their path.
-func embeddedIn(typeName, member string) string {
+func embeddedIn(t *schema.Type, member string) string {
 	if member == "kind" || member == "apiVersion" {
-		return ""
+		if len(t.Fields) > 1 && t.Fields[0].Name == "kind" && t.Fields[1].Name == "apiVersion" {
+			return "TypeMeta"
+		}
 	}
-	short, ok := strings.CutPrefix(typeName, core)
-	if !ok {
-		return ""
-	}
-	switch short {
-	case "Volume":
-		if member != "name" {
-			return "VolumeSource"
-		}
-	case "EphemeralContainer":
-		if member != "targetContainerName" {
-			return "EphemeralContainerCommon"
-		}
-	case "Probe":
-		switch member {
-		case "exec", "httpGet", "tcpSocket", "grpc":
-			return "ProbeHandler"
-		}
-	case "PersistentVolumeSpec":
-		switch member {
-		case "capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName",
-			"mountOptions", "volumeMode", "nodeAffinity", "volumeAttributesClassName":
-		default:
-			return "PersistentVolumeSource"
-		}
-	case "ConfigMapEnvSource", "ConfigMapKeySelector", "ConfigMapProjection", "ConfigMapVolumeSource",
-		"SecretEnvSource", "SecretKeySelector", "SecretProjection":
-		if member == "name" {
-			return "LocalObjectReference"
+	name := t.Name[strings.LastIndexByte(t.Name, '.')+1:]
+	for _, e := range embeddings {
+		if slices.Contains(e.structs, name) && slices.Contains(e.members, member) != e.others {
+			return e.path
 		}
 	}
 	return ""
+}
+
+// embeddings list which members of which Go structs lie in an embedded struct: these, or all others.
+var embeddings = []struct {
+	path    string
+	structs []string
+	members []string
+	others  bool
+}{
+	{"VolumeSource", []string{"Volume"}, []string{"name"}, true},
+	{"PersistentVolumeSource", []string{"PersistentVolumeSpec"}, []string{"capacity", "accessModes", "claimRef",
+		"persistentVolumeReclaimPolicy", "storageClassName", "mountOptions", "volumeMode", "nodeAffinity", "volumeAttributesClassName"}, true},
+	{"EphemeralContainerCommon", []string{"EphemeralContainer"}, []string{"targetContainerName"}, true},
+	{"ProbeHandler", []string{"Probe"}, []string{"exec", "httpGet", "tcpSocket", "grpc"}, false},
+	{"LocalObjectReference", []string{"ConfigMapEnvSource", "ConfigMapKeySelector", "ConfigMapProjection", "ConfigMapVolumeSource",
+		"SecretEnvSource", "SecretKeySelector", "SecretProjection"}, []string{"name"}, false},
+	{"IngressRuleValue", []string{"IngressRule"}, []string{"http"}, false},
+	{"Rule", []string{"RuleWithOperations"}, []string{"operations"}, true},
+	{"RuleWithOperations", []string{"NamedRuleWithOperations"}, []string{"operations"}, false},
+	{"RuleWithOperations.Rule", []string{"NamedRuleWithOperations"}, []string{"operations", "resourceNames"}, true},
+	{"DeviceConfiguration", []string{"DeviceClaimConfiguration", "DeviceAllocationConfiguration", "DeviceClassConfiguration"}, []string{"opaque"}, false},
 }

@@ -53,11 +53,18 @@ func truncate(f float64) int64 {
 	return math.MinInt64
 }
 
+// number returns v as a Go float64. Types with their own encoding write JSON, where an integral float reads as an integer.
 func (p *pass) number(v any) (any, bool) {
 	switch n := v.(type) {
 	case float64:
+		if p.nested > 0 && n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+			return int64(n), false
+		}
 		return v, true
 	case int64:
+		if p.nested > 0 && int64(float64(n)) == n {
+			return v, true
+		}
 		return float64(n), false
 	}
 	p.failed = true
@@ -75,7 +82,7 @@ func encoded(v any) ([]byte, bool) {
 func (p *pass) special(kind schema.Kind, v any) (any, bool) {
 	switch kind {
 	case schema.Quantity:
-		return quantity(v, p.round)
+		return quantity(v)
 	case schema.Time, schema.MicroTime:
 		return instant(kind, v)
 	case schema.Duration:
@@ -99,7 +106,7 @@ func (p *pass) special(kind schema.Kind, v any) (any, bool) {
 	return nil, false
 }
 
-func quantity(v any, round bool) (any, bool) {
+func quantity(v any) (any, bool) {
 	if s, ok := v.(string); ok && canonicalQuantity(s) {
 		return s, true
 	}
@@ -107,10 +114,22 @@ func quantity(v any, round bool) (any, bool) {
 	if !unmarshal(&q, v) {
 		return nil, false
 	}
-	if round {
-		q.RoundUp(resource.Milli)
-	}
 	return q.String(), true
+}
+
+// roundUp returns a canonical quantity in whole thousandths, as resource lists have it.
+func roundUp(v, old any) (any, bool) {
+	text, ok := v.(string)
+	if !ok || canonicalQuantity(text) {
+		return v, v == old
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return v, v == old
+	}
+	q.RoundUp(resource.Milli)
+	rounded := q.String()
+	return rounded, old == rounded
 }
 
 // canonicalQuantity reports whether s needs no parsing: at most three digits without a leading zero, and a suffix that
@@ -160,20 +179,25 @@ func unmarshal(into json.Unmarshaler, v any) bool {
 	return ok && into.UnmarshalJSON(b) == nil
 }
 
-// octets returns the canonical base64 text of v.
+// octets returns the canonical base64 text of v. Bytes may also be written as a list of numbers.
 func (p *pass) octets(v any) (any, bool) {
-	s, ok := v.(string)
-	if !ok {
+	var b []byte
+	switch v := v.(type) {
+	case string:
+		var err error
+		b, err = base64.StdEncoding.DecodeString(v)
+		p.failed = p.failed || err != nil
+	case []any:
+		for _, item := range v {
+			n, isInteger := item.(int64)
+			p.failed = p.failed || item != nil && !(isInteger && (p.lenient || n == int64(byte(n))))
+			b = append(b, byte(n))
+		}
+	default:
 		p.failed = true
-		return nil, false
-	}
-	b, err := base64.StdEncoding.DecodeString(s)
-	if err != nil {
-		p.failed = true
-		return nil, false
 	}
 	canonical := base64.StdEncoding.EncodeToString(b)
-	return canonical, canonical == s
+	return canonical, canonical == v
 }
 
 // literal returns a number as its JSON text; the text of the request itself is not known any more.

@@ -1,6 +1,7 @@
 package prepare
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -80,12 +81,9 @@ func createNamespace(o *members, _ Input) {
 	o.fill("spec", map[string]any{})
 	o.within("spec", func(s *members) {
 		finalizers, _ := s.m["finalizers"].([]any)
-		for _, f := range finalizers {
-			if f == "kubernetes" {
-				return
-			}
+		if !slices.Contains(finalizers, any("kubernetes")) {
+			s.set("finalizers", append(slices.Clone(finalizers), "kubernetes"))
 		}
-		s.set("finalizers", append(append([]any(nil), finalizers...), "kubernetes"))
 	})
 	o.set("status", map[string]any{"phase": "Active"})
 	labelNamespace(o)
@@ -201,7 +199,7 @@ func matchKeys(t *members, keys, operator string, labels map[string]any) {
 	list, _ := t.m[keys].([]any)
 	t.within("labelSelector", func(selector *members) {
 		given, _ := selector.m["matchExpressions"].([]any)
-		terms := append([]any(nil), given...)
+		terms := slices.Clone(given)
 		for _, key := range list {
 			name, _ := key.(string)
 			if v, ok := labels[name]; ok {
@@ -385,25 +383,15 @@ func storeVersion(o *members, in Input) {
 	if in.SubResource != "" {
 		return
 	}
-	version := ""
-	versions, _ := at(o.m, "spec")["versions"].([]any)
-	for _, v := range versions {
-		if m, ok := v.(map[string]any); ok && m["storage"] == true {
-			version, _ = m["name"].(string)
-			break
-		}
-	}
-	if version == "" {
+	version := storageVersion(o.m)
+	if version == nil {
 		return
 	}
 	o.within("status", func(s *members) {
 		stored, _ := s.m["storedVersions"].([]any)
-		for _, v := range stored {
-			if v == version {
-				return
-			}
+		if !slices.Contains(stored, version["name"]) {
+			s.set("storedVersions", append(slices.Clone(stored), version["name"]))
 		}
-		s.set("storedVersions", append(append([]any(nil), stored...), version))
 	})
 }
 
