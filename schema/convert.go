@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 
@@ -17,6 +18,9 @@ import (
 func (r *Registry) Convert(obj map[string]any, to GroupVersionKind) (map[string]any, error) {
 	apiVersion, _ := obj["apiVersion"].(string)
 	kind, _ := obj["kind"].(string)
+	if apiVersion == "" || kind == "" {
+		return nil, errors.New("an object without apiVersion and kind cannot be converted")
+	}
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
 		return nil, err

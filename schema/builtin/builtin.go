@@ -5,9 +5,11 @@
 package builtin
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/celgate/celgate/schema"
@@ -23,6 +25,9 @@ func Minors() []string {
 	for _, e := range entries {
 		minors = append(minors, e.Name())
 	}
+	slices.SortFunc(minors, func(a, b string) int { // 1.9 before 1.10
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
 	return minors
 }
 

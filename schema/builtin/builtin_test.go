@@ -1,6 +1,9 @@
 package builtin_test
 
 import (
+	"os"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/celgate/celgate/schema"
@@ -16,20 +19,324 @@ func registry(t testing.TB) *schema.Registry {
 	return r
 }
 
-func TestEveryKindHasAType(t *testing.T) {
+func kind(apiVersion, name string) schema.GroupVersionKind {
+	group, version, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		group, version = "", apiVersion
+	}
+	return schema.GroupVersionKind{Group: group, Version: version, Kind: name}
+}
+
+// allKinds reads the kinds from the index.
+func allKinds(t *testing.T) []schema.GroupVersionKind {
+	t.Helper()
+	raw, err := os.ReadFile("tables/1.37/index")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []schema.GroupVersionKind
+	group := ""
+	for line := range strings.Lines(string(raw)) {
+		switch words := strings.Fields(line); words[0] {
+		case "group":
+			group = words[1]
+		case "kind":
+			all = append(all, kind(group, words[1]))
+		}
+	}
+	return all
+}
+
+// Every kind must decode, and every type that it reaches must be complete.
+func TestEveryKind(t *testing.T) {
+	r := registry(t)
+	kinds := allKinds(t)
+	if len(kinds) < 230 {
+		t.Errorf("only %d kinds", len(kinds))
+	}
+	seen := map[*schema.Type]bool{}
+	for _, k := range kinds {
+		typ := r.Type(k)
+		if typ == nil || typ.Kind != schema.Struct || len(typ.Fields) == 0 {
+			t.Errorf("%v: %+v", k, typ)
+			continue
+		}
+		complete(t, typ, k.Kind, seen)
+	}
+	if len(seen) < 800 {
+		t.Errorf("only %d types", len(seen))
+	}
+}
+
+func complete(t *testing.T, typ *schema.Type, path string, seen map[*schema.Type]bool) {
+	if seen[typ] {
+		return
+	}
+	seen[typ] = true
+	switch typ.Kind {
+	case schema.Struct:
+		for i := range typ.Fields {
+			f := &typ.Fields[i]
+			if f.Name == "" || f.Type == nil || typ.Field(f.Name) != f {
+				t.Errorf("%s: bad member %+v", path, f)
+				continue
+			}
+			complete(t, f.Type, path+"."+f.Name, seen)
+		}
+	case schema.Map, schema.List:
+		if typ.Elem == nil {
+			t.Errorf("%s has no type of elements", path)
+			return
+		}
+		if (typ.Merge == schema.Keyed) != (len(typ.Keys) > 0) {
+			t.Errorf("%s: merge %v by %v", path, typ.Merge, typ.Keys)
+		}
+		for _, key := range typ.Keys {
+			if typ.Elem.Field(key) == nil {
+				t.Errorf("%s: items have no key %q", path, key)
+			}
+		}
+		complete(t, typ.Elem, path+"[]", seen)
+	case schema.Union:
+		if len(typ.OneOf) < 2 {
+			t.Errorf("%s: a union of %d", path, len(typ.OneOf))
+		}
+		for _, alternative := range typ.OneOf {
+			complete(t, alternative, path+"|", seen)
+		}
+	case schema.Integer:
+		if typ.Bits != 32 && typ.Bits != 64 {
+			t.Errorf("%s: %d bits", path, typ.Bits)
+		}
+	}
+}
+
+func TestEveryResource(t *testing.T) {
 	r := registry(t)
 	if n := len(r.Resources()); n < 100 {
 		t.Errorf("only %d resources", n)
 	}
 	for _, res := range r.Resources() {
+		if got := r.ResourceFor(res.GroupVersionKind()); got != res {
+			t.Errorf("the resource of %v is %v, not %v", res.GroupVersionKind(), got, res.GroupVersionResource)
+		}
+		if r.Resource(res.GroupVersionResource) != res {
+			t.Errorf("%v is not found", res.GroupVersionResource)
+		}
 		kinds := []schema.GroupVersionKind{res.GroupVersionKind()}
 		for _, sub := range res.Subresources {
 			kinds = append(kinds, sub.Kind)
 		}
 		for _, kind := range kinds {
-			if typ := r.Type(kind); typ == nil || len(typ.Fields) == 0 || typ.Field("kind") == nil {
+			if typ := r.Type(kind); typ == nil || typ.Field("kind") == nil {
 				t.Errorf("%v of %v has no type", kind, res.GroupVersionResource)
 			}
 		}
 	}
+}
+
+// at walks from the type of a kind along members; [] steps into a list or map.
+func at(t *testing.T, r *schema.Registry, k schema.GroupVersionKind, path string) (*schema.Field, *schema.Type) {
+	t.Helper()
+	typ := r.Type(k)
+	var field *schema.Field
+	for step := range strings.SplitSeq(path, ".") {
+		name, elem := strings.CutSuffix(step, "[]")
+		if typ == nil {
+			t.Fatalf("%s: nothing at %s", k.Kind, path)
+		}
+		field = typ.Field(name)
+		if field == nil {
+			t.Fatalf("%s: no %s in %s", k.Kind, name, path)
+		}
+		typ = field.Type
+		if elem {
+			typ = typ.Elem
+		}
+	}
+	return field, typ
+}
+
+func TestMerge(t *testing.T) {
+	r := registry(t)
+	const pod = "spec.template.spec."
+	for _, test := range []struct {
+		apiVersion, kind, path string
+		merge                  schema.Merge
+		keys                   string
+	}{
+		{"apps/v1", "Deployment", pod + "containers", schema.Keyed, "name"},
+		{"apps/v1", "Deployment", pod + "containers[].ports", schema.Keyed, "containerPort,protocol"},
+		{"apps/v1", "Deployment", pod + "containers[].env", schema.Keyed, "name"},
+		{"apps/v1", "Deployment", pod + "containers[].command", schema.Atomic, ""},
+		{"apps/v1", "Deployment", pod + "containers[].env[].valueFrom.fieldRef", schema.Atomic, ""},
+		{"apps/v1", "Deployment", pod + "containers[].volumeMounts", schema.Keyed, "mountPath"},
+		{"apps/v1", "Deployment", pod + "topologySpreadConstraints", schema.Keyed, "topologyKey,whenUnsatisfiable"},
+		{"apps/v1", "Deployment", pod + "tolerations", schema.Atomic, ""},
+		{"apps/v1", "Deployment", pod + "nodeSelector", schema.Atomic, ""},
+		{"apps/v1", "Deployment", pod + "volumes", schema.Keyed, "name"},
+		{"apps/v1", "Deployment", "spec.selector", schema.Atomic, ""},
+		{"apps/v1", "Deployment", "metadata.labels", schema.Granular, ""},
+		{"apps/v1", "Deployment", "metadata.finalizers", schema.Set, ""},
+		{"apps/v1", "Deployment", "metadata.ownerReferences", schema.Keyed, "uid"},
+		{"apps/v1", "Deployment", "metadata.managedFields", schema.Atomic, ""},
+		{"v1", "Service", "spec.ports", schema.Keyed, "port,protocol"},
+		{"v1", "PersistentVolume", "spec.claimRef", schema.Granular, ""}, // the type is atomic, not so this reference
+		{"v1", "Event", "involvedObject", schema.Atomic, ""},
+		{"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "spec.variables", schema.Keyed, "name"},
+		{"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "spec.validations", schema.Atomic, ""},
+		{"admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicy", "spec.matchConditions", schema.Keyed, "name"},
+	} {
+		t.Run(test.kind+" "+test.path, func(t *testing.T) {
+			_, typ := at(t, r, kind(test.apiVersion, test.kind), test.path)
+			if keys := strings.Join(typ.Keys, ","); typ.Merge != test.merge || keys != test.keys {
+				t.Errorf("merge %v by %q", typ.Merge, keys)
+			}
+		})
+	}
+}
+
+func TestFields(t *testing.T) {
+	r := registry(t)
+	for _, test := range []struct {
+		apiVersion, kind, path string
+		want                   schema.Kind
+		bits                   uint8
+		flags                  string
+		def                    any
+	}{
+		{"apps/v1", "Deployment", "spec.replicas", schema.Integer, 32, "pe", nil},
+		{"apps/v1", "Deployment", "spec.template", schema.Struct, 0, "r", map[string]any{}},
+		{"apps/v1", "Deployment", "metadata.creationTimestamp", schema.Time, 0, "ez", nil},
+		{"apps/v1", "Deployment", "spec.template.spec.containers[].ports[].protocol", schema.String, 0, "e", "TCP"},
+		{"apps/v1", "Deployment", "spec.template.spec.containers[].name", schema.String, 0, "r", ""},
+		{"apps/v1", "Deployment", "spec.template.spec.containers[].resources.limits[]", schema.Quantity, 0, "e", nil},
+		{"apps/v1", "Deployment", "spec.strategy.rollingUpdate.maxSurge", schema.IntOrString, 0, "pe", nil},
+		{"v1", "Secret", "data[]", schema.Bytes, 0, "e", nil},
+		{"v1", "Event", "eventTime", schema.MicroTime, 0, "e", nil},
+		{"v1", "Binding", "target", schema.Struct, 0, "r", map[string]any{}},
+		{"v1", "PodExecOptions", "command", schema.List, 0, "", nil},
+		{"v1", "NodeProxyOptions", "path", schema.String, 0, "e", nil},
+		{"policy/v1", "Eviction", "deleteOptions", schema.Struct, 0, "pe", nil},
+		{"autoscaling/v1", "Scale", "spec.replicas", schema.Integer, 32, "e", int64(0)},
+		{"authentication.k8s.io/v1", "TokenRequest", "spec.expirationSeconds", schema.Integer, 64, "p", nil},
+		{"meta.k8s.io/v1", "CreateOptions", "dryRun", schema.List, 0, "e", nil},
+		{"apiregistration.k8s.io/v1", "APIService", "spec.caBundle", schema.Bytes, 0, "e", nil},
+		{"apps/v1", "ControllerRevision", "data", schema.Any, 0, "r", nil},
+		{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "spec.versions[].schema.openAPIV3Schema.maximum", schema.Number, 0, "pe", nil},
+		{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "spec.versions[].schema.openAPIV3Schema.additionalProperties", schema.Union, 0, "pe", nil},
+		{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "spec.versions[].schema.openAPIV3Schema.default", schema.Any, 0, "pe", nil},
+	} {
+		t.Run(test.kind+" "+test.path, func(t *testing.T) {
+			f, typ := at(t, r, kind(test.apiVersion, test.kind), test.path)
+			if typ.Kind != test.want || typ.Bits != test.bits {
+				t.Errorf("kind %d, %d bits", typ.Kind, typ.Bits)
+			}
+			flags := ""
+			for flag, set := range map[string]bool{"p": f.Pointer, "e": f.OmitEmpty, "z": f.OmitZero, "r": f.Required} {
+				if set != strings.Contains(test.flags, flag) {
+					flags += flag
+				}
+			}
+			if flags != "" {
+				t.Errorf("flags %q are other than in %q", flags, test.flags)
+			}
+			if m, ok := test.def.(map[string]any); ok {
+				if got, ok := f.Default.(map[string]any); !ok || len(got) != len(m) {
+					t.Errorf("default %v", f.Default)
+				}
+			} else if f.Default != test.def {
+				t.Errorf("default %v", f.Default)
+			}
+		})
+	}
+}
+
+func TestRecursion(t *testing.T) {
+	_, props := at(t, registry(t), kind("apiextensions.k8s.io/v1", "CustomResourceDefinition"), "spec.versions[].schema.openAPIV3Schema")
+	if props.Field("not").Type != props || props.Field("properties").Type.Elem != props || props.Field("items").Type.OneOf[0] != props {
+		t.Error("JSONSchemaProps does not contain itself")
+	}
+}
+
+func TestEquivalents(t *testing.T) {
+	r := registry(t)
+	for _, test := range []struct{ group, version, resource, sub, want string }{
+		{"", "v1", "pods", "", "v1"},
+		{"autoscaling", "v1", "horizontalpodautoscalers", "", "autoscaling/v2 autoscaling/v1"},
+		{"autoscaling", "v2", "horizontalpodautoscalers", "status", "autoscaling/v2 autoscaling/v1"},
+		{"", "v1", "events", "", "v1 events.k8s.io/v1"},
+		{"events.k8s.io", "v1", "events", "", "v1 events.k8s.io/v1"},
+		{"apps", "v1", "deployments", "scale", "apps/v1"},
+		{"apps", "v1", "deployments", "nothing", ""},
+		{"resource.k8s.io", "v1", "resourceclaims", "", "resource.k8s.io/v1"}, // the others are off by default
+		{"resource.k8s.io", "v1beta1", "resourceclaims", "", "resource.k8s.io/v1 resource.k8s.io/v1beta1"},
+		{"admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", "", "admissionregistration.k8s.io/v1"},
+		{"none", "v1", "nothing", "", ""},
+	} {
+		var got []string
+		for _, res := range r.Equivalents(schema.GroupVersionResource{Group: test.group, Version: test.version, Resource: test.resource}, test.sub) {
+			got = append(got, res.GroupVersion().String())
+		}
+		if text := strings.Join(got, " "); text != test.want {
+			t.Errorf("%s/%s %s %s: %q, want %q", test.group, test.version, test.resource, test.sub, text, test.want)
+		}
+	}
+}
+
+func TestKindFor(t *testing.T) {
+	r := registry(t)
+	for _, test := range []struct {
+		group, version, resource, sub string
+		want                          schema.GroupVersionKind
+	}{
+		{"", "v1", "pods", "", kind("v1", "Pod")},
+		{"", "v1", "pods", "exec", kind("v1", "PodExecOptions")},
+		{"", "v1", "pods", "eviction", kind("policy/v1", "Eviction")},
+		{"", "v1", "pods", "binding", kind("v1", "Binding")},
+		{"", "v1", "pods", "resize", kind("v1", "Pod")},
+		{"", "v1", "nodes", "proxy", kind("v1", "NodeProxyOptions")},
+		{"", "v1", "serviceaccounts", "token", kind("authentication.k8s.io/v1", "TokenRequest")},
+		{"", "v1", "replicationcontrollers", "scale", kind("autoscaling/v1", "Scale")},
+		{"apps", "v1", "statefulsets", "scale", kind("autoscaling/v1", "Scale")},
+		{"certificates.k8s.io", "v1", "certificatesigningrequests", "approval", kind("certificates.k8s.io/v1", "CertificateSigningRequest")},
+		{"", "v1", "pods", "nothing", schema.GroupVersionKind{}},
+		{"", "v1", "nothing", "", schema.GroupVersionKind{}},
+	} {
+		got, ok := r.KindFor(schema.GroupVersionResource{Group: test.group, Version: test.version, Resource: test.resource}, test.sub)
+		if got != test.want || ok != (got != schema.GroupVersionKind{}) {
+			t.Errorf("%s %s: %v", test.resource, test.sub, got)
+		}
+	}
+	if ns := r.ResourceFor(kind("v1", "Namespace")); ns.Namespaced || ns.Resource != "namespaces" || ns.OffByDefault {
+		t.Errorf("namespaces: %+v", ns)
+	}
+	if !r.ResourceFor(kind("v1", "Pod")).Namespaced {
+		t.Error("pods have no namespace")
+	}
+}
+
+func TestUnsupportedMinor(t *testing.T) {
+	for _, minor := range []string{"", "1.2", "..", "1.37/", "v1.37"} {
+		if _, err := builtin.Registry(minor); err == nil || !strings.Contains(err.Error(), "1.37") {
+			t.Errorf("%q: %v", minor, err)
+		}
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	r := registry(t)
+	kinds := allKinds(t)
+	var group sync.WaitGroup
+	for worker := range 8 {
+		group.Go(func() {
+			for i := range kinds {
+				k := kinds[(i*7+worker*31)%len(kinds)]
+				if typ := r.Type(k); typ == nil || typ != r.Type(k) {
+					t.Errorf("%v: the type changes", k)
+				}
+			}
+		})
+	}
+	group.Wait()
 }
