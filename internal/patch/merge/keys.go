@@ -1,0 +1,215 @@
+package merge
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A key identifies an item of an associative list. Items with equal keys are the same item.
+type key struct {
+	kind   byte // of what follows; zero for values that are no JSON, which are all equal
+	number uint64
+	text   string
+}
+
+// key returns what identifies an item of a list with the texts of typed/helpers.go v6.4.2 for an item that has none.
+func (r ref) key(item any) (key, error) {
+	names := r.keyNames()
+	if len(names) == 0 {
+		switch item.(type) {
+		case map[string]any:
+			return key{}, errors.New("associative list without keys has an element that's a map type")
+		case []any:
+			return key{}, errors.New("not supported: associative list with lists as elements")
+		case nil:
+			return key{}, errors.New("associative list without keys has an element that's an explicit null")
+		}
+		return keyOf(item), nil
+	}
+	if item == nil {
+		return key{}, errors.New("associative list with keys may not have a null element")
+	}
+	members, ok := item.(map[string]any)
+	if !ok {
+		return key{}, errors.New("associative list with keys may not have non-map elements")
+	}
+	if len(names) == 1 {
+		value, ok, err := r.keyMember(members, names[0])
+		if err == nil && !ok {
+			err = missingKeys(names)
+		}
+		return keyOf(value), err
+	}
+	var composite []byte
+	for i, name := range names {
+		value, ok, err := r.keyMember(members, name)
+		if err != nil {
+			return key{}, err
+		}
+		if ok {
+			composite = strconv.AppendInt(composite, int64(i), 10)
+			composite = appendKey(composite, keyOf(value))
+		}
+	}
+	if len(composite) == 0 {
+		return key{}, missingKeys(names)
+	}
+	return key{kind: '*', text: string(composite)}, nil
+}
+
+func missingKeys(names []string) error {
+	return fmt.Errorf("associative list with keys has an element that omits all key fields %q (and doesn't have default values for any key fields)", names)
+}
+
+// keyMember returns a key member of an item, or its default.
+func (r ref) keyMember(members map[string]any, name string) (value any, ok bool, err error) {
+	if value, ok = members[name]; ok {
+		return value, true, nil
+	}
+	elem := r.item()
+	if !elem.isMap() {
+		return nil, false, fmt.Errorf("couldn't find default value for %v: associative list may not have non-map types", name)
+	}
+	if elem.typ == nil {
+		return nil, false, nil
+	}
+	if field := elem.typ.Field(name); field != nil && field.Default != nil {
+		return field.Default, true, nil
+	}
+	return nil, false, nil
+}
+
+// keyOf returns the key of one value. Integers and floating-point numbers that are equal have one key.
+func keyOf(value any) key {
+	switch value := value.(type) {
+	case string:
+		return key{kind: 's', text: value}
+	case bool:
+		k := key{kind: 'b'}
+		if value {
+			k.number = 1
+		}
+		return k
+	case int64:
+		return key{kind: 'n', number: uint64(value)}
+	case float64:
+		if i := int64(value); float64(i) == value && value >= math.MinInt64 && value < math.MaxInt64 {
+			return key{kind: 'n', number: uint64(i)}
+		}
+		return key{kind: 'f', number: math.Float64bits(value)}
+	case nil:
+		return key{kind: '0'}
+	case map[string]any, []any:
+		return key{kind: '*', text: literal(value)}
+	}
+	return key{}
+}
+
+func appendKey(b []byte, k key) []byte {
+	b = append(b, k.kind)
+	b = strconv.AppendUint(b, k.number, 10)
+	b = strconv.AppendQuote(b, k.text)
+	return b
+}
+
+// keys returns the keys of all items, which are known to have one.
+func (r ref) keys(items []any) []key {
+	keys := make([]key, len(items))
+	for i, item := range items {
+		keys[i], _ = r.key(item)
+	}
+	return keys
+}
+
+const (
+	none       = -1
+	duplicated = -2 // more than once
+)
+
+// maxScan is the length up to which looking through a list is as fast as a map.
+const maxScan = 8
+
+// locate returns for each key its place in another list.
+func locate(keys, in []key) []int {
+	places := make([]int, len(keys))
+	if len(keys) <= maxScan || len(in) <= maxScan {
+		for i, k := range keys {
+			places[i] = place(k, in)
+		}
+		return places
+	}
+	index := make(map[key]int, len(in))
+	for i, k := range in {
+		if _, found := index[k]; found {
+			i = duplicated
+		}
+		index[k] = i
+	}
+	for i, k := range keys {
+		at, found := index[k]
+		if !found {
+			at = none
+		}
+		places[i] = at
+	}
+	return places
+}
+
+func place(k key, in []key) int {
+	at := none
+	for i := range in {
+		if in[i] == k {
+			if at != none {
+				return duplicated
+			}
+			at = i
+		}
+	}
+	return at
+}
+
+// keyText returns the path element of an item that has a key (as PathElement.String of fieldpath/element.go v6.4.2).
+func (r ref) keyText(item any) string {
+	names := r.keyNames()
+	if len(names) == 0 {
+		return "[=" + literal(item) + "]"
+	}
+	members, _ := item.(map[string]any)
+	var parts []string
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		if value, ok, err := r.keyMember(members, name); ok && err == nil {
+			parts = append(parts, name+"="+literal(value))
+		}
+	}
+	return "[" + strings.Join(parts, ",") + "]"
+}
+
+// literal prints a value as value.ToString of v6.4.2 does, but members in order.
+func literal(value any) string {
+	switch value := value.(type) {
+	case nil:
+		return "null"
+	case string:
+		return strconv.Quote(value)
+	case bool, int64, float64:
+		return fmt.Sprint(value)
+	case []any:
+		items := make([]string, len(value))
+		for i, item := range value {
+			items[i] = literal(item)
+		}
+		return "[" + strings.Join(items, ",") + "]"
+	case map[string]any:
+		var b strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			b.WriteString(name + "=" + literal(value[name]))
+		}
+		return b.String()
+	}
+	return "{{undefined}}"
+}

@@ -1,0 +1,238 @@
+// Package merge applies the patches of ApplyConfiguration mutations: it merges a partial object into a live one by the
+// merge rules of the type, and tells in the server's words why a patch is refused.
+//
+// The server does this with sigs.k8s.io/structured-merge-diff v6.4.2 under the schema of the kind's OpenAPI document, as
+// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go v0.37.2 shows. Here the same rules work on JSON trees
+// under a [schema.Type]. Nothing that the patch does not mention is copied.
+//
+// # Values
+//
+// Live objects and patches are JSON trees. In a patch, nil is the explicit null of an optional.none(): it clears scalars
+// and whatever merges atomically, and leaves other maps and lists that are not empty as they are.
+//
+// A patch may also hold values that are no JSON, because CEL has such values: the null of CEL (structpb.NullValue), uint64,
+// []byte, time.Time, time.Duration, a map[ref.Val]ref.Val that nobody unpacked, an error. They never fit, and the texts
+// that refuse them print them with their Go type, as the server's do. So a caller leaves in the patch exactly the value
+// that the server would have there.
+package merge
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// Apply returns live with patch merged into it. The type is that of both; nil stands for a kind without a schema.
+// The apiVersion and kind of the patch do not matter.
+//
+// Neither live nor patch is modified. The result shares with them what it did not have to copy, so it must not be modified
+// either; if the patch changes nothing it is live itself.
+//
+// The texts of errors are those that the server prints after "error applying patch: ". Where the server's text depends on
+// the order of its maps, members come sorted by name here; an undeclared member ends the look at its map, as it does there.
+// Wrapped in the error are [Problems], or an [*AtomicError] for a patch that fits but touches what merges atomically.
+func Apply(live, patch map[string]any, t *schema.Type) (map[string]any, error) {
+	const unfit = "failed to convert patch object to typed object: %w"
+	if t == nil {
+		apiVersion, _ := live["apiVersion"].(string)
+		kind, _ := live["kind"].(string)
+		if !strings.Contains(apiVersion, "/") {
+			apiVersion = "/" + apiVersion // as GroupVersionKind.String prints the core group
+		}
+		return nil, fmt.Errorf(unfit, fmt.Errorf("no corresponding type for %s, Kind=%s", apiVersion, kind))
+	}
+	root := ref{typ: t}
+	patch = withoutIdentity(patch)
+	if problems := validate(root, patch, false); len(problems) > 0 {
+		return nil, fmt.Errorf(unfit, problems)
+	}
+	if paths := atomics(root, patch); len(paths) > 0 {
+		return nil, fmt.Errorf("invalid ApplyConfiguration: %w", &AtomicError{Paths: paths})
+	}
+	if problems := validate(root, live, true); len(problems) > 0 {
+		return nil, fmt.Errorf("failed to convert original object to typed object: %w", problems)
+	}
+	merged, _ := merge(root, live, patch)
+	result, ok := merged.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("failed to convert typed object to object: failed to convert value to unstructured for type %T", merged)
+	}
+	return result, nil
+}
+
+// withoutIdentity returns the patch without the members that the server overwrites with those of the live object.
+func withoutIdentity(patch map[string]any) map[string]any {
+	_, hasVersion := patch["apiVersion"]
+	_, hasKind := patch["kind"]
+	if !hasVersion && !hasKind {
+		return patch
+	}
+	patch = maps.Clone(patch)
+	delete(patch, "apiVersion")
+	delete(patch, "kind")
+	return patch
+}
+
+// merge returns the live value l with p merged into it, and whether it differs from l. Both are present and valid. (As
+// mergingWalker of typed/merge.go v6.4.2; what only one side has needs no merging.)
+func merge(r ref, l, p any) (merged any, changed bool) {
+	switch p := p.(type) {
+	case nil:
+		return mergeNull(r, l)
+	case map[string]any:
+		return mergeMap(r, l, p)
+	case []any:
+		return mergeList(r, l, p)
+	}
+	return p, !sameScalar(l, p)
+}
+
+// mergeNull merges an explicit null. Of the forms that its type may have it takes the first: map, scalar, list.
+func mergeNull(r ref, l any) (any, bool) {
+	switch l := l.(type) {
+	case map[string]any:
+		if r.isMap() && !r.atomicMap() && len(l) > 0 {
+			return l, false
+		}
+	case []any:
+		if !r.isMap() && r.scalar() == noScalar && !r.atomicList() && len(l) > 0 {
+			return l, false
+		}
+	}
+	return nil, l != nil
+}
+
+func mergeMap(r ref, l any, p map[string]any) (any, bool) {
+	live, ok := l.(map[string]any)
+	switch {
+	case ok && len(live) == 0 && len(p) == 0:
+		return live, false
+	case len(live) == 0 || r.atomicMap():
+		return p, true
+	}
+	out, copied := live, false
+	for name, member := range p {
+		if old, ok := live[name]; ok {
+			child, _ := r.member(name)
+			var changed bool
+			if member, changed = merge(child, old, member); !changed {
+				continue
+			}
+		}
+		if !copied {
+			out, copied = maps.Clone(live), true
+		}
+		out[name] = member
+	}
+	return out, copied
+}
+
+func mergeList(r ref, l any, p []any) (any, bool) {
+	live, ok := l.([]any)
+	switch {
+	case ok && len(live) == 0 && len(p) == 0:
+		return live, false
+	case len(live) == 0 || r.atomicList():
+		return p, true
+	case len(p) == 0:
+		return live, false
+	}
+	return mergeItems(r, live, p)
+}
+
+// mergeItems merges two associative lists that are not empty.
+//
+// New items keep the order of the patch, shared items follow it, items of live alone keep their place before the item of
+// the patch that comes next. Items whose key is not unique in live stay as they are unless the patch has the key: then the
+// patch's item takes their place, without any merging.
+func mergeItems(r ref, live, patch []any) (any, bool) {
+	liveKeys, patchKeys := r.keys(live), r.keys(patch)
+	inLive := locate(patchKeys, liveKeys)
+	inPatch := locate(liveKeys, patchKeys)
+
+	out := make([]any, 0, max(len(live), len(patch)))
+	done := make([]bool, len(patch))
+	same := true // everything in out is what live has at this place
+	i, j := 0, 0
+	emit := func(item any, at int) {
+		same = same && at == len(out)
+		out = append(out, item)
+	}
+	take := func() {
+		item, at := patch[j], inLive[j]
+		if at >= 0 {
+			var changed bool
+			if item, changed = merge(r.item(), live[at], item); changed {
+				at = none
+			}
+		}
+		emit(item, at)
+		done[j] = true
+		j++
+	}
+	next := nextShared(inLive, 0)
+	for i < len(live) || j < len(patch) {
+		if i < len(live) && j < len(patch) {
+			if inPatch[i] == j {
+				i++
+				next = nextShared(inLive, j+1)
+				take()
+				continue
+			}
+			if inPatch[i] >= 0 && next < len(patch) && inPatch[i] != next {
+				i++ // its turn comes with the patch's order
+				continue
+			}
+		}
+		if i < len(live) {
+			if inPatch[i] < 0 {
+				emit(live[i], i)
+				i++
+				continue
+			}
+			if done[inPatch[i]] {
+				i++
+			}
+		}
+		if j < len(patch) {
+			if next == j {
+				next = nextShared(inLive, j+1)
+			}
+			take()
+		}
+	}
+	if same && len(out) == len(live) {
+		return live, false
+	}
+	return out, true
+}
+
+// nextShared returns the first item of the patch from j on that live has too.
+func nextShared(inLive []int, j int) int {
+	for j < len(inLive) && inLive[j] == none {
+		j++
+	}
+	return j
+}
+
+// sameScalar reports that two values are one and the same scalar, number type included.
+func sameScalar(a, b any) bool {
+	switch a := a.(type) {
+	case string:
+		b, ok := b.(string)
+		return ok && a == b
+	case bool:
+		b, ok := b.(bool)
+		return ok && a == b
+	case int64:
+		b, ok := b.(int64)
+		return ok && a == b
+	case float64:
+		b, ok := b.(float64)
+		return ok && math.Float64bits(a) == math.Float64bits(b)
+	}
+	return false
+}

@@ -1,0 +1,142 @@
+package merge
+
+import "github.com/celgate/celgate/schema"
+
+// A ref is a type at the place where it is used. It answers what structured-merge-diff's schema says of the place, which
+// k8s.io/kube-openapi/pkg/schemaconv builds from the OpenAPI document: a value may be a scalar, a list or a map, and free
+// types may be all of them.
+type ref struct {
+	typ    *schema.Type // nil for values whose shape nothing describes
+	atomic bool         // the field says that the map is atomic here
+	open   bool         // a type above, written out in the same schema, keeps unknown members
+}
+
+// untyped is the type of what lies below an atomic free value.
+var untyped = &schema.Type{Kind: schema.Any, Merge: schema.Atomic}
+
+// A scalar is what a type says about the scalars that it takes.
+type scalar uint8
+
+const (
+	noScalar scalar = iota
+	numeric
+	text
+	boolean
+	anyScalar
+)
+
+// free reports that values of any form fit. IntOrString and unions have no type in OpenAPI v3.
+func (r ref) free() bool {
+	if r.typ == nil {
+		return true
+	}
+	switch r.typ.Kind {
+	case schema.Any, schema.IntOrString, schema.Union:
+		return true
+	}
+	return false
+}
+
+func (r ref) scalar() scalar {
+	if r.free() {
+		return anyScalar
+	}
+	switch r.typ.Kind {
+	case schema.Boolean:
+		return boolean
+	case schema.Integer, schema.Number:
+		return numeric
+	case schema.Bytes, schema.Duration:
+		return text
+	case schema.String:
+		if r.typ.Format == "" || r.typ.Format == "byte" {
+			return text
+		}
+		return anyScalar
+	case schema.Quantity, schema.Time, schema.MicroTime:
+		return anyScalar
+	}
+	return noScalar
+}
+
+func (r ref) isMap() bool {
+	return r.free() || r.typ.Kind == schema.Struct || r.typ.Kind == schema.Map
+}
+
+func (r ref) isList() bool {
+	return r.free() || r.typ.Kind == schema.List
+}
+
+// atomicMap reports that maps of the type merge as one value.
+func (r ref) atomicMap() bool {
+	return r.atomic || r.typ != nil && r.typ.Merge == schema.Atomic
+}
+
+// atomicList reports that lists of the type merge as one value.
+func (r ref) atomicList() bool {
+	return r.free() || r.typ.Merge != schema.Set && r.typ.Merge != schema.Keyed
+}
+
+// keyNames returns the members that identify an item of an associative list; none for a set.
+func (r ref) keyNames() []string {
+	if r.typ.Merge == schema.Keyed {
+		return r.typ.Keys
+	}
+	return nil
+}
+
+// declared returns the place of a member that the type declares.
+func (r ref) declared(name string) (ref, bool) {
+	if r.typ == nil || r.typ.Kind != schema.Struct {
+		return ref{}, false
+	}
+	field := r.typ.Field(name)
+	if field == nil {
+		return ref{}, false
+	}
+	child := r.below(field.Type)
+	child.atomic = field.Atomic
+	return child, true
+}
+
+// member returns the place of any member; false if the type does not take it.
+func (r ref) member(name string) (ref, bool) {
+	if child, ok := r.declared(name); ok {
+		return child, true
+	}
+	switch {
+	case r.free():
+		return r.element(), true
+	case r.typ.Kind == schema.Map:
+		return r.below(r.typ.Elem), true
+	case r.typ.Kind == schema.Struct:
+		// An object without properties is free-form to OpenAPI.
+		return ref{}, r.open || r.typ.PreserveUnknown || len(r.typ.Fields) == 0
+	}
+	return ref{}, false
+}
+
+// element returns the place of the members of a free map.
+func (r ref) element() ref {
+	if r.atomicMap() {
+		return ref{typ: untyped}
+	}
+	return ref{}
+}
+
+// item returns the place of the items of a list.
+func (r ref) item() ref {
+	if r.free() || r.typ.Elem == nil {
+		return ref{typ: untyped}
+	}
+	return r.below(r.typ.Elem)
+}
+
+// below returns a place in a value of this type. Keeping unknown members is handed down to types that are written out in
+// the same schema, not to named ones (as kube-openapi's convert.visitSpec does).
+func (r ref) below(t *schema.Type) ref {
+	if t == nil {
+		return ref{}
+	}
+	return ref{typ: t, open: t.Name == "" && (r.open || r.typ.PreserveUnknown)}
+}

@@ -1,0 +1,207 @@
+package merge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A Problem is a value that does not fit the type at its place.
+type Problem struct {
+	Path    string // such as .spec.template.spec.containers[name="app"].image; empty for the object itself
+	Message string
+}
+
+func (p Problem) Error() string {
+	if p.Path == "" {
+		return p.Message
+	}
+	return p.Path + ": " + p.Message
+}
+
+// Problems are all that is wrong with an object.
+type Problems []Problem
+
+func (ps Problems) Error() string {
+	if len(ps) == 1 {
+		return ps[0].Error()
+	}
+	var b strings.Builder
+	b.WriteString("errors:")
+	for _, p := range ps {
+		b.WriteString("\n  " + p.Error())
+	}
+	return b.String()
+}
+
+// below puts a path element before the paths of problems.
+func (ps Problems) below(element string) Problems {
+	for i := range ps {
+		ps[i].Path = element + ps[i].Path
+	}
+	return ps
+}
+
+func problem(format string, args ...any) Problems {
+	return Problems{{Message: fmt.Sprintf(format, args...)}}
+}
+
+// maxDepth is how deep values may nest, the limit of encoding/json.
+const maxDepth = 10_000
+
+// validate returns what does not fit (as typed/validate.go v6.4.2).
+func validate(r ref, object map[string]any, duplicates bool) Problems {
+	v := validator{duplicates: duplicates}
+	if problems := v.value(r, object, maxDepth); len(problems) == 0 {
+		return nil
+	}
+	// Nearly all objects fit, so the order of members is worth its price only now.
+	v.sorted = true
+	return v.value(r, object, maxDepth)
+}
+
+type validator struct {
+	duplicates bool // associative lists may have items with equal keys
+	sorted     bool // look at members in the order of their names
+}
+
+func (v validator) value(r ref, value any, depth int) Problems {
+	if depth == 0 {
+		return problem("exceeded max depth")
+	}
+	switch x := value.(type) {
+	case map[string]any:
+		if r.isMap() {
+			return v.members(r, x, depth-1)
+		}
+	case []any:
+		if r.isList() {
+			return v.items(r, x, depth-1)
+		}
+	case nil:
+		return nil
+	default:
+		if fitsScalar(r.scalar(), value) {
+			return nil
+		}
+	}
+	return unfit(r, value)
+}
+
+// A valueUnstructured prints as the library's wrapper of a value.
+type valueUnstructured struct{ Value any }
+
+// unfit returns the problem of a value that is not null and of none of the forms that its type may have.
+func unfit(r ref, value any) Problems {
+	wrapped := &valueUnstructured{value}
+	isScalar := fitsScalar(anyScalar, value)
+	switch {
+	case isScalar && r.scalar() != noScalar:
+		// A scalar is looked at as one even if the type has other forms.
+	case r.isMap():
+		return problem("expected map, got %v", wrapped)
+	}
+	switch r.scalar() {
+	case numeric:
+		return problem("expected numeric (int or float), got %T", value)
+	case text:
+		return problem("expected string, got %s", strings.Replace(fmt.Sprintf("%#v", wrapped), "merge.", "value.", 1))
+	case boolean:
+		return problem("expected boolean, got %v", wrapped)
+	case anyScalar:
+		return problem("expected any scalar, got %v", wrapped)
+	}
+	return problem("expected list, got %v", wrapped)
+}
+
+func fitsScalar(s scalar, value any) bool {
+	switch value.(type) {
+	case string:
+		return s == text || s == anyScalar
+	case bool:
+		return s == boolean || s == anyScalar
+	case int64, float64:
+		return s == numeric || s == anyScalar
+	}
+	return false
+}
+
+func (v validator) members(r ref, members map[string]any, depth int) (problems Problems) {
+	if !v.sorted {
+		for name, value := range members {
+			child, ok := r.member(name)
+			if !ok {
+				return undeclared(name)
+			}
+			if problems := v.value(child, value, depth); len(problems) > 0 {
+				return problems
+			}
+		}
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		child, ok := r.member(name)
+		if !ok {
+			return append(problems, undeclared(name)...)
+		}
+		problems = append(problems, v.value(child, members[name], depth).below("."+name)...)
+	}
+	return problems
+}
+
+func undeclared(name string) Problems {
+	return Problems{{Path: "." + name, Message: "field not declared in schema"}}
+}
+
+func (v validator) items(r ref, items []any, depth int) (problems Problems) {
+	elem := r.item()
+	if r.atomicList() {
+		for i, item := range items {
+			if found := v.value(elem, item, depth); len(found) > 0 {
+				problems = append(problems, found.below(fmt.Sprintf("[%d]", i))...)
+			}
+		}
+		return problems
+	}
+	var seen keySet
+	for i, item := range items {
+		k, err := r.key(item)
+		if err != nil {
+			return append(problems, problem("element %d: %v", i, err)...)
+		}
+		if !v.duplicates && !seen.add(k) {
+			problems = append(problems, problem("duplicate entries for key %s", r.keyText(item))...)
+		}
+		if found := v.value(elem, item, depth); len(found) > 0 {
+			problems = append(problems, found.below(r.keyText(item))...)
+		}
+	}
+	return problems
+}
+
+// A keySet is a set of keys.
+type keySet struct {
+	few  []key
+	many map[key]bool // once there are more than maxScan
+}
+
+// add adds a key and reports whether it is new.
+func (s *keySet) add(k key) bool {
+	if s.many != nil {
+		known := s.many[k]
+		s.many[k] = true
+		return !known
+	}
+	if slices.Contains(s.few, k) {
+		return false
+	}
+	s.few = append(s.few, k)
+	if len(s.few) > maxScan {
+		s.many = make(map[key]bool)
+		for _, k := range s.few {
+			s.many[k] = true
+		}
+	}
+	return true
+}
