@@ -90,7 +90,7 @@ func merge(r ref, l, p any) (merged any, changed bool) {
 	return p, !sameScalar(l, p)
 }
 
-// mergeNull merges an explicit null. Of the forms that its type may have it takes the first: map, scalar, list.
+// mergeNull merges an explicit null. It counts as an empty map where the type takes maps, else as an empty list.
 func mergeNull(r ref, l any) (any, bool) {
 	switch l := l.(type) {
 	case map[string]any:
@@ -98,7 +98,7 @@ func mergeNull(r ref, l any) (any, bool) {
 			return l, false
 		}
 	case []any:
-		if !r.isMap() && r.scalar() == noScalar && !r.atomicList() && len(l) > 0 {
+		if !r.atomicList() && len(l) > 0 {
 			return l, false
 		}
 	}
@@ -173,7 +173,7 @@ func mergeItems(r ref, live, patch []any) (any, bool) {
 		done[j] = true
 		j++
 	}
-	next := nextShared(inLive, 0)
+	next := nextShared(inLive, 0) // the item that the patch's order wants before any other shared one
 	for i < len(live) || j < len(patch) {
 		if i < len(live) && j < len(patch) {
 			if inPatch[i] == j {
@@ -198,9 +198,6 @@ func mergeItems(r ref, live, patch []any) (any, bool) {
 			}
 		}
 		if j < len(patch) {
-			if next == j {
-				next = nextShared(inLive, j+1)
-			}
 			take()
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/celgate/celgate/internal/patch/merge"
+	"github.com/celgate/celgate/internal/patch/merge/mergetest"
+	"github.com/celgate/celgate/schema"
 )
 
 func text(err error) string {
@@ -30,12 +32,10 @@ func show(v any) string {
 // outcome counts what a comparison has seen.
 type outcome struct{ merged, refused int }
 
-func compare(t *testing.T, choices []byte) (o outcome) {
+func compare(t *testing.T, live, patch map[string]any, typ *schema.Type) (o outcome) {
 	t.Helper()
-	g := &generator{choices: choices}
-	live, patch, typ := g.scenario()
-	liveBefore, patchBefore := copyTree(live), copyTree(patch)
-	want, wantErr := serverApply(live, patch, typ)
+	liveBefore, patchBefore := mergetest.Copy(live), mergetest.Copy(patch)
+	want, wantErr := mergetest.Apply(live, patch, typ)
 	got, err := merge.Apply(live, patch, typ)
 
 	report := func(format string, args ...any) {
@@ -75,7 +75,9 @@ func TestApplyAgainstServer(t *testing.T) {
 	for range 6_000 {
 		choices := make([]byte, 256)
 		random.Read(choices)
-		o := compare(t, choices)
+		g := mergetest.Generator{Choices: choices}
+		live, patch, typ := g.Scenario()
+		o := compare(t, live, patch, typ)
 		total.merged += o.merged
 		total.refused += o.refused
 	}
@@ -85,7 +87,45 @@ func TestApplyAgainstServer(t *testing.T) {
 	}
 }
 
+// Lists that are too long to look through are indexed.
+func TestLongListsAgainstServer(t *testing.T) {
+	random := rand.NewChaCha8([32]byte([]byte(strings.Repeat("celgate ", 4))))
+	item := &schema.Type{Kind: schema.Struct, Fields: []schema.Field{{Name: "name", Type: stringType}, {Name: "a", Type: stringType}}}
+	for _, list := range []*schema.Type{
+		{Kind: schema.List, Merge: schema.Keyed, Keys: []string{"name"}, Elem: item},
+		{Kind: schema.List, Merge: schema.Set, Elem: stringType},
+	} {
+		typ := object(schema.Field{Name: "list", Type: list})
+		merged := 0
+		for range 500 {
+			choices := make([]byte, 256)
+			random.Read(choices)
+			g := mergetest.Generator{Choices: choices}
+			merged += compare(t, thing(map[string]any{"list": g.LongList(list, 2, -1)}), map[string]any{"list": g.LongList(list, 2, -1)}, typ).merged
+		}
+		if merged < 100 {
+			t.Errorf("only %d lists of 500 were merged", merged)
+		}
+	}
+}
+
+var stringType = &schema.Type{Kind: schema.String}
+
+func object(fields ...schema.Field) *schema.Type {
+	return &schema.Type{Kind: schema.Struct, Name: "test.Thing", Fields: append(fields, schema.Field{Name: "apiVersion", Type: stringType}, schema.Field{Name: "kind", Type: stringType})}
+}
+
+// thing gives an object its identity.
+func thing(o map[string]any) map[string]any {
+	o["apiVersion"], o["kind"] = "example.com/v1", "Thing"
+	return o
+}
+
 func FuzzApply(f *testing.F) {
 	f.Add([]byte("structs, maps, lists"))
-	f.Fuzz(func(t *testing.T, choices []byte) { compare(t, choices) })
+	f.Fuzz(func(t *testing.T, choices []byte) {
+		g := mergetest.Generator{Choices: choices}
+		live, patch, typ := g.Scenario()
+		compare(t, live, patch, typ)
+	})
 }

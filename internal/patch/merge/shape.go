@@ -11,7 +11,7 @@ type ref struct {
 	open   bool         // a type above, written out in the same schema, keeps unknown members
 }
 
-// untyped is the type of what lies below an atomic free value.
+// untyped is the type of the items of lists that nothing describes: free values that are atomic.
 var untyped = &schema.Type{Kind: schema.Any, Merge: schema.Atomic}
 
 // A scalar is what a type says about the scalars that it takes.
@@ -106,7 +106,7 @@ func (r ref) member(name string) (ref, bool) {
 	}
 	switch {
 	case r.free():
-		return r.element(), true
+		return ref{}, true
 	case r.typ.Kind == schema.Map:
 		return r.below(r.typ.Elem), true
 	case r.typ.Kind == schema.Struct:
@@ -114,14 +114,6 @@ func (r ref) member(name string) (ref, bool) {
 		return ref{}, r.open || r.typ.PreserveUnknown || len(r.typ.Fields) == 0
 	}
 	return ref{}, false
-}
-
-// element returns the place of the members of a free map.
-func (r ref) element() ref {
-	if r.atomicMap() {
-		return ref{typ: untyped}
-	}
-	return ref{}
 }
 
 // item returns the place of the items of a list.

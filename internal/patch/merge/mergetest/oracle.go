@@ -1,0 +1,252 @@
+// Package mergetest has the oracle of package merge, the API server's own merge of ApplyConfiguration patches, and makes
+// types and objects to ask it about.
+package mergetest
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	upstream "k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// Apply is the server's own function under a structured-merge-diff schema that says what t says. Errors name members in
+// their order, which the server leaves to chance.
+func Apply(live, patch map[string]any, t *schema.Type) (map[string]any, error) {
+	types, root := Schema(t)
+	liveObject := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(live)}
+	patchObject := &unstructured.Unstructured{Object: Copy(patch).(map[string]any)}
+	patchObject.SetGroupVersionKind(liveObject.GroupVersionKind())
+	result, err := upstream.ApplyStructuredMergeDiff(converter{types, root}, liveObject, patchObject)
+	if err != nil {
+		return nil, err
+	}
+	return result.(*unstructured.Unstructured).Object, nil
+}
+
+// Copy copies what is JSON in a patch and keeps the rest.
+func Copy(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k := range v {
+			out[k] = Copy(v[k])
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = Copy(v[i])
+		}
+		return out
+	}
+	return v
+}
+
+// A converter is the server's view of a schema.
+type converter struct {
+	schema *smd.Schema
+	root   smd.TypeRef
+}
+
+func (c converter) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	return typed.AsTyped(ordered{value.NewValueInterface(obj.(*unstructured.Unstructured).Object)}, c.schema, c.root, opts...)
+}
+
+func (c converter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+	object, ok := v.AsValue().Unstructured().(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("failed to convert value to unstructured for type %T", v.AsValue().Unstructured())
+	}
+	return &unstructured.Unstructured{Object: object}, nil
+}
+
+// The wrappers below let the library see the members of maps in the order of their names, so that its errors have one
+// order too. They print like the values that they wrap.
+type (
+	ordered     struct{ value.Value }
+	orderedMap  struct{ value.Map }
+	orderedList struct{ value.List }
+)
+
+func (v ordered) Format(f fmt.State, verb rune) {
+	fmt.Fprintf(f, fmt.FormatString(f, verb), v.Value)
+}
+
+func (v ordered) AsMap() value.Map                       { return orderedMap{v.Value.AsMap()} }
+func (v ordered) AsMapUsing(value.Allocator) value.Map   { return v.AsMap() }
+func (v ordered) AsList() value.List                     { return orderedList{v.Value.AsList()} }
+func (v ordered) AsListUsing(value.Allocator) value.List { return v.AsList() }
+
+func (l orderedList) At(i int) value.Value                         { return ordered{l.List.At(i)} }
+func (l orderedList) AtUsing(_ value.Allocator, i int) value.Value { return l.At(i) }
+
+func (m orderedMap) Get(name string) (value.Value, bool) {
+	v, ok := m.Map.Get(name)
+	if !ok {
+		return nil, false
+	}
+	return ordered{v}, true
+}
+
+func (m orderedMap) GetUsing(_ value.Allocator, name string) (value.Value, bool) { return m.Get(name) }
+
+func (m orderedMap) names() []string {
+	var names []string
+	m.Map.Iterate(func(name string, _ value.Value) bool {
+		names = append(names, name)
+		return true
+	})
+	slices.Sort(names)
+	return names
+}
+
+func (m orderedMap) Iterate(fn func(string, value.Value) bool) bool {
+	for _, name := range m.names() {
+		if v, _ := m.Get(name); !fn(name, v) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m orderedMap) IterateUsing(_ value.Allocator, fn func(string, value.Value) bool) bool {
+	return m.Iterate(fn)
+}
+
+func (m orderedMap) ZipUsing(_ value.Allocator, other value.Map, _ value.MapTraverseOrder, fn func(string, value.Value, value.Value) bool) bool {
+	names := m.names()
+	if other != nil {
+		names = append(names, other.(orderedMap).names()...)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		lhs, _ := m.Get(name)
+		var rhs value.Value
+		if other != nil {
+			rhs, _ = other.Get(name)
+		}
+		if !fn(name, lhs, rhs) {
+			return false
+		}
+	}
+	return true
+}
+
+// Schema says in structured-merge-diff's words what kube-openapi/pkg/schemaconv makes of the OpenAPI schema of a type. It
+// shares no code with package merge.
+func Schema(t *schema.Type) (*smd.Schema, smd.TypeRef) {
+	w := schemaWriter{names: map[*schema.Type]string{}}
+	root := w.ref(t, false)
+	return &smd.Schema{Types: append(w.types, freeTypes...)}, root
+}
+
+type schemaWriter struct {
+	types []smd.TypeDef
+	names map[*schema.Type]string
+}
+
+var (
+	deducedName = "__untyped_deduced_"
+	untypedName = "__untyped_atomic_"
+	freeTypes   = []smd.TypeDef{
+		{Name: untypedName, Atom: smd.Atom{
+			Scalar: scalar(smd.Untyped),
+			List:   &smd.List{ElementType: smd.TypeRef{NamedType: &untypedName}, ElementRelationship: smd.Atomic},
+			Map:    &smd.Map{ElementType: smd.TypeRef{NamedType: &untypedName}, ElementRelationship: smd.Atomic},
+		}},
+		{Name: deducedName, Atom: smd.Atom{
+			Scalar: scalar(smd.Untyped),
+			List:   &smd.List{ElementType: smd.TypeRef{NamedType: &untypedName}, ElementRelationship: smd.Atomic},
+			Map:    &smd.Map{ElementType: smd.TypeRef{NamedType: &deducedName}, ElementRelationship: smd.Separable},
+		}},
+	}
+	deduced = smd.TypeRef{NamedType: &deducedName}
+)
+
+func scalar(s smd.Scalar) *smd.Scalar { return &s }
+
+func (w *schemaWriter) ref(t *schema.Type, open bool) smd.TypeRef {
+	if t == nil {
+		return deduced
+	}
+	if t.Name == "" {
+		return w.inline(t, open)
+	}
+	if name, ok := w.names[t]; ok {
+		return smd.TypeRef{NamedType: &name}
+	}
+	name := fmt.Sprintf("%s-%d", t.Name, len(w.names))
+	w.names[t] = name
+	inline := w.inline(t, false)
+	if inline.NamedType != nil {
+		return inline
+	}
+	w.types = append(w.types, smd.TypeDef{Name: name, Atom: inline.Inlined})
+	return smd.TypeRef{NamedType: &name}
+}
+
+func (w *schemaWriter) inline(t *schema.Type, open bool) smd.TypeRef {
+	open = open || t.PreserveUnknown
+	relationship := smd.ElementRelationship("")
+	if t.Merge == schema.Atomic {
+		relationship = smd.Atomic
+	}
+	var atom smd.Atom
+	switch t.Kind {
+	case schema.Any:
+		if t.Merge == schema.Atomic {
+			return smd.TypeRef{NamedType: &untypedName}
+		}
+		return deduced
+	case schema.IntOrString, schema.Union:
+		return deduced
+	case schema.Boolean:
+		atom.Scalar = scalar(smd.Boolean)
+	case schema.Integer, schema.Number:
+		atom.Scalar = scalar(smd.Numeric)
+	case schema.String:
+		atom.Scalar = scalar(smd.String)
+		if t.Format != "" && t.Format != "byte" {
+			atom.Scalar = scalar(smd.Untyped)
+		}
+	case schema.Bytes, schema.Duration:
+		atom.Scalar = scalar(smd.String)
+	case schema.Quantity, schema.Time, schema.MicroTime:
+		atom.Scalar = scalar(smd.Untyped)
+	case schema.Map:
+		atom.Map = &smd.Map{ElementType: w.ref(t.Elem, open), ElementRelationship: relationship}
+	case schema.Struct:
+		atom.Map = &smd.Map{ElementRelationship: relationship}
+		if open || len(t.Fields) == 0 {
+			atom.Map.ElementType = deduced
+		}
+		for _, f := range t.Fields {
+			field := smd.StructField{Name: f.Name, Type: w.ref(f.Type, open), Default: f.Default}
+			if f.Atomic {
+				override := smd.Atomic
+				field.Type.ElementRelationship = &override
+			}
+			atom.Map.Fields = append(atom.Map.Fields, field)
+		}
+	case schema.List:
+		atom.List = &smd.List{ElementType: w.ref(t.Elem, open), ElementRelationship: smd.Atomic}
+		if t.Elem == nil {
+			atom.List.ElementType = smd.TypeRef{NamedType: &untypedName}
+		}
+		switch t.Merge {
+		case schema.Set:
+			atom.List.ElementRelationship = smd.Associative
+		case schema.Keyed:
+			atom.List.ElementRelationship = smd.Associative
+			atom.List.Keys = t.Keys
+		}
+	}
+	return smd.TypeRef{Inlined: atom}
+}
