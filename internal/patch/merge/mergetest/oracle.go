@@ -182,13 +182,13 @@ func (w *schemaWriter) ref(t *schema.Type, open bool) smd.TypeRef {
 	if name, ok := w.names[t]; ok {
 		return smd.TypeRef{NamedType: &name}
 	}
+	switch t.Kind {
+	case schema.Any, schema.IntOrString, schema.Union:
+		return w.inline(t, false)
+	}
 	name := fmt.Sprintf("%s-%d", t.Name, len(w.names))
 	w.names[t] = name
-	inline := w.inline(t, false)
-	if inline.NamedType != nil {
-		return inline
-	}
-	w.types = append(w.types, smd.TypeDef{Name: name, Atom: inline.Inlined})
+	w.types = append(w.types, smd.TypeDef{Name: name, Atom: w.inline(t, false).Inlined})
 	return smd.TypeRef{NamedType: &name}
 }
 
