@@ -245,7 +245,7 @@ func service(o *members, _ map[string]any) {
 		s.fillText("type", "ClusterIP")
 		s.each("ports", func(p *members) {
 			p.fillText("protocol", "TCP")
-			if target := p.m["targetPort"]; target == int64(0) || target == "" {
+			if target := p.m["targetPort"]; (target == int64(0) || target == "") && target != p.m["port"] {
 				p.set("targetPort", p.m["port"])
 			}
 		})

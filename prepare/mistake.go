@@ -55,6 +55,14 @@ func mistake(t *schema.Type, v any) error {
 		}
 		return nil
 	case schema.Bytes:
+		if list, ok := v.([]any); ok {
+			for _, item := range list {
+				if err := mistake(octet, item); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
 		text, ok := v.(string)
 		if !ok {
 			return fmt.Errorf("cannot restore slice from %s", goKind(v))

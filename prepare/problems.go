@@ -255,12 +255,12 @@ func goType(t *schema.Type) string {
 
 // embeddedIn returns the embedded Go struct that holds a member, or "". Type errors name it in their path.
 func embeddedIn(t *schema.Type, member string) string {
+	name := t.Name[strings.LastIndexByte(t.Name, '.')+1:]
 	if member == "kind" || member == "apiVersion" {
-		if len(t.Fields) > 1 && t.Fields[0].Name == "kind" && t.Fields[1].Name == "apiVersion" {
+		if len(t.Fields) > 1 && t.Fields[0].Name == "kind" && t.Fields[1].Name == "apiVersion" && name != "BoundObjectReference" {
 			return "TypeMeta"
 		}
 	}
-	name := t.Name[strings.LastIndexByte(t.Name, '.')+1:]
 	for _, e := range embeddings {
 		if slices.Contains(e.structs, name) && slices.Contains(e.members, member) != e.others {
 			return e.path

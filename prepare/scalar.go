@@ -189,8 +189,12 @@ func (p *pass) octets(v any) (any, bool) {
 		p.failed = p.failed || err != nil
 	case []any:
 		for _, item := range v {
-			n, isInteger := item.(int64)
-			p.failed = p.failed || item != nil && !(isInteger && (p.lenient || n == int64(byte(n))))
+			n := int64(0)
+			if item != nil {
+				number, _ := p.integer(64, item)
+				n = number.(int64)
+			}
+			p.failed = p.failed || !p.lenient && n != int64(byte(n))
 			b = append(b, byte(n))
 		}
 	default:

@@ -1,0 +1,89 @@
+package prepare
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// mutated returns what the server makes of a mutated object: a typed object with defaults, encoded again (as
+// k8s.io/apiserver pkg/admission/plugin/policy/mutating/dispatcher.go v0.37.2).
+func (s server) mutated(obj map[string]any, kind schema.GroupVersionKind) (map[string]any, error) {
+	typed, err := s.scheme.ConvertToVersion(&unstructured.Unstructured{Object: obj}, kind.GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	s.scheme.Default(typed)
+	typed.GetObjectKind().SetGroupVersionKind(kind)
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+}
+
+// TestNormalise compares mutated objects, right and wrong ones, and that a second time changes nothing.
+func TestNormalise(t *testing.T) {
+	eachKind(t, func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *schema.Type) {
+		for pass, g := range []*generator{{unknown: 0.02}, {wrong: 0.01}} {
+			g.Rand = rand.New(rand.NewPCG(*seed, uint64(pass)))
+			for i := range *count {
+				in := g.object(typ, 0)
+				in["apiVersion"], in["kind"] = kind.GroupVersion().String(), kind.Kind
+				normalise(t, i, types, kind, in)
+				if t.Failed() {
+					return
+				}
+			}
+		}
+	})
+}
+
+func normalise(t *testing.T, i int, types *schema.Registry, kind schema.GroupVersionKind, in map[string]any) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, wantErr := serverOf(kind).mutated(in, kind)
+	got, gotErr := prepare.Normalise(in, types, kind)
+	if wantErr != nil || gotErr != nil {
+		w, g := text(wantErr), text(gotErr)
+		// The schemas in a CustomResourceDefinition lie in maps, which the server visits in random order.
+		inMaps := kind.Kind == "CustomResourceDefinition" && w != "" && g != ""
+		if w != g && !inMaps && !sameConversionError(w, g) {
+			t.Errorf("object %d: %s\n got error %s\nwant error %s", i, body, g, w)
+		}
+		return
+	}
+	if !reflect.DeepEqual(got, want) {
+		if found := difference("", got, want); len(found) > 0 {
+			t.Errorf("object %d: %s\n%s", i, body, strings.Join(found, "\n"))
+		}
+		return
+	}
+	again, err := prepare.Normalise(got, types, kind)
+	if err != nil {
+		t.Fatalf("object %d: %v", i, err)
+	}
+	if reflect.ValueOf(again).Pointer() != reflect.ValueOf(got).Pointer() && len(difference("", again, got)) == 0 {
+		t.Errorf("object %d: %s\nwas copied without a change", i, body)
+	}
+	if after, _ := json.Marshal(in); string(after) != string(body) {
+		t.Errorf("object %d was changed", i)
+	}
+}
+
+// sameConversionError compares errors but for the names of Go types.
+func sameConversionError(a, b string) bool {
+	for _, marker := range []string{"unrecognized type: ", "cannot convert int64 to ", "cannot convert float64 to ", "of type "} {
+		before, _, ok := strings.Cut(a, marker)
+		other, _, both := strings.Cut(b, marker)
+		if ok && both && before == other {
+			return true
+		}
+	}
+	return false
+}
