@@ -86,6 +86,9 @@ func markOf(e policy.Expr, at policy.Position, message string) mark {
 	if at.IsValid() && at != e.Locate(0) && at != e.Locate(whole.from) {
 		for i := range e.Src {
 			if i > 0 && e.Locate(i) == at {
+				if e.Src[i] == '.' { // of a member that is selected
+					return mark{i, i + 1 + word(e.Src[i+1:])}
+				}
 				return mark{i, i + word(e.Src[i:])}
 			}
 		}
@@ -103,7 +106,7 @@ func trimmed(s string) mark {
 	return mark{from, max(from, len(strings.TrimRightFunc(s, unicode.IsSpace)))}
 }
 
-// word returns the length of the identifier that s begins with, or of its first character.
+// word returns the length of the identifier that s begins with, or of its first character if it has one.
 func word(s string) int {
 	n := strings.IndexFunc(s, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if n < 0 {
@@ -178,8 +181,8 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 		row := 0
 		for _, piece := range chunks(text, width) {
 			number, lead := l.number, ""
-			if row > 0 {
-				number = 0
+			if row > 0 || i > 0 && lines[i-1].number == number {
+				number = 0 // the same line of the file
 			}
 			if across {
 				switch {

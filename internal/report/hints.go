@@ -26,7 +26,50 @@ func hintFor(f failing) string {
 			return h.hint
 		}
 	}
+	if m := undeclared.FindStringSubmatch(f.message); m != nil {
+		if name := nearest(m[1], variables); name != "" {
+			return "did you mean " + name + "?"
+		}
+	}
 	return ""
+}
+
+var (
+	undeclared = regexp.MustCompile(`undeclared reference to '(\w+)'`)
+	variables  = []string{"object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer", "quantity", "size", "has"}
+)
+
+// nearest returns the candidate that a few typing errors turn into s; "" if there is none.
+func nearest(s string, candidates []string) string {
+	best, least := "", len(s)/3+1
+	for _, c := range candidates {
+		if d := distance(s, c); d < least || d == least && best == "" {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, remove or replace between two words, regardless of case.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // hints are looked through in order: the first whose message and source both occur is shown.
@@ -47,6 +90,7 @@ var hints = []struct{ message, source, hint string }{
 	{"no such attribute(s): authorizer", "", "authorizer has no value in messageExpression and auditAnnotations; decide in a validation instead"},
 	{"division by zero", "", "test the divisor in the same expression: d != 0 && n / d …"},
 	{"no params found for policy binding", "", "the binding's paramRef selects nothing: give the param beside the policies or with -c"},
+	{`failed to configure binding: namespaces "`, "", "give the Namespace beside the policies, with -c or among the manifests"},
 	{"failed to find resource referenced by paramKind", "", "the kind of the params is not known: give its CustomResourceDefinition beside the policies or with -c"},
 	{"cannot use namespaced paramRef", "", "set paramRef.namespace in the binding, so that cluster-scoped objects have params too"},
 	{"undeclared reference to 'variables'", "", "match conditions cannot use variables when they are written; repeat the expression there"},

@@ -135,7 +135,9 @@ func (t *textWriter) Close() error {
 		summary += "; " + t.p.paint(red, strconv.Itoa(n)+" rejected")
 	}
 	switch n := len(t.matched); {
+	case t.o.Set == nil:
 	case t.inForce == 0:
+		summary += "; no policy in force"
 	case n == 0:
 		summary += "; no policy matched"
 	default:
@@ -353,15 +355,17 @@ func (t *textWriter) head(s style, word, subject string, place policy.Position) 
 	t.line(line)
 }
 
-// blocksOf writes blocks with an empty line around each that has an excerpt, and the others close together.
+// blocksOf writes blocks with an empty line around each that has more than its message, and the others close
+// together.
 func (t *textWriter) blocksOf(blocks []block) {
+	large := func(b block) bool { return !b.expr.IsZero() || len(b.footers) > 0 }
+	spread := slices.ContainsFunc(blocks, large)
 	for i, b := range blocks {
-		large := !b.expr.IsZero() || len(b.footers) > 0
-		if large || i == 0 {
+		if large(b) || spread && i == 0 {
 			t.gap()
 		}
 		t.block(b)
-		if large || i == len(blocks)-1 {
+		if large(b) || spread && i == len(blocks)-1 {
 			t.gap()
 		}
 	}

@@ -1,0 +1,378 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/report"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// An apply is one run of the verb.
+type apply struct {
+	*console
+	policies, state []string
+	oldFile         string
+	asked           asked
+	kubeVersion     string
+	output, color   string
+	quiet           bool
+}
+
+func newApply(c *console) *cobra.Command {
+	a := &apply{console: c}
+	cmd := &cobra.Command{
+		Use:   "apply -p POLICIES [flags] MANIFEST|REVIEW|DIR|-...",
+		Short: "Decide about manifests and admission requests",
+		Long: `apply tells what the API server's admission policies would say if the given
+manifests were applied: what is denied, what is warned about, what is changed.
+
+Each manifest is a CREATE, or an UPDATE when the cluster state holds that object.
+The objects of one run see each other: a Namespace, a CustomResourceDefinition or
+a param counts for the objects beside it, whatever their order. Arguments may also
+be AdmissionReviews (admission.k8s.io), which are decided about as they stand.
+
+The exit status is 0 when nothing is denied, 1 when something is, and 2 when
+something could not be decided about or a policy is none that the server would store.`,
+		Example: `  # may these manifests be applied?
+  celgate apply -p policies/ manifests/
+
+  # the same for a rendered chart
+  helm template shop ./chart | celgate apply -p policies/ -
+
+  # in a cluster that has these namespaces, params and stored objects
+  celgate apply -p policies/ -c cluster.yaml manifests/
+
+  # may dev delete the deployment? may it be scaled?
+  celgate apply -p policies/ --operation DELETE --as dev web.yaml
+  celgate apply -p policies/ --subresource deployments/scale --old scale.yaml new-scale.yaml
+
+  # for a program
+  celgate apply -p policies/ -o json review.yaml | jq '.items[].response'`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args) },
+	}
+	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
+		f.StringArrayVarP(&a.policies, "policy", "p", nil, "`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
+		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
+		f.StringVar(&a.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that decides (default "+celgate.Newest+")")
+	})
+	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) {
+		f.StringVarP(&a.asked.namespace, "namespace", "n", "", "`NAME` the namespace of manifests that name none\n(default \"default\")")
+		f.StringVar(&a.asked.operation, "operation", "", "`OPERATION` CREATE, UPDATE, DELETE or CONNECT, whatever the\ncluster state holds")
+		f.StringVar(&a.oldFile, "old", "", "`FILE|DIR|-` the objects as they are stored before an update\nor a deletion")
+		f.StringVar(&a.asked.subresource, "subresource", "", "`NAME` a subresource, such as status or deployments/scale")
+		f.StringVar(&a.asked.user, "as", "", "`USER` the user who makes the requests")
+		f.StringArrayVar(&a.asked.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
+		f.BoolVar(&a.asked.dryRun, "dry-run", false, "requests are dry-run requests")
+	})
+	group(cmd, "Output", func(f *pflag.FlagSet) {
+		f.StringVarP(&a.output, "output", "o", "text", "`FORMAT` "+strings.Join(report.Formats(), " or ")+" (default text)")
+		f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out objects about which there is nothing to say")
+		f.StringVar(&a.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
+	})
+	completeWith(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
+	completeWith(cmd, "output", report.Formats()...)
+	completeWith(cmd, "color", "auto", "always", "never")
+	return cmd
+}
+
+// completeWith makes shells complete a flag with fixed values.
+func completeWith(cmd *cobra.Command, flag string, values ...string) {
+	cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (a *apply) run(ctx context.Context, args []string) error {
+	if err := a.check(args); err != nil {
+		return err
+	}
+	colored, err := a.colored(a.color)
+	if err != nil {
+		return err
+	}
+
+	loader := &manifest.Loader{Stdin: a.stdin}
+	batch := a.read(loader, args)
+	w, err := a.load(loader, sources{a.policies, a.state, a.kubeVersion}, batch)
+	if err != nil {
+		return err
+	}
+	if a.oldFile != "" {
+		if a.asked.old, err = w.oldCluster(a.console, a.read(loader, []string{a.oldFile}), a.asked.namespace); err != nil {
+			return err
+		}
+	}
+	if err := w.assume(w.missingNamespaces(batch, &a.asked)); err != nil {
+		return err
+	}
+	engine, err := celgate.New(&w.set, celgate.Options{KubeVersion: w.version, Types: w.types, Cluster: w.cluster})
+	if err != nil {
+		return err
+	}
+	rejected := w.rejections(engine)
+	if len(rejected) > 0 {
+		a.raise(exitFailed)
+	}
+	if len(batch) == 0 {
+		if a.status == exitClean {
+			return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
+		}
+	}
+
+	force := w.inForce(a.console, rejected)
+	out := bufio.NewWriterSize(a.stdout, 64<<10)
+	writer, err := report.New(a.output, out, report.Options{
+		Set: force, Rejected: rejected, Color: colored, Width: a.width(), Quiet: a.quiet,
+	})
+	if err != nil {
+		return &usageError{err}
+	}
+	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked)}
+	if err := a.decide(ctx, d, batch, writer, out); err != nil {
+		return err
+	}
+	if err := writer.Close(); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// check refuses a command line that cannot be meant.
+func (a *apply) check(args []string) error {
+	if len(args) == 0 {
+		return withHint(&usageError{errors.New("no manifests given")}, "name files or directories, or - for standard input")
+	}
+	stdin := 0
+	for _, path := range slices.Concat(args, a.policies, a.state, []string{a.oldFile}) {
+		if path == "-" {
+			stdin++
+		}
+	}
+	if stdin > 1 {
+		return &usageError{errors.New("standard input can be read once only")}
+	}
+	a.asked.operation = strings.ToUpper(a.asked.operation)
+	if op := a.asked.operation; op != "" && !slices.Contains([]string{"CREATE", "UPDATE", "DELETE", "CONNECT"}, op) {
+		return &usageError{fmt.Errorf("--operation is CREATE, UPDATE, DELETE or CONNECT, not %q", op)}
+	}
+	if len(a.asked.groups) > 0 && a.asked.user == "" {
+		return &usageError{errors.New("--as-group without --as")}
+	}
+	if !slices.Contains(report.Formats(), a.output) {
+		return &usageError{fmt.Errorf("unknown output format %q: one of %s", a.output, strings.Join(report.Formats(), ", "))}
+	}
+	return nil
+}
+
+// decide writes the answer for each document, in their order.
+func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Document, writer report.Writer, out *bufio.Writer) error {
+	a.progress = newProgress(a.console, len(batch))
+	defer a.progress.clear()
+	immediately := isTerminal(a.stdout)
+	done := 0
+	for it := range ordered(consumed(batch), runtime.GOMAXPROCS(0), func(doc *manifest.Document) report.Item { return d.decide(ctx, doc) }) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		switch {
+		case it.Failure != nil:
+			a.raise(exitFailed)
+			if err := out.Flush(); err != nil {
+				return err
+			}
+			a.say(at(it.Place, subject(it)+it.Failure.Message), it.Failure.Hint)
+		case !it.Decision.Allowed:
+			a.raise(exitDenied)
+		}
+		if immediately {
+			a.progress.clear()
+		}
+		if err := writer.Write(it); err != nil {
+			return err
+		}
+		if immediately {
+			if err := out.Flush(); err != nil {
+				return err
+			}
+		}
+		done++
+		a.progress.step(done)
+	}
+	return nil
+}
+
+func subject(it report.Item) string {
+	if it.Kind.Kind == "" {
+		return ""
+	}
+	return strings.TrimSpace(it.Kind.Kind+" "+it.Name) + ": "
+}
+
+// consumed yields documents and lets go of them, so that a large input is not held twice.
+func consumed(docs []*manifest.Document) func(func(*manifest.Document) bool) {
+	return func(yield func(*manifest.Document) bool) {
+		for i, d := range docs {
+			docs[i] = nil
+			if !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// A decider answers for one document after another, on several goroutines.
+type decider struct {
+	world  *world
+	engine *celgate.Engine
+	asked  *asked
+	notes  *notes
+}
+
+func (d *decider) decide(ctx context.Context, doc *manifest.Document) (it report.Item) {
+	it = report.Item{Place: doc.Position(), Kind: kindOf(doc.Object), Name: nameOf(doc.Object)}
+	if isReview(doc.Object) {
+		it.Kind, it.Name = schema.GroupVersionKind{Version: it.Kind.GroupVersion().String(), Kind: "AdmissionReview"}, ""
+	}
+	defer func() {
+		if p := recover(); p != nil { // one object that breaks something must not take the others with it
+			it.Decision = nil
+			it.Failure = &report.Failure{Message: fmt.Sprintf("internal error: %v", p), Hint: "please report it, with this:\n" + string(debug.Stack())}
+		}
+	}()
+	fail := func(err error) report.Item {
+		it.Failure = &report.Failure{Message: err.Error(), Hint: hintOf(err)}
+		return it
+	}
+	request, err := d.world.request(doc, d.asked)
+	if err != nil {
+		return fail(err)
+	}
+	it.Request = request
+	prepared, warnings, err := d.engine.Prepare(request)
+	if err != nil {
+		status, ok := refusal(err)
+		if !ok {
+			return fail(err)
+		}
+		it.Decision = &celgate.Decision{Status: status}
+		return it
+	}
+	it.Request = prepared
+	if status := d.world.noNamespace(ctx, prepared); status != nil {
+		it.Decision = &celgate.Decision{Status: status}
+		return it
+	}
+	if it.Decision, err = d.engine.Admit(ctx, prepared); err != nil {
+		it.Decision = nil
+		return fail(err)
+	}
+	if len(warnings) > 0 { // the server sends them before those of policies
+		it.Decision.Warnings = append(warnings, it.Decision.Warnings...)
+	}
+	d.notes.add(it.Decision, prepared, isReview(doc.Object))
+	return it
+}
+
+// refusal returns the status of an error that is the server's answer.
+func refusal(err error) (*metav1.Status, bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return nil, false
+	}
+	s := status.Status()
+	return &s, true
+}
+
+// noNamespace returns the server's answer to a request in a namespace that does not exist, which comes before any
+// policy is asked (as pkg/admission/plugin/namespace/lifecycle/admission.go v0.37.2).
+func (w *world) noNamespace(ctx context.Context, r *celgate.Request) *metav1.Status {
+	if r.Namespace == "" || r.Operation == celgate.Delete || r.Kind == namespaceKind || r.Resource.Group == "authorization.k8s.io" {
+		return nil
+	}
+	if known, err := w.cluster.Get(ctx, namespaceKind, "", r.Namespace); known != nil || err != nil {
+		return nil
+	}
+	status := apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, r.Namespace).Status()
+	return &status
+}
+
+// notes are said about decisions that rest on what was not given.
+type notes struct {
+	assumed    map[string]bool // namespaces
+	namespaces bool            // a policy looks at namespaces
+	user       string          // who is assumed to make requests; empty: it was said
+	users      map[string]bool // policies that look at the user, by kind and name
+}
+
+func newNotes(set *policy.Set, w *world, a *asked) *notes {
+	n := &notes{assumed: w.assumed, users: map[string]bool{}}
+	if a.user == "" {
+		n.user = defaultUser
+	}
+	selects := func(m *policy.MatchResources) bool {
+		return m != nil && m.NamespaceSelector != nil && len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) > 0
+	}
+	for _, b := range set.Bindings {
+		n.namespaces = n.namespaces || selects(b.MatchResources)
+	}
+	for _, p := range set.Policies {
+		n.namespaces = n.namespaces || selects(p.MatchConstraints)
+		for e := range expressions(p) {
+			n.namespaces = n.namespaces || strings.Contains(e.Src, "namespaceObject")
+			if strings.Contains(e.Src, "request.userInfo") || strings.Contains(e.Src, "authorizer") {
+				n.users[string(p.Kind)+" "+p.Name] = true
+			}
+		}
+	}
+	return n
+}
+
+func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
+	if reviewed {
+		return
+	}
+	if n.namespaces && n.assumed[r.Namespace] && r.Kind != namespaceKind {
+		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
+			"namespace %q is not in the cluster state and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
+	}
+	if n.user != "" && slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[string(o.Kind)+" "+o.Policy] }) {
+		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
+			"policies look at the user, who is taken as %q without rights or groups; say who it is with --as and --as-group", n.user)})
+	}
+}
+
+// missingNamespaces returns the namespaces that manifests name and that exist nowhere. On a server such a request
+// fails; a reader of rendered manifests wants to know what would be said in a cluster that has the namespace. An
+// AdmissionReview is decided about exactly.
+func (w *world) missingNamespaces(batch []*manifest.Document, a *asked) map[string]bool {
+	missing := map[string]bool{}
+	for _, d := range batch {
+		if isReview(d.Object) {
+			continue
+		}
+		to, err := w.target(kindOf(d.Object), a.subresource)
+		if err != nil || !to.Namespaced {
+			continue
+		}
+		name := w.namespaceOf(d.Object, to, a)
+		if missing[name] {
+			continue
+		}
+		if known, err := w.cluster.Get(context.Background(), namespaceKind, "", name); known == nil && err == nil {
+			missing[name] = true
+		}
+	}
+	return missing
+}

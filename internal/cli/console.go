@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// A console is where a command reads and writes.
+type console struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	status         int // of the command so far; it only rises
+
+	mu       sync.Mutex
+	progress *progress // on standard error; nil: none
+}
+
+// raise makes the exit status at least status.
+func (c *console) raise(status int) { c.status = max(c.status, status) }
+
+// say writes a message about the run, and a hint unless it is empty.
+func (c *console) say(message, hint string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.progress.clear()
+	fmt.Fprintf(c.stderr, "celgate: %s\n", oneParagraph(message))
+	if hint != "" {
+		fmt.Fprintf(c.stderr, "hint: %s\n", oneParagraph(hint))
+	}
+}
+
+// sayError says an error; of joined errors, each.
+func (c *console) sayError(err error) {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		for _, e := range joined.Unwrap() {
+			c.sayError(e)
+		}
+		return
+	}
+	c.say(err.Error(), hintOf(err))
+}
+
+// oneParagraph takes control characters out of a message, which may quote a file.
+func oneParagraph(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '\uFFFD'
+		}
+		return r
+	}, strings.TrimRight(s, "\n"))
+}
+
+// colored reports whether standard output takes colour: mode is auto, always or never. As no-color.org says, NO_COLOR
+// turns it off unless it is asked for.
+func (c *console) colored(mode string) (bool, error) {
+	switch mode {
+	case "always":
+		return true, nil
+	case "never":
+		return false, nil
+	case "auto":
+		return isTerminal(c.stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", nil
+	}
+	return false, &usageError{fmt.Errorf("--color is auto, always or never, not %q", mode)}
+}
+
+// width returns the columns of standard output; 0 if it is no terminal.
+func (c *console) width() int {
+	f, ok := c.stdout.(*os.File)
+	if !ok || !isTerminal(f) {
+		return 0
+	}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	n, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 80
+	}
+	return n
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,117 @@
+// Package cli is the command line.
+//
+// Standard output carries the result and nothing else; everything that is said about the run goes to standard
+// error, as "celgate: …" without a capital initial or a full stop, followed where a reader would be stuck by "hint: …".
+// The exit status is 0 when all is clean, 1 when something is denied, 2 when the answer could not be found.
+// There is one file for each verb.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit statuses.
+const (
+	exitClean  = 0
+	exitDenied = 1
+	exitFailed = 2
+)
+
+// Main runs the command line and returns the exit status.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	c := &console{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := newRoot(c)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return c.status
+	}
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	var usage *usageError
+	if hintOf(err) == "" && (errors.As(err, &usage) || cmd == root) {
+		err = withHint(err, "%s --help says more", cmd.CommandPath())
+	}
+	c.sayError(err)
+	return exitFailed
+}
+
+func newRoot(c *console) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "celgate",
+		Short: "Kubernetes admission policies, decided anywhere",
+		Long: `celgate decides what kube-apiserver's ValidatingAdmissionPolicies and
+MutatingAdmissionPolicies would say about objects, with the server's own answers
+and without a cluster.`,
+		Example: `  celgate apply -p policies/ manifests/
+  helm template shop ./chart | celgate apply -p policies/ -`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				err := fmt.Errorf("unknown command %q", args[0])
+				if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+					return withHint(err, "did you mean %s?", similar[0])
+				}
+				return err
+			}
+			return cmd.Help()
+		},
+		SuggestionsMinimumDistance: 2,
+		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") { // run as a plugin of kubectl
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl celgate"}
+	}
+	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"})
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
+	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.OutOrStderr(), cmd); return nil })
+	root.PersistentFlags().BoolP("help", "h", false, "show what a command does and its flags")
+	root.PersistentFlags().Lookup("help").Hidden = true
+	root.AddCommand(newApply(c), newVersion(), newCompletion())
+	return root
+}
+
+// A usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
+// A hintedError carries what helps the reader on.
+type hintedError struct {
+	error
+	hint string
+}
+
+func (e *hintedError) Unwrap() error { return e.error }
+
+func withHint(err error, format string, args ...any) error {
+	return &hintedError{err, fmt.Sprintf(format, args...)}
+}
+
+func hintOf(err error) string {
+	var h *hintedError
+	if errors.As(err, &h) {
+		return h.hint
+	}
+	return ""
+}
