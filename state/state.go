@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -246,6 +247,9 @@ func (c *Cluster) as(kind schema.GroupVersionKind, r row) (map[string]any, error
 		return nil, fmt.Errorf("%v cannot be read as %s: no types are known", r, kindText(kind))
 	}
 	object, err := c.types.Convert(r.object, kind)
+	if to := c.resource(kind); err == nil && to != nil && to.Custom != nil {
+		object, _, err = prepare.Stored(object, c.types, kind) // prunes and defaults by the schema of the version
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%v cannot be read as %s: %w", r, kindText(kind), err)
 	}

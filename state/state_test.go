@@ -118,6 +118,27 @@ func TestGetInAnotherVersion(t *testing.T) {
 	}
 }
 
+func TestGetCustomInAnotherVersion(t *testing.T) {
+	widget := `{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, namespace: store}, spec: {old: 1, both: 2}}`
+	r, err := types(t).WithCustomResources(trees(t, file(t, "widgets.yaml"))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := state.New(r, trees(t, widget)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, version := range map[string]string{"map[both:2 old:1]": "v1", "map[both:2 new:3]": "v2"} {
+		all, err := c.List(t.Context(), kind("example.com/"+version+" Widget"), "")
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		if got := fmt.Sprint(all[0]["spec"]); got != want {
+			t.Errorf("%s: got %s, want %s", version, got, want)
+		}
+	}
+}
+
 func TestNamespaces(t *testing.T) {
 	c := cluster(t, objects)
 	for name, wantLabels := range map[string]string{
