@@ -1,0 +1,161 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"google.golang.org/protobuf/types/known/structpb"
+	"k8s.io/apiserver/pkg/cel/mutation"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/patch/jsonpatch"
+)
+
+// ApplyConfiguration evaluates a mutation to the tree of its Object literal. What has no place in a patch (null,
+// unsigned integers, bytes, times, literals below the first level of a map or list) stays the Go value that
+// the server's conversion makes of it, for the merge to refuse.
+func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (map[string]any, int64, error) {
+	value, cost, err := mutationResult(ctx, prog, e, in)
+	if err != nil {
+		return nil, cost, err
+	}
+	object, ok := value.(*dynamic.ObjectVal)
+	if !ok { // the type of the expression says that it is one
+		return nil, cost, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
+	}
+	if err := object.CheckTypeNamesMatchFieldPathNames(); err != nil {
+		return nil, cost, fmt.Errorf("type mismatch: %w", err)
+	}
+	tree, ok := object.Value().(map[string]any)
+	if !ok {
+		return nil, cost, fmt.Errorf("invalid return type: %T", object)
+	}
+	return tree, cost, nil
+}
+
+// JSONPatch evaluates a mutation to the operations of its JSONPatch literals.
+func JSONPatch(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) ([]jsonpatch.Operation, int64, error) {
+	value, cost, err := mutationResult(ctx, prog, e, in)
+	if err != nil {
+		return nil, cost, err
+	}
+	list, ok := value.(traits.Lister)
+	if !ok { // the type of the expression says that it is one
+		return nil, cost, errors.New("type mismatch: JSONPatchType.expression should evaluate to array")
+	}
+	var ops []jsonpatch.Operation
+	for it := list.Iterator(); it.HasNext() == types.True; {
+		op, err := operation(it.Next())
+		if err != nil {
+			return nil, cost, err
+		}
+		ops = append(ops, op)
+	}
+	return ops, cost, nil
+}
+
+// mutationResult runs the expression of a mutation with a budget of its own.
+func mutationResult(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (ref.Val, int64, error) {
+	if e.Err != nil {
+		return nil, 0, e.Err
+	}
+	r, _, err := newActivation(ctx, prog, in).evaluate(e, budget)
+	if err != nil {
+		return nil, 0, err
+	}
+	return r.Value, r.Cost, r.Err
+}
+
+func operation(v ref.Val) (jsonpatch.Operation, error) {
+	native, err := v.ConvertToNative(reflect.TypeFor[*mutation.JSONPatchVal]())
+	if err != nil {
+		return jsonpatch.Operation{}, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch: %w", err)
+	}
+	patch, ok := native.(*mutation.JSONPatchVal)
+	if !ok {
+		return jsonpatch.Operation{}, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch, got element of %T", native)
+	}
+	op := jsonpatch.Operation{Op: patch.Op, Path: patch.Path, From: patch.From, HasValue: patch.Val != nil}
+	if patch.Val == nil {
+		return op, nil
+	}
+	if object, ok := patch.Val.(*dynamic.ObjectVal); ok {
+		if err := object.CheckTypeNamesMatchFieldPathNames(); err != nil {
+			return op, fmt.Errorf("type mismatch: %w", err)
+		}
+	}
+	if op.Value, err = jsonTree(patch.Val); err != nil {
+		return op, fmt.Errorf("JSONPath valueExpression evaluated to a type that could not marshal to JSON: %w", err)
+	}
+	return op, nil
+}
+
+// jsonTree converts a CEL value to JSON by CEL's own rules: big integers become text, durations and times too.
+// A literal that CEL's conversion cannot walk panics there, which is an error here.
+func jsonTree(v ref.Val) (tree any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			tree, err = nil, fmt.Errorf("%v", p)
+		}
+	}()
+	native, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
+	if err != nil {
+		return nil, err
+	}
+	value, ok := native.(*structpb.Value)
+	if !ok {
+		return nil, fmt.Errorf("unexpected %T", native)
+	}
+	return protoTree(value)
+}
+
+func protoTree(v *structpb.Value) (any, error) {
+	switch k := v.GetKind().(type) {
+	case *structpb.Value_NullValue:
+		return nil, nil
+	case *structpb.Value_BoolValue:
+		return k.BoolValue, nil
+	case *structpb.Value_StringValue:
+		return k.StringValue, nil
+	case *structpb.Value_NumberValue:
+		return number(k.NumberValue)
+	case *structpb.Value_ListValue:
+		list := make([]any, len(k.ListValue.GetValues()))
+		for i, item := range k.ListValue.GetValues() {
+			var err error
+			if list[i], err = protoTree(item); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case *structpb.Value_StructValue:
+		members := make(map[string]any, len(k.StructValue.GetFields()))
+		for name, member := range k.StructValue.GetFields() {
+			var err error
+			if members[name], err = protoTree(member); err != nil {
+				return nil, err
+			}
+		}
+		return members, nil
+	}
+	return nil, errors.New("proto: google.protobuf.Value: none of the oneof fields is set")
+}
+
+// number is a JSON number as it is written without a fraction or exponent where it has none.
+func number(f float64) (any, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil, fmt.Errorf("proto: google.protobuf.Value: cannot have %v for number value", f)
+	}
+	// The text form has an exponent from 1e21 on; up to there and within int64 it is an integer.
+	if f == math.Trunc(f) && math.Abs(f) < 1<<63 {
+		return int64(f), nil
+	}
+	return f, nil
+}
