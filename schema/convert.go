@@ -36,10 +36,14 @@ func (r *Registry) Convert(obj map[string]any, to GroupVersionKind) (map[string]
 	if target.Custom != nil {
 		return convertCustom(obj, target)
 	}
+	sourceType, targetType := r.Type(from), r.Type(to)
+	if sourceType == nil || targetType == nil {
+		return nil, fmt.Errorf("%s cannot be converted to %s: a type is not known", name(from), name(to))
+	}
 	out := maps.Clone(obj)
 	if reshape := reshapes[conversion{from: from, to: to}]; reshape != nil {
 		// What the source version cannot say is gone before, so that reshape finds values of the types it expects.
-		clean, err := conform(obj, r.Type(from))
+		clean, err := conform(obj, sourceType)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name(from), err)
 		}
@@ -49,7 +53,7 @@ func (r *Registry) Convert(obj map[string]any, to GroupVersionKind) (map[string]
 	}
 	out["apiVersion"] = to.GroupVersion().String()
 	out["kind"] = to.Kind
-	converted, err := conform(out, r.Type(to))
+	converted, err := conform(out, targetType)
 	if err != nil {
 		return nil, fmt.Errorf("%s to %s: %w", name(from), name(to), err)
 	}

@@ -113,7 +113,7 @@ func TestConvertErrors(t *testing.T) {
 		{"no kind", `{}`, `an object without apiVersion and kind cannot be converted`},
 		{"no versions of one kind", `{apiVersion: v1, kind: Pod}`, `v1 Pod cannot be converted to autoscaling/v2 HorizontalPodAutoscaler: they are not versions of one kind`},
 		{"unknown kind", `{apiVersion: x/v1, kind: Z}`, `x/v1 Z cannot be converted`},
-		{"broken version", `{apiVersion: a/b/c, kind: Y}`, `unexpected GroupVersion string: a/b/c`},
+		{"broken version", `{apiVersion: a/b/c, kind: Z}`, `unexpected GroupVersion string: a/b/c`},
 		{"value of another type", `{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, spec: {maxReplicas: x}}`,
 			`autoscaling/v1 HorizontalPodAutoscaler: spec.maxReplicas: must be an integer, not a string`},
 		{"number too large", `{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, spec: {maxReplicas: 3000000000}}`,

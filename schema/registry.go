@@ -109,7 +109,7 @@ func (r *Registry) readIndex(text string) error {
 				return fmt.Errorf("index:%d: %w", number, err)
 			}
 			group = gv
-		case len(words) == 3 && words[0] == "kind":
+		case len(words) == 3 && words[0] == "kind" && strings.Contains(words[2], "."):
 			r.tables.kinds[group.WithKind(words[1])] = words[2]
 		case len(words) >= 4 && words[0] == "resource":
 			resource = &Resource{

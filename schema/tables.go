@@ -78,6 +78,9 @@ func (t *tables) typeOf(kind GroupVersionKind) *Type {
 		return nil
 	}
 	typ := t.named(name)
+	if typ == nil {
+		return nil
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	more := map[GroupVersionKind]*Type{kind: typ}
@@ -110,10 +113,11 @@ func (t *tables) load(path string) (*typePackage, error) {
 		return nil, err
 	}
 	pkg := &typePackage{path: path, imports: map[string]*typePackage{}, named: map[string]*Type{}, unnamed: map[string]*Type{}}
+	t.packages[path] = pkg // already here, so that an import cycle ends: as an error, for types it does not have yet
 	if err := pkg.decode(string(raw), t.load); err != nil {
+		delete(t.packages, path)
 		return nil, err
 	}
-	t.packages[path] = pkg
 	return pkg, nil
 }
 
@@ -165,6 +169,9 @@ func (p *typePackage) decode(text string, load func(path string) (*typePackage, 
 		case "union":
 			finish()
 			words := strings.Fields(rest)
+			if len(words) < 3 {
+				return fmt.Errorf("%s:%d: a union of less than two", p.path, number)
+			}
 			current = p.reference(words[0])
 			current.Kind = Union
 			for _, expr := range words[1:] {
