@@ -35,6 +35,11 @@ import (
 // the order of its maps, members come sorted by name here; an undeclared member ends the look at its map, as it does there.
 // Wrapped in the error are [Problems], or an [*AtomicError] for a patch that fits but touches what merges atomically.
 func Apply(live, patch map[string]any, t *schema.Type) (map[string]any, error) {
+	return apply(live, patch, t, validator{duplicates: true})
+}
+
+// apply is Apply with a validator for the live object.
+func apply(live, patch map[string]any, t *schema.Type, ofLive validator) (map[string]any, error) {
 	const unfit = "failed to convert patch object to typed object: %w"
 	if t == nil {
 		apiVersion, _ := live["apiVersion"].(string)
@@ -46,13 +51,13 @@ func Apply(live, patch map[string]any, t *schema.Type) (map[string]any, error) {
 	}
 	root := ref{typ: t}
 	patch = withoutIdentity(patch)
-	if problems := validate(root, patch, false); len(problems) > 0 {
+	if problems := (validator{}).validate(root, patch); len(problems) > 0 {
 		return nil, fmt.Errorf(unfit, problems)
 	}
 	if paths := atomics(root, patch); len(paths) > 0 {
 		return nil, fmt.Errorf("invalid ApplyConfiguration: %w", &AtomicError{Paths: paths})
 	}
-	if problems := validate(root, live, true); len(problems) > 0 {
+	if problems := ofLive.validate(root, live); len(problems) > 0 {
 		return nil, fmt.Errorf("failed to convert original object to typed object: %w", problems)
 	}
 	merged, _ := merge(root, live, patch)

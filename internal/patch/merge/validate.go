@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/celgate/celgate/schema"
 )
 
 // A Problem is a value that does not fit the type at its place.
@@ -50,9 +52,17 @@ func problem(format string, args ...any) Problems {
 // maxDepth is how deep values may nest, the limit of encoding/json.
 const maxDepth = 10_000
 
-// validate returns what does not fit (as typed/validate.go v6.4.2).
-func validate(r ref, object map[string]any, duplicates bool) Problems {
-	v := validator{duplicates: duplicates}
+// A validator finds what does not fit (as typed/validate.go v6.4.2).
+type validator struct {
+	duplicates bool                  // associative lists may have items with equal keys
+	sorted     bool                  // look at members in the order of their names
+	only       map[*schema.Type]bool // if not nil, look at values of these types only
+}
+
+func (v validator) validate(r ref, object map[string]any) Problems {
+	if v.only != nil && len(v.only) == 0 {
+		return nil
+	}
 	if problems := v.value(r, object, maxDepth); len(problems) == 0 {
 		return nil
 	}
@@ -61,12 +71,10 @@ func validate(r ref, object map[string]any, duplicates bool) Problems {
 	return v.value(r, object, maxDepth)
 }
 
-type validator struct {
-	duplicates bool // associative lists may have items with equal keys
-	sorted     bool // look at members in the order of their names
-}
-
 func (v validator) value(r ref, value any, depth int) Problems {
+	if v.only != nil && !v.only[r.typ] {
+		return nil
+	}
 	if depth == 0 {
 		return problem("exceeded max depth")
 	}

@@ -1,0 +1,95 @@
+package merge
+
+import (
+	"sync"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// A Merger is [Apply] without a look at what cannot be wrong. The zero value is ready; it may be used from many
+// goroutines, and remembers what it finds out about types.
+//
+// The live objects of built-in kinds must be as the server would encode them, as package prepare makes them. They come out
+// of Go values, so that the only thing in them that a schema can refuse is the item of a keyed list whose keys are all left
+// out. Few types have such lists; everywhere else the work does not depend on the size of the live object. Objects of
+// custom kinds are validated as a whole, since the server validates them against their schema only after admission.
+type Merger struct {
+	keyless sync.Map // *schema.Type of an object → map[*schema.Type]bool: the types that lead to such lists
+}
+
+// Apply returns live with patch merged into it, as the function does.
+func (m *Merger) Apply(live, patch map[string]any, t *schema.Type) (map[string]any, error) {
+	v := validator{duplicates: true}
+	if t != nil && t.Name != "" {
+		v.only = m.leadToKeyless(t)
+	}
+	return apply(live, patch, t, v)
+}
+
+func (m *Merger) leadToKeyless(t *schema.Type) map[*schema.Type]bool {
+	if lead, ok := m.keyless.Load(t); ok {
+		return lead.(map[*schema.Type]bool)
+	}
+	lead := leadToKeyless(t)
+	m.keyless.Store(t, lead)
+	return lead
+}
+
+// leadToKeyless returns the types in t that are keyed lists whose items may lack all keys, or that have one in them.
+func leadToKeyless(t *schema.Type) map[*schema.Type]bool {
+	users := map[*schema.Type][]*schema.Type{}
+	lead := map[*schema.Type]bool{}
+	var visit func(t *schema.Type)
+	visit = func(t *schema.Type) {
+		if _, seen := users[t]; seen {
+			return
+		}
+		users[t] = nil
+		if mayLackKeys(t) {
+			lead[t] = true
+		}
+		for _, part := range parts(t) {
+			visit(part)
+			users[part] = append(users[part], t)
+		}
+	}
+	visit(t)
+	for more := true; more; {
+		more = false
+		for part := range lead {
+			for _, user := range users[part] {
+				if !lead[user] {
+					lead[user], more = true, true
+				}
+			}
+		}
+	}
+	return lead
+}
+
+// parts returns the types of the members or items of a type.
+func parts(t *schema.Type) []*schema.Type {
+	var parts []*schema.Type
+	for i := range t.Fields {
+		if part := t.Fields[i].Type; part != nil {
+			parts = append(parts, part)
+		}
+	}
+	if t.Elem != nil {
+		parts = append(parts, t.Elem)
+	}
+	return parts
+}
+
+func mayLackKeys(t *schema.Type) bool {
+	if t.Kind != schema.List || t.Merge != schema.Keyed || t.Elem == nil {
+		return false
+	}
+	for _, name := range t.Keys {
+		field := t.Elem.Field(name)
+		if field != nil && (field.Default != nil || !field.OmitEmpty && !field.OmitZero) {
+			return false
+		}
+	}
+	return true
+}
