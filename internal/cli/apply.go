@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/report"
@@ -125,10 +128,8 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if len(rejected) > 0 {
 		a.raise(exitFailed)
 	}
-	if len(batch) == 0 {
-		if a.status == exitClean {
-			return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
-		}
+	if len(batch) == 0 && a.status == exitClean {
+		return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
 	}
 
 	force := w.inForce(a.console, rejected)
@@ -178,13 +179,16 @@ func (a *apply) check(args []string) error {
 
 // decide writes the answer for each document, in their order.
 func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Document, writer report.Writer, out *bufio.Writer) error {
+	// Only here does an interrupt end things in order; while files are read it ends the program at once.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	a.progress = newProgress(a.console, len(batch))
 	defer a.progress.clear()
 	immediately := isTerminal(a.stdout)
 	done := 0
 	for it := range ordered(consumed(batch), runtime.GOMAXPROCS(0), func(doc *manifest.Document) report.Item { return d.decide(ctx, doc) }) {
-		if err := ctx.Err(); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
 		}
 		switch {
 		case it.Failure != nil:

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 
 	"golang.org/x/term"
 )
@@ -16,10 +15,8 @@ import (
 type console struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	status         int // of the command so far; it only rises
-
-	mu       sync.Mutex
-	progress *progress // on standard error; nil: none
+	status         int       // of the command so far; it only rises
+	progress       *progress // on standard error; nil: none
 }
 
 // raise makes the exit status at least status.
@@ -27,8 +24,6 @@ func (c *console) raise(status int) { c.status = max(c.status, status) }
 
 // say writes a message about the run, and a hint unless it is empty.
 func (c *console) say(message, hint string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.progress.clear()
 	fmt.Fprintf(c.stderr, "celgate: %s\n", oneParagraph(message))
 	if hint != "" {

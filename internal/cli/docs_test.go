@@ -71,6 +71,14 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
+// goRun makes "go run ./cmd/celgate" run the celgate of the test, with what go run adds to a failure.
+const goRun = `go() {
+	if [ "$1 $2" != "run ./cmd/celgate" ]; then command go "$@"; return; fi
+	shift 2
+	celgate "$@" || { echo "exit status $?" >&2; return 1; }
+}
+`
+
 // runBlock returns the block as it should be: every "$ command", with what it prints.
 func runBlock(dir, block string) (string, error) {
 	var script strings.Builder
@@ -91,7 +99,7 @@ func runBlock(dir, block string) (string, error) {
 		// The status of the command before is $? again.
 		fmt.Fprintf(&script, "(exit $s)\n%s\ns=$?\nprintf '\\001'\n", strings.TrimRight(c, "\n"))
 	}
-	cmd := exec.Command("sh", "-c", "s=0\n"+script.String())
+	cmd := exec.Command("sh", "-c", goRun+"s=0\n"+script.String())
 	cmd.Dir = dir
 	text, err := cmd.CombinedOutput()
 	outputs := strings.Split(string(text), mark)

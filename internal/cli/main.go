@@ -7,15 +7,12 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -29,21 +26,15 @@ const (
 
 // Main runs the command line and returns the exit status.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-
 	c := &console{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := newRoot(c)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := root.ExecuteC()
 	if err == nil {
 		return c.status
-	}
-	if ctx.Err() != nil {
-		err = errors.New("interrupted")
 	}
 	var usage *usageError
 	if hintOf(err) == "" && (errors.As(err, &usage) || cmd == root) {

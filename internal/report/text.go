@@ -118,6 +118,9 @@ func (t *textWriter) Write(it Item) error {
 }
 
 func (t *textWriter) Close() error {
+	if t.total == 0 && len(t.o.Rejected) == 0 {
+		return nil
+	}
 	if t.blocks && !t.spaced {
 		t.line("")
 	}
@@ -382,11 +385,15 @@ func (t *textWriter) block(b block) {
 	if width > 0 {
 		inner = max(width-len(b.label)-2, 20)
 	}
+	message := plain
+	if len(b.footers) > 0 || !b.expr.IsZero() {
+		message = bold
+	}
 	for i, l := range wrap(printable(b.message), inner) {
 		if i == 0 {
-			t.line(indent + t.p.paint(b.style, b.label+":") + " " + t.p.paint(bold, l))
+			t.line(indent + t.p.paint(b.style, printable(b.label)+":") + " " + t.p.paint(message, l))
 		} else {
-			t.line(indent + strings.Repeat(" ", len(b.label)+2) + t.p.paint(bold, l))
+			t.line(indent + strings.Repeat(" ", len(b.label)+2) + t.p.paint(message, l))
 		}
 	}
 	gutter := 1
