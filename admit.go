@@ -2,6 +2,11 @@ package celgate
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/eval"
@@ -19,6 +24,10 @@ func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
 		return mutated, err
 	}
 	next := e.register(req, mutated.Object)
+	if given := namespaceOf(next.Object); given != "" && req.Namespace != "" && given != req.Namespace && req.Kind != namespaceKind {
+		mutated.refuse(apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request"))
+		return mutated, nil
+	}
 	decision, err := e.Validate(ctx, next)
 	if err != nil {
 		return nil, err
@@ -232,6 +241,15 @@ func (e *Engine) Prepare(req *Request) (*Request, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	switch unknown := unknownFields(result.Warnings); req.Options["fieldValidation"] {
+	case "Strict":
+		if len(unknown) > 0 {
+			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: strict decoding error: %s",
+				req.Kind.Kind, req.Kind.Version, req.Kind.Kind, strings.Join(unknown, ", ")))
+		}
+	case "Ignore":
+		result.Warnings = slices.DeleteFunc(result.Warnings, func(w string) bool { return slices.Contains(unknown, w) })
+	}
 	prepared.Object = result.Object
 	if req.OldObject != nil {
 		old, _, err := prepare.Stored(req.OldObject, e.types, req.Kind)
@@ -241,6 +259,22 @@ func (e *Engine) Prepare(req *Request) (*Request, []string, error) {
 		prepared.OldObject = old
 	}
 	return &prepared, result.Warnings, nil
+}
+
+func unknownFields(warnings []string) []string {
+	var unknown []string
+	for _, w := range warnings {
+		if strings.HasPrefix(w, "unknown field ") {
+			unknown = append(unknown, w)
+		}
+	}
+	return unknown
+}
+
+func namespaceOf(object map[string]any) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	namespace, _ := metadata["namespace"].(string)
+	return namespace
 }
 
 // register is what the registry does between the two phases: a name for generateName, uid and timestamps, the
