@@ -58,7 +58,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 		if !strings.HasPrefix(inner, `"`) {
 			return false
 		}
-		if _, yamlErr := decodeLibrary(src.Text); yamlErr == nil {
+		if _, _, yamlErr := decodeLibrary(src.Text); yamlErr == nil {
 			return false
 		}
 		src.json = true
@@ -130,10 +130,14 @@ func (d *decoder) yamlChunk(src *Source, seen survey) {
 			return
 		}
 	}
-	v, err := decodeLibrary(text)
+	v, rest, err := decodeLibrary(text)
 	d.decoded(src, v, err, false)
-	if err == nil {
-		d.trailing(src)
+	if rest && err == nil {
+		d.problem(Problem{
+			Position: src.at(behindDocument(src.Text)),
+			Message:  "ignored, as kubectl does: the document ends before this",
+			Warning:  true,
+		})
 	}
 }
 
@@ -163,33 +167,35 @@ func positions(text string, offsets []int) []position {
 	return list
 }
 
-// trailing warns of text behind the document end marker "...", which kubectl does not read.
-func (d *decoder) trailing(src *Source) {
-	for start := 0; ; {
-		i := strings.Index(src.Text[start:], "...")
-		if i < 0 {
-			return
-		}
-		i += start
-		start = i + 3
-		if i > 0 && src.Text[i-1] != '\n' || start < len(src.Text) && strings.IndexByte(" \t\r\n", src.Text[start]) < 0 {
+// behindDocument returns the offset of what follows the first document of text: what is behind a marker "...", or
+// indented less than its start. If it is neither, which only a document on one line can do, it is the last line.
+func behindDocument(text string) int {
+	t := lines{text: text, starts: lineStarts(text)}
+	indent, last, ended := -1, 0, false
+	for n := range len(t.starts) {
+		line, start := t.line(n + 1)
+		at := content(line)
+		switch {
+		case at < 0:
 			continue
+		case strings.TrimRight(line, " \t") == "...":
+			ended = true
+			continue
+		case ended || at < indent:
+			return start + at
 		}
-		if j := content(src.Text[start:]); j >= 0 {
-			d.problem(Problem{
-				Position: src.at(start + j),
-				Message:  `ignored, as kubectl does: text behind the document end marker "..."`,
-				Warning:  true,
-			})
+		if indent < 0 {
+			indent = at
 		}
-		return
+		last = start + at
 	}
+	return last
 }
 
 // decoded takes the value of a source, or the error of decoding it.
 func (d *decoder) decoded(src *Source, v any, err error, numbers bool) {
 	if err != nil {
-		offset, message := explain(src.Text, src.json, err)
+		offset, message := src.explain(err)
 		d.problem(Problem{Position: src.at(offset), Message: message})
 		return
 	}

@@ -20,7 +20,9 @@ func decodeJSON(text string) (any, error) {
 		if syntax, offset := kjson.SyntaxErrorOffset(err); syntax {
 			return nil, &syntaxError{message: err.Error(), offset: int(offset) - 1}
 		}
-		return nil, &valueError{strings.TrimPrefix(err.Error(), "json: ")}
+		_, number, _ := strings.Cut(err.Error(), "unmarshal number ")
+		number, _, _ = strings.Cut(number, " ")
+		return nil, &valueError{"number " + number + " is too large"}
 	}
 	if len(duplicates) > 0 {
 		return nil, errDuplicate

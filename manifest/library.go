@@ -3,34 +3,50 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	yaml "go.yaml.in/yaml/v2"
 )
 
-// decodeLibrary decodes the first YAML document of text with the library that kubectl uses.
-// The error of a duplicate key is errDuplicate, that of too deep nesting errDepth.
-func decodeLibrary(text string) (v any, err error) {
-	defer func() { // the library panics on its own bugs
-		if r := recover(); r != nil {
-			v, err = nil, fmt.Errorf("yaml: %v", r)
-		}
-	}()
-	err = yaml.UnmarshalStrict([]byte(text), &v)
+// decodeLibrary decodes the first YAML document of text with the library that kubectl uses. rest reports that text
+// goes on behind it, which kubectl does not notice. The error of a duplicate key is errDuplicate, that of too deep
+// nesting errDepth.
+func decodeLibrary(text string) (v any, rest bool, err error) {
+	v, rest, err = parseLibrary(text, true)
 	var duplicates *yaml.TypeError
 	if errors.As(err, &duplicates) {
 		if _, _, found := parsePlaces(text, false).duplicate(); found {
-			return nil, errDuplicate
+			return nil, false, errDuplicate
 		}
 		// Strict decoding also complains about members that replace merged ones, which is what merging is for.
-		v = nil
-		err = yaml.Unmarshal([]byte(text), &v)
+		v, rest, err = parseLibrary(text, false)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		v, err = convert(v, 0)
 	}
-	return convert(v, 0)
+	return v, rest, err
+}
+
+// parseLibrary returns the first document of text as a value of the library.
+func parseLibrary(text string, strict bool) (v any, rest bool, err error) {
+	defer func() { // the library panics on its own bugs
+		if r := recover(); r != nil {
+			v, rest, err = nil, false, fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	d := yaml.NewDecoder(strings.NewReader(text))
+	d.SetStrict(strict)
+	if err = d.Decode(&v); err == io.EOF {
+		return nil, false, nil
+	}
+	if err == nil {
+		var ignored any
+		rest = d.Decode(&ignored) != io.EOF
+	}
+	return v, rest, err
 }
 
 var (

@@ -154,15 +154,19 @@ func (a *aligner) escape() bool {
 	if len(s) < 2 {
 		return false
 	}
-	if n := breakAt(s, 1); n > 0 { // an escaped line break: nothing, with the blanks behind it
-		n++
-		for n < len(s) && (s[n] == ' ' || s[n] == '\t') {
-			n++
+	if n := breakAt(s, 1); n > 0 { // an escaped line break gives nothing; blanks behind it neither, but more breaks do
+		breaks := ""
+		for n++; n < len(s); {
+			if size := breakAt(s, n); size > 0 {
+				breaks += lineBreak(s[n : n+size])
+				n += size
+			} else if s[n] == ' ' || s[n] == '\t' {
+				n++
+			} else {
+				break
+			}
 		}
-		a.mark()
-		a.at += n
-		a.mark()
-		return true
+		return a.take(n, breaks)
 	}
 	size := 2
 	switch s[1] {
@@ -269,28 +273,23 @@ func (a *aligner) nextLine() bool {
 	return n > 0
 }
 
-// indent returns the indentation of a block scalar: what its first line with content has more than the decoded text.
-// It is -1 if there is no such line.
+// indent returns the indentation of a block scalar: what its first line with more than spaces is indented further than
+// the same line of the decoded text. It is -1 if there is no such line.
 func (a *aligner) indent() int {
-	first, _, _ := strings.Cut(strings.TrimLeft(a.want, "\n"), "\n")
-	spaces := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
-	for at := a.at; first != ""; {
-		line := (&aligner{source: a.source, at: at}).line()
-		if n := len(line) - len(first); n >= 0 && spaces(line) >= n && line[n:] == first {
-			return n
+	for want := range strings.Lines(a.want) {
+		text := strings.TrimLeft(want, " ")
+		if text == "" || text == "\n" {
+			continue
 		}
-		if strings.Trim(line, " ") != "" {
-			// Folding put more lines into the first one.
-			if n := spaces(line) - spaces(first); n >= 0 {
-				return n
+		source := aligner{source: a.source, at: a.at}
+		for line := source.line(); ; line = source.line() {
+			if rest := strings.TrimLeft(line, " "); rest != "" {
+				return max(len(line)-len(rest)-(len(want)-len(text)), -1)
 			}
-			return -1
+			if !source.nextLine() {
+				return -1
+			}
 		}
-		at += len(line)
-		if at >= len(a.source) {
-			break
-		}
-		at += breakAt(a.source, at)
 	}
 	return -1
 }

@@ -86,7 +86,8 @@ func (s *splitter) fill() {
 		s.buf = larger
 	}
 	for range 100 { // as bufio does with readers that return nothing
-		n, err := s.r.Read(s.buf[len(s.buf):cap(s.buf)])
+		free := s.buf[len(s.buf):cap(s.buf)]
+		n, err := s.r.Read(free[:min(len(free), 16*block)])
 		s.buf = s.buf[:len(s.buf)+n]
 		if err != nil {
 			if s.eof = true; err != io.EOF {
@@ -110,11 +111,14 @@ func (s *splitter) advance() {
 	case s.eof:
 		start, end = len(s.buf), len(s.buf)
 	case len(s.buf) > maxDocument:
-		s.tooLarge()
+		s.forget()
 		return
 	default:
 		s.fill()
 		return
+	}
+	if start > maxDocument && !s.drop {
+		s.refuse()
 	}
 	text, line := string(s.buf[:start]), string(s.buf[start:end])
 	switch {
@@ -162,16 +166,24 @@ func (s *splitter) separator() (start, end int) {
 	return -1, -1
 }
 
-// tooLarge makes the document in buf a problem and forgets what was read of it.
-func (s *splitter) tooLarge() {
-	if !s.drop {
-		s.problem(policy.Position{Line: s.line, Column: 1}, fmt.Sprintf("the document is larger than %d MiB", maxDocument>>20))
-	}
+// refuse makes the document in buf a problem because of its size.
+func (s *splitter) refuse() {
 	s.drop = true
-	keep := len(s.buf) - 3 // a separator may have begun
+	s.problem(policy.Position{Line: s.line, Column: 1}, fmt.Sprintf("the document is larger than %d MiB", maxDocument>>20))
+}
+
+// forget drops what was read of a document that is too large.
+func (s *splitter) forget() {
+	if !s.drop {
+		s.refuse()
+	}
+	keep := s.scanned // a separator may have begun there
+	if keep == 0 {
+		keep = len(s.buf) - 1 // an endless separator
+	}
 	s.line += bytes.Count(s.buf[:keep], []byte("\n"))
 	s.buf = append([]byte(nil), s.buf[keep:]...)
-	s.scanned = 1 // what is kept is not the start of a line unless a line break is in it
+	s.scanned = 1 // what is kept does not start on a new line, except behind a line break in it
 	if s.buf[0] == '\n' {
 		s.scanned = 0
 	}

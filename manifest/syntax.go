@@ -7,44 +7,32 @@ import (
 	"strings"
 )
 
-// explain returns where in text an error of one of the decoders is, and what to say about it.
-func explain(text string, json bool, err error) (offset int, message string) {
-	start := max(content(text), 0)
+// explain returns where in s.Text an error of one of the decoders is, and what to say about it.
+func (s *Source) explain(err error) (offset int, message string) {
+	start := max(content(s.Text), 0)
 	var syntax *syntaxError
 	var unfit *valueError
 	switch {
 	case errors.Is(err, errDuplicate):
-		if second, first, found := parsePlaces(text, json).duplicate(); found {
-			line := strconv.Itoa(1 + strings.Count(text[first:second.at], "\n"))
-			return second.at, fmt.Sprintf("key %q is already set %s", second.name, above(line))
+		if second, first, found := s.places().duplicate(); found {
+			return second.at, fmt.Sprintf("key %q is already set on line %d", second.name, s.at(first).Line)
 		}
 		return start, err.Error()
 	case errors.Is(err, errDepth):
-		return tooDeep(text), err.Error()
+		return tooDeep(s.Text), err.Error()
 	case errors.As(err, &syntax):
-		return min(max(syntax.offset, 0), len(text)), syntax.message
+		return min(max(syntax.offset, 0), len(s.Text)), syntax.message
 	case errors.As(err, &unfit):
-		at, found := parsePlaces(text, json).unfit(unfit)
+		at, found := s.places().unfit(unfit)
 		if !found {
 			at = start
 		}
-		if i := templateAt(text, at); unfit == errKey && i >= 0 {
+		if i := templateAt(s.Text, at); unfit == errKey && i >= 0 {
 			return i, templateMessage
 		}
 		return at, unfit.message
 	}
-	return explainLibrary(text, err)
-}
-
-func above(lines string) string {
-	switch lines {
-	case "1":
-		return "on the same line"
-	case "2":
-		return "on the line above"
-	}
-	n, _ := strconv.Atoi(lines)
-	return fmt.Sprintf("%d lines above", n-1)
+	return explainLibrary(s.Text, err)
 }
 
 // tooDeep returns the offset of the first value that is nested too deep.
@@ -118,6 +106,8 @@ func explainLibrary(text string, err error) (offset int, message string) {
 	}
 	t := lines{text: text, starts: lineStarts(text)}
 	switch problem := message; {
+	case text[max(content(text), 0):] != "" && text[max(content(text), 0)] == '%':
+		return content(text), "kubectl does not understand directives such as %YAML; remove the line"
 	case strings.HasPrefix(problem, "did not find expected ") && isParserError(problem):
 		offset = t.first(line + 1)
 		switch problem {
@@ -125,15 +115,13 @@ func explainLibrary(text string, err error) (offset int, message string) {
 			message = "expected a key at this indentation"
 		case "did not find expected '-' indicator":
 			message = "expected a list item at this indentation, or something less indented"
-		case "did not find expected <document start>":
-			message = "only a directive is here; kubectl does not understand directives"
-			if text[offset:] != "" && text[offset] != '%' {
-				message = "unexpected text in front of or behind the document"
-			}
 		case "did not find expected node content":
 			message = "expected a value"
 		default:
-			message = strings.Replace(problem, "did not find expected", "expected", 1) + " before this in a flow collection"
+			message = strings.TrimPrefix(problem, "did not find ") + " in the flow collection"
+		}
+		if at := t.behindQuote(line + 1); at >= 0 {
+			offset, message = at, "unexpected text behind a quoted value"
 		}
 	case problem == "found character that cannot start any token":
 		offset, message = t.badToken(max(line, 1))
@@ -173,6 +161,10 @@ func explainLibrary(text string, err error) (offset int, message string) {
 		_, written, _ = strings.Cut(written, "`")
 		offset = max(strings.Index(text, want), 0)
 		message = fmt.Sprintf("%q is no %s", written, want)
+	case problem == "found undefined tag handle":
+		offset, message = t.find(line+1, "!"), "undefined tag"
+	case problem == "did not find expected comment or line break":
+		offset, message = t.first(max(line, 1)), "only a comment may stand behind the | or > of a block"
 	case problem == "!!binary value contains invalid base64 data":
 		offset = max(strings.Index(text, "!!binary"), 0)
 	default:
@@ -187,7 +179,7 @@ func explainLibrary(text string, err error) (offset int, message string) {
 // isParserError tells errors of the library's parser from those of its scanner that start alike.
 func isParserError(problem string) bool {
 	switch what := strings.TrimPrefix(problem, "did not find expected "); what {
-	case "key", "'-' indicator", "<document start>", "node content", "',' or ']'", "',' or '}'":
+	case "key", "'-' indicator", "node content", "',' or ']'", "',' or '}'":
 		return true
 	}
 	return false
@@ -228,6 +220,32 @@ func (t lines) find(n int, what string) int {
 		return start + i
 	}
 	return t.first(n)
+}
+
+// behindQuote returns the offset of text that follows a quoted scalar on line n, -1 if there is none.
+func (t lines) behindQuote(n int) int {
+	s, start := t.line(n)
+	for i := 0; i < len(s); i++ {
+		if s[i] != '"' && s[i] != '\'' || i > 0 && strings.IndexByte(" [{,", s[i-1]) < 0 {
+			continue
+		}
+		end := i + 1
+		for end < len(s) && s[end] != s[i] {
+			if s[end] == '\\' && s[i] == '"' {
+				end++
+			}
+			end++
+		}
+		if end >= len(s) {
+			return -1
+		}
+		rest := strings.TrimLeft(s[end+1:], " \t")
+		if rest != "" && strings.IndexByte(":,]}#", rest[0]) < 0 {
+			return start + len(s) - len(rest)
+		}
+		i = end
+	}
+	return -1
 }
 
 func (t lines) firstTab(n int) int {
@@ -331,6 +349,6 @@ func (t lines) openQuote(n int) int {
 
 // unclosed reports whether the library meets the end of text inside quotes.
 func unclosed(text string) bool {
-	_, err := decodeLibrary(text)
+	_, _, err := decodeLibrary(text)
 	return err != nil && strings.HasSuffix(err.Error(), "found unexpected end of stream")
 }
