@@ -13,9 +13,17 @@ import (
 // pruning, defaulting and objectmeta, in this order and in one walk). Types of values are not checked; the server
 // does that when it validates.
 type shape struct {
-	prune   bool // false after a mutation, when the server only applies defaults
-	unknown bool
-	failed  bool // a metadata member does not fit its type
+	prune    bool // false after a mutation, when the server only applies defaults, and in defaults
+	defaults bool // the value is a default: the schema's undeclared members are gone, metadata is to be made right
+	unknown  bool
+	failed   bool // a metadata member does not fit its type
+}
+
+// fallback returns a default with the defaults of its members.
+func (s *shape) fallback(t *schema.Type, v any) any {
+	inner := shape{defaults: true}
+	out, _ := inner.value(t, v)
+	return out
 }
 
 func (s *shape) value(t *schema.Type, v any) (any, bool) {
@@ -44,8 +52,7 @@ func (s *shape) object(t *schema.Type, in map[string]any) (map[string]any, bool)
 			}
 		case old == nil && !typ.Nullable:
 			if typ.Default != nil {
-				v, _ := s.value(typ, typ.Default)
-				o.set(name, v)
+				o.set(name, s.fallback(typ, typ.Default))
 			} else if s.prune {
 				o.drop(name)
 			}
@@ -58,8 +65,7 @@ func (s *shape) object(t *schema.Type, in map[string]any) (map[string]any, bool)
 	for i := range t.Fields {
 		f := &t.Fields[i]
 		if _, given := in[f.Name]; !given && f.Default != nil {
-			v, _ := s.value(f.Type, f.Default)
-			o.set(f.Name, v)
+			o.set(f.Name, s.fallback(f.Type, f.Default))
 		}
 	}
 	return o.m, !o.owned
@@ -68,7 +74,7 @@ func (s *shape) object(t *schema.Type, in map[string]any) (map[string]any, bool)
 // meta treats metadata as the Go type ObjectMeta, at the root and in embedded objects.
 func (s *shape) meta(t *schema.Type, o *members, name string, old any) {
 	f := t.Field(name)
-	if name != "metadata" || f == nil || !s.prune {
+	if name != "metadata" || f == nil || !s.prune && !s.defaults {
 		return
 	}
 	p := pass{}
@@ -90,8 +96,7 @@ func (s *shape) list(t *schema.Type, in []any) ([]any, bool) {
 				new, unchanged = s.value(anything, old)
 			}
 		case old == nil && !t.Elem.Nullable && t.Elem.Default != nil:
-			new, _ = s.value(t.Elem, t.Elem.Default)
-			unchanged = false
+			new, unchanged = s.fallback(t.Elem, t.Elem.Default), false
 		default:
 			new, unchanged = s.value(elem(t), old)
 		}
@@ -125,8 +130,9 @@ func typeMember(name string) bool {
 // fields, those of metadata first.
 func customProblems(t *schema.Type, obj map[string]any) (unknown []string, err error) {
 	var inMeta, pruned, embedded []string
-	var walk func(t *schema.Type, v any, path string)
-	walk = func(t *schema.Type, v any, path string) {
+	// Embedded metadata is named by a field path, in which members of a map stand in brackets.
+	var walk func(t *schema.Type, v any, path, fieldPath string)
+	walk = func(t *schema.Type, v any, path, fieldPath string) {
 		switch v := v.(type) {
 		case map[string]any:
 			for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -140,7 +146,7 @@ func customProblems(t *schema.Type, obj map[string]any) (unknown []string, err e
 						err = problem
 					}
 					for _, inside := range found {
-						inside = join(join(path, ".metadata"), "."+inside)
+						inside = join(join(fieldPath, ".metadata"), "."+inside)
 						if path == "" {
 							inMeta = append(inMeta, inside)
 						} else {
@@ -150,22 +156,29 @@ func customProblems(t *schema.Type, obj map[string]any) (unknown []string, err e
 					continue
 				}
 				if typ := member(t, name); typ != nil {
-					walk(typ, v[name], join(path, "."+name))
+					step := "." + name
+					if t.Kind == schema.Map {
+						step = "[" + name + "]"
+					}
+					walk(typ, v[name], join(path, "."+name), join(fieldPath, step))
 				} else if !t.PreserveUnknown {
 					pruned = append(pruned, join(path, "."+name))
 				}
 			}
 		case []any:
 			for i, item := range v {
-				if t.Kind == schema.List {
-					walk(elem(t), item, join(path, "["+strconv.Itoa(i)+"]"))
-				} else if !t.PreserveUnknown {
-					walk(anything, item, join(path, "["+strconv.Itoa(i)+"]"))
+				inner, step := elem(t), "["+strconv.Itoa(i)+"]"
+				if t.Kind != schema.List {
+					if t.PreserveUnknown {
+						return
+					}
+					inner = anything
 				}
+				walk(inner, item, join(path, step), join(fieldPath, step))
 			}
 		}
 	}
-	walk(t, obj, "")
+	walk(t, obj, "", "")
 	slices.Sort(pruned)
 	slices.Sort(embedded)
 	return slices.Concat(inMeta, pruned, embedded), err

@@ -231,7 +231,6 @@ func container(o *members, _ map[string]any) {
 }
 
 func service(o *members, _ map[string]any) {
-	balanced := false
 	o.within("spec", func(s *members) {
 		s.fillText("sessionAffinity", "None")
 		switch s.text("sessionAffinity") {
@@ -249,19 +248,17 @@ func service(o *members, _ map[string]any) {
 				p.set("targetPort", p.m["port"])
 			}
 		})
-		kind := s.text("type")
-		balanced = kind == "LoadBalancer"
-		if balanced || kind == "NodePort" || kind == "ClusterIP" && size(s.m["externalIPs"]) > 0 {
+		if external(s.m) {
 			s.fillText("externalTrafficPolicy", "Cluster")
 		}
-		if balanced || kind == "NodePort" || kind == "ClusterIP" {
+		if nodePort(s.m) || s.m["type"] == "ClusterIP" {
 			s.fill("internalTrafficPolicy", "Cluster")
 		}
-		if balanced {
+		if balanced(s.m) {
 			s.fill("allocateLoadBalancerNodePorts", true)
 		}
 	})
-	if !balanced {
+	if !balanced(at(o.m, "spec")) {
 		return
 	}
 	o.within("status", func(s *members) {

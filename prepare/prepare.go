@@ -10,8 +10,7 @@
 // Trees consist of map[string]any, []any, string, int64, float64, bool and nil. Trees that are given are never
 // changed; results share what did not change.
 //
-// Not simulated: managedFields, fields of features that are off at their version's defaults, and what the
-// server allocates, such as addresses and ports of Services.
+// Not simulated: managedFields, and what the server allocates, such as addresses and ports of Services.
 package prepare
 
 import (
@@ -43,8 +42,19 @@ type Input struct {
 	Object      map[string]any
 	Old         map[string]any // the stored object of an UPDATE, as Stored returns it
 
+	// User makes the request. Only CertificateSigningRequests tell.
+	User User
+
 	// Now is the time of creation; the zero time means the current time.
 	Now time.Time
+}
+
+// A User is who makes a request.
+type User struct {
+	Name   string
+	UID    string
+	Groups []string
+	Extra  map[string][]string
 }
 
 // A Result is a prepared object.

@@ -8,7 +8,7 @@ import (
 // functions PrepareForCreate, PrepareForUpdate and Canonicalize in k8s.io/kubernetes v1.37.2
 // pkg/registry/*/*/strategy.go, at the feature gates of that version.
 //
-// Left out are fields of features that are off, and what the server allocates: addresses and ports of Services.
+// Left out is what the server allocates: addresses and ports of Services.
 type strategy struct {
 	generation bool     // starts at 1
 	counted    []string // a change of one of these members increases the generation
@@ -53,7 +53,7 @@ var strategies = map[schema.GroupResource]strategy{
 	{Group: "batch", Resource: "cronjobs"}: specAndStatus,
 	{Group: "batch", Resource: "jobs"}:     {generation: true, counted: bySpec, status: true, create: selectJobPods},
 
-	{Group: "autoscaling", Resource: "horizontalpodautoscalers"}: specAndStatus,
+	{Group: "autoscaling", Resource: "horizontalpodautoscalers"}: {generation: true, counted: bySpec, status: true, create: createScaler, update: updateScaler},
 	{Group: "policy", Resource: "poddisruptionbudgets"}:          specAndStatus,
 	{Group: "discovery.k8s.io", Resource: "endpointslices"}:      {generation: true, counted: []string{"addressType", "endpoints", "ports"}, create: dropTopology, update: updateSlice},
 
@@ -63,8 +63,9 @@ var strategies = map[schema.GroupResource]strategy{
 	{Group: "networking.k8s.io", Resource: "servicecidrs"}:    {status: true, keeps: keepMost},
 
 	{Resource: "namespaces"}:             {status: true, create: createNamespace, update: updateNamespace},
-	{Resource: "nodes"}:                  {update: updateNode},
-	{Resource: "persistentvolumes"}:      {status: true, create: createVolume},
+	{Resource: "nodes"}:                  {create: createNode, update: updateNode},
+	{Resource: "limitranges"}:            {create: nameLimitRange},
+	{Resource: "persistentvolumes"}:      {status: true, create: createVolume, update: updateVolume},
 	{Resource: "persistentvolumeclaims"}: {status: true, create: sameDataSources, update: updateClaim},
 	{Resource: "pods"}:                   {generation: true, status: true, create: createPod, update: updatePod},
 	{Resource: "podtemplates"}:           {generation: true, counted: []string{"template"}},
@@ -82,7 +83,7 @@ var strategies = map[schema.GroupResource]strategy{
 	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}:                 {generation: true, counted: bySpec, status: true, create: storeVersion, update: storeVersion},
 	{Group: "apiregistration.k8s.io", Resource: "apiservices"}:                             {status: true, keeps: keepLocal, create: availableLocally},
 
-	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: {status: true, update: updateSigningRequest},
+	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: {status: true, create: createSigningRequest, update: updateSigningRequest},
 	{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}:     {status: true, keeps: keepMost},
 
 	{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"}:                 {generation: true, counted: bySpec, status: true, keeps: keepAll},
@@ -114,6 +115,7 @@ func (s strategy) apply(o *members, in Input) {
 		if s.generation {
 			o.within("metadata", func(meta *members) { meta.set("generation", int64(1)) })
 		}
+		dropGated(in.typ(), o, nil)
 		if s.create != nil {
 			s.create(o, in)
 		}
@@ -130,6 +132,7 @@ func (s strategy) apply(o *members, in Input) {
 			o.take("status", in.Old)
 			return
 		}
+		dropGated(in.typ(), o, in.Old)
 		if s.update != nil {
 			s.update(o, in)
 		}
@@ -208,16 +211,22 @@ func (o *members) take(name string, from map[string]any) {
 // count sets the generation that follows that of the stored object.
 func (o *members) count(old map[string]any) {
 	n, _ := at(old, "metadata")["generation"].(int64)
-	o.within("metadata", func(meta *members) { meta.set("generation", n+1) })
+	o.within("metadata", func(meta *members) {
+		if n+1 == 0 {
+			meta.drop("generation")
+		} else {
+			meta.set("generation", n+1)
+		}
+	})
 }
 
-// equal compares two trees. A member that is null or empty equals one that is absent.
+// equal compares two trees. A null equals an empty list.
 func equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
 		if !ok {
-			return len(a) == 0 && b == nil
+			return false
 		}
 		if len(a) != len(b) {
 			return false
@@ -245,7 +254,9 @@ func equal(a, b any) bool {
 		return true
 	}
 	switch b.(type) {
-	case map[string]any, []any:
+	case map[string]any:
+		return false
+	case []any:
 		return a == nil && size(b) == 0
 	}
 	return a == b

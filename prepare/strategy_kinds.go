@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // What the registries of single kinds do beyond the common strategy.
@@ -91,7 +89,8 @@ func createNamespace(o *members, _ Input) {
 
 // labelNamespace repeats the default of the label, for a name that was generated.
 func labelNamespace(o *members) {
-	rules[core+"Namespace"](o, nil)
+	o.fill("metadata", map[string]any{})
+	o.within("metadata", func(meta *members) { meta.label(namespaceNameNote, meta.text("name")) })
 }
 
 func updateNamespace(o *members, in Input) {
@@ -111,16 +110,85 @@ func updateNamespace(o *members, in Input) {
 	labelNamespace(o)
 }
 
+// createNode drops the configuration that nodes no longer have.
+func createNode(o *members, _ Input) {
+	o.within("spec", func(s *members) { s.drop("configSource") })
+	o.within("status", func(s *members) { s.drop("config") })
+}
+
 // updateNode keeps the status, though it can be set on create.
 func updateNode(o *members, in Input) {
 	switch in.SubResource {
 	case "":
 		o.take("status", in.Old)
+		if at(in.Old, "spec")["configSource"] == nil {
+			o.within("spec", func(s *members) { s.drop("configSource") })
+		}
 	case "status":
 		if at(in.Old, "status")["config"] == nil {
 			o.within("status", func(s *members) { s.drop("config") })
 		}
 	}
+}
+
+// nameLimitRange names a LimitRange without a name.
+func nameLimitRange(o *members, in Input) {
+	o.within("metadata", func(meta *members) { meta.fillText("name", uid(in)) })
+}
+
+// The annotations in which autoscaling/v1 keeps what the spec and the status of later versions have.
+var (
+	scalerSpecNotes   = [...]string{scalerNote + "metrics", scalerNote + "behavior"}
+	scalerStatusNotes = [...]string{scalerNote + "current-metrics", scalerNote + "conditions"}
+)
+
+func createScaler(o *members, _ Input) {
+	o.annotations(func(notes *members) {
+		for _, name := range scalerStatusNotes {
+			notes.drop(name)
+		}
+	})
+}
+
+func updateScaler(o *members, in Input) {
+	if in.Resource.Version != "v1" {
+		return
+	}
+	kept := scalerStatusNotes
+	if in.SubResource == "status" {
+		kept = scalerSpecNotes
+	}
+	old := at(in.Old, "metadata", "annotations")
+	o.annotations(func(notes *members) {
+		for _, name := range kept {
+			notes.take(name, old)
+		}
+	})
+	if in.SubResource == "" {
+		given := at(o.m, "metadata", "annotations")
+		for _, name := range scalerSpecNotes {
+			if given[name] != old[name] {
+				o.count(in.Old)
+			}
+		}
+	}
+}
+
+// updateVolume keeps the time of the last change of the phase right.
+func updateVolume(o *members, in Input) {
+	if in.SubResource != "status" {
+		return
+	}
+	old := at(in.Old, "status")
+	o.within("status", func(s *members) {
+		given, was := s.m["lastPhaseTransitionTime"], old["lastPhaseTransitionTime"]
+		switch same := s.m["phase"] == old["phase"]; {
+		case same && given == nil && was != nil:
+			s.set("lastPhaseTransitionTime", was)
+		case !same && (given == nil || given == was):
+			s.set("lastPhaseTransitionTime", in.now())
+		}
+	})
 }
 
 func createVolume(o *members, in Input) {
@@ -133,6 +201,9 @@ func sameDataSources(o *members, in Input) {
 	o.within("spec", func(s *members) {
 		old := at(in.Old, "spec")
 		inUse := old["dataSource"] != nil || old["dataSourceRef"] != nil
+		if namespace, _ := at(s.m, "dataSourceRef")["namespace"].(string); namespace != "" && old["dataSourceRef"] == nil {
+			s.drop("dataSourceRef") // the feature CrossNamespaceVolumeDataSource is off
+		}
 		if !inUse && s.m["dataSourceRef"] == nil && !claimOrSnapshot(at(s.m, "dataSource")) {
 			s.drop("dataSource")
 		}
@@ -159,21 +230,29 @@ func typedReference(from map[string]any) map[string]any {
 }
 
 func updateClaim(o *members, in Input) {
-	if in.SubResource == "" {
+	switch in.SubResource {
+	case "":
 		sameDataSources(o, in)
+	case "status":
+		if at(in.Old, "status")["healthStatus"] == nil {
+			o.within("status", func(s *members) { s.drop("healthStatus") }) // the feature CSIVolumeHealth is off
+		}
 	}
 }
 
-func createPod(o *members, _ Input) {
+func createPod(o *members, in Input) {
 	status := map[string]any{"phase": "Pending"}
 	if size(at(o.m, "spec")["schedulingGates"]) > 0 {
 		status["conditions"] = []any{map[string]any{
-			"type": "PodScheduled", "status": "False", "lastProbeTime": nil, "lastTransitionTime": nil,
+			"type": "PodScheduled", "status": "False", "lastProbeTime": nil, "lastTransitionTime": in.now(),
 			"reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
 		}}
 	}
 	labels := at(o.m, "metadata", "labels")
-	o.within("spec", func(s *members) { selectOwnLabels(s, labels) })
+	o.within("spec", func(s *members) {
+		selectOwnLabels(s, labels)
+		defaultPodResources(s)
+	})
 	status["qosClass"] = qualityOfService(at(o.m, "spec"))
 	o.set("status", status)
 }
@@ -212,63 +291,6 @@ func matchKeys(t *members, keys, operator string, labels map[string]any) {
 	})
 }
 
-// qualityOfService computes the class of a pod (pkg/apis/core/helper/qos/qos.go).
-func qualityOfService(spec map[string]any) string {
-	if r := at(spec, "resources"); size(r["requests"])+size(r["limits"]) > 0 {
-		return resourceClass(r)
-	}
-	class := ""
-	for _, list := range [...]string{"initContainers", "containers"} {
-		containers, _ := spec[list].([]any)
-		for _, c := range containers {
-			container, _ := c.(map[string]any)
-			switch own := resourceClass(at(container, "resources")); class {
-			case "", own:
-				class = own
-			default:
-				return "Burstable"
-			}
-		}
-	}
-	if class == "" {
-		return "BestEffort"
-	}
-	return class
-}
-
-func resourceClass(r map[string]any) string {
-	if size(r["requests"])+size(r["limits"]) == 0 {
-		return "BestEffort"
-	}
-	class := ""
-	for _, name := range [...]string{"cpu", "memory"} {
-		request, limit := amount(at(r, "requests")[name]), amount(at(r, "limits")[name])
-		own := "Guaranteed"
-		switch {
-		case request.Cmp(limit) != 0:
-			return "Burstable"
-		case request.IsZero():
-			own = "BestEffort"
-		}
-		if class == "" {
-			class = own
-		}
-		if class != own {
-			return "Burstable"
-		}
-	}
-	return class
-}
-
-func amount(v any) resource.Quantity {
-	text, _ := v.(string)
-	q, err := resource.ParseQuantity(text)
-	if err != nil {
-		return resource.Quantity{}
-	}
-	return q
-}
-
 func updatePod(o *members, in Input) {
 	old := at(in.Old, "spec")
 	switch in.SubResource {
@@ -289,6 +311,7 @@ func updatePod(o *members, in Input) {
 					s.fill(name, v)
 				}
 			}
+			keepObserved(s, status)
 		})
 		return
 	case "ephemeralcontainers":
@@ -302,13 +325,36 @@ func updatePod(o *members, in Input) {
 			}
 		})
 	case "resize":
-		if !resizePod(o, in) {
-			break
-		}
+		resizePod(o, in)
+		o.within("spec", func(s *members) {
+			if r := old["resources"]; r != nil {
+				s.fill("resources", r)
+			}
+			defaultPodResources(s)
+		})
 	}
 	if !equal(o.m["spec"], in.Old["spec"]) {
 		o.count(in.Old)
 	}
+}
+
+// keepObserved gives the conditions of a pod that do not say which generation they observed the one that the stored condition
+// of their type has; of several, the next in order.
+func keepObserved(status *members, old map[string]any) {
+	observed := map[string][]any{}
+	(&members{m: old}).each("conditions", func(c *members) {
+		observed[c.text("type")] = append(observed[c.text("type")], c.m["observedGeneration"])
+	})
+	status.each("conditions", func(c *members) {
+		kind := c.text("type")
+		if len(observed[kind]) == 0 {
+			return
+		}
+		if v := observed[kind][0]; v != nil {
+			c.fill("observedGeneration", v)
+		}
+		observed[kind] = observed[kind][1:]
+	})
 }
 
 // keepPod undoes all changes but those of the metadata that a status update may make.
@@ -325,39 +371,48 @@ func keepPod(o *members, in Input) {
 
 // resizePod keeps of a change of a pod the resources and resize policies of its containers. It does nothing if containers
 // were added, removed, renamed or moved, which the server then refuses.
-func resizePod(o *members, in Input) bool {
+func resizePod(o *members, in Input) {
 	spec, old := at(o.m, "spec"), at(in.Old, "spec")
-	lists := map[string][]any{}
+	lists := map[string]any{}
 	for _, name := range [...]string{"containers", "initContainers"} {
 		new, _ := spec[name].([]any)
 		was, _ := old[name].([]any)
 		if len(new) != len(was) {
-			return false
+			return
 		}
+		merged := make([]any, 0, len(new))
 		for i := range new {
 			from, _ := new[i].(map[string]any)
 			onto, _ := was[i].(map[string]any)
 			if from["name"] != onto["name"] {
-				lists[name] = new
+				merged = new
 				break
 			}
 			c := members{m: onto}
 			c.take("resources", from)
 			c.take("resizePolicy", from)
-			lists[name] = append(lists[name], c.m)
+			merged = append(merged, c.m)
+		}
+		lists[name] = merged
+		if len(merged) == 0 {
+			lists[name] = spec[name]
 		}
 	}
 	resources := spec["resources"]
 	keepPod(o, in)
 	o.within("spec", func(s *members) {
-		for name, list := range lists {
-			s.set(name, list)
+		for name := range lists {
+			s.take(name, lists)
+			if s.m[name] == nil && name == "initContainers" {
+				s.drop(name)
+			}
 		}
 		if resources != nil {
 			s.set("resources", resources)
+		} else {
+			s.drop("resources")
 		}
 	})
-	return true
 }
 
 // nameSecrets keeps only the names of a ServiceAccount's secrets.
@@ -369,13 +424,6 @@ func nameSecrets(o *members, in Input) {
 			}
 		}
 	})
-}
-
-// updateService clears the load balancer of a Service that has none any more.
-func updateService(o *members, in Input) {
-	if in.SubResource == "" && at(o.m, "spec")["type"] != "LoadBalancer" {
-		o.within("status", func(s *members) { s.set("loadBalancer", map[string]any{}) })
-	}
 }
 
 // storeVersion adds the storage version of a CustomResourceDefinition to those that were stored.
@@ -406,11 +454,51 @@ func availableLocally(o *members, in Input) {
 	}}})
 }
 
+// createSigningRequest writes who asks.
+func createSigningRequest(o *members, in Input) {
+	o.set("status", map[string]any{})
+	o.within("spec", func(s *members) {
+		for _, name := range [...]string{"username", "uid", "groups", "extra"} {
+			s.drop(name)
+		}
+		user := in.User
+		if user.Name != "" {
+			s.set("username", user.Name)
+		}
+		if user.UID != "" {
+			s.set("uid", user.UID)
+		}
+		if len(user.Groups) > 0 {
+			s.set("groups", texts(user.Groups))
+		}
+		if len(user.Extra) > 0 {
+			extra := make(map[string]any, len(user.Extra))
+			for key, values := range user.Extra {
+				extra[key] = texts(values)
+			}
+			s.set("extra", extra)
+		}
+	})
+}
+
+func texts(list []string) []any {
+	out := make([]any, len(list))
+	for i, text := range list {
+		out[i] = text
+	}
+	return out
+}
+
 func updateSigningRequest(o *members, in Input) {
 	switch in.SubResource {
 	case "":
 		o.take("spec", in.Old)
+	case "status":
+		keepConditions(o, in, "Approved")
+		keepConditions(o, in, "Denied")
+		stampConditions(o, in)
 	case "approval":
+		stampConditions(o, in)
 		conditions, ok := at(o.m, "status")["conditions"]
 		o.take("spec", in.Old)
 		o.take("status", in.Old)
@@ -423,6 +511,53 @@ func updateSigningRequest(o *members, in Input) {
 			}
 		})
 	}
+}
+
+// keepConditions keeps the stored conditions of a type, unless some were added or removed.
+func keepConditions(o *members, in Input, kind string) {
+	var stored []map[string]any
+	(&members{m: at(in.Old, "status")}).each("conditions", func(c *members) {
+		if c.m["type"] == kind {
+			stored = append(stored, c.m)
+		}
+	})
+	count := 0
+	o.within("status", func(s *members) {
+		s.each("conditions", func(c *members) {
+			if c.m["type"] == kind {
+				count++
+			}
+		})
+		if count != len(stored) {
+			return
+		}
+		s.each("conditions", func(c *members) {
+			if c.m["type"] == kind {
+				c.m, c.owned = stored[0], true
+				stored = stored[1:]
+			}
+		})
+	})
+}
+
+// stampConditions fills in the times of a signing request's conditions.
+func stampConditions(o *members, in Input) {
+	old := members{m: at(in.Old, "status")}
+	o.within("status", func(s *members) {
+		s.each("conditions", func(c *members) {
+			c.fill("lastUpdateTime", in.now())
+			if c.m["lastTransitionTime"] != nil {
+				return
+			}
+			since := any(in.now())
+			old.each("conditions", func(was *members) {
+				if was.m["type"] == c.m["type"] && was.m["status"] == c.m["status"] && was.m["lastTransitionTime"] != nil {
+					since = was.m["lastTransitionTime"]
+				}
+			})
+			c.set("lastTransitionTime", since)
+		})
+	})
 }
 
 func (in Input) now() string {

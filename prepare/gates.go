@@ -1,0 +1,148 @@
+package prepare
+
+import "github.com/celgate/celgate/schema"
+
+// Members that belong to features that are off at their defaults are dropped from what is written, unless the stored
+// object uses the feature already: the functions dropDisabled… in k8s.io/kubernetes v1.37.2 pkg/api/*/util.go
+// and pkg/registry/*/*/strategy.go.
+
+// A feature is one that is off; features are a set.
+type feature uint32
+
+const (
+	atomicWriteVolumeUserFields feature = 1 << iota
+	containerStopSignals
+	csiVolumeHealth
+	draDerivedAttributes
+	draDeviceCompatibilityGroups
+	draListTypeAttributes
+	draNodeAllocatableResources
+	draOptionalNodeOperations
+	draPartitionableDevicesType
+	emptyDirVolumeMode
+	evictionRequestAPI
+	genericWorkload
+	grpcContainerProbeTLS
+	h2cContainerProbe
+	imageVolumeWithDigest
+	podVerticalScalingPreemption
+	leaseStrategy  // CoordinatedLeaderElection,
+	leasePreferred // which is told apart by member
+	volumeBindMountOptions
+	workloadWithJob
+)
+
+// gates name, by Go type, the members of features that are off. It is never written after initialisation.
+var gates = func() map[string]map[string]feature {
+	all := map[string]map[string]feature{
+		core + "PodSpec":                       {"evictionResponders": evictionRequestAPI, "schedulingGroup": genericWorkload},
+		core + "PodStatus":                     {"nodeAllocatableResourceClaimStatuses": draNodeAllocatableResources, "volumeHealth": csiVolumeHealth},
+		core + "VolumeMountStatus":             {"volumeStatus": imageVolumeWithDigest},
+		core + "Lifecycle":                     {"stopSignal": containerStopSignals},
+		core + "GRPCAction":                    {"mode": grpcContainerProbeTLS},
+		core + "HTTPGetAction":                 {"protocol": h2cContainerProbe},
+		core + "VolumeMount":                   {"bindMountOptions": volumeBindMountOptions},
+		core + "EmptyDirVolumeSource":          {"mode": emptyDirVolumeMode},
+		core + "KeyToPath":                     {"user": atomicWriteVolumeUserFields},
+		core + "DownwardAPIVolumeFile":         {"user": atomicWriteVolumeUserFields},
+		core + "ServiceAccountTokenProjection": {"user": atomicWriteVolumeUserFields},
+		core + "ClusterTrustBundleProjection":  {"user": atomicWriteVolumeUserFields},
+		core + "PodCertificateProjection":      {"user": atomicWriteVolumeUserFields},
+		core + "SecretVolumeSource":            {"defaultUser": atomicWriteVolumeUserFields},
+		core + "ConfigMapVolumeSource":         {"defaultUser": atomicWriteVolumeUserFields},
+		core + "DownwardAPIVolumeSource":       {"defaultUser": atomicWriteVolumeUserFields},
+		core + "ProjectedVolumeSource":         {"defaultUser": atomicWriteVolumeUserFields},
+		core + "NodeSpec":                      {"podPreemptionPolicy": podVerticalScalingPreemption},
+		storage + "v1.CSINodeStatus":           {"storageHealth": csiVolumeHealth},
+		"k8s.io/api/batch/v1.JobSpec":          {"scheduling": workloadWithJob},
+		"k8s.io/api/coordination/v1.LeaseSpec": {"strategy": leaseStrategy, "preferredHolder": leasePreferred},
+	}
+	for _, version := range [...]string{"v1.", "v1beta2.", "v1beta1."} {
+		for name, members := range map[string]map[string]feature{
+			"ResourceSliceSpec":             {"partitionTypeAttribute": draPartitionableDevicesType, "skipNodeOperations": draOptionalNodeOperations},
+			"Device":                        {"nodeAllocatableResources": draNodeAllocatableResources},
+			"BasicDevice":                   {"nodeAllocatableResources": draNodeAllocatableResources},
+			"DeviceCounterConsumption":      {"compatibilityGroups": draDeviceCompatibilityGroups},
+			"DeviceAttribute":               {"bools": draListTypeAttributes, "ints": draListTypeAttributes, "strings": draListTypeAttributes, "versions": draListTypeAttributes},
+			"DeviceRequest":                 {"derivedAttributes": draDerivedAttributes},
+			"ExactDeviceRequest":            {"derivedAttributes": draDerivedAttributes},
+			"DeviceSubRequest":              {"derivedAttributes": draDerivedAttributes},
+			"DeviceRequestAllocationResult": {"skipNodeOperations": draOptionalNodeOperations},
+		} {
+			all[resources+version+name] = members
+		}
+	}
+	return all
+}()
+
+// dropGated drops the members of features that are off, unless the stored object uses them.
+func dropGated(t *schema.Type, o *members, old map[string]any) {
+	off := usedIn(t, o.m)
+	if off == 0 {
+		return
+	}
+	if off &^= usedIn(t, old); off != 0 {
+		strip(t, o, off)
+	}
+}
+
+// usedIn returns the features that are off whose members occur in v.
+func usedIn(t *schema.Type, v any) (used feature) {
+	switch v := v.(type) {
+	case map[string]any:
+		if t.Kind == schema.Map {
+			for _, member := range v {
+				used |= usedIn(t.Elem, member)
+			}
+			return used
+		}
+		gated := gates[t.Name]
+		for name, member := range v {
+			if gated != nil && member != nil {
+				used |= gated[name]
+			}
+			if size(member) > 0 {
+				if f := t.Field(name); f != nil {
+					used |= usedIn(f.Type, member)
+				}
+			}
+		}
+	case []any:
+		if t.Kind == schema.List && (t.Elem.Kind == schema.Struct || t.Elem.Kind == schema.List) {
+			for _, item := range v {
+				used |= usedIn(t.Elem, item)
+			}
+		}
+	}
+	return used
+}
+
+// strip drops the members of features.
+func strip(t *schema.Type, o *members, off feature) {
+	gated := gates[t.Name]
+	for name, member := range o.m {
+		if gated[name]&off != 0 {
+			o.drop(name)
+			continue
+		}
+		inner := elem(t)
+		if t.Kind == schema.Struct {
+			f := t.Field(name)
+			if f == nil {
+				continue
+			}
+			inner = f.Type
+		}
+		switch member := member.(type) {
+		case map[string]any:
+			o.within(name, func(m *members) { strip(inner, m, off) })
+			if name == "lifecycle" && len(member) > 0 && size(o.m[name]) == 0 {
+				o.drop(name) // it held nothing else
+			}
+		case []any:
+			if inner.Kind == schema.List {
+				o.each(name, func(m *members) { strip(inner.Elem, m, off) })
+			}
+		}
+	}
+}

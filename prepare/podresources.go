@@ -1,0 +1,192 @@
+package prepare
+
+import (
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// What a new pod's resources mean: its class, and the defaults of the resources of the pod as a whole (k8s.io/kubernetes
+// v1.37.2 pkg/api/pod/util.go DefaultPodLevelResources, pkg/apis/core/helper/qos).
+
+// defaultPodResources completes spec.resources, if it says anything, from what its containers have together.
+func defaultPodResources(spec *members) {
+	given := at(spec.m, "resources")
+	if size(given["requests"])+size(given["limits"]) == 0 {
+		return
+	}
+	spec.within("resources", func(r *members) {
+		limits := togetherIn(spec.m, "limits")
+		for name := range limits {
+			if !strings.HasPrefix(name, hugePages) || at(r.m, "requests")[name] != nil {
+				delete(limits, name)
+			}
+		}
+		r.merge("limits", written(limits))
+
+		requests := togetherIn(spec.m, "requests")
+		maps.DeleteFunc(requests, func(name string, _ resource.Quantity) bool { return name != "cpu" && name != "memory" })
+		r.merge("requests", written(requests))
+		own := map[string]any{}
+		for name, v := range at(r.m, "limits") {
+			if podLevel(name) {
+				own[name] = v
+			}
+		}
+		r.merge("requests", own)
+
+		limits = togetherIn(spec.m, "limits")
+		missing := map[string]any{}
+		for name, v := range at(r.m, "requests") {
+			limit, ok := limits[name]
+			if !ok || !podLevel(name) || !allLimit(spec.m, name) {
+				continue
+			}
+			if request := amount(v); request.Cmp(limit) > 0 {
+				limit = request
+			}
+			missing[name] = limit.String()
+		}
+		r.merge("limits", missing)
+	})
+}
+
+const hugePages = "hugepages-"
+
+// podLevel reports whether a resource can be given for a pod as a whole.
+func podLevel(name string) bool {
+	return name == "cpu" || name == "memory" || strings.HasPrefix(name, hugePages)
+}
+
+// allLimit reports whether every container limits a resource.
+func allLimit(spec map[string]any, name string) bool {
+	for _, list := range [...]string{"initContainers", "containers", "ephemeralContainers"} {
+		for _, c := range containersIn(spec, list) {
+			if _, ok := at(c, "resources", "limits")[name]; !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func containersIn(spec map[string]any, list string) []map[string]any {
+	items, _ := spec[list].([]any)
+	all := make([]map[string]any, 0, len(items))
+	for _, item := range items {
+		if c, ok := item.(map[string]any); ok {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// togetherIn returns what the containers of a pod have together: those that run at the same time are added, and the largest
+// of what the init containers need one after the other counts.
+func togetherIn(spec map[string]any, which string) map[string]resource.Quantity {
+	total, sidecars, first := map[string]resource.Quantity{}, map[string]resource.Quantity{}, map[string]resource.Quantity{}
+	for _, c := range containersIn(spec, "containers") {
+		addAmounts(total, at(c, "resources", which))
+	}
+	for _, c := range containersIn(spec, "initContainers") {
+		own := at(c, "resources", which)
+		need := map[string]resource.Quantity{}
+		if c["restartPolicy"] == "Always" {
+			addAmounts(total, own)
+			addAmounts(sidecars, own)
+			need = sidecars
+		} else {
+			addAmounts(need, own)
+			addAmounts(need, written(sidecars))
+		}
+		raise(first, need)
+	}
+	raise(total, first)
+	return total
+}
+
+func addAmounts(sum map[string]resource.Quantity, list map[string]any) {
+	for name, v := range list {
+		q := amount(v)
+		if value, ok := sum[name]; ok {
+			value.Add(q)
+			q = value
+		}
+		sum[name] = q
+	}
+}
+
+func raise(list, to map[string]resource.Quantity) {
+	for name, q := range to {
+		if value, ok := list[name]; !ok || q.Cmp(value) > 0 {
+			list[name] = q.DeepCopy()
+		}
+	}
+}
+
+func written(list map[string]resource.Quantity) map[string]any {
+	out := make(map[string]any, len(list))
+	for name, q := range list {
+		out[name] = q.String()
+	}
+	return out
+}
+
+func amount(v any) resource.Quantity {
+	text, _ := v.(string)
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return resource.Quantity{}
+	}
+	return q
+}
+
+// qualityOfService returns the class of a pod.
+func qualityOfService(spec map[string]any) string {
+	own := at(spec, "resources")
+	for _, which := range [...]string{"requests", "limits"} {
+		for name := range at(own, which) {
+			if podLevel(name) {
+				return resourceClass(own)
+			}
+		}
+	}
+	class := ""
+	for _, list := range [...]string{"initContainers", "containers"} {
+		for _, c := range containersIn(spec, list) {
+			switch own := resourceClass(at(c, "resources")); class {
+			case "", own:
+				class = own
+			default:
+				return "Burstable"
+			}
+		}
+	}
+	if class == "" {
+		return "BestEffort"
+	}
+	return class
+}
+
+func resourceClass(r map[string]any) string {
+	if size(r["requests"])+size(r["limits"]) == 0 {
+		return "BestEffort"
+	}
+	class := ""
+	for _, name := range [...]string{"cpu", "memory"} {
+		request, limit := amount(at(r, "requests")[name]), amount(at(r, "limits")[name])
+		own := "Guaranteed"
+		switch {
+		case request.Cmp(limit) != 0:
+			return "Burstable"
+		case request.IsZero():
+			own = "BestEffort"
+		}
+		if class != "" && class != own {
+			return "Burstable"
+		}
+		class = own
+	}
+	return class
+}
