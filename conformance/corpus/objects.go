@@ -109,14 +109,14 @@ func (o *objects) collection(ctx context.Context, object map[string]any) (path s
 	return path + "/" + resource.Name, err == nil, nil
 }
 
-// create creates an object with its status.
+// create creates an object with its status. Unknown fields are refused, as kubectl asks the server to.
 func (o *objects) create(ctx context.Context, object map[string]any) error {
 	path, hasStatus, err := o.collection(ctx, object)
 	if err != nil {
 		return err
 	}
 	what := "create " + text(object, "kind") + " " + text(object, "metadata", "name")
-	answer, err := o.server.Do(ctx, server.Call{Method: http.MethodPost, Path: path, Body: object})
+	answer, err := o.server.Do(ctx, server.Call{Method: http.MethodPost, Path: path, Body: object, Query: url.Values{"fieldValidation": {"Strict"}}})
 	if err != nil {
 		return err
 	}

@@ -5,15 +5,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 )
 
 // Compare returns how an answer differs from the recorded one, "" if it does not. Objects must be settled. Everything
-// is compared exactly, but for warnings that come neither from policies nor from unknown or duplicate fields
-// (deprecated APIs, advice of the registry), which are left out.
+// is compared exactly, with two exceptions:
+//
+//   - Warnings that come neither from policies nor from unknown or duplicate fields (deprecated APIs, advice of the
+//     registry) are left out.
+//   - Objects are left out if none was recorded: the recorder does not see those of policies and of reviews.
 func Compare(recorded, got *Want) string {
 	recorded, got = compared(recorded), compared(got)
+	if recorded.Object == nil {
+		recorded.Mutated, got.Object, got.Mutated = nil, nil, nil
+	}
 	want, _ := yaml.Marshal(recorded) // a Want holds only what can be written
 	have, _ := yaml.Marshal(got)
 	if string(want) == string(have) {
@@ -37,9 +42,35 @@ func compared(w *Want) *Want {
 
 // diffLines shows the lines that differ: "-" was recorded, "+" is the answer.
 func diffLines(want, have string) string {
-	var b strings.Builder
-	b.WriteString(cmp.Diff(strings.Split(want, "\n"), strings.Split(have, "\n")))
-	return b.String()
+	a, b := strings.Split(want, "\n"), strings.Split(have, "\n")
+	// common[i][j] is the length of the longest common subsequence of a[i:] and b[j:].
+	common := make([][]int, len(a)+1)
+	for i := range common {
+		common[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	var out strings.Builder
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			i, j = i+1, j+1
+		case j == len(b) || i < len(a) && common[i+1][j] >= common[i][j+1]:
+			fmt.Fprintf(&out, "- %s\n", a[i])
+			i++
+		default:
+			fmt.Fprintf(&out, "+ %s\n", b[j])
+			j++
+		}
+	}
+	return out.String()
 }
 
 // Rules that a corpus keeps: no two cases share an idea, and every case is recorded. Check returns what is wrong.

@@ -11,7 +11,7 @@ import (
 //  1. metadata.uid, creationTimestamp, managedFields, resourceVersion, generation and selfLink are removed.
 //  2. Every other string that holds the object's uid holds "<uid>" instead.
 //  3. A name that the server made from metadata.generateName ends in "<random>".
-//  4. A v1 Service loses its cluster addresses, except None, and its node ports.
+//  4. A v1 Service loses what the registry allocates: its cluster addresses, except None, their families and the node ports.
 //  5. The current time that the server writes into status (conditions, startTime and the like) is "<time>".
 func Settle(object map[string]any) map[string]any {
 	if object == nil {
@@ -48,6 +48,8 @@ func settleService(service map[string]any) {
 		delete(spec, "clusterIP")
 		delete(spec, "clusterIPs")
 	}
+	delete(spec, "ipFamilies")
+	delete(spec, "ipFamilyPolicy")
 	delete(spec, "healthCheckNodePort")
 	ports, _ := spec["ports"].([]any)
 	for _, port := range ports {
