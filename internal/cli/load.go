@@ -226,7 +226,7 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 			stored, _, err := prepare.Stored(object, w.types, kind)
 			if err != nil {
 				c.raise(exitFailed)
-				c.say(at(d.Position(), err.Error()), "")
+				c.say(at(d.Position(), describe(object)+": "+err.Error()), "")
 				continue
 			}
 			object = stored

@@ -13,7 +13,6 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
 	"github.com/google/uuid"
@@ -272,7 +271,10 @@ func inNamespace(object map[string]any, r *celgate.Request) map[string]any {
 	if metadataOf(object, "namespace") != "" || r.Namespace == "" || r.Kind == namespaceKind {
 		return object
 	}
-	metadata, _ := object["metadata"].(map[string]any)
+	metadata, ok := object["metadata"].(map[string]any)
+	if !ok {
+		return object
+	}
 	object, metadata = maps.Clone(object), maps.Clone(metadata)
 	metadata["namespace"] = r.Namespace
 	object["metadata"] = metadata
@@ -388,26 +390,20 @@ func (w *world) reviewRequest(object map[string]any) (*celgate.Request, error) {
 
 // oldCluster holds the objects of --old.
 func (w *world) oldCluster(c *console, docs []*manifest.Document, namespace string) (*state.Cluster, error) {
-	old, err := state.New(w.types)
+	none, err := state.New(w.types)
 	if err != nil {
 		return nil, err
 	}
-	// Only what was given is old, not what every cluster has.
-	var objects []map[string]any
-	for _, d := range docs {
-		object := d.Object
-		kind := kindOf(object)
+	placed := make([]*manifest.Document, len(docs))
+	for i, d := range docs {
+		in := *d
+		kind := kindOf(d.Object)
 		if r := w.types.ResourceFor(kind); r == nil || r.Namespaced {
-			object = inNamespace(object, &celgate.Request{Kind: kind, Namespace: cmp.Or(namespace, "default")})
+			in.Object = inNamespace(d.Object, &celgate.Request{Kind: kind, Namespace: cmp.Or(namespace, "default")})
 		}
-		if w.types.Type(kind) != nil {
-			if object, _, err = prepare.Stored(object, w.types, kind); err != nil {
-				return nil, fmt.Errorf("%s: %w", d.Position(), err)
-			}
-		}
-		objects = append(objects, object)
+		placed[i] = &in
 	}
-	return old.With(objects...)
+	return w.with(c, none, placed), nil
 }
 
 // kindOf returns the kind that an object says it is of.

@@ -192,11 +192,7 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 		out = append(out, b)
 	}
 	if !d.Allowed && denials == 0 && d.Status != nil {
-		out = append(out, block{
-			label: "denied", style: red, message: d.Status.Message,
-			footers: []string{"the API server answers " + codeOf(d) + ", whatever the policies say"},
-			hint:    refusalHint(it),
-		})
+		out = append(out, refusalBlock(it))
 	}
 	out = append(out, ignoredBlocks(it)...)
 	for _, w := range d.Warnings {
@@ -262,11 +258,32 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	return b
 }
 
+// refusalBlock is about a request that the server refuses without a denial by a policy: before any policy is
+// asked, or because of an error that no failurePolicy covers.
+func refusalBlock(it Item) block {
+	d := it.Decision
+	b := block{label: "denied", style: red, message: d.Status.Message, hint: refusalHint(it)}
+	for _, o := range d.Outcomes {
+		if refuses(d, o) {
+			b.expr, b.mark = o.Expr, markOf(o.Expr, policy.Position{}, o.Message)
+			b.footers = []string{origin(o.Policy, o.Binding, o.Param), "the API server answers " + codeOf(d) + ", whatever failurePolicy says"}
+			return b
+		}
+	}
+	b.footers = []string{"the API server answers " + codeOf(d) + ", whatever the policies say"}
+	return b
+}
+
+// refuses reports that an outcome is why a request without a denial is refused.
+func refuses(d *celgate.Decision, o celgate.Outcome) bool {
+	return !d.Allowed && d.Status != nil && o.Verdict == celgate.Error && o.Message == d.Status.Message
+}
+
 // ignoredBlocks returns the errors that changed nothing because failurePolicy is Ignore.
 func ignoredBlocks(it Item) []block {
 	var out []block
 	for _, o := range it.Decision.Outcomes {
-		if o.Verdict != celgate.Error || slices.ContainsFunc(it.Decision.Violations, func(v celgate.Violation) bool {
+		if o.Verdict != celgate.Error || refuses(it.Decision, o) || slices.ContainsFunc(it.Decision.Violations, func(v celgate.Violation) bool {
 			return v.IsError && v.Policy == o.Policy && (v.Binding == "" || v.Binding == o.Binding && v.Param == o.Param)
 		}) {
 			continue
