@@ -1,0 +1,326 @@
+// Package serve holds the end-to-end tests of celgate serve: the program, and a real kube-apiserver whose own admission
+// policies are turned off.
+package serve
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/celgate/celgate/conformance/server"
+)
+
+var (
+	api     *server.Server
+	program string // path of celgate
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "celgate-serve-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	program = filepath.Join(folder, "celgate")
+	build := exec.Command("go", "build", "-C", "../..", "-o", program, "./cmd/celgate")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	off := "ValidatingAdmissionPolicy,MutatingAdmissionPolicy"
+	api, err = server.Start(context.Background(), server.Options{Args: []string{
+		"--disable-admission-plugins=" + strings.Join(server.Disturbing, ",") + "," + off,
+	}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer api.Stop()
+	return m.Run()
+}
+
+// A gate is a running celgate serve.
+type gate struct {
+	URL  string
+	CA   []byte
+	cmd  *exec.Cmd
+	mu   sync.Mutex
+	logs strings.Builder
+}
+
+var listening = regexp.MustCompile(`msg=listening address=(\S+)`)
+
+// start runs celgate serve with a certificate for 127.0.0.1 until the test ends.
+func start(t *testing.T, args ...string) *gate {
+	t.Helper()
+	folder := t.TempDir()
+	g := &gate{}
+	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	g.CA = selfSigned(t, cert, key)
+	g.cmd = exec.Command(program, append([]string{"serve", "--listen=127.0.0.1:0", "--cert=" + cert, "--key=" + key}, args...)...)
+	stderr, err := g.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	address, done := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			g.mu.Lock()
+			g.logs.WriteString(lines.Text() + "\n")
+			g.mu.Unlock()
+			if m := listening.FindStringSubmatch(lines.Text()); m != nil {
+				address <- m[1]
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = g.cmd.Process.Signal(syscall.SIGTERM) // fails only when it has ended
+		<-done
+		if err := g.cmd.Wait(); err != nil {
+			t.Errorf("celgate: %v", err)
+		}
+		if t.Failed() {
+			t.Log(g.log())
+		}
+	})
+	select {
+	case a := <-address:
+		g.URL = "https://" + a
+	case <-done:
+		t.Fatalf("celgate ended: %s", g.log())
+	case <-time.After(30 * time.Second):
+		t.Fatalf("celgate does not listen: %s", g.log())
+	}
+	return g
+}
+
+func (g *gate) log() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.logs.String()
+}
+
+// selfSigned writes a certificate and returns it.
+func selfSigned(t *testing.T, cert, key string) []byte {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "celgate"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	for path, content := range map[string][]byte{cert: public, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return public
+}
+
+// object reads one YAML document.
+func object(t *testing.T, text string) map[string]any {
+	t.Helper()
+	raw, err := yaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tree map[string]any
+	if err := utiljson.Unmarshal(raw, &tree); err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// do sends a call and fails the test without an answer.
+func do(t *testing.T, call server.Call) *server.Answer {
+	t.Helper()
+	answer, err := api.Do(t.Context(), call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// create creates an object and removes it when the test ends.
+func create(t *testing.T, path string, tree map[string]any) {
+	t.Helper()
+	answer := do(t, server.Call{Method: http.MethodPost, Path: path, Body: tree})
+	if status := answer.Status(); status != nil {
+		t.Fatalf("create %v: %s", tree["kind"], status.Message)
+	}
+	name := tree["metadata"].(map[string]any)["name"].(string)
+	t.Cleanup(func() {
+		if _, err := api.Do(context.Background(), server.Call{Method: http.MethodDelete, Path: path + "/" + name}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// eventually repeats until it returns "", for at most the limit.
+func eventually(t *testing.T, limit time.Duration, problem func() string) {
+	t.Helper()
+	for end := time.Now().Add(limit); ; {
+		p := problem()
+		if p == "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(p)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+const webhookPath = "/apis/admissionregistration.k8s.io/v1/"
+
+// handWritten makes the server call the gate about ConfigMaps.
+func handWritten(t *testing.T, g *gate) {
+	t.Helper()
+	for kind, path := range map[string]string{"Mutating": "mutate", "Validating": "validate"} {
+		create(t, webhookPath+strings.ToLower(kind)+"webhookconfigurations", map[string]any{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind + "WebhookConfiguration",
+			"metadata": map[string]any{"name": "celgate"},
+			"webhooks": []any{map[string]any{
+				"name": "celgate.example.com", "admissionReviewVersions": []any{"v1"}, "sideEffects": "None",
+				"clientConfig": map[string]any{"url": g.URL + "/" + path, "caBundle": g.CA},
+				"rules": []any{map[string]any{
+					"operations": []any{"*"}, "apiGroups": []any{""}, "apiVersions": []any{"*"}, "resources": []any{"configmaps"},
+				}},
+			}},
+		})
+	}
+}
+
+const policies = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: label}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration:
+      expression: 'Object{metadata: Object.metadata{labels: {"owner": request.userInfo.username}}}'
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: label}
+spec: {policyName: label}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-passwords}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE, UPDATE]}]
+  validations:
+  - expression: '!("password" in object.?data.orValue({}))'
+    message: passwords belong into Secrets
+    reason: Forbidden
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-passwords}
+spec: {policyName: no-passwords, validationActions: [Deny]}
+`
+
+// configMap creates a ConfigMap without keeping it.
+func configMap(t *testing.T, data map[string]any) *server.Answer {
+	t.Helper()
+	return do(t, server.Call{
+		Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps", Query: map[string][]string{"dryRun": {"All"}},
+		Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}, "data": data},
+	})
+}
+
+func label(t *testing.T, a *server.Answer, name string) any {
+	t.Helper()
+	tree, err := a.Object()
+	if err != nil {
+		t.Fatal(err)
+	}
+	metadata, _ := tree["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	return labels[name]
+}
+
+// TestDirectory serves policies of a directory to hand-written webhook configurations, and replaces them.
+func TestDirectory(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "policies.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(policies)
+	g := start(t, "--policy-dir="+folder)
+	handWritten(t, g)
+
+	eventually(t, 5*time.Second, func() string { // the server takes a moment to see the configurations
+		answer := configMap(t, map[string]any{"password": "x"})
+		if status := answer.Status(); status == nil || status.Code != 403 || status.Reason != "Forbidden" || status.Message !=
+			`admission webhook "celgate.example.com" denied the request: configmaps "c" is forbidden: ValidatingAdmissionPolicy 'no-passwords' with binding 'no-passwords' denied request: passwords belong into Secrets` {
+			return fmt.Sprintf("status %+v", status)
+		}
+		return ""
+	})
+	answer := configMap(t, map[string]any{"color": "blue"})
+	if got := label(t, answer, "owner"); got != "admin" {
+		t.Errorf("label %v: %s", got, answer.Body)
+	}
+
+	write("not: a policy: at all")
+	time.Sleep(1500 * time.Millisecond)
+	if configMap(t, map[string]any{"password": "x"}).Status() == nil {
+		t.Error("the last good policies are not in force")
+	}
+	write(strings.ReplaceAll(policies, `"owner"`, `"creator"`))
+	eventually(t, 5*time.Second, func() string {
+		return map[bool]string{false: "the new policies are not in force"}[label(t, configMap(t, nil), "creator") == "admin"]
+	})
+}

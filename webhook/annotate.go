@@ -1,0 +1,78 @@
+package webhook
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+)
+
+// The API server puts the name of the webhook and a slash before the keys of a webhook's annotations, and drops
+// keys that then are no qualified name (checkKeyFormat in k8s.io/apiserver/pkg/admission/attributes.go v0.37.2). So the keys of an engine, "policy/key", are written "policy_key".
+const (
+	changesKey    = "mutated_by"
+	longestKey    = 63 // of the part after the slash in a qualified name
+	longestHashed = longestKey - 9
+)
+
+var notInKey = regexp.MustCompile(`[^-A-Za-z0-9_.]`)
+
+// annotationKey makes a key of an engine one that the server takes.
+func annotationKey(key string) string {
+	key = strings.TrimPrefix(key, "validation.policy.admission.k8s.io/")
+	safe := strings.Trim(notInKey.ReplaceAllString(key, "_"), "-_.")
+	if safe != "" && len(safe) <= longestKey {
+		return safe
+	}
+	sum := sha256.Sum256([]byte(key))
+	return safe[:min(len(safe), longestHashed)] + "_" + hex.EncodeToString(sum[:4])
+}
+
+// annotations are those of the decision, and one that says which policy and binding changed what: a JSON list, because
+// the patch that the server audits does not tell.
+func annotations(d *celgate.Decision) map[string]string {
+	if len(d.AuditAnnotations) == 0 && len(d.Changes) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(d.AuditAnnotations)+1)
+	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
+		out[annotationKey(key)] = d.AuditAnnotations[key]
+	}
+	if len(d.Changes) > 0 {
+		if text, err := marshal(changes(d.Changes)); err == nil {
+			out[changesKey] = string(text)
+		}
+	}
+	return out
+}
+
+// A change is one element of the annotation about changes.
+type change struct {
+	Policy  string   `json:"policy"`
+	Binding string   `json:"binding"`
+	Param   string   `json:"param,omitempty"`
+	Second  bool     `json:"reinvoked,omitempty"`
+	Paths   []string `json:"paths"`
+}
+
+// maxPaths bounds the annotation: a policy that rewrites a whole object is named with its first changes.
+const maxPaths = 20
+
+func changes(all []celgate.Change) []change {
+	out := make([]change, len(all))
+	for i, c := range all {
+		out[i] = change{Policy: c.Policy, Binding: c.Binding, Param: c.Param, Second: c.Second, Paths: []string{}}
+		for _, o := range diff(c.Before, c.After) {
+			if len(out[i].Paths) == maxPaths {
+				out[i].Paths = append(out[i].Paths, "…")
+				break
+			}
+			out[i].Paths = append(out[i].Paths, o.Path)
+		}
+	}
+	return out
+}

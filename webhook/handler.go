@@ -1,0 +1,262 @@
+// Package webhook answers the admission webhooks of kube-apiserver with an engine.
+//
+// A [Handler] is a plain http.Handler for any mux: POST /mutate and POST /validate take an AdmissionReview of
+// admission.k8s.io/v1 and answer it (review.go), with a minimal JSON Patch (patch.go) and audit annotations
+// (annotate.go). [Configurations] computes the webhook configurations that make the server ask about what policies
+// match, and no more (configurations.go).
+//
+// A denial is an answer. What is no answer is an HTTP error, which the failurePolicy of the webhook decides about: 503
+// without an engine, 504 past the deadline, 500 after a panic, 400, 405, 413 and 415 for what is no review.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/celgate/celgate"
+)
+
+// A Phase is one of the two phases of admission.
+type Phase string
+
+// The phases.
+const (
+	Mutating   Phase = "mutate"
+	Validating Phase = "validate"
+)
+
+// A Handler answers AdmissionReviews at /mutate and /validate.
+type Handler struct {
+	// Engine returns the engine to ask, nil as long as there is none. It is called once for each request, so that
+	// a request is answered by one set of policies.
+	Engine func() *celgate.Engine
+
+	// Log gets a line for each denial, change and failure; nil: none.
+	Log *slog.Logger
+
+	// Observe is told every answer; nil: nobody. It is called before the answer is sent.
+	Observe func(Observation)
+}
+
+// An Observation is one answer.
+type Observation struct {
+	Phase    Phase
+	Code     int // of HTTP
+	Elapsed  time.Duration
+	Request  *celgate.Request  // nil if the body is no review
+	Decision *celgate.Decision // nil if there is none
+}
+
+// maxBody is the longest body that is read. kube-apiserver takes request bodies of up to 3 MiB
+// (MaxRequestBodyBytes in k8s.io/apiserver/pkg/server/config.go v0.37.2), and etcd holds objects of up to 1.5 MiB
+// (DefaultMaxRequestBytes in server/embed/config.go v3.7.0). A review carries an object and an old one. Both may come
+// as protobuf, which is smaller than the JSON in a review, seldom by more than half: 2 × 3 MiB + 1.5 MiB, and half
+// a MiB for user and options.
+const maxBody = 8 << 20
+
+// ServeHTTP answers one review.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	phase := Phase(strings.TrimPrefix(r.URL.Path, "/"))
+	if phase != Mutating && phase != Validating {
+		http.NotFound(w, r)
+		return
+	}
+	a := &answer{Handler: h, Observation: Observation{Phase: phase, Code: http.StatusOK}}
+	start := time.Now()
+	body, err := a.respond(w, r)
+	a.Elapsed = time.Since(start)
+	if err != nil {
+		a.Code = http.StatusInternalServerError
+		var failure *httpError
+		if errors.As(err, &failure) {
+			a.Code = failure.code
+		}
+		a.log(r.Context(), slog.LevelError, "no answer", "code", a.Code, "error", err.Error())
+	}
+	if h.Observe != nil {
+		h.Observe(a.Observation)
+	}
+	if err != nil {
+		if a.Code == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
+		}
+		http.Error(w, err.Error(), a.Code)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body) // the other side may have gone
+}
+
+// An httpError is a request that gets no review back.
+type httpError struct {
+	code int
+	err  error
+}
+
+func (e *httpError) Error() string { return e.err.Error() }
+func (e *httpError) Unwrap() error { return e.err }
+
+func refuse(code int, format string, args ...any) error {
+	return &httpError{code, fmt.Errorf(format, args...)}
+}
+
+// An answer is one request on its way.
+type answer struct {
+	*Handler
+	Observation
+}
+
+func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			a.log(r.Context(), slog.LevelError, "panic", "value", fmt.Sprint(v), "stack", string(debug.Stack()))
+			body, err = nil, errors.New("internal error")
+		}
+	}()
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return nil, refuse(http.StatusMethodNotAllowed, "method %s is not allowed", r.Method)
+	}
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return nil, refuse(http.StatusUnsupportedMediaType, "content type %q is not application/json", r.Header.Get("Content-Type"))
+	}
+	engine := a.Engine()
+	if engine == nil {
+		return nil, refuse(http.StatusServiceUnavailable, "policies are not loaded yet")
+	}
+	ctx, cancel, err := withDeadline(r)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "%w", err)
+	}
+	defer cancel()
+	raw, err := read(http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLong):
+		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", tooLong.Limit)
+	case err != nil:
+		return nil, refuse(http.StatusBadRequest, "read the body: %w", err)
+	}
+	if a.Request, err = decode(raw); err != nil {
+		return nil, refuse(http.StatusBadRequest, "%w", err)
+	}
+	if a.Decision, err = a.decide(ctx, engine); err != nil {
+		if ctx.Err() != nil {
+			return nil, refuse(http.StatusGatewayTimeout, "no answer in time: %w", err)
+		}
+		return nil, err
+	}
+	a.say(ctx)
+	return a.review()
+}
+
+// withDeadline ends the context when the server does not wait any longer: it says so in the parameter timeout.
+func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) {
+	text := r.URL.Query().Get("timeout")
+	if text == "" {
+		return r.Context(), func() {}, nil
+	}
+	timeout, err := time.ParseDuration(text)
+	if err != nil || timeout <= 0 {
+		return nil, nil, fmt.Errorf("timeout %q is no duration", text)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	return ctx, cancel, nil
+}
+
+// read reads all of a body whose length is announced, -1 if it is not.
+func read(r io.Reader, length int64) ([]byte, error) {
+	var b bytes.Buffer
+	if length > 0 && length <= maxBody {
+		b.Grow(int(min(length, 64<<10)) + bytes.MinRead) // a sender who announces much has sent nothing yet
+	}
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
+}
+
+// decide asks the engine; about celgate's own kinds no policy is asked, so that none can keep its author from
+// changing it.
+func (a *answer) decide(ctx context.Context, engine *celgate.Engine) (*celgate.Decision, error) {
+	switch {
+	case a.Request.Resource.Group == Group:
+		return a.admitPolicy()
+	case a.Phase == Mutating:
+		return engine.Mutate(ctx, a.Request)
+	}
+	return engine.Validate(ctx, a.Request)
+}
+
+// review writes the decision as an AdmissionReview.
+func (a *answer) review() ([]byte, error) {
+	d := a.Decision
+	out := &response{
+		UID: a.Request.UID, Allowed: d.Allowed, Status: d.Status, Warnings: d.Warnings, AuditAnnotations: annotations(d),
+	}
+	if a.Phase == Mutating && d.Allowed && d.Mutated {
+		if operations := diff(a.Request.Object, d.Object); len(operations) > 0 {
+			var err error
+			if out.Patch, err = marshal(operations); err != nil {
+				return nil, err
+			}
+			out.PatchType = "JSONPatch"
+		}
+	}
+	return marshal(review{APIVersion: reviewVersion, Kind: reviewKind, Response: out})
+}
+
+// say logs what changed, denied or failed. Policies have the level Info, whatever they do: a denial is their job.
+func (a *answer) say(ctx context.Context) {
+	if a.Log == nil {
+		return
+	}
+	for _, c := range a.Decision.Changes {
+		a.log(ctx, slog.LevelInfo, "changed", "policy", c.Policy, "binding", c.Binding, "param", c.Param)
+	}
+	for _, v := range a.Decision.Violations {
+		level := slog.LevelInfo
+		if v.IsError {
+			level = slog.LevelWarn
+		}
+		a.log(ctx, level, "violation", "policy", v.Policy, "binding", v.Binding, "param", v.Param,
+			"message", v.Message, "actions", v.Actions, "error", v.IsError)
+	}
+	if !a.Decision.Allowed {
+		a.log(ctx, slog.LevelInfo, "denied", "message", a.Decision.Status.Message)
+	}
+}
+
+func (a *answer) log(ctx context.Context, level slog.Level, message string, args ...any) {
+	if a.Log == nil || !a.Log.Enabled(ctx, level) {
+		return
+	}
+	args = append(args, "phase", a.Phase)
+	if r := a.Request; r != nil {
+		args = append(args, "uid", r.UID, "operation", r.Operation, "resource", r.Resource.GroupResource().String(),
+			"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username, "dryRun", r.DryRun)
+	}
+	a.Log.Log(ctx, level, message, args...)
+}
+
+// marshal writes JSON as it is, without the escapes of HTML.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

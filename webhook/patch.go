@@ -1,0 +1,114 @@
+package webhook
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// An operation is one of a JSON Patch (RFC 6902).
+type operation struct {
+	Op    string
+	Path  string
+	Value any // of add and replace
+}
+
+// MarshalJSON leaves value out of remove, and only there: null is a value.
+func (o operation) MarshalJSON() ([]byte, error) {
+	tree := map[string]any{"op": o.Op, "path": o.Path}
+	if o.Op != "remove" {
+		tree["value"] = o.Value
+	}
+	return marshal(tree)
+}
+
+// diff returns the operations that make after of before, none if they are equal. They touch no more than what
+// differs: members of objects by name; items of lists by their place, with what is equal at both ends of a list left
+// alone. Members come in the order of their names.
+func diff(before, after map[string]any) []operation {
+	var d differ
+	d.objects("", before, after)
+	return d.operations
+}
+
+type differ struct{ operations []operation }
+
+func (d *differ) add(op, path string, value any) {
+	d.operations = append(d.operations, operation{op, path, value})
+}
+
+func (d *differ) values(path string, before, after any) {
+	switch a := after.(type) {
+	case map[string]any:
+		if b, ok := before.(map[string]any); ok && (a == nil) == (b == nil) {
+			d.objects(path, b, a)
+			return
+		}
+	case []any:
+		if b, ok := before.([]any); ok && (a == nil) == (b == nil) {
+			d.lists(path, b, a)
+			return
+		}
+	default:
+		if reflect.DeepEqual(before, after) {
+			return
+		}
+	}
+	d.add("replace", path, after)
+}
+
+func (d *differ) objects(path string, before, after map[string]any) {
+	if same(before, after) {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, stays := after[name]; !stays {
+			d.add("remove", path+"/"+escape(name), nil)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if old, was := before[name]; was {
+			d.values(path+"/"+escape(name), old, after[name])
+		} else {
+			d.add("add", path+"/"+escape(name), after[name])
+		}
+	}
+}
+
+func (d *differ) lists(path string, before, after []any) {
+	start := 0
+	for start < min(len(before), len(after)) && reflect.DeepEqual(before[start], after[start]) {
+		start++
+	}
+	end := 0
+	for end < min(len(before), len(after))-start && reflect.DeepEqual(before[len(before)-1-end], after[len(after)-1-end]) {
+		end++
+	}
+	at := func(i int) string { return path + "/" + strconv.Itoa(i) }
+	oldEnd, newEnd := len(before)-end, len(after)-end
+	i := start
+	for ; i < min(oldEnd, newEnd); i++ {
+		d.values(at(i), before[i], after[i])
+	}
+	for last := oldEnd - 1; last >= i; last-- {
+		d.add("remove", at(last), nil)
+	}
+	for ; i < newEnd; i++ {
+		d.add("add", at(i), after[i])
+	}
+}
+
+// same reports that two objects are one: a mutation shares what it leaves alone.
+func same(a, b map[string]any) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
+
+// escape writes a member's name as part of a JSON Pointer.
+func escape(name string) string {
+	if !strings.ContainsAny(name, "~/") {
+		return name
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+}

@@ -1,0 +1,99 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/schema"
+)
+
+// A review is an admission.k8s.io/v1 AdmissionReview with the objects as JSON trees.
+type review struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Request    *request  `json:"request,omitempty"`
+	Response   *response `json:"response,omitempty"`
+}
+
+// A request has the members of AdmissionRequest that an engine asks for. Those of the original request
+// (requestKind and the like) are left out: object, kind and resource are of the version that the server sends.
+type request struct {
+	UID         string                      `json:"uid"`
+	Kind        metav1.GroupVersionKind     `json:"kind"`
+	Resource    metav1.GroupVersionResource `json:"resource"`
+	SubResource string                      `json:"subResource"`
+	Name        string                      `json:"name"`
+	Namespace   string                      `json:"namespace"`
+	Operation   celgate.Operation           `json:"operation"`
+	UserInfo    authenticationv1.UserInfo   `json:"userInfo"`
+	Object      map[string]any              `json:"object"`
+	OldObject   map[string]any              `json:"oldObject"`
+	DryRun      bool                        `json:"dryRun"`
+	Options     map[string]any              `json:"options"`
+}
+
+// A response is an AdmissionResponse.
+type response struct {
+	UID              string            `json:"uid"`
+	Allowed          bool              `json:"allowed"`
+	Status           *metav1.Status    `json:"status,omitempty"`
+	Patch            []byte            `json:"patch,omitempty"`
+	PatchType        string            `json:"patchType,omitempty"`
+	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
+	Warnings         []string          `json:"warnings,omitempty"`
+}
+
+const (
+	reviewVersion = "admission.k8s.io/v1"
+	reviewKind    = "AdmissionReview"
+)
+
+// decode reads the request of a review. The error says what the sender got wrong.
+func decode(body []byte) (*celgate.Request, error) {
+	var in review
+	// Whole numbers become int64, others float64.
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &in); err != nil {
+		return nil, fmt.Errorf("the body is no AdmissionReview: %w", err)
+	}
+	if in.APIVersion != reviewVersion || in.Kind != reviewKind {
+		return nil, fmt.Errorf("the body is %q of %q, not an %s of %s", in.Kind, in.APIVersion, reviewKind, reviewVersion)
+	}
+	r := in.Request
+	if r == nil {
+		return nil, errors.New("the AdmissionReview has no request")
+	}
+	if r.UID == "" {
+		return nil, errors.New("the request has no uid")
+	}
+	switch r.Operation {
+	case celgate.Create, celgate.Update, celgate.Delete, celgate.Connect:
+	default:
+		return nil, fmt.Errorf("unknown operation %q", r.Operation)
+	}
+	user := celgate.UserInfo{Username: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups}
+	if len(r.UserInfo.Extra) > 0 {
+		user.Extra = make(map[string][]string, len(r.UserInfo.Extra))
+		for k, v := range r.UserInfo.Extra {
+			user.Extra[k] = v
+		}
+	}
+	return &celgate.Request{
+		UID:         r.UID,
+		Kind:        schema.GroupVersionKind(r.Kind),
+		Resource:    schema.GroupVersionResource(r.Resource),
+		SubResource: r.SubResource,
+		Name:        r.Name,
+		Namespace:   r.Namespace,
+		Operation:   r.Operation,
+		UserInfo:    user,
+		DryRun:      r.DryRun,
+		Object:      r.Object,
+		OldObject:   r.OldObject,
+		Options:     r.Options,
+	}, nil
+}
