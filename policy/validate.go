@@ -117,7 +117,7 @@ func ValidatePolicy(p *Policy, checker Checker) field.ErrorList {
 		v.validating(p, spec)
 	}
 	v.reserved(p.Name)
-	return v.errs
+	return v.distinct()
 }
 
 // ValidateBinding returns what the server finds wrong with b when b is created; see [ValidatePolicy].
@@ -153,7 +153,7 @@ func ValidateBinding(b *Binding) field.ErrorList {
 	if b.Kind != Mutating && len(b.Actions) == 0 {
 		v.add(field.Required(spec.Child("validationActions"), ""))
 	}
-	return v.errs
+	return v.distinct()
 }
 
 // Invalid returns the server's answer, of code 422, to an object of one of the four kinds with errs.
@@ -169,6 +169,18 @@ type validator struct {
 }
 
 func (v *validator) add(errs ...*field.Error) { v.errs = append(v.errs, errs...) }
+
+// distinct returns the errors without those that read like one before
+// (apiserver pkg/registry/rest/validate.go v0.37.2: field.ErrorList.Filter aggregates).
+func (v *validator) distinct() field.ErrorList {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(v.errs, func(err *field.Error) bool {
+		text := err.Error()
+		repeated := seen[text]
+		seen[text] = true
+		return repeated
+	})
+}
 
 // texts adds one error for each text that says what is wrong with value.
 func (v *validator) texts(path *field.Path, value string, texts []string) {
