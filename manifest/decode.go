@@ -66,6 +66,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 		return true
 	}
 	// Several values.
+	resumed := 0
 	for rest := src; ; {
 		value := rest.part(0, size)
 		value.json = true
@@ -88,7 +89,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 		d.decoded(bad, nil, err, !first)
 		// Go on at the next line that starts an object.
 		next := strings.Index(rest.Text[1:], "\n{")
-		if next < 0 {
+		if resumed++; next < 0 || resumed > maxResumptions {
 			return true
 		}
 		rest = rest.part(next+2, len(rest.Text))

@@ -126,15 +126,16 @@ func convertKey(k any) (string, bool) {
 	case bool:
 		return strconv.FormatBool(k), true
 	case float64:
-		switch {
-		case math.IsInf(k, 1):
+		switch s := strconv.FormatFloat(k, 'g', -1, 32); s { // large ones become infinite
+		case "+Inf":
 			return ".inf", true
-		case math.IsInf(k, -1):
+		case "-Inf":
 			return "-.inf", true
-		case math.IsNaN(k):
+		case "NaN":
 			return ".nan", true
+		default:
+			return s, true
 		}
-		return strconv.FormatFloat(k, 'g', -1, 32), true
 	}
 	return "", false
 }

@@ -13,6 +13,10 @@ const (
 	// maxInterned is how many distinct keys a decoder remembers to share their text between documents.
 	maxInterned = 4096
 
+	// maxResumptions is how often reading goes on behind a bad value of a JSON stream without separators. Each attempt
+	// may read far before it fails.
+	maxResumptions = 100
+
 	// binaryProbe is how much of a file is searched for a NUL byte to tell that it is not text, as git does.
 	binaryProbe = 8000
 

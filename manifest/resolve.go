@@ -154,10 +154,18 @@ func isDecimalFloat(s string) bool {
 	return s == ""
 }
 
-// number returns f as int64 if JSON would write it without fraction and exponent and it fits, otherwise f.
+// number returns f as int64 if JSON would write it without fraction and exponent and it fits, otherwise f. JSON has the
+// fewest digits that give f back, so that beyond 2^53 the integer is not always that of f.
 func number(f float64) any {
-	if f == math.Trunc(f) && f >= math.MinInt64 && f < math.MaxInt64 {
+	const exact = 1 << 53
+	switch {
+	case f != math.Trunc(f):
+	case f >= -exact && f <= exact:
 		return int64(f)
+	case math.Abs(f) < 1e21:
+		if n, err := strconv.ParseInt(strconv.FormatFloat(f, 'f', -1, 64), 10, 64); err == nil {
+			return n
+		}
 	}
 	return f
 }

@@ -324,7 +324,7 @@ func (t lines) key(n int) int {
 // openQuote returns the offset of the quote that is not closed before the end, which is noticed on line n. The
 // library fails in the same way on every beginning of the text that holds that quote, and on no shorter one.
 func (t lines) openQuote(n int) int {
-	const enough = 1 << 20 // each attempt parses the text
+	const enough = 256 << 10 // each attempt parses the text
 	if len(t.text) > enough {
 		return t.first(n)
 	}
