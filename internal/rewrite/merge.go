@@ -1,0 +1,307 @@
+package rewrite
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// A Mutation is what became of one object.
+type Mutation struct {
+	Author map[string]any // as its author wrote it
+	Before map[string]any // as the first mutation saw it: decoded, defaulted, canonical
+	After  map[string]any // as the last mutation left it
+	Type   *schema.Type   // of Before and After; nil: unknown
+
+	// Prepare makes of an object as an author writes it what the first mutation sees. It is used to leave out what
+	// the server fills in itself; nil: everything new is written.
+	Prepare func(object map[string]any) (map[string]any, error)
+}
+
+// Object returns the author's object with the mutation applied: where Before and After are equal it is what the author
+// wrote, and nothing is added that the server fills in itself. The result shares what did not change with Author; no
+// input is changed.
+func Object(m Mutation) map[string]any {
+	var t threeWay
+	object, _ := t.value(m.Author, m.Before, m.After, m.Type).(map[string]any)
+	if m.Type != nil && m.Type.Name == secretType {
+		object = withoutStringData(object, m.Before, m.After)
+	}
+	if m.Prepare != nil && len(t.added) > 0 {
+		trim(object, m.After, t.added, m.Prepare)
+	}
+	return object
+}
+
+const secretType = "k8s.io/api/core/v1.Secret"
+
+// withoutStringData removes members of stringData that the server would put over changed members of data.
+func withoutStringData(object, before, after map[string]any) map[string]any {
+	text, _ := object["stringData"].(map[string]any)
+	was, _ := before["data"].(map[string]any)
+	is, _ := after["data"].(map[string]any)
+	kept := maps.Clone(text)
+	maps.DeleteFunc(kept, func(key string, _ any) bool { return !reflect.DeepEqual(was[key], is[key]) })
+	if len(kept) == len(text) {
+		return object
+	}
+	object = maps.Clone(object)
+	if object["stringData"] = kept; len(kept) == 0 {
+		delete(object, "stringData")
+	}
+	return object
+}
+
+// A threeWay carries a difference over to a third tree.
+type threeWay struct {
+	added []place
+}
+
+// A place is a member of a map of the result that its author did not write.
+type place struct {
+	in  map[string]any
+	key string
+}
+
+// value returns what the author would have written if before were after.
+func (t *threeWay) value(author, before, after any, typ *schema.Type) any {
+	if reflect.DeepEqual(before, after) {
+		return author
+	}
+	switch after := after.(type) {
+	case map[string]any:
+		a, aok := author.(map[string]any)
+		if b, ok := before.(map[string]any); ok && (aok || author == nil) {
+			return t.object(a, b, after, typ)
+		}
+	case []any:
+		a, aok := author.([]any)
+		if b, ok := before.([]any); ok && aok && len(a) == len(b) {
+			return t.list(a, b, after, typ)
+		}
+	}
+	return t.fresh(after)
+}
+
+func (t *threeWay) object(author, before, after map[string]any, typ *schema.Type) map[string]any {
+	out := make(map[string]any, len(author)+1)
+	maps.Copy(out, author)
+	for key := range before {
+		if _, stays := after[key]; !stays {
+			delete(out, key)
+		}
+	}
+	for key, c := range after {
+		b, was := before[key]
+		if was && reflect.DeepEqual(b, c) {
+			continue
+		}
+		a, written := author[key]
+		member := memberType(typ, key)
+		if !was {
+			if _, isMap := c.(map[string]any); isMap && !emptyMap(c) {
+				b = map[string]any{}
+			}
+		}
+		if out[key] = t.value(a, b, c, member); !written || a == nil {
+			t.added = append(t.added, place{out, key})
+		}
+	}
+	return out
+}
+
+func emptyMap(v any) bool {
+	m, ok := v.(map[string]any)
+	return ok && len(m) == 0
+}
+
+func (t *threeWay) list(author, before, after []any, typ *schema.Type) []any {
+	var elem *schema.Type
+	if typ != nil {
+		elem = typ.Elem
+	}
+	out := make([]any, 0, len(after))
+	for j, i := range align(before, after, typ) {
+		if i >= 0 {
+			out = append(out, t.value(author[i], before[i], after[j], elem))
+		} else {
+			out = append(out, t.fresh(after[j]))
+		}
+	}
+	return out
+}
+
+// fresh returns a copy of a value that the author wrote nothing of, and remembers its members.
+func (t *threeWay) fresh(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, member := range v {
+			out[key] = t.fresh(member)
+			t.added = append(t.added, place{out, key})
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = t.fresh(v[i])
+		}
+		return out
+	}
+	return v
+}
+
+// memberType returns the type of a member of a struct or map, nil if it is unknown.
+func memberType(t *schema.Type, key string) *schema.Type {
+	if t == nil {
+		return nil
+	}
+	if f := t.Field(key); f != nil {
+		return f.Type
+	}
+	if t.Kind == schema.Map {
+		return t.Elem
+	}
+	return nil
+}
+
+// align returns for each item of after the index of the item of before that became it, -1 for a new one. Indexes
+// ascend. Items are matched by the keys of the list if it has any, by a member "name" if all items have one, else by
+// their value; what lies between matches is paired in order as far as its items are of one kind.
+func align(before, after []any, t *schema.Type) []int {
+	out := make([]int, len(after))
+	for j := range out {
+		out[j] = -1
+	}
+	keys := keysOf(before, after, t)
+	same := func(i, j int) bool {
+		if keys != nil {
+			b, _ := before[i].(map[string]any)
+			a, _ := after[j].(map[string]any)
+			return !slices.ContainsFunc(keys, func(k string) bool { return !reflect.DeepEqual(b[k], a[k]) })
+		}
+		return reflect.DeepEqual(before[i], after[j])
+	}
+	i0, j0 := 0, 0
+	match := func(i, j int) {
+		if keys == nil { // the items between two that match
+			for gi, gj := i0, j0; gi < i && gj < j; gi, gj = gi+1, gj+1 {
+				if collection(before[gi]) && collection(after[gj]) {
+					out[gj] = gi
+				}
+			}
+		}
+		if i < len(before) {
+			out[j] = i
+		}
+		i0, j0 = i+1, j+1
+	}
+	for _, pair := range common(len(before), len(after), same) {
+		match(pair[0], pair[1])
+	}
+	match(len(before), len(after))
+	return out
+}
+
+func collection(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return true
+	}
+	return false
+}
+
+// keysOf returns the members that tell items of a list apart.
+func keysOf(before, after []any, t *schema.Type) []string {
+	all := func(key string) bool {
+		for _, items := range [][]any{before, after} {
+			for _, item := range items {
+				m, _ := item.(map[string]any)
+				if _, ok := m[key].(string); !ok {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	switch {
+	case t != nil && t.Merge == schema.Keyed:
+		return t.Keys
+	case all("name"):
+		return []string{"name"}
+	}
+	return nil
+}
+
+// common returns a longest common subsequence of two lists as ascending pairs of indexes. Of very long lists it is
+// what their ends have in common.
+func common(n, m int, same func(i, j int) bool) (pairs [][2]int) {
+	const most = 1 << 20
+	head := 0
+	for head < n && head < m && same(head, head) {
+		pairs = append(pairs, [2]int{head, head})
+		head++
+	}
+	tail := 0
+	for tail < n-head && tail < m-head && same(n-1-tail, m-1-tail) {
+		tail++
+	}
+	rows, columns := n-head-tail, m-head-tail
+	if rows > 0 && columns > 0 && rows*columns <= most {
+		longest := make([][]int32, rows+1)
+		for i := range longest {
+			longest[i] = make([]int32, columns+1)
+		}
+		equal := make([]bool, rows*columns)
+		for i := rows - 1; i >= 0; i-- {
+			for j := columns - 1; j >= 0; j-- {
+				if equal[i*columns+j] = same(head+i, head+j); equal[i*columns+j] {
+					longest[i][j] = longest[i+1][j+1] + 1
+				} else {
+					longest[i][j] = max(longest[i+1][j], longest[i][j+1])
+				}
+			}
+		}
+		for i, j := 0, 0; i < rows && j < columns; {
+			switch {
+			case equal[i*columns+j]:
+				pairs = append(pairs, [2]int{head + i, head + j})
+				i, j = i+1, j+1
+			case longest[i+1][j] >= longest[i][j+1]:
+				i++
+			default:
+				j++
+			}
+		}
+	}
+	for k := tail; k > 0; k-- {
+		pairs = append(pairs, [2]int{n - k, m - k})
+	}
+	return pairs
+}
+
+// at returns the value at a path of member names and decimal indexes.
+func at(v any, path []string) (any, bool) {
+	for _, step := range path {
+		switch c := v.(type) {
+		case map[string]any:
+			member, ok := c[step]
+			if !ok {
+				return nil, false
+			}
+			v = member
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(c) {
+				return nil, false
+			}
+			v = c[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}

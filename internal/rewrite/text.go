@@ -1,0 +1,269 @@
+package rewrite
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/schema"
+)
+
+// An Edit says what an object of a text is to become.
+type Edit struct {
+	Item string         // of [manifest.Document]: "items[3]"; empty: the text is one object
+	Old  map[string]any // as it is read from the text
+	New  map[string]any
+	Type *schema.Type // of the object; nil: unknown
+}
+
+// Text returns the text of a document with edits made: everything that is not edited keeps its bytes. Reading
+// the result gives exactly the objects New. The error is that of a text that is not the one Old was read from.
+func Text(text string, edits []Edit) (string, error) {
+	changed := false
+	for _, ed := range edits {
+		changed = changed || !reflect.DeepEqual(ed.Old, ed.New)
+	}
+	if !changed {
+		return text, nil
+	}
+	for _, fresh := range []bool{false, true} {
+		out, err := attempt(text, edits, fresh)
+		if err != nil {
+			continue
+		}
+		if err = verify(out, edits); err == nil {
+			return out, nil
+		}
+	}
+	return whole(text, edits)
+}
+
+// attempt edits the text in place; fresh writes each changed object anew.
+func attempt(text string, edits []Edit, fresh bool) (string, error) {
+	e := editor{text: text, was: map[*node]any{}, became: map[*node]any{}, gone: map[*entry]bool{}}
+	var root *node
+	var err error
+	isJSON := strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{")
+	if isJSON {
+		root, err = layoutJSON(text)
+	}
+	if !isJSON || err != nil {
+		isJSON = false
+		root, e.aliases, err = layoutYAML(text)
+	}
+	if err != nil {
+		return "", err
+	}
+	e.style = styleOf(text, root, isJSON)
+	for _, ed := range edits {
+		n, err := find(root, ed.Item)
+		if err != nil {
+			return "", err
+		}
+		if fresh {
+			if !reflect.DeepEqual(ed.Old, ed.New) {
+				e.replace(n, ed.New, ed.Type)
+			}
+			continue
+		}
+		e.update(n, ed.Old, ed.New, ed.Type)
+	}
+	return e.result()
+}
+
+// find returns the node of an item such as "items[3]" or "items[0].items[2]".
+func find(n *node, item string) (*node, error) {
+	for item != "" {
+		name, rest, _ := strings.Cut(item, "[")
+		digits, rest, _ := strings.Cut(rest, "]")
+		i, err := strconv.Atoi(digits)
+		list := member(n, name)
+		if err != nil || list == nil || list.form != sequence || i < 0 || i >= len(list.entries) {
+			return nil, errLayout
+		}
+		n, item = list.entries[i].value, strings.TrimPrefix(rest, ".")
+	}
+	return n, nil
+}
+
+func member(n *node, name string) *node {
+	if n.form == mapping {
+		for _, m := range n.entries {
+			if m.name == name && !m.merge {
+				return m.value
+			}
+		}
+	}
+	return nil
+}
+
+// verify reads a text again.
+func verify(text string, edits []Edit) error {
+	docs, problems := manifest.Read(strings.NewReader(text), "")
+	for _, p := range problems {
+		if !p.Warning {
+			return &p
+		}
+	}
+	byItem := map[string]map[string]any{}
+	for _, d := range docs {
+		byItem[d.Item] = d.Object
+	}
+	for _, ed := range edits {
+		if !same(byItem[ed.Item], ed.New) {
+			return fmt.Errorf("%q came out differently", ed.Item)
+		}
+	}
+	return nil
+}
+
+// same compares JSON trees; a number may be an integer or not.
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for key, v := range a {
+			if w, ok := b[key]; !ok || !same(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !same(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	case int64:
+		if f, ok := b.(float64); ok {
+			return float64(a) == f
+		}
+	case float64:
+		if i, ok := b.(int64); ok {
+			return a == float64(i)
+		}
+	}
+	return a == b
+}
+
+// whole writes all of a text anew, as documents of their own. It is what remains for texts in a form that is not
+// edited in place.
+func whole(text string, edits []Edit) (string, error) {
+	docs, _ := manifest.Read(strings.NewReader(text), "")
+	s := style{newline: "\n", step: 2, quote: double}
+	if strings.Contains(text, "\r\n") {
+		s.newline = "\r\n"
+	}
+	var parts []string
+	known := map[string]Edit{}
+	for _, ed := range edits {
+		known[ed.Item] = ed
+	}
+	for _, d := range docs {
+		object, typ := d.Object, (*schema.Type)(nil)
+		if ed, ok := known[d.Item]; ok {
+			object, typ = ed.New, ed.Type
+			delete(known, d.Item)
+		}
+		parts = append(parts, strings.Join(s.mapping(object, typ, 0), s.newline)+s.newline)
+	}
+	if len(known) > 0 {
+		return "", fmt.Errorf("the text does not hold the object %s", edits[0].Item)
+	}
+	return strings.Join(parts, "---"+s.newline), nil
+}
+
+// styleOf looks at how a text is written.
+func styleOf(text string, root *node, isJSON bool) style {
+	s := style{json: isJSON, newline: "\n", step: 2, quote: double, colon: ": ", comma: ", "}
+	if strings.Contains(text, "\r\n") {
+		s.newline = "\r\n"
+	}
+	singles, doubles := 0, 0
+	steps, dashes := map[int]int{}, map[int]int{}
+	flows := 0
+	var walk func(n *node)
+	walk = func(n *node) {
+		switch n.form {
+		case single:
+			singles++
+		case double:
+			doubles++
+		}
+		if n.flow && n.form == mapping && len(n.entries) > 0 {
+			if flows++; flows == 1 {
+				m := n.entries[0]
+				if n.entries[0].value.from > m.colon-1 {
+					s.colon = ":" + blanksAt(text, m.colon)
+				}
+				if strings.HasPrefix(text[n.start:], "{ ") {
+					s.pad = " "
+				}
+			}
+		}
+		if n.flow && (n.form == mapping || n.form == sequence) && len(n.entries) > 1 && isJSON {
+			if between := text[n.entries[0].end():n.entries[1].start]; !strings.Contains(between, "\n") {
+				s.comma = strings.TrimLeft(between, " \t")
+			}
+		}
+		for _, m := range n.entries {
+			if c := m.value; !n.flow && !c.flow && n.form == mapping && c.from < c.end {
+				switch c.form {
+				case mapping:
+					steps[c.column-n.column]++
+				case sequence:
+					dashes[c.column-n.column]++
+				}
+			}
+			walk(m.value)
+		}
+	}
+	walk(root)
+	if singles > doubles {
+		s.quote = single
+	}
+	s.step = most(steps, 2)
+	s.dash = most(dashes, 0)
+	if s.step < 1 {
+		s.step = 2
+	}
+	if isJSON && len(root.entries) > 0 {
+		first := root.entries[0]
+		if line := lineStart(text, first.start); line > root.start {
+			outer := text[lineStart(text, root.start):root.start]
+			s.unit = strings.TrimPrefix(text[line:first.start], outer)
+		} else if !strings.Contains(s.comma, " ") && len(root.entries) > 1 {
+			s.comma = ","
+		}
+	}
+	return s
+}
+
+// blanksAt returns the spaces at an offset, one at most.
+func blanksAt(text string, i int) string {
+	if i < len(text) && text[i] == ' ' {
+		return " "
+	}
+	return ""
+}
+
+// most returns the key with the highest count, the smaller one of two.
+func most(counts map[int]int, none int) int {
+	best, n := none, 0
+	for k, c := range counts {
+		if c > n || c == n && k < best {
+			best, n = k, c
+		}
+	}
+	return best
+}
