@@ -29,14 +29,14 @@ func (p *pass) value(t *schema.Type, v any) (out any, same bool) {
 	case schema.Any:
 		return v, true
 	case schema.Boolean:
-		if b, ok := v.(bool); ok {
-			return b, true
+		if _, ok := v.(bool); ok {
+			return v, true
 		}
 		p.failed = p.failed || v != nil
 		return false, false
 	case schema.String:
-		if s, ok := v.(string); ok {
-			return s, true
+		if _, ok := v.(string); ok {
+			return v, true
 		}
 		p.failed = p.failed || v != nil
 		return "", false
@@ -228,7 +228,10 @@ func (p *pass) list(t *schema.Type, v any) (any, bool) {
 		}
 		out[i] = new
 	}
-	return out, same
+	if same {
+		return v, true
+	}
+	return out, false
 }
 
 var anything = &schema.Type{}

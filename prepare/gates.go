@@ -91,8 +91,10 @@ func usedIn(t *schema.Type, v any) (used feature) {
 	switch v := v.(type) {
 	case map[string]any:
 		if t.Kind == schema.Map {
-			for _, member := range v {
-				used |= usedIn(t.Elem, member)
+			if inner := elem(t); inner.Kind == schema.Struct {
+				for _, member := range v {
+					used |= usedIn(inner, member)
+				}
 			}
 			return used
 		}
@@ -108,9 +110,9 @@ func usedIn(t *schema.Type, v any) (used feature) {
 			}
 		}
 	case []any:
-		if t.Kind == schema.List && (t.Elem.Kind == schema.Struct || t.Elem.Kind == schema.List) {
+		if inner := elem(t); t.Kind == schema.List && inner.Kind == schema.Struct {
 			for _, item := range v {
-				used |= usedIn(t.Elem, item)
+				used |= usedIn(inner, item)
 			}
 		}
 	}
@@ -141,7 +143,7 @@ func strip(t *schema.Type, o *members, off feature) {
 			}
 		case []any:
 			if inner.Kind == schema.List {
-				o.each(name, func(m *members) { strip(inner.Elem, m, off) })
+				o.each(name, func(m *members) { strip(elem(inner), m, off) })
 			}
 		}
 	}

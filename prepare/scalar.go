@@ -93,9 +93,9 @@ func (p *pass) special(kind schema.Kind, v any) (any, bool) {
 	case schema.IntOrString:
 		switch n := v.(type) {
 		case string:
-			return n, true
+			return v, true
 		case int64:
-			return n, wrap(32, n) == n
+			return v, wrap(32, n) == n
 		case float64:
 			// What was an integral float in the tree is JSON without a fraction.
 			return truncate(n), p.lenient && n == math.Trunc(n) && math.Abs(n) <= math.MaxInt32
@@ -108,7 +108,7 @@ func (p *pass) special(kind schema.Kind, v any) (any, bool) {
 
 func quantity(v any) (any, bool) {
 	if s, ok := v.(string); ok && canonicalQuantity(s) {
-		return s, true
+		return v, true
 	}
 	var q resource.Quantity
 	if !unmarshal(&q, v) {
@@ -167,6 +167,9 @@ func instant(kind schema.Kind, v any) (any, bool) {
 		}
 		if t.IsZero() {
 			return nil, true
+		}
+		if kind == schema.Time && len(s) == len("2006-01-02T15:04:05Z") {
+			return v, true
 		}
 		return t.UTC().Format(layout), true
 	}

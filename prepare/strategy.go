@@ -253,11 +253,12 @@ func equal(a, b any) bool {
 		}
 		return true
 	}
-	switch b.(type) {
-	case map[string]any:
-		return false
-	case []any:
-		return a == nil && size(b) == 0
+	if list, ok := b.([]any); ok {
+		return a == nil && len(list) == 0
 	}
-	return a == b
+	switch a.(type) {
+	case nil, string, int64, float64, bool:
+		return a == b
+	}
+	return false // no value of a tree
 }

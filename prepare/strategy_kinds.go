@@ -167,7 +167,7 @@ func updateScaler(o *members, in Input) {
 	if in.SubResource == "" {
 		given := at(o.m, "metadata", "annotations")
 		for _, name := range scalerSpecNotes {
-			if given[name] != old[name] {
+			if !equal(given[name], old[name]) {
 				o.count(in.Old)
 			}
 		}
@@ -182,10 +182,10 @@ func updateVolume(o *members, in Input) {
 	old := at(in.Old, "status")
 	o.within("status", func(s *members) {
 		given, was := s.m["lastPhaseTransitionTime"], old["lastPhaseTransitionTime"]
-		switch same := s.m["phase"] == old["phase"]; {
+		switch same := equal(s.m["phase"], old["phase"]); {
 		case same && given == nil && was != nil:
 			s.set("lastPhaseTransitionTime", was)
-		case !same && (given == nil || given == was):
+		case !same && (given == nil || equal(given, was)):
 			s.set("lastPhaseTransitionTime", in.now())
 		}
 	})
@@ -384,7 +384,7 @@ func resizePod(o *members, in Input) {
 		for i := range new {
 			from, _ := new[i].(map[string]any)
 			onto, _ := was[i].(map[string]any)
-			if from["name"] != onto["name"] {
+			if !equal(from["name"], onto["name"]) {
 				merged = new
 				break
 			}
@@ -437,7 +437,8 @@ func storeVersion(o *members, in Input) {
 	}
 	o.within("status", func(s *members) {
 		stored, _ := s.m["storedVersions"].([]any)
-		if !slices.Contains(stored, version["name"]) {
+		same := func(v any) bool { return equal(v, version["name"]) }
+		if !slices.ContainsFunc(stored, same) {
 			s.set("storedVersions", append(slices.Clone(stored), version["name"]))
 		}
 	})
@@ -551,7 +552,7 @@ func stampConditions(o *members, in Input) {
 			}
 			since := any(in.now())
 			old.each("conditions", func(was *members) {
-				if was.m["type"] == c.m["type"] && was.m["status"] == c.m["status"] && was.m["lastTransitionTime"] != nil {
+				if equal(was.m["type"], c.m["type"]) && equal(was.m["status"], c.m["status"]) && was.m["lastTransitionTime"] != nil {
 					since = was.m["lastTransitionTime"]
 				}
 			})

@@ -62,9 +62,13 @@ func external(spec map[string]any) bool {
 }
 
 func noNewNodePorts(spec, old map[string]any) bool {
-	known := map[any]bool{nil: true}
-	(&members{m: old}).each("ports", func(p *members) { known[p.m["nodePort"]] = true })
+	number := func(p *members) int64 {
+		n, _ := p.m["nodePort"].(int64)
+		return n
+	}
+	known := map[int64]bool{0: true}
+	(&members{m: old}).each("ports", func(p *members) { known[number(p)] = true })
 	all := true
-	(&members{m: spec}).each("ports", func(p *members) { all = all && known[p.m["nodePort"]] })
+	(&members{m: spec}).each("ports", func(p *members) { all = all && known[number(p)] })
 	return all
 }

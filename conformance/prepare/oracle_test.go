@@ -50,7 +50,7 @@ import (
 )
 
 var (
-	count = flag.Int("objects", 300, "random objects of each kind")
+	count = flag.Int("objects", 100, "random objects of each kind")
 	only  = flag.String("kind", "", "only kinds that contain this text")
 	seed  = flag.Uint64("seed", 1, "of the random objects")
 )
