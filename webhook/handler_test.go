@@ -1,0 +1,242 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/webhook"
+)
+
+func engine(t *testing.T, path string) *celgate.Engine {
+	t.Helper()
+	docs, problems := manifest.Load(path)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	var set policy.Set
+	for _, d := range docs {
+		p, b, err := policy.FromObject(d.Object, d)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case p != nil:
+			set.Policies = append(set.Policies, p)
+		default:
+			set.Bindings = append(set.Bindings, b)
+		}
+	}
+	e, err := celgate.New(&set, celgate.Options{WithoutQuirks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range e.Rejected() {
+		t.Fatal(r.Status.Message)
+	}
+	return e
+}
+
+// post sends a review and returns the answer's code and body.
+func post(t *testing.T, url, contentType string, body io.Reader) (int, string) {
+	t.Helper()
+	response, err := http.Post(url, contentType, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// TestReviews answers each review of testdata as written beside it.
+func TestReviews(t *testing.T) {
+	e := engine(t, "testdata/policies.yaml")
+	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})
+	defer server.Close()
+	for _, test := range []struct{ name, path, request, want string }{
+		{"mutated", "mutate", `"operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a/b":"1"}}`,
+			`{"uid":"u","allowed":true,"patch":[{"op":"add","path":"/metadata/labels","value":{"owner":"dev"}}],"patchType":"JSONPatch",` +
+				`"auditAnnotations":{"mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"paths\":[\"/metadata/labels\"]}]"}}`},
+		{"nothing to change", "mutate", `"operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","labels":{"owner":"dev"}}}`,
+			`{"uid":"u","allowed":true}`},
+		{"denied", "validate", `"operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"password":"<x>"}}`,
+			`{"uid":"u","allowed":false,"status":{"metadata":{},"status":"Failure","message":"configmaps \"c\" is forbidden: ` +
+				`ValidatingAdmissionPolicy 'no-passwords.example.com' with binding 'no-passwords' denied request: no <password> in c","reason":"Forbidden",` +
+				`"details":{"name":"c","kind":"configmaps","causes":[{"message":"ValidatingAdmissionPolicy 'no-passwords.example.com' with binding 'no-passwords' denied request: no <password> in c"}]},"code":403},` +
+				`"auditAnnotations":{"no-passwords.example.com_size":"1 members"}}`},
+		{"warned", "validate", `"operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"secret":"x"}}`,
+			`{"uid":"u","allowed":true,"auditAnnotations":{"no-passwords.example.com_size":"1 members"},` +
+				`"warnings":["Validation failed for ValidatingAdmissionPolicy 'warn' with binding 'warn': secrets are for Secrets"]}`},
+		{"deleted", "mutate", `"operation":"DELETE","oldObject":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`,
+			`{"uid":"u","allowed":true}`},
+		{"integers stay integers", "mutate", `"operation":"UPDATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","generation":9007199254740993}},"oldObject":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`,
+			`{"uid":"u","allowed":true}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"group":"","version":"v1","kind":"ConfigMap"},` +
+				`"resource":{"group":"","version":"v1","resource":"configmaps"},"name":"c","namespace":"default","userInfo":{"username":"dev"},` + test.request + `}}`
+			code, text := post(t, server.URL+"/"+test.path+"?timeout=5s", "application/json", strings.NewReader(body))
+			if code != http.StatusOK {
+				t.Fatalf("%d %s", code, text)
+			}
+			var review admissionv1.AdmissionReview
+			if err := json.Unmarshal([]byte(text), &review); err != nil {
+				t.Fatal(err)
+			}
+			if review.APIVersion != "admission.k8s.io/v1" || review.Kind != "AdmissionReview" || review.Request != nil {
+				t.Errorf("%s", text)
+			}
+			var got struct{ Response json.RawMessage }
+			if err := json.Unmarshal([]byte(text), &got); err != nil {
+				t.Fatal(err)
+			}
+			have := string(got.Response)
+			if patch := review.Response.Patch; patch != nil { // in base64
+				encoded, _ := json.Marshal(patch)
+				have = strings.Replace(have, string(encoded), string(patch), 1)
+			}
+			if have != test.want {
+				t.Errorf("\nhave %s\nwant %s", have, test.want)
+			}
+		})
+	}
+}
+
+// TestNoAnswer asks what gets no review back.
+func TestNoAnswer(t *testing.T) {
+	e := engine(t, "testdata/policies.yaml")
+	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE"}}`
+	ready := func() *celgate.Engine { return e }
+	for _, test := range []struct {
+		name   string
+		engine func() *celgate.Engine
+		path   string
+		media  string
+		body   string
+		code   int
+		text   string
+	}{
+		{"no engine", func() *celgate.Engine { return nil }, "/mutate", "application/json", review, 503, "policies are not loaded yet"},
+		{"panic", func() *celgate.Engine { panic("boom") }, "/mutate", "application/json", review, 500, "internal error"},
+		{"other path", ready, "/", "application/json", review, 404, "404 page not found"},
+		{"content type", ready, "/validate", "text/plain", review, 415, `content type "text/plain" is not application/json`},
+		{"empty", ready, "/validate", "application/json", "", 400, "the body is no AdmissionReview: unexpected end of JSON input"},
+		{"other version", ready, "/validate", "application/json", strings.Replace(review, "/v1", "/v1beta1", 1), 400,
+			`the body is "AdmissionReview" of "admission.k8s.io/v1beta1", not an AdmissionReview of admission.k8s.io/v1`},
+		{"no request", ready, "/validate", "application/json", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, 400, "the AdmissionReview has no request"},
+		{"no uid", ready, "/validate", "application/json", strings.Replace(review, `"u"`, `""`, 1), 400, "the request has no uid"},
+		{"operation", ready, "/validate", "application/json", strings.Replace(review, "CREATE", "READ", 1), 400, `unknown operation "READ"`},
+		{"object is a list", ready, "/validate", "application/json", strings.Replace(review, `"CREATE"`, `"CREATE","object":[]`, 1), 400,
+			"the body is no AdmissionReview: json: cannot unmarshal array into Go struct field request.request.object of type map[string]interface {}"},
+		{"too long", ready, "/validate", "application/json", strings.Repeat(" ", 8<<20+1), 413, "the body is longer than 8388608 bytes"},
+		{"timeout", ready, "/validate?timeout=soon", "application/json", review, 400, `timeout "soon" is no duration`},
+		{"too late", ready, "/validate?timeout=1ns", "application/json", review, 504, "no answer in time: context deadline exceeded"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var seen []webhook.Observation
+			server := httptest.NewServer(&webhook.Handler{Engine: test.engine, Observe: func(o webhook.Observation) { seen = append(seen, o) }})
+			defer server.Close()
+			code, text := post(t, server.URL+test.path, test.media, strings.NewReader(test.body))
+			if code != test.code || text != test.text+"\n" {
+				t.Errorf("have %d %swant %d %s", code, text, test.code, test.text)
+			}
+			if test.code != 404 && (len(seen) != 1 || seen[0].Code != code) {
+				t.Errorf("observed %+v", seen)
+			}
+		})
+	}
+}
+
+// TestOwnKinds holds policies of celgate's own group to the server's write-time rules.
+func TestOwnKinds(t *testing.T) {
+	e := engine(t, "testdata/policies.yaml")
+	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})
+	defer server.Close()
+	for _, test := range []struct{ name, expression, want string }{
+		{"good", "true", ""},
+		{"bad", "1 +", `ValidatingAdmissionPolicy.admissionregistration.k8s.io "p" is invalid: spec.validations[0].expression: Invalid value: "1 +": compilation failed: ERROR: <input>:1:4: Syntax error: `},
+		{"no spec", "", `validations or auditAnnotations must contain at least one item`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			spec := map[string]any{
+				"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
+					"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"pods"}, "operations": []any{"CREATE"},
+				}}},
+			}
+			if test.expression != "" {
+				spec["validations"] = []any{map[string]any{"expression": test.expression}}
+			}
+			body, err := json.Marshal(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": map[string]any{
+				"uid": "u", "operation": "CREATE", "name": "p",
+				"resource": map[string]any{"group": webhook.Group, "version": "v1", "resource": "validatingadmissionpolicies"},
+				"object":   map[string]any{"apiVersion": webhook.Group + "/v1", "kind": "ValidatingAdmissionPolicy", "metadata": map[string]any{"name": "p"}, "spec": spec},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, text := post(t, server.URL+"/validate", "application/json", strings.NewReader(string(body)))
+			var review admissionv1.AdmissionReview
+			if err := json.Unmarshal([]byte(text), &review); err != nil {
+				t.Fatal(err, text)
+			}
+			if review.Response.Allowed != (test.want == "") || test.want != "" && !strings.Contains(review.Response.Result.Message, test.want) {
+				t.Errorf("have %s\nwant %s", text, test.want)
+			}
+		})
+	}
+}
+
+// FuzzHandler sends anything to the handler.
+func FuzzHandler(f *testing.F) {
+	seed, err := os.ReadFile("testdata/review.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed, true)
+	docs, _ := manifest.Load("testdata/policies.yaml")
+	var set policy.Set
+	for _, d := range docs {
+		if p, b, _ := policy.FromObject(d.Object, d); p != nil {
+			set.Policies = append(set.Policies, p)
+		} else {
+			set.Bindings = append(set.Bindings, b)
+		}
+	}
+	e, err := celgate.New(&set, celgate.Options{WithoutQuirks: true})
+	if err != nil {
+		f.Fatal(err)
+	}
+	handler := &webhook.Handler{Engine: func() *celgate.Engine { return e }}
+	f.Fuzz(func(t *testing.T, body []byte, mutate bool) {
+		path := "/validate?timeout=5s"
+		if mutate {
+			path = "/mutate?timeout=5s"
+		}
+		request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(string(body)))
+		request.Header.Set("Content-Type", "application/json")
+		recorder := httptest.NewRecorder()
+		start := time.Now()
+		handler.ServeHTTP(recorder, request)
+		switch {
+		case recorder.Code == http.StatusInternalServerError:
+			t.Errorf("%s", recorder.Body)
+		case recorder.Code == http.StatusOK && !json.Valid(recorder.Body.Bytes()):
+			t.Errorf("no JSON: %s", recorder.Body)
+		case time.Since(start) > 10*time.Second:
+			t.Errorf("took %s", time.Since(start))
+		}
+	})
+}
