@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -10,56 +12,73 @@ import (
 )
 
 // Locate returns the place in the source file that a write-time error of p is about: inside of an expression that
-// does not compile, else the start of the field or of its nearest parent, else p.Position.
+// does not compile, else the start of the field or of its nearest parent, else p.Position. Of err it needs the field
+// and the detail.
 func (p *Policy) Locate(err *field.Error) Position {
-	if x, ok := p.expr(err.Field); ok {
-		if at := x.Locate(compileOffset(err, x.Src)); at.IsValid() {
-			return at
+	for x := range p.Expressions() {
+		if x.Field == err.Field {
+			if at := x.Locate(compileOffset(err, x.Src)); at.IsValid() {
+				return at
+			}
 		}
 	}
-	if at := locate(p.places, err.Field); at.IsValid() {
-		return at
-	}
-	return p.Position
+	return locateField(p.places, fieldOf(err, p.MatchConstraints), p.Position)
 }
 
 // Locate returns the place in the source file of the field that a write-time error of b is about, of its nearest
 // parent, or b.Position.
 func (b *Binding) Locate(err *field.Error) Position {
-	if at := locate(b.places, err.Field); at.IsValid() {
-		return at
-	}
-	return b.Position
+	return locateField(b.places, fieldOf(err, b.MatchResources), b.Position)
 }
 
-// expr returns the expression at a field path.
-func (p *Policy) expr(path string) (Expr, bool) {
-	for _, list := range [][]NamedExpr{p.MatchConditions, p.Variables} {
-		for _, x := range list {
-			if x.Expr.Field == path {
-				return x.Expr, path != ""
+// Expressions returns all expressions of p that are not empty, in the server's order.
+func (p *Policy) Expressions() iter.Seq[Expr] {
+	return func(yield func(Expr) bool) {
+		var all []Expr
+		for _, x := range slices.Concat(p.MatchConditions, p.Variables) {
+			all = append(all, x.Expr)
+		}
+		for _, x := range p.Validations {
+			all = append(all, x.Expr, x.MessageExpr)
+		}
+		for _, x := range p.AuditAnnotations {
+			all = append(all, x.ValueExpr)
+		}
+		for _, x := range p.Mutations {
+			all = append(all, x.Expr)
+		}
+		for _, x := range all {
+			if !x.IsZero() && !yield(x) {
+				return
 			}
 		}
 	}
-	for _, x := range p.Validations {
-		switch path {
-		case x.Expr.Field:
-			return x.Expr, path != ""
-		case x.MessageExpr.Field:
-			return x.MessageExpr, path != ""
+}
+
+func locateField(places Places, path string, otherwise Position) Position {
+	if at := locate(places, path); at.IsValid() {
+		return at
+	}
+	return otherwise
+}
+
+// fieldOf returns the path of the field that err is about. The server's has no indexes where it refuses an operation
+// of a mutating policy: see validator.mutatingOperations.
+func fieldOf(err *field.Error, m *MatchResources) string {
+	const rules = ".resourceRules"
+	parent, ok := strings.CutSuffix(err.Field, rules+".operations")
+	if !ok || m == nil {
+		return err.Field
+	}
+	for i, r := range m.ResourceRules {
+		for j, op := range r.Operations {
+			named := err.BadValue == word(op) || strings.Contains(err.Detail, strconv.Quote(op))
+			if named && !slices.Contains(mutatingOperations, word(op)) {
+				return parent + rules + index(i) + ".operations" + index(j)
+			}
 		}
 	}
-	for _, x := range p.AuditAnnotations {
-		if x.ValueExpr.Field == path {
-			return x.ValueExpr, path != ""
-		}
-	}
-	for _, x := range p.Mutations {
-		if x.Expr.Field == path {
-			return x.Expr, path != ""
-		}
-	}
-	return Expr{}, false
+	return err.Field
 }
 
 // compileOffset returns the byte offset in src that the first problem of a compilation error names; 0 if it names

@@ -503,6 +503,13 @@ func TestLocate(t *testing.T) {
 			t.Errorf("%s %q: %v, want %v", test.field, test.detail, got, test.want)
 		}
 	}
+	p = mustPolicy(t, strings.Replace(head, "[CREATE]", "[CREATE, DELETE, PATCH]", 1), rows{"": 1, "spec.matchConstraints.resourceRules[0].operations[2]": 6})
+	p.Kind = policy.Mutating
+	for _, err := range policy.ValidatePolicy(p, nil) {
+		if got := p.Locate(err); (err.BadValue != nil && strings.Contains(err.Error(), "PATCH")) != (got.Line == 6) {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
 	if got := mustPolicy(t, head, nil).Locate(&field.Error{Field: "spec"}); got.IsValid() {
 		t.Errorf("without places: %v", got)
 	}
