@@ -39,6 +39,8 @@ type finder struct {
 	names  []string // of the value's fields, as type errors name them: spec, containers
 	within string   // the innermost struct
 
+	document bool // the value is decoded by itself within a type with its own decoding, whose struct is named
+
 	integral bool // numbers come from a tree, where an integral float is JSON without a fraction
 }
 
@@ -145,7 +147,9 @@ func (f *finder) object(t *schema.Type, v map[string]any) error {
 			f.names = append(f.names, embedded)
 		}
 		f.names = append(f.names, name)
-		f.within = t.Name[strings.LastIndexByte(t.Name, '.')+1:]
+		if !f.document {
+			f.within = t.Name[strings.LastIndexByte(t.Name, '.')+1:]
+		}
 		err := f.child("."+name, field.Type, v[name])
 		f.names = f.names[:depth]
 		if err != nil {
@@ -195,7 +199,7 @@ func (f *finder) union(t *schema.Type, v any) error {
 		_, isBool := v.(bool)
 		switch {
 		case isObject && alternative.Kind == schema.Struct, isList && alternative.Kind == schema.List:
-			inner := finder{path: f.path, names: slices.Clone(f.names), within: f.within}
+			inner := finder{path: f.path, names: slices.Clone(f.names), within: f.within, document: true}
 			if err := inner.value(alternative, v); err != nil {
 				return err
 			}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // What the registries of single kinds do beyond the common strategy.
@@ -70,9 +72,22 @@ func updateSlice(o *members, in Input) {
 	if !equal(at(o.m, "metadata")["labels"], at(in.Old, "metadata")["labels"]) {
 		o.count(in.Old)
 	}
-	if !equal(o.m["endpoints"], in.Old["endpoints"]) {
-		dropTopology(o, in)
+	if equal(o.m["endpoints"], in.Old["endpoints"]) {
+		return
 	}
+	// The label that once held the name of an endpoint's node is kept as nodeName, if the stored object had it.
+	known := map[string]bool{}
+	hostname := func(e *members) string {
+		name, _ := at(e.m, "deprecatedTopology")["kubernetes.io/hostname"].(string)
+		return name
+	}
+	(&members{m: in.Old}).each("endpoints", func(e *members) { known[hostname(e)] = true })
+	o.each("endpoints", func(e *members) {
+		if name := hostname(e); known[name] && len(validation.IsDNS1123Subdomain(name)) == 0 {
+			e.fill("nodeName", name)
+		}
+		e.drop("deprecatedTopology")
+	})
 }
 
 func createNamespace(o *members, _ Input) {
