@@ -30,7 +30,7 @@ fuzz: ## every fuzz target for TIME, one after the other
 
 .PHONY: bench
 bench: ## speed beside the API server's own plugins
-	cd bench && $(GO) test -run '^$$' -bench . ./...
+	$(GO) -C bench run . $(ARGS)
 
 .PHONY: help
 help: ## this list

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"runtime"
+	"runtime/pprof"
+	"time"
+
+	"github.com/celgate/celgate"
+)
+
+// loads measures how long celgate takes to make 1,000 different policies ready, and what they hold on to.
+func (b *bench) loads(out io.Writer, selected *regexp.Regexp) error {
+	const name, policies = "load-1000", 1000
+	if !selected.MatchString(name) {
+		return nil
+	}
+	set, err := readSet(differing(policies))
+	if err != nil {
+		return err
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	wall, cpu := time.Now(), processorTime()
+	engine, err := celgate.New(set, celgate.Options{})
+	if err != nil {
+		return err
+	}
+	if rejected := engine.Rejected(); len(rejected) > 0 {
+		return fmt.Errorf("%s: %v", name, rejected[0].Status.Message)
+	}
+	took, used := time.Since(wall), processorTime()-cpu
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	fmt.Fprintf(out, "%s: %v (%v of processor time), %d kB per policy\n", name,
+		took.Round(time.Millisecond), used.Round(time.Millisecond), (int64(after.HeapAlloc)-int64(before.HeapAlloc))/policies/1000)
+	runtime.KeepAlive(engine)
+	return nil
+}
+
+// profileTo begins a processor profile; each one replaces the one before.
+func profileTo(file string) (func(), error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, err
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		f.Close()
+	}, nil
+}

@@ -1,0 +1,222 @@
+// Command bench measures celgate beside the API server's own, unmodified admission plugins: same policies, same
+// objects, one process, taking turns. It prints a table and then one line per workload: ratio NAME NUMBER, how many
+// times the plugin's processor time is that of celgate.
+//
+//	go -C bench run . [-run REGEXP] [-rounds N] [-all]
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	var b bench
+	flag.StringVar(&b.match, "run", "", "only workloads whose name matches this `regexp`")
+	flag.IntVar(&b.rounds, "rounds", 11, "how many turns each side has")
+	flag.DurationVar(&b.turn, "turn", 30*time.Millisecond, "about how long one turn takes")
+	flag.BoolVar(&b.all, "all", false, "with the workloads whose upstream side takes minutes to load")
+	flag.StringVar(&b.profile, "profile", "", "write a profile of celgate's turns to this `file`")
+	flag.Parse()
+	klog.LogToStderr(false) // the plugins' informers are talkative
+	klog.SetOutput(io.Discard)
+	if err := b.run(context.Background(), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+type bench struct {
+	match   string
+	rounds  int
+	turn    time.Duration
+	all     bool
+	profile string
+}
+
+// A side is one of the two that are compared: prepare makes n requests ready, outside of the measurement, and
+// returns what answers them.
+type side interface {
+	prepare(n int) (func() error, error)
+}
+
+// A measurement is what one side took for one request, over its turns.
+type measurement struct {
+	cpu    []time.Duration
+	allocs float64
+	bytes  float64
+}
+
+func (m *measurement) median() time.Duration {
+	sorted := slices.Sorted(slices.Values(m.cpu))
+	return sorted[len(sorted)/2]
+}
+
+// spread is half the distance between the quartiles, relative to the median.
+func (m *measurement) spread() float64 {
+	sorted := slices.Sorted(slices.Values(m.cpu))
+	quartiles := sorted[len(sorted)*3/4] - sorted[len(sorted)/4]
+	return float64(quartiles) / 2 / float64(max(m.median(), 1))
+}
+
+type row struct {
+	name           string
+	upstream, ours measurement
+	withUpstream   bool
+}
+
+func (r *row) ratio() float64 {
+	return float64(r.upstream.median()) / float64(max(r.ours.median(), 1))
+}
+
+func (b *bench) run(ctx context.Context, out io.Writer) error {
+	selected, err := regexp.Compile(b.match)
+	if err != nil {
+		return err
+	}
+	var rows []*row
+	for _, w := range workloads() {
+		if !selected.MatchString(w.name) || w.slow && !b.all {
+			continue
+		}
+		r, err := b.measure(ctx, &w)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+		rows = append(rows, r)
+		fmt.Fprintf(os.Stderr, "%s done\n", w.name)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "workload\tplugin\t±\tallocs\tbytes\tcelgate\t±\tallocs\tbytes\tratio\t")
+	for _, r := range rows {
+		upstream := "-\t\t\t"
+		ratio := "-"
+		if r.withUpstream {
+			upstream = fmt.Sprintf("%v\t%.0f%%\t%.0f\t%.0f", round(r.upstream.median()), 100*r.upstream.spread(), r.upstream.allocs, r.upstream.bytes)
+			ratio = fmt.Sprintf("%.1f", r.ratio())
+		}
+		fmt.Fprintf(table, "%s\t%s\t%v\t%.0f%%\t%.0f\t%.0f\t%s\t\n", r.name, upstream,
+			round(r.ours.median()), 100*r.ours.spread(), r.ours.allocs, r.ours.bytes, ratio)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if err := b.loads(out, selected); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.withUpstream {
+			fmt.Fprintf(out, "ratio %s %.1f\n", r.name, r.ratio())
+		}
+	}
+	return nil
+}
+
+func round(d time.Duration) time.Duration {
+	for _, unit := range []time.Duration{time.Millisecond, 10 * time.Microsecond, time.Microsecond / 100} {
+		if d > 100*unit {
+			return d.Round(unit)
+		}
+	}
+	return d
+}
+
+// measure gives both sides turns of about the same length, one after the other.
+func (b *bench) measure(ctx context.Context, w *workload) (*row, error) {
+	r := &row{name: w.name, withUpstream: !w.oursOnly}
+	ours, err := newEngine(w)
+	if err != nil {
+		return nil, err
+	}
+	sides := []side{ours}
+	results := []*measurement{&r.ours}
+	if r.withUpstream {
+		upstream, err := newPlugin(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		defer upstream.stop()
+		sides, results = append(sides, upstream), append(results, &r.upstream)
+	}
+	counts := make([]int, len(sides))
+	for i, s := range sides {
+		if counts[i], err = b.calibrate(s); err != nil {
+			return nil, err
+		}
+	}
+	for range b.rounds {
+		for i, s := range sides {
+			do, err := s.prepare(counts[i])
+			if err != nil {
+				return nil, err
+			}
+			stop := func() {}
+			if i == 0 && b.profile != "" {
+				if stop, err = profileTo(b.profile); err != nil {
+					return nil, err
+				}
+			}
+			cpu, allocs, bytes, err := measured(do)
+			stop()
+			if err != nil {
+				return nil, err
+			}
+			n := counts[i]
+			results[i].cpu = append(results[i].cpu, cpu/time.Duration(n))
+			results[i].allocs = float64(allocs) / float64(n)
+			results[i].bytes = float64(bytes) / float64(n)
+		}
+	}
+	return r, nil
+}
+
+// calibrate finds how many requests a side answers in one turn.
+func (b *bench) calibrate(s side) (int, error) {
+	for n := 10; ; n *= 4 {
+		do, err := s.prepare(n)
+		if err != nil {
+			return 0, err
+		}
+		cpu, _, _, err := measured(do)
+		if err != nil {
+			return 0, err
+		}
+		if cpu > b.turn/4 || n > 1<<20 {
+			return max(1, int(float64(n)*float64(b.turn)/float64(cmp.Or(cpu, 1)))), nil
+		}
+	}
+}
+
+// measured runs do and says what processor time of the whole process it took, including what the garbage
+// collector did meanwhile, and what it allocated.
+func measured(do func() error) (cpu time.Duration, allocs, bytes uint64, err error) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	start := processorTime()
+	err = do()
+	cpu = processorTime() - start
+	runtime.ReadMemStats(&after)
+	return cpu, after.Mallocs - before.Mallocs, after.TotalAlloc - before.TotalAlloc, err
+}
+
+func processorTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
+		return math.MinInt64
+	}
+	return time.Duration(t.Nano())
+}
