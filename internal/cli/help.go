@@ -74,7 +74,7 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\n%s COMMAND --help says more about a command.\n", cmd.CommandPath())
 	}
-	io.WriteString(w, b.String())
+	fmt.Fprint(w, b.String())
 }
 
 // writeFlag writes one flag. Its usage is what it does, after the name of its value in backquotes if it has one.

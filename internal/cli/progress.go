@@ -48,5 +48,5 @@ func (p *progress) clear() {
 		return
 	}
 	p.shown = false
-	io.WriteString(p.w, "\r\x1b[K")
+	fmt.Fprint(p.w, "\r\x1b[K")
 }
