@@ -33,6 +33,7 @@ type apply struct {
 	kubeVersion     string
 	output, color   string
 	quiet           bool
+	serverView      bool
 }
 
 func newApply(c *console) *cobra.Command {
@@ -82,15 +83,19 @@ something could not be decided about or a policy is none that the server would s
 		f.BoolVar(&a.asked.dryRun, "dry-run", false, "requests are dry-run requests")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&a.output, "output", "o", "text", "`FORMAT` "+strings.Join(report.Formats(), " or ")+" (default text)")
+		f.StringVarP(&a.output, "output", "o", "text", "`FORMAT` text (default), json, or yaml: the given manifests with what\npolicies change, ready for kubectl apply -f -")
+		f.BoolVar(&a.serverView, "server-view", false, "with -o yaml or json: only the objects as the server would hold\nthem, with its defaults")
 		f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out objects about which there is nothing to say")
 		f.StringVar(&a.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
 	})
 	completeWith(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
-	completeWith(cmd, "output", report.Formats()...)
+	completeWith(cmd, "output", formats()...)
 	completeWith(cmd, "color", "auto", "always", "never")
 	return cmd
 }
+
+// formats are the names that --output takes.
+func formats() []string { return append(report.Formats(), "yaml") }
 
 // completeWith makes shells complete a flag with fixed values. The only error is a flag that does not exist.
 func completeWith(cmd *cobra.Command, flag string, values ...string) {
@@ -134,14 +139,26 @@ func (a *apply) run(ctx context.Context, args []string) error {
 
 	force := w.inForce(a.console, rejected)
 	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	writer, err := report.New(a.output, out, report.Options{
-		Set: force, Rejected: rejected, Color: colored, Width: a.width(), Quiet: a.quiet,
-	})
+	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked)}
+	var texts writing
+	var writer report.Writer
+	switch {
+	case a.serverView:
+		texts = &serverView{types: w.types, json: a.output == "json"}
+	case a.output == "yaml":
+		texts, d.edits = &manifests{}, true
+	}
+	if texts != nil {
+		writer, err = a.newAsides(a.color, force, rejected)
+	} else {
+		writer, err = report.New(a.output, out, report.Options{
+			Set: force, Rejected: rejected, Color: colored, Width: a.width(), Quiet: a.quiet,
+		})
+	}
 	if err != nil {
 		return &usageError{err}
 	}
-	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked)}
-	if err := a.decide(ctx, d, batch, writer, out); err != nil {
+	if err := a.decide(ctx, d, batch, outputs{writer, texts, out}); err != nil {
 		return err
 	}
 	if err := writer.Close(); err != nil {
@@ -171,50 +188,73 @@ func (a *apply) check(args []string) error {
 	if len(a.asked.groups) > 0 && a.asked.user == "" {
 		return &usageError{errors.New("--as-group without --as")}
 	}
-	if !slices.Contains(report.Formats(), a.output) {
-		return &usageError{fmt.Errorf("unknown output format %q: one of %s", a.output, strings.Join(report.Formats(), ", "))}
+	if !slices.Contains(formats(), a.output) {
+		return &usageError{fmt.Errorf("unknown output format %q: one of %s", a.output, strings.Join(formats(), ", "))}
+	}
+	if a.serverView && a.output != "yaml" && a.output != "json" {
+		return &usageError{errors.New("--server-view goes with -o yaml or -o json")}
 	}
 	return nil
 }
 
 // decide writes the answer for each document, in their order.
-func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Document, writer report.Writer, out *bufio.Writer) error {
+func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Document, to outputs) error {
 	// Only here does an interrupt end things in order; while files are read it ends the program at once.
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a.progress = newProgress(a.console, len(batch))
 	defer a.progress.clear()
 	immediately := isTerminal(a.stdout)
-	done := 0
-	for it := range ordered(consumed(batch), runtime.GOMAXPROCS(0), func(doc *manifest.Document) report.Item { return d.decide(ctx, doc) }) {
+	done, denied := 0, 0
+	for it := range ordered(consumed(batch), runtime.GOMAXPROCS(0), func(doc *manifest.Document) answer { return d.answer(ctx, doc) }) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
 		switch {
 		case it.Failure != nil:
 			a.raise(exitFailed)
-			if err := out.Flush(); err != nil {
+			if err := to.out.Flush(); err != nil {
 				return err
 			}
-			a.say(at(it.Place, subject(it)+it.Failure.Message), it.Failure.Hint)
+			a.say(at(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
 		case !it.Decision.Allowed:
 			a.raise(exitDenied)
+			denied++
 		}
-		if immediately {
+		if immediately || to.manifests != nil {
 			a.progress.clear()
 		}
-		if err := writer.Write(it); err != nil {
+		if err := to.report.Write(it.Item); err != nil {
 			return err
 		}
 		if immediately {
-			if err := out.Flush(); err != nil {
+			if err := to.out.Flush(); err != nil {
+				return err
+			}
+		}
+		if to.manifests != nil && a.status == exitClean {
+			if err := to.manifests.add(it); err != nil {
 				return err
 			}
 		}
 		done++
 		a.progress.step(done)
 	}
+	switch {
+	case to.manifests == nil:
+	case a.status == exitClean:
+		return to.manifests.flush(to.out)
+	default:
+		a.withhold(denied, done)
+	}
 	return nil
+}
+
+// outputs are where answers go. The manifests, if they are asked for, are the result; a report is then written beside it.
+type outputs struct {
+	report    report.Writer
+	manifests writing // nil: none
+	out       *bufio.Writer
 }
 
 func subject(it report.Item) string {
@@ -238,26 +278,31 @@ func consumed(docs []*manifest.Document) func(func(*manifest.Document) bool) {
 
 // A decider answers for one document after another, on several goroutines.
 type decider struct {
+	edits  bool // say what mutations make of the documents
 	world  *world
 	engine *celgate.Engine
 	asked  *asked
 	notes  *notes
 }
 
-func (d *decider) decide(ctx context.Context, doc *manifest.Document) (it report.Item) {
-	it = report.Item{Place: doc.Position(), Kind: kindOf(doc.Object), Name: nameOf(doc.Object)}
+func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
+	it.doc = doc
+	it.Item = report.Item{Place: doc.Position(), Kind: kindOf(doc.Object), Name: nameOf(doc.Object)}
 	if isReview(doc.Object) {
 		it.Kind, it.Name = schema.GroupVersionKind{Version: it.Kind.GroupVersion().String(), Kind: "AdmissionReview"}, ""
 	}
 	defer func() {
 		if p := recover(); p != nil { // one object that breaks something must not take the others with it
-			it.Decision = nil
+			it.Decision, it.edit = nil, nil
 			it.Failure = &report.Failure{Message: fmt.Sprintf("internal error: %v", p), Hint: "please report it, with this:\n" + string(debug.Stack())}
 		}
 	}()
-	fail := func(err error) report.Item {
+	fail := func(err error) answer {
 		it.Failure = &report.Failure{Message: err.Error(), Hint: hintOf(err)}
 		return it
+	}
+	if d.edits && isReview(doc.Object) {
+		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is none"), "use -o json, or -o yaml with --server-view"))
 	}
 	request, err := d.world.request(doc, d.asked)
 	if err != nil {
@@ -281,6 +326,12 @@ func (d *decider) decide(ctx context.Context, doc *manifest.Document) (it report
 	if it.Decision, err = d.engine.Admit(ctx, prepared); err != nil {
 		it.Decision = nil
 		return fail(err)
+	}
+	if d.edits && it.Decision.Allowed && it.Decision.Mutated {
+		if it.edit, err = d.edit(ctx, doc, prepared); err != nil {
+			it.Decision = nil
+			return fail(err)
+		}
 	}
 	if len(warnings) > 0 { // the server sends them before those of policies
 		it.Decision.Warnings = append(warnings, it.Decision.Warnings...)

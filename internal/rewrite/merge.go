@@ -62,8 +62,9 @@ type threeWay struct {
 
 // A place is a member of a map of the result that its author did not write.
 type place struct {
-	in  map[string]any
-	key string
+	in      map[string]any
+	key     string
+	pointer bool // even {} says something there, as emptyDir: {} does
 }
 
 // value returns what the author would have written if before were after.
@@ -83,7 +84,7 @@ func (t *threeWay) value(author, before, after any, typ *schema.Type) any {
 			return t.list(a, b, after, typ)
 		}
 	}
-	return t.fresh(after)
+	return t.fresh(after, typ)
 }
 
 func (t *threeWay) object(author, before, after map[string]any, typ *schema.Type) map[string]any {
@@ -107,10 +108,18 @@ func (t *threeWay) object(author, before, after map[string]any, typ *schema.Type
 			}
 		}
 		if out[key] = t.value(a, b, c, member); !written || a == nil {
-			t.added = append(t.added, place{out, key})
+			t.added = append(t.added, place{out, key, isPointer(typ, key)})
 		}
 	}
 	return out
+}
+
+func isPointer(t *schema.Type, key string) bool {
+	f := (*schema.Field)(nil)
+	if t != nil {
+		f = t.Field(key)
+	}
+	return f != nil && f.Pointer
 }
 
 func emptyMap(v any) bool {
@@ -119,35 +128,32 @@ func emptyMap(v any) bool {
 }
 
 func (t *threeWay) list(author, before, after []any, typ *schema.Type) []any {
-	var elem *schema.Type
-	if typ != nil {
-		elem = typ.Elem
-	}
+	elem := elemType(typ)
 	out := make([]any, 0, len(after))
 	for j, i := range align(before, after, typ) {
 		if i >= 0 {
 			out = append(out, t.value(author[i], before[i], after[j], elem))
 		} else {
-			out = append(out, t.fresh(after[j]))
+			out = append(out, t.fresh(after[j], elem))
 		}
 	}
 	return out
 }
 
 // fresh returns a copy of a value that the author wrote nothing of, and remembers its members.
-func (t *threeWay) fresh(v any) any {
+func (t *threeWay) fresh(v any, typ *schema.Type) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, member := range v {
-			out[key] = t.fresh(member)
-			t.added = append(t.added, place{out, key})
+			out[key] = t.fresh(member, memberType(typ, key))
+			t.added = append(t.added, place{out, key, isPointer(typ, key)})
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
-			out[i] = t.fresh(v[i])
+			out[i] = t.fresh(v[i], elemType(typ))
 		}
 		return out
 	}

@@ -267,3 +267,9 @@ func most(counts map[int]int, none int) int {
 	}
 	return best
 }
+
+// YAML renders an object in block style, its members in the order of its type.
+func YAML(object map[string]any, t *schema.Type) string {
+	s := style{newline: "\n", step: 2, quote: double, colon: ": ", comma: ", "}
+	return strings.Join(s.mapping(object, t, 0), "\n") + "\n"
+}

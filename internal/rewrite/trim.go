@@ -39,7 +39,7 @@ func trim(object, want map[string]any, added []place, prepare func(map[string]an
 	leaf := func(p place) bool {
 		switch v := p.in[p.key].(type) {
 		case map[string]any:
-			return len(v) == 0
+			return len(v) == 0 && !p.pointer
 		case []any:
 			return !slices.ContainsFunc(v, collection)
 		}
@@ -65,7 +65,7 @@ func trim(object, want map[string]any, added []place, prepare func(map[string]an
 		switch {
 		case !ok: // unless it repeats another member, as serviceAccount does
 			if slices.ContainsFunc(leaves, func(q place) bool {
-				return q.key != p.key && reflect.DeepEqual(q.in[q.key], p.in[p.key]) && key(place{q.in, p.key}) == key(p)
+				return q.key != p.key && reflect.DeepEqual(q.in[q.key], p.in[p.key]) && key(place{in: q.in, key: p.key}) == key(p)
 			}) {
 				trials = append(trials, p)
 			}
@@ -86,7 +86,7 @@ func trim(object, want map[string]any, added []place, prepare func(map[string]an
 	// Collections that are empty now, the innermost first.
 	slices.SortStableFunc(added, func(a, b place) int { return len(paths[key(b)]) - len(paths[key(a)]) })
 	for _, p := range added {
-		if m, ok := p.in[p.key].(map[string]any); ok && len(m) == 0 && !slices.ContainsFunc(trials, func(q place) bool { return key(p) == key(q) }) {
+		if m, ok := p.in[p.key].(map[string]any); ok && len(m) == 0 && !p.pointer && !slices.ContainsFunc(trials, func(q place) bool { return key(p) == key(q) }) {
 			trials = append(trials, p)
 		}
 	}
@@ -126,7 +126,7 @@ func pathsOf(root map[string]any, places []place) map[placeKey][]string {
 		case map[string]any:
 			for k, member := range v {
 				path = append(path, k)
-				if id := key(place{v, k}); wanted[id] {
+				if id := key(place{in: v, key: k}); wanted[id] {
 					found[id] = slices.Clone(path)
 				}
 				walk(member)
