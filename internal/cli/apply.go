@@ -49,6 +49,11 @@ The objects of one run see each other: a Namespace, a CustomResourceDefinition o
 a param counts for the objects beside it, whatever their order. Arguments may also
 be AdmissionReviews (admission.k8s.io), which are decided about as they stand.
 
+With -o yaml apply is a filter: the manifests come out as they went in (comments,
+order and quotes kept, no defaults added) but for what policies change. A denial
+leaves standard output empty; what there is to say goes to standard error. When
+standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
+
 The exit status is 0 when nothing is denied, 1 when something is, and 2 when
 something could not be decided about or a policy is none that the server would store.`,
 		Example: `  # may these manifests be applied?
@@ -56,6 +61,9 @@ something could not be decided about or a policy is none that the server would s
 
   # the same for a rendered chart
   helm template shop ./chart | celgate apply -p policies/ -
+
+  # what mutating policies make of a kustomization, into the cluster
+  kustomize build overlays/prod | celgate apply -p policies/ -o yaml - | kubectl apply -f -
 
   # in a cluster that has these namespaces, params and stored objects
   celgate apply -p policies/ -c cluster.yaml manifests/
@@ -83,8 +91,8 @@ something could not be decided about or a policy is none that the server would s
 		f.BoolVar(&a.asked.dryRun, "dry-run", false, "requests are dry-run requests")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&a.output, "output", "o", "text", "`FORMAT` text (default), json, or yaml: the given manifests with what\npolicies change, ready for kubectl apply -f -")
-		f.BoolVar(&a.serverView, "server-view", false, "with -o yaml or json: only the objects as the server would hold\nthem, with its defaults")
+		f.StringVarP(&a.output, "output", "o", "text", "`FORMAT` text (default), json, or yaml: the given manifests\nwith what policies change, for kubectl apply -f -")
+		f.BoolVar(&a.serverView, "server-view", false, "with -o yaml or json: the objects as the server would\nhold them, with its defaults, and nothing else")
 		f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out objects about which there is nothing to say")
 		f.StringVar(&a.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
 	})
