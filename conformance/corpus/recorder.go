@@ -205,8 +205,41 @@ func (r *Recorder) define(ctx context.Context, crd map[string]any) error {
 	return nil
 }
 
-// Record runs one case and returns the answer.
+// Record runs one case and returns the answer, or all answers if the case has several.
 func (r *Recorder) Record(ctx context.Context, c *conformance.Case) (*conformance.Want, error) {
+	if c.Request == nil || c.Request.Answers < 2 {
+		return r.record(ctx, c)
+	}
+	answers := map[string]*conformance.Want{}
+	for range 20 * c.Request.Answers {
+		want, err := r.record(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(want)
+		if err != nil {
+			return nil, err
+		}
+		answers[string(text)] = want
+		if len(answers) == c.Request.Answers {
+			break
+		}
+		if err := r.clear(ctx); err != nil { // the order is drawn when policies are taken up
+			return nil, err
+		}
+	}
+	if len(answers) < c.Request.Answers {
+		return nil, fmt.Errorf("%d answers, not %d", len(answers), c.Request.Answers)
+	}
+	var all []*conformance.Want
+	for _, text := range slices.Sorted(maps.Keys(answers)) {
+		all = append(all, answers[text])
+	}
+	all[0].Others = all[1:]
+	return all[0], nil
+}
+
+func (r *Recorder) record(ctx context.Context, c *conformance.Case) (*conformance.Want, error) {
 	want := &conformance.Want{Minors: []string{Minor}}
 	if r.last != nil && c.SamePolicies(r.last) && c.Old == nil && r.last.Old == nil && (r.last.Want == nil || r.last.Want.Rejected == nil) {
 		want.Rejected = nil
@@ -260,7 +293,7 @@ func (r *Recorder) setUp(ctx context.Context, c *conformance.Case) ([]conformanc
 		switch {
 		case errors.As(err, &refused) && refused.status.Code != http.StatusConflict:
 			rejected = append(rejected, conformance.Rejection{
-				Kind: text(policy, "kind"), Name: text(policy, "metadata", "name"), Status: bare(refused.status),
+				Kind: text(policy, "kind"), Name: text(policy, "metadata", "name"), Status: conformance.Bare(refused.status),
 			})
 		case err != nil:
 			return nil, err
@@ -463,7 +496,7 @@ func (r *Recorder) send(ctx context.Context, c *conformance.Case, want *conforma
 			want.Mutated = object
 		}
 	} else {
-		want.Status = bare(status)
+		want.Status = conformance.Bare(status)
 	}
 	if want.AuditAnnotations, err = r.auditAnnotations(ctx, c, answer.AuditID, offset); err != nil {
 		return err
@@ -574,13 +607,6 @@ func options(query url.Values, object map[string]any) {
 			}
 		}
 	}
-}
-
-// bare is a status without what says only that it is one.
-func bare(status *metav1.Status) *metav1.Status {
-	status = status.DeepCopy()
-	status.TypeMeta = metav1.TypeMeta{}
-	return status
 }
 
 func (r *Recorder) auditSize() (int64, error) {

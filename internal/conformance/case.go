@@ -65,6 +65,10 @@ type Request struct {
 
 	DryRun          bool   `json:"dryRun,omitempty"`
 	FieldValidation string `json:"fieldValidation,omitempty"` // Strict, Warn (what the server does by default) or Ignore
+
+	// Answers is how many different answers the server gives, because it takes policies in a random order. More than
+	// one answer makes the recorder ask until it has seen so many.
+	Answers int `json:"answers,omitempty"`
 }
 
 // A Want is the recorded answer.
@@ -86,6 +90,9 @@ type Want struct {
 
 	// Mutated is the object at the end of the mutating phase, if it differs from Object.
 	Mutated map[string]any `json:"mutated,omitempty"`
+
+	// Others are the other answers of a case whose policies depend on their order.
+	Others []*Want `json:"others,omitempty"`
 }
 
 // A Rejection is one object that the server refused to store.
@@ -164,13 +171,24 @@ func (c *Case) read(file txtar.File) (err error) {
 		// Once more as trees, because the first pass makes every number a float64.
 		var trees map[string]any
 		if trees, err = document(file.Data); err == nil {
-			c.Want.Object, _ = trees["object"].(map[string]any)
-			c.Want.Mutated, _ = trees["mutated"].(map[string]any)
+			c.Want.takeObjects(trees)
 		}
 	default:
 		err = errors.New("not a file of a case")
 	}
 	return err
+}
+
+// takeObjects replaces the objects by those of the same document read as trees.
+func (w *Want) takeObjects(document map[string]any) {
+	w.Object, _ = document["object"].(map[string]any)
+	w.Mutated, _ = document["mutated"].(map[string]any)
+	others, _ := document["others"].([]any)
+	for i, other := range others {
+		if tree, ok := other.(map[string]any); ok && i < len(w.Others) {
+			w.Others[i].takeObjects(tree)
+		}
+	}
 }
 
 // complete fills in what the objects say.

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate"
@@ -21,6 +20,14 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/celgate/celgate/state"
 )
+
+// known holds the cases in which the engine differs from the server, and why. A case that agrees again must leave.
+var known = map[string]string{
+	"evaluation/namespace-object-time":     "a namespace of state has no creationTimestamp unless its manifest has one",
+	"evaluation/namespace-object-time-dyn": "a namespace of state has no creationTimestamp unless its manifest has one",
+	"json-patch/scale":                     "the status of a Scale comes from its parent, which the engine is not given",
+	"matching/subresource-needs-own-rule":  "the status of a Scale comes from its parent, which the engine is not given",
+}
 
 var short = flag.Bool("names", false, "print only the names of the cases that differ")
 
@@ -43,10 +50,15 @@ func TestReplay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := Compare(c.Want, got); diff != "" {
-				if *short {
-					diff = ""
-				}
+			diff := Compare(c.Want, got)
+			switch why := known[c.Name]; {
+			case why != "" && diff == "":
+				t.Errorf("agrees now, but is known to differ: %s", why)
+			case why != "":
+				t.Skip(why)
+			case diff != "" && *short:
+				t.Fail()
+			case diff != "":
 				t.Errorf("%s\n- recorded + engine\n%s", c.Idea, diff)
 			}
 		})
@@ -174,7 +186,7 @@ func engineOf(c *Case, got *Want) (*engine, error) {
 		case errors.As(err, &undecodable):
 			metadata, _ := object["metadata"].(map[string]any)
 			got.Rejected = append(got.Rejected, Rejection{
-				Kind: fmt.Sprint(object["kind"]), Name: fmt.Sprint(metadata["name"]), Status: bare(undecodable.Status()),
+				Kind: fmt.Sprint(object["kind"]), Name: fmt.Sprint(metadata["name"]), Status: Bare(undecodable.Status()),
 			})
 		case err != nil:
 			return nil, err
@@ -189,7 +201,7 @@ func engineOf(c *Case, got *Want) (*engine, error) {
 		return nil, err
 	}
 	for _, r := range e.Rejected() {
-		got.Rejected = append(got.Rejected, Rejection{Kind: r.Kind, Name: r.Name, Status: bare(r.Status)})
+		got.Rejected = append(got.Rejected, Rejection{Kind: r.Kind, Name: r.Name, Status: Bare(r.Status)})
 	}
 	order := func(r Rejection) int { // as they are written
 		return slices.IndexFunc(c.Policies, func(object map[string]any) bool {
@@ -261,7 +273,7 @@ func (r *asked) ask(ctx context.Context, e *celgate.Engine, got *Want) error {
 	request, warnings, err := e.Prepare(&r.Request)
 	var refused *apierrors.StatusError
 	if errors.As(err, &refused) {
-		allowed, got.Status = false, bare(&refused.ErrStatus)
+		allowed, got.Status = false, Bare(&refused.ErrStatus)
 		return nil
 	} else if err != nil {
 		return err
@@ -278,7 +290,7 @@ func (r *asked) ask(ctx context.Context, e *celgate.Engine, got *Want) error {
 	got.Warnings = slices.Concat(warnings, decision.Warnings)
 	got.AuditAnnotations = decision.AuditAnnotations
 	if !allowed {
-		got.Status = bare(decision.Status)
+		got.Status = Bare(decision.Status)
 		return nil
 	}
 	got.Object = Settle(decision.Object)
@@ -286,10 +298,4 @@ func (r *asked) ask(ctx context.Context, e *celgate.Engine, got *Want) error {
 		got.Mutated = object
 	}
 	return nil
-}
-
-func bare(status *metav1.Status) *metav1.Status {
-	status = status.DeepCopy()
-	status.TypeMeta = metav1.TypeMeta{}
-	return status
 }

@@ -1,8 +1,10 @@
 package conformance
 
 import (
+	"regexp"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -11,7 +13,8 @@ import (
 //  1. metadata.uid, creationTimestamp, managedFields, resourceVersion, generation and selfLink are removed.
 //  2. Every other string that holds the object's uid holds "<uid>" instead.
 //  3. A name that the server made from metadata.generateName ends in "<random>".
-//  4. A v1 Service loses what the registry allocates: its cluster addresses, except None, their families and the node ports.
+//  4. A v1 Service loses what the registry allocates: clusterIPs, clusterIP if it is not None,
+//     the families of both, and node ports.
 //  5. The current time that the server writes into status (conditions, startTime and the like) is "<time>".
 func Settle(object map[string]any) map[string]any {
 	if object == nil {
@@ -42,12 +45,34 @@ func Settle(object map[string]any) map[string]any {
 	return object
 }
 
+// Bare returns a copy of a status without what differs from run to run:
+//
+//  1. its apiVersion and kind, which not every caller sets;
+//  2. the managedFields of an object that a message quotes;
+//  3. the kind of space behind "proto:", which package protobuf chooses for each build of a program.
+func Bare(status *metav1.Status) *metav1.Status {
+	status = status.DeepCopy()
+	status.TypeMeta = metav1.TypeMeta{}
+	settle := func(message *string) {
+		*message = strings.ReplaceAll(quotedManagedFields.ReplaceAllString(*message, ""), "\u00a0", " ")
+	}
+	settle(&status.Message)
+	if status.Details != nil {
+		for i := range status.Details.Causes {
+			settle(&status.Details.Causes[i].Message)
+		}
+	}
+	return status
+}
+
+var quotedManagedFields = regexp.MustCompile(`"managedFields":\[.*?"\}\],`)
+
 func settleService(service map[string]any) {
 	spec, _ := service["spec"].(map[string]any)
 	if spec["clusterIP"] != "None" {
 		delete(spec, "clusterIP")
-		delete(spec, "clusterIPs")
 	}
+	delete(spec, "clusterIPs")
 	delete(spec, "ipFamilies")
 	delete(spec, "ipFamilyPolicy")
 	delete(spec, "healthCheckNodePort")
