@@ -148,6 +148,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	force := w.inForce(a.console, rejected)
 	out := bufio.NewWriterSize(a.stdout, 64<<10)
 	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked)}
+	d.changes = a.output == "text"
 	var texts writing
 	var writer report.Writer
 	switch {
@@ -160,7 +161,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		writer, err = a.newAsides(a.color, force, rejected)
 	} else {
 		writer, err = report.New(a.output, out, report.Options{
-			Set: force, Rejected: rejected, Color: colored, Width: a.width(), Quiet: a.quiet,
+			Set: force, Rejected: rejected, Types: w.types, Color: colored, Width: a.width(), Quiet: a.quiet,
 		})
 	}
 	if err != nil {
@@ -286,11 +287,12 @@ func consumed(docs []*manifest.Document) func(func(*manifest.Document) bool) {
 
 // A decider answers for one document after another, on several goroutines.
 type decider struct {
-	edits  bool // say what mutations make of the documents
-	world  *world
-	engine *celgate.Engine
-	asked  *asked
-	notes  *notes
+	edits   bool // say what mutations make of the documents
+	changes bool // say what each policy changed
+	world   *world
+	engine  *celgate.Engine
+	asked   *asked
+	notes   *notes
 }
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
@@ -334,6 +336,9 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	if it.Decision, err = d.engine.Admit(ctx, prepared); err != nil {
 		it.Decision = nil
 		return fail(err)
+	}
+	if d.changes {
+		it.Changes = d.shown(it.Decision.Changes)
 	}
 	if d.edits && it.Decision.Allowed && it.Decision.Mutated {
 		if it.edit, err = d.edit(ctx, doc, prepared); err != nil {

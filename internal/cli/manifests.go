@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -177,6 +178,21 @@ func (d *decider) edit(ctx context.Context, doc *manifest.Document, prepared *ce
 		},
 	})
 	return &rewrite.Edit{Item: doc.Item, Old: doc.Object, New: object, Type: kind}, nil
+}
+
+// shown returns changes without what the server fills in itself.
+func (d *decider) shown(changes []celgate.Change) []celgate.Change {
+	out := slices.Clone(changes)
+	for i, c := range out {
+		kind := kindOf(c.After)
+		out[i].After = rewrite.Object(rewrite.Mutation{
+			Author: c.Before, Before: c.Before, After: c.After, Type: d.world.types.Type(kind),
+			Prepare: func(object map[string]any) (map[string]any, error) {
+				return prepare.Normalise(object, d.world.types, kind)
+			},
+		})
+	}
+	return out
 }
 
 // withhold says why nothing is printed.

@@ -31,6 +31,7 @@ type Item struct {
 	Request  *celgate.Request // nil if there was none to make
 	Decision *celgate.Decision
 	Failure  *Failure
+	Changes  []celgate.Change // to show: what each mutating policy did
 
 	Kind schema.GroupVersionKind // with a Failure: of the object, as far as known
 	Name string                  // with a Failure: "namespace/name" or "name"
@@ -89,6 +90,7 @@ type Problem struct {
 type Options struct {
 	Set      *policy.Set // the policies and bindings in force; nil: unknown
 	Rejected []Rejection
+	Types    *schema.Registry // orders the members of what changed; nil: by name
 
 	Color bool
 	Width int  // of the terminal, in columns; 0: lines are not wrapped

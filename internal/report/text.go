@@ -62,6 +62,7 @@ type block struct {
 	place   policy.Position // without an expression
 	footers []string
 	hint    string
+	diff    []string // lines that begin with "-" or "+", and the paths of what they are about
 }
 
 func newText(w io.Writer, o Options) (*textWriter, error) {
@@ -181,7 +182,7 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 			denials++
 		}
 	}
-	var out []block
+	out := t.changeBlocks(it)
 	first := true
 	for _, v := range d.Violations {
 		b := t.violationBlock(it, v)
@@ -378,7 +379,7 @@ func (t *textWriter) head(s style, word, subject string, place policy.Position) 
 // blocksOf writes blocks with an empty line around each that has more than its message, and the others close
 // together.
 func (t *textWriter) blocksOf(blocks []block) {
-	large := func(b block) bool { return !b.expr.IsZero() || len(b.footers) > 0 }
+	large := func(b block) bool { return !b.expr.IsZero() || len(b.footers)+len(b.diff) > 0 }
 	spread := slices.ContainsFunc(blocks, large)
 	for i, b := range blocks {
 		if large(b) || spread && i == 0 {
@@ -412,6 +413,20 @@ func (t *textWriter) block(b block) {
 		} else {
 			t.line(indent + strings.Repeat(" ", len(b.label)+2) + t.p.paint(message, l))
 		}
+	}
+	for _, l := range b.diff {
+		s := plain
+		switch l[0] {
+		case '-':
+			s = red
+		case '+':
+			s = green
+		case ' ':
+		default:
+			l = "@ " + l
+			s = cyan
+		}
+		t.line(indent + indent + t.p.paint(s, printable(l)))
 	}
 	gutter := 1
 	if !b.expr.IsZero() {

@@ -1,0 +1,123 @@
+package rewrite
+
+import (
+	"reflect"
+	"regexp"
+	"strconv"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// A Hunk is what differs in one map or list.
+type Hunk struct {
+	Path  string   // of the map or list; empty for the object itself
+	Lines []string // YAML with "- " in front of what was and "+ " in front of what is
+}
+
+// Diff returns what differs between two objects of a type, which may be nil.
+func Diff(before, after map[string]any, t *schema.Type) []Hunk {
+	d := differ{style: style{newline: "\n", step: 2, quote: double, colon: ": ", comma: ", "}}
+	d.maps("", before, after, t)
+	return d.hunks
+}
+
+type differ struct {
+	style style
+	hunks []Hunk
+}
+
+func (d *differ) add(path, sign string, lines []string) {
+	if n := len(d.hunks); n == 0 || d.hunks[n-1].Path != path {
+		d.hunks = append(d.hunks, Hunk{Path: path})
+	}
+	h := &d.hunks[len(d.hunks)-1]
+	for _, l := range lines {
+		h.Lines = append(h.Lines, sign+l)
+	}
+}
+
+// maps says first what differs in the map itself, then what differs below it.
+func (d *differ) maps(path string, before, after map[string]any, t *schema.Type) {
+	all := make(map[string]any, len(before)+len(after))
+	for key := range before {
+		all[key] = nil
+	}
+	for key := range after {
+		all[key] = nil
+	}
+	keys := membersOf(all, t)
+	below := func(b, a any) bool {
+		_, maps := b.(map[string]any)
+		_, list := b.([]any)
+		_, toMap := a.(map[string]any)
+		_, toList := a.([]any)
+		return maps && toMap || list && toList
+	}
+	for _, key := range keys {
+		b, was := before[key]
+		a, is := after[key]
+		if was && is && (reflect.DeepEqual(b, a) || below(b, a)) {
+			continue
+		}
+		if was {
+			d.add(path, "- ", d.member(key, b, t))
+		}
+		if is {
+			d.add(path, "+ ", d.member(key, a, t))
+		}
+	}
+	for _, key := range keys {
+		b, a := before[key], after[key]
+		if below(b, a) && !reflect.DeepEqual(b, a) {
+			d.value(join(path, key), b, a, memberType(t, key))
+		}
+	}
+}
+
+func (d *differ) member(key string, v any, t *schema.Type) []string {
+	return d.style.member(key, d.style.value(v, memberType(t, key), 0, plain), 0, plain)
+}
+
+func (d *differ) value(path string, before, after any, t *schema.Type) {
+	if b, ok := before.(map[string]any); ok {
+		d.maps(path, b, after.(map[string]any), t)
+		return
+	}
+	d.lists(path, before.([]any), after.([]any), t)
+}
+
+func (d *differ) lists(path string, before, after []any, t *schema.Type) {
+	item := func(v any) []string { return d.style.entry(d.style.item(v, elemType(t), 0, plain), 0) }
+	from := align(before, after, t)
+	next := 0
+	for j, i := range from {
+		for ; i >= 0 && next < i; next++ {
+			d.add(path, "- ", item(before[next]))
+		}
+		if i < 0 {
+			d.add(path, "+ ", item(after[j]))
+			continue
+		}
+		next = i + 1
+	}
+	for ; next < len(before); next++ {
+		d.add(path, "- ", item(before[next]))
+	}
+	for j, i := range from {
+		if i >= 0 && !reflect.DeepEqual(before[i], after[j]) {
+			d.value(path+"["+strconv.Itoa(j)+"]", before[i], after[j], elemType(t))
+		}
+	}
+}
+
+var name = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$-]*$`)
+
+func join(path, key string) string {
+	switch {
+	case !name.MatchString(key):
+		return path + "[" + strconv.Quote(key) + "]"
+	case path == "":
+		return key
+	}
+	return path + "." + key
+}
