@@ -42,9 +42,21 @@ type Result struct {
 	// Resource and Kind are what it matched as, with matchPolicy Equivalent not always what was requested.
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
-	// Reason says in words why it did not match.
+	// By is what did not match; Reason says so in words.
+	By     Matcher
 	Reason string
 }
+
+// A Matcher is a part of match criteria, by the name that the API gives it.
+type Matcher string
+
+// The matchers.
+const (
+	NamespaceSelector    Matcher = "namespaceSelector"
+	ObjectSelector       Matcher = "objectSelector"
+	ExcludeResourceRules Matcher = "excludeResourceRules"
+	ResourceRules        Matcher = "resourceRules"
+)
 
 // Criteria is a compiled [policy.MatchResources].
 type Criteria struct {
@@ -111,18 +123,18 @@ func (c *Criteria) Match(a *Attributes, w World) (Result, error) {
 	// Errors of the selectors count only for requests that the rules select.
 	inNamespaces, namespaceErr := c.matchNamespace(a, w)
 	if !inNamespaces && namespaceErr == nil {
-		return skip("namespaceSelector does not match namespace %q", a.Namespace)
+		return skip(NamespaceSelector, "namespaceSelector does not match namespace %q", a.Namespace)
 	}
 	isObject, objectErr := c.matchObject(a)
 	if !isObject && objectErr == nil {
-		return skip("objectSelector does not match the labels of the object")
+		return skip(ObjectSelector, "objectSelector does not match the labels of the object")
 	}
 	excluded, err := c.matchRules(c.excludes, a, w)
 	if err != nil {
 		return Result{}, err
 	}
 	if excluded.Matched {
-		return skip("excludeResourceRules match")
+		return skip(ExcludeResourceRules, "excludeResourceRules match")
 	}
 	result := Result{Matched: true, Resource: a.Resource, Kind: a.Kind}
 	if len(c.rules) > 0 {
@@ -132,7 +144,7 @@ func (c *Criteria) Match(a *Attributes, w World) (Result, error) {
 	}
 	switch {
 	case !result.Matched:
-		return skip("no resource rule matches %s of %s", a.Operation, describe(a))
+		return skip(ResourceRules, "no resource rule matches %s of %s", a.Operation, describe(a))
 	case namespaceErr != nil:
 		return Result{}, namespaceErr
 	case objectErr != nil:
@@ -145,8 +157,8 @@ func matchedAs(resource schema.GroupVersionResource, kind schema.GroupVersionKin
 	return Result{Matched: true, Resource: resource, Kind: kind}, nil
 }
 
-func skip(format string, args ...any) (Result, error) {
-	return Result{Reason: fmt.Sprintf(format, args...)}, nil
+func skip(by Matcher, format string, args ...any) (Result, error) {
+	return Result{By: by, Reason: fmt.Sprintf(format, args...)}, nil
 }
 
 func describe(a *Attributes) string {
