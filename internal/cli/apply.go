@@ -111,6 +111,16 @@ func completeWith(cmd *cobra.Command, flag string, values ...string) {
 }
 
 func (a *apply) run(ctx context.Context, args []string) error {
+	if isFunction(args) && a.piped() {
+		if text, ok, err := a.resourceList(); err != nil {
+			return err
+		} else if ok {
+			if err := a.check([]string{"-"}); err != nil {
+				return err
+			}
+			return a.runFunction(ctx, text)
+		}
+	}
 	if err := a.check(args); err != nil {
 		return err
 	}
@@ -121,7 +131,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 
 	loader := &manifest.Loader{Stdin: a.stdin}
 	batch := a.read(loader, args)
-	w, err := a.load(loader, sources{a.policies, a.state, a.kubeVersion}, batch)
+	w, err := a.load(loader, sources{policies: a.policies, state: a.state, version: a.kubeVersion}, batch)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,9 @@ import (
 type console struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	status         int       // of the command so far; it only rises
-	progress       *progress // on standard error; nil: none
+	status         int                        // of the command so far; it only rises
+	progress       *progress                  // on standard error; nil: none
+	heard          func(message, hint string) // of what is said; nil: nobody
 }
 
 // raise makes the exit status at least status.
@@ -25,6 +26,9 @@ func (c *console) raise(status int) { c.status = max(c.status, status) }
 // say writes a message about the run, and a hint unless it is empty.
 func (c *console) say(message, hint string) {
 	c.progress.clear()
+	if c.heard != nil {
+		c.heard(message, hint)
+	}
 	fmt.Fprintf(c.stderr, "celgate: %s\n", oneParagraph(message))
 	if hint != "" {
 		fmt.Fprintf(c.stderr, "hint: %s\n", oneParagraph(hint))

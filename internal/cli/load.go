@@ -33,8 +33,9 @@ type world struct {
 
 // sources are the files of a world.
 type sources struct {
-	policies, state []string
-	version         string
+	policies, state     []string
+	version             string
+	inline, inlineState []*manifest.Document // read already
 }
 
 // load reads policies and cluster state, and lets the batch, which is the objects of the requests, take part: its
@@ -47,8 +48,8 @@ func (c *console) load(loader *manifest.Loader, from sources, batch []*manifest.
 	if w.types, err = builtin.Registry(orNewest(from.version)); err != nil {
 		return nil, withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
 	}
-	beside := w.addPolicies(c, c.read(loader, from.policies))
-	existing := c.read(loader, from.state)
+	beside := w.addPolicies(c, slices.Concat(from.inline, c.read(loader, from.policies)))
+	existing := slices.Concat(from.inlineState, c.read(loader, from.state))
 	switch {
 	case len(w.set.Policies) > 0 || len(w.rejected) > 0:
 	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.Recognised(d.Object) }):

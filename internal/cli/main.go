@@ -64,6 +64,11 @@ and without a cluster.`,
 				}
 				return err
 			}
+			if c.piped() { // kustomize and kpt run functions without arguments
+				if text, ok, err := c.resourceList(); ok || err != nil {
+					return errors.Join(err, (&apply{console: c}).runFunction(cmd.Context(), text))
+				}
+			}
 			return cmd.Help()
 		},
 		SuggestionsMinimumDistance: 2,
