@@ -4,6 +4,7 @@ package serve
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -12,6 +13,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -68,20 +70,34 @@ type gate struct {
 	URL  string
 	CA   []byte
 	cmd  *exec.Cmd
-	mu   sync.Mutex
-	logs strings.Builder
+	done chan struct{} // closed when it has ended
+
+	killed bool
+	mu     sync.Mutex
+	logs   strings.Builder
 }
 
-var listening = regexp.MustCompile(`msg=listening address=(\S+)`)
+var (
+	listening = regexp.MustCompile(`msg=listening address=(\S+)`)
+	measuring = regexp.MustCompile(`msg=metrics address=(\S+)`)
+)
 
 // start runs celgate serve with a certificate for 127.0.0.1 until the test ends.
 func start(t *testing.T, args ...string) *gate {
 	t.Helper()
 	folder := t.TempDir()
-	g := &gate{}
 	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
-	g.CA = selfSigned(t, cert, key)
-	g.cmd = exec.Command(program, append([]string{"serve", "--listen=127.0.0.1:0", "--cert=" + cert, "--key=" + key}, args...)...)
+	ca := selfSigned(t, cert, key)
+	g := startWith(t, append([]string{"--cert=" + cert, "--key=" + key}, args...)...)
+	g.CA = ca
+	return g
+}
+
+// startWith runs celgate serve until the test ends.
+func startWith(t *testing.T, args ...string) *gate {
+	t.Helper()
+	g := &gate{done: make(chan struct{})}
+	g.cmd = exec.Command(program, append([]string{"serve", "--listen=127.0.0.1:0"}, args...)...)
 	stderr, err := g.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -89,9 +105,9 @@ func start(t *testing.T, args ...string) *gate {
 	if err := g.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	address, done := make(chan string, 1), make(chan struct{})
+	address := make(chan string, 1)
 	go func() {
-		defer close(done)
+		defer close(g.done)
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			g.mu.Lock()
 			g.logs.WriteString(lines.Text() + "\n")
@@ -102,24 +118,73 @@ func start(t *testing.T, args ...string) *gate {
 		}
 	}()
 	t.Cleanup(func() {
-		_ = g.cmd.Process.Signal(syscall.SIGTERM) // fails only when it has ended
-		<-done
-		if err := g.cmd.Wait(); err != nil {
-			t.Errorf("celgate: %v", err)
+		if !g.killed {
+			_ = g.cmd.Process.Signal(syscall.SIGTERM) // fails only when it has ended
+			<-g.done
+			if err := g.cmd.Wait(); err != nil {
+				t.Errorf("celgate: %v", err)
+			}
 		}
 		if t.Failed() {
-			t.Log(g.log())
+			log := g.log()
+			t.Log(log[max(0, len(log)-20000):])
 		}
 	})
 	select {
 	case a := <-address:
 		g.URL = "https://" + a
-	case <-done:
+	case <-g.done:
 		t.Fatalf("celgate ended: %s", g.log())
 	case <-time.After(30 * time.Second):
 		t.Fatalf("celgate does not listen: %s", g.log())
 	}
 	return g
+}
+
+// kill ends the program at once.
+func (g *gate) kill(t *testing.T) {
+	t.Helper()
+	g.killed = true
+	if err := g.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-g.done
+	_ = g.cmd.Wait() // says that it was killed
+}
+
+func (g *gate) ops(t *testing.T, path string) (int, string) {
+	t.Helper()
+	m := measuring.FindStringSubmatch(g.log())
+	if m == nil {
+		t.Fatal("no address of the metrics")
+	}
+	response, err := http.Get("http://" + m[1] + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+func (g *gate) metrics(t *testing.T) string {
+	t.Helper()
+	_, text := g.ops(t, "/metrics")
+	return text
+}
+
+// ready waits for readiness.
+func (g *gate) ready(t *testing.T) {
+	t.Helper()
+	eventually(t, 20*time.Second, func() string {
+		if code, text := g.ops(t, "/readyz"); code != http.StatusOK {
+			return text
+		}
+		return ""
+	})
 }
 
 func (g *gate) log() string {
@@ -157,6 +222,8 @@ func selfSigned(t *testing.T, cert, key string) []byte {
 	}
 	return public
 }
+
+func newReader(text []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(text)) }
 
 // object reads one YAML document.
 func object(t *testing.T, text string) map[string]any {
@@ -298,7 +365,7 @@ func TestDirectory(t *testing.T) {
 		}
 	}
 	write(policies)
-	g := start(t, "--policy-dir="+folder)
+	g := start(t, "--alone", "--policy-dir="+folder)
 	handWritten(t, g)
 
 	eventually(t, 5*time.Second, func() string { // the server takes a moment to see the configurations

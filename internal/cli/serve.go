@@ -5,52 +5,106 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/celgate/celgate/internal/serve"
+	"github.com/celgate/celgate/kube"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
 func newServe(c *console) *cobra.Command {
 	var o serve.Options
-	var format, level string
+	var kubeconfig, context, caFile, format, level string
+	var alone bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Answer the admission webhooks of a cluster",
-		Long: `Answer AdmissionReviews at /mutate and /validate with policies, for clusters
-that do not serve admission policies themselves.`,
-		Example: `  celgate serve --policy-dir policies/ --cert tls.crt --key tls.key`,
-		Args:    cobra.NoArgs,
+		Long: `Answer AdmissionReviews at /mutate and /validate, for clusters that do not serve
+admission policies themselves. Policies are objects of the group policy.celgate.dev
+in the cluster, files in a directory, or both.`,
+		Example: `  # policies, params and namespaces of a cluster, and the webhook configurations that they need
+  celgate serve --kubeconfig ~/.kube/config --cert tls.crt --key tls.key --ca ca.crt --manage --url https://10.0.0.7:9443
+
+  # policies of a directory, without a cluster: params and namespaces lie beside them
+  celgate serve --alone --policy-dir policies/ --cert tls.crt --key tls.key`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if o.Log, err = newLog(c.stderr, format, level); err != nil {
 				return err
 			}
-			switch {
-			case o.PolicyDir == "":
-				return withHint(&usageError{errors.New("no policies to serve")}, "name a directory that holds them with --policy-dir")
-			case o.Cert == "" || o.Key == "":
-				return withHint(&usageError{errors.New("no certificate")}, "the API server calls webhooks over TLS only: give --cert and --key")
+			if !alone {
+				if o.Cluster, err = kube.Connect(kubeconfig, context); err != nil {
+					return withHint(err, "name a cluster with --kubeconfig, or do without one with --alone")
+				}
+				if o.Target.Namespace == "" && o.Target.URL == "" {
+					o.Target.Namespace = o.Cluster.Namespace()
+				}
+			}
+			if err := checkServe(&o, alone); err != nil {
+				return err
+			}
+			if caFile != "" {
+				if o.Target.CABundle, err = os.ReadFile(caFile); err != nil {
+					return err
+				}
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return serve.Run(ctx, o)
 		},
 	}
-	group(cmd, "Policies", func(f *pflag.FlagSet) {
-		f.StringVar(&o.PolicyDir, "policy-dir", "", "`DIR` with policies and bindings; what changes in it is in force within a second")
-		f.StringVar(&o.KubeVersion, "kube-version", "", "`MINOR` of Kubernetes whose kinds and CEL are used")
+	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
+		f.StringVar(&o.PolicyDir, "policy-dir", "", "`DIR` with policies and bindings; what changes in it is in force within a\nsecond, unless something in it is wrong")
+		f.StringVar(&kubeconfig, "kubeconfig", "", "`FILE` that names the cluster; kubectl's by default, in a Pod its own")
+		f.StringVar(&context, "context", "", "`NAME` of the context in it")
+		f.BoolVar(&alone, "alone", false, "do without a cluster")
+		f.StringVar(&o.KubeVersion, "kube-version", "", "`MINOR` of Kubernetes whose kinds and CEL are used; the cluster's by default")
 	})
 	group(cmd, "Server", func(f *pflag.FlagSet) {
 		f.StringVar(&o.Listen, "listen", ":9443", "`ADDRESS` of the webhook; port 0 takes a free one")
 		f.StringVar(&o.Cert, "cert", "", "`FILE` with the certificate, read again when it changes")
 		f.StringVar(&o.Key, "key", "", "`FILE` with its key")
+		f.StringVar(&o.Ops, "metrics-listen", "", "`ADDRESS` of /metrics, /healthz and /readyz, without TLS")
+		f.BoolVar(&o.Profile, "pprof", false, "serve /debug/pprof there too")
+		f.DurationVar(&o.DrainDelay, "drain-delay", 0, "`DURATION` for which requests are taken after the signal to end")
 		f.StringVar(&format, "log-format", "text", "`FORMAT` of the log on standard error: text or json")
 		f.StringVar(&level, "log-level", "info", "`LEVEL` from which on lines are logged: debug, info, warn or error")
 	})
+	group(cmd, "Webhook configurations", func(f *pflag.FlagSet) {
+		f.BoolVar(&o.Manage, "manage", false, "write the configurations that the policies need")
+		f.StringVar(&o.Target.URL, "url", "", "`URL` at which the API server reaches this server, or")
+		f.StringVar(&o.Target.Service, "service", "", "`NAME` of the Service, in the namespace")
+		f.Int64Var(&o.Target.Port, "service-port", 443, "`PORT` of the Service")
+		f.StringVar(&o.Target.Namespace, "namespace", "", "`NAMESPACE` of celgate, which policies never see; that of the Pod or context")
+		f.StringVar(&caFile, "ca", "", "`FILE` with the certificate that signed --cert")
+	})
 	return cmd
+}
+
+// checkServe finds options that make no sense together, and fills in the identity.
+func checkServe(o *serve.Options, alone bool) error {
+	switch {
+	case alone && o.PolicyDir == "":
+		return withHint(&usageError{errors.New("no policies to serve")}, "name a directory that holds them with --policy-dir")
+	case alone && o.Manage:
+		return &usageError{errors.New("--manage needs a cluster: leave out --alone")}
+	case o.Cert == "" || o.Key == "":
+		return withHint(&usageError{errors.New("no certificate")}, "the API server calls webhooks over TLS only: give --cert and --key")
+	case o.Manage && (o.Target.URL == "") == (o.Target.Service == ""):
+		return withHint(&usageError{errors.New("--manage needs to know how the API server reaches this server")}, "give one of --url and --service")
+	}
+	if o.Manage {
+		host, err := os.Hostname()
+		if err != nil {
+			return err
+		}
+		o.Identity = fmt.Sprintf("%s_%d", host, os.Getpid())
+	}
+	return nil
 }
 
 func newLog(w io.Writer, format, level string) (*slog.Logger, error) {

@@ -1,8 +1,8 @@
-// Package serve runs the webhook as a program: it loads policies, keeps the engine current, and listens.
+// Package serve runs the webhook as a program: it keeps an engine current with a directory of policies, a cluster, or
+// both (loader.go), answers requests and says how it is (this file), and writes what it owns in the cluster (lead.go).
 package serve
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,57 +10,140 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
+	"sync/atomic"
 	"time"
 
-	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/prepare"
-	"github.com/celgate/celgate/schema/builtin"
-	"github.com/celgate/celgate/state"
+	"github.com/celgate/celgate/kube"
 	"github.com/celgate/celgate/webhook"
 )
 
 // Options say what to serve.
 type Options struct {
-	PolicyDir   string // a directory of policies, and of objects if there is no cluster
-	KubeVersion string // empty: the cluster's, or the newest
+	PolicyDir   string       // a directory of policies; empty: those of the cluster alone
+	Cluster     *kube.Client // nil: the world is the objects beside the policies
+	KubeVersion string       // empty: the cluster's, or the newest
 
 	Listen    string // address of the webhook
-	Cert, Key string // files
+	Cert, Key string // files; empty: certificates of the cluster's Secret
+	Ops       string // address of metrics, health and readiness, without TLS; empty: none
+	Profile   bool   // also pprof there
+
+	// Manage makes celgate write the webhook configurations, for which the API server finds it at Target.
+	Manage   bool
+	Target   webhook.Target
+	Identity string // of this replica
+
+	// DrainDelay is how long requests are taken after readiness is gone, until the Service sends no more.
+	DrainDelay time.Duration
 
 	Log *slog.Logger // not nil
 }
 
 const (
 	headerTimeout = 10 * time.Second
-	bodyTimeout   = 30 * time.Second // the longest that the server waits for a webhook
+	bodyTimeout   = 30 * time.Second // the longest that the API server waits for a webhook
 	idleTimeout   = 2 * time.Minute
 	drainTimeout  = 35 * time.Second // requests that have begun are answered: bodyTimeout and some
 	maxHeader     = 64 << 10
-	pollInterval  = time.Second
 )
 
 // Run serves until the context ends, and then answers what has begun. The error says why it could not start or go on.
 func Run(ctx context.Context, o Options) error {
-	pair := &keyPair{cert: o.Cert, key: o.Key, log: o.Log}
-	if err := pair.load(); err != nil {
-		return err
-	}
 	l := &loader{Options: o}
-	if err := l.start(ctx); err != nil {
+	l.metrics = newMetrics(l.ready)
+	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // drained requests need it
+	defer stop()
+	certificate, err := o.certificate(background)
+	if err != nil {
 		return err
 	}
-	go l.run(ctx)
+	if err := l.start(); err != nil {
+		return err
+	}
 
-	handler := &webhook.Handler{Engine: l.live.Engine, Log: o.Log}
+	handler := func(e *engines) *webhook.Handler {
+		return &webhook.Handler{Engine: e.Engine, Log: o.Log, Observe: l.metrics.observe}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", handler(&l.all))
+	mux.Handle("/fail/", http.StripPrefix("/fail", handler(&l.fail)))
+	mux.Handle("/ignore/", http.StripPrefix("/ignore", handler(&l.ignore)))
+	var draining atomic.Bool
+	health := func(mux *http.ServeMux) {
+		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+			err := l.ready()
+			if draining.Load() {
+				err = errors.New("draining")
+			}
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+			fmt.Fprintln(w, "ok")
+		})
+	}
+	health(mux)
+
+	ended := make(chan error, 2)
+	if o.Ops != "" {
+		ops := http.NewServeMux()
+		health(ops)
+		ops.Handle("GET /metrics", promhttp.HandlerFor(l.metrics.registry, promhttp.HandlerOpts{}))
+		if o.Profile {
+			ops.HandleFunc("/debug/pprof/", pprof.Index)
+			ops.HandleFunc("/debug/pprof/profile", pprof.Profile)
+			ops.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+			ops.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		}
+		listener, err := net.Listen("tcp", o.Ops)
+		if err != nil {
+			return err
+		}
+		server := o.server(ops)
+		defer server.Close()
+		o.Log.Info("metrics", "address", listener.Addr().String())
+		go func() { ended <- server.Serve(listener) }()
+	}
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return err
 	}
-	server := &http.Server{
+	server := o.server(mux)
+	server.TLSConfig = &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12}
+	o.Log.Info("listening", "address", listener.Addr().String())
+	go func() { ended <- server.ServeTLS(listener, "", "") }()
+	loaded := make(chan struct{})
+	go func() {
+		defer close(loaded)
+		l.run(background)
+	}()
+
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	o.Log.Info("draining")
+	draining.Store(true)
+	time.Sleep(o.DrainDelay)
+	drain, cancel := context.WithTimeout(background, drainTimeout)
+	defer cancel()
+	err = server.Shutdown(drain)
+	stop()
+	<-loaded
+	if err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	return nil
+}
+
+func (o Options) server(handler http.Handler) *http.Server {
+	return &http.Server{
 		Handler:           handler,
-		TLSConfig:         &tls.Config{GetCertificate: pair.get, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       bodyTimeout,
 		WriteTimeout:      2 * bodyTimeout,
@@ -68,110 +151,13 @@ func Run(ctx context.Context, o Options) error {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // handshakes that fail
 	}
-	o.Log.Info("listening", "address", listener.Addr().String())
-	ended := make(chan error, 1)
-	go func() { ended <- server.ServeTLS(listener, "", "") }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	o.Log.Info("draining")
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
-		return fmt.Errorf("drain: %w", err)
-	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }
 
-// A loader keeps the engine current.
-type loader struct {
-	Options
-	live      celgate.Live
-	directory *directory
-	folder    *folder // the last good one
-}
-
-// start loads everything for the first time, when a mistake in the directory is fatal.
-func (l *loader) start(context.Context) error {
-	l.directory = &directory{path: l.PolicyDir}
-	folder, err := l.directory.read()
-	if err != nil {
-		return err
+// certificate returns what a handshake gets its certificate from.
+func (o Options) certificate(context.Context) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	pair := &keyPair{cert: o.Cert, key: o.Key, log: o.Log}
+	if err := pair.load(); err != nil {
+		return nil, err
 	}
-	return l.build(folder)
-}
-
-// run reloads what changes.
-func (l *loader) run(ctx context.Context) {
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if !l.directory.changed() {
-				continue
-			}
-			folder, err := l.directory.read()
-			if err == nil {
-				err = l.build(folder)
-			}
-			if err != nil {
-				l.Log.Error("policies not replaced", "error", err.Error())
-			}
-		}
-	}
-}
-
-// build puts an engine with the policies of a folder in force. An error leaves the last one in force.
-func (l *loader) build(f *folder) error {
-	start := time.Now()
-	minor := cmp.Or(l.KubeVersion, celgate.Newest)
-	types, err := builtin.Registry(minor)
-	if err != nil {
-		return err
-	}
-	var crds, objects []map[string]any
-	for _, object := range f.objects {
-		if object["kind"] == "CustomResourceDefinition" {
-			crds = append(crds, object)
-		}
-	}
-	if types, err = types.WithCustomResources(crds...); err != nil {
-		return err
-	}
-	for _, object := range f.objects {
-		apiVersion, _ := object["apiVersion"].(string)
-		kind, _ := object["kind"].(string)
-		stored, _, err := prepare.Stored(object, types, apischema.FromAPIVersionAndKind(apiVersion, kind))
-		if err != nil {
-			return err
-		}
-		objects = append(objects, stored)
-	}
-	cluster, err := state.New(types, objects...)
-	if err != nil {
-		return err
-	}
-	engine, err := celgate.New(&f.set, celgate.Options{KubeVersion: minor, Types: types, Cluster: alone{cluster}, WithoutQuirks: true})
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, r := range engine.Rejected() {
-		errs = append(errs, fmt.Errorf("%s: %s", cmp.Or(r.Position.String(), r.Kind+" "+r.Name), r.Status.Message))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	l.folder = f
-	l.live.Replace(engine)
-	l.Log.Info("policies in force", "policies", len(f.set.Policies), "bindings", len(f.set.Bindings), "took", time.Since(start).String())
-	return nil
+	return pair.get, nil
 }

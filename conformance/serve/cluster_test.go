@@ -1,0 +1,480 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/celgate/celgate/conformance/server"
+)
+
+// A balancer forwards connections to one of several addresses, as a Service does.
+type balancer struct {
+	url string
+
+	mu      sync.Mutex
+	targets []string
+	next    int
+}
+
+func balance(t *testing.T) *balancer {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &balancer{url: "https://" + listener.Addr().String()}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go b.forward(conn)
+		}
+	}()
+	return b
+}
+
+func (b *balancer) set(gates ...*gate) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.targets = nil
+	for _, g := range gates {
+		b.targets = append(b.targets, strings.TrimPrefix(g.URL, "https://"))
+	}
+}
+
+func (b *balancer) forward(conn net.Conn) {
+	defer conn.Close()
+	b.mu.Lock()
+	targets := b.targets
+	b.next++
+	first := b.next
+	b.mu.Unlock()
+	for i := range targets {
+		target, err := net.Dial("tcp", targets[(first+i)%len(targets)])
+		if err != nil {
+			continue
+		}
+		defer target.Close()
+		done := make(chan struct{}, 2)
+		copyTo := func(to, from net.Conn) {
+			_, _ = io.Copy(to, from) // ends when either side does
+			done <- struct{}{}
+		}
+		go copyTo(target, conn)
+		go copyTo(conn, target)
+		<-done
+		return
+	}
+}
+
+// documents reads YAML documents.
+func documents(t *testing.T, text []byte) []map[string]any {
+	t.Helper()
+	var trees []map[string]any
+	for decoder := utilyaml.NewYAMLReader(newReader(text)); ; {
+		raw, err := decoder.Read()
+		if err == io.EOF {
+			return trees
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		converted, err := yaml.YAMLToJSONStrict(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tree map[string]any
+		if err := utiljson.Unmarshal(converted, &tree); err != nil {
+			t.Fatal(err)
+		}
+		if tree != nil {
+			trees = append(trees, tree)
+		}
+	}
+}
+
+// apply creates or changes an object on the server.
+func apply(t *testing.T, path string, tree map[string]any) *server.Answer {
+	t.Helper()
+	name := tree["metadata"].(map[string]any)["name"].(string)
+	return do(t, server.Call{
+		Method: http.MethodPatch, Path: path + "/" + name, Body: tree, ContentType: "application/apply-patch+yaml",
+		Query: map[string][]string{"fieldManager": {"test"}, "force": {"true"}},
+	})
+}
+
+func good(t *testing.T, a *server.Answer) {
+	t.Helper()
+	if status := a.Status(); status != nil {
+		t.Fatal(status.Message)
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if _, err := api.Do(context.Background(), server.Call{Method: http.MethodDelete, Path: path}); err != nil {
+		t.Error(err)
+	}
+}
+
+const definitionPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+var install sync.Once
+
+// installDefinitions creates celgate's own kinds.
+func installDefinitions(t *testing.T) {
+	t.Helper()
+	install.Do(func() {
+		files, err := filepath.Glob("../../deploy/crds/*.yaml")
+		if err != nil || len(files) != 4 {
+			t.Fatal(files, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tree := range documents(t, text) {
+				good(t, apply(t, definitionPath, tree))
+			}
+		}
+	})
+	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
+		eventually(t, 20*time.Second, func() string {
+			a := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/" + resource})
+			if a.Code != 200 {
+				return fmt.Sprintf("%s: %d %s", resource, a.Code, a.Body)
+			}
+			return ""
+		})
+	}
+}
+
+var resources = map[string]string{
+	"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+	"MutatingAdmissionPolicy": "mutatingadmissionpolicies", "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+}
+
+// moved returns policies in celgate's own group: one line changes.
+func moved(t *testing.T, text string) []map[string]any {
+	t.Helper()
+	return documents(t, bytes.ReplaceAll([]byte(text), []byte("admissionregistration.k8s.io/v1"), []byte("policy.celgate.dev/v1")))
+}
+
+// inForce creates policies of celgate's own group and removes them when the test ends.
+func inForce(t *testing.T, text string) {
+	t.Helper()
+	for _, tree := range moved(t, text) {
+		path := "/apis/policy.celgate.dev/v1/" + resources[tree["kind"].(string)]
+		good(t, apply(t, path, tree))
+		t.Cleanup(func() { remove(t, path+"/"+tree["metadata"].(map[string]any)["name"].(string)) })
+	}
+}
+
+// managed runs replicas that write the configurations, behind a balancer.
+func managed(t *testing.T, replicas int) (*balancer, []*gate) {
+	t.Helper()
+	installDefinitions(t)
+	b := balance(t)
+	t.Cleanup(func() { // before celgate ends: nothing is to call it any more
+		for _, kind := range []string{"mutating", "validating"} {
+			remove(t, webhookPath+kind+"webhookconfigurations/celgate")
+		}
+	})
+	folder := t.TempDir()
+	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	selfSigned(t, cert, key)
+	var gates []*gate
+	for range replicas {
+		gates = append(gates, startWith(t, "--kubeconfig="+api.Kubeconfig, "--manage", "--url="+b.url, "--cert="+cert, "--key="+key, "--ca="+cert,
+			"--metrics-listen=127.0.0.1:0"))
+	}
+	b.set(gates...)
+	for _, g := range gates {
+		g.ready(t)
+	}
+	return b, gates
+}
+
+const limits = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: limit}
+spec:
+  paramKind: {apiVersion: v1, kind: ConfigMap}
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [CREATE, UPDATE]}]
+  validations:
+  - expression: object.spec.replicas <= int(params.data.max)
+    messageExpression: '"at most " + params.data.max'
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: limit}
+spec:
+  policyName: limit
+  validationActions: [Deny]
+  paramRef: {name: limit, namespace: default, parameterNotFoundAction: Deny}
+`
+
+func deployment(t *testing.T, replicas int64) *server.Answer {
+	t.Helper()
+	tree := object(t, `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web}]}
+`)
+	tree["spec"].(map[string]any)["replicas"] = replicas
+	return do(t, server.Call{
+		Method: http.MethodPost, Path: "/apis/apps/v1/namespaces/default/deployments", Query: map[string][]string{"dryRun": {"All"}}, Body: tree,
+	})
+}
+
+// denied waits until an answer is a denial with a message, or none for "".
+func denied(t *testing.T, message string, ask func() *server.Answer) {
+	t.Helper()
+	eventually(t, 10*time.Second, func() string {
+		status := ask().Status()
+		switch {
+		case message == "" && status != nil:
+			return "denied: " + status.Message
+		case message != "" && status == nil:
+			return "allowed, not denied: " + message
+		case message != "" && !strings.HasSuffix(status.Message, message):
+			return fmt.Sprintf("%s\nnot %s", status.Message, message)
+		}
+		return ""
+	})
+}
+
+// TestCluster puts policies in force as objects of the cluster: mutation, validation, params that come, change and go,
+// status, what is refused to be written, and the end of a policy.
+func TestCluster(t *testing.T) {
+	_, gates := managed(t, 1)
+	inForce(t, policies)
+	denied(t, "denied request: passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	eventually(t, 5*time.Second, func() string {
+		if got := label(t, configMap(t, nil), "owner"); got != "admin" {
+			return fmt.Sprintf("label %v", got)
+		}
+		return ""
+	})
+
+	inForce(t, limits)
+	denied(t, "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction",
+		func() *server.Answer { return deployment(t, 1) })
+	const params = "/api/v1/namespaces/default/configmaps"
+	limit := func(n string) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "limit"}, "data": map[string]any{"max": n}}
+	}
+	good(t, apply(t, params, limit("2")))
+	denied(t, "denied request: at most 2", func() *server.Answer { return deployment(t, 3) })
+	good(t, deployment(t, 2))
+	good(t, apply(t, params, limit("5")))
+	denied(t, "", func() *server.Answer { return deployment(t, 3) })
+	remove(t, params+"/limit")
+	denied(t, "parameterNotFoundAction", func() *server.Answer { return deployment(t, 1) })
+
+	eventually(t, 5*time.Second, func() string {
+		tree, err := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/limit"}).Object()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := yaml.Marshal(tree["status"])
+		for _, want := range []string{"observedGeneration: 1", "type: Compiled", "type: ParamsReadable"} {
+			if !strings.Contains(string(text), want) || strings.Contains(string(text), `"False"`) {
+				return "status\n" + string(text)
+			}
+		}
+		return ""
+	})
+
+	bad := moved(t, strings.ReplaceAll(limits, "object.spec.replicas <=", "object.spec.replicas <"+"="+"=")) // never in force
+	if status := apply(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicies", bad[0]).Status(); status == nil ||
+		!strings.Contains(status.Message, "spec.validations[0].expression: Invalid value") || !strings.Contains(status.Message, "compilation failed: ERROR: <input>:1:") {
+		t.Errorf("a policy that does not compile: %+v", status)
+	}
+	bad[0]["spec"].(map[string]any)["failurePolicy"] = "Maybe"
+	if status := apply(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicies", bad[0]).Status(); status == nil ||
+		!strings.Contains(status.Message, `spec.failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"`) {
+		t.Errorf("a failurePolicy that there is not: %+v", status)
+	}
+
+	remove(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/no-passwords")
+	denied(t, "", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	metrics := gates[0].metrics(t)
+	for _, want := range []string{
+		`celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="no_error",policy="no-passwords",policy_binding="no-passwords"}`,
+		`celgate_mutating_admission_policy_check_total{error_type="no_error",policy="label",policy_binding="label"}`,
+		"celgate_leader 1", "celgate_ready 1", "celgate_watches_failing 0",
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no metric %s", want)
+		}
+	}
+}
+
+const widgets = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets, singular: widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {color: {type: string}, size: {type: integer}}}
+`
+
+const widgetPolicies = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: paint}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{apiGroups: [example.com], apiVersions: [v1], resources: [widgets], operations: [CREATE]}]
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{spec: Object.spec{color: "blue"}}'}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: paint}
+spec: {policyName: paint}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: allowed}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [example.com], apiVersions: [v1], resources: [widgets], operations: [CREATE]}]
+  validations:
+  - expression: authorizer.group("example.com").resource("widgets").namespace(request.namespace).check("paint").allowed()
+    message: may not paint
+  - expression: namespaceObject.metadata.name == "default"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: allowed}
+spec: {policyName: allowed, validationActions: [Deny]}
+`
+
+// TestKindLater creates a kind after the policies for it, and asks the server's authorizer.
+func TestKindLater(t *testing.T) {
+	managed(t, 1)
+	inForce(t, widgetPolicies)
+	good(t, apply(t, definitionPath, documents(t, []byte(widgets))[0]))
+	t.Cleanup(func() { remove(t, definitionPath+"/widgets.example.com") })
+	good(t, apply(t, "/apis/rbac.authorization.k8s.io/v1/clusterroles", object(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: widgets}
+rules: [{apiGroups: [example.com], resources: [widgets], verbs: [create]}]
+`)))
+	good(t, apply(t, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", object(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: widgets}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: widgets}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
+`)))
+	create := func(user string) *server.Answer {
+		return do(t, server.Call{
+			Method: http.MethodPost, Path: "/apis/example.com/v1/namespaces/default/widgets", Query: map[string][]string{"dryRun": {"All"}},
+			Body: object(t, `{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, spec: {size: 3}}`), User: user,
+		})
+	}
+	eventually(t, 20*time.Second, func() string {
+		a := create("")
+		tree, err := a.Object()
+		spec, _ := tree["spec"].(map[string]any)
+		if err != nil || spec["color"] != "blue" || spec["size"] != int64(3) {
+			return fmt.Sprintf("%d %s", a.Code, a.Body)
+		}
+		return ""
+	})
+	denied(t, "denied request: may not paint", func() *server.Answer { return create("dev") })
+}
+
+// TestReplicas kills the leader and then another replica, while policies change, and asks throughout.
+func TestReplicas(t *testing.T) {
+	b, gates := managed(t, 2)
+	inForce(t, policies)
+	secret := func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) }
+	denied(t, "passwords belong into Secrets", secret)
+
+	ctx, stop := context.WithCancel(t.Context())
+	wrong := make(chan string, 1)
+	var asked int
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			a, err := api.Do(ctx, server.Call{
+				Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps", Query: map[string][]string{"dryRun": {"All"}},
+				Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}, "data": map[string]any{"password": "x"}},
+			})
+			if err == nil && a.Status() == nil {
+				select {
+				case wrong <- string(a.Body):
+				default:
+				}
+			}
+			asked++
+		}
+	}()
+	for i, g := range gates[:1] {
+		g.kill(t)
+		b.set(gates[i+1:]...)
+	}
+	start := time.Now()
+	denied(t, "passwords belong into Secrets", secret)
+	t.Logf("answers again after %s", time.Since(start))
+	start = time.Now()
+	remove(t, webhookPath+"mutatingwebhookconfigurations/celgate") // the next leader writes it again
+	eventually(t, 40*time.Second, func() string {
+		if a := do(t, server.Call{Method: http.MethodGet, Path: webhookPath + "mutatingwebhookconfigurations/celgate"}); a.Code != 200 {
+			return "no new leader"
+		}
+		return ""
+	})
+	t.Logf("another leader after %s", time.Since(start))
+	stop()
+	<-done
+	select {
+	case body := <-wrong:
+		t.Errorf("admitted: %s", body)
+	default:
+	}
+	t.Logf("asked %d times", asked)
+}

@@ -1,0 +1,303 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/celgate/celgate/state"
+	"github.com/celgate/celgate/webhook"
+)
+
+const (
+	pollInterval = time.Second           // of the directory
+	settle       = 20 * time.Millisecond // one apply changes several objects
+	paramTimeout = 2 * time.Second       // a new set of policies waits this long for the params that it names
+	retry        = 2 * time.Second
+)
+
+type engines = celgate.Live
+
+// A loader keeps the engines current.
+type loader struct {
+	Options
+	metrics *metrics
+
+	all, fail, ignore engines // of all policies, or if the configurations are managed, by failurePolicy
+
+	directory *directory
+	folder    *folder // the last good one; empty without a directory
+	world     atomic.Pointer[kube.World]
+	current   atomic.Pointer[loaded]
+}
+
+// loaded is what is in force.
+type loaded struct {
+	set      *policy.Set
+	sources  []kube.Source
+	rejected map[string]celgate.Rejection // by kind and name
+	changed  chan struct{}                // closed when something else is in force
+}
+
+// ready says why requests cannot be answered; nil if they can.
+func (l *loader) ready() error {
+	if l.current.Load() == nil {
+		return errors.New("policies are not loaded yet")
+	}
+	if w := l.world.Load(); w != nil {
+		return w.Synced()
+	}
+	return nil
+}
+
+// start reads the directory for the first time, when a mistake in it is fatal, and without a cluster compiles it.
+func (l *loader) start() error {
+	l.folder = &folder{}
+	if l.PolicyDir != "" {
+		l.directory = &directory{path: l.PolicyDir}
+		var err error
+		if l.folder, err = l.directory.read(); err != nil {
+			return err
+		}
+	}
+	if l.Cluster != nil {
+		return nil
+	}
+	return l.build(l.folder)
+}
+
+// run puts in force what changes, until the context ends.
+func (l *loader) run(ctx context.Context) {
+	var changes <-chan struct{} // nil without a cluster
+	var writing chan struct{}
+	if l.Cluster != nil {
+		world := l.watch(ctx)
+		if world == nil {
+			return
+		}
+		l.world.Store(world)
+		changes = world.Changes()
+		l.reload(ctx)
+		writing = make(chan struct{})
+		go func() {
+			defer close(writing)
+			l.write(ctx)
+		}()
+	}
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			if writing != nil {
+				<-writing
+			}
+			return
+		case <-changes:
+			time.Sleep(settle)
+		case <-tick.C:
+			// A set that could not be compiled is tried again, because it may be the cluster's fault.
+			if (l.directory == nil || !l.directory.changed()) && l.current.Load() != nil {
+				continue
+			}
+		}
+		l.reload(ctx)
+	}
+}
+
+// watch connects to the cluster, and tries until it can.
+func (l *loader) watch(ctx context.Context) *kube.World {
+	for {
+		world, err := l.Cluster.Watch(ctx)
+		if err == nil {
+			l.metrics.watchFailures(world.Failing)
+			if known := world.KnownMinor(); known != world.Minor() {
+				l.Log.Warn("kinds and CEL are those of another Kubernetes", "server", world.Minor(), "known", known)
+			}
+			return world
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		l.Log.Error("cluster cannot be read", "error", err.Error())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(retry):
+		}
+	}
+}
+
+// reload puts in force what the directory and the cluster hold now. What cannot be leaves the last good set in force.
+func (l *loader) reload(ctx context.Context) {
+	start := time.Now()
+	next, err := l.folder, error(nil)
+	if l.directory != nil && l.directory.changed() {
+		if next, err = l.directory.read(); err != nil {
+			l.Log.Error("directory not replaced", "error", err.Error())
+			next = l.folder
+		}
+	}
+	if world := l.world.Load(); world != nil {
+		err = errors.Join(err, l.buildIn(ctx, world, next))
+	} else {
+		err = errors.Join(err, l.build(next))
+	}
+	l.metrics.load(time.Since(start), err)
+	if err != nil {
+		l.Log.Error("policies not replaced", "error", err.Error())
+	}
+}
+
+// buildIn puts the policies of a folder and of the cluster in force. Of two with one name that of the folder counts.
+func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) error {
+	types, err := world.Types()
+	if err != nil {
+		l.Log.Warn("custom resources left out", "error", err.Error())
+	}
+	sources, set := world.Sources()
+	for _, s := range sources {
+		if s.Err != nil {
+			l.Log.Error("not a policy", "resource", s.Resource, "error", s.Err.Error())
+		}
+	}
+	set = overlay(f.set, set)
+	waiting, cancel := context.WithTimeout(ctx, paramTimeout)
+	defer cancel()
+	if err := world.Follow(waiting, set); err != nil {
+		l.Log.Warn("params cannot be read", "error", err.Error())
+	}
+	return l.compile(f, set, sources, celgate.Options{
+		KubeVersion: cmp.Or(l.KubeVersion, world.KnownMinor()), Types: types, Cluster: world, WithoutQuirks: true,
+	})
+}
+
+// overlay is over with what under has besides.
+func overlay(over policy.Set, under *policy.Set) *policy.Set {
+	set := &policy.Set{Policies: slices.Clone(over.Policies), Bindings: slices.Clone(over.Bindings)}
+	for _, p := range under.Policies {
+		if !slices.ContainsFunc(over.Policies, func(o *policy.Policy) bool { return o.Kind == p.Kind && o.Name == p.Name }) {
+			set.Policies = append(set.Policies, p)
+		}
+	}
+	for _, b := range under.Bindings {
+		if !slices.ContainsFunc(over.Bindings, func(o *policy.Binding) bool { return o.Kind == b.Kind && o.Name == b.Name }) {
+			set.Bindings = append(set.Bindings, b)
+		}
+	}
+	return set
+}
+
+// build puts the policies of a folder in force in the world of its other objects.
+func (l *loader) build(f *folder) error {
+	minor := cmp.Or(l.KubeVersion, celgate.Newest)
+	types, err := builtin.Registry(minor)
+	if err != nil {
+		return err
+	}
+	if types, err = types.WithCustomResources(f.definitions()...); err != nil {
+		return err
+	}
+	objects, err := f.stored(types)
+	if err != nil {
+		return err
+	}
+	cluster, err := state.New(types, objects...)
+	if err != nil {
+		return err
+	}
+	return l.compile(f, &f.set, nil, celgate.Options{KubeVersion: minor, Types: types, Cluster: alone{cluster}, WithoutQuirks: true})
+}
+
+func (f *folder) definitions() []map[string]any {
+	var crds []map[string]any
+	for _, object := range f.objects {
+		if object["kind"] == "CustomResourceDefinition" {
+			crds = append(crds, object)
+		}
+	}
+	return crds
+}
+
+func (f *folder) stored(types *schema.Registry) ([]map[string]any, error) {
+	objects := make([]map[string]any, len(f.objects))
+	for i, object := range f.objects {
+		apiVersion, _ := object["apiVersion"].(string)
+		kind, _ := object["kind"].(string)
+		var err error
+		if objects[i], _, err = prepare.Stored(object, types, apischema.FromAPIVersionAndKind(apiVersion, kind)); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", apiVersion, kind, err)
+		}
+	}
+	return objects, nil
+}
+
+// compile puts a set in force. Policies of the folder that break a rule are an error, which leaves the last set in
+// force; those of the cluster are left out, because others there do not depend on them.
+func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, options celgate.Options) error {
+	start := time.Now()
+	replace := map[*engines]*celgate.Engine{}
+	parts := map[*engines]*policy.Set{&l.all: set}
+	if l.Manage {
+		parts = map[*engines]*policy.Set{&l.fail: webhook.Split(set, policy.Fail), &l.ignore: webhook.Split(set, policy.Ignore)}
+	}
+	rejected := map[string]celgate.Rejection{}
+	for live, part := range parts {
+		engine, err := celgate.New(part, options)
+		if err != nil {
+			return err
+		}
+		replace[live] = engine
+		for _, r := range engine.Rejected() {
+			rejected[r.Kind+" "+r.Name] = r
+		}
+	}
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(rejected)) {
+		r := rejected[id]
+		if f.has(id) {
+			errs = append(errs, fmt.Errorf("%s: %s", cmp.Or(r.Position.String(), id), r.Status.Message))
+		} else {
+			l.Log.Error("policy rejected", "kind", r.Kind, "policy", r.Name, "error", r.Status.Message)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	force := &policy.Set{ // for the configurations: the rules of a rejected policy are not asked for
+		Policies: slices.DeleteFunc(slices.Clone(set.Policies), func(p *policy.Policy) bool { _, bad := rejected[string(p.Kind)+" "+p.Name]; return bad }),
+		Bindings: slices.DeleteFunc(slices.Clone(set.Bindings), func(b *policy.Binding) bool { _, bad := rejected[string(b.Kind)+"Binding "+b.Name]; return bad }),
+	}
+	l.folder = f
+	for live, engine := range replace {
+		live.Replace(engine)
+	}
+	last := l.current.Swap(&loaded{set: force, sources: sources, rejected: rejected, changed: make(chan struct{})})
+	if last != nil {
+		close(last.changed)
+	}
+	l.metrics.policies.WithLabelValues("inforce").Set(float64(len(force.Policies) + len(force.Bindings)))
+	l.metrics.policies.WithLabelValues("rejected").Set(float64(len(rejected)))
+	l.Log.Info("policies in force", "policies", len(force.Policies), "bindings", len(force.Bindings), "rejected", len(rejected),
+		"took", time.Since(start).String())
+	return nil
+}
+
+// has reports whether a policy or binding, as "Kind name", is one of the folder's.
+func (f *folder) has(id string) bool {
+	return slices.ContainsFunc(f.set.Policies, func(p *policy.Policy) bool { return string(p.Kind)+" "+p.Name == id }) ||
+		slices.ContainsFunc(f.set.Bindings, func(b *policy.Binding) bool { return string(b.Kind)+"Binding "+b.Name == id })
+}

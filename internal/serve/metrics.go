@@ -1,0 +1,166 @@
+package serve
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/webhook"
+)
+
+// metrics are what a server counts. The checks have the names and labels of kube-apiserver's own
+// (pkg/admission/plugin/policy/{validating,mutating}/metrics v0.37.2), with celgate in place of apiserver.
+type metrics struct {
+	registry *prometheus.Registry
+	checks   map[policy.Kind]*prometheus.CounterVec
+	answers  *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	loads    *prometheus.CounterVec
+	loading  prometheus.Histogram
+	loaded   prometheus.Gauge
+	policies *prometheus.GaugeVec
+	leader   prometheus.Gauge
+}
+
+func newMetrics(ready func() error) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(), checks: map[policy.Kind]*prometheus.CounterVec{}}
+	for kind, subsystem := range map[policy.Kind]string{
+		policy.Validating: "validating_admission_policy", policy.Mutating: "mutating_admission_policy",
+	} {
+		labels := []string{"policy", "policy_binding", "error_type"}
+		if kind == policy.Validating {
+			labels = append(labels, "enforcement_action")
+		}
+		m.checks[kind] = prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "celgate", Subsystem: subsystem, Name: "check_total", Help: "Evaluations of policies, by policy and binding.",
+		}, labels)
+		m.registry.MustRegister(m.checks[kind])
+	}
+	m.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "celgate", Subsystem: "webhook", Name: "requests_total",
+		Help: "Answered requests, by phase, HTTP status and whether the admission request was allowed.",
+	}, []string{"phase", "code", "allowed"})
+	m.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "celgate", Subsystem: "webhook", Name: "request_duration_seconds",
+		Help:    "Time from the first byte of a request to its answer, by phase.",
+		Buckets: []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 10},
+	}, []string{"phase"})
+	m.loads = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "celgate", Name: "policy_loads_total", Help: "Attempts to put a set of policies in force, by result: success or failure.",
+	}, []string{"result"})
+	m.loading = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: "celgate", Name: "policy_load_duration_seconds", Help: "Time to compile a set of policies.",
+		Buckets: []float64{0.001, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10},
+	})
+	m.loaded = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "celgate", Name: "policy_load_timestamp_seconds", Help: "When the policies in force were put in force.",
+	})
+	m.policies = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: "celgate", Name: "policies", Help: "Policies and bindings, by state: inforce or rejected.",
+	}, []string{"state"})
+	m.leader = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "celgate", Name: "leader", Help: "1 for the replica that writes to the cluster.",
+	})
+	synced := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "celgate", Name: "ready", Help: "1 when requests are answered with everything known.",
+	}, func() float64 {
+		if ready() != nil {
+			return 0
+		}
+		return 1
+	})
+	m.registry.MustRegister(m.answers, m.duration, m.loads, m.loading, m.loaded, m.policies, m.leader, synced,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// watchFailures is a metric of the watches of a cluster.
+func (m *metrics) watchFailures(failing func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "celgate", Name: "watches_failing", Help: "Watches, of params too, that do not work at the moment.",
+	}, func() float64 { return float64(failing()) }))
+}
+
+func (m *metrics) load(took time.Duration, err error) {
+	m.loading.Observe(took.Seconds())
+	if err != nil {
+		m.loads.WithLabelValues("failure").Inc()
+		return
+	}
+	m.loads.WithLabelValues("success").Inc()
+	m.loaded.SetToCurrentTime()
+}
+
+// observe counts an answer.
+func (m *metrics) observe(o webhook.Observation) {
+	allowed := ""
+	if o.Decision != nil {
+		allowed = strconv.FormatBool(o.Decision.Allowed)
+	}
+	m.answers.WithLabelValues(string(o.Phase), strconv.Itoa(o.Code), allowed).Inc()
+	m.duration.WithLabelValues(string(o.Phase)).Observe(o.Elapsed.Seconds())
+	if o.Decision != nil {
+		for c := range checks(o.Decision) {
+			labels := []string{c.policy, c.binding, c.errorType}
+			if c.kind == policy.Validating {
+				labels = append(labels, c.action)
+			}
+			m.checks[c.kind].WithLabelValues(labels...).Inc()
+		}
+	}
+}
+
+// A check is one policy with one binding in one request.
+type check struct {
+	kind                               policy.Kind
+	policy, binding, errorType, action string
+}
+
+const noError = "no_error"
+
+// checks are the distinct ones of a decision: what was done about violations, and allow for those without any.
+func checks(d *celgate.Decision) map[check]bool {
+	all := map[check]bool{}
+	violated := map[check]bool{} // without errorType and action
+	for _, v := range d.Violations {
+		c := check{kind: v.Kind, policy: v.Policy, binding: v.Binding}
+		violated[c] = true
+		c.errorType = errorType(v.IsError, v.Message)
+		for _, action := range v.Actions {
+			c.action = strings.ToLower(string(action))
+			all[c] = true
+		}
+	}
+	passed := map[check]string{} // to the worst type of error, that failurePolicy Ignore let pass
+	for _, o := range d.Outcomes {
+		c := check{kind: o.Kind, policy: o.Policy, binding: o.Binding}
+		if t := errorType(o.Verdict == celgate.Error, o.Message); !violated[c] && (passed[c] == "" || t != noError) {
+			passed[c] = t
+		}
+	}
+	for c, t := range passed {
+		c.errorType, c.action = t, "allow"
+		all[c] = true
+	}
+	return all
+}
+
+const (
+	invalidError = "invalid_error"
+	outOfBudget  = "out_of_budget"
+)
+
+func errorType(failed bool, message string) string {
+	switch {
+	case !failed:
+		return noError
+	case strings.Contains(message, "cost budget"):
+		return outOfBudget
+	}
+	return invalidError
+}

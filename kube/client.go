@@ -1,0 +1,89 @@
+// Package kube keeps an engine in step with a live cluster. It is the only package that talks to one.
+//
+// A [Client] is a connection; a [World] what watches make of it: the policies and bindings of celgate's own group, the
+// kinds that the cluster serves, namespaces, and the params that policies name. A World is the
+// celgate.Cluster of an engine. What celgate writes (write.go: webhook configurations, the status of policies,
+// certificates) is written by the replica that holds the [Lease].
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// A Client is a connection to a cluster.
+type Client struct {
+	config    *rest.Config
+	http      *http.Client
+	dynamic   dynamic.Interface
+	namespace string
+}
+
+// InCluster reports that the program runs in a Pod that may talk to its cluster.
+func InCluster() bool {
+	return os.Getenv("KUBERNETES_SERVICE_HOST") != "" && os.Getenv("KUBERNETES_SERVICE_PORT") != ""
+}
+
+// Connect makes a client with the kubeconfig file and context, by the rules of kubectl where they are empty, or, in a
+// Pod and with neither, with the Pod's service account. Nothing is sent yet.
+func Connect(kubeconfig, kubeContext string) (*Client, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext})
+	config, err := loaded.ClientConfig() // falls back on the service account
+	if err != nil {
+		return nil, err
+	}
+	namespace, _, err := loaded.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent = "celgate"
+	config.QPS = -1 // requests wait for reads; the server's own flow control is fair to all
+	c := &Client{config: config, namespace: namespace}
+	if c.http, err = rest.HTTPClientFor(config); err != nil {
+		return nil, err
+	}
+	if c.dynamic, err = dynamic.NewForConfigAndClient(config, c.http); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Namespace is that of the context or of the Pod.
+func (c *Client) Namespace() string { return c.namespace }
+
+// Minor asks the server for its version, such as "1.37".
+func (c *Client) Minor(ctx context.Context) (string, error) {
+	base, _, err := rest.DefaultServerUrlFor(c.config)
+	if err != nil {
+		return "", err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("version").String(), nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
+	if err != nil {
+		return "", err
+	}
+	var version struct{ Major, Minor string }
+	if err := json.Unmarshal(body, &version); err != nil || response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("ask the server for its version: %s: %.200s", response.Status, body)
+	}
+	return version.Major + "." + strings.TrimSuffix(version.Minor, "+"), nil // "33+" on managed clusters
+}

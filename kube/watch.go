@@ -1,0 +1,192 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/webhook"
+)
+
+// A watch keeps all objects of one resource. Objects are JSON trees and never changed.
+type watch struct {
+	resource schema.GroupVersionResource
+	changed  func() // called after a change, without the lock
+	stop     context.CancelFunc
+	synced   chan struct{} // closed when all objects are known for the first time
+
+	mu      sync.RWMutex
+	objects map[objectKey]map[string]any
+	failed  error // of the last try; nil while it works
+}
+
+type objectKey struct{ namespace, name string }
+
+// startWatch watches until the context ends or the watch is stopped.
+func startWatch(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, changed func()) *watch {
+	w := &watch{resource: resource, changed: changed, synced: make(chan struct{}), objects: map[objectKey]map[string]any{}}
+	ctx, w.stop = context.WithCancel(ctx)
+	of := client.Resource(resource)
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list, err := of.List(ctx, o)
+			w.note(err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			events, err := of.Watch(ctx, o)
+			w.note(err)
+			return events, err
+		},
+	}
+	quiet := klog.New(logr.Discard().GetSink()) // what is wrong is in failed
+	reflector := cache.NewReflectorWithOptions(source, &unstructured.Unstructured{}, w, cache.ReflectorOptions{
+		Name: resource.String(), Logger: &quiet,
+		// A kind may be served a moment after its definition is seen, and a server that restarts is awaited.
+		Backoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 5 * time.Second},
+	})
+	go reflector.RunWithContext(ctx)
+	return w
+}
+
+func (w *watch) note(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = err
+}
+
+// err says why the watch does not work; nil if it does.
+func (w *watch) err() error {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.failed == nil {
+		return nil
+	}
+	return fmt.Errorf("watch %s: %w", w.resource.GroupResource(), w.failed)
+}
+
+// missing reports that the cluster does not serve one of celgate's own kinds.
+func (w *watch) missing() bool {
+	return w.resource.Group == webhook.Group && apierrors.IsNotFound(w.err())
+}
+
+func (w *watch) isSynced() bool {
+	select {
+	case <-w.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait returns when all objects are known, or with an error when the context ends or they cannot be read.
+func (w *watch) wait(ctx context.Context) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.synced:
+			return nil
+		case <-ctx.Done():
+			return cmp.Or(w.err(), ctx.Err())
+		case <-tick.C:
+			if err := w.err(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// get returns an object, nil if there is none.
+func (w *watch) get(namespace, name string) map[string]any {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.objects[objectKey{namespace, name}]
+}
+
+// list returns the objects of a namespace, of all for "", by namespace and name.
+func (w *watch) list(namespace string) []map[string]any {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	keys := make([]objectKey, 0, len(w.objects))
+	for key := range w.objects {
+		if namespace == "" || key.namespace == namespace {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b objectKey) int {
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+	})
+	objects := make([]map[string]any, len(keys))
+	for i, key := range keys {
+		objects[i] = w.objects[key]
+	}
+	return objects
+}
+
+// What follows is cache.ReflectorStore.
+
+// Add puts an object in place.
+func (w *watch) Add(object any) error { return w.change(object, false) }
+
+// Update puts an object in place of the last one.
+func (w *watch) Update(object any) error { return w.change(object, false) }
+
+// Delete removes an object.
+func (w *watch) Delete(object any) error { return w.change(object, true) }
+
+func (w *watch) change(object any, remove bool) error {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("a watch of %s sent %T", w.resource, object)
+	}
+	key := objectKey{u.GetNamespace(), u.GetName()}
+	w.mu.Lock()
+	if remove {
+		delete(w.objects, key)
+	} else {
+		w.objects[key] = u.Object
+	}
+	w.mu.Unlock()
+	w.changed()
+	return nil
+}
+
+// Replace puts the objects of a list in place of all.
+func (w *watch) Replace(list []any, _ string) error {
+	objects := make(map[objectKey]map[string]any, len(list))
+	for _, object := range list {
+		u, ok := object.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("a list of %s holds %T", w.resource, object)
+		}
+		objects[objectKey{u.GetNamespace(), u.GetName()}] = u.Object
+	}
+	w.mu.Lock()
+	w.objects = objects
+	w.failed = nil
+	w.mu.Unlock()
+	if !w.isSynced() {
+		close(w.synced)
+	}
+	w.changed()
+	return nil
+}
+
+// Resync has nothing to do: whoever reads, reads the store.
+func (w *watch) Resync() error { return nil }

@@ -1,0 +1,303 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/celgate/celgate/webhook"
+)
+
+// Kinds of celgate's own group; the resource is that of the kind in admissionregistration.k8s.io.
+var (
+	ownVersion    = schema.GroupVersion{Group: webhook.Group, Version: "v1"}
+	ownResources  = []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
+	namespaces    = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	definitions   = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+)
+
+// A World is what an engine sees of a live cluster. It has the methods of celgate.Cluster.
+type World struct {
+	client  *Client
+	ctx     context.Context // of the watches
+	stop    context.CancelFunc
+	minor   string // of the server, such as "1.37"
+	builtin *schema.Registry
+
+	policies   []*watch // as ownResources
+	crds       *watch
+	namespaces *watch
+	changes    chan struct{} // policies, bindings or kinds
+
+	types atomic.Pointer[schema.Registry]
+
+	mu     sync.RWMutex
+	params map[schema.GroupVersionResource]*watch
+}
+
+// Watch starts to watch a cluster, until the context ends. Kinds and CEL are those of a minor that celgate knows: the
+// server's, or the newest for one that it does not know. It returns when everything but params is known; the error says
+// what cannot be read. A cluster without celgate's own kinds has no policies.
+func (c *Client) Watch(ctx context.Context) (*World, error) {
+	minor, err := c.Minor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	w := &World{
+		client: c, ctx: ctx, stop: stop, minor: minor, changes: make(chan struct{}, 1),
+		params: map[schema.GroupVersionResource]*watch{},
+	}
+	if w.builtin, err = builtin.Registry(w.KnownMinor()); err != nil {
+		stop()
+		return nil, err
+	}
+	for _, resource := range ownResources {
+		w.policies = append(w.policies, startWatch(ctx, c.dynamic, ownVersion.WithResource(resource), w.signal))
+	}
+	w.crds = startWatch(ctx, c.dynamic, definitions, w.signal)
+	w.namespaces = startWatch(ctx, c.dynamic, namespaces, func() {})
+	for _, each := range append(slices.Clone(w.policies), w.crds, w.namespaces) {
+		if err := each.wait(ctx); err != nil && !each.missing() {
+			stop()
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// Minor is the server's.
+func (w *World) Minor() string { return w.minor }
+
+// KnownMinor is the minor whose kinds and CEL stand for the server's.
+func (w *World) KnownMinor() string {
+	known := builtin.Minors()
+	if slices.Contains(known, w.minor) {
+		return w.minor
+	}
+	return known[len(known)-1]
+}
+
+// Changes gets a value after policies, bindings or kinds have changed.
+func (w *World) Changes() <-chan struct{} { return w.changes }
+
+func (w *World) signal() {
+	select {
+	case w.changes <- struct{}{}:
+	default: // there is one already
+	}
+}
+
+// Synced says whether everything is known and being watched; an error names what is not.
+func (w *World) Synced() error {
+	var errs []error
+	for _, each := range append(slices.Clone(w.policies), w.crds, w.namespaces) {
+		if !each.isSynced() && !each.missing() {
+			errs = append(errs, cmp.Or(each.err(), fmt.Errorf("%s are not known yet", each.resource.GroupResource())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// A Source is an object of celgate's own group.
+type Source struct {
+	Resource string
+	Object   map[string]any
+	Policy   *policy.Policy // one of the two, or Err
+	Binding  *policy.Binding
+	Err      error
+}
+
+// disabledAnnotation takes a policy or binding out of force.
+const disabledAnnotation = "celgate.dev/disabled"
+
+// Sources returns the policies and bindings of the cluster, those without an error and not disabled also as a set.
+func (w *World) Sources() ([]Source, *policy.Set) {
+	var sources []Source
+	set := &policy.Set{}
+	for i, each := range w.policies {
+		for _, object := range each.list("") {
+			s := Source{Resource: ownResources[i], Object: object}
+			metadata, _ := object["metadata"].(map[string]any)
+			annotations, _ := metadata["annotations"].(map[string]any)
+			s.Policy, s.Binding, s.Err = policy.FromObject(webhook.Native(object), nil)
+			sources = append(sources, s)
+			switch {
+			case s.Err != nil || annotations[disabledAnnotation] == "true":
+			case s.Policy != nil:
+				set.Policies = append(set.Policies, s.Policy)
+			default:
+				set.Bindings = append(set.Bindings, s.Binding)
+			}
+		}
+	}
+	return sources, set
+}
+
+// Types makes a registry of the built-in kinds and the definitions that there are now, and uses it from now on.
+// Definitions that cannot be read are left out; the error names them.
+func (w *World) Types() (*schema.Registry, error) {
+	crds := w.crds.list("")
+	types, err := w.builtin.WithCustomResources(crds...)
+	if err == nil {
+		w.types.Store(types)
+		return types, nil
+	}
+	var errs []error
+	types = w.builtin
+	for _, crd := range crds {
+		next, err := types.WithCustomResources(crd)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		types = next
+	}
+	w.types.Store(types)
+	return types, errors.Join(errs...)
+}
+
+// Follow watches the params of the policies of a set, and stops to watch what none of them names any more. It waits for
+// what is new until the context ends. An error names the kinds that cannot be read; requests that need them fail as
+// the failurePolicy says.
+func (w *World) Follow(ctx context.Context, set *policy.Set) error {
+	types := w.types.Load()
+	wanted := map[schema.GroupVersionResource]bool{}
+	for _, p := range set.Policies {
+		if p.ParamKind == nil {
+			continue
+		}
+		kind := apischema.FromAPIVersionAndKind(p.ParamKind.APIVersion, p.ParamKind.Kind)
+		if resource := types.ResourceFor(kind); resource != nil && kind != namespaceKind {
+			wanted[resource.GroupVersionResource] = true
+		}
+	}
+	w.mu.Lock()
+	for resource, each := range w.params {
+		if !wanted[resource] {
+			each.stop()
+			delete(w.params, resource)
+		}
+	}
+	for resource := range wanted {
+		if w.params[resource] == nil {
+			w.params[resource] = startWatch(w.ctx, w.client.dynamic, resource, func() {})
+		}
+	}
+	followed := slices.Collect(maps.Values(w.params))
+	w.mu.Unlock()
+	var errs []error
+	for _, each := range followed {
+		if err := each.wait(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ParamError says why the params of a kind cannot be read; nil if they can, or if nobody asked for them.
+func (w *World) ParamError(kind schema.GroupVersionKind) error {
+	types := w.types.Load()
+	if types == nil {
+		return nil
+	}
+	resource := types.ResourceFor(kind)
+	if resource == nil {
+		return fmt.Errorf("the cluster has no kind %s", kind)
+	}
+	if each := w.watchOf(resource.GroupVersionResource); each != nil {
+		return each.err()
+	}
+	return nil
+}
+
+func (w *World) watchOf(resource schema.GroupVersionResource) *watch {
+	if resource == namespaces {
+		return w.namespaces
+	}
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.params[resource]
+}
+
+// Get returns a namespace or a param: the one that the watch knows, or, if it knows none, what the server says.
+func (w *World) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
+	resource, err := w.resource(kind)
+	if err != nil {
+		return nil, err
+	}
+	if each := w.watchOf(resource); each != nil && each.isSynced() {
+		if object := each.get(namespace, name); object != nil {
+			return object, nil
+		}
+	}
+	object, err := w.client.dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return object.Object, nil
+}
+
+// List returns the objects of a kind from their watch.
+func (w *World) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]map[string]any, error) {
+	resource, err := w.resource(kind)
+	if err != nil {
+		return nil, err
+	}
+	each := w.watchOf(resource)
+	if each == nil {
+		return nil, fmt.Errorf("%s are not watched", resource.GroupResource())
+	}
+	if err := each.wait(ctx); err != nil {
+		return nil, err
+	}
+	return each.list(namespace), nil
+}
+
+func (w *World) resource(kind schema.GroupVersionKind) (schema.GroupVersionResource, error) {
+	if kind == namespaceKind {
+		return namespaces, nil
+	}
+	if types := w.types.Load(); types != nil {
+		if resource := types.ResourceFor(kind); resource != nil {
+			return resource.GroupVersionResource, nil
+		}
+	}
+	return schema.GroupVersionResource{}, fmt.Errorf("the cluster has no kind %s", kind)
+}
+
+// Authorizer asks the server.
+func (w *World) Authorizer() authorizer.Authorizer {
+	return authorizer.AuthorizerFunc(w.client.authorize)
+}
+
+// Failing returns the number of watches that do not work at the moment.
+func (w *World) Failing() int {
+	w.mu.RLock()
+	all := append(slices.Collect(maps.Values(w.params)), w.crds, w.namespaces)
+	w.mu.RUnlock()
+	failing := 0
+	for _, each := range append(all, w.policies...) {
+		if each.err() != nil && !each.missing() {
+			failing++
+		}
+	}
+	return failing
+}

@@ -1,0 +1,79 @@
+package kube
+
+import (
+	"context"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/celgate/celgate/schema"
+)
+
+const fieldManager = "celgate"
+
+var configurations = map[string]schema.GroupVersionResource{
+	"MutatingWebhookConfiguration":   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
+	"ValidatingWebhookConfiguration": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
+}
+
+// ApplyConfiguration makes a webhook configuration what it should be. What others have written elsewhere in it stays.
+func (c *Client) ApplyConfiguration(ctx context.Context, configuration map[string]any) error {
+	object := &unstructured.Unstructured{Object: configuration}
+	_, err := c.dynamic.Resource(configurations[object.GetKind()]).
+		Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	return err
+}
+
+// A Condition is one of the status of a policy.
+type Condition struct {
+	Type    string
+	True    bool
+	Reason  string
+	Message string
+}
+
+// WriteStatus writes what has become of an object, unless the status says so already. An object that is gone by now is
+// no error.
+func (c *Client) WriteStatus(ctx context.Context, s Source, conditions ...Condition) error {
+	object := unstructured.Unstructured{Object: s.Object}
+	generation := object.GetGeneration()
+	old, _ := s.Object["status"].(map[string]any)
+	oldConditions, _ := old["conditions"].([]any)
+	last := map[string]map[string]any{}
+	for _, c := range oldConditions {
+		if c, ok := c.(map[string]any); ok {
+			name, _ := c["type"].(string)
+			last[name] = c
+		}
+	}
+	list := make([]any, len(conditions))
+	for i, condition := range conditions {
+		state := "False"
+		if condition.True {
+			state = "True"
+		}
+		since := metav1.Now().UTC().Format("2006-01-02T15:04:05Z")
+		if before := last[condition.Type]; before["status"] == state {
+			since, _ = before["lastTransitionTime"].(string)
+		}
+		list[i] = map[string]any{
+			"type": condition.Type, "status": state, "reason": condition.Reason, "message": condition.Message,
+			"observedGeneration": generation, "lastTransitionTime": since,
+		}
+	}
+	status := map[string]any{"observedGeneration": generation, "conditions": list}
+	if reflect.DeepEqual(status, old) {
+		return nil
+	}
+	_, err := c.dynamic.Resource(ownVersion.WithResource(s.Resource)).ApplyStatus(ctx, object.GetName(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": s.Object["apiVersion"], "kind": s.Object["kind"],
+		"metadata": map[string]any{"name": object.GetName(), "uid": string(object.GetUID())},
+		"status":   status,
+	}}, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the uid is another one's
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,275 @@
+package webhook
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celgate/celgate/policy"
+)
+
+// A Target says how the API server reaches the handler.
+type Target struct {
+	Name      string // of both configurations; empty is "celgate"
+	URL       string // https://host:port, or
+	Service   string // a Service, with its namespace and port
+	Namespace string // celgate's own, which is never asked about; empty: none
+	Port      int64  // of the Service; 0 is 443
+	CABundle  []byte // PEM; empty: the server's own trust
+}
+
+// The timeout of each webhook: policies take milliseconds, and a request is not to wait for long for a server that is gone.
+const timeoutSeconds = 10
+
+// Configurations returns the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration that make the API
+// server ask about what the policies of a set match: the rules of the policies that have bindings. Policies of
+// failurePolicy Fail are asked for below /fail, the others below /ignore, so that each webhook has the failurePolicy of
+// its policies, and each policy runs once; see [Split].
+//
+// The rules hold for all bindings, as matchPolicy Equivalent if any policy asks for that. The selectors of policies are
+// taken over where all of a webhook share them. The validating configuration also asks, with failurePolicy Ignore,
+// about celgate's own kinds.
+func Configurations(set *policy.Set, t Target) (mutating, validating map[string]any) {
+	return t.configuration(set, policy.Mutating), t.configuration(set, policy.Validating)
+}
+
+// Split returns the policies of one failurePolicy with the bindings of the set.
+func Split(set *policy.Set, fp policy.FailurePolicy) *policy.Set {
+	split := &policy.Set{Bindings: set.Bindings}
+	for _, p := range set.Policies {
+		if p.FailurePolicy == fp {
+			split.Policies = append(split.Policies, p)
+		}
+	}
+	return split
+}
+
+func (t Target) configuration(set *policy.Set, kind policy.Kind) map[string]any {
+	name := t.Name
+	if name == "" {
+		name = "celgate"
+	}
+	webhooks := []any{}
+	for _, fp := range []policy.FailurePolicy{policy.Fail, policy.Ignore} {
+		if w := t.webhook(bound(set, kind, fp), kind, fp); w != nil {
+			webhooks = append(webhooks, w)
+		}
+	}
+	resourceKind := "MutatingWebhookConfiguration"
+	if kind == policy.Validating {
+		resourceKind = "ValidatingWebhookConfiguration"
+		webhooks = append(webhooks, t.entry("policies.celgate.dev", "/fail/"+string(Validating), policy.Ignore, []any{map[string]any{
+			"apiGroups": []any{Group}, "apiVersions": []any{"*"}, "resources": []any{"*"}, "operations": []any{"CREATE", "UPDATE"}, "scope": "*",
+		}}))
+	}
+	return map[string]any{
+		"apiVersion": nativeVersion,
+		"kind":       resourceKind,
+		"metadata":   map[string]any{"name": name, "labels": map[string]any{"app.kubernetes.io/managed-by": "celgate"}},
+		"webhooks":   webhooks,
+	}
+}
+
+// bound returns the policies of a kind and failurePolicy that have bindings.
+func bound(set *policy.Set, kind policy.Kind, fp policy.FailurePolicy) []*policy.Policy {
+	var policies []*policy.Policy
+	for _, p := range set.Policies {
+		if p.Kind == kind && p.FailurePolicy == fp && p.MatchConstraints != nil &&
+			slices.ContainsFunc(set.Bindings, func(b *policy.Binding) bool { return b.Kind == kind && b.PolicyName == p.Name }) {
+			policies = append(policies, p)
+		}
+	}
+	return policies
+}
+
+func (t Target) webhook(policies []*policy.Policy, kind policy.Kind, fp policy.FailurePolicy) map[string]any {
+	rules := union(policies)
+	if len(rules) == 0 {
+		return nil
+	}
+	phase := Validating
+	if kind == policy.Mutating {
+		phase = Mutating
+	}
+	prefix := strings.ToLower(string(fp))
+	w := t.entry(prefix+".policies.celgate.dev", "/"+prefix+"/"+string(phase), fp, rulesTree(rules))
+	w["matchPolicy"] = "Exact"
+	if slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.MatchConstraints.MatchPolicy == policy.Equivalent }) {
+		w["matchPolicy"] = "Equivalent"
+	}
+	if kind == policy.Mutating {
+		w["reinvocationPolicy"] = "Never"
+		if slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.Reinvocation == policy.IfNeeded }) {
+			w["reinvocationPolicy"] = "IfNeeded"
+		}
+	}
+	if slices.ContainsFunc(rules, reachesExempt) {
+		w["matchConditions"] = []any{map[string]any{
+			"name":       "not-exempt",
+			"expression": `!(request.resource.group in ["authentication.k8s.io", "authorization.k8s.io", "` + Group + `"])`,
+		}}
+	}
+	namespaces := &metav1.LabelSelector{}
+	if s := shared(policies, func(m *policy.MatchResources) *metav1.LabelSelector { return m.NamespaceSelector }); s != nil {
+		namespaces = s.DeepCopy()
+	}
+	if t.Namespace != "" {
+		namespaces.MatchExpressions = append(namespaces.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{t.Namespace},
+		})
+	}
+	w["namespaceSelector"] = tree(namespaces)
+	if s := shared(policies, func(m *policy.MatchResources) *metav1.LabelSelector { return m.ObjectSelector }); s != nil {
+		w["objectSelector"] = tree(s)
+	}
+	return w
+}
+
+func (t Target) entry(name, path string, fp policy.FailurePolicy, rules []any) map[string]any {
+	client := map[string]any{}
+	if t.URL != "" {
+		client["url"] = strings.TrimSuffix(t.URL, "/") + path
+	} else {
+		port := t.Port
+		if port == 0 {
+			port = 443
+		}
+		client["service"] = map[string]any{"name": t.Service, "namespace": t.Namespace, "path": path, "port": port}
+	}
+	if len(t.CABundle) > 0 {
+		client["caBundle"] = tree(t.CABundle)
+	}
+	return map[string]any{
+		"name":                    name,
+		"admissionReviewVersions": []any{"v1"},
+		"sideEffects":             "None",
+		"timeoutSeconds":          int64(timeoutSeconds),
+		"failurePolicy":           string(fp),
+		"clientConfig":            client,
+		"rules":                   rules,
+	}
+}
+
+// shared returns the selector that all policies have, nil if they differ or it selects everything.
+func shared(policies []*policy.Policy, of func(*policy.MatchResources) *metav1.LabelSelector) *metav1.LabelSelector {
+	first := of(policies[0].MatchConstraints)
+	if first == nil || len(first.MatchLabels) == 0 && len(first.MatchExpressions) == 0 {
+		return nil
+	}
+	for _, p := range policies[1:] {
+		if !reflect.DeepEqual(of(p.MatchConstraints), first) {
+			return nil
+		}
+	}
+	return first
+}
+
+// union returns the rules of policies without resource names, each once and without those that another one covers, in
+// the order of their text.
+func union(policies []*policy.Policy) []policy.Rule {
+	distinct := map[string]policy.Rule{}
+	for _, p := range policies {
+		for _, r := range p.MatchConstraints.ResourceRules {
+			r.ResourceNames = nil
+			for _, list := range []*[]string{&r.Operations, &r.APIGroups, &r.APIVersions, &r.Resources} {
+				*list = slices.Compact(slices.Sorted(slices.Values(*list)))
+			}
+			if r.Scope == "" {
+				r.Scope = "*"
+			}
+			distinct[ruleText(r)] = r
+		}
+	}
+	var rules []policy.Rule
+	for _, text := range slices.Sorted(maps.Keys(distinct)) {
+		r, covered := distinct[text], false
+		for other, wide := range distinct {
+			if other != text && covers(wide, r) {
+				covered = true
+				break
+			}
+		}
+		if !covered {
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+func ruleText(r policy.Rule) string {
+	text, _ := json.Marshal(r) // strings only
+	return string(text)
+}
+
+// covers reports that wide matches whatever narrow does. Two different rules never cover each other both ways, but
+// for those whose lists say the same in other words ("*" and also "pods"), of which the shorter one covers.
+func covers(wide, narrow policy.Rule) bool {
+	if !(coversAll(wide.Operations, narrow.Operations, plain) && coversAll(wide.APIGroups, narrow.APIGroups, plain) &&
+		coversAll(wide.APIVersions, narrow.APIVersions, plain) && coversAll(wide.Resources, narrow.Resources, resource) &&
+		(wide.Scope == "*" || wide.Scope == narrow.Scope)) {
+		return false
+	}
+	size := func(r policy.Rule) int { return len(ruleText(r)) }
+	back := coversAll(narrow.Operations, wide.Operations, plain) && coversAll(narrow.APIGroups, wide.APIGroups, plain) &&
+		coversAll(narrow.APIVersions, wide.APIVersions, plain) && coversAll(narrow.Resources, wide.Resources, resource) &&
+		(narrow.Scope == "*" || wide.Scope == narrow.Scope)
+	return !back || size(wide) < size(narrow) || size(wide) == size(narrow) && ruleText(wide) < ruleText(narrow)
+}
+
+func coversAll(wide, narrow []string, one func(wide, narrow string) bool) bool {
+	return !slices.ContainsFunc(narrow, func(n string) bool {
+		return !slices.ContainsFunc(wide, func(w string) bool { return one(w, n) })
+	})
+}
+
+func plain(wide, narrow string) bool { return wide == "*" || wide == narrow }
+
+// resource compares "resource/subresource": "*" is every resource, "*/*" every subresource too.
+func resource(wide, narrow string) bool {
+	if wide == narrow || wide == "*/*" {
+		return true
+	}
+	wideName, wideSub, _ := strings.Cut(wide, "/")
+	name, sub, _ := strings.Cut(narrow, "/")
+	return (wideName == "*" || wideName == name) && (wideSub == sub || wideSub == "*" && sub != "")
+}
+
+func reachesExempt(r policy.Rule) bool {
+	return slices.ContainsFunc(r.APIGroups, func(g string) bool {
+		return g == "*" || g == "authentication.k8s.io" || g == "authorization.k8s.io" || g == Group
+	})
+}
+
+func rulesTree(rules []policy.Rule) []any {
+	out := make([]any, len(rules))
+	for i, r := range rules {
+		out[i] = map[string]any{
+			"operations": list(r.Operations), "apiGroups": list(r.APIGroups), "apiVersions": list(r.APIVersions),
+			"resources": list(r.Resources), "scope": r.Scope,
+		}
+	}
+	return out
+}
+
+func list(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, s := range texts {
+		out[i] = s
+	}
+	return out
+}
+
+// tree makes a JSON tree of a value without numbers.
+func tree(v any) any {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	var out any
+	_ = json.Unmarshal(text, &out) // what was just written can be read
+	return out
+}
