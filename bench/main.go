@@ -194,8 +194,8 @@ func (b *bench) calibrate(s side) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if cpu > b.turn/4 || n > 1<<20 {
-			return max(1, int(float64(n)*float64(b.turn)/float64(cmp.Or(cpu, 1)))), nil
+		if cpu > b.turn/4 || n > 1<<14 {
+			return max(1, min(1<<16, int(float64(n)*float64(b.turn)/float64(cmp.Or(cpu, 1))))), nil
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -134,15 +135,11 @@ func newPlugin(ctx context.Context, w *workload) (*plugin, error) {
 // happen in the background, the former at most once a second.
 func (p *plugin) settle(ctx context.Context) error {
 	time.Sleep(1500 * time.Millisecond)
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(10 * time.Second)
 	for {
 		attributes := p.attributes()
 		err := p.dispatch(ctx, attributes, p.objects)
-		changed := false
-		if object, ok := attributes.GetObject().(metav1.Object); ok && p.workload.mutating {
-			original := p.object.(metav1.Object)
-			changed = len(object.GetLabels()) != len(original.GetLabels()) || fmt.Sprint(attributes.GetObject()) != fmt.Sprint(p.object)
-		}
+		changed := !equality.Semantic.DeepEqual(attributes.GetObject(), p.object)
 		if err == nil && changed == p.workload.changes {
 			return nil
 		}

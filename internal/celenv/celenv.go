@@ -17,12 +17,15 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/apiserver/pkg/cel/mutation"
+
+	"github.com/celgate/celgate/internal/plan"
 )
 
 // Limits of the API server (k8s.io/apiserver/pkg/apis/cel v0.37.2), in CEL cost units.
 const (
 	Budget               = 10_000_000 // of one invocation's validations, or of one mutation
 	MatchBudget          = 2_500_000  // of one invocation's match conditions
+	ExpressionLimit      = 1_000_000  // of one expression
 	InterruptFrequency   = 100        // comprehension iterations between looks at the context
 	MaxMessageBytes      = 5 * 1024   // of an evaluated messageExpression
 	MaxAnnotationBytes   = 10 * 1024  // of an audit annotation's value
@@ -46,6 +49,9 @@ type Declared struct {
 	Params     bool
 	Authorizer bool
 	Patch      bool // Object, JSONPatch and jsonpatch.escapeKey
+
+	typed           bool // object, oldObject and params are declared by Typed
+	withoutResource bool // authorizer.requestResource is not declared
 }
 
 // A Set holds the environments of one minor. It is safe for concurrent use.
@@ -53,8 +59,9 @@ type Set struct {
 	base   *environment.EnvSet
 	scopes [2]sync.Pool // by Mode
 
-	mu   sync.Mutex
-	envs map[envKey]*cel.Env
+	mu        sync.Mutex
+	envs      map[envKey]*cel.Env
+	functions map[envKey]*plan.Functions
 }
 
 type envKey struct {
@@ -70,8 +77,9 @@ func New(minor string) (*Set, error) {
 	}
 	return &Set{
 		// A server accepts what the minor before it can still execute, so that a rollback is possible.
-		base: environment.MustBaseEnvSet(version.MajorMinor(1, v.Minor()-1)),
-		envs: map[envKey]*cel.Env{},
+		base:      environment.MustBaseEnvSet(version.MajorMinor(1, v.Minor()-1)),
+		envs:      map[envKey]*cel.Env{},
+		functions: map[envKey]*plan.Functions{},
 	}, nil
 }
 
@@ -84,18 +92,20 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 		return env, nil
 	}
 	opts := []cel.EnvOption{
-		cel.Variable("object", cel.DynType),
-		cel.Variable("oldObject", cel.DynType),
 		cel.Variable("namespaceObject", namespaceType.CelType()),
 		cel.Variable("request", requestType.CelType()),
 	}
-	if d.Params {
-		opts = append(opts, cel.Variable("params", cel.DynType))
+	if !d.typed {
+		opts = append(opts, cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType))
+		if d.Params {
+			opts = append(opts, cel.Variable("params", cel.DynType))
+		}
 	}
 	if d.Authorizer {
-		opts = append(opts,
-			cel.Variable("authorizer", library.AuthorizerType),
-			cel.Variable("authorizer.requestResource", library.ResourceCheckType))
+		opts = append(opts, cel.Variable("authorizer", library.AuthorizerType))
+		if !d.withoutResource {
+			opts = append(opts, cel.Variable("authorizer.requestResource", library.ResourceCheckType))
+		}
 	}
 	set, err := s.base.Extend(
 		environment.VersionedOptions{
@@ -161,6 +171,25 @@ func (sc *Scope) Close() {
 // Declare adds a variable; a nil type, of one that does not compile, is dyn.
 func (sc *Scope) Declare(name string, t *cel.Type) {
 	sc.variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)
+}
+
+// Functions returns the implementations of the functions that expressions with the given declarations may call.
+func (sc *Scope) Functions(d Declared) (*plan.Functions, error) {
+	env, err := sc.set.env(sc.mode, d)
+	if err != nil {
+		return nil, err
+	}
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
+	key := envKey{sc.mode, Declared{Patch: d.Patch}}
+	if fns := sc.set.functions[key]; fns != nil {
+		return fns, nil
+	}
+	fns, err := plan.NewFunctions(env)
+	if err == nil {
+		sc.set.functions[key] = fns
+	}
+	return fns, err
 }
 
 // Env returns the environment for expressions with the given declarations.

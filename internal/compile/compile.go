@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/cel"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -34,6 +35,7 @@ type Expression struct {
 	policy.Expr
 	Name    string      // of a match condition
 	Program cel.Program // nil if Err is set
+	Plan    *plan.Plan  // the same, faster; nil for what it does not cover
 	Output  *cel.Type   // nil if Err is set
 	Err     error       // why it does not compile, with the server's text
 	Issues  *cel.Issues // the places of the problems, if the text is to blame
@@ -46,7 +48,7 @@ type Expression struct {
 func Policy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 	scope := set.Scope(celenv.Run, false)
 	defer scope.Close()
-	c := compiler{scope: scope}
+	c := compiler{scope: scope, planned: true}
 	prog := &Program{Policy: p}
 
 	params := p.ParamKind != nil
@@ -106,8 +108,9 @@ func declared(use policy.Use, params bool) celenv.Declared {
 }
 
 type compiler struct {
-	scope *celenv.Scope
-	err   error // an environment that cannot be made, a defect of this program
+	scope   *celenv.Scope
+	planned bool  // expressions will be evaluated
+	err     error // an environment that cannot be made, a defect of this program
 }
 
 // compile checks the expression and its result, which must be exactly one of the given types; none are any.
@@ -128,7 +131,16 @@ func (c *compiler) compile(x policy.Expr, d celenv.Declared, results ...*cel.Typ
 	if err != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("program instantiation failed: %w", err), Internal: true}
 	}
-	return &Expression{Expr: x, Program: prog, Output: ast.OutputType()}
+	compiled := &Expression{Expr: x, Program: prog, Output: ast.OutputType()}
+	if c.planned {
+		fns, err := c.scope.Functions(d)
+		if err != nil {
+			c.err = errors.Join(c.err, err)
+			return compiled
+		}
+		compiled.Plan = plan.New(env, fns, ast, celenv.ExpressionLimit)
+	}
+	return compiled
 }
 
 // checkResult says why a result of type got does not do, with the text of pkg/admission/plugin/cel/compile.go

@@ -126,8 +126,13 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 	return Result{Value: value, Cost: before - budget}, budget, nil
 }
 
-// run evaluates a program; cost is -1 if it is not known.
-func run(ctx context.Context, e *compile.Expression, vars any) (value ref.Val, cost int64, err error) {
+// run evaluates an expression; cost is -1 if it is not known.
+func run(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
+	if e.Plan != nil {
+		if value, cost, ok := e.Plan.Eval(vars, ctx.Done()); ok {
+			return value, int64(cost), nil
+		}
+	}
 	value, details, err := e.Program.ContextEval(ctx, vars)
 	if details == nil || details.ActualCost() == nil {
 		return nil, -1, err

@@ -1,0 +1,187 @@
+package plan
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/overloads"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+// A costKind says how the cost of a call follows from its arguments and its result.
+type costKind uint8
+
+const (
+	costUnit       costKind = iota
+	costPrefix              // the length of the second argument
+	costText                // the length of the first argument
+	costMembership          // the size of the second argument
+	costSmaller             // the smaller of two
+	costBoth                // both together
+	costMatches             // a text times a pattern
+	costContains            // a text times another
+	costLibrary             // what the estimator of the server's libraries says, else by the overload
+)
+
+// costOf classifies a call as CostTracker.costCall in interpreter/runtimecost.go v0.29.2 does. Not covered are
+// functions whose library brings a tracker of its own.
+func costOf(name, overload string) (kind costKind, covered bool) {
+	if tracked(overload) || regexFunctions[name] {
+		return 0, false
+	}
+	if estimated[name] {
+		return costLibrary, true
+	}
+	return byOverload(overload), true
+}
+
+func byOverload(overload string) costKind {
+	switch overload {
+	case overloads.StartsWithString, overloads.EndsWithString:
+		return costPrefix
+	case overloads.StringToBytes, overloads.BytesToString, overloads.ExtQuoteString, overloads.ExtFormatString:
+		return costText
+	case overloads.InList:
+		return costMembership
+	case overloads.LessString, overloads.GreaterString, overloads.LessEqualsString, overloads.GreaterEqualsString,
+		overloads.LessBytes, overloads.GreaterBytes, overloads.LessEqualsBytes, overloads.GreaterEqualsBytes:
+		return costSmaller
+	case overloads.AddString, overloads.AddBytes:
+		return costBoth
+	case overloads.Matches, overloads.MatchesString:
+		return costMatches
+	case overloads.ContainsString:
+		return costContains
+	}
+	return costUnit
+}
+
+// tracked reports whether cel-go's list, set, string and regex libraries may count an overload in their own way.
+func tracked(overload string) bool {
+	switch {
+	case strings.HasPrefix(overload, "list_sets_"), strings.HasPrefix(overload, "regex_"),
+		strings.HasPrefix(overload, "list_") && (strings.HasSuffix(overload, "_sort") || strings.HasSuffix(overload, "_sortByAssociatedKeys")):
+		return true
+	}
+	switch overload {
+	case "list_slice", "list_flatten", "list_flatten_int", "lists_range", "list_reverse", "list_distinct":
+		return true
+	}
+	return false
+}
+
+// regexFunctions compile constant patterns once in cel-go.
+var regexFunctions = map[string]bool{"find": true, "findAll": true}
+
+// estimated are the functions that library.CostEstimator knows.
+var estimated = func() map[string]bool {
+	known := map[string]bool{}
+	for _, name := range strings.Fields(`check serviceAccount path group resource subresource namespace name allowed reason
+		error errored fieldSelector labelSelector isSorted sum max min indexOf lastIndexOf includes url lowerAscii
+		upperAscii substring trim jsonpatch.escapeKey replace split join cidr isIP isCIDR ip ip.isCanonical masked
+		prefixLength family isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast containsIP
+		containsCIDR quantity isQuantity semver isSemver validate format.named sign asInteger isInteger
+		asApproximateFloat isGreaterThan isLessThan compareTo add sub major minor patch getScheme getHostname getHost
+		getPort getEscapedPath getQuery`) {
+		known[name] = true
+	}
+	return known
+}()
+
+func (k costKind) of1(name, overload string, arg, result ref.Val) uint64 {
+	switch k {
+	case costUnit:
+		return 1
+	case costText:
+		return traversal(size(arg))
+	}
+	return k.of(name, overload, []ref.Val{arg}, result)
+}
+
+func (k costKind) of2(name, overload string, left, right, result ref.Val) uint64 {
+	switch k {
+	case costUnit:
+		return 1
+	case costPrefix:
+		return traversal(size(right))
+	case costText:
+		return traversal(size(left))
+	case costMembership:
+		return size(right)
+	case costSmaller:
+		return smallerCost(left, right)
+	case costBoth:
+		return traversal(size(left) + size(right))
+	case costMatches:
+		return textCost(left) * regexCost(right)
+	case costContains:
+		return traversal(size(left)) * traversal(size(right))
+	}
+	return k.of(name, overload, []ref.Val{left, right}, result)
+}
+
+func (k costKind) of(name, overload string, args []ref.Val, result ref.Val) uint64 {
+	if k == costLibrary {
+		if cost := estimator.CallCost(name, overload, args, result); cost != nil {
+			return *cost
+		}
+		k = byOverload(overload)
+	}
+	switch {
+	case len(args) == 1 && k == costText:
+		return traversal(size(args[0]))
+	case len(args) == 2:
+		return k.of2(name, overload, args[0], args[1], result)
+	}
+	return 1
+}
+
+var estimator library.CostEstimator
+
+func equalityCost(left, right, result ref.Val) uint64 {
+	switch left.(type) {
+	case types.String, types.Int, types.Bool, types.Double, types.Uint, types.Null, types.Bytes, types.Timestamp, types.Duration,
+		traits.Lister, traits.Mapper:
+	default:
+		if cost := estimator.CallCost("_==_", overloads.Equals, []ref.Val{left, right}, result); cost != nil {
+			return *cost
+		}
+	}
+	return smallerCost(left, right)
+}
+
+func smallerCost(left, right ref.Val) uint64 { return traversal(min(size(left), size(right))) }
+
+func traversal(n uint64) uint64 {
+	return uint64(math.Ceil(float64(n) * common.StringTraversalCostFactor))
+}
+
+func textCost(v ref.Val) uint64 {
+	return uint64(math.Ceil((1.0 + float64(size(v))) * common.StringTraversalCostFactor))
+}
+
+func regexCost(v ref.Val) uint64 {
+	return uint64(math.Ceil(float64(size(v)) * common.RegexStringLengthCostFactor))
+}
+
+// size is actualSize of interpreter/runtimecost.go v0.29.2.
+func size(v ref.Val) uint64 {
+	switch v := v.(type) {
+	case types.String:
+		return uint64(utf8.RuneCountInString(string(v)))
+	case types.Int, types.Bool, types.Double:
+		return 1
+	case traits.Sizer:
+		return uint64(v.Size().(types.Int))
+	case *types.Optional:
+		if v.HasValue() {
+			return size(v.GetValue())
+		}
+	}
+	return 1
+}

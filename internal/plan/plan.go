@@ -1,0 +1,501 @@
+// Package plan evaluates checked CEL expressions and counts what they cost in one go.
+//
+// cel-go counts costs with an observer around every step, which takes three quarters of an evaluation. A [Plan] is
+// the same expression as a tree of nodes that add the same figures themselves (as interpreter/runtimecost.go
+// v0.29.2 with library.CostEstimator of k8s.io/apiserver v0.37.2). It is exact where it answers and does not answer
+// where it might not be: New returns nil for an expression with something that it does not know, and Eval gives up
+// at the first error, even one that a logical operator would swallow, and where the limit is passed. The caller
+// then asks cel-go, which has the error's text, its cost and the place where evaluation stops.
+package plan
+
+import (
+	"regexp"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/containers"
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// A Plan is one expression, ready to be evaluated. It is immutable and safe for concurrent use.
+type Plan struct {
+	root  node
+	slots int // local variables
+	limit uint64
+}
+
+// A Variables resolves the names of the variables that the environment declares.
+type Variables interface {
+	ResolveName(name string) (any, bool)
+}
+
+// Functions are the implementations of an environment's functions.
+type Functions struct{ dispatcher interpreter.Dispatcher }
+
+// NewFunctions collects the implementations of env, which those that extend it without functions of their own share.
+func NewFunctions(env *cel.Env) (*Functions, error) {
+	d := interpreter.NewDispatcher()
+	for _, f := range env.Functions() {
+		bindings, err := f.Bindings()
+		if err != nil {
+			return nil, err
+		}
+		if err := d.Add(bindings...); err != nil {
+			return nil, err
+		}
+	}
+	return &Functions{d}, nil
+}
+
+// New plans a checked expression whose evaluation may cost limit. It returns nil for an expression that it does
+// not cover.
+func New(env *cel.Env, fns *Functions, checked *cel.Ast, limit uint64) *Plan {
+	native := checked.NativeRep()
+	b := &builder{
+		functions: fns.dispatcher,
+		refs:      native.ReferenceMap(),
+		types:     native.TypeMap(),
+		provider:  env.CELTypeProvider(),
+		adapter:   env.CELTypeAdapter(),
+		container: env.Container,
+	}
+	root := b.plan(native.Expr())
+	if root == nil {
+		return nil
+	}
+	return &Plan{root: root, slots: b.slots, limit: limit}
+}
+
+// A machine is the state of one evaluation.
+type machine struct {
+	vars       Variables
+	cost       uint64
+	limit      uint64
+	iterations uint64
+	done       <-chan struct{}
+	locals     []ref.Val
+}
+
+var machines = sync.Pool{New: func() any { return new(machine) }}
+
+// Eval evaluates the plan. The result is never an error; ok is false if the plan gives up: nothing is known then.
+func (p *Plan) Eval(vars Variables, done <-chan struct{}) (value ref.Val, cost uint64, ok bool) {
+	m := machines.Get().(*machine)
+	*m = machine{vars: vars, limit: p.limit, done: done, locals: m.locals}
+	if len(m.locals) < p.slots {
+		m.locals = make([]ref.Val, p.slots)
+	}
+	defer func() {
+		if recover() != nil {
+			value, ok = nil, false // cel-go says what is wrong; the machine may be in use further up
+			return
+		}
+		clear(m.locals[:p.slots])
+		m.vars, m.done = nil, nil
+		machines.Put(m)
+	}()
+	value = p.root.eval(m)
+	if value == nil || m.cost > p.limit {
+		return nil, 0, false
+	}
+	return value, m.cost, true
+}
+
+// interruptFrequency is how many iterations pass between two looks at the context.
+const interruptFrequency = 100
+
+// next counts one iteration of a comprehension; false ends the evaluation.
+func (m *machine) next() bool {
+	m.iterations++
+	if m.cost > m.limit {
+		return false
+	}
+	if m.done != nil && m.iterations%interruptFrequency == 0 {
+		select {
+		case <-m.done:
+			return false
+		default:
+		}
+	}
+	return true
+}
+
+// A node is one step. The value nil gives up.
+type node interface {
+	eval(m *machine) ref.Val
+}
+
+// A builder plans one expression. A nil node is one that is not covered.
+type builder struct {
+	functions interpreter.Dispatcher
+	refs      map[int64]*ast.ReferenceInfo
+	types     map[int64]*types.Type
+	provider  types.Provider
+	adapter   types.Adapter
+	container *containers.Container
+	scope     []local
+	slots     int
+}
+
+// A local is a variable of a comprehension.
+type local struct {
+	name string
+	slot int
+	fold *fold // of an accumulator
+}
+
+func (b *builder) plan(e ast.Expr) node {
+	switch e.Kind() {
+	case ast.LiteralKind:
+		return constant{e.AsLiteral()}
+	case ast.IdentKind:
+		return b.ident(e.ID(), e.AsIdent())
+	case ast.SelectKind:
+		return b.selection(e)
+	case ast.CallKind:
+		return b.call(e)
+	case ast.ListKind:
+		return b.list(e.AsList())
+	case ast.MapKind:
+		return b.mapping(e.AsMap())
+	case ast.StructKind:
+		return b.structure(e.AsStruct())
+	case ast.ComprehensionKind:
+		return b.comprehension(e.AsComprehension())
+	}
+	return nil
+}
+
+// plans plans several expressions; nil unless all are covered.
+func (b *builder) plans(exprs []ast.Expr) []node {
+	nodes := make([]node, len(exprs))
+	for i, e := range exprs {
+		if nodes[i] = b.plan(e); nodes[i] == nil {
+			return nil
+		}
+	}
+	return nodes
+}
+
+func (b *builder) ident(id int64, name string) node {
+	r, known := b.refs[id]
+	if !known {
+		return nil
+	}
+	if r.Value != nil {
+		return constant{r.Value}
+	}
+	if t := b.types[id]; t != nil && t.Kind() == types.TypeKind {
+		v, found := b.provider.FindIdent(r.Name)
+		if !found {
+			return nil
+		}
+		return constant{v}
+	}
+	name = r.Name
+	if name == "" || name[0] == '.' {
+		return nil
+	}
+	for i := len(b.scope) - 1; i >= 0; i-- {
+		if l := b.scope[i]; l.name == name {
+			if l.fold != nil {
+				return &attribute{root: accumulator{l.fold}, cost: 1}
+			}
+			return &attribute{root: iterator(l.slot), cost: 1}
+		}
+	}
+	return &attribute{root: global(name), cost: 1}
+}
+
+func (b *builder) selection(e ast.Expr) node {
+	if _, isIdent := b.refs[e.ID()]; isIdent {
+		return b.ident(e.ID(), "")
+	}
+	s := e.AsSelect()
+	operand := b.plan(s.Operand())
+	if operand == nil {
+		return nil
+	}
+	if t := b.types[s.Operand().ID()]; t != nil && t.Kind() == types.StructKind {
+		// A field of a Go struct is read by functions of its own.
+		if f, found := b.provider.FindStructFieldType(t.TypeName(), s.FieldName()); found && f.IsSet != nil && f.GetFrom != nil {
+			return nil
+		}
+	}
+	key := qualifier{key: types.String(s.FieldName())}
+	if !s.IsTestOnly() {
+		return qualified(operand, key)
+	}
+	switch operand := operand.(type) {
+	case *attribute:
+		if operand.optional {
+			return nil
+		}
+	case *conditional:
+		return nil
+	}
+	a := qualified(operand, key)
+	return &presence{root: a.root, path: a.path[:len(a.path)-1], key: key.key}
+}
+
+// qualified appends a qualifier to what is an attribute already, and makes an attribute of everything else.
+func qualified(operand node, q qualifier) *attribute {
+	var a attribute
+	switch operand := operand.(type) {
+	case *attribute:
+		a = *operand
+	case *conditional:
+		a = attribute{root: operand} // a conditional itself costs nothing
+	default:
+		a = attribute{root: operand, cost: 1}
+	}
+	a.path = append(a.path[:len(a.path):len(a.path)], q)
+	a.optional = a.optional || q.optional
+	return &a
+}
+
+func (b *builder) list(l ast.ListExpr) node {
+	items := b.plans(l.Elements())
+	if items == nil && l.Size() > 0 {
+		return nil
+	}
+	n := &listing{items: items, adapter: b.adapter}
+	for _, i := range l.OptionalIndices() {
+		if n.optional == nil {
+			n.optional = make([]bool, len(items))
+		}
+		n.optional[i] = true
+	}
+	return b.folded(n, items...)
+}
+
+func (b *builder) mapping(e ast.MapExpr) node {
+	n := &mapping{adapter: b.adapter}
+	for _, entry := range e.Entries() {
+		m := entry.AsMapEntry()
+		key, value := b.plan(m.Key()), b.plan(m.Value())
+		if key == nil || value == nil {
+			return nil
+		}
+		n.keys, n.values = append(n.keys, key), append(n.values, value)
+		n.optional = append(n.optional, m.IsOptional())
+	}
+	return b.folded(n, append(n.keys[:len(n.keys):len(n.keys)], n.values...)...)
+}
+
+// folded evaluates a literal of constants once: those are free.
+func (b *builder) folded(n node, parts ...node) node {
+	for _, p := range parts {
+		if _, ok := p.(constant); !ok {
+			return n
+		}
+	}
+	v := n.eval(&machine{})
+	if v == nil {
+		return nil
+	}
+	return constant{v}
+}
+
+func (b *builder) structure(s ast.StructExpr) node {
+	n := &structure{provider: b.provider}
+	for _, name := range b.container.ResolveCandidateNames(s.TypeName()) {
+		if _, found := b.provider.FindStructType(name); found {
+			n.typeName = name
+			break
+		}
+	}
+	if n.typeName == "" {
+		return nil
+	}
+	for _, field := range s.Fields() {
+		f := field.AsStructField()
+		value := b.plan(f.Value())
+		if value == nil {
+			return nil
+		}
+		n.fields, n.values = append(n.fields, f.Name()), append(n.values, value)
+		n.optional = append(n.optional, f.IsOptional())
+	}
+	return n
+}
+
+func (b *builder) comprehension(c ast.ComprehensionExpr) node {
+	if c.HasIterVar2() {
+		return nil
+	}
+	f := &fold{adapter: b.adapter, accumulator: b.slot(), iterator: b.slot()}
+	f.init, f.over = b.plan(c.AccuInit()), b.plan(c.IterRange())
+	outer := len(b.scope)
+	b.scope = append(b.scope, local{c.AccuVar(), f.accumulator, f}, local{c.IterVar(), f.iterator, nil})
+	f.condition, f.step = b.plan(c.LoopCondition()), b.plan(c.LoopStep())
+	b.scope = b.scope[:outer+1]
+	f.result = b.plan(c.Result())
+	b.scope = b.scope[:outer]
+	if f.init == nil || f.over == nil || f.condition == nil || f.step == nil || f.result == nil {
+		return nil
+	}
+	return f
+}
+
+func (b *builder) slot() int {
+	b.slots++
+	return b.slots - 1
+}
+
+func (b *builder) call(e ast.Expr) node {
+	c := e.AsCall()
+	exprs := c.Args()
+	if c.IsMemberFunction() {
+		exprs = append([]ast.Expr{c.Target()}, exprs...)
+	}
+	args := b.plans(exprs)
+	if args == nil && len(exprs) > 0 {
+		return nil
+	}
+	switch c.FunctionName() {
+	case operators.LogicalAnd:
+		return &logical{terms: args, decisive: types.False}
+	case operators.LogicalOr:
+		return &logical{terms: args, decisive: types.True}
+	case operators.Conditional:
+		return &conditional{condition: args[0], yes: branch(args[1]), no: branch(args[2])}
+	case operators.Equals:
+		return &equality{args[0], args[1]}
+	case operators.NotEquals:
+		return &inequality{args[0], args[1]}
+	case operators.Index:
+		return index(args, false)
+	case operators.OptSelect, operators.OptIndex:
+		return index(args, true)
+	case operators.NotStrictlyFalse:
+		return notStrictlyFalse{args[0]}
+	}
+	return b.functionCall(e.ID(), c.FunctionName(), args)
+}
+
+// branch is what a conditional resolves without it counting as a step.
+func branch(n node) node {
+	if a, ok := n.(*attribute); ok {
+		free := *a
+		free.cost = 0
+		if len(free.path) == 0 && !free.relative() {
+			return free.root
+		}
+		return &free
+	}
+	return n
+}
+
+func index(args []node, optional bool) node {
+	q := qualifier{optional: optional}
+	if c, ok := args[1].(constant); ok {
+		if !isKey(c.value) {
+			return nil
+		}
+		q.key = c.value
+	} else {
+		q.dynamic = branch(args[1])
+	}
+	return qualified(args[0], q)
+}
+
+func (b *builder) functionCall(id int64, name string, args []node) node {
+	overload := ""
+	if r := b.refs[id]; r == nil {
+		return nil
+	} else if len(r.OverloadIDs) == 1 {
+		overload = r.OverloadIDs[0]
+	}
+	switch { // as decorateOptionalOr in cel/library.go v0.29.2
+	case name == "or" && overload == "optional_or_optional":
+		return &alternative{args[0], args[1], false}
+	case name == "orValue" && overload == "optional_orValue_value":
+		return &alternative{args[0], args[1], true}
+	}
+	impl := b.implementation(name, overload)
+	if impl == nil || impl.NonStrict || impl.Async != nil {
+		return nil
+	}
+	kind, covered := costOf(name, overload)
+	if !covered {
+		return nil
+	}
+	if kind == costMembership {
+		if c, ok := args[1].(constant); ok {
+			if set := membership(args[0], c.value); set != nil {
+				return set
+			}
+		}
+	}
+	if kind == costMatches && len(args) == 2 {
+		if c, ok := args[1].(constant); ok {
+			pattern, isText := c.value.(types.String)
+			if !isText {
+				return nil
+			}
+			re, err := regexp.Compile(string(pattern))
+			if err != nil {
+				return nil
+			}
+			return &matches{args[0], re, regexCost(c.value)}
+		}
+	}
+	var n node
+	switch {
+	case len(args) == 0:
+		if impl.Function == nil {
+			return nil
+		}
+		n = &variadic{name: name, overload: overload, impl: impl, cost: kind}
+	case len(args) == 1 && impl.Unary != nil:
+		n = &unary{name: name, overload: overload, arg: args[0], trait: impl.OperandTrait, impl: impl.Unary, cost: kind}
+	case len(args) == 2 && impl.Binary != nil:
+		n = &binary{name: name, overload: overload, left: args[0], right: args[1], trait: impl.OperandTrait, impl: impl.Binary, cost: kind}
+	case impl.Function != nil:
+		n = &variadic{name: name, overload: overload, args: args, impl: impl, cost: kind}
+	default:
+		return nil
+	}
+	if len(args) == 1 && overloads.IsTypeConversionFunction(name) {
+		return b.folded(n, args...)
+	}
+	if pure[name] {
+		return once(n, args)
+	}
+	return n
+}
+
+// implementation finds a function as cel-go's planner does: by its overload, else by its name.
+func (b *builder) implementation(name, overload string) *functions.Overload {
+	if overload != "" {
+		if impl, found := b.functions.FindOverload(overload); found {
+			return impl
+		}
+	}
+	impl, _ := b.functions.FindOverload(name)
+	return impl
+}
+
+// pure are functions whose value for constants is made once, though every call is paid for.
+var pure = map[string]bool{"quantity": true, "semver": true, "ip": true, "cidr": true, "isQuantity": true, "isSemver": true, "lowerAscii": true, "upperAscii": true}
+
+func once(n node, args []node) node {
+	for _, a := range args {
+		if _, ok := a.(constant); !ok {
+			return n
+		}
+	}
+	var m machine
+	v := n.eval(&m)
+	if v == nil {
+		return n
+	}
+	return &paid{v, m.cost}
+}
