@@ -1,0 +1,135 @@
+package check_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+)
+
+// run checks the policies of files, with the CustomResourceDefinitions beside them.
+func run(t testing.TB, paths ...string) []check.Diagnostic {
+	t.Helper()
+	types, err := builtin.Registry("1.37")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, problems := manifest.Load(paths...)
+	for _, p := range problems {
+		t.Errorf("%v", p)
+	}
+	in := check.Input{Set: &policy.Set{}, KubeVersion: "1.37"}
+	var crds []map[string]any
+	for _, d := range docs {
+		if d.Object["kind"] == "CustomResourceDefinition" {
+			crds = append(crds, d.Object)
+		}
+		if !policy.Recognised(d.Object) {
+			continue
+		}
+		p, b, err := policy.FromObject(d.Object, d)
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		if p != nil {
+			in.Set.Policies = append(in.Set.Policies, p)
+		} else {
+			in.Set.Bindings = append(in.Set.Bindings, b)
+		}
+	}
+	if in.Types, err = custom(types, crds); err != nil {
+		t.Fatal(err)
+	}
+	found, err := check.Run(t.Context(), in, check.Analyzers()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func custom(types *schema.Registry, crds []map[string]any) (*schema.Registry, error) {
+	if len(crds) == 0 {
+		return types, nil
+	}
+	return types.WithCustomResources(crds...)
+}
+
+// wanted finds expectations: a comment of YAML, or of CEL inside a block scalar.
+var (
+	wanted = regexp.MustCompile(`(?:#|//) want((?: "(?:[^"\\]|\\.)*")+)`)
+	quoted = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
+)
+
+// TestAnalyzers holds diagnostics and the want comments of testdata one to one.
+func TestAnalyzers(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no testdata: %v", err)
+	}
+	reported := map[string]bool{}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			type want struct {
+				line    int
+				pattern *regexp.Regexp
+			}
+			var wants []want
+			for i, line := range strings.Split(string(text), "\n") {
+				if m := wanted.FindStringSubmatch(line); m != nil {
+					for _, q := range quoted.FindAllStringSubmatch(m[1], -1) {
+						wants = append(wants, want{i + 1, regexp.MustCompile(strings.ReplaceAll(q[1], `\"`, `"`))})
+					}
+				}
+			}
+			for _, d := range run(t, file) {
+				if d.Ignored != "" {
+					continue
+				}
+				reported[d.Code] = true
+				line := fmt.Sprintf("%s %s: %s", d.Code, d.Severity, d.Message)
+				i := slices.IndexFunc(wants, func(w want) bool { return w.line == d.Position.Line && w.pattern.MatchString(line) })
+				if i < 0 {
+					t.Errorf("%v: unexpected %s (%s)", d.Position, line, d.Suggestion)
+					continue
+				}
+				wants = slices.Delete(wants, i, i+1)
+			}
+			for _, w := range wants {
+				t.Errorf("%s:%d: no diagnostic matches %q", file, w.line, w.pattern)
+			}
+		})
+	}
+	for _, a := range check.Analyzers() {
+		if !reported[a.Code] {
+			t.Errorf("nothing in testdata shows %s %s", a.Code, a.Name)
+		}
+	}
+}
+
+// TestTexts holds what the reference page is made of.
+func TestTexts(t *testing.T) {
+	seen := map[string]bool{}
+	for _, a := range check.Analyzers() {
+		if seen[a.Code] || seen[a.Name] {
+			t.Errorf("%s %s is not alone", a.Code, a.Name)
+		}
+		seen[a.Code], seen[a.Name] = true, true
+		if a.Title == "" || a.Text == "" || a.Severity == "" || a.Run == nil || (a.Before == "") != (a.After == "") {
+			t.Errorf("%s is not complete", a.Code)
+		}
+	}
+}

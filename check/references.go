@@ -1,0 +1,349 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var references = []*Analyzer{
+	{
+		Code: "CG010", Name: "policy-without-binding", Severity: Warning,
+		Title: "no binding puts the policy in force",
+		Text: `A policy does nothing until a binding of its own kind names it in spec.policyName. Not even its errors show: a policy
+without a binding is never evaluated.`,
+		Run: func(p *Pass) {
+			for _, f := range p.facts {
+				if len(f.bindings) == 0 {
+					p.atField(f.Policy, "metadata.name", "add a "+string(f.Kind)+"Binding with spec.policyName: "+f.Name, "no binding puts %s in force", f.Name)
+				}
+			}
+		},
+	},
+	{
+		Code: "CG011", Name: "binding-without-policy", Severity: Warning,
+		Title: "the binding names a policy that is not given",
+		Text: `The server stores a binding whatever its spec.policyName says. A misspelt name, or the name of a policy of the other kind,
+leaves the policy without force, silently.`,
+		Run: bindingWithoutPolicy,
+	},
+	{
+		Code: "CG012", Name: "param-references", Severity: Warning,
+		Title: "paramKind and paramRef do not go together",
+		Text: `A policy with spec.paramKind whose binding has no spec.paramRef is evaluated with params null, and params.x is an error; a binding's paramRef
+without a paramKind is ignored. A paramRef without a namespace for a namespaced paramKind means the namespace of the request, and is an error for
+cluster-scoped requests; one with a namespace for a cluster-scoped paramKind is always an error. A paramKind that the server does not know makes every request fail
+that the policy matches.`,
+		Before: "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas   # has paramKind",
+		After:  "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas\n  paramRef: {name: limits, namespace: policies, parameterNotFoundAction: Deny}",
+		Run:    paramReferences,
+	},
+	{
+		Code: "CG013", Name: "redundant-rule", Severity: Note,
+		Title: "a resource rule that an earlier rule already covers",
+		Text:  `Every request that the rule matches is matched by an earlier rule of the same list. It can go.`,
+		Run: func(p *Pass) {
+			each(p, func(list []policy.Rule, path string, report reporter) {
+				for i, r := range list {
+					for j, other := range list[:i] {
+						if includes(other, r) {
+							report(fmt.Sprintf("%s[%d]", path, i), "remove it", "rule %d already covers this rule", j)
+							break
+						}
+					}
+				}
+			})
+		},
+	},
+	{
+		Code: "CG014", Name: "rule-matches-nothing", Severity: Warning,
+		Title: "a resource rule that matches no resource",
+		Text: `The server does not check that the groups, versions and resources of a rule exist. A singular or misspelt resource, a kind in the place of a
+resource, a resource under the wrong group, or a version that is no longer served matches nothing. With matchPolicy Equivalent a rule matches other
+versions of the same resource, but only if it names one that is served. For custom resources the CustomResourceDefinition has to be among the files.`,
+		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
+		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
+		Run:    matchesNothing,
+	},
+	{
+		Code: "CG015", Name: "binding-matches-nothing", Severity: Warning,
+		Title: "the binding can never match what its policy matches",
+		Text: `A request has to match the policy's matchConstraints and the binding's matchResources. If no operation, resource or scope is in both, the
+policy is never evaluated through this binding.`,
+		Run: bindingMatchesNothing,
+	},
+}
+
+func bindingWithoutPolicy(p *Pass) {
+	for _, b := range p.Set.Bindings {
+		if b.PolicyName == "" {
+			continue
+		}
+		var names []string
+		other, found := false, false
+		for _, f := range p.facts {
+			switch {
+			case f.Name != b.PolicyName:
+				if f.Kind == b.Kind {
+					names = append(names, f.Name)
+				}
+			case f.Kind == b.Kind:
+				found = true
+			default:
+				other = true
+			}
+		}
+		switch near := nearest(b.PolicyName, names); {
+		case found:
+		case other:
+			p.atBinding(b, "spec.policyName", "bind it with the other kind of binding", "%s is a policy of the other kind, which a %sBinding does not put in force", b.PolicyName, b.Kind)
+		case near != "":
+			p.atBinding(b, "spec.policyName", "did you mean "+near+"?", "there is no %s %s", b.Kind, b.PolicyName)
+		default:
+			p.atBinding(b, "spec.policyName", "", "there is no %s %s among the given files", b.Kind, b.PolicyName)
+		}
+	}
+}
+
+func paramReferences(p *Pass) {
+	for _, f := range p.facts {
+		var params *schema.Resource
+		if f.ParamKind != nil {
+			gv, err := apischema.ParseGroupVersion(f.ParamKind.APIVersion)
+			if err != nil {
+				continue // refused
+			}
+			if params = p.Types.ResourceFor(gv.WithKind(f.ParamKind.Kind)); params == nil {
+				p.atField(f.Policy, "spec.paramKind", "give the CustomResourceDefinition of the kind, or correct apiVersion and kind",
+					"there is no kind %s in %s: every request that the policy matches will fail", f.ParamKind.Kind, f.ParamKind.APIVersion)
+			}
+		}
+		for _, b := range f.bindings {
+			switch ref := b.ParamRef; {
+			case ref == nil && f.ParamKind != nil:
+				if used := slices.ContainsFunc(f.exprs, func(e *expression) bool { return e.reads != nil && e.reads.Uses(paramsRoot) }); used && !guardsParams(f) {
+					p.atBinding(b, "spec", "add spec.paramRef", "no paramRef, though %s has a paramKind: params will be null", f.Name)
+				}
+			case ref != nil && f.ParamKind == nil:
+				p.atBinding(b, "spec.paramRef", "give the policy a paramKind, or remove the paramRef", "%s has no paramKind: the paramRef is ignored", f.Name)
+			case ref != nil && params != nil && !params.Namespaced && ref.Namespace != "":
+				p.atBinding(b, "spec.paramRef.namespace", "remove the namespace", "%s is cluster-scoped: a paramRef with a namespace is always an error", f.ParamKind.Kind)
+			case ref != nil && params != nil && params.Namespaced && ref.Namespace == "":
+				if i := slices.IndexFunc(f.targets, func(t target) bool { return t.named && !t.namespaced }); i >= 0 {
+					p.atBinding(b, "spec.paramRef", "name the namespace of the params", "without a namespace the params come from the namespace of the request, and %s has none", f.targets[i].resource.Resource)
+				}
+			}
+		}
+	}
+}
+
+func guardsParams(f *facts) bool {
+	return slices.ContainsFunc(f.exprs, func(e *expression) bool { return e.reads != nil && e.reads.Guards(paramsRoot) })
+}
+
+// A reporter reports about a field of a policy or binding.
+type reporter func(path, suggestion, format string, args ...any)
+
+// each calls visit for every list of rules.
+func each(p *Pass, visit func(list []policy.Rule, path string, report reporter)) {
+	lists := func(m *policy.MatchResources, path string, report reporter) {
+		if m != nil {
+			visit(m.ResourceRules, path+".resourceRules", report)
+			visit(m.ExcludeRules, path+".excludeResourceRules", report)
+		}
+	}
+	for _, f := range p.facts {
+		lists(f.MatchConstraints, "spec.matchConstraints", func(path, suggestion, format string, args ...any) {
+			p.atField(f.Policy, path, suggestion, format, args...)
+		})
+	}
+	for _, b := range p.Set.Bindings {
+		lists(b.MatchResources, "spec.matchResources", func(path, suggestion, format string, args ...any) {
+			p.atBinding(b, path, suggestion, format, args...)
+		})
+	}
+}
+
+// includes reports that a matches all that b matches.
+func includes(a, b policy.Rule) bool {
+	all := func(a, b []string) bool {
+		return slices.Contains(a, "*") || !slices.ContainsFunc(b, func(s string) bool { return !slices.Contains(a, s) })
+	}
+	resources := func(pattern string) bool {
+		resource, sub, _ := strings.Cut(pattern, "/")
+		return slices.ContainsFunc(a.Resources, func(p string) bool {
+			r, s, _ := strings.Cut(p, "/")
+			return (r == "*" || r == resource) && (s == "*" || s == sub)
+		})
+	}
+	return all(a.Operations, b.Operations) && all(a.APIGroups, b.APIGroups) && all(a.APIVersions, b.APIVersions) &&
+		!slices.ContainsFunc(b.Resources, func(s string) bool { return !resources(s) }) &&
+		(a.Scope == "*" || a.Scope == "" || a.Scope == b.Scope) &&
+		(len(a.ResourceNames) == 0 || len(b.ResourceNames) > 0 && all(a.ResourceNames, b.ResourceNames))
+}
+
+func matchesNothing(p *Pass) {
+	resources := p.Types.Resources()
+	each(p, func(list []policy.Rule, path string, report reporter) {
+		for i, rule := range list {
+			for j, pattern := range rule.Resources {
+				one := rule
+				one.Resources = []string{pattern}
+				one.Scope = "*"
+				if slices.ContainsFunc(resources, func(r *schema.Resource) bool { return coversAny(one, r) }) {
+					if one.Scope = rule.Scope; one.Scope != "*" && one.Scope != "" && !slices.ContainsFunc(resources, func(r *schema.Resource) bool { return coversAny(one, r) }) {
+						report(fmt.Sprintf("%s[%d].scope", path, i), "", "%s is not in the scope %s: the rule never matches it", pattern, rule.Scope)
+					}
+					continue
+				}
+				if why, hint := p.unknownResource(rule, pattern, resources); why != "" {
+					report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), hint, "%s", why)
+				}
+			}
+		}
+	})
+}
+
+func coversAny(rule policy.Rule, r *schema.Resource) bool {
+	if r.NotServed {
+		return false
+	}
+	if covers(rule, r, "") {
+		return true
+	}
+	return slices.ContainsFunc(r.Subresources, func(s schema.Subresource) bool { return covers(rule, r, s.Name) })
+}
+
+// unknownResource says why a rule finds no resource; nothing for groups of custom resources that were not given.
+func (p *Pass) unknownResource(rule policy.Rule, pattern string, resources []*schema.Resource) (why, hint string) {
+	name, sub, _ := strings.Cut(pattern, "/")
+	text := pattern + " in " + strings.Join(quotedGroups(rule), ", ")
+	known := false
+	var names []string
+	for _, r := range resources {
+		inGroup := slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.APIGroups, r.Group)
+		known = known || inGroup
+		same := r.Resource == name
+		switch {
+		case same && inGroup && sub != "" && sub != "*" && slices.Contains(rule.APIVersions, r.Version):
+			return "there is no subresource " + pattern, subresources(r)
+		case same && inGroup && !r.NotServed:
+			return fmt.Sprintf("there is no %s in version %s", text, strings.Join(rule.APIVersions, ", ")), "it is served as " + r.Version
+		case same && !slices.Contains(rule.APIGroups, "*"):
+			hint = fmt.Sprintf("%s is in the group %q, version %s", name, r.Group, r.Version)
+		case strings.EqualFold(r.Kind, name) && inGroup:
+			return "there is no resource " + text, "resources are plural and in lower case: " + r.Resource
+		}
+		if inGroup {
+			names = append(names, r.Resource)
+		}
+	}
+	if hint != "" {
+		return "there is no resource " + text, hint
+	}
+	if !known {
+		if slices.ContainsFunc(rule.APIGroups, func(g string) bool { return strings.Contains(g, ".") && !strings.HasSuffix(g, ".k8s.io") }) {
+			return "", "" // custom resources whose definition is not given
+		}
+		return "there is no API group " + strings.Join(quotedGroups(rule), ", "), ""
+	}
+	if near := nearest(name, names); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return "there is no resource " + text, hint
+}
+
+func subresources(r *schema.Resource) string {
+	var names []string
+	for _, s := range r.Subresources {
+		names = append(names, r.Resource+"/"+s.Name)
+	}
+	if len(names) == 0 {
+		return r.Resource + " has no subresources"
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+func quotedGroups(rule policy.Rule) []string {
+	var all []string
+	for _, g := range rule.APIGroups {
+		if g == "" {
+			g = `the core group ""`
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+func bindingMatchesNothing(p *Pass) {
+	for _, f := range p.facts {
+		for _, b := range f.bindings {
+			if b.MatchResources == nil || f.MatchConstraints == nil || len(b.MatchResources.ResourceRules) == 0 {
+				continue
+			}
+			meet := slices.ContainsFunc(f.MatchConstraints.ResourceRules, func(a policy.Rule) bool {
+				return slices.ContainsFunc(b.MatchResources.ResourceRules, func(b policy.Rule) bool { return p.meet(a, b) })
+			})
+			if !meet {
+				p.atBinding(b, "spec.matchResources.resourceRules", "compare them with the policy's matchConstraints", "no request matches both these rules and those of %s", f.Name)
+			}
+		}
+	}
+}
+
+// meet reports that some request may match both rules. Versions are left out: equivalent ones match too.
+func (p *Pass) meet(a, b policy.Rule) bool {
+	some := func(a, b []string) bool {
+		return slices.Contains(a, "*") || slices.Contains(b, "*") || slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+	}
+	resources := slices.ContainsFunc(a.Resources, func(x string) bool {
+		xr, xs, _ := strings.Cut(x, "/")
+		return slices.ContainsFunc(b.Resources, func(y string) bool {
+			yr, ys, _ := strings.Cut(y, "/")
+			return (xr == "*" || yr == "*" || xr == yr) && (xs == "*" || ys == "*" || xs == ys)
+		})
+	})
+	scopes := a.Scope == b.Scope || a.Scope == "*" || b.Scope == "*" || a.Scope == "" || b.Scope == ""
+	names := len(a.ResourceNames) == 0 || len(b.ResourceNames) == 0 || some(a.ResourceNames, b.ResourceNames)
+	groups := some(a.APIGroups, b.APIGroups) || slices.ContainsFunc(append(slices.Clone(a.APIGroups), b.APIGroups...), func(g string) bool {
+		return g == "" || g == "events.k8s.io" || g == "extensions" // events are in two groups
+	}) && slices.Contains(a.Resources, "events")
+	return some(a.Operations, b.Operations) && groups && resources && scopes && names
+}
+
+// nearest returns the candidate that a few typing errors turn into s; "" if there is none.
+func nearest(s string, candidates []string) string {
+	best, least := "", len(s)/3+1
+	for _, c := range candidates {
+		if d := distance(s, c); d < least {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, remove or replace between two words, regardless of case.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost++
+			}
+			before = row[j+1]
+			row[j+1] = min(cost, row[j]+1, before+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,360 @@
+package check
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+)
+
+// A subject is what all analyzers look at: the policies and what is known about them, found out once.
+type subject struct {
+	Input
+	envs  *celenv.Set
+	codes map[string]bool // of all analyzers
+	facts []*facts        // sorted by kind and name
+	err   error           // a defect of this program
+
+	typer     typer
+	presences map[presence]bool
+}
+
+// facts are what is known about one policy.
+type facts struct {
+	*policy.Policy
+	bindings []*policy.Binding
+	exprs    []*expression
+	targets  []target // the kinds that it matches
+	typing   map[*expression]*typed
+}
+
+// An expression is one expression of a policy with its syntax tree.
+type expression struct {
+	policy.Expr
+	use    policy.Use // empty: a variable
+	name   string     // of a variable
+	index  int        // of the validation, mutation, …
+	ast    *ast.AST   // nil if it does not parse
+	reads  *effects.Reads
+	before []*expression // the variables that it uses, and those that they use
+}
+
+func newSubject(in Input, envs *celenv.Set) *subject {
+	s := &subject{Input: in, envs: envs, codes: map[string]bool{}, presences: map[presence]bool{}}
+	s.typer = newTyper(in.Types)
+	for _, p := range in.Set.Policies {
+		f := &facts{Policy: p}
+		for _, b := range in.Set.Bindings {
+			if b.Kind == p.Kind && b.PolicyName == p.Name {
+				f.bindings = append(f.bindings, b)
+			}
+		}
+		f.targets = s.targetsOf(p.MatchConstraints)
+		s.parse(f)
+		s.facts = append(s.facts, f)
+	}
+	slices.SortStableFunc(s.facts, func(a, b *facts) int {
+		return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Name, b.Name))
+	})
+	return s
+}
+
+// parse fills the expressions of a policy.
+func (s *subject) parse(f *facts) {
+	scope := s.envs.Scope(celenv.Run, false)
+	defer scope.Close()
+	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true, Patch: true})
+	if err != nil {
+		s.err = err
+		return
+	}
+	results := map[string][]effects.Path{}
+	known := map[string]*expression{}
+	for e := range expressions(f.Policy) {
+		parsed, issues := env.Parse(e.Src)
+		if issues.Err() == nil {
+			e.ast = parsed.NativeRep()
+			e.reads = effects.Of(e.ast.Expr(), results)
+			for _, name := range e.reads.Variables {
+				if v := known[name]; v != nil {
+					e.before = append(append(e.before, v.before...), v)
+				}
+			}
+			if e.use == "" {
+				results[e.name] = e.reads.Result(e.ast.Expr())
+				known[e.name] = e
+			}
+		}
+		f.exprs = append(f.exprs, e)
+	}
+}
+
+// expressions yields the expressions of a policy that are not empty: match conditions, variables, the rest.
+func expressions(p *policy.Policy) iter.Seq[*expression] {
+	return func(yield func(*expression) bool) {
+		var all []*expression
+		add := func(x policy.Expr, use policy.Use, name string, index int) {
+			if strings.TrimSpace(x.Src) != "" {
+				all = append(all, &expression{Expr: x, use: use, name: name, index: index})
+			}
+		}
+		for i, m := range p.MatchConditions {
+			add(m.Expr, policy.UseMatchCondition, m.Name, i)
+		}
+		for i, v := range p.Variables {
+			add(v.Expr, "", v.Name, i)
+		}
+		for i, v := range p.Validations {
+			add(v.Expr, policy.UseValidation, "", i)
+			add(v.MessageExpr, policy.UseMessageExpression, "", i)
+		}
+		for i, a := range p.AuditAnnotations {
+			add(a.ValueExpr, policy.UseAuditAnnotation, a.Key, i)
+		}
+		for i, m := range p.Mutations {
+			use := policy.UseApplyConfiguration
+			if m.PatchType == policy.JSONPatch {
+				use = policy.UseJSONPatch
+			}
+			add(m.Expr, use, "", i)
+		}
+		for _, e := range all {
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// parsed yields the expressions of f that have a syntax tree.
+func (f *facts) parsed() iter.Seq[*expression] {
+	return func(yield func(*expression) bool) {
+		for _, e := range f.exprs {
+			if e.ast != nil && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// span returns the bytes of the text that the node with an id stands at: a name, an operator or a literal.
+func (e *expression) span(id int64) (from, to int) {
+	r, ok := e.ast.SourceInfo().GetOffsetRange(id)
+	if !ok {
+		return 0, len(e.Src)
+	}
+	from = byteOffset(e.Src, int(r.Start))
+	return from, from + token(e.Src[from:])
+}
+
+// byteOffset turns CEL's count of code points into one of bytes.
+func byteOffset(s string, runes int) int {
+	for i := range s {
+		if runes == 0 {
+			return i
+		}
+		runes--
+	}
+	return len(s)
+}
+
+// token returns the length of the word or string that s begins with; a selection is its point and its name.
+func token(s string) int {
+	n := 0
+	switch {
+	case s == "":
+		return 0
+	case strings.HasPrefix(s, ".?"):
+		n = 2
+	case s[0] == '.':
+		n = 1
+	case s[0] == '"' || s[0] == '\'':
+		for i := 1; i < len(s); i++ {
+			switch s[i] {
+			case '\\':
+				i++
+			case s[0]:
+				return i + 1
+			}
+		}
+		return len(s)
+	}
+	for n < len(s) && (s[n] == '_' || s[n] >= '0' && s[n] <= '9' || s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' && s[n] <= 'Z') {
+		n++
+	}
+	return max(n, 1)
+}
+
+// at is the diagnostic of a node of an expression.
+func (f *facts) at(e *expression, id int64) Diagnostic {
+	from, to := e.span(id)
+	return in(f.Policy, e.Expr, from, to)
+}
+
+// guards reports that e, a variable that it uses or a match condition asks whether path exists.
+func (f *facts) guards(e *expression, p effects.Path) bool {
+	if e.reads.Guards(p) {
+		return true
+	}
+	for _, v := range e.before {
+		if v.reads.Guards(p) {
+			return true
+		}
+	}
+	if e.use == policy.UseMatchCondition {
+		return false
+	}
+	for c := range f.parsed() {
+		if c.use == policy.UseMatchCondition && c.reads.Guards(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// constant returns a node's literal, if it is one.
+func constant(e ast.Expr) any {
+	if e == nil || e.Kind() != ast.LiteralKind {
+		return nil
+	}
+	return e.AsLiteral().Value()
+}
+
+// A target is a kind that a policy matches.
+type target struct {
+	kind        schema.GroupVersionKind
+	resource    schema.GroupVersionResource
+	subresource string
+	namespaced  bool
+	named       bool // a rule names it without a wildcard
+	custom      bool
+	typ         *schema.Type
+}
+
+// targetsOf returns the kinds that rules match, each once, sorted.
+func (s *subject) targetsOf(m *policy.MatchResources) []target {
+	if m == nil {
+		return nil
+	}
+	var all []target
+	seen := map[schema.GroupVersionKind]int{}
+	for _, r := range s.Types.Resources() {
+		if r.NotServed {
+			continue
+		}
+		for sub := -1; sub < len(r.Subresources); sub++ {
+			name, kind := "", r.GroupVersionKind()
+			if sub >= 0 {
+				name, kind = r.Subresources[sub].Name, r.Subresources[sub].Kind
+			}
+			for _, rule := range m.ResourceRules {
+				if !covers(rule, r, name) || r.OffByDefault && !slices.Contains(rule.APIVersions, r.Version) {
+					continue
+				}
+				t := target{
+					kind: kind, resource: r.GroupVersionResource, subresource: name, namespaced: r.Namespaced,
+					named:  !slices.Contains(rule.APIGroups, "*") && !slices.Contains(rule.APIVersions, "*") && slices.Contains(rule.Resources, resourceName(r, name)),
+					custom: r.Custom != nil, typ: s.Types.Type(kind),
+				}
+				if i, ok := seen[kind]; ok {
+					all[i].named = all[i].named || t.named
+					continue
+				}
+				seen[kind] = len(all)
+				all = append(all, t)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b target) int {
+		return cmp.Or(strings.Compare(a.kind.Group, b.kind.Group), strings.Compare(a.kind.Version, b.kind.Version), strings.Compare(a.kind.Kind, b.kind.Kind))
+	})
+	return all
+}
+
+// covers reports that a rule names a resource or its subresource, in some version.
+func covers(rule policy.Rule, r *schema.Resource, subresource string) bool {
+	has := func(list []string, s string) bool { return slices.Contains(list, "*") || slices.Contains(list, s) }
+	if !has(rule.APIGroups, r.Group) || !has(rule.APIVersions, r.Version) {
+		return false
+	}
+	if rule.Scope == "Cluster" && r.Namespaced || rule.Scope == "Namespaced" && !r.Namespaced {
+		return false
+	}
+	for _, pattern := range rule.Resources {
+		resource, sub, _ := strings.Cut(pattern, "/")
+		if (resource == "*" || resource == r.Resource) && (sub == "*" || sub == subresource) {
+			return true
+		}
+	}
+	return false
+}
+
+// operations are those of the policy's rules.
+func (f *facts) operations() map[string]bool {
+	all := map[string]bool{}
+	if f.MatchConstraints == nil {
+		return all
+	}
+	for _, r := range f.MatchConstraints.ResourceRules {
+		for _, op := range r.Operations {
+			if op == "*" {
+				all["CREATE"], all["UPDATE"], all["CONNECT"] = true, true, true
+				if f.Kind == policy.Validating {
+					all["DELETE"] = true
+				}
+			}
+			all[op] = true
+		}
+	}
+	return all
+}
+
+// checkText type-checks text in env; problems have the offsets of their places.
+func checkText(env *cel.Env, src string) (*cel.Ast, []problem) {
+	checked, issues := env.Compile(src)
+	if issues == nil {
+		return checked, nil
+	}
+	var all []problem
+	lines := lineOffsets(src)
+	for _, e := range issues.Errors() {
+		line := e.Location.Line()
+		offset := 0
+		if line > 0 && line <= len(lines) {
+			start := lines[line-1]
+			offset = start + byteOffset(src[start:], e.Location.Column())
+		}
+		all = append(all, problem{min(offset, len(src)), strings.TrimSuffix(e.Message, " (in container '')")})
+	}
+	return nil, all
+}
+
+// A problem is what the type checker says about a place.
+type problem struct {
+	offset  int
+	message string
+}
+
+func lineOffsets(s string) []int {
+	all := []int{0}
+	for i := range len(s) {
+		if s[i] == '\n' {
+			all = append(all, i+1)
+		}
+	}
+	return all
+}
+
+func resourceName(r *schema.Resource, subresource string) string {
+	if subresource == "" {
+		return r.Resource
+	}
+	return r.Resource + "/" + subresource
+}

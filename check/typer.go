@@ -1,0 +1,223 @@
+package check
+
+import (
+	"strings"
+
+	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/schema"
+	"github.com/google/cel-go/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+)
+
+// A typer declares the types of kinds for the type checker, in two ways: true is what expressions meet when they run,
+// where times and quantities are text; server is what the server's own type checker takes them for.
+type typer struct {
+	registry *schema.Registry
+	server   map[schema.GroupVersionKind]*apiservercel.DeclType
+	run      map[*schema.Type]*apiservercel.DeclType
+	named    map[string]*apiservercel.DeclType // the object types of run
+}
+
+func newTyper(r *schema.Registry) typer {
+	return typer{
+		registry: r,
+		server:   map[schema.GroupVersionKind]*apiservercel.DeclType{},
+		run:      map[*schema.Type]*apiservercel.DeclType{},
+		named:    map[string]*apiservercel.DeclType{},
+	}
+}
+
+// running returns the type of a kind's values in expressions; nil for an unknown kind.
+func (ty *typer) running(kind schema.GroupVersionKind) *apiservercel.DeclType {
+	t := ty.registry.Type(kind)
+	if t == nil {
+		return nil
+	}
+	return ty.runningType(t, kind.String(), map[*schema.Type]bool{})
+}
+
+func (ty *typer) runningType(t *schema.Type, name string, open map[*schema.Type]bool) *apiservercel.DeclType {
+	switch t.Kind {
+	case schema.Boolean:
+		return apiservercel.BoolType
+	case schema.Integer:
+		return apiservercel.IntType
+	case schema.String, schema.Bytes, schema.Time, schema.MicroTime, schema.Duration:
+		return apiservercel.StringType
+	case schema.Quantity:
+		return apiservercel.StringType
+	case schema.List:
+		return apiservercel.NewListType(ty.runningType(t.Elem, name+"[]", open), -1)
+	case schema.Map:
+		return apiservercel.NewMapType(apiservercel.StringType, ty.runningType(t.Elem, name+"[]", open), -1)
+	case schema.Struct:
+		if len(t.Fields) == 0 || t.PreserveUnknown || t.Nullable || open[t] {
+			return apiservercel.DynType
+		}
+		if done := ty.run[t]; done != nil {
+			return done
+		}
+		if t.Name != "" {
+			name = t.Name
+		}
+		open[t] = true
+		fields := map[string]*apiservercel.DeclField{}
+		for i := range t.Fields {
+			f := &t.Fields[i]
+			fields[f.Name] = apiservercel.NewDeclField(f.Name, ty.runningType(f.Type, name+"."+f.Name, open), true, nil, nil)
+		}
+		if t.Embedded {
+			for _, member := range []string{"apiVersion", "kind"} {
+				fields[member] = apiservercel.NewDeclField(member, apiservercel.StringType, true, nil, nil)
+			}
+		}
+		delete(open, t)
+		declared := apiservercel.NewObjectType(name, fields)
+		ty.run[t], ty.named[name] = declared, declared
+		return declared
+	}
+	return apiservercel.DynType
+}
+
+// variable returns the declared type of a variable with a checked type.
+func (ty *typer) variable(t *cel.Type) *apiservercel.DeclType {
+	if t == nil {
+		return apiservercel.DynType
+	}
+	if declared := ty.named[t.TypeName()]; declared != nil {
+		return declared
+	}
+	switch parameters := t.Parameters(); {
+	case t.Kind() == cel.ListKind && len(parameters) == 1:
+		return apiservercel.NewListType(ty.variable(parameters[0]), -1)
+	case t.Kind() == cel.MapKind && len(parameters) == 2 && parameters[0] == cel.StringType:
+		return apiservercel.NewMapType(apiservercel.StringType, ty.variable(parameters[1]), -1)
+	}
+	switch t {
+	case cel.BoolType:
+		return apiservercel.BoolType
+	case cel.IntType:
+		return apiservercel.IntType
+	case cel.StringType:
+		return apiservercel.StringType
+	case cel.DoubleType:
+		return apiservercel.DoubleType
+	}
+	return apiservercel.DynType
+}
+
+// checking returns the type that the server's type checker gives a kind (as k8s.io/apiserver/pkg/cel/common
+// SchemaDeclType v0.37.2 makes it of the kind's OpenAPI schema); nil if it has none.
+func (ty *typer) checking(kind schema.GroupVersionKind) *apiservercel.DeclType {
+	if declared, ok := ty.server[kind]; ok {
+		return declared
+	}
+	var declared *apiservercel.DeclType
+	if t := ty.registry.Type(kind); t != nil {
+		if declared = checkingType(t, map[*schema.Type]bool{}); declared != nil {
+			declared = declared.MaybeAssignTypeName(kind.Kind)
+		}
+	}
+	ty.server[kind] = declared
+	return declared
+}
+
+// checkingType returns nil for what the server leaves undeclared: types without a single JSON type.
+func checkingType(t *schema.Type, open map[*schema.Type]bool) *apiservercel.DeclType {
+	switch t.Kind {
+	case schema.Boolean:
+		return apiservercel.BoolType
+	case schema.Integer:
+		return apiservercel.IntType
+	case schema.Number:
+		return apiservercel.DoubleType
+	case schema.String, schema.Duration:
+		switch t.Format {
+		case "byte":
+			return apiservercel.BytesType
+		case "duration":
+			return apiservercel.DurationType
+		case "date", "date-time":
+			return apiservercel.TimestampType
+		}
+		return apiservercel.StringType
+	case schema.Bytes:
+		return apiservercel.BytesType
+	case schema.Time, schema.MicroTime:
+		return apiservercel.TimestampType
+	case schema.IntOrString:
+		return apiservercel.DynType
+	case schema.List:
+		if elem := checkingType(t.Elem, open); elem != nil {
+			return apiservercel.NewListType(elem, -1)
+		}
+	case schema.Map:
+		if elem := checkingType(t.Elem, open); elem != nil {
+			return apiservercel.NewMapType(apiservercel.StringType, elem, -1)
+		}
+	case schema.Struct:
+		fields := map[string]*apiservercel.DeclField{}
+		if !open[t] {
+			open[t] = true
+			for i := range t.Fields {
+				name, ok := apiservercel.Escape(t.Fields[i].Name)
+				if member := checkingType(t.Fields[i].Type, open); member != nil && ok {
+					fields[name] = apiservercel.NewDeclField(name, member, true, nil, nil)
+				}
+			}
+			delete(open, t)
+		}
+		return apiservercel.NewObjectType("object", fields)
+	case schema.Any:
+		if strings.HasSuffix(t.Name, ".RawExtension") {
+			return apiservercel.NewObjectType("object", map[string]*apiservercel.DeclField{})
+		}
+	}
+	return nil
+}
+
+// A place is where a path leads in a type.
+type place struct {
+	typ   *schema.Type  // nil: not declared
+	field *schema.Field // the last member on the way; nil for the root and for items
+	owner *schema.Type  // the struct of field
+	open  bool          // the path leaves what is declared: anything may be there
+	depth int           // the number of steps that are declared
+}
+
+// locate follows a path from the root type.
+func locate(t *schema.Type, steps []string) place {
+	at := place{typ: t}
+	for _, step := range steps {
+		switch {
+		case at.typ == nil:
+			return at
+		case at.typ.Kind == schema.Struct:
+			f := at.typ.Field(step)
+			if f == nil {
+				return place{open: at.typ.PreserveUnknown || len(at.typ.Fields) == 0 || at.typ.Embedded, owner: at.typ, depth: at.depth}
+			}
+			at.owner, at.field, at.typ = at.typ, f, f.Type
+		case at.typ.Kind == schema.Map, at.typ.Kind == schema.List && step == effects.Item:
+			at.owner, at.field, at.typ = nil, nil, at.typ.Elem
+		case at.typ.Kind == schema.Any, at.typ.Kind == schema.Union:
+			return place{open: true, depth: at.depth}
+		default:
+			return place{owner: at.typ, depth: at.depth}
+		}
+		at.depth++
+	}
+	return at
+}
+
+// fieldNames are the members that a struct declares.
+func fieldNames(t *schema.Type) []string {
+	if t == nil {
+		return nil
+	}
+	names := make([]string, len(t.Fields))
+	for i := range t.Fields {
+		names[i] = t.Fields[i].Name
+	}
+	return names
+}

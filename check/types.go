@@ -1,0 +1,383 @@
+package check
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/google/cel-go/cel"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+)
+
+var types = []*Analyzer{
+	{
+		Code: "CG101", Name: "type-warning", Severity: Warning,
+		Title: "the API server will warn about the expression in status.typeChecking",
+		Text: `The server type-checks the validations of a ValidatingAdmissionPolicy after it was stored, against the kinds that its rules name without wildcards,
+and writes what it finds into the policy's status, where few look. This check finds the same, with the same text (serverWarning in the JSON output). It is a note where the
+warning is about some of the kinds only, or is false: the server takes times for timestamps, does not know the fields of quantities, nor
+authorizer.requestResource.`,
+		Before: "expression: object.spec.replica <= 5   # undefined field 'replica'",
+		After:  "expression: object.spec.replicas <= 5",
+		Run:    typeWarnings,
+	},
+	{
+		Code: "CG102", Name: "undefined-field", Severity: Warning,
+		Title: "no matched kind has the field",
+		Text: `The server does not type-check variables, match conditions, audit annotations and mutations, nor any expression of a policy whose rules have wildcards. There a field that does not
+exist is found when the policy runs: "no such key", which failurePolicy Fail makes a denial of every request. This check covers all of them, over all kinds that the rules match.`,
+		Before: "matchConditions:\n- name: scaled\n  expression: object.spec.replica > 1",
+		After:  "matchConditions:\n- name: scaled\n  expression: object.spec.replicas > 1",
+		Run:    undefinedFields,
+	},
+	{
+		Code: "CG103", Name: "type-mismatch", Severity: Warning,
+		Title: "the operator or function does not take values of this type",
+		Text: `object is of no known type when a policy is compiled, so that a comparison of a number with a text, or a text function on a list, compiles. When it runs, the
+comparison is never true, or an error.`,
+		Before: "expression: object.spec.replicas == '3'",
+		After:  "expression: object.spec.replicas == 3",
+		Run:    typeMismatches,
+	},
+}
+
+// A finding is one problem of an expression and the kinds for which it exists.
+type finding struct {
+	problem
+	kinds []schema.GroupVersionKind
+}
+
+// typed is what type checking says about one expression.
+type typed struct {
+	run     []finding // as expressions run
+	checked int       // kinds that were looked at
+	unknown bool      // some matched kind has no known type
+	server  []finding
+	warning string    // of the server
+	untyped []problem // which the server refuses, whatever the types
+}
+
+// maxKinds bounds the kinds for which a policy with wildcards is checked.
+const maxKinds = 60
+
+// typing type-checks the expressions of a policy, once.
+func (s *subject) typing(f *facts) map[*expression]*typed {
+	if f.typing != nil {
+		return f.typing
+	}
+	f.typing = map[*expression]*typed{}
+	for _, e := range f.exprs {
+		f.typing[e] = &typed{}
+	}
+	targets := f.targets
+	if len(targets) > maxKinds {
+		targets = targets[:maxKinds]
+		for _, t := range f.typing {
+			t.unknown = true
+		}
+	}
+	s.typeCheck(f, nil, nil, func(e *expression, problems []problem) { f.typing[e].untyped = problems })
+	params := s.paramKind(f)
+	for _, t := range targets {
+		object := s.typer.running(t.kind)
+		if object == nil {
+			for _, found := range f.typing {
+				found.unknown = true
+			}
+			continue
+		}
+		s.typeCheck(f, object, s.typer.running(params), func(e *expression, problems []problem) {
+			found := f.typing[e]
+			found.checked++
+			for _, p := range problems {
+				found.run = add(found.run, p, t.kind)
+			}
+		})
+	}
+	if f.Kind == policy.Validating {
+		s.serverCheck(f, params)
+	}
+	return f.typing
+}
+
+func add(list []finding, p problem, kind schema.GroupVersionKind) []finding {
+	for i := range list {
+		if list[i].problem == p {
+			if !slices.Contains(list[i].kinds, kind) {
+				list[i].kinds = append(list[i].kinds, kind)
+			}
+			return list
+		}
+	}
+	return append(list, finding{p, []schema.GroupVersionKind{kind}})
+}
+
+func (s *subject) paramKind(f *facts) schema.GroupVersionKind {
+	if f.ParamKind == nil {
+		return schema.GroupVersionKind{}
+	}
+	gv, err := apischema.ParseGroupVersion(f.ParamKind.APIVersion)
+	if err != nil {
+		return schema.GroupVersionKind{}
+	}
+	return gv.WithKind(f.ParamKind.Kind)
+}
+
+// typeCheck compiles every expression of f against one kind.
+func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType, visit func(*expression, []problem)) {
+	members := map[string]*apiservercel.DeclField{}
+	variables := apiservercel.NewObjectType(celenv.VariablesType, members)
+	var variableTypes *apiservercel.DeclType
+	envs := map[celenv.Declared]*cel.Env{}
+	env := func(d celenv.Declared) *cel.Env {
+		if envs[d] == nil {
+			made, err := s.envs.Typed(d, celenv.Types{Object: object, Params: params, Variables: variableTypes}, false)
+			if err != nil {
+				s.err = err
+				return nil
+			}
+			envs[d] = made
+		}
+		return envs[d]
+	}
+	variableTypes = variables
+	for _, e := range f.exprs {
+		d := celenv.Declared{
+			Params: f.ParamKind != nil, Authorizer: true,
+			Patch: e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch,
+		}
+		in := env(d)
+		if in == nil {
+			return
+		}
+		checked, problems := checkText(in, e.Src)
+		if e.use == "" {
+			t := apiservercel.DynType
+			if checked != nil {
+				t = s.typer.variable(checked.OutputType())
+			}
+			members[e.name] = apiservercel.NewDeclField(e.name, t, true, nil, nil)
+			clear(envs) // they know the types that variables had
+		}
+		visit(e, problems)
+	}
+}
+
+// serverCheck does what the server's type checker does
+// (pkg/admission/plugin/policy/validating/typechecking.go v0.37.2).
+func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
+	for _, kind := range s.serverKinds(f.MatchConstraints) {
+		object := s.typer.checking(kind)
+		if object == nil {
+			continue
+		}
+		members := map[string]*apiservercel.DeclField{}
+		variables := apiservercel.NewObjectType(celenv.VariablesType, members)
+		d := celenv.Declared{Params: f.ParamKind != nil, Authorizer: true}
+		var env *cel.Env
+		for _, e := range f.exprs {
+			if e.use != "" && e.use != policy.UseValidation && e.use != policy.UseMessageExpression {
+				continue
+			}
+			if env == nil {
+				var err error
+				if env, err = s.envs.Typed(d, celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables}, true); err != nil {
+					s.err = err
+					return
+				}
+			}
+			checked, issues := env.Compile(e.Src)
+			if e.use == "" {
+				var t *cel.Type
+				if issues == nil {
+					t = checked.OutputType()
+				}
+				members[e.name] = apiservercel.NewDeclField(e.name, celenv.VariableType(t), true, nil, nil)
+				env = nil
+				continue
+			}
+			if issues == nil {
+				continue
+			}
+			found := f.typing[e]
+			if found.warning != "" {
+				found.warning += "\n"
+			}
+			found.warning += fmt.Sprintf("%v: compilation failed: %s\n", kind, issues)
+			_, problems := checkText(env, e.Src)
+			for _, p := range problems {
+				found.server = add(found.server, p, kind)
+			}
+		}
+	}
+}
+
+// serverKinds are the kinds that the server's type checker looks at: those that rules name without wildcards, ten of a rule.
+func (s *subject) serverKinds(m *policy.MatchResources) []schema.GroupVersionKind {
+	const most = 10
+	var all []schema.GroupVersionKind
+	if m == nil {
+		return nil
+	}
+	wild := func(list []string) bool {
+		return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, "*") })
+	}
+rules:
+	for _, rule := range m.ResourceRules {
+		if wild(rule.APIGroups) || wild(rule.APIVersions) {
+			continue
+		}
+		count := 0
+		for _, group := range slices.Sorted(slices.Values(rule.APIGroups)) {
+			for _, version := range slices.Sorted(slices.Values(rule.APIVersions)) {
+				for _, name := range slices.Sorted(slices.Values(rule.Resources)) {
+					if strings.ContainsAny(name, "*/") {
+						continue
+					}
+					kind, ok := s.Types.KindFor(schema.GroupVersionResource{Group: group, Version: version, Resource: name}, "")
+					if !ok {
+						continue
+					}
+					if !slices.Contains(all, kind) {
+						all = append(all, kind)
+					}
+					if count++; count == most {
+						break rules
+					}
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b schema.GroupVersionKind) int {
+		return strings.Compare(a.Group+"\x00"+a.Version+"\x00"+a.Kind, b.Group+"\x00"+b.Version+"\x00"+b.Kind)
+	})
+	return all
+}
+
+var (
+	undefinedField = regexp.MustCompile(`^undefined field '(.*)'$`)
+	noOverload     = regexp.MustCompile(`^found no matching overload for '(.*)' applied to '(.*)'$`)
+)
+
+// certain reports that a finding is true of every request: it exists for all matched kinds.
+func (t *typed) certain(f finding) bool {
+	return !t.unknown && t.checked > 0 && len(f.kinds) == t.checked
+}
+
+func typeWarnings(p *Pass) {
+	for _, f := range p.facts {
+		for e, t := range p.typing(f) {
+			if e.ast == nil {
+				continue
+			}
+			for _, found := range t.server {
+				if slices.Contains(t.untyped, found.problem) {
+					continue
+				}
+				sure := slices.ContainsFunc(t.run, func(own finding) bool { return own.problem == found.problem && t.certain(own) && telling(own.message) })
+				d := p.typeDiagnostic(f, e, found)
+				d.Server = t.warning
+				if !sure {
+					d.Severity = Note
+					d.Suggestion = "nothing is wrong if the expression is guarded; the warning stays in the policy's status"
+				}
+				p.report(d)
+			}
+		}
+	}
+}
+
+// pathsAt returns the fields that are selected at an offset.
+func (e *expression) pathsAt(offset int) []effects.Path {
+	var all []effects.Path
+	for _, r := range e.reads.List {
+		if from, _ := e.span(r.ID); from == offset {
+			all = append(all, r.Path)
+		}
+	}
+	return all
+}
+
+// telling reports a message whose types are scalars: mixed kinds of objects are no mistake, since objects have no type when
+// expressions run.
+func telling(message string) bool {
+	if undefinedField.MatchString(message) {
+		return true
+	}
+	m := noOverload.FindStringSubmatch(message)
+	return m != nil && !strings.ContainsAny(m[2], "./@")
+}
+
+// typeDiagnostic words a finding.
+func (p *Pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic {
+	d := in(f.Policy, e.Expr, found.offset, found.offset+token(e.Src[found.offset:]))
+	d.Message = found.message
+	of := kindsText(found.kinds)
+	if m := undefinedField.FindStringSubmatch(found.message); m != nil {
+		for _, path := range e.pathsAt(found.offset) {
+			parent, last, ok := path.Parent()
+			if !ok || last != m[1] {
+				continue
+			}
+			t := p.Types.Type(found.kinds[0])
+			if path.Root == "params" {
+				t, of = p.Types.Type(p.paramKind(f)), kindsText([]schema.GroupVersionKind{p.paramKind(f)})
+			}
+			if t == nil {
+				break
+			}
+			if parent.Steps != "" {
+				of = strings.TrimPrefix(effects.Path{Steps: parent.Steps}.String(), ".") + " of " + of
+			}
+			if near := nearest(last, fieldNames(locate(t, parent.Split()).typ)); near != "" {
+				d.Suggestion = "did you mean " + near + "?"
+			}
+			break
+		}
+		d.Message = fmt.Sprintf("undefined field '%s' in %s", m[1], of)
+	} else if m := noOverload.FindStringSubmatch(found.message); m != nil {
+		if op, ok := strings.CutPrefix(m[1], "_"); ok && strings.HasSuffix(op, "_") {
+			d.Message = fmt.Sprintf("%s does not take %s", strings.Trim(m[1], "_"), m[2])
+		}
+		d.Message += " in " + of
+	}
+	return d
+}
+
+func kindsText(kinds []schema.GroupVersionKind) string {
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.GroupVersion().String()+" "+k.Kind)
+	}
+	if len(names) > 3 {
+		return strings.Join(names[:2], ", ") + fmt.Sprintf(" and %d other kinds", len(names)-2)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (p *Pass) runProblems(pattern *regexp.Regexp) {
+	for _, f := range p.facts {
+		for e, t := range p.typing(f) {
+			if e.ast == nil {
+				continue
+			}
+			for _, found := range t.run {
+				warned := slices.ContainsFunc(t.server, func(s finding) bool { return s.problem == found.problem })
+				if !pattern.MatchString(found.message) || warned || !t.certain(found) || !telling(found.message) || slices.Contains(t.untyped, found.problem) {
+					continue
+				}
+				p.report(p.typeDiagnostic(f, e, found))
+			}
+		}
+	}
+}
+
+func undefinedFields(p *Pass) { p.runProblems(undefinedField) }
+
+func typeMismatches(p *Pass) { p.runProblems(noOverload) }

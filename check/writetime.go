@@ -1,0 +1,134 @@
+package check
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/policy"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+var writeTime = []*Analyzer{
+	{
+		Code: "CG001", Name: "refused", Severity: Error,
+		Title: "the API server would not store the policy or binding",
+		Text: `The server checks a policy when it is written: the shape of its fields, and every expression, which it compiles with the
+functions of the minor version before its own. The message is the server's. A policy that is refused protects nothing.`,
+		Before: "validations:\n- expression: object.spec.paused   # must evaluate to bool but got dyn",
+		After:  "validations:\n- expression: object.spec.paused == true",
+		Run:    refused,
+	},
+	{
+		Code: "CG002", Name: "ignore-without-reason", Severity: Warning,
+		Title: "an ignore annotation without a reason, or for an unknown code",
+		Text: `The annotation ` + IgnoreAnnotation + ` keeps a diagnostic from being reported. Each of its lines is a code (or several, with commas), a colon and the
+reason. A line without a reason is not honoured: who reads the policy next could not tell whether it still holds.`,
+		Before: "annotations:\n  celgate.dev/ignore: CG301",
+		After:  "annotations:\n  celgate.dev/ignore: \"CG301: deletions never reach this resource\"",
+		Run:    ignoreLines,
+	},
+}
+
+// compileProblem finds the problems in the server's message about an expression that does not compile.
+var compileProblem = regexp.MustCompile(`ERROR: <input>:(\d+:\d+): ([^\n]*)`)
+
+func refused(p *Pass) {
+	for _, f := range p.facts {
+		checker := compile.NewChecker(p.envs, f.Policy)
+		errs := policy.ValidatePolicy(f.Policy, checker)
+		checker.Close()
+		for _, err := range errs {
+			p.refusal(f, err)
+		}
+	}
+	for _, b := range p.Set.Bindings {
+		for _, err := range policy.ValidateBinding(b) {
+			p.report(Diagnostic{
+				Message: err.ErrorBody(), Kind: string(b.Kind) + "Binding", Name: b.Name, Field: err.Field, Position: b.Locate(err),
+			})
+		}
+	}
+}
+
+func (p *Pass) refusal(f *facts, err *field.Error) {
+	var expr policy.Expr
+	for _, e := range f.exprs {
+		if e.Field == err.Field {
+			expr = e.Expr
+		}
+	}
+	each := func(err *field.Error, message string) {
+		d := Diagnostic{Message: message, Kind: string(f.Kind), Name: f.Name, Field: err.Field, Position: f.Locate(err), Expr: expr}
+		if !expr.IsZero() {
+			d.From, d.To = 0, len(expr.Src)
+			for i := range expr.Src {
+				if i > 0 && expr.Locate(i) == d.Position {
+					d.From, d.To = i, i+token(expr.Src[i:])
+					break
+				}
+			}
+		}
+		d.Suggestion = suggestion(message)
+		p.report(d)
+	}
+	found := compileProblem.FindAllStringSubmatch(err.Detail, -1)
+	for _, m := range found {
+		each(&field.Error{Field: err.Field, Detail: m[0]}, strings.TrimSuffix(m[2], " (in container '')"))
+	}
+	if len(found) > 0 {
+		return
+	}
+	message := err.ErrorBody()
+	if !expr.IsZero() { // the excerpt shows the value
+		for _, src := range []string{expr.Src, strings.TrimSpace(expr.Src)} {
+			message = strings.TrimPrefix(message, "Invalid value: "+strconv.Quote(src)+": ")
+		}
+	}
+	each(err, message)
+}
+
+// suggestion is what to do about a message of the server; empty if nothing is sure.
+func suggestion(message string) string {
+	switch {
+	case strings.Contains(message, "must evaluate to bool but got dyn"):
+		return "compare the value, as in … == true"
+	case strings.Contains(message, "must evaluate to string but got dyn"), strings.Contains(message, "[string null_type] but got dyn"):
+		return "wrap it in string(…)"
+	case strings.Contains(message, "undeclared reference to 'variables'"):
+		return "match conditions cannot use variables: repeat the expression there"
+	case strings.Contains(message, "undeclared reference to 'params'"):
+		return "give the policy a spec.paramKind"
+	case strings.Contains(message, "must evaluate to list(JSONPatch) but got list(dyn)"):
+		return "an empty list has no type: write condition ? [JSONPatch{…}] : []"
+	}
+	return ""
+}
+
+func ignoreLines(p *Pass) {
+	const path = `metadata.annotations["` + IgnoreAnnotation + `"]`
+	each := func(annotations map[string]string, report func(path, suggestion, format string, args ...any)) {
+		for _, i := range ignoredBy(annotations) {
+			switch bad := slices.IndexFunc(i.codes, func(c string) bool { return !p.codes[c] }); {
+			case len(i.codes) == 0:
+				report(path, "write CODE: reason", "%q names no code", i.line)
+			case bad >= 0:
+				report(path, "celgate check --explain lists the codes", "there is no check %s", i.codes[bad])
+			case i.reason == "":
+				report(path, "add a colon and the reason", "%s is ignored without a reason, so that it is not", strings.Join(i.codes, ", "))
+			}
+		}
+	}
+	for _, f := range p.facts {
+		each(f.Metadata.Annotations, func(path, suggestion, format string, args ...any) {
+			p.atField(f.Policy, path, suggestion, format, args...)
+		})
+	}
+	for _, b := range p.Set.Bindings {
+		each(b.Metadata.Annotations, func(path, suggestion, format string, args ...any) {
+			p.atBinding(b, path, suggestion, format, args...)
+		})
+	}
+}

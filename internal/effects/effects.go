@@ -1,0 +1,362 @@
+// Package effects says what an expression of a policy reads and writes: paths of fields, found in the syntax tree
+// without running it.
+//
+// The answer is what can be read off the text. A path through a value that cannot be followed (the result of an unknown
+// function, an index that is computed) ends there.
+package effects
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+)
+
+// Item is the step of a [Path] into any item of a list or any value of a map.
+const Item = "[]"
+
+// A Path names a field: a variable of the expression, such as object, and the steps from there.
+type Path struct {
+	Root  string
+	Steps string // joined by NUL, so that paths are comparable
+}
+
+const separator = "\x00"
+
+// At returns the path of the steps below root.
+func At(root string, steps ...string) Path { return Path{root, strings.Join(steps, separator)} }
+
+// Split returns the steps.
+func (p Path) Split() []string {
+	if p.Steps == "" {
+		return nil
+	}
+	return strings.Split(p.Steps, separator)
+}
+
+// Step returns the path of one step more.
+func (p Path) Step(name string) Path {
+	if p.Steps == "" {
+		return Path{p.Root, name}
+	}
+	return Path{p.Root, p.Steps + separator + name}
+}
+
+// Parent returns the path without its last step, which is the second result; ok is false for a root.
+func (p Path) Parent() (parent Path, last string, ok bool) {
+	if p.Steps == "" {
+		return p, "", false
+	}
+	i := strings.LastIndex(p.Steps, separator)
+	if i < 0 {
+		return Path{Root: p.Root}, p.Steps, true
+	}
+	return Path{p.Root, p.Steps[:i]}, p.Steps[i+1:], true
+}
+
+// Contains reports that q is p or below it.
+func (p Path) Contains(q Path) bool {
+	return p.Root == q.Root && (p.Steps == "" || p.Steps == q.Steps || strings.HasPrefix(q.Steps, p.Steps+separator))
+}
+
+// String returns the path as expressions write it, such as object.spec.containers[].image.
+func (p Path) String() string {
+	var b strings.Builder
+	b.WriteString(p.Root)
+	for _, s := range p.Split() {
+		switch {
+		case s == Item:
+			b.WriteString(s)
+		case identifier(s):
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(s)
+		default:
+			b.WriteString("[" + strconv.Quote(s) + "]")
+		}
+	}
+	return b.String()
+}
+
+func identifier(s string) bool {
+	for i, r := range s {
+		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// A Read is one use of a field.
+type Read struct {
+	Path Path
+	ID   int64 // of the selection in the syntax tree
+	Test bool  // has(…), or a membership test: absence is no error
+	Safe bool  // an optional selection: absence is no error
+}
+
+// Reads are what an expression reads, in the order of its text.
+type Reads struct {
+	List []Read
+	// Variables are the names of the variables that it uses, each once.
+	Variables []string
+	// Nulls are roots and paths that are compared to null, or whose type is asked for.
+	Nulls []Path
+	// Paths are the fields that each expression may stand for, by id.
+	Paths map[int64][]Path
+}
+
+// Uses reports that the expression reads path or something below it.
+func (r *Reads) Uses(p Path) bool {
+	return slices.ContainsFunc(r.List, func(x Read) bool { return p.Contains(x.Path) })
+}
+
+// Guards reports that the expression asks whether path exists: it or something below it is tested, selected
+// optionally or compared to null.
+func (r *Reads) Guards(p Path) bool {
+	return slices.Contains(r.Nulls, p) || slices.ContainsFunc(r.List, func(x Read) bool { return (x.Test || x.Safe) && p.Contains(x.Path) && x.Path != Path{Root: p.Root} })
+}
+
+// Of returns what the expression reads. Variables are the results of the policy's variables, by name: what they may
+// stand for is followed.
+func Of(e ast.Expr, variables map[string][]Path) *Reads {
+	w := &walker{reads: &Reads{Paths: map[int64][]Path{}}, variables: variables}
+	w.walk(e, scope{})
+	return w.reads
+}
+
+// Result returns the paths of which the expression's value is one, or of which its items are.
+func (r *Reads) Result(e ast.Expr) []Path { return r.Paths[e.ID()] }
+
+type scope map[string][]Path
+
+func (s scope) with(name string, paths []Path) scope {
+	inner := make(scope, len(s)+1)
+	for k, v := range s {
+		inner[k] = v
+	}
+	inner[name] = paths
+	return inner
+}
+
+type walker struct {
+	reads     *Reads
+	variables map[string][]Path
+	depth     int
+}
+
+// maxDepth bounds the walk; CEL's parser does not nest deeper than 250.
+const maxDepth = 2000
+
+func (w *walker) walk(e ast.Expr, s scope) []Path {
+	if w.depth > maxDepth {
+		return nil
+	}
+	w.depth++
+	defer func() { w.depth-- }()
+	paths := w.visit(e, s)
+	if len(paths) > 0 {
+		w.reads.Paths[e.ID()] = paths
+	}
+	return paths
+}
+
+func (w *walker) visit(e ast.Expr, s scope) []Path {
+	switch e.Kind() {
+	case ast.IdentKind:
+		name := strings.TrimPrefix(e.AsIdent(), ".")
+		if paths, ok := s[name]; ok {
+			return paths
+		}
+		p := At(name)
+		w.read(e.ID(), p, false, false)
+		return []Path{p}
+	case ast.SelectKind:
+		return w.selection(e, s)
+	case ast.CallKind:
+		return w.call(e, s)
+	case ast.ListKind:
+		var all []Path
+		for _, item := range e.AsList().Elements() {
+			all = append(all, w.walk(item, s)...)
+		}
+		_ = all // the items of a literal are no items of what they stand for
+	case ast.MapKind:
+		for _, entry := range e.AsMap().Entries() {
+			w.walk(entry.AsMapEntry().Key(), s)
+			w.walk(entry.AsMapEntry().Value(), s)
+		}
+	case ast.StructKind:
+		for _, f := range e.AsStruct().Fields() {
+			w.walk(f.AsStructField().Value(), s)
+		}
+	case ast.ComprehensionKind:
+		return w.comprehension(e.AsComprehension(), s)
+	}
+	return nil
+}
+
+func (w *walker) read(id int64, p Path, test, safe bool) {
+	w.reads.List = append(w.reads.List, Read{p, id, test, safe})
+}
+
+func (w *walker) selection(e ast.Expr, s scope) []Path {
+	sel := e.AsSelect()
+	operand := sel.Operand()
+	if operand.Kind() == ast.IdentKind && operand.AsIdent() == "variables" && s["variables"] == nil {
+		name := sel.FieldName()
+		if !slices.Contains(w.reads.Variables, name) {
+			w.reads.Variables = append(w.reads.Variables, name)
+		}
+		return w.variables[name]
+	}
+	return w.step(e.ID(), w.walk(operand, s), sel.FieldName(), sel.IsTestOnly(), false)
+}
+
+func (w *walker) step(id int64, from []Path, name string, test, safe bool) []Path {
+	var out []Path
+	for _, p := range from {
+		next := p.Step(name)
+		w.read(id, next, test, safe)
+		out = append(out, next)
+	}
+	return out
+}
+
+// Operators of cel-go that it does not export.
+const (
+	optSelect = "_?._"
+	optIndex  = "_[?_]"
+)
+
+func (w *walker) call(e ast.Expr, s scope) []Path {
+	c := e.AsCall()
+	args := c.Args()
+	name := c.FunctionName()
+	switch {
+	case (name == operators.Index || name == optIndex || name == optSelect) && len(args) == 2:
+		from := w.walk(args[0], s)
+		w.walk(args[1], s)
+		step := Item
+		if text, ok := literal(args[1]).(string); ok {
+			step = text
+		}
+		return w.step(e.ID(), from, step, false, name != operators.Index)
+	case name == operators.Conditional && len(args) == 3:
+		w.walk(args[0], s)
+		return union(w.walk(args[1], s), w.walk(args[2], s))
+	case name == operators.Add && len(args) == 2:
+		return union(w.walk(args[0], s), w.walk(args[1], s))
+	case (name == operators.In || name == operators.OldIn) && len(args) == 2:
+		w.walk(args[0], s)
+		from := w.walk(args[1], s)
+		if text, ok := literal(args[0]).(string); ok {
+			for _, p := range from {
+				w.read(e.ID(), p.Step(text), true, false)
+			}
+		}
+		return nil
+	case name == operators.Equals || name == operators.NotEquals:
+		for i, a := range args {
+			paths := w.walk(a, s)
+			if len(args) == 2 && args[1-i].Kind() == ast.LiteralKind && args[1-i].AsLiteral() == types.NullValue {
+				w.reads.Nulls = append(w.reads.Nulls, paths...)
+			}
+		}
+		return nil
+	case name == "type" || name == "dyn":
+		var paths []Path
+		for _, a := range args {
+			paths = union(paths, w.walk(a, s))
+		}
+		if name == "dyn" {
+			return paths
+		}
+		w.reads.Nulls = append(w.reads.Nulls, paths...)
+		return nil
+	}
+	var target []Path
+	if c.IsMemberFunction() {
+		target = w.walk(c.Target(), s)
+	}
+	for _, a := range args {
+		paths := w.walk(a, s)
+		if name == "orValue" || name == "or" {
+			target = union(target, paths)
+		}
+	}
+	switch name {
+	case "orValue", "or", "value", "optional.of", "reverse", "distinct", "slice", "sort", "flatten":
+		return target
+	case "first", "last":
+		var items []Path
+		for _, p := range target {
+			items = append(items, p.Step(Item))
+		}
+		return items
+	}
+	return nil
+}
+
+func (w *walker) comprehension(c ast.ComprehensionExpr, s scope) []Path {
+	from := w.walk(c.IterRange(), s)
+	items := make([]Path, len(from))
+	for i, p := range from {
+		items[i] = p.Step(Item)
+	}
+	inner := s
+	if c.HasIterVar2() {
+		inner = inner.with(c.IterVar(), nil).with(c.IterVar2(), items)
+	} else {
+		inner = inner.with(c.IterVar(), items)
+	}
+	w.walk(c.AccuInit(), s)
+	inner = inner.with(c.AccuVar(), nil)
+	w.walk(c.LoopCondition(), inner)
+	w.walk(c.LoopStep(), inner)
+	w.walk(c.Result(), s.with(c.AccuVar(), nil))
+	if keepsItems(c) {
+		return from
+	}
+	return nil
+}
+
+// keepsItems reports a filter: the items of its result are items of its range.
+func keepsItems(c ast.ComprehensionExpr) bool {
+	step := c.LoopStep()
+	if c.AccuInit().Kind() != ast.ListKind || step.Kind() != ast.CallKind || step.AsCall().FunctionName() != operators.Conditional {
+		return false
+	}
+	add := step.AsCall().Args()[1]
+	if add.Kind() != ast.CallKind || add.AsCall().FunctionName() != operators.Add || len(add.AsCall().Args()) != 2 {
+		return false
+	}
+	list := add.AsCall().Args()[1]
+	if list.Kind() != ast.ListKind || list.AsList().Size() != 1 {
+		return false
+	}
+	item := list.AsList().Elements()[0]
+	return item.Kind() == ast.IdentKind && item.AsIdent() == c.IterVar()
+}
+
+func union(a, b []Path) []Path {
+	all := slices.Clone(a)
+	for _, p := range b {
+		if !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// literal returns the Go value of a literal; nil for anything else.
+func literal(e ast.Expr) any {
+	if e.Kind() != ast.LiteralKind {
+		return nil
+	}
+	return e.AsLiteral().Value()
+}
