@@ -44,6 +44,7 @@ func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) 
 	if err := r.validate(); err != nil {
 		r.decision.refuse(err)
 	}
+	r.noteUnsimulated()
 	return r.decision, ctx.Err()
 }
 
@@ -56,6 +57,7 @@ func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
 	if err := r.mutate(); err != nil {
 		r.decision.refuse(err)
 	}
+	r.noteUnsimulated()
 	return r.decision, ctx.Err()
 }
 

@@ -40,6 +40,7 @@ type Engine struct {
 	quirks   quirks.Set
 	hooks    []*hook // sorted by name
 	rejected []Rejection
+	mentions map[string][]*plugin // by the names of policies that name what plugins of the server fill in
 }
 
 // A Rejection is a policy or binding that the server would refuse to store. It takes no part in decisions.
@@ -74,7 +75,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{types: opts.Types, cluster: opts.Cluster}
+	e := &Engine{types: opts.Types, cluster: opts.Cluster, mentions: map[string][]*plugin{}}
 	if !opts.WithoutQuirks {
 		e.quirks = quirks.Of(minor)
 	}
@@ -130,6 +131,9 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			}
 		}
 		e.hooks = append(e.hooks, h)
+		if found := mentioned(p); len(found) > 0 {
+			e.mentions[p.Name] = append(e.mentions[p.Name], found...)
+		}
 	}
 	return e, nil
 }

@@ -1,0 +1,162 @@
+package celgate
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// The API server's own plugins run before policies see a new Pod (as pkg/kubeapiserver/options/plugins.go v1.37.2 orders them),
+// and again after a mutation. They are not simulated. A policy that took part in a decision and whose expressions name what a
+// plugin would have filled in gets a note, one for each policy, unless the Pod says itself what the plugin would.
+
+// A plugin is an admission plugin of the server that fills in members of Pods.
+type plugin struct {
+	name     string
+	what     string         // what it fills in
+	mentions *regexp.Regexp // in the text of an expression
+	// fills reports that the plugin would change the Pod.
+	fills func(r *review, spec map[string]any) bool
+}
+
+var plugins = []plugin{
+	{
+		name: "ServiceAccount", what: "spec.serviceAccountName",
+		mentions: regexp.MustCompile(`\bserviceAccount(Name)?\b`),
+		fills:    func(_ *review, spec map[string]any) bool { return spec["serviceAccountName"] == nil },
+	},
+	{
+		name: "ServiceAccount", what: "the volume with the token of the service account and its mounts",
+		mentions: regexp.MustCompile(`\bvolume(s|Mounts)\b`),
+		fills: func(_ *review, spec map[string]any) bool {
+			return spec["automountServiceAccountToken"] != false && !mountsToken(spec)
+		},
+	},
+	{
+		name: "DefaultTolerationSeconds", what: "spec.tolerations",
+		mentions: regexp.MustCompile(`\btolerations\b`),
+		fills:    func(_ *review, spec map[string]any) bool { return !toleratesOutage(spec) },
+	},
+	{
+		name: "Priority", what: "spec.priority and spec.preemptionPolicy",
+		mentions: regexp.MustCompile(`\b(priority(ClassName)?|preemptionPolicy)\b`),
+		fills:    func(_ *review, spec map[string]any) bool { return spec["priority"] == nil },
+	},
+	{
+		name: "LimitRanger", what: "the default requests and limits of the namespace's LimitRanges",
+		mentions: regexp.MustCompile(`\b(resources|limits|requests)\b`),
+		fills: func(r *review, _ map[string]any) bool {
+			ranges, err := r.engine.cluster.List(context.WithoutCancel(r.ctx), limitRangeKind, r.Namespace)
+			return err == nil && len(ranges) > 0
+		},
+	},
+}
+
+var (
+	podKind        = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	limitRangeKind = schema.GroupVersionKind{Version: "v1", Kind: "LimitRange"}
+)
+
+// serviceAccountMount is where the token is mounted (as plugin/pkg/admission/serviceaccount/admission.go v1.37.2).
+const serviceAccountMount = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// mountsToken reports that every container has a mount where the token would be.
+func mountsToken(spec map[string]any) bool {
+	containers, _ := spec["containers"].([]any)
+	for _, c := range containers {
+		container, _ := c.(map[string]any)
+		mounts, _ := container["volumeMounts"].([]any)
+		if !slices.ContainsFunc(mounts, func(m any) bool {
+			mount, _ := m.(map[string]any)
+			return mount["mountPath"] == serviceAccountMount
+		}) {
+			return false
+		}
+	}
+	return len(containers) > 0
+}
+
+// toleratesOutage reports tolerations of both taints that the plugin adds them for.
+func toleratesOutage(spec map[string]any) bool {
+	tolerations, _ := spec["tolerations"].([]any)
+	found := map[any]bool{}
+	for _, t := range tolerations {
+		if toleration, ok := t.(map[string]any); ok {
+			found[toleration["key"]] = true
+		}
+	}
+	return found["node.kubernetes.io/not-ready"] && found["node.kubernetes.io/unreachable"]
+}
+
+// mentioned returns the plugins that fill in what the expressions of a policy name.
+func mentioned(p *policy.Policy) []*plugin {
+	var text strings.Builder
+	add := func(e policy.Expr) { text.WriteString(e.Src + "\n") }
+	for _, c := range p.MatchConditions {
+		add(c.Expr)
+	}
+	for _, v := range p.Variables {
+		add(v.Expr)
+	}
+	for _, v := range p.Validations {
+		add(v.Expr)
+		add(v.MessageExpr)
+	}
+	for _, a := range p.AuditAnnotations {
+		add(a.ValueExpr)
+	}
+	for _, m := range p.Mutations {
+		add(m.Expr)
+	}
+	all := text.String()
+	var found []*plugin
+	for i := range plugins {
+		if plugins[i].mentions.MatchString(all) {
+			found = append(found, &plugins[i])
+		}
+	}
+	return found
+}
+
+// noteUnsimulated adds the notes about plugins to the decision.
+func (r *review) noteUnsimulated() {
+	if r.Kind != podKind || r.Operation != Create || r.SubResource != "" || len(r.engine.mentions) == 0 {
+		return
+	}
+	spec, _ := r.Object["spec"].(map[string]any)
+	last := ""
+	for _, o := range r.decision.Outcomes {
+		if o.Policy == last {
+			continue
+		}
+		last = o.Policy
+		var what, names []string
+		for _, p := range r.engine.mentions[o.Policy] {
+			if p.fills(r, spec) {
+				what = append(what, p.what)
+				names = append(names, p.name)
+			}
+		}
+		if len(what) == 0 {
+			continue
+		}
+		slices.Sort(names)
+		n := Note{Message: fmt.Sprintf("policy %s: before policies see a new Pod the server fills in %s (%s); this is not simulated",
+			o.Policy, enumerate(what), enumerate(slices.Compact(names)))}
+		if !slices.Contains(r.decision.Notes, n) {
+			r.decision.Notes = append(r.decision.Notes, n)
+		}
+	}
+}
+
+func enumerate(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
