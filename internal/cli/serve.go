@@ -17,7 +17,7 @@ import (
 
 func newServe(c *console) *cobra.Command {
 	var o serve.Options
-	var kubeconfig, context, caFile, format, level string
+	var kubeconfig, context, format, level string
 	var alone bool
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -47,11 +47,6 @@ in the cluster, files in a directory, or both.`,
 			if err := checkServe(&o, alone); err != nil {
 				return err
 			}
-			if caFile != "" {
-				if o.Target.CABundle, err = os.ReadFile(caFile); err != nil {
-					return err
-				}
-			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return serve.Run(ctx, o)
@@ -66,7 +61,7 @@ in the cluster, files in a directory, or both.`,
 	})
 	group(cmd, "Server", func(f *pflag.FlagSet) {
 		f.StringVar(&o.Listen, "listen", ":9443", "`ADDRESS` of the webhook; port 0 takes a free one")
-		f.StringVar(&o.Cert, "cert", "", "`FILE` with the certificate, read again when it changes")
+		f.StringVar(&o.Cert, "cert", "", "`FILE` with the certificate, read again when it changes; without, --service\ngets one that is kept in the Secret celgate")
 		f.StringVar(&o.Key, "key", "", "`FILE` with its key")
 		f.StringVar(&o.Ops, "metrics-listen", "", "`ADDRESS` of /metrics, /healthz and /readyz, without TLS")
 		f.BoolVar(&o.Profile, "pprof", false, "serve /debug/pprof there too")
@@ -80,7 +75,7 @@ in the cluster, files in a directory, or both.`,
 		f.StringVar(&o.Target.Service, "service", "", "`NAME` of the Service, in the namespace")
 		f.Int64Var(&o.Target.Port, "service-port", 443, "`PORT` of the Service")
 		f.StringVar(&o.Target.Namespace, "namespace", "", "`NAMESPACE` of celgate, which policies never see; that of the Pod or context")
-		f.StringVar(&caFile, "ca", "", "`FILE` with the certificate that signed --cert")
+		f.StringVar(&o.CA, "ca", "", "`FILE` with the certificate that signed --cert")
 	})
 	return cmd
 }
@@ -92,8 +87,11 @@ func checkServe(o *serve.Options, alone bool) error {
 		return withHint(&usageError{errors.New("no policies to serve")}, "name a directory that holds them with --policy-dir")
 	case alone && o.Manage:
 		return &usageError{errors.New("--manage needs a cluster: leave out --alone")}
-	case o.Cert == "" || o.Key == "":
-		return withHint(&usageError{errors.New("no certificate")}, "the API server calls webhooks over TLS only: give --cert and --key")
+	case (o.Cert == "") != (o.Key == ""):
+		return &usageError{errors.New("--cert and --key belong together")}
+	case o.Cert == "" && (alone || o.Target.Service == "" || !o.Manage):
+		return withHint(&usageError{errors.New("no certificate")},
+			"the API server calls webhooks over TLS only: give --cert and --key, or --manage and --service for one that celgate makes itself")
 	case o.Manage && (o.Target.URL == "") == (o.Target.Service == ""):
 		return withHint(&usageError{errors.New("--manage needs to know how the API server reaches this server")}, "give one of --url and --service")
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,7 +14,7 @@ import (
 )
 
 // heal is how often what is written is written again, though nothing has changed here: others may have changed it.
-const heal = time.Minute
+const heal = 30 * time.Second
 
 // write writes to the cluster what celgate owns there, while this replica is the leader.
 func (l *loader) write(ctx context.Context) {
@@ -53,13 +54,34 @@ func (l *loader) writeOnce(ctx context.Context, current *loaded) bool {
 			l.Log.Error("not written", "what", what, "error", err.Error())
 		}
 	}
-	mutating, validating := webhook.Configurations(current.set, l.Target)
+	if l.secret != nil {
+		failed("certificate", l.secret.renew(ctx))
+	}
+	target, err := l.target()
+	if err != nil {
+		failed("configurations", err) // with an authority that is not the right one, nobody could be asked
+		return false
+	}
+	mutating, validating := webhook.Configurations(current.set, target)
 	failed("MutatingWebhookConfiguration", l.Cluster.ApplyConfiguration(ctx, mutating))
 	failed("ValidatingWebhookConfiguration", l.Cluster.ApplyConfiguration(ctx, validating))
 	for _, s := range current.sources {
 		failed("status", l.Cluster.WriteStatus(ctx, s, l.conditions(current, s)...))
 	}
 	return good
+}
+
+// target is where the API server finds this server, and whom it is to trust.
+func (l *loader) target() (webhook.Target, error) {
+	t := l.Target
+	var err error
+	switch {
+	case l.secret != nil:
+		t.CABundle = *l.secret.bundle.Load()
+	case l.CA != "":
+		t.CABundle, err = os.ReadFile(l.CA)
+	}
+	return t, err
 }
 
 // conditions say what has become of a policy or binding.

@@ -38,6 +38,7 @@ type loader struct {
 
 	all, fail, ignore engines // of all policies, or if the configurations are managed, by failurePolicy
 
+	secret    *secret // nil with a certificate of files
 	directory *directory
 	folder    *folder // the last good one; empty without a directory
 	world     atomic.Pointer[kube.World]

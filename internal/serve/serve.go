@@ -27,7 +27,8 @@ type Options struct {
 	KubeVersion string       // empty: the cluster's, or the newest
 
 	Listen    string // address of the webhook
-	Cert, Key string // files; empty: certificates of the cluster's Secret
+	Cert, Key string // files; empty: celgate keeps a certificate of its own in the Secret "celgate" of Target.Namespace
+	CA        string // file with who signed Cert; empty: the API server trusts it anyway
 	Ops       string // address of metrics, health and readiness, without TLS; empty: none
 	Profile   bool   // also pprof there
 
@@ -56,7 +57,7 @@ func Run(ctx context.Context, o Options) error {
 	l.metrics = newMetrics(l.ready)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // drained requests need it
 	defer stop()
-	certificate, err := o.certificate(background)
+	certificate, err := l.certificates(background)
 	if err != nil {
 		return err
 	}
@@ -153,11 +154,16 @@ func (o Options) server(handler http.Handler) *http.Server {
 	}
 }
 
-// certificate returns what a handshake gets its certificate from.
-func (o Options) certificate(context.Context) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
-	pair := &keyPair{cert: o.Cert, key: o.Key, log: o.Log}
-	if err := pair.load(); err != nil {
-		return nil, err
+// certificates returns what a handshake gets its certificate from, and sets where the configurations get theirs from.
+func (l *loader) certificates(ctx context.Context) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	if l.Cert == "" {
+		host := l.Target.Service + "." + l.Target.Namespace + ".svc"
+		l.secret = &secret{
+			store: &kube.Secret{Client: l.Cluster, Namespace: l.Target.Namespace, Name: "celgate"},
+			hosts: []string{host}, log: l.Log,
+		}
+		return l.secret.get, l.secret.start(ctx)
 	}
-	return pair.get, nil
+	pair := &keyPair{cert: l.Cert, key: l.Key, log: l.Log}
+	return pair.get, pair.load()
 }

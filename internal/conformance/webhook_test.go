@@ -1,0 +1,248 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/celgate/celgate/webhook"
+)
+
+// TestWebhook answers every case over HTTP: the reviews that the server would send, the patch applied with the server's
+// library.
+func TestWebhook(t *testing.T) {
+	cases, err := Load(os.DirFS("testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		if c.Want == nil || c.Request == nil {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			if why := known[c.Name]; why != "" {
+				t.Skip(why)
+			}
+			got := &Want{}
+			engine, err := engineOf(c, got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return engine.Engine }})
+			defer server.Close()
+			if err := replayOverHTTP(t.Context(), c, engine, server.URL, got); err != nil {
+				t.Fatal(err)
+			}
+			want := *c.Want
+			want.AuditAnnotations = sentAnnotations(want.AuditAnnotations)
+			if diff := Compare(&want, got); diff != "" {
+				t.Errorf("%s\n- recorded + webhook\n%s", c.Idea, diff)
+			}
+		})
+	}
+}
+
+// sentAnnotations are annotations with the keys that a webhook may send.
+func sentAnnotations(recorded map[string]string) map[string]string {
+	if recorded == nil {
+		return nil
+	}
+	sent := map[string]string{}
+	for key, value := range recorded {
+		key = strings.TrimPrefix(key, "validation.policy.admission.k8s.io/")
+		sent[strings.ReplaceAll(key, "/", "_")] = value
+	}
+	return sent
+}
+
+// replayOverHTTP does what the server does around its two calls of a webhook.
+func replayOverHTTP(ctx context.Context, c *Case, e *engine, url string, got *Want) error {
+	r, err := requestOf(c)
+	if err != nil {
+		return err
+	}
+	types, err := builtin.Registry(c.Want.Minors[0])
+	if err != nil {
+		return err
+	}
+	var crds []map[string]any
+	for _, object := range c.State {
+		if object["kind"] == "CustomResourceDefinition" {
+			crds = append(crds, object)
+		}
+	}
+	if types, err = types.WithCustomResources(crds...); err != nil {
+		return err
+	}
+	if old := r.OldObject; old != nil && !c.Request.Collection {
+		kind := schema.GroupVersion{Group: r.Resource.Group, Version: r.Resource.Version}.WithKind(fmt.Sprint(old["kind"]))
+		if r.OldObject, err = e.cluster.Get(ctx, kind, c.Request.Namespace, c.Request.Name); err != nil {
+			return err
+		}
+	}
+	kind, ok := types.KindFor(r.Resource, r.SubResource)
+	if !ok {
+		return fmt.Errorf("no kind for %s/%s", r.Resource, r.SubResource)
+	}
+	r.Kind = kind
+	if r.OldObject != nil && r.OldObject["kind"] != kind.Kind {
+		r.OldObject = nil
+	}
+	allowed := true
+	got.Allowed = &allowed
+	request, warnings, err := e.Prepare(&r.Request)
+	var refused *apierrors.StatusError
+	if errors.As(err, &refused) {
+		allowed, got.Status = false, Bare(&refused.ErrStatus)
+		return nil
+	} else if err != nil {
+		return err
+	}
+
+	answer, err := send(ctx, url+"/mutate", request)
+	if err != nil {
+		return err
+	}
+	got.take(answer, warnings)
+	if !allowed {
+		return nil
+	}
+	mutated := *request
+	if answer.Patch != nil {
+		if mutated.Object, err = patched(request.Object, answer.Patch); err != nil {
+			return err
+		}
+	}
+	next := mutated
+	next.Object = prepare.ForValidation(prepare.Input{
+		Types: types, Resource: types.Resource(r.Resource), SubResource: r.SubResource, Operation: string(r.Operation),
+		Namespace: r.Namespace, Object: mutated.Object, Old: request.OldObject,
+	})
+	if metadata, _ := next.Object["metadata"].(map[string]any); metadata != nil && next.Operation == celgate.Create {
+		if next.Name == "" {
+			next.Name, _ = metadata["name"].(string)
+		}
+		if given, _ := metadata["namespace"].(string); given != "" && r.Namespace != "" && given != r.Namespace && kind.Kind != "Namespace" {
+			allowed = false
+			got.Status = Bare(&apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request").ErrStatus)
+			return nil
+		}
+	}
+	if answer, err = send(ctx, url+"/validate", &next); err != nil {
+		return err
+	}
+	got.take(answer, nil)
+	if !allowed {
+		return nil
+	}
+	got.Object = Settle(next.Object)
+	if object := Settle(mutated.Object); !reflect.DeepEqual(object, got.Object) {
+		got.Mutated = object
+	}
+	return nil
+}
+
+func (w *Want) take(answer *admissionv1.AdmissionResponse, warnings []string) {
+	*w.Allowed = answer.Allowed
+	for _, warning := range slices.Concat(warnings, answer.Warnings) {
+		if !slices.Contains(w.Warnings, warning) {
+			w.Warnings = append(w.Warnings, warning)
+		}
+	}
+	delete(answer.AuditAnnotations, "mutated_by")
+	for key, value := range answer.AuditAnnotations {
+		if w.AuditAnnotations == nil {
+			w.AuditAnnotations = map[string]string{}
+		}
+		w.AuditAnnotations[key] = value
+	}
+	if !answer.Allowed {
+		w.Status = Bare(answer.Result)
+	}
+}
+
+// patched applies a patch to an object as it is sent.
+func patched(object map[string]any, patch []byte) (map[string]any, error) {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	operations, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = operations.Apply(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", patch, err)
+	}
+	var tree map[string]any
+	return tree, utiljson.Unmarshal(text, &tree)
+}
+
+// send sends a request as the server does.
+func send(ctx context.Context, url string, r *celgate.Request) (*admissionv1.AdmissionResponse, error) {
+	extra := map[string]authenticationv1.ExtraValue{}
+	for key, values := range r.UserInfo.Extra {
+		extra[key] = values
+	}
+	raw := func(tree map[string]any) runtime.RawExtension {
+		if tree == nil {
+			return runtime.RawExtension{}
+		}
+		text, _ := json.Marshal(tree) // a JSON tree
+		return runtime.RawExtension{Raw: text}
+	}
+	body, err := json.Marshal(&admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: "u", Kind: metav1.GroupVersionKind(r.Kind), Resource: metav1.GroupVersionResource(r.Resource), SubResource: r.SubResource,
+			Name: r.Name, Namespace: r.Namespace, Operation: admissionv1.Operation(r.Operation), DryRun: &r.DryRun,
+			UserInfo: authenticationv1.UserInfo{Username: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: extra},
+			Object:   raw(r.Object), OldObject: raw(r.OldObject), Options: raw(r.Options),
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"?timeout=10s", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(text, &review); err != nil || response.StatusCode != http.StatusOK || review.Response == nil {
+		return nil, fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return review.Response, nil
+}
