@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/report"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/celgate/celgate/suite"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A test is one run of the verb.
+type test struct {
+	*console
+	only         string
+	versions     []string
+	update       bool
+	coverage     bool
+	least        float64
+	output       string
+	color        string
+	verbose      bool
+	leastIsGiven bool
+}
+
+func newTest(c *console) *cobra.Command {
+	t := &test{console: c}
+	cmd := &cobra.Command{
+		Use:   "test [flags] SUITE|DIR...",
+		Short: "Test policies: which requests they deny, change and leave alone",
+		Long: `test decides about the requests of test suites as the API server would, and tells
+what is not as expected: a request that is let through, another message, an object
+that is changed in another way, a policy that was not asked at all.
+
+A suite is a file of kind: Suite, or a folder with policy.yaml, perhaps state.yaml, and
+a folder cases with files of kind: Case. Directories are searched for suites.
+docs/test.md says what can be written in them.
+
+The exit status is 0 when all is as expected, 1 when something is not or the coverage is
+too small, and 2 when a case could not run.`,
+		Example: `  # all suites below a directory
+  celgate test policies/
+
+  # the cases whose suite/name matches
+  celgate test --run 'replica-limit/.*scale' policies/
+
+  # what do the cases never try?
+  celgate test --coverage --coverage-min 90 policies/
+
+  # write what mutations make of objects into golden files
+  celgate test --update policies/
+
+  # for a CI system
+  celgate test -o junit policies/ > report.xml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t.leastIsGiven = cmd.Flags().Changed("coverage-min")
+			return t.run(cmd.Context(), args)
+		},
+	}
+	group(cmd, "Cases", func(f *pflag.FlagSet) {
+		f.StringVar(&t.only, "run", "", "`REGEXP` only cases whose suite/name matches")
+		f.StringSliceVar(&t.versions, "kube-version", nil, "`MINORS` run on each of these versions of Kubernetes and show\nwhere they differ (default "+celgate.Newest+")")
+		f.BoolVar(&t.update, "update", false, "write golden files instead of comparing with them")
+	})
+	group(cmd, "Coverage", func(f *pflag.FlagSet) {
+		f.BoolVar(&t.coverage, "coverage", false, "show which outcomes of which expressions were seen")
+		f.Float64Var(&t.least, "coverage-min", 0, "`PERCENT` fail when less was seen")
+	})
+	group(cmd, "Output", func(f *pflag.FlagSet) {
+		f.StringVarP(&t.output, "output", "o", "text", "`FORMAT` text (default), json, junit, sarif, or github: annotations\nof a workflow")
+		f.BoolVarP(&t.verbose, "verbose", "v", false, "show the cases that pass too")
+		f.StringVar(&t.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
+	})
+	completeWith(cmd, "kube-version", builtin.Minors()...)
+	completeWith(cmd, "output", report.SuiteFormats()...)
+	completeWith(cmd, "color", "auto", "always", "never")
+	return cmd
+}
+
+func (t *test) run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return withHint(&usageError{errors.New("no suites given")}, "name suites or directories that hold them")
+	}
+	if t.least < 0 || t.least > 100 {
+		return &usageError{errors.New("--coverage-min is a percentage from 0 to 100")}
+	}
+	opts := suite.Options{Update: t.update}
+	if t.only != "" {
+		var err error
+		if opts.Only, err = regexp.Compile(t.only); err != nil {
+			return &usageError{fmt.Errorf("--run: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))}
+		}
+	}
+	for _, v := range t.versions {
+		if !slices.Contains(builtin.Minors(), v) {
+			return withHint(fmt.Errorf("Kubernetes %s is not known", v), "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
+		}
+	}
+	if len(t.versions) == 0 {
+		t.versions = []string{celgate.Newest}
+	}
+	colored, err := t.colored(t.color)
+	if err != nil {
+		return err
+	}
+
+	out := bufio.NewWriterSize(t.stdout, 64<<10)
+	writer, err := report.NewSuite(t.output, out, report.SuiteOptions{Color: colored, Width: t.width(), Verbose: t.verbose})
+	if err != nil {
+		return &usageError{err}
+	}
+	suites, problems := suite.Load(args...)
+	for _, p := range problems {
+		t.raise(exitFailed)
+		t.say(p.Error(), p.Hint)
+	}
+	if len(problems) > 0 {
+		return nil
+	}
+
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ran := 0
+	coverage := &suite.Coverage{}
+	var versions suite.Comparison
+	for _, version := range t.versions {
+		opts.KubeVersion = version
+		for r := range suite.Run(ctx, suites, opts) {
+			ran++
+			switch r.Status {
+			case suite.Failed:
+				t.raise(exitDenied)
+			case suite.NotRun:
+				t.raise(exitFailed)
+			}
+			coverage.Add(r)
+			versions.Add(version, r)
+			if len(t.versions) > 1 {
+				r.Suite = version + "/" + r.Suite
+			}
+			if err := writer.Write(r); err != nil {
+				return err
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	if ran == 0 {
+		return fmt.Errorf("no case matches --run %s", t.only)
+	}
+	shown := coverage
+	if !t.coverage {
+		shown = nil
+	}
+	if err := writer.Close(shown); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	for _, d := range versions.Differences() {
+		t.say(d, "")
+	}
+	if percent := coverage.Percent(); t.leastIsGiven && percent < t.least {
+		t.raise(exitDenied)
+		t.say(fmt.Sprintf("coverage is %.1f%%, less than %g%%", percent, t.least), "--coverage shows what was never seen")
+	}
+	return nil
+}

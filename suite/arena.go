@@ -1,0 +1,190 @@
+package suite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/world"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/celgate/celgate/state"
+)
+
+// An arena is what the cases of a suite are decided in: policies in force and the cluster around them.
+type arena struct {
+	set      policy.Set
+	engine   *celgate.Engine
+	requests world.World
+	cluster  *state.Cluster
+}
+
+var words = world.Words{
+	State:       "under state",
+	Old:         "under old or state",
+	Subresource: "subresource: %s",
+}
+
+// newArena reads policies and state. A suite whose policies the server would not store cannot run.
+func newArena(s *Suite, objects []Source, version string) (*arena, []*Problem) {
+	var problems []*Problem
+	types, err := builtin.Registry(cmp.Or(version, celgate.Newest))
+	if err != nil {
+		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), "celgate knows Kubernetes " + strings.Join(builtin.Minors(), ", ")}}
+	}
+	read := func(sources []Source) (docs []*manifest.Document) {
+		for i := range sources {
+			found, bad := sources[i].documents()
+			docs, problems = append(docs, found...), append(problems, bad...)
+		}
+		return docs
+	}
+	given := read(s.Policies)
+	existing := read(objects)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+
+	a := &arena{}
+	for _, d := range given {
+		if !policy.Recognised(d.Object) {
+			existing = append(existing, d)
+			continue
+		}
+		p, b, err := policy.FromObject(d.Object, d)
+		var decode *policy.DecodeError
+		switch {
+		case errors.As(err, &decode):
+			for _, p := range decode.Problems {
+				problems = append(problems, &Problem{p.Position, strings.TrimPrefix(p.Field+": "+p.Message, ": "), ""})
+			}
+		case err != nil:
+			problems = append(problems, &Problem{d.Position(), err.Error(), ""})
+		case p != nil:
+			a.set.Policies = append(a.set.Policies, p)
+		default:
+			a.set.Bindings = append(a.set.Bindings, b)
+		}
+	}
+	if len(a.set.Policies) == 0 && len(problems) == 0 {
+		problems = append(problems, &Problem{policy.Position{File: s.File}, "no policies in the files under policies", ""})
+	}
+
+	crd := apischema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+	for _, d := range existing {
+		if world.KindOf(d.Object).GroupKind() != crd {
+			continue
+		}
+		if more, err := types.WithCustomResources(d.Object); err != nil {
+			problems = append(problems, &Problem{d.Position(), err.Error(), ""})
+		} else {
+			types = more
+		}
+	}
+	if a.cluster, err = state.New(types); err != nil {
+		return nil, append(problems, &Problem{policy.Position{File: s.File}, err.Error(), ""})
+	}
+	for _, d := range existing {
+		if Recognised(d.Object) {
+			continue
+		}
+		next, err := a.cluster.With(stored(d.Object, types))
+		if err != nil {
+			problems = append(problems, &Problem{d.Position(), strings.TrimPrefix(err.Error(), "object 0: "), ""})
+			continue
+		}
+		a.cluster = next
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	a.requests = world.World{Types: types, Stored: a.cluster, Words: words}
+	a.engine, err = celgate.New(&a.set, celgate.Options{KubeVersion: version, Types: types, Cluster: &assuming{Cluster: a.cluster, types: types}})
+	if err != nil {
+		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
+	}
+	for _, r := range a.engine.Rejected() {
+		problems = append(problems, &Problem{r.Position, "the server would refuse this policy: " + r.Status.Message, ""})
+	}
+	return a, problems
+}
+
+// stored is the object as the server reads it; what cannot be decoded is left as it is, for state to complain about.
+func stored(object map[string]any, types *schema.Registry) map[string]any {
+	kind := world.KindOf(object)
+	if types.Type(kind) == nil {
+		return object
+	}
+	if read, _, err := prepare.Stored(object, types, kind); err == nil {
+		return read
+	}
+	return object
+}
+
+// documents reads what a source names.
+func (s *Source) documents() ([]*manifest.Document, []*Problem) {
+	if s.Inline != nil {
+		return []*manifest.Document{s.Inline}, nil
+	}
+	docs, found := manifest.Load(s.Path)
+	var problems []*Problem
+	for _, p := range found {
+		if p.Warning {
+			continue
+		}
+		if !p.Position.IsValid() { // a file that is not there: where it is named says more
+			problems = append(problems, &Problem{s.Place, p.Error(), ""})
+		} else {
+			problems = append(problems, &Problem{p.Position, p.Message, ""})
+		}
+	}
+	if s.Only != "" && len(problems) == 0 {
+		docs = slices.DeleteFunc(docs, func(d *manifest.Document) bool { return !isNamed(d.Object, s.Only) })
+		if len(docs) == 0 {
+			problems = append(problems, &Problem{s.Place, fmt.Sprintf("no object %s in %s", s.Only, s.Path), ""})
+		}
+	}
+	return docs, problems
+}
+
+func isNamed(object map[string]any, name string) bool {
+	kind := world.KindOf(object).Kind
+	own, namespace := world.MetadataOf(object, "name"), world.MetadataOf(object, "namespace")
+	return slices.Contains([]string{own, namespace + "/" + own, kind + "/" + own, kind + "/" + namespace + "/" + own}, name)
+}
+
+// assuming is a cluster in which every namespace exists that a request names: one without labels of its own, unless
+// the state holds it.
+type assuming struct {
+	*state.Cluster
+	types   *schema.Registry
+	assumed sync.Map // by name
+}
+
+func (c *assuming) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
+	object, err := c.Cluster.Get(ctx, kind, namespace, name)
+	if object != nil || err != nil || kind != world.Namespace || name == "" {
+		return object, err
+	}
+	if known, ok := c.assumed.Load(name); ok {
+		return known.(map[string]any), nil
+	}
+	alone, err := state.New(c.types, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}})
+	if err != nil {
+		return nil, err
+	}
+	if object, err = alone.Get(ctx, kind, "", name); err == nil {
+		c.assumed.Store(name, object)
+	}
+	return object, err
+}

@@ -1,0 +1,556 @@
+package suite
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/world"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+)
+
+// compare adds a failure for everything that is not as expected.
+func (run *caseRun) compare(e *Expectation, update bool) {
+	d := run.Decision
+	if !run.exercised(e) {
+		return // nothing else that could be said would help more
+	}
+	switch {
+	case e.Denied != nil:
+		run.compareDenials(e.Denied)
+	case !d.Allowed && len(e.Skipped) == 0:
+		run.fail(Failure{Place: e.Place, Expected: "allowed", Got: "denied: " + run.answer()})
+	case !d.Allowed:
+		run.fail(Failure{Place: e.Place, Expected: "allowed, because policies are skipped", Got: "denied: " + run.answer()})
+	}
+	if e.warningsGiven {
+		run.compareWarnings(e)
+	}
+	for _, want := range e.Audited {
+		run.compareAudited(want)
+	}
+	for _, want := range e.Annotations {
+		run.compareAnnotation(want)
+	}
+	if e.Untouched.IsValid() || e.Mutated != nil {
+		run.compareObject(e, update)
+	}
+}
+
+func (run *caseRun) fail(f Failure) { run.Failures = append(run.Failures, f) }
+
+// answer is the server's answer to a denied request.
+func (run *caseRun) answer() string {
+	s := run.Decision.Status
+	if s == nil {
+		return "without a status"
+	}
+	return fmt.Sprintf("%s (%d %s)", s.Message, s.Code, s.Reason)
+}
+
+// exercised checks which policies took part. A case that expects something of policies that were never asked about it
+// says nothing.
+func (run *caseRun) exercised(e *Expectation) bool {
+	if len(e.Skipped) > 0 {
+		for _, s := range e.Skipped {
+			run.compareSkip(s)
+		}
+		return len(run.Failures) == 0
+	}
+	d := run.Decision
+	if d.Status != nil && !d.Allowed && len(d.Outcomes) == 0 && len(d.Violations) == 0 {
+		return true // refused before any policy was asked
+	}
+	names := map[string]bool{}
+	for _, verdicts := range [][]Verdict{e.Denied, e.Warnings, e.Audited} {
+		for _, v := range verdicts {
+			if v.Policy != "" {
+				names[v.Policy] = true
+			}
+		}
+	}
+	if len(names) == 0 {
+		if run.tookPart("", "") {
+			return true
+		}
+		run.fail(Failure{Place: e.Place, Expected: "a policy takes part in the request", Got: run.why("", ""),
+			Hint: "write expect: skipped if that is what the case is about"})
+		return false
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !slices.ContainsFunc(run.Set.Policies, func(p *policy.Policy) bool { return p.Name == name }) {
+			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request", Got: "there is no such policy in the suite"})
+		} else if !run.tookPart(name, "") {
+			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request", Got: run.why(name, "")})
+		}
+	}
+	return len(run.Failures) == 0
+}
+
+// tookPart reports that a policy, or any with "", had something to say about the request.
+func (run *caseRun) tookPart(name, binding string) bool {
+	is := func(p, b string) bool { return (name == "" || p == name) && (binding == "" || b == binding) }
+	for _, o := range run.Decision.Outcomes {
+		if is(o.Policy, o.Binding) && !strings.HasPrefix(o.Field, "spec.matchConditions") {
+			return true
+		}
+	}
+	for _, v := range run.Decision.Violations {
+		if is(v.Policy, v.Binding) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(run.matches(), func(m celgate.Match) bool { return is(m.Policy, m.Binding) && m.Matched })
+}
+
+func (run *caseRun) matches() []celgate.Match {
+	all, err := run.arena.engine.Matches(run.ctx, run.Request)
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// why says what kept policies out.
+func (run *caseRun) why(name, binding string) string {
+	var reasons []string
+	matches := run.matches()
+	for _, m := range matches {
+		if name != "" && m.Policy != name || binding != "" && m.Binding != "" && m.Binding != binding || m.Matched {
+			continue
+		}
+		reason := "policy " + m.Policy
+		if m.Binding != "" {
+			reason += ", binding " + m.Binding
+		}
+		switch {
+		case m.Err != nil:
+			reason += ": " + m.Err.Error()
+		default:
+			reason += ": " + m.Reason
+		}
+		reasons = append(reasons, reason)
+	}
+	for _, p := range run.Set.Policies {
+		if (name == "" || p.Name == name) && !slices.ContainsFunc(run.Set.Bindings, func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
+			reasons = append(reasons, "policy "+p.Name+" has no binding")
+		}
+	}
+	const most = 4
+	if n := len(reasons); n > most {
+		reasons = append(reasons[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	if len(reasons) == 0 {
+		return "not exercised"
+	}
+	return "not exercised\n" + strings.Join(reasons, "\n")
+}
+
+func (run *caseRun) compareSkip(s Skip) {
+	subject := "no policy"
+	if s.Policy != "" {
+		subject = "policy " + s.Policy + " not"
+	}
+	if s.Binding != "" {
+		subject += " (binding " + s.Binding + ")"
+	}
+	expected := strings.Replace(subject, " not", "", 1) + " is skipped"
+	if s.Policy == "" {
+		expected = "every policy is skipped"
+	}
+	if s.By != "" {
+		expected += " by " + s.By
+	}
+	if s.Condition != "" {
+		expected += " (" + s.Condition + ")"
+	}
+	if s.Policy != "" && !slices.ContainsFunc(run.Set.Policies, func(p *policy.Policy) bool { return p.Name == s.Policy }) {
+		run.fail(Failure{Place: s.Place, Expected: expected, Got: "there is no such policy in the suite"})
+		return
+	}
+	if run.tookPart(s.Policy, s.Binding) {
+		f := Failure{Place: s.Place, Expected: expected, Got: "it took part in the request"}
+		for _, o := range run.Decision.Outcomes {
+			if (s.Policy == "" || o.Policy == s.Policy) && (s.Binding == "" || o.Binding == s.Binding) && o.Verdict != celgate.Skip {
+				f.Got = "policy " + o.Policy + ", binding " + o.Binding + ", took part"
+				f.Expr, f.Says = o.Expr, sayOutcome(o)
+				break
+			}
+		}
+		run.fail(f)
+		return
+	}
+	if s.By == "" {
+		return
+	}
+	for _, m := range run.matches() {
+		if s.Policy != "" && m.Policy != s.Policy || s.Binding != "" && m.Binding != "" && m.Binding != s.Binding || m.By != s.By {
+			continue
+		}
+		if s.Condition == "" || m.Field == run.conditionField(m, s.Condition) {
+			return
+		}
+	}
+	run.fail(Failure{Place: s.Place, Expected: expected, Got: strings.TrimPrefix(run.why(s.Policy, s.Binding), "not exercised\n")})
+}
+
+func (run *caseRun) conditionField(m celgate.Match, name string) string {
+	for _, p := range run.Set.Policies {
+		if p.Kind != m.Kind || p.Name != m.Policy {
+			continue
+		}
+		for _, c := range p.MatchConditions {
+			if c.Name == name {
+				return c.Expr.Field
+			}
+		}
+	}
+	return "no such condition"
+}
+
+// compareDenials looks for each verdict among the denials.
+func (run *caseRun) compareDenials(want []Verdict) {
+	d := run.Decision
+	for _, v := range want {
+		expected := v.describe("denied")
+		if d.Allowed {
+			f := Failure{Place: v.Place, Expected: expected, Got: "allowed"}
+			if len(d.Warnings) > 0 {
+				f.Got = fmt.Sprintf("allowed, with %d warnings", len(d.Warnings))
+				if len(d.Warnings) == 1 {
+					f.Got = "allowed, with the warning: " + d.Warnings[0]
+				}
+			}
+			f.Expr, f.Says = run.decidedBy(v)
+			run.fail(f)
+			continue
+		}
+		if v.Code != 0 && int(d.Status.Code) != v.Code || v.Reason != "" && string(d.Status.Reason) != v.Reason {
+			run.fail(Failure{Place: v.Place, Expected: expected, Got: "denied: " + run.answer()})
+			continue
+		}
+		if !v.namesPolicy() && (!v.Message.given || v.Message.holds(d.Status.Message)) {
+			continue
+		}
+		if !slices.ContainsFunc(d.Violations, func(x celgate.Violation) bool {
+			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, d.Status.Message)
+		}) {
+			run.fail(Failure{Place: v.Place, Expected: expected, Got: run.listed("denied", policy.Deny)})
+		}
+	}
+}
+
+// decidedBy returns the expression that let a request pass that was to be denied.
+func (run *caseRun) decidedBy(v Verdict) (policy.Expr, string) {
+	for _, o := range run.Decision.Outcomes {
+		if v.Policy != "" && o.Policy != v.Policy || v.Binding != "" && o.Binding != v.Binding || o.Kind != policy.Validating {
+			continue
+		}
+		if i, ok := validationIndex(o.Field); ok && (v.Validation < 0 || i == v.Validation) {
+			return o.Expr, sayOutcome(o)
+		}
+	}
+	return policy.Expr{}, ""
+}
+
+func sayOutcome(o celgate.Outcome) string {
+	switch o.Verdict {
+	case celgate.Admit:
+		if o.Kind == policy.Mutating {
+			return "the mutation was applied"
+		}
+		return "the expression is true"
+	case celgate.Denied:
+		return "the expression is false"
+	case celgate.Error:
+		return "the expression is an error: " + o.Message
+	}
+	return ""
+}
+
+// validationIndex returns i of spec.validations[i].expression.
+func validationIndex(field string) (int, bool) {
+	var i int
+	n, err := fmt.Sscanf(field, "spec.validations[%d]", &i)
+	return i, n == 1 && err == nil
+}
+
+// holds reports that a violation is the one that is meant.
+func (v Verdict) holds(x celgate.Violation, answer string) bool {
+	if v.Policy != "" && v.Policy != x.Policy || v.Binding != "" && v.Binding != x.Binding || v.Param != "" && v.Param != x.Param {
+		return false
+	}
+	if i, ok := validationIndex(x.Expr.Field); v.Validation >= 0 && (!ok || i != v.Validation) {
+		return false
+	}
+	if !v.Message.given || v.Message.holds(x.Message) {
+		return true
+	}
+	return answer != "" && strings.HasSuffix(answer, x.Message) && v.Message.holds(answer)
+}
+
+func (v Verdict) describe(verb string) string {
+	s := verb
+	if v.Policy != "" {
+		s += " by policy " + v.Policy
+	}
+	if v.Binding != "" {
+		s += ", binding " + v.Binding
+	}
+	if v.Param != "" {
+		s += ", param " + v.Param
+	}
+	if v.Validation >= 0 {
+		s += fmt.Sprintf(", validation %d", v.Validation)
+	}
+	if v.Code != 0 || v.Reason != "" {
+		s += " with " + strings.TrimSpace(fmt.Sprintf("%s %s", zeroIsEmpty(v.Code), v.Reason))
+	}
+	if v.Message.given {
+		s += ": " + v.Message.String()
+	}
+	return s
+}
+
+func zeroIsEmpty(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// listed tells the violations with an action, one on a line.
+func (run *caseRun) listed(verb string, action policy.Action) string {
+	var lines []string
+	for _, x := range run.Decision.Violations {
+		if !slices.Contains(x.Actions, action) {
+			continue
+		}
+		v := Verdict{Policy: x.Policy, Binding: x.Binding, Param: x.Param, Validation: -1, Message: Text{Exact: x.Message, given: true}}
+		if i, ok := validationIndex(x.Expr.Field); ok {
+			v.Validation = i
+		}
+		lines = append(lines, v.describe(verb))
+	}
+	if len(lines) == 0 && action == policy.Deny {
+		return "denied: " + run.answer()
+	}
+	if len(lines) == 0 {
+		return "nothing of the kind"
+	}
+	return strings.Join(lines, "\n")
+}
+
+// compareWarnings compares all warnings in their order.
+func (run *caseRun) compareWarnings(e *Expectation) {
+	got := run.Decision.Warnings
+	var lines []string
+	ok := len(got) == len(e.Warnings)
+	place := e.Place
+	for i, want := range e.Warnings {
+		lines = append(lines, want.describe("warning"))
+		if i < len(got) && !run.warns(want, got[i]) || i >= len(got) {
+			if ok || place == e.Place {
+				place = want.Place
+			}
+			ok = false
+		}
+	}
+	if ok {
+		return
+	}
+	f := Failure{Place: place, Expected: cmp.Or(strings.Join(lines, "\n"), "no warning"), Got: "no warning"}
+	if len(got) > 0 {
+		f.Got = "warning: " + strings.Join(got, "\nwarning: ")
+	}
+	run.fail(f)
+}
+
+// warns reports that a warning is the one that is meant: as it is sent, or the message of the policy in it.
+func (run *caseRun) warns(want Verdict, got string) bool {
+	if !want.namesPolicy() && want.Message.holds(got) {
+		return true
+	}
+	return slices.ContainsFunc(run.Decision.Violations, func(x celgate.Violation) bool {
+		sent := fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", x.Policy, x.Binding, x.Message)
+		return slices.Contains(x.Actions, policy.Warn) && got == sent && want.holds(x, sent)
+	})
+}
+
+func (run *caseRun) compareAudited(want Verdict) {
+	if !slices.ContainsFunc(run.Decision.Violations, func(x celgate.Violation) bool {
+		return slices.Contains(x.Actions, policy.Audit) && want.holds(x, "")
+	}) {
+		f := Failure{Place: want.Place, Expected: want.describe("audited"), Got: run.listed("audited", policy.Audit)}
+		f.Expr, f.Says = run.decidedBy(want)
+		run.fail(f)
+	}
+}
+
+func (run *caseRun) compareAnnotation(want Annotation) {
+	value, ok := run.Decision.AuditAnnotations[want.Key]
+	expected := "audit annotation " + want.Key
+	switch {
+	case want.Absent && ok:
+		run.fail(Failure{Place: want.Place, Expected: "no " + expected, Got: "it is " + quote(value)})
+	case want.Absent || ok && want.Value.holds(value):
+	case ok:
+		run.fail(Failure{Place: want.Place, Expected: expected + ": " + want.Value.String(), Got: quote(value)})
+	default:
+		got := "there is none"
+		if keys := slices.Sorted(maps.Keys(run.Decision.AuditAnnotations)); len(keys) > 0 {
+			got = "annotations: " + strings.Join(keys, ", ")
+		}
+		run.fail(Failure{Place: want.Place, Expected: expected + ": " + want.Value.String(), Got: got})
+	}
+}
+
+// holds reports that text is the one that is meant.
+func (t Text) holds(s string) bool {
+	if !t.given {
+		return true
+	}
+	if t.Contains != "" || t.Matches != nil {
+		return strings.Contains(s, t.Contains) && (t.Matches == nil || t.Matches.MatchString(s))
+	}
+	return strings.TrimRight(s, "\n") == strings.TrimRight(t.Exact, "\n")
+}
+
+func (t Text) String() string {
+	switch {
+	case t.Matches != nil:
+		return "text that matches " + t.Matches.String()
+	case t.Contains != "":
+		return "text with " + quote(t.Contains)
+	}
+	return t.Exact
+}
+
+func quote(s string) string { return fmt.Sprintf("%q", s) }
+
+// compareObject compares the object after mutations.
+func (run *caseRun) compareObject(e *Expectation, update bool) {
+	engine := run.arena.engine
+	mutated, err := engine.Mutate(run.ctx, run.Request)
+	if err != nil || !mutated.Allowed {
+		return // a failure of its own
+	}
+	before, after := run.Request.Object, mutated.Object
+	changed := !reflect.DeepEqual(before, after)
+	if e.Untouched.IsValid() {
+		if changed {
+			f := Failure{Place: e.Untouched, Expected: "the object is untouched", Got: "it is changed\n" + difference(before, after)}
+			if n := len(mutated.Changes); n > 0 {
+				f.Got = "it is changed by policy " + mutated.Changes[0].Policy + "\n" + difference(before, after)
+			}
+			run.fail(f)
+		}
+		return
+	}
+	want := e.Mutated
+	if !changed {
+		f := Failure{Place: want.Place, Expected: "the object is mutated", Got: "no policy changes it"}
+		if m := run.firstMutation(); m != nil {
+			f.Expr, f.Says = m.Expr, sayOutcome(*m)
+		}
+		if want.Golden == nil && want.Object == nil {
+			run.fail(f)
+			return
+		}
+	}
+	for _, f := range want.Fields {
+		steps, _ := parsePath(f.Path) // checked when it was read
+		got := valueAt(after, steps)
+		if !equal(got, f.Value) {
+			run.fail(Failure{Place: f.Place, Expected: f.Path + ": " + text(f.Value), Got: f.Path + ": " + text(got)})
+		}
+	}
+	if want.Object != nil {
+		run.compareWhole(want.Place, want.Object.Object, after)
+	}
+	if want.Golden != nil {
+		run.compareGolden(want, after, update)
+	}
+}
+
+func (run *caseRun) firstMutation() *celgate.Outcome {
+	for i, o := range run.Decision.Outcomes {
+		if o.Kind == policy.Mutating && strings.HasPrefix(o.Field, "spec.mutations") {
+			return &run.Decision.Outcomes[i]
+		}
+	}
+	return nil
+}
+
+// compareWhole compares the mutated object with one as an author would write it: without what the server fills in.
+func (run *caseRun) compareWhole(place policy.Position, want, got map[string]any) {
+	request := *run.Request
+	request.Object = want
+	prepared, _, err := run.arena.engine.Prepare(&request)
+	if err != nil {
+		run.fail(Failure{Place: place, Expected: "an object", Got: err.Error()})
+		return
+	}
+	if !equal(prepared.Object, got) {
+		run.fail(Failure{Place: place, Expected: "the object after mutations as given", Got: "it differs\n" + difference(prepared.Object, got)})
+	}
+}
+
+// compareGolden compares with a file, or writes it.
+func (run *caseRun) compareGolden(want *Mutated, after map[string]any, update bool) {
+	docs, problems := want.Golden.documents()
+	var found *manifest.Document
+	for _, d := range docs {
+		if len(docs) == 1 || isNamed(d.Object, describeName(after)) {
+			found = d
+		}
+	}
+	if update {
+		run.write(want, after, docs)
+		return
+	}
+	if len(problems) > 0 || found == nil {
+		run.fail(Failure{Place: want.Place, Expected: "the object in " + want.Golden.Path, Got: "no such object there",
+			Hint: "celgate test --update writes the file"})
+		return
+	}
+	run.compareWhole(want.Place, found.Object, after)
+}
+
+func describeName(object map[string]any) string {
+	return world.KindOf(object).Kind + "/" + strings.TrimPrefix(world.MetadataOf(object, "namespace")+"/"+world.MetadataOf(object, "name"), "/")
+}
+
+// write makes the golden file hold the object, as its author would have written it, unless it does already.
+func (run *caseRun) write(want *Mutated, after map[string]any, docs []*manifest.Document) {
+	types := run.arena.requests.Types
+	kind := types.Type(run.Request.Kind)
+	author := run.doc.Object
+	object := rewrite.Object(rewrite.Mutation{
+		Author: author, Before: run.Request.Object, After: after, Type: kind,
+		Prepare: func(object map[string]any) (map[string]any, error) {
+			again := *run.Request
+			again.Object = object
+			next, _, err := run.arena.engine.Prepare(&again)
+			if err != nil {
+				return nil, err
+			}
+			return next.Object, nil
+		},
+	})
+	if len(docs) == 1 && reflect.DeepEqual(docs[0].Object, object) {
+		return
+	}
+	if err := os.WriteFile(want.Golden.Path, []byte(rewrite.YAML(object, kind)), 0o666); err != nil {
+		run.unable(&Problem{Position: want.Place, Message: err.Error()})
+		return
+	}
+	run.Updated = want.Golden.Path
+}

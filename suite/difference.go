@@ -1,0 +1,110 @@
+package suite
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// equal compares JSON trees; numbers are the same if they have the same value.
+func equal(a, b any) bool {
+	switch x := a.(type) {
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for k, v := range x {
+			other, ok := y[k]
+			if !ok || !equal(v, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		y, ok := b.([]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for i := range x {
+			if !equal(x[i], y[i]) {
+				return false
+			}
+		}
+		return true
+	case int64:
+		if y, ok := b.(float64); ok {
+			return float64(x) == y
+		}
+	case float64:
+		if y, ok := b.(int64); ok {
+			return x == float64(y)
+		}
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// difference tells where two objects differ, one line for each value: "- path: expected" and "+ path: got".
+func difference(want, got any) string {
+	var lines []string
+	diff("", want, got, &lines)
+	const most = 20
+	if n := len(lines); n > most {
+		lines = append(lines[:most], fmt.Sprintf("… %d more lines", n-most))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func diff(path string, want, got any, lines *[]string) {
+	if equal(want, got) {
+		return
+	}
+	switch w := want.(type) {
+	case map[string]any:
+		if g, ok := got.(map[string]any); ok {
+			all := map[string]bool{}
+			for k := range w {
+				all[k] = true
+			}
+			for k := range g {
+				all[k] = true
+			}
+			for _, k := range sortedKeys(all) {
+				next := k
+				if strings.ContainsAny(k, `./[]`) {
+					next = `["` + k + `"]`
+				} else if path != "" {
+					next = "." + k
+				}
+				diff(path+next, w[k], g[k], lines)
+			}
+			return
+		}
+	case []any:
+		if g, ok := got.([]any); ok && len(w) == len(g) {
+			for i := range w {
+				diff(fmt.Sprintf("%s[%d]", path, i), w[i], g[i], lines)
+			}
+			return
+		}
+	}
+	if want != nil {
+		*lines = append(*lines, "- "+path+": "+text(want))
+	}
+	if got != nil {
+		*lines = append(*lines, "+ "+path+": "+text(got))
+	}
+}
+
+// text is a value in one line, as JSON; text without quotes where that is clear.
+func text(v any) string {
+	if v == nil {
+		return "(none)"
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}

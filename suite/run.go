@@ -1,0 +1,341 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/world"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/state"
+)
+
+// Options say how suites run. The zero value runs everything.
+type Options struct {
+	Only        *regexp.Regexp // cases whose "suite/case" matches; nil: all
+	KubeVersion string         // empty: the newest
+	Update      bool           // write golden files instead of comparing with them
+}
+
+// A Result is what became of one request of a case.
+type Result struct {
+	Suite   string
+	Name    string // of the case; with the object if there are several
+	Place   policy.Position
+	Status  Status
+	Elapsed time.Duration
+
+	Failures []Failure  // what is not as expected
+	Problems []*Problem // why it could not run
+	Updated  string     // the golden file that was written
+
+	Request  *celgate.Request
+	Decision *celgate.Decision
+	Set      *policy.Set // the policies and bindings of the suite
+}
+
+// A Status is what became of a case.
+type Status string
+
+// The statuses.
+const (
+	Passed Status = "passed"
+	Failed Status = "failed"
+	NotRun Status = "not run"
+)
+
+// A Failure is one expectation that does not hold.
+type Failure struct {
+	Place    policy.Position // of the expectation
+	Expected string
+	Got      string
+	Hint     string      // empty: none
+	Expr     policy.Expr // the expression that decided; zero if there is none
+	Says     string      // what the expression said
+}
+
+// Run decides about every case and yields the results in the order of the suites. Cases run in parallel.
+func Run(ctx context.Context, suites []*Suite, opts Options) iter.Seq[Result] {
+	return func(yield func(Result) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		queue := make(chan chan []Result, 4*runtime.GOMAXPROCS(0))
+		go func() {
+			defer close(queue)
+			slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+			for _, s := range suites {
+				r := &runner{suite: s, opts: opts}
+				r.base = sync.OnceValues(func() (*arena, []*Problem) { return newArena(s, s.State, opts.KubeVersion) })
+				for _, c := range s.Cases {
+					if opts.Only != nil && !opts.Only.MatchString(s.Name+"/"+c.Name) {
+						continue
+					}
+					out := make(chan []Result, 1)
+					select {
+					case queue <- out:
+					case <-ctx.Done():
+						return
+					}
+					slots <- struct{}{}
+					go func() {
+						defer func() { <-slots }()
+						out <- r.run(ctx, c)
+					}()
+				}
+			}
+		}()
+		for out := range queue {
+			for _, r := range <-out {
+				if ctx.Err() != nil || !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// A runner runs the cases of one suite.
+type runner struct {
+	suite *Suite
+	opts  Options
+	base  func() (*arena, []*Problem)
+}
+
+// run decides about every object of a case.
+func (r *runner) run(ctx context.Context, c *Case) []Result {
+	start := time.Now()
+	first := Result{Suite: r.suite.Name, Name: c.Name, Place: c.Place}
+	a, problems := r.arena(c)
+	var docs []*manifest.Document
+	if len(problems) == 0 {
+		docs, problems = c.documents()
+	}
+	if len(problems) > 0 {
+		first.Status, first.Problems = NotRun, problems
+		return []Result{first}
+	}
+	first.Set = &a.set
+	if m := c.Expect.Mutated; len(docs) > 1 && m != nil && (m.Golden != nil || m.Object != nil) {
+		first.Status = NotRun
+		first.Problems = []*Problem{{m.Place, "one object is expected, but the case has several", "take one of them, as in object: file.yaml#name"}}
+		return []Result{first}
+	}
+	results := make([]Result, len(docs))
+	for i, d := range docs {
+		one := first
+		if len(docs) > 1 {
+			one.Name += fmt.Sprintf(" [%s]", describe(d.Object))
+		}
+		r.decide(ctx, c, a, &caseRun{Result: &one, doc: d})
+		one.Elapsed = time.Since(start)
+		start = time.Now()
+		results[i] = one
+	}
+	return results
+}
+
+func describe(object map[string]any) string {
+	name := world.MetadataOf(object, "name")
+	if namespace := world.MetadataOf(object, "namespace"); namespace != "" {
+		name = namespace + "/" + name
+	}
+	return world.KindOf(object).Kind + " " + name
+}
+
+func (r *runner) arena(c *Case) (*arena, []*Problem) {
+	if len(c.State) == 0 {
+		return r.base()
+	}
+	return newArena(r.suite, append(append([]Source{}, r.suite.State...), c.State...), r.opts.KubeVersion)
+}
+
+// documents returns the manifests or the review of a case.
+func (c *Case) documents() ([]*manifest.Document, []*Problem) {
+	from := c.Asked.Object
+	switch {
+	case !c.Asked.Review.isZero():
+		from = c.Asked.Review
+	case from.isZero():
+		from = c.Asked.Old
+	}
+	docs, problems := from.documents()
+	if len(docs) == 0 && len(problems) == 0 {
+		problems = append(problems, &Problem{from.Place, "no object in " + from.Path, ""})
+	}
+	return docs, problems
+}
+
+// A caseRun is one object of a case on its way.
+type caseRun struct {
+	*Result
+	doc   *manifest.Document
+	arena *arena
+	ctx   context.Context
+
+	warnings []string // of the preparation, which the server sends first
+}
+
+// decide makes the request of one document, decides about it and compares.
+func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
+	run.arena, run.ctx = a, ctx
+	defer func() {
+		if p := recover(); p != nil { // one case that breaks something must not take the others with it
+			run.unable(&Problem{c.Place, fmt.Sprintf("internal error: %v", p), "please report it, with this:\n" + string(debug.Stack())})
+		}
+	}()
+	request, problem := a.request(c, run.doc)
+	if problem != nil {
+		run.unable(problem)
+		return
+	}
+	run.Request = request
+	prepared, warnings, err := a.engine.Prepare(request)
+	var status apierrors.APIStatus
+	switch {
+	case errors.As(err, &status):
+		s := status.Status()
+		run.Decision = &celgate.Decision{Status: &s}
+	case err != nil:
+		run.unable(&Problem{Position: c.Place, Message: err.Error()})
+		return
+	default:
+		run.Request, run.warnings = prepared, warnings
+		if run.Decision, err = a.engine.Admit(ctx, prepared); err != nil {
+			run.unable(&Problem{Position: c.Place, Message: err.Error()})
+			return
+		}
+		run.Decision.Warnings = append(warnings, run.Decision.Warnings...)
+	}
+	run.Status = Passed
+	run.compare(&c.Expect, r.opts.Update)
+	if len(run.Failures) > 0 {
+		run.Status = Failed
+	}
+}
+
+func (r *Result) unable(p *Problem) {
+	r.Status, r.Problems, r.Decision, r.Failures = NotRun, []*Problem{p}, nil, nil
+}
+
+// request makes the request of a case for one document.
+func (a *arena) request(c *Case, doc *manifest.Document) (*celgate.Request, *Problem) {
+	fail := func(place policy.Position, err error) (*celgate.Request, *Problem) {
+		p := &Problem{Position: place, Message: err.Error()}
+		var hinted *world.Error
+		if errors.As(err, &hinted) {
+			p.Hint = hinted.Hint
+		}
+		return nil, p
+	}
+	if world.IsReview(doc.Object) {
+		r, err := a.requests.ReviewRequest(doc.Object)
+		if err != nil {
+			return fail(c.Place, err)
+		}
+		return r, nil
+	}
+	if !c.Asked.Review.isZero() {
+		return fail(doc.Position(), errors.New("review is not an AdmissionReview"))
+	}
+	asked := &world.Asked{
+		Operation: c.Asked.Operation, Subresource: c.Asked.Subresource, User: c.Asked.User, Groups: c.Asked.Groups,
+		DryRun: c.Asked.DryRun, Namespace: c.Asked.Namespace,
+	}
+	olds, problems := c.olds(doc)
+	if len(problems) > 0 {
+		return nil, problems[0]
+	}
+	object, err := patched(doc.Object, c.Asked.Patches)
+	if err != nil {
+		return fail(c.Place, err)
+	}
+	if len(olds) > 0 {
+		if asked.Old, err = state.New(a.requests.Types); err != nil {
+			return fail(c.Place, err)
+		}
+		for _, old := range olds {
+			if old, err = patched(old, c.Asked.OldPatches); err != nil {
+				return fail(c.Place, err)
+			}
+			kind := world.KindOf(old)
+			if to, err := a.requests.Target(kind, asked.Subresource); err == nil {
+				old = world.InNamespace(old, &celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
+			}
+			if asked.Old, err = asked.Old.With(stored(old, a.requests.Types)); err != nil {
+				return fail(c.Asked.Old.place(c), err)
+			}
+		}
+	}
+	copied := *doc
+	copied.Object = object
+	r, err := a.requests.ManifestRequest(&copied, asked)
+	if err != nil {
+		return fail(c.Place, err)
+	}
+	return r, nil
+}
+
+func (s *Source) place(c *Case) policy.Position {
+	if s == nil {
+		return c.Place
+	}
+	return s.Place
+}
+
+// olds are the objects before an update. Without any an oldPatch says how the object itself differed.
+func (c *Case) olds(doc *manifest.Document) ([]map[string]any, []*Problem) {
+	if c.Asked.Old.isZero() {
+		if len(c.Asked.OldPatches) > 0 {
+			return []map[string]any{doc.Object}, nil
+		}
+		return nil, nil
+	}
+	docs, problems := c.Asked.Old.documents()
+	var all []map[string]any
+	for _, d := range docs {
+		all = append(all, d.Object)
+	}
+	return all, problems
+}
+
+// patched applies JSON merge patches (RFC 7386) to a copy.
+func patched(object map[string]any, patches []map[string]any) (map[string]any, error) {
+	for _, p := range patches {
+		next, ok := merged(object, p).(map[string]any)
+		if !ok {
+			return nil, errors.New("a patch that leaves no object")
+		}
+		object = next
+	}
+	return object, nil
+}
+
+func merged(v any, patch map[string]any) any {
+	m, _ := v.(map[string]any)
+	m = maps.Clone(m)
+	if m == nil {
+		m = map[string]any{}
+	}
+	for k, p := range patch {
+		switch p := p.(type) {
+		case nil:
+			delete(m, k)
+		case map[string]any:
+			m[k] = merged(m[k], p)
+		default:
+			m[k] = p
+		}
+	}
+	return m
+}

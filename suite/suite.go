@@ -1,0 +1,352 @@
+// Package suite tests policies: a suite says which requests there are and what is expected of each.
+//
+// Suites are YAML documents of the kind Suite (celgate.dev/v1alpha1), or folders with a policy.yaml and a folder
+// cases of documents of the kind Case. [Load] finds them, [Run] decides about every request as the API server
+// would, and tells what is not as expected.
+package suite
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+)
+
+// APIVersion is the version of suites and cases.
+const APIVersion = "celgate.dev/v1alpha1"
+
+// A Suite is what one file, or one folder with cases, holds.
+type Suite struct {
+	Name     string
+	File     string // the suite file, or the folder
+	Policies []Source
+	State    []Source
+	Cases    []*Case
+}
+
+// A Source is objects in a file or directory, or one object that stands in the suite itself.
+type Source struct {
+	Path   string // relative to the working directory
+	Only   string // of the objects in the file the one with this name; empty: all
+	Inline *manifest.Document
+	Place  policy.Position // where it was named
+}
+
+func (s *Source) isZero() bool { return s == nil || s.Path == "" && s.Inline == nil }
+
+// A Case is one request, or the same for several objects, with what is expected.
+type Case struct {
+	Name   string // of the case, and of the row of its table
+	Place  policy.Position
+	State  []Source // exists in this case only
+	Asked  Asked
+	Expect Expectation
+}
+
+// Asked says what is requested.
+type Asked struct {
+	Object, Old, Review *Source
+	Patches             []map[string]any // JSON merge patches of the object, in order
+	OldPatches          []map[string]any
+	Operation           string
+	Subresource         string
+	User                string
+	Groups              []string
+	DryRun              bool
+	Namespace           string
+}
+
+// An Expectation is everything that must hold of an answer.
+type Expectation struct {
+	Place       policy.Position
+	Denied      []Verdict // each must be among the denials; nil: allowed
+	Warnings    []Verdict // exactly these
+	Audited     []Verdict // each must be among the audited failures
+	Annotations []Annotation
+	Mutated     *Mutated
+	Untouched   policy.Position // valid: policies leave the object alone
+	Skipped     []Skip          // policies that take no part
+
+	warningsGiven bool
+}
+
+// A Verdict describes a denial, a warning or an audited failure by what is known of it.
+type Verdict struct {
+	Place      policy.Position
+	Policy     string
+	Binding    string
+	Param      string
+	Validation int // index; -1: any
+	Message    Text
+	Reason     string // of the answer
+	Code       int    // of the answer; 0: any
+}
+
+func (v Verdict) namesPolicy() bool {
+	return v.Policy != "" || v.Binding != "" || v.Param != "" || v.Validation >= 0
+}
+
+// An Annotation is an audit annotation.
+type Annotation struct {
+	Place  policy.Position
+	Key    string
+	Value  Text
+	Absent bool
+}
+
+// Mutated says what mutations make of the object.
+type Mutated struct {
+	Place  policy.Position
+	Golden *Source // a file that holds the object
+	Object *manifest.Document
+	Fields []Field
+}
+
+// A Field is one value of the mutated object.
+type Field struct {
+	Place policy.Position
+	Path  string
+	Value any // nil: absent
+}
+
+// A Skip is a policy that takes no part, and why.
+type Skip struct {
+	Place     policy.Position
+	Policy    string // empty: every policy of the suite
+	Binding   string
+	By        string // namespaceSelector, …; empty: any
+	Condition string // name of a match condition
+}
+
+// Text is text to compare with; the zero value holds for every text.
+type Text struct {
+	Exact    string
+	Contains string
+	Matches  *regexp.Regexp
+	given    bool
+}
+
+// Load finds the suites in files and directories; directories are searched recursively.
+func Load(paths ...string) ([]*Suite, []*Problem) {
+	l := &loader{seen: map[string]bool{}}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			l.problem(&Problem{policy.Position{File: path}, reasonOf(err), ""})
+		case info.IsDir():
+			before := len(l.suites) + len(l.problems)
+			l.directory(path)
+			if len(l.suites)+len(l.problems) == before {
+				l.problem(&Problem{policy.Position{File: path}, "no suite in this directory",
+					"a suite is a file of kind: Suite, or policy.yaml beside a folder cases"})
+			}
+		default:
+			l.file(path, true)
+		}
+	}
+	return l.suites, l.problems
+}
+
+func reasonOf(err error) string {
+	if e, ok := err.(*fs.PathError); ok {
+		return e.Err.Error()
+	}
+	return err.Error()
+}
+
+type loader struct {
+	suites   []*Suite
+	problems []*Problem
+	seen     map[string]bool // files and folders
+}
+
+func (l *loader) problem(p *Problem) { l.problems = append(l.problems, p) }
+
+func (l *loader) directory(root string) {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			l.problem(&Problem{policy.Position{File: path}, reasonOf(err), ""})
+			return nil
+		case path != root && strings.HasPrefix(entry.Name(), "."):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case entry.IsDir():
+			if entry.Name() == "cases" && exists(filepath.Join(filepath.Dir(path), "policy.yaml")) {
+				l.folder(filepath.Dir(path))
+				return fs.SkipDir
+			}
+			return nil
+		case slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))):
+			l.file(path, false)
+		}
+		return nil
+	})
+	if err != nil {
+		l.problem(&Problem{policy.Position{File: root}, reasonOf(err), ""})
+	}
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+
+// file takes the suites of a file. A file that was named must hold one.
+func (l *loader) file(path string, named bool) {
+	if l.seen[filepath.Clean(path)] {
+		return
+	}
+	l.seen[filepath.Clean(path)] = true
+	text, err := os.ReadFile(path)
+	if err != nil {
+		l.problem(&Problem{policy.Position{File: path}, reasonOf(err), ""})
+		return
+	}
+	if !named && !strings.Contains(string(text), "celgate.dev/") {
+		return
+	}
+	docs, problems := manifest.Read(strings.NewReader(string(text)), path)
+	for _, p := range problems {
+		l.problem(&Problem{p.Position, p.Message, ""})
+	}
+	found := false
+	for _, d := range docs {
+		switch kind, _ := d.Object["kind"].(string); {
+		case !Recognised(d.Object):
+			continue
+		case kind == "Suite":
+			l.suite(d)
+		case kind == "Case":
+			dir := filepath.Dir(path)
+			if parent := filepath.Dir(dir); filepath.Base(dir) == "cases" && exists(filepath.Join(parent, "policy.yaml")) {
+				l.folder(parent)
+			} else {
+				l.problem(&Problem{d.Position(), "a Case belongs in a folder cases beside a policy.yaml", "or write it under cases of a Suite"})
+			}
+		default:
+			l.problem(&Problem{d.Position(), fmt.Sprintf("unknown kind %q of %s", kind, d.Object["apiVersion"]), "the kinds are Suite and Case"})
+		}
+		found = true
+	}
+	if named && !found && len(problems) == 0 {
+		l.problem(&Problem{policy.Position{File: path}, "no suite in this file", "a suite has apiVersion: " + APIVersion + " and kind: Suite"})
+	}
+}
+
+// Recognised reports an object of this package's kinds.
+func Recognised(object map[string]any) bool {
+	apiVersion, _ := object["apiVersion"].(string)
+	return strings.HasPrefix(apiVersion, "celgate.dev/")
+}
+
+// folder takes a folder with policy.yaml and cases.
+func (l *loader) folder(dir string) {
+	key := filepath.Join(dir, "cases")
+	if l.seen[key] {
+		return
+	}
+	l.seen[key] = true
+	s := &Suite{Name: nameOfDirectory(dir), File: dir}
+	s.conventions(dir)
+	docs, problems := manifest.Load(key)
+	for _, p := range problems {
+		if !p.Warning {
+			l.problem(&Problem{p.Position, p.Message, ""})
+		}
+	}
+	for _, d := range docs {
+		if kind, _ := d.Object["kind"].(string); !Recognised(d.Object) || kind != "Case" {
+			continue // objects that cases name
+		}
+		r := &reader{doc: d}
+		n := r.root()
+		n.version()
+		if n.mapping(slices.Concat(documentFields, caseFields)) {
+			base := strings.TrimSuffix(filepath.Base(d.Source.File), filepath.Ext(d.Source.File))
+			s.Cases = append(s.Cases, n.cases(Case{Name: base}, filepath.Dir(d.Source.File))...)
+		}
+		l.problems = append(l.problems, r.problems...)
+	}
+	if len(s.Cases) == 0 && len(problems) == 0 {
+		l.problem(&Problem{policy.Position{File: key}, "no case in this directory", "a case has apiVersion: " + APIVersion + " and kind: Case"})
+	}
+	l.suites = append(l.suites, s)
+}
+
+// conventions are the files that a suite has if it names none.
+func (s *Suite) conventions(dir string) {
+	if s.Policies == nil {
+		if path := filepath.Join(dir, "policy.yaml"); exists(path) {
+			s.Policies = []Source{{Path: path, Place: policy.Position{File: s.File}}}
+		}
+	}
+	if s.State == nil {
+		if path := filepath.Join(dir, "state.yaml"); exists(path) {
+			s.State = []Source{{Path: path, Place: policy.Position{File: s.File}}}
+		}
+	}
+}
+
+func nameOfDirectory(dir string) string {
+	if absolute, err := filepath.Abs(dir); err == nil {
+		return filepath.Base(absolute)
+	}
+	return filepath.Base(dir)
+}
+
+func (l *loader) suite(d *manifest.Document) {
+	r := &reader{doc: d}
+	n := r.root()
+	n.version()
+	defer func() { l.problems = append(l.problems, r.problems...) }()
+	if !n.mapping(slices.Concat(documentFields, suiteFields)) {
+		return
+	}
+	dir := filepath.Dir(d.Source.File)
+	s := &Suite{Name: n.member("name").text(), File: d.Source.File}
+	if s.Name == "" {
+		if s.Name = strings.TrimSuffix(filepath.Base(d.Source.File), filepath.Ext(d.Source.File)); s.Name == "suite" {
+			s.Name = nameOfDirectory(dir)
+		}
+	}
+	s.Policies, s.State = n.member("policies").sources(dir), n.member("state").sources(dir)
+	s.conventions(dir)
+	if len(s.Policies) == 0 {
+		n.add(&Problem{d.Position(), "policies is missing", "name the files of the policies, as in policies: [policy.yaml]"})
+	}
+	var defaults Case
+	if from := n.member("defaults"); from.given() && from.mapping(askedFields) {
+		defaults = from.asked(defaults, dir)
+	}
+	cases := n.member("cases")
+	if len(cases.list()) == 0 {
+		n.add(&Problem{cases.place(), "cases is missing", "a case has a name, an object and what to expect"})
+	}
+	names := map[string]policy.Position{}
+	for _, item := range cases.list() {
+		if !item.mapping(caseFields) {
+			continue
+		}
+		for _, c := range item.cases(defaults, dir) {
+			if first, taken := names[c.Name]; taken {
+				n.add(&Problem{c.Place, fmt.Sprintf("a second case %q", c.Name), "the first is at " + first.String()})
+			}
+			names[c.Name] = c.Place
+			s.Cases = append(s.Cases, c)
+		}
+	}
+	l.suites = append(l.suites, s)
+}
+
+func (n node) version() {
+	if v := n.member("apiVersion"); v.value != APIVersion {
+		n.add(&Problem{v.place(), fmt.Sprintf("unknown apiVersion %q", v.value), "it is " + APIVersion})
+	}
+}
