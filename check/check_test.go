@@ -1,6 +1,8 @@
 package check_test
 
 import (
+	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -131,5 +133,24 @@ func TestTexts(t *testing.T) {
 		if a.Title == "" || a.Text == "" || a.Severity == "" || a.Run == nil || (a.Before == "") != (a.After == "") {
 			t.Errorf("%s is not complete", a.Code)
 		}
+	}
+}
+
+var update = flag.Bool("update", false, "write docs/checks.md")
+
+// TestReference holds docs/checks.md to the analyzers.
+func TestReference(t *testing.T) {
+	const file = "../docs/checks.md"
+	var b bytes.Buffer
+	if err := check.Reference(&b); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(file, b.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, b.Bytes()) {
+		t.Errorf("%s is not what the analyzers say: run go generate ./check (%v)", file, err)
 	}
 }

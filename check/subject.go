@@ -173,6 +173,8 @@ func token(s string) int {
 		return 0
 	case strings.HasPrefix(s, ".?"):
 		n = 2
+	case len(s) > 1 && strings.ContainsRune("=!<>&|", rune(s[0])) && strings.ContainsRune("=&|", rune(s[1])):
+		return 2
 	case s[0] == '.':
 		n = 1
 	case s[0] == '"' || s[0] == '\'':

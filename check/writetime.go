@@ -115,7 +115,7 @@ func ignoreLines(p *Pass) {
 			case len(i.codes) == 0:
 				report(path, "write CODE: reason", "%q names no code", i.line)
 			case bad >= 0:
-				report(path, "celgate check --explain lists the codes", "there is no check %s", i.codes[bad])
+				report(path, "celgate check --list names all codes", "there is no check %s", i.codes[bad])
 			case i.reason == "":
 				report(path, "add a colon and the reason", "%s is ignored without a reason, so that it is not", strings.Join(i.codes, ", "))
 			}

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/internal/report"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A checking is one run of the verb check.
+type checking struct {
+	*console
+	state         []string
+	kubeVersion   string
+	output, color string
+	notes, list   bool
+	explain       string
+}
+
+func newCheck(c *console) *cobra.Command {
+	k := &checking{console: c}
+	cmd := &cobra.Command{
+		Use:   "check [flags] POLICIES...",
+		Short: "Find mistakes in policies without a request",
+		Long: `check finds what is wrong with policies and bindings before a request does: what
+the API server would refuse to store, what its type checker would warn about, and
+what it stores without a word though it cannot work. Arguments are files and
+directories that hold policies, and beside them what exists in the cluster:
+CustomResourceDefinitions make the fields of custom resources known.
+
+An annotation of a policy or binding keeps a check from being reported:
+
+  celgate.dev/ignore: "CG302: the mutating policy before this one sets it"
+
+The exit status is 0 when there are no errors and warnings, 1 when there are, and 2
+when the policies could not be read.`,
+		Example: `  celgate check policies/
+  celgate check -c crds/ policies/ -o json
+  celgate check --explain CG101`,
+		RunE: func(cmd *cobra.Command, args []string) error { return k.run(cmd.Context(), args) },
+	}
+	group(cmd, "Cluster", func(f *pflag.FlagSet) {
+		f.StringArrayVarP(&k.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster, such as\nCustomResourceDefinitions; may be repeated")
+		f.StringVar(&k.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that the policies are for\n(default "+celgate.Newest+")")
+	})
+	group(cmd, "Checks", func(f *pflag.FlagSet) {
+		f.StringVar(&k.explain, "explain", "", "`CODE` say what a check is about, with an example")
+		f.BoolVar(&k.list, "list", false, "list all checks")
+	})
+	group(cmd, "Output", func(f *pflag.FlagSet) {
+		f.StringVarP(&k.output, "output", "o", "text", "`FORMAT` text (default) or json")
+		f.BoolVar(&k.notes, "notes", false, "show notes too")
+		f.StringVar(&k.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
+	})
+	completeWith(cmd, "output", report.DiagnosticFormats()...)
+	completeWith(cmd, "color", "auto", "always", "never")
+	var codes []string
+	for _, a := range check.Analyzers() {
+		codes = append(codes, a.Code)
+	}
+	completeWith(cmd, "explain", codes...)
+	return cmd
+}
+
+func (k *checking) run(ctx context.Context, args []string) error {
+	switch {
+	case k.list:
+		for _, a := range check.Analyzers() {
+			fmt.Fprintf(k.stdout, "%s %-8s %-26s %s\n", a.Code, a.Severity, a.Name, a.Title)
+		}
+		return nil
+	case k.explain != "":
+		for _, a := range check.Analyzers() {
+			if strings.EqualFold(a.Code, k.explain) || a.Name == k.explain {
+				return a.Explain(k.stdout)
+			}
+		}
+		return withHint(&usageError{fmt.Errorf("there is no check %s", k.explain)}, "celgate check --list names all")
+	case len(args) == 0:
+		return &usageError{errors.New("no policies given")}
+	case k.output != "text" && k.output != "json":
+		return &usageError{fmt.Errorf("--output is text or json, not %q", k.output)}
+	}
+	colored, err := k.colored(k.color)
+	if err != nil {
+		return err
+	}
+	w, err := k.world(args)
+	if err != nil {
+		return err
+	}
+	found, err := check.Run(ctx, check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(k.kubeVersion)}, check.Analyzers()...)
+	if err != nil {
+		return err
+	}
+	found = append(undecoded(w.rejected), found...)
+	for _, d := range found {
+		if d.Ignored == "" && d.Severity != check.Note {
+			k.raise(exitDenied)
+		}
+	}
+	return report.Diagnostics(k.output, k.stdout, found, report.Options{Color: colored, Width: k.width(), Quiet: !k.notes})
+}
+
+// world reads the policies among files and the kinds beside them. Manifests and other files in the same directories are
+// passed over.
+func (k *checking) world(paths []string) (*world, error) {
+	w := &world{version: k.kubeVersion}
+	var err error
+	if w.types, err = builtin.Registry(orNewest(k.kubeVersion)); err != nil {
+		return nil, withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
+	}
+	loader := &manifest.Loader{Stdin: k.stdin}
+	read := func(paths []string) []*manifest.Document {
+		if len(paths) == 0 {
+			return nil
+		}
+		docs, problems := loader.Load(paths...)
+		for _, p := range problems {
+			if strings.HasPrefix(p.Message, "not a Kubernetes object") {
+				continue
+			}
+			if !p.Warning {
+				k.raise(exitFailed)
+			}
+			k.say(p.Error(), "")
+		}
+		return slices.DeleteFunc(docs, func(d *manifest.Document) bool { return isReview(d.Object) })
+	}
+	beside := w.addPolicies(k.console, read(paths))
+	if len(w.set.Policies) == 0 && len(w.set.Bindings) == 0 && len(w.rejected) == 0 {
+		return nil, fmt.Errorf("no policies in %s", strings.Join(paths, ", "))
+	}
+	w.addTypes(k.console, slices.Concat(beside, read(k.state)))
+	return w, nil
+}
+
+// undecoded are the diagnostics of documents that are no policies of their kind.
+func undecoded(rejected []report.Rejection) []check.Diagnostic {
+	var all []check.Diagnostic
+	for _, r := range rejected {
+		for _, p := range r.Problems {
+			at := p.Position
+			if !at.IsValid() {
+				at = r.Place
+			}
+			all = append(all, check.Diagnostic{
+				Code: "CG001", Severity: check.Error, Message: p.Message, Kind: r.Kind, Name: cmp.Or(r.Name, "without a name"), Field: p.Field, Position: at,
+			})
+		}
+	}
+	return all
+}

@@ -1,0 +1,119 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/celgate/celgate/check"
+)
+
+// DiagnosticFormats are the names that [Diagnostics] takes.
+func DiagnosticFormats() []string { return []string{"json", "text"} }
+
+// Diagnostics writes what check found, in the order in which it is given. Text leaves out what annotations ignore and, with
+// o.Quiet, notes, which it counts; JSON holds everything.
+func Diagnostics(format string, w io.Writer, found []check.Diagnostic, o Options) error {
+	switch format {
+	case "text":
+		return diagnosticText(w, found, o)
+	case "json":
+		return diagnosticJSON(w, found)
+	}
+	return fmt.Errorf("unknown output format %q: one of json, text", format)
+}
+
+var checkSeverities = []struct {
+	severity  check.Severity
+	style     style
+	one, many string
+}{
+	{check.Error, red, "error", "errors"},
+	{check.Warning, yellow, "warning", "warnings"},
+	{check.Note, cyan, "note", "notes"},
+}
+
+func diagnosticText(w io.Writer, found []check.Diagnostic, o Options) error {
+	t := &textWriter{w: w, o: o, p: palette(o.Color), spaced: true}
+	counts := map[check.Severity]int{}
+	suppressed := 0
+	for _, d := range found {
+		if d.Ignored != "" {
+			suppressed++
+			continue
+		}
+		counts[d.Severity]++
+		if d.Severity == check.Note && o.Quiet {
+			continue
+		}
+		b := block{label: string(d.Severity), message: d.Message, expr: d.Expr, mark: mark{d.From, d.To}, place: d.Position, hint: d.Suggestion}
+		for _, s := range checkSeverities {
+			if s.severity == d.Severity {
+				b.style = s.style
+			}
+		}
+		if d.Field != "" {
+			b.footers = append(b.footers, d.Field+" of "+d.Kind+" "+d.Name)
+		} else {
+			b.footers = append(b.footers, d.Kind+" "+d.Name)
+		}
+		b.footers = append(b.footers, d.Code)
+		if d.Server != "" {
+			b.footers[len(b.footers)-1] += ", also in the policy's status.typeChecking"
+		}
+		t.gap()
+		t.block(b)
+		t.gap()
+	}
+	summary := ""
+	for _, s := range checkSeverities {
+		if n := counts[s.severity]; n > 0 {
+			if summary != "" {
+				summary += ", "
+			}
+			summary += plural(n, s.one, s.many)
+			if s.severity == check.Note && o.Quiet {
+				summary += " (shown with --notes)"
+			}
+		}
+	}
+	if suppressed > 0 {
+		if summary != "" {
+			summary += ", "
+		}
+		summary += fmt.Sprintf("%d ignored by annotation", suppressed)
+	}
+	if summary != "" {
+		t.line(summary)
+	}
+	return t.flush()
+}
+
+type jsonDiagnostic struct {
+	Code          string         `json:"code"`
+	Severity      check.Severity `json:"severity"`
+	Message       string         `json:"message"`
+	Suggestion    string         `json:"suggestion,omitempty"`
+	File          string         `json:"file,omitempty"`
+	Line          int            `json:"line,omitempty"`
+	Column        int            `json:"column,omitempty"`
+	Kind          string         `json:"kind"`
+	Name          string         `json:"name"`
+	Field         string         `json:"field,omitempty"`
+	ServerWarning string         `json:"serverWarning,omitempty"`
+	Ignored       string         `json:"ignored,omitempty"`
+}
+
+func diagnosticJSON(w io.Writer, found []check.Diagnostic) error {
+	items := make([]jsonDiagnostic, len(found))
+	for i, d := range found {
+		items[i] = jsonDiagnostic{
+			d.Code, d.Severity, d.Message, d.Suggestion, d.Position.File, d.Position.Line, d.Position.Column,
+			d.Kind, d.Name, d.Field, d.Server, d.Ignored,
+		}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(map[string]any{"apiVersion": "celgate.dev/v1alpha1", "kind": "DiagnosticList", "items": items})
+}
