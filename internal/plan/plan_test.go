@@ -1,0 +1,223 @@
+package plan_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/plan"
+)
+
+var pod = map[string]any{
+	"apiVersion": "v1", "kind": "Pod",
+	"metadata": map[string]any{
+		"name": "web", "namespace": "shop", "labels": map[string]any{"app": "web", "tier": "front", "": ""},
+		"creationTimestamp": nil,
+	},
+	"spec": map[string]any{
+		"replicas": int64(3), "ratio": 0.5, "paused": false, "empty": map[string]any{}, "none": []any{},
+		"numbers": []any{int64(1), int64(2), int64(3)}, "words": []any{"b", "a", "ü", ""}, "mixed": []any{int64(1), "a", 0.5, true, nil},
+		"matrix": []any{[]any{int64(1)}, []any{int64(2), int64(3)}},
+		"containers": []any{
+			map[string]any{"name": "app", "image": "registry.example.com/app:1", "ports": []any{map[string]any{"containerPort": int64(80)}},
+				"resources": map[string]any{"limits": map[string]any{"memory": "64Mi", "cpu": "100m"}}},
+			map[string]any{"name": "proxy", "image": "docker.io/proxy:latest", "securityContext": map[string]any{"runAsNonRoot": true}},
+		},
+	},
+}
+
+type variables map[string]ref.Val
+
+func (v variables) ResolveName(name string) (any, bool) { x, ok := v[name]; return x, ok }
+
+func (v variables) Parent() cel.Activation { return nil }
+
+// environment has the variables and functions of policies.
+type environment struct {
+	env *cel.Env
+	fns *plan.Functions
+}
+
+func newEnvironment(t testing.TB) *environment {
+	t.Helper()
+	set, err := celenv.New("1.37")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := celenv.Declared{Params: true, Authorizer: true, Patch: true}
+	scope := set.Scope(celenv.Run, true)
+	env, err := scope.Env(declared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fns, err := scope.Functions(declared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &environment{env, fns}
+}
+
+func inputs(form eval.Form) variables {
+	object := eval.Value(pod, form)
+	return variables{
+		"object": object, "oldObject": types.NullValue, "params": object, "namespaceObject": types.NullValue,
+		"request": eval.Value(map[string]any{"operation": "CREATE", "userInfo": map[string]any{"username": "alice", "groups": []any{"a", "b"}}}, eval.Reflected),
+	}
+}
+
+// compare evaluates an expression with a plan and with cel-go's tracker; covered says that the plan answered. An
+// expression that does not compile is no difference.
+func (e *environment) compare(src string, limit uint64) (covered bool, err error) {
+	checked, issues := e.env.Compile(src)
+	if issues != nil && issues.Err() != nil {
+		return false, issues.Err()
+	}
+	program, err := e.env.Program(checked, cel.CostLimit(limit), cel.InterruptCheckFrequency(100))
+	if err != nil {
+		return false, err
+	}
+	p := plan.New(e.env, e.fns, checked, limit)
+	if p == nil {
+		return false, nil
+	}
+	for _, form := range []eval.Form{eval.Plain, eval.Reflected} {
+		vars := inputs(form)
+		got, cost, ok := p.Eval(vars, nil)
+		if !ok {
+			continue
+		}
+		covered = true
+		want, details, err := program.ContextEval(context.Background(), vars)
+		if err != nil {
+			return true, &differs{fmt.Sprintf("%s: %v, cel-go fails: %v", src, got, err)}
+		}
+		if tracked := *details.ActualCost(); cost != tracked {
+			return true, &differs{fmt.Sprintf("%s: costs %d, cel-go's tracker says %d", src, cost, tracked)}
+		}
+		if !same(got, want) {
+			return true, &differs{fmt.Sprintf("%s: %T %v, cel-go says %T %v", src, got, got, want, want)}
+		}
+	}
+	return covered, nil
+}
+
+type differs struct{ text string }
+
+func (d *differs) Error() string { return d.text }
+
+func same(a, b ref.Val) bool {
+	if fmt.Sprintf("%T", a) != fmt.Sprintf("%T", b) {
+		return false
+	}
+	switch a := a.(type) {
+	case types.Double:
+		return fmt.Sprint(a) == fmt.Sprint(b)
+	case *dynamic.ObjectVal:
+		return fmt.Sprint(a.Value()) == fmt.Sprint(b.Value())
+	case *types.Optional:
+		b := b.(*types.Optional)
+		return a.HasValue() == b.HasValue() && (!a.HasValue() || same(a.GetValue(), b.GetValue()))
+	case traits.Lister:
+		b := b.(traits.Lister)
+		if a.Size() != b.Size() {
+			return false
+		}
+		for i := range a.Size().(types.Int) {
+			if !same(a.Get(i), b.Get(i)) {
+				return false
+			}
+		}
+		return true
+	}
+	return types.Equal(a, b) == types.True || fmt.Sprint(a.Value()) == fmt.Sprint(b.Value())
+}
+
+// expressions reads testdata/expressions.cel: one a line; those after the line "# not covered" are left to cel-go.
+func expressions(t testing.TB) (covered, others []string) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/expressions.cel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, _ := strings.Cut(string(text), "# not covered\n")
+	lines := func(s string) (out []string) {
+		for line := range strings.Lines(s) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				out = append(out, line)
+			}
+		}
+		return out
+	}
+	return lines(before), lines(after)
+}
+
+func TestAsTheTracker(t *testing.T) {
+	e := newEnvironment(t)
+	covered, others := expressions(t)
+	for _, src := range covered {
+		ok, err := e.compare(src, celenv.ExpressionLimit)
+		if err != nil {
+			t.Error(err)
+		} else if !ok {
+			t.Errorf("%s: not covered", src)
+		}
+	}
+	for _, src := range others {
+		if ok, err := e.compare(src, celenv.ExpressionLimit); err != nil {
+			t.Error(err)
+		} else if ok {
+			t.Errorf("%s: covered", src)
+		}
+	}
+}
+
+// The limit refuses what the tracker refuses, to the unit.
+func TestLimit(t *testing.T) {
+	e := newEnvironment(t)
+	covered, _ := expressions(t)
+	for _, src := range covered {
+		checked, issues := e.env.Compile(src)
+		if issues != nil {
+			t.Fatal(issues.Err())
+		}
+		p := plan.New(e.env, e.fns, checked, celenv.ExpressionLimit)
+		_, cost, ok := p.Eval(inputs(eval.Plain), nil)
+		if !ok || cost == 0 {
+			continue
+		}
+		if _, _, ok := plan.New(e.env, e.fns, checked, cost-1).Eval(inputs(eval.Plain), nil); ok {
+			t.Errorf("%s costs %d and passes a limit of %d", src, cost, cost-1)
+		}
+		if _, _, ok := plan.New(e.env, e.fns, checked, cost).Eval(inputs(eval.Plain), nil); !ok {
+			t.Errorf("%s costs %d and does not pass that limit", src, cost)
+		}
+	}
+}
+
+func FuzzAsTheTracker(f *testing.F) {
+	e := newEnvironment(f)
+	covered, others := expressions(f)
+	for _, src := range append(covered, others...) {
+		f.Add(src, uint16(1000))
+	}
+	f.Fuzz(func(t *testing.T, src string, limit uint16) {
+		if len(src) > 500 {
+			return
+		}
+		if _, err := e.compare(src, uint64(limit)); err != nil {
+			if d, ok := err.(*differs); ok {
+				t.Error(d)
+			}
+		}
+	})
+}
