@@ -131,7 +131,7 @@ func (v *serverView) flush(w io.Writer) error {
 		APIVersion string           `json:"apiVersion"`
 		Kind       string           `json:"kind"`
 		Items      []map[string]any `json:"items"`
-	}{"v1", "List", slices.Concat([]map[string]any{}, v.objects)})
+	}{"v1", "List", append([]map[string]any{}, v.objects...)})
 }
 
 // asides writes on standard error, in the text form, what there is to say besides manifests: denials, warnings and notes.
