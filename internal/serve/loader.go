@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/kube"
@@ -270,7 +271,7 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	for _, id := range slices.Sorted(maps.Keys(rejected)) {
 		r := rejected[id]
 		if f.has(id) {
-			errs = append(errs, fmt.Errorf("%s: %s", cmp.Or(r.Position.String(), id), r.Status.Message))
+			errs = append(errs, fmt.Errorf("%s: %s", cmp.Or(f.place(id, r).String(), id), r.Status.Message))
 		} else {
 			l.Log.Error("policy rejected", "kind", r.Kind, "policy", r.Name, "error", r.Status.Message)
 		}
@@ -295,6 +296,25 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	l.Log.Info("policies in force", "policies", len(force.Policies), "bindings", len(force.Bindings), "rejected", len(rejected),
 		"took", time.Since(start).String())
 	return nil
+}
+
+// place is where the first mistake of a rejected policy or binding is.
+func (f *folder) place(id string, r celgate.Rejection) policy.Position {
+	if r.Status.Details == nil || len(r.Status.Details.Causes) == 0 {
+		return r.Position
+	}
+	mistake := &field.Error{Field: r.Status.Details.Causes[0].Field}
+	for _, p := range f.set.Policies {
+		if string(p.Kind)+" "+p.Name == id {
+			return p.Locate(mistake)
+		}
+	}
+	for _, b := range f.set.Bindings {
+		if string(b.Kind)+"Binding "+b.Name == id {
+			return b.Locate(mistake)
+		}
+	}
+	return r.Position
 }
 
 // has reports whether a policy or binding, as "Kind name", is one of the folder's.

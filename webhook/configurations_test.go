@@ -1,0 +1,69 @@
+package webhook_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/webhook"
+)
+
+var update = flag.Bool("update", false, "rewrite the expectations in testdata")
+
+// TestConfigurations computes the configurations of each testdata/configurations/*.yaml; what they are to be lies beside
+// it in *.want.
+func TestConfigurations(t *testing.T) {
+	files, err := filepath.Glob("testdata/configurations/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			docs, problems := manifest.Load(file)
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			var set policy.Set
+			for _, d := range docs {
+				p, b, err := policy.FromObject(webhook.Native(d.Object), d)
+				switch {
+				case err != nil:
+					t.Fatal(err)
+				case p != nil:
+					set.Policies = append(set.Policies, p)
+				default:
+					set.Bindings = append(set.Bindings, b)
+				}
+			}
+			mutating, validating := webhook.Configurations(&set, webhook.Target{Service: "celgate", Namespace: "celgate-system", CABundle: []byte("PEM")})
+			a, err := yaml.Marshal(mutating)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := yaml.Marshal(validating)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := string(a) + "---\n" + string(b)
+			golden := strings.TrimSuffix(file, ".yaml") + ".want"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("have\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
