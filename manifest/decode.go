@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -46,7 +47,7 @@ func (d *decoder) chunk(c chunk) {
 // may be YAML.
 func (d *decoder) jsonChunk(src *Source, first bool) bool {
 	v, err := decodeJSON(src.Text)
-	if _, syntax := err.(*syntaxError); !syntax {
+	if syntax := (*syntaxError)(nil); !errors.As(err, &syntax) {
 		src.json = true
 		d.decoded(src, v, err, !first)
 		return true

@@ -39,12 +39,12 @@ func parseLibrary(text string, strict bool) (v any, rest bool, err error) {
 	}()
 	d := yaml.NewDecoder(strings.NewReader(text))
 	d.SetStrict(strict)
-	if err = d.Decode(&v); err == io.EOF {
+	if err = d.Decode(&v); errors.Is(err, io.EOF) {
 		return nil, false, nil
 	}
 	if err == nil {
 		var ignored any
-		rest = d.Decode(&ignored) != io.EOF
+		rest = !errors.Is(d.Decode(&ignored), io.EOF)
 	}
 	return v, rest, err
 }

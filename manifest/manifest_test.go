@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -191,7 +192,7 @@ type failing struct{ io.Reader }
 
 func (f failing) Read(p []byte) (int, error) {
 	n, err := f.Reader.Read(p)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("connection lost")
 	}
 	return n, err

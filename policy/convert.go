@@ -402,7 +402,7 @@ func decode(obj map[string]any, blank func() any, places Places) ([]byte, *Decod
 			}
 			for _, err := range unknown {
 				path := ""
-				if at, ok := err.(kjson.FieldError); ok {
+				if at := kjson.FieldError(nil); errors.As(err, &at) {
 					path = at.FieldPath()
 				}
 				add(path, err)

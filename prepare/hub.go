@@ -92,7 +92,7 @@ func deploymentHub(o *members) (err error) {
 		}
 		revision, problem := strconv.ParseInt(text, 10, 64)
 		if problem != nil {
-			err = fmt.Errorf("failed to parse annotation[%s]=%s as int64: %v", rollback, text, problem)
+			err = fmt.Errorf("failed to parse annotation[%s]=%s as int64: %w", rollback, text, problem)
 			return
 		}
 		notes.set(rollback, strconv.FormatInt(revision, 10))

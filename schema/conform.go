@@ -2,6 +2,7 @@ package schema
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -271,7 +272,7 @@ func (e *pathError) Error() string { return strings.TrimPrefix(e.path, ".") + ":
 func (e *pathError) Unwrap() error { return e.err }
 
 func at(step string, err error) error {
-	if inner, ok := err.(*pathError); ok {
+	if inner := (*pathError)(nil); errors.As(err, &inner) {
 		return &pathError{path: step + inner.path, err: inner.err}
 	}
 	return &pathError{path: step, err: err}

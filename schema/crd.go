@@ -129,9 +129,8 @@ func (r *Registry) objectMeta() *Type {
 type typeBuilder struct{ objectMeta *Type }
 
 var (
-	stringType   = scalars["string"]
-	prunedType   = &Type{Kind: Any}
-	anythingType = &Type{Kind: Any, PreserveUnknown: true}
+	stringType = scalars["string"]
+	prunedType = &Type{Kind: Any}
 )
 
 // version reads one entry of spec.versions into res and returns the type of its objects.
@@ -361,7 +360,9 @@ func pruneDefaults(t *Type) {
 		f.Default = pruned(f.Default, f.Type)
 		pruneDefaults(f.Type)
 	}
-	t.Default = pruned(t.Default, t)
+	if t.Default != nil { // the scalars that all custom types share have none, and are not to be written
+		t.Default = pruned(t.Default, t)
+	}
 	if t.Elem != nil && t.Elem != prunedType {
 		pruneDefaults(t.Elem)
 	}

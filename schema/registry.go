@@ -9,12 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The apimachinery names, so that users of this package need one import.
+// The names of apimachinery, so that users of this package need one import.
 type (
-	GroupVersionKind     = schema.GroupVersionKind
+	// GroupVersionKind names a kind.
+	GroupVersionKind = schema.GroupVersionKind
+	// GroupVersionResource names a resource.
 	GroupVersionResource = schema.GroupVersionResource
-	GroupVersion         = schema.GroupVersion
-	GroupResource        = schema.GroupResource
+	// GroupVersion names a version of an API group.
+	GroupVersion = schema.GroupVersion
+	// GroupResource names a resource in all its versions.
+	GroupResource = schema.GroupResource
 )
 
 // A Resource is one resource of one group and version, as discovery lists it.

@@ -104,7 +104,7 @@ func runBlock(dir, block string) (string, error) {
 	text, err := cmd.CombinedOutput()
 	outputs := strings.Split(string(text), mark)
 	if len(outputs) != len(commands)+1 {
-		return "", fmt.Errorf("%v: %s", err, text)
+		return "", fmt.Errorf("%w: %s", err, text)
 	}
 	var b strings.Builder
 	for i, c := range commands {

@@ -124,11 +124,6 @@ func kindOf(object map[string]any) schema.GroupVersionKind {
 	return requests.KindOf(object)
 }
 
-// kindText returns a kind as a manifest has it.
-func kindText(kind schema.GroupVersionKind) string {
-	return kind.GroupVersion().String() + " " + kind.Kind
-}
-
 func metadataOf(object map[string]any, member string) string {
 	metadata, _ := object["metadata"].(map[string]any)
 	s, _ := metadata[member].(string)

@@ -261,7 +261,7 @@ func Documents(content []byte) ([]map[string]any, error) {
 	var trees []map[string]any
 	for {
 		raw, err := reader.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return trees, nil
 		}
 		if err != nil {

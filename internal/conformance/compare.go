@@ -85,7 +85,7 @@ func diffLines(want, have string) string {
 	return out.String()
 }
 
-// Rules that a corpus keeps: no two cases share an idea, and every case is recorded. Check returns what is wrong.
+// Check returns what is wrong with a corpus: no two cases share an idea, and every case is recorded.
 func Check(cases []*Case) []string {
 	var problems []string
 	ideas := map[string]string{}
