@@ -28,6 +28,27 @@ generate: ## the tables of built-in kinds and everything else that is made by a 
 fuzz: ## every fuzz target for TIME, one after the other
 	./tools/fuzz.sh $(or $(TIME),60s)
 
+.PHONY: live-server
+live-server: ## a kube-apiserver 1.37 on loopback; prints its kubeconfig, ends with Ctrl-C
+	$(GO) -C conformance run ./cmd/server
+
+.PHONY: conformance
+conformance: ## builds and starts kube-apiserver and etcd, checks the whole corpus live
+	cd conformance && $(GO) test ./server && $(GO) run ./cmd/corpus -check
+
+.PHONY: corpus-record
+corpus-record: ## records the cases whose names match RUN (all without) from the live server
+	$(GO) -C conformance run ./cmd/corpus -record $(if $(RUN),-run '$(RUN)')
+
+.PHONY: corpus-check
+corpus-check: ## compares the recorded cases with the live server
+	$(GO) -C conformance run ./cmd/corpus -check $(if $(RUN),-run '$(RUN)')
+
+.PHONY: oracles
+oracles: ## preparation, write-time rules, merge, conversion and RBAC against the server's own packages
+	cd conformance && $(GO) test ./prepare ./policy ./merge ./state
+	cd tools && $(GO) test ./...
+
 .PHONY: bench
 bench: ## speed beside the API server's own plugins
 	$(GO) -C bench run . $(ARGS)
