@@ -3,6 +3,9 @@ package serve
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -477,4 +480,96 @@ func TestReplicas(t *testing.T) {
 	default:
 	}
 	t.Logf("asked %d times", asked)
+}
+
+// TestDeployment runs celgate with the rights that deploy/ grants and no more, its certificate kept by itself.
+func TestDeployment(t *testing.T) {
+	installDefinitions(t)
+	text, err := os.ReadFile("../../deploy/celgate.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("../../deploy/examples/params.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := map[string]string{
+		"Namespace": "/api/v1/namespaces", "ServiceAccount": "/api/v1/namespaces/celgate-system/serviceaccounts",
+		"ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles", "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+		"Role":        "/apis/rbac.authorization.k8s.io/v1/namespaces/celgate-system/roles",
+		"RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/celgate-system/rolebindings",
+		"Service":     "/api/v1/namespaces/celgate-system/services", "Deployment": "/apis/apps/v1/namespaces/celgate-system/deployments",
+		"PodDisruptionBudget": "/apis/policy/v1/namespaces/celgate-system/poddisruptionbudgets",
+		"NetworkPolicy":       "/apis/networking.k8s.io/v1/namespaces/celgate-system/networkpolicies",
+		"ConfigMap":           "/api/v1/namespaces/default/configmaps",
+	}
+	for _, tree := range append(documents(t, text), documents(t, example)...) {
+		good(t, apply(t, paths[tree["kind"].(string)], tree))
+	}
+	// The controller that aggregates does not run here.
+	aggregated := documents(t, example)[0]
+	aggregated["metadata"] = map[string]any{"name": "celgate-params"}
+	good(t, apply(t, paths["ClusterRole"], aggregated))
+
+	answer := do(t, server.Call{
+		Method: http.MethodPost, Path: paths["ServiceAccount"] + "/celgate/token",
+		Body: map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{}},
+	})
+	good(t, answer)
+	tree, err := answer.Object()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := tree["status"].(map[string]any)["token"].(string)
+	config, err := os.ReadFile(api.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, bytes.ReplaceAll(config, []byte(api.Token), []byte(token)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := startWith(t, "--kubeconfig="+kubeconfig, "--manage", "--service=celgate", "--namespace=celgate-system", "--metrics-listen=127.0.0.1:0")
+	g.ready(t)
+
+	// The API server cannot reach a Service here, so what is managed must fail open.
+	text = bytes.ReplaceAll([]byte(limits), []byte("spec:\n  paramKind"), []byte("spec:\n  failurePolicy: Ignore\n  paramKind"))
+	inForce(t, string(text))
+	t.Cleanup(func() {
+		for _, kind := range []string{"mutating", "validating"} {
+			remove(t, webhookPath+kind+"webhookconfigurations/celgate")
+		}
+	})
+	var bundle string
+	eventually(t, 10*time.Second, func() string {
+		tree, err := do(t, server.Call{Method: http.MethodGet, Path: webhookPath + "validatingwebhookconfigurations/celgate"}).Object()
+		webhooks, _ := tree["webhooks"].([]any)
+		if err != nil || len(webhooks) != 2 {
+			return fmt.Sprintf("%d webhooks, %v\n%s", len(webhooks), err, g.log())
+		}
+		bundle, _ = webhooks[0].(map[string]any)["clientConfig"].(map[string]any)["caBundle"].(string)
+		return ""
+	})
+	eventually(t, 10*time.Second, func() string {
+		tree, err := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/limit"}).Object()
+		text, _ := yaml.Marshal(tree["status"])
+		if err != nil || strings.Count(string(text), `status: "True"`) != 2 {
+			return fmt.Sprintf("status %s\n%s", text, g.log())
+		}
+		return ""
+	})
+	pem, err := base64.StdEncoding.DecodeString(bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(pem)
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(g.URL, "https://"), &tls.Config{RootCAs: trusted, ServerName: "celgate.celgate-system.svc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	if log := g.log(); strings.Contains(log, "forbidden") {
+		t.Error("a right is missing:\n" + log)
+	}
 }
