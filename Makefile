@@ -21,7 +21,7 @@ lint: ## gofmt, go vet and the linters of .golangci.yml
 
 .PHONY: generate
 generate: ## the tables of built-in kinds and everything else that is made by a program
-	cd tools && $(GO) generate ./...
+	$(GO) -C tools run ./schematables
 	$(GO) generate ./...
 
 .PHONY: fuzz
