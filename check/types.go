@@ -61,6 +61,9 @@ type typed struct {
 	server  []finding
 	warning string    // of the server
 	untyped []problem // which the server refuses, whatever the types
+
+	asts  map[schema.GroupVersionKind]*cel.Ast // of mutations; nil where it does not compile
+	slips map[slip][]schema.GroupVersionKind
 }
 
 // maxKinds bounds the kinds for which a policy with wildcards is checked.
@@ -73,7 +76,7 @@ func (s *subject) typing(f *facts) map[*expression]*typed {
 	}
 	f.typing = map[*expression]*typed{}
 	for _, e := range f.exprs {
-		f.typing[e] = &typed{}
+		f.typing[e] = &typed{asts: map[schema.GroupVersionKind]*cel.Ast{}}
 	}
 	targets := f.targets
 	if len(targets) > maxKinds {
@@ -82,7 +85,7 @@ func (s *subject) typing(f *facts) map[*expression]*typed {
 			t.unknown = true
 		}
 	}
-	s.typeCheck(f, nil, nil, func(e *expression, problems []problem) { f.typing[e].untyped = problems })
+	s.typeCheck(f, nil, nil, func(e *expression, _ *cel.Ast, problems []problem) { f.typing[e].untyped = problems })
 	params := s.paramKind(f)
 	for _, t := range targets {
 		object := s.typer.running(t.kind)
@@ -92,9 +95,12 @@ func (s *subject) typing(f *facts) map[*expression]*typed {
 			}
 			continue
 		}
-		s.typeCheck(f, object, s.typer.running(params), func(e *expression, problems []problem) {
+		s.typeCheck(f, object, s.typer.running(params), func(e *expression, checked *cel.Ast, problems []problem) {
 			found := f.typing[e]
 			found.checked++
+			if e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch {
+				found.asts[t.kind] = checked
+			}
 			for _, p := range problems {
 				found.run = add(found.run, p, t.kind)
 			}
@@ -130,7 +136,7 @@ func (s *subject) paramKind(f *facts) schema.GroupVersionKind {
 }
 
 // typeCheck compiles every expression of f against one kind.
-func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType, visit func(*expression, []problem)) {
+func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType, visit func(*expression, *cel.Ast, []problem)) {
 	members := map[string]*apiservercel.DeclField{}
 	variables := apiservercel.NewObjectType(celenv.VariablesType, members)
 	var variableTypes *apiservercel.DeclType
@@ -165,7 +171,7 @@ func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType, vis
 			members[e.name] = apiservercel.NewDeclField(e.name, t, true, nil, nil)
 			clear(envs) // they know the types that variables had
 		}
-		visit(e, problems)
+		visit(e, checked, problems)
 	}
 }
 

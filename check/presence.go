@@ -1,0 +1,117 @@
+package check
+
+import (
+	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/schema"
+)
+
+// A presence is one question of [subject.present].
+type presence struct {
+	kind  schema.GroupVersionKind
+	steps string
+}
+
+// always are members that the server fills in before any policy sees an object, or that every object has.
+var always = map[string]bool{
+	"apiVersion": true, "kind": true, "metadata": true, "metadata\x00name": true, "metadata\x00namespace": true,
+}
+
+// present reports that every object of a kind that has the parent of a path has the path itself: it is required, is never
+// left out, or has a default. An object with nothing but the parent is prepared as the server does it, and looked at. What cannot
+// be found out counts as present.
+func (s *subject) present(kind schema.GroupVersionKind, path effects.Path) bool {
+	question := presence{kind, path.Steps}
+	answer, known := s.presences[question]
+	if !known {
+		answer = s.isPresent(kind, path)
+		s.presences[question] = answer
+	}
+	return answer
+}
+
+func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path) bool {
+	parent, last, ok := path.Parent()
+	if !ok || last == effects.Item || always[path.Steps] {
+		return true
+	}
+	t := s.Types.Type(kind)
+	if t == nil {
+		return true
+	}
+	at := locate(t, path.Split())
+	in := locate(t, parent.Split())
+	if in.typ != nil && in.typ.Kind == schema.Map {
+		return false
+	}
+	if at.field == nil || at.typ == nil || at.field.Required {
+		return true
+	}
+	object := map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "metadata": map[string]any{"name": "a"}}
+	if !grow(object, t, parent.Split()) {
+		return true
+	}
+	prepared, err := prepare.Normalise(object, s.Types, kind)
+	if err != nil {
+		return true
+	}
+	holder, ok := lookup(prepared, parent.Split()).(map[string]any)
+	if !ok {
+		return true
+	}
+	_, found := holder[last]
+	return found
+}
+
+// grow makes the objects and lists on a path exist; false if the path does not lead to an object.
+func grow(object map[string]any, t *schema.Type, steps []string) bool {
+	if len(steps) == 0 {
+		return true
+	}
+	child := locate(t, steps[:1]).typ
+	rest := steps[1:]
+	key := steps[0]
+	if key == effects.Item {
+		key = "a"
+	}
+	for child != nil && child.Kind == schema.List { // a list takes its step into the item along
+		if len(rest) == 0 || rest[0] != effects.Item {
+			return false
+		}
+		if child.Elem.Kind != schema.Struct && child.Elem.Kind != schema.Map {
+			return false
+		}
+		item := map[string]any{}
+		object[key] = []any{item}
+		return grow(item, child.Elem, rest[1:])
+	}
+	if child == nil || child.Kind != schema.Struct && child.Kind != schema.Map {
+		return false
+	}
+	below, ok := object[key].(map[string]any)
+	if !ok {
+		below = map[string]any{}
+		object[key] = below
+	}
+	return grow(below, child, rest)
+}
+
+func lookup(v any, steps []string) any {
+	for _, step := range steps {
+		switch at := v.(type) {
+		case map[string]any:
+			if step == effects.Item {
+				step = "a"
+			}
+			v = at[step]
+		case []any:
+			if len(at) == 0 {
+				return nil
+			}
+			v = at[0]
+		default:
+			return nil
+		}
+	}
+	return v
+}
