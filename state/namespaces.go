@@ -3,6 +3,8 @@ package state
 import (
 	"maps"
 
+	"github.com/google/uuid"
+
 	"github.com/celgate/celgate/schema"
 )
 
@@ -22,9 +24,13 @@ func namespaces() []map[string]any {
 	return objects
 }
 
+// created is when Namespaces were created that do not say so.
+const created = "2026-01-01T00:00:00Z"
+
 // existingNamespace returns a Namespace with what each one in a cluster has, on a copy: the label kubernetes.io/metadata.name (set by
 // defaulting and again by the registry, whatever the user wrote), the finalizer that the registry adds on create,
-// and a phase. As pkg/apis/core/v1/defaults.go and pkg/registry/core/namespace/strategy.go v1.37.2.
+// and a phase. As pkg/apis/core/v1/defaults.go and pkg/registry/core/namespace/strategy.go v1.37.2. A Namespace without
+// uid, resourceVersion or creationTimestamp has made-up ones that are the same in every run.
 func existingNamespace(object map[string]any, name string) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
@@ -35,6 +41,15 @@ func existingNamespace(object map[string]any, name string) map[string]any {
 		}
 		labels["kubernetes.io/metadata.name"] = name
 		object = withMetadata(object, "labels", labels)
+	}
+	for member, value := range map[string]string{
+		"uid":               uuid.NewSHA1(uuid.NameSpaceURL, []byte("namespaces/"+name)).String(),
+		"resourceVersion":   "1",
+		"creationTimestamp": created,
+	} {
+		if given, _ := metadata[member].(string); given == "" {
+			object = withMetadata(object, member, value)
+		}
 	}
 	if _, leaving := metadata["deletionTimestamp"]; !leaving {
 		object = withMember(object, "spec", "finalizers", []any{"kubernetes"})

@@ -159,6 +159,9 @@ func TestNamespaces(t *testing.T) {
 		if got := fmt.Sprint(metadata["namespace"], object["spec"], object["status"]); got != "<nil> map[finalizers:[kubernetes]] map[phase:Active]" {
 			t.Errorf("%s: got %s", name, got)
 		}
+		if uid, _ := metadata["uid"].(string); len(uid) != 36 || metadata["creationTimestamp"] != "2026-01-01T00:00:00Z" || metadata["resourceVersion"] != "1" {
+			t.Errorf("%s: got %v", name, metadata)
+		}
 	}
 }
 
