@@ -38,8 +38,8 @@ func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
 // Validate decides about a request with the validating policies alone.
 func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) {
 	r := newReview(ctx, e, req)
-	if exempt(req) {
-		return r.decision, nil
+	if exempt(req) || len(e.index.of(r, policy.Validating).hooks) == 0 {
+		return r.decision, ctx.Err()
 	}
 	if err := r.validate(); err != nil {
 		r.decision.refuse(err)
@@ -51,8 +51,8 @@ func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) 
 // Mutate changes the object of a request with the mutating policies alone.
 func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
 	r := newReview(ctx, e, req)
-	if exempt(req) || req.Operation == Delete {
-		return r.decision, nil
+	if exempt(req) || req.Operation == Delete || len(e.index.of(r, policy.Mutating).hooks) == 0 {
+		return r.decision, ctx.Err()
 	}
 	if err := r.mutate(); err != nil {
 		r.decision.refuse(err)
@@ -99,25 +99,25 @@ func (r *review) validateOne(in *invocation, published *annotations) error {
 		r.configurationViolation(&configurationError{in.hook, in.binding, conversionError{err}})
 		return nil
 	}
-	namespace, err := r.requestNamespace()
-	if err != nil {
+	if _, err := r.requestNamespace(); err != nil {
 		return err
 	}
 	inputs := r.inputs(in, v)
-
-	matching := inputs
-	matching.Request = r.request(r.Resource, in.kind)
-	conditions := eval.Match(r.ctx, in.hook.Program, matching)
-	r.record(in, conditions.Outcomes)
-	if conditions.Err != nil {
-		r.violation(in, eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error()}, in.binding.Actions)
+	if len(in.hook.MatchConditions) > 0 {
+		matching := inputs
+		matching.Request = r.request(r.Resource, in.kind)
+		conditions := eval.Match(r.ctx, in.hook.Program, matching)
+		r.record(in, conditions.Outcomes)
+		if conditions.Err != nil {
+			r.violation(in, eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error()}, in.binding.Actions)
+		}
+		if !conditions.Matched {
+			return nil
+		}
 	}
-	if !conditions.Matched {
-		return nil
-	}
 
-	inputs.Namespace = value(declaredNamespace(namespace), eval.Reflected)
-	result := eval.Validate(r.ctx, in.hook.Program, inputs, value(namespace, eval.Reflected))
+	inputs.Namespace = &r.namespaces[declaredOnly]
+	result := eval.Validate(r.ctx, in.hook.Program, inputs, &r.namespaces[whole])
 	r.record(in, result.Outcomes)
 	for _, o := range result.Outcomes {
 		if o.Verdict == eval.Deny || o.Verdict == eval.Error && in.hook.FailurePolicy == policy.Fail {
@@ -167,14 +167,19 @@ func (r *review) violation(in *invocation, o eval.Outcome, actions []policy.Acti
 	})
 }
 
-var verdicts = map[eval.Verdict]Verdict{eval.Admit: Admit, eval.Deny: Denied, eval.Error: Error, eval.Skip: Skip}
+var verdicts = [...]Verdict{eval.Admit: Admit, eval.Deny: Denied, eval.Error: Error, eval.Skip: Skip}
 
 // record adds outcomes to the decision.
 func (r *review) record(in *invocation, outcomes []eval.Outcome) {
-	for _, o := range outcomes {
+	if r.decision.Outcomes == nil {
+		r.decision.Outcomes = make([]Outcome, 0, r.engine.index.of(r, in.hook.Kind).outcomes)
+	}
+	param := paramName(in.param)
+	for i := range outcomes {
+		o := &outcomes[i]
 		expr := expression(o.Expression)
 		r.decision.Outcomes = append(r.decision.Outcomes, Outcome{
-			Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
+			Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: param,
 			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Cost: o.Cost,
 		})
 	}

@@ -15,19 +15,41 @@ import (
 // authorizerValues holds the authorizer variables of one request. Both are for the request's own user and
 // resource, whatever version a policy matched.
 type authorizerValues struct {
+	review         *review
 	user, resource ref.Val
 }
 
-func (a *authorizerValues) of(r *review) *authorizerValues {
-	if a.user == nil {
-		who := &user.DefaultInfo{
-			Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: r.UserInfo.Extra,
-		}
-		cached := &decisionCache{authorizer: r.engine.cluster.Authorizer()}
-		a.user = library.NewAuthorizerVal(who, cached)
-		a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r.Request})
+// make makes both variables when one of them is first used: they share the decisions.
+func (a *authorizerValues) make() {
+	r := a.review
+	who := &user.DefaultInfo{
+		Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: r.UserInfo.Extra,
 	}
-	return a
+	cached := &decisionCache{authorizer: r.engine.cluster.Authorizer()}
+	a.user = library.NewAuthorizerVal(who, cached)
+	a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r.Request})
+}
+
+// userAuthorizer is the variable authorizer.
+type userAuthorizer struct{ *authorizerValues }
+
+// Resolve makes the variable.
+func (a userAuthorizer) Resolve() ref.Val {
+	if a.user == nil {
+		a.make()
+	}
+	return a.user
+}
+
+// resourceAuthorizer is the variable authorizer.requestResource.
+type resourceAuthorizer struct{ *authorizerValues }
+
+// Resolve makes the variable.
+func (a resourceAuthorizer) Resolve() ref.Val {
+	if a.user == nil {
+		a.make()
+	}
+	return a.resource
 }
 
 // requestResource presents a request to authorizer.requestResource.

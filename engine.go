@@ -38,7 +38,7 @@ type Engine struct {
 	types    *schema.Registry
 	cluster  Cluster
 	quirks   quirks.Set
-	hooks    []*hook // sorted by name
+	index    index
 	rejected []Rejection
 	mentions map[string][]*plugin // by the names of policies that name what plugins of the server fill in
 }
@@ -90,6 +90,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		}
 	}
 
+	e.index.types = e.types
 	bindings := map[policy.Kind]map[string][]*binding{policy.Validating: {}, policy.Mutating: {}}
 	for _, b := range sortedByName(set.Bindings, func(b *policy.Binding) string { return b.Name }) {
 		if errs := policy.ValidateBinding(b); len(errs) > 0 {
@@ -130,7 +131,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 				h.err = fmt.Errorf("failed to find resource referenced by paramKind: '%s'", kind)
 			}
 		}
-		e.hooks = append(e.hooks, h)
+		e.index.hooks = append(e.index.hooks, h)
 		if found := mentioned(p); len(found) > 0 {
 			e.mentions[p.Name] = append(e.mentions[p.Name], found...)
 		}

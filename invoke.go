@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/cel-go/common/types/ref"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate/internal/eval"
@@ -49,10 +48,7 @@ func (e *configurationError) Error() string {
 // configuration, then for each binding match, params.
 func (r *review) invocations(kind policy.Kind) iter.Seq2[invocation, *configurationError] {
 	return func(yield func(invocation, *configurationError) bool) {
-		for _, h := range r.engine.hooks {
-			if h.Kind != kind {
-				continue
-			}
+		for _, h := range r.engine.index.of(r, kind).hooks {
 			m, err := h.criteria.Match(&r.attributes, r.world)
 			if err == nil && !m.Matched {
 				continue
@@ -132,7 +128,7 @@ func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
 			return nil, err
 		}
 		for _, param := range all {
-			if b.selector.Matches(labels.Set(labelsOf(param))) {
+			if b.selector.Matches(match.Labels(param)) {
 				params = append(params, param)
 			}
 		}
@@ -141,16 +137,6 @@ func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
 		return nil, errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
 	}
 	return params, nil
-}
-
-func labelsOf(object map[string]any) map[string]string {
-	metadata, _ := object["metadata"].(map[string]any)
-	members, _ := metadata["labels"].(map[string]any)
-	set := make(map[string]string, len(members))
-	for k, v := range members {
-		set[k], _ = v.(string)
-	}
-	return set
 }
 
 // paramName is the name of a param in messages and outcomes.
@@ -172,14 +158,59 @@ type review struct {
 	world      match.World
 	decision   *Decision
 
-	objects    map[schema.GroupVersionKind]*versioned
-	requests   map[requestKey]ref.Val
+	objects    []*versioned
+	requests   []*requestInput
+	namespaces [2]namespaceInput // by declaredOnly and whole
+	own        ownNamespace
 	authorizer authorizerValues
 }
 
-type requestKey struct {
+// ownNamespace is the namespace that the request is in, asked for once.
+type ownNamespace struct {
+	asked  bool
+	object map[string]any
+	err    error
+}
+
+// requestInput is the request as matched through a resource and kind.
+type requestInput struct {
+	review   *review
 	resource schema.GroupVersionResource
 	kind     schema.GroupVersionKind
+	value    ref.Val
+}
+
+// Resolve makes the value of the variable request.
+func (i *requestInput) Resolve() ref.Val {
+	if i.value == nil {
+		i.value = eval.Value(i.review.requestTree(i.resource, i.kind), eval.Reflected)
+	}
+	return i.value
+}
+
+// What expressions see of the namespace.
+const (
+	declaredOnly = iota // validations: the declared members
+	whole               // mutations and audit annotations
+)
+
+// namespaceInput is the namespace of the request.
+type namespaceInput struct {
+	object   map[string]any
+	declared bool
+	value    ref.Val
+}
+
+// Resolve makes the value of the variable namespaceObject.
+func (i *namespaceInput) Resolve() ref.Val {
+	if i.value == nil && i.object != nil {
+		object := i.object
+		if i.declared {
+			object = declaredNamespace(object)
+		}
+		i.value = eval.Value(object, eval.Reflected)
+	}
+	return i.value
 }
 
 // versioned is the object of the request in one version.
@@ -199,8 +230,8 @@ func newReview(ctx context.Context, e *Engine, req *Request) *review {
 		Object: req.Object, OldObject: req.OldObject,
 	}
 	r.world = match.World{Types: e.types, Namespace: r.namespace}
-	r.objects = map[schema.GroupVersionKind]*versioned{}
-	r.requests = map[requestKey]ref.Val{}
+	r.namespaces[declaredOnly].declared = true
+	r.authorizer.review = r
 	return r
 }
 
@@ -208,6 +239,9 @@ var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
 // namespace returns a namespace object, or the server's NotFound.
 func (r *review) namespace(name string) (map[string]any, error) {
+	if r.own.asked && name == r.Namespace {
+		return r.own.object, r.own.err
+	}
 	namespace, err := r.engine.cluster.Get(r.ctx, namespaceKind, "", name)
 	if err != nil {
 		return nil, err
@@ -224,13 +258,22 @@ func (r *review) requestNamespace() (map[string]any, error) {
 	if r.Namespace == "" || r.Kind == namespaceKind {
 		return nil, nil
 	}
-	return r.namespace(r.Namespace)
+	if !r.own.asked {
+		object, err := r.namespace(r.Namespace)
+		r.own = ownNamespace{true, object, err}
+		for i := range r.namespaces {
+			r.namespaces[i].object = object
+		}
+	}
+	return r.own.object, r.own.err
 }
 
 // versioned returns the object and old object in the version that a policy matched.
 func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
-	if v := r.objects[kind]; v != nil {
-		return v, nil
+	for _, v := range r.objects {
+		if v.kind == kind {
+			return v, nil
+		}
 	}
 	v := &versioned{kind: kind, object: r.Object, oldObject: r.OldObject}
 	if resource := r.engine.types.Resource(r.Resource); resource != nil {
@@ -246,7 +289,7 @@ func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 		}
 		*object = converted
 	}
-	r.objects[kind] = v
+	r.objects = append(r.objects, v)
 	return v, nil
 }
 
@@ -260,14 +303,13 @@ func (v *versioned) form() eval.Form {
 
 // inputs are the values for the expressions of one invocation of a validating policy.
 func (r *review) inputs(in *invocation, v *versioned) eval.Inputs {
-	authorizer := r.authorizer.of(r)
 	return eval.Inputs{
 		Object:          value(v.object, v.form()),
 		OldObject:       value(v.oldObject, v.form()),
 		Params:          r.paramValue(in),
 		Request:         r.request(in.resource, in.kind),
-		Authorizer:      authorizer.user,
-		RequestResource: authorizer.resource,
+		Authorizer:      userAuthorizer{&r.authorizer},
+		RequestResource: resourceAuthorizer{&r.authorizer},
 	}
 }
 
@@ -285,6 +327,9 @@ func (r *review) paramValue(in *invocation) ref.Val {
 		return nil
 	}
 	if !hasTypedInformer(in.hook.param) {
+		return eval.Value(in.param, eval.Plain)
+	}
+	if in.hook.Kind == policy.Validating && in.param["apiVersion"] == in.hook.ParamKind.APIVersion && in.param["kind"] == in.hook.ParamKind.Kind {
 		return eval.Value(in.param, eval.Plain)
 	}
 	param := make(map[string]any, len(in.param))
@@ -307,14 +352,15 @@ func hasTypedInformer(r *schema.Resource) bool {
 }
 
 // request shows the request as matched through a resource and kind.
-func (r *review) request(resource schema.GroupVersionResource, kind schema.GroupVersionKind) ref.Val {
-	key := requestKey{resource, kind}
-	if v := r.requests[key]; v != nil {
-		return v
+func (r *review) request(resource schema.GroupVersionResource, kind schema.GroupVersionKind) eval.Lazy {
+	for _, i := range r.requests {
+		if i.resource == resource && i.kind == kind {
+			return i
+		}
 	}
-	v := eval.Value(r.requestTree(resource, kind), eval.Reflected)
-	r.requests[key] = v
-	return v
+	i := &requestInput{review: r, resource: resource, kind: kind}
+	r.requests = append(r.requests, i)
+	return i
 }
 
 // requestTree has the members of AdmissionRequest that the server sets, by its rules for empty ones.

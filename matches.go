@@ -46,7 +46,7 @@ func (r *review) matches(kind policy.Kind) []Match {
 		return nil
 	}
 	var all []Match
-	for _, h := range r.engine.hooks {
+	for _, h := range r.engine.index.hooks {
 		if h.Kind != kind {
 			continue
 		}
@@ -56,7 +56,7 @@ func (r *review) matches(kind policy.Kind) []Match {
 			err = h.err
 		}
 		if found.Err = err; err != nil || !m.Matched {
-			found.By, found.Reason = string(m.By), m.Reason
+			found.By, found.Reason = string(m.By), m.Reason(&r.attributes)
 			all = append(all, found)
 			continue
 		}
@@ -65,7 +65,7 @@ func (r *review) matches(kind policy.Kind) []Match {
 			bm, err := b.criteria.Match(&r.attributes, r.world)
 			if err != nil || !bm.Matched {
 				of := found
-				of.By, of.Reason, of.Err = string(bm.By), bm.Reason, err
+				of.By, of.Reason, of.Err = string(bm.By), bm.Reason(&r.attributes), err
 				if of.Reason != "" {
 					of.Reason += " of the binding"
 				}

@@ -98,8 +98,7 @@ type policyError struct {
 
 // runMutations runs the invocations and writes the result back. An error ends the request at once.
 func (r *review) runMutations(ready []invocation, re *reinvocation, second bool) ([]policyError, error) {
-	namespace, err := r.requestNamespace()
-	if err != nil {
+	if _, err := r.requestNamespace(); err != nil {
 		return nil, err
 	}
 	var failures []policyError
@@ -126,7 +125,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 			if v.object == nil {
 				continue
 			}
-			o, err := r.mutateOne(in, m, v, namespace)
+			o, err := r.mutateOne(in, m, v)
 			r.record(in, []eval.Outcome{o})
 			if err != nil {
 				return nil, err
@@ -167,6 +166,10 @@ func (r *review) writeBack(last *versioned, touched map[*versioned]bool) error {
 			return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 		}
 	}
+	object, err := prepare.Held(object, r.engine.types, r.Kind)
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
+	}
 	r.decision.Object = object
 	r.decision.Mutated = r.decision.Mutated || !reflect.DeepEqual(object, r.Object)
 	return nil
@@ -191,7 +194,7 @@ func (r *review) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outco
 
 // mutateOne runs one mutation of an invocation. The outcome is an error if the policy's failurePolicy decides
 // about it; the error is one that fails the request.
-func (r *review) mutateOne(in *invocation, index int, v *versioned, namespace map[string]any) (eval.Outcome, error) {
+func (r *review) mutateOne(in *invocation, index int, v *versioned) (eval.Outcome, error) {
 	e := in.hook.Mutations[index]
 	outcome := eval.Outcome{Expression: e, Index: index}
 	failed := func(err error) (eval.Outcome, error) {
@@ -203,7 +206,7 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, namespace ma
 		return outcome, nil
 	}
 	inputs := r.inputs(in, v)
-	inputs.Namespace = value(namespace, eval.Reflected)
+	inputs.Namespace = &r.namespaces[whole]
 	if !v.reflected {
 		inputs.Object, inputs.OldObject = value(v.object, eval.Plain), value(v.oldObject, eval.Plain)
 	}
@@ -309,7 +312,9 @@ func (r *review) refuseMutation(failures []policyError) {
 	if len(causes) == 0 {
 		return
 	}
-	status := apierrors.NewForbidden(r.Resource.GroupResource(), r.displayName(), errors.New("")).Status()
+	named := *r.Request
+	named.Object = r.decision.Object // what the policies made of it until now
+	status := apierrors.NewForbidden(r.Resource.GroupResource(), named.displayName(), errors.New("")).Status()
 	status.Message, status.Reason = causes[0].Message, first.reason
 	status.Details.Causes = causes
 	r.decision.Allowed, r.decision.Status = false, &status

@@ -27,12 +27,21 @@ type Inputs struct {
 	Object    ref.Val
 	OldObject ref.Val
 	Params    ref.Val
-	Request   ref.Val
-	Namespace ref.Val
+	Request   Lazy
+	Namespace Lazy
 
-	Authorizer      ref.Val
-	RequestResource ref.Val // authorizer.requestResource
+	Authorizer      Lazy
+	RequestResource Lazy // authorizer.requestResource
 }
+
+// A Lazy is a value that is made when an expression asks for it, and then always the same. Nil is null.
+type Lazy interface{ Resolve() ref.Val }
+
+// Made is a value that is there already.
+type Made struct{ ref.Val }
+
+// Resolve returns the value.
+func (m Made) Resolve() ref.Val { return m.Val }
 
 // A Result is what one expression evaluated to.
 type Result struct {
@@ -67,13 +76,13 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	case "params":
 		return orNull(a.Params), true
 	case "request":
-		return orNull(a.Request), true
+		return resolved(a.Request), true
 	case "namespaceObject":
-		return orNull(a.Namespace), true
+		return resolved(a.Namespace), true
 	case "authorizer":
-		return a.Authorizer, a.Authorizer != nil
+		return resolved(a.Authorizer), a.Authorizer != nil
 	case "authorizer.requestResource":
-		return a.RequestResource, a.RequestResource != nil
+		return resolved(a.RequestResource), a.RequestResource != nil
 	case "variables":
 		return &a.variables, true
 	}
@@ -85,6 +94,13 @@ func orNull(v ref.Val) ref.Val {
 		return types.NullValue
 	}
 	return v
+}
+
+func resolved(l Lazy) ref.Val {
+	if l == nil {
+		return types.NullValue
+	}
+	return orNull(l.Resolve())
 }
 
 // group evaluates expressions one after the other with one budget, of which it returns the rest. The error is

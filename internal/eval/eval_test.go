@@ -6,8 +6,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/cel-go/common/types/ref"
-
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/eval"
@@ -223,7 +221,7 @@ func TestMatch(t *testing.T) {
 			err: "validation failed due to running out of cost budget, no further validation rules will be run"},
 	} {
 		prog := program(t, policy.Policy{FailurePolicy: c.failure, MatchConditions: conditions(c.src...)})
-		in := eval.Inputs{Object: eval.Value(deployment, eval.Reflected), Namespace: eval.Value(deployment, eval.Plain)}
+		in := eval.Inputs{Object: eval.Value(deployment, eval.Reflected), Namespace: eval.Made{Val: eval.Value(deployment, eval.Plain)}}
 		got := eval.Match(context.Background(), prog, in)
 		text := ""
 		if got.Err != nil {
@@ -248,8 +246,8 @@ func TestAnnotations(t *testing.T) {
 		annotation("lists.range(10241).map(i, 'x').join('')"),
 		annotation("string(dyn(namespaceObject).metadata.whole)"),
 	}})
-	whole := eval.Value(map[string]any{"metadata": map[string]any{"whole": "yes"}}, eval.Reflected)
-	var authorizer ref.Val = whole // any value will do: it must not be bound
+	whole := eval.Made{Val: eval.Value(map[string]any{"metadata": map[string]any{"whole": "yes"}}, eval.Reflected)}
+	authorizer := whole // any value will do: it must not be bound
 	in := eval.Inputs{Object: eval.Value(deployment, eval.Plain), Authorizer: authorizer}
 	var got []string
 	for _, a := range eval.Validate(context.Background(), prog, in, whole).Annotations {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celgate/celgate/internal/celenv"
@@ -57,7 +57,7 @@ func Match(ctx context.Context, prog *compile.Program, in Inputs) Conditions {
 	if err != nil {
 		return Conditions{Err: ifFail(prog, err), Outcomes: []Outcome{{Verdict: Error, Message: err.Error()}}}
 	}
-	c := Conditions{Matched: true}
+	c := Conditions{Matched: true, Outcomes: make([]Outcome, 0, len(results))}
 	var errs []error
 	for i, r := range results {
 		o := Outcome{Expression: prog.MatchConditions[i], Index: i, Cost: r.Cost}
@@ -120,14 +120,18 @@ type Annotation struct {
 // Validate evaluates validations, their messages and the audit annotations, as
 // pkg/admission/plugin/policy/validating/validator.go v0.37.2. Annotations see the whole namespace,
 // everything else the namespace of in.
-func Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamespace ref.Val) Validation {
+func Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamespace Lazy) Validation {
 	results, left, err := newActivation(ctx, prog, in).group(prog.Validations, budget)
 	if err != nil {
 		return failed(err)
 	}
 	// The authorizer is bound for validations only, also where annotations may name it.
 	in.Authorizer, in.RequestResource = nil, nil
-	messages, _, messageErr := newActivation(ctx, prog, in).group(prog.Messages, left)
+	var messages []Result
+	var messageErr error
+	if slices.ContainsFunc(prog.Messages, func(e *compile.Expression) bool { return e != nil }) {
+		messages, _, messageErr = newActivation(ctx, prog, in).group(prog.Messages, left)
+	}
 
 	v := Validation{Outcomes: make([]Outcome, len(results))}
 	for i, r := range results {
@@ -139,7 +143,11 @@ func Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamesp
 			o.Verdict, o.Message = Error, "failed messageExpression: "+messageErr.Error()
 		case r.Value != types.True:
 			o.Verdict = Deny
-			o.Message = message(&prog.Policy.Validations[i], messages[i])
+			var evaluated Result
+			if messages != nil {
+				evaluated = messages[i]
+			}
+			o.Message = message(&prog.Policy.Validations[i], evaluated)
 			if o.Reason = prog.Policy.Validations[i].Reason; o.Reason == "" {
 				o.Reason = metav1.StatusReasonInvalid
 			}
@@ -147,6 +155,9 @@ func Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamesp
 		v.Outcomes[i] = o
 	}
 
+	if len(prog.Annotations) == 0 {
+		return v
+	}
 	in.Namespace = wholeNamespace
 	values, _, err := newActivation(ctx, prog, in).group(prog.Annotations, budget)
 	if err != nil {

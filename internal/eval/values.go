@@ -53,7 +53,7 @@ func (a adapter) NativeToValue(value any) ref.Val {
 		case a.form == Reflected:
 			return reflectedMap{v}
 		}
-		return plainMap{types.NewStringInterfaceMap(a, v).(traits.Mapper), v}
+		return plainMap{v}
 	case []any:
 		switch {
 		case v == nil:
@@ -61,7 +61,7 @@ func (a adapter) NativeToValue(value any) ref.Val {
 		case a.form == Reflected:
 			return reflectedList(v)
 		}
-		return types.NewDynamicList(a, v)
+		return plainList(v)
 	case []byte:
 		return types.String(base64.StdEncoding.EncodeToString(v))
 	case uint64:
@@ -73,21 +73,103 @@ func (a adapter) NativeToValue(value any) ref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(value)
 }
 
-// A plainMap is cel-go's own map with a stable order.
-type plainMap struct {
-	traits.Mapper
-	members map[string]any
+// A plainMap is a map as cel-go's own, with a stable order. What is seldom asked of it, it leaves to that.
+type plainMap struct{ members map[string]any }
+
+func (m plainMap) mapper() traits.Mapper {
+	return types.NewStringInterfaceMap(adapter{Plain}, m.members).(traits.Mapper)
+}
+
+func (m plainMap) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return m.mapper().Find(key)
+	}
+	member, found := m.members[string(name)]
+	if !found {
+		return nil, false
+	}
+	return adapter{Plain}.NativeToValue(member), true
+}
+
+func (m plainMap) Get(key ref.Val) ref.Val {
+	if v, found := m.Find(key); found {
+		return v
+	}
+	return m.mapper().Get(key)
+}
+
+func (m plainMap) Contains(key ref.Val) ref.Val {
+	if name, ok := key.(types.String); ok {
+		_, found := m.members[string(name)]
+		return types.Bool(found)
+	}
+	return m.mapper().Contains(key)
 }
 
 func (m plainMap) Iterator() traits.Iterator { return newKeys(m.members) }
 
 func (m plainMap) IsZeroValue() bool { return len(m.members) == 0 }
 
+func (m plainMap) Size() ref.Val { return types.Int(len(m.members)) }
+
+func (m plainMap) Type() ref.Type { return types.MapType }
+
+func (m plainMap) Value() any { return m.members }
+
 func (m plainMap) Equal(other ref.Val) ref.Val {
 	if o, ok := other.(plainMap); ok {
-		return m.Mapper.Equal(o.Mapper)
+		return m.mapper().Equal(o.mapper())
 	}
-	return m.Mapper.Equal(other)
+	return m.mapper().Equal(other)
+}
+
+func (m plainMap) ConvertToNative(t reflect.Type) (any, error) { return m.mapper().ConvertToNative(t) }
+
+func (m plainMap) ConvertToType(t ref.Type) ref.Val {
+	if t == types.MapType {
+		return m
+	}
+	return m.mapper().ConvertToType(t)
+}
+
+// A plainList is a list as cel-go's own, without reflection.
+type plainList []any
+
+func (l plainList) lister() traits.Lister {
+	return types.NewDynamicList(adapter{Plain}, []any(l))
+}
+
+func (l plainList) Get(index ref.Val) ref.Val {
+	if i, ok := index.(types.Int); ok && i >= 0 && int(i) < len(l) {
+		return adapter{Plain}.NativeToValue(l[i])
+	}
+	return l.lister().Get(index)
+}
+
+func (l plainList) Size() ref.Val { return types.Int(len(l)) }
+
+func (l plainList) Type() ref.Type { return types.ListType }
+
+func (l plainList) Value() any { return []any(l) }
+
+func (l plainList) IsZeroValue() bool { return len(l) == 0 }
+
+func (l plainList) Iterator() traits.Iterator { return &items{list: l, form: Plain} }
+
+func (l plainList) Contains(v ref.Val) ref.Val { return l.lister().Contains(v) }
+
+func (l plainList) Add(other ref.Val) ref.Val { return l.lister().Add(other) }
+
+func (l plainList) Equal(other ref.Val) ref.Val { return l.lister().Equal(other) }
+
+func (l plainList) ConvertToNative(t reflect.Type) (any, error) { return l.lister().ConvertToNative(t) }
+
+func (l plainList) ConvertToType(t ref.Type) ref.Val {
+	if t == types.ListType {
+		return l
+	}
+	return l.lister().ConvertToType(t)
 }
 
 func newKeys(members map[string]any) traits.Iterator {
@@ -262,11 +344,12 @@ func (l reflectedList) Get(index ref.Val) ref.Val {
 	return Value(l[i], Reflected)
 }
 
-func (l reflectedList) Iterator() traits.Iterator { return &items{list: l} }
+func (l reflectedList) Iterator() traits.Iterator { return &items{list: l, form: Reflected} }
 
 type items struct {
 	ref.Val // an iterator is never used as a value
-	list    reflectedList
+	list    []any
+	form    Form
 	next    int
 }
 
@@ -277,5 +360,5 @@ func (it *items) Next() ref.Val {
 		return types.NewErr("no more elements")
 	}
 	it.next++
-	return Value(it.list[it.next-1], Reflected)
+	return Value(it.list[it.next-1], it.form)
 }

@@ -42,9 +42,23 @@ type Result struct {
 	// Resource and Kind are what it matched as, with matchPolicy Equivalent not always what was requested.
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
-	// By is what did not match; Reason says so in words.
-	By     Matcher
-	Reason string
+	// By is what did not match.
+	By Matcher
+}
+
+// Reason says in words why a did not match.
+func (r Result) Reason(a *Attributes) string {
+	switch r.By {
+	case NamespaceSelector:
+		return fmt.Sprintf("namespaceSelector does not match namespace %q", a.Namespace)
+	case ObjectSelector:
+		return "objectSelector does not match the labels of the object"
+	case ExcludeResourceRules:
+		return "excludeResourceRules match"
+	case ResourceRules:
+		return fmt.Sprintf("no resource rule matches %s of %s", a.Operation, describe(a))
+	}
+	return ""
 }
 
 // A Matcher is a part of match criteria, by the name that the API gives it.
@@ -115,6 +129,33 @@ func compileRules(rules []policy.Rule) []rule {
 	return compiled
 }
 
+// Resources is false if no request for a.Resource, a.SubResource and a.Operation can match or fail to: whatever else
+// the request is, Match does not need to be asked.
+func (c *Criteria) Resources(a *Attributes, types *schema.Registry) bool {
+	if c == nil || len(c.rules) == 0 {
+		return true
+	}
+	concerns := func(resource schema.GroupVersionResource) bool {
+		for _, rules := range [][]rule{c.rules, c.excludes} {
+			for i := range rules {
+				if rules[i].concerns(a, resource) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	if concerns(a.Resource) {
+		return true
+	}
+	if !c.equivalent {
+		return false
+	}
+	return slices.ContainsFunc(types.Equivalents(a.Resource, a.SubResource), func(r *schema.Resource) bool {
+		return concerns(r.GroupVersionResource)
+	})
+}
+
 // Match decides whether a matches c. The error is a *apierrors.StatusError where the server has one.
 func (c *Criteria) Match(a *Attributes, w World) (Result, error) {
 	if c == nil {
@@ -123,18 +164,18 @@ func (c *Criteria) Match(a *Attributes, w World) (Result, error) {
 	// Errors of the selectors count only for requests that the rules select.
 	inNamespaces, namespaceErr := c.matchNamespace(a, w)
 	if !inNamespaces && namespaceErr == nil {
-		return skip(NamespaceSelector, "namespaceSelector does not match namespace %q", a.Namespace)
+		return Result{By: NamespaceSelector}, nil
 	}
 	isObject, objectErr := c.matchObject(a)
 	if !isObject && objectErr == nil {
-		return skip(ObjectSelector, "objectSelector does not match the labels of the object")
+		return Result{By: ObjectSelector}, nil
 	}
 	excluded, err := c.matchRules(c.excludes, a, w)
 	if err != nil {
 		return Result{}, err
 	}
 	if excluded.Matched {
-		return skip(ExcludeResourceRules, "excludeResourceRules match")
+		return Result{By: ExcludeResourceRules}, nil
 	}
 	result := Result{Matched: true, Resource: a.Resource, Kind: a.Kind}
 	if len(c.rules) > 0 {
@@ -144,7 +185,7 @@ func (c *Criteria) Match(a *Attributes, w World) (Result, error) {
 	}
 	switch {
 	case !result.Matched:
-		return skip(ResourceRules, "no resource rule matches %s of %s", a.Operation, describe(a))
+		return Result{By: ResourceRules}, nil
 	case namespaceErr != nil:
 		return Result{}, namespaceErr
 	case objectErr != nil:
@@ -155,10 +196,6 @@ func (c *Criteria) Match(a *Attributes, w World) (Result, error) {
 
 func matchedAs(resource schema.GroupVersionResource, kind schema.GroupVersionKind) (Result, error) {
 	return Result{Matched: true, Resource: resource, Kind: kind}, nil
-}
-
-func skip(by Matcher, format string, args ...any) (Result, error) {
-	return Result{By: by, Reason: fmt.Sprintf(format, args...)}, nil
 }
 
 func describe(a *Attributes) string {
@@ -219,6 +256,12 @@ func labelsOf(object map[string]any) (set labelSet, ok bool) {
 	return set, true
 }
 
+// Labels returns the labels of an object.
+func Labels(object map[string]any) labels.Labels {
+	set, _ := labelsOf(object)
+	return set
+}
+
 // A labelSet reads labels from a JSON tree.
 type labelSet map[string]any
 
@@ -263,8 +306,11 @@ func (c *Criteria) matchRules(rules []rule, a *Attributes, w World) (Result, err
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
 func (r *rule) matches(a *Attributes, resource schema.GroupVersionResource) bool {
-	return r.matchesScope(resource, a.Namespace) &&
-		contains(r.operations, a.Operation) &&
+	return r.matchesScope(resource, a.Namespace) && r.concerns(a, resource)
+}
+
+func (r *rule) concerns(a *Attributes, resource schema.GroupVersionResource) bool {
+	return contains(r.operations, a.Operation) &&
 		contains(r.groups, resource.Group) &&
 		contains(r.versions, resource.Version) &&
 		r.matchesResource(resource.Resource, a.SubResource)

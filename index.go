@@ -1,0 +1,72 @@
+package celgate
+
+import (
+	"sync/atomic"
+
+	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// An index finds the policies that a request can concern without looking at the others. What it knows about a
+// resource and operation is made when a request first asks for it.
+type index struct {
+	hooks []*hook // all, sorted by name
+	types *schema.Registry
+	known atomic.Pointer[map[indexKey]*indexEntry] // replaced, never changed
+}
+
+type indexKey struct {
+	resource    schema.GroupVersionResource
+	subresource string
+	operation   string
+}
+
+type indexEntry struct{ validating, mutating candidates }
+
+// candidates are the policies of one kind that match some requests for a resource.
+type candidates struct {
+	hooks    []*hook // sorted by name
+	outcomes int     // about how many there will be
+}
+
+// maxIndexed bounds what is remembered: requests may name resources that do not exist.
+const maxIndexed = 4096
+
+func (x *index) of(r *review, kind policy.Kind) *candidates {
+	entry := x.entry(&r.attributes)
+	if kind == policy.Mutating {
+		return &entry.mutating
+	}
+	return &entry.validating
+}
+
+func (x *index) entry(a *match.Attributes) *indexEntry {
+	key := indexKey{a.Resource, a.SubResource, a.Operation}
+	known := x.known.Load()
+	if known != nil {
+		if e := (*known)[key]; e != nil {
+			return e
+		}
+	}
+	e := &indexEntry{}
+	for _, h := range x.hooks {
+		if !h.criteria.Resources(a, x.types) {
+			continue
+		}
+		of := &e.validating
+		if h.Kind == policy.Mutating {
+			of = &e.mutating
+		}
+		of.hooks = append(of.hooks, h)
+		of.outcomes += len(h.bindings) * (len(h.MatchConditions) + len(h.Validations) + len(h.Mutations))
+	}
+	next := map[indexKey]*indexEntry{key: e}
+	if known != nil && len(*known) < maxIndexed {
+		for k, v := range *known {
+			next[k] = v
+		}
+	}
+	x.known.CompareAndSwap(known, &next) // if another request was faster, this entry is made again
+	return e
+}
