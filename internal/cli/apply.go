@@ -351,8 +351,8 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		it.Changes = d.shown(it.Decision.Changes)
 	}
 	if d.edits && it.Decision.Allowed && it.Decision.Mutated {
-		if it.edit, err = d.edit(ctx, doc, prepared); err != nil {
-			it.Decision = nil
+		if err = d.edit(ctx, &it, prepared); err != nil {
+			it.Decision, it.edit = nil, nil
 			return fail(err)
 		}
 	}

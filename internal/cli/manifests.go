@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,7 @@ type answer struct {
 	report.Item
 	doc  *manifest.Document
 	edit *rewrite.Edit // what mutations make of the document; nil if they leave it alone
+	text string        // the document with the edit made, unless it is an item of a List
 }
 
 // A writing is an output of manifests.
@@ -37,6 +39,7 @@ type manifests struct {
 	out    bytes.Buffer
 	source *manifest.Source // not yet written
 	edits  []rewrite.Edit   // of objects in source
+	text   string           // of source if it is edited already
 }
 
 func (m *manifests) add(a answer) error {
@@ -46,7 +49,8 @@ func (m *manifests) add(a answer) error {
 		}
 		m.begin(a.doc.Source)
 	}
-	if a.edit != nil {
+	switch m.text = a.text; {
+	case a.edit != nil && a.text == "":
 		m.edits = append(m.edits, *a.edit)
 	}
 	return nil
@@ -74,7 +78,7 @@ func (m *manifests) end() error {
 	if m.source == nil {
 		return nil
 	}
-	text := m.source.Text
+	text := cmp.Or(m.text, m.source.Text)
 	if len(m.edits) > 0 {
 		var err error
 		if text, err = rewrite.Text(text, m.edits); err != nil {
@@ -158,15 +162,16 @@ func (w asides) Write(it report.Item) error {
 // Close leaves out the summary, which would count only what was written.
 func (w asides) Close() error { return nil }
 
-// edit returns what mutations made of a document.
-func (d *decider) edit(ctx context.Context, doc *manifest.Document, prepared *celgate.Request) (*rewrite.Edit, error) {
-	mutated, err := d.engine.Mutate(ctx, prepared)
-	if err != nil || mutated.Object == nil {
-		return nil, err
+// edit finds what mutations made of a document.
+func (d *decider) edit(ctx context.Context, a *answer, prepared *celgate.Request) error {
+	doc := a.doc
+	after, err := d.mutated(ctx, a.Decision, prepared)
+	if err != nil || after == nil {
+		return err
 	}
 	kind := d.world.types.Type(prepared.Kind)
 	object := rewrite.Object(rewrite.Mutation{
-		Author: doc.Object, Before: prepared.Object, After: mutated.Object, Type: kind,
+		Author: doc.Object, Before: prepared.Object, After: after, Type: kind,
 		Prepare: func(object map[string]any) (map[string]any, error) {
 			again := *prepared
 			again.Object = object
@@ -177,7 +182,24 @@ func (d *decider) edit(ctx context.Context, doc *manifest.Document, prepared *ce
 			return next.Object, nil
 		},
 	})
-	return &rewrite.Edit{Item: doc.Item, Old: doc.Object, New: object, Type: kind}, nil
+	a.edit = &rewrite.Edit{Item: doc.Item, Old: doc.Object, New: object, Type: kind}
+	if doc.Item == "" {
+		a.text, err = rewrite.Text(doc.Source.Text, []rewrite.Edit{*a.edit})
+	}
+	return err
+}
+
+// mutated returns the object as the last mutation left it. The object of a decision is a later one: the registry gives it
+// a uid and the like.
+func (d *decider) mutated(ctx context.Context, decision *celgate.Decision, prepared *celgate.Request) (map[string]any, error) {
+	if all := decision.Changes; len(all) > 0 && !slices.ContainsFunc(all, func(c celgate.Change) bool { return kindOf(c.After) != prepared.Kind }) {
+		return all[len(all)-1].After, nil
+	}
+	again, err := d.engine.Mutate(ctx, prepared) // in several versions, some of which may be lost
+	if err != nil {
+		return nil, err
+	}
+	return again.Object, nil
 }
 
 // shown returns changes without what the server fills in itself.

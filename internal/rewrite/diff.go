@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"reflect"
 	"regexp"
 	"strconv"
 
@@ -56,7 +55,7 @@ func (d *differ) maps(path string, before, after map[string]any, t *schema.Type)
 	for _, key := range keys {
 		b, was := before[key]
 		a, is := after[key]
-		if was && is && (reflect.DeepEqual(b, a) || below(b, a)) {
+		if was && is && (equal(b, a) || below(b, a)) {
 			continue
 		}
 		if was {
@@ -68,7 +67,7 @@ func (d *differ) maps(path string, before, after map[string]any, t *schema.Type)
 	}
 	for _, key := range keys {
 		b, a := before[key], after[key]
-		if below(b, a) && !reflect.DeepEqual(b, a) {
+		if below(b, a) && !equal(b, a) {
 			d.value(join(path, key), b, a, memberType(t, key))
 		}
 	}
@@ -104,7 +103,7 @@ func (d *differ) lists(path string, before, after []any, t *schema.Type) {
 		d.add(path, "- ", item(before[next]))
 	}
 	for j, i := range from {
-		if i >= 0 && !reflect.DeepEqual(before[i], after[j]) {
+		if i >= 0 && !equal(before[i], after[j]) {
 			d.value(path+"["+strconv.Itoa(j)+"]", before[i], after[j], elemType(t))
 		}
 	}

@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"cmp"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -54,20 +53,20 @@ func (e *editor) result() (string, error) {
 
 // update makes the value of a node, which is old, new.
 func (e *editor) update(n *node, old, new any, t *schema.Type) {
-	equal := reflect.DeepEqual(old, new)
-	if equal && !e.aliases {
+	unchanged := equal(old, new)
+	if unchanged && !e.aliases {
 		return
 	}
 	if n.anchor {
 		e.was[n], e.became[n] = old, new
 	}
 	if n.form == alias {
-		if now, there := e.became[n.target]; !there || !reflect.DeepEqual(now, new) {
+		if now, there := e.became[n.target]; !there || !equal(now, new) {
 			e.replace(n, new, t)
 		}
 		return
 	}
-	edited := equal
+	edited := unchanged
 	switch now := new.(type) {
 	case map[string]any:
 		if was, ok := old.(map[string]any); ok && n.form == mapping {
@@ -100,7 +99,7 @@ func (e *editor) mapping(n *node, old, new map[string]any, t *schema.Type) bool 
 			return e.undo(mark)
 		}
 		for _, source := range sources {
-			if now, there := e.became[source]; !there || !reflect.DeepEqual(now, e.was[source]) {
+			if now, there := e.became[source]; !there || !equal(now, e.was[source]) {
 				return e.undo(mark)
 			}
 			values, _ := e.was[source].(map[string]any)
@@ -135,7 +134,7 @@ func (e *editor) mapping(n *node, old, new map[string]any, t *schema.Type) bool 
 	after := map[*entry][]string{}
 	for _, key := range membersOf(new, t) {
 		was, had := old[key]
-		if had && (last[key] != nil || reflect.DeepEqual(was, new[key])) {
+		if had && (last[key] != nil || equal(was, new[key])) {
 			continue
 		}
 		place := e.neighbour(stay, key, t, len(merged) > 0)
@@ -383,11 +382,14 @@ func (e *editor) remove(n *node, gone []*entry) {
 			e.splice(first.start, n.entries[j+1].start, "")
 		default:
 			for _, m := range n.entries[i : j+1] {
-				end := lineEnd(e.text, m.end())
-				if next := nextLine(e.text, end); next >= 0 {
-					end = next
+				// With the line break in front, so that something can be inserted behind the line.
+				from, to := e.comments(m.start), lineEnd(e.text, m.end())
+				if from > 0 {
+					from = lineEnd(e.text, lineStart(e.text, from-1))
+				} else if next := nextLine(e.text, to); next >= 0 {
+					to = next
 				}
-				e.splice(e.comments(m.start), end, "")
+				e.splice(from, to, "")
 			}
 		}
 		i = j

@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 
@@ -44,7 +43,7 @@ func withoutStringData(object, before, after map[string]any) map[string]any {
 	was, _ := before["data"].(map[string]any)
 	is, _ := after["data"].(map[string]any)
 	kept := maps.Clone(text)
-	maps.DeleteFunc(kept, func(key string, _ any) bool { return !reflect.DeepEqual(was[key], is[key]) })
+	maps.DeleteFunc(kept, func(key string, _ any) bool { return !equal(was[key], is[key]) })
 	if len(kept) == len(text) {
 		return object
 	}
@@ -69,7 +68,7 @@ type place struct {
 
 // value returns what the author would have written if before were after.
 func (t *threeWay) value(author, before, after any, typ *schema.Type) any {
-	if reflect.DeepEqual(before, after) {
+	if equal(before, after) {
 		return author
 	}
 	switch after := after.(type) {
@@ -97,7 +96,7 @@ func (t *threeWay) object(author, before, after map[string]any, typ *schema.Type
 	}
 	for key, c := range after {
 		b, was := before[key]
-		if was && reflect.DeepEqual(b, c) {
+		if was && equal(b, c) {
 			continue
 		}
 		a, written := author[key]
@@ -187,9 +186,9 @@ func align(before, after []any, t *schema.Type) []int {
 		if keys != nil {
 			b, _ := before[i].(map[string]any)
 			a, _ := after[j].(map[string]any)
-			return !slices.ContainsFunc(keys, func(k string) bool { return !reflect.DeepEqual(b[k], a[k]) })
+			return !slices.ContainsFunc(keys, func(k string) bool { return !equal(b[k], a[k]) })
 		}
-		return reflect.DeepEqual(before[i], after[j])
+		return equal(before[i], after[j])
 	}
 	i0, j0 := 0, 0
 	match := func(i, j int) {

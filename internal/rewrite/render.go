@@ -27,6 +27,7 @@ type style struct {
 	colon   string // between key and value in JSON and flow collections
 	comma   string // between entries there
 	pad     string // inside the braces of a flow mapping
+	quoted  bool   // no literal blocks
 }
 
 // A piece is the text of a value: what stands on the line of its key or dash, and the lines below.
@@ -101,7 +102,7 @@ func (s *style) value(v any, t *schema.Type, column int, quote form) piece {
 			return piece{tail: s.sequence(c, t, column+s.dash)}
 		}
 	case string:
-		if p, ok := literal(c, column+s.step); ok {
+		if p, ok := literal(c, column+s.step); ok && !s.quoted {
 			return p
 		}
 		return piece{head: s.text(c, quote, false)}

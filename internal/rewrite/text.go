@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"fmt"
-	"reflect"
 	"strconv"
 	"strings"
 
@@ -23,13 +22,13 @@ type Edit struct {
 func Text(text string, edits []Edit) (string, error) {
 	changed := false
 	for _, ed := range edits {
-		changed = changed || !reflect.DeepEqual(ed.Old, ed.New)
+		changed = changed || !equal(ed.Old, ed.New)
 	}
 	if !changed {
 		return text, nil
 	}
-	for _, fresh := range []bool{false, true} {
-		out, err := attempt(text, edits, fresh)
+	for _, way := range []way{{}, {quoted: true}, {quoted: true, fresh: true}} {
+		out, err := attempt(text, edits, way)
 		if err != nil {
 			continue
 		}
@@ -40,8 +39,14 @@ func Text(text string, edits []Edit) (string, error) {
 	return whole(text, edits)
 }
 
-// attempt edits the text in place; fresh writes each changed object anew.
-func attempt(text string, edits []Edit, fresh bool) (string, error) {
+// A way is one of several to edit a text, tried in turn.
+type way struct {
+	quoted bool // text of several lines in quotes: a deeper comment behind a literal block would become part of it
+	fresh  bool // each changed object is written anew
+}
+
+// attempt edits the text in place.
+func attempt(text string, edits []Edit, way way) (string, error) {
 	e := editor{text: text, was: map[*node]any{}, became: map[*node]any{}, gone: map[*entry]bool{}}
 	var root *node
 	var err error
@@ -57,13 +62,14 @@ func attempt(text string, edits []Edit, fresh bool) (string, error) {
 		return "", err
 	}
 	e.style = styleOf(text, root, isJSON)
+	e.style.quoted = way.quoted
 	for _, ed := range edits {
 		n, err := find(root, ed.Item)
 		if err != nil {
 			return "", err
 		}
-		if fresh {
-			if !reflect.DeepEqual(ed.Old, ed.New) {
+		if way.fresh {
+			if !equal(ed.Old, ed.New) {
 				e.replace(n, ed.New, ed.Type)
 			}
 			continue
@@ -119,16 +125,21 @@ func verify(text string, edits []Edit) error {
 	return nil
 }
 
+// equal compares JSON trees.
+func equal(a, b any) bool { return compare(a, b, false) }
+
 // same compares JSON trees; a number may be an integer or not.
-func same(a, b any) bool {
+func same(a, b any) bool { return compare(a, b, true) }
+
+func compare(a, b any, numbers bool) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
+		if !ok || (a == nil) != (b == nil) && !numbers || len(a) != len(b) {
 			return false
 		}
 		for key, v := range a {
-			if w, ok := b[key]; !ok || !same(v, w) {
+			if w, ok := b[key]; !ok || !compare(v, w, numbers) {
 				return false
 			}
 		}
@@ -139,17 +150,17 @@ func same(a, b any) bool {
 			return false
 		}
 		for i := range a {
-			if !same(a[i], b[i]) {
+			if !compare(a[i], b[i], numbers) {
 				return false
 			}
 		}
 		return true
 	case int64:
-		if f, ok := b.(float64); ok {
+		if f, ok := b.(float64); ok && numbers {
 			return float64(a) == f
 		}
 	case float64:
-		if i, ok := b.(int64); ok {
+		if i, ok := b.(int64); ok && numbers {
 			return a == float64(i)
 		}
 	}

@@ -10,98 +10,131 @@ import (
 const mostTrials = 200
 
 // trim removes from object what was added to it and what the server fills in itself, so that preparing the object
-// still gives want. All at once first: what comes back when nothing but the shape is left is a default. What depends
-// on other members (a pull policy on the image) is tried one by one.
+// still gives want. What comes back when nothing but the shape is left is a default. What depends on other members (a
+// pull policy on the image) comes back differently and is tried.
 func trim(object, want map[string]any, added []place, prepare func(map[string]any) (map[string]any, error)) {
-	gives := func() (map[string]any, bool) {
-		got, err := prepare(object)
-		return got, err == nil && reflect.DeepEqual(got, want)
-	}
-	if _, ok := gives(); !ok {
-		return
-	}
 	paths := pathsOf(object, added)
 	added = slices.DeleteFunc(added, func(p place) bool { return paths[key(p)] == nil })
 	slices.SortFunc(added, func(a, b place) int { return slices.Compare(paths[key(a)], paths[key(b)]) })
-	type removed struct {
-		place
-		value any
-	}
-	var gone []removed
-	remove := func(p place) { gone = append(gone, removed{p, p.in[p.key]}); delete(p.in, p.key) }
-	restore := func() {
-		for _, r := range slices.Backward(gone) {
-			r.in[r.key] = r.value
-		}
-		gone = nil
-	}
+	t := trimmer{object: object, want: want, prepare: prepare}
 
-	leaf := func(p place) bool {
-		switch v := p.in[p.key].(type) {
-		case map[string]any:
-			return len(v) == 0 && !p.pointer
-		case []any:
-			return !slices.ContainsFunc(v, collection)
-		}
-		return true
-	}
 	var leaves []place
 	for _, p := range added {
-		if leaf(p) {
+		if p.isLeaf() {
 			leaves = append(leaves, p)
 		}
 	}
 	for _, p := range leaves {
-		remove(p)
+		t.remove(p)
 	}
 	skeleton, err := prepare(object)
-	restore()
-	var trials, back []place
+	t.restore()
+	if err != nil {
+		return
+	}
+	var back, changed, alike []place
 	for _, p := range leaves {
-		found, ok := any(nil), false
-		if err == nil {
-			found, ok = at(skeleton, paths[key(p)])
-		}
+		found, ok := at(skeleton, paths[key(p)])
+		was, _ := at(want, paths[key(p)])
 		switch {
-		case !ok: // unless it repeats another member, as serviceAccount does
-			if slices.ContainsFunc(leaves, func(q place) bool {
-				return q.key != p.key && reflect.DeepEqual(q.in[q.key], p.in[p.key]) && key(place{in: q.in, key: p.key}) == key(p)
-			}) {
-				trials = append(trials, p)
-			}
-		case reflect.DeepEqual(found, normal(want, paths[key(p)])):
+		case ok && equal(found, was):
 			back = append(back, p)
-		default:
-			trials = append(trials, p)
+		case ok:
+			changed = append(changed, p)
+		case slices.ContainsFunc(leaves, func(q place) bool { // one that repeats another, as serviceAccount does
+			return q.key != p.key && key(place{in: q.in, key: p.key}) == key(p) && equal(q.in[q.key], p.in[p.key])
+		}):
+			alike = append(alike, p)
 		}
 	}
-	for _, p := range back {
-		remove(p)
+	// The innermost of the collections that become empty come first.
+	inner := slices.Clone(added)
+	slices.SortStableFunc(inner, func(a, b place) int { return len(paths[key(b)]) - len(paths[key(a)]) })
+	hollow := func(p place) bool {
+		m, ok := p.in[p.key].(map[string]any)
+		return ok && len(m) == 0 && !p.pointer
 	}
-	if _, ok := gives(); !ok {
-		restore()
-		trials = append(back, trials...)
+
+	for _, p := range slices.Concat(back, changed) {
+		t.remove(p)
 	}
-	gone = nil
-	// Collections that are empty now, the innermost first.
-	slices.SortStableFunc(added, func(a, b place) int { return len(paths[key(b)]) - len(paths[key(a)]) })
-	for _, p := range added {
-		if m, ok := p.in[p.key].(map[string]any); ok && len(m) == 0 && !p.pointer && !slices.ContainsFunc(trials, func(q place) bool { return key(p) == key(q) }) {
-			trials = append(trials, p)
+	for _, p := range inner {
+		if hollow(p) {
+			t.remove(p)
 		}
 	}
-	for _, p := range trials[:min(len(trials), mostTrials)] {
-		remove(p)
-		if _, ok := gives(); !ok {
-			restore()
+	if len(t.gone) > 0 && !t.settle() {
+		// One by one, if what was added can be prepared at all.
+		if !t.settle() {
+			return
 		}
-		gone = nil
+		for _, p := range back {
+			t.remove(p)
+		}
+		if !t.settle() {
+			changed = append(back, changed...)
+		}
+		for _, p := range changed[:min(len(changed), mostTrials)] {
+			t.remove(p)
+			t.settle()
+		}
+		for _, p := range inner {
+			if hollow(p) {
+				t.remove(p)
+				t.settle()
+			}
+		}
+	}
+	for _, p := range alike {
+		t.remove(p)
+		t.settle()
 	}
 }
 
-func normal(want map[string]any, path []string) any {
-	v, _ := at(want, path)
-	return v
+// isLeaf reports a member that holds no members that were added.
+func (p place) isLeaf() bool {
+	switch v := p.in[p.key].(type) {
+	case map[string]any:
+		return len(v) == 0 && !p.pointer
+	case []any:
+		return !slices.ContainsFunc(v, collection)
+	}
+	return true
+}
+
+// A trimmer takes members out on trial.
+type trimmer struct {
+	object, want map[string]any
+	prepare      func(map[string]any) (map[string]any, error)
+	gone         []removal
+}
+
+type removal struct {
+	place
+	value any
+}
+
+func (t *trimmer) remove(p place) {
+	t.gone = append(t.gone, removal{p, p.in[p.key]})
+	delete(p.in, p.key)
+}
+
+func (t *trimmer) restore() {
+	for _, r := range slices.Backward(t.gone) {
+		r.in[r.key] = r.value
+	}
+	t.gone = nil
+}
+
+// settle keeps what was removed out if the object still gives what it should, and puts it back otherwise.
+func (t *trimmer) settle() bool {
+	got, err := t.prepare(t.object)
+	if err != nil || !equal(got, t.want) {
+		t.restore()
+		return false
+	}
+	t.gone = nil
+	return true
 }
 
 // A placeKey identifies a place: the map by its address.
