@@ -214,16 +214,22 @@ func (n node) one(defaults Case, dir string) Case {
 
 // finish checks that a case is complete.
 func (n node) finish(c *Case, expect node, dir string) {
-	if c.Name == "" {
+	if c.Name == "" && n.lacks("name", caseFields) {
 		n.add(&Problem{n.place(), "name is missing", "say in a few words what the case is about"})
 	}
 	switch a := c.Asked; {
 	case a.Object.isZero() && a.Review.isZero() && !(a.Operation == "DELETE" && !a.Old.isZero()):
+		if !n.lacks("object", caseFields) {
+			break
+		}
 		n.add(&Problem{n.place(), "object is missing", "name a file with the manifest, or write the object here"})
 	case !a.Object.isZero() && !a.Review.isZero():
 		n.add(&Problem{n.place(), "object and review do not go together", "a review says all of the request itself"})
 	}
 	if !expect.given() {
+		if !n.lacks("expect", caseFields) {
+			return
+		}
 		n.add(&Problem{n.place(), "expect is missing", "say what is expected, as in expect: allowed"})
 		return
 	}

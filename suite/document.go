@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -44,6 +45,14 @@ func (n node) place() policy.Position { return n.doc.Place(n.path).Locate(0) }
 
 // add collects a problem.
 func (r *reader) add(p *Problem) { r.problems = append(r.problems, p) }
+
+// sorted returns the problems in the order of their places.
+func (r *reader) sorted() []*Problem {
+	slices.SortStableFunc(r.problems, func(a, b *Problem) int {
+		return cmp.Or(cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
+	})
+	return r.problems
+}
 
 func (n node) name() string {
 	if n.path == "" {
@@ -91,6 +100,17 @@ func (n node) mapping(known fields) bool {
 	return true
 }
 
+// lacks reports that a member is not there, and is not there under a name that is nearly right either.
+func (n node) lacks(name string, known fields) bool {
+	m, _ := n.value.(map[string]any)
+	for written := range m {
+		if written == name || !known.has(written) && known.similar(written) == name {
+			return false
+		}
+	}
+	return true
+}
+
 // text returns a string.
 func (n node) text() string {
 	if n.value == nil {
@@ -98,7 +118,7 @@ func (n node) text() string {
 	}
 	s, ok := n.value.(string)
 	if !ok {
-		n.add(&Problem{n.place(), fmt.Sprintf("%s is text, not %s", n.name(), typeOf(n.value)), ""})
+		n.add(&Problem{n.place(), fmt.Sprintf("%s is text, not %s", n.name(), typeOf(n.value)), "put it in quotes"})
 	}
 	return s
 }

@@ -141,9 +141,9 @@ func Load(paths ...string) ([]*Suite, []*Problem) {
 		case err != nil:
 			l.problem(&Problem{policy.Position{File: path}, reasonOf(err), ""})
 		case info.IsDir():
-			before := len(l.suites) + len(l.problems)
+			l.found = false
 			l.directory(path)
-			if len(l.suites)+len(l.problems) == before {
+			if !l.found {
 				l.problem(&Problem{policy.Position{File: path}, "no suite in this directory",
 					"a suite is a file of kind: Suite, or policy.yaml beside a folder cases"})
 			}
@@ -164,10 +164,13 @@ func reasonOf(err error) string {
 type loader struct {
 	suites   []*Suite
 	problems []*Problem
-	seen     map[string]bool // files and folders
+	seen     map[string]bool // files and folders; true: with a suite
+	found    bool            // a suite or a problem in the current directory
 }
 
-func (l *loader) problem(p *Problem) { l.problems = append(l.problems, p) }
+func (l *loader) problem(p *Problem) {
+	l.problems, l.found = append(l.problems, p), true
+}
 
 func (l *loader) directory(root string) {
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -200,10 +203,12 @@ func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 // file takes the suites of a file. A file that was named must hold one.
 func (l *loader) file(path string, named bool) {
-	if l.seen[filepath.Clean(path)] {
+	key := filepath.Clean(path)
+	if had, seen := l.seen[key]; seen {
+		l.found = l.found || had
 		return
 	}
-	l.seen[filepath.Clean(path)] = true
+	l.seen[key] = false
 	text, err := os.ReadFile(path)
 	if err != nil {
 		l.problem(&Problem{policy.Position{File: path}, reasonOf(err), ""})
@@ -234,6 +239,7 @@ func (l *loader) file(path string, named bool) {
 			l.problem(&Problem{d.Position(), fmt.Sprintf("unknown kind %q of %s", kind, d.Object["apiVersion"]), "the kinds are Suite and Case"})
 		}
 		found = true
+		l.found, l.seen[key] = true, true
 	}
 	if named && !found && len(problems) == 0 {
 		l.problem(&Problem{policy.Position{File: path}, "no suite in this file", "a suite has apiVersion: " + APIVersion + " and kind: Suite"})
@@ -249,6 +255,7 @@ func Recognised(object map[string]any) bool {
 // folder takes a folder with policy.yaml and cases.
 func (l *loader) folder(dir string) {
 	key := filepath.Join(dir, "cases")
+	l.found = true
 	if l.seen[key] {
 		return
 	}
@@ -272,7 +279,7 @@ func (l *loader) folder(dir string) {
 			base := strings.TrimSuffix(filepath.Base(d.Source.File), filepath.Ext(d.Source.File))
 			s.Cases = append(s.Cases, n.cases(Case{Name: base}, filepath.Dir(d.Source.File))...)
 		}
-		l.problems = append(l.problems, r.problems...)
+		l.problems = append(l.problems, r.sorted()...)
 	}
 	if len(s.Cases) == 0 && len(problems) == 0 {
 		l.problem(&Problem{policy.Position{File: key}, "no case in this directory", "a case has apiVersion: " + APIVersion + " and kind: Case"})
@@ -305,7 +312,7 @@ func (l *loader) suite(d *manifest.Document) {
 	r := &reader{doc: d}
 	n := r.root()
 	n.version()
-	defer func() { l.problems = append(l.problems, r.problems...) }()
+	defer func() { l.problems = append(l.problems, r.sorted()...) }()
 	if !n.mapping(slices.Concat(documentFields, suiteFields)) {
 		return
 	}
@@ -326,7 +333,7 @@ func (l *loader) suite(d *manifest.Document) {
 		defaults = from.asked(defaults, dir)
 	}
 	cases := n.member("cases")
-	if len(cases.list()) == 0 {
+	if len(cases.list()) == 0 && n.lacks("cases", suiteFields) {
 		n.add(&Problem{cases.place(), "cases is missing", "a case has a name, an object and what to expect"})
 	}
 	names := map[string]policy.Position{}
@@ -335,7 +342,7 @@ func (l *loader) suite(d *manifest.Document) {
 			continue
 		}
 		for _, c := range item.cases(defaults, dir) {
-			if first, taken := names[c.Name]; taken {
+			if first, taken := names[c.Name]; taken && c.Name != "" {
 				n.add(&Problem{c.Place, fmt.Sprintf("a second case %q", c.Name), "the first is at " + first.String()})
 			}
 			names[c.Name] = c.Place

@@ -107,6 +107,12 @@ func (t *suiteText) Write(r suite.Result) error {
 		t.gap()
 		t.failure(r, f)
 	}
+	if d := r.Decision; d != nil {
+		for _, n := range d.Notes {
+			t.gap()
+			t.block(block{label: "note", style: bold, message: n.Message})
+		}
+	}
 	t.gap()
 	return t.flush()
 }
@@ -226,7 +232,11 @@ func findings(r suite.Result) []finding {
 		all = append(all, finding{p.Position, message})
 	}
 	for _, f := range r.Failures {
-		all = append(all, finding{f.Place, plainFailure(f)})
+		message := plainFailure(f)
+		if d := r.Decision; strings.HasPrefix(f.Expected, "allowed") && d != nil && d.Status != nil {
+			message += "\n" + d.Status.Message
+		}
+		all = append(all, finding{f.Place, message})
 	}
 	return all
 }
