@@ -1,9 +1,12 @@
 package prepare
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate/schema"
 )
@@ -32,6 +35,9 @@ func Patched(doc any, types *schema.Registry, kind schema.GroupVersionKind) (map
 		}
 		return obj, nil
 	}
+	if err := interpreted(obj, types, kind); err != nil {
+		return nil, err
+	}
 	unknown, err := problems(t, obj)
 	if err != nil {
 		return nil, err
@@ -42,8 +48,36 @@ func Patched(doc any, types *schema.Registry, kind schema.GroupVersionKind) (map
 	return setKind(obj, kind), nil
 }
 
+// interpreted refuses an object that a patch made one of an unknown kind (as json/json.go and json/meta.go of apimachinery
+// v0.37.2 serializers decode into an object that exists).
+func interpreted(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) error {
+	for _, member := range []string{"apiVersion", "kind"} {
+		switch v := obj[member].(type) {
+		case nil, string:
+		default:
+			return fmt.Errorf("couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go struct field .%s of type string", jsonKind(v), member)
+		}
+	}
+	apiVersion, _ := obj["apiVersion"].(string)
+	version, err := apischema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return err
+	}
+	if version.Empty() {
+		version = kind.GroupVersion()
+	}
+	name, _ := obj["kind"].(string)
+	given := version.WithKind(cmp.Or(name, kind.Kind))
+	if given != kind && types.Type(given) == nil {
+		return fmt.Errorf("no kind %q is registered for version %q in scheme %q", given.Kind, version, "pkg/api/legacyscheme/scheme.go:30")
+	}
+	return nil
+}
+
 func jsonKind(v any) string {
 	switch v.(type) {
+	case map[string]any:
+		return "object"
 	case []any:
 		return "array"
 	case string:

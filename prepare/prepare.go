@@ -229,6 +229,16 @@ func Normalise(obj map[string]any, types *schema.Registry, kind schema.GroupVers
 	return setKind(out, kind), nil
 }
 
+// Held returns an object that policies have mutated as the server holds it between the phases: through the internal version
+// of its kind and back. The error is the one of the conversion.
+func Held(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
+	t := types.Type(kind)
+	if t == nil || custom(t) {
+		return obj, nil
+	}
+	return throughHub(t, obj)
+}
+
 // ForValidation returns the object as the policies of the validating phase see it: with a name and the other
 // metadata that the server gives, and after the strategy of its resource.
 //
