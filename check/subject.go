@@ -75,7 +75,7 @@ func (s *subject) parse(f *facts) {
 		s.err = err
 		return
 	}
-	results := map[string][]effects.Path{}
+	results := map[string]effects.Result{}
 	known := map[string]*expression{}
 	for e := range expressions(f.Policy) {
 		parsed, issues := env.Parse(e.Src)

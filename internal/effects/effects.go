@@ -115,22 +115,27 @@ func (r *Reads) Uses(p Path) bool {
 	return slices.ContainsFunc(r.List, func(x Read) bool { return p.Contains(x.Path) })
 }
 
-// Guards reports that the expression asks whether path exists: it or something below it is tested, selected
-// optionally or compared to null.
+// Guards reports that the expression asks whether path exists: it is tested, selected optionally or compared to null.
 func (r *Reads) Guards(p Path) bool {
-	return slices.Contains(r.Nulls, p) || slices.ContainsFunc(r.List, func(x Read) bool { return (x.Test || x.Safe) && p.Contains(x.Path) && x.Path != Path{Root: p.Root} })
+	return slices.Contains(r.Nulls, p) || slices.ContainsFunc(r.List, func(x Read) bool { return (x.Test || x.Safe) && x.Path == p })
+}
+
+// A Result is what the value of an expression may be: one of the fields, or a value made of their items.
+type Result struct {
+	Paths    []Path
+	Optional bool // an optional value: selecting from it is safe
 }
 
 // Of returns what the expression reads. Variables are the results of the policy's variables, by name: what they may
 // stand for is followed.
-func Of(e ast.Expr, variables map[string][]Path) *Reads {
+func Of(e ast.Expr, variables map[string]Result) *Reads {
 	w := &walker{reads: &Reads{Paths: map[int64][]Path{}}, variables: variables}
 	w.walk(e, scope{})
 	return w.reads
 }
 
-// Result returns the paths of which the expression's value is one, or of which its items are.
-func (r *Reads) Result(e ast.Expr) []Path { return r.Paths[e.ID()] }
+// Result returns what the value of the expression may be.
+func (r *Reads) Result(e ast.Expr) Result { return Result{r.Paths[e.ID()], isOptional(e, nil)} }
 
 type scope map[string][]Path
 
@@ -145,7 +150,7 @@ func (s scope) with(name string, paths []Path) scope {
 
 type walker struct {
 	reads     *Reads
-	variables map[string][]Path
+	variables map[string]Result
 	depth     int
 }
 
@@ -212,9 +217,9 @@ func (w *walker) selection(e ast.Expr, s scope) []Path {
 		if !slices.Contains(w.reads.Variables, name) {
 			w.reads.Variables = append(w.reads.Variables, name)
 		}
-		return w.variables[name]
+		return w.variables[name].Paths
 	}
-	return w.step(e.ID(), w.walk(operand, s), sel.FieldName(), sel.IsTestOnly(), false)
+	return w.step(e.ID(), w.walk(operand, s), sel.FieldName(), sel.IsTestOnly(), isOptional(operand, w.variables))
 }
 
 func (w *walker) step(id int64, from []Path, name string, test, safe bool) []Path {
@@ -245,7 +250,7 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 		if text, ok := literal(args[1]).(string); ok {
 			step = text
 		}
-		return w.step(e.ID(), from, step, false, name != operators.Index)
+		return w.step(e.ID(), from, step, false, name != operators.Index || isOptional(args[0], w.variables))
 	case name == operators.Conditional && len(args) == 3:
 		w.walk(args[0], s)
 		return union(w.walk(args[1], s), w.walk(args[2], s))
@@ -302,7 +307,33 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 	return nil
 }
 
+// isOptional reports an optional value: selecting a member of it that is absent is no error.
+func isOptional(e ast.Expr, variables map[string]Result) bool {
+	switch e.Kind() {
+	case ast.SelectKind:
+		operand := e.AsSelect().Operand()
+		if operand.Kind() == ast.IdentKind && operand.AsIdent() == "variables" {
+			return variables[e.AsSelect().FieldName()].Optional
+		}
+		return isOptional(operand, variables)
+	case ast.CallKind:
+		c := e.AsCall()
+		switch name := c.FunctionName(); {
+		case name == optSelect, name == optIndex, strings.HasPrefix(name, "optional."), name == "or", name == "first", name == "last":
+			return true
+		case name == operators.Index:
+			return isOptional(c.Args()[0], variables)
+		case name == operators.Conditional:
+			return isOptional(c.Args()[1], variables) || isOptional(c.Args()[2], variables)
+		}
+	}
+	return false
+}
+
 func (w *walker) comprehension(c ast.ComprehensionExpr, s scope) []Path {
+	if c.IterRange().Kind() == ast.ListKind && c.IterRange().AsList().Size() == 0 { // a name for a value, as of optMap
+		return w.walk(c.Result(), s.with(c.AccuVar(), w.walk(c.AccuInit(), s)))
+	}
 	from := w.walk(c.IterRange(), s)
 	items := make([]Path, len(from))
 	for i, p := range from {

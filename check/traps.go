@@ -1,0 +1,529 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+)
+
+var (
+	objectRoot    = effects.At("object")
+	oldObjectRoot = effects.At("oldObject")
+	paramsRoot    = effects.At("params")
+	namespaceRoot = effects.At("namespaceObject")
+	operationPath = effects.At("request", "operation")
+)
+
+var traps = []*Analyzer{
+	{
+		Code: "CG301", Name: "null-object", Severity: Warning,
+		Title: "object is null on DELETE, oldObject on CREATE",
+		Text: `The policy matches an operation for which the variable is null. Selecting a field of null is the error "no such key", and under failurePolicy Fail the request is denied: a policy
+that reads object and matches DELETE lets nothing be deleted. Compare with null, look at request.operation, or leave the operation out of the rules.`,
+		Before: "operations: [CREATE, UPDATE, DELETE]\n…\nexpression: object.spec.replicas <= 5",
+		After:  "operations: [CREATE, UPDATE]\n…\nexpression: object.spec.replicas <= 5",
+		Run:    nullObjects,
+	},
+	{
+		Code: "CG302", Name: "unguarded-field", Severity: Warning,
+		Title: "a field that may be absent is read without asking",
+		Text: `The field is optional and has no default, so that objects without it reach the policy. Reading it then is the error "no such key", which failurePolicy Fail makes a denial. An entry of a map,
+such as a label, may always be absent.`,
+		Before: "expression: object.metadata.labels['team'] != ''",
+		After:  "expression: object.metadata.?labels['team'].orValue('') != ''",
+		Run:    unguarded,
+	},
+	{
+		Code: "CG303", Name: "has-always-true", Severity: Warning,
+		Title: "has() of a field that is always there",
+		Text: `Some fields are never left out when the server writes an object: structs that are no pointers (resources, strategy, status), and scalars and lists without omitempty. has() of them
+is true for every object, also where the author left them out. Ask for a member, or for the zero value. It is a note where the expression goes on to read below
+the field: then nothing is wrong but the question is not needed.`,
+		Before: "expression: object.spec.containers.all(c, has(c.resources))",
+		After:  "expression: object.spec.containers.all(c, has(c.resources.limits))",
+		Run:    alwaysTrue,
+	},
+	{
+		Code: "CG304", Name: "namespace-object", Severity: Warning,
+		Title: "namespaceObject is null or does not have the field",
+		Text: `namespaceObject is null in match conditions, for cluster-scoped objects and for Namespaces themselves. Its declared type has a metadata.UID that never exists, while the real uid does not compile
+except through dyn(namespaceObject). Its timestamps are declared as timestamps but are text.`,
+		Before: "matchConditions:\n- name: team\n  expression: namespaceObject.metadata.labels['team'] == 'a'",
+		After:  "namespaceSelector:\n  matchLabels: {team: a}",
+		Run:    namespaceObjects,
+	},
+	{
+		Code: "CG305", Name: "int-or-string", Severity: Warning,
+		Title: "a field that is a number or a text is compared with one of them",
+		Text: `Ports, maxUnavailable and maxSurge hold a number or a text such as "25%". An order comparison of a text with a number is the error "no such overload"; equality is false. Ask for the type
+first. It is a note for equality.`,
+		Before: "expression: object.spec.maxUnavailable > 0",
+		After:  "expression: \"type(object.spec.maxUnavailable) == int ? object.spec.maxUnavailable > 0 : object.spec.maxUnavailable != '0%'\"",
+		Run:    func(p *Pass) { p.comparisons(schema.IntOrString) },
+	},
+	{
+		Code: "CG306", Name: "quantity-as-text", Severity: Warning,
+		Title:  "a quantity is compared as text",
+		Text:   `Quantities such as cpu and memory are text: '9Gi' > '10Gi' is true. Make quantities of both sides.`,
+		Before: "expression: object.spec.containers.all(c, c.resources.limits['memory'] <= '1Gi')",
+		After:  "expression: object.spec.containers.all(c, quantity(c.resources.limits['memory']).compareTo(quantity('1Gi')) <= 0)",
+		Run:    func(p *Pass) { p.comparisons(schema.Quantity) },
+	},
+	{
+		Code: "CG307", Name: "message-looks-like-cel", Severity: Warning,
+		Title:  "message is an expression, which nobody evaluates",
+		Text:   `message is shown as it is written. An expression belongs in messageExpression.`,
+		Before: "message: \"'replicas of ' + object.metadata.name\"",
+		After:  "messageExpression: \"'replicas of ' + object.metadata.name\"",
+		Run:    messages,
+	},
+	{
+		Code: "CG308", Name: "multi-line-message", Severity: Warning,
+		Title:  "messageExpression may have several lines",
+		Text:   `A message with a line break is dropped, and the message field or a default is shown in its place.`,
+		Before: "messageExpression: \"'too many:\\\\n' + string(object.spec.replicas)\"",
+		After:  "messageExpression: \"'too many: ' + string(object.spec.replicas)\"",
+		Run:    multiLine,
+	},
+	{
+		Code: "CG309", Name: "authorizer-in-annotation", Severity: Error,
+		Title: "authorizer does not exist in audit annotations and messages",
+		Text: `authorizer is declared in audit annotations, but not there when they are evaluated: "no such attribute(s): authorizer". Variables that use it fail too, also in
+messageExpression.`,
+		Before: "valueExpression: \"string(authorizer.group('').resource('pods').check('list').allowed())\"",
+		After:  "validations:\n- expression: authorizer.group('').resource('pods').check('list').allowed()",
+		Run:    authorizers,
+	},
+	{
+		Code: "CG310", Name: "empty-then-append", Severity: Error,
+		Title: "a mutation empties a list or map that a later one adds to",
+		Text: `Between mutations the object goes through its Go type, and an empty list or map is left out. An add to the end of it, or of a key to it, then has no parent. Add the list with its first
+item in one operation, or do both in the same JSON patch.`,
+		Before: "- jsonPatch: {expression: \"[JSONPatch{op: 'add', path: '/spec/tolerations', value: []}]\"}\n- jsonPatch: {expression: \"[JSONPatch{op: 'add', path: '/spec/tolerations/-', value: …}]\"}",
+		After:  "- jsonPatch: {expression: \"[JSONPatch{op: 'add', path: '/spec/tolerations', value: [{…}]}]\"}",
+		Run:    emptyThenAppend,
+	},
+}
+
+// asksOperation reports that e, a variable that it uses or a match condition looks at request.operation.
+func (f *facts) asksOperation(e *expression) bool {
+	uses := func(e *expression) bool { return e.reads.Uses(operationPath) }
+	if uses(e) || slices.ContainsFunc(e.before, uses) {
+		return true
+	}
+	for c := range f.parsed() {
+		if c.use == policy.UseMatchCondition && uses(c) {
+			return true
+		}
+	}
+	return false
+}
+
+func nullObjects(p *Pass) {
+	for _, f := range p.facts {
+		ops := f.operations()
+		for _, c := range []struct {
+			root    effects.Path
+			op      string
+			others  []string
+			instead string
+		}{
+			{objectRoot, "DELETE", []string{"CREATE", "UPDATE", "CONNECT"}, "oldObject holds what is deleted"},
+			{oldObjectRoot, "CREATE", []string{"UPDATE", "DELETE"}, "object holds what is created"},
+		} {
+			if !ops[c.op] {
+				continue
+			}
+			only := !slices.ContainsFunc(c.others, func(op string) bool { return ops[op] })
+			for e := range f.parsed() {
+				if e.use == policy.UseMessageExpression || f.guards(e, c.root) || f.asksOperation(e) {
+					continue
+				}
+				i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool { return c.root.Contains(r.Path) && r.Path != c.root && !r.Safe })
+				if i < 0 {
+					continue
+				}
+				d := f.at(e, e.reads.List[i].ID)
+				if only {
+					d.Message = fmt.Sprintf("%s is always null on %s", c.root, c.op)
+					d.Suggestion = c.instead
+				} else {
+					d.Message = fmt.Sprintf("%s is null on %s, which the rules match", c.root, c.op)
+					d.Suggestion = fmt.Sprintf("write %s == null || …, or look at request.operation", c.root)
+				}
+				p.report(d)
+			}
+		}
+	}
+}
+
+func unguarded(p *Pass) {
+	for _, f := range p.facts {
+		for e := range f.parsed() {
+			if e.use == policy.UseMessageExpression {
+				continue
+			}
+			type absence struct {
+				path effects.Path
+				more int
+			}
+			var places []int64
+			found := map[int64]*absence{}
+			for _, r := range e.reads.List {
+				if r.Test || r.Safe || r.Path.Root != "object" && r.Path.Root != "oldObject" || !p.absent(f, e, r.Path) {
+					continue
+				}
+				if at := found[r.ID]; at == nil {
+					found[r.ID] = &absence{path: r.Path}
+					places = append(places, r.ID)
+				} else if at.path != r.Path {
+					at.more++
+				}
+			}
+			reported := map[effects.Path]bool{}
+			for _, id := range places {
+				at := found[id]
+				if reported[at.path] {
+					continue
+				}
+				reported[at.path] = true
+				d := f.at(e, id)
+				d.Message = fmt.Sprintf("%s may be absent", at.path)
+				if at.more > 0 {
+					d.Message = fmt.Sprintf("%s (and its like in %d other places) may be absent", at.path, at.more)
+				}
+				d.Suggestion = optionally(at.path)
+				p.report(d)
+			}
+		}
+	}
+}
+
+// absent reports that a field is optional in all matched kinds that have it, and that nobody asks whether it is there.
+func (p *Pass) absent(f *facts, e *expression, path effects.Path) bool {
+	declared := false
+	for _, t := range f.targets {
+		if t.typ == nil {
+			return false
+		}
+		if locate(t.typ, path.Split()).typ == nil {
+			continue
+		}
+		declared = true
+		if p.present(t.kind, path) || f.Kind == policy.Validating && validated(t.typ, path) {
+			return false
+		}
+	}
+	return declared && !f.guards(e, path) && !p.other(f, e, path)
+}
+
+// validated reports a field that is optional for the decoder, while the server's validation, which comes before validating
+// policies, refuses objects without it.
+func validated(t *schema.Type, path effects.Path) bool {
+	at := locate(t, path.Split())
+	if at.field == nil || at.owner == nil {
+		return false
+	}
+	owner := strings.TrimPrefix(at.owner.Name, "k8s.io/api/")
+	switch owner + "." + at.field.Name {
+	case "core/v1.Container.image", "core/v1.EphemeralContainer.image", "core/v1.EphemeralContainerCommon.image",
+		"core/v1.PersistentVolumeClaimSpec.accessModes", "core/v1.PersistentVolumeSpec.capacity", "core/v1.PersistentVolumeSpec.accessModes":
+		return true
+	}
+	if strings.HasSuffix(at.owner.Name, ".LabelSelectorRequirement") || strings.HasSuffix(at.owner.Name, "core/v1.NodeSelectorRequirement") {
+		return true // values depends on the operator
+	}
+	// The selector of a workload has to match the labels of its template.
+	return strings.HasSuffix(path.String(), ".template.metadata.labels")
+}
+
+// other reports that the same field is asked for under the other of object and oldObject.
+func (p *Pass) other(f *facts, e *expression, path effects.Path) bool {
+	if path.Root == "oldObject" {
+		return f.guards(e, effects.Path{Root: "object", Steps: path.Steps})
+	}
+	return false
+}
+
+// optionally says how to read a field that may be absent.
+func optionally(p effects.Path) string {
+	parent, last, _ := p.Parent()
+	if q := p.String(); strings.HasSuffix(q, "]") && !strings.HasSuffix(q, effects.Item) {
+		return fmt.Sprintf("ask '%s' in … first, or write …[?'%s'].orValue(…)", last, last)
+	}
+	if _, item, ok := parent.Parent(); ok && item == effects.Item {
+		return fmt.Sprintf("ask has(….%s) first, or write ….?%s.orValue(…)", last, last)
+	}
+	return fmt.Sprintf("ask has(%s) first, or write %s.?%s", p, parent, last)
+}
+
+func alwaysTrue(p *Pass) {
+	for _, f := range p.facts {
+		for e := range f.parsed() {
+			for _, r := range e.reads.List {
+				if !r.Test || r.Path.Root != "object" && r.Path.Root != "oldObject" || !p.isSelection(e, r.ID) {
+					continue
+				}
+				always := len(f.targets) > 0
+				for _, t := range f.targets {
+					always = always && t.typ != nil && neverAbsent(locate(t.typ, r.Path.Split()))
+				}
+				if !always {
+					continue
+				}
+				d := f.at(e, r.ID)
+				d.Message = fmt.Sprintf("has(%s) is always true", r.Path)
+				d.Suggestion = "ask for a member, or compare the value"
+				if slices.ContainsFunc(e.reads.List, func(o effects.Read) bool { return r.Path.Contains(o.Path) && !(o.Test && o.Path == r.Path) }) {
+					d.Severity, d.Suggestion = Note, "leave it out"
+				}
+				p.report(d)
+			}
+		}
+	}
+}
+
+// isSelection reports that the node is a has() of a field, not a membership test.
+func (p *Pass) isSelection(e *expression, id int64) bool {
+	found := false
+	visit(e.ast.Expr(), func(x ast.Expr) {
+		found = found || x.ID() == id && x.Kind() == ast.SelectKind
+	})
+	return found
+}
+
+// neverAbsent reports a field of a Go type that is written whatever its value is.
+func neverAbsent(at place) bool {
+	f := at.field
+	if f == nil || at.owner == nil || at.owner.Name == "" || f.Pointer || f.OmitZero {
+		return false
+	}
+	return f.Type.Kind == schema.Struct || !f.OmitEmpty
+}
+
+// visit calls f for every node.
+func visit(e ast.Expr, f func(ast.Expr)) { ast.PreOrderVisit(e, ast.NewExprVisitor(f)) }
+
+func namespaceObjects(p *Pass) {
+	uid := namespaceRoot.Step("metadata").Step("UID")
+	for _, f := range p.facts {
+		clusterScoped := slices.IndexFunc(f.targets, func(t target) bool { return t.named && (!t.namespaced || t.kind.Kind == "Namespace") })
+		for e := range f.parsed() {
+			i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool { return namespaceRoot.Contains(r.Path) })
+			if i < 0 {
+				continue
+			}
+			d := f.at(e, e.reads.List[i].ID)
+			if e.use == policy.UseMatchCondition {
+				d.Message, d.Suggestion = "namespaceObject is always null in match conditions", "use a namespaceSelector, or ask in the validations"
+				p.report(d)
+				continue
+			}
+			if clusterScoped >= 0 && !f.guards(e, namespaceRoot) && e.use != policy.UseMessageExpression {
+				d.Message = fmt.Sprintf("namespaceObject is null for %s", f.targets[clusterScoped].resource.Resource)
+				d.Suggestion = "write namespaceObject == null || …"
+				p.report(d)
+			}
+			for _, r := range e.reads.List {
+				at := f.at(e, r.ID)
+				_, last, _ := r.Path.Parent()
+				switch {
+				case r.Path == uid:
+					at.Message, at.Suggestion = "namespaceObject.metadata.UID never exists", "write dyn(namespaceObject).metadata.uid"
+				case namespaceRoot.Contains(r.Path) && !r.Test && strings.HasSuffix(last, "Timestamp") && !strings.Contains(e.Src, "dyn(namespaceObject)"):
+					at.Message = fmt.Sprintf("%s is text, though it is declared as a timestamp", r.Path)
+					at.Suggestion = "write timestamp(dyn(namespaceObject)" + strings.TrimPrefix(r.Path.String(), "namespaceObject") + ")"
+				default:
+					continue
+				}
+				p.report(at)
+			}
+		}
+	}
+}
+
+var comparing = map[string]bool{ // true: an error for a value of the other type
+	operators.Equals: false, operators.NotEquals: false,
+	operators.Less: true, operators.LessEquals: true, operators.Greater: true, operators.GreaterEquals: true,
+	operators.Add: true, operators.Subtract: true,
+}
+
+// comparisons finds comparisons of fields of a kind as they are.
+func (p *Pass) comparisons(kind schema.Kind) {
+	for _, f := range p.facts {
+		for e := range f.parsed() {
+			visit(e.ast.Expr(), func(x ast.Expr) {
+				if x.Kind() != ast.CallKind {
+					return
+				}
+				c := x.AsCall()
+				ordered, ok := comparing[c.FunctionName()]
+				if !ok || len(c.Args()) != 2 {
+					return
+				}
+				for i, side := range c.Args() {
+					other := c.Args()[1-i]
+					for _, path := range e.reads.Paths[side.ID()] {
+						if side.Kind() == ast.ComprehensionKind || !p.isOf(f, path, kind) || f.guards(e, path) && slices.Contains(e.reads.Nulls, path) {
+							continue
+						}
+						_, text := constant(other).(string)
+						_, integer := constant(other).(int64)
+						d := f.at(e, x.ID())
+						switch {
+						case kind == schema.Quantity && (text || ordered || len(e.reads.Paths[other.ID()]) > 0) && c.FunctionName() != operators.Add:
+							if !text && len(e.reads.Paths[other.ID()]) == 0 {
+								continue
+							}
+							d.Message = fmt.Sprintf("%s is a quantity, compared as text", path)
+							d.Suggestion = "write quantity(…).compareTo(quantity(…))"
+							if !ordered {
+								d.Severity = Note
+								d.Suggestion = "the server writes quantities in their canonical form; quantity(…) == quantity(…) is sure"
+							}
+						case kind == schema.IntOrString && (text || integer):
+							d.Message = fmt.Sprintf("%s may be a number or a text", path)
+							d.Suggestion = "ask type(…) == int first"
+							if !ordered {
+								d.Severity = Note
+							}
+						default:
+							continue
+						}
+						p.report(d)
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// isOf reports that a field has a kind in every matched type that declares it.
+func (p *Pass) isOf(f *facts, path effects.Path, kind schema.Kind) bool {
+	if path.Root != "object" && path.Root != "oldObject" {
+		return false
+	}
+	found := false
+	for _, t := range f.targets {
+		if t.typ == nil {
+			continue
+		}
+		if at := locate(t.typ, path.Split()); at.typ != nil {
+			if at.typ.Kind != kind {
+				return false
+			}
+			found = true
+		}
+	}
+	return found
+}
+
+func messages(p *Pass) {
+	scope := p.envs.Scope(celenv.Run, false)
+	defer scope.Close()
+	env, err := scope.Env(celenv.Declared{Params: true})
+	if err != nil {
+		p.err = err
+		return
+	}
+	for _, f := range p.facts {
+		for i, v := range f.Validations {
+			parsed, issues := env.Parse(v.Message)
+			if v.Message == "" || issues.Err() != nil {
+				continue
+			}
+			reads := effects.Of(parsed.NativeRep().Expr(), nil)
+			if !slices.ContainsFunc(reads.List, func(r effects.Read) bool {
+				return r.Path.Steps != "" && slices.Contains([]string{"object", "oldObject", "params", "request", "namespaceObject"}, r.Path.Root)
+			}) && len(reads.Variables) == 0 {
+				continue
+			}
+			p.atField(f.Policy, fmt.Sprintf("spec.validations[%d].message", i), "move it to messageExpression", "message is shown as it is, though it is a CEL expression")
+		}
+	}
+}
+
+func multiLine(p *Pass) {
+	for _, f := range p.facts {
+		for e := range f.parsed() {
+			if e.use != policy.UseMessageExpression {
+				continue
+			}
+			searched := map[int64]bool{} // texts that functions look for, which do not get into the message
+			visit(e.ast.Expr(), func(x ast.Expr) {
+				if x.Kind() == ast.CallKind && x.AsCall().IsMemberFunction() && x.AsCall().FunctionName() != "join" {
+					if args := x.AsCall().Args(); len(args) > 0 {
+						searched[args[0].ID()] = true
+					}
+				}
+				if s, ok := constant(x).(string); ok && strings.ContainsAny(s, "\n\r") && !searched[x.ID()] {
+					d := f.at(e, x.ID())
+					d.Message, d.Suggestion = "a message with a line break is not shown", "use a comma or a semicolon"
+					p.report(d)
+				}
+			})
+		}
+	}
+}
+
+func authorizers(p *Pass) {
+	for _, f := range p.facts {
+		uses := func(e *expression) bool { return e.reads.Uses(effects.At("authorizer")) }
+		for e := range f.parsed() {
+			if e.use != policy.UseAuditAnnotation && e.use != policy.UseMessageExpression {
+				continue
+			}
+			if i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool { return r.Path.Root == "authorizer" }); i >= 0 && e.use == policy.UseAuditAnnotation {
+				d := f.at(e, e.reads.List[i].ID)
+				d.Message, d.Suggestion = "authorizer does not exist when an audit annotation is evaluated", "ask it in a validation"
+				p.report(d)
+				continue
+			}
+			if i := slices.IndexFunc(e.before, uses); i >= 0 {
+				d := in(f.Policy, e.Expr, 0, len(e.Src))
+				d.Message = fmt.Sprintf("variable %s uses authorizer, which does not exist here", e.before[i].name)
+				d.Suggestion = "ask authorizer in a validation"
+				if e.use == policy.UseMessageExpression {
+					d.Severity = Warning
+				}
+				p.report(d)
+			}
+		}
+	}
+}
+
+func emptyThenAppend(p *Pass) {
+	for _, f := range p.facts {
+		type emptied struct {
+			path  effects.Path
+			index int
+		}
+		var empty []emptied
+		for e := range f.parsed() {
+			if e.use != policy.UseJSONPatch {
+				continue
+			}
+			for _, w := range effects.Patched(e.ast.Expr()) {
+				parent, _, ok := w.Path.Parent()
+				if i := slices.IndexFunc(empty, func(x emptied) bool { return ok && x.path == parent && x.index < e.index }); w.Op == "add" && i >= 0 {
+					d := f.at(e, w.ID)
+					d.Message = fmt.Sprintf("mutation %d leaves %s empty, and what is empty is gone before this one", empty[i].index, strings.TrimPrefix(parent.String(), "object."))
+					d.Suggestion = "add it with its first item"
+					p.report(d)
+				}
+				empty = slices.DeleteFunc(empty, func(x emptied) bool { return x.path == w.Path || ok && x.path == parent })
+				if v := w.Value; v != nil && (v.Kind() == ast.ListKind && v.AsList().Size() == 0 || v.Kind() == ast.MapKind && v.AsMap().Size() == 0) {
+					empty = append(empty, emptied{w.Path, e.index})
+				}
+			}
+		}
+	}
+}
