@@ -31,6 +31,9 @@ type balancer struct {
 	mu      sync.Mutex
 	targets []string
 	next    int
+
+	authority *authority
+	rotate    func() // replaces the certificate of all replicas
 }
 
 func balance(t *testing.T) *balancer {
@@ -202,11 +205,14 @@ func managed(t *testing.T, replicas int) (*balancer, []*gate) {
 		}
 	})
 	folder := t.TempDir()
-	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
-	selfSigned(t, cert, key)
+	cert, key, ca := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"), filepath.Join(folder, "ca.crt")
+	authority := newAuthority(t)
+	authority.issue(t, cert, key)
+	write(t, ca, authority.PEM)
+	b.authority, b.rotate = authority, func() { authority.issue(t, cert, key) }
 	var gates []*gate
 	for range replicas {
-		gates = append(gates, startWith(t, "--kubeconfig="+api.Kubeconfig, "--manage", "--url="+b.url, "--cert="+cert, "--key="+key, "--ca="+cert,
+		gates = append(gates, startWith(t, "--kubeconfig="+api.Kubeconfig, "--manage", "--url="+b.url, "--cert="+cert, "--key="+key, "--ca="+ca,
 			"--metrics-listen=127.0.0.1:0"))
 	}
 	b.set(gates...)
@@ -571,5 +577,82 @@ func TestDeployment(t *testing.T) {
 	conn.Close()
 	if log := g.log(); strings.Contains(log, "forbidden") {
 		t.Error("a right is missing:\n" + log)
+	}
+}
+
+// TestFaults replaces all policies again and again and rotates the certificate, under a load of requests that must be
+// denied and of others that must not. With failurePolicy Fail, and one replica alive, none is admitted wrongly and none is
+// lost.
+func TestFaults(t *testing.T) {
+	b, gates := managed(t, 2)
+	inForce(t, policies)
+	denied(t, "passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+
+	ctx, stop := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	var mu sync.Mutex
+	asked, wrong := 0, map[string]int{}
+	ask := func(data map[string]any, good func(*server.Answer) bool) {
+		load.Go(func() {
+			for ctx.Err() == nil {
+				a, err := api.Do(ctx, server.Call{
+					Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps", Query: map[string][]string{"dryRun": {"All"}},
+					Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}, "data": data},
+				})
+				mu.Lock()
+				asked++
+				switch {
+				case ctx.Err() != nil:
+				case err != nil:
+					wrong[err.Error()]++
+				case !good(a):
+					wrong[fmt.Sprintf("%.300s", a.Body)]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	ask(map[string]any{"password": "x"}, func(a *server.Answer) bool {
+		return a.Code == http.StatusForbidden && strings.Contains(string(a.Body), "passwords belong into Secrets")
+	})
+	ask(map[string]any{"color": "blue"}, func(a *server.Answer) bool {
+		return a.Code == http.StatusCreated && strings.Contains(string(a.Body), `"owner":"admin"`)
+	})
+
+	start := time.Now()
+	for i := range 100 {
+		for _, tree := range moved(t, policies) {
+			tree["metadata"].(map[string]any)["annotations"] = map[string]any{"example.com/round": fmt.Sprint(i)}
+			if spec := tree["spec"].(map[string]any); tree["kind"] == "ValidatingAdmissionPolicy" {
+				spec["variables"] = []any{map[string]any{"name": "round", "expression": fmt.Sprint(i)}}
+			}
+			good(t, apply(t, "/apis/policy.celgate.dev/v1/"+resources[tree["kind"].(string)], tree))
+		}
+		if i%20 == 10 {
+			b.rotate()
+		}
+		if i == 50 {
+			g := gates[0]
+			g.stop(t) // drains while it is still asked
+			b.set(gates[1:]...)
+		}
+	}
+	t.Logf("100 times all policies in %s", time.Since(start))
+	stop()
+	load.Wait()
+	t.Logf("asked %d times", asked)
+	for what, n := range wrong {
+		t.Errorf("%d times: %s", n, what)
+	}
+	time.Sleep(time.Second) // files are looked at once a second
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(b.authority.PEM)
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(gates[1].URL, "https://"), &tls.Config{RootCAs: trusted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	if !strings.Contains(gates[1].log(), "certificate replaced") {
+		t.Error("the certificate is the first one")
 	}
 }

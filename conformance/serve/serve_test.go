@@ -87,9 +87,10 @@ func start(t *testing.T, args ...string) *gate {
 	t.Helper()
 	folder := t.TempDir()
 	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
-	ca := selfSigned(t, cert, key)
+	ca := newAuthority(t)
+	ca.issue(t, cert, key)
 	g := startWith(t, append([]string{"--cert=" + cert, "--key=" + key}, args...)...)
-	g.CA = ca
+	g.CA = ca.PEM
 	return g
 }
 
@@ -139,6 +140,19 @@ func startWith(t *testing.T, args ...string) *gate {
 		t.Fatalf("celgate does not listen: %s", g.log())
 	}
 	return g
+}
+
+// stop ends the program with SIGTERM and waits until it has drained.
+func (g *gate) stop(t *testing.T) {
+	t.Helper()
+	g.killed = true
+	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-g.done
+	if err := g.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
 }
 
 // kill ends the program at once.
@@ -193,8 +207,34 @@ func (g *gate) log() string {
 	return g.logs.String()
 }
 
-// selfSigned writes a certificate and returns it.
-func selfSigned(t *testing.T, cert, key string) []byte {
+// An authority signs certificates for 127.0.0.1.
+type authority struct {
+	key         *ecdsa.PrivateKey
+	certificate *x509.Certificate
+	PEM         []byte
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{}
+	a.certificate = &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	var err error
+	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, a.certificate, a.certificate, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.PEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return a
+}
+
+// issue writes a new certificate and its key.
+func (a *authority) issue(t *testing.T, cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -202,11 +242,10 @@ func selfSigned(t *testing.T, cert, key string) []byte {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "celgate"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &private.PublicKey, a.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,13 +253,15 @@ func selfSigned(t *testing.T, cert, key string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	for path, content := range map[string][]byte{cert: public, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	write(t, cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	write(t, key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
+}
+
+func write(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return public
 }
 
 func newReader(text []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(text)) }
@@ -358,12 +399,7 @@ func label(t *testing.T, a *server.Answer, name string) any {
 func TestDirectory(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "policies.yaml")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(text string) { t.Helper(); write(t, file, []byte(text)) }
 	write(policies)
 	g := start(t, "--alone", "--policy-dir="+folder)
 	handWritten(t, g)
