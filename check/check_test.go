@@ -154,3 +154,37 @@ func TestReference(t *testing.T) {
 		t.Errorf("%s is not what the analyzers say: run go generate ./check (%v)", file, err)
 	}
 }
+
+// TestExamples holds what is reported about the examples of this repository: they are clean but for what is listed.
+func TestExamples(t *testing.T) {
+	expected := map[string][]string{
+		"crd-versions": {"CG302 object.spec may be absent", "CG302 object.spec may be absent"}, // the definition does not require spec
+	}
+	files, err := filepath.Glob("../examples/*/policy.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			paths := []string{file}
+			if state := filepath.Join(dir, "state.yaml"); exists(state) {
+				paths = append(paths, state)
+			}
+			var got []string
+			for _, d := range run(t, paths...) {
+				if d.Severity != check.Note {
+					got = append(got, d.Code+" "+d.Message)
+				}
+			}
+			if want := expected[filepath.Base(dir)]; !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}

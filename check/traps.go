@@ -44,7 +44,7 @@ such as a label, may always be absent.`,
 		Code: "CG303", Name: "has-always-true", Severity: Warning,
 		Title: "has() of a field that is always there",
 		Text: `Some fields are never left out when the server writes an object: structs that are no pointers (resources, strategy, status), and scalars and lists without omitempty. has() of them
-is true for every object, also where the author left them out. Ask for a member, or for the zero value. It is a note where the expression goes on to read below
+is true for every object, also where the author left them out. Ask for a member, or for the zero value. It is a note for scalars, and where the policy reads below
 the field: then nothing is wrong but the question is not needed.`,
 		Before: "expression: object.spec.containers.all(c, has(c.resources))",
 		After:  "expression: object.spec.containers.all(c, has(c.resources.limits))",
@@ -281,7 +281,10 @@ func alwaysTrue(p *Pass) {
 				d := f.at(e, r.ID)
 				d.Message = fmt.Sprintf("has(%s) is always true", r.Path)
 				d.Suggestion = "ask for a member, or compare the value"
-				if slices.ContainsFunc(e.reads.List, func(o effects.Read) bool { return r.Path.Contains(o.Path) && !(o.Test && o.Path == r.Path) }) {
+				below := func(o *expression) bool {
+					return o.reads != nil && slices.ContainsFunc(o.reads.List, func(o effects.Read) bool { return r.Path.Contains(o.Path) && o.Path != r.Path })
+				}
+				if t := locate(f.targets[0].typ, r.Path.Split()).typ; t.Kind != schema.Struct || slices.ContainsFunc(f.exprs, below) {
 					d.Severity, d.Suggestion = Note, "leave it out"
 				}
 				p.report(d)

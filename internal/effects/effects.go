@@ -68,7 +68,7 @@ func (p Path) String() string {
 	b.WriteString(p.Root)
 	for _, s := range p.Split() {
 		switch {
-		case s == Item:
+		case strings.HasPrefix(s, "["):
 			b.WriteString(s)
 		case identifier(s):
 			if b.Len() > 0 {

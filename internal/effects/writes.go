@@ -47,7 +47,7 @@ func applied(e ast.Expr, at Path, all *[]Write) {
 		}
 	case ast.ListKind:
 		for _, item := range e.AsList().Elements() {
-			applied(item, at.Step(Item), all)
+			applied(item, at.Step(itemStep(item)), all)
 		}
 	case ast.CallKind:
 		c := e.AsCall()
@@ -63,6 +63,29 @@ func applied(e ast.Expr, at Path, all *[]Write) {
 	case ast.ComprehensionKind:
 		applied(e.AsComprehension().LoopStep(), at, all)
 	}
+}
+
+// itemStep is the step into a list item: its name if that is written out, as in [name=proxy], else any item.
+func itemStep(e ast.Expr) string {
+	if e.Kind() == ast.StructKind {
+		for _, f := range e.AsStruct().Fields() {
+			if name, ok := literal(f.AsStructField().Value()).(string); ok && f.AsStructField().Name() == "name" {
+				return "[name=" + name + "]"
+			}
+		}
+	}
+	return Item
+}
+
+// Any returns the path with all steps into named items replaced by [Item].
+func (p Path) Any() Path {
+	steps := p.Split()
+	for i, s := range steps {
+		if strings.HasPrefix(s, "[") {
+			steps[i] = Item
+		}
+	}
+	return At(p.Root, steps...)
 }
 
 // descend follows a value that holds Object{…} literals; false if it is a leaf.

@@ -83,7 +83,7 @@ func diagnosticText(w io.Writer, found []check.Diagnostic, o Options) error {
 		}
 		summary += fmt.Sprintf("%d ignored by annotation", suppressed)
 	}
-	if summary != "" {
+	if counts[check.Error]+counts[check.Warning] > 0 || !o.Quiet && summary != "" {
 		t.line(summary)
 	}
 	return t.flush()

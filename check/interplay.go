@@ -1,0 +1,233 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/policy"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var interplay = []*Analyzer{
+	{
+		Code: "CG401", Name: "same-field-written", Severity: Warning,
+		Title: "two policies write the same field",
+		Text: `The server runs mutating policies in no particular order. If two of them write different values to one field, the last one wins, and which one that is may change with every restart. It is a
+note where match conditions or selectors may keep the policies apart.`,
+		Run: sameField,
+	},
+	{
+		Code: "CG402", Name: "order-dependent", Severity: Warning,
+		Title: "a mutating policy reads what another one writes",
+		Text: `The server runs mutating policies in no particular order: the policy may see the field before or after the other one wrote it. With reinvocationPolicy IfNeeded the policy runs again after the others changed
+the object (this is a note then), but never if a match condition was false the first time.`,
+		Run: orderDependent,
+	},
+	{
+		Code: "CG403", Name: "not-idempotent", Severity: Warning,
+		Title: "a second run of the mutation changes the object again",
+		Text: `With reinvocationPolicy IfNeeded the server may run the policy twice. An append to a list that does not ask whether the item is already there adds it twice; a value computed from the field itself is
+computed twice. With Never the same happens when objects are updated, if the policy matches UPDATE.`,
+		Before: "reinvocationPolicy: IfNeeded\n…\nexpression: \"[JSONPatch{op: 'add', path: '/spec/tolerations/-', value: {'key': 'a'}}]\"",
+		After:  "expression: >-\n  object.spec.tolerations.exists(t, t.key == 'a') ? []\n  : [JSONPatch{op: 'add', path: '/spec/tolerations/-', value: {'key': 'a'}}]",
+		Run:    notIdempotent,
+	},
+}
+
+// A written is one write of a mutation.
+type written struct {
+	f *facts
+	e *expression
+	effects.Write
+}
+
+// writes are all writes of the mutations of a policy, without the keys of items.
+func (f *facts) writes() []written {
+	var all []written
+	for e := range f.parsed() {
+		switch e.use {
+		case policy.UseApplyConfiguration:
+			for _, w := range effects.Applied(e.ast.Expr()) {
+				if parent, last, _ := w.Path.Parent(); strings.HasSuffix(parent.Steps, "[name="+fmt.Sprint(constant(w.Value))+"]") && last == "name" {
+					continue
+				}
+				all = append(all, written{f, e, w})
+			}
+		case policy.UseJSONPatch:
+			for _, w := range effects.Patched(e.ast.Expr()) {
+				if w.Op != "test" && w.Path.Steps != "" {
+					all = append(all, written{f, e, w})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// meets reports that both policies may match one request.
+func (f *facts) meets(other *facts) bool {
+	if f.Kind != other.Kind || len(f.bindings) == 0 || len(other.bindings) == 0 {
+		return false
+	}
+	ops, others := f.operations(), other.operations()
+	both := false
+	for op := range ops {
+		both = both || others[op]
+	}
+	return both && slices.ContainsFunc(f.targets, func(t target) bool {
+		return slices.ContainsFunc(other.targets, func(o target) bool { return o.kind == t.kind })
+	})
+}
+
+// selective reports that a policy matches only some of the objects of its kinds.
+func (f *facts) selective() bool {
+	if len(f.MatchConditions) > 0 {
+		return true
+	}
+	some := func(m *policy.MatchResources) bool {
+		if m == nil {
+			return false
+		}
+		for _, s := range []*metav1.LabelSelector{m.NamespaceSelector, m.ObjectSelector} {
+			if s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > 0 {
+				return true
+			}
+		}
+		return len(m.ResourceRules) > 0 && m != f.MatchConstraints
+	}
+	return some(f.MatchConstraints) || !slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return !some(b.MatchResources) })
+}
+
+func sameField(p *Pass) {
+	for i, f := range p.facts {
+		if f.Kind != policy.Mutating {
+			continue
+		}
+		for _, other := range p.facts[:i] {
+			if !f.meets(other) {
+				continue
+			}
+			seen := map[effects.Path]bool{}
+			for _, w := range f.writes() {
+				for _, o := range other.writes() {
+					if seen[w.Path] || w.Path != o.Path || !w.Exact || !o.Exact || slices.Contains(w.Path.Split(), effects.Item) || sameValue(w.Value, o.Value) {
+						continue
+					}
+					seen[w.Path] = true
+					d := f.at(w.e, w.ID)
+					d.Message = fmt.Sprintf("%s writes %s too: the server's random order decides which value stays", other.Name, w.Path)
+					d.Suggestion = "write it in one policy, or keep them apart by match conditions"
+					if f.selective() || other.selective() {
+						d.Severity = Note
+					}
+					p.report(d)
+				}
+			}
+		}
+	}
+}
+
+// sameValue reports equal constants.
+func sameValue(a, b ast.Expr) bool {
+	x, y := constant(a), constant(b)
+	return x != nil && x == y
+}
+
+func orderDependent(p *Pass) {
+	for _, f := range p.facts {
+		if f.Kind != policy.Mutating {
+			continue
+		}
+		for _, other := range p.facts {
+			if f == other || !f.meets(other) {
+				continue
+			}
+			reported := map[effects.Path]bool{}
+			for e := range f.parsed() {
+				for _, r := range e.reads.List {
+					if r.Path.Root != "object" || slices.ContainsFunc(e.reads.List, func(o effects.Read) bool { return o.Path != r.Path && r.Path.Contains(o.Path) }) {
+						continue
+					}
+					for _, w := range other.writes() {
+						if !w.Path.Any().Contains(r.Path) || reported[r.Path] {
+							continue
+						}
+						reported[r.Path] = true
+						d := f.at(e, r.ID)
+						d.Message = fmt.Sprintf("%s is written by %s, before or after it is read here", r.Path, other.Name)
+						d.Suggestion = "do both in one policy"
+						if f.Reinvocation == policy.IfNeeded || f.selective() || other.selective() {
+							d.Severity = Note
+						}
+						p.report(d)
+					}
+				}
+			}
+		}
+	}
+}
+
+func notIdempotent(p *Pass) {
+	for _, f := range p.facts {
+		if f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
+			continue // it runs once in the life of an object
+		}
+		for _, w := range f.writes() {
+			switch {
+			case w.Append && w.Op == "add":
+				list, _, _ := w.Path.Parent()
+				if f.looksAt(w.e, list) {
+					continue
+				}
+				d := f.at(w.e, w.ID)
+				d.Message = fmt.Sprintf("a second run appends to %s again", strings.TrimPrefix(list.String(), "object."))
+				d.Suggestion = "ask first whether the item is already there"
+				p.report(d)
+			case w.Value != nil && computes(w.e, w.Value, w.Path.Any()):
+				d := f.at(w.e, w.ID)
+				d.Message = fmt.Sprintf("%s is computed from itself: a second run changes it again", strings.TrimPrefix(w.Path.String(), "object."))
+				d.Suggestion = "ask in a match condition whether it is already done"
+				if len(f.MatchConditions) > 0 {
+					d.Severity = Note
+				}
+				p.report(d)
+			}
+		}
+	}
+}
+
+// looksAt reports that e, a variable that it uses or a match condition reads below path: it may ask for the item.
+func (f *facts) looksAt(e *expression, path effects.Path) bool {
+	below := func(e *expression) bool {
+		return slices.ContainsFunc(e.reads.List, func(r effects.Read) bool { return path.Contains(r.Path) && (r.Path != path || !r.Test) })
+	}
+	if below(e) || slices.ContainsFunc(e.before, below) {
+		return true
+	}
+	for c := range f.parsed() {
+		if c.use == policy.UseMatchCondition && below(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// computes reports that a value is a sum, difference or product of the field at path.
+func computes(e *expression, value ast.Expr, path effects.Path) bool {
+	if value.Kind() != ast.CallKind {
+		return false
+	}
+	c := value.AsCall()
+	switch c.FunctionName() {
+	case operators.Add, operators.Subtract, operators.Multiply, operators.Divide:
+	default:
+		return false
+	}
+	return slices.ContainsFunc(c.Args(), func(a ast.Expr) bool {
+		return slices.Contains(e.reads.Paths[a.ID()], path) || computes(e, a, path)
+	})
+}

@@ -1,3 +1,0 @@
-package check
-
-var interplay []*Analyzer
