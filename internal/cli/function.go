@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/report"
@@ -80,6 +81,26 @@ func (c *console) piped() bool {
 	}
 	st, err := f.Stat()
 	return err == nil && st.Mode()&os.ModeCharDevice == 0
+}
+
+// functionInput returns a ResourceList that comes in without being asked for. It does not wait long for one.
+func (c *console) functionInput() (string, bool) {
+	if !c.piped() {
+		return "", false
+	}
+	found := make(chan string, 1)
+	go func() {
+		defer close(found)
+		if text, ok, err := c.resourceList(); ok && err == nil {
+			found <- text
+		}
+	}()
+	select {
+	case text, ok := <-found:
+		return text, ok
+	case <-time.After(5 * time.Second):
+		return "", false
+	}
 }
 
 // runFunction answers a ResourceList. The exit status is 1 whenever a result is an error, as the specification has it.

@@ -64,10 +64,8 @@ and without a cluster.`,
 				}
 				return err
 			}
-			if c.piped() { // kustomize and kpt run functions without arguments
-				if text, ok, err := c.resourceList(); ok || err != nil {
-					return errors.Join(err, (&apply{console: c}).runFunction(cmd.Context(), text))
-				}
+			if text, ok := c.functionInput(); ok { // kustomize and kpt run functions without arguments
+				return (&apply{console: c}).runFunction(cmd.Context(), text)
 			}
 			return cmd.Help()
 		},

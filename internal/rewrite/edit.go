@@ -182,7 +182,7 @@ func (e *editor) mergeSources(v *node) ([]*node, bool) {
 	return nil, false
 }
 
-// neighbour returns the member behind which a new one is written: the nearest that comes before it in the declaration
+// neighbour returns the member behind which a new one is written: the last that comes before it in the declaration
 // of a built-in type, else the last one.
 func (e *editor) neighbour(stay []*entry, key string, t *schema.Type, atEnd bool) *entry {
 	end := stay[len(stay)-1]
@@ -190,13 +190,12 @@ func (e *editor) neighbour(stay []*entry, key string, t *schema.Type, atEnd bool
 		return end
 	}
 	rank := fieldIndex(t, key)
-	best, nearest := end, -1
-	for _, m := range stay {
-		if i := fieldIndex(t, m.name); i < rank && i > nearest {
-			best, nearest = m, i
+	for _, m := range slices.Backward(stay) {
+		if fieldIndex(t, m.name) < rank {
+			return m
 		}
 	}
-	return best
+	return end
 }
 
 // quotes returns how the text values and the keys of a mapping are quoted, if all are quoted alike.
@@ -292,7 +291,8 @@ func (e *editor) insert(n *node, m *entry, pieces []string) {
 		return
 	}
 	if !n.flow {
-		e.splice(lineEnd(e.text, m.end()), lineEnd(e.text, m.end()), e.style.newline+strings.Join(pieces, e.style.newline))
+		at := e.behind(n, m)
+		e.splice(at, at, e.style.newline+strings.Join(pieces, e.style.newline))
 		return
 	}
 	comma := m.end()
@@ -322,6 +322,27 @@ func (e *editor) insert(n *node, m *entry, pieces []string) {
 		}
 	default:
 		e.splice(m.end(), m.end(), e.style.comma+strings.Join(pieces, e.style.comma))
+	}
+}
+
+// behind returns the end of the lines of an entry in a block collection: of comments below it, those that are indented
+// deeper than the entries of the collection belong to it.
+func (e *editor) behind(n *node, m *entry) int {
+	at := lineEnd(e.text, m.end())
+	for next := at; ; {
+		start := nextLine(e.text, next)
+		if start < 0 {
+			return at
+		}
+		next = lineEnd(e.text, start)
+		line := strings.TrimLeft(e.text[start:next], " ")
+		switch column := next - start - len(line); {
+		case line == "":
+		case line[0] == '#' && column > n.column:
+			at = next
+		default:
+			return at
+		}
 	}
 }
 

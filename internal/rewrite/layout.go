@@ -386,8 +386,16 @@ func keyOf(k *yaml.Node) (name string, merge bool) {
 	if k.Style&quoted != 0 {
 		return k.Value, false
 	}
-	if k.Value == "<<" {
+	switch k.Value {
+	case "":
+		return "", false
+	case "<<":
 		return k.Value, true
+	case "name", "image", "kind", "spec", "data", "app", "env", "ports", "args", "key", "value", "port": // most keys
+		return k.Value, false
+	}
+	if c := k.Value[0]; len(k.Value) > len("false") && c >= 'A' && c != '~' { // no word that means something, and no number
+		return k.Value, false
 	}
 	var v any
 	if yaml2.Unmarshal([]byte(k.Value), &v) != nil {
