@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -39,6 +40,7 @@ type Engine struct {
 	cluster  Cluster
 	quirks   quirks.Set
 	index    index
+	merger   merge.Merger
 	rejected []Rejection
 	mentions map[string][]*plugin // by the names of policies that name what plugins of the server fill in
 }

@@ -3,14 +3,12 @@ package celgate
 import (
 	"errors"
 	"fmt"
-	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/patch/jsonpatch"
-	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/prepare"
@@ -134,7 +132,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 				fail(o)
 			}
 		}
-		if !reflect.DeepEqual(before, v.object) {
+		if !sameTree(before, v.object) {
 			re.require()
 			touched[v] = true
 			r.decision.Changes = append(r.decision.Changes, Change{
@@ -171,7 +169,7 @@ func (r *review) writeBack(last *versioned, touched map[*versioned]bool) error {
 		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 	}
 	r.decision.Object = object
-	r.decision.Mutated = r.decision.Mutated || !reflect.DeepEqual(object, r.Object)
+	r.decision.Mutated = r.decision.Mutated || !sameTree(object, r.Object)
 	return nil
 }
 
@@ -254,7 +252,7 @@ func (r *review) applyConfiguration(v *versioned, patch map[string]any) (map[str
 	}
 	// A patch is always for the object that there is.
 	patch["apiVersion"], patch["kind"] = v.object["apiVersion"], v.object["kind"]
-	merged, err := merge.Apply(v.object, patch, t)
+	merged, err := r.engine.merger.Apply(v.object, patch, t)
 	if err != nil {
 		return nil, fmt.Errorf("error applying patch: %w", err)
 	}

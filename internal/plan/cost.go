@@ -25,12 +25,17 @@ const (
 	costBoth                // both together
 	costMatches             // a text times a pattern
 	costContains            // a text times another
+	costList                // the size of the list that is made
 	costLibrary             // what the estimator of the server's libraries says, else by the overload
 )
 
 // costOf classifies a call as CostTracker.costCall in interpreter/runtimecost.go v0.29.2 does. Not covered are
 // functions whose library brings a tracker of its own.
 func costOf(name, overload string) (kind costKind, covered bool) {
+	switch overload {
+	case "list_slice", "lists_range", "list_reverse": // as trackListOutputSize in ext/lists.go v0.29.2
+		return costList, true
+	}
 	if tracked(overload) || regexFunctions[name] {
 		return 0, false
 	}
@@ -69,7 +74,7 @@ func tracked(overload string) bool {
 		return true
 	}
 	switch overload {
-	case "list_slice", "list_flatten", "list_flatten_int", "lists_range", "list_reverse", "list_distinct":
+	case "list_flatten", "list_flatten_int", "list_distinct":
 		return true
 	}
 	return false
@@ -133,6 +138,8 @@ func (k costKind) of(name, overload string, args []ref.Val, result ref.Val) uint
 		k = byOverload(overload)
 	}
 	switch {
+	case k == costList:
+		return size(result) + 1 + common.ListCreateBaseCost
 	case len(args) == 1 && k == costText:
 		return traversal(size(args[0]))
 	case len(args) == 2:

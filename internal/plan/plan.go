@@ -26,7 +26,8 @@ import (
 // A Plan is one expression, ready to be evaluated. It is immutable and safe for concurrent use.
 type Plan struct {
 	root  node
-	slots int // local variables
+	tree  treeNode // of an Object literal, else nil
+	slots int      // local variables
 	limit uint64
 }
 
@@ -69,7 +70,11 @@ func New(env *cel.Env, fns *Functions, checked *cel.Ast, limit uint64) *Plan {
 	if root == nil {
 		return nil
 	}
-	return &Plan{root: root, slots: b.slots, limit: limit}
+	p := &Plan{root: root, slots: b.slots, limit: limit}
+	if s, ok := root.(*structure); ok {
+		p.tree = structureTree(s, rootType)
+	}
+	return p
 }
 
 // A machine is the state of one evaluation.
@@ -86,6 +91,10 @@ var machines = sync.Pool{New: func() any { return new(machine) }}
 
 // Eval evaluates the plan. The result is never an error; ok is false if the plan gives up: nothing is known then.
 func (p *Plan) Eval(vars Variables, done <-chan struct{}) (value ref.Val, cost uint64, ok bool) {
+	return p.run(vars, done, p.root.eval)
+}
+
+func (p *Plan) run(vars Variables, done <-chan struct{}, eval func(*machine) ref.Val) (value ref.Val, cost uint64, ok bool) {
 	m := machines.Get().(*machine)
 	*m = machine{vars: vars, limit: p.limit, done: done, locals: m.locals}
 	if len(m.locals) < p.slots {
@@ -93,14 +102,14 @@ func (p *Plan) Eval(vars Variables, done <-chan struct{}) (value ref.Val, cost u
 	}
 	defer func() {
 		if recover() != nil {
-			value, ok = nil, false // cel-go says what is wrong; the machine may be in use further up
+			value, ok = nil, false // cel-go says what is wrong; the machine is not used again
 			return
 		}
 		clear(m.locals[:p.slots])
 		m.vars, m.done = nil, nil
 		machines.Put(m)
 	}()
-	value = p.root.eval(m)
+	value = eval(m)
 	if value == nil || m.cost > p.limit {
 		return nil, 0, false
 	}

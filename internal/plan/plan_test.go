@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -46,6 +47,8 @@ func (v variables) Parent() cel.Activation { return nil }
 type environment struct {
 	env *cel.Env
 	fns *plan.Functions
+
+	trees int // how many Object literals were made without values
 }
 
 func newEnvironment(t testing.TB) *environment {
@@ -64,7 +67,7 @@ func newEnvironment(t testing.TB) *environment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &environment{env, fns}
+	return &environment{env: env, fns: fns}
 }
 
 func inputs(form eval.Form) variables {
@@ -103,6 +106,16 @@ func (e *environment) compare(src string, limit uint64) (covered bool, err error
 		}
 		if tracked := *details.ActualCost(); cost != tracked {
 			return true, &differs{fmt.Sprintf("%s: costs %d, cel-go's tracker says %d", src, cost, tracked)}
+		}
+		if object, isObject := want.(*dynamic.ObjectVal); isObject {
+			tree, treeCost, ok := p.Tree(vars, nil)
+			if mismatched := object.CheckTypeNamesMatchFieldPathNames() != nil; mismatched == ok && mismatched {
+				return true, &differs{fmt.Sprintf("%s: a type name does not match and the tree is there", src)}
+			}
+			if ok && (treeCost != cost || !reflect.DeepEqual(tree, object.Value())) {
+				return true, &differs{fmt.Sprintf("%s: the tree %#v costs %d, cel-go says %#v for %d", src, tree, treeCost, object.Value(), cost)}
+			}
+			e.trees += map[bool]int{true: 1}[ok]
 		}
 		if !same(got, want) {
 			return true, &differs{fmt.Sprintf("%s: %T %v, cel-go says %T %v", src, got, got, want, want)}
@@ -171,6 +184,9 @@ func TestAsTheTracker(t *testing.T) {
 		} else if !ok {
 			t.Errorf("%s: not covered", src)
 		}
+	}
+	if e.trees < 20 {
+		t.Errorf("%d trees", e.trees)
 	}
 	for _, src := range others {
 		if ok, err := e.compare(src, celenv.ExpressionLimit); err != nil {
