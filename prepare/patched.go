@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,16 +26,15 @@ func Patched(doc any, types *schema.Registry, kind schema.GroupVersionKind) (map
 		return nil, fmt.Errorf("no kind %q is registered for version %q", kind.Kind, kind.GroupVersion())
 	}
 	if custom(t) {
-		for _, member := range []string{"Kind", "apiVersion"} {
-			if text, _ := obj[strings.ToLower(member[:1])+member[1:]].(string); text == "" {
-				data, err := json.Marshal(obj)
-				if err != nil {
-					return nil, err
-				}
-				return nil, fmt.Errorf("Object '%s' is missing in '%s'", member, data)
+		if name, _ := obj["kind"].(string); name == "" {
+			data, err := json.Marshal(obj)
+			if err != nil {
+				return nil, err
 			}
+			return nil, fmt.Errorf("Object 'Kind' is missing in '%s'", data)
 		}
-		return obj, nil
+		again, _ := reread(obj)
+		return again.(map[string]any), nil
 	}
 	if err := interpreted(obj, types, kind); err != nil {
 		return nil, err
@@ -46,6 +47,38 @@ func Patched(doc any, types *schema.Registry, kind schema.GroupVersionKind) (map
 		return nil, fmt.Errorf("strict decoding error: %s", strings.Join(unknownFields(unknown), ", "))
 	}
 	return setKind(obj, kind), nil
+}
+
+// reread returns a tree as it is after JSON, where a float without a fraction is an integer, and whether that changed it.
+func reread(v any) (any, bool) {
+	switch v := v.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<63 {
+			return int64(v), true
+		}
+	case map[string]any:
+		o := members{m: v}
+		for name, member := range v {
+			if again, ok := reread(member); ok {
+				o.set(name, again)
+			}
+		}
+		return o.m, o.owned
+	case []any:
+		out := v
+		for i, item := range v {
+			again, ok := reread(item)
+			if !ok {
+				continue
+			}
+			if &out[0] == &v[0] {
+				out = slices.Clone(v)
+			}
+			out[i] = again
+		}
+		return out, len(v) > 0 && &out[0] != &v[0]
+	}
+	return v, false
 }
 
 // interpreted refuses an object that a patch made one of an unknown kind (as json/json.go and json/meta.go of apimachinery

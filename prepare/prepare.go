@@ -23,6 +23,7 @@ import (
 
 	"github.com/celgate/celgate/schema"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // The operations, as admission requests name them.
@@ -233,10 +234,32 @@ func Normalise(obj map[string]any, types *schema.Registry, kind schema.GroupVers
 // of its kind and back. The error is the one of the conversion.
 func Held(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
 	t := types.Type(kind)
-	if t == nil || custom(t) {
+	switch {
+	case t == nil:
 		return obj, nil
+	case custom(t):
+		return heldCustom(obj, types, kind)
 	}
 	return throughHub(t, obj)
+}
+
+// heldCustom gives a custom object the version of the request, which a patch may have changed (as
+// apiextensions-apiserver pkg/apiserver/conversion/converter.go v0.37.2).
+func heldCustom(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
+	o := members{m: obj}
+	version, name := o.text("apiVersion"), o.text("kind")
+	if version == kind.GroupVersion().String() {
+		return obj, nil
+	}
+	given := apischema.FromAPIVersionAndKind(version, name)
+	if given.Group != kind.Group {
+		return nil, fmt.Errorf("%v is unstructured and is not suitable for converting to %q", given, kind.GroupVersion())
+	}
+	if types.ResourceFor(given.GroupVersion().WithKind(kind.Kind)) == nil {
+		return nil, fmt.Errorf("request to convert CR from an invalid group/version: %v", given.GroupVersion())
+	}
+	o.set("apiVersion", kind.GroupVersion().String())
+	return o.m, nil
 }
 
 // ForValidation returns the object as the policies of the validating phase see it: with a name and the other
