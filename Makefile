@@ -53,6 +53,14 @@ oracles: ## preparation, write-time rules, merge, conversion and RBAC against th
 bench: ## speed beside the API server's own plugins
 	$(GO) -C bench run . $(ARGS)
 
+.PHONY: diff-fuzz
+diff-fuzz: ## random policies and objects for TIME, beside the server's own plugins; SEED repeats a run, RECORD=1 keeps its totals
+	$(GO) -C conformance run ./cmd/differ -time $(or $(TIME),1m) $(if $(SEED),-seed $(SEED)) $(if $(RECORD),-record differ/totals.json)
+
+.PHONY: scoreboard
+scoreboard: ## docs/conformance.md
+	$(GO) -C conformance run ./cmd/scoreboard
+
 .PHONY: help
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' Makefile

@@ -1,0 +1,165 @@
+package differ
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/conformance"
+	"github.com/celgate/celgate/policy"
+)
+
+// A Case is a policy with its binding.
+type Case struct {
+	Policy  map[string]any
+	Binding map[string]any
+}
+
+// An answer is everything that can be seen of one side's decision.
+type answer struct {
+	Status   *metav1.Status    `json:"status,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"`
+	Audit    map[string]string `json:"auditAnnotations,omitempty"`
+	Object   map[string]any    `json:"object,omitempty"` // mutating policies that allow
+	Panic    string            `json:"panic,omitempty"`  // of the server's side
+}
+
+// AddWarning notes a warning; the server sends equal texts once.
+func (a *answer) AddWarning(_, text string) {
+	if !slices.Contains(a.Warnings, text) {
+		a.Warnings = append(a.Warnings, text)
+	}
+}
+
+// settled returns the answer without what is known to differ. This is the one place for such rules, besides
+// [conformance.Bare]:
+//
+//  1. A status without a request has empty details.
+//  2. The place of the source that names a scheme depends on how the program was built.
+//  3. The server lists atomic members in the order of a Go map.
+//  4. What an error quotes in Go's own notation of a pointer, &{...}, shows types of cel-go.
+//  5. Errors of decoding name Go types of strings, which the tables do not have.
+//
+// And one of [Run]: where the server's own answer varies, because it walks a Go map or the cache of params, celgate's is to
+// be one of them.
+func (a *answer) settled() *answer {
+	s := *a
+	if a.Status != nil {
+		s.Status = conformance.Bare(a.Status)
+		if d := s.Status.Details; d != nil && d.Name == "" && d.Group == "" && d.Kind == "" && len(d.Causes) == 0 {
+			s.Status.Details = nil
+		}
+		s.Status.Message = settledText(s.Status.Message)
+		if s.Status.Details != nil {
+			for i := range s.Status.Details.Causes {
+				s.Status.Details.Causes[i].Message = settledText(s.Status.Details.Causes[i].Message)
+			}
+		}
+	}
+	if len(a.Audit) == 0 {
+		s.Audit = nil
+	}
+	return &s
+}
+
+var (
+	schemePlace = regexp.MustCompile(`in scheme \\?"[^"\\]*\\?"`)
+	goType      = regexp.MustCompile(`( of type )v[0-9a-z]+\.[A-Za-z]+`)
+	pointer     = regexp.MustCompile(`got &\{.*`)
+	atomics     = regexp.MustCompile(`(may not mutate atomic arrays, maps or structs: )(.*)`)
+)
+
+func settledText(text string) string {
+	text = schemePlace.ReplaceAllString(text, "in scheme")
+	text = goType.ReplaceAllString(text, "${1}string")
+	text = pointer.ReplaceAllString(text, "got &{}")
+	return atomics.ReplaceAllStringFunc(text, func(found string) string {
+		parts := atomics.FindStringSubmatch(found)
+		paths := strings.Split(parts[2], ", ")
+		slices.Sort(paths)
+		return parts[1] + strings.Join(paths, ", ")
+	})
+}
+
+// same compares two settled answers.
+func same(server, ours *answer) bool {
+	if server.Panic != "" {
+		// The server's handler answers a panic with status 500; its text is that of the HTTP layer.
+		return ours.Status != nil && ours.Status.Code == 500
+	}
+	return reflect.DeepEqual(server, ours)
+}
+
+// difference shows how two answers differ.
+func difference(server, ours *answer) string {
+	var out strings.Builder
+	for _, side := range []struct {
+		sign string
+		*answer
+	}{{"- server ", server}, {"+ celgate", ours}} {
+		rest := *side.answer
+		rest.Object = nil
+		text, _ := json.Marshal(rest)
+		fmt.Fprintf(&out, "%s %s\n", side.sign, text)
+	}
+	if server.Object != nil && ours.Object != nil {
+		out.WriteString(cmp.Diff(server.Object, ours.Object))
+	}
+	return out.String()
+}
+
+// engineOf compiles a case on celgate's side. The error of a policy that may not be written is errRejected.
+func (w *World) engineOf(c *Case) (*celgate.Engine, error) {
+	p, _, err := policy.FromObject(c.Policy, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRejected, err)
+	}
+	_, b, err := policy.FromObject(c.Binding, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRejected, err)
+	}
+	set := &policy.Set{Policies: []*policy.Policy{p}, Bindings: []*policy.Binding{b}}
+	e, err := celgate.New(set, celgate.Options{Types: w.types, Cluster: w.cluster})
+	if err != nil {
+		return nil, err
+	}
+	if rejected := e.Rejected(); len(rejected) > 0 {
+		return nil, fmt.Errorf("%w: %s", errRejected, rejected[0].Status.Message)
+	}
+	return e, nil
+}
+
+var errRejected = errors.New("the server would not store it")
+
+// askEngine returns celgate's answer.
+func askEngine(ctx context.Context, e *celgate.Engine, c *Case, r *request) (*answer, error) {
+	mutating := c.Policy["kind"] == "MutatingAdmissionPolicy"
+	decide := e.Validate
+	if mutating {
+		decide = e.Mutate
+	}
+	d, err := decide(ctx, r.Request)
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{Status: d.Status, Audit: d.AuditAnnotations}
+	for _, text := range d.Warnings {
+		a.AddWarning("", text)
+	}
+	if d.Allowed != (d.Status == nil) {
+		return nil, fmt.Errorf("allowed is %v with status %v", d.Allowed, d.Status)
+	}
+	if mutating && d.Allowed && r.Operation != celgate.Delete {
+		a.Object = d.Object
+	}
+	return a, nil
+}

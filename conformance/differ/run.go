@@ -1,0 +1,130 @@
+package differ
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+)
+
+// A Run is one comparison of many cases.
+type Run struct {
+	Seed     uint64
+	Time     time.Duration // ends after this; 0 is no limit
+	Policies int           // ends after so many; 0 is no limit
+	Requests int           // of each policy
+	First    uint64        // index of the first policy
+	Only     string        // only this kind
+	Out      io.Writer     // differences are written to it
+	Limit    int           // ends after so many differences
+}
+
+// Totals count what a run did.
+type Totals struct {
+	Seed        uint64 `json:"seed"`
+	Kinds       int    `json:"kinds"` // whose objects were asked about
+	Policies    int    `json:"policies"`
+	Rejected    int    `json:"rejected"` // policies that may not be written
+	Comparisons int    `json:"comparisons"`
+	Denied      int    `json:"denied"`
+	Mutated     int    `json:"mutated"`
+	Annotated   int    `json:"annotated"` // with warnings or audit annotations
+	Unordered   int    `json:"unordered"` // the server's answer was one of several
+	Differences int    `json:"differences"`
+}
+
+// Do compares until the time is over.
+func (r *Run) Do(ctx context.Context, w *World) (*Totals, error) {
+	t := &Totals{Seed: r.Seed, Kinds: len(w.kinds)}
+	start := time.Now()
+	for i := r.First; ; i++ {
+		if r.Time > 0 && time.Since(start) > r.Time || r.Policies > 0 && t.Policies+t.Rejected >= r.Policies || t.Differences >= r.Limit || ctx.Err() != nil {
+			return t, nil
+		}
+		if err := r.one(ctx, w, i, t); err != nil {
+			return t, fmt.Errorf("policy %d of seed %d: %w", i, r.Seed, err)
+		}
+	}
+}
+
+const poolSize = 40
+
+// one compares one policy on many requests.
+func (r *Run) one(ctx context.Context, w *World, index uint64, t *Totals) error {
+	g := &generator{rand.New(rand.NewPCG(r.Seed, index)), w}
+	k := w.kinds[int(index)%len(w.kinds)]
+	if r.Only != "" && k.resource.Kind != r.Only {
+		return nil
+	}
+	// New objects now and then; which ones follows from the index alone, so that every policy can be met again.
+	if age := int(index)/len(w.kinds)/16 + 1; k.age != age {
+		k.age = age
+		pool := &generator{rand.New(rand.NewPCG(^r.Seed, index%uint64(len(w.kinds))<<32|uint64(age))), w}
+		if err := pool.fill(k, poolSize); err != nil {
+			return err
+		}
+	}
+	sample := pick(g, k.pool...)
+	c := g.policy(k, sample)
+	engine, err := w.engineOf(c)
+	if errors.Is(err, errRejected) {
+		t.Rejected++
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	server, err := w.upstream.compile(c)
+	if err != nil {
+		return err
+	}
+	t.Policies++
+	for range r.Requests {
+		q := g.request(k, sample)
+		want := w.upstream.ask(ctx, server, q).settled()
+		got, err := askEngine(ctx, engine, c, q)
+		if err != nil {
+			return err
+		}
+		got = got.settled()
+		t.count(want, q)
+		if same(want, got) {
+			continue
+		}
+		if w.oneOfSeveral(ctx, server, q, got) {
+			t.Unordered++
+			continue
+		}
+		t.Differences++
+		small, smallRequest := w.shrink(ctx, c, q)
+		fmt.Fprintf(r.Out, "DIFFERENCE %d: policy %d of seed %d\n%s\n", t.Differences, index, r.Seed, w.report(ctx, small, smallRequest))
+		return nil
+	}
+	return nil
+}
+
+func (t *Totals) count(a *answer, q *request) {
+	t.Comparisons++
+	switch {
+	case a.Status != nil || a.Panic != "":
+		t.Denied++
+	case a.Object != nil && !equalTrees(a.Object, q.Object):
+		t.Mutated++
+	}
+	if len(a.Warnings)+len(a.Audit) > 0 {
+		t.Annotated++
+	}
+}
+
+// oneOfSeveral reports whether the server itself gives this answer now and then: what walks a Go map, or the cache of
+// params, has no order there.
+func (w *World) oneOfSeveral(ctx context.Context, server *compiled, q *request, got *answer) bool {
+	for range 40 {
+		if again := w.upstream.ask(ctx, server, q).settled(); same(again, got) {
+			return true
+		}
+	}
+	return false
+}
