@@ -111,15 +111,13 @@ func completeWith(cmd *cobra.Command, flag string, values ...string) {
 }
 
 func (a *apply) run(ctx context.Context, args []string) error {
-	if isFunction(args) && a.piped() {
-		if text, ok, err := a.resourceList(); err != nil {
+	if text, ok, err := a.functionRequest(args); err != nil {
+		return err
+	} else if ok {
+		if err := a.check([]string{"-"}); err != nil {
 			return err
-		} else if ok {
-			if err := a.check([]string{"-"}); err != nil {
-				return err
-			}
-			return a.runFunction(ctx, text)
 		}
+		return a.runFunction(ctx, text)
 	}
 	if err := a.check(args); err != nil {
 		return err

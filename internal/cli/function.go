@@ -371,8 +371,9 @@ func (f *function) output(edits []rewrite.Edit) (string, error) {
 	}
 	items, _ := want["items"].([]any)
 	for _, ed := range edits {
-		i, _ := strconv.Atoi(strings.Trim(ed.Item, "items[]"))
-		items[i] = ed.New
+		if i, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(ed.Item, "items["), "]")); err == nil {
+			items[i] = ed.New
+		}
 	}
 	_, had := want["results"]
 	delete(want, "results")
@@ -389,7 +390,13 @@ func (f *function) output(edits []rewrite.Edit) (string, error) {
 	return rewrite.YAML(want, nil), nil
 }
 
-// isFunction reports a request for a KRM function: standard input is the only input, or nothing is named at all.
-func isFunction(args []string) bool {
-	return len(args) == 0 || len(args) == 1 && args[0] == "-"
+// functionRequest returns the ResourceList on standard input if that is the only input, or if nothing is named at all.
+func (c *console) functionRequest(args []string) (text string, ok bool, err error) {
+	switch {
+	case len(args) == 0:
+		text, ok = c.functionInput()
+	case len(args) == 1 && args[0] == "-":
+		text, ok, err = c.resourceList()
+	}
+	return text, ok, err
 }

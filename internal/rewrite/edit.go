@@ -434,6 +434,7 @@ func (e *editor) comments(at int) int {
 
 // replace writes the value of a node anew.
 func (e *editor) replace(n *node, v any, t *schema.Type) {
+	e.forget(n)
 	quote := plain
 	if n.form == single || n.form == double {
 		quote = n.form
@@ -499,6 +500,14 @@ func (e *editor) replace(n *node, v any, t *schema.Type) {
 	if len(p.tail) > 0 {
 		end := lineEnd(e.text, n.end)
 		e.splice(end, end, e.style.newline+strings.Join(p.tail, e.style.newline))
+	}
+}
+
+// forget says that the anchors inside a value are gone.
+func (e *editor) forget(n *node) {
+	for _, m := range n.entries {
+		delete(e.became, m.value)
+		e.forget(m.value)
 	}
 }
 

@@ -27,6 +27,7 @@ func Text(text string, edits []Edit) (string, error) {
 	if !changed {
 		return text, nil
 	}
+	edits = complete(text, edits)
 	for _, way := range []way{{}, {quoted: true}, {quoted: true, fresh: true}} {
 		out, err := attempt(text, edits, way)
 		if err != nil {
@@ -37,6 +38,33 @@ func Text(text string, edits []Edit) (string, error) {
 		}
 	}
 	return whole(text, edits)
+}
+
+// complete adds the other items of a List, which must stay what they are, and puts all in the order of the text.
+func complete(text string, edits []Edit) []Edit {
+	if edits[0].Item == "" {
+		return edits
+	}
+	given := map[string]Edit{}
+	for _, ed := range edits {
+		given[ed.Item] = ed
+	}
+	var all []Edit
+	docs, _ := manifest.Read(strings.NewReader(text), "")
+	for _, d := range docs {
+		ed, ok := given[d.Item]
+		if !ok {
+			ed = Edit{Item: d.Item, Old: d.Object, New: d.Object}
+		}
+		delete(given, d.Item)
+		all = append(all, ed)
+	}
+	for _, ed := range edits {
+		if _, left := given[ed.Item]; left {
+			all = append(all, ed)
+		}
+	}
+	return all
 }
 
 // A way is one of several to edit a text, tried in turn.

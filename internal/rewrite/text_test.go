@@ -116,3 +116,16 @@ func TestUnchanged(t *testing.T) {
 		t.Error("edits changed")
 	}
 }
+
+// TestOtherItems edits one item of a List alone.
+func TestOtherItems(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/text/list-aliases.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, edits := editsOf(t, string(archive.Files[0].Data), string(archive.Files[1].Data))
+	got, err := rewrite.Text(source, edits[:1])
+	if diff := cmp.Diff(string(archive.Files[2].Data), got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+}
