@@ -141,9 +141,9 @@ func (e *editor) mapping(n *node, old, new map[string]any, t *schema.Type) bool 
 		after[place] = append(after[place], key)
 	}
 	e.remove(n, gone)
+	quote, keyQuote := e.quotes(stay)
 	for _, m := range stay {
 		var pieces []string
-		quote, keyQuote := e.quotes(stay)
 		for _, key := range after[m] {
 			member := memberType(t, key)
 			if n.flow {
