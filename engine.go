@@ -3,10 +3,14 @@ package celgate
 import (
 	"cmp"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
@@ -107,18 +111,25 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		}
 		bindings[b.Kind][b.PolicyName] = append(bindings[b.Kind][b.PolicyName], bound)
 	}
-	for _, p := range sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name }) {
+	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
+	compiled := inParallel(policies, func(p *policy.Policy) (c compiledPolicy) {
 		checker := compile.NewChecker(envs, p)
-		errs := policy.ValidatePolicy(p, checker)
+		c.refused = policy.ValidatePolicy(p, checker)
 		checker.Close()
-		if len(errs) > 0 {
+		if len(c.refused) == 0 && len(bindings[p.Kind][p.Name]) > 0 {
+			c.Program, c.err = compile.Policy(envs, p)
+		}
+		return c
+	})
+	for i, p := range policies {
+		if errs := compiled[i].refused; len(errs) > 0 {
 			e.reject(p.APIVersion, string(p.Kind), p.Name, p.Position, policy.Invalid(string(p.Kind), p.Name, errs))
 			continue
 		}
 		if len(bindings[p.Kind][p.Name]) == 0 {
 			continue
 		}
-		prog, err := compile.Policy(envs, p)
+		prog, err := compiled[i].Program, compiled[i].err
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
 		}
@@ -146,6 +157,29 @@ func (e *Engine) Rejected() []Rejection { return e.rejected }
 
 func (e *Engine) reject(apiVersion, kind, name string, pos policy.Position, status *metav1.Status) {
 	e.rejected = append(e.rejected, Rejection{apiVersion, kind, name, status, pos})
+}
+
+// A compiledPolicy is what became of one policy.
+type compiledPolicy struct {
+	*compile.Program                 // nil without bindings
+	refused          field.ErrorList // why the server would not store it
+	err              error
+}
+
+// inParallel calls do for every item, on all processors, and returns the results in the order of the items.
+func inParallel[A, B any](items []A, do func(A) B) []B {
+	results := make([]B, len(items))
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(items)) {
+		running.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(items)); i = next.Add(1) - 1 {
+				results[i] = do(items[i])
+			}
+		})
+	}
+	running.Wait()
+	return results
 }
 
 func sortedByName[T any](items []T, name func(T) string) []T {

@@ -26,6 +26,12 @@ func (b *bench) loads(out io.Writer, selected *regexp.Regexp) error {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	wall, cpu := time.Now(), processorTime()
+	stop := func() {}
+	if b.profile != "" {
+		if stop, err = profileTo(b.profile); err != nil {
+			return err
+		}
+	}
 	engine, err := celgate.New(set, celgate.Options{})
 	if err != nil {
 		return err
@@ -34,6 +40,7 @@ func (b *bench) loads(out io.Writer, selected *regexp.Regexp) error {
 		return fmt.Errorf("%s: %v", name, rejected[0].Status.Message)
 	}
 	took, used := time.Since(wall), processorTime()-cpu
+	stop()
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	fmt.Fprintf(out, "%s: %v (%v of processor time), %d kB per policy\n", name,

@@ -135,7 +135,7 @@ const (
 const (
 	label   = `Object{metadata: Object.metadata{labels: Object.metadata.labels{team: "shop"}}}`
 	sidecar = `Object{spec: Object.spec{initContainers: [Object.spec.initContainers{
-      name: "mesh", image: "mesh/proxy:v1", args: ["proxy", "sidecar"], restartPolicy: "Always"}]}}`
+      name: "mesh", image: "mesh/proxy:v1"}]}}`
 	pullPolicy = `Object{spec: Object.spec{containers: object.spec.containers.map(c,
       Object.spec.containers{name: c.name, imagePullPolicy: "Always"})}}`
 	annotation = `Object{metadata: Object.metadata{annotations: Object.metadata.annotations{checked: "yes"}}}`

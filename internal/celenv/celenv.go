@@ -173,6 +173,10 @@ func (sc *Scope) Declare(name string, t *cel.Type) {
 	sc.variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)
 }
 
+// Base returns the environment for expressions with the given declarations, without the variables variable. It does
+// not change with the scope.
+func (sc *Scope) Base(d Declared) (*cel.Env, error) { return sc.set.env(sc.mode, d) }
+
 // Functions returns the implementations of the functions that expressions with the given declarations may call.
 func (sc *Scope) Functions(d Declared) (*plan.Functions, error) {
 	env, err := sc.set.env(sc.mode, d)

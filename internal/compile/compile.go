@@ -2,11 +2,14 @@
 package compile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/plan"
@@ -48,7 +51,7 @@ type Expression struct {
 func Policy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 	scope := set.Scope(celenv.Run, false)
 	defer scope.Close()
-	c := compiler{scope: scope, planned: true}
+	c := compiler{scope: scope}
 	prog := &Program{Policy: p}
 
 	params := p.ParamKind != nil
@@ -108,9 +111,8 @@ func declared(use policy.Use, params bool) celenv.Declared {
 }
 
 type compiler struct {
-	scope   *celenv.Scope
-	planned bool  // expressions will be evaluated
-	err     error // an environment that cannot be made, a defect of this program
+	scope *celenv.Scope
+	err   error // an environment that cannot be made, a defect of this program
 }
 
 // compile checks the expression and its result, which must be exactly one of the given types; none are any.
@@ -127,20 +129,25 @@ func (c *compiler) compile(x policy.Expr, d celenv.Declared, results ...*cel.Typ
 	if err := checkResult(ast.OutputType(), results); err != nil {
 		return &Expression{Expr: x, Err: err}
 	}
-	prog, err := env.Program(ast, cel.InterruptCheckFrequency(celenv.InterruptFrequency))
+	// The plan of an expression knows nothing of the declared variables, and neither needs the program to.
+	base, err := c.scope.Base(d)
+	if err == nil {
+		var fns *plan.Functions
+		if fns, err = c.scope.Functions(d); err == nil {
+			if p := plan.New(env, fns, ast, celenv.ExpressionLimit); p != nil {
+				return &Expression{Expr: x, Plan: p, Program: &lateProgram{env: base, ast: ast}, Output: ast.OutputType()}
+			}
+		}
+	}
+	if err != nil {
+		c.err = errors.Join(c.err, err)
+		return &Expression{Expr: x, Err: err, Internal: true}
+	}
+	prog, err := base.Program(ast, cel.InterruptCheckFrequency(celenv.InterruptFrequency))
 	if err != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("program instantiation failed: %w", err), Internal: true}
 	}
-	compiled := &Expression{Expr: x, Program: prog, Output: ast.OutputType()}
-	if c.planned {
-		fns, err := c.scope.Functions(d)
-		if err != nil {
-			c.err = errors.Join(c.err, err)
-			return compiled
-		}
-		compiled.Plan = plan.New(env, fns, ast, celenv.ExpressionLimit)
-	}
-	return compiled
+	return &Expression{Expr: x, Program: prog, Output: ast.OutputType()}
 }
 
 // checkResult says why a result of type got does not do, with the text of pkg/admission/plugin/cel/compile.go
@@ -160,4 +167,37 @@ func checkResult(got *cel.Type, want []*cel.Type) error {
 		return fmt.Errorf("must evaluate to %s but got %s", names[0], got)
 	}
 	return fmt.Errorf("must evaluate to one of [%s] but got %s", strings.Join(names, " "), got)
+}
+
+// A lateProgram is the program of an expression that has a plan: few are ever asked.
+type lateProgram struct {
+	env  *cel.Env
+	ast  *cel.Ast
+	once sync.Once
+	prog cel.Program
+	err  error
+}
+
+func (p *lateProgram) program() (cel.Program, error) {
+	p.once.Do(func() {
+		p.prog, p.err = p.env.Program(p.ast, cel.InterruptCheckFrequency(celenv.InterruptFrequency))
+		p.env, p.ast = nil, nil
+	})
+	return p.prog, p.err
+}
+
+func (p *lateProgram) Eval(vars any) (ref.Val, *cel.EvalDetails, error) {
+	prog, err := p.program()
+	if err != nil {
+		return nil, nil, err
+	}
+	return prog.Eval(vars)
+}
+
+func (p *lateProgram) ContextEval(ctx context.Context, vars any) (ref.Val, *cel.EvalDetails, error) {
+	prog, err := p.program()
+	if err != nil {
+		return nil, nil, err
+	}
+	return prog.ContextEval(ctx, vars)
 }
