@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ import (
 // A watch keeps all objects of one resource. Objects are JSON trees and never changed.
 type watch struct {
 	resource schema.GroupVersionResource
-	changed  func() // called after a change, without the lock
+	changed  func() // called after a change of more than a status, without the lock
 	stop     context.CancelFunc
 	synced   chan struct{} // closed when all objects are known for the first time
 
@@ -60,7 +61,7 @@ func startWatch(ctx context.Context, client dynamic.Interface, resource schema.G
 		// A kind may be served a moment after its definition is seen, and a server that restarts is awaited.
 		Backoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 5 * time.Second},
 	})
-	go reflector.RunWithContext(ctx)
+	go reflector.RunWithContext(klog.NewContext(ctx, quiet))
 	return w
 }
 
@@ -157,14 +158,23 @@ func (w *watch) change(object any, remove bool) error {
 	}
 	key := objectKey{u.GetNamespace(), u.GetName()}
 	w.mu.Lock()
+	old := w.objects[key]
 	if remove {
 		delete(w.objects, key)
 	} else {
 		w.objects[key] = u.Object
 	}
 	w.mu.Unlock()
-	w.changed()
+	if remove || old == nil || !sameSpec(&unstructured.Unstructured{Object: old}, u) {
+		w.changed()
+	}
 	return nil
+}
+
+// sameSpec reports that two states of an object differ in nothing that policies and kinds are made of: a status, which
+// celgate itself writes too, does not count.
+func sameSpec(a, b *unstructured.Unstructured) bool {
+	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 
 // Replace puts the objects of a list in place of all.

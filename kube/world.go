@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -146,6 +147,17 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 		}
 	}
 	return sources, set
+}
+
+// Latest returns the source with its object as it is now, and false if that is gone or is another one by now.
+func (w *World) Latest(s Source) (Source, bool) {
+	was := unstructured.Unstructured{Object: s.Object}
+	now := unstructured.Unstructured{Object: w.policies[slices.Index(ownResources, s.Resource)].get("", was.GetName())}
+	if now.Object == nil || now.GetUID() != was.GetUID() || now.GetGeneration() != was.GetGeneration() {
+		return s, false
+	}
+	s.Object = now.Object
+	return s, true
 }
 
 // Types makes a registry of the built-in kinds and the definitions that there are now, and uses it from now on.

@@ -66,6 +66,10 @@ func (l *loader) writeOnce(ctx context.Context, current *loaded) bool {
 	failed("MutatingWebhookConfiguration", l.Cluster.ApplyConfiguration(ctx, mutating))
 	failed("ValidatingWebhookConfiguration", l.Cluster.ApplyConfiguration(ctx, validating))
 	for _, s := range current.sources {
+		s, same := l.world.Load().Latest(s)
+		if !same {
+			continue // what has become of its successor is said soon
+		}
 		failed("status", l.Cluster.WriteStatus(ctx, s, l.conditions(current, s)...))
 	}
 	return good
