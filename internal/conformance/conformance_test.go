@@ -63,10 +63,10 @@ func TestSettle(t *testing.T) {
 func TestBare(t *testing.T) {
 	got := Bare(&metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status"},
-		Message:  "proto:\u00a0x",
+		Message:  "proto:\u00a0x in scheme \"pkg/scheme.go:1\"",
 		Details:  &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: `in '{"managedFields":[{"fieldsV1":{"f:a":{}},"time":"t"}],"name":"n"}'`}}},
 	})
-	if got.Kind != "" || got.Message != "proto: x" || got.Details.Causes[0].Message != `in '{"name":"n"}'` {
+	if got.Kind != "" || got.Message != `proto: x in scheme "<scheme>"` || got.Details.Causes[0].Message != `in '{"name":"n"}'` {
 		t.Errorf("%+v", got)
 	}
 }

@@ -49,12 +49,14 @@ func Settle(object map[string]any) map[string]any {
 //
 //  1. its apiVersion and kind, which not every caller sets;
 //  2. the managedFields of an object that a message quotes;
-//  3. the kind of space behind "proto:", which package protobuf chooses for each build of a program.
+//  3. the kind of space behind "proto:", which package protobuf chooses for each build of a program;
+//  4. the place where a scheme was made, which a program that is built from Go modules does not know.
 func Bare(status *metav1.Status) *metav1.Status {
 	status = status.DeepCopy()
 	status.TypeMeta = metav1.TypeMeta{}
 	settle := func(message *string) {
 		*message = strings.ReplaceAll(quotedManagedFields.ReplaceAllString(*message, ""), "\u00a0", " ")
+		*message = namedScheme.ReplaceAllString(*message, `in scheme "<scheme>"`)
 	}
 	settle(&status.Message)
 	if status.Details != nil {
@@ -64,6 +66,8 @@ func Bare(status *metav1.Status) *metav1.Status {
 	}
 	return status
 }
+
+var namedScheme = regexp.MustCompile(`in scheme "[^"]*"`)
 
 var quotedManagedFields = regexp.MustCompile(`"managedFields":\[.*?"\}\],`)
 
