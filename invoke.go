@@ -101,7 +101,7 @@ func (r *review) bindingInvocations(h *hook, b *binding, m match.Result, yield f
 func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
 	from := b.ParamRef
 	if h.ParamKind == nil || from == nil {
-		return []map[string]any{nil}, nil
+		return withoutParam, nil
 	}
 	namespace := from.Namespace
 	switch {
@@ -138,6 +138,8 @@ func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
 	}
 	return params, nil
 }
+
+var withoutParam = []map[string]any{nil}
 
 // paramName is the name of a param in messages and outcomes.
 func paramName(param map[string]any) string {

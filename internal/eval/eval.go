@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -177,9 +178,11 @@ func (v *variables) Find(key ref.Val) (ref.Val, bool) {
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(key), true
 	}
-	name, ok := apiservercel.Unescape(string(s))
-	if !ok {
-		return nil, false
+	name := string(s)
+	if strings.Contains(name, "__") { // only then is anything escaped
+		if name, ok = apiservercel.Unescape(name); !ok {
+			return nil, false
+		}
 	}
 	for i := range v.declared {
 		if v.declared[i].Name == name {
@@ -193,13 +196,18 @@ func (v *variables) value(i int) ref.Val {
 	if v.values == nil {
 		v.values = make([]ref.Val, len(v.declared))
 	}
-	if v.values[i] == nil {
-		// A variable that reaches itself, through dyn(variables), finds this error.
-		v.values[i] = types.NewErr("composited variable %q fails to evaluate: it refers to itself", v.declared[i].Name)
+	switch v.values[i] {
+	case nil:
+		v.values[i] = inEvaluation
 		v.values[i] = v.evaluate(&v.declared[i])
+	case inEvaluation: // through dyn(variables)
+		return types.NewErr("composited variable %q fails to evaluate: it refers to itself", v.declared[i].Name)
 	}
 	return v.values[i]
 }
+
+// inEvaluation stands in the place of a variable while it is evaluated.
+var inEvaluation ref.Val = new(variables)
 
 func (v *variables) evaluate(declared *compile.Variable) ref.Val {
 	if declared.Err != nil {
