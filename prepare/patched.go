@@ -36,15 +36,21 @@ func Patched(doc any, types *schema.Registry, kind schema.GroupVersionKind) (map
 		again, _ := reread(obj)
 		return again.(map[string]any), nil
 	}
-	if err := interpreted(obj, types, kind); err != nil {
+	given, err := interpreted(obj, types, kind)
+	if err != nil {
 		return nil, err
 	}
-	unknown, err := problems(t, obj)
+	unknown, err := problems(types.Type(given), obj)
 	if err != nil {
 		return nil, err
 	}
 	if len(unknown) > 0 {
 		return nil, fmt.Errorf("strict decoding error: %s", strings.Join(unknownFields(unknown), ", "))
+	}
+	if given != kind {
+		// The server goes on with an object of the other kind and cannot write it back.
+		group, _, _ := strings.Cut(cmp.Or(kind.Group, "core"), ".")
+		return nil, fmt.Errorf("failed to convert object: converting (%s.%s) to (%s.%s): unknown conversion", given.Version, given.Kind, group, kind.Kind)
 	}
 	return setKind(obj, kind), nil
 }
@@ -81,30 +87,30 @@ func reread(v any) (any, bool) {
 	return v, false
 }
 
-// interpreted refuses an object that a patch made one of an unknown kind (as json/json.go and json/meta.go of apimachinery
-// v0.37.2 serializers decode into an object that exists).
-func interpreted(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) error {
+// interpreted returns the kind that a patch made of an object, or an error if it is unknown (as json/json.go and
+// json/meta.go of apimachinery v0.37.2 serializers decode into an object that exists).
+func interpreted(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (schema.GroupVersionKind, error) {
 	for _, member := range []string{"apiVersion", "kind"} {
 		switch v := obj[member].(type) {
 		case nil, string:
 		default:
-			return fmt.Errorf("couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go struct field .%s of type string", jsonKind(v), member)
+			return kind, fmt.Errorf("couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go struct field .%s of type string", jsonKind(v), member)
 		}
 	}
 	apiVersion, _ := obj["apiVersion"].(string)
 	version, err := apischema.ParseGroupVersion(apiVersion)
 	if err != nil {
-		return err
+		return kind, err
 	}
 	if version.Empty() {
 		version = kind.GroupVersion()
 	}
 	name, _ := obj["kind"].(string)
 	given := version.WithKind(cmp.Or(name, kind.Kind))
-	if given != kind && types.Type(given) == nil {
-		return fmt.Errorf("no kind %q is registered for version %q in scheme %q", given.Kind, version, "pkg/api/legacyscheme/scheme.go:30")
+	if t := types.Type(given); given != kind && (t == nil || custom(t)) {
+		return kind, fmt.Errorf("no kind %q is registered for version %q in scheme %q", given.Kind, version, "pkg/api/legacyscheme/scheme.go:30")
 	}
-	return nil
+	return given, nil
 }
 
 func jsonKind(v any) string {
