@@ -36,9 +36,9 @@ var words = world.Words{
 }
 
 // newArena reads policies and state. A suite whose policies the server would not store cannot run.
-func newArena(s *Suite, objects []Source, version string) (*arena, []*Problem) {
+func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	var problems []*Problem
-	types, err := builtin.Registry(cmp.Or(version, celgate.Newest))
+	types, err := builtin.Registry(cmp.Or(o.KubeVersion, celgate.Newest))
 	if err != nil {
 		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), "celgate knows Kubernetes " + strings.Join(builtin.Minors(), ", ")}}
 	}
@@ -109,7 +109,14 @@ func newArena(s *Suite, objects []Source, version string) (*arena, []*Problem) {
 		return nil, problems
 	}
 	a.requests = world.World{Types: types, Stored: a.cluster, Words: words}
-	a.engine, err = celgate.New(&a.set, celgate.Options{KubeVersion: version, Types: types, Cluster: &assuming{Cluster: a.cluster, types: types}})
+	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: types, Cluster: &assuming{Cluster: a.cluster, types: types}}
+	if o.Coverage == nil {
+		a.engine, err = celgate.New(&a.set, opts)
+	} else {
+		var observed []celgate.Observed
+		a.engine, observed, err = celgate.NewObserved(&a.set, opts, func(seen celgate.Observation) { o.Coverage.observe(&a.set, seen) })
+		o.Coverage.declare(&a.set, observed)
+	}
 	if err != nil {
 		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
 	}

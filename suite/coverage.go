@@ -1,16 +1,22 @@
 package suite
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/policy"
 )
 
-// Coverage says which outcomes of which parts of policies the cases have seen.
+// Coverage says which outcomes of which parts of policies the cases have seen. The zero value is ready for use, by
+// several goroutines while cases run.
 type Coverage struct {
-	Policies []*PolicyCoverage // in the order in which suites first had them
+	Policies []*PolicyCoverage // sorted by their places when the cases have run
+
+	mutex sync.Mutex
 }
 
 // PolicyCoverage is the coverage of one policy.
@@ -19,17 +25,19 @@ type PolicyCoverage struct {
 	Name    string
 	Entries []*Entry
 
-	file string // two suites may have policies of one name
+	place policy.Position // two suites may have policies of one name
 }
 
-// An Entry is one part of a policy: a match condition, a validation, a mutation, an audit annotation or a binding.
+// An Entry is one part of a policy: a match condition, a variable, a validation, a mutation, an audit annotation, a
+// binding, or a branch of the expression before it.
 type Entry struct {
-	Name     string // such as "validations[0]" or "binding limits"
+	Name     string // such as "validations[0]" or "binding limits"; of a branch its text
+	Branch   bool
 	Place    policy.Position
 	Outcomes []*Count
 
-	field string
-	fails int // errors, which are no outcome that must be seen
+	expr  policy.Expr // zero for a binding and a branch
+	fails int         // errors, which are no outcome that must be seen
 }
 
 // A Count is how often something was seen.
@@ -81,6 +89,8 @@ func (c *Coverage) Add(r Result) {
 	if r.Set == nil {
 		return
 	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
 	for _, p := range r.Set.Policies {
 		c.of(p, r.Set)
 	}
@@ -121,10 +131,8 @@ func (c *Coverage) Add(r Result) {
 }
 
 func (p *PolicyCoverage) entry(field string) *Entry {
-	for _, e := range p.Entries {
-		if e.field == field && field != "" {
-			return e
-		}
+	if i := p.index(field); i >= 0 {
+		return p.Entries[i]
 	}
 	return nil
 }
@@ -156,14 +164,14 @@ func (c *Coverage) named(set *policy.Set, kind policy.Kind, name string) *Policy
 
 // of returns the coverage of a policy, which is new the first time.
 func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
-	file := p.Position.String()
-	i := slices.IndexFunc(c.Policies, func(x *PolicyCoverage) bool { return x.Kind == p.Kind && x.Name == p.Name && x.file == file })
+	place := p.Position
+	i := slices.IndexFunc(c.Policies, func(x *PolicyCoverage) bool { return x.Kind == p.Kind && x.Name == p.Name && x.place == place })
 	if i >= 0 {
 		return c.Policies[i]
 	}
-	covered := &PolicyCoverage{Kind: p.Kind, Name: p.Name, file: file}
+	covered := &PolicyCoverage{Kind: p.Kind, Name: p.Name, place: place}
 	add := func(name string, e policy.Expr, outcomes ...string) {
-		entry := &Entry{Name: name, Place: e.Locate(0), field: e.Field}
+		entry := &Entry{Name: name, Place: e.Locate(0), expr: e}
 		for _, o := range outcomes {
 			entry.Outcomes = append(entry.Outcomes, &Count{Name: o})
 		}
@@ -179,7 +187,15 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 		add("mutations["+strconv.Itoa(i)+"]", m.Expr, "ran")
 	}
 	for _, a := range p.AuditAnnotations {
-		add("auditAnnotations["+a.Key+"]", policy.Expr{Place: a.ValueExpr.Place}, "set")
+		add("auditAnnotations["+a.Key+"]", a.ValueExpr, "set")
+	}
+	for i, v := range p.Validations {
+		if !v.MessageExpr.IsZero() {
+			add("validations["+strconv.Itoa(i)+"].messageExpression", v.MessageExpr, "ran")
+		}
+	}
+	for _, v := range p.Variables {
+		add("variables["+v.Name+"]", v.Expr, "ran")
 	}
 	for _, b := range set.Bindings {
 		if b.Kind == p.Kind && b.PolicyName == p.Name {
@@ -188,4 +204,63 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 	}
 	c.Policies = append(c.Policies, covered)
 	return covered
+}
+
+// declare adds the branches of expressions.
+func (c *Coverage) declare(set *policy.Set, observed []celgate.Observed) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for _, o := range observed {
+		p := c.of(o.Policy, set)
+		at := p.index(o.Field)
+		if at < 0 || len(o.Branches) == 0 || at+1 < len(p.Entries) && p.Entries[at+1].Branch {
+			continue
+		}
+		var branches []*Entry
+		for _, b := range o.Branches {
+			place := p.Entries[at].expr.Locate(b.Offset)
+			name := strings.Join(strings.Fields(b.Text), " ")
+			if name == "" {
+				name = "at " + strconv.Itoa(place.Line) + ":" + strconv.Itoa(place.Column)
+			}
+			branches = append(branches, &Entry{Name: name, Branch: true, Place: place, Outcomes: []*Count{{Name: "true"}, {Name: "false"}}})
+		}
+		p.Entries = slices.Insert(p.Entries, at+1, branches...)
+	}
+}
+
+// observe counts what one evaluation saw that the decision does not tell.
+func (c *Coverage) observe(set *policy.Set, o celgate.Observation) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	p := c.of(o.Policy, set)
+	at := p.index(o.Expr.Field)
+	switch {
+	case at < 0:
+	case o.Branch < 0:
+		if f := o.Expr.Field; strings.HasPrefix(f, "spec.variables") || strings.HasSuffix(f, ".messageExpression") {
+			p.Entries[at].see("ran")
+		}
+	case at+1+o.Branch < len(p.Entries):
+		switch e := p.Entries[at+1+o.Branch]; o.Value {
+		case celgate.BranchTrue:
+			e.see("true")
+		case celgate.BranchFalse:
+			e.see("false")
+		}
+	}
+}
+
+// index returns the place of the entry of an expression, -1 if there is none.
+func (p *PolicyCoverage) index(field string) int {
+	return slices.IndexFunc(p.Entries, func(e *Entry) bool { return field != "" && e.expr.Field == field && !e.Branch })
+}
+
+// sort puts policies in the order of their places; cases ran in any.
+func (c *Coverage) sort() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	slices.SortStableFunc(c.Policies, func(a, b *PolicyCoverage) int {
+		return cmp.Or(cmp.Compare(a.place.File, b.place.File), cmp.Compare(a.place.Line, b.place.Line), cmp.Compare(a.Name, b.Name))
+	})
 }

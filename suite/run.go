@@ -26,6 +26,7 @@ type Options struct {
 	Only        *regexp.Regexp // cases whose "suite/case" matches; nil: all
 	KubeVersion string         // empty: the newest
 	Update      bool           // write golden files instead of comparing with them
+	Coverage    *Coverage      // nil: not wanted; else it counts what the cases see
 }
 
 // A Result is what became of one request of a case.
@@ -76,7 +77,7 @@ func Run(ctx context.Context, suites []*Suite, opts Options) iter.Seq[Result] {
 			slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 			for _, s := range suites {
 				r := &runner{suite: s, opts: opts}
-				r.base = sync.OnceValues(func() (*arena, []*Problem) { return newArena(s, s.State, opts.KubeVersion) })
+				r.base = sync.OnceValues(func() (*arena, []*Problem) { return newArena(s, s.State, opts) })
 				for _, c := range s.Cases {
 					if opts.Only != nil && !opts.Only.MatchString(s.Name+"/"+c.Name) {
 						continue
@@ -97,10 +98,16 @@ func Run(ctx context.Context, suites []*Suite, opts Options) iter.Seq[Result] {
 		}()
 		for out := range queue {
 			for _, r := range <-out {
+				if opts.Coverage != nil {
+					opts.Coverage.Add(r)
+				}
 				if ctx.Err() != nil || !yield(r) {
 					return
 				}
 			}
+		}
+		if opts.Coverage != nil {
+			opts.Coverage.sort()
 		}
 	}
 }
@@ -157,7 +164,7 @@ func (r *runner) arena(c *Case) (*arena, []*Problem) {
 	if len(c.State) == 0 {
 		return r.base()
 	}
-	return newArena(r.suite, append(append([]Source{}, r.suite.State...), c.State...), r.opts.KubeVersion)
+	return newArena(r.suite, append(append([]Source{}, r.suite.State...), c.State...), r.opts)
 }
 
 // documents returns the manifests or the review of a case.

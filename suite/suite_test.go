@@ -25,8 +25,7 @@ func TestExamples(t *testing.T) {
 		t.Error(p)
 	}
 	coverage := &suite.Coverage{}
-	for r := range suite.Run(t.Context(), suites, suite.Options{}) {
-		coverage.Add(r)
+	for r := range suite.Run(t.Context(), suites, suite.Options{Coverage: coverage}) {
 		if r.Status == suite.Passed {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/suite"
@@ -178,10 +179,12 @@ func (t *suiteText) coverage(c *suite.Coverage) {
 		covered, total := p.Count()
 		t.line(t.p.paint(bold, printable(p.Name)) + fmt.Sprintf("  %d of %d covered", covered, total))
 		width := 0
-		for _, e := range p.Entries {
-			width = max(width, len(e.Name))
+		names := make([]string, len(p.Entries))
+		for i, e := range p.Entries {
+			names[i] = coverageName(e)
+			width = max(width, utf8.RuneCountInString(names[i]))
 		}
-		for _, e := range p.Entries {
+		for i, e := range p.Entries {
 			var cells []string
 			for _, o := range e.Outcomes {
 				s := plain
@@ -190,7 +193,8 @@ func (t *suiteText) coverage(c *suite.Coverage) {
 				}
 				cells = append(cells, t.p.paint(s, fmt.Sprintf("%s %d", o.Name, o.Count)))
 			}
-			line := indent + fmt.Sprintf("%-*s  %s", width, e.Name, strings.Join(cells, ", "))
+			pad := strings.Repeat(" ", width-utf8.RuneCountInString(names[i]))
+			line := indent + names[i] + pad + "  " + strings.Join(cells, ", ")
 			if missing := e.Missing(); len(missing) > 0 {
 				line += "  " + t.p.paint(yellow, "never "+strings.Join(missing, ", never ")) + t.p.paint(dim, "  "+printable(e.Place.String()))
 			}
@@ -200,6 +204,19 @@ func (t *suiteText) coverage(c *suite.Coverage) {
 	}
 	covered, total := c.Count()
 	t.line(fmt.Sprintf("coverage: %s (%d of %d outcomes)", percent(c.Percent()), covered, total))
+}
+
+// coverageName is the name of an entry in the table: of a branch its text, cut where it is long.
+func coverageName(e *suite.Entry) string {
+	if !e.Branch {
+		return e.Name
+	}
+	const most = 44
+	text := []rune(printable(e.Name))
+	if len(text) > most {
+		text = append(text[:most-1], '…')
+	}
+	return "  " + string(text)
 }
 
 func percent(p float64) string { return strconv.FormatFloat(p, 'f', 1, 64) + "%" }
@@ -298,6 +315,7 @@ type jsonPolicyCoverage struct {
 
 type jsonCoverageEntry struct {
 	Name   string         `json:"name"`
+	Branch bool           `json:"branch"`
 	Place  string         `json:"place"`
 	Counts map[string]int `json:"counts"`
 }
@@ -318,7 +336,7 @@ func (j *suiteJSON) Close(c *suite.Coverage) error {
 				for _, o := range e.Outcomes {
 					counts[o.Name] = o.Count
 				}
-				of.Entries = append(of.Entries, jsonCoverageEntry{e.Name, e.Place.String(), counts})
+				of.Entries = append(of.Entries, jsonCoverageEntry{e.Name, e.Branch, e.Place.String(), counts})
 			}
 			list.Coverage.Policies = append(list.Coverage.Policies, of)
 		}
