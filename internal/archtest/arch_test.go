@@ -65,7 +65,7 @@ var bans = []ban{
 		why:      "the command line is one package",
 	},
 	{
-		packages: []string{"", "policy", "manifest", "state", "prepare", "schema/...", "internal/match", "internal/compile", "internal/eval", "internal/patch/..."},
+		packages: []string{"", "policy", "manifest", "state", "suite", "prepare", "schema/...", "internal/world", "internal/match", "internal/compile", "internal/eval", "internal/patch/..."},
 		imports:  []string{module + "/internal/report", module + "/internal/cli"},
 		why:      "results do not know how they are printed",
 	},
