@@ -35,6 +35,9 @@ const (
 	newestSupportedMinor = 37
 )
 
+// VariablesName is what expressions call the variables of their policy.
+const VariablesName = variablesName
+
 // A Mode chooses between the two environments that a server has.
 type Mode uint8
 
@@ -62,6 +65,13 @@ type Set struct {
 	mu        sync.Mutex
 	envs      map[envKey]*cel.Env
 	functions map[envKey]*plan.Functions
+
+	shared sync.Map // sharedKey → what Scope.Shared was given
+}
+
+type sharedKey struct {
+	envKey
+	key string
 }
 
 type envKey struct {
@@ -171,6 +181,17 @@ func (sc *Scope) Close() {
 // Declare adds a variable; a nil type, of one that does not compile, is dyn.
 func (sc *Scope) Declare(name string, t *cel.Type) {
 	sc.variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)
+}
+
+// Shared returns what make returns, or returned for an equal key in another scope of the same mode: something that does
+// not depend on the variables of the scope.
+func (sc *Scope) Shared(d Declared, key string, make func() any) any {
+	k := sharedKey{envKey{sc.mode, d}, key}
+	if v, ok := sc.set.shared.Load(k); ok {
+		return v
+	}
+	v, _ := sc.set.shared.LoadOrStore(k, make())
+	return v
 }
 
 // Base returns the environment for expressions with the given declarations, without the variables variable. It does

@@ -115,8 +115,19 @@ type compiler struct {
 	err   error // an environment that cannot be made, a defect of this program
 }
 
-// compile checks the expression and its result, which must be exactly one of the given types; none are any.
+// compile checks the expression and its result, which must be exactly one of the given types; none are any. Equal
+// expressions that cannot depend on the variables of their policies are compiled once.
 func (c *compiler) compile(x policy.Expr, d celenv.Declared, results ...*cel.Type) *Expression {
+	if strings.Contains(x.Src, celenv.VariablesName) {
+		return c.compileAlone(x, d, results...)
+	}
+	compiled := c.scope.Shared(d, fmt.Sprint(results, " ", x.Src), func() any { return c.compileAlone(x, d, results...) })
+	e := *compiled.(*Expression)
+	e.Expr = x
+	return &e
+}
+
+func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*cel.Type) *Expression {
 	env, err := c.scope.Env(d)
 	if err != nil {
 		c.err = errors.Join(c.err, err)
