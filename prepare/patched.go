@@ -63,6 +63,9 @@ func reread(v any) (any, bool) {
 			return int64(v), true
 		}
 	case map[string]any:
+		if v == nil {
+			return nil, true
+		}
 		o := members{m: v}
 		for name, member := range v {
 			if again, ok := reread(member); ok {
@@ -71,6 +74,9 @@ func reread(v any) (any, bool) {
 		}
 		return o.m, o.owned
 	case []any:
+		if v == nil { // as a merge leaves an empty list
+			return nil, true
+		}
 		out := v
 		for i, item := range v {
 			again, ok := reread(item)

@@ -121,7 +121,7 @@ func (t *Totals) count(a *answer, q *request) {
 // oneOfSeveral reports whether the server itself gives this answer now and then: what walks a Go map, or the cache of
 // params, has no order there.
 func (w *World) oneOfSeveral(ctx context.Context, server *compiled, q *request, got *answer) bool {
-	for range 40 {
+	for range 200 {
 		if again := w.upstream.ask(ctx, server, q).settled(); same(again, got) {
 			return true
 		}

@@ -233,7 +233,11 @@ func (m reflectedMap) Equal(other ref.Val) ref.Val {
 
 func (m reflectedMap) Type() ref.Type { return types.MapType }
 
-func (m reflectedMap) Value() any { return m.members }
+// Value returns what a conversion that asks for no type gets: a Go value that is not yet JSON, as on the server.
+func (m reflectedMap) Value() any { return goValue{m.members} }
+
+// A goValue stands for a struct, map or slice of a built-in kind. A patch has no place for it.
+type goValue struct{ tree any }
 
 func (m reflectedMap) Size() ref.Val { return types.Int(len(m.members)) }
 
@@ -305,7 +309,8 @@ func (l reflectedList) Equal(other ref.Val) ref.Val {
 
 func (l reflectedList) Type() ref.Type { return types.ListType }
 
-func (l reflectedList) Value() any { return []any(l) }
+// Value is as that of a reflectedMap.
+func (l reflectedList) Value() any { return goValue{[]any(l)} }
 
 func (l reflectedList) Size() ref.Val { return types.Int(len(l)) }
 

@@ -114,7 +114,7 @@ func mergeMap(r ref, l any, p map[string]any) (any, bool) {
 	live, ok := l.(map[string]any)
 	switch {
 	case ok && len(live) == 0 && len(p) == 0:
-		return live, false
+		return p, (live == nil) != (p == nil) // a leaf on the server, where an empty literal is a nil list: JSON null
 	case len(live) == 0 || r.atomicMap():
 		return p, true
 	}
@@ -139,7 +139,7 @@ func mergeList(r ref, l any, p []any) (any, bool) {
 	live, ok := l.([]any)
 	switch {
 	case ok && len(live) == 0 && len(p) == 0:
-		return live, false
+		return p, (live == nil) != (p == nil) // a leaf on the server, where an empty literal is a nil list: JSON null
 	case len(live) == 0 || r.atomicList():
 		return p, true
 	case len(p) == 0:
