@@ -114,7 +114,7 @@ func mergeMap(r ref, l any, p map[string]any) (any, bool) {
 	live, ok := l.(map[string]any)
 	switch {
 	case ok && len(live) == 0 && len(p) == 0:
-		return p, (live == nil) != (p == nil) // a leaf on the server, where an empty literal is a nil list: JSON null
+		return p, (live == nil) != (p == nil) // a leaf on the server: what the patch says
 	case len(live) == 0 || r.atomicMap():
 		return p, true
 	}
