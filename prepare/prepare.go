@@ -272,6 +272,9 @@ func ForValidation(in Input) map[string]any {
 	if in.Object == nil || t == nil || in.Operation == connect {
 		return in.Object
 	}
+	if in.SubResource == "scale" && in.Old["kind"] == "Scale" {
+		return scaled(in.Object, in.Old)
+	}
 	obj := in.Object
 	if !custom(t) {
 		if out, err := throughHub(t, obj); err == nil {

@@ -78,7 +78,7 @@ func (e *DuplicateError) Error() string { return e.text }
 // The objects are kept as they are: a caller who reads them from files passes them through prepare.Stored
 // first, so that they look as the server reads them. Two things are completed here, on a copy, because they need more than
 // the object's type: a namespaced object without a namespace is put in default, as kubectl does, and a
-// Namespace has what the server gives it when it is created (see namespace). The namespace of an object of
+// Namespace has what the server gives it when it is created (see existingNamespace). The namespace of an object of
 // a cluster-scoped kind is dropped, as the server does.
 //
 // An error names the object that is wrong: one without apiVersion, kind or name, an RBAC object that cannot be

@@ -109,7 +109,9 @@ func replayOverHTTP(ctx context.Context, c *Case, e *engine, url string, got *Wa
 	}
 	r.Kind = kind
 	if r.OldObject != nil && r.OldObject["kind"] != kind.Kind {
-		r.OldObject = nil
+		if r.OldObject, err = prepare.Scale(r.OldObject, types.Resource(r.Resource)); err != nil {
+			return err
+		}
 	}
 	allowed := true
 	got.Allowed = &allowed

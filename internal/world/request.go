@@ -14,6 +14,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
 	"github.com/google/uuid"
@@ -245,10 +246,35 @@ func (w *World) oldObject(r *celgate.Request, a *Asked) (map[string]any, error) 
 			return old, err
 		}
 	}
-	if w.Types.ResourceFor(r.Kind) == nil { // a Scale and the like is not stored
+	if r.SubResource == "scale" {
+		return w.scale(r, a, namespace)
+	}
+	if w.Types.ResourceFor(r.Kind) == nil { // an Eviction and the like is not stored
 		return nil, nil
 	}
 	return w.Stored.Get(context.Background(), r.Kind, namespace, r.Name)
+}
+
+// scale returns the Scale of the stored object that a request scales, nil if there is none.
+func (w *World) scale(r *celgate.Request, a *Asked, namespace string) (map[string]any, error) {
+	res := w.Types.Resource(r.Resource)
+	if res == nil {
+		return nil, nil
+	}
+	var parent map[string]any
+	var err error
+	if a.Old != nil {
+		if parent, err = a.Old.Get(context.Background(), res.GroupVersionKind(), namespace, r.Name); err != nil {
+			return nil, err
+		}
+	}
+	if parent == nil {
+		parent, err = w.Stored.Get(context.Background(), res.GroupVersionKind(), namespace, r.Name)
+	}
+	if parent == nil || err != nil {
+		return nil, err
+	}
+	return prepare.Scale(parent, res)
 }
 
 // operations of subresources whose objects are not stored (as pkg/registry v1.37.2).
