@@ -67,7 +67,7 @@ type typed struct {
 }
 
 // maxKinds bounds the kinds for which a policy with wildcards is checked.
-const maxKinds = 60
+const maxKinds = 400
 
 // typing type-checks the expressions of a policy, once.
 func (s *subject) typing(f *facts) map[*expression]*typed {
@@ -271,9 +271,30 @@ var (
 	noOverload     = regexp.MustCompile(`^found no matching overload for '(.*)' applied to '(.*)'$`)
 )
 
-// certain reports that a finding is true of every request: it exists for all matched kinds.
-func (t *typed) certain(f finding) bool {
-	return !t.unknown && t.checked > 0 && len(f.kinds) == t.checked
+// certain reports that a finding is true of every request: it exists for all matched kinds, or what it is a field of does
+// not exist.
+func (t *typed) certain(e *expression, f finding) bool {
+	if t.unknown || t.checked == 0 {
+		return false
+	}
+	if len(f.kinds) == t.checked {
+		return true
+	}
+	kinds := map[schema.GroupVersionKind]bool{}
+	add := func(list []schema.GroupVersionKind) {
+		for _, k := range list {
+			kinds[k] = true
+		}
+	}
+	add(f.kinds)
+	for _, other := range t.run {
+		for _, above := range e.pathsAt(other.offset) {
+			if slices.ContainsFunc(e.pathsAt(f.offset), func(p effects.Path) bool { return p != above && above.Contains(p) }) {
+				add(other.kinds)
+			}
+		}
+	}
+	return len(kinds) == t.checked
 }
 
 func typeWarnings(p *Pass) {
@@ -286,7 +307,9 @@ func typeWarnings(p *Pass) {
 				if slices.Contains(t.untyped, found.problem) {
 					continue
 				}
-				sure := slices.ContainsFunc(t.run, func(own finding) bool { return own.problem == found.problem && t.certain(own) && telling(own.message) })
+				sure := slices.ContainsFunc(t.run, func(own finding) bool {
+					return own.problem == found.problem && t.certain(e, own) && telling(own.message)
+				})
 				d := p.typeDiagnostic(f, e, found)
 				d.Server = t.warning
 				if !sure {
@@ -375,7 +398,7 @@ func (p *Pass) runProblems(pattern *regexp.Regexp) {
 			}
 			for _, found := range t.run {
 				warned := slices.ContainsFunc(t.server, func(s finding) bool { return s.problem == found.problem })
-				if !pattern.MatchString(found.message) || warned || !t.certain(found) || !telling(found.message) || slices.Contains(t.untyped, found.problem) {
+				if !pattern.MatchString(found.message) || warned || !t.certain(e, found) || !telling(found.message) || slices.Contains(t.untyped, found.problem) {
 					continue
 				}
 				p.report(p.typeDiagnostic(f, e, found))

@@ -374,10 +374,13 @@ func keepsItems(c ast.ComprehensionExpr) bool {
 	return item.Kind() == ast.IdentKind && item.AsIdent() == c.IterVar()
 }
 
+// maxPaths bounds the fields that one value may stand for, which variables of variables could double each time.
+const maxPaths = 64
+
 func union(a, b []Path) []Path {
 	all := slices.Clone(a)
 	for _, p := range b {
-		if !slices.Contains(all, p) {
+		if len(all) < maxPaths && !slices.Contains(all, p) {
 			all = append(all, p)
 		}
 	}
