@@ -37,10 +37,10 @@ func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
 
 // Validate decides about a request with the validating policies alone.
 func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) {
-	r := newReview(ctx, e, req)
-	if exempt(req) || len(e.index.of(r, policy.Validating).hooks) == 0 {
-		return r.decision, ctx.Err()
+	if len(e.index.of(req, policy.Validating).hooks) == 0 || exempt(req) {
+		return allowed(req), ctx.Err()
 	}
+	r := newReview(ctx, e, req)
 	if err := r.validate(); err != nil {
 		r.decision.refuse(err)
 	}
@@ -50,10 +50,10 @@ func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) 
 
 // Mutate changes the object of a request with the mutating policies alone.
 func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
-	r := newReview(ctx, e, req)
-	if exempt(req) || req.Operation == Delete || len(e.index.of(r, policy.Mutating).hooks) == 0 {
-		return r.decision, ctx.Err()
+	if len(e.index.of(req, policy.Mutating).hooks) == 0 || req.Operation == Delete || exempt(req) {
+		return allowed(req), ctx.Err()
 	}
+	r := newReview(ctx, e, req)
 	if err := r.mutate(); err != nil {
 		r.decision.refuse(err)
 	}
@@ -172,7 +172,7 @@ var verdicts = [...]Verdict{eval.Admit: Admit, eval.Deny: Denied, eval.Error: Er
 // record adds outcomes to the decision.
 func (r *review) record(in *invocation, outcomes []eval.Outcome) {
 	if r.decision.Outcomes == nil {
-		r.decision.Outcomes = make([]Outcome, 0, r.engine.index.of(r, in.hook.Kind).outcomes)
+		r.decision.Outcomes = make([]Outcome, 0, r.engine.index.of(r.Request, in.hook.Kind).outcomes)
 	}
 	param := paramName(in.param)
 	for i := range outcomes {

@@ -19,7 +19,7 @@ type index struct {
 type indexKey struct {
 	resource    schema.GroupVersionResource
 	subresource string
-	operation   string
+	operation   Operation
 }
 
 type indexEntry struct{ validating, mutating candidates }
@@ -33,16 +33,16 @@ type candidates struct {
 // maxIndexed bounds what is remembered: requests may name resources that do not exist.
 const maxIndexed = 4096
 
-func (x *index) of(r *review, kind policy.Kind) *candidates {
-	entry := x.entry(&r.attributes)
+func (x *index) of(req *Request, kind policy.Kind) *candidates {
+	entry := x.entry(req)
 	if kind == policy.Mutating {
 		return &entry.mutating
 	}
 	return &entry.validating
 }
 
-func (x *index) entry(a *match.Attributes) *indexEntry {
-	key := indexKey{a.Resource, a.SubResource, a.Operation}
+func (x *index) entry(req *Request) *indexEntry {
+	key := indexKey{req.Resource, req.SubResource, req.Operation}
 	known := x.known.Load()
 	if known != nil {
 		if e := (*known)[key]; e != nil {
@@ -50,8 +50,9 @@ func (x *index) entry(a *match.Attributes) *indexEntry {
 		}
 	}
 	e := &indexEntry{}
+	a := match.Attributes{Resource: req.Resource, SubResource: req.SubResource, Operation: string(req.Operation)}
 	for _, h := range x.hooks {
-		if !h.criteria.Resources(a, x.types) {
+		if !h.criteria.Resources(&a, x.types) {
 			continue
 		}
 		of := &e.validating

@@ -48,7 +48,7 @@ func (e *configurationError) Error() string {
 // configuration, then for each binding match, params.
 func (r *review) invocations(kind policy.Kind) iter.Seq2[invocation, *configurationError] {
 	return func(yield func(invocation, *configurationError) bool) {
-		for _, h := range r.engine.index.of(r, kind).hooks {
+		for _, h := range r.engine.index.of(r.Request, kind).hooks {
 			m, err := h.criteria.Match(&r.attributes, r.world)
 			if err == nil && !m.Matched {
 				continue
@@ -224,8 +224,11 @@ type versioned struct {
 	dirty             bool // a mutation ran
 }
 
+// allowed is the decision about a request before any policy said something.
+func allowed(req *Request) *Decision { return &Decision{Allowed: true, Object: req.Object} }
+
 func newReview(ctx context.Context, e *Engine, req *Request) *review {
-	r := &review{Request: req, ctx: ctx, engine: e, decision: &Decision{Allowed: true, Object: req.Object}}
+	r := &review{Request: req, ctx: ctx, engine: e, decision: allowed(req)}
 	r.attributes = match.Attributes{
 		Kind: req.Kind, Resource: req.Resource, SubResource: req.SubResource,
 		Namespace: req.Namespace, Name: req.Name, Operation: string(req.Operation),
