@@ -416,6 +416,20 @@ func TestDirectory(t *testing.T) {
 	if got := label(t, answer, "owner"); got != "admin" {
 		t.Errorf("label %v: %s", got, answer.Body)
 	}
+	// The server keeps an annotation only under a key that it takes.
+	eventually(t, 5*time.Second, func() string {
+		log, err := os.ReadFile(api.AuditLog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(log)) {
+			if strings.Contains(line, answer.AuditID) &&
+				strings.Contains(line, `"celgate.example.com/mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"paths\":[\"/metadata/labels\"]}]"`) {
+				return ""
+			}
+		}
+		return "no audit annotation says who changed the object"
+	})
 
 	write("not: a policy: at all")
 	time.Sleep(1500 * time.Millisecond)
