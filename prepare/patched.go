@@ -25,6 +25,10 @@ func Patched(doc any, types *schema.Registry, kind schema.GroupVersionKind) (map
 	if t == nil {
 		return nil, fmt.Errorf("no kind %q is registered for version %q", kind.Kind, kind.GroupVersion())
 	}
+	version, err := groupVersion(obj)
+	if err != nil {
+		return nil, err
+	}
 	if custom(t) {
 		if name, _ := obj["kind"].(string); name == "" {
 			data, err := json.Marshal(obj)
@@ -36,7 +40,10 @@ func Patched(doc any, types *schema.Registry, kind schema.GroupVersionKind) (map
 		again, _ := reread(obj)
 		return again.(map[string]any), nil
 	}
-	given, err := interpreted(obj, types, kind)
+	if version.Empty() {
+		version = kind.GroupVersion()
+	}
+	given, err := interpreted(obj, version, types, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -93,24 +100,23 @@ func reread(v any) (any, bool) {
 	return v, false
 }
 
-// interpreted returns the kind that a patch made of an object, or an error if it is unknown (as json/json.go and
-// json/meta.go of apimachinery v0.37.2 serializers decode into an object that exists).
-func interpreted(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (schema.GroupVersionKind, error) {
+// groupVersion returns what a patched object has as apiVersion (as json/meta.go of apimachinery v0.37.2 serializers, which
+// wants texts of apiVersion and kind).
+func groupVersion(obj map[string]any) (schema.GroupVersion, error) {
 	for _, member := range []string{"apiVersion", "kind"} {
 		switch v := obj[member].(type) {
 		case nil, string:
 		default:
-			return kind, fmt.Errorf("couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go struct field .%s of type string", jsonKind(v), member)
+			return schema.GroupVersion{}, fmt.Errorf("couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go struct field .%s of type string", jsonKind(v), member)
 		}
 	}
 	apiVersion, _ := obj["apiVersion"].(string)
-	version, err := apischema.ParseGroupVersion(apiVersion)
-	if err != nil {
-		return kind, err
-	}
-	if version.Empty() {
-		version = kind.GroupVersion()
-	}
+	return apischema.ParseGroupVersion(apiVersion)
+}
+
+// interpreted returns the kind that a patch made of an object of a built-in kind, or an error if it is unknown (as
+// json/json.go of apimachinery v0.37.2 serializers decodes into an object that exists).
+func interpreted(obj map[string]any, version schema.GroupVersion, types *schema.Registry, kind schema.GroupVersionKind) (schema.GroupVersionKind, error) {
 	name, _ := obj["kind"].(string)
 	given := version.WithKind(cmp.Or(name, kind.Kind))
 	if t := types.Type(given); given != kind && (t == nil || custom(t)) {
