@@ -357,3 +357,33 @@ func (n node) version() {
 		n.add(&Problem{v.place(), fmt.Sprintf("unknown apiVersion %q", v.value), "it is " + APIVersion})
 	}
 }
+
+// Files returns the files and directories that suites are made of.
+func Files(suites []*Suite) []string {
+	files := map[string]bool{}
+	add := func(sources ...*Source) {
+		for _, s := range sources {
+			if s != nil && s.Path != "" {
+				files[s.Path] = true
+			}
+		}
+	}
+	for _, s := range suites {
+		files[s.File] = true
+		for _, list := range [][]Source{s.Policies, s.State} {
+			for i := range list {
+				add(&list[i])
+			}
+		}
+		for _, c := range s.Cases {
+			for i := range c.State {
+				add(&c.State[i])
+			}
+			add(c.Asked.Object, c.Asked.Old, c.Asked.Review)
+			if c.Expect.Mutated != nil {
+				add(c.Expect.Mutated.Golden)
+			}
+		}
+	}
+	return sortedKeys(files)
+}

@@ -5,12 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/report"
@@ -31,6 +36,7 @@ type test struct {
 	output       string
 	color        string
 	verbose      bool
+	watch        bool
 	leastIsGiven bool
 }
 
@@ -72,6 +78,9 @@ too small, and 2 when a case could not run.`,
 		f.StringVar(&t.only, "run", "", "`REGEXP` only cases whose suite/name matches")
 		f.StringSliceVar(&t.versions, "kube-version", nil, "`MINORS` run on each of these versions of Kubernetes and show\nwhere they differ (default "+celgate.Newest+")")
 		f.BoolVar(&t.update, "update", false, "write golden files instead of comparing with them")
+	})
+	group(cmd, "Watching", func(f *pflag.FlagSet) {
+		f.BoolVar(&t.watch, "watch", false, "run again whenever a file of the suites changes, until interrupted")
 	})
 	group(cmd, "Coverage", func(f *pflag.FlagSet) {
 		f.BoolVar(&t.coverage, "coverage", false, "show which outcomes of which expressions were seen")
@@ -115,6 +124,73 @@ func (t *test) run(ctx context.Context, args []string) error {
 		return err
 	}
 
+	if _, err := report.NewSuite(t.output, io.Discard, report.SuiteOptions{}); err != nil {
+		return &usageError{err}
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if !t.watch {
+		return t.once(ctx, args, opts, colored)
+	}
+	for {
+		suites, _ := suite.Load(args...) // once says the problems
+		files := append(suite.Files(suites), args...)
+		before := snapshot(files) // a change while cases run counts
+		if err := t.once(ctx, args, opts, colored); err != nil && ctx.Err() == nil {
+			t.sayError(err)
+		}
+		if !changed(ctx, files, before) {
+			t.status = exitClean // a watch is ended, not failed
+			return nil
+		}
+		if isTerminal(t.stdout) {
+			fmt.Fprint(t.stdout, "\x1b[2J\x1b[H")
+		} else {
+			fmt.Fprintln(t.stdout)
+		}
+	}
+}
+
+// changed waits until one of the files, or one below the directories, is another; false when ctx ends first.
+func changed(ctx context.Context, paths []string, before map[string]stamp) bool {
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+			if !maps.Equal(before, snapshot(paths)) {
+				return true
+			}
+		}
+	}
+}
+
+type stamp struct {
+	size int64
+	time time.Time
+}
+
+func snapshot(paths []string) map[string]stamp {
+	all := map[string]stamp{}
+	for _, root := range paths {
+		// What cannot be read is as if it were not there.
+		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return nil
+			}
+			if stat, err := entry.Info(); err == nil {
+				all[path] = stamp{stat.Size(), stat.ModTime()}
+			}
+			return nil
+		})
+	}
+	return all
+}
+
+// once runs the cases.
+func (t *test) once(ctx context.Context, args []string, opts suite.Options, colored bool) error {
 	out := bufio.NewWriterSize(t.stdout, 64<<10)
 	writer, err := report.NewSuite(t.output, out, report.SuiteOptions{Color: colored, Width: t.width(), Verbose: t.verbose})
 	if err != nil {
@@ -128,9 +204,6 @@ func (t *test) run(ctx context.Context, args []string) error {
 	if len(problems) > 0 {
 		return nil
 	}
-
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	ran := 0
 	if t.coverage || t.leastIsGiven {
 		opts.Coverage = &suite.Coverage{}
