@@ -116,6 +116,11 @@ func newPlugin(ctx context.Context, w *workload) (*plugin, error) {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
+	for range 12 { // 10 seconds each
+		if plugged.WaitForReady() {
+			break
+		}
+	}
 	if !plugged.WaitForReady() {
 		return nil, errors.New("the plugin is not ready")
 	}
