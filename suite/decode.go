@@ -137,6 +137,9 @@ func (n node) object() map[string]any {
 // asked reads the members of a request over those of a case that is the default.
 func (n node) asked(c Case, dir string) Case {
 	a := &c.Asked
+	if n.member("review").given() && !n.member("object").given() {
+		a.Object = nil // of the defaults
+	}
 	for name, to := range map[string]**Source{"object": &a.Object, "old": &a.Old, "review": &a.Review} {
 		if s := n.member(name).source(dir); s != nil {
 			*to = s
@@ -225,6 +228,12 @@ func (n node) finish(c *Case, expect node, dir string) {
 		n.add(&Problem{n.place(), "object is missing", "name a file with the manifest, or write the object here"})
 	case !a.Object.isZero() && !a.Review.isZero():
 		n.add(&Problem{n.place(), "object and review do not go together", "a review says all of the request itself"})
+	case !a.Review.isZero():
+		for _, f := range askedFields {
+			if m := n.member(f.name); f.name != "review" && m.given() {
+				n.add(&Problem{m.place(), f.name + " and review do not go together", "a review says all of the request itself"})
+			}
+		}
 	}
 	if !expect.given() {
 		if !n.lacks("expect", caseFields) {
