@@ -215,7 +215,7 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 			if found.warning != "" {
 				found.warning += "\n"
 			}
-			found.warning += fmt.Sprintf("%v: compilation failed: %s\n", kind, issues)
+			found.warning += fmt.Sprintf("%v: %s\n", kind, issues)
 			_, problems := checkText(env, e.Src)
 			for _, p := range problems {
 				found.server = add(found.server, p, kind)
