@@ -3,6 +3,7 @@ package celgate
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,7 +102,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 	}
 	var failures []policyError
 	var last *versioned
-	touched := map[*versioned]bool{}
+	var touched []*versioned
 	for i := range ready {
 		in := &ready[i]
 		v, err := r.versioned(in.kind)
@@ -134,7 +135,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 		}
 		if !sameTree(before, v.object) {
 			re.require()
-			touched[v] = true
+			touched = append(touched, v)
 			r.decision.Changes = append(r.decision.Changes, Change{
 				Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param), Second: second, Before: before, After: v.object,
 			})
@@ -152,9 +153,8 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 
 // writeBack makes the object of the last policy the object of the request. What policies changed in other
 // versions of it is lost on the server.
-func (r *review) writeBack(last *versioned, touched map[*versioned]bool) error {
-	delete(touched, last)
-	if len(touched) > 0 {
+func (r *review) writeBack(last *versioned, touched []*versioned) error {
+	if slices.ContainsFunc(touched, func(v *versioned) bool { return v != last }) {
 		r.decision.note(quirks.LostMutation, "")
 	}
 	object := last.object

@@ -110,6 +110,12 @@ func operation(v ref.Val) (jsonpatch.Operation, error) {
 // jsonTree converts a CEL value to JSON by CEL's own rules: big integers become text, durations and times too.
 // A literal that CEL's conversion cannot walk panics there, which is an error here.
 func jsonTree(v ref.Val) (tree any, err error) {
+	switch v := v.(type) { // what most patches hold
+	case types.String:
+		return string(v), nil
+	case types.Bool:
+		return bool(v), nil
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			tree, err = nil, fmt.Errorf("%v", p)
