@@ -184,12 +184,10 @@ func (w *walker) visit(e ast.Expr, s scope) []Path {
 		return w.selection(e, s)
 	case ast.CallKind:
 		return w.call(e, s)
-	case ast.ListKind:
-		var all []Path
+	case ast.ListKind: // the items of a literal are no items of what they stand for
 		for _, item := range e.AsList().Elements() {
-			all = append(all, w.walk(item, s)...)
+			w.walk(item, s)
 		}
-		_ = all // the items of a literal are no items of what they stand for
 	case ast.MapKind:
 		for _, entry := range e.AsMap().Entries() {
 			w.walk(entry.AsMapEntry().Key(), s)
