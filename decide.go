@@ -41,6 +41,7 @@ func (d *Decision) decide(req *Request) {
 			}
 		}
 	}
+	d.Warnings = sendable(d.Warnings)
 	if len(failures) > 0 {
 		// Like the server's, this JSON escapes <, > and &.
 		text, err := json.Marshal(failures[:min(len(failures), maxAuditedFailures)])

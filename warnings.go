@@ -1,0 +1,54 @@
+package celgate
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The limits of warnings in one answer, in runes (as pkg/endpoints/filters/warning.go v0.37.2).
+const (
+	maxWarningRunes    = 4 * 1024 // of all of them; beyond it each is cut
+	maxCutWarningRunes = 256
+)
+
+// sendable returns the warnings that reach the client: those without control characters, for they travel in
+// headers, and all of them cut if together they are too long.
+func sendable(texts []string) []string {
+	var sent []string
+	written, cutting := 0, false
+	send := func(text string) {
+		if cutting {
+			text = cut(text)
+		}
+		if canBeSent(text) {
+			sent = append(sent, text)
+			written += utf8.RuneCountInString(text)
+		}
+	}
+	for i, text := range texts {
+		switch {
+		case cutting && written >= maxWarningRunes:
+			return sent
+		case !cutting && canBeSent(text) && written+utf8.RuneCountInString(text) > maxWarningRunes:
+			sent, written, cutting = nil, 0, true
+			for _, again := range texts[:i+1] {
+				send(again)
+			}
+		default:
+			send(text)
+		}
+	}
+	return sent
+}
+
+func canBeSent(text string) bool {
+	return text != "" && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+func cut(text string) string {
+	if utf8.RuneCountInString(text) <= maxCutWarningRunes {
+		return text
+	}
+	return string([]rune(text)[:maxCutWarningRunes])
+}
