@@ -250,6 +250,9 @@ func (r *review) applyConfiguration(v *versioned, patch map[string]any) (map[str
 		// The kinds of subresources, such as Scale, are in no OpenAPI document of their own.
 		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %s", v.kind)
 	}
+	if kind := v.object["kind"]; v.custom && kind != v.kind.Kind { // a JSON patch made it another one
+		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %v, Kind=%v", v.object["apiVersion"], kind)
+	}
 	// A patch is always for the object that there is.
 	patch["apiVersion"], patch["kind"] = v.object["apiVersion"], v.object["kind"]
 	merged, err := r.engine.merger.Apply(v.object, patch, t)

@@ -467,7 +467,7 @@ func (a *author) text() string {
 	}
 	return pick(a.generator, e, e, "'it is ' + "+e, e+" + ' at ' + request.operation", quote(pick(a.generator, words...)), "("+a.bool(0)+") ? 'yes' : "+e, e+".trim() + ' '", "' '", "'a\\nb'", "string(1 / 0)", "request.userInfo.username",
 		strconv.Quote("%s of %v")+".format(["+e+", "+r.expr+"])", "string(size("+e+"))", "string(object.metadata.name)", "'x' + string(object.metadata.namespace)", "string("+a.integer()+")",
-		"object.metadata.labels.map(k, k).join(',')", "'<&>é'", "string("+pick(a.generator, "1.5", "true", "duration('90s')", "timestamp('2024-01-01T00:00:00Z')", "b'abc'", "1u", "quantity('1')", "ip('10.0.0.1')", "cidr('10.0.0.0/8')")+")")
+		"object.metadata.labels.map(k, k).sort().join(',')", "'<&>é'", "string("+pick(a.generator, "1.5", "true", "duration('90s')", "timestamp('2024-01-01T00:00:00Z')", "b'abc'", "1u", "quantity('1')", "ip('10.0.0.1')", "cidr('10.0.0.0/8')")+")")
 }
 
 // integer writes an expression of type int.
