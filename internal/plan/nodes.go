@@ -458,6 +458,9 @@ func (s *set) eval(m *machine) ref.Val {
 	if v == nil {
 		return nil
 	}
+	if v.Type() != types.BytesType && !types.IsPrimitiveType(v) { // it is in no such list, and not every map or list can be a key
+		return types.False
+	}
 	return types.Bool(s.values[v])
 }
 
