@@ -80,7 +80,7 @@ func (a *answer) settled() *answer {
 
 var (
 	schemePlace = regexp.MustCompile(`in scheme \\?"[^"\\]*\\?"`)
-	goType      = regexp.MustCompile(`( of type )v[0-9a-z]+\.[A-Za-z]+`)
+	goType      = regexp.MustCompile(`( of type (?:\[\])?)v[0-9a-z]+\.[A-Za-z]+`)
 	pointer     = regexp.MustCompile(`got &[a-zA-Z.]*\{[^\n]*`)
 	unknown     = regexp.MustCompile(`unknown field "[^"]*"(, unknown field "[^"]*")+`)
 	problems    = regexp.MustCompile(`(\n  [^\n]*)+`)
