@@ -30,7 +30,7 @@ var bans = []ban{
 		why:      "leaves: they can be read, tested and used alone",
 	},
 	{
-		packages: []string{"internal/match", "internal/compile", "internal/eval", "internal/patch/..."},
+		packages: []string{"internal/match", "internal/compile", "internal/eval", "internal/effects", "internal/plan", "internal/patch/..."},
 		imports: []string{
 			module, module + "/manifest", module + "/kube", module + "/webhook", module + "/internal/report", module + "/internal/cli",
 			"os", "log", "net/http",

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,13 +51,19 @@ func Settle(object map[string]any) map[string]any {
 //  1. its apiVersion and kind, which not every caller sets;
 //  2. the managedFields of an object that a message quotes;
 //  3. the kind of space behind "proto:", which package protobuf chooses for each build of a program;
-//  4. the place where a scheme was made, which a program that is built from Go modules does not know.
+//  4. the place where a scheme was made, which a program that is built from Go modules does not know;
+//  5. the order of several wrong type names of an Object literal, which is that of a Go map.
 func Bare(status *metav1.Status) *metav1.Status {
 	status = status.DeepCopy()
 	status.TypeMeta = metav1.TypeMeta{}
 	settle := func(message *string) {
 		*message = strings.ReplaceAll(quotedManagedFields.ReplaceAllString(*message, ""), "\u00a0", " ")
 		*message = namedScheme.ReplaceAllString(*message, `in scheme "<scheme>"`)
+		if before, names, ok := strings.Cut(*message, "type mismatch: "); ok {
+			lines := strings.Split(names, "\n")
+			slices.Sort(lines)
+			*message = before + "type mismatch: " + strings.Join(lines, "\n")
+		}
 	}
 	settle(&status.Message)
 	if status.Details != nil {

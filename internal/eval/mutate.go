@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -40,14 +42,26 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 	if !ok { // the type of the expression says that it is one
 		return nil, cost, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
 	}
-	if err := object.CheckTypeNamesMatchFieldPathNames(); err != nil {
-		return nil, cost, fmt.Errorf("type mismatch: %w", err)
+	if err := checkTypeNames(object); err != nil {
+		return nil, cost, err
 	}
 	tree, ok := object.Value().(map[string]any)
 	if !ok {
 		return nil, cost, fmt.Errorf("invalid return type: %T", object)
 	}
 	return tree, cost, nil
+}
+
+// checkTypeNames says which literals in object are not of the type of their place. The server lists them in the
+// order of a Go map, this in their own.
+func checkTypeNames(object *dynamic.ObjectVal) error {
+	err := object.CheckTypeNamesMatchFieldPathNames()
+	if err == nil {
+		return nil
+	}
+	lines := strings.Split(err.Error(), "\n")
+	slices.Sort(lines)
+	return fmt.Errorf("type mismatch: %s", strings.Join(lines, "\n"))
 }
 
 // JSONPatch evaluates a mutation to the operations of its JSONPatch literals.
@@ -97,8 +111,8 @@ func operation(v ref.Val) (jsonpatch.Operation, error) {
 		return op, nil
 	}
 	if object, ok := patch.Val.(*dynamic.ObjectVal); ok {
-		if err := object.CheckTypeNamesMatchFieldPathNames(); err != nil {
-			return op, fmt.Errorf("type mismatch: %w", err)
+		if err := checkTypeNames(object); err != nil {
+			return op, err
 		}
 	}
 	if op.Value, err = jsonTree(patch.Val); err != nil {
