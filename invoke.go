@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 
 	"github.com/google/cel-go/common/types/ref"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -209,6 +210,11 @@ func (i *namespaceInput) Resolve() ref.Val {
 		object := i.object
 		if i.declared {
 			object = declaredNamespace(object)
+		} else {
+			// The server takes it from a cache whose objects have neither apiVersion nor kind.
+			object = maps.Clone(object)
+			delete(object, "apiVersion")
+			delete(object, "kind")
 		}
 		i.value = eval.Value(object, eval.Reflected)
 	}
