@@ -55,7 +55,7 @@ bench: ## speed beside the API server's own plugins
 
 .PHONY: diff-fuzz
 diff-fuzz: ## random policies and objects for TIME, beside the server's own plugins; SEED repeats a run, RECORD=1 keeps its totals
-	$(GO) -C conformance run ./cmd/differ -time $(or $(TIME),1m) $(if $(SEED),-seed $(SEED)) $(if $(RECORD),-record differ/totals.json)
+	$(GO) -C conformance run ./cmd/differ -time $(or $(TIME),1m) $(if $(SEED),-seed $(SEED)) $(if $(POLICIES),-policies $(POLICIES)) $(if $(RECORD),-record differ/totals.json)
 
 .PHONY: scoreboard
 scoreboard: ## docs/conformance.md
