@@ -74,7 +74,7 @@ func grow(object map[string]any, t *schema.Type, steps []string) bool {
 	if key == effects.Item {
 		key = "a"
 	}
-	for child != nil && child.Kind == schema.List { // a list takes its step into the item along
+	if child != nil && child.Kind == schema.List { // a list takes its step into the item along
 		if len(rest) == 0 || rest[0] != effects.Item {
 			return false
 		}

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -36,8 +37,8 @@ func FuzzFromObject(f *testing.F) {
 				t.Fatal(p, b, err)
 			}
 		case err != nil:
-			failed, ok := err.(*policy.DecodeError)
-			if !ok || len(failed.Problems) == 0 || failed.Error() == "" || p != nil || b != nil {
+			var failed *policy.DecodeError
+			if !errors.As(err, &failed) || len(failed.Problems) == 0 || failed.Error() == "" || p != nil || b != nil {
 				t.Fatalf("%T %v %v %v", err, err, p, b)
 			}
 		case (p == nil) == (b == nil):

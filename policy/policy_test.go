@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -65,7 +66,7 @@ func (r row) Locate(offset int) policy.Position {
 // answer is what the server would say to the object; nil if it would store it.
 func answer(obj map[string]any) *metav1.Status {
 	p, b, err := policy.FromObject(obj, nil)
-	if failed, ok := err.(*policy.DecodeError); ok {
+	if failed := (*policy.DecodeError)(nil); errors.As(err, &failed) {
 		return failed.Status()
 	}
 	if p != nil {
@@ -300,8 +301,8 @@ spec:
 		"": 1, `metadata.labels["a.b/c"]`: 4, "spec.failurepolicy": 6,
 		"spec.validations[0].reason": 8, "spec.validations[1]": 9, "spec.validations[2]": 10, "spec.matchConstraints": 11,
 	})
-	failed, ok := err.(*policy.DecodeError)
-	if !ok {
+	var failed *policy.DecodeError
+	if !errors.As(err, &failed) {
 		t.Fatalf("%T %v", err, err)
 	}
 	at := func(line int) policy.Position { return policy.Position{Line: line, Column: 1} }

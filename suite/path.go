@@ -30,7 +30,7 @@ func parsePath(path string) ([]step, error) {
 		if rest[0] == '[' {
 			inside, after, err := bracket(rest)
 			if err != nil {
-				return nil, fmt.Errorf("%s in the path %q", err, path)
+				return nil, fmt.Errorf("%w in the path %q", err, path)
 			}
 			steps, rest = append(steps, inside), after
 			rest = strings.TrimPrefix(rest, ".")

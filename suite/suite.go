@@ -6,6 +6,7 @@
 package suite
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -155,7 +156,7 @@ func Load(paths ...string) ([]*Suite, []*Problem) {
 }
 
 func reasonOf(err error) string {
-	if e, ok := err.(*fs.PathError); ok {
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
 		return e.Err.Error()
 	}
 	return err.Error()

@@ -119,7 +119,7 @@ type answer struct {
 func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			if v == http.ErrAbortHandler {
+			if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(v)
 			}
 			a.log(r.Context(), slog.LevelError, "panic", "value", fmt.Sprint(v), "stack", string(debug.Stack()))

@@ -99,7 +99,7 @@ func branches(src string, tree *ast.AST) []Branch {
 			}
 		case ast.CallKind:
 			switch e.AsCall().FunctionName() {
-			case operators.LogicalAnd, operators.LogicalOr, operators.NotStrictlyFalse, operators.OldNotStrictlyFalse:
+			case operators.LogicalAnd, operators.LogicalOr, operators.NotStrictlyFalse:
 				return // its operands are branches
 			}
 		}

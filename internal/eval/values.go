@@ -77,7 +77,7 @@ func (a adapter) NativeToValue(value any) ref.Val {
 type plainMap struct{ members map[string]any }
 
 func (m plainMap) mapper() traits.Mapper {
-	return types.NewStringInterfaceMap(adapter{Plain}, m.members).(traits.Mapper)
+	return types.NewStringInterfaceMap(adapter{Plain}, m.members)
 }
 
 func (m plainMap) Find(key ref.Val) (ref.Val, bool) {

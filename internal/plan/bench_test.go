@@ -44,12 +44,16 @@ func BenchmarkAll(b *testing.B) {
 	})
 	b.Run("cel-go", func(b *testing.B) {
 		for b.Loop() {
-			plain.Eval(vars)
+			if _, _, err := plain.Eval(vars); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 	b.Run("tracker", func(b *testing.B) {
 		for b.Loop() {
-			tracked.ContextEval(context.Background(), vars)
+			if _, _, err := tracked.ContextEval(context.Background(), vars); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 }

@@ -164,7 +164,7 @@ func (b *builder) plan(e ast.Expr) node {
 	case ast.LiteralKind:
 		return constant{e.AsLiteral()}
 	case ast.IdentKind:
-		return b.ident(e.ID(), e.AsIdent())
+		return b.ident(e.ID())
 	case ast.SelectKind:
 		return b.selection(e)
 	case ast.CallKind:
@@ -192,7 +192,7 @@ func (b *builder) plans(exprs []ast.Expr) []node {
 	return nodes
 }
 
-func (b *builder) ident(id int64, name string) node {
+func (b *builder) ident(id int64) node {
 	r, known := b.refs[id]
 	if !known {
 		return nil
@@ -207,7 +207,7 @@ func (b *builder) ident(id int64, name string) node {
 		}
 		return constant{v}
 	}
-	name = r.Name
+	name := r.Name
 	if name == "" || name[0] == '.' {
 		return nil
 	}
@@ -224,7 +224,7 @@ func (b *builder) ident(id int64, name string) node {
 
 func (b *builder) selection(e ast.Expr) node {
 	if _, isIdent := b.refs[e.ID()]; isIdent {
-		return b.ident(e.ID(), "")
+		return b.ident(e.ID())
 	}
 	s := e.AsSelect()
 	operand := b.plan(s.Operand())

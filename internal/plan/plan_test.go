@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -231,7 +232,7 @@ func FuzzAsTheTracker(f *testing.F) {
 			return
 		}
 		if _, err := e.compare(src, uint64(limit)); err != nil {
-			if d, ok := err.(*differs); ok {
+			if d := (*differs)(nil); errors.As(err, &d) {
 				t.Error(d)
 			}
 		}

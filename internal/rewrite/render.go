@@ -36,8 +36,6 @@ type piece struct {
 	tail []string
 }
 
-func (p piece) isEmpty() bool { return p.head == "" && len(p.tail) == 0 }
-
 // inline renders a value on one line, or for JSON on several if it is indented.
 func (s *style) inline(v any, t *schema.Type, quote form, indent string) string {
 	switch v := v.(type) {
