@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
-	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 var references = []*Analyzer{
@@ -316,34 +318,4 @@ func (p *Pass) meet(a, b policy.Rule) bool {
 }
 
 // nearest returns the candidate that a few typing errors turn into s; "" if there is none.
-func nearest(s string, candidates []string) string {
-	best, least := "", len(s)/3+1
-	for _, c := range candidates {
-		if d := distance(s, c); d < least {
-			best, least = c, d
-		}
-	}
-	return best
-}
-
-// distance counts the letters to insert, remove or replace between two words, regardless of case.
-func distance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, before+1)
-		}
-	}
-	return row[len(b)]
-}
+func nearest(s string, candidates []string) string { return spell.Nearest(s, candidates, len(s)/3) }

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 
 	"k8s.io/client-go/dynamic"
@@ -26,11 +25,6 @@ type Client struct {
 	http      *http.Client
 	dynamic   dynamic.Interface
 	namespace string
-}
-
-// InCluster reports that the program runs in a Pod that may talk to its cluster.
-func InCluster() bool {
-	return os.Getenv("KUBERNETES_SERVICE_HOST") != "" && os.Getenv("KUBERNETES_SERVICE_PORT") != ""
 }
 
 // Connect makes a client with the kubeconfig file and context, by the rules of kubectl where they are empty, or, in a

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -219,7 +220,7 @@ func (f fields) sample() string { return "it has the members " + strings.Join(f.
 func (f fields) similar(name string) string {
 	best, least := "", 3
 	for _, x := range f {
-		d := distance(strings.ToLower(name), strings.ToLower(x.name))
+		d := spell.Distance(name, x.name)
 		if strings.HasPrefix(strings.ToLower(x.name), strings.ToLower(name)) || strings.HasPrefix(strings.ToLower(name), strings.ToLower(x.name)) {
 			d = min(d, 1)
 		}
@@ -228,25 +229,4 @@ func (f fields) similar(name string) string {
 		}
 	}
 	return best
-}
-
-// distance counts the characters to insert, delete or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := last
-			if a[i] != b[j] {
-				cost++
-			}
-			last = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -80,11 +80,7 @@ func Policy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 		prog.Annotations = append(prog.Annotations, use(a.ValueExpr, policy.UseAuditAnnotation))
 	}
 	for _, m := range p.Mutations {
-		u := policy.UseApplyConfiguration
-		if m.PatchType == policy.JSONPatch {
-			u = policy.UseJSONPatch
-		}
-		prog.Mutations = append(prog.Mutations, use(m.Expr, u))
+		prog.Mutations = append(prog.Mutations, use(m.Expr, patchUse(m.PatchType)))
 	}
 	return prog, c.err
 }
@@ -100,6 +96,13 @@ var results = map[policy.Use][]*cel.Type{
 	policy.UseAuditAnnotation:    {cel.StringType, cel.NullType},
 	policy.UseApplyConfiguration: {cel.ObjectType("Object")},
 	policy.UseJSONPatch:          {cel.ListType(cel.ObjectType("JSONPatch"))},
+}
+
+func patchUse(t policy.PatchType) policy.Use {
+	if t == policy.JSONPatch {
+		return policy.UseJSONPatch
+	}
+	return policy.UseApplyConfiguration
 }
 
 func declared(use policy.Use, params bool) celenv.Declared {

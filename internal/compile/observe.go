@@ -2,7 +2,6 @@ package compile
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strings"
 
@@ -32,56 +31,19 @@ type Observer func(x policy.Expr, branch int, value ref.Val)
 // Observed is [Policy] for expressions that tell what their branches come to, which makes them slow. Values and costs
 // are the same. The branches are those of each expression by its field.
 func Observed(set *celenv.Set, p *policy.Policy, observe Observer) (*Program, map[string][]Branch, error) {
-	prog, err := Policy(set, p)
-	if err != nil {
-		return nil, nil, err
-	}
-	scope := set.Scope(celenv.Run, false)
-	defer scope.Close()
 	found := map[string][]Branch{}
-	each := func(e *Expression, use policy.Use) {
-		if e == nil || e.Err != nil {
-			return
-		}
-		env, envErr := scope.Env(declared(use, p.ParamKind != nil))
-		if envErr != nil {
-			err = errors.Join(err, envErr)
-			return
-		}
-		tree, issues := env.Compile(e.Src)
-		if issues != nil {
-			err = errors.Join(err, issues.Err())
-			return
-		}
+	prog, err := recompile(set, p, func(e *Expression, env *cel.Env, tree *cel.Ast) error {
 		parts := branches(e.Src, tree.NativeRep())
-		watched, programErr := env.Program(tree, cel.InterruptCheckFrequency(celenv.InterruptFrequency), watch(e.Expr, tree, parts, observe))
-		if programErr != nil {
-			err = errors.Join(err, programErr)
-			return
+		watched, err := env.Program(tree, cel.InterruptCheckFrequency(celenv.InterruptFrequency), watch(e.Expr, tree, parts, observe))
+		if err != nil {
+			return err
 		}
 		e.Plan, e.Program = nil, watched
 		found[e.Field] = parts
-	}
-	for _, v := range prog.Variables {
-		each(v.Expression, useVariable)
-		scope.Declare(v.Name, v.Output)
-	}
-	for _, e := range prog.MatchConditions {
-		each(e, policy.UseMatchCondition)
-	}
-	for i, e := range prog.Validations {
-		each(e, policy.UseValidation)
-		each(prog.Messages[i], policy.UseMessageExpression)
-	}
-	for _, e := range prog.Annotations {
-		each(e, policy.UseAuditAnnotation)
-	}
-	for i, e := range prog.Mutations {
-		if p.Mutations[i].PatchType == policy.JSONPatch {
-			each(e, policy.UseJSONPatch)
-		} else {
-			each(e, policy.UseApplyConfiguration)
-		}
+		return nil
+	})
+	if prog == nil {
+		return nil, nil, err
 	}
 	return prog, found, err
 }

@@ -2,7 +2,6 @@ package compile
 
 import (
 	"context"
-	"errors"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
@@ -17,31 +16,10 @@ type Tracer func(x policy.Expr, tree *cel.Ast, values interpreter.EvalState)
 
 // Traced is [Policy] for expressions that tell the values of their parts, which makes them slow.
 func Traced(set *celenv.Set, p *policy.Policy, trace Tracer) (*Program, error) {
-	prog, err := Policy(set, p)
-	if err != nil {
-		return nil, err
-	}
-	scope := set.Scope(celenv.Run, false)
-	defer scope.Close()
-	params := p.ParamKind != nil
-	each := func(e *Expression, use policy.Use) {
-		if e == nil || e.Err != nil {
-			return
-		}
-		env, envErr := scope.Env(declared(use, params))
-		if envErr != nil {
-			err = errors.Join(err, envErr)
-			return
-		}
-		tree, issues := env.Compile(e.Src)
-		if issues != nil {
-			err = errors.Join(err, issues.Err())
-			return
-		}
-		inner, programErr := env.Program(tree, cel.InterruptCheckFrequency(celenv.InterruptFrequency), cel.EvalOptions(cel.OptTrackState))
-		if programErr != nil {
-			err = errors.Join(err, programErr)
-			return
+	return recompile(set, p, func(e *Expression, env *cel.Env, tree *cel.Ast) error {
+		inner, err := env.Program(tree, cel.InterruptCheckFrequency(celenv.InterruptFrequency), cel.EvalOptions(cel.OptTrackState))
+		if err != nil {
+			return err
 		}
 		e.Plan = nil
 		e.Program = tracedProgram{inner, func(d *cel.EvalDetails) {
@@ -49,29 +27,8 @@ func Traced(set *celenv.Set, p *policy.Policy, trace Tracer) (*Program, error) {
 				trace(e.Expr, tree, d.State())
 			}
 		}}
-	}
-	for _, v := range prog.Variables {
-		each(v.Expression, useVariable)
-		scope.Declare(v.Name, v.Output)
-	}
-	for _, e := range prog.MatchConditions {
-		each(e, policy.UseMatchCondition)
-	}
-	for i, e := range prog.Validations {
-		each(e, policy.UseValidation)
-		each(prog.Messages[i], policy.UseMessageExpression)
-	}
-	for _, e := range prog.Annotations {
-		each(e, policy.UseAuditAnnotation)
-	}
-	for i, e := range prog.Mutations {
-		use := policy.UseApplyConfiguration
-		if p.Mutations[i].PatchType == policy.JSONPatch {
-			use = policy.UseJSONPatch
-		}
-		each(e, use)
-	}
-	return prog, err
+		return nil
+	})
 }
 
 type tracedProgram struct {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -27,7 +28,7 @@ func hintFor(f failing) string {
 		}
 	}
 	if m := undeclared.FindStringSubmatch(f.message); m != nil {
-		if name := nearest(m[1], variables); name != "" {
+		if name := spell.Nearest(m[1], variables, len(m[1])/3+1); name != "" {
 			return "did you mean " + name + "?"
 		}
 	}
@@ -38,39 +39,6 @@ var (
 	undeclared = regexp.MustCompile(`undeclared reference to '(\w+)'`)
 	variables  = []string{"object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer", "quantity", "size", "has"}
 )
-
-// nearest returns the candidate that a few typing errors turn into s; "" if there is none.
-func nearest(s string, candidates []string) string {
-	best, least := "", len(s)/3+1
-	for _, c := range candidates {
-		if d := distance(s, c); d < least || d == least && best == "" {
-			best, least = c, d
-		}
-	}
-	return best
-}
-
-// distance counts the letters to insert, remove or replace between two words, regardless of case.
-func distance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
 
 // hints are looked through in order: the first whose message and source both occur is shown.
 var hints = []struct{ message, source, hint string }{
