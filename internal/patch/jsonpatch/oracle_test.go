@@ -177,7 +177,9 @@ func TestApplyAgainstLibrary(t *testing.T) {
 	}
 }
 
-func FuzzApply(f *testing.F) {
+// FuzzJSONPatch holds Apply to gopkg.in/evanphx/json-patch.v4, called as the server calls it: the same document, error or
+// panic.
+func FuzzJSONPatch(f *testing.F) {
 	f.Add([]byte("add, remove, replace, move, copy, test"))
 	f.Fuzz(compare)
 }

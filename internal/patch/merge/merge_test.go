@@ -2,8 +2,10 @@ package merge_test
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,12 +63,99 @@ func compare(t *testing.T, live, patch map[string]any, typ *schema.Type) (o outc
 	if !reflect.DeepEqual(got, again) {
 		report("the second application changes the result:\n%s", cmp.Diff(got, again))
 	}
-	for name, member := range live {
-		if _, ok := patch[name]; !ok && !reflect.DeepEqual(member, got[name]) {
-			report("%s is only in live and has changed", name)
-		}
+	if path := lost(typ, live, patch, got); path != "" {
+		report("%s is not in the patch and has changed", path)
 	}
 	return outcome{merged: 1}
+}
+
+// lost returns the first path that live has, the patch has not, and at which the result is not what live is.
+// Below what merges as one value nothing is promised; the atomics check does not find it in maps.
+func lost(t *schema.Type, live, patch, got any) string {
+	if t != nil && t.Merge == schema.Atomic {
+		return ""
+	}
+	switch patch := patch.(type) {
+	case map[string]any:
+		live, _ := live.(map[string]any)
+		merged, ok := got.(map[string]any)
+		if !ok {
+			return "{}"
+		}
+		for _, name := range slices.Sorted(maps.Keys(live)) {
+			member, ok := patch[name]
+			if !ok && !reflect.DeepEqual(live[name], merged[name]) {
+				return "." + name
+			}
+			child, atomic := memberType(t, name)
+			if path := lost(child, live[name], member, merged[name]); path != "" && !atomic {
+				return "." + name + path
+			}
+		}
+	case []any:
+		if t == nil || t.Merge != schema.Set && t.Merge != schema.Keyed {
+			return ""
+		}
+		live, _ := live.([]any)
+		merged, ok := got.([]any)
+		if !ok {
+			return "[]"
+		}
+		inLive, inPatch, inMerged := byKey(t, live), byKey(t, patch), byKey(t, merged)
+		others := func(items []any) []any {
+			return slices.DeleteFunc(append([]any{}, items...), func(item any) bool { return inPatch[keyText(t, item)] != nil })
+		}
+		if !reflect.DeepEqual(others(live), others(merged)) {
+			return "[]"
+		}
+		for key, item := range inPatch {
+			if len(inLive[key]) != 1 { // of several, the patch's takes the place
+				continue
+			}
+			if len(inMerged[key]) != 1 {
+				return "[" + key + "]"
+			}
+			if path := lost(t.Elem, inLive[key][0], item[0], inMerged[key][0]); path != "" {
+				return "[" + key + "]" + path
+			}
+		}
+	}
+	return ""
+}
+
+func memberType(t *schema.Type, name string) (member *schema.Type, atomic bool) {
+	if t == nil {
+		return nil, false
+	}
+	if f := t.Field(name); f != nil {
+		return f.Type, f.Atomic
+	}
+	return t.Elem, false
+}
+
+func byKey(list *schema.Type, items []any) map[string][]any {
+	found := map[string][]any{}
+	for _, item := range items {
+		found[keyText(list, item)] = append(found[keyText(list, item)], item)
+	}
+	return found
+}
+
+// keyText returns what identifies an item of a list.
+func keyText(list *schema.Type, item any) string {
+	if list.Merge == schema.Set {
+		return show(item)
+	}
+	var keys []any
+	members, _ := item.(map[string]any)
+	for _, name := range list.Keys {
+		value, ok := members[name]
+		if f := list.Elem.Field(name); !ok && f != nil {
+			value, ok = f.Default, f.Default != nil
+		}
+		keys = append(keys, ok, value)
+	}
+	return show(keys)
 }
 
 func TestApplyAgainstServer(t *testing.T) {
@@ -121,7 +210,9 @@ func thing(o map[string]any) map[string]any {
 	return o
 }
 
-func FuzzApply(f *testing.F) {
+// FuzzMerge holds Apply to structured-merge-diff for types, live objects and patches of all shapes: the same result or the
+// same refusal.
+func FuzzMerge(f *testing.F) {
 	f.Add([]byte("structs, maps, lists"))
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		g := mergetest.Generator{Choices: choices}
