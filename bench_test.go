@@ -1,0 +1,126 @@
+package celgate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/schema"
+)
+
+// benchPod has three containers. Prepared it is what the API server sends to a webhook.
+const benchPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: default, labels: {app: web}}
+spec:
+  containers:
+  - name: app
+    image: registry.example.com/app:1
+    env: [{name: MODE, value: production}]
+    ports: [{containerPort: 8080}]
+    resources: {limits: {memory: 64Mi}}
+    securityContext: {runAsNonRoot: true}
+  - {name: proxy, image: 'registry.example.com/proxy:1', resources: {limits: {memory: 64Mi}}, securityContext: {runAsNonRoot: true}}
+  - {name: logs, image: 'registry.example.com/logs:1', resources: {limits: {memory: 64Mi}}, securityContext: {runAsNonRoot: true}}
+`
+
+const (
+	benchLabel = `
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: Object.metadata.labels{team: "shop"}}}'}
+`
+	benchSidecar = `
+  - patchType: ApplyConfiguration
+    applyConfiguration:
+      expression: >-
+        Object{spec: Object.spec{
+          initContainers: [Object.spec.initContainers{
+            name: "mesh", image: "mesh/proxy:v1", restartPolicy: "Always",
+            volumeMounts: [Object.spec.initContainers.volumeMounts{name: "mesh", mountPath: "/mesh"}]
+          }],
+          volumes: [Object.spec.volumes{name: "mesh", emptyDir: Object.spec.volumes.emptyDir{}}]
+        }}
+`
+	benchPullPolicy = `
+  - patchType: ApplyConfiguration
+    applyConfiguration:
+      expression: >-
+        Object{spec: Object.spec{containers: object.spec.containers.map(c,
+          Object.spec.containers{name: c.name, imagePullPolicy: "Always"})}}
+`
+	benchJSONPatch = `
+  - patchType: JSONPatch
+    jsonPatch:
+      expression: >-
+        [JSONPatch{op: "test", path: "/metadata/labels/app", value: "web"},
+         JSONPatch{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("example.com/checked"), value: "yes"}]
+`
+)
+
+// benchPolicies gives each of the mutations a policy of its own.
+func benchPolicies(mutations ...string) string {
+	var b strings.Builder
+	for i, mutation := range mutations {
+		fmt.Fprintf(&b, `---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: policy-%[1]d}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
+  mutations:%[2]s---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: policy-%[1]d}
+spec: {policyName: policy-%[1]d}
+`, i, mutation)
+	}
+	return b.String()
+}
+
+func benchmarkAdmit(b *testing.B, mutations ...string) {
+	set, err := load(benchPolicies(mutations...))
+	if err != nil {
+		b.Fatal(err)
+	}
+	engine, err := celgate.New(set, celgate.Options{WithoutQuirks: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, r := range engine.Rejected() {
+		b.Fatal(r.Status.Message)
+	}
+	docs, problems := manifest.Read(strings.NewReader(benchPod), "pod.yaml")
+	if len(problems) > 0 {
+		b.Fatal(problems[0])
+	}
+	req, _, err := engine.Prepare(&celgate.Request{
+		Kind:     schema.GroupVersionKind{Version: "v1", Kind: "Pod"},
+		Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+		Name:     "web", Namespace: "default", Operation: celgate.Create, Object: docs[0].Object,
+		UserInfo: celgate.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		d, err := engine.Admit(b.Context(), req)
+		if err != nil || !d.Allowed || !d.Mutated || len(d.Changes) != len(mutations) {
+			b.Fatalf("%+v, %v", d, err)
+		}
+	}
+}
+
+func BenchmarkAdmitLabel(b *testing.B)      { benchmarkAdmit(b, benchLabel) }
+func BenchmarkAdmitSidecar(b *testing.B)    { benchmarkAdmit(b, benchSidecar) }
+func BenchmarkAdmitPullPolicy(b *testing.B) { benchmarkAdmit(b, benchPullPolicy) }
+func BenchmarkAdmitJSONPatch(b *testing.B)  { benchmarkAdmit(b, benchJSONPatch) }
+
+// BenchmarkAdmitAll runs the four of them, one after the other.
+func BenchmarkAdmitAll(b *testing.B) {
+	benchmarkAdmit(b, benchLabel, benchSidecar, benchPullPolicy, benchJSONPatch)
+}
