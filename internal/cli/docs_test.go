@@ -2,22 +2,29 @@ package cli_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
-// console finds the blocks of a document that show commands and what they print. A block that cannot run here is not a
-// console block: it is ```sh.
-var console = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+// fence finds the blocks of a document. A console block shows commands and what they print; a block that cannot run here
+// is another, such as ```sh. A block with a name behind its language is a file: ```yaml policy.yaml.
+var fence = regexp.MustCompile("(?ms)^```([a-z]+)(?: (\\S+))?\n(.*?)^```$")
 
-// TestDocumentation runs every command of the ```console blocks in README.md and docs, in the root of the repository, and compares
-// what it prints on both outputs. The commands of one block run in one shell, so that echo $? works.
+// TestDocumentation runs every command of the console blocks in README.md, docs and examples and compares what it prints on
+// both outputs. The commands of one block run in one shell, so that echo $? works. They run in the root of the repository;
+// those of a document with files, in a folder that holds the files above the command, and nothing else. What its files tell a CI system to run
+// must pass.
 func TestDocumentation(t *testing.T) {
 	root := "../.."
 	var files []string
@@ -40,26 +47,42 @@ func TestDocumentation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		blocks := console.FindAllSubmatchIndex(text, -1)
-		if len(blocks) == 0 {
+		if !bytes.Contains(text, []byte("\n```console\n")) {
 			continue
 		}
 		name, _ := filepath.Rel(root, file)
 		t.Run(filepath.ToSlash(name), func(t *testing.T) {
+			dir := root
 			var out bytes.Buffer
 			end := 0
-			for _, b := range blocks {
-				want := string(text[b[2]:b[3]])
-				got, err := runBlock(root, want)
+			for _, b := range fence.FindAllSubmatchIndex(text, -1) {
+				at := fmt.Sprintf("%s:%d", name, 1+bytes.Count(text[:b[0]], []byte("\n")))
+				language, body := string(text[b[2]:b[3]]), text[b[6]:b[7]]
+				if b[4] >= 0 {
+					if dir == root {
+						dir = t.TempDir()
+					}
+					created := filepath.Join(dir, filepath.FromSlash(string(text[b[4]:b[5]])))
+					if err := os.MkdirAll(filepath.Dir(created), 0o777); err != nil {
+						t.Fatal(err)
+					}
+					if err := os.WriteFile(created, body, 0o666); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if language != "console" {
+					continue
+				}
+				got, err := runBlock(dir, string(body))
 				if err != nil {
-					t.Fatalf("%s:%d: %v", name, 1+bytes.Count(text[:b[2]], []byte("\n")), err)
+					t.Fatalf("%s: %v", at, err)
 				}
-				if got != want && !*update {
-					t.Errorf("%s:%d: the block should be\n%s", name, 1+bytes.Count(text[:b[2]], []byte("\n")), got)
+				if got != string(body) && !*update {
+					t.Errorf("%s: the block should be\n%s", at, got)
 				}
-				out.Write(text[end:b[2]])
+				out.Write(text[end:b[6]])
 				out.WriteString(got)
-				end = b[3]
+				end = b[7]
 			}
 			out.Write(text[end:])
 			if *update && !bytes.Equal(out.Bytes(), text) {
@@ -67,8 +90,59 @@ func TestDocumentation(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if dir != root {
+				runPipelines(t, dir)
+			}
 		})
 	}
+}
+
+// runPipelines runs the celgate commands that a folder's CI files name: each must pass.
+func runPipelines(t *testing.T, dir string) {
+	workflows, _ := filepath.Glob(filepath.Join(dir, ".github", "workflows", "*.yaml"))
+	for _, file := range append(workflows, filepath.Join(dir, ".gitlab-ci.yml")) {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		var pipeline any
+		if err := yaml.Unmarshal(text, &pipeline); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		commands := celgateCommands(pipeline)
+		if len(commands) == 0 {
+			t.Errorf("%s runs no celgate", file)
+		}
+		for _, c := range commands {
+			cmd := exec.Command("sh", "-c", c)
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %s: %v\n%s", filepath.Base(file), c, err, out)
+			}
+		}
+	}
+}
+
+// celgateCommands returns the texts of a YAML tree that are commands of celgate, in the order of the text.
+func celgateCommands(v any) []string {
+	var all []string
+	switch v := v.(type) {
+	case string:
+		if strings.HasPrefix(v, "celgate ") {
+			all = append(all, v)
+		}
+	case []any:
+		for _, item := range v {
+			all = append(all, celgateCommands(item)...)
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			all = append(all, celgateCommands(v[key])...)
+		}
+	}
+	return all
 }
 
 // goRun makes "go run ./cmd/celgate" run the celgate of the test, with what go run adds to a failure.
