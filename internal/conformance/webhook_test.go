@@ -25,8 +25,6 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/prepare"
-	"github.com/celgate/celgate/schema"
-	"github.com/celgate/celgate/schema/builtin"
 	"github.com/celgate/celgate/webhook"
 )
 
@@ -46,14 +44,18 @@ func TestWebhook(t *testing.T) {
 			if why := known[c.Name]; why != "" {
 				t.Skip(why)
 			}
-			got := &Want{}
-			engine, err := engineOf(c, got)
+			w, err := worldOf(c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return engine.Engine }})
+			engine, rejected, err := w.Engine(c.Policies)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return engine }})
 			defer server.Close()
-			if err := replayOverHTTP(t.Context(), c, engine, server.URL, got); err != nil {
+			got := &Want{Rejected: rejected}
+			if err := w.replayOverHTTP(t.Context(), c, engine, server.URL, got); err != nil {
 				t.Fatal(err)
 			}
 			want := *c.Want
@@ -79,43 +81,14 @@ func sentAnnotations(recorded map[string]string) map[string]string {
 }
 
 // replayOverHTTP does what the server does around its two calls of a webhook.
-func replayOverHTTP(ctx context.Context, c *Case, e *engine, url string, got *Want) error {
-	r, err := requestOf(c)
+func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, url string, got *Want) error {
+	r, err := w.request(ctx, c)
 	if err != nil {
 		return err
-	}
-	types, err := builtin.Registry(c.Want.Minors[0])
-	if err != nil {
-		return err
-	}
-	var crds []map[string]any
-	for _, object := range c.State {
-		if object["kind"] == "CustomResourceDefinition" {
-			crds = append(crds, object)
-		}
-	}
-	if types, err = types.WithCustomResources(crds...); err != nil {
-		return err
-	}
-	if old := r.OldObject; old != nil && !c.Request.Collection {
-		kind := schema.GroupVersion{Group: r.Resource.Group, Version: r.Resource.Version}.WithKind(fmt.Sprint(old["kind"]))
-		if r.OldObject, err = e.cluster.Get(ctx, kind, c.Request.Namespace, c.Request.Name); err != nil {
-			return err
-		}
-	}
-	kind, ok := types.KindFor(r.Resource, r.SubResource)
-	if !ok {
-		return fmt.Errorf("no kind for %s/%s", r.Resource, r.SubResource)
-	}
-	r.Kind = kind
-	if r.OldObject != nil && r.OldObject["kind"] != kind.Kind {
-		if r.OldObject, err = prepare.Scale(r.OldObject, types.Resource(r.Resource)); err != nil {
-			return err
-		}
 	}
 	allowed := true
 	got.Allowed = &allowed
-	request, warnings, err := e.Prepare(&r.Request)
+	request, warnings, err := e.Prepare(r)
 	var refused *apierrors.StatusError
 	if errors.As(err, &refused) {
 		allowed, got.Status = false, Bare(&refused.ErrStatus)
@@ -140,14 +113,14 @@ func replayOverHTTP(ctx context.Context, c *Case, e *engine, url string, got *Wa
 	}
 	next := mutated
 	next.Object = prepare.ForValidation(prepare.Input{
-		Types: types, Resource: types.Resource(r.Resource), SubResource: r.SubResource, Operation: string(r.Operation),
+		Types: w.Types, Resource: w.Types.Resource(r.Resource), SubResource: r.SubResource, Operation: string(r.Operation),
 		Namespace: r.Namespace, Object: mutated.Object, Old: request.OldObject,
 	})
 	if metadata, _ := next.Object["metadata"].(map[string]any); metadata != nil && next.Operation == celgate.Create {
 		if next.Name == "" {
 			next.Name, _ = metadata["name"].(string)
 		}
-		if given, _ := metadata["namespace"].(string); given != "" && r.Namespace != "" && given != r.Namespace && kind.Kind != "Namespace" {
+		if given, _ := metadata["namespace"].(string); given != "" && r.Namespace != "" && given != r.Namespace && r.Kind.Kind != "Namespace" {
 			allowed = false
 			got.Status = Bare(&apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request").ErrStatus)
 			return nil

@@ -1,0 +1,223 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/prepare"
+	registry "github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/celgate/celgate/state"
+)
+
+// dev is what the recorder grants to the user dev.
+const dev = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: celgate-everything}
+rules:
+- {apiGroups: ["*"], resources: ["*"], verbs: ["*"]}
+- {nonResourceURLs: ["*"], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: celgate-dev}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: celgate-everything}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}
+`
+
+// Replay answers a case with the engine.
+func Replay(ctx context.Context, c *Case) (*Want, error) {
+	w, err := worldOf(c)
+	if err != nil {
+		return nil, err
+	}
+	got := &Want{}
+	var engine *celgate.Engine
+	if engine, got.Rejected, err = w.Engine(c.Policies); err != nil || c.Request == nil {
+		return got, err
+	}
+	return got, w.Answer(ctx, engine, c, got)
+}
+
+// A World is where the engine answers: a Kubernetes minor, types, and what exists.
+type World struct {
+	Minor   string
+	Types   *registry.Registry
+	Cluster celgate.Cluster
+}
+
+// worldOf returns the world of a case.
+func worldOf(c *Case) (*World, error) {
+	w := &World{Minor: c.Want.Minors[0]}
+	types, err := builtin.Registry(w.Minor)
+	if err != nil {
+		return nil, err
+	}
+	var crds []map[string]any
+	for _, object := range c.State {
+		if object["kind"] == "CustomResourceDefinition" {
+			crds = append(crds, object)
+		}
+	}
+	if w.Types, err = types.WithCustomResources(crds...); err != nil {
+		return nil, err
+	}
+	objects, err := Documents([]byte(dev))
+	if err != nil {
+		return nil, err
+	}
+	existing := slices.Clone(c.State)
+	if c.Old != nil { // it exists in the cluster as well
+		existing = append(existing, c.Old)
+	}
+	for _, object := range existing {
+		kind := schema.FromAPIVersionAndKind(fmt.Sprint(object["apiVersion"]), fmt.Sprint(object["kind"]))
+		stored, _, err := prepare.Stored(object, w.Types, kind)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, stored)
+	}
+	w.Cluster, err = state.New(w.Types, objects...)
+	return w, err
+}
+
+// Engine compiles policies and bindings, and returns those that the server would refuse to store, in their order.
+func (w *World) Engine(policies []map[string]any) (*celgate.Engine, []Rejection, error) {
+	var set policy.Set
+	var rejected []Rejection
+	for _, object := range policies {
+		p, b, err := policy.FromObject(object, nil)
+		var undecodable *policy.DecodeError
+		switch {
+		case errors.As(err, &undecodable):
+			metadata, _ := object["metadata"].(map[string]any)
+			rejected = append(rejected, Rejection{
+				Kind: fmt.Sprint(object["kind"]), Name: fmt.Sprint(metadata["name"]), Status: Bare(undecodable.Status()),
+			})
+		case err != nil:
+			return nil, nil, err
+		case p != nil:
+			set.Policies = append(set.Policies, p)
+		default:
+			set.Bindings = append(set.Bindings, b)
+		}
+	}
+	engine, err := celgate.New(&set, celgate.Options{KubeVersion: w.Minor, Types: w.Types, Cluster: w.Cluster})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range engine.Rejected() {
+		rejected = append(rejected, Rejection{Kind: r.Kind, Name: r.Name, Status: Bare(r.Status)})
+	}
+	order := func(r Rejection) int { // as they are written
+		return slices.IndexFunc(policies, func(object map[string]any) bool {
+			metadata, _ := object["metadata"].(map[string]any)
+			return object["kind"] == r.Kind && metadata["name"] == r.Name
+		})
+	}
+	slices.SortStableFunc(rejected, func(a, b Rejection) int { return order(a) - order(b) })
+	return engine, rejected, nil
+}
+
+// Answer notes what the engine says to the request of a case. The stored object of the request must exist in the world.
+func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Want) error {
+	r, err := w.request(ctx, c)
+	if err != nil {
+		return err
+	}
+	allowed := true
+	got.Allowed = &allowed
+	request, warnings, err := e.Prepare(r)
+	var refused *apierrors.StatusError
+	if errors.As(err, &refused) {
+		allowed, got.Status = false, Bare(&refused.ErrStatus)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	mutated, err := e.Mutate(ctx, request)
+	if err != nil {
+		return err
+	}
+	decision, err := e.Admit(ctx, request)
+	if err != nil {
+		return err
+	}
+	allowed = decision.Allowed
+	got.Warnings = slices.Concat(warnings, decision.Warnings)
+	got.AuditAnnotations = decision.AuditAnnotations
+	if !allowed {
+		got.Status = Bare(decision.Status)
+		return nil
+	}
+	got.Object = Settle(decision.Object)
+	if object := Settle(mutated.Object); !reflect.DeepEqual(object, got.Object) {
+		got.Mutated = object
+	}
+	return nil
+}
+
+// request returns the request of a case, about the object as it is stored with what the registry gave it.
+func (w *World) request(ctx context.Context, c *Case) (*celgate.Request, error) {
+	r := c.Request
+	gv, err := schema.ParseGroupVersion(r.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	request := &celgate.Request{
+		Resource:    gv.WithResource(r.Resource),
+		SubResource: r.Subresource,
+		Name:        r.Name,
+		Namespace:   r.Namespace,
+		Operation:   celgate.Operation(r.Operation),
+		DryRun:      r.DryRun,
+		Object:      c.Object,
+		UserInfo: celgate.UserInfo{
+			Username: r.User, UID: r.UID, Groups: append(slices.Clone(r.Groups), "system:authenticated"), Extra: r.Extra,
+		},
+	}
+	var known bool
+	if request.Kind, known = w.Types.KindFor(request.Resource, r.Subresource); !known {
+		return nil, fmt.Errorf("no kind for %s/%s", request.Resource, r.Subresource)
+	}
+	if gv.Group == "" && r.Resource == "namespaces" {
+		request.Namespace = r.Name
+	}
+	if r.Operation != "CONNECT" {
+		request.Options = map[string]any{
+			"apiVersion": "meta.k8s.io/v1",
+			"kind":       map[string]string{"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}[r.Operation],
+		}
+		if r.DryRun {
+			request.Options["dryRun"] = []any{"All"}
+		}
+		if r.FieldValidation != "" && r.Operation != "DELETE" {
+			request.Options["fieldValidation"] = r.FieldValidation
+		}
+	}
+	if c.Old == nil || r.Operation != "UPDATE" && r.Operation != "DELETE" {
+		return request, nil
+	}
+	if request.OldObject = c.Old; r.Collection {
+		return request, nil
+	}
+	old := gv.WithKind(fmt.Sprint(c.Old["kind"]))
+	if request.OldObject, err = w.Cluster.Get(ctx, old, r.Namespace, r.Name); err != nil {
+		return nil, err
+	}
+	if c.Old["kind"] != request.Kind.Kind { // a Scale is made from its parent
+		request.OldObject, err = prepare.Scale(request.OldObject, w.Types.Resource(request.Resource))
+	}
+	return request, err
+}
