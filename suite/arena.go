@@ -25,6 +25,7 @@ import (
 type arena struct {
 	set      policy.Set
 	engine   *celgate.Engine
+	tracer   *tracer
 	requests world.World
 	cluster  *state.Cluster
 }
@@ -110,6 +111,7 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	}
 	a.requests = world.World{Types: types, Stored: a.cluster, Words: words}
 	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: types, Cluster: &assuming{Cluster: a.cluster, types: types}}
+	a.tracer = newTracer(&a.set, opts)
 	if o.Coverage == nil {
 		a.engine, err = celgate.New(&a.set, opts)
 	} else {

@@ -26,9 +26,9 @@ func (run *caseRun) compare(e *Expectation, update bool) {
 	case e.Denied != nil:
 		run.compareDenials(e.Denied)
 	case !d.Allowed && len(e.Skipped) == 0:
-		run.fail(Failure{Place: e.Place, Expected: "allowed", Got: run.denied()})
+		run.fail(Failure{Place: e.Place, Expected: "allowed", Got: run.denied(), Causes: run.denials()})
 	case !d.Allowed:
-		run.fail(Failure{Place: e.Place, Expected: "allowed, because policies are skipped", Got: run.denied()})
+		run.fail(Failure{Place: e.Place, Expected: "allowed, because policies are skipped", Got: run.denied(), Causes: run.denials()})
 	}
 	if e.warningsGiven {
 		run.compareWarnings(e)
@@ -89,7 +89,7 @@ func (run *caseRun) exercised(e *Expectation) bool {
 		if run.tookPart("", "") {
 			return true
 		}
-		run.fail(Failure{Place: e.Place, Expected: "a policy takes part in the request", Got: run.why("", ""),
+		run.fail(Failure{Place: e.Place, Expected: "a policy takes part in the request", Got: run.why("", ""), Causes: run.skips(""),
 			Hint: "write expect: skipped if that is what the case is about"})
 		return false
 	}
@@ -97,7 +97,7 @@ func (run *caseRun) exercised(e *Expectation) bool {
 		if !slices.ContainsFunc(run.Set.Policies, func(p *policy.Policy) bool { return p.Name == name }) {
 			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request", Got: "there is no such policy in the suite"})
 		} else if !run.tookPart(name, "") {
-			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request", Got: run.why(name, "")})
+			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request", Got: run.why(name, ""), Causes: run.skips(name)})
 		}
 	}
 	return len(run.Failures) == 0
@@ -191,10 +191,10 @@ func (run *caseRun) compareSkip(s Skip) {
 	}
 	if run.tookPart(s.Policy, s.Binding) {
 		f := Failure{Place: s.Place, Expected: expected, Got: "it took part in the request"}
-		for _, o := range run.Decision.Outcomes {
+		for i, o := range run.Decision.Outcomes {
 			if (s.Policy == "" || o.Policy == s.Policy) && (s.Binding == "" || o.Binding == s.Binding) && !isCondition(o) {
 				f.Got = "policy " + o.Policy + ", binding " + o.Binding + ", took part"
-				f.Expr, f.Says = o.Expr, sayOutcome(o)
+				f.Causes = run.causesOf(i)
 				break
 			}
 		}
@@ -212,7 +212,7 @@ func (run *caseRun) compareSkip(s Skip) {
 			return
 		}
 	}
-	run.fail(Failure{Place: s.Place, Expected: expected, Got: strings.TrimPrefix(run.why(s.Policy, s.Binding), "not exercised\n")})
+	run.fail(Failure{Place: s.Place, Expected: expected, Got: strings.TrimPrefix(run.why(s.Policy, s.Binding), "not exercised\n"), Causes: run.skips(s.Policy)})
 }
 
 func (run *caseRun) conditionField(m celgate.Match, name string) string {
@@ -242,12 +242,12 @@ func (run *caseRun) compareDenials(want []Verdict) {
 					f.Got = "allowed, with the warning: " + d.Warnings[0]
 				}
 			}
-			f.Expr, f.Says = run.decidedBy(v)
+			f.Causes = run.causesOf(run.decidedBy(v))
 			run.fail(f)
 			continue
 		}
 		if v.Code != 0 && int(d.Status.Code) != v.Code || v.Reason != "" && string(d.Status.Reason) != v.Reason {
-			run.fail(Failure{Place: v.Place, Expected: expected, Got: "denied: " + run.answer()})
+			run.fail(Failure{Place: v.Place, Expected: expected, Got: "denied: " + run.answer(), Causes: run.denials()})
 			continue
 		}
 		if !v.namesPolicy() && (!v.Message.given || v.Message.holds(d.Status.Message)) {
@@ -256,37 +256,28 @@ func (run *caseRun) compareDenials(want []Verdict) {
 		if !slices.ContainsFunc(d.Violations, func(x celgate.Violation) bool {
 			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, d.Status.Message)
 		}) {
-			run.fail(Failure{Place: v.Place, Expected: expected, Got: run.listed("denied", policy.Deny)})
+			f := Failure{Place: v.Place, Expected: expected, Got: run.listed("denied", policy.Deny), Causes: run.denials()}
+			if v.namesPolicy() {
+				if i := run.decidedBy(v); i >= 0 && run.Decision.Outcomes[i].Verdict == celgate.Admit {
+					f.Causes = run.causesOf(i)
+				}
+			}
+			run.fail(f)
 		}
 	}
 }
 
-// decidedBy returns the expression that let a request pass that was to be denied.
-func (run *caseRun) decidedBy(v Verdict) (policy.Expr, string) {
-	for _, o := range run.Decision.Outcomes {
+// decidedBy returns the index of the outcome that let a request pass that was to be denied; -1 if there is none.
+func (run *caseRun) decidedBy(v Verdict) int {
+	for at, o := range run.Decision.Outcomes {
 		if v.Policy != "" && o.Policy != v.Policy || v.Binding != "" && o.Binding != v.Binding || o.Kind != policy.Validating {
 			continue
 		}
 		if i, ok := validationIndex(o.Field); ok && (v.Validation < 0 || i == v.Validation) {
-			return o.Expr, sayOutcome(o)
+			return at
 		}
 	}
-	return policy.Expr{}, ""
-}
-
-func sayOutcome(o celgate.Outcome) string {
-	switch o.Verdict {
-	case celgate.Admit:
-		if o.Kind == policy.Mutating {
-			return "the mutation was applied"
-		}
-		return "the expression is true"
-	case celgate.Denied:
-		return "the expression is false"
-	case celgate.Error:
-		return "the expression is an error: " + o.Message
-	}
-	return ""
+	return -1
 }
 
 // validationIndex returns i of spec.validations[i].expression.
@@ -403,7 +394,7 @@ func (run *caseRun) compareAudited(want Verdict) {
 		return slices.Contains(x.Actions, policy.Audit) && want.holds(x, "")
 	}) {
 		f := Failure{Place: want.Place, Expected: want.describe("audited"), Got: run.listed("audited", policy.Audit)}
-		f.Expr, f.Says = run.decidedBy(want)
+		f.Causes = run.causesOf(run.decidedBy(want))
 		run.fail(f)
 	}
 }
@@ -463,6 +454,7 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 			f := Failure{Place: e.Untouched, Expected: "the object is untouched", Got: "it is changed\n" + difference(before, after)}
 			if n := len(mutated.Changes); n > 0 {
 				f.Got = "it is changed by policy " + mutated.Changes[0].Policy + "\n" + difference(before, after)
+				f.Causes = run.causesOf(run.mutation(mutated.Changes[0].Policy, mutated.Changes[0].Binding))
 			}
 			run.fail(f)
 		}
@@ -471,8 +463,8 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 	want := e.Mutated
 	if !changed {
 		f := Failure{Place: want.Place, Expected: "the object is mutated", Got: "no policy changes it"}
-		if m := run.firstMutation(); m != nil {
-			f.Expr, f.Says = m.Expr, sayOutcome(*m)
+		if f.Causes = run.causesOf(run.mutation("", "")); f.Causes == nil {
+			f.Causes = run.skips("")
 		}
 		if want.Golden == nil && want.Object == nil {
 			run.fail(f)
@@ -483,7 +475,7 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 		steps, _ := parsePath(f.Path) // checked when it was read
 		got := valueAt(after, steps)
 		if !equal(got, f.Value) {
-			run.fail(Failure{Place: f.Place, Expected: f.Path + ": " + text(f.Value), Got: f.Path + ": " + text(got)})
+			run.fail(Failure{Place: f.Place, Expected: f.Path + ": " + text(f.Value), Got: f.Path + ": " + text(got), Causes: run.setBy(mutated.Changes, steps)})
 		}
 	}
 	if want.Object != nil {
@@ -494,10 +486,18 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 	}
 }
 
-func (run *caseRun) firstMutation() *celgate.Outcome {
-	for i, o := range run.Decision.Outcomes {
-		if o.Kind == policy.Mutating && strings.HasPrefix(o.Field, "spec.mutations") {
-			return &run.Decision.Outcomes[i]
+// mutation returns the index of the first outcome of a mutation, by any policy or the one of a change; -1 if there is none.
+func (run *caseRun) mutation(name, binding string) int {
+	return slices.IndexFunc(run.Decision.Outcomes, func(o celgate.Outcome) bool {
+		return o.Kind == policy.Mutating && strings.HasPrefix(o.Field, "spec.mutations") && (name == "" || o.Policy == name && o.Binding == binding)
+	})
+}
+
+// setBy returns the mutation that gave a field its value.
+func (run *caseRun) setBy(changes []celgate.Change, steps []step) []Cause {
+	for _, c := range slices.Backward(changes) {
+		if !equal(valueAt(c.Before, steps), valueAt(c.After, steps)) {
+			return run.causesOf(run.mutation(c.Policy, c.Binding))
 		}
 	}
 	return nil

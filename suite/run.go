@@ -61,9 +61,8 @@ type Failure struct {
 	Place    policy.Position // of the expectation
 	Expected string
 	Got      string
-	Hint     string      // empty: none
-	Expr     policy.Expr // the expression that decided; zero if there is none
-	Says     string      // what the expression said
+	Hint     string  // empty: none
+	Causes   []Cause // the expressions that decided
 }
 
 // Run decides about every case and yields the results in the order of the suites. Cases run in parallel.
@@ -228,6 +227,7 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 	run.compare(&c.Expect, r.opts.Update)
 	if len(run.Failures) > 0 {
 		run.Status = Failed
+		run.explain()
 	}
 }
 

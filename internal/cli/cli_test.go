@@ -4,7 +4,10 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/celgate/celgate/internal/cli"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -32,7 +35,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("REPO", root)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "columns": columns},
 	})
 }
 
@@ -50,5 +53,21 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != args[0] {
 		ts.Fatalf("exit status %s, want %s", got, args[0])
+	}
+}
+
+// columns holds every line of a file to a number of characters: columns 100 stdout.
+func columns(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: columns NUMBER FILE")
+	}
+	most, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	number := 0
+	for line := range strings.Lines(ts.ReadFile(args[1])) {
+		number++
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > most {
+			ts.Fatalf("%s:%d: %d columns:\n%s", args[1], number, n, line)
+		}
 	}
 }

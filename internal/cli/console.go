@@ -74,14 +74,15 @@ func (c *console) colored(mode string) (bool, error) {
 	return false, &usageError{fmt.Errorf("--color is auto, always or never, not %q", mode)}
 }
 
-// width returns the columns of standard output; 0 if it is no terminal.
+// width returns the columns that a line of standard output may take: what COLUMNS says, or else what the terminal has; 0
+// for as many as there are.
 func (c *console) width() int {
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
 	f, ok := c.stdout.(*os.File)
 	if !ok || !isTerminal(f) {
 		return 0
-	}
-	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
-		return n
 	}
 	n, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {

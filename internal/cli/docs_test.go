@@ -175,6 +175,7 @@ func runBlock(dir, block string) (string, error) {
 	}
 	cmd := exec.Command("sh", "-c", goRun+"s=0\n"+script.String())
 	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "COLUMNS=")
 	text, err := cmd.CombinedOutput()
 	outputs := strings.Split(string(text), mark)
 	if len(outputs) != len(commands)+1 {

@@ -178,7 +178,7 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 		}
 		l := lines[i]
 		text, from, to := cells(l, m)
-		row := 0
+		row, start := 0, 0 // columns of the line that come before the piece, and before the one that the mark ends in
 		for _, piece := range chunks(text, width) {
 			number, lead := l.number, ""
 			if row > 0 || i > 0 && lines[i-1].number == number {
@@ -198,14 +198,13 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 			if a, b := max(from, row), min(to, row+len(piece)); !across && a < b {
 				bar(0, strings.Repeat(" ", a-row)+p.paint(red, strings.Repeat("^", b-a)))
 			}
+			if row < to {
+				start = row
+			}
 			row += len(piece)
 		}
 		if across && i == last {
-			n := max(0, to-1)
-			if width > 0 {
-				n %= width
-			}
-			bar(0, p.paint(red, "|"+strings.Repeat("_", n+1)+"^"))
+			bar(0, p.paint(red, "|"+strings.Repeat("_", max(0, to-1-start)+1)+"^"))
 		}
 	}
 	return out, gutter

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/suite"
 )
@@ -124,22 +125,42 @@ func (t *suiteText) failure(r suite.Result, f suite.Failure) {
 	if f.Place.IsValid() {
 		t.line(indent + strings.Repeat(" ", 10) + t.p.paint(blue, "-->") + " " + printable(f.Place.String()))
 	}
-	if !f.Expr.IsZero() {
-		t.gap()
-		b := block{label: "decided by", style: blue, message: f.Says, expr: f.Expr, mark: markOf(f.Expr, policy.Position{}, f.Says)}
-		t.block(b)
-	}
-	if strings.HasPrefix(f.Expected, "allowed") && r.Decision != nil {
-		for _, v := range r.Decision.Violations {
-			if severityOf(v) == policy.Deny {
-				t.gap()
-				t.block(t.violationBlock(Item{Place: r.Place, Request: r.Request, Decision: r.Decision}, v))
-			}
-		}
-	}
 	if f.Hint != "" {
 		t.line(indent + "  " + t.p.paint(bold, "hint: ") + printable(f.Hint))
 	}
+	for _, c := range f.Causes {
+		t.gap()
+		t.block(t.causeBlock(r, c))
+	}
+}
+
+// causeBlock shows an expression that decided, with the values behind it.
+func (t *suiteText) causeBlock(r suite.Result, c suite.Cause) block {
+	b := block{label: "decided by", style: blue, message: c.Says, expr: c.Expr, footers: []string{origin(c.Policy, c.Binding, "")}}
+	if c.Violation != nil {
+		b = t.violationBlock(Item{Place: r.Place, Request: r.Request, Decision: r.Decision}, *c.Violation)
+	}
+	if b.mark = (mark{c.From, c.To}); c.To == 0 {
+		b.mark = markOf(c.Expr, policy.Position{}, c.Says)
+	}
+	var values []string
+	for _, v := range c.Values {
+		values = append(values, valueLine(v))
+	}
+	b.footers = append(values, b.footers...)
+	return b
+}
+
+// valueLine is the value of a part of an expression in one line.
+func valueLine(s celgate.Step) string {
+	line := s.Text + " = " + s.Value
+	if s.Error {
+		line = s.Text + ": " + s.Value
+	}
+	if s.Last {
+		line += "   (of the last item)"
+	}
+	return line
 }
 
 // pair writes a label and text below which further lines align.
@@ -224,8 +245,15 @@ func percent(p float64) string { return strconv.FormatFloat(p, 'f', 1, 64) + "%"
 // plainFailure is a failure without pictures.
 func plainFailure(f suite.Failure) string {
 	s := "expected: " + f.Expected + "\ngot: " + f.Got
-	if !f.Expr.IsZero() {
-		s += fmt.Sprintf("\n%s: %s (%s)", f.Says, strings.TrimSpace(f.Expr.Src), f.Expr.Locate(0))
+	for _, c := range f.Causes {
+		if c.Expr.IsZero() {
+			s += "\n" + c.Says
+			continue
+		}
+		s += fmt.Sprintf("\n%s: %s (%s)", c.Says, strings.TrimSpace(c.Expr.Src), c.Expr.Locate(0))
+		for _, v := range c.Values {
+			s += "\n  " + valueLine(v)
+		}
 	}
 	if f.Hint != "" {
 		s += "\nhint: " + f.Hint
@@ -249,11 +277,7 @@ func findings(r suite.Result) []finding {
 		all = append(all, finding{p.Position, message})
 	}
 	for _, f := range r.Failures {
-		message := plainFailure(f)
-		if d := r.Decision; strings.HasPrefix(f.Expected, "allowed") && d != nil && d.Status != nil {
-			message += "\n" + d.Status.Message
-		}
-		all = append(all, finding{f.Place, message})
+		all = append(all, finding{f.Place, plainFailure(f)})
 	}
 	return all
 }
@@ -281,7 +305,17 @@ type jsonFailure struct {
 	Expected string `json:"expected"`
 	Got      string `json:"got"`
 	Hint     string `json:"hint,omitempty"`
-	Field    string `json:"field,omitempty"`
+
+	Causes []jsonCause `json:"causes,omitempty"`
+}
+
+type jsonCause struct {
+	Policy  string      `json:"policy,omitempty"`
+	Binding string      `json:"binding,omitempty"`
+	Field   string      `json:"field,omitempty"`
+	Place   string      `json:"place,omitempty"`
+	Message string      `json:"message"`
+	Values  []jsonValue `json:"values,omitempty"`
 }
 
 func (j *suiteJSON) Write(r suite.Result) error {
@@ -290,7 +324,15 @@ func (j *suiteJSON) Write(r suite.Result) error {
 		Failures: []jsonFailure{}, Errors: []jsonError{}, Updated: r.Updated,
 	}
 	for _, f := range r.Failures {
-		out.Failures = append(out.Failures, jsonFailure{f.Place.String(), f.Expected, f.Got, f.Hint, f.Expr.Field})
+		failure := jsonFailure{Place: f.Place.String(), Expected: f.Expected, Got: f.Got, Hint: f.Hint}
+		for _, c := range f.Causes {
+			cause := jsonCause{Policy: c.Policy, Binding: c.Binding, Field: c.Expr.Field, Place: c.Expr.Locate(0).String(), Message: c.Says}
+			for _, v := range c.Values {
+				cause.Values = append(cause.Values, jsonValue{v.Text, v.Value, v.Error, v.Last})
+			}
+			failure.Causes = append(failure.Causes, cause)
+		}
+		out.Failures = append(out.Failures, failure)
 	}
 	for _, p := range r.Problems {
 		out.Errors = append(out.Errors, jsonError{Place: p.Position.String(), Message: p.Message, Hint: p.Hint})

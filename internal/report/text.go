@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/policy"
@@ -366,14 +367,33 @@ func joinActions(actions []policy.Action) string {
 	return strings.Join(s, ", ")
 }
 
-// head writes the line of an object.
+// head writes the line of an object. What does not fit goes below its name.
 func (t *textWriter) head(s style, word, subject string, place policy.Position) {
-	line := t.p.paint(s, fmt.Sprintf("%-7s", word)) + "  " + printable(subject)
-	if place.File != "" {
-		place.Column = 0
-		line += "  " + t.p.paint(dim, printable(place.String()))
+	const margin = "         "
+	room := 0
+	if t.o.Width > 0 {
+		room = max(t.o.Width-len(margin), 20)
 	}
-	t.line(line)
+	lines := wrap(printable(subject), room)
+	last := len(lines) - 1
+	for i, l := range lines {
+		lead := margin
+		if i == 0 {
+			lead = t.p.paint(s, fmt.Sprintf("%-7s", word)) + "  "
+		}
+		if i < last || place.File == "" {
+			t.line(lead + l)
+			continue
+		}
+		place.Column = 0
+		at := printable(place.String())
+		if room > 0 && utf8.RuneCountInString(l)+2+utf8.RuneCountInString(at) > room {
+			t.line(lead + l)
+			t.line(margin + t.p.paint(dim, at))
+		} else {
+			t.line(lead + l + "  " + t.p.paint(dim, at))
+		}
+	}
 }
 
 // blocksOf writes blocks with an empty line around each that has more than its message, and the others close

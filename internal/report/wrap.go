@@ -28,8 +28,8 @@ func shown(r rune) bool {
 	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && r != utf8.RuneError
 }
 
-// wrap breaks text at spaces into lines of at most width columns; a longer word stays whole. Width 0 breaks
-// at line breaks only.
+// wrap breaks text at spaces into lines of at most width columns, and words that are longer than a line. Width 0 breaks at
+// line breaks only.
 func wrap(text string, width int) []string {
 	var lines []string
 	for para := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSpace(text), "\r", ""), "\n") {
@@ -46,6 +46,11 @@ func wrap(text string, width int) []string {
 				line.Reset()
 				n = 0
 			}
+			for w > width {
+				r := []rune(word)
+				lines = append(lines, string(r[:width]))
+				word, w = string(r[width:]), w-width
+			}
 			if n > 0 {
 				line.WriteByte(' ')
 				n++
@@ -58,15 +63,22 @@ func wrap(text string, width int) []string {
 	return lines
 }
 
-// chunks cuts runes into pieces of at most width; width 0 keeps them whole.
+// chunks cuts source text into pieces of at most width, after a space if there is one in the second half; width 0 keeps it whole.
 func chunks(r []rune, width int) [][]rune {
 	if width <= 0 || len(r) <= width {
 		return [][]rune{r}
 	}
 	var out [][]rune
 	for len(r) > width {
-		out = append(out, r[:width])
-		r = r[width:]
+		cut := width
+		for i := width; i > width/2; i-- {
+			if r[i-1] == ' ' {
+				cut = i
+				break
+			}
+		}
+		out = append(out, r[:cut])
+		r = r[cut:]
 	}
 	return append(out, r)
 }
