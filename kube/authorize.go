@@ -28,7 +28,7 @@ func (c *Client) authorize(ctx context.Context, attr authorizer.Attributes) (aut
 	tree["apiVersion"], tree["kind"] = authorizationv1.SchemeGroupVersion.String(), "SubjectAccessReview"
 	answer, err := c.dynamic.Resource(subjectAccessReviews).Create(ctx, &unstructured.Unstructured{Object: tree}, metav1.CreateOptions{})
 	if err != nil {
-		return authorizer.DecisionNoOpinion, "", fmt.Errorf("ask the server: %w", err)
+		return authorizer.DecisionNoOpinion, "", &unansweredError{err}
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, review); err != nil {
 		return authorizer.DecisionNoOpinion, "", err
@@ -44,6 +44,12 @@ func (c *Client) authorize(ctx context.Context, attr authorizer.Attributes) (aut
 	}
 	return authorizer.DecisionNoOpinion, review.Status.Reason, err
 }
+
+// An unansweredError says why the server gave no answer, as against one that its authorizers gave.
+type unansweredError struct{ err error }
+
+func (e *unansweredError) Error() string { return fmt.Sprintf("ask the server: %v", e.err) }
+func (e *unansweredError) Unwrap() error { return e.err }
 
 func reviewSpec(attr authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
 	var spec authorizationv1.SubjectAccessReviewSpec

@@ -10,8 +10,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"k8s.io/client-go/dynamic"
@@ -21,7 +21,7 @@ import (
 
 // A Client is a connection to a cluster.
 type Client struct {
-	config    *rest.Config
+	base      *url.URL
 	http      *http.Client
 	dynamic   dynamic.Interface
 	namespace string
@@ -43,7 +43,10 @@ func Connect(kubeconfig, kubeContext string) (*Client, error) {
 	}
 	config.UserAgent = "celgate"
 	config.QPS = -1 // requests wait for reads; the server's own flow control is fair to all
-	c := &Client{config: config, namespace: namespace}
+	c := &Client{namespace: namespace}
+	if c.base, _, err = rest.DefaultServerUrlFor(config); err != nil {
+		return nil, err
+	}
 	if c.http, err = rest.HTTPClientFor(config); err != nil {
 		return nil, err
 	}
@@ -58,26 +61,13 @@ func (c *Client) Namespace() string { return c.namespace }
 
 // Minor asks the server for its version, such as "1.37".
 func (c *Client) Minor(ctx context.Context) (string, error) {
-	base, _, err := rest.DefaultServerUrlFor(c.config)
+	body, err := c.get(ctx, "/version", "application/json")
 	if err != nil {
-		return "", err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("version").String(), nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
-	if err != nil {
-		return "", err
+		return "", fmt.Errorf("ask the server for its version: %w", err)
 	}
 	var version struct{ Major, Minor string }
-	if err := json.Unmarshal(body, &version); err != nil || response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("ask the server for its version: %s: %.200s", response.Status, body)
+	if err := json.Unmarshal(body, &version); err != nil {
+		return "", fmt.Errorf("ask the server for its version: %w: %.200s", err, body)
 	}
 	return version.Major + "." + strings.TrimSuffix(version.Minor, "+"), nil // "33+" on managed clusters
 }

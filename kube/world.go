@@ -85,13 +85,7 @@ func (c *Client) Watch(ctx context.Context) (*World, error) {
 func (w *World) Minor() string { return w.minor }
 
 // KnownMinor is the minor whose kinds and CEL stand for the server's.
-func (w *World) KnownMinor() string {
-	known := builtin.Minors()
-	if slices.Contains(known, w.minor) {
-		return w.minor
-	}
-	return known[len(known)-1]
-}
+func (w *World) KnownMinor() string { return known(w.minor) }
 
 // Changes gets a value after policies, bindings or kinds have changed.
 func (w *World) Changes() <-chan struct{} { return w.changes }
@@ -133,12 +127,10 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 	for i, each := range w.policies {
 		for _, object := range each.list("") {
 			s := Source{Resource: ownResources[i], Object: object}
-			metadata, _ := object["metadata"].(map[string]any)
-			annotations, _ := metadata["annotations"].(map[string]any)
 			s.Policy, s.Binding, s.Err = policy.FromObject(webhook.Native(object), nil)
 			sources = append(sources, s)
 			switch {
-			case s.Err != nil || annotations[disabledAnnotation] == "true":
+			case s.Err != nil || disabled(object):
 			case s.Policy != nil:
 				set.Policies = append(set.Policies, s.Policy)
 			default:
@@ -163,24 +155,9 @@ func (w *World) Latest(s Source) (Source, bool) {
 // Types makes a registry of the built-in kinds and the definitions that there are now, and uses it from now on.
 // Definitions that cannot be read are left out; the error names them.
 func (w *World) Types() (*schema.Registry, error) {
-	crds := w.crds.list("")
-	types, err := w.builtin.WithCustomResources(crds...)
-	if err == nil {
-		w.types.Store(types)
-		return types, nil
-	}
-	var errs []error
-	types = w.builtin
-	for _, crd := range crds {
-		next, err := types.WithCustomResources(crd)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		types = next
-	}
+	types, err := withDefinitions(w.builtin, w.crds.list(""))
 	w.types.Store(types)
-	return types, errors.Join(errs...)
+	return types, err
 }
 
 // Follow watches the params of the policies of a set, and stops to watch what none of them names any more. It waits for

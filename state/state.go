@@ -88,13 +88,17 @@ func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	empty := &Cluster{types: types}
+	empty := Empty(types)
 	existing, err := empty.rowsOf(slices.Concat(namespaces(), roles))
 	if err != nil {
 		return nil, err
 	}
 	return empty.with(existing).With(objects...)
 }
+
+// Empty returns a cluster that holds nothing, not even what exists in every cluster: what is seen of one that another
+// source knows better.
+func Empty(types *schema.Registry) *Cluster { return (&Cluster{types: types}).with(nil) }
 
 // With returns a cluster that holds the objects too, each instead of one that is the same. The receiver is not changed and
 // shares what the new cluster keeps. Objects and errors are as in [New].

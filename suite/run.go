@@ -200,7 +200,7 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 			run.unable(&Problem{c.Place, fmt.Sprintf("internal error: %v", p), "please report it, with this:\n" + string(debug.Stack())})
 		}
 	}()
-	request, problem := a.request(c, run.doc)
+	request, problem := a.request(ctx, c, run.doc)
 	if problem != nil {
 		run.unable(problem)
 		return
@@ -236,7 +236,7 @@ func (r *Result) unable(p *Problem) {
 }
 
 // request makes the request of a case for one document.
-func (a *arena) request(c *Case, doc *manifest.Document) (*celgate.Request, *Problem) {
+func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*celgate.Request, *Problem) {
 	fail := func(place policy.Position, err error) (*celgate.Request, *Problem) {
 		p := &Problem{Position: place, Message: err.Error()}
 		var hinted *world.Error
@@ -286,7 +286,7 @@ func (a *arena) request(c *Case, doc *manifest.Document) (*celgate.Request, *Pro
 	}
 	copied := *doc
 	copied.Object = object
-	r, err := a.requests.ManifestRequest(&copied, asked)
+	r, err := a.requests.ManifestRequest(ctx, &copied, asked)
 	if err != nil {
 		return fail(c.Place, err)
 	}

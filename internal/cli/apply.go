@@ -28,6 +28,7 @@ import (
 type apply struct {
 	*console
 	policies, state []string
+	live            live
 	oldFile         string
 	asked           asked
 	kubeVersion     string
@@ -39,7 +40,7 @@ type apply struct {
 func newApply(c *console) *cobra.Command {
 	a := &apply{console: c}
 	cmd := &cobra.Command{
-		Use:   "apply -p POLICIES [flags] MANIFEST|REVIEW|DIR|-...",
+		Use:   "apply -p POLICIES|--context NAME [flags] MANIFEST|REVIEW|DIR|-...",
 		Short: "Decide about manifests and admission requests",
 		Long: `apply tells what the API server's admission policies would say if the given
 manifests were applied: what is denied, what is warned about, what is changed.
@@ -48,6 +49,11 @@ Each manifest is a CREATE, or an UPDATE when the cluster state holds that object
 The objects of one run see each other: a Namespace, a CustomResourceDefinition or
 a param counts for the objects beside it, whatever their order. Arguments may also
 be AdmissionReviews (admission.k8s.io), which are decided about as they stand.
+
+With --kubeconfig or --context a live cluster is the state: its kinds, namespaces,
+params and stored objects are read when they are needed, and rights are asked of it,
+as those of the kubeconfig's user unless --as names another. Nothing is written to
+it. Without -p the policies are those in force there.
 
 With -o yaml apply is a filter: the manifests come out as they went in (comments,
 order and quotes kept, no defaults added) but for what policies change. A denial
@@ -68,6 +74,12 @@ something could not be decided about or a policy is none that the server would s
   # in a cluster that has these namespaces, params and stored objects
   celgate apply -p policies/ -c cluster.yaml manifests/
 
+  # in a live cluster: its namespaces, params, kinds, rights and stored objects
+  celgate apply -p policies/ --context prod manifests/
+
+  # what would its own policies say?
+  celgate apply --context prod manifests/
+
   # may dev delete the deployment? may it be scaled?
   celgate apply -p policies/ --operation DELETE --as dev web.yaml
   celgate apply -p policies/ --subresource deployments/scale --old scale.yaml new-scale.yaml
@@ -79,14 +91,15 @@ something could not be decided about or a policy is none that the server would s
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&a.policies, "policy", "p", nil, "`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
-		f.StringVar(&a.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that decides (default "+celgate.Newest+")")
+		a.live.flags(f)
+		f.StringVar(&a.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that decides (default "+celgate.Newest+",\nor that of the live cluster)")
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) {
-		f.StringVarP(&a.asked.namespace, "namespace", "n", "", "`NAME` the namespace of manifests that name none\n(default \"default\")")
+		f.StringVarP(&a.asked.namespace, "namespace", "n", "", "`NAME` the namespace of manifests that name none\n(default \"default\", or the context's with a live cluster)")
 		f.StringVar(&a.asked.operation, "operation", "", "`OPERATION` CREATE, UPDATE, DELETE or CONNECT, whatever the\ncluster state holds")
 		f.StringVar(&a.oldFile, "old", "", "`FILE|DIR|-` the objects as they are stored before an update\nor a deletion")
 		f.StringVar(&a.asked.subresource, "subresource", "", "`NAME` a subresource, such as status or deployments/scale")
-		f.StringVar(&a.asked.user, "as", "", "`USER` the user who makes the requests")
+		f.StringVar(&a.asked.user, "as", "", "`USER` the user who makes the requests (default celgate,\nor the kubeconfig's with a live cluster)")
 		f.StringArrayVar(&a.asked.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
 		f.BoolVar(&a.asked.dryRun, "dry-run", false, "requests are dry-run requests")
 	})
@@ -129,7 +142,11 @@ func (a *apply) run(ctx context.Context, args []string) error {
 
 	loader := &manifest.Loader{Stdin: a.stdin}
 	batch := a.read(loader, args)
-	w, err := a.load(loader, sources{policies: a.policies, state: a.state, version: a.kubeVersion}, batch)
+	from, err := a.sources(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := a.load(ctx, loader, from, batch)
 	if err != nil {
 		return err
 	}
@@ -141,7 +158,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if err := w.assume(w.missingNamespaces(batch, &a.asked)); err != nil {
 		return err
 	}
-	engine, err := celgate.New(&w.set, celgate.Options{KubeVersion: w.version, Types: w.types, Cluster: w.cluster})
+	engine, err := celgate.New(&w.set, w.options())
 	if err != nil {
 		return err
 	}
@@ -234,6 +251,8 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 				return err
 			}
 			a.say(at(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
+		case d.world.unread() != nil:
+			a.raise(exitFailed)
 		case !it.Decision.Allowed:
 			a.raise(exitDenied)
 			denied++
@@ -256,6 +275,10 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		}
 		done++
 		a.progress.step(done)
+	}
+	if err := d.world.unread(); err != nil {
+		a.say("the answers cannot be trusted, because not everything in the cluster could be read", "")
+		a.sayError(err)
 	}
 	switch {
 	case to.manifests == nil:
@@ -322,7 +345,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	if d.edits && isReview(doc.Object) {
 		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is none"), "use -o json, or -o yaml with --server-view"))
 	}
-	request, err := d.world.request(doc, d.asked)
+	request, err := d.world.request(ctx, doc, d.asked)
 	if err != nil {
 		return fail(err)
 	}
@@ -377,7 +400,7 @@ func (w *world) noNamespace(ctx context.Context, r *celgate.Request) *metav1.Sta
 	if r.Namespace == "" || r.Operation == celgate.Delete || r.Kind == namespaceKind || r.Resource.Group == "authorization.k8s.io" {
 		return nil
 	}
-	if known, err := w.cluster.Get(ctx, namespaceKind, "", r.Namespace); known != nil || err != nil {
+	if known, err := w.exist(w.cluster).Get(ctx, namespaceKind, "", r.Namespace); known != nil || err != nil {
 		return nil
 	}
 	status := apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, r.Namespace).Status()
@@ -394,7 +417,7 @@ type notes struct {
 
 func newNotes(set *policy.Set, w *world, a *asked) *notes {
 	n := &notes{assumed: w.assumed, users: map[string]bool{}}
-	if a.user == "" {
+	if a.user == "" && a.self == nil {
 		n.user = defaultUser
 	}
 	selects := func(m *policy.MatchResources) bool {
@@ -434,6 +457,9 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 // AdmissionReview is decided about exactly.
 func (w *world) missingNamespaces(batch []*manifest.Document, a *asked) map[string]bool {
 	missing := map[string]bool{}
+	if w.live != nil { // what does not exist there is known not to
+		return missing
+	}
 	for _, d := range batch {
 		if isReview(d.Object) {
 			continue

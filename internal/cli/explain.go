@@ -27,7 +27,7 @@ type explaining struct {
 func newExplain(c *console) *cobra.Command {
 	x := &explaining{apply: apply{console: c}}
 	cmd := &cobra.Command{
-		Use:   "explain -p POLICIES [flags] MANIFEST|REVIEW|DIR|-...",
+		Use:   "explain -p POLICIES|--context NAME [flags] MANIFEST|REVIEW|DIR|-...",
 		Short: "Tell why policies did or did not act",
 		Long: `explain makes the same decision as apply and tells how it came about: for each
 policy and binding whether it is for the request and what decided that, the values
@@ -43,14 +43,15 @@ The exit status is that of apply.`,
 		f.StringArrayVarP(&x.policies, "policy", "p", nil, "`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
 		f.StringArrayVar(&x.only, "only", nil, "`NAME` tell about this policy only; may be repeated")
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster; may be repeated")
-		f.StringVar(&x.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that decides (default "+celgate.Newest+")")
+		x.live.flags(f)
+		f.StringVar(&x.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that decides (default "+celgate.Newest+",\nor that of the live cluster)")
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) {
-		f.StringVarP(&x.asked.namespace, "namespace", "n", "", "`NAME` the namespace of manifests that name none\n(default \"default\")")
+		f.StringVarP(&x.asked.namespace, "namespace", "n", "", "`NAME` the namespace of manifests that name none\n(default \"default\", or the context's with a live cluster)")
 		f.StringVar(&x.asked.operation, "operation", "", "`OPERATION` CREATE, UPDATE, DELETE or CONNECT")
 		f.StringVar(&x.oldFile, "old", "", "`FILE|DIR|-` the objects as they are stored")
 		f.StringVar(&x.asked.subresource, "subresource", "", "`NAME` a subresource, such as status or deployments/scale")
-		f.StringVar(&x.asked.user, "as", "", "`USER` the user who makes the requests")
+		f.StringVar(&x.asked.user, "as", "", "`USER` the user who makes the requests (default celgate,\nor the kubeconfig's with a live cluster)")
 		f.StringArrayVar(&x.asked.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
 		f.BoolVar(&x.asked.dryRun, "dry-run", false, "requests are dry-run requests")
 	})
@@ -77,7 +78,11 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	}
 	loader := &manifest.Loader{Stdin: x.stdin}
 	batch := x.read(loader, args)
-	w, err := x.load(loader, sources{policies: x.policies, state: x.state, version: x.kubeVersion}, batch)
+	from, err := x.sources(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := x.load(ctx, loader, from, batch)
 	if err != nil {
 		return err
 	}
@@ -89,7 +94,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if err := w.assume(w.missingNamespaces(batch, &x.asked)); err != nil {
 		return err
 	}
-	engine, err := celgate.NewTraced(&w.set, celgate.Options{KubeVersion: w.version, Types: w.types, Cluster: w.cluster}, x.observe)
+	engine, err := celgate.NewTraced(&w.set, w.options(), x.observe)
 	if err != nil {
 		return err
 	}
@@ -113,6 +118,10 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 			return err
 		}
 		all = append(all, e)
+	}
+	if err := w.unread(); err != nil {
+		x.raise(exitFailed)
+		x.sayError(err)
 	}
 	return report.Explain(x.output, x.stdout, all, report.Options{Types: w.types, Color: colored, Width: x.width()})
 }

@@ -147,14 +147,14 @@ func (f *function) decide(ctx context.Context) ([]rewrite.Edit, error) {
 		return nil, err
 	}
 	loader := &manifest.Loader{Stdin: strings.NewReader("")}
-	w, err := f.load(loader, from, batch)
+	w, err := f.load(ctx, loader, from, batch)
 	if err != nil {
 		return nil, err
 	}
 	if err := w.assume(w.missingNamespaces(batch, &f.asked)); err != nil {
 		return nil, err
 	}
-	engine, err := celgate.New(&w.set, celgate.Options{KubeVersion: w.version, Types: w.types, Cluster: w.cluster})
+	engine, err := celgate.New(&w.set, w.options())
 	if err != nil {
 		return nil, err
 	}

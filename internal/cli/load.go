@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/report"
+	"github.com/celgate/celgate/kube"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/prepare"
@@ -29,12 +31,14 @@ type world struct {
 	types   *schema.Registry
 	stored  *state.Cluster // what existed before the requests
 	cluster *state.Cluster // and what the batch brings along: what policies see
+	live    *kube.Snapshot // of which the two are ahead; nil: they are all there is
 	assumed map[string]bool
 }
 
 // sources are the files of a world.
 type sources struct {
 	policies, state     []string
+	live                *kube.Snapshot // nil: none
 	version             string
 	inline, inlineState []*manifest.Document // read already
 }
@@ -43,25 +47,38 @@ type sources struct {
 // CustomResourceDefinitions, Namespaces, RBAC objects and params exist for every object in it. Policies in the
 // batch are not in force. Problems with single documents are said; the error is one that leaves no
 // answer at all.
-func (c *console) load(loader *manifest.Loader, from sources, batch []*manifest.Document) (*world, error) {
-	w := &world{version: from.version, assumed: map[string]bool{}}
+func (c *console) load(ctx context.Context, loader *manifest.Loader, from sources, batch []*manifest.Document) (*world, error) {
+	w := &world{version: from.version, live: from.live, assumed: map[string]bool{}}
 	var err error
-	if w.types, err = builtin.Registry(orNewest(from.version)); err != nil {
-		return nil, withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
+	if w.live != nil {
+		err = w.addKinds(c)
+	} else if w.types, err = builtin.Registry(orNewest(from.version)); err != nil {
+		err = withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
 	}
-	beside := w.addPolicies(c, slices.Concat(from.inline, c.read(loader, from.policies)))
+	if err != nil {
+		return nil, err
+	}
+	given := slices.Concat(from.inline, c.read(loader, from.policies))
+	if w.live != nil && len(from.policies) == 0 {
+		if given, err = w.livePolicies(ctx); err != nil {
+			return nil, err
+		}
+	}
+	beside := w.addPolicies(c, given)
 	existing := slices.Concat(from.inlineState, c.read(loader, from.state))
 	switch {
 	case len(w.set.Policies) > 0 || len(w.rejected) > 0:
 	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.Recognised(d.Object) }):
 		return nil, withHint(errors.New("no policies"), "policies among the cluster state are not in force: name their files with -p")
+	case w.live != nil && len(from.policies) == 0:
+		return nil, withHint(errors.New("no policies in the cluster"), "name files or directories that hold some with -p")
 	case len(from.policies) == 0:
-		return nil, withHint(&usageError{errors.New("no policies given")}, "name files or directories that hold them with -p")
+		return nil, withHint(&usageError{errors.New("no policies given")}, "name files or directories that hold them with -p, or a cluster that has some with --context")
 	default:
 		return nil, fmt.Errorf("no policies in %s", strings.Join(from.policies, ", "))
 	}
 	w.addTypes(c, slices.Concat(existing, beside, batch))
-	if w.stored, err = state.New(w.types); err != nil {
+	if w.stored, err = w.begin(ctx, existing, beside, batch); err != nil {
 		return nil, err
 	}
 	w.stored = w.with(c, w.stored, existing)

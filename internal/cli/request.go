@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,6 +25,7 @@ type asked struct {
 	subresource string // "scale", or with the resource that it belongs to "deployments/scale"
 	user        string
 	groups      []string
+	self        *celgate.UserInfo // of a live cluster; nil: defaultUser
 	dryRun      bool
 	namespace   string // of manifests that name none
 }
@@ -55,12 +57,12 @@ var words = requests.Words{
 
 // requests makes requests in the world.
 func (w *world) requests() *requests.World {
-	return &requests.World{Types: w.types, Stored: w.stored, Words: words}
+	return &requests.World{Types: w.types, Stored: w.exist(w.stored), Words: words}
 }
 
 // request makes a request of a document: the one that an AdmissionReview holds, or the one that sends the manifest.
-func (w *world) request(d *manifest.Document, a *asked) (*celgate.Request, error) {
-	r, err := w.anyRequest(d, a)
+func (w *world) request(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
+	r, err := w.anyRequest(ctx, d, a)
 	var hinted *requests.Error
 	if errors.As(err, &hinted) && hinted.Hint != "" {
 		return nil, &hintedError{err, hinted.Hint}
@@ -68,9 +70,9 @@ func (w *world) request(d *manifest.Document, a *asked) (*celgate.Request, error
 	return r, err
 }
 
-func (w *world) anyRequest(d *manifest.Document, a *asked) (*celgate.Request, error) {
+func (w *world) anyRequest(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
 	if !isReview(d.Object) {
-		return w.requests().ManifestRequest(d, a.in())
+		return w.requests().ManifestRequest(ctx, d, a.in())
 	}
 	if flags := a.given(); len(flags) > 0 {
 		return nil, fmt.Errorf("an AdmissionReview says itself what %s would", strings.Join(flags, ", "))
@@ -80,7 +82,8 @@ func (w *world) anyRequest(d *manifest.Document, a *asked) (*celgate.Request, er
 
 func (a *asked) in() *requests.Asked {
 	return &requests.Asked{
-		Operation: a.operation, Old: a.old, Subresource: a.subresource, User: a.user, Groups: a.groups, DryRun: a.dryRun, Namespace: a.namespace,
+		Operation: a.operation, Old: a.old, Subresource: a.subresource, User: a.user, Groups: a.groups, Self: a.self,
+		DryRun: a.dryRun, Namespace: a.namespace,
 	}
 }
 

@@ -30,8 +30,13 @@ const DefaultUser = "celgate"
 // A World is what requests are made in.
 type World struct {
 	Types  *schema.Registry
-	Stored *state.Cluster // what existed before the requests
+	Stored Objects // what existed before the requests
 	Words  Words
+}
+
+// Objects are those of a cluster. Get returns nil without an error for one that does not exist.
+type Objects interface {
+	Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error)
 }
 
 // Words say how a reader gives what is missing, in the hints of errors.
@@ -46,8 +51,9 @@ type Asked struct {
 	Operation   string         // empty: CREATE, or UPDATE of an object that exists
 	Old         *state.Cluster // objects before an update or deletion; nil: those of the world
 	Subresource string         // "scale", or with the resource that it belongs to "deployments/scale"
-	User        string
+	User        string         // with Groups; empty: Self
 	Groups      []string
+	Self        *celgate.UserInfo // nil: DefaultUser
 	DryRun      bool
 	Namespace   string // of manifests that name none
 }
@@ -165,7 +171,7 @@ func (w *World) unknown(kind schema.GroupVersionKind) error {
 }
 
 // ManifestRequest makes the request that creates, updates or deletes the object of a manifest.
-func (w *World) ManifestRequest(d *manifest.Document, a *Asked) (*celgate.Request, error) {
+func (w *World) ManifestRequest(ctx context.Context, d *manifest.Document, a *Asked) (*celgate.Request, error) {
 	object := d.Object
 	kind := KindOf(object)
 	to, err := w.Target(kind, a.Subresource)
@@ -175,9 +181,8 @@ func (w *World) ManifestRequest(d *manifest.Document, a *Asked) (*celgate.Reques
 	r := &celgate.Request{
 		Kind: kind, Resource: to.GroupVersionResource, SubResource: to.Subresource,
 		Name: MetadataOf(object, "name"), DryRun: a.DryRun,
-		UserInfo: celgate.UserInfo{Username: cmp.Or(a.User, DefaultUser)},
+		UserInfo: a.user(),
 	}
-	r.UserInfo.Groups = state.Groups(r.UserInfo.Username, a.Groups)
 	r.Namespace = w.NamespaceOf(object, to, a)
 	if t := w.Types.Type(kind); t != nil && t.Field("metadata") == nil {
 		// Options such as PodExecOptions have no metadata; in a manifest it says which object they are for.
@@ -188,7 +193,7 @@ func (w *World) ManifestRequest(d *manifest.Document, a *Asked) (*celgate.Reques
 		return nil, errors.New("metadata.name is missing")
 	}
 
-	old := func() (map[string]any, error) { return w.oldObject(r, a) }
+	old := func() (map[string]any, error) { return w.oldObject(ctx, r, a) }
 	r.Operation = celgate.Operation(a.Operation)
 	if r.Operation == "" {
 		if r.Operation, err = w.operationOf(r, to, old); err != nil {
@@ -220,6 +225,15 @@ func (w *World) ManifestRequest(d *manifest.Document, a *Asked) (*celgate.Reques
 	return r, nil
 }
 
+// user makes the requests.
+func (a *Asked) user() celgate.UserInfo {
+	if a.User == "" && a.Self != nil {
+		return *a.Self
+	}
+	name := cmp.Or(a.User, DefaultUser)
+	return celgate.UserInfo{Username: name, Groups: state.Groups(name, a.Groups)}
+}
+
 // NamespaceOf returns the namespace of the request: of namespaced objects their own or the default one, of a Namespace
 // its own name, of other objects none.
 func (w *World) NamespaceOf(object map[string]any, to Target, a *Asked) string {
@@ -233,7 +247,7 @@ func (w *World) NamespaceOf(object map[string]any, to Target, a *Asked) string {
 }
 
 // oldObject returns the stored object that a request is about, nil if there is none.
-func (w *World) oldObject(r *celgate.Request, a *Asked) (map[string]any, error) {
+func (w *World) oldObject(ctx context.Context, r *celgate.Request, a *Asked) (map[string]any, error) {
 	if r.Name == "" {
 		return nil, nil
 	}
@@ -242,21 +256,21 @@ func (w *World) oldObject(r *celgate.Request, a *Asked) (map[string]any, error) 
 		namespace = ""
 	}
 	if a.Old != nil {
-		if old, err := a.Old.Get(context.Background(), r.Kind, namespace, r.Name); old != nil || err != nil {
+		if old, err := a.Old.Get(ctx, r.Kind, namespace, r.Name); old != nil || err != nil {
 			return old, err
 		}
 	}
 	if r.SubResource == "scale" {
-		return w.scale(r, a, namespace)
+		return w.scale(ctx, r, a, namespace)
 	}
 	if w.Types.ResourceFor(r.Kind) == nil { // an Eviction and the like is not stored
 		return nil, nil
 	}
-	return w.Stored.Get(context.Background(), r.Kind, namespace, r.Name)
+	return w.Stored.Get(ctx, r.Kind, namespace, r.Name)
 }
 
 // scale returns the Scale of the stored object that a request scales, nil if there is none.
-func (w *World) scale(r *celgate.Request, a *Asked, namespace string) (map[string]any, error) {
+func (w *World) scale(ctx context.Context, r *celgate.Request, a *Asked, namespace string) (map[string]any, error) {
 	res := w.Types.Resource(r.Resource)
 	if res == nil {
 		return nil, nil
@@ -264,12 +278,12 @@ func (w *World) scale(r *celgate.Request, a *Asked, namespace string) (map[strin
 	var parent map[string]any
 	var err error
 	if a.Old != nil {
-		if parent, err = a.Old.Get(context.Background(), res.GroupVersionKind(), namespace, r.Name); err != nil {
+		if parent, err = a.Old.Get(ctx, res.GroupVersionKind(), namespace, r.Name); err != nil {
 			return nil, err
 		}
 	}
 	if parent == nil {
-		parent, err = w.Stored.Get(context.Background(), res.GroupVersionKind(), namespace, r.Name)
+		parent, err = w.Stored.Get(ctx, res.GroupVersionKind(), namespace, r.Name)
 	}
 	if parent == nil || err != nil {
 		return nil, err

@@ -1,0 +1,204 @@
+// Package live holds the tests of what celgate says about a live cluster: a real kube-apiserver that enforces admission
+// policies, and celgate beside it, which must say the same.
+package live
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/celgate/celgate/conformance/server"
+)
+
+var (
+	api     *server.Server
+	program string // path of celgate
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "celgate-live-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	program = filepath.Join(folder, "celgate")
+	build := exec.Command("go", "build", "-C", "../..", "-o", program, "./cmd/celgate")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	if api, err = server.Start(context.Background(), server.Options{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if err := api.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// A result is one run of celgate.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// celgate runs the program with manifests on standard input.
+func celgate(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// as returns a kubeconfig of another user.
+func as(t *testing.T, user string) string {
+	t.Helper()
+	text, err := os.ReadFile(api.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("user: {token: "), []byte("user: {as: "+user+", token: ")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// objects reads YAML documents.
+func objects(t *testing.T, text string) []map[string]any {
+	t.Helper()
+	var trees []map[string]any
+	for _, document := range strings.Split(text, "\n---\n") {
+		raw, err := yaml.YAMLToJSONStrict([]byte(document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tree map[string]any
+		if err := utiljson.Unmarshal(raw, &tree); err != nil {
+			t.Fatal(err)
+		}
+		trees = append(trees, tree)
+	}
+	return trees
+}
+
+var plurals = map[string]string{
+	"Namespace": "namespaces", "ConfigMap": "configmaps", "Deployment": "deployments", "Widget": "widgets",
+	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
+	"CustomResourceDefinition":  "customresourcedefinitions",
+	"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+	"MutatingAdmissionPolicy": "mutatingadmissionpolicies", "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+}
+
+// pathOf is where an object is; namespaced ones without a namespace are in default.
+func pathOf(tree map[string]any) string {
+	metadata := tree["metadata"].(map[string]any)
+	kind, version := tree["kind"].(string), tree["apiVersion"].(string)
+	path := "/apis/" + version
+	if !strings.Contains(version, "/") {
+		path = "/api/" + version
+	}
+	switch kind {
+	case "ConfigMap", "Deployment", "Widget", "RoleBinding":
+		namespace, _ := metadata["namespace"].(string)
+		if namespace == "" {
+			namespace = "default"
+		}
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + plurals[kind] + "/" + metadata["name"].(string)
+}
+
+// put applies objects and removes them when the test ends.
+func put(t *testing.T, text string) {
+	t.Helper()
+	for _, tree := range objects(t, text) {
+		path := pathOf(tree)
+		answer, err := api.Do(t.Context(), apply(path, tree))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status := answer.Status(); status != nil {
+			t.Fatalf("%s: %s", path, status.Message)
+		}
+		t.Cleanup(func() {
+			if _, err := api.Do(context.Background(), server.Call{Method: http.MethodDelete, Path: path}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func apply(path string, tree map[string]any) server.Call {
+	return server.Call{
+		Method: http.MethodPatch, Path: path, Body: tree, ContentType: "application/apply-patch+yaml",
+		Query: map[string][]string{"fieldManager": {"test"}, "force": {"true"}},
+	}
+}
+
+func eventually(t *testing.T, problem func() string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		p := problem()
+		if p == "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(p)
+		}
+	}
+}
+
+// A decision is what is compared: how it ends, and what the object then is.
+type decision struct {
+	Response struct {
+		Allowed bool
+		Status  struct {
+			Code            int
+			Reason, Message string
+		}
+		Warnings []string
+	}
+	Object map[string]any
+}
+
+func decide(t *testing.T, manifest string, args ...string) decision {
+	t.Helper()
+	r := celgate(t, manifest, append([]string{"apply", "-o", "json"}, append(args, "-")...)...)
+	var list struct{ Items []decision }
+	if err := json.Unmarshal([]byte(r.stdout), &list); err != nil || len(list.Items) != 1 || r.stderr != "" {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	return list.Items[0]
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

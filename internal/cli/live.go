@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/state"
+	"github.com/spf13/pflag"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// A live names a live cluster; neither member: none.
+type live struct{ kubeconfig, context string }
+
+func (l *live) flags(f *pflag.FlagSet) {
+	f.StringVar(&l.kubeconfig, "kubeconfig", "", "`FILE` that names a live cluster, which is read as state;\nwithout -p with its policies")
+	f.StringVar(&l.context, "context", "", "`NAME` of the context in it, or in kubectl's own")
+}
+
+// sources are what the flags name. A live cluster also says who makes requests, and in which namespace.
+func (a *apply) sources(ctx context.Context) (sources, error) {
+	from := sources{policies: a.policies, state: a.state, version: a.kubeVersion}
+	if a.live == (live{}) {
+		return from, nil
+	}
+	client, err := kube.Connect(a.live.kubeconfig, a.live.context)
+	if err != nil {
+		return from, err
+	}
+	if from.live, err = client.Snapshot(ctx, a.kubeVersion); err != nil {
+		return from, err
+	}
+	if from.version == "" {
+		from.version = from.live.KnownMinor()
+		if minor := from.live.Minor(); minor != from.version {
+			a.say(fmt.Sprintf("the cluster has Kubernetes %s, which celgate does not know; CEL and defaults are those of %s", minor, from.version), "")
+		}
+	}
+	if a.asked.namespace == "" {
+		a.asked.namespace = client.Namespace()
+	}
+	if a.asked.user != "" {
+		return from, nil
+	}
+	self, err := from.live.User(ctx)
+	if self != nil {
+		a.asked.self = &celgate.UserInfo{Username: self.Username, UID: self.UID, Groups: self.Groups}
+		for key, values := range self.Extra {
+			if a.asked.self.Extra == nil {
+				a.asked.self.Extra = map[string][]string{}
+			}
+			a.asked.self.Extra[key] = values
+		}
+	}
+	return from, err
+}
+
+// addKinds takes over the kinds of the live cluster.
+func (w *world) addKinds(c *console) error {
+	types, err := w.live.Types()
+	if err != nil {
+		c.say("kinds of the cluster left out: "+err.Error(), "")
+	}
+	w.types = types
+	return nil
+}
+
+// livePolicies are those in force in the live cluster.
+func (w *world) livePolicies(ctx context.Context) ([]*manifest.Document, error) {
+	objects, err := w.live.Policies(ctx)
+	docs := make([]*manifest.Document, len(objects))
+	for i, object := range objects {
+		docs[i] = &manifest.Document{Object: object}
+	}
+	return docs, err
+}
+
+// begin returns the cluster that given objects are put in. Behind them may be a live one, which then has all that exists.
+// Its roles and bindings are read when there are others among the given objects, because one may need the other.
+func (w *world) begin(ctx context.Context, given ...[]*manifest.Document) (*state.Cluster, error) {
+	if w.live == nil {
+		return state.New(w.types)
+	}
+	cluster := state.Empty(w.types)
+	if !slices.ContainsFunc(slices.Concat(given...), func(d *manifest.Document) bool { return kindOf(d.Object).Group == rbacv1.GroupName }) {
+		return cluster, nil
+	}
+	var objects []map[string]any
+	for _, kind := range []string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"} {
+		list, err := w.live.List(ctx, rbacv1.SchemeGroupVersion.WithKind(kind), "")
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, list...)
+	}
+	return cluster.With(objects...)
+}
+
+// options are those of an engine for the world.
+func (w *world) options() celgate.Options {
+	return celgate.Options{KubeVersion: w.version, Types: w.types, Cluster: w.exist(w.cluster)}
+}
+
+// exist returns the given objects with the live cluster behind them.
+func (w *world) exist(given *state.Cluster) celgate.Cluster {
+	if w.live == nil {
+		return given
+	}
+	return overlay{given, w.live}
+}
+
+// unread joins what could not be read of the live cluster.
+func (w *world) unread() error {
+	if w.live == nil {
+		return nil
+	}
+	return w.live.Err()
+}
+
+// An overlay is a live cluster in which the given objects exist, too.
+type overlay struct {
+	given *state.Cluster
+	live  *kube.Snapshot
+}
+
+// Get returns the given object, or that of the cluster.
+func (o overlay) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
+	if object, err := o.given.Get(ctx, kind, namespace, name); object != nil || err != nil {
+		return object, err
+	}
+	return o.live.Get(ctx, kind, namespace, name)
+}
+
+// List returns the given objects, and those of the cluster that are not given.
+func (o overlay) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]map[string]any, error) {
+	given, err := o.given.List(ctx, kind, namespace)
+	if err != nil {
+		return nil, err
+	}
+	all, err := o.live.List(ctx, kind, namespace)
+	if err != nil || len(given) == 0 {
+		return all, err
+	}
+	type identity struct{ namespace, name string }
+	id := func(object map[string]any) identity {
+		return identity{metadataOf(object, "namespace"), metadataOf(object, "name")}
+	}
+	known := map[identity]bool{}
+	for _, object := range given {
+		known[id(object)] = true
+	}
+	merged := slices.Clone(given)
+	for _, object := range all {
+		if !known[id(object)] {
+			merged = append(merged, object)
+		}
+	}
+	slices.SortFunc(merged, func(a, b map[string]any) int {
+		return cmp.Or(strings.Compare(id(a).namespace, id(b).namespace), strings.Compare(id(a).name, id(b).name))
+	})
+	return merged, nil
+}
+
+// Authorizer asks the cluster, and where that does not allow something the given roles and bindings. What those would
+// take away is still allowed.
+func (o overlay) Authorizer() authorizer.Authorizer {
+	live, given := o.live.Authorizer(), o.given.Authorizer()
+	return authorizer.AuthorizerFunc(func(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
+		decision, reason, err := live.Authorize(ctx, attr)
+		if decision == authorizer.DecisionNoOpinion && err == nil {
+			if also, why, failed := given.Authorize(ctx, attr); failed == nil && also == authorizer.DecisionAllow {
+				return also, why, nil
+			}
+		}
+		return decision, reason, err
+	})
+}

@@ -1,0 +1,77 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/webhook"
+)
+
+// nativeGroup is the group of the kinds that kube-apiserver enforces itself.
+const nativeGroup = "admissionregistration.k8s.io"
+
+// nativeVersions are those that the native kinds have had, the best first.
+var nativeVersions = []string{"v1", "v1beta1", "v1alpha1"}
+
+// Policies reads the policies and bindings in force: those that the server itself enforces, and those of celgate's own
+// group. Of two with one kind and name the server's counts, as in [World.Sources]. The latter come as objects of
+// admissionregistration.k8s.io/v1.
+func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
+	own, err := s.client.served(ctx, webhook.Group, []string{ownVersion.Version})
+	if err != nil {
+		return nil, err
+	}
+	native, err := s.client.served(ctx, nativeGroup, nativeVersions)
+	if err != nil {
+		return nil, err
+	}
+	var all []map[string]any
+	for _, resource := range ownResources {
+		names := map[string]bool{}
+		for _, group := range []map[string]schema.GroupVersionResource{native, own} {
+			if group[resource].Resource == "" {
+				continue
+			}
+			list, err := s.client.list(ctx, group[resource], "")
+			if err != nil {
+				return nil, fmt.Errorf("policies: %w", err)
+			}
+			for _, object := range list {
+				if !names[nameOf(object)] && !(group[resource].Group == webhook.Group && disabled(object)) {
+					all = append(all, webhook.Native(object))
+				}
+				names[nameOf(object)] = true
+			}
+		}
+	}
+	return all, nil
+}
+
+// served returns the resources of a group, each in the first of the versions that serves it.
+func (c *Client) served(ctx context.Context, group string, versions []string) (map[string]schema.GroupVersionResource, error) {
+	found := map[string]schema.GroupVersionResource{}
+	for _, version := range versions {
+		resources, err := c.resourcesOf(ctx, schema.GroupVersion{Group: group, Version: version})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range resources {
+			if found[r.Resource].Resource == "" {
+				found[r.Resource] = r.GroupVersionResource
+			}
+		}
+	}
+	return found, nil
+}
+
+func nameOf(object map[string]any) string {
+	return (&unstructured.Unstructured{Object: object}).GetName()
+}
+
+// disabled reports that an object of celgate's own group is taken out of force by its annotation.
+func disabled(object map[string]any) bool {
+	return (&unstructured.Unstructured{Object: object}).GetAnnotations()[disabledAnnotation] == "true"
+}

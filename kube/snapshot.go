@@ -1,0 +1,276 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+)
+
+// A Snapshot is a cluster that is read when something is asked about it, and once: what was read stays as it was. It
+// has the methods of celgate.Cluster, and stores nothing in the cluster.
+type Snapshot struct {
+	client *Client
+	minor  string
+	types  *schema.Registry
+	absent error // kinds that are not in types
+
+	mu       sync.Mutex
+	objects  map[object]map[string]any // nil for what does not exist
+	lists    map[collection][]map[string]any
+	gets     map[collection]int
+	answers  map[string]access // of the authorizer, by what was asked
+	failures map[string]error
+}
+
+// An object is one by its kind and name.
+type object struct {
+	kind            schema.GroupVersionKind
+	namespace, name string
+}
+
+// A collection is the objects of a kind in a namespace, or in all ("").
+type collection struct {
+	kind      schema.GroupVersionKind
+	namespace string
+}
+
+// An access is an answer of the authorizer.
+type access struct {
+	decision authorizer.Decision
+	reason   string
+	err      error
+}
+
+// many is how many objects of a collection are read one by one. After them the whole collection is.
+const many = 20
+
+// Snapshot begins to read a cluster. Kinds are those of a Kubernetes minor, of the server's own or the newest
+// known one for "", and of the definitions in the cluster.
+func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) {
+	s := &Snapshot{
+		client: c, objects: map[object]map[string]any{}, lists: map[collection][]map[string]any{}, gets: map[collection]int{},
+		answers: map[string]access{}, failures: map[string]error{},
+	}
+	var err error
+	if s.minor, err = c.Minor(ctx); err != nil {
+		return nil, err
+	}
+	if minor == "" {
+		minor = known(s.minor)
+	}
+	if s.types, err = builtin.Registry(minor); err != nil {
+		return nil, err
+	}
+	crds, err := c.list(ctx, definitions, "")
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, err
+	}
+	s.types, s.absent = withDefinitions(s.types, crds)
+	s.absent = errors.Join(s.absent, err)
+	return s, nil
+}
+
+// Minor is the server's.
+func (s *Snapshot) Minor() string { return s.minor }
+
+// KnownMinor is the minor whose CEL stands for the server's.
+func (s *Snapshot) KnownMinor() string { return known(s.minor) }
+
+// Types are the kinds of the cluster. The error names what is missing in them.
+func (s *Snapshot) Types() (*schema.Registry, error) { return s.types, s.absent }
+
+// User is who makes the requests of this client: name, uid, groups and extra. A server before 1.28 does not tell: nil.
+func (s *Snapshot) User(ctx context.Context) (*authenticationv1.UserInfo, error) {
+	review := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": authenticationv1.SchemeGroupVersion.String(), "kind": "SelfSubjectReview",
+	}}
+	answer, err := s.client.dynamic.Resource(authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews")).
+		Create(ctx, review, metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the server who makes the requests: %w", err)
+	}
+	var self authenticationv1.SelfSubjectReview
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &self); err != nil {
+		return nil, err
+	}
+	return &self.Status.UserInfo, nil
+}
+
+// Err joins what could not be read so far, each once. Answers that rest on it cannot be trusted.
+func (s *Snapshot) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, text := range slices.Sorted(maps.Keys(s.failures)) {
+		errs = append(errs, s.failures[text])
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Snapshot) fail(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failures[err.Error()] = err
+	}
+	return err
+}
+
+// Get reads one object. What the cluster does not serve does not exist in it.
+func (s *Snapshot) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
+	resource := s.types.ResourceFor(kind)
+	if resource == nil {
+		return nil, nil
+	}
+	if !resource.Namespaced {
+		namespace = ""
+	}
+	of, in := object{kind, namespace, name}, collection{kind, namespace}
+	s.mu.Lock()
+	found, read := s.objects[of]
+	_, listed := s.lists[in]
+	s.gets[in]++
+	list := s.gets[in] == many+1
+	s.mu.Unlock()
+	switch {
+	case read || listed:
+		return found, nil
+	case list:
+		if _, err := s.read(ctx, in); err == nil { // who may read one may not be allowed to read all
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.objects[of], nil
+		}
+	}
+	answer, err := s.client.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, s.fail(ctx, err)
+	}
+	if err == nil {
+		found = answer.Object
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects[of] = found
+	return found, nil
+}
+
+// List reads the objects of a kind, of a namespace or of all.
+func (s *Snapshot) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]map[string]any, error) {
+	in := collection{kind, namespace}
+	s.mu.Lock()
+	found, read := s.lists[in]
+	s.mu.Unlock()
+	if read {
+		return found, nil
+	}
+	list, err := s.read(ctx, in)
+	return list, s.fail(ctx, err)
+}
+
+func (s *Snapshot) read(ctx context.Context, in collection) ([]map[string]any, error) {
+	resource := s.types.ResourceFor(in.kind)
+	if resource == nil {
+		return nil, nil
+	}
+	list, err := s.client.list(ctx, resource.GroupVersionResource, in.namespace)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists[in] = list
+	for _, o := range list {
+		u := unstructured.Unstructured{Object: o}
+		s.objects[object{in.kind, u.GetNamespace(), u.GetName()}] = o
+	}
+	return list, nil
+}
+
+// Authorizer asks the server with SubjectAccessReviews, which it does not store.
+func (s *Snapshot) Authorizer() authorizer.Authorizer { return authorizer.AuthorizerFunc(s.authorize) }
+
+func (s *Snapshot) authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
+	question, err := json.Marshal(reviewSpec(attr))
+	if err != nil {
+		return authorizer.DecisionNoOpinion, "", err
+	}
+	s.mu.Lock()
+	a, asked := s.answers[string(question)]
+	s.mu.Unlock()
+	if asked {
+		return a.decision, a.reason, a.err
+	}
+	var unanswered *unansweredError
+	a.decision, a.reason, a.err = s.client.authorize(ctx, attr)
+	if errors.As(a.err, &unanswered) {
+		return a.decision, a.reason, s.fail(ctx, a.err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[string(question)] = a
+	return a.decision, a.reason, a.err
+}
+
+// list reads a collection page by page, in the order of the server's storage: by namespace and name.
+func (c *Client) list(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]map[string]any, error) {
+	var objects []map[string]any
+	options := metav1.ListOptions{Limit: 500}
+	for {
+		page, err := c.dynamic.Resource(resource).Namespace(namespace).List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range page.Items {
+			objects = append(objects, item.Object)
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return objects, nil
+		}
+	}
+}
+
+// known returns the minor whose kinds and CEL stand for those of another: itself, or the newest for one that is not
+// known.
+func known(minor string) string {
+	all := builtin.Minors()
+	if slices.Contains(all, minor) {
+		return minor
+	}
+	return all[len(all)-1]
+}
+
+// withDefinitions adds the kinds of definitions. Those that cannot be read are left out; the error names them.
+func withDefinitions(types *schema.Registry, crds []map[string]any) (*schema.Registry, error) {
+	all, err := types.WithCustomResources(crds...)
+	if err == nil {
+		return all, nil
+	}
+	var errs []error
+	for _, crd := range crds {
+		next, err := types.WithCustomResources(crd)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		types = next
+	}
+	return types, errors.Join(errs...)
+}
