@@ -28,7 +28,7 @@ func (d *decoder) chunk(c chunk) {
 		d.out = append(d.out, result{problem: c.problem})
 		return
 	}
-	src := &Source{File: c.file, Line: c.line, Lead: c.lead, Text: c.text}
+	src := &Source{File: c.file, Line: c.line, Lead: c.lead, Text: c.text, Tail: c.tail}
 	if bom, ok := strings.CutPrefix(src.Text, "\ufeff"); ok {
 		src.Text, c.first = bom, false // kubectl does not take it for JSON then
 	}
@@ -74,8 +74,9 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 		v, err := decodeJSON(value.Text)
 		d.decoded(value, v, err, !first)
 		rest = rest.part(size, len(rest.Text))
-		rest.Lead = ""
+		rest.Lead, rest.Tail = "", src.Tail
 		if content(rest.Text) < 0 {
+			value.Tail = rest.Text + src.Tail
 			return true
 		}
 		if size, err = firstJSON(rest.Text); err == nil {

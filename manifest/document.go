@@ -24,11 +24,13 @@ type Source struct {
 	// Line is the line of the first byte of Text.
 	Line int
 	// Lead is the text between the previous document and this one: the line of the separator "---", with its
-	// comment, and parts of the file that hold only comments. Leads and Texts in their order give the file,
-	// without what follows its last document and without documents that are problems.
+	// comment, and parts of the file that hold only comments. Leads and Texts in their order and the last Tail
+	// give the file, without documents that are null or problems.
 	Lead string
 	// Text is the text as it was written, without the separators.
 	Text string
+	// Tail is what follows the last document of a file: separators, and parts that hold only comments.
+	Tail string
 
 	json  bool // Text was read as JSON
 	items []position

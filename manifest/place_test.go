@@ -116,13 +116,34 @@ func TestSource(t *testing.T) {
 	if documents[1].Source != documents[2].Source || documents[1].Item != "items[0]" || documents[2].Item != "items[1]" {
 		t.Error("the items of a List must share their Source")
 	}
-	got := ""
-	for i, d := range documents {
-		if i == 0 || d.Source != documents[i-1].Source {
-			got += d.Source.Lead + d.Source.Text
-		}
-	}
-	if got != text {
+	if got := together(documents); got != text {
 		t.Errorf("got  %q\nwant %q", got, text)
 	}
+}
+
+// TestSourceTail does the same for files that go on behind their last document.
+func TestSourceTail(t *testing.T) {
+	for _, start := range []string{"apiVersion: v1\nkind: A\n# its own\n", `{"apiVersion": "v1", "kind": "A"}`, `{"apiVersion": "v1", "kind": "A"} {"apiVersion": "v1", "kind": "B"}`} {
+		for _, end := range []string{"", "\n", "\n---", "\n--- # the end", "\n---\n# the end", "\n---\r\n# the\n---\n---\n\n# end\n", strings.Repeat("\n---\n# page", 20_000)} {
+			documents, problems := manifest.Read(strings.NewReader(start+end), "f")
+			if len(problems) != 0 {
+				t.Fatalf("%.60q: %v", start+end, problems)
+			}
+			if got := together(documents); got != start+end {
+				t.Errorf("got  %.200q\nwant %.200q", got, start+end)
+			}
+		}
+	}
+}
+
+func together(documents []*manifest.Document) (text string) {
+	for i, d := range documents {
+		if i == 0 || d.Source != documents[i-1].Source {
+			text += d.Source.Lead + d.Source.Text
+		}
+		if i+1 == len(documents) {
+			text += d.Source.Tail
+		}
+	}
+	return text
 }

@@ -15,11 +15,12 @@ type chunk struct {
 	line       int  // of the first byte of text
 	first      bool // no separator came before it
 	lead, text string
+	tail       string // of the last one: what follows it
 	problem    *Problem
 }
 
 // A splitter cuts a stream at the lines that start with "---", as kubectl does
-// (apimachinery v0.37.2 pkg/util/yaml/decoder.go: YAMLReader). It holds one document in memory.
+// (apimachinery v0.37.2 pkg/util/yaml/decoder.go: YAMLReader). It holds two documents in memory.
 type splitter struct {
 	file string
 	r    io.Reader
@@ -41,16 +42,20 @@ func (s *splitter) next() (chunk, bool) {
 		s.line = 1
 		s.start()
 	}
-	for len(s.ready) == 0 {
-		if s.eof && len(s.buf) == 0 {
-			return chunk{}, false
-		}
+	for len(s.ready) < 2 && !s.ended() {
 		s.advance()
 	}
+	if len(s.ready) == 0 {
+		return chunk{}, false
+	}
 	c := s.ready[0]
-	s.ready = s.ready[1:]
+	if s.ready = s.ready[1:]; len(s.ready) == 0 {
+		c.tail = string(s.lead)
+	}
 	return c, true
 }
+
+func (s *splitter) ended() bool { return s.eof && len(s.buf) == 0 }
 
 // start reads the beginning of the stream and ends it if that is not text.
 func (s *splitter) start() {

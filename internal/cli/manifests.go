@@ -87,6 +87,7 @@ func (m *manifests) end() error {
 	}
 	m.edits = nil
 	m.out.WriteString(text)
+	m.out.WriteString(m.source.Tail)
 	return nil
 }
 
