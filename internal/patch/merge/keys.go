@@ -105,9 +105,28 @@ func keyOf(value any) key {
 	case nil:
 		return key{kind: '0'}
 	case map[string]any, []any:
-		return key{kind: '*', text: literal(value)}
+		return key{kind: '*', text: string(appendIdentity(nil, value))}
 	}
 	return key{}
+}
+
+// appendIdentity appends a text that two values share only if they are equal, which their literals are not enough for.
+func appendIdentity(b []byte, value any) []byte {
+	switch value := value.(type) {
+	case map[string]any:
+		b = append(b, '{')
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			b = appendIdentity(strconv.AppendQuote(b, name), value[name])
+		}
+		return append(b, '}')
+	case []any:
+		b = append(b, '[')
+		for _, item := range value {
+			b = appendIdentity(b, item)
+		}
+		return append(b, ']')
+	}
+	return appendKey(b, keyOf(value))
 }
 
 func appendKey(b []byte, k key) []byte {
