@@ -84,15 +84,19 @@ func (s *splitter) problem(where policy.Position, message string) {
 
 // fill reads more into buf.
 func (s *splitter) fill() {
-	const block = 64 << 10
+	const most = 64 << 10
+	block := most
+	if text, ok := s.r.(interface{ Len() int }); ok { // a strings.Reader or the like
+		block = min(block, text.Len()+1)
+	}
 	if cap(s.buf)-len(s.buf) < block {
-		larger := make([]byte, len(s.buf), max(2*cap(s.buf), 4*block))
+		larger := make([]byte, len(s.buf), max(2*cap(s.buf), min(4*most, len(s.buf)+block)))
 		copy(larger, s.buf)
 		s.buf = larger
 	}
 	for range 100 { // as bufio does with readers that return nothing
 		free := s.buf[len(s.buf):cap(s.buf)]
-		n, err := s.r.Read(free[:min(len(free), 16*block)])
+		n, err := s.r.Read(free[:min(len(free), 16*most)])
 		s.buf = s.buf[:len(s.buf)+n]
 		if err != nil {
 			if s.eof = true; err != io.EOF {

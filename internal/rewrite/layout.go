@@ -391,10 +391,8 @@ func keyOf(k *yaml.Node) (name string, merge bool) {
 		return "", false
 	case "<<":
 		return k.Value, true
-	case "name", "image", "kind", "spec", "data", "app", "env", "ports", "args", "key", "value", "port": // most keys
-		return k.Value, false
 	}
-	if c := k.Value[0]; len(k.Value) > len("false") && c >= 'A' && c != '~' { // no word that means something, and no number
+	if c := k.Value[0]; c >= 'A' && c != '~' && !isWord(k.Value) { // no number
 		return k.Value, false
 	}
 	var v any

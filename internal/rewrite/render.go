@@ -273,8 +273,7 @@ func isPlain(v string, flow bool) bool {
 	if !simple.MatchString(v) || flow && strings.ContainsAny(v, ",[]{}") {
 		return false
 	}
-	switch strings.ToLower(v) {
-	case "y", "n", "yes", "no", "on", "off", "true", "false", "null":
+	if isWord(v) {
 		return false
 	}
 	if c := v[0]; c < '0' || c > '9' {
@@ -284,6 +283,12 @@ func isPlain(v string, flow bool) bool {
 	} else if strings.Contains(v, ":") && !strings.ContainsFunc(v, unicode.IsLetter) {
 		return false // a time or a number with base 60
 	}
+	switch strings.TrimLeft(v, "0123456789") {
+	case "":
+		return false
+	case "m", "k", "Ki", "Mi", "Gi", "Ti", "s", "h": // most quantities and durations
+		return true
+	}
 	var v1, v2 any
 	if yaml2.Unmarshal([]byte(v), &v1) != nil || yaml.Unmarshal([]byte(v), &v2) != nil {
 		return false
@@ -291,6 +296,18 @@ func isPlain(v string, flow bool) bool {
 	_, ok1 := v1.(string)
 	_, ok2 := v2.(string)
 	return ok1 && ok2
+}
+
+// isWord reports a plain scalar of letters that some version of YAML takes for a boolean or null.
+func isWord(v string) bool {
+	if len(v) > len("false") {
+		return false
+	}
+	switch strings.ToLower(v) {
+	case "y", "n", "yes", "no", "on", "off", "true", "false", "null":
+		return true
+	}
+	return false
 }
 
 // literal renders text of several lines as a literal block with its lines at the given column.

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // mostTrials bounds how often an object is prepared to find out what need not be written.
@@ -28,11 +29,8 @@ func trim(object, want map[string]any, added []place, prepare func(map[string]an
 		t.remove(p)
 	}
 	skeleton, err := prepare(object)
-	t.restore()
-	if err != nil {
-		return
-	}
-	var back, changed, alike []place
+	// A prepared object shares maps with what it was made of, so it must be looked at before anything is put back.
+	var back, changed, absent, alike []place
 	for _, p := range leaves {
 		found, ok := at(skeleton, paths[key(p)])
 		was, _ := at(want, paths[key(p)])
@@ -41,9 +39,18 @@ func trim(object, want map[string]any, added []place, prepare func(map[string]an
 			back = append(back, p)
 		case ok:
 			changed = append(changed, p)
-		case slices.ContainsFunc(leaves, func(q place) bool { // one that repeats another, as serviceAccount does
-			return q.key != p.key && key(place{in: q.in, key: p.key}) == key(p) && equal(q.in[q.key], p.in[p.key])
-		}):
+		default:
+			absent = append(absent, p)
+		}
+	}
+	t.restore()
+	if err != nil {
+		return
+	}
+	for _, p := range absent {
+		if slices.ContainsFunc(leaves, func(q place) bool { // an older name of another, as serviceAccount of serviceAccountName
+			return q.key != p.key && strings.HasPrefix(q.key, p.key) && key(place{in: q.in, key: p.key}) == key(p) && equal(q.in[q.key], p.in[p.key])
+		}) {
 			alike = append(alike, p)
 		}
 	}
@@ -55,39 +62,52 @@ func trim(object, want map[string]any, added []place, prepare func(map[string]an
 		return ok && len(m) == 0 && !p.pointer
 	}
 
-	for _, p := range slices.Concat(back, changed) {
-		t.remove(p)
-	}
-	for _, p := range inner {
-		if hollow(p) {
+	strip := func(leaves []place) {
+		for _, p := range leaves {
 			t.remove(p)
 		}
+		for _, p := range inner {
+			if hollow(p) {
+				t.remove(p)
+			}
+		}
 	}
-	if len(t.gone) > 0 && !t.settle() {
+	candidates := slices.Concat(back, changed)
+	strip(candidates)
+	if len(t.gone) > 0 && !t.settle(func(got map[string]any) {
+		candidates = slices.DeleteFunc(candidates, func(p place) bool {
+			is, _ := at(got, paths[key(p)])
+			was, _ := at(want, paths[key(p)])
+			return !equal(is, was)
+		})
+	}) {
+		strip(candidates) // all but those that came back differently
+	}
+	if len(t.gone) > 0 && !t.settle(nil) {
 		// One by one, if what was added can be prepared at all.
-		if !t.settle() {
+		if !t.settle(nil) {
 			return
 		}
 		for _, p := range back {
 			t.remove(p)
 		}
-		if !t.settle() {
+		if !t.settle(nil) {
 			changed = append(back, changed...)
 		}
 		for _, p := range changed[:min(len(changed), mostTrials)] {
 			t.remove(p)
-			t.settle()
+			t.settle(nil)
 		}
 		for _, p := range inner {
 			if hollow(p) {
 				t.remove(p)
-				t.settle()
+				t.settle(nil)
 			}
 		}
 	}
 	for _, p := range alike {
 		t.remove(p)
-		t.settle()
+		t.settle(nil)
 	}
 }
 
@@ -126,10 +146,14 @@ func (t *trimmer) restore() {
 	t.gone = nil
 }
 
-// settle keeps what was removed out if the object still gives what it should, and puts it back otherwise.
-func (t *trimmer) settle() bool {
+// settle keeps what was removed out if the object still gives what it should, and puts it back otherwise. Before that,
+// other is told what the object gives instead, if it is not nil.
+func (t *trimmer) settle(other func(got map[string]any)) bool {
 	got, err := t.prepare(t.object)
 	if err != nil || !equal(got, t.want) {
+		if err == nil && other != nil {
+			other(got)
+		}
 		t.restore()
 		return false
 	}
