@@ -320,24 +320,8 @@ func (o Evaluation) Decisive() (from, to int) {
 	if e == root {
 		return 0, whole
 	}
-	from, to = whole, 0
-	info := o.tree.NativeRep().SourceInfo()
-	ast.PostOrderVisit(e, ast.NewExprVisitor(func(x ast.Expr) {
-		r, ok := info.GetOffsetRange(x.ID())
-		if !ok {
-			return
-		}
-		at := bytesBefore(o.Expr.Src, int(r.Start))
-		from, to = min(from, at), max(to, at+wordAt(o.Expr.Src[at:]))
-		if target, ok := info.GetMacroCall(x.ID()); ok && target.Kind() == ast.CallKind && !target.AsCall().IsMemberFunction() {
-			from = min(from, max(0, at-len(target.AsCall().FunctionName()))) // has( stands before its parenthesis
-		}
-	}))
-	if from >= to {
+	if from, to = compile.Extent(o.Expr.Src, o.tree.NativeRep(), e); from >= to {
 		return 0, whole
-	}
-	for to < whole && strings.ContainsRune(")]}", rune(o.Expr.Src[to])) && unbalanced(o.Expr.Src[from:to]) {
-		to++
 	}
 	return from, to
 }
@@ -373,39 +357,6 @@ func (s *steps) culprit(e ast.Expr) ast.Expr {
 		}
 	}
 	return nil
-}
-
-// wordAt returns the length of the word or quoted text that s begins with, with the point before it.
-func wordAt(s string) int {
-	if s == "" {
-		return 0
-	}
-	n := 0
-	switch s[0] {
-	case '.':
-		n = 1
-		if strings.HasPrefix(s, ".?") {
-			n = 2
-		}
-	case '\'', '"':
-		for i := 1; i < len(s); i++ {
-			switch s[i] {
-			case '\\':
-				i++
-			case s[0]:
-				return i + 1
-			}
-		}
-		return len(s)
-	}
-	for n < len(s) && (s[n] == '_' || s[n] >= '0' && s[n] <= '9' || s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' && s[n] <= 'Z') {
-		n++
-	}
-	return max(n, 1)
-}
-
-func unbalanced(s string) bool {
-	return strings.Count(s, "(")+strings.Count(s, "[")+strings.Count(s, "{") > strings.Count(s, ")")+strings.Count(s, "]")+strings.Count(s, "}")
 }
 
 // bytesBefore is the offset in bytes of the n-th code point of s.

@@ -24,7 +24,8 @@ import (
 // An arena is what the cases of a suite are decided in: policies in force and the cluster around them.
 type arena struct {
 	set      policy.Set
-	engine   *celgate.Engine
+	engine   *celgate.Engine // for everything but the one decision that counts for coverage
+	decides  *celgate.Engine // the same, or one that is observed
 	tracer   *tracer
 	requests world.World
 	cluster  *state.Cluster
@@ -112,15 +113,16 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	a.requests = world.World{Types: types, Stored: a.cluster, Words: words}
 	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: types, Cluster: &assuming{Cluster: a.cluster, types: types}}
 	a.tracer = newTracer(&a.set, opts)
-	if o.Coverage == nil {
-		a.engine, err = celgate.New(&a.set, opts)
-	} else {
-		var observed []celgate.Observed
-		a.engine, observed, err = celgate.NewObserved(&a.set, opts, func(seen celgate.Observation) { o.Coverage.observe(&a.set, seen) })
-		o.Coverage.declare(&a.set, observed)
-	}
-	if err != nil {
+	if a.engine, err = celgate.New(&a.set, opts); err != nil {
 		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
+	}
+	if a.decides = a.engine; o.Coverage != nil {
+		var observed []celgate.Observed
+		a.decides, observed, err = celgate.NewObserved(&a.set, opts, func(seen celgate.Observation) { o.Coverage.observe(&a.set, seen) })
+		if err != nil {
+			return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
+		}
+		o.Coverage.declare(&a.set, observed)
 	}
 	for _, r := range a.engine.Rejected() {
 		problems = append(problems, &Problem{r.Position, "the server would refuse this policy: " + r.Status.Message, ""})

@@ -19,7 +19,7 @@ type Coverage struct {
 	mutex sync.Mutex
 }
 
-// PolicyCoverage is the coverage of one policy.
+// PolicyCoverage is the coverage of one policy: its expressions in the order of the text, then its bindings.
 type PolicyCoverage struct {
 	Kind    policy.Kind
 	Name    string
@@ -34,10 +34,11 @@ type Entry struct {
 	Name     string // such as "validations[0]" or "binding limits"; of a branch its text
 	Branch   bool
 	Place    policy.Position
+	Expr     policy.Expr // that the entry is, or is a branch of; zero for a binding
+	From, To int         // the bytes of the text of Expr that a branch is
 	Outcomes []*Count
 
-	expr  policy.Expr // zero for a binding and a branch
-	fails int         // errors, which are no outcome that must be seen
+	fails int // errors, which are no outcome that must be seen
 }
 
 // A Count is how often something was seen.
@@ -171,7 +172,7 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 	}
 	covered := &PolicyCoverage{Kind: p.Kind, Name: p.Name, place: place}
 	add := func(name string, e policy.Expr, outcomes ...string) {
-		entry := &Entry{Name: name, Place: e.Locate(0), expr: e}
+		entry := &Entry{Name: name, Place: e.Locate(0), Expr: e}
 		for _, o := range outcomes {
 			entry.Outcomes = append(entry.Outcomes, &Count{Name: o})
 		}
@@ -197,6 +198,9 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 	for _, v := range p.Variables {
 		add("variables["+v.Name+"]", v.Expr, "ran")
 	}
+	slices.SortStableFunc(covered.Entries, func(a, b *Entry) int {
+		return cmp.Or(cmp.Compare(a.Place.Line, b.Place.Line), cmp.Compare(a.Place.Column, b.Place.Column))
+	})
 	for _, b := range set.Bindings {
 		if b.Kind == p.Kind && b.PolicyName == p.Name {
 			covered.Entries = append(covered.Entries, &Entry{Name: "binding " + b.Name, Place: b.Position, Outcomes: []*Count{{Name: "ran"}}})
@@ -218,12 +222,11 @@ func (c *Coverage) declare(set *policy.Set, observed []celgate.Observed) {
 		}
 		var branches []*Entry
 		for _, b := range o.Branches {
-			place := p.Entries[at].expr.Locate(b.Offset)
-			name := strings.Join(strings.Fields(b.Text), " ")
-			if name == "" {
-				name = "at " + strconv.Itoa(place.Line) + ":" + strconv.Itoa(place.Column)
-			}
-			branches = append(branches, &Entry{Name: name, Branch: true, Place: place, Outcomes: []*Count{{Name: "true"}, {Name: "false"}}})
+			e := p.Entries[at].Expr
+			branches = append(branches, &Entry{
+				Name: strings.Join(strings.Fields(e.Src[b.From:b.To]), " "), Branch: true, Place: e.Locate(b.From), Expr: e, From: b.From, To: b.To,
+				Outcomes: []*Count{{Name: "true"}, {Name: "false"}},
+			})
 		}
 		p.Entries = slices.Insert(p.Entries, at+1, branches...)
 	}
@@ -253,7 +256,7 @@ func (c *Coverage) observe(set *policy.Set, o celgate.Observation) {
 
 // index returns the place of the entry of an expression, -1 if there is none.
 func (p *PolicyCoverage) index(field string) int {
-	return slices.IndexFunc(p.Entries, func(e *Entry) bool { return field != "" && e.expr.Field == field && !e.Branch })
+	return slices.IndexFunc(p.Entries, func(e *Entry) bool { return field != "" && e.Expr.Field == field && !e.Branch })
 }
 
 // sort puts policies in the order of their places; cases ran in any.

@@ -217,7 +217,7 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 		return
 	default:
 		run.Request, run.warnings = prepared, warnings
-		if run.Decision, err = a.engine.Admit(ctx, prepared); err != nil {
+		if run.Decision, err = a.decides.Admit(ctx, prepared); err != nil {
 			run.unable(&Problem{Position: c.Place, Message: err.Error()})
 			return
 		}

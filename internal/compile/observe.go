@@ -18,8 +18,7 @@ import (
 // A Branch is a part of an expression that decides what else of it is evaluated: an operand of && or ||, or the
 // condition of ?:. The bodies of macros such as all, exists and filter are made of them too.
 type Branch struct {
-	Text   string
-	Offset int // in bytes, of the branch or of the operator at its root, in the text of the expression
+	From, To int // the bytes of the text of the expression that it is
 
 	id int64
 }
@@ -66,15 +65,7 @@ func branches(src string, tree *ast.AST) []Branch {
 			}
 		}
 		b := Branch{id: e.ID()}
-		if r, ok := tree.SourceInfo().GetOffsetRange(e.ID()); ok {
-			b.Offset = byteOffset(src, int(r.Start))
-		}
-		if text, err := cel.ExprToString(e, tree.SourceInfo()); err == nil {
-			b.Text = text
-		}
-		if b.Text == "" && b.Offset < len(src) && src[b.Offset] == '(' { // a macro, which is no call any more
-			b.Text = src[strings.LastIndexAny(src[:b.Offset], " \t\n!,[{")+1:b.Offset] + "(…)"
-		}
+		b.From, b.To = Extent(src, tree, e)
 		all = append(all, b)
 	}
 	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -90,19 +81,8 @@ func branches(src string, tree *ast.AST) []Branch {
 			add(call.Args()[0])
 		}
 	}))
-	slices.SortStableFunc(all, func(a, b Branch) int { return cmp.Compare(a.Offset, b.Offset) })
+	slices.SortStableFunc(all, func(a, b Branch) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(b.To, a.To)) })
 	return all
-}
-
-// byteOffset is the offset in bytes of the n-th code point of s.
-func byteOffset(s string, n int) int {
-	for i := range s {
-		if n == 0 {
-			return i
-		}
-		n--
-	}
-	return len(s)
 }
 
 // watch makes the root of an expression and its branches tell their values. What is watched keeps the interfaces by

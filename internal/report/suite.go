@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/policy"
@@ -192,52 +191,6 @@ func (t *suiteText) Close(c *suite.Coverage) error {
 		t.line(t.p.paint(bold, t.counts.String()))
 	}
 	return t.flush()
-}
-
-// coverage writes a table of expressions, one for each policy.
-func (t *suiteText) coverage(c *suite.Coverage) {
-	for _, p := range c.Policies {
-		covered, total := p.Count()
-		t.line(t.p.paint(bold, printable(p.Name)) + fmt.Sprintf("  %d of %d covered", covered, total))
-		width := 0
-		names := make([]string, len(p.Entries))
-		for i, e := range p.Entries {
-			names[i] = coverageName(e)
-			width = max(width, utf8.RuneCountInString(names[i]))
-		}
-		for i, e := range p.Entries {
-			var cells []string
-			for _, o := range e.Outcomes {
-				s := plain
-				if o.Count == 0 {
-					s = red
-				}
-				cells = append(cells, t.p.paint(s, fmt.Sprintf("%s %d", o.Name, o.Count)))
-			}
-			pad := strings.Repeat(" ", width-utf8.RuneCountInString(names[i]))
-			line := indent + names[i] + pad + "  " + strings.Join(cells, ", ")
-			if missing := e.Missing(); len(missing) > 0 {
-				line += "  " + t.p.paint(yellow, "never "+strings.Join(missing, ", never ")) + t.p.paint(dim, "  "+printable(e.Place.String()))
-			}
-			t.line(line)
-		}
-		t.line("")
-	}
-	covered, total := c.Count()
-	t.line(fmt.Sprintf("coverage: %s (%d of %d outcomes)", percent(c.Percent()), covered, total))
-}
-
-// coverageName is the name of an entry in the table: of a branch its text, cut where it is long.
-func coverageName(e *suite.Entry) string {
-	if !e.Branch {
-		return e.Name
-	}
-	const most = 44
-	text := []rune(printable(e.Name))
-	if len(text) > most {
-		text = append(text[:most-1], '…')
-	}
-	return "  " + string(text)
 }
 
 func percent(p float64) string { return strconv.FormatFloat(p, 'f', 1, 64) + "%" }

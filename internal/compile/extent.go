@@ -1,0 +1,114 @@
+package compile
+
+import (
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+)
+
+// Extent returns which bytes of the text of an expression a part of its tree stands for, without the parentheses around it; none
+// if that is not known. A macro is its call.
+func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
+	from, to = len(src), 0
+	info := tree.SourceInfo()
+	ast.PostOrderVisit(part, ast.NewExprVisitor(func(e ast.Expr) {
+		r, ok := info.GetOffsetRange(e.ID())
+		if !ok {
+			return
+		}
+		at := byteOffset(src, int(r.Start))
+		from, to = min(from, at), max(to, at+wordAt(src[at:]))
+		if !strings.HasPrefix(src[at:], "(") {
+			return
+		}
+		before := strings.TrimRight(src[:at], " \t\r\n")
+		if e.Kind() == ast.CallKind && !e.AsCall().IsMemberFunction() && strings.HasSuffix(before, e.AsCall().FunctionName()) {
+			from = min(from, len(before)-len(e.AsCall().FunctionName()))
+		}
+		if e.Kind() != ast.ComprehensionKind && e.Kind() != ast.SelectKind {
+			return
+		}
+		// The place of a macro is its parenthesis: what stands in it need not be in the tree.
+		_, length := brackets(src[at:])
+		to = max(to, at+length)
+		if e.Kind() == ast.SelectKind && strings.HasSuffix(before, operators.Has) {
+			from = min(from, len(before)-len(operators.Has))
+		}
+	}))
+	if from >= to {
+		return 0, 0
+	}
+	for open, _ := brackets(src[from:to]); open > 0; open-- {
+		next := to + len(src[to:]) - len(strings.TrimLeft(src[to:], " \t\r\n"))
+		if next == len(src) || !strings.ContainsRune(")]}", rune(src[next])) {
+			break
+		}
+		to = next + 1
+	}
+	return from, to
+}
+
+// byteOffset is the offset in bytes of the n-th code point of s.
+func byteOffset(s string, n int) int {
+	for i := range s {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(s)
+}
+
+// wordAt returns the length of the word or quoted text that s begins with, with the point before it.
+func wordAt(s string) int {
+	if s == "" {
+		return 0
+	}
+	n := 0
+	switch s[0] {
+	case '.':
+		n = 1
+		if strings.HasPrefix(s, ".?") {
+			n = 2
+		}
+	case '\'', '"':
+		return quoted(s)
+	}
+	for n < len(s) && (s[n] == '_' || s[n] >= '0' && s[n] <= '9' || s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' && s[n] <= 'Z') {
+		n++
+	}
+	return max(n, 1)
+}
+
+// quoted returns the length of the quoted text that s begins with.
+func quoted(s string) int {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case s[0]:
+			return i + 1
+		}
+	}
+	return len(s)
+}
+
+// brackets returns how many brackets are open at the end of s, and the length of s up to where the first one closes; -1
+// if it does not.
+func brackets(s string) (open, closed int) {
+	closed = -1
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '(', '[', '{':
+			open++
+		case ')', ']', '}':
+			if open--; open == 0 && closed < 0 {
+				closed = i + 1
+			}
+		case '\'', '"':
+			i += quoted(s[i:]) - 1
+		}
+	}
+	return open, closed
+}

@@ -1,0 +1,146 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/celgate/celgate/suite"
+)
+
+// coverage writes for each policy its expressions as they stand in the file, with what they and their branches came to, and a table
+// of all policies. A line that begins with "!" has something that no case has seen.
+func (t *suiteText) coverage(c *suite.Coverage) {
+	for _, p := range c.Policies {
+		t.line(t.p.paint(bold, printable(p.Name)))
+		entries := p.Entries
+		for len(entries) > 0 {
+			n := 1
+			for n < len(entries) && entries[n].Branch {
+				n++
+			}
+			t.annotated(entries[0], entries[1:n])
+			entries = entries[n:]
+		}
+		t.line("")
+	}
+	t.coverageTable(c)
+}
+
+// counts are the outcomes of an entry in words.
+func counts(e *suite.Entry) string {
+	var cells []string
+	for _, o := range e.Outcomes {
+		if o.Count == 0 {
+			cells = append(cells, "never "+o.Name)
+		} else {
+			cells = append(cells, fmt.Sprintf("%s %d", o.Name, o.Count))
+		}
+	}
+	return strings.Join(cells, ", ")
+}
+
+// marked writes a line, after a "!" if something was never seen.
+func (t *suiteText) marked(e *suite.Entry, line string) {
+	lead := indent
+	if len(e.Missing()) > 0 {
+		lead = t.p.paint(red, "!") + indent[1:]
+	}
+	t.line(strings.TrimRight(lead+line, " "))
+}
+
+// annotated writes an expression with its counts, and below each of its lines those of the branches that begin there.
+func (t *suiteText) annotated(e *suite.Entry, branches []*suite.Entry) {
+	style := func(e *suite.Entry) style {
+		if len(e.Missing()) > 0 {
+			return yellow
+		}
+		return plain
+	}
+	head := e.Name + "  " + t.p.paint(style(e), counts(e))
+	if e.Expr.IsZero() {
+		head += "  " + t.p.paint(dim, printable(e.Place.String()))
+	}
+	t.marked(e, head)
+	lines := linesOf(e.Expr)
+	gutter := 0
+	for _, l := range lines {
+		gutter = max(gutter, len(strconv.Itoa(l.number)))
+	}
+	width := 0
+	if t.o.Width > 0 {
+		width = max(t.o.Width-2*len(indent)-gutter-3, 20)
+	}
+	bar := func(number string) string { return t.p.paint(blue, fmt.Sprintf("%*s |", gutter, number)) + " " }
+	for i, l := range lines {
+		text, _, _ := cells(l, mark{})
+		row := 0
+		for _, piece := range chunks(text, width) {
+			number := ""
+			if row == 0 && l.number > 0 && (i == 0 || lines[i-1].number != l.number) {
+				number = strconv.Itoa(l.number)
+			}
+			t.line(strings.TrimRight(indent+indent+bar(number)+string(piece), " "))
+			for _, b := range branches {
+				if _, from, to := cells(l, mark{b.From, b.To}); from >= row && from < row+len(piece) && b.From >= l.offset {
+					t.marked(b, indent+bar("")+t.underline(b, style(b), from-row, min(to, row+len(piece))-row, width))
+				}
+			}
+			row += len(piece)
+		}
+	}
+}
+
+// underline is a line below the columns from..to with the counts of a branch: at its right, or at its left where there is no room,
+// or over its end.
+func (t *suiteText) underline(b *suite.Entry, s style, from, to, width int) string {
+	line, label := "-", counts(b)
+	if len(b.Missing()) > 0 {
+		line = "^"
+	}
+	length := utf8.RuneCountInString(label) + 1
+	switch room := width - length - from; {
+	case width == 0 || to-from <= room:
+	case length <= from:
+		return strings.Repeat(" ", from-length) + t.p.paint(s, label+" "+strings.Repeat(line, to-from))
+	default:
+		return strings.Repeat(" ", from) + t.p.paint(s, strings.Repeat(line, max(1, room-1))+"… "+label)
+	}
+	return strings.Repeat(" ", from) + t.p.paint(s, strings.Repeat(line, max(1, to-from))+" "+label)
+}
+
+// coverageTable has a row for each policy.
+func (t *suiteText) coverageTable(c *suite.Coverage) {
+	seen, total := c.Count()
+	rows := [][]string{{"policy", "seen", "of", "coverage"}}
+	for _, p := range c.Policies {
+		s, n := p.Count()
+		part := 100.0
+		if n > 0 {
+			part = 100 * float64(s) / float64(n)
+		}
+		rows = append(rows, []string{printable(p.Name), strconv.Itoa(s), strconv.Itoa(n), percent(part)})
+	}
+	rows = append(rows, []string{"all", strconv.Itoa(seen), strconv.Itoa(total), percent(c.Percent())})
+	var widths [4]int
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	slices.SortStableFunc(rows[1:len(rows)-1], func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
+	for i, row := range rows {
+		line := row[0] + strings.Repeat(" ", widths[0]-utf8.RuneCountInString(row[0]))
+		for j, cell := range row[1:] {
+			line += "  " + strings.Repeat(" ", widths[j+1]-utf8.RuneCountInString(cell)) + cell
+		}
+		if i == 0 || i == len(rows)-1 {
+			line = t.p.paint(bold, line)
+		}
+		t.line(line)
+	}
+	t.line("")
+}
