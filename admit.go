@@ -258,6 +258,9 @@ func (e *Engine) Prepare(req *Request) (*Request, []string, error) {
 		result.Warnings = slices.DeleteFunc(result.Warnings, func(w string) bool { return slices.Contains(unknown, w) })
 	}
 	prepared.Object = result.Object
+	if len(e.index.of(req, policy.Mutating).hooks) > 0 {
+		prepared.normal = prepare.Settled(result.Object, req.Object, e.types, req.Kind)
+	}
 	if req.OldObject != nil {
 		old, _, err := prepare.Stored(req.OldObject, e.types, req.Kind)
 		if err != nil {

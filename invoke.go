@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/match"
 	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -228,6 +229,8 @@ type versioned struct {
 	custom            bool // a custom resource
 	reflected         bool // an expression of the mutating phase has seen it by reflection
 	dirty             bool // a mutation ran
+
+	normal prepare.Normal // what is known about object
 }
 
 // allowed is the decision about a request before any policy said something.
@@ -299,6 +302,9 @@ func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 			return nil, err
 		}
 		*object = converted
+	}
+	if kind == r.Kind && r.normal.Of(r.Object) {
+		v.normal = r.normal
 	}
 	r.objects = append(r.objects, v)
 	return v, nil

@@ -233,11 +233,11 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned) (eval.Outcom
 		r.decision.note(quirks.EquivalentMutation, in.hook.Name)
 		return failed(fmt.Errorf("converting (%s) to (%s): unknown conversion", goType(v.kind), goType(r.Kind)))
 	}
-	normal, err := prepare.Normalise(patched, r.engine.types, v.kind)
+	normal, err := v.normal.Then(patched, r.engine.types, v.kind)
 	if err != nil {
 		return failed(err)
 	}
-	v.object, v.dirty = normal, true
+	v.object, v.normal, v.dirty = normal.Object, normal, true
 	return outcome, nil
 }
 
@@ -275,7 +275,7 @@ func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation) (map[st
 	if err != nil {
 		return nil, fmt.Errorf("JSON Patch: %w", err)
 	}
-	patched, err := prepare.Patched(doc, r.engine.types, v.kind)
+	patched, err := v.normal.Patched(doc, r.engine.types, v.kind)
 	if err != nil {
 		r.decision.note(quirks.PatchDecodeError, "")
 		return nil, apierrors.NewInternalError(err)

@@ -3,6 +3,7 @@ package celgate
 import (
 	"context"
 
+	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -40,6 +41,8 @@ type Request struct {
 	Object    map[string]any // nil on DELETE
 	OldObject map[string]any // nil on CREATE and CONNECT
 	Options   map[string]any // CreateOptions and the like; nil for CONNECT
+
+	normal prepare.Normal // Object, if Prepare has made it
 }
 
 // UserInfo is the user who makes the request.

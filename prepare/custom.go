@@ -22,23 +22,30 @@ type shape struct {
 // fallback returns a default with the defaults of its members.
 func (s *shape) fallback(t *schema.Type, v any) any {
 	inner := shape{defaults: true}
-	out, _ := inner.value(t, v)
+	out, _ := inner.value(t, v, nil)
 	return out
 }
 
-func (s *shape) value(t *schema.Type, v any) (any, bool) {
+// value returns what becomes of v; known is as for a pass.
+func (s *shape) value(t *schema.Type, v, known any) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
-		return s.object(t, v)
+		was, _ := known.(map[string]any)
+		return s.object(t, v, was)
 	case []any:
-		return s.list(t, v)
+		was, _ := known.([]any)
+		return s.list(t, v, was)
 	}
 	return v, true
 }
 
-func (s *shape) object(t *schema.Type, in map[string]any) (map[string]any, bool) {
+func (s *shape) object(t *schema.Type, in, known map[string]any) (map[string]any, bool) {
 	o := members{m: in}
 	for name, old := range in {
+		was, had := known[name]
+		if had && shared(old, was) {
+			continue
+		}
 		if t.Embedded && typeMember(name) {
 			s.meta(t, &o, name, old)
 			continue
@@ -57,7 +64,7 @@ func (s *shape) object(t *schema.Type, in map[string]any) (map[string]any, bool)
 				o.drop(name)
 			}
 		default:
-			if v, same := s.value(typ, old); !same {
+			if v, same := s.value(typ, old, was); !same {
 				o.set(name, v)
 			}
 		}
@@ -78,7 +85,7 @@ func (s *shape) meta(t *schema.Type, o *members, name string, old any) {
 		return
 	}
 	p := pass{}
-	v, same := p.value(f.Type, old)
+	v, same := p.value(f.Type, old, nil)
 	s.unknown = s.unknown || p.unknown
 	s.failed = s.failed || p.failed
 	if !same {
@@ -86,19 +93,23 @@ func (s *shape) meta(t *schema.Type, o *members, name string, old any) {
 	}
 }
 
-func (s *shape) list(t *schema.Type, in []any) ([]any, bool) {
+func (s *shape) list(t *schema.Type, in, known []any) ([]any, bool) {
 	out, same := in, true
 	for i, old := range in {
+		was, had := counterpart(known, in, i)
+		if had && shared(old, was) {
+			continue
+		}
 		new, unchanged := old, true
 		switch {
 		case t.Kind != schema.List:
 			if s.prune && !t.PreserveUnknown {
-				new, unchanged = s.value(anything, old)
+				new, unchanged = s.value(anything, old, was)
 			}
 		case old == nil && !t.Elem.Nullable && t.Elem.Default != nil:
 			new, unchanged = s.fallback(t.Elem, t.Elem.Default), false
 		default:
-			new, unchanged = s.value(elem(t), old)
+			new, unchanged = s.value(elem(t), old, was)
 		}
 		if unchanged {
 			continue

@@ -13,6 +13,9 @@ import (
 // as encoding/json does (omitempty drops zero scalars, null pointers and empty lists and maps, but
 // never a struct).
 //
+// What a value shares with known, the value at its place in an object that a pass leaves as it is (see [Normal]), the pass
+// leaves as it is too: what becomes of a value depends on nothing but the value and its type.
+//
 // A pass only finds out that something is wrong. What it is, in the server's words, is said by problems.
 type pass struct {
 	lenient bool // decode as runtime.DefaultUnstructuredConverter does
@@ -23,8 +26,8 @@ type pass struct {
 	failed  bool // a value does not fit its type
 }
 
-// value returns v as a value of type t is written; same reports that it is v itself.
-func (p *pass) value(t *schema.Type, v any) (out any, same bool) {
+// value returns v as a value of type t is written; same reports that it is v itself. A nil known is that nothing is known.
+func (p *pass) value(t *schema.Type, v, known any) (out any, same bool) {
 	switch t.Kind {
 	case schema.Any:
 		return v, true
@@ -58,11 +61,12 @@ func (p *pass) value(t *schema.Type, v any) (out any, same bool) {
 	case schema.Struct:
 		in, ok := v.(map[string]any)
 		p.failed = p.failed || !ok && v != nil
-		return p.object(t, in)
+		was, _ := known.(map[string]any)
+		return p.object(t, in, was)
 	case schema.Map:
-		return p.mapping(t, v)
+		return p.mapping(t, v, known)
 	case schema.List:
-		return p.list(t, v)
+		return p.list(t, v, known)
 	case schema.Union:
 		return p.union(t, v)
 	default:
@@ -73,11 +77,26 @@ func (p *pass) value(t *schema.Type, v any) (out any, same bool) {
 }
 
 // object decodes the members of a struct. A nil map is an absent struct.
-func (p *pass) object(t *schema.Type, in map[string]any) (map[string]any, bool) {
-	o := members{m: in, owned: false}
-	if in == nil {
+func (p *pass) object(t *schema.Type, in, known map[string]any) (map[string]any, bool) {
+	o := members{m: in}
+	switch {
+	case in == nil:
 		o.m, o.owned = map[string]any{}, true
+		p.everyMember(t, &o, in)
+	case known == nil:
+		p.everyMember(t, &o, in)
+	case sameMap(in, known):
+		return in, true
+	default:
+		p.otherMembers(t, &o, in, known)
 	}
+	if complete := rules[t.Name]; complete != nil {
+		complete(&o, in)
+	}
+	return o.m, !o.owned
+}
+
+func (p *pass) everyMember(t *schema.Type, o *members, in map[string]any) {
 	declared := 0
 	for i := range t.Fields {
 		f := &t.Fields[i]
@@ -85,32 +104,65 @@ func (p *pass) object(t *schema.Type, in map[string]any) (map[string]any, bool) 
 		if given {
 			declared++
 		}
-		v, keep, same := p.field(f, old)
-		switch {
-		case !keep:
-			if given {
-				o.drop(f.Name)
-			}
-		case !given || !same:
-			o.set(f.Name, v)
+		p.member(f, o, old, given, nil)
+	}
+	if declared == len(in) {
+		return
+	}
+	p.unknown = true
+	for name := range in {
+		if t.Field(name) == nil {
+			o.drop(name)
 		}
 	}
-	if declared < len(in) {
-		p.unknown = true
-		for name := range in {
-			if t.Field(name) == nil {
-				o.drop(name)
-			}
-		}
-	}
-	if set := rules[t.Name]; set != nil {
-		set(&o, in)
-	}
-	return o.m, !o.owned
 }
 
-// field decodes one member; keep is false if it is not written.
-func (p *pass) field(f *schema.Field, v any) (out any, keep, same bool) {
+// otherMembers decodes the members that differ from those that are known. What both have not is nothing in both.
+func (p *pass) otherMembers(t *schema.Type, o *members, in, known map[string]any) {
+	both := 0
+	for name, v := range in {
+		was, had := known[name]
+		if had {
+			both++
+			if shared(v, was) {
+				continue
+			}
+		}
+		f := t.Field(name)
+		if f == nil {
+			p.unknown = true
+			o.drop(name)
+			continue
+		}
+		p.member(f, o, v, true, was)
+	}
+	if both == len(known) {
+		return
+	}
+	for name := range known {
+		if _, given := in[name]; !given {
+			if f := t.Field(name); f != nil {
+				p.member(f, o, nil, false, nil)
+			}
+		}
+	}
+}
+
+// member decodes one member of o.
+func (p *pass) member(f *schema.Field, o *members, old any, given bool, known any) {
+	v, keep, same := p.field(f, old, known)
+	switch {
+	case !keep:
+		if given {
+			o.drop(f.Name)
+		}
+	case !given || !same:
+		o.set(f.Name, v)
+	}
+}
+
+// field returns what one member becomes; keep is false if it is not written.
+func (p *pass) field(f *schema.Field, v, known any) (out any, keep, same bool) {
 	if v == nil {
 		switch f.Type.Kind {
 		case schema.Struct, schema.Any, schema.Quantity, schema.Time, schema.MicroTime, schema.Duration, schema.IntOrString:
@@ -132,7 +184,7 @@ func (p *pass) field(f *schema.Field, v any) (out any, keep, same bool) {
 			}
 		}
 	}
-	out, same = p.value(f.Type, v)
+	out, same = p.value(f.Type, v, known)
 	if f.Pointer {
 		return out, true, same
 	}
@@ -192,15 +244,20 @@ func empty(kind schema.Kind, v any) bool {
 	return false
 }
 
-func (p *pass) mapping(t *schema.Type, v any) (any, bool) {
+func (p *pass) mapping(t *schema.Type, v, known any) (any, bool) {
 	in, ok := v.(map[string]any)
 	if !ok || in == nil {
 		p.failed = p.failed || !ok && v != nil
 		return nil, v == nil
 	}
 	o := members{m: in}
+	was, _ := known.(map[string]any)
 	for name, old := range in {
-		new, same := p.value(elem(t), old)
+		before, had := was[name]
+		if had && shared(old, before) {
+			continue
+		}
+		new, same := p.value(elem(t), old, before)
 		if p.round && elem(t).Kind == schema.Quantity {
 			new, same = roundUp(new, old)
 		}
@@ -211,15 +268,20 @@ func (p *pass) mapping(t *schema.Type, v any) (any, bool) {
 	return o.m, !o.owned
 }
 
-func (p *pass) list(t *schema.Type, v any) (any, bool) {
+func (p *pass) list(t *schema.Type, v, known any) (any, bool) {
 	in, ok := v.([]any)
 	if !ok || in == nil {
 		p.failed = p.failed || !ok && v != nil
 		return nil, v == nil
 	}
+	was, _ := known.([]any)
 	out, same := in, true
 	for i, old := range in {
-		new, unchanged := p.value(elem(t), old)
+		before, had := counterpart(was, in, i)
+		if had && shared(old, before) {
+			continue
+		}
+		new, unchanged := p.value(elem(t), old, before)
 		if unchanged {
 			continue
 		}
@@ -259,7 +321,7 @@ func (p *pass) union(t *schema.Type, v any) (any, bool) {
 		}
 		if fits {
 			p.nested++
-			out, same := p.value(alternative, v)
+			out, same := p.value(alternative, v, nil)
 			p.nested--
 			return out, same
 		}

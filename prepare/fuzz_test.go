@@ -1,8 +1,11 @@
 package prepare_test
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/celgate/celgate/prepare"
@@ -37,7 +40,57 @@ func everything(t *testing.T, in prepare.Input) {
 		if _, err := prepare.Normalise(normal, in.Types, kind); err != nil {
 			t.Errorf("a normal object is refused: %v", err)
 		}
+		byDifference(t, in, prepare.Settled(normal, in.Object, in.Types, kind), kind)
 	}
+}
+
+// byDifference mutates an object three times. What is made of what differs must be what is made of the whole.
+func byDifference(t *testing.T, in prepare.Input, n prepare.Normal, kind schema.GroupVersionKind) {
+	for depth := range 3 {
+		mutated, _ := graft(n.Object, in.Old, depth).(map[string]any)
+		want, wantErr := prepare.Normalise(mutated, in.Types, kind)
+		strict, strictErr := n.Patched(mutated, in.Types, kind)
+		wantStrict, wantStrictErr := prepare.Normal{Object: n.Object}.Patched(mutated, in.Types, kind)
+		if fmt.Sprint(strictErr) != fmt.Sprint(wantStrictErr) || !reflect.DeepEqual(strict, wantStrict) {
+			t.Errorf("%v decodes as %v, %v, want %v, %v", mutated, strict, strictErr, wantStrict, wantStrictErr)
+		}
+		got, err := n.Then(mutated, in.Types, kind)
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got.Object, want) {
+			t.Errorf("%v becomes %v, %v, want %v, %v", mutated, got.Object, err, want, wantErr)
+		}
+		if err != nil {
+			return
+		}
+		n = got
+	}
+}
+
+// graft returns a tree that has the members and items of another from some depth on, and shares the rest.
+func graft(tree, from any, depth int) any {
+	switch from := from.(type) {
+	case map[string]any:
+		members, _ := tree.(map[string]any)
+		out := maps.Clone(members)
+		if out == nil {
+			out = map[string]any{}
+		}
+		for name, v := range from {
+			if depth == 0 {
+				out[name] = v
+			} else {
+				out[name] = graft(members[name], v, depth-1)
+			}
+		}
+		return out
+	case []any:
+		items, _ := tree.([]any)
+		out := slices.Concat(from[:min(len(from), depth)], items, from[min(len(from), depth):])
+		if depth > 0 && len(from) > 0 && len(items) > 0 {
+			out[depth%len(out)] = graft(items[0], from[0], depth-1)
+		}
+		return out
+	}
+	return from
 }
 
 func FuzzEverything(f *testing.F) {

@@ -119,17 +119,19 @@ func size(v any) int {
 
 // merge adds what the object at name has not. It makes the object if there is something to add.
 func (o *members) merge(name string, from map[string]any) {
-	if len(from) == 0 {
+	have, ok := o.m[name].(map[string]any)
+	if len(from) == 0 || !ok && o.m[name] != nil {
 		return
 	}
-	o.fill(name, map[string]any{})
-	o.within(name, func(inner *members) {
-		for key, v := range from {
-			if _, ok := inner.m[key]; !ok {
-				inner.set(key, v)
-			}
+	inner := members{m: have}
+	for key, v := range from {
+		if _, ok := have[key]; !ok {
+			inner.set(key, v)
 		}
-	})
+	}
+	if inner.owned {
+		o.set(name, inner.m)
+	}
 }
 
 // label sets a label of an object's metadata.

@@ -13,10 +13,10 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Patched checks the result of a JSON patch as the server decodes it: strictly for built-in kinds, where apiVersion
+// Patched checks the result of a JSON patch of n as the server decodes it: strictly for built-in kinds, where apiVersion
 // and kind may be missing, and as any object with a kind for custom resources. The error has the server's text
 // (as pkg/admission/plugin/policy/mutating/patch/json_patch.go v0.37.2 decodes, without defaults).
-func Patched(doc any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
+func (n Normal) Patched(doc any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
 	obj, ok := doc.(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }", jsonKind(doc))
@@ -47,12 +47,19 @@ func Patched(doc any, types *schema.Registry, kind schema.GroupVersionKind) (map
 	if err != nil {
 		return nil, err
 	}
-	unknown, err := problems(types.Type(given), obj)
-	if err != nil {
-		return nil, err
+	var known map[string]any
+	if given == kind && n.is(t, kind) {
+		known = n.Object // what is normal decodes strictly
 	}
-	if len(unknown) > 0 {
-		return nil, fmt.Errorf("strict decoding error: %s", strings.Join(unknownFields(unknown), ", "))
+	p := pass{}
+	if p.object(types.Type(given), obj, known); p.failed || p.unknown {
+		unknown, err := problems(types.Type(given), obj)
+		if err != nil {
+			return nil, err
+		}
+		if len(unknown) > 0 {
+			return nil, fmt.Errorf("strict decoding error: %s", strings.Join(unknownFields(unknown), ", "))
+		}
 	}
 	if given != kind {
 		// The server goes on with an object of the other kind and cannot write it back.

@@ -144,7 +144,7 @@ func decode(obj map[string]any, t *schema.Type, kind schema.GroupVersionKind) (m
 		return decodeCustom(obj, t, kind)
 	}
 	p := pass{round: rounds(kind)}
-	out, _ := p.object(t, obj)
+	out, _ := p.object(t, obj, nil)
 	var warnings []string
 	if p.failed || p.unknown {
 		unknown, err := problems(t, obj)
@@ -162,7 +162,7 @@ func decode(obj map[string]any, t *schema.Type, kind schema.GroupVersionKind) (m
 
 func decodeCustom(obj map[string]any, t *schema.Type, kind schema.GroupVersionKind) (map[string]any, []string, error) {
 	s := shape{prune: true}
-	out, _ := s.object(t, obj)
+	out, _ := s.object(t, obj, nil)
 	var warnings []string
 	if s.failed || s.unknown {
 		unknown, err := customProblems(t, obj)
@@ -213,17 +213,21 @@ func rounds(kind schema.GroupVersionKind) bool {
 //
 // The error is the one of the server's conversion: "unable to convert unstructured object to …".
 func Normalise(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
-	t := types.Type(kind)
+	return normalise(obj, nil, types.Type(kind), kind)
+}
+
+// normalise normalises what obj does not share with known.
+func normalise(obj, known map[string]any, t *schema.Type, kind schema.GroupVersionKind) (map[string]any, error) {
 	if t == nil {
 		return nil, fmt.Errorf("unable to convert unstructured object to %v: no kind %q is registered for version %q", kind, kind.Kind, kind.GroupVersion())
 	}
 	if custom(t) {
 		s := shape{}
-		out, _ := s.object(t, obj)
+		out, _ := s.object(t, obj, known)
 		return out, nil
 	}
 	p := pass{lenient: true, round: rounds(kind)}
-	out, _ := p.object(t, obj)
+	out, _ := p.object(t, obj, known)
 	if p.failed {
 		return nil, fmt.Errorf("unable to convert unstructured object to %v: %w", kind, mistake(t, obj))
 	}

@@ -158,7 +158,7 @@ func (s strategy) resetStatus(o *members, in Input) {
 		return
 	}
 	p := pass{}
-	if status, keep, _ := p.field(field, nil); keep {
+	if status, keep, _ := p.field(field, nil, nil); keep {
 		o.set("status", status)
 	} else {
 		o.drop("status")

@@ -2,8 +2,10 @@ package prepare
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,6 +76,88 @@ func normalise(t *testing.T, i int, types *schema.Registry, kind schema.GroupVer
 	if after, _ := json.Marshal(in); string(after) != string(body) {
 		t.Errorf("object %d was changed", i)
 	}
+}
+
+// TestNormaliseByDifference mutates objects several times over. Looking only at what a mutation changed must give what
+// looking at all of the object gives.
+func TestNormaliseByDifference(t *testing.T) {
+	eachKind(t, func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *schema.Type) {
+		g := &generator{unknown: 0.01, wrong: 0.002, Rand: rand.New(rand.NewPCG(*seed, 7))}
+		for range *count / 4 {
+			in := g.object(typ, 0)
+			in["apiVersion"], in["kind"] = kind.GroupVersion().String(), kind.Kind
+			first, err := prepare.Normalise(in, types, kind)
+			if err != nil {
+				continue
+			}
+			n := prepare.Settled(first, in, types, kind)
+			for range 4 {
+				mutated, ok := g.mutate(typ, n.Object, 0).(map[string]any)
+				if !ok {
+					continue
+				}
+				want, wantErr := prepare.Normalise(mutated, types, kind)
+				got, err := n.Then(mutated, types, kind)
+				if (err == nil) != (wantErr == nil) {
+					t.Errorf("%s: error %v, want %v", kind, err, wantErr)
+				}
+				if err != nil {
+					break
+				}
+				if !reflect.DeepEqual(got.Object, want) && kind.Kind != "DeviceTaintRule" { // which has a time
+					t.Errorf("%s: %v\n%s", kind, mutated, strings.Join(difference("", got.Object, want), "\n"))
+					return
+				}
+				n = got
+			}
+		}
+	})
+}
+
+// mutate returns v with something in it changed, and the rest shared.
+func (g *generator) mutate(t *schema.Type, v any, depth int) any {
+	if g.Float64() < 0.15 {
+		return g.value(t, depth)
+	}
+	switch old := v.(type) {
+	case map[string]any:
+		out := maps.Clone(old)
+		for range 1 + g.IntN(2) {
+			switch {
+			case t.Kind == schema.Struct && len(t.Fields) > 0:
+				f := &t.Fields[g.IntN(len(t.Fields))]
+				if f.Name != "apiVersion" && f.Name != "kind" {
+					out[f.Name] = g.mutate(f.Type, old[f.Name], depth+1)
+				}
+			case t.Kind == schema.Map:
+				for name := range old {
+					out[name] = g.mutate(t.Elem, old[name], depth+1)
+					break
+				}
+			}
+		}
+		if len(out) > 2 && g.Float64() < 0.1 {
+			for _, name := range slices.Sorted(maps.Keys(out)) {
+				if name != "apiVersion" && name != "kind" {
+					delete(out, name)
+					break
+				}
+			}
+		}
+		return out
+	case []any:
+		out := slices.Clone(old)
+		if t.Kind != schema.List {
+			return out
+		}
+		if i := g.IntN(len(out) + 1); i < len(out) && g.Float64() < 0.6 {
+			out[i] = g.mutate(t.Elem, out[i], depth+1)
+		} else {
+			out = slices.Insert(out, i, g.value(t.Elem, depth+1))
+		}
+		return out
+	}
+	return g.value(t, depth)
 }
 
 // sameConversionError compares errors but for the names of Go types.

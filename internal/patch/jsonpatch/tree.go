@@ -52,7 +52,7 @@ func decodeToken(token string) string {
 	if !strings.Contains(token, "~") {
 		return token
 	}
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 }
 
 // find returns the container that the last token of path is a member of, and that token.

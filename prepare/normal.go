@@ -1,0 +1,102 @@
+package prepare
+
+import (
+	"math"
+	"reflect"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// A Normal is an object between mutations, with what is known about its being normal: that [Normalise] leaves it as it is.
+// After a mutation only what the mutation changed needs a look then: the result of a mutation shares the rest with the
+// object that it was made from.
+//
+// This is exact because a value's normal form depends on the value and its type alone. The defaults that reach across siblings
+// and levels are rules of the object that all of them lie in, and run wherever something below that object differs.
+type Normal struct {
+	Object map[string]any
+	typ    *schema.Type   // of which Object is known to be normal; nil if that is not known
+	from   map[string]any // what a pass made Object of, if it did and nothing else is known
+}
+
+// Settled returns an object that preparation has made of another, and finds out whether it is normal.
+func Settled(obj, from map[string]any, types *schema.Registry, kind schema.GroupVersionKind) Normal {
+	n := Normal{Object: obj, from: from}
+	if t := types.Type(kind); t != nil && n.is(t, kind) {
+		n.typ = t
+	}
+	return n
+}
+
+// is reports whether the object is known to be normal, or is found to be. A pass left as it is what the object shares
+// with what the pass made it of; only the rest may change once more.
+func (n Normal) is(t *schema.Type, kind schema.GroupVersionKind) bool {
+	if n.typ != nil || n.from == nil {
+		return n.typ == t
+	}
+	again, err := normalise(n.Object, n.from, t, kind)
+	return err == nil && sameMap(again, n.Object)
+}
+
+// Of reports that n is about obj itself.
+func (n Normal) Of(obj map[string]any) bool { return obj != nil && sameMap(n.Object, obj) }
+
+// Then returns what [Normalise] makes of obj, the result of a mutation of n.
+func (n Normal) Then(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (Normal, error) {
+	t := types.Type(kind)
+	var known map[string]any
+	if t != nil && n.is(t, kind) {
+		known = n.Object
+	}
+	out, err := normalise(obj, known, t, kind)
+	switch {
+	case err != nil:
+		return Normal{}, err
+	case sameMap(out, obj):
+		return Normal{Object: out, typ: t}, nil
+	}
+	return Normal{Object: out, from: obj}, nil
+}
+
+// shared reports that two values are one: the same scalar, or the same map or list in memory.
+func shared(a, b any) bool {
+	switch a := a.(type) {
+	case nil:
+		return b == nil
+	case string:
+		b, ok := b.(string)
+		return ok && a == b
+	case bool:
+		b, ok := b.(bool)
+		return ok && a == b
+	case int64:
+		b, ok := b.(int64)
+		return ok && a == b
+	case float64:
+		b, ok := b.(float64)
+		return ok && math.Float64bits(a) == math.Float64bits(b)
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && sameMap(a, b)
+	case []any:
+		b, ok := b.([]any)
+		return ok && len(a) == len(b) && (len(a) > 0 && &a[0] == &b[0] || len(a) == 0 && (a == nil) == (b == nil))
+	}
+	return false
+}
+
+func sameMap(a, b map[string]any) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+}
+
+// counterpart returns the known item to compare item i of a list with: the one that lies as far from the start or, where
+// items were put in before it, from the end. Any item would be right; a good one shares more.
+func counterpart(known, list []any, i int) (any, bool) {
+	if i < len(known) && (len(known) == len(list) || shared(list[i], known[i])) {
+		return known[i], true
+	}
+	if j := i - len(list) + len(known); j >= 0 && j < len(known) {
+		return known[j], true
+	}
+	return nil, false
+}
