@@ -49,6 +49,14 @@ oracles: ## preparation, write-time rules, merge, conversion and RBAC against th
 	cd conformance && $(GO) test ./prepare ./policy ./merge ./state
 	cd tools && $(GO) test ./...
 
+.PHONY: e2e
+e2e: ## celgate serve end to end, with a kube-apiserver whose own admission policies are off
+	$(GO) -C conformance test ./serve -count=1
+
+.PHONY: faults
+faults: ## replicas, API server, etcd, watches and certificates fail under load, each for DURATION; prints a table
+	$(GO) -C conformance test ./serve -count=1 -run TestFaultRuns -faults=$(or $(DURATION),2m) -timeout 2h -v
+
 .PHONY: bench
 bench: ## speed beside the API server's own plugins
 	$(GO) -C bench run . $(ARGS)

@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,72 +22,6 @@ import (
 
 	"github.com/celgate/celgate/conformance/server"
 )
-
-// A balancer forwards connections to one of several addresses, as a Service does.
-type balancer struct {
-	url string
-
-	mu      sync.Mutex
-	targets []string
-	next    int
-
-	authority *authority
-	rotate    func() // replaces the certificate of all replicas
-}
-
-func balance(t *testing.T) *balancer {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &balancer{url: "https://" + listener.Addr().String()}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go b.forward(conn)
-		}
-	}()
-	return b
-}
-
-func (b *balancer) set(gates ...*gate) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.targets = nil
-	for _, g := range gates {
-		b.targets = append(b.targets, strings.TrimPrefix(g.URL, "https://"))
-	}
-}
-
-func (b *balancer) forward(conn net.Conn) {
-	defer conn.Close()
-	b.mu.Lock()
-	targets := b.targets
-	b.next++
-	first := b.next
-	b.mu.Unlock()
-	for i := range targets {
-		target, err := net.Dial("tcp", targets[(first+i)%len(targets)])
-		if err != nil {
-			continue
-		}
-		defer target.Close()
-		done := make(chan struct{}, 2)
-		copyTo := func(to, from net.Conn) {
-			_, _ = io.Copy(to, from) // ends when either side does
-			done <- struct{}{}
-		}
-		go copyTo(target, conn)
-		go copyTo(conn, target)
-		<-done
-		return
-	}
-}
 
 // documents reads YAML documents.
 func documents(t *testing.T, text []byte) []map[string]any {
@@ -194,34 +127,6 @@ func inForce(t *testing.T, text string) {
 	}
 }
 
-// managed runs replicas that write the configurations, behind a balancer.
-func managed(t *testing.T, replicas int) (*balancer, []*gate) {
-	t.Helper()
-	installDefinitions(t)
-	b := balance(t)
-	t.Cleanup(func() { // before celgate ends: nothing is to call it any more
-		for _, kind := range []string{"mutating", "validating"} {
-			remove(t, webhookPath+kind+"webhookconfigurations/celgate")
-		}
-	})
-	folder := t.TempDir()
-	cert, key, ca := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"), filepath.Join(folder, "ca.crt")
-	authority := newAuthority(t)
-	authority.issue(t, cert, key)
-	write(t, ca, authority.PEM)
-	b.authority, b.rotate = authority, func() { authority.issue(t, cert, key) }
-	var gates []*gate
-	for range replicas {
-		gates = append(gates, startWith(t, "--kubeconfig="+api.Kubeconfig, "--manage", "--url="+b.url, "--cert="+cert, "--key="+key, "--ca="+ca,
-			"--metrics-listen=127.0.0.1:0"))
-	}
-	b.set(gates...)
-	for _, g := range gates {
-		g.ready(t)
-	}
-	return b, gates
-}
-
 const limits = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -281,7 +186,7 @@ func denied(t *testing.T, message string, ask func() *server.Answer) {
 // TestCluster puts policies in force as objects of the cluster: mutation, validation, params that come, change and go,
 // status, what is refused to be written, and the end of a policy.
 func TestCluster(t *testing.T) {
-	_, gates := managed(t, 1)
+	r := managed(t, 1)
 	inForce(t, policies)
 	denied(t, "denied request: passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	eventually(t, 5*time.Second, func() string {
@@ -333,7 +238,7 @@ func TestCluster(t *testing.T) {
 
 	remove(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/no-passwords")
 	denied(t, "", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
-	metrics := gates[0].metrics(t)
+	metrics := r.gates[0].metrics(t)
 	for _, want := range []string{
 		`celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="no_error",policy="no-passwords",policy_binding="no-passwords"}`,
 		`celgate_mutating_admission_policy_check_total{error_type="no_error",policy="label",policy_binding="label"}`,
@@ -435,59 +340,6 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 	denied(t, "denied request: may not paint", func() *server.Answer { return create("dev") })
 }
 
-// TestReplicas kills the leader and then another replica, while policies change, and asks throughout.
-func TestReplicas(t *testing.T) {
-	b, gates := managed(t, 2)
-	inForce(t, policies)
-	secret := func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) }
-	denied(t, "passwords belong into Secrets", secret)
-
-	ctx, stop := context.WithCancel(t.Context())
-	wrong := make(chan string, 1)
-	var asked int
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			a, err := api.Do(ctx, server.Call{
-				Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps", Query: map[string][]string{"dryRun": {"All"}},
-				Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}, "data": map[string]any{"password": "x"}},
-			})
-			if err == nil && a.Status() == nil {
-				select {
-				case wrong <- string(a.Body):
-				default:
-				}
-			}
-			asked++
-		}
-	}()
-	for i, g := range gates[:1] {
-		g.kill(t)
-		b.set(gates[i+1:]...)
-	}
-	start := time.Now()
-	denied(t, "passwords belong into Secrets", secret)
-	t.Logf("answers again after %s", time.Since(start))
-	start = time.Now()
-	remove(t, webhookPath+"mutatingwebhookconfigurations/celgate") // the next leader writes it again
-	eventually(t, 40*time.Second, func() string {
-		if a := do(t, server.Call{Method: http.MethodGet, Path: webhookPath + "mutatingwebhookconfigurations/celgate"}); a.Code != 200 {
-			return "no new leader"
-		}
-		return ""
-	})
-	t.Logf("another leader after %s", time.Since(start))
-	stop()
-	<-done
-	select {
-	case body := <-wrong:
-		t.Errorf("admitted: %s", body)
-	default:
-	}
-	t.Logf("asked %d times", asked)
-}
-
 // TestDeployment runs celgate with the rights that deploy/ grants and no more, its certificate kept by itself.
 func TestDeployment(t *testing.T) {
 	installDefinitions(t)
@@ -577,82 +429,5 @@ func TestDeployment(t *testing.T) {
 	conn.Close()
 	if log := g.log(); strings.Contains(log, "forbidden") {
 		t.Error("a right is missing:\n" + log)
-	}
-}
-
-// TestFaults replaces all policies again and again and rotates the certificate, under a load of requests that must be
-// denied and of others that must not. With failurePolicy Fail, and one replica alive, none is admitted wrongly and none is
-// lost.
-func TestFaults(t *testing.T) {
-	b, gates := managed(t, 2)
-	inForce(t, policies)
-	denied(t, "passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
-
-	ctx, stop := context.WithCancel(t.Context())
-	var load sync.WaitGroup
-	var mu sync.Mutex
-	asked, wrong := 0, map[string]int{}
-	ask := func(data map[string]any, good func(*server.Answer) bool) {
-		load.Go(func() {
-			for ctx.Err() == nil {
-				a, err := api.Do(ctx, server.Call{
-					Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps", Query: map[string][]string{"dryRun": {"All"}},
-					Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}, "data": data},
-				})
-				mu.Lock()
-				asked++
-				switch {
-				case ctx.Err() != nil:
-				case err != nil:
-					wrong[err.Error()]++
-				case !good(a):
-					wrong[fmt.Sprintf("%.300s", a.Body)]++
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	ask(map[string]any{"password": "x"}, func(a *server.Answer) bool {
-		return a.Code == http.StatusForbidden && strings.Contains(string(a.Body), "passwords belong into Secrets")
-	})
-	ask(map[string]any{"color": "blue"}, func(a *server.Answer) bool {
-		return a.Code == http.StatusCreated && strings.Contains(string(a.Body), `"owner":"admin"`)
-	})
-
-	start := time.Now()
-	for i := range 100 {
-		for _, tree := range moved(t, policies) {
-			tree["metadata"].(map[string]any)["annotations"] = map[string]any{"example.com/round": fmt.Sprint(i)}
-			if spec := tree["spec"].(map[string]any); tree["kind"] == "ValidatingAdmissionPolicy" {
-				spec["variables"] = []any{map[string]any{"name": "round", "expression": fmt.Sprint(i)}}
-			}
-			good(t, apply(t, "/apis/policy.celgate.dev/v1/"+resources[tree["kind"].(string)], tree))
-		}
-		if i%20 == 10 {
-			b.rotate()
-		}
-		if i == 50 {
-			g := gates[0]
-			g.stop(t) // drains while it is still asked
-			b.set(gates[1:]...)
-		}
-	}
-	t.Logf("100 times all policies in %s", time.Since(start))
-	stop()
-	load.Wait()
-	t.Logf("asked %d times", asked)
-	for what, n := range wrong {
-		t.Errorf("%d times: %s", n, what)
-	}
-	time.Sleep(time.Second) // files are looked at once a second
-	trusted := x509.NewCertPool()
-	trusted.AppendCertsFromPEM(b.authority.PEM)
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(gates[1].URL, "https://"), &tls.Config{RootCAs: trusted})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn.Close()
-	if !strings.Contains(gates[1].log(), "certificate replaced") {
-		t.Error("the certificate is the first one")
 	}
 }

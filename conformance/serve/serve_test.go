@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -166,27 +167,27 @@ func (g *gate) kill(t *testing.T) {
 	_ = g.cmd.Wait() // says that it was killed
 }
 
-func (g *gate) ops(t *testing.T, path string) (int, string) {
-	t.Helper()
+// ops asks at the address of the metrics.
+func (g *gate) ops(path string) (int, string, error) {
 	m := measuring.FindStringSubmatch(g.log())
 	if m == nil {
-		t.Fatal("no address of the metrics")
+		return 0, "", errors.New("no address of the metrics")
 	}
 	response, err := http.Get("http://" + m[1] + path)
 	if err != nil {
-		t.Fatal(err)
+		return 0, "", err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(text)
+	return response.StatusCode, string(text), err
 }
 
 func (g *gate) metrics(t *testing.T) string {
 	t.Helper()
-	_, text := g.ops(t, "/metrics")
+	_, text, err := g.ops("/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return text
 }
 
@@ -194,7 +195,11 @@ func (g *gate) metrics(t *testing.T) string {
 func (g *gate) ready(t *testing.T) {
 	t.Helper()
 	eventually(t, 20*time.Second, func() string {
-		if code, text := g.ops(t, "/readyz"); code != http.StatusOK {
+		code, text, err := g.ops("/readyz")
+		if err != nil {
+			return err.Error()
+		}
+		if code != http.StatusOK {
 			return text
 		}
 		return ""

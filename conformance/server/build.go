@@ -19,7 +19,16 @@ type binary struct {
 var (
 	etcd      = binary{"etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"}
 	apiserver = binary{"kube-apiserver", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"}
+	kubectl   = binary{"kubectl", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kubectl"}
 )
+
+// Kubectl returns the path of kubectl: the one of the machine, or one that is built and cached as the servers are.
+func Kubectl(ctx context.Context) (string, error) {
+	if path, err := exec.LookPath("kubectl"); err == nil {
+		return path, nil
+	}
+	return kubectl.build(ctx)
+}
 
 // Build makes sure that both programs are in the cache, which is the folder celgate of [os.UserCacheDir], and returns
 // their paths. What is missing is built from the requirements of the current Go module, which takes about 15 minutes on

@@ -10,19 +10,22 @@ import (
 
 // A process is a running program whose output goes to a file.
 type process struct {
-	name string
-	log  string // path of the output
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the program has ended
-	err  error         // how it ended; read after done
+	name   string
+	path   string
+	args   []string
+	folder string
+	log    string // path of the output
+	cmd    *exec.Cmd
+	done   chan struct{} // closed when the program has ended
+	err    error         // how it ended; read after done
 }
 
 // startProcess starts a program whose output goes to the folder. The kernel kills it when this process ends, however it
 // ends: see dieWithParent.
 func startProcess(folder, path string, args ...string) (*process, error) {
-	p := &process{name: filepath.Base(path), done: make(chan struct{})}
+	p := &process{name: filepath.Base(path), path: path, args: args, folder: folder, done: make(chan struct{})}
 	p.log = filepath.Join(folder, p.name+".log")
-	out, err := os.Create(p.log)
+	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +61,9 @@ func (p *process) stop() {
 	_ = p.cmd.Process.Kill() // fails only when it has ended already
 	<-p.done
 }
+
+// again starts a process that has ended as it was started before.
+func (p *process) again() (*process, error) { return startProcess(p.folder, p.path, p.args...) }
 
 // ended returns an error with the end of the output if the process has ended.
 func (p *process) ended() error {

@@ -170,6 +170,28 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
+// RestartAPIServer kills kube-apiserver and starts it again. It returns when that is ready.
+func (s *Server) RestartAPIServer(ctx context.Context) (err error) {
+	s.apiserver.stop()
+	if s.apiserver, err = s.apiserver.again(); err != nil {
+		return err
+	}
+	return s.waitReady(ctx)
+}
+
+// StopEtcd kills etcd for a time, starts it again and returns when the API server is ready.
+func (s *Server) StopEtcd(ctx context.Context, d time.Duration) (err error) {
+	s.etcd.stop()
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	if s.etcd, err = s.etcd.again(); err != nil {
+		return err
+	}
+	return s.waitReady(ctx)
+}
+
 func (s *Server) writeFiles() error {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

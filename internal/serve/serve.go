@@ -113,7 +113,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	server := o.server(mux)
+	server := o.server(closing(mux, &draining))
 	server.TLSConfig = &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12}
 	o.Log.Info("listening", "address", listener.Addr().String())
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
@@ -140,6 +140,18 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("drain: %w", err)
 	}
 	return nil
+}
+
+// closing gives connections back with their next answer while the server drains. Otherwise the API server, which sends
+// over HTTP/1.1, could send a request over a connection at the moment at which the end closes it, and that request would
+// be lost.
+func closing(next http.Handler, draining *atomic.Bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (o Options) server(handler http.Handler) *http.Server {
