@@ -10,6 +10,7 @@ import (
 
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
@@ -37,7 +38,7 @@ func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
 
 // Validate decides about a request with the validating policies alone.
 func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) {
-	if len(e.index.of(req, policy.Validating).hooks) == 0 || exempt(req) {
+	if e.unconcerned(req, policy.Validating) {
 		return allowed(req), ctx.Err()
 	}
 	r := newReview(ctx, e, req)
@@ -50,7 +51,7 @@ func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) 
 
 // Mutate changes the object of a request with the mutating policies alone.
 func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
-	if len(e.index.of(req, policy.Mutating).hooks) == 0 || req.Operation == Delete || exempt(req) {
+	if e.unconcerned(req, policy.Mutating) || req.Operation == Delete {
 		return allowed(req), ctx.Err()
 	}
 	r := newReview(ctx, e, req)
@@ -59,6 +60,17 @@ func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
 	}
 	r.noteUnsimulated()
 	return r.decision, ctx.Err()
+}
+
+// unconcerned reports that no policy of a kind has a say about a request; a tracer is told why.
+func (e *Engine) unconcerned(req *Request, kind policy.Kind) bool {
+	if e.trace != nil {
+		if exempt(req) {
+			e.trace(Event{Op: OpExempt, Kind: kind})
+		}
+		return exempt(req)
+	}
+	return exempt(req) || len(e.index.of(req, kind).hooks) == 0
 }
 
 // validate runs every invocation of the validating policies. The error is one that no failurePolicy covers.
@@ -102,6 +114,7 @@ func (r *review) validateOne(in *invocation, published *annotations) error {
 	if _, err := r.requestNamespace(); err != nil {
 		return err
 	}
+	r.tellRun(in, "")
 	inputs := r.inputs(in, v)
 	if len(in.hook.MatchConditions) > 0 {
 		matching := inputs
@@ -130,6 +143,9 @@ func (r *review) validateOne(in *invocation, published *annotations) error {
 			published.add(a.Key, a.Value)
 		default:
 			failed := eval.Outcome{Expression: a.Expression, Verdict: eval.Error, Message: a.Err.Error()}
+			if strings.HasSuffix(failed.Message, "no such attribute(s): authorizer") && r.engine.quirks.Has(quirks.AuditAnnotationAuthorizer) {
+				r.decision.note(quirks.AuditAnnotationAuthorizer, in.hook.Name)
+			}
 			r.record(in, []eval.Outcome{failed})
 			if in.hook.FailurePolicy == policy.Fail {
 				r.violation(in, failed, []policy.Action{policy.Deny}) // whatever the binding says
@@ -178,10 +194,15 @@ func (r *review) record(in *invocation, outcomes []eval.Outcome) {
 	for i := range outcomes {
 		o := &outcomes[i]
 		expr := expression(o.Expression)
-		r.decision.Outcomes = append(r.decision.Outcomes, Outcome{
+		outcome := Outcome{
 			Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: param,
 			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Cost: o.Cost,
-		})
+		}
+		r.decision.Outcomes = append(r.decision.Outcomes, outcome)
+		if r.tells() {
+			told := outcome
+			r.tell(in.hook, in.binding, in, Event{Op: OpOutcome, Outcome: &told})
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,12 @@ type Decision struct {
 	Violations []Violation // what would be denied, warned about or audited, though the server reports only the first denial
 	Notes      []Note      // where the answer depends on a defect of the server or on what is not simulated
 }
+
+// The budgets of the API server, in CEL cost units.
+const (
+	Budget               = celenv.Budget      // of the validations of one invocation with their messages, of its audit annotations, of one mutation
+	MatchConditionBudget = celenv.MatchBudget // of the match conditions of one invocation
+)
 
 // A Verdict is the result of one expression in one invocation.
 type Verdict string

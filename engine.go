@@ -47,6 +47,7 @@ type Engine struct {
 	merger   merge.Merger
 	rejected []Rejection
 	mentions map[string][]*plugin // by the names of policies that name what plugins of the server fill in
+	trace    Tracer
 }
 
 // A Rejection is a policy or binding that the server would refuse to store. It takes no part in decisions.
@@ -150,6 +151,26 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		}
 	}
 	return e, nil
+}
+
+// InOrder returns an engine that asks exactly the mutating policies that are named, in the order of the names, and all
+// validating policies. The order in which a server asks them is random.
+func (e *Engine) InOrder(names ...string) *Engine {
+	ordered := &Engine{types: e.types, cluster: e.cluster, quirks: e.quirks, rejected: e.rejected, mentions: e.mentions, trace: e.trace}
+	ordered.index.types = e.types
+	for _, name := range names {
+		for _, h := range e.index.hooks {
+			if h.Kind == policy.Mutating && h.Name == name {
+				ordered.index.hooks = append(ordered.index.hooks, h)
+			}
+		}
+	}
+	for _, h := range e.index.hooks {
+		if h.Kind == policy.Validating {
+			ordered.index.hooks = append(ordered.index.hooks, h)
+		}
+	}
+	return ordered
 }
 
 // Rejected returns the policies and bindings that the server would refuse.

@@ -50,13 +50,14 @@ func (e *configurationError) Error() string {
 // configuration, then for each binding match, params.
 func (r *review) invocations(kind policy.Kind) iter.Seq2[invocation, *configurationError] {
 	return func(yield func(invocation, *configurationError) bool) {
-		for _, h := range r.engine.index.of(r.Request, kind).hooks {
+		for _, h := range r.candidates(kind) {
 			m, err := h.criteria.Match(&r.attributes, r.world)
+			if err == nil && m.Matched {
+				err = h.err
+			}
+			r.tellMatch(h, nil, m, err)
 			if err == nil && !m.Matched {
 				continue
-			}
-			if err == nil {
-				err = h.err
 			}
 			if err != nil {
 				if !yield(invocation{}, &configurationError{h, nil, err}) {
@@ -73,14 +74,31 @@ func (r *review) invocations(kind policy.Kind) iter.Seq2[invocation, *configurat
 	}
 }
 
+// candidates are the policies that may be for the request; a tracer is told about all others too.
+func (r *review) candidates(kind policy.Kind) []*hook {
+	if !r.tells() {
+		return r.engine.index.of(r.Request, kind).hooks
+	}
+	var all []*hook
+	for _, h := range r.engine.index.hooks {
+		if h.Kind == kind {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
 func (r *review) bindingInvocations(h *hook, b *binding, m match.Result, yield func(invocation, *configurationError) bool) bool {
 	bm, err := b.criteria.Match(&r.attributes, r.world)
+	r.tellMatch(h, b, bm, err)
 	if err == nil && !bm.Matched {
 		return true
 	}
 	var params []map[string]any
 	if err == nil {
-		params, err = r.params(h, b)
+		if params, err = r.params(h, b); len(params) == 0 {
+			r.tellParams(h, b, err)
+		}
 	}
 	if err != nil {
 		return yield(invocation{}, &configurationError{h, b, err})
@@ -161,6 +179,7 @@ type review struct {
 	attributes match.Attributes
 	world      match.World
 	decision   *Decision
+	second     bool // pass of the mutating policies
 
 	objects    []*versioned
 	requests   []*requestInput

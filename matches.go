@@ -20,6 +20,8 @@ type Match struct {
 	Field  string // the server's path of a match condition that is false
 	Reason string // in words, for a reader
 	Err    error  // of the configuration or a match condition; failurePolicy decides what it means
+
+	Compared []Comparison // what decided, in the events of a tracer
 }
 
 // Matches tells for each policy in force whether it is for a request. The request is one that [Engine.Prepare] made;

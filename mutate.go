@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +29,7 @@ func (r *review) mutate() error {
 	second := *r.Request
 	second.Object = r.decision.Object
 	next := newReview(r.ctx, r.engine, &second)
-	next.decision = r.decision
+	next.decision, next.second = r.decision, true
 	return next.mutationPass(&re, true)
 }
 
@@ -36,6 +37,7 @@ func (r *review) mutate() error {
 type reinvocation struct {
 	previous  []invocationKey // IfNeeded invocations that ran since the object last changed
 	again     map[invocationKey]bool
+	ran       map[invocationKey]bool // in the first pass; kept for a tracer
 	requested bool
 }
 
@@ -112,11 +114,19 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 		fail := func(o eval.Outcome) {
 			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o})
 		}
+		r.tellRun(in, "")
 		if matched, failed := r.conditionsHold(in, v); failed != nil {
 			fail(*failed)
 			continue
-		} else if !matched || second && !re.again[in.key()] {
+		} else if !matched {
 			continue
+		}
+		if second && !re.again[in.key()] {
+			r.tellRun(in, re.whyNotAgain(in))
+			continue
+		}
+		if r.tells() && !second {
+			re.remember(in)
 		}
 		before := v.object
 		for m := range in.hook.Mutations {
@@ -124,8 +134,12 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 			if v.object == nil {
 				continue
 			}
-			o, err := r.mutateOne(in, m, v)
+			told := r.tellMutation(in, m, v)
+			o, err := r.mutateOne(in, m, v, told)
 			r.record(in, []eval.Outcome{o})
+			if told != nil {
+				r.tell(in.hook, in.binding, in, Event{Op: OpMutate, Mutation: told})
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -191,8 +205,8 @@ func (r *review) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outco
 }
 
 // mutateOne runs one mutation of an invocation. The outcome is an error if the policy's failurePolicy decides
-// about it; the error is one that fails the request.
-func (r *review) mutateOne(in *invocation, index int, v *versioned) (eval.Outcome, error) {
+// about it; the error is one that fails the request. What happens is written to told, unless it is nil.
+func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutation) (eval.Outcome, error) {
 	e := in.hook.Mutations[index]
 	outcome := eval.Outcome{Expression: e, Index: index}
 	failed := func(err error) (eval.Outcome, error) {
@@ -214,9 +228,15 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned) (eval.Outcom
 		ops, cost, err := eval.JSONPatch(r.ctx, in.hook.Program, e, inputs)
 		outcome.Cost = cost
 		if err != nil {
+			if errors.Is(err, eval.ErrNotJSON) && r.engine.quirks.Has(quirks.PatchReflectedValue) {
+				r.decision.note(quirks.PatchReflectedValue, "")
+			}
 			return failed(err)
 		}
-		if patched, err = r.applyJSONPatch(v, ops); err != nil {
+		if told != nil {
+			told.Patch = operationTrees(ops)
+		}
+		if patched, err = r.applyJSONPatch(v, ops, told); err != nil {
 			return failed(err)
 		}
 	} else {
@@ -225,8 +245,14 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned) (eval.Outcom
 		if err != nil {
 			return failed(err)
 		}
+		if told != nil {
+			told.Patch = shownTree(patch)
+		}
 		if patched, err = r.applyConfiguration(v, patch); err != nil {
 			return failed(err)
+		}
+		if told != nil {
+			told.Patched = patched
 		}
 	}
 	if !v.custom && v.kind.GroupVersion() != r.Kind.GroupVersion() && r.engine.quirks.Has(quirks.EquivalentMutation) {
@@ -238,6 +264,9 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned) (eval.Outcom
 		return failed(err)
 	}
 	v.object, v.normal, v.dirty = normal.Object, normal, true
+	if told != nil {
+		told.After = normal.Object
+	}
 	return outcome, nil
 }
 
@@ -262,8 +291,11 @@ func (r *review) applyConfiguration(v *versioned, patch map[string]any) (map[str
 	return merged, nil
 }
 
-func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation) (map[string]any, error) {
+func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *Mutation) (map[string]any, error) {
 	doc, err := jsonpatch.Apply(v.object, ops)
+	if told != nil {
+		told.patched(doc, err)
+	}
 	if errors.Is(err, jsonpatch.ErrTestFailed) {
 		return v.object, nil // the server drops the patch and goes on
 	}
@@ -277,10 +309,31 @@ func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation) (map[st
 	}
 	patched, err := v.normal.Patched(doc, r.engine.types, v.kind)
 	if err != nil {
+		if slices.ContainsFunc(ops, func(op jsonpatch.Operation) bool { return bigInteger(op.Value) }) {
+			r.decision.note(quirks.PatchBigInteger, "")
+		}
 		r.decision.note(quirks.PatchDecodeError, "")
 		return nil, apierrors.NewInternalError(err)
 	}
 	return patched, nil
+}
+
+// bigInteger reports text that stands for an integer which JSON numbers of the server cannot hold.
+func bigInteger(v any) bool {
+	switch v := v.(type) {
+	case string:
+		n, err := strconv.ParseInt(v, 10, 64)
+		return err == nil && (n > 1<<53-1 || n < -(1<<53-1))
+	case []any:
+		return slices.ContainsFunc(v, bigInteger)
+	case map[string]any:
+		for _, member := range v {
+			if bigInteger(member) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // refuseMutation denies the request if policies with failurePolicy Fail failed: status 403 whatever the reason,

@@ -26,13 +26,13 @@ type Evaluation struct {
 	Policy *policy.Policy
 	Expr   policy.Expr
 
-	tree   *cel.Ast
-	values interpreter.EvalState
+	tree      *cel.Ast
+	values    interpreter.EvalState
+	variables interpreter.Activation
 }
 
-// NewTraced is [New] for an engine that tells every evaluation, from the goroutines that make decisions. It decides as
-// any other engine, slowly.
-func NewTraced(set *policy.Set, opts Options, trace func(Evaluation)) (*Engine, error) {
+// NewTraced is [New] for an engine that tells how it comes to its decisions. It decides as any other engine, slowly.
+func NewTraced(set *policy.Set, opts Options, trace Tracer) (*Engine, error) {
 	e, err := New(set, opts)
 	if err != nil {
 		return nil, err
@@ -41,10 +41,11 @@ func NewTraced(set *policy.Set, opts Options, trace func(Evaluation)) (*Engine, 
 	if err != nil {
 		return nil, err
 	}
+	e.trace = trace
 	for _, h := range e.index.hooks {
 		p := h.Policy
-		h.Program, err = compile.Traced(envs, p, func(x policy.Expr, tree *cel.Ast, values interpreter.EvalState) {
-			trace(Evaluation{p, x, tree, values})
+		h.Program, err = compile.Traced(envs, p, func(x policy.Expr, tree *cel.Ast, values interpreter.EvalState, variables interpreter.Activation) {
+			trace(Event{Op: OpEvaluate, Kind: p.Kind, Policy: p.Name, Evaluation: &Evaluation{p, x, tree, values, variables}})
 		})
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
@@ -95,8 +96,19 @@ type steps struct {
 const mostSteps = 24
 
 func (s *steps) value(e ast.Expr) ref.Val {
-	v, _ := s.o.values.Value(e.ID())
-	return v
+	if v, ok := s.o.values.Value(e.ID()); ok {
+		return v
+	}
+	if e.Kind() == ast.IdentKind && s.o.variables != nil { // the root of a path has no value of its own in the state
+		switch name := e.AsIdent(); name {
+		case "object", "oldObject", "params", "namespaceObject":
+			if v, ok := s.o.variables.ResolveName(name); ok {
+				root, _ := v.(ref.Val)
+				return root
+			}
+		}
+	}
+	return nil
 }
 
 // decide adds the parts that made e what it is.
@@ -106,7 +118,7 @@ func (s *steps) decide(e ast.Expr, inMacro bool) {
 	case ast.IdentKind, ast.SelectKind:
 		s.add(e, inMacro)
 		if v := s.value(e); v != nil && types.IsError(v) && e.Kind() == ast.SelectKind {
-			s.decide(e.AsSelect().Operand(), inMacro)
+			s.holder(e.AsSelect().Operand(), inMacro)
 		}
 	case ast.ListKind:
 		for _, item := range e.AsList().Elements() {
@@ -126,6 +138,22 @@ func (s *steps) decide(e ast.Expr, inMacro bool) {
 		s.decide(c.LoopStep(), true)
 	case ast.CallKind:
 		s.call(e, inMacro)
+	}
+}
+
+// holder adds what does not have the member that was asked for: of a map its keys are enough.
+func (s *steps) holder(e ast.Expr, inMacro bool) {
+	for s.value(e) == nil && e.Kind() == ast.SelectKind && !e.AsSelect().IsTestOnly() {
+		e = e.AsSelect().Operand() // what was never reached
+	}
+	m, ok := s.value(e).(traits.Mapper)
+	before := len(s.list)
+	s.decide(e, inMacro)
+	if !ok || len(s.list) != before+1 {
+		return
+	}
+	if keys := keysOf(m); len(keys) > 0 {
+		s.list[before].Value = shortened("a map with " + strings.Join(keys, ", "))
 	}
 }
 
@@ -157,7 +185,7 @@ func (s *steps) call(e ast.Expr, inMacro bool) {
 	case operators.Index, "_?._", "_[?_]":
 		s.add(e, inMacro)
 		if v := s.value(e); v != nil && types.IsError(v) {
-			s.decide(args[0], inMacro)
+			s.holder(args[0], inMacro)
 		}
 	default:
 		_, operator := operators.FindReverse(c.FunctionName())
@@ -204,7 +232,10 @@ const longestValue = 80
 func shown(v ref.Val) string {
 	var b strings.Builder
 	writeValue(&b, v, 0)
-	text := b.String()
+	return shortened(b.String())
+}
+
+func shortened(text string) string {
 	if len(text) > longestValue {
 		cut := longestValue
 		for cut > 0 && text[cut]&0xC0 == 0x80 {
@@ -264,6 +295,16 @@ func writeValue(b *strings.Builder, v ref.Val, depth int) {
 			b.WriteString(v.Type().TypeName())
 		}
 	}
+}
+
+// keysOf returns the keys of a map as text, sorted.
+func keysOf(m traits.Mapper) []string {
+	var keys []string
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		keys = append(keys, fmt.Sprint(it.Next().Value()))
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 func writeMap(b *strings.Builder, m traits.Mapper, depth int) {

@@ -100,7 +100,11 @@ type tracer struct {
 func newTracer(set *policy.Set, opts celgate.Options) *tracer {
 	t := &tracer{}
 	t.engine = sync.OnceValue(func() *celgate.Engine {
-		engine, err := celgate.NewTraced(set, opts, func(e celgate.Evaluation) { t.seen = append(t.seen, e) })
+		engine, err := celgate.NewTraced(set, opts, func(e celgate.Event) {
+			if e.Evaluation != nil {
+				t.seen = append(t.seen, *e.Evaluation)
+			}
+		})
 		if err != nil {
 			return nil
 		}

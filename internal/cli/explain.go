@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -18,10 +21,13 @@ import (
 // An explaining is one run of the verb explain. What it is asked is what apply is asked.
 type explaining struct {
 	apply
-	only []string
+	only    []string
+	named   bool // some of only were named by -p
+	objects bool
 
-	evaluations []report.Evaluation // of the request at hand
-	variables   map[string]string   // names by policy and field
+	events    []report.Event    // of the request at hand
+	deaf      bool              // what happens is not told
+	variables map[string]string // names by policy and field
 }
 
 func newExplain(c *console) *cobra.Command {
@@ -30,17 +36,20 @@ func newExplain(c *console) *cobra.Command {
 		Use:   "explain -p POLICIES|--context NAME [flags] MANIFEST|REVIEW|DIR|-...",
 		Short: "Tell why policies did or did not act",
 		Long: `explain makes the same decision as apply and tells how it came about: for each
-policy and binding whether it is for the request and what decided that, the values
-of variables and of the parts of expressions that made them true, false or an
-error, and what each mutation changed.
+policy and binding whether it is for the request and what was compared, the values
+of variables when they were used and of the parts of expressions that decided,
+what each mutation changed and what the server made of that, what ran again in the
+second pass, what it cost, and what failurePolicy and validationActions did. If the
+order of mutating policies, which is random on a server, matters, it says so.
 
-The exit status is that of apply.`,
+-o json has the same as a list of policies, and every event in its order with the
+whole objects before and after each mutation. The exit status is that of apply.`,
 		Example: `  celgate explain -p policies/ web.yaml
   celgate explain -p policies/ --only replicas.example.com --operation UPDATE --old old.yaml web.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error { return x.explain(cmd.Context(), args) },
 	}
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
-		f.StringArrayVarP(&x.policies, "policy", "p", nil, "`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
+		f.StringArrayVarP(&x.policies, "policy", "p", nil, "`FILE|DIR|-|NAME` policies, bindings and the cluster state that lies\nbeside them; a NAME that is no file narrows as --only does; may be repeated")
 		f.StringArrayVar(&x.only, "only", nil, "`NAME` tell about this policy only; may be repeated")
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster; may be repeated")
 		x.live.flags(f)
@@ -57,6 +66,7 @@ The exit status is that of apply.`,
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		f.StringVarP(&x.output, "output", "o", "text", "`FORMAT` text (default) or json")
+		f.BoolVar(&x.objects, "objects", false, "show the whole object before each mutation")
 		f.StringVar(&x.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
 	})
 	completeWith(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
@@ -66,6 +76,7 @@ The exit status is that of apply.`,
 }
 
 func (x *explaining) explain(ctx context.Context, args []string) error {
+	x.narrow()
 	if err := x.check(args); err != nil {
 		return err
 	}
@@ -101,7 +112,6 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	rejected := w.rejections(engine)
 	if len(rejected) > 0 {
 		x.raise(exitFailed)
-		x.say("policies that the server would not store take no part", "celgate check says what is wrong with them")
 	}
 	if len(batch) == 0 {
 		return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
@@ -110,7 +120,8 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{world: w, engine: engine, asked: &x.asked, changes: true}
-	d.notes = newNotes(w.inForce(x.console, rejected), w, &x.asked)
+	force := w.inForce(x.console, rejected)
+	d.notes = newNotes(force, w, &x.asked)
 	var all []report.Explanation
 	for _, doc := range batch {
 		e, err := x.story(ctx, d, doc)
@@ -123,7 +134,26 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 		x.raise(exitFailed)
 		x.sayError(err)
 	}
-	return report.Explain(x.output, x.stdout, all, report.Options{Types: w.types, Color: colored, Width: x.width()})
+	return report.Explain(x.output, x.stdout, all, report.Options{
+		Set: &w.set, Rejected: rejected, Types: w.types, Color: colored, Width: x.width(), Objects: x.objects,
+	})
+}
+
+// narrow takes the names of policies out of what -p names.
+func (x *explaining) narrow() {
+	var files []string
+	for _, p := range x.policies {
+		if _, err := os.Stat(p); err == nil || p == "-" || strings.ContainsAny(p, `/\`) {
+			files = append(files, p)
+		} else {
+			x.only, x.named = append(x.only, p), true
+		}
+	}
+	if len(files) > 0 { // else all of them are files that do not exist
+		x.policies = files
+	} else {
+		x.only, x.named = nil, false
+	}
 }
 
 // known looks up the names of variables, and refuses names of policies that are not given.
@@ -138,6 +168,9 @@ func (x *explaining) known(set *policy.Set) error {
 	}
 	for _, name := range x.only {
 		if !names[name] {
+			if x.named {
+				return &usageError{fmt.Errorf("there is neither a file nor a policy called %s", name)}
+			}
 			return &usageError{errors.New("--only: there is no policy " + name)}
 		}
 	}
@@ -146,9 +179,9 @@ func (x *explaining) known(set *policy.Set) error {
 
 // story decides about one document and collects what happened.
 func (x *explaining) story(ctx context.Context, d *decider, doc *manifest.Document) (report.Explanation, error) {
-	x.evaluations = nil
+	x.events = nil
 	it := d.answer(ctx, doc)
-	e := report.Explanation{Item: it.Item, Evaluations: x.evaluations}
+	e := report.Explanation{Item: it.Item}
 	switch {
 	case it.Failure != nil:
 		x.raise(exitFailed)
@@ -157,23 +190,98 @@ func (x *explaining) story(ctx context.Context, d *decider, doc *manifest.Docume
 	case !it.Decision.Allowed:
 		x.raise(exitDenied)
 	}
-	matches, err := d.engine.Matches(ctx, it.Request)
-	if err != nil {
-		return e, err
+	if given, err := d.world.request(ctx, doc, d.asked); err == nil {
+		e.Given = given.Object
 	}
-	for _, m := range matches {
-		if len(x.only) == 0 || slices.Contains(x.only, m.Policy) {
-			e.Matches = append(e.Matches, m)
+	for _, told := range x.events {
+		if len(x.only) == 0 || told.Policy == "" || slices.Contains(x.only, told.Policy) {
+			e.Events = append(e.Events, told)
 		}
 	}
-	return e, nil
+	var err error
+	e.Orders, err = x.otherOrders(ctx, d.engine, it.Request)
+	return e, err
 }
 
-func (x *explaining) observe(o celgate.Evaluation) {
-	e := report.Evaluation{
-		Policy: o.Policy, Expr: o.Expr, Steps: o.Steps(), Variable: x.variables[string(o.Policy.Kind)+o.Policy.Name+" "+o.Expr.Field],
+// mostOrdered is the number of mutating policies up to which all orders are tried.
+const mostOrdered = 4
+
+// otherOrders makes the decision in the other orders that a server may choose, and returns one whose result is another one.
+func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Request) ([]report.Order, error) {
+	var names []string
+	for _, e := range x.events {
+		if e.Op == celgate.OpRun && e.Kind == policy.Mutating && !slices.Contains(names, e.Policy) {
+			names = append(names, e.Policy)
+		}
 	}
-	e.Value, e.Failed = o.Result()
-	e.From, e.To = o.Decisive()
-	x.evaluations = append(x.evaluations, e)
+	if len(names) < 2 {
+		return nil, nil
+	}
+	x.deaf = true
+	defer func() { x.deaf = false }()
+	usual, err := engine.Mutate(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	for order := range orders(names) {
+		other, err := engine.InOrder(order...).Mutate(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		if other.Allowed == usual.Allowed && reflect.DeepEqual(other.Object, usual.Object) {
+			continue
+		}
+		found := report.Order{Policies: order, Decision: other}
+		if other.Allowed {
+			found.Changes = []celgate.Change{{Before: usual.Object, After: other.Object}}
+		}
+		return []report.Order{found}, nil
+	}
+	return nil, nil
+}
+
+// orders yields the other orders of a few names, and of many the reverse and those in which one name comes first.
+func orders(names []string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		if len(names) > mostOrdered {
+			reversed := slices.Clone(names)
+			slices.Reverse(reversed)
+			if !yield(reversed) {
+				return
+			}
+			for i := 1; i < len(names); i++ {
+				if !yield(slices.Concat(names[i:i+1], names[:i], names[i+1:])) {
+					return
+				}
+			}
+			return
+		}
+		var permute func(done, rest []string) bool
+		permute = func(done, rest []string) bool {
+			if len(rest) == 0 {
+				return slices.Equal(done, names) || yield(slices.Clone(done))
+			}
+			for i := range rest {
+				if !permute(append(done, rest[i]), slices.Concat(rest[:i], rest[i+1:])) {
+					return false
+				}
+			}
+			return true
+		}
+		permute(nil, names)
+	}
+}
+
+func (x *explaining) observe(told celgate.Event) {
+	if x.deaf {
+		return
+	}
+	e := report.Event{Event: told}
+	if o := told.Evaluation; o != nil {
+		e.Variable = x.variables[string(o.Policy.Kind)+o.Policy.Name+" "+o.Expr.Field]
+		e.Steps = o.Steps()
+		e.Value, e.Failed = o.Result()
+		e.From, e.To = o.Decisive()
+	}
+	x.events = append(x.events, e)
 }

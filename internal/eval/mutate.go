@@ -85,6 +85,9 @@ func JSONPatch(ctx context.Context, prog *compile.Program, e *compile.Expression
 	return ops, cost, nil
 }
 
+// ErrNotJSON is the error of a value of a JSON patch that has no JSON form.
+var ErrNotJSON = errors.New("JSONPath valueExpression evaluated to a type that could not marshal to JSON")
+
 // mutationResult runs the expression of a mutation with a budget of its own.
 func mutationResult(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (ref.Val, int64, error) {
 	if e.Err != nil {
@@ -116,7 +119,7 @@ func operation(v ref.Val) (jsonpatch.Operation, error) {
 		}
 	}
 	if op.Value, err = jsonTree(patch.Val); err != nil {
-		return op, fmt.Errorf("JSONPath valueExpression evaluated to a type that could not marshal to JSON: %w", err)
+		return op, fmt.Errorf("%w: %w", ErrNotJSON, err)
 	}
 	return op, nil
 }

@@ -2,10 +2,8 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/celgate/celgate/internal/rewrite"
-	"github.com/celgate/celgate/schema"
 )
 
 // longestDiff is the number of lines that are shown of what one policy changed.
@@ -19,19 +17,9 @@ func (t *textWriter) changeBlocks(it Item) []block {
 		if c.Second {
 			b.message += ", in the second pass"
 		}
-		var kind *schema.Type
-		if t.o.Types != nil {
-			apiVersion, _ := c.After["apiVersion"].(string)
-			name, _ := c.After["kind"].(string)
-			group, version, found := strings.Cut(apiVersion, "/")
-			if !found {
-				group, version = "", apiVersion
-			}
-			kind = t.o.Types.Type(schema.GroupVersionKind{Group: group, Version: version, Kind: name})
-		}
-		for _, h := range rewrite.Diff(c.Before, c.After, kind) {
+		for _, h := range rewrite.Diff(c.Before, c.After, t.o.typeOf(c.After)) {
 			if h.Path != "" {
-				b.diff = append(b.diff, h.Path)
+				b.diff = append(b.diff, "@ "+h.Path)
 			}
 			b.diff = append(b.diff, h.Lines...)
 		}

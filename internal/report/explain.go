@@ -1,50 +1,38 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
 )
-
-// An Explanation is an answer with the story behind it.
-type Explanation struct {
-	Item
-	Matches     []celgate.Match
-	Evaluations []Evaluation // in the order in which they ran
-}
-
-// An Evaluation is one evaluation of one expression.
-type Evaluation struct {
-	Policy   *policy.Policy
-	Expr     policy.Expr
-	Variable string // the name of the variable that the expression is of
-	Value    string
-	Failed   bool
-	Steps    []celgate.Step
-	From, To int // of the part that decided
-}
 
 // ExplanationFormats are the names that [Explain] takes.
 func ExplanationFormats() []string { return []string{"json", "text"} }
 
-// Explain writes explanations.
+// Explain writes explanations. With o.Objects, text shows the whole object before each mutation.
 func Explain(format string, w io.Writer, all []Explanation, o Options) error {
 	if format == "json" {
-		return explainJSON(w, all)
+		return explainJSON(w, all, o)
 	}
-	t := &textWriter{
-		w: w, o: o, p: palette(o.Color), counts: map[string]int{}, matched: map[source]bool{},
-		places: map[source]policy.Position{}, notes: map[string]bool{}, spaced: true,
+	t, err := newText(w, o)
+	if err != nil {
+		return err
 	}
+	t.matched = map[source]bool{}
 	for i, e := range all {
 		if e.Failure != nil {
 			continue
 		}
-		if i > 0 {
+		if i > 0 || len(o.Rejected) > 0 {
 			t.gap()
 		}
 		t.explain(e)
@@ -52,65 +40,8 @@ func Explain(format string, w io.Writer, all []Explanation, o Options) error {
 	return t.flush()
 }
 
-// A told is one policy with one binding and param in the story.
-type told struct {
-	match    celgate.Match
-	outcomes []celgate.Outcome
-	evals    [][]Evaluation // beside outcomes: variables, then the expression itself
-}
-
-// story arranges matches, outcomes and evaluations.
-func story(e Explanation) []*told {
-	rest := map[*policy.Policy][]Evaluation{}
-	byName := map[string]*policy.Policy{}
-	for _, x := range e.Evaluations {
-		rest[x.Policy] = append(rest[x.Policy], x)
-		byName[string(x.Policy.Kind)+" "+x.Policy.Name] = x.Policy
-	}
-	// take removes the evaluations up to that of an outcome's expression.
-	take := func(o celgate.Outcome) []Evaluation {
-		p := byName[string(o.Kind)+" "+o.Policy]
-		for i, x := range rest[p] {
-			if x.Variable == "" && x.Expr.Field == o.Field {
-				var taken []Evaluation
-				for _, v := range rest[p][:i] {
-					if v.Variable != "" {
-						taken = append(taken, v)
-					}
-				}
-				taken = append(taken, x)
-				rest[p] = rest[p][i+1:]
-				return taken
-			}
-		}
-		return nil
-	}
-	var all []*told
-	used := make([]bool, len(e.Decision.Outcomes))
-	for _, m := range e.Matches {
-		one := &told{match: m}
-		param, first := "", true
-		for i, o := range e.Decision.Outcomes {
-			if used[i] || o.Kind != m.Kind || o.Policy != m.Policy || o.Binding != m.Binding {
-				continue
-			}
-			if first {
-				param, first = o.Param, false
-			}
-			if o.Param != param {
-				continue
-			}
-			used[i] = true
-			one.outcomes = append(one.outcomes, o)
-			one.evals = append(one.evals, take(o))
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
 var outcomeWords = map[celgate.Verdict]string{
-	celgate.Admit: "holds", celgate.Denied: "fails", celgate.Error: "error", celgate.Skip: "skips the policy",
+	celgate.Admit: "holds", celgate.Denied: "fails", celgate.Error: "error", celgate.Skip: "false",
 }
 
 func (t *textWriter) explain(e Explanation) {
@@ -120,85 +51,180 @@ func (t *textWriter) explain(e Explanation) {
 		subject += " (" + sub + ")"
 	}
 	t.head(s, word, subject, e.Place)
-	for _, one := range story(e) {
-		m := one.match
+	if slices.ContainsFunc(e.Events, func(x Event) bool { return x.Op == celgate.OpExempt }) {
 		t.gap()
-		name := m.Policy
-		if m.Binding != "" {
-			param := ""
-			if len(one.outcomes) > 0 {
-				param = one.outcomes[0].Param
-			}
-			name = origin(m.Policy, m.Binding, param)
-		} else {
-			name = "policy " + name
+		t.block(block{label: "exempt", style: dim, message: "the API server asks no policy about " + e.Request.Resource.Resource + " of " + e.Request.Resource.Group})
+	}
+	second := false
+	for _, one := range storyOf(e.Events) {
+		if one.second && !second {
+			second = true
+			t.gap()
+			t.line(t.p.paint(bold, "the second pass of the mutating policies, because the object changed:"))
 		}
-		t.line(t.p.paint(bold, string(m.Kind)+": ") + printable(strings.TrimPrefix(name, "policy ")))
-		switch {
-		case m.Err != nil && len(one.outcomes) == 0:
-			t.block(block{label: "error", style: red, message: m.Err.Error()})
-			continue
-		case !m.Matched && m.Err == nil:
-			t.block(block{label: "not for this request", style: dim, message: m.Reason})
-		}
-		changed := func(second bool) {
-			for _, c := range e.Changes {
-				if m.Kind == policy.Mutating && c.Policy == m.Policy && c.Binding == m.Binding && c.Second == second {
-					t.blocksOf(t.changeBlocks(Item{Changes: []celgate.Change{c}}))
-				}
-			}
-		}
-		second, seen := false, map[string]bool{}
-		for i, o := range one.outcomes {
-			if m.Kind == policy.Mutating && seen[o.Field] && !second {
-				second = true
-				changed(false)
-				t.line(indent + t.p.paint(bold, "in the second pass, after the object changed:"))
-			}
-			seen[o.Field] = true
-			t.told(o, one.evals[i])
-		}
-		if !second {
-			changed(false)
-		}
-		changed(true)
+		t.gap()
+		t.invocation(e, one)
+	}
+	for _, name := range e.unbound(t.o) {
+		t.gap()
+		t.line(t.p.paint(bold, string(name.kind)+": ") + printable(name.policy))
+		t.block(block{label: "not in force", style: dim, message: "no binding names it"})
 	}
 	t.gap()
-	switch d := e.Decision; {
-	case d.Allowed:
-		t.line("allowed")
-	case d.Status != nil:
-		t.line(t.p.paint(red, "denied: ") + printable(fmt.Sprintf("%d %s: %s", d.Status.Code, d.Status.Reason, d.Status.Message)))
+	t.ending(e)
+}
+
+// unbound are the policies that no binding puts in force.
+func (e Explanation) unbound(o Options) []source {
+	if o.Set == nil {
+		return nil
 	}
-	for _, w := range e.Decision.Warnings {
-		t.block(block{label: "warning", style: yellow, message: w})
+	var all []source
+	for _, p := range o.Set.Policies {
+		if !slices.ContainsFunc(o.Set.Bindings, func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
+			all = append(all, source{kind: p.Kind, policy: p.Name})
+		}
 	}
-	for _, n := range e.Decision.Notes {
-		t.block(block{label: "note", style: cyan, message: n.Message})
+	return all
+}
+
+// policyOf returns the policy and the binding of an invocation.
+func (t *textWriter) policyOf(one *told) (p *policy.Policy, b *policy.Binding) {
+	if t.o.Set == nil {
+		return nil, nil
+	}
+	for _, x := range t.o.Set.Policies {
+		if x.Kind == one.kind && x.Name == one.policy {
+			p = x
+		}
+	}
+	for _, x := range t.o.Set.Bindings {
+		if x.Kind == one.kind && x.Name == one.binding {
+			b = x
+		}
+	}
+	return p, b
+}
+
+// invocation tells about one policy with one binding and param.
+func (t *textWriter) invocation(e Explanation, one *told) {
+	name := strings.TrimPrefix(origin(one.policy, one.binding, one.param), "policy ")
+	t.line(t.p.paint(bold, string(one.kind)+": ") + printable(name))
+	p, b := t.policyOf(one)
+	for _, m := range one.matches {
+		of := ""
+		if m.Binding != "" {
+			of = " of the binding"
+		}
+		for _, c := range m.Compared {
+			label, s := "matched", dim
+			if (m.By != "" || m.Err != nil) && (!c.Holds || m.By == "excludeResourceRules") {
+				label, s = "not matched", yellow
+			}
+			if c.Field == "paramRef" {
+				t.block(block{label: "not found", style: yellow, message: "the binding's paramRef asks for " + c.Want})
+				continue
+			}
+			got := c.Got
+			if strings.Contains(c.Field, "esourceRules[") {
+				got = "the request is " + got
+			}
+			t.block(block{label: label, style: s, message: c.Field + of + " says " + c.Want + "; " + got})
+		}
+		if m.Err != nil {
+			t.block(t.configurationError(e, one, m, p, b))
+		} else if !m.Matched {
+			t.block(block{label: "not for this request", style: dim, message: m.Reason})
+		}
+	}
+	for _, o := range one.outcomes {
+		t.outcome(e, one, o, p, b)
+	}
+	for _, m := range one.messages {
+		if m.Failed {
+			t.block(block{label: "message", style: yellow, message: m.Evaluation.Expr.Field + ": " + m.Value, footers: []string{"an error: the message field or a default is shown in its place"}})
+		}
+	}
+	if one.skipped != "" {
+		t.block(block{label: "not run again", style: dim, message: one.skipped})
+	}
+	if p != nil && len(one.outcomes) > 0 {
+		var unused []string
+		for _, v := range p.Variables {
+			if !one.used[v.Name] {
+				unused = append(unused, "variables."+v.Name)
+			}
+		}
+		if len(unused) > 0 {
+			t.block(block{label: "never used", style: dim, message: strings.Join(unused, ", ") + " (not evaluated: an error there would not count)"})
+		}
+	}
+	var costs []string
+	for _, s := range one.spending() {
+		costs = append(costs, fmt.Sprintf("%s %s of %s", s.of, thousands(s.cost), thousands(s.limit)))
+	}
+	if len(costs) > 0 {
+		t.block(block{label: "cost", style: dim, message: strings.Join(costs, ", ")})
 	}
 }
 
-// told writes one outcome with the values behind it.
-func (t *textWriter) told(o celgate.Outcome, evals []Evaluation) {
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// configurationError is about an error before any expression ran.
+func (t *textWriter) configurationError(e Explanation, one *told, m celgate.Match, p *policy.Policy, b *policy.Binding) block {
+	out := block{label: "error", style: red, message: m.Err.Error(), hint: hintFor(failing{message: m.Err.Error(), request: e.Request})}
+	if p == nil {
+		return out
+	}
+	if p.FailurePolicy == policy.Ignore {
+		out.footers = []string{"failurePolicy Ignore: the policy is skipped"}
+		return out
+	}
+	out.footers = []string{"failurePolicy Fail: the request is denied"}
+	if b != nil && one.kind == policy.Validating && !slices.Contains(b.Actions, policy.Deny) {
+		out.footers[0] += ", though validationActions are " + joinActions(b.Actions) + ": they are for validations that were evaluated"
+	}
+	return out
+}
+
+// outcome tells about one expression: its value, the values behind it, and what followed.
+func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.Policy, binding *policy.Binding) {
 	b := block{label: outcomeWords[o.Verdict], message: o.Field}
 	switch o.Verdict {
 	case celgate.Admit:
 		b.style = green
+		if o.mutation != nil {
+			b.label = "applied"
+			if o.mutation.Dropped {
+				b.label, b.style = "dropped", yellow
+			}
+		}
 	case celgate.Denied, celgate.Error:
 		b.style = red
 	case celgate.Skip:
 		b.style = yellow
 	}
+	if name := conditionName(p, o.Field); name != "" {
+		b.message += " (" + name + ")"
+	}
 	if o.Message != "" {
 		b.message += ": " + headline(o.Message, o.Expr)
 	}
-	for i, x := range evals {
-		if i < len(evals)-1 {
-			b.footers = append(b.footers, "variables."+x.Variable+" = "+x.Value)
-			continue
-		}
-		if o.Verdict != celgate.Admit {
-			b.expr, b.mark = o.Expr, mark{x.From, x.To}
+	if o.Verdict != celgate.Admit && !o.Expr.IsZero() {
+		b.expr, b.mark = o.Expr, trimmed(o.Expr.Src)
+	}
+	for _, v := range o.variables {
+		b.footers = append(b.footers, "variables."+v.Variable+" = "+v.Value)
+	}
+	if x := o.evaluation; x != nil {
+		if !b.expr.IsZero() {
+			b.mark = mark{x.From, x.To}
 		}
 		for _, s := range x.Steps {
 			if strings.HasPrefix(s.Text, "variables.") && hasLine(b.footers, s.Text+" = ") {
@@ -211,101 +237,379 @@ func (t *textWriter) told(o celgate.Outcome, evals []Evaluation) {
 			if s.Last {
 				line += "   (of the last item)"
 			}
-			b.footers = append(b.footers, line)
+			b.footers = append(b.footers, line+e.provenance(s.Text))
 		}
+		if o.Verdict == celgate.Error {
+			b.hint = hintFor(failing{o.Message, o.Expr, e.Request, one.param})
+		}
+	}
+	b.footers = append(b.footers, t.consequence(e, one, o, p, binding)...)
+	if o.mutation != nil {
+		b.diff = t.mutation(o)
 	}
 	t.block(b)
 }
 
-func hasLine(lines []string, prefix string) bool {
-	for _, l := range lines {
-		if strings.HasPrefix(l, prefix) {
-			return true
+func conditionName(p *policy.Policy, field string) string {
+	if p == nil {
+		return ""
+	}
+	for _, c := range p.MatchConditions {
+		if c.Expr.Field == field {
+			return c.Name
 		}
 	}
-	return false
+	return ""
 }
 
-type jsonExplanation struct {
-	Request  jsonRequest   `json:"request"`
-	Allowed  bool          `json:"allowed"`
-	Message  string        `json:"message,omitempty"`
-	Policies []jsonStory   `json:"policies"`
-	Changes  []jsonChanged `json:"changes,omitempty"`
+// consequence says what became of a failed validation or an error.
+func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *policy.Policy, b *policy.Binding) []string {
+	if p == nil {
+		return nil
+	}
+	condition := conditionName(p, o.Field) != ""
+	switch o.Verdict {
+	case celgate.Skip:
+		return []string{"the policy is skipped, whatever the other match conditions say"}
+	case celgate.Denied:
+		if b != nil {
+			return []string{"validationActions " + joinActions(b.Actions) + actionWords(b.Actions)}
+		}
+	case celgate.Error:
+		switch {
+		case refuses(e.Decision, o.Outcome):
+			return []string{fmt.Sprintf("the API server answers %s, whatever failurePolicy says (here %s)", codeOf(e.Decision), p.FailurePolicy)}
+		case condition && slices.ContainsFunc(one.outcomes, func(x toldOutcome) bool { return x.Verdict == celgate.Skip }):
+			return []string{"another match condition is false, which counts more than an error"}
+		case p.FailurePolicy == policy.Ignore:
+			return []string{"failurePolicy Ignore: the error changes nothing"}
+		case strings.HasPrefix(o.Field, "spec.auditAnnotations") && b != nil && !slices.Contains(b.Actions, policy.Deny):
+			return []string{"failurePolicy Fail: an error in an audit annotation denies, though validationActions are " + joinActions(b.Actions)}
+		case one.kind == policy.Validating && b != nil:
+			return []string{"failurePolicy Fail makes the error a failed validation, with validationActions " + joinActions(b.Actions) + actionWords(b.Actions)}
+		}
+		return []string{"failurePolicy Fail: the error denies the request"}
+	}
+	return nil
 }
 
-type jsonStory struct {
-	Kind        policy.Kind `json:"kind"`
-	Policy      string      `json:"policy"`
-	Binding     string      `json:"binding,omitempty"`
-	Matched     bool        `json:"matched"`
-	By          string      `json:"by,omitempty"`
-	Reason      string      `json:"reason,omitempty"`
-	Error       string      `json:"error,omitempty"`
-	Expressions []jsonTold  `json:"expressions,omitempty"`
+func actionWords(actions []policy.Action) string {
+	if slices.Contains(actions, policy.Deny) {
+		return ""
+	}
+	return ": the request is not denied for it"
 }
 
-type jsonTold struct {
-	Field   string          `json:"field"`
-	Verdict celgate.Verdict `json:"verdict"`
-	Message string          `json:"message,omitempty"`
-	Cost    int64           `json:"cost"`
-	Values  []jsonValue     `json:"values,omitempty"`
+var plainPath = regexp.MustCompile(`^(?:has\()?object((?:\.\w+|\[\d+\]|\["[^"\\]*"\])+)\)?$`)
+var pathStep = regexp.MustCompile(`\.(\w+)|\[(\d+)\]|\["([^"\\]*)"\]`)
+
+// provenance says where a value of the object is from, if not from the manifest.
+func (e Explanation) provenance(text string) string {
+	m := plainPath.FindStringSubmatch(text)
+	if m == nil || e.Given == nil || e.Request.Object == nil {
+		return ""
+	}
+	given, inGiven := follow(e.Given, m[1])
+	prepared, inPrepared := follow(e.Request.Object, m[1])
+	switch {
+	case inGiven && !inPrepared && !empty(given):
+		return "   (in the manifest, but not in what the server makes of it)"
+	case !inGiven && inPrepared && !empty(prepared):
+		return "   (filled in by the server)"
+	case inGiven && inPrepared && scalar(given) && fmt.Sprint(given) != fmt.Sprint(prepared):
+		return fmt.Sprintf("   (the manifest says %v)", given)
+	}
+	return ""
 }
 
-type jsonValue struct {
-	Expression string `json:"expression"`
-	Value      string `json:"value"`
-	Error      bool   `json:"error,omitempty"`
-	LastItem   bool   `json:"lastItem,omitempty"`
-}
-
-type jsonChanged struct {
-	Policy  string         `json:"policy"`
-	Binding string         `json:"binding"`
-	Second  bool           `json:"second,omitempty"`
-	Before  map[string]any `json:"before"`
-	After   map[string]any `json:"after"`
-}
-
-func explainJSON(w io.Writer, all []Explanation) error {
-	items := []jsonExplanation{}
-	for _, e := range all {
-		if e.Failure != nil {
+func follow(v any, path string) (any, bool) {
+	for _, m := range pathStep.FindAllStringSubmatch(path, -1) {
+		if list, ok := v.([]any); ok {
+			i, err := strconv.Atoi(m[2])
+			if err != nil || i >= len(list) {
+				return nil, false
+			}
+			v = list[i]
 			continue
 		}
-		item := jsonExplanation{Request: itemOf(e.Request, e.Decision).Request, Allowed: e.Decision.Allowed, Policies: []jsonStory{}}
-		if e.Decision.Status != nil {
-			item.Message = e.Decision.Status.Message
+		object, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
 		}
-		for _, one := range story(e) {
-			m := one.match
-			s := jsonStory{Kind: m.Kind, Policy: m.Policy, Binding: m.Binding, Matched: m.Matched, By: m.By, Reason: m.Reason}
-			if m.Err != nil {
-				s.Error = m.Err.Error()
-			}
-			for i, o := range one.outcomes {
-				x := jsonTold{Field: o.Field, Verdict: o.Verdict, Message: o.Message, Cost: o.Cost}
-				for j, v := range one.evals[i] {
-					if j < len(one.evals[i])-1 {
-						x.Values = append(x.Values, jsonValue{Expression: "variables." + v.Variable, Value: v.Value, Error: v.Failed})
-						continue
-					}
-					for _, step := range v.Steps {
-						x.Values = append(x.Values, jsonValue{step.Text, step.Value, step.Error, step.Last})
-					}
-				}
-				s.Expressions = append(s.Expressions, x)
-			}
-			item.Policies = append(item.Policies, s)
+		if v, ok = object[m[1]+m[3]]; !ok {
+			return nil, false
 		}
-		for _, c := range e.Decision.Changes {
-			item.Changes = append(item.Changes, jsonChanged{c.Policy, c.Binding, c.Second, c.Before, c.After})
-		}
-		items = append(items, item)
 	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(map[string]any{"apiVersion": "celgate.dev/v1alpha1", "kind": "ExplanationList", "items": items})
+	return v, true
+}
+
+func empty(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return v == nil
+}
+
+func scalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
+}
+
+// mutation shows what a mutation did to the object, or what it could not do.
+func (t *textWriter) mutation(o toldOutcome) []string {
+	m := o.mutation
+	kind := t.o.typeOf(m.Before)
+	var lines []string
+	if t.o.Objects {
+		lines = append(lines, "the object before it:")
+		lines = append(lines, yamlLines(m.Before, kind)...)
+	}
+	ops, isPatch := m.Patch.([]any)
+	switch {
+	case m.Dropped:
+		op, _ := ops[m.Stopped].(map[string]any)
+		path := fmt.Sprint(op["path"])
+		was, found := pointed(m.Before, path)
+		holds := "nothing"
+		if found {
+			holds = strings.TrimSpace(inlineYAML(was))
+		}
+		lines = append(lines, fmt.Sprintf("test %s: the object has %s, not %s: the whole patch is dropped, and that is no error", path, holds, inlineYAML(op["value"])))
+		return lines
+	case o.Verdict == celgate.Error && m.Patch != nil:
+		lines = append(lines, "the patch:")
+		for _, l := range limited(yamlLines(m.Patch, nil), longestPatch) {
+			lines = append(lines, "  "+l)
+		}
+		if isPatch && m.Stopped >= 0 && m.Stopped < len(ops) {
+			if op, ok := ops[m.Stopped].(map[string]any); ok {
+				if text := missingText(m.Before, fmt.Sprint(op["path"])); text != "" {
+					lines = append(lines, "before it: "+text)
+				}
+			}
+		}
+		return lines
+	case m.After == nil:
+		return lines
+	}
+	hunks := func(title string, before, after map[string]any) {
+		diff := rewrite.Diff(before, after, kind)
+		if len(diff) == 0 {
+			return
+		}
+		lines = append(lines, title)
+		var all []string
+		for _, h := range diff {
+			if h.Path != "" {
+				all = append(all, "@ "+h.Path)
+			}
+			all = append(all, h.Lines...)
+		}
+		lines = append(lines, limited(all, longestDiff)...)
+	}
+	shown := len(lines)
+	hunks("changes:", m.Before, m.Patched)
+	if len(lines) == shown {
+		lines = append(lines, "changes nothing")
+	}
+	lines = append(lines, orders("", m.Before, m.After)...)
+	hunks("normalised by the server before what comes next:", m.Patched, m.After)
+	return lines
+}
+
+// longestPatch is the number of lines that are shown of a patch that could not be applied.
+const longestPatch = 24
+
+func limited(lines []string, most int) []string {
+	if more := len(lines) - most; more > 1 {
+		return append(lines[:most:most], fmt.Sprintf("  and %d more lines", more))
+	}
+	return lines
+}
+
+// orders tells the new order of the lists of named items in which a new item does not come last.
+func orders(path string, before, after any) []string {
+	var all []string
+	switch after := after.(type) {
+	case map[string]any:
+		was, _ := before.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(after)) {
+			all = append(all, orders(strings.TrimPrefix(path+"."+key, "."), was[key], after[key])...)
+		}
+	case []any:
+		was, _ := before.([]any)
+		old := map[string]bool{}
+		for _, name := range names(was) {
+			old[name] = true
+		}
+		now := names(after)
+		moved, fresh := false, false
+		for _, name := range now {
+			fresh = fresh || !old[name]
+			moved = moved || fresh && old[name]
+		}
+		if len(was) > 0 && len(now) == len(after) && moved {
+			all = append(all, fmt.Sprintf("order of %s: %s (merged by name, in the order of the patch)", path, strings.Join(now, ", ")))
+		}
+	}
+	return all
+}
+
+func names(items []any) []string {
+	var all []string
+	for _, item := range items {
+		object, _ := item.(map[string]any)
+		if name, ok := object["name"].(string); ok {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// pointed returns what a JSON pointer leads to.
+func pointed(v any, pointer string) (any, bool) {
+	for _, step := range strings.Split(pointer, "/")[1:] {
+		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		switch at := v.(type) {
+		case map[string]any:
+			var ok bool
+			if v, ok = at[step]; !ok {
+				return nil, false
+			}
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(at) {
+				return nil, false
+			}
+			v = at[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// missingText says how far a JSON pointer leads in an object.
+func missingText(object map[string]any, pointer string) string {
+	steps := strings.Split(pointer, "/")
+	for n := len(steps) - 1; n >= 1; n-- {
+		parent := strings.Join(steps[:n], "/")
+		at, ok := pointed(object, parent)
+		if !ok {
+			continue
+		}
+		if n == len(steps)-1 {
+			return ""
+		}
+		holder, ok := at.(map[string]any)
+		if !ok {
+			return ""
+		}
+		name := strings.ReplaceAll(strings.TrimPrefix(parent, "/"), "/", ".")
+		if name == "" {
+			name = "the object"
+		}
+		return fmt.Sprintf("%s has %s, but no %s", name, strings.Join(slices.Sorted(maps.Keys(holder)), ", "), steps[n])
+	}
+	return ""
+}
+
+func yamlLines(v any, t *schema.Type) []string {
+	var text string
+	if object, ok := v.(map[string]any); ok {
+		text = rewrite.YAML(object, t)
+	} else if list, ok := v.([]any); ok {
+		for _, item := range list {
+			object, _ := item.(map[string]any)
+			for i, l := range strings.Split(strings.TrimRight(rewrite.YAML(object, nil), "\n"), "\n") {
+				if i == 0 {
+					text += "- " + l + "\n"
+				} else {
+					text += "  " + l + "\n"
+				}
+			}
+		}
+	}
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i := range lines {
+		lines[i] = "  " + lines[i]
+	}
+	return lines
+}
+
+// inlineYAML writes a value in one line.
+func inlineYAML(v any) string {
+	text := strings.TrimSpace(rewrite.YAML(map[string]any{"v": v}, nil))
+	return strings.Join(strings.Fields(strings.TrimPrefix(text, "v:")), " ")
+}
+
+func (o Options) typeOf(object map[string]any) *schema.Type {
+	if o.Types == nil {
+		return nil
+	}
+	apiVersion, _ := object["apiVersion"].(string)
+	name, _ := object["kind"].(string)
+	group, version, found := strings.Cut(apiVersion, "/")
+	if !found {
+		group, version = "", apiVersion
+	}
+	return o.Types.Type(schema.GroupVersionKind{Group: group, Version: version, Kind: name})
+}
+
+// ending tells how the request ends, and what may come out differently.
+func (t *textWriter) ending(e Explanation) {
+	d := e.Decision
+	switch {
+	case d.Allowed:
+		t.line("allowed")
+	case d.Status != nil:
+		t.line(t.p.paint(red, "denied: ") + printable(fmt.Sprintf("%d %s: %s", d.Status.Code, d.Status.Reason, d.Status.Message)))
+	}
+	denials := 0
+	for _, v := range d.Violations {
+		if severityOf(v) == policy.Deny {
+			denials++
+		}
+	}
+	if denials > 1 {
+		t.block(block{label: "note", style: cyan, message: fmt.Sprintf("%d denials, of which the API server reports one: the first of the policy that it asks first", denials)})
+	}
+	for _, w := range d.Warnings {
+		t.block(block{label: "warning", style: yellow, message: w})
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
+		t.block(block{label: "audit annotation " + key, style: cyan, message: d.AuditAnnotations[key]})
+	}
+	for _, n := range d.Notes {
+		t.block(block{label: "note", style: cyan, message: n.Message})
+	}
+	for _, o := range e.Orders {
+		b := block{label: "note", style: cyan, message: "the server's order of policies is random, and asked in the order " + strings.Join(o.Policies, ", ") + " the result is another one:"}
+		switch {
+		case !o.Decision.Allowed && o.Decision.Status != nil:
+			b.diff = []string{"denied: " + o.Decision.Status.Message}
+		case !d.Allowed && len(o.Changes) == 0:
+			b.diff = []string{"not denied"}
+		}
+		for _, c := range o.Changes {
+			for _, h := range rewrite.Diff(c.Before, c.After, t.o.typeOf(c.After)) {
+				if h.Path != "" {
+					b.diff = append(b.diff, "@ "+h.Path)
+				}
+				b.diff = append(b.diff, h.Lines...)
+			}
+		}
+		b.diff = limited(b.diff, longestDiff)
+		t.block(b)
+	}
+}
+
+func hasLine(lines []string, prefix string) bool {
+	return slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, prefix) })
 }

@@ -100,6 +100,9 @@ func missingKeyHint(f failing, key string) string {
 			return "params is null: the binding has no paramRef"
 		}
 	}
+	if (key == "kind" || key == "apiVersion") && strings.HasPrefix(f.expr.Field, "spec.mutations") && rootOf(src, key, "params") {
+		return "params of a built-in kind have neither apiVersion nor kind in a MutatingAdmissionPolicy"
+	}
 	if key == "UID" && strings.Contains(src, "namespaceObject") {
 		return "namespaceObject.metadata.UID compiles, but never has a value"
 	}

@@ -95,6 +95,8 @@ type Options struct {
 	Color bool
 	Width int  // of the terminal, in columns; 0: lines are not wrapped
 	Quiet bool // leave out objects about which there is nothing to say
+
+	Objects bool // show whole objects where only what changed would be
 }
 
 // Formats are the names that [New] takes.

@@ -441,9 +441,7 @@ func (t *textWriter) block(b block) {
 			s = red
 		case '+':
 			s = green
-		case ' ':
-		default:
-			l = "@ " + l
+		case '@':
 			s = cyan
 		}
 		t.line(indent + indent + t.p.paint(s, printable(l)))

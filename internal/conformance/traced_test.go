@@ -1,0 +1,99 @@
+package conformance
+
+import (
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/policy"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// TestTraced holds that an engine that tells what it does decides as one that does not, costs included, and that what it tells
+// is the decision: each outcome once, in order, and mutations that begin where the one before ended.
+func TestTraced(t *testing.T) {
+	cases, err := Load(os.DirFS("testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	for _, c := range cases {
+		if c.Request == nil {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			w, err := worldOf(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, _, err := w.Engine(c.Policies)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var set policy.Set
+			for _, object := range c.Policies {
+				switch p, b, err := policy.FromObject(object, nil); {
+				case err != nil:
+				case p != nil:
+					set.Policies = append(set.Policies, p)
+				default:
+					set.Bindings = append(set.Bindings, b)
+				}
+			}
+			var events []celgate.Event
+			traced, err := celgate.NewTraced(&set, celgate.Options{KubeVersion: w.Minor, Types: w.Types, Cluster: w.Cluster}, func(e celgate.Event) {
+				events = append(events, e)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			request, err := w.request(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if request, _, err = plain.Prepare(request); err != nil {
+				t.Skip("refused before any policy")
+			}
+			want, err := plain.Admit(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := traced.Admit(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ignored := cmp.Options{
+				cmpopts.IgnoreFields(celgate.Decision{}, "Object", "Changes"), cmpopts.IgnoreUnexported(celgate.Violation{}),
+				cmp.Comparer(func(a, b policy.Expr) bool { return a.Src == b.Src && a.Field == b.Field }), cmpopts.EquateEmpty(),
+			}
+			if diff := cmp.Diff(want, got, ignored); diff != "" {
+				t.Error(diff)
+			}
+			var outcomes []celgate.Outcome
+			objects := map[string]map[string]any{}
+			for _, e := range events {
+				if e.Outcome != nil {
+					outcomes = append(outcomes, *e.Outcome)
+				}
+				if m := e.Mutation; m != nil {
+					told++
+					as := m.As.String()
+					if before, ok := objects[as]; ok && !e.Second && !reflect.DeepEqual(before, m.Before) {
+						t.Errorf("%s mutation %d does not begin where the one before ended", e.Policy, m.Index)
+					}
+					if m.After != nil {
+						objects[as] = m.After
+					}
+				}
+			}
+			if diff := cmp.Diff(got.Outcomes, outcomes, ignored); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	if told == 0 {
+		t.Error("no mutation was told")
+	}
+}

@@ -1,0 +1,249 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+type jsonExplanation struct {
+	Request  jsonRequest    `json:"request"`
+	Allowed  bool           `json:"allowed"`
+	Message  string         `json:"message,omitempty"`
+	Status   *metav1.Status `json:"status,omitempty"`
+	Warnings []string       `json:"warnings,omitempty"`
+	Policies []jsonStory    `json:"policies"`
+	Changes  []jsonChanged  `json:"changes,omitempty"`
+	Orders   []jsonOrder    `json:"otherOrders,omitempty"`
+	Notes    []jsonNote     `json:"notes,omitempty"`
+	Events   []jsonEvent    `json:"events"`
+}
+
+type jsonStory struct {
+	Kind          policy.Kind          `json:"kind"`
+	Policy        string               `json:"policy"`
+	Binding       string               `json:"binding,omitempty"`
+	Param         string               `json:"param,omitempty"`
+	Second        bool                 `json:"second,omitempty"`
+	Matched       bool                 `json:"matched"`
+	By            string               `json:"by,omitempty"`
+	Reason        string               `json:"reason,omitempty"`
+	Error         string               `json:"error,omitempty"`
+	FailurePolicy policy.FailurePolicy `json:"failurePolicy,omitempty"`
+	Compared      []jsonCompared       `json:"compared,omitempty"`
+	Expressions   []jsonTold           `json:"expressions,omitempty"`
+	Budgets       []jsonSpent          `json:"budgets,omitempty"`
+}
+
+type jsonCompared struct {
+	Field   string `json:"field"`
+	Binding bool   `json:"binding,omitempty"` // of the binding, not the policy
+	Want    string `json:"want"`
+	Got     string `json:"got"`
+	Holds   bool   `json:"holds"`
+}
+
+type jsonTold struct {
+	Field   string          `json:"field"`
+	Verdict celgate.Verdict `json:"verdict"`
+	Message string          `json:"message,omitempty"`
+	Cost    int64           `json:"cost"`
+	Values  []jsonValue     `json:"values,omitempty"`
+}
+
+type jsonValue struct {
+	Expression string `json:"expression"`
+	Value      string `json:"value"`
+	Error      bool   `json:"error,omitempty"`
+	LastItem   bool   `json:"lastItem,omitempty"`
+}
+
+type jsonSpent struct {
+	Of    string `json:"of"`
+	Cost  int64  `json:"cost"`
+	Limit int64  `json:"limit"`
+}
+
+type jsonChanged struct {
+	Policy  string         `json:"policy"`
+	Binding string         `json:"binding"`
+	Second  bool           `json:"second,omitempty"`
+	Before  map[string]any `json:"before"`
+	After   map[string]any `json:"after"`
+}
+
+type jsonOrder struct {
+	Policies []string       `json:"policies"`
+	Allowed  bool           `json:"allowed"`
+	Message  string         `json:"message,omitempty"`
+	Object   map[string]any `json:"object,omitempty"`
+}
+
+// A jsonEvent is one event of the engine's trace. Its members depend on op.
+type jsonEvent struct {
+	Op      celgate.Op  `json:"op"`
+	Kind    policy.Kind `json:"kind"`
+	Policy  string      `json:"policy,omitempty"`
+	Binding string      `json:"binding,omitempty"`
+	Param   string      `json:"param,omitempty"`
+	Second  bool        `json:"second,omitempty"`
+
+	Matched  *bool          `json:"matched,omitempty"`
+	By       string         `json:"by,omitempty"`
+	Reason   string         `json:"reason,omitempty"`
+	Error    string         `json:"error,omitempty"`
+	Compared []jsonCompared `json:"compared,omitempty"`
+
+	Field    string          `json:"field,omitempty"`
+	Variable string          `json:"variable,omitempty"`
+	Value    string          `json:"value,omitempty"`
+	Failed   bool            `json:"failed,omitempty"`
+	Values   []jsonValue     `json:"values,omitempty"`
+	Verdict  celgate.Verdict `json:"verdict,omitempty"`
+	Message  string          `json:"message,omitempty"`
+	Cost     *int64          `json:"cost,omitempty"`
+
+	Mutation *jsonMutation `json:"mutation,omitempty"`
+}
+
+type jsonMutation struct {
+	Index     int                     `json:"index"`
+	PatchType policy.PatchType        `json:"patchType"`
+	As        metav1.GroupVersionKind `json:"as"`
+	Before    map[string]any          `json:"before"`
+	Patch     any                     `json:"patch,omitempty"`
+	Patched   map[string]any          `json:"patched,omitempty"` // before the server reads it as its type
+	After     map[string]any          `json:"after,omitempty"`
+	Dropped   bool                    `json:"dropped,omitempty"`
+	Stopped   *int                    `json:"stopped,omitempty"` // the operation that could not be applied
+}
+
+func explainJSON(w io.Writer, all []Explanation, o Options) error {
+	items := []jsonExplanation{}
+	for _, e := range all {
+		if e.Failure != nil {
+			continue
+		}
+		item := jsonExplanation{
+			Request: itemOf(e.Request, e.Decision).Request, Allowed: e.Decision.Allowed, Status: e.Decision.Status,
+			Warnings: e.Decision.Warnings, Policies: []jsonStory{}, Events: []jsonEvent{},
+		}
+		if e.Decision.Status != nil {
+			item.Message = e.Decision.Status.Message
+		}
+		for _, one := range storyOf(e.Events) {
+			item.Policies = append(item.Policies, jsonStoryOf(one, o))
+		}
+		for _, c := range e.Changes {
+			item.Changes = append(item.Changes, jsonChanged{c.Policy, c.Binding, c.Second, c.Before, c.After})
+		}
+		for _, other := range e.Orders {
+			order := jsonOrder{Policies: other.Policies, Allowed: other.Decision.Allowed, Object: other.Decision.Object}
+			if other.Decision.Status != nil {
+				order.Message = other.Decision.Status.Message
+			}
+			item.Orders = append(item.Orders, order)
+		}
+		for _, n := range e.Decision.Notes {
+			item.Notes = append(item.Notes, jsonNote(n))
+		}
+		for _, x := range e.Events {
+			item.Events = append(item.Events, jsonEventOf(x))
+		}
+		items = append(items, item)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(map[string]any{"apiVersion": APIVersion, "kind": "ExplanationList", "items": items})
+}
+
+func jsonStoryOf(one *told, o Options) jsonStory {
+	s := jsonStory{Kind: one.kind, Policy: one.policy, Binding: one.binding, Param: one.param, Second: one.second, Matched: !one.failed}
+	if o.Set != nil {
+		for _, p := range o.Set.Policies {
+			if p.Kind == one.kind && p.Name == one.policy {
+				s.FailurePolicy = p.FailurePolicy
+			}
+		}
+	}
+	for _, m := range one.matches {
+		s.Compared = append(s.Compared, comparedOf(m)...)
+		if m.Err != nil {
+			s.Error = m.Err.Error()
+		}
+		if !m.Matched {
+			s.By, s.Reason = m.By, m.Reason
+		}
+	}
+	for _, x := range one.outcomes {
+		told := jsonTold{Field: x.Field, Verdict: x.Verdict, Message: x.Message, Cost: x.Cost}
+		for _, v := range x.variables {
+			told.Values = append(told.Values, jsonValue{Expression: "variables." + v.Variable, Value: v.Value, Error: v.Failed})
+		}
+		if x.evaluation != nil {
+			told.Values = append(told.Values, valuesOf(x.evaluation.Steps)...)
+		}
+		if x.Verdict == celgate.Skip {
+			s.Matched, s.By = false, "matchConditions"
+			s.Reason = "the match condition " + x.Field + " is false"
+		}
+		s.Expressions = append(s.Expressions, told)
+	}
+	if one.skipped != "" {
+		s.Matched, s.By, s.Reason = false, "reinvocationPolicy", one.skipped
+	}
+	for _, x := range one.spending() {
+		s.Budgets = append(s.Budgets, jsonSpent{x.of, x.cost, x.limit})
+	}
+	return s
+}
+
+func comparedOf(m celgate.Match) []jsonCompared {
+	var all []jsonCompared
+	for _, c := range m.Compared {
+		all = append(all, jsonCompared{c.Field, m.Binding != "", c.Want, c.Got, c.Holds})
+	}
+	return all
+}
+
+func valuesOf(steps []celgate.Step) []jsonValue {
+	var all []jsonValue
+	for _, s := range steps {
+		all = append(all, jsonValue{s.Text, s.Value, s.Error, s.Last})
+	}
+	return all
+}
+
+func jsonEventOf(x Event) jsonEvent {
+	e := jsonEvent{Op: x.Op, Kind: x.Kind, Policy: x.Policy, Binding: x.Binding, Param: x.Param, Second: x.Second}
+	switch {
+	case x.Match != nil:
+		e.Matched, e.By, e.Reason, e.Compared = &x.Match.Matched, x.Match.By, x.Match.Reason, comparedOf(*x.Match)
+		if x.Match.Err != nil {
+			e.Error = x.Match.Err.Error()
+		}
+	case x.Evaluation != nil:
+		e.Field, e.Variable, e.Value, e.Failed, e.Values = x.Evaluation.Expr.Field, x.Variable, x.Value, x.Failed, valuesOf(x.Steps)
+	case x.Outcome != nil:
+		e.Field, e.Verdict, e.Message, e.Cost = x.Outcome.Field, x.Outcome.Verdict, x.Outcome.Message, &x.Outcome.Cost
+	case x.Mutation != nil:
+		m := x.Mutation
+		e.Field = m.Expr.Field
+		e.Mutation = &jsonMutation{
+			Index: m.Index, PatchType: m.Type, As: jsonKind(m.As), Before: m.Before, Patch: m.Patch, Patched: m.Patched, After: m.After, Dropped: m.Dropped,
+		}
+		if m.Stopped >= 0 {
+			e.Mutation.Stopped = &m.Stopped
+		}
+	}
+	return e
+}
+
+func jsonKind(k schema.GroupVersionKind) metav1.GroupVersionKind {
+	return metav1.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
+}

@@ -1,0 +1,181 @@
+package report
+
+import (
+	"slices"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/policy"
+)
+
+// An Explanation is an answer with the events that led to it.
+type Explanation struct {
+	Item
+	Given  map[string]any // the object as its author wrote it
+	Events []Event
+	Orders []Order // other orders of the mutating policies that lead to another result
+}
+
+// An Event is one of [celgate.Event] with what its evaluation came to: the values are read when it happens.
+type Event struct {
+	celgate.Event
+	Variable string // the name of the variable that was evaluated
+	Value    string
+	Failed   bool
+	Steps    []celgate.Step
+	From, To int // of the part of the expression that decided
+}
+
+// An Order is an order in which a server might ask mutating policies, and what comes out then.
+type Order struct {
+	Policies []string
+	Decision *celgate.Decision
+	Changes  []celgate.Change // from the object of the order by name to that of this one
+}
+
+// A told is one policy with one binding and param in the story.
+type told struct {
+	kind                   policy.Kind
+	policy, binding, param string
+	second                 bool
+	matches                []celgate.Match // of the policy and of the binding
+	failed                 bool            // it never ran: the last match says why
+	skipped                string          // why it does not run in the second pass
+	outcomes               []toldOutcome
+	messages               []Event // evaluations of messageExpression
+	used                   map[string]bool
+
+	pending []Event
+}
+
+// A toldOutcome is an outcome with what led to it.
+type toldOutcome struct {
+	celgate.Outcome
+	variables  []Event
+	evaluation *Event // nil: the expression was not evaluated
+	mutation   *celgate.Mutation
+}
+
+// storyOf arranges events: an entry for each invocation, and for each policy or binding that is not for the request.
+func storyOf(events []Event) []*told {
+	type key struct {
+		kind            policy.Kind
+		policy, binding string
+		second          bool
+	}
+	matched := map[key]celgate.Match{}
+	var all []*told
+	var current *told
+	begin := func(e Event, matches ...celgate.Match) *told {
+		one := &told{kind: e.Kind, policy: e.Policy, binding: e.Binding, param: e.Param, second: e.Second, matches: matches, used: map[string]bool{}}
+		all = append(all, one)
+		return one
+	}
+	for _, e := range events {
+		k := key{e.Kind, e.Policy, e.Binding, e.Second}
+		switch e.Op {
+		case celgate.OpMatch:
+			switch {
+			case e.Match.By == "reinvocationPolicy":
+				if current != nil {
+					current.skipped = e.Match.Reason
+				}
+			case e.Match.Matched:
+				matched[k] = *e.Match
+			default:
+				matches := []celgate.Match{*e.Match}
+				if m, ok := matched[key{e.Kind, e.Policy, "", e.Second}]; ok && e.Binding != "" {
+					matches = append([]celgate.Match{m}, matches...)
+				}
+				begin(e, matches...).failed = true
+			}
+		case celgate.OpRun:
+			var matches []celgate.Match
+			for _, of := range []key{{e.Kind, e.Policy, "", e.Second}, k} {
+				if m, ok := matched[of]; ok {
+					matches = append(matches, m)
+				}
+			}
+			current = begin(e, matches...)
+		case celgate.OpEvaluate:
+			if current != nil {
+				current.evaluated(e)
+			}
+		case celgate.OpOutcome:
+			if current != nil {
+				current.outcomes = append(current.outcomes, current.outcome(*e.Outcome))
+			}
+		case celgate.OpMutate:
+			if current != nil && len(current.outcomes) > 0 {
+				current.outcomes[len(current.outcomes)-1].mutation = e.Mutation
+			}
+		}
+	}
+	return all
+}
+
+func (one *told) evaluated(e Event) {
+	if e.Variable != "" {
+		one.used[e.Variable] = true
+	}
+	p := e.Evaluation.Policy
+	if slices.ContainsFunc(p.Validations, func(v policy.Validation) bool {
+		return !v.MessageExpr.IsZero() && v.MessageExpr.Field == e.Evaluation.Expr.Field
+	}) {
+		one.messages = append(one.messages, e)
+		return
+	}
+	one.pending = append(one.pending, e)
+}
+
+// outcome takes the evaluation of an outcome's expression and of the variables that were evaluated for it.
+func (one *told) outcome(o celgate.Outcome) toldOutcome {
+	out := toldOutcome{Outcome: o}
+	for i := range one.pending {
+		if e := &one.pending[i]; e.Variable == "" && e.Evaluation.Expr.Field == o.Field {
+			from := i
+			for from > 0 && one.pending[from-1].Variable != "" {
+				from--
+			}
+			found := *e
+			out.evaluation = &found
+			out.variables = slices.Clone(one.pending[from:i])
+			one.pending = slices.Delete(one.pending, from, i+1)
+			break
+		}
+	}
+	return out
+}
+
+// A spent is what the expressions of one budget cost.
+type spent struct {
+	of    string
+	cost  int64
+	limit int64
+}
+
+// spending sums up the costs of an invocation by budget. Each mutation has a budget of its own.
+func (one *told) spending() []spent {
+	conditions := spent{"match conditions", 0, celgate.MatchConditionBudget}
+	rest := spent{"validations", 0, celgate.Budget}
+	var all []spent
+	seen := map[string]bool{}
+	for _, o := range one.outcomes {
+		switch {
+		case o.mutation != nil:
+			all = append(all, spent{o.Field, o.Cost, celgate.Budget})
+		case len(o.Field) > len("spec.matchConditions") && o.Field[:len("spec.matchConditions")] == "spec.matchConditions":
+			conditions.cost += o.Cost
+			seen[conditions.of] = true
+		default:
+			rest.cost += o.Cost
+			seen[rest.of] = true
+		}
+	}
+	if seen[rest.of] && one.kind == policy.Validating {
+		all = append([]spent{rest}, all...)
+	}
+	if seen[conditions.of] {
+		all = append([]spent{conditions}, all...)
+	}
+	return all
+}
