@@ -88,3 +88,47 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// FuzzKyverno: no text makes a conversion panic, what it converts can be loaded, and what it leaves out has a place in a file.
+func FuzzKyverno(f *testing.F) {
+	f.Add("apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\npolicies: [policy.yaml]\nresources: [policy.yaml]\n" +
+		"results:\n- {policy: replica-limit.example.com, kind: ValidatingAdmissionPolicy, result: skip}\n")
+	f.Add("apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nvalues: {namespaceSelector: [{name: x, labels: 3}], subresources: x, policies: {}}\nresults: 3\n")
+	given, err := os.ReadFile("../examples/replica-limit/policy.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "kyverno-test.yaml")
+		for name, text := range map[string]string{file: text, filepath.Join(dir, "policy.yaml"): string(given)} {
+			if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := suite.FromKyverno(file)
+		for _, p := range c.Left {
+			if p.Position.File == "" || p.Message == "" {
+				t.Errorf("%+v", p)
+			}
+		}
+		if len(c.Suites) == 0 {
+			return
+		}
+		path, err := c.WriteSuites()
+		if err != nil {
+			t.Fatal(err)
+		}
+		suites, problems := suite.Load(path)
+		for _, p := range problems {
+			t.Error(p)
+		}
+		n := 0
+		for _, s := range suites {
+			n += len(s.Cases)
+		}
+		if n != c.Cases {
+			t.Errorf("%d cases were written, %d read", c.Cases, n)
+		}
+	})
+}

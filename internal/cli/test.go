@@ -37,6 +37,7 @@ type test struct {
 	color        string
 	verbose      bool
 	watch        bool
+	convert      bool
 	leastIsGiven bool
 }
 
@@ -67,6 +68,9 @@ too small, and 2 when a case could not run.`,
   # write what mutations make of objects into golden files
   celgate test --update policies/
 
+  # take over the tests of the Kyverno command line
+  celgate test --convert policies/
+
   # for a CI system
   celgate test -o junit policies/ > report.xml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -86,6 +90,9 @@ too small, and 2 when a case could not run.`,
 		f.BoolVar(&t.coverage, "coverage", false, "show which outcomes of which expressions were seen")
 		f.Float64Var(&t.least, "coverage-min", 0, "`PERCENT` fail when less was seen")
 	})
+	group(cmd, "Converting", func(f *pflag.FlagSet) {
+		f.BoolVar(&t.convert, "convert", false, "arguments are tests of the Kyverno command line, or directories\nwith kyverno-test.yaml: write a suite.yaml beside each")
+	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		f.StringVarP(&t.output, "output", "o", "text", "`FORMAT` text (default), json, junit, sarif, or github: annotations\nof a workflow")
 		f.BoolVarP(&t.verbose, "verbose", "v", false, "show the cases that pass too")
@@ -100,6 +107,9 @@ too small, and 2 when a case could not run.`,
 func (t *test) run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return withHint(&usageError{errors.New("no suites given")}, "name suites or directories that hold them")
+	}
+	if t.convert {
+		return t.converted(args)
 	}
 	if t.least < 0 || t.least > 100 {
 		return &usageError{errors.New("--coverage-min is a percentage from 0 to 100")}
@@ -149,6 +159,45 @@ func (t *test) run(ctx context.Context, args []string) error {
 			fmt.Fprintln(t.stdout)
 		}
 	}
+}
+
+// converted writes suites for tests of the Kyverno command line, and says what could not be converted.
+func (t *test) converted(args []string) error {
+	files, problems := suite.KyvernoTests(args...)
+	for _, p := range problems {
+		t.raise(exitFailed)
+		t.say(p.Error(), p.Hint)
+	}
+	for _, file := range files {
+		c := suite.FromKyverno(file)
+		for _, p := range c.Left {
+			t.raise(exitDenied)
+			t.say(p.Error(), p.Hint)
+		}
+		if len(c.Suites) == 0 {
+			t.raise(exitFailed)
+			t.say(file+": nothing in it can be converted", "")
+			continue
+		}
+		path, err := c.WriteSuites()
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			t.raise(exitFailed)
+			t.say(path+" exists, and is not written over", "remove it, or move it away")
+		case err != nil:
+			return err
+		default:
+			fmt.Fprintf(t.stdout, "wrote %s with %s\n", path, casesOf(c.Cases))
+		}
+	}
+	return nil
+}
+
+func casesOf(n int) string {
+	if n == 1 {
+		return "1 case"
+	}
+	return fmt.Sprintf("%d cases", n)
 }
 
 // changed waits until one of the files, or one below the directories, is another; false when ctx ends first.
