@@ -118,7 +118,7 @@ func (r *review) validateOne(in *invocation, published *annotations) error {
 	inputs := r.inputs(in, v)
 	if len(in.hook.MatchConditions) > 0 {
 		matching := inputs
-		matching.Request = r.request(r.Resource, in.kind)
+		matching.Request = r.request(r.attributes.Resource, in.kind)
 		conditions := eval.Match(r.ctx, in.hook.Program, matching)
 		r.record(in, conditions.Outcomes)
 		if conditions.Err != nil {

@@ -27,7 +27,7 @@ func (a *authorizerValues) make() {
 	}
 	cached := &decisionCache{authorizer: r.engine.cluster.Authorizer()}
 	a.user = library.NewAuthorizerVal(who, cached)
-	a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r.Request})
+	a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r.Request, r.made()})
 }
 
 // userAuthorizer is the variable authorizer.
@@ -53,12 +53,15 @@ func (a resourceAuthorizer) Resolve() ref.Val {
 }
 
 // requestResource presents a request to authorizer.requestResource.
-type requestResource struct{ *Request }
+type requestResource struct {
+	*Request
+	made Made
+}
 
 func (r requestResource) GetName() string                          { return r.Name }
 func (r requestResource) GetNamespace() string                     { return r.Namespace }
-func (r requestResource) GetResource() schema.GroupVersionResource { return r.Resource }
-func (r requestResource) GetSubresource() string                   { return r.SubResource }
+func (r requestResource) GetResource() schema.GroupVersionResource { return r.made.Resource }
+func (r requestResource) GetSubresource() string                   { return r.made.SubResource }
 
 // A decisionCache asks about the same attributes once in a request, as the server does.
 type decisionCache struct {

@@ -42,7 +42,8 @@ func (x *index) of(req *Request, kind policy.Kind) *candidates {
 }
 
 func (x *index) entry(req *Request) *indexEntry {
-	key := indexKey{req.Resource, req.SubResource, req.Operation}
+	made := req.made()
+	key := indexKey{made.Resource, made.SubResource, req.Operation}
 	known := x.known.Load()
 	if known != nil {
 		if e := (*known)[key]; e != nil {
@@ -50,7 +51,7 @@ func (x *index) entry(req *Request) *indexEntry {
 		}
 	}
 	e := &indexEntry{}
-	a := match.Attributes{Resource: req.Resource, SubResource: req.SubResource, Operation: string(req.Operation)}
+	a := match.Attributes{Resource: made.Resource, SubResource: made.SubResource, Operation: string(req.Operation)}
 	for _, h := range x.hooks {
 		if !h.criteria.Resources(&a, x.types) {
 			continue

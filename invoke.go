@@ -257,8 +257,9 @@ func allowed(req *Request) *Decision { return &Decision{Allowed: true, Object: r
 
 func newReview(ctx context.Context, e *Engine, req *Request) *review {
 	r := &review{Request: req, ctx: ctx, engine: e, decision: allowed(req)}
+	made := req.made()
 	r.attributes = match.Attributes{
-		Kind: req.Kind, Resource: req.Resource, SubResource: req.SubResource,
+		Kind: made.Kind, Resource: made.Resource, SubResource: made.SubResource,
 		Namespace: req.Namespace, Name: req.Name, Operation: string(req.Operation),
 		Object: req.Object, OldObject: req.OldObject,
 	}
@@ -427,8 +428,8 @@ func (r *review) requestTree(resource schema.GroupVersionResource, kind schema.G
 		"uid":             "",
 		"kind":            kindTree(kind),
 		"resource":        resourceTree(resource),
-		"requestKind":     kindTree(r.Kind),
-		"requestResource": resourceTree(r.Resource),
+		"requestKind":     kindTree(r.attributes.Kind),
+		"requestResource": resourceTree(r.attributes.Resource),
 		"operation":       string(r.Operation),
 		"userInfo":        user,
 		"dryRun":          r.DryRun,
@@ -437,7 +438,7 @@ func (r *review) requestTree(resource schema.GroupVersionResource, kind schema.G
 		"oldObject":       nil,
 	}
 	setText(tree, "subResource", r.SubResource)
-	setText(tree, "requestSubResource", r.SubResource)
+	setText(tree, "requestSubResource", r.attributes.SubResource)
 	setText(tree, "name", r.Name)
 	setText(tree, "namespace", r.Namespace)
 	return tree

@@ -98,7 +98,7 @@ func (r *review) matchOf(found Match, in *invocation, confErr *configurationErro
 		return found
 	}
 	inputs := r.inputs(in, v)
-	inputs.Request = r.request(r.Resource, in.kind)
+	inputs.Request = r.request(r.attributes.Resource, in.kind)
 	conditions := eval.Match(r.ctx, in.hook.Program, inputs)
 	found.Matched, found.Err = conditions.Matched, conditions.Err
 	if conditions.Matched || conditions.Err != nil {

@@ -195,7 +195,7 @@ func (r *review) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outco
 	}
 	v.reflected = true
 	inputs := r.inputs(in, v)
-	inputs.Request = r.request(r.Resource, in.kind)
+	inputs.Request = r.request(r.attributes.Resource, in.kind)
 	conditions := eval.Match(r.ctx, in.hook.Program, inputs)
 	r.record(in, conditions.Outcomes)
 	if conditions.Err != nil {
@@ -255,9 +255,9 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutati
 			told.Patched = patched
 		}
 	}
-	if !v.custom && v.kind.GroupVersion() != r.Kind.GroupVersion() && r.engine.quirks.Has(quirks.EquivalentMutation) {
+	if !v.custom && v.kind.GroupVersion() != r.attributes.Kind.GroupVersion() && r.engine.quirks.Has(quirks.EquivalentMutation) {
 		r.decision.note(quirks.EquivalentMutation, in.hook.Name)
-		return failed(fmt.Errorf("converting (%s) to (%s): unknown conversion", goType(v.kind), goType(r.Kind)))
+		return failed(fmt.Errorf("converting (%s) to (%s): unknown conversion", goType(v.kind), goType(r.attributes.Kind)))
 	}
 	normal, err := v.normal.Then(patched, r.engine.types, v.kind)
 	if err != nil {

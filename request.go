@@ -32,6 +32,10 @@ type Request struct {
 	Resource    schema.GroupVersionResource
 	SubResource string
 
+	// Made says what the request was made to when that is not what the object is: the API server converts for a
+	// webhook that matches through an equivalent version. Policies are matched with it. Nil: Kind, Resource and SubResource.
+	Made *Made
+
 	Name      string // empty for a CREATE with generateName
 	Namespace string // a Namespace carries its own name
 	Operation Operation
@@ -43,6 +47,21 @@ type Request struct {
 	Options   map[string]any // CreateOptions and the like; nil for CONNECT
 
 	normal prepare.Normal // Object, if Prepare has made it
+}
+
+// Made is what a request was made to: requestKind, requestResource and requestSubResource of an AdmissionRequest.
+type Made struct {
+	Kind        schema.GroupVersionKind
+	Resource    schema.GroupVersionResource
+	SubResource string
+}
+
+// made returns what the request was made to.
+func (r *Request) made() Made {
+	if r.Made != nil {
+		return *r.Made
+	}
+	return Made{r.Kind, r.Resource, r.SubResource}
 }
 
 // UserInfo is the user who makes the request.

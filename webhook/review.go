@@ -20,21 +20,25 @@ type review struct {
 	Response   *response `json:"response,omitempty"`
 }
 
-// A request has the members of AdmissionRequest that an engine asks for. Those of the original request
-// (requestKind and the like) are left out: object, kind and resource are of the version that the server sends.
+// A request has the members of AdmissionRequest that an engine asks for.
 type request struct {
 	UID         string                      `json:"uid"`
 	Kind        metav1.GroupVersionKind     `json:"kind"`
 	Resource    metav1.GroupVersionResource `json:"resource"`
 	SubResource string                      `json:"subResource"`
-	Name        string                      `json:"name"`
-	Namespace   string                      `json:"namespace"`
-	Operation   celgate.Operation           `json:"operation"`
-	UserInfo    authenticationv1.UserInfo   `json:"userInfo"`
-	Object      map[string]any              `json:"object"`
-	OldObject   map[string]any              `json:"oldObject"`
-	DryRun      bool                        `json:"dryRun"`
-	Options     map[string]any              `json:"options"`
+
+	RequestKind        *metav1.GroupVersionKind     `json:"requestKind"`
+	RequestResource    *metav1.GroupVersionResource `json:"requestResource"`
+	RequestSubResource string                       `json:"requestSubResource"`
+
+	Name      string                    `json:"name"`
+	Namespace string                    `json:"namespace"`
+	Operation celgate.Operation         `json:"operation"`
+	UserInfo  authenticationv1.UserInfo `json:"userInfo"`
+	Object    map[string]any            `json:"object"`
+	OldObject map[string]any            `json:"oldObject"`
+	DryRun    bool                      `json:"dryRun"`
+	Options   map[string]any            `json:"options"`
 }
 
 // A response is an AdmissionResponse.
@@ -82,7 +86,7 @@ func decode(body []byte) (*celgate.Request, error) {
 			user.Extra[k] = v
 		}
 	}
-	return &celgate.Request{
+	request := &celgate.Request{
 		UID:         r.UID,
 		Kind:        schema.GroupVersionKind(r.Kind),
 		Resource:    schema.GroupVersionResource(r.Resource),
@@ -95,5 +99,11 @@ func decode(body []byte) (*celgate.Request, error) {
 		Object:      r.Object,
 		OldObject:   r.OldObject,
 		Options:     r.Options,
-	}, nil
+	}
+	if r.RequestKind != nil && r.RequestResource != nil && (*r.RequestKind != r.Kind || *r.RequestResource != r.Resource) {
+		request.Made = &celgate.Made{
+			Kind: schema.GroupVersionKind(*r.RequestKind), Resource: schema.GroupVersionResource(*r.RequestResource), SubResource: r.RequestSubResource,
+		}
+	}
+	return request, nil
 }
