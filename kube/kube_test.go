@@ -25,7 +25,10 @@ import (
 type fake struct {
 	url string
 
+	minor string // of its version
+
 	mu       sync.Mutex
+	texts    map[string]string // documents by path
 	version  int
 	objects  map[string]map[string]any // by path
 	watchers map[string][]chan map[string]any
@@ -35,7 +38,7 @@ type fake struct {
 
 func startFake(t *testing.T) (*fake, *Client) {
 	t.Helper()
-	f := &fake{objects: map[string]map[string]any{}, watchers: map[string][]chan map[string]any{}, gone: map[string]int{}}
+	f := &fake{minor: "33+", texts: map[string]string{}, objects: map[string]map[string]any{}, watchers: map[string][]chan map[string]any{}, gone: map[string]int{}}
 	server := httptest.NewServer(f)
 	t.Cleanup(server.CloseClientConnections)
 	f.url = server.URL
@@ -118,7 +121,11 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	switch {
 	case path == "/version":
-		fmt.Fprint(w, `{"major":"1","minor":"33+"}`)
+		fmt.Fprintf(w, `{"major":"1","minor":%q}`, f.minor)
+	case f.texts[path] != "":
+		fmt.Fprint(w, f.texts[path])
+	case path == "/api" || path == "/apis" || path == "/openapi/v3":
+		fmt.Fprint(w, `{}`)
 	case r.Method == http.MethodPost && strings.HasSuffix(path, "/subjectaccessreviews"):
 		spec := body["spec"].(map[string]any)
 		body["status"] = map[string]any{"allowed": spec["user"] == "dev", "reason": "asked"}

@@ -69,7 +69,8 @@ func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) 
 	if s.minor, err = c.Minor(ctx); err != nil {
 		return nil, err
 	}
-	if minor == "" {
+	own := minor == ""
+	if own {
 		minor = known(s.minor)
 	}
 	if s.types, err = builtin.Registry(minor); err != nil {
@@ -79,8 +80,15 @@ func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) 
 	if err != nil && !apierrors.IsForbidden(err) {
 		return nil, err
 	}
-	s.types, s.absent = withDefinitions(s.types, crds)
-	s.absent = errors.Join(s.absent, err)
+	var unreadable error
+	s.types, unreadable = withDefinitions(s.types, crds)
+	live := &kinds{client: c, other: own && s.minor != known(s.minor)}
+	_, undocumented := live.refresh(ctx, s.types)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	s.types = live.in(s.types)
+	s.absent = errors.Join(unreadable, err, undocumented)
 	return s, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +45,10 @@ type World struct {
 	namespaces *watch
 	changes    chan struct{} // policies, bindings or kinds
 
+	kinds *kinds
 	types atomic.Pointer[schema.Registry]
+
+	undocumented atomic.Pointer[error] // why kinds are not as the server has them now
 
 	mu     sync.RWMutex
 	params map[schema.GroupVersionResource]*watch
@@ -70,7 +74,14 @@ func (c *Client) Watch(ctx context.Context) (*World, error) {
 	for _, resource := range ownResources {
 		w.policies = append(w.policies, startWatch(ctx, c.dynamic, ownVersion.WithResource(resource), w.signal))
 	}
-	w.crds = startWatch(ctx, c.dynamic, definitions, w.signal)
+	kindsChanged := make(chan struct{}, 1)
+	w.crds = startWatch(ctx, c.dynamic, definitions, func() {
+		w.signal()
+		select {
+		case kindsChanged <- struct{}{}:
+		default: // there is one already
+		}
+	})
 	w.namespaces = startWatch(ctx, c.dynamic, namespaces, func() {})
 	for _, each := range append(slices.Clone(w.policies), w.crds, w.namespaces) {
 		if err := each.wait(ctx); err != nil && !each.missing() {
@@ -78,7 +89,43 @@ func (c *Client) Watch(ctx context.Context) (*World, error) {
 			return nil, err
 		}
 	}
+	w.kinds = &kinds{client: c, other: w.minor != w.KnownMinor()}
+	if _, err := w.kinds.refresh(ctx, w.definitions()); err != nil {
+		w.undocumented.Store(&err)
+	}
+	go w.refreshKinds(kindsChanged)
 	return w, nil
+}
+
+const (
+	kindsPoll   = 30 * time.Second       // kinds of other servers come without a definition
+	kindsSettle = 500 * time.Millisecond // a kind is served a moment after its definition is seen
+)
+
+// refreshKinds asks again what the server serves, when definitions have changed and from time to time.
+func (w *World) refreshKinds(changed <-chan struct{}) {
+	tick := time.NewTicker(kindsPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-tick.C:
+		case <-changed:
+			time.Sleep(kindsSettle)
+		}
+		different, err := w.kinds.refresh(w.ctx, w.definitions())
+		w.undocumented.Store(&err)
+		if different {
+			w.signal()
+		}
+	}
+}
+
+// definitions is a registry of the built-in kinds and the definitions that there are now and that can be read.
+func (w *World) definitions() *schema.Registry {
+	types, _ := withDefinitions(w.builtin, w.crds.list("")) // Types tells the error
+	return types
 }
 
 // Minor is the server's.
@@ -152,11 +199,15 @@ func (w *World) Latest(s Source) (Source, bool) {
 	return s, true
 }
 
-// Types makes a registry of the built-in kinds and the definitions that there are now, and uses it from now on.
-// Definitions that cannot be read are left out; the error names them.
+// Types makes a registry of the kinds that there are now, and uses it from now on. The error names those that are left
+// out, or as they were, because they cannot be read.
 func (w *World) Types() (*schema.Registry, error) {
 	types, err := withDefinitions(w.builtin, w.crds.list(""))
+	types = w.kinds.in(types)
 	w.types.Store(types)
+	if undocumented := w.undocumented.Load(); undocumented != nil {
+		err = errors.Join(err, *undocumented)
+	}
 	return types, err
 }
 

@@ -74,8 +74,8 @@ type Registry struct {
 	tables    *tables
 	resources map[GroupVersionResource]*Resource
 	byKind    map[GroupVersionKind]*Resource
-	classes   map[string][]*Resource // by Storage, in the order in which the server registers them
-	custom    map[GroupVersionKind]*Type
+	classes   map[string][]*Resource     // by Storage, in the order in which the server registers them
+	custom    map[GroupVersionKind]*Type // of definitions, and where a server has others than the tables
 }
 
 // Open returns the registry of the tables that tools/schematables wrote into files. The error says which line of

@@ -67,7 +67,7 @@ func (a *apply) sources(ctx context.Context) (sources, error) {
 func (w *world) addKinds(c *console) error {
 	types, err := w.live.Types()
 	if err != nil {
-		c.say("kinds of the cluster left out: "+err.Error(), "")
+		c.say("not everything is known about the kinds of the cluster: "+err.Error(), "")
 	}
 	w.types = types
 	return nil

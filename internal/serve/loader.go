@@ -168,7 +168,7 @@ func (l *loader) reload(ctx context.Context) {
 func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) error {
 	types, err := world.Types()
 	if err != nil {
-		l.Log.Warn("custom resources left out", "error", err.Error())
+		l.Log.Warn("kinds left out or not current", "error", err.Error())
 	}
 	sources, set := world.Sources()
 	for _, s := range sources {

@@ -1,0 +1,137 @@
+package live
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/celgate/celgate/conformance/server"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+)
+
+// documents are the OpenAPI v3 documents of the server, by their path.
+func documents(t *testing.T) map[string][]byte {
+	t.Helper()
+	get := func(path string) []byte {
+		path, query, _ := strings.Cut(path, "?")
+		_ = query
+		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet, Path: path})
+		if err != nil || answer.Code != http.StatusOK {
+			t.Fatal(path, err, answer)
+		}
+		return answer.Body
+	}
+	var index struct {
+		Paths map[string]struct{ ServerRelativeURL string }
+	}
+	if err := json.Unmarshal(get("/openapi/v3"), &index); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]byte{}
+	for path, of := range index.Paths {
+		if strings.Count(path, "/") > 0 && strings.HasPrefix(path, "api") && path != "apis/example.com/v1" { // the kinds of another test may be going
+			all[path] = get(of.ServerRelativeURL)
+		}
+	}
+	return all
+}
+
+// TestOpenAPIKeepsTables reads the documents of the very server that the tables are made of: nothing may change.
+func TestOpenAPIKeepsTables(t *testing.T) {
+	tables, err := builtin.Registry("1.37")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := 0
+	for path, text := range documents(t) {
+		types, err := tables.OpenAPITypes(text)
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		for kind, got := range types {
+			want := tables.Type(kind)
+			if want == nil {
+				continue
+			}
+			kinds++
+			c := comparison{seen: map[[2]*schema.Type]bool{}}
+			c.compare(kind.String(), got, want)
+			for _, difference := range c.differences {
+				t.Error(difference)
+			}
+		}
+	}
+	if kinds < 140 {
+		t.Errorf("only %d kinds were compared", kinds)
+	}
+}
+
+// TestOpenAPIAlone makes types of the documents with nothing else to go by: members and merge rules must be those of the
+// tables.
+func TestOpenAPIAlone(t *testing.T) {
+	tables, err := builtin.Registry("1.37")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range documents(t) {
+		types, err := (&schema.Registry{}).OpenAPITypes(text)
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		for kind, got := range types {
+			if want := tables.Type(kind); want != nil {
+				c := comparison{alone: true, seen: map[[2]*schema.Type]bool{}}
+				c.compare(kind.String(), got, want)
+				for _, difference := range c.differences {
+					t.Error(difference)
+				}
+			}
+		}
+	}
+}
+
+// A comparison of two types that may occur in themselves.
+type comparison struct {
+	alone       bool // got has not seen want: what only tables tell is not compared
+	seen        map[[2]*schema.Type]bool
+	differences []string
+}
+
+func (c *comparison) compare(at string, got, want *schema.Type) {
+	if c.seen[[2]*schema.Type{got, want}] {
+		return
+	}
+	c.seen[[2]*schema.Type{got, want}] = true
+	differ := func(format string, args ...any) { c.differences = append(c.differences, at+": "+fmt.Sprintf(format, args...)) }
+	if c.alone && (got.Kind == schema.Any || want.Kind == schema.Any || want.Kind == schema.Union || strings.HasSuffix(at, ".metadata")) {
+		return // not described
+	}
+	if got.Kind != want.Kind && !(c.alone && got.Kind == schema.String && want.Kind == schema.Duration) {
+		differ("kind %d, not %d", got.Kind, want.Kind)
+		return
+	}
+	if got.Merge != want.Merge || !slices.Equal(got.Keys, want.Keys) {
+		differ("merges as %d %v, not %d %v", got.Merge, got.Keys, want.Merge, want.Keys)
+	}
+	if got.Elem != nil && want.Elem != nil {
+		c.compare(at+"[]", got.Elem, want.Elem)
+	}
+	for _, f := range want.Fields {
+		g := got.Field(f.Name)
+		if g == nil {
+			differ("no %s", f.Name)
+			continue
+		}
+		if !c.alone && (g.Pointer != f.Pointer || g.OmitEmpty != f.OmitEmpty || g.OmitZero != f.OmitZero || g.Atomic != f.Atomic) {
+			differ("%s: other flags", f.Name)
+		}
+		c.compare(at+"."+f.Name, g.Type, f.Type)
+	}
+	if len(got.Fields) != len(want.Fields) {
+		differ("%d members, not %d", len(got.Fields), len(want.Fields))
+	}
+}

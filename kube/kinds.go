@@ -1,0 +1,120 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// kinds are what a server says about its kinds, as it was last read. docs/design/0007-kinds.md says which source counts
+// for what.
+type kinds struct {
+	client *Client
+
+	// other is set when the server's minor is not that of the tables: then its own documents say which members the
+	// built-in kinds have.
+	other bool
+
+	mu        sync.Mutex
+	resources []schema.Resource
+	documents map[schema.GroupVersion]document
+}
+
+// A document is an OpenAPI v3 document, of which only the types are kept.
+type document struct {
+	url   string // with a hash of the content
+	types map[schema.GroupVersionKind]*schema.Type
+}
+
+// refresh reads what the server serves, and the documents of kinds that known does not know well enough, where they have
+// changed. It reports whether something is different now. What cannot be read stays as it was.
+func (k *kinds) refresh(ctx context.Context, known *schema.Registry) (bool, error) {
+	resources, err := k.client.Discover(ctx)
+	if err != nil {
+		return false, err
+	}
+	wanted := map[schema.GroupVersion]bool{}
+	for _, r := range resources {
+		of := known.Resource(r.GroupVersionResource)
+		if of == nil || of != nil && of.Custom == nil && k.other {
+			wanted[r.GroupVersion()] = true
+		}
+	}
+	k.mu.Lock()
+	last, lastResources := k.documents, k.resources
+	k.mu.Unlock()
+	next, err := k.read(ctx, known, wanted, last)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.resources, k.documents = resources, next
+	urls := func(d map[schema.GroupVersion]document) map[schema.GroupVersion]string {
+		all := map[schema.GroupVersion]string{}
+		for gv, each := range d {
+			all[gv] = each.url
+		}
+		return all
+	}
+	return !reflect.DeepEqual(lastResources, resources) || !maps.Equal(urls(last), urls(next)), err
+}
+
+// read returns the documents of the wanted versions: the last ones where they have not changed or cannot be read.
+func (k *kinds) read(ctx context.Context, known *schema.Registry, wanted map[schema.GroupVersion]bool, last map[schema.GroupVersion]document) (map[schema.GroupVersion]document, error) {
+	next := map[schema.GroupVersion]document{}
+	if len(wanted) == 0 {
+		return next, nil
+	}
+	text, err := k.client.get(ctx, "/openapi/v3", "application/json")
+	if err != nil {
+		return last, fmt.Errorf("schemas: %w", err)
+	}
+	var index struct {
+		Paths map[string]struct{ ServerRelativeURL string }
+	}
+	if err := json.Unmarshal(text, &index); err != nil {
+		return last, fmt.Errorf("schemas: %w", err)
+	}
+	var errs []error
+	for _, gv := range slices.SortedFunc(maps.Keys(wanted), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }) {
+		url := index.Paths[strings.TrimPrefix(pathOf(gv), "/")].ServerRelativeURL
+		before, read := last[gv]
+		if read {
+			next[gv] = before
+		}
+		if url == "" || read && before.url == url { // an aggregated server may publish none
+			continue
+		}
+		text, err := k.client.get(ctx, url, "application/json")
+		if err == nil {
+			var types map[schema.GroupVersionKind]*schema.Type
+			if types, err = known.OpenAPITypes(text); err == nil {
+				next[gv] = document{url, types}
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("schemas of %s: %w", gv, err))
+		}
+	}
+	return next, errors.Join(errs...)
+}
+
+// in returns a registry of what is served. One that holds definitions knows these best.
+func (k *kinds) in(known *schema.Registry) *schema.Registry {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.resources) == 0 {
+		return known
+	}
+	types := map[schema.GroupVersionKind]*schema.Type{}
+	for _, d := range k.documents {
+		maps.Copy(types, d.types)
+	}
+	return known.WithServed(k.resources, types)
+}

@@ -1,0 +1,301 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// OpenAPITypes returns the types of the kinds in an OpenAPI v3 document, as servers publish one for each version of a
+// group below /openapi/v3.
+//
+// Which members there are, and how lists merge, is what the document says. What no document says (which members a
+// server leaves out when they are empty, quantities, defaults that are Go code) comes from the types that the registry
+// knows under the same kind; members that only the document has are kept as they are written.
+func (r *Registry) OpenAPITypes(document []byte) (map[GroupVersionKind]*Type, error) {
+	var doc struct {
+		Components struct {
+			Schemas map[string]*openAPISchema `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(document, &doc); err != nil {
+		return nil, fmt.Errorf("OpenAPI document: %w", err)
+	}
+	b := &openAPIBuilder{schemas: doc.Components.Schemas, objectMeta: r.objectMeta(), built: map[openAPIPlace]*Type{}}
+	types := map[GroupVersionKind]*Type{}
+	for name, s := range b.schemas {
+		if s == nil || len(s.Kinds) == 0 || !s.isObject() {
+			continue
+		}
+		for _, k := range s.Kinds {
+			kind := GroupVersionKind(k)
+			var known *Type
+			if r.tables != nil {
+				known = r.tables.typeOf(kind)
+			}
+			types[kind] = b.named(name, known)
+		}
+	}
+	return types, nil
+}
+
+// An openAPISchema has what is used of a schema.
+type openAPISchema struct {
+	Ref                  string                    `json:"$ref"`
+	AllOf                []*openAPISchema          `json:"allOf"`
+	Type                 string                    `json:"type"`
+	Format               string                    `json:"format"`
+	Properties           map[string]*openAPISchema `json:"properties"`
+	AdditionalProperties *openAPIAdditional        `json:"additionalProperties"`
+	Items                *openAPISchema            `json:"items"`
+	Required             []string                  `json:"required"`
+	ListType             string                    `json:"x-kubernetes-list-type"`
+	ListMapKeys          []string                  `json:"x-kubernetes-list-map-keys"`
+	MapType              string                    `json:"x-kubernetes-map-type"`
+	PreserveUnknown      bool                      `json:"x-kubernetes-preserve-unknown-fields"`
+	IntOrString          bool                      `json:"x-kubernetes-int-or-string"`
+	Kinds                []openAPIKind             `json:"x-kubernetes-group-version-kind"`
+}
+
+type openAPIKind struct{ Group, Version, Kind string }
+
+// openAPIAdditional is a schema, or none for true and false.
+type openAPIAdditional struct{ schema *openAPISchema }
+
+func (a *openAPIAdditional) UnmarshalJSON(text []byte) error {
+	if len(text) > 0 && text[0] == '{' {
+		return json.Unmarshal(text, &a.schema)
+	}
+	return nil
+}
+
+func (s *openAPISchema) isObject() bool { return s.Type == "object" || len(s.Properties) > 0 }
+
+// target returns the name that a schema refers to, "" if it stands for itself.
+func (s *openAPISchema) target() string {
+	ref := s.Ref
+	if ref == "" && len(s.AllOf) == 1 && s.AllOf[0] != nil {
+		ref = s.AllOf[0].Ref
+	}
+	return strings.TrimPrefix(ref, "#/components/schemas/")
+}
+
+// What schemas of these names stand for is not what they describe.
+var openAPINames = map[string]*Type{
+	"io.k8s.apimachinery.pkg.api.resource.Quantity":   scalars["quantity"],
+	"io.k8s.apimachinery.pkg.apis.meta.v1.Time":       scalars["time"],
+	"io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime":  scalars["microtime"],
+	"io.k8s.apimachinery.pkg.apis.meta.v1.Duration":   scalars["duration"],
+	"io.k8s.apimachinery.pkg.util.intstr.IntOrString": scalars["intorstring"],
+	"io.k8s.apimachinery.pkg.runtime.RawExtension":    scalars["raw"],
+	"io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1":   scalars["raw"],
+	"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": nil, // that of the registry
+}
+
+type openAPIBuilder struct {
+	schemas    map[string]*openAPISchema
+	objectMeta *Type
+	built      map[openAPIPlace]*Type // also types that are being built, for those that occur in themselves
+}
+
+// An openAPIPlace is a schema in the place of a known type, nil for none.
+type openAPIPlace struct {
+	name  string
+	known *Type
+}
+
+func (b *openAPIBuilder) typ(s *openAPISchema, known *Type) *Type {
+	name := s.target()
+	if name == "" {
+		return b.inline(s, known, "")
+	}
+	if special, ok := openAPINames[name]; ok {
+		switch {
+		case known != nil:
+			return known
+		case special == nil:
+			return b.objectMeta
+		}
+		return special
+	}
+	return b.named(name, known)
+}
+
+func (b *openAPIBuilder) named(name string, known *Type) *Type {
+	s := b.schemas[name]
+	if s == nil {
+		return orAny(known)
+	}
+	place := openAPIPlace{name, known}
+	if t := b.built[place]; t != nil {
+		return t
+	}
+	t := &Type{}
+	b.built[place] = t
+	*t = *b.inline(s, known, name)
+	return t
+}
+
+func orAny(known *Type) *Type {
+	if known != nil {
+		return known
+	}
+	return scalars["any"]
+}
+
+// inline returns the type of a schema that is no reference. A known type of another shape is kept: documents show some
+// types as less than they are.
+func (b *openAPIBuilder) inline(s *openAPISchema, known *Type, name string) *Type {
+	switch {
+	case len(s.Properties) > 0:
+		if known == nil || known.Kind == Struct {
+			return b.object(s, known, name)
+		}
+	case s.Type == "object" && s.AdditionalProperties != nil && s.AdditionalProperties.schema != nil:
+		if known == nil {
+			known = &Type{Kind: Map, Merge: atomicIf(s.MapType == "atomic")}
+		}
+		if known.Kind == Map {
+			t := *known
+			t.Elem = b.typ(s.AdditionalProperties.schema, known.Elem)
+			return &t
+		}
+	case s.Type == "array" && s.Items != nil:
+		if known == nil {
+			known = &Type{Kind: List}
+		}
+		if known.Kind == List {
+			t := *known
+			t.Merge, t.Keys = Atomic, nil
+			switch {
+			case s.ListType == "set":
+				t.Merge = Set
+			case s.ListType == "map" && len(s.ListMapKeys) > 0:
+				t.Merge, t.Keys = Keyed, s.ListMapKeys
+			}
+			t.Elem = b.typ(s.Items, known.Elem)
+			return &t
+		}
+	}
+	if known != nil {
+		return known
+	}
+	switch {
+	case s.IntOrString || s.Format == "int-or-string":
+		return scalars["intorstring"]
+	case s.Type == "object" && name != "" && !s.PreserveUnknown: // an empty struct
+		return &Type{Name: name, Kind: Struct}
+	case s.Type == "object":
+		return scalars["raw"]
+	case s.Type == "string" && s.Format == "byte":
+		return scalars["bytes"]
+	case s.Type == "string":
+		return scalars["string"]
+	case s.Type == "integer" && s.Format == "int32":
+		return scalars["int32"]
+	case s.Type == "integer":
+		return scalars["int64"]
+	case s.Type == "number":
+		return scalars["number"]
+	case s.Type == "boolean":
+		return scalars["bool"]
+	}
+	return scalars["any"]
+}
+
+func atomicIf(atomic bool) Merge {
+	if atomic {
+		return Atomic
+	}
+	return Granular
+}
+
+// object returns a struct with the members of the schema, the known ones first and in their order.
+func (b *openAPIBuilder) object(s *openAPISchema, known *Type, name string) *Type {
+	t := Type{Name: name, Kind: Struct, Merge: atomicIf(s.MapType == "atomic")}
+	var fields []Field
+	if known != nil {
+		t = *known
+		t.index = nil
+		for _, f := range known.Fields {
+			if member := s.Properties[f.Name]; member != nil {
+				f.Type = b.typ(member, f.Type)
+				fields = append(fields, f)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		member := s.Properties[name]
+		if member == nil || known != nil && known.Field(name) != nil {
+			continue
+		}
+		typ := b.typ(member, nil)
+		if member.MapType == "granular" && typ.Merge == Atomic { // at this place only
+			granular := *typ
+			granular.Merge, typ = Granular, &granular
+		}
+		fields = append(fields, Field{
+			Name: name, Type: typ, Pointer: true, OmitEmpty: true,
+			Atomic: member.MapType == "atomic", Required: slices.Contains(s.Required, name),
+		})
+	}
+	t.Fields = nil
+	t.setFields(fields)
+	return &t
+}
+
+// WithServed returns a registry of the resources that a server serves, with the types of kinds where they are not as
+// the registry has them. Built-in resources that the server does not serve are NotServed; those of
+// definitions stay as they are. Resources of kinds without a type are left out.
+func (r *Registry) WithServed(served []Resource, types map[GroupVersionKind]*Type) *Registry {
+	out := &Registry{
+		tables: r.tables, custom: orMake(maps.Clone(r.custom)),
+		resources: map[GroupVersionResource]*Resource{}, byKind: map[GroupVersionKind]*Resource{}, classes: map[string][]*Resource{},
+	}
+	listed := map[GroupVersionResource]*Resource{}
+	for i := range served {
+		listed[served[i].GroupVersionResource] = &served[i]
+	}
+	for kind, t := range types {
+		if known := r.byKind[kind]; known == nil || known.Custom == nil {
+			out.custom[kind] = t
+		}
+	}
+	for _, storage := range slices.Sorted(maps.Keys(r.classes)) {
+		for _, res := range r.classes[storage] {
+			if res.Custom == nil {
+				known := *res
+				live := listed[res.GroupVersionResource]
+				known.NotServed, known.OffByDefault = live == nil, live == nil
+				if live != nil {
+					known.Subresources = subresources(res, live)
+				}
+				res = &known
+			}
+			out.add(res)
+		}
+	}
+	for i := range served {
+		res := served[i]
+		if out.resources[res.GroupVersionResource] != nil || out.Type(res.GroupVersionKind()) == nil {
+			continue
+		}
+		res.Storage = res.Resource + "." + res.Group
+		out.add(&res)
+	}
+	return out
+}
+
+// subresources are those that the server serves, with the kinds that they take where these are known: discovery tells
+// the kinds that they return.
+func subresources(known, live *Resource) []Subresource {
+	all := slices.Clone(live.Subresources)
+	for i := range all {
+		if s := known.Subresource(all[i].Name); s != nil {
+			all[i].Kind = s.Kind
+		}
+	}
+	return all
+}
