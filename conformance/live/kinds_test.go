@@ -106,7 +106,9 @@ func (c *comparison) compare(at string, got, want *schema.Type) {
 		return
 	}
 	c.seen[[2]*schema.Type{got, want}] = true
-	differ := func(format string, args ...any) { c.differences = append(c.differences, at+": "+fmt.Sprintf(format, args...)) }
+	differ := func(format string, args ...any) {
+		c.differences = append(c.differences, at+": "+fmt.Sprintf(format, args...))
+	}
 	if c.alone && (got.Kind == schema.Any || want.Kind == schema.Any || want.Kind == schema.Union || strings.HasSuffix(at, ".metadata")) {
 		return // not described
 	}
