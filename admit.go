@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -92,9 +93,11 @@ func (r *review) validate() error {
 			publish()
 			current = in.hook
 		}
+		start := r.clock()
 		if err := r.validateOne(&in, &published); err != nil {
 			return err
 		}
+		r.took(&in, start)
 	}
 	publish()
 	r.decision.decide(r.Request)
@@ -153,6 +156,24 @@ func (r *review) validateOne(in *invocation, published *annotations) error {
 		}
 	}
 	return nil
+}
+
+// clock is the time if somebody wants to know how long invocations take.
+func (r *review) clock() time.Time {
+	if !r.engine.timed {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// took adds the time of an invocation to the decision.
+func (r *review) took(in *invocation, start time.Time) {
+	if !r.engine.timed {
+		return
+	}
+	r.decision.Timings = append(r.decision.Timings, Timing{
+		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param), Elapsed: time.Since(start),
+	})
 }
 
 type conversionError struct{ error }

@@ -3,6 +3,7 @@ package celgate
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/quirks"
@@ -26,6 +27,7 @@ type Decision struct {
 	Outcomes   []Outcome   // every expression's verdict that took part, in the order of evaluation
 	Violations []Violation // what would be denied, warned about or audited, though the server reports only the first denial
 	Notes      []Note      // where the answer depends on a defect of the server or on what is not simulated
+	Timings    []Timing    // with [Options].Timed
 }
 
 // The budgets of the API server, in CEL cost units.
@@ -84,6 +86,15 @@ type Change struct {
 	After   map[string]any
 }
 
+// A Timing says how long one invocation took: one policy, binding and param.
+type Timing struct {
+	Kind    policy.Kind
+	Policy  string
+	Binding string
+	Param   string
+	Elapsed time.Duration
+}
+
 // A Note says that the answer holds a defect of the chosen server version or leaves something out.
 type Note struct {
 	Quirk   string // id in package internal/quirks; empty for what is not simulated
@@ -116,5 +127,6 @@ func (d *Decision) then(next *Decision) *Decision {
 	d.Outcomes = append(d.Outcomes, next.Outcomes...)
 	d.Violations = append(d.Violations, next.Violations...)
 	d.Notes = append(d.Notes, next.Notes...)
+	d.Timings = append(d.Timings, next.Timings...)
 	return d
 }

@@ -36,6 +36,9 @@ type Options struct {
 	// WithoutQuirks leaves out the defects of the server version that package quirks lists. A webhook that
 	// stands in for the server sets it; what predicts the server's answer does not.
 	WithoutQuirks bool
+
+	// Timed makes decisions say how long each invocation took.
+	Timed bool
 }
 
 // An Engine is a compiled set of policies. It is immutable and safe for concurrent use.
@@ -43,6 +46,7 @@ type Engine struct {
 	types    *schema.Registry
 	cluster  Cluster
 	quirks   quirks.Set
+	timed    bool
 	index    index
 	merger   merge.Merger
 	rejected []Rejection
@@ -82,7 +86,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{types: opts.Types, cluster: opts.Cluster, mentions: map[string][]*plugin{}}
+	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, mentions: map[string][]*plugin{}}
 	if !opts.WithoutQuirks {
 		e.quirks = quirks.Of(minor)
 	}

@@ -107,6 +107,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 	var touched []*versioned
 	for i := range ready {
 		in := &ready[i]
+		start := r.clock()
 		v, err := r.versioned(in.kind)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
@@ -147,6 +148,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 				fail(o)
 			}
 		}
+		r.took(in, start)
 		if !sameTree(before, v.object) {
 			re.require()
 			touched = append(touched, v)

@@ -34,6 +34,7 @@ type watch struct {
 	mu      sync.RWMutex
 	objects map[objectKey]map[string]any
 	failed  error // of the last try; nil while it works
+	heard   time.Time
 }
 
 type objectKey struct{ namespace, name string }
@@ -190,12 +191,20 @@ func (w *watch) Replace(list []any, _ string) error {
 	w.mu.Lock()
 	w.objects = objects
 	w.failed = nil
+	w.heard = time.Now()
 	w.mu.Unlock()
 	if !w.isSynced() {
 		close(w.synced)
 	}
 	w.changed()
 	return nil
+}
+
+// UpdateResourceVersion is called after each event, also after those by which a server only says how far it is.
+func (w *watch) UpdateResourceVersion(string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard = time.Now()
 }
 
 // Resync has nothing to do: whoever reads, reads the store.

@@ -328,16 +328,31 @@ func (w *World) Authorizer() authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(w.client.authorize)
 }
 
-// Failing returns the number of watches that do not work at the moment.
-func (w *World) Failing() int {
+// A WatchState is how the watch of a resource is.
+type WatchState struct {
+	Resource string    // such as deployments.apps
+	Objects  int       // that are known
+	Heard    time.Time // when the server last sent something; zero if never
+	Err      error     // why it does not work; nil if it does
+}
+
+// Watches returns how all watches are, those of params too.
+func (w *World) Watches() []WatchState {
 	w.mu.RLock()
 	all := append(slices.Collect(maps.Values(w.params)), w.crds, w.namespaces)
 	w.mu.RUnlock()
-	failing := 0
+	var states []WatchState
+	seen := map[schema.GroupVersionResource]bool{} // a definition can be a param, too
 	for _, each := range append(all, w.policies...) {
-		if each.err() != nil && !each.missing() {
-			failing++
+		if each.missing() || seen[each.resource] {
+			continue
 		}
+		seen[each.resource] = true
+		state := WatchState{Resource: each.resource.GroupResource().String(), Err: each.err()}
+		each.mu.RLock()
+		state.Objects, state.Heard = len(each.objects), each.heard
+		each.mu.RUnlock()
+		states = append(states, state)
 	}
-	return failing
+	return states
 }

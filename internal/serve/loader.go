@@ -125,7 +125,7 @@ func (l *loader) watch(ctx context.Context) *kube.World {
 	for {
 		world, err := l.Cluster.Watch(ctx)
 		if err == nil {
-			l.metrics.watchFailures(world.Failing)
+			l.metrics.registry.MustRegister(watches{world})
 			if known := world.KnownMinor(); known != world.Minor() {
 				l.Log.Warn("kinds and CEL are those of another Kubernetes", "server", world.Minor(), "known", known)
 			}
@@ -183,7 +183,7 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 		l.Log.Warn("params cannot be read", "error", err.Error())
 	}
 	return l.compile(f, set, sources, celgate.Options{
-		KubeVersion: cmp.Or(l.KubeVersion, world.KnownMinor()), Types: types, Cluster: world, WithoutQuirks: true,
+		KubeVersion: cmp.Or(l.KubeVersion, world.KnownMinor()), Types: types, Cluster: world, WithoutQuirks: true, Timed: true,
 	})
 }
 
@@ -221,7 +221,7 @@ func (l *loader) build(f *folder) error {
 	if err != nil {
 		return err
 	}
-	return l.compile(f, &f.set, nil, celgate.Options{KubeVersion: minor, Types: types, Cluster: alone{cluster}, WithoutQuirks: true})
+	return l.compile(f, &f.set, nil, celgate.Options{KubeVersion: minor, Types: types, Cluster: alone{cluster}, WithoutQuirks: true, Timed: true})
 }
 
 func (f *folder) definitions() []map[string]any {
@@ -267,6 +267,8 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 			rejected[r.Kind+" "+r.Name] = r
 		}
 	}
+	took := time.Since(start)
+	l.metrics.compiling.Observe(took.Seconds())
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(rejected)) {
 		r := rejected[id]
@@ -294,7 +296,7 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	l.metrics.policies.WithLabelValues("inforce").Set(float64(len(force.Policies) + len(force.Bindings)))
 	l.metrics.policies.WithLabelValues("rejected").Set(float64(len(rejected)))
 	l.Log.Info("policies in force", "policies", len(force.Policies), "bindings", len(force.Bindings), "rejected", len(rejected),
-		"took", time.Since(start).String())
+		"took", took.String())
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/kube"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/webhook"
 )
@@ -16,19 +17,21 @@ import (
 // metrics are what a server counts. The checks have the names and labels of kube-apiserver's own
 // (pkg/admission/plugin/policy/{validating,mutating}/metrics v0.37.2), with celgate in place of apiserver.
 type metrics struct {
-	registry *prometheus.Registry
-	checks   map[policy.Kind]*prometheus.CounterVec
-	answers  *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-	loads    *prometheus.CounterVec
-	loading  prometheus.Histogram
-	loaded   prometheus.Gauge
-	policies *prometheus.GaugeVec
-	leader   prometheus.Gauge
+	registry  *prometheus.Registry
+	checks    map[policy.Kind]*prometheus.CounterVec
+	times     map[policy.Kind]*prometheus.HistogramVec
+	answers   *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	loads     *prometheus.CounterVec
+	loading   prometheus.Histogram
+	compiling prometheus.Histogram
+	loaded    prometheus.Gauge
+	policies  *prometheus.GaugeVec
+	leader    prometheus.Gauge
 }
 
 func newMetrics(ready func() error) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry(), checks: map[policy.Kind]*prometheus.CounterVec{}}
+	m := &metrics{registry: prometheus.NewRegistry(), checks: map[policy.Kind]*prometheus.CounterVec{}, times: map[policy.Kind]*prometheus.HistogramVec{}}
 	for kind, subsystem := range map[policy.Kind]string{
 		policy.Validating: "validating_admission_policy", policy.Mutating: "mutating_admission_policy",
 	} {
@@ -39,7 +42,12 @@ func newMetrics(ready func() error) *metrics {
 		m.checks[kind] = prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "celgate", Subsystem: subsystem, Name: "check_total", Help: "Evaluations of policies, by policy and binding.",
 		}, labels)
-		m.registry.MustRegister(m.checks[kind])
+		m.times[kind] = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "celgate", Subsystem: subsystem, Name: "check_duration_seconds",
+			Help:    "Time of a policy with a binding in one request, for all its params.",
+			Buckets: []float64{0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.1, 1},
+		}, labels)
+		m.registry.MustRegister(m.checks[kind], m.times[kind])
 	}
 	m.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "celgate", Subsystem: "webhook", Name: "requests_total",
@@ -54,7 +62,12 @@ func newMetrics(ready func() error) *metrics {
 		Namespace: "celgate", Name: "policy_loads_total", Help: "Attempts to put a set of policies in force, by result: success or failure.",
 	}, []string{"result"})
 	m.loading = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Namespace: "celgate", Name: "policy_load_duration_seconds", Help: "Time to compile a set of policies.",
+		Namespace: "celgate", Name: "policy_load_duration_seconds",
+		Help:    "Time to put a set of policies in force, with the wait for params that it is the first to name.",
+		Buckets: []float64{0.001, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10},
+	})
+	m.compiling = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: "celgate", Name: "policy_compile_duration_seconds", Help: "Time to compile a set of policies.",
 		Buckets: []float64{0.001, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10},
 	})
 	m.loaded = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -74,16 +87,41 @@ func newMetrics(ready func() error) *metrics {
 		}
 		return 1
 	})
-	m.registry.MustRegister(m.answers, m.duration, m.loads, m.loading, m.loaded, m.policies, m.leader, synced,
+	m.registry.MustRegister(m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies, m.leader, synced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// watchFailures is a metric of the watches of a cluster.
-func (m *metrics) watchFailures(failing func() int) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "celgate", Name: "watches_failing", Help: "Watches, of params too, that do not work at the moment.",
-	}, func() float64 { return float64(failing()) }))
+// watches are metrics of what is watched in a cluster.
+type watches struct{ world *kube.World }
+
+var (
+	watchFailing = prometheus.NewDesc("celgate_watches_failing", "Watches, of params too, that do not work at the moment.", nil, nil)
+	watchObjects = prometheus.NewDesc("celgate_watch_objects", "Objects that are known by the watch of a resource.", []string{"resource"}, nil)
+	watchHeard   = prometheus.NewDesc("celgate_watch_heard_timestamp_seconds",
+		"When the API server was last heard of on the watch of a resource; it says something about once a minute, even if nothing changes.", []string{"resource"}, nil)
+)
+
+// Describe is that of prometheus.Collector.
+func (w watches) Describe(all chan<- *prometheus.Desc) {
+	all <- watchFailing
+	all <- watchObjects
+	all <- watchHeard
+}
+
+// Collect is that of prometheus.Collector.
+func (w watches) Collect(all chan<- prometheus.Metric) {
+	failing := 0
+	for _, each := range w.world.Watches() {
+		if each.Err != nil {
+			failing++
+		}
+		all <- prometheus.MustNewConstMetric(watchObjects, prometheus.GaugeValue, float64(each.Objects), each.Resource)
+		if !each.Heard.IsZero() {
+			all <- prometheus.MustNewConstMetric(watchHeard, prometheus.GaugeValue, float64(each.Heard.UnixMilli())/1000, each.Resource)
+		}
+	}
+	all <- prometheus.MustNewConstMetric(watchFailing, prometheus.GaugeValue, float64(failing))
 }
 
 func (m *metrics) load(took time.Duration, err error) {
@@ -105,12 +143,19 @@ func (m *metrics) observe(o webhook.Observation) {
 	m.answers.WithLabelValues(string(o.Phase), strconv.Itoa(o.Code), allowed).Inc()
 	m.duration.WithLabelValues(string(o.Phase)).Observe(o.Elapsed.Seconds())
 	if o.Decision != nil {
+		times := map[check]time.Duration{} // without errorType and action
+		for _, t := range o.Decision.Timings {
+			times[check{kind: t.Kind, policy: t.Policy, binding: t.Binding}] += t.Elapsed
+		}
 		for c := range checks(o.Decision) {
 			labels := []string{c.policy, c.binding, c.errorType}
 			if c.kind == policy.Validating {
 				labels = append(labels, c.action)
 			}
 			m.checks[c.kind].WithLabelValues(labels...).Inc()
+			if took, ok := times[check{kind: c.kind, policy: c.policy, binding: c.binding}]; ok {
+				m.times[c.kind].WithLabelValues(labels...).Observe(took.Seconds())
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/policy"
@@ -141,8 +144,9 @@ func TestRun(t *testing.T) {
 	}
 
 	for path, want := range map[string]string{
-		"/metrics": `celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="no_error",policy="p",policy_binding="p"} 3`,
-		"/readyz":  "ok", "/healthz": "ok", "/debug/pprof/": "heap",
+		"/metrics":  `celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="no_error",policy="p",policy_binding="p"} 3`,
+		"/metrics?": `celgate_validating_admission_policy_check_duration_seconds_count{enforcement_action="deny",error_type="no_error",policy="p",policy_binding="p"} 3`,
+		"/readyz":   "ok", "/healthz": "ok", "/debug/pprof/": "heap",
 	} {
 		response, err := http.Get("http://" + ops + path)
 		if err != nil {
@@ -248,5 +252,47 @@ func TestChecks(t *testing.T) {
 	}
 	if len(got) != len(want) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestDashboard looks for the metrics of the dashboard among those that a server has.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	descriptions := make(chan *prometheus.Desc, 1000)
+	newMetrics(func() error { return nil }).registry.Describe(descriptions)
+	watches{}.Describe(descriptions)
+	close(descriptions)
+	known := map[string]bool{}
+	for d := range descriptions {
+		name := regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(d.String())[1]
+		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+			known[name+suffix] = true
+		}
+	}
+	shown := map[string]bool{}
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			for _, name := range regexp.MustCompile(`\b(?:celgate|go|process)_\w+`).FindAllString(target.Expr, -1) {
+				shown[name] = true
+				if !known[name] {
+					t.Errorf("panel %q shows %s, which there is not", p.Title, name)
+				}
+			}
+		}
+	}
+	if len(shown) < 10 {
+		t.Errorf("the dashboard shows %v alone", shown)
 	}
 }
