@@ -15,7 +15,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -43,6 +42,9 @@ type Handler struct {
 
 	// Log gets a line for each denial, change and failure; nil: none.
 	Log *slog.Logger
+
+	// InFlight bounds the memory of requests that are being answered; nil: no bound.
+	InFlight *InFlight
 
 	// Observe is told every answer; nil: nobody. It is called before the answer is sent.
 	Observe func(Observation)
@@ -142,14 +144,18 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		return nil, refuse(http.StatusBadRequest, "%w", err)
 	}
 	defer cancel()
-	raw, err := read(http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
+	raw, done, err := a.InFlight.read(ctx, w, http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
 	var tooLong *http.MaxBytesError
+	var refused *httpError
 	switch {
+	case errors.As(err, &refused):
+		return nil, err
 	case errors.As(err, &tooLong):
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", tooLong.Limit)
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "read the body: %w", err)
 	}
+	defer done()
 	if a.Request, err = decode(raw); err != nil {
 		return nil, refuse(http.StatusBadRequest, "%w", err)
 	}
@@ -175,16 +181,6 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	return ctx, cancel, nil
-}
-
-// read reads all of a body whose length is announced, -1 if it is not.
-func read(r io.Reader, length int64) ([]byte, error) {
-	var b bytes.Buffer
-	if length > 0 && length <= maxBody {
-		b.Grow(int(min(length, 64<<10)) + bytes.MinRead) // a sender who announces much has sent nothing yet
-	}
-	_, err := b.ReadFrom(r)
-	return b.Bytes(), err
 }
 
 // decide asks the engine; about celgate's own kinds no policy is asked, so that none can keep its author from

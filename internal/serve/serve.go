@@ -49,6 +49,7 @@ const (
 	idleTimeout   = 2 * time.Minute
 	drainTimeout  = 35 * time.Second // requests that have begun are answered: bodyTimeout and some
 	maxHeader     = 64 << 10
+	maxInFlight   = 8 << 20 // of bodies; what is made of them takes up to twenty times as much
 )
 
 // Run serves until the context ends, and then answers what has begun. The error says why it could not start or go on.
@@ -65,8 +66,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 
+	inFlight := webhook.NewInFlight(maxInFlight)
 	handler := func(e *engines) *webhook.Handler {
-		return &webhook.Handler{Engine: e.Engine, Log: o.Log, Observe: l.metrics.observe}
+		return &webhook.Handler{Engine: e.Engine, Log: o.Log, InFlight: inFlight, Observe: l.metrics.observe}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", handler(&l.all))
