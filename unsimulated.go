@@ -22,6 +22,9 @@ type plugin struct {
 	mentions *regexp.Regexp // in the text of an expression
 	// fills reports that the plugin would change the Pod.
 	fills func(r *review, spec map[string]any) bool
+	// refuses reports a mutation after which the plugin, when it runs again, may refuse the Pod; refusal says so. nil: none.
+	refuses func(before, after map[string]any) bool
+	refusal string
 }
 
 var plugins = []plugin{
@@ -46,6 +49,11 @@ var plugins = []plugin{
 		name: "Priority", what: "spec.priority and spec.preemptionPolicy",
 		mentions: regexp.MustCompile(`\b(priority(ClassName)?|preemptionPolicy)\b`),
 		fills:    func(_ *review, spec map[string]any) bool { return spec["priority"] == nil },
+		// As Plugin.admitPod in plugin/pkg/admission/priority/admission.go v1.37.2.
+		refuses: func(before, after map[string]any) bool {
+			return before["priorityClassName"] != after["priorityClassName"] && after["priority"] == nil
+		},
+		refusal: "nor does celgate see that the server then refuses the Pod if the priority class that the policy sets has another value",
 	},
 	{
 		name: "LimitRanger", what: "the default requests and limits of the namespace's LimitRanges",
@@ -128,7 +136,7 @@ func (r *review) noteUnsimulated() {
 	if r.Kind != podKind || r.Operation != Create || r.SubResource != "" || len(r.engine.mentions) == 0 {
 		return
 	}
-	spec, _ := r.Object["spec"].(map[string]any)
+	spec := specOf(r.Object)
 	last := ""
 	for _, o := range r.decision.Outcomes {
 		if o.Policy == last {
@@ -136,22 +144,34 @@ func (r *review) noteUnsimulated() {
 		}
 		last = o.Policy
 		var what, names []string
+		refusal := ""
 		for _, p := range r.engine.mentions[o.Policy] {
-			if p.fills(r, spec) {
-				what = append(what, p.what)
-				names = append(names, p.name)
+			if !p.fills(r, spec) {
+				continue
+			}
+			what = append(what, p.what)
+			names = append(names, p.name)
+			if p.refuses != nil && slices.ContainsFunc(r.decision.Changes, func(c Change) bool {
+				return c.Policy == o.Policy && p.refuses(specOf(c.Before), specOf(c.After))
+			}) {
+				refusal = ", " + p.refusal
 			}
 		}
 		if len(what) == 0 {
 			continue
 		}
 		slices.Sort(names)
-		n := Note{Message: fmt.Sprintf("policy %s: before policies see a new Pod the server fills in %s (%s); this is not simulated",
-			o.Policy, enumerate(what), enumerate(slices.Compact(names)))}
+		n := Note{Message: fmt.Sprintf("policy %s: before policies see a new Pod the server fills in %s (%s); this is not simulated%s",
+			o.Policy, enumerate(what), enumerate(slices.Compact(names)), refusal)}
 		if !slices.Contains(r.decision.Notes, n) {
 			r.decision.Notes = append(r.decision.Notes, n)
 		}
 	}
+}
+
+func specOf(object map[string]any) map[string]any {
+	spec, _ := object["spec"].(map[string]any)
+	return spec
 }
 
 func enumerate(words []string) string {
