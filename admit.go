@@ -8,6 +8,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/eval"
@@ -26,8 +28,8 @@ func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
 		return mutated, err
 	}
 	next := e.register(req, mutated.Object)
-	if given := namespaceOf(next.Object); given != "" && req.Namespace != "" && given != req.Namespace && req.Kind != namespaceKind {
-		mutated.refuse(apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request"))
+	if err := e.refusal(next); err != nil {
+		mutated.refuse(err)
 		return mutated, nil
 	}
 	decision, err := e.Validate(ctx, next)
@@ -327,6 +329,21 @@ func namespaceOf(object map[string]any) string {
 	metadata, _ := object["metadata"].(map[string]any)
 	namespace, _ := metadata["namespace"].(string)
 	return namespace
+}
+
+// refusal is the registry's error about an object whose namespace or, if it is a custom object, kind a mutation has changed.
+// What else the registry would refuse is not looked at.
+func (e *Engine) refusal(req *Request) error {
+	if given := namespaceOf(req.Object); given != "" && req.Namespace != "" && given != req.Namespace && req.Kind != namespaceKind {
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	kind, _ := req.Object["kind"].(string)
+	if resource := e.types.Resource(req.Resource); kind == req.Kind.Kind || req.Object == nil || resource == nil || resource.Custom == nil {
+		return nil
+	}
+	// As pkg/registry/customresource/validator.go of apiextensions-apiserver v0.37.2.
+	wrong := field.Invalid(field.NewPath("kind"), kind, "must be "+req.Kind.Kind)
+	return apierrors.NewInvalid(apischema.GroupKind{Group: req.Kind.Group, Kind: kind}, req.Name, field.ErrorList{wrong})
 }
 
 // register is what the registry does between the two phases: a name for generateName, uid and timestamps, the

@@ -125,10 +125,10 @@ func (r *Request) displayName() string {
 	if r.Object == nil {
 		return unknownName
 	}
-	metadata, ok := r.Object["metadata"].(map[string]any)
-	if !ok {
+	if r.Operation == Connect { // the options have no metadata
 		return nameCannotBeFetched
 	}
+	metadata, _ := r.Object["metadata"].(map[string]any)
 	for _, member := range []string{"name", "generateName"} {
 		if name, _ := metadata[member].(string); name != "" {
 			return name

@@ -245,9 +245,10 @@ func (i *namespaceInput) Resolve() ref.Val {
 type versioned struct {
 	kind              schema.GroupVersionKind
 	object, oldObject map[string]any
-	custom            bool // a custom resource
-	reflected         bool // an expression of the mutating phase has seen it by reflection
-	dirty             bool // a mutation ran
+	typ               *schema.Type // of a built-in kind
+	custom            bool         // a custom resource
+	reflected         bool         // an expression of the mutating phase has seen it by reflection
+	dirty             bool         // a mutation ran
 
 	normal prepare.Normal // what is known about object
 }
@@ -313,8 +314,19 @@ func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 	if resource := r.engine.types.Resource(r.Resource); resource != nil {
 		v.custom = resource.Custom != nil
 	}
+	if !v.custom {
+		v.typ = r.engine.types.Type(kind)
+	}
 	for _, object := range []*map[string]any{&v.object, &v.oldObject} {
-		if *object == nil || kind == r.Kind {
+		if *object == nil {
+			continue
+		}
+		if v.custom && (*object)["kind"] != r.Kind.Kind {
+			// A mutation of the first pass has changed it; the server sets it again (as pkg/admission/conversion.go v0.37.2).
+			*object = maps.Clone(*object)
+			(*object)["kind"] = r.Kind.Kind
+		}
+		if kind == r.Kind {
 			continue
 		}
 		converted, err := r.engine.types.Convert(*object, kind)
@@ -330,19 +342,22 @@ func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 	return v, nil
 }
 
-// form is how expressions of validating policies see objects and params of a kind.
-func (v *versioned) form() eval.Form {
-	if v.custom {
-		return eval.Plain
+// shown is an object as expressions of validating policies see it.
+func (v *versioned) shown(tree map[string]any) ref.Val {
+	switch {
+	case tree == nil:
+		return nil
+	case v.custom:
+		return eval.Value(tree, eval.Plain)
 	}
-	return eval.Reflected
+	return eval.Typed(tree, v.typ)
 }
 
 // inputs are the values for the expressions of one invocation of a validating policy.
 func (r *review) inputs(in *invocation, v *versioned) eval.Inputs {
 	return eval.Inputs{
-		Object:          value(v.object, v.form()),
-		OldObject:       value(v.oldObject, v.form()),
+		Object:          v.shown(v.object),
+		OldObject:       v.shown(v.oldObject),
 		Params:          r.paramValue(in),
 		Request:         r.request(in.resource, in.kind),
 		Authorizer:      userAuthorizer{&r.authorizer},
@@ -350,11 +365,12 @@ func (r *review) inputs(in *invocation, v *versioned) eval.Inputs {
 	}
 }
 
-func value(tree map[string]any, form eval.Form) ref.Val {
+// plain is an object as the expressions of mutations see it, nil for none.
+func plain(tree map[string]any) ref.Val {
 	if tree == nil {
 		return nil
 	}
-	return eval.Value(tree, form)
+	return eval.Value(tree, eval.Plain)
 }
 
 // paramValue shows a param. Validating policies see built-in kinds with apiVersion and kind of the policy's
@@ -376,7 +392,7 @@ func (r *review) paramValue(in *invocation) ref.Val {
 	if in.hook.Kind == policy.Mutating {
 		delete(param, "apiVersion")
 		delete(param, "kind")
-		return eval.Value(param, eval.Reflected)
+		return eval.Typed(param, r.engine.types.Type(in.hook.param.GroupVersionKind()))
 	}
 	param["apiVersion"], param["kind"] = in.hook.ParamKind.APIVersion, in.hook.ParamKind.Kind
 	return eval.Value(param, eval.Plain)

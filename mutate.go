@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/patch/jsonpatch"
@@ -174,13 +175,13 @@ func (r *review) writeBack(last *versioned, touched []*versioned) error {
 		r.decision.note(quirks.LostMutation, "")
 	}
 	object := last.object
-	if last.kind != r.Kind {
+	if last.kind != r.Kind && !last.custom { // a custom object says itself what it is
 		var err error
 		if object, err = r.engine.types.Convert(object, r.Kind); err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 		}
 	}
-	object, err := prepare.Held(object, r.engine.types, r.Kind)
+	object, err := prepare.Held(object, r.Object, r.engine.types, r.Kind)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 	}
@@ -222,7 +223,7 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutati
 	inputs := r.inputs(in, v)
 	inputs.Namespace = &r.namespaces[whole]
 	if !v.reflected {
-		inputs.Object, inputs.OldObject = value(v.object, eval.Plain), value(v.oldObject, eval.Plain)
+		inputs.Object, inputs.OldObject = plain(v.object), plain(v.oldObject)
 	}
 
 	var patched map[string]any
@@ -275,14 +276,21 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutati
 // goType names a kind as Go prints the type of a built-in one.
 func goType(k schema.GroupVersionKind) string { return k.Version + "." + k.Kind }
 
+// kindOf returns the kind that an object says it is of.
+func kindOf(object map[string]any) schema.GroupVersionKind {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	return apischema.FromAPIVersionAndKind(apiVersion, kind)
+}
+
 func (r *review) applyConfiguration(v *versioned, patch map[string]any) (map[string]any, error) {
 	t := r.engine.types.Type(v.kind)
 	if t == nil || r.engine.types.ResourceFor(v.kind) == nil {
 		// The kinds of subresources, such as Scale, are in no OpenAPI document of their own.
 		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %s", v.kind)
 	}
-	if kind := v.object["kind"]; v.custom && kind != v.kind.Kind { // a JSON patch made it another one
-		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %v, Kind=%v", v.object["apiVersion"], kind)
+	if given := kindOf(v.object); v.custom && given != v.kind { // a JSON patch made it another one
+		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %v", given)
 	}
 	// A patch is always for the object that there is.
 	patch["apiVersion"], patch["kind"] = v.object["apiVersion"], v.object["kind"]

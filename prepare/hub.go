@@ -15,22 +15,27 @@ var hubs = map[string]func(o *members) error{
 	core + "Node":                                       nodeHub,
 	core + "Secret":                                     secretHub,
 	"k8s.io/api/apps/v1.Deployment":                     deploymentHub,
-	"k8s.io/api/apps/v1.DaemonSet":                      daemonSetHub,
 	"k8s.io/api/apps/v1.StatefulSet":                    statefulSetHub,
-	"k8s.io/api/autoscaling/v1.HorizontalPodAutoscaler": scalerV1Hub,
 	"k8s.io/api/autoscaling/v2.HorizontalPodAutoscaler": scalerHub,
 	"k8s.io/api/resource/v1beta1.ResourceSlice":         basicDevices,
 	apiextensions + "CustomResourceDefinition":          conversionHub,
 }
 
-// throughHub converts an object of a built-in kind to the internal version and back.
-func throughHub(t *schema.Type, obj map[string]any) (map[string]any, error) {
-	convert := hubs[t.Name]
-	if convert == nil {
-		return obj, nil
-	}
+// heldHubs are those of kinds whose internal object keeps what the object that is read into it does not say. The server
+// reads a mutated object into the one that it already holds, in the same version; that is nil for an object that is decoded.
+var heldHubs = map[string]func(o *members, held map[string]any, types *schema.Registry) error{
+	"k8s.io/api/apps/v1.DaemonSet":                      daemonSetHub,
+	"k8s.io/api/autoscaling/v1.HorizontalPodAutoscaler": scalerV1Hub,
+}
+
+// throughHub converts an object of a built-in kind to the internal version, into what is held, and back.
+func throughHub(t *schema.Type, obj, held map[string]any, types *schema.Registry) (out map[string]any, err error) {
 	o := members{m: obj}
-	err := convert(&o)
+	if convert := hubs[t.Name]; convert != nil {
+		err = convert(&o)
+	} else if convert := heldHubs[t.Name]; convert != nil {
+		err = convert(&o, held, types)
+	}
 	return o.m, err
 }
 
@@ -109,11 +114,15 @@ func zeroRollingUpdate(r *members) {
 	r.fill("maxSurge", int64(0))
 }
 
-func daemonSetHub(o *members) (err error) {
+func daemonSetHub(o *members, held map[string]any, _ *schema.Registry) (err error) {
 	const generation = "deprecated.daemonset.template.generation"
 	o.annotations(func(notes *members) {
 		n := int64(0)
-		if v, given := notes.m[generation]; given {
+		v, given := notes.m[generation]
+		if !given {
+			v, given = at(held, "metadata", "annotations")[generation]
+		}
+		if given {
 			text, _ := v.(string)
 			n, err = strconv.ParseInt(text, 10, 64)
 		}
@@ -156,23 +165,13 @@ func scalerHub(o *members) error {
 	return nil
 }
 
-// scalerV1Hub writes the CPU target that a HorizontalPodAutoscaler without other metrics has, and the status that
-// autoscaling/v1 has no fields for. Annotations with other metrics stay as they are.
-func scalerV1Hub(o *members) error {
-	metrics := at(o.m, "metadata", "annotations")[scalerNote+"metrics"]
-	o.within("spec", func(s *members) {
-		if metrics == nil {
-			s.fill("targetCPUUtilizationPercentage", int64(80))
-		}
-	})
-	current, _ := at(o.m, "status")["currentCPUUtilizationPercentage"].(int64)
-	if at(o.m, "status")["currentCPUUtilizationPercentage"] == nil {
-		return nil
+// scalerV1Hub takes the annotations, in which autoscaling/v1 keeps what it has no fields for, through the internal version.
+func scalerV1Hub(o *members, held map[string]any, types *schema.Registry) error {
+	out, err := types.HeldAutoscaler(o.m, held)
+	if err != nil {
+		return err
 	}
-	o.annotations(func(notes *members) {
-		notes.fill(scalerNote+"current-metrics", `[{"type":"Resource","resource":{"name":"cpu","currentAverageUtilization":`+
-			strconv.FormatInt(current, 10)+`,"currentAverageValue":"0"}}]`)
-	})
+	*o = members{m: out, owned: true}
 	return nil
 }
 

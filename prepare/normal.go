@@ -22,7 +22,7 @@ type Normal struct {
 // Settled returns an object that preparation has made of another, and finds out whether it is normal.
 func Settled(obj, from map[string]any, types *schema.Registry, kind schema.GroupVersionKind) Normal {
 	n := Normal{Object: obj, from: from}
-	if t := types.Type(kind); t != nil && n.is(t, kind) {
+	if t := mutatedType(obj, types, kind); t != nil && n.is(t, kind) {
 		n.typ = t
 	}
 	return n
@@ -43,9 +43,9 @@ func (n Normal) Of(obj map[string]any) bool { return obj != nil && sameMap(n.Obj
 
 // Then returns what [Normalise] makes of obj, the result of a mutation of n.
 func (n Normal) Then(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (Normal, error) {
-	t := types.Type(kind)
+	t := mutatedType(obj, types, kind)
 	var known map[string]any
-	if t != nil && n.is(t, kind) {
+	if t != nil && (!custom(t) || t == mutatedType(n.Object, types, kind)) && n.is(t, kind) {
 		known = n.Object
 	}
 	out, err := normalise(obj, known, t, kind)

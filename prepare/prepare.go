@@ -107,7 +107,7 @@ func Object(in Input) (Result, error) {
 	if err := checkKind(in.Object, kind); err != nil {
 		return Result{}, err
 	}
-	obj, warnings, err := decode(in.Object, t, kind)
+	obj, warnings, err := decode(in.Object, in.Types, kind)
 	if err != nil {
 		return Result{}, badRequest(kind, err)
 	}
@@ -131,15 +131,15 @@ func Object(in Input) (Result, error) {
 // Stored returns an object that exists as the server reads it: decoded, defaulted, in the canonical form. The warnings are
 // those of a decoding; the error says why it is no such object.
 func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string, error) {
-	t := types.Type(kind)
-	if t == nil {
+	if types.Type(kind) == nil {
 		return nil, nil, fmt.Errorf("unknown kind %s", kind)
 	}
-	return decode(obj, t, kind)
+	return decode(obj, types, kind)
 }
 
 // decode makes a tree of what the server makes an object of. Warnings read as the server's.
-func decode(obj map[string]any, t *schema.Type, kind schema.GroupVersionKind) (map[string]any, []string, error) {
+func decode(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string, error) {
+	t := types.Type(kind)
 	if custom(t) {
 		return decodeCustom(obj, t, kind)
 	}
@@ -156,7 +156,7 @@ func decode(obj map[string]any, t *schema.Type, kind schema.GroupVersionKind) (m
 		}
 		warnings = unknownFields(unknown)
 	}
-	out, err := throughHub(t, setKind(out, kind))
+	out, err := throughHub(t, setKind(out, kind), nil, types)
 	return out, warnings, err
 }
 
@@ -213,7 +213,24 @@ func rounds(kind schema.GroupVersionKind) bool {
 //
 // The error is the one of the server's conversion: "unable to convert unstructured object to …".
 func Normalise(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
-	return normalise(obj, nil, types.Type(kind), kind)
+	return normalise(obj, nil, mutatedType(obj, types, kind), kind)
+}
+
+// mutatedType returns the type of an object after a mutation: that of the kind, but for a custom object that a patch made
+// one of another version, or of no kind that has defaults.
+func mutatedType(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) *schema.Type {
+	t := types.Type(kind)
+	if t == nil || !custom(t) {
+		return t
+	}
+	given := given(obj)
+	if given == kind {
+		return t
+	}
+	if other := types.Type(given); other != nil && given.GroupKind() == kind.GroupKind() {
+		return other
+	}
+	return anything
 }
 
 // normalise normalises what obj does not share with known.
@@ -235,8 +252,8 @@ func normalise(obj, known map[string]any, t *schema.Type, kind schema.GroupVersi
 }
 
 // Held returns an object that policies have mutated as the server holds it between the phases: through the internal version
-// of its kind and back. The error is the one of the conversion.
-func Held(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
+// of its kind and back. Before is the object that it held until then. The error is the one of the conversion.
+func Held(obj, before map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
 	t := types.Type(kind)
 	switch {
 	case t == nil:
@@ -244,26 +261,37 @@ func Held(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKi
 	case custom(t):
 		return heldCustom(obj, types, kind)
 	}
-	return throughHub(t, obj)
+	return throughHub(t, obj, before, types)
 }
 
 // heldCustom gives a custom object the version of the request, which a patch may have changed (as
 // apiextensions-apiserver pkg/apiserver/conversion/converter.go v0.37.2).
 func heldCustom(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
-	o := members{m: obj}
-	version, name := o.text("apiVersion"), o.text("kind")
-	if version == kind.GroupVersion().String() {
+	given := given(obj)
+	if given.GroupVersion() == kind.GroupVersion() {
 		return obj, nil
 	}
-	given := apischema.FromAPIVersionAndKind(version, name)
 	if given.Group != kind.Group {
 		return nil, fmt.Errorf("%v is unstructured and is not suitable for converting to %q", given, kind.GroupVersion())
 	}
 	if types.ResourceFor(given.GroupVersion().WithKind(kind.Kind)) == nil {
 		return nil, fmt.Errorf("request to convert CR from an invalid group/version: %v", given.GroupVersion())
 	}
-	o.set("apiVersion", kind.GroupVersion().String())
-	return o.m, nil
+	name := obj["kind"] // which need not be that of the resource
+	o := members{m: obj}
+	o.set("kind", kind.Kind)
+	converted, err := types.Convert(o.m, kind)
+	if err != nil {
+		return nil, err
+	}
+	converted["kind"] = name
+	return converted, nil
+}
+
+// given returns the kind that an object says it is of.
+func given(obj map[string]any) schema.GroupVersionKind {
+	o := members{m: obj}
+	return apischema.FromAPIVersionAndKind(o.text("apiVersion"), o.text("kind"))
 }
 
 // ForValidation returns the object as the policies of the validating phase see it: with a name and the other
@@ -281,7 +309,7 @@ func ForValidation(in Input) map[string]any {
 	}
 	obj := in.Object
 	if !custom(t) {
-		if out, err := throughHub(t, obj); err == nil {
+		if out, err := throughHub(t, obj, nil, in.Types); err == nil {
 			obj = out
 		}
 	}

@@ -120,24 +120,72 @@ func autoscalerToV1(r *Registry, obj map[string]any) (map[string]any, error) {
 	return obj, nil
 }
 
-// autoscalerFromV1 turns v1 into v2. An annotation that cannot be read is ignored.
+// HeldAutoscaler returns an autoscaling/v1 HorizontalPodAutoscaler as the server holds it: read into its internal version, which
+// has the members of v2, and written as v1 again. The internal object is new, or, if held is not nil, that of held, which
+// keeps what obj does not say.
+func (r *Registry) HeldAutoscaler(obj, held map[string]any) (map[string]any, error) {
+	var internal map[string]any
+	if held != nil {
+		var err error
+		if internal, err = r.Convert(held, hpa("v2")); err != nil {
+			return nil, err
+		}
+	}
+	clean, err := conform(obj, r.Type(hpa("v1")))
+	if err != nil {
+		return nil, err
+	}
+	read, err := autoscalerInto(r, clean.(map[string]any), internal)
+	if err != nil {
+		return nil, err
+	}
+	if clean, err = conform(read, r.Type(hpa("v2"))); err != nil {
+		return nil, err
+	}
+	written, err := autoscalerToV1(r, clean.(map[string]any))
+	if err != nil {
+		return nil, err
+	}
+	if clean, err = conform(written, r.Type(hpa("v1"))); err != nil {
+		return nil, err
+	}
+	return clean.(map[string]any), nil
+}
+
+// autoscalerFromV1 turns v1 into v2.
 func autoscalerFromV1(r *Registry, obj map[string]any) (map[string]any, error) {
+	return autoscalerInto(r, obj, nil)
+}
+
+// autoscalerInto reads v1 into an object with the members of v2, which keeps what obj does not say. An annotation that cannot be
+// read is ignored.
+func autoscalerInto(r *Registry, obj, into map[string]any) (map[string]any, error) {
 	spec, status := object(obj["spec"]), object(obj["status"])
 	annotations := object(object(obj["metadata"])["annotations"])
 
-	var metrics []any
-	if items, ok := decodeList(annotations[metricsAnnotation], r.tables.named(annotatedMetric)); ok {
-		for _, item := range items {
-			metrics = append(metrics, metricFromV1(item, "target"))
-		}
-	}
+	metrics := list(object(into["spec"])["metrics"])
 	if utilization := spec["targetCPUUtilizationPercentage"]; utilization != nil {
-		metrics = append(metrics, cpuMetric("target", map[string]any{"type": "Utilization", "averageUtilization": utilization}))
+		metrics = []any{cpuMetric("target", map[string]any{"type": "Utilization", "averageUtilization": utilization})}
+	}
+	if items, ok := decodeList(annotations[metricsAnnotation], r.tables.named(annotatedMetric)); ok {
+		all := make([]any, 0, len(items)+len(metrics))
+		for _, item := range items {
+			all = append(all, metricFromV1(item, "target"))
+		}
+		// Of the metrics that were there the server copies the first only; the others are empty.
+		for i, m := range metrics {
+			if i > 0 {
+				m = map[string]any{"type": ""}
+			}
+			all = append(all, m)
+		}
+		metrics = all
 	}
 	if len(metrics) == 0 {
 		metrics = append(metrics, cpuMetric("target", map[string]any{"type": "Utilization", "averageUtilization": int64(defaultCPUUtilization)}))
 	}
 	spec["metrics"] = metrics
+	keep(spec, "behavior", object(into["spec"]))
 	if behavior := decodeBehavior(annotations[behaviorAnnotation]); behavior != nil {
 		if clean, err := conform(behavior, r.tables.named("k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerBehavior")); err == nil {
 			spec["behavior"] = clean
@@ -152,12 +200,22 @@ func autoscalerFromV1(r *Registry, obj map[string]any) (map[string]any, error) {
 		status["currentMetrics"] = statuses
 	} else if utilization := status["currentCPUUtilizationPercentage"]; utilization != nil {
 		status["currentMetrics"] = []any{cpuMetric("current", map[string]any{"averageUtilization": utilization})}
+	} else {
+		keep(status, "currentMetrics", object(into["status"]))
 	}
+	keep(status, "conditions", object(into["status"]))
 	if items, ok := decodeList(annotations[conditionsAnnotation], r.tables.named(annotatedCondition)); ok {
 		status["conditions"] = items
 	}
 	dropAnnotations(obj)
 	return obj, nil
+}
+
+// keep sets a member to what was there, if something was.
+func keep(members map[string]any, name string, before map[string]any) {
+	if v, ok := before[name]; ok {
+		members[name] = v
+	}
 }
 
 // dropAnnotations removes the annotations that stand for members and returns the others for writing.

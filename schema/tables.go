@@ -50,8 +50,8 @@ type typePackage struct {
 
 // scalars are the types that the tables write as one word.
 var scalars = map[string]*Type{
-	"any":         {Kind: Any},
-	"raw":         {Kind: Any, Merge: Atomic},
+	"any":         {Kind: Any, Mixed: true},
+	"raw":         {Kind: Any, Merge: Atomic, Mixed: true},
 	"bool":        {Kind: Boolean},
 	"int32":       {Kind: Integer, Bits: 32},
 	"int64":       {Kind: Integer, Bits: 64},
@@ -192,10 +192,29 @@ func (p *typePackage) decode(text string, load func(path string) (*typePackage, 
 		granular.Merge = Granular
 		f.Type = &granular
 	}
+	p.mix()
 	if p.defined != len(p.named) {
 		return fmt.Errorf("%s: %d types are named, %d are defined", p.path, len(p.named), p.defined)
 	}
 	return nil
+}
+
+// mix sets Mixed. Types may be recursive, and those of imported packages are complete.
+func (p *typePackage) mix() {
+	for more := true; more; {
+		more = false
+		for _, types := range []map[string]*Type{p.named, p.unnamed} {
+			for name, t := range types {
+				if !t.Mixed && name != "ManagedFieldsEntry" && t.mixes() {
+					t.Mixed, more = true, true
+				}
+			}
+		}
+	}
+}
+
+func (t *Type) mixes() bool {
+	return t.Kind == Union || t.Elem != nil && t.Elem.Mixed || slices.ContainsFunc(t.Fields, func(f Field) bool { return f.Type.Mixed })
 }
 
 // field decodes "name<tab>type<tab>flags<tab>default".

@@ -51,6 +51,11 @@ type Type struct {
 	Keys   []string // Keyed: the members that identify an item
 	OneOf  []*Type  // Union
 
+	// Mixed is set for built-in types that are, or hold somewhere, values of Kind Any or Union. Those have a JSON form of their
+	// own in Go, and the server shows them to expressions in another way than the rest of an object. managedFields
+	// do not count.
+	Mixed bool
+
 	// Custom types only. An Any without PreserveUnknown takes any value, but objects in it lose all their members.
 	Format          string // String and Integer: the declared format, such as "date-time"
 	PreserveUnknown bool   // undeclared members stay

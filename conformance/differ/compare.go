@@ -51,10 +51,6 @@ var Accepted = []string{
 	"A panic of the server becomes status 500 with a text of its HTTP layer.",
 	"Unknown fields after a JSON patch are listed in the order in which the parts of the object happened to be encoded.",
 	"Details of a status that have nothing in them.",
-	"Not generated: members of type RawExtension, such as data of a ControllerRevision, which the server shows to expressions in another form than the rest of an " +
-		"object: comparing a map in them with what is no map is false there, and an error in celgate.",
-	"Not generated: autoscaling/v1 objects with members of autoscaling/v2, which lie in annotations. When a policy empties such an annotation, the server " +
-		"still finds the members in the object that it writes the result into.",
 }
 
 // settled returns the answer without what is known to differ.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -220,25 +219,11 @@ func (w *World) prepared(k *kind, tree map[string]any) *object {
 	if err != nil {
 		return nil
 	}
-	if own, _ := result.Object["metadata"].(map[string]any); keepsOthers(own) {
-		return nil
-	}
 	o, err := newObject(result.Object, k.resource)
 	if err != nil {
 		return nil
 	}
 	return o
-}
-
-// keepsOthers reports annotations in which autoscaling/v1 keeps members that only other versions have; see Accepted.
-func keepsOthers(metadata map[string]any) bool {
-	annotations, _ := metadata["annotations"].(map[string]any)
-	for name := range annotations {
-		if strings.HasPrefix(name, "autoscaling.alpha.kubernetes.io/") {
-			return true
-		}
-	}
-	return false
 }
 
 // request makes a question about a kind, often with the object that the policy was written with.

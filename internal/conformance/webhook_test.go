@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/prepare"
@@ -125,6 +126,12 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 			got.Status = Bare(&apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request").ErrStatus)
 			return nil
 		}
+	}
+	if given := fmt.Sprint(next.Object["kind"]); next.Object != nil && given != r.Kind.Kind && w.Types.Resource(r.Resource).Custom != nil {
+		allowed = false
+		wrong := field.Invalid(field.NewPath("kind"), given, "must be "+r.Kind.Kind)
+		got.Status = Bare(&apierrors.NewInvalid(r.Kind.GroupVersion().WithKind(given).GroupKind(), next.Name, field.ErrorList{wrong}).ErrStatus)
+		return nil
 	}
 	if answer, err = send(ctx, url+"/validate", &next); err != nil {
 		return err

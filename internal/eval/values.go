@@ -11,6 +11,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/celgate/celgate/schema"
 )
 
 // A Form is one of the two ways in which the API server shows an object to CEL. They differ in error texts and
@@ -28,6 +30,50 @@ const (
 // Value shows a JSON tree to CEL. Maps iterate in the order of their keys, so that results never depend on
 // chance. A nil map or list is null.
 func Value(tree any, form Form) ref.Val { return adapter{form}.NativeToValue(tree) }
+
+// Typed shows an object of a built-in kind to CEL in the form Reflected. What has a JSON form of its own in the type, such as a
+// RawExtension, is plain, as json.Marshaler makes it in valuesschemalesstyped.go.
+func Typed(tree map[string]any, t *schema.Type) ref.Val {
+	if t == nil || !t.Mixed {
+		return Value(tree, Reflected)
+	}
+	return Value(mixed(tree, t), Reflected)
+}
+
+// mixed returns a tree in which values of another form are values of CEL. What does not change is shared.
+func mixed(v any, t *schema.Type) any {
+	if t == nil || !t.Mixed {
+		return v
+	}
+	if t.Kind == schema.Any || t.Kind == schema.Union {
+		switch v.(type) {
+		case map[string]any, []any:
+			return Value(v, Plain)
+		}
+		return v
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		out := maps.Clone(v)
+		for name, member := range v {
+			inner := t.Elem
+			if f := t.Field(name); f != nil {
+				inner = f.Type
+			}
+			if inner != nil && inner.Mixed {
+				out[name] = mixed(member, inner)
+			}
+		}
+		return out
+	case []any:
+		out := slices.Clone(v)
+		for i, item := range v {
+			out[i] = mixed(item, t.Elem)
+		}
+		return out
+	}
+	return v
+}
 
 // An adapter is the types.Adapter of one form.
 type adapter struct{ form Form }

@@ -90,7 +90,7 @@ func (c *Criteria) namespaceLabels(a *Attributes, w World) string {
 
 // shownLabels are the labels of an object that a selector asks for.
 func shownLabels(s selector, object map[string]any) string {
-	set, _ := labelsOf(object)
+	set := labelsOf(object)
 	requirements, _ := s.Requirements()
 	var shown []string
 	for _, r := range requirements {

@@ -227,8 +227,7 @@ func (c *Criteria) matchNamespace(a *Attributes, w World) (bool, error) {
 			return false, apierrors.NewInternalError(err)
 		}
 	}
-	set, _ := labelsOf(object)
-	return c.namespaces.Matches(set), nil
+	return c.namespaces.Matches(labelsOf(object)), nil
 }
 
 func (c *Criteria) matchObject(a *Attributes) (bool, error) {
@@ -238,29 +237,31 @@ func (c *Criteria) matchObject(a *Attributes) (bool, error) {
 	if c.objects.Empty() {
 		return true, nil
 	}
+	if a.Operation == "CONNECT" { // its options are an object without metadata
+		return false, nil
+	}
 	for _, object := range []map[string]any{a.Object, a.OldObject} {
-		if set, ok := labelsOf(object); ok && c.objects.Matches(set) {
+		if object != nil && c.objects.Matches(labelsOf(object)) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// labelsOf returns the labels of an object; ok is false for one without metadata.
-func labelsOf(object map[string]any) (set labelSet, ok bool) {
-	metadata, ok := object["metadata"].(map[string]any)
-	if !ok {
-		return nil, false
+// labelsOf returns the labels of an object. A patch may make anything of those of a custom object: it has none then.
+func labelsOf(object map[string]any) labelSet {
+	metadata, _ := object["metadata"].(map[string]any)
+	set, _ := metadata["labels"].(map[string]any)
+	for _, v := range set {
+		if _, ok := v.(string); !ok {
+			return nil
+		}
 	}
-	set, _ = metadata["labels"].(map[string]any)
-	return set, true
+	return set
 }
 
 // Labels returns the labels of an object.
-func Labels(object map[string]any) labels.Labels {
-	set, _ := labelsOf(object)
-	return set
-}
+func Labels(object map[string]any) labels.Labels { return labelsOf(object) }
 
 // A labelSet reads labels from a JSON tree.
 type labelSet map[string]any
