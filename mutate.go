@@ -186,7 +186,10 @@ func (r *review) writeBack(last *versioned, touched []*versioned) error {
 		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 	}
 	r.decision.Object = object
-	r.decision.Mutated = r.decision.Mutated || !sameTree(object, r.Object)
+	// What one policy made of the object of the request is known to differ from it.
+	c := r.decision.Changes
+	known := len(c) == 1 && identical(c[0].Before, r.Object) && identical(c[0].After, object)
+	r.decision.Mutated = r.decision.Mutated || known || !sameTree(object, r.Object)
 	return nil
 }
 
@@ -292,8 +295,6 @@ func (r *review) applyConfiguration(v *versioned, patch map[string]any) (map[str
 	if given := kindOf(v.object); v.custom && given != v.kind { // a JSON patch made it another one
 		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %v", given)
 	}
-	// A patch is always for the object that there is.
-	patch["apiVersion"], patch["kind"] = v.object["apiVersion"], v.object["kind"]
 	merged, err := r.engine.merger.Apply(v.object, patch, t)
 	if err != nil {
 		return nil, fmt.Errorf("error applying patch: %w", err)

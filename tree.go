@@ -10,7 +10,7 @@ func sameTree(a, b any) bool {
 		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
 			return false
 		}
-		if reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer() {
+		if identical(a, b) {
 			return true
 		}
 		for name, member := range a {
@@ -38,4 +38,9 @@ func sameTree(a, b any) bool {
 		return a == b
 	}
 	return reflect.DeepEqual(a, b)
+}
+
+// identical reports that two maps are one.
+func identical(a, b map[string]any) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }

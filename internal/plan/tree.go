@@ -103,7 +103,7 @@ type objectTree struct {
 }
 
 func (o *objectTree) tree(m *machine) (any, bool) {
-	members := make(map[string]any, len(o.fields)+2)
+	members := make(map[string]any, len(o.fields))
 	for i, name := range o.fields {
 		if o.optional[i] {
 			c := o.members[i].(converter)

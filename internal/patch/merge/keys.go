@@ -136,11 +136,11 @@ func appendKey(b []byte, k key) []byte {
 	return b
 }
 
-// keys returns the keys of all items, which are known to have one.
-func (r ref) keys(items []any) []key {
-	keys := make([]key, len(items))
-	for i, item := range items {
-		keys[i], _ = r.key(item)
+// keys appends the keys of all items, which are known to have one.
+func (r ref) keys(keys []key, items []any) []key {
+	for _, item := range items {
+		k, _ := r.key(item)
+		keys = append(keys, k)
 	}
 	return keys
 }
@@ -153,12 +153,11 @@ const (
 // maxScan is the length up to which looking through a list is as fast as a map.
 const maxScan = 8
 
-// locate returns for each key its place in another list.
-func locate(keys, in []key) []int {
-	places := make([]int, len(keys))
+// locate appends for each key its place in another list.
+func locate(places []int, keys, in []key) []int {
 	if len(keys) <= maxScan || len(in) <= maxScan {
-		for i, k := range keys {
-			places[i] = place(k, in)
+		for _, k := range keys {
+			places = append(places, place(k, in))
 		}
 		return places
 	}
@@ -169,12 +168,12 @@ func locate(keys, in []key) []int {
 		}
 		index[k] = i
 	}
-	for i, k := range keys {
+	for _, k := range keys {
 		at, found := index[k]
 		if !found {
 			at = none
 		}
-		places[i] = at
+		places = append(places, at)
 	}
 	return places
 }

@@ -51,11 +51,14 @@ func apply(live, patch map[string]any, t *schema.Type, ofLive validator) (map[st
 	}
 	root := ref{typ: t}
 	patch = withoutIdentity(patch)
-	if problems := (validator{}).validate(root, patch); len(problems) > 0 {
+	var atomic bool
+	if problems := (validator{atomic: &atomic}).validate(root, patch); len(problems) > 0 {
 		return nil, fmt.Errorf(unfit, problems)
 	}
-	if paths := atomics(root, patch); len(paths) > 0 {
-		return nil, fmt.Errorf("invalid ApplyConfiguration: %w", &AtomicError{Paths: paths})
+	if atomic {
+		if paths := atomics(root, patch); len(paths) > 0 {
+			return nil, fmt.Errorf("invalid ApplyConfiguration: %w", &AtomicError{Paths: paths})
+		}
 	}
 	if problems := ofLive.validate(root, live); len(problems) > 0 {
 		return nil, fmt.Errorf("failed to convert original object to typed object: %w", problems)
@@ -154,12 +157,20 @@ func mergeList(r ref, l any, p []any) (any, bool) {
 // the patch that comes next. Items whose key is not unique in live stay as they are unless the patch has the key: then the
 // patch's item takes their place, without any merging.
 func mergeItems(r ref, live, patch []any) (any, bool) {
-	liveKeys, patchKeys := r.keys(live), r.keys(patch)
-	inLive := locate(patchKeys, liveKeys)
-	inPatch := locate(liveKeys, patchKeys)
+	var few struct { // of the usual short lists nothing of this is allocated
+		liveKeys, patchKeys [maxScan]key
+		inLive, inPatch     [maxScan]int
+		done                [maxScan]bool
+	}
+	liveKeys, patchKeys := r.keys(few.liveKeys[:0], live), r.keys(few.patchKeys[:0], patch)
+	inLive := locate(few.inLive[:0], patchKeys, liveKeys)
+	inPatch := locate(few.inPatch[:0], liveKeys, patchKeys)
 
 	out := make([]any, 0, max(len(live), len(patch)))
-	done := make([]bool, len(patch))
+	done := few.done[:]
+	if len(patch) > len(done) {
+		done = make([]bool, len(patch))
+	}
 	same := true // everything in out is what live has at this place
 	i, j := 0, 0
 	emit := func(item any, at int) {

@@ -14,7 +14,7 @@ import (
 // out. Few types have such lists; everywhere else the work does not depend on the size of the live object. Objects of
 // custom kinds are validated as a whole, since the server validates them against their schema only after admission.
 type Merger struct {
-	keyless sync.Map // *schema.Type of an object → map[*schema.Type]bool: the types that lead to such lists
+	keyless sync.Map // *schema.Type of an object → map[*schema.Type][]int: the types and members that lead to such lists
 }
 
 // Apply returns live with patch merged into it, as the function does.
@@ -26,19 +26,20 @@ func (m *Merger) Apply(live, patch map[string]any, t *schema.Type) (map[string]a
 	return apply(live, patch, t, v)
 }
 
-func (m *Merger) leadToKeyless(t *schema.Type) map[*schema.Type]bool {
+func (m *Merger) leadToKeyless(t *schema.Type) map[*schema.Type][]int {
 	if lead, ok := m.keyless.Load(t); ok {
-		return lead.(map[*schema.Type]bool)
+		return lead.(map[*schema.Type][]int)
 	}
 	lead := leadToKeyless(t)
 	m.keyless.Store(t, lead)
 	return lead
 }
 
-// leadToKeyless returns the types in t that are keyed lists whose items may lack all keys, or that have one in them.
-func leadToKeyless(t *schema.Type) map[*schema.Type]bool {
+// leadToKeyless returns the types in t that are keyed lists whose items may lack all keys, or that have one in them, and
+// of structs the members that do.
+func leadToKeyless(t *schema.Type) map[*schema.Type][]int {
 	users := map[*schema.Type][]*schema.Type{}
-	lead := map[*schema.Type]bool{}
+	lead := map[*schema.Type][]int{}
 	var visit func(t *schema.Type)
 	visit = func(t *schema.Type) {
 		if _, seen := users[t]; seen {
@@ -46,7 +47,7 @@ func leadToKeyless(t *schema.Type) map[*schema.Type]bool {
 		}
 		users[t] = nil
 		if mayLackKeys(t) {
-			lead[t] = true
+			lead[t] = nil
 		}
 		for _, part := range parts(t) {
 			visit(part)
@@ -58,9 +59,16 @@ func leadToKeyless(t *schema.Type) map[*schema.Type]bool {
 		more = false
 		for part := range lead {
 			for _, user := range users[part] {
-				if !lead[user] {
-					lead[user], more = true, true
+				if _, known := lead[user]; !known {
+					lead[user], more = nil, true
 				}
+			}
+		}
+	}
+	for typ := range lead {
+		for i := range typ.Fields {
+			if _, leads := lead[typ.Fields[i].Type]; leads {
+				lead[typ] = append(lead[typ], i)
 			}
 		}
 	}

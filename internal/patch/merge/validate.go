@@ -54,9 +54,10 @@ const maxDepth = 10_000
 
 // A validator finds what does not fit (as typed/validate.go v6.4.2).
 type validator struct {
-	duplicates bool                  // associative lists may have items with equal keys
-	sorted     bool                  // look at members in the order of their names
-	only       map[*schema.Type]bool // if not nil, look at values of these types only
+	duplicates bool                   // associative lists may have items with equal keys
+	sorted     bool                   // look at members in the order of their names
+	only       map[*schema.Type][]int // if not nil, look at values of these types only, and at these members of structs
+	atomic     *bool                  // if not nil, is set when there may be something that merges atomically
 }
 
 func (v validator) validate(r ref, object map[string]any) Problems {
@@ -72,8 +73,10 @@ func (v validator) validate(r ref, object map[string]any) Problems {
 }
 
 func (v validator) value(r ref, value any, depth int) Problems {
-	if v.only != nil && !v.only[r.typ] {
-		return nil
+	if v.only != nil {
+		if _, ok := v.only[r.typ]; !ok {
+			return nil
+		}
 	}
 	if depth == 0 {
 		return problem("exceeded max depth")
@@ -81,10 +84,12 @@ func (v validator) value(r ref, value any, depth int) Problems {
 	switch x := value.(type) {
 	case map[string]any:
 		if r.isMap() {
+			v.mayBeAtomic(r.atomicMap())
 			return v.members(r, x, depth-1)
 		}
 	case []any:
 		if r.isList() {
+			v.mayBeAtomic(r.atomicList())
 			return v.items(r, x, depth-1)
 		}
 	case nil:
@@ -95,6 +100,12 @@ func (v validator) value(r ref, value any, depth int) Problems {
 		}
 	}
 	return unfit(r, value)
+}
+
+func (v validator) mayBeAtomic(is bool) {
+	if is && v.atomic != nil {
+		*v.atomic = true
+	}
 }
 
 // A valueUnstructured prints as the library's wrapper of a value.
@@ -136,6 +147,18 @@ func fitsScalar(s scalar, value any) bool {
 }
 
 func (v validator) members(r ref, members map[string]any, depth int) (problems Problems) {
+	if v.only != nil && !v.sorted && r.typ.Kind == schema.Struct {
+		for _, i := range v.only[r.typ] {
+			name := r.typ.Fields[i].Name
+			if value := members[name]; value != nil {
+				child, _ := r.member(name)
+				if problems := v.value(child, value, depth); len(problems) > 0 {
+					return problems
+				}
+			}
+		}
+		return nil
+	}
 	if !v.sorted {
 		for name, value := range members {
 			child, ok := r.member(name)
@@ -190,8 +213,9 @@ func (v validator) items(r ref, items []any, depth int) (problems Problems) {
 
 // A keySet is a set of keys.
 type keySet struct {
-	few  []key
-	many map[key]bool // once there are more than maxScan
+	few  [maxScan]key
+	size int
+	many map[key]bool // once there are more
 }
 
 // add adds a key and reports whether it is new.
@@ -201,15 +225,17 @@ func (s *keySet) add(k key) bool {
 		s.many[k] = true
 		return !known
 	}
-	if slices.Contains(s.few, k) {
+	if slices.Contains(s.few[:s.size], k) {
 		return false
 	}
-	s.few = append(s.few, k)
-	if len(s.few) > maxScan {
-		s.many = make(map[key]bool)
-		for _, k := range s.few {
-			s.many[k] = true
-		}
+	if s.size < maxScan {
+		s.few[s.size] = k
+		s.size++
+		return true
+	}
+	s.many = map[key]bool{k: true}
+	for _, k := range s.few {
+		s.many[k] = true
 	}
 	return true
 }
