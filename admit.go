@@ -353,6 +353,7 @@ func (e *Engine) register(req *Request, object map[string]any) *Request {
 	next.Object = prepare.ForValidation(prepare.Input{
 		Types: e.types, Resource: e.types.Resource(req.Resource), SubResource: req.SubResource, Operation: string(req.Operation),
 		Namespace: req.Namespace, Object: object, Old: req.OldObject,
+		User: prepare.User{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups, Extra: req.UserInfo.Extra},
 	})
 	if metadata, ok := next.Object["metadata"].(map[string]any); ok && next.Name == "" && req.Operation == Create {
 		next.Name, _ = metadata["name"].(string)

@@ -116,6 +116,7 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 	next.Object = prepare.ForValidation(prepare.Input{
 		Types: w.Types, Resource: w.Types.Resource(r.Resource), SubResource: r.SubResource, Operation: string(r.Operation),
 		Namespace: r.Namespace, Object: mutated.Object, Old: request.OldObject,
+		User: prepare.User{Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: r.UserInfo.Extra},
 	})
 	if metadata, _ := next.Object["metadata"].(map[string]any); metadata != nil && next.Operation == celgate.Create {
 		if next.Name == "" {
