@@ -102,7 +102,7 @@ func (r *review) validate() error {
 		r.took(&in, start)
 	}
 	publish()
-	r.decision.decide(r.Request)
+	r.decision.decide(r.Request, r.engine.quirks)
 	return nil
 }
 

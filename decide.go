@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -23,7 +24,7 @@ const (
 // decide folds the violations of validating policies into the decision: failed validations by the actions of
 // their binding, errors of configuration and of audit annotations as denials. Only the first denial is the
 // answer, as in validating/dispatcher.go v0.37.2.
-func (d *Decision) decide(req *Request) {
+func (d *Decision) decide(req *Request, known quirks.Set) {
 	var failures []auditedFailure
 	var denial *Violation
 	for i := range d.Violations {
@@ -42,6 +43,10 @@ func (d *Decision) decide(req *Request) {
 		}
 	}
 	d.Warnings = sendable(d.Warnings)
+	if len(failures) > 1 && known.Has(quirks.FirstFailureAudited) {
+		d.note(quirks.FirstFailureAudited, "")
+		failures = failures[:1]
+	}
 	if len(failures) > 0 {
 		// Like the server's, this JSON escapes <, > and &.
 		text, err := json.Marshal(failures[:min(len(failures), maxAuditedFailures)])

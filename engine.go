@@ -14,6 +14,7 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/match"
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/quirks"
@@ -46,6 +47,7 @@ type Engine struct {
 	types    *schema.Registry
 	cluster  Cluster
 	quirks   quirks.Set
+	typed    eval.Form // how expressions see objects of built-in kinds
 	timed    bool
 	index    index
 	merger   merge.Merger
@@ -87,8 +89,12 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, mentions: map[string][]*plugin{}}
+	known := quirks.Of(minor)
+	if known.Has(quirks.PatchReflectedValue) {
+		e.typed = eval.Reflected
+	}
 	if !opts.WithoutQuirks {
-		e.quirks = quirks.Of(minor)
+		e.quirks = known
 	}
 	if e.types == nil {
 		if e.types, err = builtin.Registry(minor); err != nil {
@@ -160,7 +166,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 // InOrder returns an engine that asks exactly the mutating policies that are named, in the order of the names, and all
 // validating policies. The order in which a server asks them is random.
 func (e *Engine) InOrder(names ...string) *Engine {
-	ordered := &Engine{types: e.types, cluster: e.cluster, quirks: e.quirks, rejected: e.rejected, mentions: e.mentions, trace: e.trace}
+	ordered := &Engine{types: e.types, cluster: e.cluster, quirks: e.quirks, typed: e.typed, rejected: e.rejected, mentions: e.mentions, trace: e.trace}
 	ordered.index.types = e.types
 	for _, name := range names {
 		for _, h := range e.index.hooks {

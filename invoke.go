@@ -206,7 +206,7 @@ type requestInput struct {
 // Resolve makes the value of the variable request.
 func (i *requestInput) Resolve() ref.Val {
 	if i.value == nil {
-		i.value = eval.Value(i.review.requestTree(i.resource, i.kind), eval.Reflected)
+		i.value = eval.Value(i.review.requestTree(i.resource, i.kind), i.review.engine.typed)
 	}
 	return i.value
 }
@@ -221,6 +221,7 @@ const (
 type namespaceInput struct {
 	object   map[string]any
 	declared bool
+	form     eval.Form
 	value    ref.Val
 }
 
@@ -236,7 +237,7 @@ func (i *namespaceInput) Resolve() ref.Val {
 			delete(object, "apiVersion")
 			delete(object, "kind")
 		}
-		i.value = eval.Value(object, eval.Reflected)
+		i.value = eval.Value(object, i.form)
 	}
 	return i.value
 }
@@ -246,6 +247,7 @@ type versioned struct {
 	kind              schema.GroupVersionKind
 	object, oldObject map[string]any
 	typ               *schema.Type // of a built-in kind
+	form              eval.Form    // in which validating policies and match conditions see it
 	custom            bool         // a custom resource
 	reflected         bool         // an expression of the mutating phase has seen it by reflection
 	dirty             bool         // a mutation ran
@@ -297,7 +299,7 @@ func (r *review) requestNamespace() (map[string]any, error) {
 		object, err := r.namespace(r.Namespace)
 		r.own = ownNamespace{true, object, err}
 		for i := range r.namespaces {
-			r.namespaces[i].object = object
+			r.namespaces[i].object, r.namespaces[i].form = object, r.engine.typed
 		}
 	}
 	return r.own.object, r.own.err
@@ -315,7 +317,7 @@ func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 		v.custom = resource.Custom != nil
 	}
 	if !v.custom {
-		v.typ = r.engine.types.Type(kind)
+		v.typ, v.form = r.engine.types.Type(kind), r.engine.typed
 	}
 	for _, object := range []*map[string]any{&v.object, &v.oldObject} {
 		if *object == nil {
@@ -344,13 +346,18 @@ func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 
 // shown is an object as expressions of validating policies see it.
 func (v *versioned) shown(tree map[string]any) ref.Val {
-	switch {
-	case tree == nil:
+	if tree == nil {
 		return nil
-	case v.custom:
-		return eval.Value(tree, eval.Plain)
 	}
-	return eval.Typed(tree, v.typ)
+	return typed(tree, v.typ, v.form)
+}
+
+// typed is an object of a built-in kind in a form.
+func typed(tree map[string]any, t *schema.Type, form eval.Form) ref.Val {
+	if form == eval.Plain {
+		return eval.Value(tree, form)
+	}
+	return eval.Typed(tree, t)
 }
 
 // inputs are the values for the expressions of one invocation of a validating policy.
@@ -392,7 +399,7 @@ func (r *review) paramValue(in *invocation) ref.Val {
 	if in.hook.Kind == policy.Mutating {
 		delete(param, "apiVersion")
 		delete(param, "kind")
-		return eval.Typed(param, r.engine.types.Type(in.hook.param.GroupVersionKind()))
+		return typed(param, r.engine.types.Type(in.hook.param.GroupVersionKind()), r.engine.typed)
 	}
 	param["apiVersion"], param["kind"] = in.hook.ParamKind.APIVersion, in.hook.ParamKind.Kind
 	return eval.Value(param, eval.Plain)

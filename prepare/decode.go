@@ -78,7 +78,7 @@ func (p *pass) value(t *schema.Type, v, known any) (out any, same bool) {
 
 // object decodes the members of a struct. A nil map is an absent struct.
 func (p *pass) object(t *schema.Type, in, known map[string]any) (map[string]any, bool) {
-	o := members{m: in}
+	o := members{m: in, typ: t}
 	switch {
 	case in == nil:
 		o.m, o.owned = map[string]any{}, true

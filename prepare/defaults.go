@@ -376,7 +376,9 @@ func daemonSet(o *members, _ map[string]any) {
 			if u.text("type") == "RollingUpdate" {
 				u.fill("rollingUpdate", map[string]any{})
 				u.within("rollingUpdate", func(r *members) {
-					r.fill("maxUnavailable", int64(1))
+					if !o.without(maxUnavailableStatefulSet) {
+						r.fill("maxUnavailable", int64(1))
+					}
 					r.fill("maxSurge", int64(0))
 				})
 			}
@@ -396,7 +398,9 @@ func statefulSet(o *members, _ map[string]any) {
 			if u.text("type") == "RollingUpdate" {
 				u.within("rollingUpdate", func(r *members) {
 					r.fill("partition", int64(0))
-					r.fill("maxUnavailable", int64(1))
+					if !o.without(maxUnavailableStatefulSet) {
+						r.fill("maxUnavailable", int64(1))
+					}
 				})
 			}
 		})
@@ -485,8 +489,11 @@ func storageClass(o *members, _ map[string]any) {
 
 func csiDriverSpec(o *members, _ map[string]any) {
 	o.fill("attachRequired", true)
-	for _, name := range [...]string{"podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount", "preventPodSchedulingIfMissing"} {
+	for _, name := range [...]string{"podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"} {
 		o.fill(name, false)
+	}
+	if !o.without(volumeLimitScaling) {
+		o.fill("preventPodSchedulingIfMissing", false)
 	}
 	o.fill("fsGroupPolicy", "ReadWriteOnceWithFSType")
 	if size(o.m["volumeLifecycleModes"]) == 0 {

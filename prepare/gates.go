@@ -4,13 +4,14 @@ import "github.com/celgate/celgate/schema"
 
 // Members that belong to features that are off at their defaults are dropped from what is written, unless the stored
 // object uses the feature already: the functions dropDisabled… in k8s.io/kubernetes v1.37.2 pkg/api/*/util.go
-// and pkg/registry/*/*/strategy.go.
+// and pkg/registry/*/*/strategy.go. Which features are off is for the tables of a minor to say.
 
-// A feature is one that is off; features are a set.
+// A feature is one that a minor may have off; features are a set.
 type feature uint32
 
 const (
 	atomicWriteVolumeUserFields feature = 1 << iota
+	clusterTrustBundleProjection
 	containerStopSignals
 	csiVolumeHealth
 	draDerivedAttributes
@@ -28,11 +29,52 @@ const (
 	podVerticalScalingPreemption
 	leaseStrategy  // CoordinatedLeaderElection,
 	leasePreferred // which is told apart by member
+	maxUnavailableStatefulSet
+	podCertificateRequest
 	volumeBindMountOptions
+	volumeLimitScaling
 	workloadWithJob
 )
 
-// gates name, by Go type, the members of features that are off. It is never written after initialisation.
+// switches are the names by which the server knows the features.
+var switches = map[feature]string{
+	atomicWriteVolumeUserFields:  "AtomicWriteVolumeUserFields",
+	clusterTrustBundleProjection: "ClusterTrustBundleProjection",
+	containerStopSignals:         "ContainerStopSignals",
+	csiVolumeHealth:              "CSIVolumeHealth",
+	draDerivedAttributes:         "DRADerivedAttributes",
+	draDeviceCompatibilityGroups: "DRADeviceCompatibilityGroups",
+	draListTypeAttributes:        "DRAListTypeAttributes",
+	draNodeAllocatableResources:  "DRANodeAllocatableResources",
+	draOptionalNodeOperations:    "DRAOptionalNodeOperations",
+	draPartitionableDevicesType:  "DRAPartitionableDevicesType",
+	emptyDirVolumeMode:           "EmptyDirVolumeMode",
+	evictionRequestAPI:           "EvictionRequestAPI",
+	genericWorkload:              "GenericWorkload",
+	grpcContainerProbeTLS:        "GRPCContainerProbeTLS",
+	h2cContainerProbe:            "H2CContainerProbe",
+	imageVolumeWithDigest:        "ImageVolumeWithDigest",
+	podVerticalScalingPreemption: "InPlacePodVerticalScalingSchedulerPreemption",
+	leaseStrategy:                "CoordinatedLeaderElection",
+	leasePreferred:               "CoordinatedLeaderElection",
+	maxUnavailableStatefulSet:    "MaxUnavailableStatefulSet",
+	podCertificateRequest:        "PodCertificateRequest",
+	volumeBindMountOptions:       "VolumeBindMountOptions",
+	volumeLimitScaling:           "VolumeLimitScaling",
+	workloadWithJob:              "WorkloadWithJob",
+}
+
+// without returns those of the features that are off at the minor of a type.
+func (f feature) without(t *schema.Type) (off feature) {
+	for one := feature(1); one <= f; one <<= 1 {
+		if f&one != 0 && t.Without(switches[one]) {
+			off |= one
+		}
+	}
+	return off
+}
+
+// gates name, by Go type, the members of features that may be off. It is never written after initialisation.
 var gates = func() map[string]map[string]feature {
 	all := map[string]map[string]feature{
 		core + "PodSpec":                       {"evictionResponders": evictionRequestAPI, "schedulingGroup": genericWorkload},
@@ -53,7 +95,12 @@ var gates = func() map[string]map[string]feature {
 		core + "DownwardAPIVolumeSource":       {"defaultUser": atomicWriteVolumeUserFields},
 		core + "ProjectedVolumeSource":         {"defaultUser": atomicWriteVolumeUserFields},
 		core + "NodeSpec":                      {"podPreemptionPolicy": podVerticalScalingPreemption},
+		core + "VolumeProjection":              {"clusterTrustBundle": clusterTrustBundleProjection, "podCertificate": podCertificateRequest},
+		storage + "v1.CSIDriverSpec":           {"preventPodSchedulingIfMissing": volumeLimitScaling},
 		storage + "v1.CSINodeStatus":           {"storageHealth": csiVolumeHealth},
+
+		"k8s.io/api/apps/v1.RollingUpdateStatefulSetStrategy": {"maxUnavailable": maxUnavailableStatefulSet},
+
 		"k8s.io/api/batch/v1.JobSpec":          {"scheduling": workloadWithJob},
 		"k8s.io/api/coordination/v1.LeaseSpec": {"strategy": leaseStrategy, "preferredHolder": leasePreferred},
 	}
@@ -77,7 +124,7 @@ var gates = func() map[string]map[string]feature {
 
 // dropGated drops the members of features that are off, unless the stored object uses them.
 func dropGated(t *schema.Type, o *members, old map[string]any) {
-	off := usedIn(t, o.m)
+	off := usedIn(t, o.m).without(t)
 	if off == 0 {
 		return
 	}
@@ -86,7 +133,7 @@ func dropGated(t *schema.Type, o *members, old map[string]any) {
 	}
 }
 
-// usedIn returns the features that are off whose members occur in v.
+// usedIn returns the features whose members occur in v.
 func usedIn(t *schema.Type, v any) (used feature) {
 	switch v := v.(type) {
 	case map[string]any:

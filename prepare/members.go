@@ -3,6 +3,8 @@ package prepare
 import (
 	"maps"
 	"slices"
+
+	"github.com/celgate/celgate/schema"
 )
 
 // members are the members of one object. The map they came from is never written: it is copied at the first
@@ -10,7 +12,11 @@ import (
 type members struct {
 	m     map[string]any
 	owned bool
+	typ   *schema.Type // of the object a rule is for; else nil
 }
+
+// without reports that a feature is off, and its defaults are not applied.
+func (o *members) without(f feature) bool { return f.without(o.typ) != 0 }
 
 func (o *members) own() {
 	if o.owned {

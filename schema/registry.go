@@ -86,7 +86,7 @@ func Open(files fs.FS) (*Registry, error) {
 		return nil, err
 	}
 	r := &Registry{
-		tables:    &tables{files: files, kinds: map[GroupVersionKind]string{}, packages: map[string]*typePackage{}},
+		tables:    &tables{files: files, kinds: map[GroupVersionKind]string{}, off: map[string]bool{}, packages: map[string]*typePackage{}},
 		resources: map[GroupVersionResource]*Resource{},
 		byKind:    map[GroupVersionKind]*Resource{},
 		classes:   map[string][]*Resource{},
@@ -107,6 +107,8 @@ func (r *Registry) readIndex(text string) error {
 		number++
 		words := strings.Fields(line)
 		switch {
+		case len(words) == 2 && words[0] == "off":
+			r.tables.off[words[1]] = true
 		case len(words) == 2 && words[0] == "group":
 			gv, err := schema.ParseGroupVersion(words[1])
 			if err != nil {

@@ -16,7 +16,7 @@ import (
 // tables are the built-in types of one Kubernetes minor. A package of types is decoded when a type of it is asked
 // for the first time.
 //
-// The files are written by tools/schematables: "index" lists groups, kinds and resources; each other file holds the
+// The files are written by tools/schematables: "index" lists groups, kinds and resources, and features that are off; each other file holds the
 // types of one Go package, named after its path with _ for /. A type file reads
 //
 //	package k8s.io/api/apps/v1
@@ -31,6 +31,7 @@ import (
 type tables struct {
 	files fs.FS
 	kinds map[GroupVersionKind]string // full type name
+	off   map[string]bool             // features
 
 	ready atomic.Pointer[map[GroupVersionKind]*Type] // the types that were asked for; replaced, never changed
 
@@ -40,6 +41,7 @@ type tables struct {
 
 type typePackage struct {
 	path    string
+	off     map[string]bool
 	imports map[string]*typePackage // by the last two elements of their path
 	named   map[string]*Type
 	unnamed map[string]*Type // lists and maps, by how the table writes them
@@ -112,7 +114,7 @@ func (t *tables) load(path string) (*typePackage, error) {
 	if err != nil {
 		return nil, err
 	}
-	pkg := &typePackage{path: path, imports: map[string]*typePackage{}, named: map[string]*Type{}, unnamed: map[string]*Type{}}
+	pkg := &typePackage{path: path, off: t.off, imports: map[string]*typePackage{}, named: map[string]*Type{}, unnamed: map[string]*Type{}}
 	t.packages[path] = pkg // already here, so that an import cycle ends: as an error, for types it does not have yet
 	if err := pkg.decode(string(raw), t.load); err != nil {
 		delete(t.packages, path)
@@ -339,7 +341,7 @@ func (p *typePackage) typ(expr string) (*Type, error) {
 func (p *typePackage) reference(name string) *Type {
 	t := p.named[name]
 	if t == nil {
-		t = &Type{Name: p.path + "." + name}
+		t = &Type{Name: p.path + "." + name, off: p.off}
 		p.named[name] = t
 	}
 	return t

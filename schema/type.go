@@ -63,8 +63,13 @@ type Type struct {
 	Embedded        bool // x-kubernetes-embedded-resource: apiVersion, kind and metadata are kept
 	Default         any  // a default declared on list items or map values; Field.Default has those of members
 
-	index map[string]int // Fields by name; nil for small structs and for types made outside this package
+	index map[string]int  // Fields by name; nil for small structs and for types made outside this package
+	off   map[string]bool // the features of the type's minor that are off; nil for custom types
 }
+
+// Without reports that a feature gate such as "MaxUnavailableStatefulSet" is off by default at the minor that a built-in
+// type is of.
+func (t *Type) Without(feature string) bool { return t != nil && t.off[feature] }
 
 // A Field is one member of a struct.
 type Field struct {

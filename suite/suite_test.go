@@ -53,8 +53,8 @@ func TestVersions(t *testing.T) {
 		c.Add(version, suite.Result{Suite: "s", Name: "other", Status: suite.Passed, Decision: &celgate.Decision{Allowed: true, Mutated: version == "1.37"}})
 	}
 	got := c.Differences()
-	if len(got) != 1 || got[0] != "s/other differs: 1.36 allowed; 1.37 allowed, mutated" {
-		t.Errorf("%q", got)
+	if len(got) != 1 || got[0].Name != "s/other" || got[0].Answers[0].Text != "allowed" || got[0].Answers[1] != (suite.Answer{Version: "1.37", Text: "allowed, mutated"}) {
+		t.Errorf("%+v", got)
 	}
 }
 

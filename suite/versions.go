@@ -2,27 +2,39 @@ package suite
 
 import (
 	"fmt"
-	"strings"
+
+	"github.com/celgate/celgate/policy"
 )
 
-// A Comparison finds the cases whose answers differ between versions of Kubernetes.
+// A Comparison finds the cases whose answers differ between versions of Kubernetes. The zero value is ready for use.
 type Comparison struct {
-	names   []string // in the order in which they were first seen
-	answers map[string][]versionAnswer
+	all    []*Difference // of every case, in the order in which they were first seen
+	byName map[string]*Difference
 }
 
-type versionAnswer struct{ version, answer string }
+// A Difference is a case with the answer of each version, in the order in which they were added.
+type Difference struct {
+	Name    string // suite/case
+	Place   policy.Position
+	Answers []Answer
+}
+
+// An Answer is what a version answered, in one line.
+type Answer struct{ Version, Text string }
 
 // Add takes the result of one case in one version.
 func (c *Comparison) Add(version string, r Result) {
 	name := r.Suite + "/" + r.Name
-	if c.answers == nil {
-		c.answers = map[string][]versionAnswer{}
+	d := c.byName[name]
+	if d == nil {
+		if c.byName == nil {
+			c.byName = map[string]*Difference{}
+		}
+		d = &Difference{Name: name, Place: r.Place}
+		c.byName[name] = d
+		c.all = append(c.all, d)
 	}
-	if c.answers[name] == nil {
-		c.names = append(c.names, name)
-	}
-	c.answers[name] = append(c.answers[name], versionAnswer{version, answerOf(r)})
+	d.Answers = append(d.Answers, Answer{version, answerOf(r)})
 }
 
 // answerOf is what a version answered, in one line.
@@ -31,7 +43,11 @@ func answerOf(r Result) string {
 	var s string
 	switch {
 	case r.Status == NotRun || d == nil:
-		return "could not run"
+		s = "could not run"
+		if len(r.Problems) > 0 {
+			s += ": " + r.Problems[0].Message
+		}
+		return s
 	case d.Allowed:
 		s = "allowed"
 	default:
@@ -43,29 +59,28 @@ func answerOf(r Result) string {
 	if d.Mutated {
 		s += ", mutated"
 	}
-	if n := len(d.Warnings); n > 0 {
-		s += fmt.Sprintf(", %d warnings", n)
+	switch n := len(d.Warnings); {
+	case n == 1:
+		s += ", with the warning: " + d.Warnings[0]
+	case n > 1:
+		s += fmt.Sprintf(", with %d warnings", n)
 	}
-	if r.Status == Failed {
-		s += " (failed)"
+	for _, f := range r.Failures {
+		return s + " (failed: expected " + f.Expected + ")"
 	}
 	return s
 }
 
-// Differences returns a line for each case whose answers are not all the same.
-func (c *Comparison) Differences() []string {
-	var lines []string
-	for _, name := range c.names {
-		answers := c.answers[name]
-		same := true
-		var parts []string
-		for _, a := range answers {
-			same = same && a.answer == answers[0].answer
-			parts = append(parts, a.version+" "+a.answer)
-		}
-		if !same {
-			lines = append(lines, name+" differs: "+strings.Join(parts, "; "))
+// Differences returns the cases whose answers are not all the same.
+func (c *Comparison) Differences() []Difference {
+	var all []Difference
+	for _, d := range c.all {
+		for _, a := range d.Answers {
+			if a.Text != d.Answers[0].Text {
+				all = append(all, *d)
+				break
+			}
 		}
 	}
-	return lines
+	return all
 }

@@ -287,14 +287,11 @@ func (t *test) once(ctx context.Context, args []string, opts suite.Options, colo
 	if !t.coverage {
 		shown = nil
 	}
-	if err := writer.Close(shown); err != nil {
+	if err := writer.Close(report.SuiteSummary{Coverage: shown, Differences: versions.Differences()}); err != nil {
 		return err
 	}
 	if err := out.Flush(); err != nil {
 		return err
-	}
-	for _, d := range versions.Differences() {
-		t.say(d, "")
 	}
 	if !t.leastIsGiven {
 		return nil

@@ -13,6 +13,7 @@ type ID string
 const (
 	AuditAnnotationAuthorizer ID = "audit-annotation-authorizer"
 	EquivalentMutation        ID = "equivalent-mutation"
+	FirstFailureAudited       ID = "first-failure-audited"
 	IntegerTruncation         ID = "integer-truncation"
 	LostMutation              ID = "lost-mutation"
 	PatchBigInteger           ID = "json-patch-big-integer"
@@ -43,6 +44,11 @@ var All = []Quirk{
 		Title: "a mutation of a built-in kind fails on every request that was made in another version than the rule that matched it",
 	},
 	{
+		ID:    FirstFailureAudited,
+		Until: "1.37",
+		Title: "of several failures that bindings audit, only the first is in the audit annotation",
+	},
+	{
 		ID:    IntegerTruncation,
 		Since: "1.32",
 		Title: "an integer of an ApplyConfiguration that is too large for its field is cut to the width of the field instead of refused",
@@ -64,7 +70,7 @@ var All = []Quirk{
 	},
 	{
 		ID:    PatchReflectedValue,
-		Since: "1.36",
+		Since: "1.37",
 		Title: "a map or list of params, namespaceObject, request or, in a policy with matchConditions, of a built-in object cannot be the value of a JSON patch",
 	},
 	{

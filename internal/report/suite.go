@@ -20,8 +20,14 @@ type SuiteWriter interface {
 	// Write renders one result. Results come in the order of the suites.
 	Write(suite.Result) error
 
-	// Close renders what belongs at the end: totals, and the coverage unless it is nil.
-	Close(*suite.Coverage) error
+	// Close renders what belongs at the end.
+	Close(SuiteSummary) error
+}
+
+// A SuiteSummary is what belongs to no case alone.
+type SuiteSummary struct {
+	Coverage    *suite.Coverage // nil: not wanted
+	Differences []suite.Difference
 }
 
 // SuiteOptions say how results are written.
@@ -177,13 +183,14 @@ func (t *suiteText) pair(label string, s style, text string) {
 	}
 }
 
-func (t *suiteText) Close(c *suite.Coverage) error {
+func (t *suiteText) Close(s SuiteSummary) error {
 	if t.blocks && !t.spaced {
 		t.line("")
 	}
-	if c != nil {
-		t.coverage(c)
+	if s.Coverage != nil {
+		t.coverage(s.Coverage)
 	}
+	t.differences(s.Differences)
 	for _, file := range t.updated {
 		t.line("wrote " + printable(file))
 	}
@@ -194,6 +201,23 @@ func (t *suiteText) Close(c *suite.Coverage) error {
 }
 
 func percent(p float64) string { return strconv.FormatFloat(p, 'f', 1, 64) + "%" }
+
+// differences writes the answers of versions that do not agree.
+func (t *suiteText) differences(all []suite.Difference) {
+	for _, d := range all {
+		t.head(yellow, "differs", d.Name, d.Place)
+		width := 0
+		for _, a := range d.Answers {
+			width = max(width, len(a.Version))
+		}
+		for _, a := range d.Answers {
+			t.pair(strings.Repeat(" ", width-len(a.Version))+a.Version, bold, a.Text)
+		}
+	}
+	if len(all) > 0 {
+		t.line("")
+	}
+}
 
 // plainFailure is a failure without pictures.
 func plainFailure(f suite.Failure) string {
@@ -315,14 +339,28 @@ type jsonCoverageEntry struct {
 	Counts map[string]int `json:"counts"`
 }
 
-func (j *suiteJSON) Close(c *suite.Coverage) error {
+type jsonDifference struct {
+	Case    string            `json:"case"`
+	Place   string            `json:"place"`
+	Answers map[string]string `json:"answers"`
+}
+
+func (j *suiteJSON) Close(s SuiteSummary) error {
 	list := struct {
-		APIVersion string        `json:"apiVersion"`
-		Kind       string        `json:"kind"`
-		Items      []jsonResult  `json:"items"`
-		Coverage   *jsonCoverage `json:"coverage,omitempty"`
-	}{APIVersion, "TestResultList", notNil(j.items), nil}
-	if c != nil {
+		APIVersion  string           `json:"apiVersion"`
+		Kind        string           `json:"kind"`
+		Items       []jsonResult     `json:"items"`
+		Coverage    *jsonCoverage    `json:"coverage,omitempty"`
+		Differences []jsonDifference `json:"differences,omitempty"`
+	}{APIVersion, "TestResultList", notNil(j.items), nil, nil}
+	for _, d := range s.Differences {
+		answers := map[string]string{}
+		for _, a := range d.Answers {
+			answers[a.Version] = a.Text
+		}
+		list.Differences = append(list.Differences, jsonDifference{d.Name, d.Place.String(), answers})
+	}
+	if c := s.Coverage; c != nil {
 		list.Coverage = &jsonCoverage{Percent: c.Percent(), Policies: []jsonPolicyCoverage{}}
 		for _, p := range c.Policies {
 			of := jsonPolicyCoverage{Policy: p.Name, Entries: []jsonCoverageEntry{}}
@@ -413,7 +451,7 @@ func (j *suiteJUnit) Write(r suite.Result) error {
 	return nil
 }
 
-func (j *suiteJUnit) Close(*suite.Coverage) error {
+func (j *suiteJUnit) Close(SuiteSummary) error {
 	all := junitSuites{Name: "celgate test", Suites: j.suites}
 	var elapsed time.Duration
 	for _, s := range j.suites {
@@ -479,7 +517,7 @@ func (s *suiteSARIF) Write(r suite.Result) error {
 	return nil
 }
 
-func (s *suiteSARIF) Close(*suite.Coverage) error {
+func (s *suiteSARIF) Close(SuiteSummary) error {
 	type rule struct {
 		ID    string    `json:"id"`
 		Short sarifText `json:"shortDescription"`
@@ -515,20 +553,35 @@ func (g *suiteGitHub) Write(r suite.Result) error {
 	}
 	g.counts[r.Status]++
 	for _, f := range findings(r) {
-		property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
-		data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-		place := "file=" + property.Replace(f.place.File)
-		if f.place.IsValid() {
-			place += fmt.Sprintf(",line=%d,col=%d", f.place.Line, max(f.place.Column, 1))
-		}
-		if _, err := fmt.Fprintf(g.w, "::error %s,title=%s::%s\n", place, property.Replace(r.Suite+"/"+r.Name), data.Replace(f.message)); err != nil {
+		if err := g.command("error", r.Suite+"/"+r.Name, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *suiteGitHub) Close(*suite.Coverage) error {
+// command writes a workflow command.
+func (g *suiteGitHub) command(name, title string, f finding) error {
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	place := "file=" + property.Replace(f.place.File)
+	if f.place.IsValid() {
+		place += fmt.Sprintf(",line=%d,col=%d", f.place.Line, max(f.place.Column, 1))
+	}
+	_, err := fmt.Fprintf(g.w, "::%s %s,title=%s::%s\n", name, place, property.Replace(title), data.Replace(f.message))
+	return err
+}
+
+func (g *suiteGitHub) Close(s SuiteSummary) error {
+	for _, d := range s.Differences {
+		message := "the versions of Kubernetes do not agree"
+		for _, a := range d.Answers {
+			message += "\n" + a.Version + ": " + a.Text
+		}
+		if err := g.command("notice", d.Name, finding{d.Place, message}); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintln(g.w, g.counts)
 	return err
 }

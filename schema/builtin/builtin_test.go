@@ -28,9 +28,9 @@ func kind(apiVersion, name string) schema.GroupVersionKind {
 }
 
 // allKinds reads the kinds from the index.
-func allKinds(t *testing.T) []schema.GroupVersionKind {
+func allKinds(t *testing.T, minor string) []schema.GroupVersionKind {
 	t.Helper()
-	raw, err := os.ReadFile("tables/1.37/index")
+	raw, err := os.ReadFile("tables/" + minor + "/index")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,22 +49,46 @@ func allKinds(t *testing.T) []schema.GroupVersionKind {
 
 // Every kind must decode, and every type that it reaches must be complete.
 func TestEveryKind(t *testing.T) {
-	r := registry(t)
-	kinds := allKinds(t)
-	if len(kinds) < 230 {
-		t.Errorf("only %d kinds", len(kinds))
+	for _, minor := range builtin.Minors() {
+		t.Run(minor, func(t *testing.T) {
+			r, err := builtin.Registry(minor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kinds := allKinds(t, minor)
+			if len(kinds) < 230 {
+				t.Errorf("only %d kinds", len(kinds))
+			}
+			seen := map[*schema.Type]bool{}
+			for _, k := range kinds {
+				typ := r.Type(k)
+				if typ == nil || typ.Kind != schema.Struct || len(typ.Fields) == 0 {
+					t.Errorf("%v: %+v", k, typ)
+					continue
+				}
+				complete(t, typ, k.Kind, seen)
+			}
+			if len(seen) < 800 {
+				t.Errorf("only %d types", len(seen))
+			}
+		})
 	}
-	seen := map[*schema.Type]bool{}
-	for _, k := range kinds {
-		typ := r.Type(k)
-		if typ == nil || typ.Kind != schema.Struct || len(typ.Fields) == 0 {
-			t.Errorf("%v: %+v", k, typ)
-			continue
+}
+
+// A feature that one minor has off may be on in the next.
+func TestFeatures(t *testing.T) {
+	for minor, off := range map[string]bool{"1.36": true, "1.37": false} {
+		r, err := builtin.Registry(minor)
+		if err != nil {
+			t.Fatal(err)
 		}
-		complete(t, typ, k.Kind, seen)
-	}
-	if len(seen) < 800 {
-		t.Errorf("only %d types", len(seen))
+		typ := r.Type(kind("apps/v1", "StatefulSet"))
+		if typ.Without("MaxUnavailableStatefulSet") != off {
+			t.Errorf("%s: MaxUnavailableStatefulSet off is %t", minor, !off)
+		}
+		if !typ.Without("CoordinatedLeaderElection") || typ.Without("APIServerIdentity") {
+			t.Errorf("%s: features are not read", minor)
+		}
 	}
 }
 
@@ -326,7 +350,7 @@ func TestUnsupportedMinor(t *testing.T) {
 
 func TestConcurrentUse(t *testing.T) {
 	r := registry(t)
-	kinds := allKinds(t)
+	kinds := allKinds(t, "1.37")
 	var group sync.WaitGroup
 	for worker := range 8 {
 		group.Go(func() {

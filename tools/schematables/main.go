@@ -1,13 +1,14 @@
 // Command schematables writes the type tables of package schema/builtin: the fields, merge rules, defaults and
 // resources of every built-in kind of one Kubernetes minor.
 //
-// Run it in the folder of this module:
+// Run it in the folder of this module, for the minor of go.mod and for those that have a module file of their own:
 //
-//	go run ./...
+//	go run ./schematables
+//	GOFLAGS=-modfile=1.36.mod go run ./schematables
 //
 // Field names, omitempty, pointers and special types come from the Go API types by reflection; list types, map keys,
 // declared defaults and required members from the OpenAPI v3 documents of k8s.io/kubernetes; resources, subresources
-// and their kinds from its discovery documents. Where the two views of a type disagree, it stops.
+// and their kinds from its discovery documents; features that are off from its feature gates. Where the two views of a type disagree, it stops.
 package main
 
 import (
@@ -58,11 +59,15 @@ func run(out string) error {
 	if err := w.checkComplete(); err != nil {
 		return err
 	}
+	off, err := readFeatures(filepath.Join(source.Dir, "pkg", "features"))
+	if err != nil {
+		return err
+	}
 	dir := filepath.Join(out, source.minor())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return write(dir, groups, w)
+	return write(dir, off, groups, w)
 }
 
 // A module is the Kubernetes source that the tables describe.

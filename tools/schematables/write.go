@@ -14,7 +14,7 @@ import (
 )
 
 // write writes the index and one table per Go package, as package schema reads them.
-func write(dir string, groups []*group, w *walk) error {
+func write(dir string, off []string, groups []*group, w *walk) error {
 	packages := map[string][]*named{}
 	for t, n := range w.types {
 		packages[t.PkgPath()] = append(packages[t.PkgPath()], n)
@@ -28,7 +28,7 @@ func write(dir string, groups []*group, w *walk) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "index"), index(groups), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "index"), index(off, groups), 0o644); err != nil {
 		return err
 	}
 	for path, types := range packages {
@@ -40,9 +40,12 @@ func write(dir string, groups []*group, w *walk) error {
 	return nil
 }
 
-// index lists the groups with their kinds and resources.
-func index(groups []*group) []byte {
+// index lists the features that are off, and the groups with their kinds and resources.
+func index(off []string, groups []*group) []byte {
 	var b bytes.Buffer
+	for _, feature := range off {
+		fmt.Fprintf(&b, "off %s\n", feature)
+	}
 	for _, g := range groups {
 		fmt.Fprintf(&b, "group %s\n", g.GroupVersion)
 		for _, k := range g.kinds {
