@@ -47,8 +47,28 @@ type Diagnostic struct {
 	// Server is what the API server will write into status.typeChecking about the expression; empty if nothing.
 	Server string
 
+	// Example shows the problem on an object: what was found by running policies.
+	Example []string
+
+	// Fix is a change of the author's text that takes the problem away and nothing else; nil if none is sure.
+	Fix *Fix
+
 	// Ignored is the reason that an annotation of the policy gives for not reporting it; empty: it is reported.
 	Ignored string
+}
+
+// A Fix changes one policy or binding.
+type Fix struct {
+	// Edits are changes of the text of the expression of the diagnostic.
+	Edits []Edit
+	// Object changes the object as it is read from the file; nil if the edits are all.
+	Object func(map[string]any)
+}
+
+// An Edit puts a text in the place of the bytes From..To of an expression.
+type Edit struct {
+	From, To int
+	New      string
 }
 
 // An Analyzer finds one kind of problem.
@@ -65,7 +85,7 @@ type Analyzer struct {
 
 // Analyzers returns all analyzers, by code.
 func Analyzers() []*Analyzer {
-	all := slices.Concat(writeTime, references, types, mutations, traps, interplay, reach)
+	all := slices.Concat(writeTime, references, types, mutations, traps, interplay, reach, costs)
 	slices.SortFunc(all, func(a, b *Analyzer) int { return strings.Compare(a.Code, b.Code) })
 	return all
 }
@@ -84,7 +104,7 @@ func Run(ctx context.Context, in Input, analyzers ...*Analyzer) ([]Diagnostic, e
 	if err != nil {
 		return nil, err
 	}
-	shared := newSubject(in, envs)
+	shared := newSubject(ctx, in, envs)
 	for _, a := range Analyzers() {
 		shared.codes[a.Code] = true
 	}

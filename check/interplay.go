@@ -36,6 +36,21 @@ computed twice. With Never the same happens when objects are updated, if the pol
 		After:  "expression: >-\n  object.spec.tolerations.exists(t, t.key == 'a') ? []\n  : [JSONPatch{op: 'add', path: '/spec/tolerations/-', value: {'key': 'a'}}]",
 		Run:    notIdempotent,
 	},
+	{
+		Code: "CG404", Name: "order-changes-result", Severity: Warning,
+		Title: "two mutating policies come to different results in their two orders",
+		Text: `The server runs mutating policies in no particular order, which changes with every restart. Both policies were run in both orders, with their second passes, on objects that were made from the schema of the matched
+kinds and the fields that the policies read and write. The example is an object for which the results differ. CG401 and CG402 say which field it is about.`,
+		Run: orderMatters,
+	},
+	{
+		Code: "CG405", Name: "two-versions", Severity: Warning,
+		Title:  "two mutating policies see a custom resource in different versions",
+		Text:   `With matchPolicy Equivalent a policy sees the object in the version that its rule names. Each version is a copy of the object that came in, and only the copy that was changed last is kept: what the other policies did is lost.`,
+		Before: "resourceRules:   # of one policy; the rule of another one has apiVersions: [v1]\n- {apiGroups: [example.com], apiVersions: [v2], operations: [CREATE], resources: [widgets]}",
+		After:  "resourceRules:   # of both\n- {apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: [widgets]}",
+		Run:    twoVersions,
+	},
 }
 
 // A written is one write of a mutation.
@@ -111,6 +126,7 @@ func sameField(p *Pass) {
 			if !f.meets(other) {
 				continue
 			}
+			proved := p.disorder(other, f) != nil
 			seen := map[effects.Path]bool{}
 			for _, w := range f.writes() {
 				for _, o := range other.writes() {
@@ -121,7 +137,7 @@ func sameField(p *Pass) {
 					d := f.at(w.e, w.ID)
 					d.Message = fmt.Sprintf("%s writes %s too: the server's random order decides which value stays", other.Name, w.Path)
 					d.Suggestion = "write it in one policy, or keep them apart by match conditions"
-					if f.selective() || other.selective() {
+					if f.selective() || other.selective() || proved {
 						d.Severity = Note
 					}
 					p.report(d)
@@ -147,6 +163,7 @@ func orderDependent(p *Pass) {
 				continue
 			}
 			reported := map[effects.Path]bool{}
+			proved := p.disorder(other, f) != nil
 			for e := range f.parsed() {
 				for _, r := range e.reads.List {
 					if r.Path.Root != "object" || slices.ContainsFunc(e.reads.List, func(o effects.Read) bool { return o.Path != r.Path && r.Path.Contains(o.Path) }) {
@@ -160,7 +177,7 @@ func orderDependent(p *Pass) {
 						d := f.at(e, r.ID)
 						d.Message = fmt.Sprintf("%s is written by %s, before or after it is read here", r.Path, other.Name)
 						d.Suggestion = "do both in one policy"
-						if f.Reinvocation == policy.IfNeeded || f.selective() || other.selective() {
+						if f.Reinvocation == policy.IfNeeded || f.selective() || other.selective() || proved {
 							d.Severity = Note
 						}
 						p.report(d)
@@ -173,9 +190,10 @@ func orderDependent(p *Pass) {
 
 func notIdempotent(p *Pass) {
 	for _, f := range p.facts {
-		if f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
+		if f.Kind != policy.Mutating || f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
 			continue // it runs once in the life of an object
 		}
+		found := p.secondRun(f)
 		for _, w := range f.writes() {
 			switch {
 			case w.Append && w.Op == "add":
@@ -186,6 +204,7 @@ func notIdempotent(p *Pass) {
 				d := f.at(w.e, w.ID)
 				d.Message = fmt.Sprintf("a second run appends to %s again", strings.TrimPrefix(list.String(), "object."))
 				d.Suggestion = "ask first whether the item is already there"
+				found.show(&d, w.e)
 				p.report(d)
 			case w.Value != nil && computes(w.e, w.Value, w.Path.Any()):
 				d := f.at(w.e, w.ID)
@@ -194,7 +213,124 @@ func notIdempotent(p *Pass) {
 				if len(f.MatchConditions) > 0 {
 					d.Severity = Note
 				}
+				found.show(&d, w.e)
 				p.report(d)
+			}
+		}
+		if found == nil || found.shown {
+			continue
+		}
+		for e := range f.parsed() {
+			if e.Field == found.mutation.Expr.Field {
+				d := in(f.Policy, e.Expr, 0, len(e.Src))
+				d.Message, d.Suggestion = "a second run changes the object again", "ask first, in the expression or in a match condition, whether it is already done"
+				found.show(&d, e)
+				p.report(d)
+			}
+		}
+	}
+}
+
+// secondRun is the counter-example of a policy that is not idempotent; nil if none was found.
+func (p *Pass) secondRun(f *facts) *unstable {
+	found, known := p.twice[f]
+	if !known {
+		found = p.runTwice(f)
+		p.twice[f] = found
+	}
+	return found
+}
+
+// show adds the example to the first diagnostic about the mutation that it is of.
+func (u *unstable) show(d *Diagnostic, e *expression) {
+	if u != nil && !u.shown && u.mutation.Expr.Field == e.Field {
+		u.shown = true
+		d.Example, d.Severity = u.example, Warning
+	}
+}
+
+// mostPairs bounds the pairs of policies that are run in both orders.
+const mostPairs = 200
+
+// disorder is an example of two policies whose result depends on their order; nil if none was found. a comes before b.
+func (p *Pass) disorder(a, b *facts) []string {
+	if a.Name > b.Name {
+		a, b = b, a
+	}
+	pair := [2]*facts{a, b}
+	example, known := p.disorders[pair]
+	if !known {
+		if len(p.disorders) < mostPairs && (a.touches(b) || b.touches(a)) {
+			example = p.bothOrders(a, b)
+		}
+		p.disorders[pair] = example
+	}
+	return example
+}
+
+// touches reports that f reads or writes what other writes, as far as that is written out.
+func (f *facts) touches(other *facts) bool {
+	for _, w := range other.writes() {
+		if !w.Exact {
+			return true
+		}
+		path := w.Path.Any()
+		for _, o := range f.writes() {
+			if q := o.Path.Any(); !o.Exact || q.Contains(path) || path.Contains(q) {
+				return true
+			}
+		}
+		for e := range f.parsed() {
+			if slices.ContainsFunc(e.reads.List, func(r effects.Read) bool {
+				return r.Path.Root == "object" && r.Path.Steps != "" && (path.Contains(r.Path) || r.Path.Contains(path) && !r.Test)
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func orderMatters(p *Pass) {
+	for i, f := range p.facts {
+		if f.Kind != policy.Mutating {
+			continue
+		}
+		for _, other := range p.facts[:i] {
+			if other.Kind != policy.Mutating || !f.meets(other) {
+				continue
+			}
+			example := p.disorder(other, f)
+			if example == nil {
+				continue
+			}
+			j := slices.IndexFunc(f.exprs, func(e *expression) bool { return e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch })
+			d := in(f.Policy, f.exprs[j].Expr, 0, len(f.exprs[j].Src))
+			d.Message = fmt.Sprintf("the result depends on whether %s or %s is asked first, which is random", other.Name, f.Name)
+			d.Suggestion = "do both in one policy, or let neither look at what the other writes"
+			d.Example = example
+			p.report(d)
+		}
+	}
+}
+
+// twoVersions finds policies that change a custom resource through different versions of it.
+func twoVersions(p *Pass) {
+	for i, f := range p.facts {
+		for _, other := range p.facts[:i] {
+			if f.Kind != policy.Mutating || other.Kind != policy.Mutating || len(f.bindings) == 0 || len(other.bindings) == 0 {
+				continue
+			}
+			for _, t := range f.targets {
+				j := slices.IndexFunc(other.targets, func(o target) bool {
+					return t.custom && o.resource.GroupResource() == t.resource.GroupResource() && o.resource.Version != t.resource.Version
+				})
+				if j < 0 || slices.ContainsFunc(other.targets, func(o target) bool { return o.kind == t.kind }) {
+					continue
+				}
+				p.atField(f.Policy, "spec.matchConstraints.resourceRules", "name the same versions in both policies",
+					"%s sees %s as %s and this policy as %s: of two copies that are changed the server keeps one", other.Name, t.resource.Resource, other.targets[j].resource.Version, t.resource.Version)
+				break
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"context"
 	"iter"
 	"slices"
 	"strings"
@@ -17,10 +18,16 @@ import (
 // A subject is what all analyzers look at: the policies and what is known about them, found out once.
 type subject struct {
 	Input
-	envs  *celenv.Set
-	codes map[string]bool // of all analyzers
-	facts []*facts        // sorted by kind and name
-	err   error           // a defect of this program
+	envs   *celenv.Set
+	codes  map[string]bool // of all analyzers
+	facts  []*facts        // sorted by kind and name
+	err    error           // a defect of this program, or the end of the context
+	ctx    context.Context
+	minors map[int]*celenv.Set
+
+	measured  map[*facts]Measurement
+	twice     map[*facts]*unstable
+	disorders map[[2]*facts][]string
 
 	typer     typer
 	presences map[presence]bool
@@ -46,8 +53,11 @@ type expression struct {
 	before []*expression // the variables that it uses, and those that they use
 }
 
-func newSubject(in Input, envs *celenv.Set) *subject {
-	s := &subject{Input: in, envs: envs, codes: map[string]bool{}, presences: map[presence]bool{}}
+func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
+	s := &subject{
+		Input: in, envs: envs, ctx: ctx, codes: map[string]bool{}, presences: map[presence]bool{},
+		minors: map[int]*celenv.Set{}, measured: map[*facts]Measurement{}, twice: map[*facts]*unstable{}, disorders: map[[2]*facts][]string{},
+	}
 	s.typer = newTyper(in.Types)
 	for _, p := range in.Set.Policies {
 		f := &facts{Policy: p}

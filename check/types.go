@@ -85,7 +85,7 @@ func (s *subject) typing(f *facts) map[*expression]*typed {
 			t.unknown = true
 		}
 	}
-	s.typeCheck(f, nil, nil, func(e *expression, _ *cel.Ast, problems []problem) { f.typing[e].untyped = problems })
+	s.typeCheck(f, nil, nil, func(e *expression, _ *cel.Env, _ *cel.Ast, problems []problem) { f.typing[e].untyped = problems })
 	params := s.paramKind(f)
 	for _, t := range targets {
 		object := s.typer.running(t.kind)
@@ -95,7 +95,7 @@ func (s *subject) typing(f *facts) map[*expression]*typed {
 			}
 			continue
 		}
-		s.typeCheck(f, object, s.typer.running(params), func(e *expression, checked *cel.Ast, problems []problem) {
+		s.typeCheck(f, object, s.typer.running(params), func(e *expression, _ *cel.Env, checked *cel.Ast, problems []problem) {
 			found := f.typing[e]
 			found.checked++
 			if e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch {
@@ -136,7 +136,7 @@ func (s *subject) paramKind(f *facts) schema.GroupVersionKind {
 }
 
 // typeCheck compiles every expression of f against one kind.
-func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType, visit func(*expression, *cel.Ast, []problem)) {
+func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType, visit func(*expression, *cel.Env, *cel.Ast, []problem)) {
 	members := map[string]*apiservercel.DeclField{}
 	variables := apiservercel.NewObjectType(celenv.VariablesType, members)
 	var variableTypes *apiservercel.DeclType
@@ -171,7 +171,7 @@ func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType, vis
 			members[e.name] = apiservercel.NewDeclField(e.name, t, true, nil, nil)
 			clear(envs) // they know the types that variables had
 		}
-		visit(e, checked, problems)
+		visit(e, in, checked, problems)
 	}
 }
 

@@ -29,9 +29,9 @@ const (
 	InterruptFrequency   = 100        // comprehension iterations between looks at the context
 	MaxMessageBytes      = 5 * 1024   // of an evaluated messageExpression
 	MaxAnnotationBytes   = 10 * 1024  // of an audit annotation's value
+	Oldest               = 30         // minor whose environments are known
 	variablesType        = "kubernetes.variables"
 	variablesName        = "variables"
-	firstSupportedMinor  = 30
 	newestSupportedMinor = 37
 )
 
@@ -82,8 +82,8 @@ type envKey struct {
 // New returns the environments of a minor such as "1.37".
 func New(minor string) (*Set, error) {
 	v, err := version.ParseMajorMinor(minor)
-	if err != nil || v.Major() != 1 || v.Minor() < firstSupportedMinor || v.Minor() > newestSupportedMinor {
-		return nil, fmt.Errorf("no CEL environment for Kubernetes %q, only for 1.%d to 1.%d", minor, firstSupportedMinor, newestSupportedMinor)
+	if err != nil || v.Major() != 1 || v.Minor() < Oldest || v.Minor() > newestSupportedMinor {
+		return nil, fmt.Errorf("no CEL environment for Kubernetes %q, only for 1.%d to 1.%d", minor, Oldest, newestSupportedMinor)
 	}
 	return &Set{
 		// A server accepts what the minor before it can still execute, so that a rollback is possible.

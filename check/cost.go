@@ -1,0 +1,324 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/policy"
+	"github.com/google/cel-go/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+)
+
+var costs = []*Analyzer{
+	{
+		Code: "CG601", Name: "cost", Severity: Warning,
+		Title: "an expression or a policy may cost more than the server allows",
+		Text: `One expression may cost 1,000,000 units, the match conditions of a policy together 2,500,000, its validations with their messages 10,000,000, its audit annotations and each mutation 10,000,000. What costs more is an error,
+of which failurePolicy decides. It is a warning where an object that was made with lists of 32 items went over a budget, and a note where only the estimate does: for lists and maps of 32 items and
+texts of 1,000 characters. celgate check --measure shows both for all budgets. Two nested loops over one list cost the square of its length.`,
+		Before: "expression: object.spec.containers.all(a, object.spec.containers.all(b, object.spec.containers.all(c, …)))",
+		After:  "variables:\n- name: names\n  expression: object.spec.containers.map(c, c.name)\n…\nexpression: object.spec.containers.all(c, c.name in variables.names)",
+		Run:    overBudget,
+	},
+	{
+		Code: "CG701", Name: "oldest-minor", Severity: Note,
+		Title: "the policy needs a newer Kubernetes than 1.30",
+		Text: `The functions that expressions may use, and the versions of the policy kinds, came with different minors. A server refuses a policy with a function that the minor before its own does not have. The
+oldest minor is found by compiling with the libraries of each one, from 1.30 to the one that is asked for.`,
+		Run: oldestMinor,
+	},
+}
+
+// A Measurement is what one policy costs, and where it works.
+type Measurement struct {
+	Kind   policy.Kind
+	Name   string
+	Oldest string // the oldest minor on which it compiles; empty if it does not on the one that is asked for
+	Why    string // why it does not on the one before; empty if that is not known to celgate either
+	Field  string // the expression that is to blame for it; empty: the kind
+	Costs  []Cost
+}
+
+// A Cost is what the expressions of one budget cost.
+type Cost struct {
+	Of        string // "matchConditions", "validations", "auditAnnotations" or "mutations[0]"
+	Limit     int64
+	Estimated int64  // the most for lists and maps of 32 items and texts of 1,000 characters
+	Observed  int64  // the most that an object that was made cost
+	Exceeded  string // what the server says about an object for which it is not enough
+	field     string // of its most expensive expression
+}
+
+// Measure measures policies. The error is of an input for which nothing can be said, or the end of the context.
+func Measure(ctx context.Context, in Input) ([]Measurement, error) {
+	envs, err := celenv.New(in.KubeVersion)
+	if err != nil {
+		return nil, err
+	}
+	s := newSubject(ctx, in, envs)
+	var all []Measurement
+	for _, f := range s.facts {
+		all = append(all, s.measure(f))
+	}
+	return all, cmp.Or(s.err, ctx.Err())
+}
+
+// assumed is how large values are taken to be.
+var assumed = celenv.Sizes{Items: 32, Text: 1000}
+
+func (s *subject) measure(f *facts) Measurement {
+	if m, ok := s.measured[f]; ok {
+		return m
+	}
+	m := Measurement{Kind: f.Kind, Name: f.Name}
+	m.Oldest, m.Field, m.Why = s.oldest(f)
+	m.Costs = s.estimates(f)
+	s.observe(f, m.Costs)
+	s.measured[f] = m
+	return m
+}
+
+// budgetOf names the budget that an expression is under; empty for a variable.
+func budgetOf(e *expression) (string, int64) {
+	switch e.use {
+	case policy.UseMatchCondition:
+		return "matchConditions", celgate.MatchConditionBudget
+	case policy.UseValidation, policy.UseMessageExpression:
+		return "validations", celgate.Budget
+	case policy.UseAuditAnnotation:
+		return "auditAnnotations", celgate.Budget
+	case policy.UseApplyConfiguration, policy.UseJSONPatch:
+		return fmt.Sprintf("mutations[%d]", e.index), celgate.Budget
+	}
+	return "", 0
+}
+
+// estimates adds up what expressions may cost at most, by budget, for the kind for which it is most.
+func (s *subject) estimates(f *facts) []Cost {
+	types := []*apiservercel.DeclType{}
+	for _, t := range f.targets {
+		if t.typ != nil && len(types) < maxKindsRun {
+			types = append(types, s.typer.running(t.kind))
+		}
+	}
+	if len(types) == 0 {
+		types = append(types, nil)
+	}
+	var worst []Cost
+	for _, t := range types {
+		single := map[*expression]int64{}
+		s.typeCheck(f, t, s.typer.running(s.paramKind(f)), func(e *expression, env *cel.Env, tree *cel.Ast, _ []problem) {
+			if tree == nil {
+				return
+			}
+			if cost, err := celenv.Estimate(env, tree, assumed); err == nil {
+				single[e] = int64(min(cost, math.MaxInt64/1024))
+			}
+		})
+		var of []Cost
+		largest := map[string]int64{}
+		for _, e := range f.exprs {
+			name, limit := budgetOf(e)
+			if name == "" {
+				continue
+			}
+			i := slices.IndexFunc(of, func(c Cost) bool { return c.Of == name })
+			if i < 0 {
+				i = len(of)
+				of = append(of, Cost{Of: name, Limit: limit})
+			}
+			of[i].Estimated += single[e]
+			if single[e] >= largest[name] {
+				largest[name], of[i].field = single[e], e.Field
+			}
+		}
+		for i := range of {
+			of[i].Estimated += s.variablesOf(f, of[i].Of, single)
+		}
+		if worst == nil {
+			worst = of
+		}
+		for i := range of {
+			if i < len(worst) && of[i].Estimated > worst[i].Estimated {
+				worst[i] = of[i]
+			}
+		}
+	}
+	return worst
+}
+
+// variablesOf adds what the variables cost that the expressions of a budget use: each once, and once more for messages.
+func (s *subject) variablesOf(f *facts, budget string, single map[*expression]int64) int64 {
+	used := map[string]map[*expression]bool{}
+	for _, e := range f.exprs {
+		if name, _ := budgetOf(e); name != budget {
+			continue
+		}
+		part := string(e.use)
+		if used[part] == nil {
+			used[part] = map[*expression]bool{}
+		}
+		for _, v := range e.before {
+			used[part][v] = true
+		}
+	}
+	sum := int64(0)
+	for _, part := range used {
+		for v := range part {
+			sum += single[v]
+		}
+	}
+	return sum
+}
+
+// observe runs the policy on objects, small and large, and keeps the most that each budget was charged.
+func (s *subject) observe(f *facts, costs []Cost) {
+	for _, items := range []int{0, int(assumed.Items)} {
+		t := s.trialOf(items, f)
+		if t == nil {
+			return
+		}
+		for i, r := range t.requests {
+			if items > 0 && i%8 != 7 {
+				continue // a few large ones do
+			}
+			decide := t.engine.Validate
+			if f.Kind == policy.Mutating {
+				decide = t.engine.Mutate
+			}
+			d, err := decide(s.ctx, r)
+			if err != nil {
+				s.err = err
+				return
+			}
+			sums := map[string]int64{}
+			exceeded := ""
+			for _, o := range d.Outcomes {
+				name := strings.TrimPrefix(o.Field, "spec.")
+				if strings.HasPrefix(name, "mutations") {
+					name = name[:strings.IndexByte(name, ']')+1]
+				} else {
+					name, _, _ = strings.Cut(name, "[")
+				}
+				sums[name] += o.Cost
+				if strings.Contains(o.Message, "cost limit exceeded") || strings.Contains(o.Message, "cost budget") {
+					exceeded = o.Message
+				}
+			}
+			for i := range costs {
+				costs[i].Observed = max(costs[i].Observed, sums[costs[i].Of])
+				costs[i].Exceeded = cmp.Or(costs[i].Exceeded, exceeded)
+			}
+		}
+	}
+}
+
+func overBudget(p *Pass) {
+	for _, f := range p.facts {
+		for _, c := range p.measure(f).Costs {
+			i := slices.IndexFunc(f.exprs, func(e *expression) bool { return e.Field == c.field })
+			if i < 0 {
+				continue
+			}
+			d := in(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
+			switch {
+			case c.Exceeded != "":
+				d.Message = fmt.Sprintf("an object with lists of %d items costs more than the server allows", assumed.Items)
+				d.Suggestion = "compute what the loops have in common once, in a variable"
+			case c.Estimated > c.Limit:
+				d.Severity = Note
+				d.Message = fmt.Sprintf("%s may cost %s of %s units for lists of %d items; objects that were made cost %s", c.Of, thousands(c.Estimated), thousands(c.Limit), assumed.Items, thousands(c.Observed))
+			default:
+				continue
+			}
+			p.report(d)
+		}
+	}
+}
+
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// introduced are the minors that first serve the kinds of policies, by kind and API version.
+var introduced = map[string]int{
+	"ValidatingAdmissionPolicy v1": 30, "ValidatingAdmissionPolicy v1beta1": 28, "ValidatingAdmissionPolicy v1alpha1": 26,
+	"MutatingAdmissionPolicy v1": 36, "MutatingAdmissionPolicy v1beta1": 34, "MutatingAdmissionPolicy v1alpha1": 32,
+}
+
+// oldest finds the oldest minor on which a policy compiles, and what keeps it from the one before.
+func (s *subject) oldest(f *facts) (minor, blamed, why string) {
+	newest := 0
+	if _, err := fmt.Sscanf(s.KubeVersion, "1.%d", &newest); err != nil {
+		return "", "", ""
+	}
+	refused := func(n int) (field, message string) {
+		envs, err := s.envsOf(n)
+		if err != nil {
+			return "metadata", err.Error()
+		}
+		checker := compile.NewChecker(envs, f.Policy)
+		defer checker.Close()
+		for _, err := range policy.ValidatePolicy(f.Policy, checker) {
+			return err.Field, err.ErrorBody()
+		}
+		return "", ""
+	}
+	if field, _ := refused(newest); field != "" {
+		return "", "", ""
+	}
+	first := max(introduced[string(f.Kind)+" "+strings.TrimPrefix(f.APIVersion, "admissionregistration.k8s.io/")], celenv.Oldest)
+	if first > celenv.Oldest {
+		why = fmt.Sprintf("%s %s is served from 1.%d on", f.APIVersion, f.Kind, first)
+	}
+	for n := first; n < newest; n++ {
+		field, message := refused(n)
+		if field == "" {
+			return fmt.Sprintf("1.%d", n), blamed, why
+		}
+		blamed, why = field, message
+	}
+	return s.KubeVersion, blamed, why
+}
+
+// envsOf returns the environments of a minor.
+func (s *subject) envsOf(minor int) (*celenv.Set, error) {
+	if envs := s.minors[minor]; envs != nil {
+		return envs, nil
+	}
+	envs, err := celenv.New(fmt.Sprintf("1.%d", minor))
+	if err == nil {
+		s.minors[minor] = envs
+	}
+	return envs, err
+}
+
+func oldestMinor(p *Pass) {
+	for _, f := range p.facts {
+		m := p.measure(f)
+		if m.Oldest == "" || m.Why == "" {
+			continue
+		}
+		i := slices.IndexFunc(f.exprs, func(e *expression) bool { return e.Field == m.Field })
+		if i < 0 {
+			continue // its kind and version say so
+		}
+		d := in(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
+		d.Message = fmt.Sprintf("the oldest Kubernetes that takes the policy is %s", m.Oldest)
+		if found := compileProblem.FindStringSubmatch(m.Why); found != nil {
+			d.Message += ": before, " + strings.TrimSuffix(found[2], " (in container '')")
+		}
+		p.report(d)
+	}
+}

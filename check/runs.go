@@ -1,0 +1,181 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// A trial is an engine with what it is asked.
+type trial struct {
+	engine   *celgate.Engine
+	requests []*celgate.Request
+	told     []*celgate.Mutation // of the last decision
+}
+
+// trialOf makes an engine of policies that are in force; nil if there is nothing to try.
+func (s *subject) trialOf(items int, of ...*facts) *trial {
+	m := s.newMaker(of...)
+	m.items = items
+	requests := m.requests()
+	if len(requests) == 0 {
+		return nil
+	}
+	cluster, err := m.cluster()
+	if err != nil {
+		return nil // params that cannot be made
+	}
+	set := &policy.Set{}
+	for _, f := range of {
+		set.Policies = append(set.Policies, f.Policy)
+		set.Bindings = append(set.Bindings, f.bindings...)
+		if len(f.bindings) == 0 { // not in force yet
+			set.Bindings = append(set.Bindings, &policy.Binding{Kind: f.Kind, Name: f.Name, PolicyName: f.Name, Actions: []policy.Action{policy.Deny}})
+		}
+	}
+	t := &trial{}
+	opts := celgate.Options{KubeVersion: s.KubeVersion, Types: s.Types, Cluster: cluster}
+	if items > 0 { // only costs are of interest
+		t.engine, err = celgate.New(set, opts)
+	} else {
+		t.engine, err = celgate.NewTraced(set, opts, func(e celgate.Event) {
+			if e.Mutation != nil {
+				t.told = append(t.told, e.Mutation)
+			}
+		})
+	}
+	if err != nil {
+		s.err = err
+		return nil
+	}
+	if len(t.engine.Rejected()) > 0 {
+		return nil
+	}
+	for _, r := range requests {
+		if prepared, _, err := t.engine.Prepare(r); err == nil {
+			t.requests = append(t.requests, prepared)
+		}
+	}
+	return t
+}
+
+// mutate runs the mutating policies; nil for a request that they refuse.
+func (t *trial) mutate(ctx context.Context, engine *celgate.Engine, r *celgate.Request) (map[string]any, error) {
+	t.told = nil
+	d, err := engine.Mutate(ctx, r)
+	if err != nil || !d.Allowed {
+		return nil, err
+	}
+	return d.Object, nil
+}
+
+// unstable is a mutation that changes its own result.
+type unstable struct {
+	mutation *celgate.Mutation // of the second run
+	example  []string
+	shown    bool // a diagnostic has it
+}
+
+// runTwice looks for an object that a second run of a policy changes again.
+func (s *subject) runTwice(f *facts) *unstable {
+	t := s.trialOf(0, f)
+	if t == nil {
+		return nil
+	}
+	for _, r := range t.requests {
+		once, err := t.mutate(s.ctx, t.engine, r)
+		if err != nil {
+			return nil
+		}
+		if once == nil || reflect.DeepEqual(once, r.Object) {
+			continue
+		}
+		again := *r
+		again.Object = once
+		twice, err := t.mutate(s.ctx, t.engine, &again)
+		if err != nil {
+			return nil
+		}
+		if twice == nil || reflect.DeepEqual(once, twice) {
+			continue
+		}
+		i := slices.IndexFunc(t.told, func(m *celgate.Mutation) bool { return m.After != nil && !reflect.DeepEqual(m.Before, m.After) })
+		if i < 0 {
+			continue
+		}
+		typ := s.Types.Type(r.Kind)
+		example := slices.Concat([]string{"an object:"}, yaml(r.Object, typ), []string{"the first run:"}, diff(r.Object, once, typ), []string{"the second run:"}, diff(once, twice, typ))
+		return &unstable{mutation: t.told[i], example: example}
+	}
+	return nil
+}
+
+// bothOrders looks for an object on which two policies come to different results in their two orders.
+func (s *subject) bothOrders(a, b *facts) []string {
+	t := s.trialOf(0, a, b)
+	if t == nil {
+		return nil
+	}
+	first, second := t.engine.InOrder(a.Name, b.Name), t.engine.InOrder(b.Name, a.Name)
+	for _, r := range t.requests {
+		x, err := t.mutate(s.ctx, first, r)
+		if err != nil {
+			return nil
+		}
+		y, err := t.mutate(s.ctx, second, r)
+		if err != nil {
+			return nil
+		}
+		if reflect.DeepEqual(x, y) {
+			continue
+		}
+		typ := s.Types.Type(r.Kind)
+		outcome := func(object map[string]any) []string {
+			if object == nil {
+				return []string{"  denied"}
+			}
+			return diff(r.Object, object, typ)
+		}
+		return slices.Concat([]string{"an object:"}, yaml(r.Object, typ),
+			[]string{a.Name + ", then " + b.Name + ":"}, outcome(x), []string{b.Name + ", then " + a.Name + ":"}, outcome(y))
+	}
+	return nil
+}
+
+// longestExample is the number of lines of an object or a difference in an example.
+const longestExample = 24
+
+func yaml(object map[string]any, t *schema.Type) []string {
+	return indentedLines(strings.Split(strings.TrimRight(rewrite.YAML(object, t), "\n"), "\n"))
+}
+
+func diff(before, after map[string]any, t *schema.Type) []string {
+	var lines []string
+	for _, h := range rewrite.Diff(before, after, t) {
+		if h.Path != "" {
+			lines = append(lines, "@ "+h.Path)
+		}
+		lines = append(lines, h.Lines...)
+	}
+	if len(lines) == 0 {
+		lines = []string{"no change"}
+	}
+	return indentedLines(lines)
+}
+
+func indentedLines(lines []string) []string {
+	if more := len(lines) - longestExample; more > 1 {
+		lines = append(lines[:longestExample:longestExample], fmt.Sprintf("and %d more lines", more))
+	}
+	for i := range lines {
+		lines[i] = "  " + lines[i]
+	}
+	return lines
+}
