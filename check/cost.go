@@ -185,10 +185,7 @@ func (s *subject) observe(f *facts, costs []Cost) {
 		if t == nil {
 			return
 		}
-		for i, r := range t.requests {
-			if items > 0 && i%8 != 7 {
-				continue // a few large ones do
-			}
+		for _, r := range t.requests {
 			decide := t.engine.Validate
 			if f.Kind == policy.Mutating {
 				decide = t.engine.Mutate

@@ -22,6 +22,9 @@ import (
 // specimens is how many objects are made for each kind.
 const specimens = 24
 
+// largeSpecimens is how many objects with long lists are made for each kind.
+const largeSpecimens = 3
+
 // maxKindsRun bounds the kinds that a policy with wildcards is run on.
 const maxKindsRun = 4
 
@@ -170,6 +173,12 @@ func (m *maker) requests() []*celgate.Request {
 		}
 		if kinds++; kinds > maxKindsRun {
 			break
+		}
+		if m.items > 0 { // a few large ones do
+			for range largeSpecimens {
+				all = append(all, m.request(t, 1))
+			}
+			continue
 		}
 		for i := range specimens {
 			all = append(all, m.request(t, float64(i)/specimens))
@@ -389,8 +398,8 @@ func (m *maker) put(object map[string]any, t *schema.Type, steps []string) {
 			first["name"] = strings.TrimSuffix(named, "]")
 		}
 	}
-	if len(rest) == 1 {
-		return
+	if len(rest) == 1 || len(rest) == 2 && slices.Contains(below.Keys, rest[1]) {
+		return // items have their keys
 	}
 	m.within++
 	defer func() { m.within-- }()
