@@ -260,8 +260,11 @@ var declaredNamespaceMetadata = []string{
 // exempt reports requests that no policy is asked about: reviews of authentication and authorization, and the
 // policies themselves (as pkg/kubeapiserver/admission/exclusion/resources.go v1.37.2).
 func exempt(req *Request) bool {
-	return exemptResources[req.Resource.GroupResource()]
+	return Exempt(req.Resource.GroupResource())
 }
+
+// Exempt reports that the server asks no policy about a resource.
+func Exempt(resource schema.GroupResource) bool { return exemptResources[resource] }
 
 var exemptResources = map[schema.GroupResource]bool{
 	{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"}:                       true,

@@ -95,6 +95,9 @@ type Input struct {
 	Set         *policy.Set
 	Types       *schema.Registry
 	KubeVersion string // a minor such as "1.37"
+
+	// State are objects that exist in the cluster, such as params, as they are written; those that are not here may exist too.
+	State []map[string]any
 }
 
 // Run returns what the analyzers find, in the order of files and lines. The error is of an input for which nothing can

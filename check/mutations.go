@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -77,6 +78,104 @@ field itself. Ask first whether the parent exists and add it whole if it does no
 		After:  "expression: >-\n  has(object.metadata.labels)\n  ? [JSONPatch{op: 'add', path: '/metadata/labels/team', value: 'a'}]\n  : [JSONPatch{op: 'add', path: '/metadata/labels', value: {'team': 'a'}}]",
 		Run:    missingParents,
 	},
+	{
+		Code: "CG208", Name: "apply-to-subresource", Severity: Error,
+		Title: "an ApplyConfiguration for a subresource whose kind has no schema",
+		Text: `The server merges by the schema of the kind, which it looks up in the document of the kind's group and version. The kinds of subresources such as scale and exec are in none, and the mutation always
+fails: "no corresponding type". A JSON patch works.`,
+		Before: "resources: [deployments/scale]\n…\napplyConfiguration:\n  expression: \"Object{spec: Object.spec{replicas: 5}}\"",
+		After:  "resources: [deployments/scale]\n…\njsonPatch:\n  expression: \"[JSONPatch{op: 'replace', path: '/spec/replicas', value: 5}]\"",
+		Run:    applyToSubresource,
+	},
+	{
+		Code: "CG209", Name: "value-cannot-be-copied", Severity: Error,
+		Title: "a JSON patch copies a map or list that the server cannot convert",
+		Text: `From 1.36 on, params of a built-in kind, namespaceObject and request, and in a policy with match conditions also the object of a built-in kind, are shown to expressions by reflection. A map, list or struct of
+them cannot be the value of a JSON patch: "could not marshal to JSON". Scalars can, and so can literals of them. An ApplyConfiguration takes both.`,
+		Before: "expression: \"[JSONPatch{op: 'add', path: '/metadata/labels', value: params.data}]\"",
+		After:  "expression: \"Object{metadata: Object.metadata{labels: params.data}}\"",
+		Run:    copiedValues,
+	},
+	{
+		Code: "CG210", Name: "test-drops-patch", Severity: Note,
+		Title: "an operation test that fails drops its patch without a word",
+		Text:  `Where the value is another one, the server drops all operations of the mutation and goes on: no error, no warning, whatever failurePolicy says. Where the parent of the path is missing it is an error.`,
+		Run: func(p *Pass) {
+			for _, f := range p.facts {
+				for e := range f.parsed() {
+					if e.use != policy.UseJSONPatch {
+						continue
+					}
+					for _, w := range effects.Patched(e.ast.Expr()) {
+						if w.Op == "test" {
+							d := f.at(e, w.ID)
+							d.Message, d.Suggestion = "if the test fails, the whole patch is dropped without an error", "decide in the expression: condition ? [JSONPatch{…}] : []"
+							p.report(d)
+						}
+					}
+				}
+			}
+		},
+	},
+}
+
+func applyToSubresource(p *Pass) {
+	for _, f := range p.facts {
+		none := len(f.targets) > 0 && !slices.ContainsFunc(f.targets, func(t target) bool { return t.subresource == "" || p.Types.ResourceFor(t.kind) != nil })
+		for e := range f.parsed() {
+			if none && e.use == policy.UseApplyConfiguration {
+				d := in(f.Policy, e.Expr, 0, len(e.Src))
+				d.Message = fmt.Sprintf("%s of %s/%s has no schema: an ApplyConfiguration always fails", f.targets[0].kind.Kind, f.targets[0].resource.Resource, f.targets[0].subresource)
+				d.Suggestion = "use a JSON patch"
+				p.report(d)
+			}
+		}
+	}
+}
+
+func copiedValues(p *Pass) {
+	if !quirks.Of(p.KubeVersion).Has(quirks.PatchReflectedValue) {
+		return
+	}
+	for _, f := range p.facts {
+		param := p.Types.ResourceFor(p.paramKind(f))
+		builtIn := !slices.ContainsFunc(f.targets, func(t target) bool { return t.custom })
+		for e := range f.parsed() {
+			if e.use != policy.UseJSONPatch {
+				continue
+			}
+			for _, w := range effects.Patched(e.ast.Expr()) {
+				if w.Value == nil || w.Value.Kind() != ast.SelectKind && w.Value.Kind() != ast.IdentKind {
+					continue
+				}
+				for _, path := range e.reads.Paths[w.Value.ID()] {
+					var t *schema.Type
+					switch {
+					case path.Root == "params" && param != nil && param.Custom == nil:
+						t = p.Types.Type(p.paramKind(f))
+					case (path.Root == "object" || path.Root == "oldObject") && builtIn && len(f.MatchConditions) > 0 && len(f.targets) > 0:
+						t = f.targets[0].typ
+					case path.Root == "namespaceObject":
+						t = p.Types.Type(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+					}
+					if t == nil {
+						continue
+					}
+					switch at := locate(t, path.Split()); {
+					case at.typ == nil:
+					case at.typ.Kind == schema.Map, at.typ.Kind == schema.List, at.typ.Kind == schema.Struct:
+						d := f.at(e, w.Value.ID())
+						d.Message = fmt.Sprintf("%s cannot be the value of a JSON patch", path)
+						if path.Root != "params" && path.Root != "namespaceObject" {
+							d.Message += " in a policy with match conditions"
+						}
+						d.Suggestion = "copy its members one by one, or use an ApplyConfiguration"
+						p.report(d)
+					}
+				}
+			}
+		}
+	}
 }
 
 // A slip is one problem of a mutation for one kind.
@@ -337,6 +436,10 @@ func (w *literals) scalar(e ast.Expr, at spot) bool {
 		if !w.patch {
 			w.add("CG205", e.ID(), "use a JSON patch with op remove", "%s: null, which does not unset it", at.path)
 		}
+		return true
+	}
+	if n, ok := constant(e).(int64); ok && w.patch && (n > 1<<53-1 || n < -(1<<53-1)) {
+		w.add("CG202", e.ID(), "", "%s: an integer beyond 2^53-1 becomes text in a JSON patch", at.path)
 		return true
 	}
 	if note != "" && !w.patch {

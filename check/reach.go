@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -29,7 +30,101 @@ resize.`,
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, deployments/scale]}",
 		Run:    uncovered,
 	},
+	{
+		Code: "CG503", Name: "update-not-covered", Severity: Note,
+		Title:  "an update can change what the policy looks at",
+		Text:   `The rules match CREATE but not UPDATE. What the policy asks of a new object, a later update may take away. Where the API lets the field change, match UPDATE too; where it does not, nothing is wrong.`,
+		Before: "operations: [CREATE]\n…\nexpression: object.spec.replicas <= 5",
+		After:  "operations: [CREATE, UPDATE]\n…\nexpression: object.spec.replicas <= 5",
+		Run:    updates,
+	},
+	{
+		Code: "CG504", Name: "exempt-resource", Severity: Warning,
+		Title:  "the server asks no policy about the resource",
+		Text:   `Policies and their bindings, token reviews and access reviews never reach a policy, or nobody could repair a policy that denies everything. A rule that names them matches nothing. Webhook configurations are not exempt.`,
+		Before: "resourceRules:\n- {apiGroups: [admissionregistration.k8s.io], apiVersions: ['*'], operations: ['*'], resources: [validatingadmissionpolicies]}",
+		After:  "# who may write policies is a matter of RBAC",
+		Run:    exemptResources,
+	},
+	{
+		Code: "CG505", Name: "namespace-leaves-selector", Severity: Warning,
+		Title: "an update of a Namespace can leave the namespaceSelector",
+		Text: `For a request on a Namespace itself the selector looks at the labels in the request, not at those that are stored. Who removes the label with an update is not matched by it: the policy does not see the very
+update that it would have to deny. Leave out the selector and ask for oldObject's labels.`,
+		Before: "namespaceSelector: {matchLabels: {env: prod}}\nresourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [namespaces]}",
+		After:  "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [namespaces]}\n…\nmatchConditions:\n- name: was-prod\n  expression: oldObject.metadata.?labels[?'env'].orValue('') == 'prod'",
+		Run:    leavesSelector,
+	},
 }
+
+// changeable reports a kind that a rule names and whose spec updates can change.
+func changeable(t target) bool {
+	return t.named && t.subresource == "" && t.kind.Kind != "Pod" && t.kind.Kind != "Job"
+}
+
+// updates finds policies that look at new objects only.
+func updates(p *Pass) {
+	for _, f := range p.facts {
+		ops := f.operations()
+		if f.Kind != policy.Validating || !ops["CREATE"] || ops["UPDATE"] || !slices.ContainsFunc(f.targets, changeable) {
+			continue
+		}
+		for e := range f.parsed() {
+			if e.use != policy.UseValidation || f.asksOperation(e) {
+				continue
+			}
+			i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool {
+				return effects.At("object", "spec").Contains(r.Path) && r.Path.Steps != "spec"
+			})
+			if i < 0 {
+				continue
+			}
+			d := f.at(e, e.reads.List[i].ID)
+			d.Message = fmt.Sprintf("an update can change %s, and the rules match no UPDATE", e.reads.List[i].Path)
+			d.Suggestion = "add UPDATE to the operations, if the API lets the field change"
+			p.report(d)
+			break
+		}
+	}
+}
+
+func exemptResources(p *Pass) {
+	each(p, func(list []policy.Rule, path string, report reporter) {
+		for i, rule := range list {
+			for j, pattern := range rule.Resources {
+				name, _, _ := strings.Cut(pattern, "/")
+				for _, group := range rule.APIGroups {
+					if celgate.Exempt(schema.GroupResource{Group: group, Resource: name}) && strings.HasSuffix(path, "resourceRules") {
+						report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), "leave it out", "the API server asks no policy about %s", name)
+					}
+				}
+			}
+		}
+	})
+}
+
+func leavesSelector(p *Pass) {
+	for _, f := range p.facts {
+		updated := f.Kind == policy.Validating && f.operations()["UPDATE"] && slices.ContainsFunc(f.targets, func(t target) bool { return t.named && t.kind == namespaceKind })
+		if !updated {
+			continue
+		}
+		selects := func(m *policy.MatchResources) bool {
+			return m != nil && m.NamespaceSelector != nil && len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) > 0
+		}
+		const message, hint = "an update that changes the labels of the Namespace is matched by its new labels", "leave out the selector and ask for oldObject's labels"
+		if selects(f.MatchConstraints) {
+			p.atField(f.Policy, "spec.matchConstraints.namespaceSelector", hint, message)
+		}
+		for _, b := range f.bindings {
+			if selects(b.MatchResources) {
+				p.atBinding(b, "spec.matchResources.namespaceSelector", hint, message)
+			}
+		}
+	}
+}
+
+var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
 // vital are resources that the control plane and nodes write to stay alive.
 var vital = []struct {
@@ -60,7 +155,7 @@ func blastRadius(p *Pass) {
 			}
 			if len(names) > 0 {
 				p.atField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i), "name the resources that the policy is about, or exclude these",
-					"the rule matches %s too, and failurePolicy is Fail: an error stops them from being written", strings.Join(names, ", "))
+					"the rule matches %s too, with everything in kube-system, and failurePolicy is Fail: an error stops them from being written", strings.Join(names, ", "))
 			}
 		}
 	}
@@ -83,9 +178,10 @@ func uncovered(p *Pass) {
 		if f.Kind != policy.Validating || f.MatchConstraints == nil || !f.operations()["UPDATE"] {
 			continue
 		}
+		wild := map[string]bool{}
 		for _, t := range f.targets {
 			r := p.Types.Resource(t.resource)
-			if !t.named || t.subresource != "" || r == nil {
+			if t.subresource != "" || r == nil || t.typ == nil {
 				continue
 			}
 			for _, w := range writers {
@@ -94,11 +190,15 @@ func uncovered(p *Pass) {
 				}
 				for e := range f.parsed() {
 					i := slices.IndexFunc(e.reads.List, func(read effects.Read) bool {
-						return slices.ContainsFunc(w.paths, func(path effects.Path) bool { return path.Contains(read.Path) })
+						return slices.ContainsFunc(w.paths, func(path effects.Path) bool { return path.Contains(read.Path) }) && locate(t.typ, read.Path.Split()).typ != nil
 					})
 					if e.use == policy.UseMessageExpression || e.use == policy.UseAuditAnnotation || i < 0 {
 						continue
 					}
+					if !t.named && wild[e.Field+w.subresource] {
+						continue // one of the kinds of a wildcard says it
+					}
+					wild[e.Field+w.subresource] = !t.named
 					d := f.at(e, e.reads.List[i].ID)
 					d.Message = fmt.Sprintf("%s/%s writes %s, and no rule matches it", r.Resource, w.subresource, e.reads.List[i].Path)
 					d.Suggestion = fmt.Sprintf("add the resource %s/%s to the rules", r.Resource, w.subresource)

@@ -5,7 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apilabels "k8s.io/apimachinery/pkg/labels"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/policy"
@@ -78,6 +81,79 @@ versions of the same resource, but only if it names one that is served. For cust
 policy is never evaluated through this binding.`,
 		Run: bindingMatchesNothing,
 	},
+	{
+		Code: "CG016", Name: "param-may-be-missing", Severity: Note,
+		Title: "what happens without the param",
+		Text: `A binding whose paramRef selects nothing is skipped with parameterNotFoundAction Allow, so that nothing is validated, and an error with Deny: failurePolicy Fail then denies every request that the binding matches, also where
+validationActions are only Warn or Audit. It is a warning where objects of the kind are among the files but this one is not, and is not reported where it is.`,
+		Run: missingParams,
+	},
+}
+
+func missingParams(p *Pass) {
+	for _, f := range p.facts {
+		kind := p.paramKind(f)
+		resource := p.Types.ResourceFor(kind)
+		if resource == nil {
+			continue
+		}
+		for _, b := range f.bindings {
+			ref := b.ParamRef
+			if ref == nil {
+				continue
+			}
+			given, found := 0, false
+			for _, object := range p.State {
+				metadata, _ := object["metadata"].(map[string]any)
+				if object["kind"] != kind.Kind || object["apiVersion"] != kind.GroupVersion().String() {
+					continue
+				}
+				given++
+				namespace := or(ref.Namespace, fmt.Sprint(metadata["namespace"]))
+				found = found || ref.Name != "" && metadata["name"] == ref.Name && (!resource.Namespaced || metadata["namespace"] == namespace)
+				if ref.Selector != nil {
+					if selector, err := metav1.LabelSelectorAsSelector(ref.Selector); err == nil {
+						labels := map[string]string{}
+						all, _ := metadata["labels"].(map[string]any)
+						for key, value := range all {
+							labels[key] = fmt.Sprint(value)
+						}
+						found = found || selector.Matches(apilabels.Set(labels))
+					}
+				}
+			}
+			if found {
+				continue
+			}
+			what := "a " + kind.Kind + " with the labels of the selector"
+			if ref.Name != "" {
+				what = kind.Kind + " " + ref.Name
+				if ref.Namespace != "" {
+					what = kind.Kind + " " + ref.Namespace + "/" + ref.Name
+				} else if resource.Namespaced {
+					what += " of the namespace of the request"
+				}
+			}
+			then := "the binding is skipped and nothing is decided"
+			if ref.NotFoundAction == policy.NotFoundDeny {
+				then = "every request that the binding matches is denied"
+				if f.FailurePolicy == policy.Ignore {
+					then = "that is an error, which failurePolicy Ignore lets pass"
+				} else if len(b.Actions) > 0 && !slices.Contains(b.Actions, policy.Deny) {
+					then += ", though its validationActions do not deny"
+				}
+			}
+			severity := Note
+			if given > 0 && (ref.Namespace != "" || !resource.Namespaced || ref.Selector != nil) {
+				severity = Warning
+			}
+			at := "spec.paramRef"
+			p.report(Diagnostic{
+				Severity: severity, Message: fmt.Sprintf("without %s %s", what, then), Suggestion: "give the param beside the policies, and create it before the binding",
+				Kind: string(b.Kind) + "Binding", Name: b.Name, Field: at, Position: b.Locate(&field.Error{Field: at}),
+			})
+		}
+	}
 }
 
 func bindingWithoutPolicy(p *Pass) {

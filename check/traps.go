@@ -110,6 +110,33 @@ item in one operation, or do both in the same JSON patch.`,
 		After:  "- jsonPatch: {expression: \"[JSONPatch{op: 'add', path: '/spec/tolerations', value: [{…}]}]\"}",
 		Run:    emptyThenAppend,
 	},
+	{
+		Code: "CG311", Name: "params-without-kind", Severity: Error,
+		Title: "params of a built-in kind have no kind in a mutating policy",
+		Text: `A MutatingAdmissionPolicy sees params of a built-in kind as the server's cache holds them, without apiVersion and kind: reading one is the error "no such key". A ValidatingAdmissionPolicy sees both, and params of custom
+kinds have both everywhere.`,
+		Before: "paramKind: {apiVersion: v1, kind: ConfigMap}\n…\nexpression: \"Object{metadata: Object.metadata{annotations: {'from': params.kind}}}\"",
+		After:  "expression: \"Object{metadata: Object.metadata{annotations: {'from': 'ConfigMap'}}}\"",
+		Run:    paramsWithoutKind,
+	},
+}
+
+func paramsWithoutKind(p *Pass) {
+	for _, f := range p.facts {
+		if r := p.Types.ResourceFor(p.paramKind(f)); f.Kind != policy.Mutating || r == nil || r.Custom != nil {
+			continue
+		}
+		for e := range f.parsed() {
+			for _, r := range e.reads.List {
+				if r.Path.Root == "params" && (r.Path.Steps == "kind" || r.Path.Steps == "apiVersion") && !r.Test && !r.Safe {
+					d := f.at(e, r.ID)
+					d.Message = fmt.Sprintf("%s does not exist: a mutating policy sees a %s without apiVersion and kind", r.Path, f.ParamKind.Kind)
+					d.Suggestion = "write what the paramKind says"
+					p.report(d)
+				}
+			}
+		}
+	}
 }
 
 // asksOperation reports that e, a variable that it uses or a match condition looks at request.operation.
@@ -459,6 +486,14 @@ func multiLine(p *Pass) {
 		for e := range f.parsed() {
 			if e.use != policy.UseMessageExpression {
 				continue
+			}
+			if i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool {
+				return !r.Test && (effects.At("object", "metadata", "annotations").Contains(r.Path) || effects.At("object", "data").Contains(r.Path)) && strings.Count(r.Path.Steps, "\x00") > strings.Count("metadata", "\x00")
+			}); i >= 0 && !strings.Contains(e.Src, "replace(") {
+				d := f.at(e, e.reads.List[i].ID)
+				d.Severity = Note
+				d.Message, d.Suggestion = fmt.Sprintf("%s may hold line breaks, and then the message is not shown", e.reads.List[i].Path), "write ….replace('\\n', ' ')"
+				p.report(d)
 			}
 			searched := map[int64]bool{} // texts that functions look for, which do not get into the message
 			visit(e.ast.Expr(), func(x ast.Expr) {

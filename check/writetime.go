@@ -101,6 +101,8 @@ func suggestion(message string) string {
 		return "match conditions cannot use variables: repeat the expression there"
 	case strings.Contains(message, "undeclared reference to 'params'"):
 		return "give the policy a spec.paramKind"
+	case strings.Contains(message, "expected type") && strings.Contains(message, "but found"):
+		return "a list or map literal holds values of one type: write an Object.….{…} literal, or dyn(…) around each value"
 	case strings.Contains(message, "must evaluate to list(JSONPatch) but got list(dyn)"):
 		return "an empty list has no type: write condition ? [JSONPatch{…}] : []"
 	}
