@@ -147,6 +147,9 @@ func (p *Pass) report(d Diagnostic) {
 	p.found = append(p.found, d)
 }
 
+// fix adds a change of the object to what was reported last.
+func (p *Pass) fix(change func(map[string]any)) { p.found[len(p.found)-1].Fix = &Fix{Object: change} }
+
 // atField reports a problem at a field of a policy.
 func (p *Pass) atField(pol *policy.Policy, path, suggestion, format string, args ...any) {
 	p.report(Diagnostic{

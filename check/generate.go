@@ -220,10 +220,21 @@ func (m *maker) request(t target, presence float64) *celgate.Request {
 		namespace = "a"
 	}
 	object["apiVersion"], object["kind"] = t.kind.GroupVersion().String(), t.kind.Kind
-	return &celgate.Request{
+	r := &celgate.Request{
 		Kind: t.kind, Resource: t.resource, Name: "a", Namespace: namespace, Operation: celgate.Create, Object: object,
 		UserInfo: celgate.UserInfo{Username: "someone", Groups: []string{"system:authenticated"}},
 	}
+	all := func(op string) bool {
+		return !slices.ContainsFunc(m.facts, func(f *facts) bool { return !f.operations()[op] })
+	}
+	switch {
+	case all("CREATE"):
+	case all("UPDATE"):
+		r.Operation, r.OldObject = celgate.Update, object
+	case all("DELETE"):
+		r.Operation, r.Object, r.OldObject = celgate.Delete, nil, object
+	}
+	return r
 }
 
 // minimal is an object of a kind with nothing but what its schema requires.

@@ -196,6 +196,9 @@ func mutationProblems(code string) func(*Pass) {
 					if s.code == code && !p.typing(f)[e].unknown && len(kinds) == p.typing(f)[e].checked {
 						d := f.at(e, s.id)
 						d.Message, d.Suggestion = s.message, s.suggestion
+						if s.code == "CG203" {
+							d.Fix = e.renaming(s)
+						}
 						if s.code == "CG201" || s.code == "CG202" {
 							d.Message += " in " + kindsText(kinds)
 						}
@@ -205,6 +208,24 @@ func mutationProblems(code string) func(*Pass) {
 			}
 		}
 	}
+}
+
+// renaming gives an Object literal the name of its place; nil if the name does not stand right before the literal.
+func (e *expression) renaming(s slip) *Fix {
+	name, ok := strings.CutPrefix(strings.TrimSuffix(s.suggestion, "{…}"), "write ")
+	i := strings.LastIndex(s.message, " is a ")
+	from, _ := e.span(s.id)
+	if !ok || i < 0 {
+		return nil
+	}
+	wrong := s.message[i+len(" is a "):]
+	switch {
+	case strings.HasPrefix(e.Src[from:], wrong):
+		return &Fix{Edits: []Edit{{from, from + len(wrong), name}}}
+	case strings.HasSuffix(e.Src[:from], wrong):
+		return &Fix{Edits: []Edit{{from - len(wrong), from, name}}}
+	}
+	return nil
 }
 
 // slips are the problems of a mutation and the kinds for which they exist.

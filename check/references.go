@@ -57,6 +57,7 @@ that the policy matches.`,
 					for j, other := range list[:i] {
 						if includes(other, r) {
 							report(fmt.Sprintf("%s[%d]", path, i), "remove it", "rule %d already covers this rule", j)
+							p.fix(func(object map[string]any) { removeItem(object, path, i) })
 							break
 						}
 					}
@@ -208,14 +209,33 @@ func paramReferences(p *Pass) {
 				}
 			case ref != nil && f.ParamKind == nil:
 				p.atBinding(b, "spec.paramRef", "give the policy a paramKind, or remove the paramRef", "%s has no paramKind: the paramRef is ignored", f.Name)
+				p.fix(func(object map[string]any) { delete(memberOf(object, "spec"), "paramRef") })
 			case ref != nil && params != nil && !params.Namespaced && ref.Namespace != "":
 				p.atBinding(b, "spec.paramRef.namespace", "remove the namespace", "%s is cluster-scoped: a paramRef with a namespace is always an error", f.ParamKind.Kind)
+				p.fix(func(object map[string]any) { delete(memberOf(memberOf(object, "spec"), "paramRef"), "namespace") })
 			case ref != nil && params != nil && params.Namespaced && ref.Namespace == "":
 				if i := slices.IndexFunc(f.targets, func(t target) bool { return t.named && !t.namespaced }); i >= 0 {
 					p.atBinding(b, "spec.paramRef", "name the namespace of the params", "without a namespace the params come from the namespace of the request, and %s has none", f.targets[i].resource.Resource)
 				}
 			}
 		}
+	}
+}
+
+func memberOf(object map[string]any, name string) map[string]any {
+	member, _ := object[name].(map[string]any)
+	return member
+}
+
+// removeItem takes an item out of the list at a path such as spec.matchConstraints.resourceRules.
+func removeItem(object map[string]any, path string, index int) {
+	steps := strings.Split(path, ".")
+	for _, step := range steps[:len(steps)-1] {
+		object = memberOf(object, step)
+	}
+	last := steps[len(steps)-1]
+	if list, ok := object[last].([]any); ok && index < len(list) {
+		object[last] = slices.Delete(slices.Clone(list), index, index+1)
 	}
 }
 

@@ -9,8 +9,10 @@ import (
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 var (
@@ -181,6 +183,7 @@ func nullObjects(p *Pass) {
 				if only {
 					d.Message = fmt.Sprintf("%s is always null on %s", c.root, c.op)
 					d.Suggestion = c.instead
+					d.Fix = e.rerooting(c.root.Root, map[string]string{"object": "oldObject", "oldObject": "object"}[c.root.Root])
 				} else {
 					d.Message = fmt.Sprintf("%s is null on %s, which the rules match", c.root, c.op)
 					d.Suggestion = fmt.Sprintf("write %s == null || …, or look at request.operation", c.root)
@@ -189,6 +192,23 @@ func nullObjects(p *Pass) {
 			}
 		}
 	}
+}
+
+// rerooting reads another variable wherever one is read.
+func (e *expression) rerooting(from, to string) *Fix {
+	fix := &Fix{}
+	visit(e.ast.Expr(), func(x ast.Expr) {
+		if x.Kind() != ast.IdentKind || x.AsIdent() != from {
+			return
+		}
+		if at, end := e.span(x.ID()); e.Src[at:end] == from {
+			fix.Edits = append(fix.Edits, Edit{at, end, to})
+		}
+	})
+	if len(fix.Edits) == 0 {
+		return nil
+	}
+	return fix
 }
 
 func unguarded(p *Pass) {
@@ -367,6 +387,9 @@ func namespaceObjects(p *Pass) {
 				switch {
 				case r.Path == uid:
 					at.Message, at.Suggestion = "namespaceObject.metadata.UID never exists", "write dyn(namespaceObject).metadata.uid"
+					if wrong, end := "namespaceObject.metadata.UID", at.To; end <= len(e.Src) && strings.HasSuffix(e.Src[:end], wrong) && !r.Test {
+						at.Fix = &Fix{Edits: []Edit{{end - len(wrong), end, "dyn(namespaceObject).metadata.uid"}}}
+					}
 				case namespaceRoot.Contains(r.Path) && !r.Test && strings.HasSuffix(last, "Timestamp") && !strings.Contains(e.Src, "dyn(namespaceObject)"):
 					at.Message = fmt.Sprintf("%s is text, though it is declared as a timestamp", r.Path)
 					at.Suggestion = "write timestamp(dyn(namespaceObject)" + strings.TrimPrefix(r.Path.String(), "namespaceObject") + ")"
@@ -476,8 +499,29 @@ func messages(p *Pass) {
 			}) && len(reads.Variables) == 0 {
 				continue
 			}
-			p.atField(f.Policy, fmt.Sprintf("spec.validations[%d].message", i), "move it to messageExpression", "message is shown as it is, though it is a CEL expression")
+			path := fmt.Sprintf("spec.validations[%d].message", i)
+			d := Diagnostic{
+				Message: "message is shown as it is, though it is a CEL expression", Suggestion: "move it to messageExpression",
+				Kind: string(f.Kind), Name: f.Name, Field: path, Position: f.Locate(&field.Error{Field: path}),
+			}
+			if checked, issues := env.Compile(v.Message); v.MessageExpr.IsZero() && issues.Err() == nil && checked.OutputType().IsExactType(cel.StringType) {
+				d.Fix = &Fix{Object: func(object map[string]any) { moveMessage(object, i) }}
+			}
+			p.report(d)
 		}
+	}
+}
+
+// moveMessage makes the message of a validation its messageExpression.
+func moveMessage(object map[string]any, index int) {
+	spec, _ := object["spec"].(map[string]any)
+	validations, _ := spec["validations"].([]any)
+	if index >= len(validations) {
+		return
+	}
+	if v, ok := validations[index].(map[string]any); ok {
+		v["messageExpression"] = v["message"]
+		delete(v, "message")
 	}
 }
 
@@ -505,6 +549,9 @@ func multiLine(p *Pass) {
 				if s, ok := constant(x).(string); ok && strings.ContainsAny(s, "\n\r") && !searched[x.ID()] {
 					d := f.at(e, x.ID())
 					d.Message, d.Suggestion = "a message with a line break is not shown", "use a comma or a semicolon"
+					if text := e.Src[d.From:d.To]; strings.Contains(text, `\n`) && !strings.Contains(text, `\\`) {
+						d.Fix = &Fix{Edits: []Edit{{d.From, d.To, strings.ReplaceAll(text, `\n`, " ")}}}
+					}
 					p.report(d)
 				}
 			})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/policy"
+	"github.com/google/cel-go/common/ast"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -72,6 +73,7 @@ func (p *Pass) refusal(f *facts, err *field.Error) {
 			}
 		}
 		d.Suggestion = suggestion(message)
+		d.Fix = f.resultFix(expr, message)
 		p.report(d)
 	}
 	found := compileProblem.FindAllStringSubmatch(err.Detail, -1)
@@ -88,6 +90,29 @@ func (p *Pass) refusal(f *facts, err *field.Error) {
 		}
 	}
 	each(err, message)
+}
+
+// resultFix makes an expression of unknown type what its place takes.
+func (f *facts) resultFix(expr policy.Expr, message string) *Fix {
+	open, end := "", ""
+	switch {
+	case strings.Contains(message, "must evaluate to bool but got dyn"):
+		end = " == true"
+	case strings.Contains(message, "must evaluate to string but got dyn"), strings.Contains(message, "[string null_type] but got dyn"):
+		open, end = "string(", ")"
+	default:
+		return nil
+	}
+	i := slices.IndexFunc(f.exprs, func(e *expression) bool { return e.Field == expr.Field })
+	if i < 0 || f.exprs[i].ast == nil || strings.Contains(expr.Src, "//") {
+		return nil
+	}
+	if k := f.exprs[i].ast.Expr().Kind(); open == "" && k != ast.SelectKind && k != ast.IdentKind {
+		open, end = "(", ")"+end
+	}
+	from := len(expr.Src) - len(strings.TrimLeft(expr.Src, " \t\n"))
+	to := len(strings.TrimRight(expr.Src, " \t\n"))
+	return &Fix{Edits: []Edit{{from, from, open}, {to, to, end}}}
 }
 
 // suggestion is what to do about a message of the server; empty if nothing is sure.

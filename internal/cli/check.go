@@ -25,6 +25,7 @@ type checking struct {
 	output, color string
 	notes, list   bool
 	explain       string
+	fix, measure  bool
 }
 
 func newCheck(c *console) *cobra.Command {
@@ -38,6 +39,13 @@ what it stores without a word though it cannot work. Arguments are files and
 directories that hold policies, and beside them what exists in the cluster:
 CustomResourceDefinitions make the fields of custom resources known.
 
+Some answers are found by running the policies on objects that are made from the
+schema of what they match: mutations that change their own result, policies whose
+result depends on their order, what expressions cost. The example is shown.
+
+--fix makes the changes in the files that are sure: they take a diagnostic away and
+change nothing else; comments and layout stay. Each is printed.
+
 An annotation of a policy or binding keeps a check from being reported:
 
   celgate.dev/ignore: "CG302: the mutating policy before this one sets it"
@@ -46,6 +54,8 @@ The exit status is 0 when there are no errors and warnings, 1 when there are, an
 when the policies could not be read.`,
 		Example: `  celgate check policies/
   celgate check -c crds/ policies/ -o json
+  celgate check --fix policies/
+  celgate check --measure policies/
   celgate check --explain CG101`,
 		RunE: func(cmd *cobra.Command, args []string) error { return k.run(cmd.Context(), args) },
 	}
@@ -54,11 +64,13 @@ when the policies could not be read.`,
 		f.StringVar(&k.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that the policies are for\n(default "+celgate.Newest+")")
 	})
 	group(cmd, "Checks", func(f *pflag.FlagSet) {
+		f.BoolVar(&k.fix, "fix", false, "change the files where that is sure, and say what was done")
+		f.BoolVar(&k.measure, "measure", false, "show costs against budgets, estimated and observed, and the oldest\nKubernetes on which each policy works")
 		f.StringVar(&k.explain, "explain", "", "`CODE` say what a check is about, with an example")
 		f.BoolVar(&k.list, "list", false, "list all checks")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&k.output, "output", "o", "text", "`FORMAT` text (default) or json")
+		f.StringVarP(&k.output, "output", "o", "text", "`FORMAT` text (default), json, sarif or github")
 		f.BoolVar(&k.notes, "notes", false, "show notes too")
 		f.StringVar(&k.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
 	})
@@ -88,18 +100,33 @@ func (k *checking) run(ctx context.Context, args []string) error {
 		return withHint(&usageError{fmt.Errorf("there is no check %s", k.explain)}, "celgate check --list names all")
 	case len(args) == 0:
 		return &usageError{errors.New("no policies given")}
-	case k.output != "text" && k.output != "json":
-		return &usageError{fmt.Errorf("--output is text or json, not %q", k.output)}
+	case !slices.Contains(report.DiagnosticFormats(), k.output):
+		return &usageError{fmt.Errorf("--output is one of %s, not %q", strings.Join(report.DiagnosticFormats(), ", "), k.output)}
+	case k.fix && slices.Contains(args, "-"):
+		return &usageError{errors.New("--fix changes files, and standard input is none")}
 	}
 	colored, err := k.colored(k.color)
 	if err != nil {
 		return err
 	}
-	w, err := k.world(args)
+	if k.fix {
+		if err := k.fixFiles(ctx, args); err != nil {
+			return err
+		}
+	}
+	w, state, err := k.world(args)
 	if err != nil {
 		return err
 	}
-	found, err := check.Run(ctx, check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(k.kubeVersion)}, check.Analyzers()...)
+	input := check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(k.kubeVersion), State: state}
+	if k.measure {
+		all, err := check.Measure(ctx, input)
+		if err != nil {
+			return err
+		}
+		return report.Measurements(k.stdout, all)
+	}
+	found, err := check.Run(ctx, input, check.Analyzers()...)
 	if err != nil {
 		return err
 	}
@@ -112,13 +139,13 @@ func (k *checking) run(ctx context.Context, args []string) error {
 	return report.Diagnostics(k.output, k.stdout, found, report.Options{Color: colored, Width: k.width(), Quiet: !k.notes})
 }
 
-// world reads the policies among files and the kinds beside them. Manifests and other files in the same directories are
-// passed over.
-func (k *checking) world(paths []string) (*world, error) {
+// world reads the policies among files, and the kinds and objects beside them. Manifests and other files in the same
+// directories are passed over.
+func (k *checking) world(paths []string) (*world, []map[string]any, error) {
 	w := &world{version: k.kubeVersion}
 	var err error
 	if w.types, err = builtin.Registry(orNewest(k.kubeVersion)); err != nil {
-		return nil, withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
+		return nil, nil, withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
 	}
 	loader := &manifest.Loader{Stdin: k.stdin}
 	read := func(paths []string) []*manifest.Document {
@@ -139,10 +166,15 @@ func (k *checking) world(paths []string) (*world, error) {
 	}
 	beside := w.addPolicies(k.console, read(paths))
 	if len(w.set.Policies) == 0 && len(w.set.Bindings) == 0 && len(w.rejected) == 0 {
-		return nil, fmt.Errorf("no policies in %s", strings.Join(paths, ", "))
+		return nil, nil, fmt.Errorf("no policies in %s", strings.Join(paths, ", "))
 	}
-	w.addTypes(k.console, slices.Concat(beside, read(k.state)))
-	return w, nil
+	existing := slices.Concat(beside, read(k.state))
+	w.addTypes(k.console, existing)
+	objects := make([]map[string]any, len(existing))
+	for i, d := range existing {
+		objects[i] = d.Object
+	}
+	return w, objects, nil
 }
 
 // undecoded are the diagnostics of documents that are no policies of their kind.

@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/celgate/celgate/check"
 )
 
 // DiagnosticFormats are the names that [Diagnostics] takes.
-func DiagnosticFormats() []string { return []string{"json", "text"} }
+func DiagnosticFormats() []string { return []string{"text", "json", "sarif", "github"} }
 
 // Diagnostics writes what check found, in the order in which it is given. Text leaves out what annotations ignore and, with
 // o.Quiet, notes, which it counts; JSON holds everything.
@@ -19,8 +20,12 @@ func Diagnostics(format string, w io.Writer, found []check.Diagnostic, o Options
 		return diagnosticText(w, found, o)
 	case "json":
 		return diagnosticJSON(w, found)
+	case "sarif":
+		return diagnosticSARIF(w, found)
+	case "github":
+		return diagnosticGitHub(w, found, o)
 	}
-	return fmt.Errorf("unknown output format %q: one of json, text", format)
+	return fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(DiagnosticFormats(), ", "))
 }
 
 var checkSeverities = []struct {
@@ -61,6 +66,7 @@ func diagnosticText(w io.Writer, found []check.Diagnostic, o Options) error {
 		if d.Server != "" {
 			b.footers[len(b.footers)-1] += ", also in the policy's status.typeChecking"
 		}
+		b.diff = d.Example
 		t.gap()
 		t.block(b)
 		t.gap()
@@ -102,6 +108,8 @@ type jsonDiagnostic struct {
 	Field         string         `json:"field,omitempty"`
 	ServerWarning string         `json:"serverWarning,omitempty"`
 	Ignored       string         `json:"ignored,omitempty"`
+	Example       []string       `json:"example,omitempty"`
+	Fixable       bool           `json:"fixable,omitempty"`
 }
 
 func diagnosticJSON(w io.Writer, found []check.Diagnostic) error {
@@ -109,7 +117,7 @@ func diagnosticJSON(w io.Writer, found []check.Diagnostic) error {
 	for i, d := range found {
 		items[i] = jsonDiagnostic{
 			d.Code, d.Severity, d.Message, d.Suggestion, d.Position.File, d.Position.Line, d.Position.Column,
-			d.Kind, d.Name, d.Field, d.Server, d.Ignored,
+			d.Kind, d.Name, d.Field, d.Server, d.Ignored, d.Example, d.Fix != nil,
 		}
 	}
 	enc := json.NewEncoder(w)
