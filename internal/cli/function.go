@@ -40,6 +40,7 @@ type result struct {
 	message  string
 	object   map[string]any // nil: none
 	field    string
+	change   bool // it says what was changed
 }
 
 // resourceList returns the text of standard input if it is a ResourceList. Otherwise what was read of it is still there.
@@ -131,6 +132,7 @@ func (a *apply) runFunction(ctx context.Context, text string) error {
 	}
 	if a.status != exitClean {
 		a.status, edits = exitDenied, nil
+		f.results = slices.DeleteFunc(f.results, func(r result) bool { return r.change }) // the items stay as they were
 	}
 	out, err := f.output(edits)
 	if err != nil {
@@ -284,7 +286,7 @@ var severities = map[policy.Action]string{policy.Deny: "error", policy.Warn: "wa
 // report makes results of an answer.
 func (f *function) report(it answer, w *world, notes map[string]bool) {
 	say := func(severity, message, field string) {
-		f.results = append(f.results, result{severity, message, it.doc.Object, field})
+		f.results = append(f.results, result{severity: severity, message: message, object: it.doc.Object, field: field})
 	}
 	if it.Failure != nil {
 		say("error", it.Failure.Message, "")
@@ -294,6 +296,7 @@ func (f *function) report(it answer, w *world, notes map[string]bool) {
 	for _, c := range it.Changes {
 		for _, h := range rewrite.Diff(c.Before, c.After, w.types.Type(kindOf(c.After))) {
 			say("info", fmt.Sprintf("changed by policy %s, binding %s", c.Policy, c.Binding), h.Path)
+			f.results[len(f.results)-1].change = true
 		}
 	}
 	denials := 0
