@@ -52,6 +52,14 @@ func keepSystemMembers(o *members, old map[string]any) {
 	})
 }
 
+// keepManagers gives an object that is updated the managedFields of the stored one. The server computes them anew before the mutating
+// phase (handlers/update.go); they stay as they are where the update changes nothing, so that object == oldObject holds.
+func keepManagers(o *members, in Input) {
+	if managers := at(in.Old, "metadata")["managedFields"]; managers != nil && in.Operation == update {
+		o.within("metadata", func(meta *members) { meta.fill("managedFields", managers) })
+	}
+}
+
 // matchNamespace gives an object the namespace of the request (rest.EnsureObjectNamespaceMatchesRequestNamespace).
 func matchNamespace(o *members, in Input) error {
 	want := in.Namespace

@@ -10,7 +10,7 @@
 // Trees consist of map[string]any, []any, string, int64, float64, bool and nil. Trees that are given are never
 // changed; results share what did not change.
 //
-// Not simulated: managedFields, and what the server allocates, such as addresses and ports of Services.
+// Not simulated: managedFields, but that those of the stored object stay, and what the server allocates, such as addresses and ports of Services.
 package prepare
 
 import (
@@ -121,6 +121,7 @@ func Object(in Input) (Result, error) {
 	if err := matchNamespace(&o, in); err != nil {
 		return Result{}, err
 	}
+	keepManagers(&o, in)
 	if repeated := dedupOwners(&o); len(repeated) > 0 {
 		warnings = append(warnings, ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "+
 			"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "+strings.Join(repeated, ", "))
@@ -319,7 +320,9 @@ func ForValidation(in Input) map[string]any {
 	switch {
 	case in.Operation == create && in.SubResource == "":
 		fillSystemMembers(&o, in)
+		_ = matchNamespace(&o, in) // what contradicts the request is refused by the caller
 	case in.Operation == update && in.Old != nil:
+		_ = matchNamespace(&o, in)
 		o.within("metadata", func(meta *members) { meta.take("generation", old) })
 	}
 	strategyOf(in, t).apply(&o, in)

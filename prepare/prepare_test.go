@@ -255,6 +255,25 @@ func TestSharing(t *testing.T) {
 	}
 }
 
+// TestManagers checks that an update which changes nothing leaves the object as it is stored.
+func TestManagers(t *testing.T) {
+	object := func() map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "default"}}
+	}
+	in := input(registry(t), "v1", "configmaps", "UPDATE", object())
+	in.Namespace, in.Old = "default", object()
+	managers := []any{map[string]any{"manager": "kubectl", "operation": "Update"}}
+	in.Old["metadata"].(map[string]any)["managedFields"] = managers
+	got, err := prepare.Object(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metadata, _ := got.Object["metadata"].(map[string]any)
+	if !reflect.DeepEqual(metadata["managedFields"], any(managers)) {
+		t.Errorf("got %v", got.Object)
+	}
+}
+
 func TestGeneratedName(t *testing.T) {
 	in := input(registry(t), "v1", "configmaps", "CREATE", map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"generateName": strings.Repeat("a", 80)},
