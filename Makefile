@@ -63,8 +63,9 @@ bench: ## speed beside the API server's own plugins
 	$(GO) -C bench run . $(ARGS)
 
 .PHONY: diff-fuzz
-diff-fuzz: ## random policies and objects for TIME, beside the server's own plugins; SEED repeats a run, RECORD=1 keeps its totals
-	$(GO) -C conformance run ./cmd/differ -time $(or $(TIME),1m) $(if $(SEED),-seed $(SEED)) $(if $(POLICIES),-policies $(POLICIES)) $(if $(RECORD),-record differ/totals.json)
+diff-fuzz: ## random policies and objects for TIME, beside the server's own plugins and beside a live server for the share LIVE of the time; SEED repeats a run, RECORD=1 keeps its totals
+	$(GO) -C conformance run ./cmd/differ -time $(or $(TIME),1m) -live $(or $(LIVE),0.5) $(if $(SEED),-seed $(SEED)) \
+		$(if $(POLICIES),-policies $(POLICIES)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(RECORD),-record differ/totals.json)
 
 .PHONY: scoreboard
 scoreboard: ## docs/conformance.md

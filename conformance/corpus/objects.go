@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 // objects creates and removes objects on a server as its admin.
 type objects struct {
 	server    *server.Server
+	mu        sync.Mutex
 	resources map[schema.GroupVersion][]metav1.APIResource // what discovery said
 }
 
@@ -49,19 +51,18 @@ func prefix(gv schema.GroupVersion) string {
 	return "/apis/" + gv.Group + "/" + gv.Version
 }
 
-// discover returns the resources of a group version. It asks again when what it knows does not hold the one that is
-// looked for, because CustomResourceDefinitions come and go.
-func (o *objects) discover(ctx context.Context, gv schema.GroupVersion, wanted func(metav1.APIResource) bool) (*metav1.APIResource, error) {
-	if o.resources == nil {
-		o.resources = map[schema.GroupVersion][]metav1.APIResource{}
-	}
-	find := func() *metav1.APIResource {
+// discover returns the resources of a group version that are wanted, in their order. It asks again when what it knows holds
+// none, because CustomResourceDefinitions come and go.
+func (o *objects) discover(ctx context.Context, gv schema.GroupVersion, wanted func(metav1.APIResource) bool) ([]metav1.APIResource, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	find := func() (found []metav1.APIResource) {
 		for _, resource := range o.resources[gv] {
 			if wanted(resource) {
-				return &resource
+				found = append(found, resource)
 			}
 		}
-		return nil
+		return found
 	}
 	if found := find(); found != nil {
 		return found, nil
@@ -77,11 +78,21 @@ func (o *objects) discover(ctx context.Context, gv schema.GroupVersion, wanted f
 	if err := json.Unmarshal(answer.Body, &list); err != nil {
 		return nil, err
 	}
+	if o.resources == nil {
+		o.resources = map[schema.GroupVersion][]metav1.APIResource{}
+	}
 	o.resources[gv] = list.APIResources
 	if found := find(); found != nil {
 		return found, nil
 	}
 	return nil, fmt.Errorf("%s does not serve it", gv)
+}
+
+// forget drops what discovery said about a group version.
+func (o *objects) forget(gv schema.GroupVersion) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.resources, gv)
 }
 
 // collection returns the path of the collection in which an object lives, and whether its status is a subresource.
@@ -91,13 +102,18 @@ func (o *objects) collection(ctx context.Context, object map[string]any) (path s
 		return "", false, err
 	}
 	kind := text(object, "kind")
-	resource, err := o.discover(ctx, gv, func(r metav1.APIResource) bool {
-		return r.Kind == kind && !strings.Contains(r.Name, "/")
+	own := "" // the name of the resource, which comes before those of its subresources
+	found, err := o.discover(ctx, gv, func(r metav1.APIResource) bool {
+		if r.Kind == kind && !strings.Contains(r.Name, "/") {
+			own = r.Name
+			return true
+		}
+		return own != "" && r.Name == own+"/status"
 	})
 	if err != nil {
 		return "", false, fmt.Errorf("%s: %w", kind, err)
 	}
-	_, err = o.discover(ctx, gv, func(r metav1.APIResource) bool { return r.Name == resource.Name+"/status" })
+	resource := found[0]
 	path = prefix(gv)
 	if resource.Namespaced {
 		namespace := text(object, "metadata", "namespace")
@@ -106,7 +122,7 @@ func (o *objects) collection(ctx context.Context, object map[string]any) (path s
 		}
 		path += "/namespaces/" + namespace
 	}
-	return path + "/" + resource.Name, err == nil, nil
+	return path + "/" + resource.Name, len(found) > 1, nil
 }
 
 // create creates an object with its status. Unknown fields are refused, as kubectl asks the server to.

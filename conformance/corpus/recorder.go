@@ -189,7 +189,7 @@ func (r *Recorder) define(ctx context.Context, crd map[string]any) error {
 			continue
 		}
 		gv := schema.GroupVersion{Group: group, Version: text(version, "name")}
-		delete(r.objects.resources, gv)
+		r.objects.forget(gv)
 		err := poll(ctx, 20*time.Second, errors.New(name+" is not served"), func() (bool, error) {
 			_, err := r.objects.discover(ctx, gv, func(found metav1.APIResource) bool { return found.Name == resource })
 			if err != nil {
@@ -260,7 +260,8 @@ func (r *Recorder) record(ctx context.Context, c *conformance.Case) (*conformanc
 	if c.Request == nil {
 		return want, nil
 	}
-	return want, r.send(ctx, c, want)
+	_, err := r.send(ctx, c, want)
+	return want, err
 }
 
 // setUp creates what the case has and waits until its policies are in force.
@@ -286,8 +287,26 @@ func (r *Recorder) setUp(ctx context.Context, c *conformance.Case) ([]conformanc
 			return nil, err
 		}
 	}
-	var rejected []conformance.Rejection
-	for _, policy := range c.Policies {
+	written, rejected, err := r.write(ctx, c.Policies)
+	r.active = append(r.active, written...)
+	if err != nil {
+		return nil, err
+	}
+	if c.Request == nil {
+		return rejected, nil
+	}
+	if err := r.Permitted(ctx, c.Request); err != nil {
+		return nil, err
+	}
+	if len(c.Policies) == 0 && r.gone {
+		return rejected, nil
+	}
+	return rejected, r.mark(ctx)
+}
+
+// write creates policies and bindings, and returns those that were written and those that the server refused.
+func (r *Recorder) write(ctx context.Context, policies []map[string]any) (written []map[string]any, rejected []conformance.Rejection, err error) {
+	for _, policy := range policies {
 		err := r.objects.create(ctx, policy)
 		var refused *refusal
 		switch {
@@ -296,21 +315,12 @@ func (r *Recorder) setUp(ctx context.Context, c *conformance.Case) ([]conformanc
 				Kind: text(policy, "kind"), Name: text(policy, "metadata", "name"), Status: conformance.Bare(refused.status),
 			})
 		case err != nil:
-			return nil, err
+			return written, rejected, err
 		default:
-			r.active = append(r.active, policy)
+			written = append(written, policy)
 		}
 	}
-	if c.Request == nil {
-		return rejected, nil
-	}
-	if err := r.permitted(ctx, c.Request); err != nil {
-		return nil, err
-	}
-	if len(c.Policies) == 0 && r.gone {
-		return rejected, nil
-	}
-	return rejected, r.mark(ctx)
+	return written, rejected, nil
 }
 
 func (r *Recorder) create(ctx context.Context, object map[string]any) error {
@@ -321,8 +331,8 @@ func (r *Recorder) create(ctx context.Context, object map[string]any) error {
 	return nil
 }
 
-// permitted waits until RBAC lets the user send the request.
-func (r *Recorder) permitted(ctx context.Context, request *conformance.Request) error {
+// Permitted waits until RBAC lets the user send the request.
+func (r *Recorder) Permitted(ctx context.Context, request *conformance.Request) error {
 	gv, err := schema.ParseGroupVersion(request.APIVersion)
 	if err != nil {
 		return err
@@ -460,38 +470,44 @@ func (r *Recorder) forgotten(ctx context.Context) error {
 	return err
 }
 
-// send sends the request of the case and notes the answer.
-func (r *Recorder) send(ctx context.Context, c *conformance.Case, want *conformance.Want) error {
+// errPanic says that the server panicked.
+var errPanic = errors.New("the server panics")
+
+// send sends the request of the case and notes the answer. It returns what the webhooks saw.
+func (r *Recorder) send(ctx context.Context, c *conformance.Case, want *conformance.Want) (*view, error) {
 	call, err := r.call(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	offset, err := r.auditSize()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var answer *server.Answer
-	var mutating, validating map[string]any
+	var seen *view
 	late := errors.New("the server does not know the CustomResourceDefinition yet")
 	err = poll(ctx, 60*time.Second, late, func() (bool, error) {
-		r.webhooks.forget()
+		seen = r.webhooks.watch(c.Request)
+		defer r.webhooks.unwatch(seen)
 		if answer, err = r.server.Do(ctx, call); err != nil {
+			if strings.Contains(err.Error(), "INTERNAL_ERROR; received from peer") { // how a panic ends a stream of HTTP/2
+				err = errPanic
+			}
 			return false, err
 		}
-		mutating, validating = r.webhooks.last(c.Request.User)
 		return !r.tooEarly(c, answer), nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	status := answer.Status()
-	allowed := status == nil || validating != nil
+	allowed := status == nil || seen.validating != nil
 	want.Allowed = &allowed
 	want.Warnings = answer.Warnings
 	if allowed {
-		object, _ := validating["object"].(map[string]any)
+		object, _ := seen.validating["object"].(map[string]any)
 		want.Object = conformance.Settle(object)
-		object, _ = mutating["object"].(map[string]any)
+		object, _ = seen.mutating["object"].(map[string]any)
 		if object = conformance.Settle(object); !reflect.DeepEqual(object, want.Object) {
 			want.Mutated = object
 		}
@@ -499,12 +515,12 @@ func (r *Recorder) send(ctx context.Context, c *conformance.Case, want *conforma
 		want.Status = conformance.Bare(status)
 	}
 	if want.AuditAnnotations, err = r.auditAnnotations(ctx, c, answer.AuditID, offset); err != nil {
-		return err
+		return nil, err
 	}
 	if allowed && !c.Request.DryRun && status == nil && c.Request.Subresource == "" && c.Request.Operation == "CREATE" {
-		return r.removeCreated(answer)
+		return seen, r.removeCreated(answer)
 	}
-	return nil
+	return seen, nil
 }
 
 // removeCreated lets clear remove the object that the request created.
@@ -546,7 +562,7 @@ func (r *Recorder) call(ctx context.Context, c *conformance.Case) (server.Call, 
 		return call, err
 	}
 	call.Path = prefix(gv)
-	if resource.Namespaced {
+	if resource[0].Namespaced {
 		call.Path += "/namespaces/" + request.Namespace
 	}
 	call.Path += "/" + request.Resource

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/celgate/celgate/internal/conformance"
 )
 
 // webhooks is a mutating and a validating webhook that allow everything and keep what they see. The mutating one is
@@ -29,9 +31,20 @@ type webhooks struct {
 	certificate []byte // PEM
 	server      *http.Server
 
-	mu       sync.Mutex
-	mutating []map[string]any // the request members of the reviews, in order
-	validate []map[string]any
+	mu    sync.Mutex
+	views map[*view]bool
+}
+
+// A view is what both webhooks saw last of one request: the request members of the reviews, nil if there was none.
+type view struct {
+	request              *conformance.Request
+	mutating, validating map[string]any
+}
+
+// shows reports whether a review is about the request of the view. The name of an object may be made between both webhooks.
+func (v *view) shows(review map[string]any) bool {
+	name := text(review, "name")
+	return text(review, "userInfo", "username") == v.request.User && (name == v.request.Name || name == "" || v.request.Name == "")
 }
 
 func startWebhooks() (*webhooks, error) {
@@ -46,10 +59,11 @@ func startWebhooks() (*webhooks, error) {
 	w := &webhooks{
 		url:         "https://" + listener.Addr().String(),
 		certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
+		views:       map[*view]bool{},
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/mutating", w.handler(&w.mutating))
-	mux.HandleFunc("/validating", w.handler(&w.validate))
+	mux.HandleFunc("/mutating", w.handler(func(v *view) *map[string]any { return &v.mutating }))
+	mux.HandleFunc("/validating", w.handler(func(v *view) *map[string]any { return &v.validating }))
 	w.server = &http.Server{
 		Handler:   mux,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}},
@@ -61,7 +75,7 @@ func startWebhooks() (*webhooks, error) {
 
 func (w *webhooks) stop() { w.server.Close() }
 
-func (w *webhooks) handler(seen *[]map[string]any) http.HandlerFunc {
+func (w *webhooks) handler(seen func(*view) *map[string]any) http.HandlerFunc {
 	return func(writer http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		var review map[string]any
@@ -73,9 +87,7 @@ func (w *webhooks) handler(seen *[]map[string]any) http.HandlerFunc {
 			return
 		}
 		request, _ := review["request"].(map[string]any)
-		w.mu.Lock()
-		*seen = append(*seen, request)
-		w.mu.Unlock()
+		w.note(request, seen)
 		writer.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(writer).Encode(map[string]any{
 			"apiVersion": "admission.k8s.io/v1",
@@ -85,26 +97,29 @@ func (w *webhooks) handler(seen *[]map[string]any) http.HandlerFunc {
 	}
 }
 
-// forget drops what was seen.
-func (w *webhooks) forget() {
+func (w *webhooks) note(review map[string]any, seen func(*view) *map[string]any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mutating, w.validate = nil, nil
+	for v := range w.views {
+		if v.shows(review) {
+			*seen(v) = review
+		}
+	}
 }
 
-// last returns the last requests of a user that each webhook saw since forget, nil if there was none.
-func (w *webhooks) last(user string) (mutating, validating map[string]any) {
+// watch begins a view of a request, which unwatch ends.
+func (w *webhooks) watch(request *conformance.Request) *view {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	of := func(seen []map[string]any) (last map[string]any) {
-		for _, request := range seen {
-			if info, _ := request["userInfo"].(map[string]any); info["username"] == user {
-				last = request
-			}
-		}
-		return last
-	}
-	return of(w.mutating), of(w.validate)
+	v := &view{request: request}
+	w.views[v] = true
+	return v
+}
+
+func (w *webhooks) unwatch(v *view) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.views, v)
 }
 
 // configurations are the objects that make the server call the webhooks about everything.

@@ -259,6 +259,9 @@ func (a *author) pointer() (string, any, *schema.Type) {
 			if depth == 0 && (name == "apiVersion" || name == "kind") && a.chance(80) {
 				name = "metadata"
 			}
+			if name == "managedFields" {
+				name = "labels"
+			}
 			path += "/" + escape.Replace(name)
 			at = v[name]
 			if t != nil {

@@ -33,6 +33,8 @@ type Totals struct {
 	Annotated   int    `json:"annotated"` // with warnings or audit annotations
 	Unordered   int    `json:"unordered"` // the server's answer was one of several
 	Differences int    `json:"differences"`
+
+	Live *LiveTotals `json:"live,omitempty"` // of the run on a live server beside it
 }
 
 // Do compares until the time is over.

@@ -3,7 +3,6 @@ package differ
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"regexp"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/schema"
 )
 
 func equalTrees(a, b map[string]any) bool { return reflect.DeepEqual(a, b) }
@@ -292,42 +292,47 @@ func (w *World) smallerRequests(q *request) func(func(*request) bool) {
 
 // report writes a case as one of the corpus, with both answers.
 func (w *World) report(ctx context.Context, c *Case, q *request) string {
-	archive := &txtar.Archive{}
-	add := func(name string, trees ...any) {
-		var all []string
-		for _, tree := range trees {
-			text, _ := yaml.Marshal(tree)
-			all = append(all, string(text))
-		}
-		archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(strings.Join(all, "---\n"))})
-	}
-	add("policy.yaml", c.Policy, c.Binding)
-	var state []any
-	if q.resource.Custom != nil {
-		state = append(state, q.resource.Custom.Definition)
-	}
-	for _, object := range w.state {
-		metadata, _ := object["metadata"].(map[string]any)
-		if policySpec, _ := c.Policy["spec"].(map[string]any); policySpec["paramKind"] != nil && object["kind"] != "Namespace" || object["kind"] == "Namespace" && metadata["name"] == q.Namespace {
-			state = append(state, object)
-		}
-	}
-	if len(state) > 0 {
-		add("state.yaml", state...)
-	}
-	if q.old != nil {
-		add("old.yaml", q.OldObject)
-	}
-	if q.object != nil {
-		add("object.yaml", q.Object)
-	}
-	add("request.yaml", map[string]any{"operation": q.Operation, "apiVersion": q.resource.GroupVersion().String(), "resource": q.resource.Resource, "namespace": q.Namespace,
-		"name": q.Name, "user": q.UserInfo.Username, "dryRun": q.DryRun})
 	diff := ""
 	if t := w.try(c); t != nil {
 		if got, err := askEngine(ctx, t.engine, c, q); err == nil {
 			diff = difference(w.upstream.ask(ctx, t.server, q).settled(), got.settled())
 		}
 	}
-	return fmt.Sprintf("%s\n%s", diff, txtar.Format(archive))
+	return diff + "\n" + w.corpusCase(c, q.resource, q.OldObject, q.Object, map[string]any{
+		"operation": q.Operation, "apiVersion": q.resource.GroupVersion().String(), "resource": q.resource.Resource, "namespace": q.Namespace,
+		"name": q.Name, "user": q.UserInfo.Username, "dryRun": q.DryRun,
+	}, nil)
+}
+
+// corpusCase writes a case as one of the corpus, with the objects that its policy may look at and further ones.
+func (w *World) corpusCase(c *Case, resource *schema.Resource, old, object, request map[string]any, further []map[string]any) string {
+	archive := &txtar.Archive{}
+	add := func(name string, trees ...map[string]any) {
+		var all []string
+		for _, tree := range trees {
+			if tree != nil {
+				text, _ := yaml.Marshal(tree)
+				all = append(all, string(text))
+			}
+		}
+		if len(all) > 0 {
+			archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(strings.Join(all, "---\n"))})
+		}
+	}
+	add("policy.yaml", c.Policy, c.Binding)
+	var state []map[string]any
+	if resource.Custom != nil {
+		state = append(state, resource.Custom.Definition)
+	}
+	for _, object := range w.state {
+		metadata, _ := object["metadata"].(map[string]any)
+		if policySpec, _ := c.Policy["spec"].(map[string]any); policySpec["paramKind"] != nil && object["kind"] != "Namespace" || object["kind"] == "Namespace" && metadata["name"] == request["namespace"] {
+			state = append(state, object)
+		}
+	}
+	add("state.yaml", append(state, further...)...)
+	add("old.yaml", old)
+	add("object.yaml", object)
+	add("request.yaml", request)
+	return string(txtar.Format(archive))
 }

@@ -77,6 +77,16 @@ type request struct {
 
 // NewWorld reads the world. It stands until ctx ends.
 func NewWorld(ctx context.Context) (*World, error) {
+	w, err := readWorld(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.upstream, err = newUpstream(ctx, w)
+	return w, err
+}
+
+// readWorld reads the world without the server's side.
+func readWorld(ctx context.Context) (*World, error) {
 	w := &World{authorizer: authorizer.AuthorizerFunc(authorize)}
 	types, err := builtin.Registry(celgate.Newest)
 	if err != nil {
@@ -124,8 +134,7 @@ func NewWorld(ctx context.Context) (*World, error) {
 		}
 		w.kinds = append(w.kinds, &kind{resource: resource, typ: w.types.Type(gvk), templates: []map[string]any{t}})
 	}
-	w.upstream, err = newUpstream(ctx, w)
-	return w, err
+	return w, nil
 }
 
 func read(name string) ([]map[string]any, error) {

@@ -46,7 +46,8 @@ func Replay(ctx context.Context, c *Case) (*Want, error) {
 	if engine, got.Rejected, err = w.Engine(c.Policies); err != nil || c.Request == nil {
 		return got, err
 	}
-	return got, w.Answer(ctx, engine, c, got)
+	_, err = w.Answer(ctx, engine, c, got)
+	return got, err
 }
 
 // A World is where the engine answers: a Kubernetes minor, types, and what exists.
@@ -130,11 +131,12 @@ func (w *World) Engine(policies []map[string]any) (*celgate.Engine, []Rejection,
 	return engine, rejected, nil
 }
 
-// Answer notes what the engine says to the request of a case. The stored object of the request must exist in the world.
-func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Want) error {
+// Answer notes what the engine says to the request of a case, whose old object must exist in the world. It returns the decision of
+// the mutating phase, nil if the request did not get there.
+func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Decision, error) {
 	r, err := w.request(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	allowed := true
 	got.Allowed = &allowed
@@ -142,30 +144,30 @@ func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Wan
 	var refused *apierrors.StatusError
 	if errors.As(err, &refused) {
 		allowed, got.Status = false, Bare(&refused.ErrStatus)
-		return nil
+		return nil, nil
 	} else if err != nil {
-		return err
+		return nil, err
 	}
-	mutated, err := e.Mutate(ctx, request)
+	mutating, err := e.Mutate(ctx, request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	decision, err := e.Admit(ctx, request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	allowed = decision.Allowed
 	got.Warnings = slices.Concat(warnings, decision.Warnings)
 	got.AuditAnnotations = decision.AuditAnnotations
 	if !allowed {
 		got.Status = Bare(decision.Status)
-		return nil
+		return mutating, nil
 	}
 	got.Object = Settle(decision.Object)
-	if object := Settle(mutated.Object); !reflect.DeepEqual(object, got.Object) {
+	if object := Settle(mutating.Object); !reflect.DeepEqual(object, got.Object) {
 		got.Mutated = object
 	}
-	return nil
+	return mutating, nil
 }
 
 // request returns the request of a case, about the object as it is stored with what the registry gave it.

@@ -101,5 +101,11 @@ func newBoard(root string) (*board, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, json.Unmarshal(recorded, &b.Totals)
+	if err := json.Unmarshal(recorded, &b.Totals); err != nil {
+		return nil, err
+	}
+	if b.Totals.Live == nil {
+		return nil, errors.New("the recorded totals are without a live server: run make diff-fuzz TIME=10m RECORD=1")
+	}
+	return b, nil
 }

@@ -1,0 +1,132 @@
+package corpus
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	"github.com/celgate/celgate/internal/conformance"
+)
+
+// side is how many calls are under way at a time where order does not matter.
+const side = 8
+
+// Each calls do for 0 to n-1, a few at a time, and returns all errors.
+func Each(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var next sync.Mutex
+	at := 0
+	var wait sync.WaitGroup
+	for range min(side, n) {
+		wait.Go(func() {
+			for {
+				next.Lock()
+				i := at
+				at++
+				next.Unlock()
+				if i >= n {
+					return
+				}
+				errs[i] = do(i)
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// Keep creates an object that stays on the server, such as what all cases of a round share, and returns it as it is stored. A
+// CustomResourceDefinition is served when Keep returns.
+func (r *Recorder) Keep(ctx context.Context, object map[string]any) (map[string]any, error) {
+	if object["kind"] == "CustomResourceDefinition" {
+		return object, r.define(ctx, object)
+	}
+	err := r.objects.create(ctx, object)
+	var refused *refusal
+	if errors.As(err, &refused) && refused.status.Code == http.StatusConflict { // it exists in every cluster
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.objects.get(ctx, object)
+}
+
+// KeepParams makes the server hold what it knows of the objects of a param kind, whatever policies come and go: see foundation.
+func (r *Recorder) KeepParams(ctx context.Context, apiVersion, kind string) error {
+	policies, err := conformance.Documents([]byte(anchors(apiVersion, kind)))
+	if err != nil {
+		return err
+	}
+	for _, policy := range policies {
+		if _, err := r.Keep(ctx, policy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove removes an object that Keep created.
+func (r *Recorder) Remove(ctx context.Context, object map[string]any) error {
+	return r.objects.remove(ctx, object)
+}
+
+// Try sends the request of a case as a dry run to the server, which has no policies about it, and returns what would be stored. It
+// returns nil if the server refuses.
+func (r *Recorder) Try(ctx context.Context, c *conformance.Case) (map[string]any, error) {
+	call, err := r.call(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	call.Query.Set("dryRun", "All")
+	answer, err := r.server.Do(ctx, call)
+	if err != nil || answer.Code >= 300 {
+		return nil, err
+	}
+	return answer.Object()
+}
+
+// Enforce makes the policies of many cases come into force at once, after those of the last round are gone, and returns which of
+// each case the server refused. Nothing keeps the cases apart but their match rules.
+func (r *Recorder) Enforce(ctx context.Context, cases []*conformance.Case) ([][]conformance.Rejection, error) {
+	if err := r.clear(ctx); err != nil {
+		return nil, err
+	}
+	rejected := make([][]conformance.Rejection, len(cases))
+	written := make([][]map[string]any, len(cases))
+	err := Each(len(cases), func(i int) (err error) {
+		written[i], rejected[i], err = r.write(ctx, cases[i].Policies)
+		return err
+	})
+	for _, policies := range written {
+		r.active = append(r.active, policies...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rejected, r.mark(ctx)
+}
+
+// An Observation is all that could be seen of one request.
+type Observation struct {
+	Want    *conformance.Want
+	Passed  bool           // the mutating phase let the request pass
+	Mutated map[string]any // the object at the end of the mutating phase, whatever came later
+	Panic   bool           // the server panicked, so that there is no answer
+}
+
+// Ask sends the request of a case whose policies are in force and whose old object is stored. It may be called from several
+// goroutines with requests of different users or names.
+func (r *Recorder) Ask(ctx context.Context, c *conformance.Case) (*Observation, error) {
+	want := &conformance.Want{Minors: []string{Minor}}
+	seen, err := r.send(ctx, c, want)
+	if errors.Is(err, errPanic) {
+		return &Observation{Want: want, Panic: true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	object, _ := seen.mutating["object"].(map[string]any)
+	return &Observation{Want: want, Passed: seen.mutating != nil, Mutated: conformance.Settle(object)}, nil
+}

@@ -1,0 +1,671 @@
+package differ
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/conformance/corpus"
+	"github.com/celgate/celgate/internal/conformance"
+	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/state"
+)
+
+// A Live is the world on a live server.
+//
+// A policy takes about a second to be in force there, so a round brings many at once, each about names of its own: the rules
+// of a policy have the names of its objects in resourceNames. Nothing else sets the policies of a round apart, so objects,
+// namespaces and selectors are as random as in one process. The requests are dry runs; all objects that they are about are
+// such that the server would take them if there were no policies.
+type Live struct {
+	world    *World
+	recorder *corpus.Recorder
+	rights   []map[string]any // RBAC objects
+	exists   []map[string]any // what every round finds, as the server holds it
+	pools    map[*kind]*pool
+	epoch    int              // which pools they are
+	trials   int              // smaller cases that were tried
+	stored   []map[string]any // objects of the last round, which its policies may protect
+}
+
+// A pool is what the requests of a kind are made of: manifests that the server takes.
+type pool struct {
+	creates []creation
+	updates []update
+}
+
+// A creation is the manifest of an object that does not exist.
+type creation struct {
+	manifest map[string]any
+	managers any // the managedFields that the server gives to its object, which celgate does not compute
+}
+
+// An update is a manifest, and what may become of its object.
+type update struct {
+	old  map[string]any
+	news []map[string]any
+}
+
+// StartLive starts a server and makes the world in it.
+func StartLive(ctx context.Context) (_ *Live, err error) {
+	w, err := readWorld(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &Live{world: w, epoch: -1}
+	if l.rights, err = read("rbac"); err != nil {
+		return nil, err
+	}
+	objects, err := read("state")
+	if err != nil {
+		return nil, err
+	}
+	if l.recorder, err = corpus.Start(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			l.Stop()
+		}
+	}()
+	for _, definition := range w.definitions {
+		if _, err := l.recorder.Keep(ctx, definition); err != nil {
+			return nil, err
+		}
+	}
+	for _, object := range slices.Concat(objects, l.rights) {
+		stored, err := l.recorder.Keep(ctx, object)
+		if err != nil {
+			return nil, err
+		}
+		l.exists = append(l.exists, stored)
+	}
+	return l, l.warm(ctx)
+}
+
+// Stop ends the server.
+func (l *Live) Stop() error { return l.recorder.Stop() }
+
+// warm waits until the server knows the custom kinds wherever policies need them, and the rights of the users.
+func (l *Live) warm(ctx context.Context) error {
+	var cases []*conformance.Case
+	params := map[schema.GroupVersionKind]bool{}
+	for _, object := range l.world.state {
+		if kind := kindOf(object); kind.Kind != "Namespace" && !params[kind] {
+			params[kind] = true
+			if err := l.recorder.KeepParams(ctx, kind.GroupVersion().String(), kind.Kind); err != nil {
+				return err
+			}
+		}
+	}
+	for i, k := range l.world.kinds {
+		if k.resource.Custom == nil {
+			continue
+		}
+		for kind := range params {
+			q := &question{kind: k, operation: celgate.Create, object: named(k.templates[0], "warm"), user: liveUsers[i%len(liveUsers)]}
+			s := &slot{kind: k, token: fmt.Sprintf("warm%d-%s", i, strings.ToLower(kind.Kind)), questions: []*question{q}}
+			q.object = named(k.templates[0], s.token)
+			s.c = s.isolated(&Case{
+				Policy: tree(`{kind: MutatingAdmissionPolicy, spec: {reinvocationPolicy: Never, paramKind: {apiVersion: %s, kind: %s},
+matchConstraints: {resourceRules: [{apiGroups: [%q], apiVersions: [%s], operations: [CREATE], resources: [%s]}]},
+mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{a: 'b'}}}"}}]}}`,
+					kind.GroupVersion(), kind.Kind, k.resource.Group, k.resource.Version, k.resource.Resource),
+				Binding: tree(`{kind: MutatingAdmissionPolicyBinding, spec: {paramRef: {name: limits, parameterNotFoundAction: Allow}}}`),
+			})
+			c := s.corpusCase(q)
+			c.State = l.world.definitions // makes Ask wait for them
+			cases = append(cases, c)
+		}
+	}
+	if _, err := l.recorder.Enforce(ctx, cases); err != nil {
+		return err
+	}
+	for _, c := range cases {
+		if err := l.recorder.Permitted(ctx, c.Request); err != nil {
+			return err
+		}
+		if _, err := l.recorder.Ask(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tree reads a template in YAML.
+func tree(format string, args ...any) map[string]any {
+	trees, err := conformance.Documents(fmt.Appendf(nil, format, args...))
+	if err != nil || len(trees) != 1 {
+		panic(fmt.Sprintf("%d trees: %v", len(trees), err)) // the templates are in this file
+	}
+	trees[0]["apiVersion"] = "admissionregistration.k8s.io/v1"
+	return trees[0]
+}
+
+// liveUsers may send every request; see world/rbac.yaml. All are in system:authenticated.
+var liveUsers = []celgate.UserInfo{
+	{Username: "alice", Groups: []string{"devs"}},
+	{Username: "bob", UID: "7", Extra: map[string][]string{"scope": {"a", "b"}}},
+	{Username: "system:serviceaccount:shop:robot", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:shop"}},
+}
+
+// A slot is a policy of a round with its requests.
+type slot struct {
+	kind      *kind
+	token     string // in the names of everything in this slot
+	c         *Case
+	old       map[string]any // a manifest whose object exists during the round; nil for none
+	stored    map[string]any // that object
+	questions []*question
+}
+
+// A question is a request of a slot.
+type question struct {
+	kind      *kind
+	operation celgate.Operation
+	object    map[string]any
+	managers  any // see creation
+	user      celgate.UserInfo
+}
+
+// named returns a manifest with a token in its name, and without what the server gives to an object.
+func named(manifest map[string]any, token string) map[string]any {
+	out := runtime.DeepCopyJSON(manifest)
+	metadata, _ := out["metadata"].(map[string]any)
+	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
+		"managedFields", "generateName", "finalizers"} {
+		delete(metadata, name)
+	}
+	metadata["name"] = fmt.Sprint(metadata["name"], "-", token)
+	return out
+}
+
+// nameOf returns namespace and name of an object.
+func nameOf(object map[string]any) (namespace, name string) {
+	metadata, _ := object["metadata"].(map[string]any)
+	namespace, _ = metadata["namespace"].(string)
+	name, _ = metadata["name"].(string)
+	return namespace, name
+}
+
+// isolated returns a case whose policy matches only objects of the slot.
+func (s *slot) isolated(c *Case) *Case {
+	policy, binding := runtime.DeepCopyJSON(c.Policy), runtime.DeepCopyJSON(c.Binding)
+	var names []any
+	if s.old != nil {
+		_, name := nameOf(s.old)
+		names = append(names, name)
+	}
+	for _, q := range s.questions {
+		if _, name := nameOf(q.object); q.object != nil && !slices.Contains(names, any(name)) {
+			names = append(names, name)
+		}
+	}
+	spec, _ := policy["spec"].(map[string]any)
+	constraints, _ := spec["matchConstraints"].(map[string]any)
+	rules, _ := constraints["resourceRules"].([]any)
+	for _, rule := range rules {
+		if rule, ok := rule.(map[string]any); ok {
+			rule["resourceNames"] = names
+		}
+	}
+	policy["metadata"] = map[string]any{"name": "policy-" + s.token}
+	binding["metadata"] = map[string]any{"name": "binding-" + s.token}
+	if bound, ok := binding["spec"].(map[string]any); ok {
+		bound["policyName"] = "policy-" + s.token
+		ref, _ := bound["paramRef"].(map[string]any)
+		if selector, ok := ref["selector"].(map[string]any); ok && len(selector) == 0 { // not the objects of other slots
+			ref["selector"] = map[string]any{"matchLabels": map[string]any{"kind": "limits"}}
+		}
+	}
+	return &Case{policy, binding}
+}
+
+// corpusCase returns a question as a case of the corpus.
+func (s *slot) corpusCase(q *question) *conformance.Case {
+	r := q.kind.resource
+	c := &conformance.Case{Policies: []map[string]any{s.c.Policy, s.c.Binding}, Object: q.object, Request: &conformance.Request{
+		Operation: string(q.operation), APIVersion: r.GroupVersion().String(), Resource: r.Resource,
+		User: q.user.Username, UID: q.user.UID, Groups: q.user.Groups, Extra: q.user.Extra, DryRun: true,
+	}}
+	main := q.object
+	if q.operation != celgate.Create {
+		c.Old = s.stored
+		main = s.stored
+	}
+	c.Request.Namespace, c.Request.Name = nameOf(main)
+	if q.operation == celgate.Update { // unconditional updates are not for all kinds
+		c.Object = maps.Clone(q.object)
+		metadata, _ := q.object["metadata"].(map[string]any)
+		own := maps.Clone(metadata)
+		stored, _ := s.stored["metadata"].(map[string]any)
+		own["resourceVersion"] = stored["resourceVersion"]
+		c.Object["metadata"] = own
+	}
+	return c
+}
+
+// managed returns the case with the managedFields of the object.
+func (q *question) managed(c *conformance.Case) *conformance.Case {
+	if q.managers == nil {
+		return c
+	}
+	own := *c
+	own.Object = maps.Clone(c.Object)
+	metadata, _ := c.Object["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	metadata["managedFields"] = q.managers
+	own.Object["metadata"] = metadata
+	return &own
+}
+
+// createOnly reports kinds whose objects would change what the server does to other requests.
+func createOnly(k *kind) bool { return k.resource.Group == "admissionregistration.k8s.io" }
+
+// refill makes the pools of an epoch.
+func (l *Live) refill(ctx context.Context, seed uint64, epoch int) error {
+	if l.epoch == epoch {
+		return nil
+	}
+	pools := make([]*pool, len(l.world.kinds))
+	err := corpus.Each(len(pools), func(i int) (err error) {
+		g := &generator{rand.New(rand.NewPCG(^seed, 1<<48|uint64(i)<<32|uint64(epoch))), l.world}
+		pools[i], err = l.fill(ctx, g, l.world.kinds[i], fmt.Sprintf("pool%d", i))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	l.pools, l.epoch = map[*kind]*pool{}, epoch
+	for i, k := range l.world.kinds {
+		l.pools[k] = pools[i]
+	}
+	return nil
+}
+
+const (
+	poolCreates = 8
+	poolUpdates = 2
+	poolNews    = 5
+)
+
+func (l *Live) fill(ctx context.Context, g *generator, k *kind, token string) (*pool, error) {
+	try := func(operation celgate.Operation, object, stored map[string]any) (map[string]any, error) {
+		s := &slot{kind: k, c: &Case{}, stored: stored}
+		return l.recorder.Try(ctx, s.corpusCase(&question{kind: k, operation: operation, object: named(object, token), user: liveUsers[0]}))
+	}
+	p := &pool{}
+	for tries := 0; len(p.creates) < poolCreates && tries < 5*poolCreates; tries++ {
+		manifest := k.templates[0]
+		if tries > 0 {
+			manifest = g.decorate(k.typ, manifest, 1+g.IntN(5))
+		}
+		if !k.resource.Namespaced {
+			metadata, _ := manifest["metadata"].(map[string]any)
+			delete(metadata, "namespace")
+		}
+		created, err := try(celgate.Create, manifest, nil)
+		switch {
+		case err != nil:
+			return nil, err
+		case created != nil:
+			metadata, _ := created["metadata"].(map[string]any)
+			p.creates = append(p.creates, creation{manifest, metadata["managedFields"]})
+		case tries == 0:
+			return nil, fmt.Errorf("the server does not take the %s of world/objects.yaml", k.resource.Kind)
+		}
+	}
+	if createOnly(k) {
+		return p, nil
+	}
+	for range poolUpdates {
+		u := update{old: maps.Clone(pick(g, p.creates...).manifest)}
+		delete(u.old, "status") // whose rules are others
+		stored, err := l.recorder.Keep(ctx, named(u.old, token))
+		if err != nil {
+			return nil, err
+		}
+		for tries := 0; len(u.news) < poolNews && tries < 4*poolNews; tries++ {
+			next := u.old
+			if tries > 0 {
+				next = g.decorate(k.typ, u.old, 1+g.IntN(4))
+			}
+			updated, err := try(celgate.Update, next, stored)
+			if err != nil {
+				return nil, err
+			}
+			if updated != nil {
+				u.news = append(u.news, next)
+			}
+		}
+		if err := l.recorder.Remove(ctx, stored); err != nil {
+			return nil, err
+		}
+		if len(u.news) > 0 {
+			p.updates = append(p.updates, u)
+		}
+	}
+	return p, nil
+}
+
+// slot makes a policy and its requests.
+func (l *Live) slot(g *generator, k *kind, token string, requests int) *slot {
+	s := &slot{kind: k, token: token}
+	p := l.pools[k]
+	var u update
+	if len(p.updates) > 0 {
+		u = pick(g, p.updates...)
+		s.old = named(u.old, token+"-old")
+	}
+	for range requests {
+		q := &question{kind: k, operation: celgate.Create, user: pick(g, liveUsers...)}
+		if s.old != nil {
+			q.operation = pick(g, celgate.Create, celgate.Create, celgate.Create, celgate.Create, celgate.Update, celgate.Update, celgate.Update, celgate.Delete)
+		}
+		switch q.operation {
+		case celgate.Create:
+			c := pick(g, p.creates...)
+			q.object, q.managers = named(c.manifest, token), c.managers
+		case celgate.Update:
+			q.object = named(pick(g, u.news...), token+"-old")
+		}
+		s.questions = append(s.questions, q)
+	}
+	sample := s.questions[0].object
+	if sample == nil {
+		sample = s.old
+	}
+	s.c = s.isolated(g.policy(k, &object{tree: l.prepared(k, sample)}))
+	return s
+}
+
+// prepared returns a manifest as policies see it.
+func (l *Live) prepared(k *kind, manifest map[string]any) map[string]any {
+	namespace, _ := nameOf(manifest)
+	result, err := prepare.Object(prepare.Input{Types: l.world.types, Resource: k.resource, Operation: "CREATE", Namespace: namespace, Object: manifest})
+	if err != nil {
+		return manifest
+	}
+	return result.Object
+}
+
+// A finding is what a round found out about one question, or about the writing of a slot's policies if that is nil.
+type finding struct {
+	slot     *slot
+	question *question
+	want     *conformance.Want
+	diff     string
+	compared bool // false if the server's registry refused the request before policies were asked
+	mutated  bool // the policy changed the object
+	several  bool // the server's answer varies
+}
+
+// round brings the slots into force and asks all their questions.
+func (l *Live) round(ctx context.Context, slots []*slot) ([]finding, error) {
+	err := corpus.Each(len(slots), func(i int) (err error) {
+		if s := slots[i]; s.old != nil {
+			s.stored, err = l.recorder.Keep(ctx, s.old)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	cases := make([]*conformance.Case, len(slots))
+	existing := slices.Clone(l.exists)
+	for i, s := range slots {
+		cases[i] = &conformance.Case{Policies: []map[string]any{s.c.Policy, s.c.Binding}}
+		if s.stored != nil {
+			existing = append(existing, s.stored)
+		}
+	}
+	world := &conformance.World{Minor: celgate.Newest, Types: l.world.types}
+	if world.Cluster, err = state.New(l.world.types, existing...); err != nil {
+		return nil, err
+	}
+	rejected, err := l.recorder.Enforce(ctx, cases)
+	if err != nil {
+		return nil, err
+	}
+	if err := corpus.Each(len(l.stored), func(i int) error { return l.recorder.Remove(ctx, l.stored[i]) }); err != nil {
+		return nil, err
+	}
+	l.stored = existing[len(l.exists):]
+	findings := make([][]finding, len(slots))
+	err = corpus.Each(len(slots), func(i int) (err error) {
+		findings[i], err = l.ask(ctx, world, slots[i], rejected[i])
+		return err
+	})
+	return slices.Concat(findings...), err
+}
+
+// ask asks the questions of a slot.
+func (l *Live) ask(ctx context.Context, world *conformance.World, s *slot, rejected []conformance.Rejection) ([]finding, error) {
+	engine, ours, err := world.Engine([]map[string]any{s.c.Policy, s.c.Binding})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.token, err)
+	}
+	if len(rejected)+len(ours) > 0 {
+		want := &conformance.Want{Rejected: rejected}
+		diff := conformance.Compare(settledWant(want), settledWant(&conformance.Want{Rejected: ours}))
+		return []finding{{slot: s, want: want, diff: diff, compared: true}}, nil
+	}
+	var findings []finding
+	for _, q := range s.questions {
+		c := s.corpusCase(q)
+		got := &conformance.Want{}
+		mutating, err := world.Answer(ctx, engine, q.managed(c), got)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.token, err)
+		}
+		got = settledWant(got)
+		f := finding{slot: s, question: q, mutated: mutating != nil && mutating.Mutated}
+		for try := range 40 { // what varies on the server shows the same answer soon
+			seen, err := l.recorder.Ask(ctx, c)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", s.token, err)
+			}
+			diff, compared := s.compare(seen, got, mutating)
+			if try == 0 {
+				f.want, f.diff, f.compared = seen.Want, diff, compared
+			}
+			if diff == "" {
+				f.several, f.diff = try > 0, ""
+				break
+			}
+		}
+		findings = append(findings, f)
+	}
+	return findings, nil
+}
+
+// compare returns how the answers differ, and whether there was something to compare.
+func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating *celgate.Decision) (diff string, compared bool) {
+	if seen.Panic {
+		if got.Status == nil || got.Status.Code != 500 {
+			return "- the server panics\n", true
+		}
+		return "", true
+	}
+	want := settledWant(seen.Want)
+	diff = conformance.Compare(want, got)
+	if diff == "" || want.Status == nil || !seen.Passed || strings.Contains(want.Status.Message, "policy-"+s.token) {
+		return diff, true
+	}
+	// The registry refused what came out of the mutating phase, which celgate does not foresee.
+	if s.c.Policy["kind"] != "MutatingAdmissionPolicy" {
+		return "", false
+	}
+	if mutating == nil || !mutating.Allowed {
+		return diff, true
+	}
+	return conformance.Compare(&conformance.Want{Object: seen.Mutated}, &conformance.Want{Object: conformance.Settle(mutating.Object)}), true
+}
+
+// settledWant returns an answer without what may differ.
+func settledWant(w *conformance.Want) *conformance.Want {
+	settle := func(text string) string {
+		return currentTime.ReplaceAllString(madeUID.ReplaceAllString(settledText(text), "<uid>"), "<time>")
+	}
+	status := func(of *metav1.Status) *metav1.Status {
+		if of == nil {
+			return nil
+		}
+		s := (&answer{Status: of}).settled().Status
+		s.Message = settle(s.Message)
+		if s.Details != nil {
+			for i := range s.Details.Causes {
+				s.Details.Causes[i].Message = settle(s.Details.Causes[i].Message)
+			}
+		}
+		return s
+	}
+	s := *w
+	s.Status = status(w.Status)
+	s.Rejected = slices.Clone(w.Rejected)
+	for i, r := range s.Rejected {
+		s.Rejected[i].Status = status(r.Status)
+	}
+	s.Warnings = slices.Clone(w.Warnings)
+	for i, text := range s.Warnings {
+		s.Warnings[i] = settle(text)
+	}
+	s.AuditAnnotations = maps.Clone(w.AuditAnnotations)
+	for key, text := range s.AuditAnnotations {
+		s.AuditAnnotations[key] = settle(text)
+	}
+	return &s
+}
+
+var (
+	madeUID     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
+	currentTime = regexp.MustCompile(`20(?:2[6-9]|[3-9][0-9])-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z`) // of no generated object
+)
+
+// A LiveRun is one comparison with a live server.
+type LiveRun struct {
+	Run
+	Rounds int     // ends after so many; 0 is no limit
+	Slots  int     // policies of a round
+	Share  float64 // of the time, at most 1; the rest is left to others
+}
+
+// LiveTotals count what a run on a live server did.
+type LiveTotals struct {
+	Seed        uint64 `json:"seed"`
+	Rounds      int    `json:"rounds"`
+	Policies    int    `json:"policies"`
+	Rejected    int    `json:"rejected"` // policies that the server refused to store; each is a comparison, of the messages
+	Comparisons int    `json:"comparisons"`
+	Denied      int    `json:"denied"`
+	Mutated     int    `json:"mutated"`
+	Annotated   int    `json:"annotated"`
+	Unordered   int    `json:"unordered"`
+	Refused     int    `json:"refused"` // requests that the registry refused before policies saw them: not compared
+	Differences int    `json:"differences"`
+}
+
+// epochRounds is how many rounds use the same objects.
+const epochRounds = 8
+
+// Do compares until the time is over.
+func (r *LiveRun) Do(ctx context.Context, l *Live) (*LiveTotals, error) {
+	t := &LiveTotals{Seed: r.Seed}
+	start := time.Now()
+	for i := int(r.First); ; i++ {
+		if r.Time > 0 && time.Since(start) > r.Time || r.Rounds > 0 && t.Rounds >= r.Rounds || t.Differences >= r.Limit || ctx.Err() != nil {
+			return t, nil
+		}
+		began := time.Now()
+		if err := r.one(ctx, l, i, t); err != nil {
+			if ctx.Err() != nil {
+				return t, nil
+			}
+			return t, fmt.Errorf("round %d of seed %d: %w", i, r.Seed, err)
+		}
+		if rest := time.Duration(float64(time.Since(began)) * (1/r.Share - 1)); rest > 0 && (r.Time == 0 || time.Since(start)+rest < r.Time) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(rest):
+			}
+		}
+	}
+}
+
+// one compares one round.
+func (r *LiveRun) one(ctx context.Context, l *Live, index int, t *LiveTotals) error {
+	if err := l.refill(ctx, r.Seed, index/epochRounds); err != nil {
+		return err
+	}
+	var slots []*slot
+	for i := range r.Slots {
+		number := index*r.Slots + i
+		k := l.world.kinds[number%len(l.world.kinds)]
+		if r.Only != "" && k.resource.Kind != r.Only {
+			continue
+		}
+		g := &generator{rand.New(rand.NewPCG(r.Seed, 1<<63|uint64(number))), l.world}
+		slots = append(slots, l.slot(g, k, "q"+strconv.FormatInt(int64(number), 36), r.Requests))
+	}
+	findings, err := l.round(ctx, slots)
+	if err != nil {
+		return err
+	}
+	t.Rounds++
+	t.Policies += len(slots)
+	var different []finding
+	for _, f := range findings {
+		t.count(f)
+		if f.diff != "" && (len(different) == 0 || different[len(different)-1].slot != f.slot) {
+			different = append(different, f)
+		}
+	}
+	for _, f := range different {
+		t.Differences++
+		fmt.Fprintf(r.Out, "DIFFERENCE %d on the live server: %s in round %d of seed %d\n- server + celgate\n%s\n", t.Differences, f.slot.token, index, r.Seed, f.diff)
+		small, err := l.shrink(ctx, f)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(r.Out, "DIFFERENCE %d, smaller:\n%s\n%s\n", t.Differences, small.diff, l.report(small))
+	}
+	return nil
+}
+
+func (t *LiveTotals) count(f finding) {
+	switch {
+	case f.question == nil:
+		t.Policies--
+		t.Rejected++
+	case !f.compared:
+		t.Refused++
+		return
+	}
+	t.Comparisons++
+	if f.several {
+		t.Unordered++
+	}
+	if f.question == nil {
+		return
+	}
+	switch {
+	case f.want.Status != nil:
+		t.Denied++
+	case f.mutated:
+		t.Mutated++
+	}
+	if len(f.want.Warnings)+len(f.want.AuditAnnotations) > 0 {
+		t.Annotated++
+	}
+}

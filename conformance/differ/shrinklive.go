@@ -1,0 +1,172 @@
+package differ
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/conformance"
+	"github.com/celgate/celgate/state"
+)
+
+const (
+	liveShrinkTime = 90 * time.Second // how long one difference is made smaller
+	liveShrinkSize = 100              // how many smaller cases are tried in one round
+)
+
+// shrink drops what is not needed for the difference, greedily: each round tries many smaller cases, and the first that still
+// differs is the next one.
+func (l *Live) shrink(ctx context.Context, f finding) (finding, error) {
+	deadline := time.Now().Add(liveShrinkTime)
+	if f.question != nil {
+		f.slot = &slot{kind: f.slot.kind, token: f.slot.token, c: f.slot.c, old: f.slot.old, stored: f.slot.stored, questions: []*question{f.question}}
+	}
+	world := &conformance.World{Minor: celgate.Newest, Types: l.world.types}
+	var err error
+	if world.Cluster, err = state.New(l.world.types, l.exists...); err != nil {
+		return f, err
+	}
+	for tried := 0; ; {
+		smaller := l.smallerSlots(ctx, world, f)
+		if tried >= len(smaller) || time.Now().After(deadline) || ctx.Err() != nil {
+			return f, nil
+		}
+		batch := smaller[tried:min(tried+liveShrinkSize, len(smaller))]
+		for i, s := range batch {
+			l.trials++
+			if batch[i], err = s.renamed("shrunk" + strconv.Itoa(l.trials)); err != nil {
+				return f, err
+			}
+		}
+		findings, err := l.round(ctx, batch)
+		if err != nil {
+			return f, err
+		}
+		tried += len(batch)
+		for _, next := range findings {
+			if next.diff != "" && (next.question == nil) == (f.question == nil) {
+				f, tried = next, 0
+				break
+			}
+		}
+	}
+}
+
+// renamed returns a copy of the slot with another token.
+func (s *slot) renamed(token string) (*slot, error) {
+	var err error
+	copied := func(tree map[string]any) (out map[string]any) {
+		text, e := json.Marshal(tree)
+		if e == nil {
+			e = utiljson.Unmarshal([]byte(strings.ReplaceAll(string(text), s.token, token)), &out)
+		}
+		if e != nil {
+			err = e
+		}
+		return out
+	}
+	next := &slot{kind: s.kind, token: token, c: &Case{copied(s.c.Policy), copied(s.c.Binding)}, old: copied(s.old)}
+	for _, q := range s.questions {
+		next.questions = append(next.questions, &question{q.kind, q.operation, copied(q.object), q.managers, q.user})
+	}
+	return next, err
+}
+
+// smallerSlots returns what is a little smaller than a finding, in the order in which it is to be tried.
+func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f finding) []*slot {
+	var all []*slot
+	add := func(next slot) {
+		next.c = next.isolated(next.c)
+		_, rejected, err := world.Engine([]map[string]any{next.c.Policy, next.c.Binding})
+		if err == nil && (len(rejected) == 0 || f.question == nil) && !(reflect.DeepEqual(next.c, f.slot.c) && reflect.DeepEqual(next.old, f.slot.old) &&
+			(f.question == nil || reflect.DeepEqual(next.questions[0], f.question))) {
+			all = append(all, &next)
+		}
+	}
+	for _, c := range smallerCases(f.slot.c) {
+		next := *f.slot
+		next.c = c
+		add(next)
+	}
+	if f.question == nil {
+		return all
+	}
+	with := func(q question, old map[string]any) {
+		next := *f.slot
+		next.old, next.questions = old, []*question{&q}
+		add(next)
+	}
+	q, old := f.question, f.slot.old
+	if q.operation == celgate.Create && old != nil {
+		with(*q, nil)
+	}
+	if q.operation == celgate.Update {
+		with(question{q.kind, celgate.Create, q.object, nil, q.user}, nil)
+		if !reflect.DeepEqual(q.object, old) {
+			with(question{q.kind, q.operation, old, nil, q.user}, old)
+		}
+	}
+	whole := func(manifest any) (map[string]any, bool) {
+		m := manifest.(map[string]any)
+		namespace, name := nameOf(m)
+		return m, m["kind"] != nil && m["apiVersion"] != nil && name != "" && (namespace != "" || !q.kind.resource.Namespaced)
+	}
+	if q.object != nil {
+		for _, less := range smaller(q.object, false) {
+			if m, ok := whole(less); ok {
+				with(question{q.kind, q.operation, m, q.managers, q.user}, old)
+			}
+		}
+	}
+	if q.operation != celgate.Create {
+		for _, less := range smaller(old, false) {
+			m, ok := whole(less)
+			if !ok {
+				continue
+			}
+			s := &slot{kind: q.kind, c: &Case{}}
+			if created, err := l.recorder.Try(ctx, s.corpusCase(&question{q.kind, celgate.Create, m, nil, q.user})); created != nil && err == nil {
+				with(*q, m)
+			}
+		}
+	}
+	return all
+}
+
+// report writes a finding as a case of the corpus.
+func (l *Live) report(f finding) string {
+	s := f.slot
+	request := map[string]any(nil)
+	var old, object map[string]any
+	if q := f.question; q != nil {
+		request = map[string]any{
+			"operation": q.operation, "apiVersion": s.kind.resource.GroupVersion().String(), "resource": s.kind.resource.Resource, "user": q.user.Username, "dryRun": true,
+		}
+		if object = q.object; q.operation != celgate.Create {
+			old = s.old
+		}
+		main := object
+		if main == nil {
+			main = old
+		}
+		if namespace, _ := nameOf(main); namespace != "" {
+			request["namespace"] = namespace
+		}
+		if q.user.UID != "" {
+			request["uid"] = q.user.UID
+		}
+		if len(q.user.Groups) > 0 {
+			request["groups"] = q.user.Groups
+		}
+		if len(q.user.Extra) > 0 {
+			request["extra"] = q.user.Extra
+		}
+	}
+	return l.world.corpusCase(s.c, s.kind.resource, old, object, request, l.rights)
+}
