@@ -67,7 +67,7 @@ func (t *textWriter) explain(e Explanation) {
 	}
 	for _, name := range e.unbound(t.o) {
 		t.gap()
-		t.line(t.p.paint(bold, string(name.kind)+": ") + printable(name.policy))
+		t.titled(bold, string(name.kind), name.policy)
 		t.block(block{label: "not in force", style: dim, message: "no binding names it"})
 	}
 	t.gap()
@@ -109,7 +109,7 @@ func (t *textWriter) policyOf(one *told) (p *policy.Policy, b *policy.Binding) {
 // invocation tells about one policy with one binding and param.
 func (t *textWriter) invocation(e Explanation, one *told) {
 	name := strings.TrimPrefix(origin(one.policy, one.binding, one.param), "policy ")
-	t.line(t.p.paint(bold, string(one.kind)+": ") + printable(name))
+	t.titled(bold, string(one.kind), name)
 	p, b := t.policyOf(one)
 	for _, m := range one.matches {
 		of := ""
@@ -569,7 +569,7 @@ func (t *textWriter) ending(e Explanation) {
 	case d.Allowed:
 		t.line("allowed")
 	case d.Status != nil:
-		t.line(t.p.paint(red, "denied: ") + printable(fmt.Sprintf("%d %s: %s", d.Status.Code, d.Status.Reason, d.Status.Message)))
+		t.titled(red, "denied", fmt.Sprintf("%d %s: %s", d.Status.Code, d.Status.Reason, d.Status.Message))
 	}
 	denials := 0
 	for _, v := range d.Violations {

@@ -396,6 +396,33 @@ func (t *textWriter) head(s style, word, subject string, place policy.Position) 
 	}
 }
 
+// titled writes a label at the margin and text behind it; further lines of the text are indented.
+func (t *textWriter) titled(s style, label, text string) {
+	t.hanging("", t.p.paint(s, label+":"), len(label)+1, text, plain, 2*len(indent))
+}
+
+// hanging writes a label of a length and text behind it, after a margin; further lines of the text begin at a column behind the margin.
+// A label that leaves no room stands alone.
+func (t *textWriter) hanging(margin, label string, length int, text string, s style, column int) {
+	room := 0
+	if t.o.Width > 0 {
+		room = max(t.o.Width-len(margin)-column, 20)
+	}
+	taken := max(0, length+1-column)
+	if room > 0 && taken > room-20 && utf8.RuneCountInString(text)+taken > room {
+		t.line(margin + label)
+		label, taken = "", 0
+	}
+	for i, l := range wrap(strings.Repeat("\x00", taken)+printable(text), room) {
+		l = t.p.paint(s, strings.TrimLeft(l, "\x00"))
+		if i == 0 && label != "" {
+			t.line(margin + label + " " + l)
+		} else {
+			t.line(margin + strings.Repeat(" ", column) + l)
+		}
+	}
+}
+
 // blocksOf writes blocks with an empty line around each that has more than its message, and the others close
 // together.
 func (t *textWriter) blocksOf(blocks []block) {
@@ -419,21 +446,14 @@ func (t *textWriter) block(b block) {
 	if width > 0 {
 		width = max(width-len(indent), 30)
 	}
-	inner := 0
-	if width > 0 {
-		inner = max(width-len(b.label)-2, 20)
-	}
-	message := plain
+	message, column := plain, len(b.label)+2
 	if len(b.footers) > 0 || !b.expr.IsZero() {
 		message = bold
 	}
-	for i, l := range wrap(printable(b.message), inner) {
-		if i == 0 {
-			t.line(indent + t.p.paint(b.style, printable(b.label)+":") + " " + t.p.paint(message, l))
-		} else {
-			t.line(indent + strings.Repeat(" ", len(b.label)+2) + t.p.paint(message, l))
-		}
+	if width > 0 && column > width/3 {
+		column = 2 * len(indent)
 	}
+	t.hanging(indent, t.p.paint(b.style, printable(b.label)+":"), len(b.label)+1, b.message, message, column)
 	for _, l := range b.diff {
 		s := plain
 		switch l[0] {
