@@ -38,6 +38,10 @@ type Options struct {
 	// stands in for the server sets it; what predicts the server's answer does not.
 	WithoutQuirks bool
 
+	// Before is an engine for the same minor; nil: none. What it has compiled is taken over for policies that are the
+	// same values, so that a change of one policy costs the compilation of one.
+	Before *Engine
+
 	// Timed makes decisions say how long each invocation took.
 	Timed bool
 }
@@ -49,6 +53,8 @@ type Engine struct {
 	quirks   quirks.Set
 	typed    eval.Form // how expressions see objects of built-in kinds
 	timed    bool
+	minor    string
+	compiled map[*policy.Policy]compiledPolicy
 	index    index
 	merger   merge.Merger
 	rejected []Rejection
@@ -88,7 +94,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, mentions: map[string][]*plugin{}}
+	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, minor: minor, mentions: map[string][]*plugin{}}
 	known := quirks.Of(minor)
 	if known.Has(quirks.PatchReflectedValue) {
 		e.typed = eval.Reflected
@@ -123,16 +129,22 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		bindings[b.Kind][b.PolicyName] = append(bindings[b.Kind][b.PolicyName], bound)
 	}
 	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
-	compiled := inParallel(policies, func(p *policy.Policy) (c compiledPolicy) {
-		checker := compile.NewChecker(envs, p)
-		c.refused = policy.ValidatePolicy(p, checker)
-		checker.Close()
-		if len(c.refused) == 0 && len(bindings[p.Kind][p.Name]) > 0 {
+	compiled := inParallel(policies, func(p *policy.Policy) compiledPolicy {
+		c, checked := opts.Before.of(p, minor)
+		if !checked {
+			checker := compile.NewChecker(envs, p)
+			c.refused = policy.ValidatePolicy(p, checker)
+			checker.Close()
+			c.mentions = mentioned(p)
+		}
+		if c.Program == nil && len(c.refused) == 0 && len(bindings[p.Kind][p.Name]) > 0 {
 			c.Program, c.err = compile.Policy(envs, p)
 		}
 		return c
 	})
+	e.compiled = make(map[*policy.Policy]compiledPolicy, len(policies))
 	for i, p := range policies {
+		e.compiled[p] = compiled[i]
 		if errs := compiled[i].refused; len(errs) > 0 {
 			e.reject(p.APIVersion, string(p.Kind), p.Name, p.Position, policy.Invalid(string(p.Kind), p.Name, errs))
 			continue
@@ -156,7 +168,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			}
 		}
 		e.index.hooks = append(e.index.hooks, h)
-		if found := mentioned(p); len(found) > 0 {
+		if found := compiled[i].mentions; len(found) > 0 {
 			e.mentions[p.Name] = append(e.mentions[p.Name], found...)
 		}
 	}
@@ -194,7 +206,17 @@ func (e *Engine) reject(apiVersion, kind, name string, pos policy.Position, stat
 type compiledPolicy struct {
 	*compile.Program                 // nil without bindings
 	refused          field.ErrorList // why the server would not store it
+	mentions         []*plugin
 	err              error
+}
+
+// of returns what the engine has compiled of a policy, and whether it has checked it.
+func (e *Engine) of(p *policy.Policy, minor string) (compiledPolicy, bool) {
+	if e == nil || e.minor != minor {
+		return compiledPolicy{}, false
+	}
+	c, ok := e.compiled[p]
+	return c, ok
 }
 
 // inParallel calls do for every item, on all processors, and returns the results in the order of the items.

@@ -50,6 +50,9 @@ type World struct {
 
 	undocumented atomic.Pointer[error] // why kinds are not as the server has them now
 
+	sourcesMu sync.Mutex
+	sources   map[generation]Source // of the last call of Sources
+
 	mu     sync.RWMutex
 	params map[schema.GroupVersionResource]*watch
 }
@@ -167,14 +170,25 @@ type Source struct {
 // disabledAnnotation takes a policy or binding out of force.
 const disabledAnnotation = "celgate.dev/disabled"
 
-// Sources returns the policies and bindings of the cluster, those without an error and not disabled also as a set.
+// Sources returns the policies and bindings of the cluster, those without an error and not disabled also as a set. A
+// policy whose spec has not changed since the last call is the same value.
 func (w *World) Sources() ([]Source, *policy.Set) {
+	w.sourcesMu.Lock()
+	defer w.sourcesMu.Unlock()
 	var sources []Source
 	set := &policy.Set{}
+	next := make(map[generation]Source, len(w.sources))
 	for i, each := range w.policies {
 		for _, object := range each.list("") {
-			s := Source{Resource: ownResources[i], Object: object}
-			s.Policy, s.Binding, s.Err = policy.FromObject(webhook.Native(object), nil)
+			u := unstructured.Unstructured{Object: object}
+			of := generation{string(u.GetUID()), u.GetGeneration()}
+			s, known := w.sources[of]
+			if !known || of.uid == "" {
+				s = Source{Resource: ownResources[i]}
+				s.Policy, s.Binding, s.Err = policy.FromObject(webhook.Native(object), nil)
+			}
+			s.Object = object
+			next[of] = s
 			sources = append(sources, s)
 			switch {
 			case s.Err != nil || disabled(object):
@@ -185,7 +199,14 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 			}
 		}
 	}
+	w.sources = next
 	return sources, set
+}
+
+// A generation is one spec of one object.
+type generation struct {
+	uid    string
+	number int64
 }
 
 // Latest returns the source with its object as it is now, and false if that is gone or is another one by now.

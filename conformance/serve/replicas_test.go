@@ -205,6 +205,19 @@ func managed(t *testing.T, n int) *replicas {
 	r.rotate = func() { r.authority.issue(t, cert, key) }
 	r.rotate()
 	write(t, ca, r.authority.PEM)
+	// A Service of this type leads the API server to any address. It sends over HTTP/1.1 to Services, unlike to
+	// URLs of loopback, so that replicas share the load.
+	good(t, apply(t, "/api/v1/namespaces", object(t, `{apiVersion: v1, kind: Namespace, metadata: {name: celgate-system}}`)))
+	good(t, apply(t, "/api/v1/namespaces/celgate-system/services", object(t, `
+apiVersion: v1
+kind: Service
+metadata: {name: celgate}
+spec: {type: ExternalName, externalName: localhost}
+`)))
+	_, port, err := net.SplitHostPort(r.address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	own, err := os.ReadFile(api.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +225,7 @@ func managed(t *testing.T, n int) *replicas {
 	r.link = startRelay(t, func() string { return strings.TrimPrefix(api.URL, "https://") })
 	write(t, config, []byte(strings.ReplaceAll(string(own), api.URL, "https://"+r.link.address)))
 	r.args = []string{
-		"--kubeconfig=" + config, "--manage", "--url=https://" + r.address, "--cert=" + cert, "--key=" + key, "--ca=" + ca,
+		"--kubeconfig=" + config, "--manage", "--namespace=celgate-system", "--service=celgate", "--service-port=" + port, "--cert=" + cert, "--key=" + key, "--ca=" + ca,
 		"--metrics-listen=127.0.0.1:0", "--drain-delay=1s",
 	}
 	for range n {

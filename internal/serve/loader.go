@@ -258,6 +258,7 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	}
 	rejected := map[string]celgate.Rejection{}
 	for live, part := range parts {
+		options.Before = live.Engine()
 		engine, err := celgate.New(part, options)
 		if err != nil {
 			return err
