@@ -62,6 +62,10 @@ faults: ## replicas, API server, etcd, watches and certificates fail under load,
 bench: ## speed beside the API server's own plugins
 	$(GO) -C bench run . $(ARGS)
 
+.PHONY: bench-serve
+bench-serve: ## celgate serve on loopback, beside a handler that only decodes and allows
+	$(GO) -C bench run ./serve $(ARGS)
+
 .PHONY: diff-fuzz
 diff-fuzz: ## random policies and objects for TIME, beside the server's own plugins and beside a live server for the share LIVE of the time; SEED repeats a run, RECORD=1 keeps its totals
 	$(GO) -C conformance run ./cmd/differ -time $(or $(TIME),1m) -live $(or $(LIVE),0.5) $(if $(SEED),-seed $(SEED)) \

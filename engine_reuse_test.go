@@ -42,9 +42,9 @@ func TestBefore(t *testing.T) {
 	if len(second.index.hooks) != 2 || second.compiled[b].Program != nil {
 		t.Error("what has changed was taken over")
 	}
-	older := *first
+	older := engine(nil, []*policy.Policy{a}, bound("a"))
 	older.minor = "1.36"
-	if other := engine(&older, []*policy.Policy{a}, bound("a")); other.index.hooks[0].Program == first.index.hooks[0].Program {
+	if other := engine(older, []*policy.Policy{a}, bound("a")); other.index.hooks[0].Program == older.index.hooks[0].Program {
 		t.Error("taken over from another minor")
 	}
 	if third := engine(first, []*policy.Policy{a, b}, bound("b")); len(third.index.hooks) != 1 || third.index.hooks[0].Program == nil {

@@ -40,7 +40,7 @@ type Handler struct {
 	// a request is answered by one set of policies.
 	Engine func() *celgate.Engine
 
-	// Log gets a line for each denial, change and failure; nil: none.
+	// Log gets a line for each denial and failure, and with its level Debug for each change; nil: none.
 	Log *slog.Logger
 
 	// InFlight bounds the memory of requests that are being answered; nil: no bound.
@@ -213,13 +213,17 @@ func (a *answer) review() ([]byte, error) {
 	return marshal(review{APIVersion: reviewVersion, Kind: reviewKind, Response: out})
 }
 
-// say logs what changed, denied or failed. Policies have the level Info, whatever they do: a denial is their job.
+// say logs what changed, denied or failed. A denial has the level Info: it is the job of policies. Changes, of which
+// there may be some with every request, have the level Debug; they are in the audit log of the server.
 func (a *answer) say(ctx context.Context) {
 	if a.Log == nil {
 		return
 	}
 	for _, c := range a.Decision.Changes {
-		a.log(ctx, slog.LevelInfo, "changed", "policy", c.Policy, "binding", c.Binding, "param", c.Param)
+		if !a.Log.Enabled(ctx, slog.LevelDebug) {
+			break // without a word, with every request
+		}
+		a.log(ctx, slog.LevelDebug, "changed", "policy", c.Policy, "binding", c.Binding, "param", c.Param)
 	}
 	for _, v := range a.Decision.Violations {
 		level := slog.LevelInfo

@@ -1,0 +1,387 @@
+// Command serve measures celgate serve over TLS on loopback, beside a handler that only decodes a review and answers
+// "allowed". Both run as processes of their own and take turns. It prints a table and then lines NAME NUMBER.
+//
+//	go -C bench run ./serve [-rate N] [-turn DURATION] [-rounds N]
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/celgate/celgate/internal/serve"
+)
+
+// From the folder of the module, as go -C bench runs it.
+const testdata = "../webhook/testdata/"
+
+func main() {
+	var b bench
+	child := flag.String("child", "", "serve with what is in this `folder` at the address in it, for the measuring process")
+	flag.IntVar(&b.rate, "rate", 1000, "requests a second")
+	flag.DurationVar(&b.turn, "turn", 3*time.Second, "how long one turn takes")
+	flag.IntVar(&b.rounds, "rounds", 3, "how many turns each side has")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var err error
+	if *child != "" {
+		err = serveChild(ctx, *child, flag.Arg(0))
+	} else {
+		err = b.run(ctx, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// serveChild is one side: empty, or celgate with the policies of the folder.
+func serveChild(ctx context.Context, folder, address string) error {
+	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	if filepath.Base(folder) == "empty" {
+		server := &http.Server{Addr: address, Handler: http.HandlerFunc(empty), ReadHeaderTimeout: time.Minute}
+		return server.ListenAndServeTLS(cert, key)
+	}
+	return serve.Run(ctx, serve.Options{
+		PolicyDir: filepath.Join(folder, "policies"), Listen: address, Cert: cert, Key: key, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+}
+
+// empty does the least that a webhook can do.
+func empty(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var in struct {
+		Request struct {
+			UID    string         `json:"uid"`
+			Object map[string]any `json:"object"`
+		} `json:"request"`
+	}
+	if err == nil {
+		err = json.Unmarshal(body, &in)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true}}`, in.Request.UID)
+}
+
+type bench struct {
+	rate, rounds int
+	turn         time.Duration
+}
+
+// A side is a process that answers.
+type side struct {
+	name    string
+	patched bool // its answers hold a patch
+	review  []byte
+	url     string
+	cmd     *exec.Cmd
+	client  *http.Client
+
+	paced   []time.Duration // of requests at the rate
+	asked   int             // as fast as can be
+	elapsed time.Duration
+	cpu     time.Duration // of the process, for those
+}
+
+func (b *bench) run(ctx context.Context, out io.Writer) error {
+	folder, err := os.MkdirTemp("", "celgate-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	four, err := os.ReadFile(testdata + "four.yaml")
+	if err != nil {
+		return err
+	}
+	nothing, err := start(ctx, folder, "empty", "")
+	if err != nil {
+		return err
+	}
+	defer nothing.stop()
+	policies, err := start(ctx, folder, "four policies", string(four))
+	if err != nil {
+		return err
+	}
+	defer policies.stop()
+	sides := []*side{nothing, policies}
+	for range b.rounds {
+		for _, s := range sides {
+			if err := s.atRate(b.rate, b.turn); err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+		}
+		for _, s := range sides {
+			if err := s.atOnce(b.turn); err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+		}
+	}
+	used, err := memory(ctx, folder, string(four))
+	if err != nil {
+		return err
+	}
+
+	loads, _ := os.ReadFile("/proc/loadavg")
+	fmt.Fprintf(out, "%s, %s, GOMAXPROCS=%d, load %s", runtime.Version(), cpuName(), runtime.GOMAXPROCS(0), loads)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "side\tp50 at %d/s\tp99 at %[1]d/s\trequests/s at most\tprocessor time of one\n", b.rate)
+	for _, s := range sides {
+		slices.Sort(s.paced)
+		fmt.Fprintf(table, "%s\t%v\t%v\t%.0f\t%v\n", s.name, at(s.paced, 50), at(s.paced, 99), float64(s.asked)/s.elapsed.Seconds(), s.each())
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "memory with 1,000 policies: %d MB\n", used/1e6)
+	fmt.Fprintf(out, "p99-ms %.2f\n", float64(at(policies.paced, 99).Microseconds())/1000)
+	fmt.Fprintf(out, "ratio %.2f\n", float64(policies.each())/float64(nothing.each()))
+	fmt.Fprintf(out, "memory-MB %d\n", used/1e6)
+	return nil
+}
+
+func (s *side) each() time.Duration { return (s.cpu / time.Duration(max(s.asked, 1))).Round(time.Microsecond) }
+
+// at is a percentile of sorted times.
+func at(sorted []time.Duration, percent int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(len(sorted)-1, len(sorted)*percent/100)].Round(time.Microsecond)
+}
+
+// start starts a side in a folder of its name, and waits until it answers.
+func start(ctx context.Context, parent, name, policies string) (*side, error) {
+	folder := filepath.Join(parent, name)
+	if err := os.MkdirAll(filepath.Join(folder, "policies"), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "policies", "policies.yaml"), []byte(policies), 0o600); err != nil {
+		return nil, err
+	}
+	pool, err := certify(folder)
+	if err != nil {
+		return nil, err
+	}
+	review, err := os.ReadFile(testdata + "deployment.json")
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	s := &side{name: name, patched: policies != "", review: review, url: "https://" + address, cmd: exec.CommandContext(ctx, self, "-child", folder, address)}
+	var stderr bytes.Buffer
+	s.cmd.Stderr = &stderr
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.client = &http.Client{Transport: &http.Transport{
+		TLSClientConfig:     &tls.Config{RootCAs: pool, NextProtos: []string{"http/1.1"}}, // as the API server asks Services
+		MaxIdleConnsPerHost: 100,
+	}}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if _, err = s.ask(); err == nil {
+			return s, nil
+		}
+		if time.Now().After(end) || ctx.Err() != nil {
+			s.stop()
+			return nil, fmt.Errorf("%s does not answer: %w\n%s", name, err, stderr.String())
+		}
+	}
+}
+
+func (s *side) stop() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait() // says that it was killed
+}
+
+func (s *side) ask() (time.Duration, error) {
+	start := time.Now()
+	response, err := s.client.Post(s.url+"/mutate?timeout=10s", "application/json", bytes.NewReader(s.review))
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err
+	}
+	if response.StatusCode != http.StatusOK || bytes.Contains(body, []byte(`"patch"`)) != s.patched {
+		return 0, fmt.Errorf("%s %s", response.Status, body)
+	}
+	return time.Since(start), nil
+}
+
+// atRate asks so many times a second, whether answers come or not, and keeps their times.
+func (s *side) atRate(rate int, turn time.Duration) error {
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	begin := time.Now()
+	for i := range int(turn.Seconds() * float64(rate)) {
+		time.Sleep(time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(rate))))
+		running.Go(func() {
+			took, err := s.ask()
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, err)
+				return
+			}
+			s.paced = append(s.paced, took)
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// atOnce asks as fast as it can, over as many connections as there are processors.
+func (s *side) atOnce(turn time.Duration) error {
+	before, err := s.processorTime()
+	if err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	begin := time.Now()
+	for range runtime.GOMAXPROCS(0) {
+		running.Go(func() {
+			asked := 0
+			var err error
+			for ; err == nil && time.Since(begin) < turn; asked++ {
+				_, err = s.ask()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			s.asked += asked
+			errs = append(errs, err)
+		})
+	}
+	running.Wait()
+	s.elapsed += time.Since(begin)
+	after, err := s.processorTime()
+	s.cpu += after - before
+	return errors.Join(append(errs, err)...)
+}
+
+// processorTime is what the process has used so far, as Linux counts it.
+func (s *side) processorTime() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')'):]))
+	user, err1 := strconv.Atoi(fields[12-1]) // the name is the second field
+	system, err2 := strconv.Atoi(fields[13-1])
+	return time.Duration(user+system) * time.Second / 100, errors.Join(err1, err2)
+}
+
+// memory is what celgate holds with 1,000 policies, different in each, after some requests.
+func memory(ctx context.Context, folder, four string) (int64, error) {
+	var policies strings.Builder
+	for i := range 250 {
+		text := strings.ReplaceAll(four, "metadata: {name: ", fmt.Sprintf("metadata: {name: p%d-", i))
+		text = strings.ReplaceAll(text, "{policyName: ", fmt.Sprintf("{policyName: p%d-", i))
+		text = strings.ReplaceAll(text, "object.spec", fmt.Sprintf("(%d == 0 ? object : object).spec", i))
+		text = strings.ReplaceAll(text, `"web"`, fmt.Sprintf(`"web%d"`, i))
+		text = strings.ReplaceAll(text, "resources: [deployments]", fmt.Sprintf("resources: [deployments, things%d]", i))
+		policies.WriteString(text + "\n---\n")
+	}
+	s, err := start(ctx, folder, "thousand", strings.TrimSuffix(policies.String(), "---\n"))
+	if err != nil {
+		return 0, err
+	}
+	defer s.stop()
+	for range 200 {
+		if _, err := s.ask(); err != nil {
+			return 0, err
+		}
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok { // at most so far
+			kB, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			return kB << 10, err
+		}
+	}
+	return 0, errors.New("no VmHWM")
+}
+
+func cpuName() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown processor"
+}
+
+// certify writes a certificate for 127.0.0.1 and returns whom to trust.
+func certify(folder string) (*x509.CertPool, error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, err
+	}
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(certificate)
+	return pool, errors.Join(
+		os.WriteFile(filepath.Join(folder, "tls.crt"), certificate, 0o600),
+		os.WriteFile(filepath.Join(folder, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+}
