@@ -23,6 +23,7 @@ lint: ## gofmt, go vet and the linters of .golangci.yml
 generate: ## the tables of built-in kinds and everything else that is made by a program
 	$(GO) -C tools run ./schematables
 	cd tools && for older in 1.*.mod; do GOFLAGS=-modfile=$$older $(GO) run ./schematables || exit 1; done
+	$(GO) -C tools run ./helmchart
 	$(GO) generate ./...
 
 .PHONY: fuzz

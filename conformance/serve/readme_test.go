@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,8 +25,8 @@ import (
 // the Deployment says, with its service account and arguments, and the network, by which a Service reaches Pods.
 func TestReadme(t *testing.T) {
 	off := "ValidatingAdmissionPolicy,MutatingAdmissionPolicy"
-	empty, err := server.Start(t.Context(), server.Options{Args: []string{
-		"--disable-admission-plugins=" + strings.Join(server.Disturbing, ",") + "," + off,
+	empty, err := server.Start(t.Context(), server.Options{Plugins: []string{"PodSecurity"}, Args: []string{
+		"--disable-admission-plugins=" + strings.Join(slices.DeleteFunc(slices.Clone(server.Disturbing), func(p string) bool { return p == "PodSecurity" }), ",") + "," + off,
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -139,12 +140,7 @@ func (s *shell) play(ctx context.Context, t *testing.T) ([]*gate, error) {
 	var deployment struct {
 		Spec struct {
 			Replicas int
-			Template struct {
-				Spec struct {
-					ServiceAccountName string
-					Containers         []struct{ Args []string }
-				}
-			}
+			Template struct{ Spec json.RawMessage }
 		}
 	}
 	const in = "kubectl --namespace celgate-system "
@@ -160,6 +156,18 @@ func (s *shell) play(ctx context.Context, t *testing.T) ([]*gate, error) {
 			return nil, fmt.Errorf("no Deployment: %w: %s", err, out)
 		}
 	}
+	var pod struct {
+		ServiceAccountName string
+		Containers         []struct{ Args []string }
+	}
+	if err := json.Unmarshal(deployment.Spec.Template.Spec, &pod); err != nil {
+		return nil, err
+	}
+	// The namespace enforces the restricted level, which is about Pods.
+	review := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "celgate"}, "spec": ` + string(deployment.Spec.Template.Spec) + `}`
+	if out, err := s.run(ctx, in+"create --dry-run=server -f - <<'END'\n"+review+"\nEND"); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
 	b := balance(t)
 	_, port, err := net.SplitHostPort(b.address)
 	if err != nil {
@@ -168,7 +176,7 @@ func (s *shell) play(ctx context.Context, t *testing.T) ([]*gate, error) {
 	if out, err := s.run(ctx, in+`patch service celgate -p '{"spec": {"type": "ExternalName", "externalName": "localhost"}}'`); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
-	token, err := s.run(ctx, in+"create token "+deployment.Spec.Template.Spec.ServiceAccountName)
+	token, err := s.run(ctx, in+"create token "+pod.ServiceAccountName)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, token)
 	}
@@ -182,7 +190,7 @@ func (s *shell) play(ctx context.Context, t *testing.T) ([]*gate, error) {
 	if err := os.WriteFile(kubeconfig, config, 0o600); err != nil {
 		return nil, err
 	}
-	args := deployment.Spec.Template.Spec.Containers[0].Args
+	args := pod.Containers[0].Args
 	if args[0] != "serve" {
 		return nil, fmt.Errorf("the container runs %v", args)
 	}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/celgate/celgate/deploy"
+)
+
+// TestChart renders the chart with Helm: with its own values it is what celgate install prints, without the namespace.
+func TestChart(t *testing.T) {
+	rendered, definitions := render(t, "celgate-system", nil)
+	all := documents(t, slices.Concat(definitions, []byte("\n---\n"), []byte(rendered)))
+	want := documents(t, slices.Concat(deploy.Definitions(), []byte("---\n"), deploy.Server("celgate")))
+	want = slices.DeleteFunc(want, func(tree map[string]any) bool { return tree["kind"] == "Namespace" })
+	if diff := cmp.Diff(want, all); diff != "" || len(all) < 15 {
+		t.Errorf("%d documents: %s", len(all), diff)
+	}
+
+	rendered, _ = render(t, "elsewhere", map[string]any{
+		"image": "example.com/celgate:1", "replicas": 3, "args": []any{"--log-level=debug"}, "memory": map[string]any{"limit": "1Gi", "target": "900MiB"},
+	})
+	for _, text := range []string{"celgate-system", "512Mi", "450MiB", "image: celgate"} {
+		if strings.Contains(rendered, text) {
+			t.Errorf("%q is still in what is rendered", text)
+		}
+	}
+	for _, text := range []string{`image: "example.com/celgate:1"`, "replicas: 3", `- "--log-level=debug"`, `limits: {memory: "1Gi"}`, `value: "900MiB"`} {
+		if !strings.Contains(rendered, text) {
+			t.Errorf("%q is not in what is rendered", text)
+		}
+	}
+	documents(t, []byte(rendered))
+}
+
+// render returns what Helm makes of the manifests of the chart, and its definitions.
+func render(t *testing.T, namespace string, values map[string]any) (string, []byte) {
+	t.Helper()
+	chart, err := loader.Load("../" + folder) // from the folder of the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := chartutil.ToRenderValues(chart, values, chartutil.ReleaseOptions{Name: "celgate", Namespace: namespace, IsInstall: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := engine.Render(chart, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var definitions []byte
+	for _, crd := range chart.CRDObjects() {
+		definitions = append(definitions, crd.File.Data...)
+	}
+	return files["celgate/templates/celgate.yaml"], definitions
+}
+
+func documents(t *testing.T, text []byte) []map[string]any {
+	t.Helper()
+	var all []map[string]any
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+		var tree map[string]any
+		err := decoder.Decode(&tree)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tree != nil {
+			all = append(all, tree)
+		}
+	}
+}

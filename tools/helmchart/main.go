@@ -1,0 +1,103 @@
+// Command helmchart makes the Helm chart of deploy/chart from the plain manifests of package deploy: what differs between
+// installations becomes a value, everything else stays as it is.
+//
+//	go -C tools run ./helmchart
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/celgate/celgate/deploy"
+)
+
+const folder = "../deploy/chart"
+
+func main() {
+	if err := write(folder); err != nil {
+		fmt.Fprintln(os.Stderr, "helmchart:", err)
+		os.Exit(1)
+	}
+}
+
+// A value is a place in the manifests that differs between installations.
+type value struct {
+	plain    string // the text there
+	template string // what the chart has in its place
+	times    int
+}
+
+var values = []value{
+	{"namespace: celgate-system", "namespace: {{ .Release.Namespace | quote }}", 10},
+	{"replicas: 2", "replicas: {{ .Values.replicas }}", 1},
+	{"image: celgate\n", "image: {{ .Values.image | quote }}\n", 1},
+	{"        - --log-format=json\n", "        - --log-format=json\n        {{- range .Values.args }}\n        - {{ . | quote }}\n        {{- end }}\n", 1},
+	{"value: 450MiB", "value: {{ .Values.memory.target | quote }}", 1},
+	{"requests: {cpu: 100m, memory: 128Mi}", "requests: {cpu: {{ .Values.cpu | quote }}, memory: {{ .Values.memory.request | quote }}}", 1},
+	{"limits: {memory: 512Mi}", "limits: {memory: {{ .Values.memory.limit | quote }}}", 1},
+}
+
+const valuesFile = `# Where the image is that you have built, for example with ko.
+image: celgate
+replicas: 2
+# Further flags of celgate serve.
+args: []
+cpu: 100m
+memory:
+  request: 128Mi
+  limit: 512Mi
+  # Above it memory is given back more eagerly: somewhat below the limit.
+  target: 450MiB
+`
+
+const chartFile = `apiVersion: v2
+name: celgate
+description: Kubernetes CEL admission policies for clusters that do not serve them
+type: application
+version: 0.1.0
+kubeVersion: ">=1.25.0-0"
+`
+
+const namespaceEnd = "pod-security.kubernetes.io/enforce: restricted\n---\n"
+
+// templates is the file of the chart that all manifests are in.
+func templates() (string, error) {
+	text := string(deploy.Server("celgate"))
+	// Helm makes the namespace itself.
+	_, text, found := strings.Cut(text, namespaceEnd)
+	if !found {
+		return "", errors.New("the manifests do not begin with a namespace")
+	}
+	for _, v := range values {
+		if n := strings.Count(text, v.plain); n != v.times {
+			return "", fmt.Errorf("%q is in the manifests %d times, not %d", v.plain, n, v.times)
+		}
+		text = strings.ReplaceAll(text, v.plain, v.template)
+	}
+	return "{{- /* Made from deploy/celgate.yaml by tools/helmchart. */ -}}\n" + text, nil
+}
+
+// write writes the chart into a folder.
+func write(folder string) error {
+	text, err := templates()
+	if err != nil {
+		return err
+	}
+	files := map[string]string{
+		"Chart.yaml": chartFile, "values.yaml": valuesFile, "templates/celgate.yaml": text,
+		"crds/celgate.yaml": string(deploy.Definitions()),
+	}
+	for name, content := range files {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
