@@ -170,7 +170,9 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-func (s *side) each() time.Duration { return (s.cpu / time.Duration(max(s.asked, 1))).Round(time.Microsecond) }
+func (s *side) each() time.Duration {
+	return (s.cpu / time.Duration(max(s.asked, 1))).Round(time.Microsecond)
+}
 
 // at is a percentile of sorted times.
 func at(sorted []time.Duration, percent int) time.Duration {
