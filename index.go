@@ -1,6 +1,7 @@
 package celgate
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/celgate/celgate/internal/match"
@@ -28,6 +29,7 @@ type indexEntry struct{ validating, mutating candidates }
 type candidates struct {
 	hooks    []*hook // sorted by name
 	outcomes int     // about how many there will be
+	byObject bool    // whether one of them is for a request may depend on the object
 }
 
 // maxIndexed bounds what is remembered: requests may name resources that do not exist.
@@ -61,6 +63,7 @@ func (x *index) entry(req *Request) *indexEntry {
 			of = &e.mutating
 		}
 		of.hooks = append(of.hooks, h)
+		of.byObject = of.byObject || h.byObject()
 		of.outcomes += len(h.bindings) * (len(h.MatchConditions) + len(h.Validations) + len(h.Mutations))
 	}
 	next := map[indexKey]*indexEntry{key: e}
@@ -71,4 +74,10 @@ func (x *index) entry(req *Request) *indexEntry {
 	}
 	x.known.CompareAndSwap(known, &next) // if another request was faster, this entry is made again
 	return e
+}
+
+// byObject reports that a selector of the policy or of a binding, or a match condition, looks at the object.
+func (h *hook) byObject() bool {
+	return len(h.MatchConditions) > 0 || h.criteria.ByLabels() ||
+		slices.ContainsFunc(h.bindings, func(b *binding) bool { return b.criteria.ByLabels() })
 }

@@ -23,7 +23,7 @@ import (
 // covers.
 func (r *review) mutate() error {
 	var re reinvocation
-	if err := r.mutationPass(&re, false); err != nil || !re.requested || !r.decision.Allowed {
+	if err := r.mutationPass(&re, false); err != nil || !re.requested || !r.decision.Allowed || r.said(&re) {
 		return err
 	}
 	// The second pass matches anew, on what the first one made.
@@ -32,6 +32,13 @@ func (r *review) mutate() error {
 	next := newReview(r.ctx, r.engine, &second)
 	next.decision, next.second = r.decision, true
 	return next.mutationPass(&re, true)
+}
+
+// said reports that the second pass has nothing to say that the first has not: nothing runs again, no policy looks at the
+// object to find out whether it is for the request, and the object needs no conversion, which could fail now.
+func (r *review) said(re *reinvocation) bool {
+	converted := slices.ContainsFunc(r.objects, func(v *versioned) bool { return v.kind != r.Kind })
+	return len(re.again) == 0 && !converted && !r.tells() && !r.engine.index.of(r.Request, policy.Mutating).byObject
 }
 
 // reinvocation remembers which invocations are to run in the second pass.
@@ -50,7 +57,7 @@ func (in *invocation) key() invocationKey {
 
 // require makes everything that ran before run again: the object has changed since.
 func (re *reinvocation) require() {
-	if re.again == nil {
+	if re.again == nil && len(re.previous) > 0 {
 		re.again = map[invocationKey]bool{}
 	}
 	for _, key := range re.previous {
