@@ -157,7 +157,9 @@ func (c *Criteria) Resources(a *Attributes, types *schema.Registry) bool {
 }
 
 // ByLabels reports that c has a selector: what Match says may depend on labels of the object or of its namespace.
-func (c *Criteria) ByLabels() bool { return c != nil && (c.namespaces.selects() || c.objects.selects()) }
+func (c *Criteria) ByLabels() bool {
+	return c != nil && (c.namespaces.selects() || c.objects.selects())
+}
 
 func (s selector) selects() bool { return s.err != nil || !s.Empty() }
 
