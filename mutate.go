@@ -270,7 +270,7 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutati
 	}
 	if !v.custom && v.kind.GroupVersion() != r.attributes.Kind.GroupVersion() && r.engine.quirks.Has(quirks.EquivalentMutation) {
 		r.decision.note(quirks.EquivalentMutation, in.hook.Name)
-		return failed(fmt.Errorf("converting (%s) to (%s): unknown conversion", goType(v.kind), goType(r.attributes.Kind)))
+		return failed(equivalentError(v.kind, r.attributes.Kind))
 	}
 	normal, err := v.normal.Then(patched, r.engine.types, v.kind)
 	if err != nil {
@@ -281,6 +281,15 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutati
 		told.After = normal.Object
 	}
 	return outcome, nil
+}
+
+// equivalentError is why the server cannot turn a built-in object of one version into another, as convertToVersion in
+// k8s.io/apimachinery v0.37.2 pkg/runtime/scheme.go.
+func equivalentError(from, to schema.GroupVersionKind) error {
+	if from.Group != to.Group {
+		return fmt.Errorf("%s is not suitable for converting to %q in scheme %q", goType(from), to.GroupVersion(), "pkg/api/legacyscheme/scheme.go:30")
+	}
+	return fmt.Errorf("converting (%s) to (%s): unknown conversion", goType(from), goType(to))
 }
 
 // goType names a kind as Go prints the type of a built-in one.

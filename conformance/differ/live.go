@@ -510,14 +510,15 @@ func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating
 	if mutating == nil || !mutating.Allowed {
 		return diff, true
 	}
-	return conformance.Compare(&conformance.Want{Object: seen.Mutated}, &conformance.Want{Object: conformance.Settle(mutating.Object)}), true
+	return conformance.Compare(settledWant(&conformance.Want{Object: seen.Mutated}), settledWant(&conformance.Want{Object: conformance.Settle(mutating.Object)})), true
 }
 
 // settledWant returns an answer without what may differ.
 func settledWant(w *conformance.Want) *conformance.Want {
-	settle := func(text string) string {
-		return currentTime.ReplaceAllString(madeUID.ReplaceAllString(settledText(text), "<uid>"), "<time>")
+	made := func(text string) string {
+		return currentTime.ReplaceAllString(madeUID.ReplaceAllString(text, "<uid>"), "<time>")
 	}
+	settle := func(text string) string { return made(settledText(text)) }
 	status := func(of *metav1.Status) *metav1.Status {
 		if of == nil {
 			return nil
@@ -545,7 +546,33 @@ func settledWant(w *conformance.Want) *conformance.Want {
 	for key, text := range s.AuditAnnotations {
 		s.AuditAnnotations[key] = settle(text)
 	}
+	s.Object, _ = replaced(w.Object, made).(map[string]any)
+	s.Mutated, _ = replaced(w.Mutated, made).(map[string]any)
 	return &s
+}
+
+// replaced returns a copy of a tree with every string replaced.
+func replaced(tree any, by func(string) string) any {
+	switch v := tree.(type) {
+	case string:
+		return by(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = replaced(item, by)
+		}
+		return out
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		out := make(map[string]any, len(v))
+		for name, item := range v {
+			out[name] = replaced(item, by)
+		}
+		return out
+	}
+	return tree
 }
 
 var (
