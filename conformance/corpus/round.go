@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/celgate/celgate/internal/conformance"
 )
 
@@ -72,19 +74,23 @@ func (r *Recorder) Remove(ctx context.Context, object map[string]any) error {
 	return r.objects.remove(ctx, object)
 }
 
-// Try sends the request of a case as a dry run to the server, which has no policies about it, and returns what would be stored. It
-// returns nil if the server refuses.
-func (r *Recorder) Try(ctx context.Context, c *conformance.Case) (map[string]any, error) {
+// Try sends the request of a case as a dry run to the server, which has no policies about it, and returns what would be stored,
+// or the status of the server that refuses.
+func (r *Recorder) Try(ctx context.Context, c *conformance.Case) (map[string]any, *metav1.Status, error) {
 	call, err := r.call(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	call.Query.Set("dryRun", "All")
 	answer, err := r.server.Do(ctx, call)
-	if err != nil || answer.Code >= 300 {
-		return nil, err
+	if err != nil {
+		return nil, nil, err
 	}
-	return answer.Object()
+	if status := answer.Status(); status != nil {
+		return nil, status, nil
+	}
+	object, err := answer.Object()
+	return object, nil, err
 }
 
 // Enforce makes the policies of many cases come into force at once, after those of the last round are gone, and returns which of

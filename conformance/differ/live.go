@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
@@ -280,7 +279,7 @@ func (l *Live) refill(ctx context.Context, seed uint64, epoch int) error {
 	}
 	pools := make([]*pool, len(l.world.kinds))
 	err := corpus.Each(len(pools), func(i int) (err error) {
-		g := &generator{rand.New(rand.NewPCG(^seed, 1<<48|uint64(i)<<32|uint64(epoch))), l.world}
+		g := &generator{newRand(^seed, 1<<48|uint64(i)<<32|uint64(epoch)), l.world}
 		pools[i], err = l.fill(ctx, g, l.world.kinds[i], fmt.Sprintf("pool%d", i))
 		return err
 	})
@@ -301,7 +300,7 @@ const (
 )
 
 func (l *Live) fill(ctx context.Context, g *generator, k *kind, token string) (*pool, error) {
-	try := func(operation celgate.Operation, object, stored map[string]any) (map[string]any, error) {
+	try := func(operation celgate.Operation, object, stored map[string]any) (map[string]any, *metav1.Status, error) {
 		s := &slot{kind: k, c: &Case{}, stored: stored}
 		return l.recorder.Try(ctx, s.corpusCase(&question{kind: k, operation: operation, object: named(object, token), user: liveUsers[0]}))
 	}
@@ -315,7 +314,7 @@ func (l *Live) fill(ctx context.Context, g *generator, k *kind, token string) (*
 			metadata, _ := manifest["metadata"].(map[string]any)
 			delete(metadata, "namespace")
 		}
-		created, err := try(celgate.Create, manifest, nil)
+		created, refusal, err := try(celgate.Create, manifest, nil)
 		switch {
 		case err != nil:
 			return nil, err
@@ -323,7 +322,7 @@ func (l *Live) fill(ctx context.Context, g *generator, k *kind, token string) (*
 			metadata, _ := created["metadata"].(map[string]any)
 			p.creates = append(p.creates, creation{manifest, metadata["managedFields"]})
 		case tries == 0:
-			return nil, fmt.Errorf("the server does not take the %s of world/objects.yaml", k.resource.Kind)
+			return nil, fmt.Errorf("the server does not take the %s of world/objects.yaml: %s", k.resource.Kind, refusal.Message)
 		}
 	}
 	if createOnly(k) {
@@ -341,7 +340,7 @@ func (l *Live) fill(ctx context.Context, g *generator, k *kind, token string) (*
 			if tries > 0 {
 				next = g.decorate(k.typ, u.old, 1+g.IntN(4))
 			}
-			updated, err := try(celgate.Update, next, stored)
+			updated, _, err := try(celgate.Update, next, stored)
 			if err != nil {
 				return nil, err
 			}
@@ -642,7 +641,7 @@ func (r *LiveRun) one(ctx context.Context, l *Live, index int, t *LiveTotals) er
 		if r.Only != "" && k.resource.Kind != r.Only {
 			continue
 		}
-		g := &generator{rand.New(rand.NewPCG(r.Seed, 1<<63|uint64(number))), l.world}
+		g := &generator{newRand(r.Seed, 1<<63|uint64(number)), l.world}
 		slots = append(slots, l.slot(g, k, "q"+strconv.FormatInt(int64(number), 36), r.Requests))
 	}
 	findings, err := l.round(ctx, slots)

@@ -55,7 +55,7 @@ const poolSize = 40
 
 // one compares one policy on many requests.
 func (r *Run) one(ctx context.Context, w *World, index uint64, t *Totals) error {
-	g := &generator{rand.New(rand.NewPCG(r.Seed, index)), w}
+	g := &generator{newRand(r.Seed, index), w}
 	k := w.kinds[int(index)%len(w.kinds)]
 	if r.Only != "" && k.resource.Kind != r.Only {
 		return nil
@@ -63,7 +63,7 @@ func (r *Run) one(ctx context.Context, w *World, index uint64, t *Totals) error 
 	// New objects now and then; which ones follows from the index alone, so that every policy can be met again.
 	if age := int(index)/len(w.kinds)/16 + 1; k.age != age {
 		k.age = age
-		pool := &generator{rand.New(rand.NewPCG(^r.Seed, index%uint64(len(w.kinds))<<32|uint64(age))), w}
+		pool := &generator{newRand(^r.Seed, index%uint64(len(w.kinds))<<32|uint64(age)), w}
 		if err := pool.fill(k, poolSize); err != nil {
 			return err
 		}
@@ -119,6 +119,9 @@ func (t *Totals) count(a *answer, q *request) {
 		t.Annotated++
 	}
 }
+
+// newRand returns what everything random follows from.
+func newRand(seed, index uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, index)) }
 
 // oneOfSeveral reports whether the server itself gives this answer now and then: what walks a Go map, or the cache of
 // params, has no order there.

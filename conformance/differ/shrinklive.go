@@ -131,7 +131,7 @@ func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f fin
 				continue
 			}
 			s := &slot{kind: q.kind, c: &Case{}}
-			if created, err := l.recorder.Try(ctx, s.corpusCase(&question{q.kind, celgate.Create, m, nil, q.user})); created != nil && err == nil {
+			if created, _, err := l.recorder.Try(ctx, s.corpusCase(&question{q.kind, celgate.Create, m, nil, q.user})); created != nil && err == nil {
 				with(*q, m)
 			}
 		}

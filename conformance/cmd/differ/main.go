@@ -116,5 +116,9 @@ func askLive(ctx context.Context, run *differ.LiveRun) (*differ.LiveTotals, erro
 	}
 	defer server.Stop()
 	run.Time = max(run.Time-time.Since(start), time.Second)
-	return run.Do(ctx, server)
+	totals, err := run.Do(ctx, server)
+	if err == nil && totals.Comparisons == 0 && ctx.Err() == nil {
+		err = errors.New("the live server was asked nothing")
+	}
+	return totals, err
 }
