@@ -213,6 +213,9 @@ func (s *subject) observe(f *facts, costs []Cost) {
 				costs[i].Observed = max(costs[i].Observed, sums[costs[i].Of])
 				costs[i].Exceeded = cmp.Or(costs[i].Exceeded, exceeded)
 			}
+			if !t.spend(d) || exceeded != "" {
+				break
+			}
 		}
 	}
 }

@@ -18,6 +18,18 @@ type trial struct {
 	engine   *celgate.Engine
 	requests []*celgate.Request
 	told     []*celgate.Mutation // of the last decision
+	spent    int64               // CEL cost units of all decisions
+}
+
+// mostSpent bounds what the decisions of one trial may cost: expressions that need more are not run on further objects.
+const mostSpent = 5_000_000
+
+// spend adds the costs of a decision; false if that was enough.
+func (t *trial) spend(d *celgate.Decision) bool {
+	for _, o := range d.Outcomes {
+		t.spent += o.Cost
+	}
+	return t.spent < mostSpent
 }
 
 // trialOf makes an engine of policies that are in force; nil if there is nothing to try.
@@ -69,8 +81,11 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 // mutate runs the mutating policies; nil for a request that they refuse.
 func (t *trial) mutate(ctx context.Context, engine *celgate.Engine, r *celgate.Request) (map[string]any, error) {
 	t.told = nil
+	if t.spent >= mostSpent {
+		return nil, nil
+	}
 	d, err := engine.Mutate(ctx, r)
-	if err != nil || !d.Allowed {
+	if err != nil || !t.spend(d) || !d.Allowed {
 		return nil, err
 	}
 	return d.Object, nil
@@ -131,6 +146,9 @@ func (s *subject) bothOrders(a, b *facts) []string {
 		}
 		y, err := t.mutate(s.ctx, second, r)
 		if err != nil {
+			return nil
+		}
+		if t.spent >= mostSpent {
 			return nil
 		}
 		if reflect.DeepEqual(x, y) {
