@@ -90,6 +90,9 @@ func Analyzers() []*Analyzer {
 	return all
 }
 
+// ServerWarnings returns the analyzer whose diagnostics are what the API server writes into status.typeChecking.
+func ServerWarnings() *Analyzer { return types[0] }
+
 // An Input is what is checked.
 type Input struct {
 	Set         *policy.Set

@@ -44,6 +44,8 @@ type World struct {
 	crds       *watch
 	namespaces *watch
 	changes    chan struct{} // policies, bindings or kinds
+	pokes      chan struct{} // what refresh looks at
+	natives    natives
 
 	kinds *kinds
 	types atomic.Pointer[schema.Registry]
@@ -67,8 +69,9 @@ func (c *Client) Watch(ctx context.Context) (*World, error) {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	w := &World{
-		client: c, ctx: ctx, stop: stop, minor: minor, changes: make(chan struct{}, 1),
-		params: map[schema.GroupVersionResource]*watch{},
+		client: c, ctx: ctx, stop: stop, minor: minor, changes: make(chan struct{}, 1), pokes: make(chan struct{}, 1),
+		natives: natives{watches: map[string]*watch{}},
+		params:  map[schema.GroupVersionResource]*watch{},
 	}
 	if w.builtin, err = builtin.Registry(w.KnownMinor()); err != nil {
 		stop()
@@ -77,14 +80,7 @@ func (c *Client) Watch(ctx context.Context) (*World, error) {
 	for _, resource := range ownResources {
 		w.policies = append(w.policies, startWatch(ctx, c.dynamic, ownVersion.WithResource(resource), w.signal))
 	}
-	kindsChanged := make(chan struct{}, 1)
-	w.crds = startWatch(ctx, c.dynamic, definitions, func() {
-		w.signal()
-		select {
-		case kindsChanged <- struct{}{}:
-		default: // there is one already
-		}
-	})
+	w.crds = startWatch(ctx, c.dynamic, definitions, func() { w.signal(); w.poke() })
 	w.namespaces = startWatch(ctx, c.dynamic, namespaces, func() {})
 	for _, each := range append(slices.Clone(w.policies), w.crds, w.namespaces) {
 		if err := each.wait(ctx); err != nil && !each.missing() {
@@ -96,7 +92,8 @@ func (c *Client) Watch(ctx context.Context) (*World, error) {
 	if _, err := w.kinds.refresh(ctx, w.definitions()); err != nil {
 		w.undocumented.Store(&err)
 	}
-	go w.refreshKinds(kindsChanged)
+	w.followNatives(ctx)
+	go w.refresh()
 	return w, nil
 }
 
@@ -105,8 +102,9 @@ const (
 	kindsSettle = 500 * time.Millisecond // a kind is served a moment after its definition is seen
 )
 
-// refreshKinds asks again what the server serves, when definitions have changed and from time to time.
-func (w *World) refreshKinds(changed <-chan struct{}) {
+// refresh asks again what the server serves and acts on, when definitions or native policies have changed and from
+// time to time.
+func (w *World) refresh() {
 	tick := time.NewTicker(kindsPoll)
 	defer tick.Stop()
 	for {
@@ -114,7 +112,7 @@ func (w *World) refreshKinds(changed <-chan struct{}) {
 		case <-w.ctx.Done():
 			return
 		case <-tick.C:
-		case <-changed:
+		case <-w.pokes:
 			time.Sleep(kindsSettle)
 		}
 		different, err := w.kinds.refresh(w.ctx, w.definitions())
@@ -122,6 +120,7 @@ func (w *World) refreshKinds(changed <-chan struct{}) {
 		if different {
 			w.signal()
 		}
+		w.followNatives(w.ctx)
 	}
 }
 
@@ -147,6 +146,14 @@ func (w *World) signal() {
 	}
 }
 
+// poke makes refresh look again, and what it finds be looked at.
+func (w *World) poke() {
+	select {
+	case w.pokes <- struct{}{}:
+	default:
+	}
+}
+
 // Synced says whether everything is known and being watched; an error names what is not.
 func (w *World) Synced() error {
 	var errs []error
@@ -165,12 +172,14 @@ type Source struct {
 	Policy   *policy.Policy // one of the two, or Err
 	Binding  *policy.Binding
 	Err      error
+	Disabled bool // by its annotation
+	Native   bool // the server itself acts on this binding
 }
 
 // disabledAnnotation takes a policy or binding out of force.
 const disabledAnnotation = "celgate.dev/disabled"
 
-// Sources returns the policies and bindings of the cluster, those without an error and not disabled also as a set. A
+// Sources returns the policies and bindings of the cluster; as a set those of them that celgate is to act on. A
 // policy whose spec has not changed since the last call is the same value.
 func (w *World) Sources() ([]Source, *policy.Set) {
 	w.sourcesMu.Lock()
@@ -187,11 +196,12 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 				s = Source{Resource: ownResources[i]}
 				s.Policy, s.Binding, s.Err = policy.FromObject(webhook.Native(object), nil)
 			}
-			s.Object = object
+			s.Object, s.Disabled = object, disabled(object)
+			s.Native = s.Binding != nil && w.HandedOver(s.Binding)
 			next[of] = s
 			sources = append(sources, s)
 			switch {
-			case s.Err != nil || disabled(object):
+			case s.Err != nil || s.Disabled || s.Native:
 			case s.Policy != nil:
 				set.Policies = append(set.Policies, s.Policy)
 			default:
@@ -361,6 +371,7 @@ type WatchState struct {
 func (w *World) Watches() []WatchState {
 	w.mu.RLock()
 	all := append(slices.Collect(maps.Values(w.params)), w.crds, w.namespaces)
+	all = slices.AppendSeq(all, maps.Values(w.natives.watches))
 	w.mu.RUnlock()
 	var states []WatchState
 	seen := map[schema.GroupVersionResource]bool{} // a definition can be a param, too

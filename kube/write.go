@@ -34,9 +34,28 @@ type Condition struct {
 	Message string
 }
 
+// A Status is what has become of a policy or binding.
+type Status struct {
+	Conditions []Condition
+
+	// TypeChecking is what the type checker of the API server would warn about; nil for what it does not check.
+	TypeChecking *TypeChecking
+
+	Order int64 // the place of a mutating policy among those in force; 0: none
+}
+
+// TypeChecking has the shape that the status of a native policy has.
+type TypeChecking struct {
+	ExpressionWarnings []ExpressionWarning
+}
+
+// An ExpressionWarning is one warning about an expression.
+type ExpressionWarning struct{ FieldRef, Warning string }
+
 // WriteStatus writes what has become of an object, unless the status says so already. An object that is gone by now is
 // no error.
-func (c *Client) WriteStatus(ctx context.Context, s Source, conditions ...Condition) error {
+func (c *Client) WriteStatus(ctx context.Context, s Source, is Status) error {
+	conditions := is.Conditions
 	object := unstructured.Unstructured{Object: s.Object}
 	generation := object.GetGeneration()
 	old, _ := s.Object["status"].(map[string]any)
@@ -64,6 +83,20 @@ func (c *Client) WriteStatus(ctx context.Context, s Source, conditions ...Condit
 		}
 	}
 	status := map[string]any{"observedGeneration": generation, "conditions": list}
+	if is.TypeChecking != nil {
+		checked := map[string]any{}
+		var warnings []any
+		for _, w := range is.TypeChecking.ExpressionWarnings {
+			warnings = append(warnings, map[string]any{"fieldRef": w.FieldRef, "warning": w.Warning})
+		}
+		if warnings != nil {
+			checked["expressionWarnings"] = warnings
+		}
+		status["typeChecking"] = checked
+	}
+	if is.Order > 0 {
+		status["order"] = is.Order
+	}
 	if reflect.DeepEqual(status, old) {
 		return nil
 	}

@@ -193,6 +193,12 @@ type replicas struct {
 // managed runs replicas with a certificate of files.
 func managed(t *testing.T, n int) *replicas {
 	t.Helper()
+	return managedAs(t, api.Kubeconfig, n)
+}
+
+// managedAs runs them as the user of a kubeconfig.
+func managedAs(t *testing.T, kubeconfig string, n int) *replicas {
+	t.Helper()
 	installDefinitions(t)
 	r := &replicas{balancer: balance(t), authority: newAuthority(t)}
 	t.Cleanup(func() { // before celgate ends: nothing is to call it any more
@@ -218,7 +224,7 @@ spec: {type: ExternalName, externalName: localhost}
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := os.ReadFile(api.Kubeconfig)
+	own, err := os.ReadFile(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}

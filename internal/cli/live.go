@@ -35,6 +35,13 @@ func (a *apply) sources(ctx context.Context) (sources, error) {
 	if err != nil {
 		return from, err
 	}
+	return a.snap(ctx, client)
+}
+
+// snap makes a live cluster part of the sources.
+func (a *apply) snap(ctx context.Context, client *kube.Client) (sources, error) {
+	from := sources{policies: a.policies, state: a.state, version: a.kubeVersion}
+	var err error
 	if from.live, err = client.Snapshot(ctx, a.kubeVersion); err != nil {
 		return from, err
 	}

@@ -81,7 +81,7 @@ and without a cluster.`,
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.OutOrStderr(), cmd); return nil })
 	root.PersistentFlags().BoolP("help", "h", false, "show what a command does and its flags")
 	root.PersistentFlags().Lookup("help").Hidden = true
-	root.AddCommand(newApply(c), newCheck(c), newFormat(c), newExplain(c), newTest(c), newServe(c), newInstall(), newUninstall(), newVersion(), newCompletion())
+	root.AddCommand(newApply(c), newCheck(c), newFormat(c), newExplain(c), newTest(c), newServe(c), newInstall(), newUninstall(), newMigrate(c), newVersion(), newCompletion())
 	return root
 }
 

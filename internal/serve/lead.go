@@ -3,38 +3,75 @@ package serve
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"time"
-
-	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate/kube"
 	"github.com/celgate/celgate/webhook"
 )
 
-// heal is how often what is written is written again, though nothing has changed here: others may have changed it.
-const heal = 30 * time.Second
+const (
+	// heal is how often what is written is compared again, though nothing has changed here: others may have changed it.
+	heal = 30 * time.Second
+
+	// watchful is how often the replicas are asked while one of them does not have everything in force.
+	watchful = time.Second
+)
+
+// replicas are where this one and the others say what they have in force.
+func (l *loader) replicas() *kube.Replicas {
+	return &kube.Replicas{Client: l.Cluster, Namespace: l.namespace(), Identity: l.Identity}
+}
+
+func (l *loader) namespace() string { return cmp.Or(l.Target.Namespace, l.Cluster.Namespace()) }
+
+// report tells the leader what this replica has in force, until the context ends.
+func (l *loader) report(ctx context.Context) {
+	if !l.Manage {
+		return
+	}
+	replicas := l.replicas()
+	for ctx.Err() == nil {
+		var changed chan struct{}
+		wait := kube.ReplicaRenewal
+		if current := l.current.Load(); current != nil {
+			changed = current.changed
+			loaded := kube.Loaded{}
+			for _, s := range current.sources {
+				loaded.Add(s.Object)
+			}
+			if err := replicas.Report(ctx, loaded); err != nil && ctx.Err() == nil {
+				l.Log.Error("not reported what is in force", "error", err.Error())
+				wait = retry
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-time.After(wait):
+		}
+	}
+	replicas.Leave(context.WithoutCancel(ctx))
+}
 
 // write writes to the cluster what celgate owns there, while this replica is the leader.
 func (l *loader) write(ctx context.Context) {
 	if !l.Manage {
 		return
 	}
-	lease := &kube.Lease{Client: l.Cluster, Namespace: cmp.Or(l.Target.Namespace, l.Cluster.Namespace()), Name: "celgate", Identity: l.Identity}
+	lease := &kube.Lease{Client: l.Cluster, Namespace: l.namespace(), Name: "celgate", Identity: l.Identity}
 	lease.Lead(ctx, func(ctx context.Context) {
 		l.Log.Info("leading", "identity", l.Identity)
 		l.metrics.leader.Set(1)
 		defer l.metrics.leader.Set(0)
+		replicas, checked := l.replicas(), &typeChecks{}
 		for ctx.Err() == nil {
 			current := l.current.Load()
-			wait := heal
-			if current == nil || !l.writeOnce(ctx, current) {
-				wait = retry
-			}
+			wait := retry
 			var changed chan struct{}
 			if current != nil {
 				changed = current.changed
+				wait = l.writeOnce(ctx, &writing{loaded: current, replicas: replicas, checks: checked, order: order(current.set)})
 			}
 			select {
 			case <-ctx.Done():
@@ -45,12 +82,22 @@ func (l *loader) write(ctx context.Context) {
 	})
 }
 
-// writeOnce reports whether everything is written.
-func (l *loader) writeOnce(ctx context.Context, current *loaded) bool {
-	good := true
+// A writing is one time that everything is written.
+type writing struct {
+	*loaded
+	replicas *kube.Replicas
+	checks   *typeChecks
+	order    map[string]int64
+	all      []kube.Loaded // of the replicas
+	waiting  bool          // a replica does not have everything in force
+}
+
+// writeOnce writes what is not as it should be, and returns when to do so again.
+func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
+	wait := heal
 	failed := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
-			good = false
+			wait = retry
 			l.Log.Error("not written", "what", what, "error", err.Error())
 		}
 	}
@@ -60,19 +107,25 @@ func (l *loader) writeOnce(ctx context.Context, current *loaded) bool {
 	target, err := l.target()
 	if err != nil {
 		failed("configurations", err) // with an authority that is not the right one, nobody could be asked
-		return false
+		return wait
 	}
-	mutating, validating := webhook.Configurations(current.set, target)
+	mutating, validating := webhook.Configurations(w.set, target)
 	failed("MutatingWebhookConfiguration", l.Cluster.ApplyConfiguration(ctx, mutating))
 	failed("ValidatingWebhookConfiguration", l.Cluster.ApplyConfiguration(ctx, validating))
-	for _, s := range current.sources {
-		s, same := l.world.Load().Latest(s)
+	w.all, err = w.replicas.All(ctx)
+	failed("status", err)
+	for _, s := range w.sources {
+		latest, same := l.world.Load().Latest(s)
 		if !same {
 			continue // what has become of its successor is said soon
 		}
-		failed("status", l.Cluster.WriteStatus(ctx, s, l.conditions(current, s)...))
+		latest.Disabled, latest.Native = s.Disabled, s.Native
+		failed("status", l.Cluster.WriteStatus(ctx, latest, l.status(w, latest)))
 	}
-	return good
+	if w.waiting {
+		wait = min(wait, watchful)
+	}
+	return wait
 }
 
 // target is where the API server finds this server, and whom it is to trust.
@@ -86,34 +139,4 @@ func (l *loader) target() (webhook.Target, error) {
 		t.CABundle, err = os.ReadFile(l.CA)
 	}
 	return t, err
-}
-
-// conditions say what has become of a policy or binding.
-func (l *loader) conditions(current *loaded, s kube.Source) []kube.Condition {
-	compiled := kube.Condition{Type: "Compiled", True: true, Reason: "Compiled"}
-	id := ""
-	switch {
-	case s.Err != nil:
-		compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: s.Err.Error()}
-	case s.Policy != nil:
-		id = string(s.Policy.Kind) + " " + s.Policy.Name
-	default:
-		id = string(s.Binding.Kind) + "Binding " + s.Binding.Name
-	}
-	if r, bad := current.rejected[id]; bad {
-		compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: r.Status.Message}
-	}
-	conditions := []kube.Condition{compiled}
-	if s.Policy == nil || !compiled.True {
-		return conditions
-	}
-	if p := s.Policy.ParamKind; p != nil {
-		readable := kube.Condition{Type: "ParamsReadable", True: true, Reason: "Watched"}
-		if err := l.world.Load().ParamError(apischema.FromAPIVersionAndKind(p.APIVersion, p.Kind)); err != nil {
-			readable = kube.Condition{Type: "ParamsReadable", Reason: "Unreadable", Message: fmt.Sprintf(
-				"%v; grant get, list and watch with a ClusterRole labelled policy.celgate.dev/aggregate-to-params: \"true\"", err)}
-		}
-		conditions = append(conditions, readable)
-	}
-	return conditions
 }

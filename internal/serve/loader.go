@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +50,8 @@ type loader struct {
 // loaded is what is in force.
 type loaded struct {
 	set      *policy.Set
+	types    *schema.Registry
+	minor    string
 	sources  []kube.Source
 	rejected map[string]celgate.Rejection // by kind and name
 	changed  chan struct{}                // closed when something else is in force
@@ -96,7 +99,10 @@ func (l *loader) run(ctx context.Context) {
 		writing = make(chan struct{})
 		go func() {
 			defer close(writing)
-			l.write(ctx)
+			var both sync.WaitGroup
+			both.Go(func() { l.report(ctx) })
+			both.Go(func() { l.write(ctx) })
+			both.Wait()
 		}()
 	}
 	tick := time.NewTicker(pollInterval)
@@ -176,7 +182,11 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 			l.Log.Error("not a policy", "resource", s.Resource, "error", s.Err.Error())
 		}
 	}
-	set = overlay(f.set, set)
+	over := policy.Set{Policies: f.set.Policies, Bindings: slices.DeleteFunc(slices.Clone(f.set.Bindings), world.HandedOver)}
+	set = overlay(over, set)
+	if err := world.NativeError(); err != nil {
+		l.Log.Warn("native policies are not seen", "error", err.Error())
+	}
 	waiting, cancel := context.WithTimeout(ctx, paramTimeout)
 	defer cancel()
 	if err := world.Follow(waiting, set); err != nil {
@@ -290,7 +300,7 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	for live, engine := range replace {
 		live.Replace(engine)
 	}
-	last := l.current.Swap(&loaded{set: force, sources: sources, rejected: rejected, changed: make(chan struct{})})
+	last := l.current.Swap(&loaded{set: force, types: options.Types, minor: options.KubeVersion, sources: sources, rejected: rejected, changed: make(chan struct{})})
 	if last != nil {
 		close(last.changed)
 	}

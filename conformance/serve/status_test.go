@@ -1,0 +1,210 @@
+package serve
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/celgate/celgate/conformance/server"
+)
+
+const reported = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: typo}
+spec:
+  failurePolicy: Ignore
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [CREATE]}]
+  validations:
+  - expression: object.spec.replicas < 5
+  - expression: object.spec.replica < 5
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: typo}
+spec: {policyName: typo, validationActions: [Audit]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: secrets}
+spec:
+  failurePolicy: Ignore
+  paramKind: {apiVersion: v1, kind: Secret}
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [CREATE]}]
+  validations: [{expression: params == null || object.spec.replicas < 5}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: secrets}
+spec: {policyName: secrets, validationActions: [Audit], paramRef: {name: s, namespace: default, parameterNotFoundAction: Allow}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: a-later}
+spec:
+  failurePolicy: Ignore
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
+  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {"a": "b"}}}'}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: a-later}
+spec: {policyName: a-later}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: b-first}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
+  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {"a": "c"}}}'}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: b-first}
+spec: {policyName: b-first}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: c-alone}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
+  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {"a": "c"}}}'}}]
+`
+
+// asCelgate grants the rights of deploy/celgate.yaml, and returns a kubeconfig of the service account that has them.
+func asCelgate(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/celgate.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := map[string]string{
+		"Namespace": "/api/v1/namespaces", "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+		"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+		"Role":               "/apis/rbac.authorization.k8s.io/v1/namespaces/celgate-system/roles",
+		"RoleBinding":        "/apis/rbac.authorization.k8s.io/v1/namespaces/celgate-system/rolebindings",
+	}
+	for _, tree := range documents(t, text) {
+		if path := paths[tree["kind"].(string)]; path != "" {
+			good(t, apply(t, path, tree))
+		}
+	}
+	config, err := os.ReadFile(api.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	config = bytes.ReplaceAll(config, []byte("user: {token: "), []byte("user: {as: system:serviceaccount:celgate-system:celgate, token: "))
+	write(t, path, bytes.ReplaceAll(config, []byte("namespace: default"), []byte("namespace: celgate-system")))
+	return path
+}
+
+// status returns the status of one of celgate's own objects as YAML without what differs between runs.
+func status(t *testing.T, resource, name string) (string, string) {
+	t.Helper()
+	tree, err := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/" + resource + "/" + name}).Object()
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, _ := tree["status"].(map[string]any)
+	conditions, _ := is["conditions"].([]any)
+	for _, c := range conditions {
+		delete(c.(map[string]any), "lastTransitionTime")
+	}
+	text, err := yaml.Marshal(is)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), tree["metadata"].(map[string]any)["resourceVersion"].(string)
+}
+
+// TestStatus runs two replicas with the rights of the manifests and no more, and reads what they say about policies.
+func TestStatus(t *testing.T) {
+	managedAs(t, asCelgate(t), 2)
+	inForce(t, reported)
+	const ready = "reason: InForce\n  status: \"True\"\n  type: Ready\n"
+	for object, wants := range map[string][]string{
+		"validatingadmissionpolicies/typo": {
+			"message: in force on 2 of 2 replicas\n  observedGeneration: 1\n  " + ready, "observedGeneration: 1\ntypeChecking:\n  expressionWarnings:\n  - fieldRef: spec.validations[1].expression\n",
+			"undefined field 'replica'",
+		},
+		"validatingadmissionpolicybindings/typo": {ready},
+		"validatingadmissionpolicies/secrets": {
+			"message: 'celgate may not read v1 Secret: grant", "reason: Forbidden\n  status: \"False\"\n  type: ParamsReadable\n", "typeChecking: {}\n",
+		},
+		"mutatingadmissionpolicies/a-later": {ready, "order: 2\n"},
+		"mutatingadmissionpolicies/b-first": {ready, "order: 1\n"},
+		"mutatingadmissionpolicies/c-alone": {"message: no binding puts it in force\n  observedGeneration: 1\n  reason: Unbound\n  status: \"False\"\n  type: Ready\n"},
+	} {
+		resource, name, _ := strings.Cut(object, "/")
+		eventually(t, 10*time.Second, func() string {
+			text, _ := status(t, resource, name)
+			for _, want := range wants {
+				if !strings.Contains(text, want) {
+					return fmt.Sprintf("%s: not %q in\n%s", object, want, text)
+				}
+			}
+			return ""
+		})
+	}
+
+	_, before := status(t, "mutatingadmissionpolicies", "a-later")
+	time.Sleep(3 * time.Second)
+	if _, after := status(t, "mutatingadmissionpolicies", "a-later"); after != before {
+		t.Error("a status was written though nothing had changed")
+	}
+
+	// One annotation takes a policy out of force, and another change back.
+	annotate := func(value any) {
+		good(t, do(t, server.Call{
+			Method: http.MethodPatch, Path: "/apis/policy.celgate.dev/v1/mutatingadmissionpolicies/b-first", ContentType: "application/merge-patch+json",
+			Body: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"celgate.dev/disabled": value}}},
+		}))
+	}
+	labelled := func(want any) {
+		eventually(t, 10*time.Second, func() string {
+			if got := label(t, configMap(t, nil), "a"); got != want {
+				return fmt.Sprintf("label %v, not %v", got, want)
+			}
+			return ""
+		})
+	}
+	annotate("true")
+	eventually(t, 10*time.Second, func() string {
+		if text, _ := status(t, "mutatingadmissionpolicies", "b-first"); !strings.Contains(text, "reason: Disabled\n") || strings.Contains(text, "order:") {
+			return text
+		}
+		return ""
+	})
+	remove(t, "/apis/policy.celgate.dev/v1/mutatingadmissionpolicies/a-later")
+	labelled(nil)
+	annotate(nil)
+	labelled("c")
+
+	// A native policy of the same name takes nothing away as long as the server does not act on it, which it does not here.
+	for _, tree := range documents(t, []byte(reported)) {
+		if name := tree["metadata"].(map[string]any)["name"]; name == "b-first" {
+			create(t, webhookPath+resources[tree["kind"].(string)], tree)
+		}
+	}
+	time.Sleep(2 * time.Second)
+	labelled("c")
+	if text, _ := status(t, "mutatingadmissionpolicies", "b-first"); !strings.Contains(text, ready) {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,368 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/state"
+	"github.com/celgate/celgate/webhook"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// A migration is one run of the verb.
+type migration struct {
+	apply
+	verify bool
+	limit  int
+
+	snapshot *kube.Snapshot
+	handover *kube.Handover
+}
+
+func newMigrate(c *console) *cobra.Command {
+	m := &migration{apply: apply{console: c}}
+	cmd := &cobra.Command{
+		Use:   "migrate [--context NAME] [--verify]",
+		Short: "Hand policies over to a server that serves them itself",
+		Long: `migrate prints the policies and bindings of policy.celgate.dev in a cluster as those of
+admissionregistration.k8s.io, in the version that the server serves. celgate serve acts
+no longer on a binding that exists natively, with its policy, once the server does.
+
+With --verify, after that, it asks whether celgate's own can be deleted: each exists natively
+with the same spec, the server acts on them, and server and celgate agree about all stored
+objects, which are sent as dry-run requests: an update that changes nothing, and the creation
+of a copy. Nothing is stored but, for a moment, a policy and a binding that are about one
+ConfigMap name that nobody uses, to see whether the server acts on such.
+
+The exit status is 0 when they can be deleted, 1 when not, and 2 when that could not be found out.`,
+		Example: `  celgate migrate --context prod | kubectl apply -f -
+  celgate migrate --context prod --verify`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return m.migrate(cmd.Context()) },
+	}
+	group(cmd, "Flags", func(f *pflag.FlagSet) {
+		f.StringVar(&m.live.kubeconfig, "kubeconfig", "", "`FILE` that names the cluster; kubectl's by default")
+		f.StringVar(&m.live.context, "context", "", "`NAME` of the context in it")
+		f.BoolVar(&m.verify, "verify", false, "ask whether the server has taken over")
+		f.IntVar(&m.limit, "limit", 500, "`NUMBER` of objects of each kind that are asked about")
+	})
+	return cmd
+}
+
+func (m *migration) migrate(ctx context.Context) error {
+	client, err := kube.Connect(m.live.kubeconfig, m.live.context)
+	if err != nil {
+		return err
+	}
+	m.asked.namespace = client.Namespace()
+	from, err := m.snap(ctx, client)
+	if err != nil {
+		return err
+	}
+	m.snapshot = from.live
+	if m.handover, err = m.snapshot.Handover(ctx); err != nil {
+		return err
+	}
+	if len(m.handover.Own) == 0 {
+		return errors.New("the cluster has no policies of the group " + webhook.Group)
+	}
+	if m.verify {
+		return m.check(ctx, from)
+	}
+	types, _ := m.snapshot.Types()
+	var out strings.Builder
+	for _, own := range m.handover.Own {
+		native := m.handover.Manifest(own)
+		if native == nil {
+			return withHint(fmt.Errorf("the server does not serve %s", own["kind"]), "on servers before it does, celgate serve goes on")
+		}
+		if out.Len() > 0 {
+			out.WriteString("---\n")
+		}
+		kind := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: own["kind"].(string)}
+		out.WriteString(rewrite.YAML(native, types.Type(kind)))
+	}
+	_, err = io.WriteString(m.stdout, out.String())
+	return err
+}
+
+// check says whether the server has taken over.
+func (m *migration) check(ctx context.Context, from sources) error {
+	same := m.compareSpecs()
+	if same == 0 || m.status != exitClean {
+		m.say("not verified further: the manifests are not all in the cluster", "celgate migrate prints them, for kubectl apply -f -")
+		return nil
+	}
+	fmt.Fprintf(m.stdout, "%s exist natively with the same spec\n", plural(same, "policy or binding", "policies and bindings"))
+	w, err := m.world(from)
+	if err != nil {
+		return err
+	}
+	kinds := map[policy.Kind]bool{}
+	for _, p := range w.set.Policies {
+		kinds[p.Kind] = true
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		acts, err := m.snapshot.Probe(ctx, m.handover, kind, m.asked.namespace)
+		if err != nil {
+			return err
+		}
+		if !acts {
+			m.raise(exitDenied)
+			m.say(fmt.Sprintf("the server does not act on native %s objects", kind), "its admission plugin "+string(kind)+" is turned off")
+			continue
+		}
+		fmt.Fprintf(m.stdout, "the server acts on %s objects\n", kind)
+	}
+	if m.status != exitClean {
+		return nil
+	}
+	if err := m.replay(ctx, w); err != nil {
+		return err
+	}
+	if m.status == exitClean {
+		fmt.Fprintf(m.stdout, "the policies of %s can be deleted\n", webhook.Group)
+	}
+	return nil
+}
+
+// compareSpecs returns how many of celgate's own objects are natively there as they should be.
+func (m *migration) compareSpecs() int {
+	same := 0
+	for _, own := range m.handover.Own {
+		native := m.handover.Native[describe(own)]
+		switch {
+		case native == nil:
+			m.raise(exitDenied)
+			m.say(describe(own)+" does not exist natively", "")
+		case !reflect.DeepEqual(native["spec"], own["spec"]):
+			m.raise(exitDenied)
+			m.say(describe(own)+" has another spec natively", "")
+		default:
+			same++
+		}
+	}
+	return same
+}
+
+// world is that of the live cluster, with celgate's own policies.
+func (m *migration) world(from sources) (*world, error) {
+	w := &world{version: from.version, live: from.live, assumed: map[string]bool{}}
+	if err := w.addKinds(m.console); err != nil {
+		return nil, err
+	}
+	w.stored = state.Empty(w.types)
+	w.cluster = w.stored
+	var docs []*manifest.Document
+	for _, own := range m.handover.Own {
+		docs = append(docs, &manifest.Document{Object: webhook.Native(own)})
+	}
+	w.addPolicies(m.console, docs)
+	return w, nil
+}
+
+// A tally counts what became of the requests of a replay.
+type tally struct{ agree, acted, differ, other int }
+
+// replay sends what is stored as dry-run requests and compares the server's answers with those of celgate.
+func (m *migration) replay(ctx context.Context, w *world) error {
+	options := w.options()
+	options.WithoutQuirks = true
+	engine, err := celgate.New(&w.set, options)
+	if err != nil {
+		return err
+	}
+	var t tally
+	done := map[string]bool{}
+	for _, r := range w.types.Resources() {
+		if r.NotServed || r.OffByDefault || done[r.Storage] || !w.named(r) {
+			continue
+		}
+		done[r.Storage] = true
+		list, err := m.snapshot.List(ctx, r.GroupVersionKind(), "")
+		if err != nil {
+			return err
+		}
+		if len(list) > m.limit {
+			m.say(fmt.Sprintf("of %d %s, %d are asked about", len(list), r.GroupResource(), m.limit), "--limit asks about more")
+			list = list[:m.limit]
+		}
+		for _, object := range list {
+			for _, operation := range []celgate.Operation{celgate.Update, celgate.Create} {
+				if err := m.compare(ctx, w, &t, &trial{engine, r, operation, object}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	fmt.Fprintf(m.stdout, "%s: %d agree (%d of them denied or changed), %d disagree, %d refused for other reasons\n",
+		plural(t.agree+t.differ+t.other, "dry-run request", "dry-run requests"), t.agree, t.acted, t.differ, t.other)
+	if err := w.unread(); err != nil {
+		m.raise(exitFailed)
+		m.sayError(err)
+	}
+	return nil
+}
+
+// named reports whether a rule of a policy can be about a resource.
+func (w *world) named(r *schema.Resource) bool {
+	has := func(list []string, name string) bool {
+		return slices.ContainsFunc(list, func(s string) bool { return s == name || s == "*" || s == "*/*" })
+	}
+	return slices.ContainsFunc(w.set.Policies, func(p *policy.Policy) bool {
+		return p.MatchConstraints != nil && slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(rule policy.Rule) bool {
+			return has(rule.APIGroups, r.Group) && has(rule.Resources, r.Resource)
+		})
+	})
+}
+
+// A trial is one request that both are asked about.
+type trial struct {
+	engine    *celgate.Engine
+	resource  *schema.Resource
+	operation celgate.Operation
+	object    map[string]any
+}
+
+func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) error {
+	object := of.object
+	if of.operation == celgate.Create {
+		object = copyOf(object)
+	}
+	asked := m.asked
+	asked.operation, asked.dryRun = string(of.operation), true
+	request, err := w.request(ctx, &manifest.Document{Object: object}, &asked)
+	if err != nil {
+		return err
+	}
+	prepared, _, err := of.engine.Prepare(request)
+	if err != nil { // the server would not take it, whatever the policies say
+		t.other++
+		return nil
+	}
+	own, err := of.engine.Admit(ctx, prepared)
+	if err != nil {
+		return err
+	}
+	if len(own.Outcomes)+len(own.Violations) == 0 {
+		return nil // no policy is for it
+	}
+	answer, refused := m.snapshot.Try(ctx, of.resource.GroupVersionResource, object, of.operation == celgate.Create)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	differ := func(format string, args ...any) {
+		t.differ++
+		m.raise(exitDenied)
+		m.say(fmt.Sprintf("%s %s: ", of.operation, describe(object))+fmt.Sprintf(format, args...), "")
+	}
+	var status apierrors.APIStatus
+	switch {
+	case refused != nil && !errors.As(refused, &status):
+		return refused
+	case refused != nil && !own.Allowed && status.Status().Message == own.Status.Message:
+		t.agree++
+		t.acted++
+	case refused != nil && m.ours(w, status.Status().Message):
+		differ("the server says %q, celgate %q", status.Status().Message, verdict(own))
+	case refused != nil:
+		t.other++
+	case !own.Allowed:
+		differ("the server allows it, celgate says %q", verdict(own))
+	case own.Mutated && !holds(answer, own.Object, prepared.Object):
+		differ("the server did not change it as celgate would")
+	case !own.Mutated && of.operation == celgate.Update && !reflect.DeepEqual(answer["spec"], of.object["spec"]):
+		differ("the server changes it, celgate would not")
+	default:
+		t.agree++
+		if own.Mutated {
+			t.acted++
+		}
+	}
+	return nil
+}
+
+// ours reports whether a denial names one of the policies.
+func (m *migration) ours(w *world, message string) bool {
+	return slices.ContainsFunc(w.set.Policies, func(p *policy.Policy) bool { return strings.Contains(message, "'"+p.Name+"'") })
+}
+
+func verdict(d *celgate.Decision) string {
+	if d.Allowed {
+		return "allowed"
+	}
+	return d.Status.Message
+}
+
+// holds reports whether got has what differs between after and before. Others may have added to it.
+func holds(got, after, before any) bool {
+	if reflect.DeepEqual(after, before) {
+		return true
+	}
+	switch after := after.(type) {
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		b, _ := before.(map[string]any)
+		if !ok {
+			return false
+		}
+		for name := range b {
+			if _, stays := after[name]; !stays && g[name] != nil {
+				return false
+			}
+		}
+		for name, value := range after {
+			if !holds(g[name], value, b[name]) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		g, _ := got.([]any)
+		for _, item := range after {
+			if !slices.ContainsFunc(g, func(candidate any) bool { return holds(candidate, item, nil) }) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(got, after)
+}
+
+// copyOf returns an object that can be created beside another, without what the server gives each itself.
+func copyOf(object map[string]any) map[string]any {
+	created := maps.Clone(object)
+	delete(created, "status")
+	old, _ := object["metadata"].(map[string]any)
+	metadata := map[string]any{}
+	for _, member := range []string{"namespace", "labels", "annotations"} {
+		if value, ok := old[member]; ok {
+			metadata[member] = value
+		}
+	}
+	name, _ := old["name"].(string)
+	metadata["name"] = strings.TrimRight(name[:min(len(name), 40)], "-.") + "-celgate"
+	created["metadata"] = metadata
+	if spec, ok := object["spec"].(map[string]any); ok && object["kind"] == "Service" {
+		spec = maps.Clone(spec)
+		for _, member := range []string{"clusterIP", "clusterIPs", "healthCheckNodePort"} {
+			delete(spec, member)
+		}
+		created["spec"] = spec
+	}
+	return created
+}

@@ -1,0 +1,158 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	analysis "github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// status says what has become of a policy or binding.
+func (l *loader) status(w *writing, s kube.Source) kube.Status {
+	compiled := kube.Condition{Type: "Compiled", True: true, Reason: "Compiled"}
+	switch {
+	case s.Err != nil:
+		compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: s.Err.Error()}
+	default:
+		if r, bad := w.rejected[idOf(s)]; bad {
+			compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: r.Status.Message}
+		}
+	}
+	is := kube.Status{Conditions: []kube.Condition{compiled, w.ready(s, compiled.True)}}
+	if s.Policy == nil || !compiled.True {
+		return is
+	}
+	if p := s.Policy.ParamKind; p != nil {
+		readable := kube.Condition{Type: "ParamsReadable", True: true, Reason: "Watched"}
+		if err := l.world.Load().ParamError(apischema.FromAPIVersionAndKind(p.APIVersion, p.Kind)); err != nil {
+			readable = kube.Condition{Type: "ParamsReadable", Reason: "Unreadable", Message: err.Error()}
+			if apierrors.IsForbidden(err) { // said in the same words whether it was listing or watching
+				readable = kube.Condition{Type: "ParamsReadable", Reason: "Forbidden", Message: fmt.Sprintf(
+					"celgate may not read %s %s: grant get, list and watch with a ClusterRole labelled policy.celgate.dev/aggregate-to-params: \"true\"", p.APIVersion, p.Kind)}
+			}
+		}
+		is.Conditions = append(is.Conditions, readable)
+	}
+	switch s.Policy.Kind {
+	case policy.Validating:
+		is.TypeChecking = w.checks.of(w.loaded, s)
+	case policy.Mutating:
+		is.Order = w.order[s.Policy.Name]
+	}
+	return is
+}
+
+func idOf(s kube.Source) string {
+	if s.Policy != nil {
+		return string(s.Policy.Kind) + " " + s.Policy.Name
+	}
+	return string(s.Binding.Kind) + "Binding " + s.Binding.Name
+}
+
+// ready says on how many replicas a policy or binding is in force, and if on none why.
+func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
+	not := func(reason, message string) kube.Condition {
+		return kube.Condition{Type: "Ready", Reason: reason, Message: message}
+	}
+	switch {
+	case !compiled:
+		return not("Invalid", "the condition Compiled says why")
+	case s.Disabled:
+		return not("Disabled", "the annotation celgate.dev/disabled takes it out of force")
+	case s.Native:
+		return not("Native", "the API server itself acts on the "+nativeKind(s)+" of this name")
+	}
+	if s.Policy != nil {
+		if !slices.ContainsFunc(w.set.Bindings, func(b *policy.Binding) bool { return b.Kind == s.Policy.Kind && b.PolicyName == s.Policy.Name }) {
+			if slices.ContainsFunc(w.sources, func(o kube.Source) bool {
+				return o.Native && o.Binding.Kind == s.Policy.Kind && o.Binding.PolicyName == s.Policy.Name
+			}) {
+				return not("Native", "the API server itself acts on the "+nativeKind(s)+" of this name")
+			}
+			return not("Unbound", "no binding puts it in force")
+		}
+	} else if !slices.ContainsFunc(w.set.Policies, func(p *policy.Policy) bool { return p.Kind == s.Binding.Kind && p.Name == s.Binding.PolicyName }) {
+		return not("NoPolicy", fmt.Sprintf("there is no %s %s in force", s.Binding.Kind, s.Binding.PolicyName))
+	}
+	have := 0
+	for _, replica := range w.all {
+		if replica.Has(s.Object) {
+			have++
+		}
+	}
+	ready := kube.Condition{Type: "Ready", True: have == len(w.all) && have > 0, Reason: "InForce", Message: fmt.Sprintf("in force on %d of %d replicas", have, len(w.all))}
+	if !ready.True {
+		ready.Reason = "Waiting"
+		w.waiting = true
+	}
+	return ready
+}
+
+func nativeKind(s kube.Source) string {
+	if s.Policy != nil {
+		return string(s.Policy.Kind)
+	}
+	return string(s.Binding.Kind) + "Binding"
+}
+
+// order returns the places, from 1, of the mutating policies in force in the order in which they run: those of the webhook
+// for failurePolicy Fail, then the others, by name.
+func order(set *policy.Set) map[string]int64 {
+	var policies []*policy.Policy
+	for _, p := range set.Policies {
+		if p.Kind == policy.Mutating && slices.ContainsFunc(set.Bindings, func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
+			policies = append(policies, p)
+		}
+	}
+	slices.SortFunc(policies, func(a, b *policy.Policy) int {
+		return cmp.Or(cmp.Compare(a.FailurePolicy, b.FailurePolicy), cmp.Compare(a.Name, b.Name)) // "Fail" is before "Ignore"
+	})
+	places := make(map[string]int64, len(policies))
+	for i, p := range policies {
+		places[p.Name] = int64(i + 1)
+	}
+	return places
+}
+
+// typeChecks remembers what the type checker has said about policies, as long as neither they nor the kinds change.
+type typeChecks struct {
+	types *schema.Registry
+	known map[string]*kube.TypeChecking // by uid and generation
+}
+
+func (c *typeChecks) of(in *loaded, s kube.Source) *kube.TypeChecking {
+	if c.types != in.types {
+		c.types, c.known = in.types, map[string]*kube.TypeChecking{}
+	}
+	object := unstructured.Unstructured{Object: s.Object}
+	key := fmt.Sprint(object.GetUID(), object.GetGeneration())
+	if known := c.known[key]; known != nil {
+		return known
+	}
+	checked := &kube.TypeChecking{}
+	found, err := analysis.Run(context.Background(), analysis.Input{
+		Set: &policy.Set{Policies: []*policy.Policy{s.Policy}}, Types: in.types, KubeVersion: in.minor,
+	}, analysis.ServerWarnings())
+	if err != nil {
+		return checked // the engine could not have been made
+	}
+	for _, v := range s.Policy.Validations { // in the server's order
+		for _, e := range []policy.Expr{v.Expr, v.MessageExpr} {
+			i := slices.IndexFunc(found, func(d analysis.Diagnostic) bool { return d.Server != "" && d.Field == e.Field })
+			if i >= 0 {
+				checked.ExpressionWarnings = append(checked.ExpressionWarnings, kube.ExpressionWarning{FieldRef: e.Field, Warning: found[i].Server})
+			}
+		}
+	}
+	c.known[key] = checked
+	return checked
+}

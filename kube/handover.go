@@ -1,0 +1,184 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/webhook"
+)
+
+// A Handover is what there is to move from celgate's own group to the server's.
+type Handover struct {
+	Own    []map[string]any                       // policies and bindings of celgate's own group, the policies first
+	Native map[string]map[string]any              // the server's, by kind and name
+	Served map[string]schema.GroupVersionResource // the resources of the server's kinds, by their name
+}
+
+// Handover reads the objects of both groups.
+func (s *Snapshot) Handover(ctx context.Context) (*Handover, error) {
+	h := &Handover{Native: map[string]map[string]any{}}
+	own, err := s.client.served(ctx, webhook.Group, []string{ownVersion.Version})
+	if err != nil {
+		return nil, err
+	}
+	if len(own) == 0 {
+		return nil, errors.New("the cluster has no policies of the group " + webhook.Group)
+	}
+	if h.Served, err = s.client.served(ctx, nativeGroup, nativeVersions); err != nil {
+		return nil, err
+	}
+	for _, resource := range []string{ownResources[0], ownResources[2], ownResources[1], ownResources[3]} {
+		list, err := s.client.list(ctx, own[resource], "")
+		if err != nil {
+			return nil, err
+		}
+		h.Own = append(h.Own, list...)
+		if of, ok := h.Served[resource]; ok {
+			if list, err = s.client.list(ctx, of, ""); err != nil {
+				return nil, err
+			}
+			for _, object := range list {
+				kind, _ := object["kind"].(string)
+				h.Native[kind+" "+nameOf(object)] = object
+			}
+		}
+	}
+	return h, nil
+}
+
+// Manifest returns the native object that is to take the place of one of celgate's own: in the version that the server
+// serves, without what belongs to the cluster or to celgate. It is nil if the server does not serve the kind.
+func (h *Handover) Manifest(own map[string]any) map[string]any {
+	u := unstructured.Unstructured{Object: own}
+	kind, isBinding := strings.CutSuffix(u.GetKind(), "Binding")
+	resource := resourcesOf[policy.Kind(kind)].policies
+	if isBinding {
+		resource = resourcesOf[policy.Kind(kind)].bindings
+	}
+	served, ok := h.Served[resource]
+	if !ok {
+		return nil
+	}
+	metadata := map[string]any{"name": u.GetName()}
+	if labels := u.GetLabels(); len(labels) > 0 {
+		metadata["labels"] = texts(labels)
+	}
+	annotations := u.GetAnnotations()
+	for key := range annotations {
+		if key == "kubectl.kubernetes.io/last-applied-configuration" || strings.HasPrefix(key, "celgate.dev/") {
+			delete(annotations, key)
+		}
+	}
+	if len(annotations) > 0 {
+		metadata["annotations"] = texts(annotations)
+	}
+	return map[string]any{
+		"apiVersion": served.GroupVersion().String(), "kind": u.GetKind(), "metadata": metadata, "spec": own["spec"],
+	}
+}
+
+func texts(m map[string]string) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+// Try sends a dry-run request for an object and returns what the server would store. The error is its answer.
+func (s *Snapshot) Try(ctx context.Context, resource schema.GroupVersionResource, object map[string]any, create bool) (map[string]any, error) {
+	u := &unstructured.Unstructured{Object: object}
+	client := s.client.dynamic.Resource(resource).Namespace(u.GetNamespace())
+	var answer *unstructured.Unstructured
+	var err error
+	if create {
+		answer, err = client.Create(ctx, u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	} else {
+		answer, err = client.Update(ctx, u, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answer.Object, nil
+}
+
+// probeTime is how long the server may take to act on a policy that was just created.
+const probeTime = 15 * time.Second
+
+// Probe finds out whether the server acts on native policies of a kind: it creates one, with its binding, that is about
+// a single ConfigMap name in a namespace, tries to create that ConfigMap without storing it, and removes both again. Nothing
+// else in the cluster can match it. The server's metrics would tell, too, but not everyone may read them.
+func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, namespace string) (acts bool, err error) {
+	of := resourcesOf[kind]
+	policies, bindings := h.Served[of.policies], h.Served[of.bindings]
+	if policies.Resource == "" || bindings.Resource == "" {
+		return false, nil
+	}
+	name := "celgate-probe-" + utilrand.String(10)
+	spec := map[string]any{
+		"failurePolicy": "Ignore",
+		"matchConstraints": map[string]any{
+			"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": namespace}},
+			"resourceRules": []any{map[string]any{
+				"resourceNames": []any{name}, "apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{"configmaps"},
+			}},
+		},
+	}
+	bind := map[string]any{"policyName": name}
+	if kind == policy.Validating {
+		spec["validations"] = []any{map[string]any{"expression": "false", "message": name}}
+		bind["validationActions"] = []any{"Deny"}
+	} else {
+		spec["reinvocationPolicy"] = "Never"
+		spec["mutations"] = []any{map[string]any{"patchType": "ApplyConfiguration", "applyConfiguration": map[string]any{
+			"expression": `Object{metadata: Object.metadata{labels: {"celgate-probe": "` + name + `"}}}`,
+		}}}
+	}
+	for _, object := range []struct {
+		resource schema.GroupVersionResource
+		kind     string
+		spec     map[string]any
+	}{{policies, string(kind), spec}, {bindings, string(kind) + "Binding", bind}} {
+		client := s.client.dynamic.Resource(object.resource)
+		_, err := client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": object.resource.GroupVersion().String(), "kind": object.kind,
+			"metadata": map[string]any{"name": name, "labels": map[string]any{"app.kubernetes.io/managed-by": "celgate"}}, "spec": object.spec,
+		}}, metav1.CreateOptions{})
+		if err != nil {
+			return false, fmt.Errorf("probe: %w", err)
+		}
+		defer func() { // also after an interrupt
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
+			defer cancel()
+			if failed := client.Delete(ctx, name, metav1.DeleteOptions{}); failed != nil && !apierrors.IsNotFound(failed) {
+				err = errors.Join(err, fmt.Errorf("remove the probe %s %s: %w", object.kind, name, failed))
+			}
+		}()
+	}
+	configMap := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": namespace}}
+	for end := time.Now().Add(probeTime); ; sleep(ctx, 200*time.Millisecond) {
+		answer, err := s.Try(ctx, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, configMap, true)
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case err != nil && strings.Contains(err.Error(), name+"' with binding"):
+			return true, nil
+		case err != nil:
+			return false, fmt.Errorf("probe: %w", err)
+		case (&unstructured.Unstructured{Object: answer}).GetLabels()["celgate-probe"] == name:
+			return true, nil
+		case time.Now().After(end):
+			return false, nil
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// natives are the policies and bindings of admissionregistration.k8s.io in a cluster, and whether the server acts on
+// them. They are guarded by World.mu.
+type natives struct {
+	watches  map[string]*watch // by resource; none that the server does not serve
+	enforced map[policy.Kind]bool
+	asked    time.Time // for enforced
+	err      error     // why that is not known
+}
+
+// enforcedFor is how long an answer of the server about its plugins is believed.
+const enforcedFor = 10 * time.Minute
+
+// followNatives watches the native kinds that the server serves by now, and asks whether it acts on them, if there are
+// any bindings.
+func (w *World) followNatives(ctx context.Context) {
+	served := map[string]schema.GroupVersionResource{}
+	for _, version := range nativeVersions {
+		for _, r := range w.kinds.of(schema.GroupVersion{Group: nativeGroup, Version: version}) {
+			if _, better := served[r.Resource]; !better {
+				served[r.Resource] = r.GroupVersionResource
+			}
+		}
+	}
+	w.mu.Lock()
+	var started []*watch
+	for _, resource := range ownResources {
+		if of, ok := served[resource]; ok && w.natives.watches[resource] == nil {
+			each := startWatch(w.ctx, w.client.dynamic, of, w.poke)
+			w.natives.watches[resource] = each
+			started = append(started, each)
+		}
+	}
+	w.mu.Unlock()
+	for _, each := range started {
+		_ = each.wait(ctx) // what may not be read is not there; Failing counts it
+	}
+	w.askEnforced(ctx)
+}
+
+func (w *World) askEnforced(ctx context.Context) {
+	w.mu.Lock()
+	old := time.Since(w.natives.asked) > enforcedFor || len(w.natives.enforced) < 2
+	w.mu.Unlock()
+	if !old || !w.bindsNatively() {
+		return
+	}
+	enforced, err := w.client.Enforced(ctx)
+	defer w.signal()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.natives.asked, w.natives.enforced, w.natives.err = time.Now(), enforced, err
+}
+
+// Enforced tells which kinds of native policies the server acts on: those whose admission plugin has run, by the
+// server's metrics.
+func (c *Client) Enforced(ctx context.Context) (map[policy.Kind]bool, error) {
+	text, err := c.get(ctx, "/metrics", "text/plain")
+	if err != nil {
+		return nil, fmt.Errorf("ask the server for its admission plugins: %w", err)
+	}
+	enforced := map[policy.Kind]bool{}
+	for _, kind := range []policy.Kind{policy.Validating, policy.Mutating} {
+		if bytes.Contains(text, []byte(`apiserver_admission_controller_admission_duration_seconds_count{name="`+string(kind)+`"`)) {
+			enforced[kind] = true
+		}
+	}
+	return enforced, nil
+}
+
+// bindsNatively reports whether there is any native binding.
+func (w *World) bindsNatively() bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, kind := range []policy.Kind{policy.Validating, policy.Mutating} {
+		if each := w.natives.watches[resourcesOf[kind].bindings]; each != nil && len(each.list("")) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// resourcesOf are the resources of each kind of policy.
+var resourcesOf = map[policy.Kind]struct{ policies, bindings string }{
+	policy.Validating: {ownResources[0], ownResources[1]},
+	policy.Mutating:   {ownResources[2], ownResources[3]},
+}
+
+// HandedOver reports whether the server itself acts on a binding: it exists natively under its name, for the same
+// policy, with that policy, and the server has the admission plugin.
+func (w *World) HandedOver(b *policy.Binding) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	of := resourcesOf[b.Kind]
+	bindings, policies := w.natives.watches[of.bindings], w.natives.watches[of.policies]
+	if !w.natives.enforced[b.Kind] || bindings == nil || policies == nil {
+		return false
+	}
+	native := bindings.get("", b.Name)
+	named, _, _ := unstructured.NestedString(native, "spec", "policyName")
+	return native != nil && named == b.PolicyName && policies.get("", named) != nil
+}
+
+// NativeError says why it is not known whether the server acts on native policies of the names of celgate's own; nil
+// if it is known, or if there are none.
+func (w *World) NativeError() error {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	errs := []error{w.natives.err}
+	for _, resource := range ownResources {
+		if each := w.natives.watches[resource]; each != nil {
+			errs = append(errs, each.err())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// of returns the resources of a version of a group, as they were last read.
+func (k *kinds) of(gv schema.GroupVersion) []schema.Resource {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []schema.Resource
+	for _, r := range k.resources {
+		if r.GroupVersion() == gv {
+			all = append(all, r)
+		}
+	}
+	return all
+}
