@@ -20,6 +20,7 @@ type Target struct {
 	Namespace string // celgate's own, which is never asked about; empty: none
 	Port      int64  // of the Service; 0 is 443
 	CABundle  []byte // PEM; empty: the server's own trust
+	Shadow    bool   // no request fails because celgate cannot be asked
 }
 
 // The timeout of each webhook: policies take milliseconds, and a request is not to wait for long for a server that is gone.
@@ -130,6 +131,9 @@ func (t Target) webhook(policies []*policy.Policy, kind policy.Kind, fp policy.F
 }
 
 func (t Target) entry(name, path string, fp policy.FailurePolicy, rules []any) map[string]any {
+	if t.Shadow {
+		fp = policy.Ignore
+	}
 	client := map[string]any{}
 	if t.URL != "" {
 		client["url"] = strings.TrimSuffix(t.URL, "/") + path

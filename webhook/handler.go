@@ -19,10 +19,12 @@ import (
 	"mime"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/policy"
 )
 
 // A Phase is one of the two phases of admission.
@@ -39,6 +41,10 @@ type Handler struct {
 	// Engine returns the engine to ask, nil as long as there is none. It is called once for each request, so that
 	// a request is answered by one set of policies.
 	Engine func() *celgate.Engine
+
+	// Shadow makes every answer "allowed", with no patch and nothing said. What the policies would have done is
+	// observed and logged. Objects of celgate's own kinds are checked all the same.
+	Shadow bool
 
 	// Log gets a line for each denial and failure, and with its level Debug for each change; nil: none.
 	Log *slog.Logger
@@ -57,6 +63,35 @@ type Observation struct {
 	Elapsed  time.Duration
 	Request  *celgate.Request  // nil if the body is no review
 	Decision *celgate.Decision // nil if there is none
+	Shadow   bool              // the decision was not the answer
+}
+
+// A Disagreement is what a policy would have done beyond what the API server's own admission had done before it asked.
+type Disagreement struct {
+	Policy string
+	Would  string // "deny", "change", or "fail" for an error that failurePolicy Fail makes a denial
+}
+
+// Disagreements are those of a decision in a shadow: each change and each violation that denies. If the server acts on the
+// same policies, it has denied and changed already, and there are none.
+func (o *Observation) Disagreements() []Disagreement {
+	if !o.Shadow || o.Decision == nil {
+		return nil
+	}
+	var all []Disagreement
+	for _, c := range o.Decision.Changes {
+		all = append(all, Disagreement{c.Policy, "change"})
+	}
+	for _, v := range o.Decision.Violations {
+		switch {
+		case !slices.Contains(v.Actions, policy.Deny):
+		case v.IsError:
+			all = append(all, Disagreement{v.Policy, "fail"})
+		default:
+			all = append(all, Disagreement{v.Policy, "deny"})
+		}
+	}
+	return all
 }
 
 // maxBody is the longest body that is read. kube-apiserver takes request bodies of up to 3 MiB
@@ -165,7 +200,11 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		}
 		return nil, err
 	}
+	a.Observation.Shadow = a.Handler.Shadow && a.Request.Resource.Group != Group
 	a.say(ctx)
+	if a.Observation.Shadow {
+		return marshal(review{APIVersion: reviewVersion, Kind: reviewKind, Response: &response{UID: a.Request.UID, Allowed: true}})
+	}
 	return a.review()
 }
 
@@ -243,6 +282,9 @@ func (a *answer) log(ctx context.Context, level slog.Level, message string, args
 		return
 	}
 	args = append(args, "phase", a.Phase)
+	if a.Observation.Shadow {
+		args = append(args, "shadow", true)
+	}
 	if r := a.Request; r != nil {
 		args = append(args, "uid", r.UID, "operation", r.Operation, "resource", r.Resource.GroupResource().String(),
 			"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username, "dryRun", r.DryRun)

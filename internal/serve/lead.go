@@ -71,7 +71,7 @@ func (l *loader) write(ctx context.Context) {
 			var changed chan struct{}
 			if current != nil {
 				changed = current.changed
-				wait = l.writeOnce(ctx, &writing{loaded: current, replicas: replicas, checks: checked, order: order(current.set)})
+				wait = l.writeOnce(ctx, &writing{loaded: current, replicas: replicas, checks: checked, order: order(current.set), shadow: l.Shadow})
 			}
 			select {
 			case <-ctx.Done():
@@ -88,6 +88,7 @@ type writing struct {
 	replicas *kube.Replicas
 	checks   *typeChecks
 	order    map[string]int64
+	shadow   bool
 	all      []kube.Loaded // of the replicas
 	waiting  bool          // a replica does not have everything in force
 }
@@ -131,6 +132,7 @@ func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
 // target is where the API server finds this server, and whom it is to trust.
 func (l *loader) target() (webhook.Target, error) {
 	t := l.Target
+	t.Shadow = l.Shadow
 	var err error
 	switch {
 	case l.secret != nil:

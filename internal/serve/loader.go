@@ -182,7 +182,16 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 			l.Log.Error("not a policy", "resource", s.Resource, "error", s.Err.Error())
 		}
 	}
-	over := policy.Set{Policies: f.set.Policies, Bindings: slices.DeleteFunc(slices.Clone(f.set.Bindings), world.HandedOver)}
+	over := f.set
+	if l.Shadow { // what the server acts on is compared, too
+		for _, s := range sources {
+			if s.Native && !s.Disabled {
+				set.Bindings = append(set.Bindings, s.Binding)
+			}
+		}
+	} else {
+		over.Bindings = slices.DeleteFunc(slices.Clone(over.Bindings), world.HandedOver)
+	}
 	set = overlay(over, set)
 	if err := world.NativeError(); err != nil {
 		l.Log.Warn("native policies are not seen", "error", err.Error())

@@ -28,6 +28,7 @@ type metrics struct {
 	loaded    prometheus.Gauge
 	policies  *prometheus.GaugeVec
 	leader    prometheus.Gauge
+	shadow    *prometheus.CounterVec
 }
 
 func newMetrics(ready func() error) *metrics {
@@ -79,6 +80,10 @@ func newMetrics(ready func() error) *metrics {
 	m.leader = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "leader", Help: "1 for the replica that writes to the cluster.",
 	})
+	m.shadow = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "celgate", Subsystem: "shadow", Name: "disagreements_total",
+		Help: "With --shadow: what policies would have done beyond what the API server had done, by policy and what: change, deny or fail.",
+	}, []string{"policy", "would"})
 	synced := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "ready", Help: "1 when requests are answered with everything known.",
 	}, func() float64 {
@@ -87,7 +92,7 @@ func newMetrics(ready func() error) *metrics {
 		}
 		return 1
 	})
-	m.registry.MustRegister(m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies, m.leader, synced,
+	m.registry.MustRegister(m.shadow, m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies, m.leader, synced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -142,6 +147,9 @@ func (m *metrics) observe(o webhook.Observation) {
 	}
 	m.answers.WithLabelValues(string(o.Phase), strconv.Itoa(o.Code), allowed).Inc()
 	m.duration.WithLabelValues(string(o.Phase)).Observe(o.Elapsed.Seconds())
+	for _, d := range o.Disagreements() {
+		m.shadow.WithLabelValues(d.Policy, d.Would).Inc()
+	}
 	if o.Decision != nil {
 		times := map[check]time.Duration{} // without errorType and action
 		for _, t := range o.Decision.Timings {

@@ -37,6 +37,9 @@ type Options struct {
 	Target   webhook.Target
 	Identity string // of this replica
 
+	// Shadow makes celgate evaluate and never act; see webhook.Handler.
+	Shadow bool
+
 	// DrainDelay is how long requests are taken after readiness is gone, until the Service sends no more.
 	DrainDelay time.Duration
 
@@ -68,7 +71,7 @@ func Run(ctx context.Context, o Options) error {
 
 	inFlight := webhook.NewInFlight(maxInFlight)
 	handler := func(e *engines) *webhook.Handler {
-		return &webhook.Handler{Engine: e.Engine, Log: o.Log, InFlight: inFlight, Observe: l.metrics.observe}
+		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: inFlight, Observe: l.metrics.observe}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", handler(&l.all))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,7 +69,7 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 		return not("Invalid", "the condition Compiled says why")
 	case s.Disabled:
 		return not("Disabled", "the annotation celgate.dev/disabled takes it out of force")
-	case s.Native:
+	case s.Native && !w.shadow:
 		return not("Native", "the API server itself acts on the "+nativeKind(s)+" of this name")
 	}
 	if s.Policy != nil {
@@ -93,6 +94,9 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 	if !ready.True {
 		ready.Reason = "Waiting"
 		w.waiting = true
+	}
+	if w.shadow {
+		ready.True, ready.Reason, ready.Message = false, "Shadow", strings.Replace(ready.Message, "in force", "evaluated, but not acted on,", 1)
 	}
 	return ready
 }
