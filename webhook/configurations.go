@@ -21,6 +21,7 @@ type Target struct {
 	Port      int64  // of the Service; 0 is 443
 	CABundle  []byte // PEM; empty: the server's own trust
 	Shadow    bool   // no request fails because celgate cannot be asked
+	Leases    string // namespace of celgate's own Leases, if that is not Namespace
 }
 
 // The timeout of each webhook: policies take milliseconds, and a request is not to wait for long for a server that is gone.
@@ -108,11 +109,8 @@ func (t Target) webhook(policies []*policy.Policy, kind policy.Kind, fp policy.F
 			w["reinvocationPolicy"] = "IfNeeded"
 		}
 	}
-	if slices.ContainsFunc(rules, reachesExempt) {
-		w["matchConditions"] = []any{map[string]any{
-			"name":       "not-exempt",
-			"expression": `!(request.resource.group in ["authentication.k8s.io", "authorization.k8s.io", "` + Group + `"])`,
-		}}
+	if conditions := t.conditions(rules); len(conditions) > 0 {
+		w["matchConditions"] = conditions
 	}
 	namespaces := &metav1.LabelSelector{}
 	if s := shared(policies, func(m *policy.MatchResources) *metav1.LabelSelector { return m.NamespaceSelector }); s != nil {
@@ -242,10 +240,28 @@ func resource(wide, narrow string) bool {
 	return (wideName == "*" || wideName == name) && (wideSub == sub || wideSub == "*" && sub != "")
 }
 
-func reachesExempt(r policy.Rule) bool {
-	return slices.ContainsFunc(r.APIGroups, func(g string) bool {
-		return g == "*" || g == "authentication.k8s.io" || g == "authorization.k8s.io" || g == Group
-	})
+// conditions keep policies from what would take away the means to change them: reviews of authentication and
+// authorization, celgate's own kinds and their definitions, and the leases of its replicas.
+func (t Target) conditions(rules []policy.Rule) []any {
+	reach := func(groups ...string) bool {
+		return slices.ContainsFunc(rules, func(r policy.Rule) bool {
+			return slices.ContainsFunc(r.APIGroups, func(g string) bool { return g == "*" || slices.Contains(groups, g) })
+		})
+	}
+	var conditions []any
+	add := func(name, expression string) {
+		conditions = append(conditions, map[string]any{"name": name, "expression": expression})
+	}
+	if reach("authentication.k8s.io", "authorization.k8s.io", Group) {
+		add("not-exempt", `!(request.resource.group in ["authentication.k8s.io", "authorization.k8s.io", "`+Group+`"])`)
+	}
+	if reach("apiextensions.k8s.io") {
+		add("not-own-definitions", `!(request.resource.group == "apiextensions.k8s.io" && request.name.endsWith(".`+Group+`"))`)
+	}
+	if t.Leases != "" && t.Leases != t.Namespace && reach("coordination.k8s.io") {
+		add("not-own-leases", `!(request.resource.group == "coordination.k8s.io" && request.namespace == "`+t.Leases+`" && request.name.matches("^celgate(-[0-9a-f]{10})?$"))`)
+	}
+	return conditions
 }
 
 func rulesTree(rules []policy.Rule) []any {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,12 @@ func TestReviews(t *testing.T) {
 	e := engine(t, "testdata/policies.yaml")
 	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})
 	defer server.Close()
+	var disagreements []webhook.Disagreement
+	shadow := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }, Shadow: true, Observe: func(o webhook.Observation) {
+		disagreements = o.Disagreements()
+	}})
+	defer shadow.Close()
+	would := map[string][]webhook.Disagreement{"mutated": {{Policy: "label", Would: "change"}}, "denied": {{Policy: "no-passwords.example.com", Would: "deny"}}}
 	for _, test := range []struct{ name, path, request, want string }{
 		{"mutated", "mutate", `"operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a/b":"1"}}`,
 			`{"uid":"u","allowed":true,"patch":[{"op":"add","path":"/metadata/labels","value":{"owner":"dev"}}],"patchType":"JSONPatch",` +
@@ -110,6 +117,14 @@ func TestReviews(t *testing.T) {
 			}
 			if have != test.want {
 				t.Errorf("\nhave %s\nwant %s", have, test.want)
+			}
+
+			_, text = post(t, shadow.URL+"/"+test.path, "application/json", strings.NewReader(body))
+			if want := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"u","allowed":true}}`; text != want {
+				t.Errorf("in a shadow\nhave %s\nwant %s", text, want)
+			}
+			if !slices.Equal(disagreements, would[test.name]) {
+				t.Errorf("disagreements %v", disagreements)
 			}
 		})
 	}

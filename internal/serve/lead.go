@@ -132,7 +132,7 @@ func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
 // target is where the API server finds this server, and whom it is to trust.
 func (l *loader) target() (webhook.Target, error) {
 	t := l.Target
-	t.Shadow = l.Shadow
+	t.Shadow, t.Leases = l.Shadow, l.namespace()
 	var err error
 	switch {
 	case l.secret != nil:
