@@ -26,6 +26,7 @@ type kinds struct {
 	mu        sync.Mutex
 	resources []schema.Resource
 	documents map[schema.GroupVersion]document
+	revisions int // how often something was different
 }
 
 // A document is an OpenAPI v3 document, of which only the types are kept.
@@ -62,7 +63,18 @@ func (k *kinds) refresh(ctx context.Context, known *schema.Registry) (bool, erro
 		}
 		return all
 	}
-	return !reflect.DeepEqual(lastResources, resources) || !maps.Equal(urls(last), urls(next)), err
+	different := !reflect.DeepEqual(lastResources, resources) || !maps.Equal(urls(last), urls(next))
+	if different {
+		k.revisions++
+	}
+	return different, err
+}
+
+// revision changes with what the server says.
+func (k *kinds) revision() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.revisions
 }
 
 // read returns the documents of the wanted versions: the last ones where they have not changed or cannot be read.

@@ -52,7 +52,9 @@ func startWatch(ctx context.Context, client dynamic.Interface, resource schema.G
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 			events, err := of.Watch(ctx, o)
-			w.note(err)
+			if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) { // servers before 1.32 take no such watch, and are listed
+				w.note(err)
+			}
 			return events, err
 		},
 	}

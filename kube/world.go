@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,7 @@ type World struct {
 	kinds *kinds
 	types atomic.Pointer[schema.Registry]
 
+	made         atomic.Pointer[madeOf]
 	undocumented atomic.Pointer[error] // why kinds are not as the server has them now
 
 	sourcesMu sync.Mutex
@@ -233,13 +235,32 @@ func (w *World) Latest(s Source) (Source, bool) {
 // Types makes a registry of the kinds that there are now, and uses it from now on. The error names those that are left
 // out, or as they were, because they cannot be read.
 func (w *World) Types() (*schema.Registry, error) {
-	types, err := withDefinitions(w.builtin, w.crds.list(""))
-	types = w.kinds.in(types)
+	made := madeOf{definitions: w.crds.list(""), revision: w.kinds.revision()}
+	if last := w.made.Load(); last == nil || !last.same(&made) { // what policies were checked against stays, where it can
+		made.types, made.err = withDefinitions(w.builtin, made.definitions)
+		made.types = w.kinds.in(made.types)
+		w.made.Store(&made)
+	}
+	types, err := w.made.Load().types, w.made.Load().err
 	w.types.Store(types)
 	if undocumented := w.undocumented.Load(); undocumented != nil {
 		err = errors.Join(err, *undocumented)
 	}
 	return types, err
+}
+
+// madeOf is a registry with what it was made of.
+type madeOf struct {
+	definitions []map[string]any
+	revision    int
+	types       *schema.Registry
+	err         error
+}
+
+func (m *madeOf) same(other *madeOf) bool {
+	return m.revision == other.revision && slices.EqualFunc(m.definitions, other.definitions, func(a, b map[string]any) bool {
+		return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+	})
 }
 
 // Follow watches the params of the policies of a set, and stops to watch what none of them names any more. It waits for

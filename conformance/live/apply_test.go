@@ -118,7 +118,7 @@ func widget(spec string) string {
 
 // TestApply asks celgate what the policies of the cluster say about manifests, and then the server.
 func TestApply(t *testing.T) {
-	put(t, world)
+	keep(t, world)
 	put(t, policies)
 	ask := func(manifest, user string) *server.Answer {
 		tree := objects(t, manifest)[0]

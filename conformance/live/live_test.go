@@ -133,8 +133,8 @@ func pathOf(tree map[string]any) string {
 	return path + "/" + plurals[kind] + "/" + metadata["name"].(string)
 }
 
-// put applies objects and removes them when the test ends.
-func put(t *testing.T, text string) {
+// keep applies objects for good: a namespace that was deleted does not come back without a controller.
+func keep(t *testing.T, text string) {
 	t.Helper()
 	for _, tree := range objects(t, text) {
 		path := pathOf(tree)
@@ -145,6 +145,15 @@ func put(t *testing.T, text string) {
 		if status := answer.Status(); status != nil {
 			t.Fatalf("%s: %s", path, status.Message)
 		}
+	}
+}
+
+// put applies objects and removes them when the test ends.
+func put(t *testing.T, text string) {
+	t.Helper()
+	keep(t, text)
+	for _, tree := range objects(t, text) {
+		path := pathOf(tree)
 		t.Cleanup(func() {
 			if _, err := api.Do(context.Background(), server.Call{Method: http.MethodDelete, Path: path}); err != nil {
 				t.Error(err)
