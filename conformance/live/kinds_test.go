@@ -17,8 +17,7 @@ import (
 func documents(t *testing.T) map[string][]byte {
 	t.Helper()
 	get := func(path string) []byte {
-		path, query, _ := strings.Cut(path, "?")
-		_ = query
+		path, _, _ = strings.Cut(path, "?")
 		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet, Path: path})
 		if err != nil || answer.Code != http.StatusOK {
 			t.Fatal(path, err, answer)
@@ -34,7 +33,9 @@ func documents(t *testing.T) map[string][]byte {
 	all := map[string][]byte{}
 	for path, of := range index.Paths {
 		if strings.Count(path, "/") > 0 && strings.HasPrefix(path, "api") {
-			all[path] = get(of.ServerRelativeURL)
+			if text := get(of.ServerRelativeURL); len(text) > 0 { // none of a group whose definitions were just deleted
+				all[path] = text
+			}
 		}
 	}
 	return all
