@@ -258,11 +258,15 @@ func (a *answer) say(ctx context.Context) {
 	if a.Log == nil {
 		return
 	}
+	changed := slog.LevelDebug
+	if a.Observation.Shadow { // no audit log has them
+		changed = slog.LevelInfo
+	}
 	for _, c := range a.Decision.Changes {
-		if !a.Log.Enabled(ctx, slog.LevelDebug) {
+		if !a.Log.Enabled(ctx, changed) {
 			break // without a word, with every request
 		}
-		a.log(ctx, slog.LevelDebug, "changed", "policy", c.Policy, "binding", c.Binding, "param", c.Param)
+		a.log(ctx, changed, "changed", "policy", c.Policy, "binding", c.Binding, "param", c.Param)
 	}
 	for _, v := range a.Decision.Violations {
 		level := slog.LevelInfo

@@ -71,7 +71,7 @@ func TestSafety(t *testing.T) {
 		}
 	}
 	renewed := func() string {
-		tree, err := do(t, server.Call{Method: http.MethodGet, Path: "/apis/coordination.k8s.io/v1/namespaces/default/leases/celgate"}).Object()
+		tree, err := do(t, server.Call{Method: http.MethodGet, Path: "/apis/coordination.k8s.io/v1/namespaces/celgate-system/leases/celgate"}).Object()
 		if err != nil {
 			t.Fatal(err)
 		}
