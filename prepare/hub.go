@@ -3,6 +3,7 @@ package prepare
 import (
 	"encoding/base64"
 	"fmt"
+	"reflect"
 	"strconv"
 
 	"github.com/celgate/celgate/schema"
@@ -171,7 +172,19 @@ func scalerV1Hub(o *members, held map[string]any, types *schema.Registry) error 
 	if err != nil {
 		return err
 	}
-	*o = members{m: out, owned: true}
+	o.annotations(func(notes *members) {
+		written := at(out, "metadata", "annotations")
+		if !reflect.DeepEqual(notes.m, written) {
+			*notes = members{m: written, owned: true}
+		}
+	})
+	for member, percentage := range map[string]string{"spec": "targetCPUUtilizationPercentage", "status": "currentCPUUtilizationPercentage"} {
+		o.within(member, func(m *members) {
+			if from := at(out, member); m.m[percentage] != from[percentage] {
+				m.take(percentage, from)
+			}
+		})
+	}
 	return nil
 }
 
