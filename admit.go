@@ -28,7 +28,11 @@ func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
 		return mutated, err
 	}
 	next := e.register(req, mutated.Object)
-	if err := e.refusal(next); err != nil {
+	err = e.refusal(next)
+	if err == nil {
+		err = e.policyRefusal(ctx, next)
+	}
+	if err != nil {
 		mutated.refuse(err)
 		return mutated, nil
 	}

@@ -57,6 +57,8 @@ type Engine struct {
 	compiled map[*policy.Policy]compiledPolicy
 	index    index
 	merger   merge.Merger
+	envs     *celenv.Set
+	policies map[policyKey]*policy.Policy // all that are valid, in force or not
 	rejected []Rejection
 	mentions map[string][]*plugin // by the names of policies that name what plugins of the server fill in
 	trace    Tracer
@@ -94,7 +96,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, minor: minor, mentions: map[string][]*plugin{}}
+	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, minor: minor, mentions: map[string][]*plugin{}, envs: envs, policies: map[policyKey]*policy.Policy{}}
 	known := quirks.Of(minor)
 	if known.Has(quirks.PatchReflectedValue) {
 		e.typed = eval.Reflected
@@ -132,7 +134,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	compiled := inParallel(policies, func(p *policy.Policy) compiledPolicy {
 		c, checked := opts.Before.of(p, minor)
 		if !checked {
-			checker := compile.NewChecker(envs, p)
+			checker := compile.NewChecker(envs, p, nil)
 			c.refused = policy.ValidatePolicy(p, checker)
 			checker.Close()
 			c.mentions = mentioned(p)
@@ -149,6 +151,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			e.reject(p.APIVersion, string(p.Kind), p.Name, p.Position, policy.Invalid(string(p.Kind), p.Name, errs))
 			continue
 		}
+		e.policies[policyKey{p.Kind, p.Name}] = p
 		if len(bindings[p.Kind][p.Name]) == 0 {
 			continue
 		}
@@ -178,7 +181,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 // InOrder returns an engine that asks exactly the mutating policies that are named, in the order of the names, and all
 // validating policies. The order in which a server asks them is random.
 func (e *Engine) InOrder(names ...string) *Engine {
-	ordered := &Engine{types: e.types, cluster: e.cluster, quirks: e.quirks, typed: e.typed, rejected: e.rejected, mentions: e.mentions, trace: e.trace}
+	ordered := &Engine{types: e.types, cluster: e.cluster, quirks: e.quirks, typed: e.typed, rejected: e.rejected, mentions: e.mentions, trace: e.trace, envs: e.envs, policies: e.policies}
 	ordered.index.types = e.types
 	for _, name := range names {
 		for _, h := range e.index.hooks {

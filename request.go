@@ -42,6 +42,10 @@ type Request struct {
 	UserInfo  UserInfo
 	DryRun    bool
 
+	// UserAssumed says that nobody is known to make the request and UserInfo stands for anyone: the rights that the server wants
+	// of the writer of a policy are not asked for.
+	UserAssumed bool
+
 	Object    map[string]any // nil on DELETE
 	OldObject map[string]any // nil on CREATE and CONNECT
 	Options   map[string]any // CreateOptions and the like; nil for CONNECT

@@ -268,7 +268,7 @@ func (s *subject) oldest(f *facts) (minor, blamed, why string) {
 		if err != nil {
 			return "metadata", err.Error()
 		}
-		checker := compile.NewChecker(envs, f.Policy)
+		checker := compile.NewChecker(envs, f.Policy, nil)
 		defer checker.Close()
 		for _, err := range policy.ValidatePolicy(f.Policy, checker) {
 			return err.Field, err.ErrorBody()

@@ -38,7 +38,7 @@ var compileProblem = regexp.MustCompile(`ERROR: <input>:(\d+:\d+): ([^\n]*)`)
 
 func refused(p *Pass) {
 	for _, f := range p.facts {
-		checker := compile.NewChecker(p.envs, f.Policy)
+		checker := compile.NewChecker(p.envs, f.Policy, nil)
 		errs := policy.ValidatePolicy(f.Policy, checker)
 		checker.Close()
 		for _, err := range errs {

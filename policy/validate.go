@@ -86,9 +86,22 @@ type word string
 // One rule is not the server's: the names of variables must differ.
 func ValidatePolicy(p *Policy, checker Checker) field.ErrorList {
 	v := validator{checker: checker}
+	v.policy(p, nil)
+	v.reserved(p.Name)
+	return v.distinct()
+}
+
+// ValidatePolicyUpdate returns what the server finds wrong with p when p takes the place of old; see [ValidatePolicy].
+func ValidatePolicyUpdate(p, old *Policy, checker Checker) field.ErrorList {
+	v := validator{checker: checker}
+	v.policy(p, old)
+	return v.distinct()
+}
+
+func (v *validator) policy(p, old *Policy) {
 	v.metadata(p.Name, p.Metadata)
 	spec := field.NewPath("spec")
-	oneOf(&v, spec.Child("failurePolicy"), p.FailurePolicy, failurePolicies)
+	oneOf(v, spec.Child("failurePolicy"), p.FailurePolicy, failurePolicies)
 	if p.ParamKind != nil {
 		v.paramKind(p.ParamKind, spec.Child("paramKind"))
 	}
@@ -104,25 +117,49 @@ func ValidatePolicy(p *Policy, checker Checker) field.ErrorList {
 			v.mutatingOperations(p.MatchConstraints, constraints)
 		}
 	}
-	v.matchConditions(p.MatchConditions, spec.Child("matchConditions"))
+	if old == nil || !sameConditions(p, old) {
+		v.matchConditions(p.MatchConditions, spec.Child("matchConditions"))
+	}
 	v.variables(p.Variables, spec.Child("variables"))
 	if p.Kind == Mutating {
 		v.mutations(p.Mutations, spec.Child("mutations"))
 		if path := spec.Child("reinvocationPolicy"); p.Reinvocation == "" {
 			v.add(field.Required(path, ""))
 		} else {
-			oneOf(&v, path, p.Reinvocation, reinvocationPolicies)
+			oneOf(v, path, p.Reinvocation, reinvocationPolicies)
 		}
 	} else {
 		v.validating(p, spec)
 	}
-	v.reserved(p.Name)
-	return v.distinct()
+}
+
+// sameConditions reports that the match conditions of an update, and what they may name, are those that there were. The
+// server does not look at them again.
+func sameConditions(p, old *Policy) bool {
+	if (p.ParamKind == nil) != (old.ParamKind == nil) || p.ParamKind != nil && *p.ParamKind != *old.ParamKind {
+		return false
+	}
+	return slices.EqualFunc(p.MatchConditions, old.MatchConditions, func(a, b NamedExpr) bool {
+		return a.Name == b.Name && a.Expr.Src == b.Expr.Src
+	})
 }
 
 // ValidateBinding returns what the server finds wrong with b when b is created; see [ValidatePolicy].
 func ValidateBinding(b *Binding) field.ErrorList {
-	var v validator
+	v := &validator{}
+	v.binding(b)
+	v.reserved(b.Name)
+	return v.declared(b)
+}
+
+// ValidateBindingUpdate returns what the server finds wrong with b when b takes the place of another.
+func ValidateBindingUpdate(b *Binding) field.ErrorList {
+	v := &validator{}
+	v.binding(b)
+	return v.declared(b)
+}
+
+func (v *validator) binding(b *Binding) {
 	v.metadata(b.Name, b.Metadata)
 	spec := field.NewPath("spec")
 	policyName := spec.Child("policyName")
@@ -144,9 +181,13 @@ func ValidateBinding(b *Binding) field.ErrorList {
 	if b.Kind != Mutating {
 		v.actions(b.Actions, spec.Child("validationActions"))
 	}
-	v.reserved(b.Name)
-	// The server finds these two by its declarative rules, which come last
-	// (pkg/apis/admissionregistration/v1/zz_generated.validations.go v1.37.2).
+}
+
+// declared adds what the server finds by its declarative rules, which come last
+// (pkg/apis/admissionregistration/v1/zz_generated.validations.go v1.37.2).
+func (v *validator) declared(b *Binding) field.ErrorList {
+	spec := field.NewPath("spec")
+	policyName := spec.Child("policyName")
 	if b.Kind != Mutating && b.PolicyName == "" {
 		v.add(field.Required(policyName, ""))
 	}

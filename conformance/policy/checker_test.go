@@ -16,7 +16,7 @@ func validate(t testing.TB, p *policy.Policy) field.ErrorList {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checker := compile.NewChecker(envs, p)
+	checker := compile.NewChecker(envs, p, nil)
 	defer checker.Close()
 	return policy.ValidatePolicy(p, checker)
 }

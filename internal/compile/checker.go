@@ -8,39 +8,94 @@ import (
 // A Checker compiles the expressions of one policy with what a server of the chosen minor lets new policies
 // use. It is the policy.Checker of the write-time rules. Close it after use.
 type Checker struct {
-	params     bool
+	params bool
+	fresh  compilers
+	stored *compilers                     // for expressions that the policy has already; nil for a new policy
+	kept   map[policy.Use]map[string]bool // the text of these
+}
+
+type compilers struct {
 	conditions compiler // match conditions may not name variables
 	others     compiler
 }
 
-// NewChecker returns a checker for p.
-func NewChecker(set *celenv.Set, p *policy.Policy) *Checker {
+func newCompilers(set *celenv.Set, mode celenv.Mode, noVariables bool) compilers {
+	return compilers{compiler{scope: set.Scope(mode, true)}, compiler{scope: set.Scope(mode, noVariables)}}
+}
+
+// NewChecker returns a checker for p. Old is the policy that p is an update of, or nil: what it uses may stay.
+func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
 	noVariables := p.Kind == policy.Validating && len(p.Variables) == 0
-	return &Checker{
-		params:     p.ParamKind != nil,
-		conditions: compiler{scope: set.Scope(celenv.Write, true)},
-		others:     compiler{scope: set.Scope(celenv.Write, noVariables)},
+	c := &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Write, noVariables)}
+	if old != nil {
+		stored := newCompilers(set, celenv.Run, noVariables)
+		c.stored, c.kept = &stored, kept(old)
 	}
+	return c
+}
+
+// kept lists the expressions of a policy by where the server looks for them when it is updated: a JSON patch among those of
+// ApplyConfigurations, where it seldom is (as pkg/apis/admissionregistration/validation/validation.go v1.37.2).
+func kept(old *policy.Policy) map[policy.Use]map[string]bool {
+	all := map[policy.Use]map[string]bool{}
+	add := func(use policy.Use, e policy.Expr) {
+		if all[use] == nil {
+			all[use] = map[string]bool{}
+		}
+		all[use][e.Src] = true
+	}
+	for _, c := range old.MatchConditions {
+		add(policy.UseMatchCondition, c.Expr)
+	}
+	for _, v := range old.Validations {
+		add(policy.UseValidation, v.Expr)
+		add(policy.UseMessageExpression, v.MessageExpr)
+	}
+	for _, a := range old.AuditAnnotations {
+		add(policy.UseAuditAnnotation, a.ValueExpr)
+	}
+	for _, m := range old.Mutations {
+		if m.PatchType == policy.ApplyConfiguration {
+			add(policy.UseApplyConfiguration, m.Expr)
+			add(policy.UseJSONPatch, m.Expr)
+		}
+	}
+	return all
 }
 
 // Close gives the environments back.
 func (c *Checker) Close() {
-	c.conditions.scope.Close()
-	c.others.scope.Close()
+	for _, all := range []*compilers{&c.fresh, c.stored} {
+		if all != nil {
+			all.conditions.scope.Close()
+			all.others.scope.Close()
+		}
+	}
 }
 
-// Variable compiles a variable and declares it.
+// Variable compiles a variable and declares it. The server looks for a variable among the validations that there were.
 func (c *Checker) Variable(name, src string) *policy.CompileError {
-	e := c.others.compile(policy.Expr{Src: src}, declared(useVariable, c.params))
-	c.others.scope.Declare(name, e.Output)
+	e := c.fresh.others.compile(policy.Expr{Src: src}, declared(useVariable, c.params))
+	c.fresh.others.scope.Declare(name, e.Output)
+	if c.stored != nil {
+		again := c.stored.others.compile(policy.Expr{Src: src}, declared(useVariable, c.params))
+		c.stored.others.scope.Declare(name, again.Output)
+		if c.kept[policy.UseValidation][src] {
+			e = again
+		}
+	}
 	return compileError(e)
 }
 
 // Expression compiles an expression.
 func (c *Checker) Expression(use policy.Use, src string) *policy.CompileError {
-	in := &c.others
+	from := &c.fresh
+	if c.kept[use][src] {
+		from = c.stored
+	}
+	in := &from.others
 	if use == policy.UseMatchCondition {
-		in = &c.conditions
+		in = &from.conditions
 	}
 	return compileError(in.compile(policy.Expr{Src: src}, declared(use, c.params), results[use]...))
 }

@@ -37,7 +37,7 @@ func TestWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range cases {
-		if c.Want == nil || c.Request == nil {
+		if c.Want == nil || c.Request == nil || c.Area() == "writes" { // the server asks no webhook about policies
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {

@@ -181,7 +181,7 @@ func (w *World) ManifestRequest(ctx context.Context, d *manifest.Document, a *As
 	r := &celgate.Request{
 		Kind: kind, Resource: to.GroupVersionResource, SubResource: to.Subresource,
 		Name: MetadataOf(object, "name"), DryRun: a.DryRun,
-		UserInfo: a.user(),
+		UserInfo: a.user(), UserAssumed: a.User == "" && a.Self == nil,
 	}
 	r.Namespace = w.NamespaceOf(object, to, a)
 	if t := w.Types.Type(kind); t != nil && t.Field("metadata") == nil {

@@ -1,0 +1,165 @@
+package celgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// policyGroup has the resources of policies and bindings. No policy is asked about them, but the registry has rules.
+const policyGroup = "admissionregistration.k8s.io"
+
+// policyRefusal is the registry's error about a request that writes a policy or a binding: its write-time rules, then the rights
+// of the user to read what the params are (as pkg/registry/admissionregistration v1.37.2). An UPDATE may keep what it
+// had.
+func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
+	if req.Object == nil || req.SubResource != "" || req.Resource.Group != policyGroup || !exempt(req) || req.Operation != Create && req.Operation != Update {
+		return nil
+	}
+	p, b, err := policy.FromObject(req.Object, nil)
+	var undecodable *policy.DecodeError
+	if errors.As(err, &undecodable) {
+		return &apierrors.StatusError{ErrStatus: *undecodable.Status()}
+	} else if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	var oldPolicy *policy.Policy
+	var oldBinding *policy.Binding
+	if req.Operation == Update && req.OldObject != nil {
+		if oldPolicy, oldBinding, err = policy.FromObject(req.OldObject, nil); err != nil {
+			return apierrors.NewInternalError(err)
+		}
+	}
+	var errs field.ErrorList
+	switch {
+	case b != nil && oldBinding != nil:
+		errs = policy.ValidateBindingUpdate(b)
+	case b != nil:
+		errs = policy.ValidateBinding(b)
+	default:
+		checker := compile.NewChecker(e.envs, p, oldPolicy)
+		defer checker.Close()
+		if oldPolicy != nil {
+			errs = policy.ValidatePolicyUpdate(p, oldPolicy, checker)
+		} else {
+			errs = policy.ValidatePolicy(p, checker)
+		}
+	}
+	if len(errs) == 0 && e.cluster.Authorizer() != nil && !req.UserAssumed && !slices.Contains(req.UserInfo.Groups, user.SystemPrivilegedGroup) {
+		spec := field.NewPath("spec")
+		switch {
+		case p != nil && p.ParamKind != nil && (oldPolicy == nil || oldPolicy.ParamKind == nil || *oldPolicy.ParamKind != *p.ParamKind):
+			if err := e.mayReadKind(ctx, p.ParamKind, req); err != nil {
+				errs = append(errs, field.Forbidden(spec.Child("paramKind"), err.Error()))
+			}
+		case b != nil && b.ParamRef != nil: // on an UPDATE too: the server compares pointers
+			if err := e.mayReadParam(ctx, b, req); err != nil {
+				errs = append(errs, field.Forbidden(spec.Child("paramRef"), err.Error()))
+			}
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &apierrors.StatusError{ErrStatus: *policy.Invalid(req.Kind.Kind, req.Name, errs)}
+}
+
+// mayReadKind returns an error if the user may not get every object of a paramKind.
+func (e *Engine) mayReadKind(ctx context.Context, kind *policy.ParamKind, req *Request) error {
+	attributes, _, _ := e.paramAttributes(kind)
+	attributes.Verb, attributes.Name, attributes.Namespace = "get", "*", "*"
+	who := userOf(req)
+	attributes.User = who
+	decision, _, err := e.cluster.Authorizer().Authorize(ctx, attributes)
+	if err != nil || decision == authorizer.DecisionAllow {
+		return err
+	}
+	return fmt.Errorf("user %v must have \"get\" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)", who, kind.Kind, kind.APIVersion)
+}
+
+// mayReadParam returns an error if the user may not read what a paramRef names.
+func (e *Engine) mayReadParam(ctx context.Context, b *policy.Binding, req *Request) error {
+	kind, policyErr := e.paramKindOf(ctx, b)
+	attributes, parseErr, resolveErr := e.paramAttributes(kind)
+	attributes.Verb, attributes.Name, attributes.Namespace = "get", b.ParamRef.Name, b.ParamRef.Namespace
+	if attributes.Name == "" {
+		attributes.Verb = "list"
+	}
+	who := userOf(req)
+	attributes.User = who
+	decision, _, err := e.cluster.Authorizer().Authorize(ctx, attributes)
+	const everywhere = "to determine minimum required permissions and user %v does not have \"%v\" permission for all groups, versions and resources"
+	switch {
+	case err != nil && b.Kind == policy.Validating:
+		return fmt.Errorf("failed to authorize request: %w", err)
+	case err != nil || decision == authorizer.DecisionAllow:
+		return err
+	case policyErr != nil:
+		return fmt.Errorf("unable to get policy %s "+everywhere, b.PolicyName, who, attributes.Verb)
+	case parseErr != nil:
+		return fmt.Errorf("unable to parse paramKind %v "+everywhere, kind, who, attributes.Verb)
+	case resolveErr != nil:
+		return fmt.Errorf("unable to resolve paramKind %v "+everywhere, kind, who, attributes.Verb)
+	case b.Kind == policy.Mutating: // the server has them in each other's place
+		return fmt.Errorf("user %v does not have \"%v\" permission on the object referenced by paramRef", attributes.Verb, who)
+	}
+	return fmt.Errorf("user %v does not have \"%v\" permission on the object referenced by paramRef", who, attributes.Verb)
+}
+
+func userOf(req *Request) *user.DefaultInfo {
+	return &user.DefaultInfo{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups, Extra: req.UserInfo.Extra}
+}
+
+// paramAttributes asks for the resource of a kind, or for every one if it is not known.
+func (e *Engine) paramAttributes(kind *policy.ParamKind) (a authorizer.AttributesRecord, parseErr, resolveErr error) {
+	a = authorizer.AttributesRecord{ResourceRequest: true, APIGroup: "*", APIVersion: "*", Resource: "*"}
+	if kind == nil {
+		return a, nil, nil
+	}
+	gv, err := apischema.ParseGroupVersion(kind.APIVersion)
+	if err != nil {
+		return a, err, nil
+	}
+	a.APIGroup, a.APIVersion = gv.Group, gv.Version
+	resource := e.types.ResourceFor(gv.WithKind(kind.Kind))
+	if resource == nil || resource.NotServed || resource.OffByDefault {
+		return a, nil, errors.New("no such resource")
+	}
+	a.Resource = resource.Resource
+	return a, nil, nil
+}
+
+// paramKindOf returns the paramKind of a binding's policy, which the engine or the cluster has.
+func (e *Engine) paramKindOf(ctx context.Context, b *policy.Binding) (*policy.ParamKind, error) {
+	if p := e.policies[policyKey{b.Kind, b.PolicyName}]; p != nil {
+		return p.ParamKind, nil
+	}
+	object, err := e.cluster.Get(ctx, schema.GroupVersionKind{Group: policyGroup, Version: "v1", Kind: string(b.Kind)}, "", b.PolicyName)
+	if err != nil {
+		return nil, err
+	}
+	if object == nil {
+		return nil, errors.New("not found")
+	}
+	p, _, err := policy.FromObject(object, nil)
+	if err != nil {
+		return nil, err
+	}
+	return p.ParamKind, nil
+}
+
+type policyKey struct {
+	kind policy.Kind
+	name string
+}
