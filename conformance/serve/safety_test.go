@@ -106,7 +106,7 @@ func TestSafety(t *testing.T) {
 	})
 
 	// Without celgate nothing can be written, but the two configurations can be deleted.
-	r.gates[0].kill(t)
+	r.gates[0].stop(t)
 	eventually(t, 10*time.Second, func() string {
 		if status := write().Status(); status == nil || !strings.Contains(status.Message, "failed calling webhook") {
 			return "a request was admitted without celgate"
