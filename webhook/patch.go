@@ -9,18 +9,9 @@ import (
 
 // An operation is one of a JSON Patch (RFC 6902).
 type operation struct {
-	Op    string
-	Path  string
-	Value any // of add and replace
-}
-
-// MarshalJSON leaves value out of remove, and only there: null is a value.
-func (o operation) MarshalJSON() ([]byte, error) {
-	tree := map[string]any{"op": o.Op, "path": o.Path}
-	if o.Op != "remove" {
-		tree["value"] = o.Value
-	}
-	return marshal(tree)
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value *any   `json:"value,omitempty"` // nil for remove; what it points to may be null
 }
 
 // diff returns the operations that make after of before, none if they are equal. They touch no more than what
@@ -35,7 +26,11 @@ func diff(before, after map[string]any) []operation {
 type differ struct{ operations []operation }
 
 func (d *differ) add(op, path string, value any) {
-	d.operations = append(d.operations, operation{op, path, value})
+	d.operations = append(d.operations, operation{op, path, &value})
+}
+
+func (d *differ) remove(path string) {
+	d.operations = append(d.operations, operation{Op: "remove", Path: path})
 }
 
 func (d *differ) values(path string, before, after any) {
@@ -71,7 +66,7 @@ func (d *differ) objects(path string, before, after map[string]any) {
 	slices.Sort(names)
 	for _, name := range names {
 		if _, stays := after[name]; !stays {
-			d.add("remove", path+"/"+escape(name), nil)
+			d.remove(path + "/" + escape(name))
 		}
 	}
 	for name := range after {
@@ -111,7 +106,7 @@ func (d *differ) lists(path string, before, after []any) {
 		d.values(at(i), before[i], after[i])
 	}
 	for last := oldEnd - 1; last >= i; last-- {
-		d.add("remove", at(last), nil)
+		d.remove(at(last))
 	}
 	for ; i < newEnd; i++ {
 		d.add("add", at(i), after[i])

@@ -38,8 +38,10 @@ import (
 	"github.com/celgate/celgate/internal/serve"
 )
 
-// From the folder of the module, as go -C bench runs it.
-const testdata = "../webhook/testdata/"
+const (
+	testdata    = "../webhook/testdata/" // from the folder of the module, as go -C bench runs it
+	connections = 64                     // to a side at most
+)
 
 func main() {
 	var b bench
@@ -217,7 +219,7 @@ func start(ctx context.Context, parent, name, policies string) (*side, error) {
 	}
 	s.client = &http.Client{Transport: &http.Transport{
 		TLSClientConfig:     &tls.Config{RootCAs: pool, NextProtos: []string{"http/1.1"}}, // as the API server asks Services
-		MaxIdleConnsPerHost: 100,
+		MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections,                    // so that handshakes are not what is measured
 	}}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if _, err = s.ask(); err == nil {
