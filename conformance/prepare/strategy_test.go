@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingwebhookconfiguration"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
@@ -267,6 +268,12 @@ func forValidation(t *testing.T, i int, in prepare.Input, strategy func(ctx cont
 	ctx := request.WithNamespace(context.Background(), in.Namespace)
 	ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "dev"})
 	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{APIGroup: kind.Group, APIVersion: kind.Version, Resource: in.Resource.Resource})
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// rest.BeforeCreate and BeforeUpdate; what contradicts the request stays as it is and is refused.
+	_ = rest.EnsureObjectNamespaceMatchesRequestNamespace(rest.ExpectedNamespaceForScope(in.Namespace, in.Resource.Namespaced), m)
 	strategy(ctx, obj, old)
 	want, err := s.tree(obj, kind)
 	if err != nil {
