@@ -327,7 +327,9 @@ func podSpec(o *members, _ map[string]any) {
 	}
 	o.fillText("dnsPolicy", "ClusterFirst")
 	o.fillText("restartPolicy", "Always")
-	o.fill("securityContext", map[string]any{})
+	if o.m["securityContext"] == nil {
+		o.set("securityContext", map[string]any{})
+	}
 	o.fill("terminationGracePeriodSeconds", int64(30))
 	o.fillText("schedulerName", "default-scheduler")
 }

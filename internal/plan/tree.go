@@ -320,6 +320,9 @@ func (t *mapTree) tree(m *machine) (any, bool) {
 			if !ok {
 				return nil, false
 			}
+			if list == nil { // until now, as it is on the server where nothing is added
+				list = make([]any, 0, roomFor(over))
+			}
 			list = append(list, v)
 			m.cost += 1 + common.ListCreateBaseCost + 1 // the accumulator, the list that is added to it, the addition
 		}
@@ -329,4 +332,14 @@ func (t *mapTree) tree(m *machine) (any, bool) {
 	}
 	m.cost++ // the accumulator, as the result
 	return list, true
+}
+
+// roomFor returns for how many items there should be room in a list made of another.
+func roomFor(over traits.Iterable) int {
+	if sized, ok := over.(traits.Sizer); ok {
+		if n, ok := sized.Size().(types.Int); ok {
+			return int(min(max(n, 1), 64))
+		}
+	}
+	return 1
 }
