@@ -411,7 +411,7 @@ func TestDeployment(t *testing.T) {
 	eventually(t, 10*time.Second, func() string {
 		tree, err := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/limit"}).Object()
 		text, _ := yaml.Marshal(tree["status"])
-		if err != nil || strings.Count(string(text), `status: "True"`) != 2 {
+		if err != nil || strings.Count(string(text), `status: "True"`) != 3 {
 			return fmt.Sprintf("status %s\n%s", text, g.log())
 		}
 		return ""

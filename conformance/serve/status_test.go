@@ -152,15 +152,16 @@ func TestStatus(t *testing.T) {
 		"mutatingadmissionpolicies/c-alone": {"message: no binding puts it in force\n  observedGeneration: 1\n  reason: Unbound\n  status: \"False\"\n  type: Ready\n"},
 	} {
 		resource, name, _ := strings.Cut(object, "/")
-		eventually(t, 10*time.Second, func() string {
-			text, _ := status(t, resource, name)
-			for _, want := range wants {
-				if !strings.Contains(text, want) {
-					return fmt.Sprintf("%s: not %q in\n%s", object, want, text)
+		eventually(t, 45*time.Second, // a replica that an earlier test has killed counts for 30 s
+			func() string {
+				text, _ := status(t, resource, name)
+				for _, want := range wants {
+					if !strings.Contains(text, want) {
+						return fmt.Sprintf("%s: not %q in\n%s", object, want, text)
+					}
 				}
-			}
-			return ""
-		})
+				return ""
+			})
 	}
 
 	_, before := status(t, "mutatingadmissionpolicies", "a-later")
