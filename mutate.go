@@ -3,6 +3,7 @@ package celgate
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 
@@ -244,7 +245,7 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutati
 			if errors.Is(err, eval.ErrNotJSON) && r.engine.quirks.Has(quirks.PatchReflectedValue) {
 				r.decision.note(quirks.PatchReflectedValue, "")
 			}
-			return failed(err)
+			return failed(r.namingStruct(err, in, v))
 		}
 		if told != nil {
 			told.Patch = operationTrees(ops)
@@ -281,6 +282,55 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutati
 		told.After = normal.Object
 	}
 	return outcome, nil
+}
+
+// namingStruct returns an error about a struct of a built-in object that names its Go type, as typedStruct.ConvertToNative in
+// k8s.io/apiserver v0.37.2 pkg/cel/common/valuesschemalesstyped.go.
+func (r *review) namingStruct(err error, in *invocation, v *versioned) error {
+	var reflected *eval.ReflectedError
+	if !errors.As(err, &reflected) {
+		return err
+	}
+	found := typeOf(v.object, v.typ, reflected.Members)
+	if found == nil {
+		found = typeOf(v.oldObject, v.typ, reflected.Members)
+	}
+	if found == nil && in.param != nil {
+		found = typeOf(in.param, r.engine.types.Type(kindOf(in.param)), reflected.Members)
+	}
+	if found == nil || found.Kind != schema.Struct || found.Name == "" {
+		return err
+	}
+	return fmt.Errorf("%w: type conversion error from struct type %s to %s", eval.ErrNotJSON, path.Base(found.Name), reflected.To)
+}
+
+// typeOf returns the type of a map somewhere in a tree, nil if it is not there.
+func typeOf(tree any, t *schema.Type, wanted map[string]any) *schema.Type {
+	if t == nil {
+		return nil
+	}
+	switch tree := tree.(type) {
+	case map[string]any:
+		if identical(tree, wanted) {
+			return t
+		}
+		for name, member := range tree {
+			inner := t.Elem
+			if f := t.Field(name); f != nil {
+				inner = f.Type
+			}
+			if found := typeOf(member, inner, wanted); found != nil {
+				return found
+			}
+		}
+	case []any:
+		for _, item := range tree {
+			if found := typeOf(item, t.Elem, wanted); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
 }
 
 // equivalentError is why the server cannot turn a built-in object of one version into another, as convertToVersion in

@@ -126,7 +126,7 @@ func newRand(seed, index uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 
 // oneOfSeveral reports whether the server itself gives this answer now and then: what walks a Go map, or the cache of
 // params, has no order there.
 func (w *World) oneOfSeveral(ctx context.Context, server *compiled, q *request, got *answer) bool {
-	for range 200 {
+	for range 2000 { // several params, each with an order of its own, have many answers
 		if again := w.upstream.ask(ctx, server, q).settled(); same(again, got) {
 			return true
 		}

@@ -247,7 +247,17 @@ func (m reflectedMap) ConvertToNative(t reflect.Type) (any, error) {
 	if reflect.TypeFor[map[string]any]().AssignableTo(t) {
 		return m.members, nil
 	}
-	return nil, fmt.Errorf("type conversion error from '%s' to '%s'", m.Type(), t)
+	return nil, &ReflectedError{m.members, t}
+}
+
+// A ReflectedError is that of a struct or map of a built-in kind which has no other form, such as JSON.
+type ReflectedError struct {
+	Members map[string]any // the very map of the object
+	To      reflect.Type
+}
+
+func (e *ReflectedError) Error() string {
+	return fmt.Sprintf("type conversion error from '%s' to '%s'", types.MapType, e.To)
 }
 
 func (m reflectedMap) ConvertToType(t ref.Type) ref.Val {
