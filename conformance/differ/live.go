@@ -499,11 +499,12 @@ func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating
 	}
 	want := settledWant(seen.Want)
 	diff = conformance.Compare(want, got)
-	if diff == "" || want.Status == nil || !seen.Passed || strings.Contains(want.Status.Message, "policy-"+s.token) {
+	// Webhooks are not asked about their own configurations, so that nothing shows what the mutating phase made of one.
+	if diff == "" || want.Status == nil || !seen.Passed && !createOnly(s.kind) || strings.Contains(want.Status.Message, "policy-"+s.token) {
 		return diff, true
 	}
 	// The registry refused what came out of the mutating phase, which celgate does not foresee.
-	if s.c.Policy["kind"] != "MutatingAdmissionPolicy" {
+	if s.c.Policy["kind"] != "MutatingAdmissionPolicy" || createOnly(s.kind) {
 		return "", false
 	}
 	if mutating == nil || !mutating.Allowed {
