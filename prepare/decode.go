@@ -20,6 +20,7 @@ import (
 type pass struct {
 	lenient bool // decode as runtime.DefaultUnstructuredConverter does
 	round   bool // the kind's resource lists are rounded up to whole thousandths
+	stored  bool // the object went through etcd, where an empty list is none, and no list in a map an empty one
 	nested  int  // unions around the value
 
 	unknown bool // undeclared members were dropped
@@ -258,8 +259,11 @@ func (p *pass) mapping(t *schema.Type, v, known any) (any, bool) {
 			continue
 		}
 		new, same := p.value(elem(t), old, before)
-		if p.round && elem(t).Kind == schema.Quantity {
+		switch {
+		case p.round && elem(t).Kind == schema.Quantity:
 			new, same = roundUp(new, old)
+		case p.stored && elem(t).Kind == schema.List && new == nil:
+			new, same = []any{}, false
 		}
 		if !same {
 			o.set(name, new)
@@ -273,6 +277,9 @@ func (p *pass) list(t *schema.Type, v, known any) (any, bool) {
 	if !ok || in == nil {
 		p.failed = p.failed || !ok && v != nil
 		return nil, v == nil
+	}
+	if p.stored && len(in) == 0 {
+		return nil, false
 	}
 	was, _ := known.([]any)
 	out, same := in, true

@@ -107,7 +107,7 @@ func Object(in Input) (Result, error) {
 	if err := checkKind(in.Object, kind); err != nil {
 		return Result{}, err
 	}
-	obj, warnings, err := decode(in.Object, in.Types, kind)
+	obj, warnings, err := decode(in.Object, in.Types, kind, false)
 	if err != nil {
 		return Result{}, badRequest(kind, err)
 	}
@@ -129,22 +129,23 @@ func Object(in Input) (Result, error) {
 	return Result{o.m, warnings}, nil
 }
 
-// Stored returns an object that exists as the server reads it: decoded, defaulted, in the canonical form. The warnings are
+// Stored returns an object that exists as the server reads it: decoded, defaulted, in the canonical form. Protocol buffers, in
+// which etcd holds the built-in kinds, have no empty lists: one of a required member, such as the rules of a ClusterRole, is null. The warnings are
 // those of a decoding; the error says why it is no such object.
 func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string, error) {
 	if types.Type(kind) == nil {
 		return nil, nil, fmt.Errorf("unknown kind %s", kind)
 	}
-	return decode(obj, types, kind)
+	return decode(obj, types, kind, true)
 }
 
-// decode makes a tree of what the server makes an object of. Warnings read as the server's.
-func decode(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string, error) {
+// decode makes a tree of what the server makes an object of, or of what it has stored. Warnings read as the server's.
+func decode(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind, stored bool) (map[string]any, []string, error) {
 	t := types.Type(kind)
 	if custom(t) {
 		return decodeCustom(obj, t, kind)
 	}
-	p := pass{round: rounds(kind)}
+	p := pass{round: rounds(kind), stored: stored}
 	out, _ := p.object(t, obj, nil)
 	var warnings []string
 	if p.failed || p.unknown {

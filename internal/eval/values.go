@@ -270,7 +270,12 @@ func (m reflectedMap) ConvertToType(t ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", m.Type(), t.TypeName())
 }
 
+// Equal of two structs is what Go's values are to apiequality.Semantic, for which no list and an empty one are the same
+// (apiserver/pkg/cel/common/valuesschemalesstyped.go v0.37.2; case evaluation/empty-list-stored).
 func (m reflectedMap) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(reflectedMap); ok {
+		return types.Bool(sameTree(m.members, o.members))
+	}
 	o, ok := other.(traits.Mapper)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(other)
@@ -285,6 +290,36 @@ func (m reflectedMap) Equal(other ref.Val) ref.Val {
 		}
 	}
 	return types.True
+}
+
+// sameTree reports whether two trees are equal but for lists that are null in one and empty in the other.
+func sameTree(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
+			return false
+		}
+		for name, member := range a {
+			other, found := b[name]
+			if !found || !sameTree(member, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok {
+			return len(a) == 0 && b == nil
+		}
+		return slices.EqualFunc(a, b, sameTree)
+	case nil:
+		list, ok := b.([]any)
+		return b == nil || ok && len(list) == 0
+	case string:
+		return a == b
+	}
+	return Value(a, Reflected).Equal(Value(b, Reflected)) == types.True
 }
 
 func (m reflectedMap) Type() ref.Type { return types.MapType }
