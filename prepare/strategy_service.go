@@ -33,9 +33,41 @@ func updateService(o *members, in Input) {
 		if external(old) && !external(s.m) {
 			s.dropSame("externalTrafficPolicy", old)
 		}
+		keepAllocated(s, old)
 	})
 	if kind != "LoadBalancer" {
 		o.within("status", func(s *members) { s.set("loadBalancer", map[string]any{}) })
+	}
+}
+
+// keepAllocated gives a Service what was allocated for the stored one, where the client left it out
+// (k8s.io/kubernetes v1.37.2 pkg/registry/core/service/storage: patchAllocatedValues, initIPFamilyFields).
+func keepAllocated(s *members, old map[string]any) {
+	keep := func(name string) {
+		if v := old[name]; v != nil {
+			s.fill(name, v)
+		}
+	}
+	if clusterIP(old) && clusterIP(s.m) {
+		keep("clusterIP")
+		keep("clusterIPs")
+		keep("ipFamilyPolicy")
+		if equal(s.m["clusterIPs"], old["clusterIPs"]) {
+			keep("ipFamilies")
+		}
+	}
+	if nodePort(old) && nodePort(s.m) {
+		ports, used := map[string]int64{}, map[int64]bool{0: true}
+		(&members{m: old}).each("ports", func(p *members) { ports[p.text("name")] = number(p) })
+		s.each("ports", func(p *members) { used[number(p)] = true })
+		s.each("ports", func(p *members) {
+			if port := ports[p.text("name")]; !used[port] {
+				p.fillNumber("nodePort", port)
+			}
+		})
+	}
+	if healthCheck(old) && healthCheck(s.m) {
+		keep("healthCheckNodePort")
 	}
 }
 
@@ -61,11 +93,13 @@ func external(spec map[string]any) bool {
 	return nodePort(spec) || spec["type"] == "ClusterIP" && size(spec["externalIPs"]) > 0
 }
 
+// number returns the node port of a port, or 0.
+func number(port *members) int64 {
+	n, _ := port.m["nodePort"].(int64)
+	return n
+}
+
 func noNewNodePorts(spec, old map[string]any) bool {
-	number := func(p *members) int64 {
-		n, _ := p.m["nodePort"].(int64)
-		return n
-	}
 	known := map[int64]bool{0: true}
 	(&members{m: old}).each("ports", func(p *members) { known[number(p)] = true })
 	all := true

@@ -1,10 +1,12 @@
 package prepare
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	core "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingwebhookconfiguration"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
@@ -193,6 +196,9 @@ func update(ctx context.Context, s updater, obj, old runtime.Object) {
 	was, _ := meta.Accessor(old)
 	m.SetGeneration(was.GetGeneration())
 	s.PrepareForUpdate(ctx, obj, old)
+	if obj, ok := obj.(*core.Service); ok && s == updater(service.Strategy) {
+		keepAllocated(obj, old.(*core.Service))
+	}
 	if m.GetUID() == "" {
 		m.SetUID(was.GetUID())
 	}
@@ -206,6 +212,43 @@ func update(ctx context.Context, s updater, obj, old runtime.Object) {
 		m.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
 	}
 	s.Canonicalize(obj)
+}
+
+// keepAllocated does what the storage of Services does before an update is validated (pkg/registry/core/service/storage,
+// not exported), as far as it takes values from the stored object.
+func keepAllocated(obj, old *core.Service) {
+	is, was := &obj.Spec, &old.Spec
+	if is.Type != core.ServiceTypeExternalName && was.Type != core.ServiceTypeExternalName {
+		is.ClusterIP = cmp.Or(is.ClusterIP, was.ClusterIP)
+		if len(is.ClusterIPs) == 0 {
+			is.ClusterIPs = was.ClusterIPs
+		}
+		is.IPFamilyPolicy = cmp.Or(is.IPFamilyPolicy, was.IPFamilyPolicy)
+		if len(is.IPFamilies) == 0 && slices.Equal(is.ClusterIPs, was.ClusterIPs) {
+			is.IPFamilies = was.IPFamilies
+		}
+	}
+	balanced := func(s *core.ServiceSpec) bool { return s.Type == core.ServiceTypeLoadBalancer }
+	local := func(s *core.ServiceSpec) bool {
+		return balanced(s) && s.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal
+	}
+	if (is.Type == core.ServiceTypeNodePort || balanced(is)) && (was.Type == core.ServiceTypeNodePort || balanced(was)) {
+		ports, used := map[string]int32{}, map[int32]bool{}
+		for _, p := range was.Ports {
+			ports[p.Name] = p.NodePort
+		}
+		for _, p := range is.Ports {
+			used[p.NodePort] = true
+		}
+		for i := range is.Ports {
+			if p := &is.Ports[i]; p.NodePort == 0 && !used[ports[p.Name]] {
+				p.NodePort = ports[p.Name]
+			}
+		}
+	}
+	if local(is) && local(was) {
+		is.HealthCheckNodePort = cmp.Or(is.HealthCheckNodePort, was.HealthCheckNodePort)
+	}
 }
 
 func decoded(t *testing.T, g *generator, in prepare.Input) map[string]any {
