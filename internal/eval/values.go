@@ -28,7 +28,7 @@ const (
 )
 
 // Value shows a JSON tree to CEL. Maps iterate in the order of their keys, so that results never depend on
-// chance. A nil map or list is null.
+// chance. A nil map is null, and so is a nil list of the form Reflected.
 func Value(tree any, form Form) ref.Val { return adapter{form}.NativeToValue(tree) }
 
 // Typed shows an object of a built-in kind to CEL in the form Reflected. What has a JSON form of its own in the type, such as a
@@ -102,12 +102,12 @@ func (a adapter) NativeToValue(value any) ref.Val {
 		return plainMap{v}
 	case []any:
 		switch {
+		case a.form == Plain: // also of no items: until it is written as JSON, a nil slice is a list
+			return plainList(v)
 		case v == nil:
 			return types.NullValue
-		case a.form == Reflected:
-			return reflectedList(v)
 		}
-		return plainList(v)
+		return reflectedList(v)
 	case []byte:
 		return types.String(base64.StdEncoding.EncodeToString(v))
 	case uint64:
