@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,10 +23,7 @@ import (
 // them, in a shell. What a cluster has and this one has not is played: the controllers and the kubelet, which start what
 // the Deployment says, with its service account and arguments, and the network, by which a Service reaches Pods.
 func TestReadme(t *testing.T) {
-	off := "ValidatingAdmissionPolicy,MutatingAdmissionPolicy"
-	empty, err := server.Start(t.Context(), server.Options{Plugins: []string{"PodSecurity"}, Args: []string{
-		"--disable-admission-plugins=" + strings.Join(slices.DeleteFunc(slices.Clone(server.Disturbing), func(p string) bool { return p == "PodSecurity" }), ",") + "," + off,
-	}})
+	empty, err := server.Start(t.Context(), server.Options{Minor: *minor, Plugins: []string{"PodSecurity"}, Disabled: ownPolicies})
 	if err != nil {
 		t.Fatal(err)
 	}

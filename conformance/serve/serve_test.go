@@ -13,6 +13,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/big"
@@ -39,7 +40,15 @@ var (
 	program string // path of celgate
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+var minor = flag.String("minor", "", "of the kube-apiserver, such as 1.33; without it that of the module")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+// ownPolicies are the plugins of the API server that celgate stands in for.
+var ownPolicies = []string{"ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}
 
 func run(m *testing.M) int {
 	folder, err := os.MkdirTemp("", "celgate-serve-")
@@ -54,10 +63,7 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		return 1
 	}
-	off := "ValidatingAdmissionPolicy,MutatingAdmissionPolicy"
-	api, err = server.Start(context.Background(), server.Options{Args: []string{
-		"--disable-admission-plugins=" + strings.Join(server.Disturbing, ",") + "," + off,
-	}})
+	api, err = server.Start(context.Background(), server.Options{Minor: *minor, Disabled: ownPolicies})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

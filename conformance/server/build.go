@@ -2,10 +2,13 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +17,17 @@ type binary struct {
 	name   string // of the file in the cache, before the version
 	module string // whose version names the file
 	main   string // the main package
+}
+
+// A release is another kube-apiserver than that of the current Go module.
+type release struct {
+	version string   // of k8s.io/kubernetes
+	unknown []string // of Disturbing: it does not start if it is to turn off a plugin that it does not have
+}
+
+// releases are the other kube-apiservers that can be built, by minor.
+var releases = map[string]release{
+	"1.33": {version: "v1.33.13", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection", "PodResizeValidator"}},
 }
 
 var (
@@ -31,16 +45,22 @@ func Kubectl(ctx context.Context) (string, error) {
 }
 
 // Build makes sure that both programs are in the cache, which is the folder celgate of [os.UserCacheDir], and returns
-// their paths. What is missing is built from the requirements of the current Go module, which takes about 15 minutes on
-// two cores the first time.
-func Build(ctx context.Context) (etcdPath, apiserverPath string, err error) {
+// their paths. What is missing is built from the requirements of the current Go module, or kube-apiserver from those of
+// another minor if one is named, which takes about 15 minutes on two cores the first time.
+func Build(ctx context.Context, minor string) (etcdPath, apiserverPath string, err error) {
 	if etcdPath, err = etcd.build(ctx); err != nil {
 		return "", "", err
 	}
-	if apiserverPath, err = apiserver.build(ctx); err != nil {
-		return "", "", err
+	if minor == "" {
+		apiserverPath, err = apiserver.build(ctx)
+		return etcdPath, apiserverPath, err
 	}
-	return etcdPath, apiserverPath, nil
+	other, ok := releases[minor]
+	if !ok {
+		return "", "", fmt.Errorf("no kube-apiserver %s: there are %s", minor, slices.Sorted(maps.Keys(releases)))
+	}
+	apiserverPath, err = apiserver.cached(other.version, func(path string) error { return apiserver.buildRelease(ctx, other.version, path) })
+	return etcdPath, apiserverPath, err
 }
 
 func (b binary) build(ctx context.Context) (string, error) {
@@ -48,6 +68,14 @@ func (b binary) build(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return b.cached(version, func(path string) error {
+		_, err := goTool(ctx, "build", "-o", path, b.main)
+		return err
+	})
+}
+
+// cached returns the path of a version in the cache, after it was built if it was not there.
+func (b binary) cached(version string, build func(path string) error) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -69,10 +97,56 @@ func (b binary) build(ctx context.Context) (string, error) {
 		return path, nil
 	}
 	partial := path + ".partial"
-	if _, err := goTool(ctx, "build", "-o", partial, b.main); err != nil {
+	if err := build(partial); err != nil {
 		return "", err
 	}
 	return path, os.Rename(partial, path)
+}
+
+// buildRelease builds a version of k8s.io/kubernetes in a module that has the requirements of that version and no others.
+// It is kept beside the path until the program is built.
+func (b binary) buildRelease(ctx context.Context, version, path string) error {
+	folder := path + ".module"
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	out, err := goTool(ctx, "-C", folder, "mod", "download", "-json", b.module+"@"+version)
+	if err != nil {
+		return err
+	}
+	var download struct{ GoMod string }
+	if err := json.Unmarshal([]byte(out), &download); err != nil {
+		return err
+	}
+	own, err := os.ReadFile(download.GoMod)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "go.mod"), own, 0o644); err != nil {
+		return err
+	}
+	if out, err = goTool(ctx, "-C", folder, "mod", "edit", "-json"); err != nil {
+		return err
+	}
+	var file struct {
+		Replace []struct{ Old, New struct{ Path string } }
+	}
+	if err := json.Unmarshal([]byte(out), &file); err != nil {
+		return err
+	}
+	args := []string{"-C", folder, "mod", "edit", "-module=celgate.invalid/kubernetes", "-require=" + b.module + "@" + version}
+	published := "v0." + strings.TrimPrefix(version, "v1.")
+	for _, each := range file.Replace {
+		if strings.HasPrefix(each.New.Path, "./staging/") { // in the release's tree; published as a module of its own
+			args = append(args, "-replace="+each.Old.Path+"="+each.Old.Path+"@"+published)
+		}
+	}
+	if _, err := goTool(ctx, args...); err != nil {
+		return err
+	}
+	_, err = goTool(ctx, "-C", folder, "build", "-mod=mod", "-o", path, b.main)
+	return err
 }
 
 // goTool runs the go command and returns its trimmed output.

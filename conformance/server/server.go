@@ -26,8 +26,14 @@ import (
 
 // Options are the choices of a Server. The zero value is what the corpus is recorded with.
 type Options struct {
+	// Minor is that of another kube-apiserver, such as "1.33". It is built as [Build] says.
+	Minor string
+
 	// Plugins are in-tree admission plugins to leave on though they are in [Disturbing].
 	Plugins []string
+
+	// Disabled are in-tree admission plugins to turn off though they are not in [Disturbing].
+	Disabled []string
 
 	// Args are further flags of kube-apiserver.
 	Args []string
@@ -74,7 +80,7 @@ type Server struct {
 
 // Start builds the programs if they are missing, starts both and waits until the server is ready.
 func Start(ctx context.Context, options Options) (*Server, error) {
-	etcdPath, apiserverPath, err := Build(ctx)
+	etcdPath, apiserverPath, err := Build(ctx, options.Minor)
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +131,8 @@ func start(ctx context.Context, options Options, etcdPath, apiserverPath string)
 	if err != nil {
 		return nil, err
 	}
-	disabled := slices.DeleteFunc(slices.Clone(Disturbing), func(name string) bool {
-		return slices.Contains(options.Plugins, name)
+	disabled := slices.DeleteFunc(slices.Concat(Disturbing, options.Disabled), func(name string) bool {
+		return slices.Contains(options.Plugins, name) || slices.Contains(releases[options.Minor].unknown, name)
 	})
 	key := filepath.Join(folder, "service-account.key")
 	args := []string{
