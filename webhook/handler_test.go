@@ -72,9 +72,15 @@ func TestReviews(t *testing.T) {
 		disagreements = o.Disagreements()
 	}})
 	defer shadow.Close()
-	would := map[string][]webhook.Disagreement{"mutated": {{Policy: "label", Would: "change"}}, "denied": {{Policy: "no-passwords.example.com", Would: "deny"}}}
+	would := map[string][]webhook.Disagreement{
+		"mutated": {{Policy: "label", Would: "change"}}, "mutated of 1.33": {{Policy: "label", Would: "change"}},
+		"denied": {{Policy: "no-passwords.example.com", Would: "deny"}},
+	}
 	for _, test := range []struct{ name, path, request, want string }{
 		{"mutated", "mutate", `"operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a/b":"1"}}`,
+			`{"uid":"u","allowed":true,"patch":[{"op":"add","path":"/metadata/labels","value":{"owner":"dev"}}],"patchType":"JSONPatch",` +
+				`"auditAnnotations":{"mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"paths\":[\"/metadata/labels\"]}]"}}`},
+		{"mutated of 1.33", "mutate", `"operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","creationTimestamp":null}}`,
 			`{"uid":"u","allowed":true,"patch":[{"op":"add","path":"/metadata/labels","value":{"owner":"dev"}}],"patchType":"JSONPatch",` +
 				`"auditAnnotations":{"mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"paths\":[\"/metadata/labels\"]}]"}}`},
 		{"nothing to change", "mutate", `"operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","labels":{"owner":"dev"}}}`,
