@@ -78,4 +78,4 @@ scoreboard: ## docs/conformance.md
 
 .PHONY: help
 help: ## this list
-	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' Makefile
+	@sed -n 's/^\([a-z0-9-]*\): ## /\1\t/p' Makefile
