@@ -29,6 +29,11 @@ import (
 	"github.com/celgate/celgate/webhook"
 )
 
+// asJSON holds the cases in which it matters that an object is JSON between two webhooks, and why. A case that agrees again must leave.
+var asJSON = map[string]string{
+	"custom/empty-list-mapped": "the list that is null in JSON is one until then, and validating policies inside the server see that",
+}
+
 // TestWebhook answers every case over HTTP: the reviews that the server would send, the patch applied with the server's
 // library.
 func TestWebhook(t *testing.T) {
@@ -61,7 +66,10 @@ func TestWebhook(t *testing.T) {
 			}
 			want := *c.Want
 			want.AuditAnnotations = sentAnnotations(want.AuditAnnotations)
-			if diff := Compare(&want, got); diff != "" {
+			switch diff, why := Compare(&want, got), asJSON[c.Name]; {
+			case diff == "" && why != "":
+				t.Errorf("agrees now, but is known to differ: %s", why)
+			case diff != "" && why == "":
 				t.Errorf("%s\n- recorded + webhook\n%s", c.Idea, diff)
 			}
 		})
