@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/patch/jsonpatch"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
@@ -158,7 +159,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 			}
 		}
 		r.took(in, start)
-		if !sameTree(before, v.object) {
+		if !tree.Equal(before, v.object) {
 			re.require()
 			touched = append(touched, v)
 			r.decision.Changes = append(r.decision.Changes, Change{
@@ -196,8 +197,8 @@ func (r *review) writeBack(last *versioned, touched []*versioned) error {
 	r.decision.Object = object
 	// What one policy made of the object of the request is known to differ from it.
 	c := r.decision.Changes
-	known := len(c) == 1 && identical(c[0].Before, r.Object) && identical(c[0].After, object)
-	r.decision.Mutated = r.decision.Mutated || known || !sameTree(object, r.Object)
+	known := len(c) == 1 && tree.Same(c[0].Before, r.Object) && tree.Same(c[0].After, object)
+	r.decision.Mutated = r.decision.Mutated || known || !tree.Equal(object, r.Object)
 	return nil
 }
 
@@ -305,16 +306,16 @@ func (r *review) namingStruct(err error, in *invocation, v *versioned) error {
 }
 
 // typeOf returns the type of a map somewhere in a tree, nil if it is not there.
-func typeOf(tree any, t *schema.Type, wanted map[string]any) *schema.Type {
+func typeOf(in any, t *schema.Type, wanted map[string]any) *schema.Type {
 	if t == nil {
 		return nil
 	}
-	switch tree := tree.(type) {
+	switch in := in.(type) {
 	case map[string]any:
-		if identical(tree, wanted) {
+		if tree.Same(in, wanted) {
 			return t
 		}
-		for name, member := range tree {
+		for name, member := range in {
 			inner := t.Elem
 			if f := t.Field(name); f != nil {
 				inner = f.Type
@@ -324,7 +325,7 @@ func typeOf(tree any, t *schema.Type, wanted map[string]any) *schema.Type {
 			}
 		}
 	case []any:
-		for _, item := range tree {
+		for _, item := range in {
 			if found := typeOf(item, t.Elem, wanted); found != nil {
 				return found
 			}

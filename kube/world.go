@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
@@ -258,9 +258,7 @@ type madeOf struct {
 }
 
 func (m *madeOf) same(other *madeOf) bool {
-	return m.revision == other.revision && slices.EqualFunc(m.definitions, other.definitions, func(a, b map[string]any) bool {
-		return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
-	})
+	return m.revision == other.revision && slices.EqualFunc(m.definitions, other.definitions, tree.Same)
 }
 
 // Follow watches the params of the policies of a set, and stops to watch what none of them names any more. It waits for

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -43,7 +44,7 @@ func (s *shape) object(t *schema.Type, in, known map[string]any) (map[string]any
 	o := members{m: in}
 	for name, old := range in {
 		was, had := known[name]
-		if had && shared(old, was) {
+		if had && tree.Shared(old, was) {
 			continue
 		}
 		if t.Embedded && typeMember(name) {
@@ -97,7 +98,7 @@ func (s *shape) list(t *schema.Type, in, known []any) ([]any, bool) {
 	out, same := in, true
 	for i, old := range in {
 		was, had := counterpart(known, in, i)
-		if had && shared(old, was) {
+		if had && tree.Shared(old, was) {
 			continue
 		}
 		new, unchanged := old, true

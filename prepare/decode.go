@@ -3,6 +3,7 @@ package prepare
 import (
 	"slices"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -86,7 +87,7 @@ func (p *pass) object(t *schema.Type, in, known map[string]any) (map[string]any,
 		p.everyMember(t, &o, in)
 	case known == nil:
 		p.everyMember(t, &o, in)
-	case sameMap(in, known):
+	case tree.Same(in, known):
 		return in, true
 	default:
 		p.otherMembers(t, &o, in, known)
@@ -125,7 +126,7 @@ func (p *pass) otherMembers(t *schema.Type, o *members, in, known map[string]any
 		was, had := known[name]
 		if had {
 			both++
-			if shared(v, was) {
+			if tree.Shared(v, was) {
 				continue
 			}
 		}
@@ -255,7 +256,7 @@ func (p *pass) mapping(t *schema.Type, v, known any) (any, bool) {
 	was, _ := known.(map[string]any)
 	for name, old := range in {
 		before, had := was[name]
-		if had && shared(old, before) {
+		if had && tree.Shared(old, before) {
 			continue
 		}
 		new, same := p.value(elem(t), old, before)
@@ -285,7 +286,7 @@ func (p *pass) list(t *schema.Type, v, known any) (any, bool) {
 	out, same := in, true
 	for i, old := range in {
 		before, had := counterpart(was, in, i)
-		if had && shared(old, before) {
+		if had && tree.Shared(old, before) {
 			continue
 		}
 		new, unchanged := p.value(elem(t), old, before)

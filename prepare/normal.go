@@ -1,9 +1,7 @@
 package prepare
 
 import (
-	"math"
-	"reflect"
-
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -35,11 +33,11 @@ func (n Normal) is(t *schema.Type, kind schema.GroupVersionKind) bool {
 		return n.typ == t
 	}
 	again, err := normalise(n.Object, n.from, t, kind)
-	return err == nil && sameMap(again, n.Object)
+	return err == nil && tree.Same(again, n.Object)
 }
 
 // Of reports that n is about obj itself.
-func (n Normal) Of(obj map[string]any) bool { return obj != nil && sameMap(n.Object, obj) }
+func (n Normal) Of(obj map[string]any) bool { return obj != nil && tree.Same(n.Object, obj) }
 
 // Then returns what [Normalise] makes of obj, the result of a mutation of n.
 func (n Normal) Then(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (Normal, error) {
@@ -52,47 +50,16 @@ func (n Normal) Then(obj map[string]any, types *schema.Registry, kind schema.Gro
 	switch {
 	case err != nil:
 		return Normal{}, err
-	case sameMap(out, obj):
+	case tree.Same(out, obj):
 		return Normal{Object: out, typ: t}, nil
 	}
 	return Normal{Object: out, from: obj}, nil
 }
 
-// shared reports that two values are one: the same scalar, or the same map or list in memory.
-func shared(a, b any) bool {
-	switch a := a.(type) {
-	case nil:
-		return b == nil
-	case string:
-		b, ok := b.(string)
-		return ok && a == b
-	case bool:
-		b, ok := b.(bool)
-		return ok && a == b
-	case int64:
-		b, ok := b.(int64)
-		return ok && a == b
-	case float64:
-		b, ok := b.(float64)
-		return ok && math.Float64bits(a) == math.Float64bits(b)
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		return ok && sameMap(a, b)
-	case []any:
-		b, ok := b.([]any)
-		return ok && len(a) == len(b) && (len(a) > 0 && &a[0] == &b[0] || len(a) == 0 && (a == nil) == (b == nil))
-	}
-	return false
-}
-
-func sameMap(a, b map[string]any) bool {
-	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
-}
-
 // counterpart returns the known item to compare item i of a list with: the one that lies as far from the start or, where
 // items were put in before it, from the end. Any item would be right; a good one shares more.
 func counterpart(known, list []any, i int) (any, bool) {
-	if i < len(known) && (len(known) == len(list) || shared(list[i], known[i])) {
+	if i < len(known) && (len(known) == len(list) || tree.Shared(list[i], known[i])) {
 		return known[i], true
 	}
 	if j := i - len(list) + len(known); j >= 0 && j < len(known) {

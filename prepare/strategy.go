@@ -1,6 +1,7 @@
 package prepare
 
 import (
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -220,45 +221,7 @@ func (o *members) count(old map[string]any) {
 	})
 }
 
-// equal compares two trees. A null equals an empty list.
+// equal compares two trees of JSON as the server compares objects.
 func equal(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok {
-			return false
-		}
-		if len(a) != len(b) {
-			return false
-		}
-		for name, v := range a {
-			w, ok := b[name]
-			if !ok || !equal(v, w) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		if !ok {
-			return len(a) == 0 && b == nil
-		}
-		if len(a) != len(b) {
-			return false
-		}
-		for i, v := range a {
-			if !equal(v, b[i]) {
-				return false
-			}
-		}
-		return true
-	}
-	if list, ok := b.([]any); ok {
-		return a == nil && len(list) == 0
-	}
-	switch a.(type) {
-	case nil, string, int64, float64, bool:
-		return a == b
-	}
-	return false // no value of a tree
+	return tree.Semantic(a, b, func(any, any) bool { return false })
 }

@@ -121,9 +121,9 @@ func (t Target) webhook(policies []*policy.Policy, kind policy.Kind, fp policy.F
 			Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{t.Namespace},
 		})
 	}
-	w["namespaceSelector"] = tree(namespaces)
+	w["namespaceSelector"] = asTree(namespaces)
 	if s := shared(policies, func(m *policy.MatchResources) *metav1.LabelSelector { return m.ObjectSelector }); s != nil {
-		w["objectSelector"] = tree(s)
+		w["objectSelector"] = asTree(s)
 	}
 	return w
 }
@@ -143,7 +143,7 @@ func (t Target) entry(name, path string, fp policy.FailurePolicy, rules []any) m
 		client["service"] = map[string]any{"name": t.Service, "namespace": t.Namespace, "path": path, "port": port}
 	}
 	if len(t.CABundle) > 0 {
-		client["caBundle"] = tree(t.CABundle)
+		client["caBundle"] = asTree(t.CABundle)
 	}
 	return map[string]any{
 		"name":                    name,
@@ -283,8 +283,8 @@ func list(texts []string) []any {
 	return out
 }
 
-// tree makes a JSON tree of a value without numbers.
-func tree(v any) any {
+// asTree makes a JSON tree of a value without numbers.
+func asTree(v any) any {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil

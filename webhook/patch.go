@@ -1,10 +1,11 @@
 package webhook
 
 import (
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // An operation is one of a JSON Patch (RFC 6902).
@@ -46,7 +47,7 @@ func (d *differ) values(path string, before, after any) {
 			return
 		}
 	default:
-		if equal(before, after) {
+		if tree.Equal(before, after) {
 			return
 		}
 	}
@@ -54,12 +55,12 @@ func (d *differ) values(path string, before, after any) {
 }
 
 func (d *differ) objects(path string, before, after map[string]any) {
-	if same(before, after) {
+	if tree.Same(before, after) {
 		return
 	}
 	var names []string // of members that may differ, in order
 	for name, old := range before {
-		if next, stays := after[name]; !stays || !identical(old, next) {
+		if next, stays := after[name]; !stays || !tree.Shared(old, next) {
 			names = append(names, name)
 		}
 	}
@@ -88,15 +89,15 @@ func (d *differ) objects(path string, before, after map[string]any) {
 }
 
 func (d *differ) lists(path string, before, after []any) {
-	if identical(before, after) {
+	if tree.Shared(before, after) {
 		return
 	}
 	start := 0
-	for start < min(len(before), len(after)) && equal(before[start], after[start]) {
+	for start < min(len(before), len(after)) && tree.Equal(before[start], after[start]) {
 		start++
 	}
 	end := 0
-	for end < min(len(before), len(after))-start && equal(before[len(before)-1-end], after[len(after)-1-end]) {
+	for end < min(len(before), len(after))-start && tree.Equal(before[len(before)-1-end], after[len(after)-1-end]) {
 		end++
 	}
 	at := func(i int) string { return path + "/" + strconv.Itoa(i) }
@@ -111,65 +112,6 @@ func (d *differ) lists(path string, before, after []any) {
 	for ; i < newEnd; i++ {
 		d.add("add", at(i), after[i])
 	}
-}
-
-// same reports that two objects are one: a mutation shares what it leaves alone.
-func same(a, b map[string]any) bool {
-	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
-}
-
-// identical reports that two values are one, as far as can be seen without looking into them.
-func identical(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		return ok && a != nil && same(a, b)
-	case []any:
-		b, ok := b.([]any)
-		return ok && len(a) > 0 && len(a) == len(b) && &a[0] == &b[0]
-	}
-	return scalar(a) && scalar(b) && a == b
-}
-
-// scalar reports that == can compare a value.
-func scalar(v any) bool {
-	switch v.(type) {
-	case nil, string, int64, float64, bool:
-		return true
-	}
-	return false
-}
-
-// equal is reflect.DeepEqual for JSON trees, faster where they share parts.
-func equal(a, b any) bool {
-	if identical(a, b) {
-		return true
-	}
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
-			return false
-		}
-		for name, old := range a {
-			if next, ok := b[name]; !ok || !equal(old, next) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
-			return false
-		}
-		for i := range a {
-			if !equal(a[i], b[i]) {
-				return false
-			}
-		}
-		return true
-	}
-	return !(scalar(a) && scalar(b)) && reflect.DeepEqual(a, b)
 }
 
 // escape writes a member's name as part of a JSON Pointer.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -274,7 +275,9 @@ func (m reflectedMap) ConvertToType(t ref.Type) ref.Val {
 // (apiserver/pkg/cel/common/valuesschemalesstyped.go v0.37.2; case evaluation/empty-list-stored).
 func (m reflectedMap) Equal(other ref.Val) ref.Val {
 	if o, ok := other.(reflectedMap); ok {
-		return types.Bool(sameTree(m.members, o.members))
+		return types.Bool(tree.Semantic(m.members, o.members, func(a, b any) bool {
+			return Value(a, Reflected).Equal(Value(b, Reflected)) == types.True
+		}))
 	}
 	o, ok := other.(traits.Mapper)
 	if !ok {
@@ -290,36 +293,6 @@ func (m reflectedMap) Equal(other ref.Val) ref.Val {
 		}
 	}
 	return types.True
-}
-
-// sameTree reports whether two trees are equal but for lists that are null in one and empty in the other.
-func sameTree(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
-			return false
-		}
-		for name, member := range a {
-			other, found := b[name]
-			if !found || !sameTree(member, other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		if !ok {
-			return len(a) == 0 && b == nil
-		}
-		return slices.EqualFunc(a, b, sameTree)
-	case nil:
-		list, ok := b.([]any)
-		return b == nil || ok && len(list) == 0
-	case string:
-		return a == b
-	}
-	return Value(a, Reflected).Equal(Value(b, Reflected)) == types.True
 }
 
 func (m reflectedMap) Type() ref.Type { return types.MapType }

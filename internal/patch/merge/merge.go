@@ -19,9 +19,9 @@ package merge
 import (
 	"fmt"
 	"maps"
-	"math"
 	"strings"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -95,7 +95,7 @@ func merge(r ref, l, p any) (merged any, changed bool) {
 	case []any:
 		return mergeList(r, l, p)
 	}
-	return p, !sameScalar(l, p)
+	return p, !tree.Shared(l, p)
 }
 
 // mergeNull merges an explicit null. It counts as an empty map where the type takes maps, else as an empty list.
@@ -229,23 +229,4 @@ func nextShared(inLive []int, j int) int {
 		j++
 	}
 	return j
-}
-
-// sameScalar reports that two values are one and the same scalar, number type included.
-func sameScalar(a, b any) bool {
-	switch a := a.(type) {
-	case string:
-		b, ok := b.(string)
-		return ok && a == b
-	case bool:
-		b, ok := b.(bool)
-		return ok && a == b
-	case int64:
-		b, ok := b.(int64)
-		return ok && a == b
-	case float64:
-		b, ok := b.(float64)
-		return ok && math.Float64bits(a) == math.Float64bits(b)
-	}
-	return false
 }
