@@ -71,13 +71,13 @@ func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
 
 // unconcerned reports that no policy of a kind has a say about a request; a tracer is told why.
 func (e *Engine) unconcerned(req *Request, kind policy.Kind) bool {
-	if e.trace != nil {
-		if exempt(req) {
+	if exempt(req) {
+		if e.trace != nil {
 			e.trace(Event{Op: OpExempt, Kind: kind})
 		}
-		return exempt(req)
+		return true
 	}
-	return exempt(req) || len(e.index.of(req, kind).hooks) == 0
+	return e.trace == nil && len(e.index.of(req, kind).hooks) == 0
 }
 
 // validate runs every invocation of the validating policies. The error is one that no failurePolicy covers.

@@ -220,7 +220,7 @@ func (s *steps) add(e ast.Expr, inMacro bool) {
 	s.seen[text] = true
 	step := Step{Text: text, Value: shown(v), Error: types.IsError(v), Last: inMacro}
 	if r, ok := info.GetOffsetRange(e.ID()); ok {
-		step.Offset = bytesBefore(s.o.Expr.Src, int(r.Start))
+		step.Offset = compile.ByteOffset(s.o.Expr.Src, int(r.Start))
 	}
 	s.list = append(s.list, step)
 }
@@ -398,15 +398,4 @@ func (s *steps) culprit(e ast.Expr) ast.Expr {
 		}
 	}
 	return nil
-}
-
-// bytesBefore is the offset in bytes of the n-th code point of s.
-func bytesBefore(s string, n int) int {
-	for i := range s {
-		if n == 0 {
-			return i
-		}
-		n--
-	}
-	return len(s)
 }

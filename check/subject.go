@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -160,19 +161,8 @@ func (e *expression) span(id int64) (from, to int) {
 	if !ok {
 		return 0, len(e.Src)
 	}
-	from = byteOffset(e.Src, int(r.Start))
+	from = compile.ByteOffset(e.Src, int(r.Start))
 	return from, from + token(e.Src[from:])
-}
-
-// byteOffset turns CEL's count of code points into one of bytes.
-func byteOffset(s string, runes int) int {
-	for i := range s {
-		if runes == 0 {
-			return i
-		}
-		runes--
-	}
-	return len(s)
 }
 
 // token returns the length of the word or string that s begins with; a selection is its point and its name.
@@ -341,7 +331,7 @@ func checkText(env *cel.Env, src string) (*cel.Ast, []problem) {
 		offset := 0
 		if line > 0 && line <= len(lines) {
 			start := lines[line-1]
-			offset = start + byteOffset(src[start:], e.Location.Column())
+			offset = start + compile.ByteOffset(src[start:], e.Location.Column())
 		}
 		all = append(all, problem{min(offset, len(src)), strings.TrimSuffix(e.Message, " (in container '')")})
 	}

@@ -17,7 +17,7 @@ func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
 		if !ok {
 			return
 		}
-		at := byteOffset(src, int(r.Start))
+		at := ByteOffset(src, int(r.Start))
 		from, to = min(from, at), max(to, at+wordAt(src[at:]))
 		if !strings.HasPrefix(src[at:], "(") {
 			return
@@ -49,8 +49,8 @@ func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
 	return from, to
 }
 
-// byteOffset is the offset in bytes of the n-th code point of s.
-func byteOffset(s string, n int) int {
+// ByteOffset is the offset in bytes of the n-th code point of s: CEL counts code points.
+func ByteOffset(s string, n int) int {
 	for i := range s {
 		if n == 0 {
 			return i

@@ -107,15 +107,7 @@ func shownLabels(s selector, object map[string]any) string {
 
 // String is what a rule says, in words.
 func (r *rule) String() string {
-	var resources []string
-	for _, p := range r.resources {
-		s := p.resource
-		if p.subresource != "" {
-			s += "/" + p.subresource
-		}
-		resources = append(resources, s)
-	}
-	text := strings.Join(r.operations, ", ") + " of " + strings.Join(resources, ", ") + " in " + groupsText(r.groups) + " " + strings.Join(r.versions, ", ")
+	text := strings.Join(r.operations, ", ") + " of " + r.resourcesText() + " in " + groupsText(r.groups) + " " + strings.Join(r.versions, ", ")
 	if r.scope != "" && r.scope != "*" {
 		text += ", scope " + r.scope
 	}
@@ -123,6 +115,18 @@ func (r *rule) String() string {
 		text += ", named " + strings.Join(r.names, ", ")
 	}
 	return text
+}
+
+// resourcesText are the resources of a rule as it writes them.
+func (r *rule) resourcesText() string {
+	shown := make([]string, len(r.resources))
+	for i, p := range r.resources {
+		shown[i] = p.resource
+		if p.subresource != "" {
+			shown[i] += "/" + p.subresource
+		}
+	}
+	return strings.Join(shown, ", ")
 }
 
 func groupsText(groups []string) string {
@@ -154,14 +158,6 @@ func (r *rule) differences(field string, a *Attributes) []Comparison {
 		add("apiVersions", strings.Join(r.versions, ", "), a.Resource.Version)
 	}
 	if !r.matchesResource(a.Resource.Resource, a.SubResource) {
-		var patterns []string
-		for _, p := range r.resources {
-			s := p.resource
-			if p.subresource != "" {
-				s += "/" + p.subresource
-			}
-			patterns = append(patterns, s)
-		}
 		got := a.Resource.Resource
 		if a.SubResource != "" {
 			got += "/" + a.SubResource
@@ -171,7 +167,7 @@ func (r *rule) differences(field string, a *Attributes) []Comparison {
 				got += " (a rule without /" + a.SubResource + " is not for subresources)"
 			}
 		}
-		add("resources", strings.Join(patterns, ", "), got)
+		add("resources", r.resourcesText(), got)
 	}
 	if !r.matchesScope(a.Resource, a.Namespace) {
 		got := "Cluster"
