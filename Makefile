@@ -52,8 +52,9 @@ oracles: ## preparation, write-time rules, merge, conversion and RBAC against th
 	cd tools && $(GO) test ./...
 
 .PHONY: e2e
-e2e: ## celgate serve end to end, with a kube-apiserver whose own admission policies are off; KUBE=1.33 builds and takes that one
+e2e: ## celgate beside a kube-apiserver: serve where its own admission policies are off, apply and migrate where they are on; KUBE=1.33 builds that one, for serve
 	$(GO) -C conformance test ./serve -count=1 $(if $(KUBE),-timeout 1h -minor=$(KUBE))
+	$(if $(KUBE),,$(GO) -C conformance test ./live -count=1)
 
 .PHONY: faults
 faults: ## replicas, API server, etcd, watches and certificates fail under load, each for DURATION; prints a table

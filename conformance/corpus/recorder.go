@@ -90,24 +90,10 @@ func (r *Recorder) Stop() error {
 	return r.server.Stop()
 }
 
-// foundation is what the server holds in every case: the rights of the user dev, and policies that match nothing but
+// foundation is what the server holds in every case: what the user dev may do, and policies that match nothing but
 // keep the server's informers of param kinds alive. The server never restarts the informer of a built-in kind once
 // the last policy with that paramKind is gone, so without them a param would be remembered from an earlier case.
-var foundation = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: celgate-everything}
-rules:
-- {apiGroups: ["*"], resources: ["*"], verbs: ["*"]}
-- {nonResourceURLs: ["*"], verbs: ["*"]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: celgate-dev}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: celgate-everything}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}
-` + anchors("v1", "ConfigMap") + anchors("v1", "Secret") + anchors("v1", "Namespace") + anchors("v1", "Service") +
+var foundation = conformance.Rights + anchors("v1", "ConfigMap") + anchors("v1", "Secret") + anchors("v1", "Namespace") + anchors("v1", "Service") +
 	anchors("v1", "ResourceQuota") + anchors("apps/v1", "Deployment")
 
 func anchors(apiVersion, kind string) string {

@@ -16,10 +16,8 @@ import (
 	"testing"
 	"time"
 
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
-
 	"github.com/celgate/celgate/conformance/server"
+	"github.com/celgate/celgate/internal/conformance"
 )
 
 var (
@@ -36,10 +34,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	program = filepath.Join(folder, "celgate")
-	build := exec.Command("go", "build", "-C", "../..", "-o", program, "./cmd/celgate")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+	if program, err = server.Celgate(context.Background(), folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	if api, err = server.Start(context.Background(), server.Options{}); err != nil {
@@ -77,31 +73,17 @@ func celgate(t *testing.T, stdin string, args ...string) result {
 // as returns a kubeconfig of another user.
 func as(t *testing.T, user string) string {
 	t.Helper()
-	text, err := os.ReadFile(api.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("user: {token: "), []byte("user: {as: "+user+", token: ")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, path, api.KubeconfigAs(user, "default"))
 	return path
 }
 
 // objects reads YAML documents.
 func objects(t *testing.T, text string) []map[string]any {
 	t.Helper()
-	var trees []map[string]any
-	for _, document := range strings.Split(text, "\n---\n") {
-		raw, err := yaml.YAMLToJSONStrict([]byte(document))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var tree map[string]any
-		if err := utiljson.Unmarshal(raw, &tree); err != nil {
-			t.Fatal(err)
-		}
-		trees = append(trees, tree)
+	trees, err := conformance.Documents([]byte(text))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return trees
 }
@@ -138,7 +120,7 @@ func keep(t *testing.T, text string) {
 	t.Helper()
 	for _, tree := range objects(t, text) {
 		path := pathOf(tree)
-		answer, err := api.Do(t.Context(), apply(path, tree))
+		answer, err := api.Do(t.Context(), server.Apply(path, tree))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,13 +141,6 @@ func put(t *testing.T, text string) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-func apply(path string, tree map[string]any) server.Call {
-	return server.Call{
-		Method: http.MethodPatch, Path: path, Body: tree, ContentType: "application/apply-patch+yaml",
-		Query: map[string][]string{"fieldManager": {"test"}, "force": {"true"}},
 	}
 }
 

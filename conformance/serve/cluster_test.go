@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,47 +15,27 @@ import (
 	"testing"
 	"time"
 
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/celgate/celgate/conformance/server"
+	"github.com/celgate/celgate/internal/conformance"
 )
 
 // documents reads YAML documents.
 func documents(t *testing.T, text []byte) []map[string]any {
 	t.Helper()
-	var trees []map[string]any
-	for decoder := utilyaml.NewYAMLReader(newReader(text)); ; {
-		raw, err := decoder.Read()
-		if err == io.EOF {
-			return trees
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		converted, err := yaml.YAMLToJSONStrict(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var tree map[string]any
-		if err := utiljson.Unmarshal(converted, &tree); err != nil {
-			t.Fatal(err)
-		}
-		if tree != nil {
-			trees = append(trees, tree)
-		}
+	trees, err := conformance.Documents(text)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return trees
 }
 
 // apply creates or changes an object on the server.
 func apply(t *testing.T, path string, tree map[string]any) *server.Answer {
 	t.Helper()
 	name := tree["metadata"].(map[string]any)["name"].(string)
-	return do(t, server.Call{
-		Method: http.MethodPatch, Path: path + "/" + name, Body: tree, ContentType: "application/apply-patch+yaml",
-		Query: map[string][]string{"fieldManager": {"test"}, "force": {"true"}},
-	})
+	return do(t, server.Apply(path+"/"+name, tree))
 }
 
 func good(t *testing.T, a *server.Answer) {

@@ -4,7 +4,6 @@ package serve
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -28,9 +27,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
 
 	"github.com/celgate/celgate/conformance/server"
 )
@@ -57,10 +53,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	program = filepath.Join(folder, "celgate")
-	build := exec.Command("go", "build", "-C", "../..", "-o", program, "./cmd/celgate")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+	if program, err = server.Celgate(context.Background(), folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	api, err = server.Start(context.Background(), server.Options{Minor: *minor, Disabled: ownPolicies})
@@ -276,20 +270,10 @@ func write(t *testing.T, path string, content []byte) {
 	}
 }
 
-func newReader(text []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(text)) }
-
 // object reads one YAML document.
 func object(t *testing.T, text string) map[string]any {
 	t.Helper()
-	raw, err := yaml.YAMLToJSONStrict([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var tree map[string]any
-	if err := utiljson.Unmarshal(raw, &tree); err != nil {
-		t.Fatal(err)
-	}
-	return tree
+	return documents(t, []byte(text))[0]
 }
 
 // do sends a call and fails the test without an answer.

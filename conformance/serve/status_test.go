@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -104,13 +103,8 @@ func asCelgate(t *testing.T) string {
 			good(t, apply(t, path, tree))
 		}
 	}
-	config, err := os.ReadFile(api.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	config = bytes.ReplaceAll(config, []byte("user: {token: "), []byte("user: {as: system:serviceaccount:celgate-system:celgate, token: "))
-	write(t, path, bytes.ReplaceAll(config, []byte("namespace: default"), []byte("namespace: celgate-system")))
+	write(t, path, []byte(api.KubeconfigAs("system:serviceaccount:celgate-system:celgate", "celgate-system")))
 	return path
 }
 

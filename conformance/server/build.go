@@ -63,6 +63,13 @@ func Build(ctx context.Context, minor string) (etcdPath, apiserverPath string, e
 	return etcdPath, apiserverPath, err
 }
 
+// Celgate builds celgate into a folder and returns the path of the program.
+func Celgate(ctx context.Context, folder string) (string, error) {
+	path := filepath.Join(folder, "celgate")
+	_, err := goTool(ctx, "build", "-C", "../..", "-o", path, "./cmd/celgate")
+	return path, err
+}
+
 func (b binary) build(ctx context.Context) (string, error) {
 	version, err := goTool(ctx, "list", "-m", "-f", "{{.Version}}", b.module)
 	if err != nil {

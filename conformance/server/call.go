@@ -29,6 +29,14 @@ type Call struct {
 	Extra  map[string][]string
 }
 
+// Apply is the call that makes an object what a tree says, whether it exists or not.
+func Apply(path string, tree map[string]any) Call {
+	return Call{
+		Method: http.MethodPatch, Path: path, Body: tree, ContentType: "application/apply-patch+yaml",
+		Query: url.Values{"fieldManager": {"test"}, "force": {"true"}},
+	}
+}
+
 // An Answer is what the server said.
 type Answer struct {
 	Code     int

@@ -218,25 +218,34 @@ omitStages: [RequestReceived, ResponseStarted]
 rules:
 - level: Metadata
 `,
-		"kubeconfig": fmt.Sprintf(`apiVersion: v1
-kind: Config
-current-context: celgate
-contexts:
-- name: celgate
-  context: {cluster: celgate, user: admin, namespace: default}
-clusters:
-- name: celgate
-  cluster: {server: "%s", certificate-authority: "%s"}
-users:
-- name: admin
-  user: {token: "%s"}
-`, s.URL, s.certificate(), s.Token),
+		"kubeconfig": s.KubeconfigAs("", "default"),
 	} {
 		if err := os.WriteFile(filepath.Join(s.Folder, name), []byte(content), 0o600); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// KubeconfigAs returns a kubeconfig of the administrator, who acts as the user unless that is empty, with a namespace.
+func (s *Server) KubeconfigAs(user, namespace string) string {
+	as := ""
+	if user != "" {
+		as = fmt.Sprintf("as: %q, ", user)
+	}
+	return fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: celgate
+contexts:
+- name: celgate
+  context: {cluster: celgate, user: admin, namespace: %s}
+clusters:
+- name: celgate
+  cluster: {server: "%s", certificate-authority: "%s"}
+users:
+- name: admin
+  user: {%stoken: "%s"}
+`, namespace, s.URL, s.certificate(), as, s.Token)
 }
 
 // certificate is the path where kube-apiserver writes its own certificate and that of its signer.

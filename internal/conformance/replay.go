@@ -18,8 +18,8 @@ import (
 	"github.com/celgate/celgate/state"
 )
 
-// dev is what the recorder grants to the user dev.
-const dev = `
+// Rights are what the user dev of the cases may do on every server: everything.
+const Rights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: celgate-everything}
@@ -73,7 +73,7 @@ func worldOf(c *Case) (*World, error) {
 	if w.Types, err = types.WithCustomResources(crds...); err != nil {
 		return nil, err
 	}
-	objects, err := Documents([]byte(dev))
+	objects, err := Documents([]byte(Rights))
 	if err != nil {
 		return nil, err
 	}
@@ -134,18 +134,8 @@ func (w *World) Engine(policies []map[string]any) (*celgate.Engine, []Rejection,
 // Answer notes what the engine says to the request of a case, whose old object must exist in the world. It returns the decision of
 // the mutating phase, nil if the request did not get there.
 func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Decision, error) {
-	r, err := w.request(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	allowed := true
-	got.Allowed = &allowed
-	request, warnings, err := e.Prepare(r)
-	var refused *apierrors.StatusError
-	if errors.As(err, &refused) {
-		allowed, got.Status = false, Bare(&refused.ErrStatus)
-		return nil, nil
-	} else if err != nil {
+	request, warnings, err := w.prepared(ctx, e, c, got)
+	if request == nil || err != nil {
 		return nil, err
 	}
 	mutating, err := e.Mutate(ctx, request)
@@ -156,10 +146,10 @@ func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Wan
 	if err != nil {
 		return nil, err
 	}
-	allowed = decision.Allowed
+	*got.Allowed = decision.Allowed
 	got.Warnings = slices.Concat(warnings, decision.Warnings)
 	got.AuditAnnotations = decision.AuditAnnotations
-	if !allowed {
+	if !decision.Allowed {
 		got.Status = Bare(decision.Status)
 		return mutating, nil
 	}
@@ -168,6 +158,24 @@ func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Wan
 		got.Mutated = object
 	}
 	return mutating, nil
+}
+
+// prepared returns the request of a case as admission gets it, and the warnings of reading it. Without a request the server refuses
+// the case before admission, as got then says.
+func (w *World) prepared(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Request, []string, error) {
+	r, err := w.request(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	allowed := true
+	got.Allowed = &allowed
+	request, warnings, err := e.Prepare(r)
+	var refused *apierrors.StatusError
+	if errors.As(err, &refused) {
+		allowed, got.Status = false, Bare(&refused.ErrStatus)
+		return nil, nil, nil
+	}
+	return request, warnings, err
 }
 
 // request returns the request of a case, about the object as it is stored with what the registry gave it.

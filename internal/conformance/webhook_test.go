@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -91,27 +90,16 @@ func sentAnnotations(recorded map[string]string) map[string]string {
 
 // replayOverHTTP does what the server does around its two calls of a webhook.
 func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, url string, got *Want) error {
-	r, err := w.request(ctx, c)
-	if err != nil {
+	request, warnings, err := w.prepared(ctx, e, c, got)
+	if request == nil || err != nil {
 		return err
 	}
-	allowed := true
-	got.Allowed = &allowed
-	request, warnings, err := e.Prepare(r)
-	var refused *apierrors.StatusError
-	if errors.As(err, &refused) {
-		allowed, got.Status = false, Bare(&refused.ErrStatus)
-		return nil
-	} else if err != nil {
-		return err
-	}
-
 	answer, err := send(ctx, url+"/mutate", request)
 	if err != nil {
 		return err
 	}
 	got.take(answer, warnings)
-	if !allowed {
+	if !*got.Allowed {
 		return nil
 	}
 	mutated := *request
@@ -122,31 +110,31 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 	}
 	next := mutated
 	next.Object = prepare.ForValidation(prepare.Input{
-		Types: w.Types, Resource: w.Types.Resource(r.Resource), SubResource: r.SubResource, Operation: string(r.Operation),
-		Namespace: r.Namespace, Object: mutated.Object, Old: request.OldObject,
-		User: prepare.User{Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: r.UserInfo.Extra},
+		Types: w.Types, Resource: w.Types.Resource(request.Resource), SubResource: request.SubResource, Operation: string(request.Operation),
+		Namespace: request.Namespace, Object: mutated.Object, Old: request.OldObject,
+		User: prepare.User{Name: request.UserInfo.Username, UID: request.UserInfo.UID, Groups: request.UserInfo.Groups, Extra: request.UserInfo.Extra},
 	})
 	if metadata, _ := next.Object["metadata"].(map[string]any); metadata != nil && next.Operation == celgate.Create {
 		if next.Name == "" {
 			next.Name, _ = metadata["name"].(string)
 		}
-		if given, _ := metadata["namespace"].(string); given != "" && r.Namespace != "" && given != r.Namespace && r.Kind.Kind != "Namespace" {
-			allowed = false
+		if given, _ := metadata["namespace"].(string); given != "" && request.Namespace != "" && given != request.Namespace && request.Kind.Kind != "Namespace" {
+			*got.Allowed = false
 			got.Status = Bare(&apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request").ErrStatus)
 			return nil
 		}
 	}
-	if given := fmt.Sprint(next.Object["kind"]); next.Object != nil && given != r.Kind.Kind && w.Types.Resource(r.Resource).Custom != nil {
-		allowed = false
-		wrong := field.Invalid(field.NewPath("kind"), given, "must be "+r.Kind.Kind)
-		got.Status = Bare(&apierrors.NewInvalid(r.Kind.GroupVersion().WithKind(given).GroupKind(), next.Name, field.ErrorList{wrong}).ErrStatus)
+	if given := fmt.Sprint(next.Object["kind"]); next.Object != nil && given != request.Kind.Kind && w.Types.Resource(request.Resource).Custom != nil {
+		*got.Allowed = false
+		wrong := field.Invalid(field.NewPath("kind"), given, "must be "+request.Kind.Kind)
+		got.Status = Bare(&apierrors.NewInvalid(request.Kind.GroupVersion().WithKind(given).GroupKind(), next.Name, field.ErrorList{wrong}).ErrStatus)
 		return nil
 	}
 	if answer, err = send(ctx, url+"/validate", &next); err != nil {
 		return err
 	}
 	got.take(answer, nil)
-	if !allowed {
+	if !*got.Allowed {
 		return nil
 	}
 	got.Object = Settle(next.Object)
