@@ -104,7 +104,7 @@ something could not be decided about or a policy is none that the server would s
 		f.BoolVar(&a.asked.dryRun, "dry-run", false, "requests are dry-run requests")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&a.output, "output", "o", "text", "`FORMAT` text (default), json, or yaml: the given manifests\nwith what policies change, for kubectl apply -f -")
+		f.StringVarP(&a.output, "output", "o", "text", "`FORMAT` text (default), json, junit, sarif or github,\nor yaml: the given manifests with what policies change,\nfor kubectl apply -f -")
 		f.BoolVar(&a.serverView, "server-view", false, "with -o yaml or json: the objects as the server would\nhold them, with its defaults, and nothing else")
 		f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out objects about which there is nothing to say")
 		f.StringVar(&a.color, "color", "auto", "`WHEN` auto, always or never (default auto)")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/celgate/celgate/check"
@@ -21,9 +22,11 @@ func Diagnostics(format string, w io.Writer, found []check.Diagnostic, o Options
 	case "json":
 		return diagnosticJSON(w, found)
 	case "sarif":
-		return diagnosticSARIF(w, found)
+		return writeSARIF(w, "check", checkRules(), diagnosticFindings(found))
 	case "github":
-		return diagnosticGitHub(w, found, o)
+		return writeGitHub(w, diagnosticFindings(slices.DeleteFunc(slices.Clone(found), func(d check.Diagnostic) bool {
+			return d.Severity == check.Note && o.Quiet
+		}))...)
 	}
 	return fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(DiagnosticFormats(), ", "))
 }
@@ -124,4 +127,68 @@ func diagnosticJSON(w io.Writer, found []check.Diagnostic) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(map[string]any{"apiVersion": "celgate.dev/v1alpha1", "kind": "DiagnosticList", "items": items})
+}
+
+// diagnosticFindings are what check found as other programs show it.
+func diagnosticFindings(found []check.Diagnostic) []finding {
+	all := make([]finding, len(found))
+	for i, d := range found {
+		all[i] = finding{level: d.Severity, rule: d.Code, title: d.Code, place: d.Position, message: sentence(d), ignored: d.Ignored}
+	}
+	return all
+}
+
+// sentence is a diagnostic in one text.
+func sentence(d check.Diagnostic) string {
+	text := d.Kind + " " + d.Name + ": " + d.Message
+	if d.Suggestion != "" {
+		text += " (" + d.Suggestion + ")"
+	}
+	if len(d.Example) > 0 {
+		text += "\n" + strings.Join(d.Example, "\n")
+	}
+	return text
+}
+
+// checkRules are the checks as rules of SARIF.
+func checkRules() []sarifRule {
+	var rules []sarifRule
+	for _, a := range check.Analyzers() {
+		rules = append(rules, sarifRule{
+			ID: a.Code, Name: a.Name, Short: sarifText{a.Title}, Full: &sarifText{a.Text}, Default: &sarifLevel{string(a.Severity)},
+		})
+	}
+	return rules
+}
+
+// Measurements writes what policies cost against their budgets, and the oldest minor on which each works.
+func Measurements(w io.Writer, all []check.Measurement) error {
+	var b strings.Builder
+	for i, m := range all {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		oldest := "Kubernetes " + m.Oldest + " and newer"
+		if m.Oldest == "" {
+			oldest = "does not compile"
+		}
+		fmt.Fprintf(&b, "%s %s: %s\n", m.Kind, m.Name, oldest)
+		if m.Oldest != "" && m.Why != "" {
+			why := m.Why
+			if _, problem, ok := strings.Cut(why, "ERROR: <input>:"); ok {
+				why, _, _ = strings.Cut(problem, "\n")
+				_, why, _ = strings.Cut(why, ": ")
+				why = strings.TrimSuffix(why, " (in container '')")
+			}
+			fmt.Fprintf(&b, "  before that: %s\n", strings.TrimPrefix(m.Field+": "+why, ": "))
+		}
+		if len(m.Costs) > 0 {
+			fmt.Fprintf(&b, "  %-18s %12s %12s %12s\n", "costs", "estimated", "observed", "budget")
+		}
+		for _, c := range m.Costs {
+			fmt.Fprintf(&b, "  %-18s %12s %12s %12s\n", c.Of, thousands(c.Estimated), thousands(c.Observed), thousands(c.Limit))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -1,4 +1,4 @@
-// Package report renders decisions: text for people, JSON for programs.
+// Package report renders decisions: text for people, JSON for programs, JUnit, SARIF and annotations for what shows them to people.
 //
 // A [Writer] takes the items in the order of the input and writes each as it comes; nothing is held
 // back until the end, so that a run over many objects shows its first answer at once and stays small.
@@ -7,7 +7,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
@@ -64,6 +63,21 @@ func (it Item) name() string {
 	return name
 }
 
+// subject names the request: its operation if that is not CREATE, kind, name and subresource.
+func (it Item) subject() string {
+	subject := it.kind().Kind + " " + it.name()
+	if it.Request == nil {
+		return subject
+	}
+	if op := it.Request.Operation; op != celgate.Create {
+		subject = string(op) + " " + subject
+	}
+	if sub := it.Request.SubResource; sub != "" {
+		subject += " (" + sub + ")"
+	}
+	return subject
+}
+
 // A Failure says why there is no decision.
 type Failure struct {
 	Message string
@@ -100,7 +114,7 @@ type Options struct {
 }
 
 // Formats are the names that [New] takes.
-func Formats() []string { return slices.Sorted(slices.Values([]string{"text", "json"})) }
+func Formats() []string { return []string{"text", "json", "junit", "sarif", "github"} }
 
 // New returns the writer of a format.
 func New(format string, w io.Writer, o Options) (Writer, error) {
@@ -109,6 +123,12 @@ func New(format string, w io.Writer, o Options) (Writer, error) {
 		return newText(w, o)
 	case "json":
 		return newJSON(w, o)
+	case "junit":
+		return newJUnit(w, o), nil
+	case "sarif":
+		return newSARIF(w, o), nil
+	case "github":
+		return newGitHub(w, o)
 	}
 	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(Formats(), ", "))
 }

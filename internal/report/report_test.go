@@ -200,7 +200,7 @@ func TestWriters(t *testing.T) {
 }
 
 func TestUnknownFormat(t *testing.T) {
-	if _, err := report.New("xml", nil, report.Options{}); err == nil || !strings.Contains(err.Error(), "json, text") {
+	if _, err := report.New("xml", nil, report.Options{}); err == nil || !strings.Contains(err.Error(), "one of text, json, junit") {
 		t.Errorf("got %v", err)
 	}
 }

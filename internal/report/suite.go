@@ -2,15 +2,14 @@ package report
 
 import (
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/suite"
 )
@@ -49,7 +48,7 @@ func NewSuite(format string, w io.Writer, o SuiteOptions) (SuiteWriter, error) {
 	case "json":
 		return &suiteJSON{w: w}, nil
 	case "junit":
-		return &suiteJUnit{w: w}, nil
+		return &suiteJUnit{w, junit{Name: "celgate test"}}, nil
 	case "sarif":
 		return &suiteSARIF{w: w}, nil
 	case "github":
@@ -238,23 +237,21 @@ func plainFailure(f suite.Failure) string {
 	return s
 }
 
-// A finding is something about a result that has a place.
-type finding struct {
-	place   policy.Position
-	message string
-}
-
 func findings(r suite.Result) []finding {
+	base := finding{level: check.Error, rule: "test-" + strings.ReplaceAll(string(r.Status), " ", "-"), title: r.Suite + "/" + r.Name}
 	var all []finding
 	for _, p := range r.Problems {
-		message := p.Message
+		f := base
+		f.place, f.message = p.Position, p.Message
 		if p.Hint != "" {
-			message += "\nhint: " + p.Hint
+			f.message += "\nhint: " + p.Hint
 		}
-		all = append(all, finding{p.Position, message})
+		all = append(all, f)
 	}
-	for _, f := range r.Failures {
-		all = append(all, finding{f.Place, plainFailure(f)})
+	for _, failure := range r.Failures {
+		f := base
+		f.place, f.message = failure.Place, plainFailure(failure)
+		all = append(all, f)
 	}
 	return all
 }
@@ -380,168 +377,49 @@ func (j *suiteJSON) Close(s SuiteSummary) error {
 	return enc.Encode(list)
 }
 
-// suiteJUnit writes the XML that test dashboards read: a testsuite for each suite, a testcase for each case.
+// suiteJUnit writes a testsuite for each suite, a testcase for each case.
 type suiteJUnit struct {
-	w      io.Writer
-	suites []*junitSuite
+	w io.Writer
+	junit
 }
-
-type junitSuites struct {
-	XMLName  xml.Name      `xml:"testsuites"`
-	Name     string        `xml:"name,attr"`
-	Tests    int           `xml:"tests,attr"`
-	Failures int           `xml:"failures,attr"`
-	Errors   int           `xml:"errors,attr"`
-	Time     string        `xml:"time,attr"`
-	Suites   []*junitSuite `xml:"testsuite"`
-}
-
-type junitSuite struct {
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Errors   int         `xml:"errors,attr"`
-	Time     string      `xml:"time,attr"`
-	Cases    []junitCase `xml:"testcase"`
-
-	elapsed time.Duration
-}
-
-type junitCase struct {
-	Name      string         `xml:"name,attr"`
-	Classname string         `xml:"classname,attr"`
-	File      string         `xml:"file,attr,omitempty"`
-	Line      int            `xml:"line,attr,omitempty"`
-	Time      string         `xml:"time,attr"`
-	Failures  []junitMessage `xml:"failure"`
-	Errors    []junitMessage `xml:"error"`
-}
-
-type junitMessage struct {
-	Message string `xml:"message,attr"`
-	Text    string `xml:",chardata"`
-}
-
-func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 
 func (j *suiteJUnit) Write(r suite.Result) error {
-	if n := len(j.suites); n == 0 || j.suites[n-1].Name != r.Suite {
-		j.suites = append(j.suites, &junitSuite{Name: r.Suite})
-	}
-	s := j.suites[len(j.suites)-1]
-	c := junitCase{Name: r.Name, Classname: r.Suite, File: r.Place.File, Line: r.Place.Line, Time: seconds(r.Elapsed)}
+	c := junitCase{Name: r.Name}
 	for _, f := range findings(r) {
-		first, _, _ := strings.Cut(f.message, "\n")
-		m := junitMessage{first, f.place.String() + "\n" + f.message}
 		if r.Status == suite.NotRun {
-			c.Errors = append(c.Errors, m)
+			c.Errors = append(c.Errors, f.junit())
 		} else {
-			c.Failures = append(c.Failures, m)
+			c.Failures = append(c.Failures, f.junit())
 		}
 	}
-	s.Tests++
-	s.elapsed += r.Elapsed
-	switch r.Status {
-	case suite.Failed:
-		s.Failures++
-	case suite.NotRun:
-		s.Errors++
-	}
-	s.Cases = append(s.Cases, c)
+	j.add(r.Suite, r.Place, r.Elapsed, c)
 	return nil
 }
 
-func (j *suiteJUnit) Close(SuiteSummary) error {
-	all := junitSuites{Name: "celgate test", Suites: j.suites}
-	var elapsed time.Duration
-	for _, s := range j.suites {
-		s.Time = seconds(s.elapsed)
-		elapsed += s.elapsed
-		all.Tests, all.Failures, all.Errors = all.Tests+s.Tests, all.Failures+s.Failures, all.Errors+s.Errors
-	}
-	all.Time = seconds(elapsed)
-	if _, err := io.WriteString(j.w, xml.Header); err != nil {
-		return err
-	}
-	enc := xml.NewEncoder(j.w)
-	enc.Indent("", "  ")
-	if err := enc.Encode(all); err != nil {
-		return err
-	}
-	_, err := io.WriteString(j.w, "\n")
-	return err
-}
+func (j *suiteJUnit) Close(SuiteSummary) error { return j.write(j.w) }
 
-// suiteSARIF writes a SARIF 2.1.0 log with a result for everything that is not as expected.
+// suiteSARIF writes a result for everything that is not as expected.
 type suiteSARIF struct {
-	w       io.Writer
-	results []sarifResult
-}
-
-type sarifResult struct {
-	RuleID    string          `json:"ruleId"`
-	Level     string          `json:"level"`
-	Message   sarifText       `json:"message"`
-	Locations []sarifLocation `json:"locations"`
-}
-
-type sarifText struct {
-	Text string `json:"text"`
-}
-
-type sarifLocation struct {
-	Physical struct {
-		Artifact struct {
-			URI string `json:"uri"`
-		} `json:"artifactLocation"`
-		Region *sarifRegion `json:"region,omitempty"`
-	} `json:"physicalLocation"`
-}
-
-type sarifRegion struct {
-	StartLine   int `json:"startLine"`
-	StartColumn int `json:"startColumn,omitempty"`
+	w   io.Writer
+	all []finding
 }
 
 func (s *suiteSARIF) Write(r suite.Result) error {
 	for _, f := range findings(r) {
-		out := sarifResult{RuleID: "test-" + strings.ReplaceAll(string(r.Status), " ", "-"), Level: "error", Message: sarifText{r.Suite + "/" + r.Name + "\n" + f.message}}
-		var at sarifLocation
-		at.Physical.Artifact.URI = f.place.File
-		if f.place.IsValid() {
-			at.Physical.Region = &sarifRegion{f.place.Line, f.place.Column}
-		}
-		out.Locations = []sarifLocation{at}
-		s.results = append(s.results, out)
+		f.message = f.title + "\n" + f.message
+		s.all = append(s.all, f)
 	}
 	return nil
 }
 
 func (s *suiteSARIF) Close(SuiteSummary) error {
-	type rule struct {
-		ID    string    `json:"id"`
-		Short sarifText `json:"shortDescription"`
-	}
-	enc := json.NewEncoder(s.w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(map[string]any{
-		"$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-		"version": "2.1.0",
-		"runs": []any{map[string]any{
-			"tool": map[string]any{"driver": map[string]any{
-				"name": "celgate test",
-				"rules": []rule{
-					{"test-failed", sarifText{"the answer is not as the case expects"}},
-					{"test-not-run", sarifText{"the case could not run"}},
-				},
-			}},
-			"results": notNil(s.results),
-		}},
-	})
+	return writeSARIF(s.w, "test", []sarifRule{
+		{ID: "test-failed", Short: sarifText{"the answer is not as the case expects"}},
+		{ID: "test-not-run", Short: sarifText{"the case could not run"}},
+	}, s.all)
 }
 
-// suiteGitHub writes the workflow commands that make GitHub annotate files.
+// suiteGitHub annotates what is not as expected, and counts.
 type suiteGitHub struct {
 	w      io.Writer
 	counts tally
@@ -552,24 +430,7 @@ func (g *suiteGitHub) Write(r suite.Result) error {
 		g.counts = tally{}
 	}
 	g.counts[r.Status]++
-	for _, f := range findings(r) {
-		if err := g.command("error", r.Suite+"/"+r.Name, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// command writes a workflow command.
-func (g *suiteGitHub) command(name, title string, f finding) error {
-	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
-	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	place := "file=" + property.Replace(f.place.File)
-	if f.place.IsValid() {
-		place += fmt.Sprintf(",line=%d,col=%d", f.place.Line, max(f.place.Column, 1))
-	}
-	_, err := fmt.Fprintf(g.w, "::%s %s,title=%s::%s\n", name, place, property.Replace(title), data.Replace(f.message))
-	return err
+	return writeGitHub(g.w, findings(r)...)
 }
 
 func (g *suiteGitHub) Close(s SuiteSummary) error {
@@ -578,7 +439,7 @@ func (g *suiteGitHub) Close(s SuiteSummary) error {
 		for _, a := range d.Answers {
 			message += "\n" + a.Version + ": " + a.Text
 		}
-		if err := g.command("notice", d.Name, finding{d.Place, message}); err != nil {
+		if err := writeGitHub(g.w, finding{level: check.Note, title: d.Name, place: d.Place, message: message}); err != nil {
 			return err
 		}
 	}

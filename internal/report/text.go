@@ -63,10 +63,21 @@ type block struct {
 	place   policy.Position // without an expression
 	footers []string
 	hint    string
+	policy  string   // to blame; empty: none
 	diff    []string // lines that begin with "-" or "+", and the paths of what they are about
 }
 
 func newText(w io.Writer, o Options) (*textWriter, error) {
+	t := newTextWriter(w, o)
+	for _, r := range o.Rejected {
+		t.head(red, "rejected", r.Kind+" "+r.Name, r.Place)
+		t.blocksOf(rejectionBlocks(r))
+	}
+	return t, t.flush()
+}
+
+// newTextWriter returns a writer that has written nothing yet.
+func newTextWriter(w io.Writer, o Options) *textWriter {
 	t := &textWriter{
 		w: w, o: o, p: palette(o.Color),
 		counts: map[string]int{}, matched: map[source]bool{}, places: map[source]policy.Position{}, notes: map[string]bool{},
@@ -81,18 +92,25 @@ func newText(w io.Writer, o Options) (*textWriter, error) {
 			t.places[source{b.Kind, b.PolicyName, b.Name}] = b.Position
 		}
 	}
-	for _, r := range o.Rejected {
-		t.head(red, "rejected", r.Kind+" "+r.Name, r.Place)
-		t.blocksOf(rejectionBlocks(r))
-	}
-	return t, t.flush()
+	return t
 }
 
 func (t *textWriter) Write(it Item) error {
+	word, style, blocks := t.take(it)
+	if it.Failure != nil || t.o.Quiet && word == wordOK && len(blocks) == 0 {
+		return nil // a failure is said on standard error
+	}
+	t.head(style, word, it.subject(), it.Place)
+	t.blocksOf(blocks)
+	return t.flush()
+}
+
+// take counts an item and returns the word for it and what there is to say about it.
+func (t *textWriter) take(it Item) (string, style, []block) {
 	t.total++
 	if it.Failure != nil {
-		t.counts[wordNotRun]++ // said on standard error
-		return nil
+		t.counts[wordNotRun]++
+		return wordNotRun, red, nil
 	}
 	d := it.Decision
 	for _, o := range d.Outcomes {
@@ -101,22 +119,9 @@ func (t *textWriter) Write(it Item) error {
 	for _, v := range d.Violations {
 		t.matched[source{kind: v.Kind, policy: v.Policy}] = true
 	}
-	blocks := t.decisionBlocks(it)
 	word, s := verdictOf(d)
 	t.counts[word]++
-	if t.o.Quiet && word == wordOK && len(blocks) == 0 {
-		return nil
-	}
-	subject := it.kind().Kind + " " + it.name()
-	if op := it.Request.Operation; op != celgate.Create {
-		subject = string(op) + " " + subject
-	}
-	if sub := it.Request.SubResource; sub != "" {
-		subject += " (" + sub + ")"
-	}
-	t.head(s, word, subject, it.Place)
-	t.blocksOf(blocks)
-	return t.flush()
+	return word, s, t.decisionBlocks(it)
 }
 
 func (t *textWriter) Close() error {
@@ -126,6 +131,12 @@ func (t *textWriter) Close() error {
 	if t.blocks && !t.spaced {
 		t.line("")
 	}
+	t.line(t.summary())
+	return t.flush()
+}
+
+// summary counts what became of the objects.
+func (t *textWriter) summary() string {
 	var parts []string
 	for _, w := range words {
 		if n := t.counts[w.word]; n > 0 {
@@ -148,8 +159,7 @@ func (t *textWriter) Close() error {
 	default:
 		summary += fmt.Sprintf("; %d of %s matched", n, plural(t.inForce, "policy", "policies"))
 	}
-	t.line(summary)
-	return t.flush()
+	return summary
 }
 
 // verdictOf returns the strongest word for what became of the object.
@@ -243,7 +253,7 @@ var severities = map[policy.Action]struct {
 
 func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	s := severities[severityOf(v)]
-	b := block{label: s.label, style: s.style, message: headline(v.Message, v.Expr), expr: v.Expr}
+	b := block{label: s.label, style: s.style, message: headline(v.Message, v.Expr), expr: v.Expr, policy: v.Policy}
 	if v.Expr.IsZero() {
 		b.place = t.places[source{v.Kind, v.Policy, v.Binding}]
 	}
@@ -267,7 +277,7 @@ func refusalBlock(it Item) block {
 	b := block{label: "denied", style: red, message: d.Status.Message, hint: refusalHint(it)}
 	for _, o := range d.Outcomes {
 		if refuses(d, o) {
-			b.expr, b.mark = o.Expr, markOf(o.Expr, policy.Position{}, o.Message)
+			b.policy, b.expr, b.mark = o.Policy, o.Expr, markOf(o.Expr, policy.Position{}, o.Message)
 			b.footers = []string{origin(o.Policy, o.Binding, o.Param), "the API server answers " + codeOf(d) + ", whatever failurePolicy says"}
 			return b
 		}
@@ -292,7 +302,7 @@ func ignoredBlocks(it Item) []block {
 		}
 		out = append(out, block{
 			label: "ignored", style: bold, message: headline(o.Message, o.Expr),
-			expr: o.Expr, mark: markOf(o.Expr, policy.Position{}, o.Message),
+			policy: o.Policy, expr: o.Expr, mark: markOf(o.Expr, policy.Position{}, o.Message),
 			footers: []string{origin(o.Policy, o.Binding, o.Param), "failurePolicy Ignore: the error changes nothing"},
 			hint:    hintFor(failing{o.Message, o.Expr, it.Request, o.Param}),
 		})

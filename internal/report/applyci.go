@@ -1,0 +1,202 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/policy"
+)
+
+// The rules of findings that no policy is to blame for.
+var otherRules = []sarifRule{
+	{ID: "rejected", Short: sarifText{"the server would not store the policy or binding"}},
+	{ID: "refused", Short: sarifText{"the server refuses the request, whatever the policies say"}},
+	{ID: "not-run", Short: sarifText{"there is no answer"}},
+	{ID: "warning", Short: sarifText{"a warning that the server sends"}},
+	{ID: "audit-annotation", Short: sarifText{"an entry for the audit log"}},
+	{ID: "note", Short: sarifText{"how the answer came about"}},
+}
+
+// findings counts an item and returns what there is to say about it, at the place of its manifest.
+func (t *textWriter) findings(it Item) []finding {
+	_, _, blocks := t.take(it)
+	var all []finding
+	if it.Failure != nil {
+		message := it.Failure.Message
+		if it.Failure.Hint != "" {
+			message += "\nhint: " + it.Failure.Hint
+		}
+		all = append(all, finding{level: check.Error, rule: "not-run", title: "not run", message: message})
+	}
+	for _, b := range blocks {
+		all = append(all, b.finding())
+	}
+	for i := range all {
+		all[i].place = it.Place
+		all[i].message = strings.TrimSpace(it.subject()) + ": " + all[i].message
+	}
+	return all
+}
+
+// rejectionFindings are why the server would not store a policy, at the places of what is wrong.
+func rejectionFindings(r Rejection) []finding {
+	var all []finding
+	for _, b := range rejectionBlocks(r) {
+		f := b.finding()
+		f.rule, f.title, f.message = "rejected", "rejected", r.Kind+" "+r.Name+": "+f.message
+		for _, f.place = range []policy.Position{b.place, f.cause, r.Place} {
+			if f.place.IsValid() {
+				break
+			}
+		}
+		f.cause = policy.Position{}
+		all = append(all, f)
+	}
+	return all
+}
+
+// finding is a block in one text, with its expression in place of an excerpt.
+func (b block) finding() finding {
+	f := finding{level: check.Note, rule: b.policy, title: b.label, cause: b.place}
+	switch b.label {
+	case "denied", "error":
+		f.level = check.Error
+	case "warning", "ignored":
+		f.level = check.Warning
+	}
+	switch name, audit := strings.CutPrefix(b.label, "audit annotation "); {
+	case b.policy != "":
+		f.title += " by policy " + b.policy
+	case audit:
+		f.rule, f.title, b.message = "audit-annotation", "audit annotation", name+": "+b.message
+	case b.label == "denied":
+		f.rule = "refused"
+	default:
+		f.rule = b.label
+	}
+	lines := []string{b.message}
+	if !b.expr.IsZero() {
+		f.cause = b.expr.Locate(0)
+		lines = append(lines, strings.TrimSpace(b.expr.Src))
+	}
+	lines = append(lines, b.footers...)
+	if b.hint != "" {
+		lines = append(lines, "hint: "+b.hint)
+	}
+	f.message = strings.Join(lines, "\n")
+	return f
+}
+
+// A findingsWriter writes decisions for other programs than a terminal.
+type findingsWriter struct {
+	w    io.Writer
+	text *textWriter // knows what there is to say, and counts
+}
+
+func newFindings(w io.Writer, o Options) findingsWriter {
+	return findingsWriter{w, newTextWriter(w, o)}
+}
+
+// applyGitHub annotates manifests and policies.
+type applyGitHub struct{ findingsWriter }
+
+func newGitHub(w io.Writer, o Options) (*applyGitHub, error) {
+	g := &applyGitHub{newFindings(w, o)}
+	for _, r := range o.Rejected {
+		if err := writeGitHub(w, rejectionFindings(r)...); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+func (g *applyGitHub) Write(it Item) error { return writeGitHub(g.w, g.text.findings(it)...) }
+
+func (g *applyGitHub) Close() error {
+	_, err := fmt.Fprintln(g.w, g.text.summary())
+	return err
+}
+
+// applySARIF writes a result for everything that there is to say; policies are the rules.
+type applySARIF struct {
+	findingsWriter
+	all []finding
+}
+
+func newSARIF(w io.Writer, o Options) *applySARIF {
+	s := &applySARIF{findingsWriter: newFindings(w, o)}
+	for _, r := range o.Rejected {
+		s.all = append(s.all, rejectionFindings(r)...)
+	}
+	return s
+}
+
+func (s *applySARIF) Write(it Item) error {
+	s.all = append(s.all, s.text.findings(it)...)
+	return nil
+}
+
+func (s *applySARIF) Close() error {
+	used := map[string]bool{}
+	for _, f := range s.all {
+		used[f.rule] = true
+	}
+	var rules []sarifRule
+	for _, r := range otherRules {
+		if used[r.ID] {
+			rules = append(rules, r)
+			delete(used, r.ID)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		rules = append(rules, sarifRule{ID: name, Short: sarifText{"policy " + name}})
+	}
+	return writeSARIF(s.w, "apply", rules, s.all)
+}
+
+// applyJUnit writes a testsuite for each file, a testcase for each request; policies that the server would not store come first.
+type applyJUnit struct {
+	findingsWriter
+	junit
+}
+
+func newJUnit(w io.Writer, o Options) *applyJUnit {
+	j := &applyJUnit{newFindings(w, o), junit{Name: "celgate apply"}}
+	for _, r := range o.Rejected {
+		c := junitCase{Name: r.Kind + " " + r.Name}
+		for _, f := range rejectionFindings(r) {
+			c.Errors = append(c.Errors, f.junit())
+		}
+		j.add(r.Place.File, r.Place, 0, c)
+	}
+	return j
+}
+
+func (j *applyJUnit) Write(it Item) error {
+	c := junitCase{Name: strings.TrimSpace(it.subject())}
+	var output []string
+	for _, f := range j.text.findings(it) {
+		switch {
+		case f.level != check.Error:
+			output = append(output, f.title+": "+f.message)
+		case it.Failure != nil:
+			c.Errors = append(c.Errors, f.junit())
+		default:
+			c.Failures = append(c.Failures, f.junit())
+		}
+	}
+	c.Output = strings.Join(output, "\n")
+	j.add(it.Place.File, it.Place, 0, c)
+	return nil
+}
+
+func (j *applyJUnit) Close() error { return j.write(j.w) }
+
+func (f finding) junit() junitMessage {
+	first, _, _ := strings.Cut(f.message, "\n")
+	return junitMessage{first, f.place.String() + "\n" + f.message}
+}
