@@ -467,6 +467,18 @@ func (r *review) requestTree(resource schema.GroupVersionResource, kind schema.G
 	return tree
 }
 
+// requestType has the Go types of the structs that requestTree makes.
+var requestType = &schema.Type{Kind: schema.Struct, Name: "k8s.io/api/admission/v1.AdmissionRequest", Fields: []schema.Field{
+	{Name: "kind", Type: kindType}, {Name: "requestKind", Type: kindType},
+	{Name: "resource", Type: resourceType}, {Name: "requestResource", Type: resourceType},
+	{Name: "userInfo", Type: &schema.Type{Kind: schema.Struct, Name: "k8s.io/api/authentication/v1.UserInfo"}},
+}}
+
+var (
+	kindType     = &schema.Type{Kind: schema.Struct, Name: "k8s.io/apimachinery/pkg/apis/meta/v1.GroupVersionKind"}
+	resourceType = &schema.Type{Kind: schema.Struct, Name: "k8s.io/apimachinery/pkg/apis/meta/v1.GroupVersionResource"}
+)
+
 // options are held as raw JSON, which the server shows as a plain tree.
 func options(tree map[string]any) any {
 	if tree == nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/google/cel-go/common/types/ref"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -246,7 +247,7 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutati
 			if errors.Is(err, eval.ErrNotJSON) && r.engine.quirks.Has(quirks.PatchReflectedValue) {
 				r.decision.note(quirks.PatchReflectedValue, "")
 			}
-			return failed(r.namingStruct(err, in, v))
+			return failed(r.namingStruct(err, in, v, inputs))
 		}
 		if told != nil {
 			told.Patch = operationTrees(ops)
@@ -287,22 +288,28 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutati
 
 // namingStruct returns an error about a struct of a built-in object that names its Go type, as typedStruct.ConvertToNative in
 // k8s.io/apiserver v0.37.2 pkg/cel/common/valuesschemalesstyped.go.
-func (r *review) namingStruct(err error, in *invocation, v *versioned) error {
+func (r *review) namingStruct(err error, in *invocation, v *versioned, inputs eval.Inputs) error {
 	var reflected *eval.ReflectedError
 	if !errors.As(err, &reflected) {
 		return err
 	}
-	found := typeOf(v.object, v.typ, reflected.Members)
-	if found == nil {
-		found = typeOf(v.oldObject, v.typ, reflected.Members)
+	var param *schema.Type
+	if in.param != nil {
+		param = r.engine.types.Type(in.hook.param.GroupVersionKind())
 	}
-	if found == nil && in.param != nil {
-		found = typeOf(in.param, r.engine.types.Type(kindOf(in.param)), reflected.Members)
+	for _, input := range []struct {
+		value ref.Val
+		typ   *schema.Type
+	}{
+		{inputs.Object, v.typ}, {inputs.OldObject, v.typ}, {inputs.Params, param},
+		{inputs.Request.Resolve(), requestType}, {inputs.Namespace.Resolve(), r.engine.types.Type(namespaceKind)},
+	} {
+		found := typeOf(eval.Shown(input.value), input.typ, reflected.Members)
+		if found != nil && found.Kind == schema.Struct && found.Name != "" {
+			return fmt.Errorf("%w: type conversion error from struct type %s to %s", eval.ErrNotJSON, path.Base(found.Name), reflected.To)
+		}
 	}
-	if found == nil || found.Kind != schema.Struct || found.Name == "" {
-		return err
-	}
-	return fmt.Errorf("%w: type conversion error from struct type %s to %s", eval.ErrNotJSON, path.Base(found.Name), reflected.To)
+	return err
 }
 
 // typeOf returns the type of a map somewhere in a tree, nil if it is not there.

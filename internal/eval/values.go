@@ -253,12 +253,20 @@ func (m reflectedMap) ConvertToNative(t reflect.Type) (any, error) {
 
 // A ReflectedError is that of a struct or map of a built-in kind which has no other form, such as JSON.
 type ReflectedError struct {
-	Members map[string]any // the very map of the object
+	Members map[string]any // the very map that is somewhere in what Shown returns
 	To      reflect.Type
 }
 
 func (e *ReflectedError) Error() string {
 	return fmt.Sprintf("type conversion error from '%s' to '%s'", types.MapType, e.To)
+}
+
+// Shown returns the tree that a map of the form Reflected shows, nil for any other value.
+func Shown(v ref.Val) any {
+	if m, ok := v.(reflectedMap); ok {
+		return m.members
+	}
+	return nil
 }
 
 func (m reflectedMap) ConvertToType(t ref.Type) ref.Val {
