@@ -26,6 +26,7 @@ const (
 type fault struct {
 	name  string
 	every time.Duration // between the start of one and that of the next
+	times int           // at least, however long that takes
 	do    func(*testing.T, *replicas)
 
 	// unready is how long after a fault requests may fail closed: what a killed replica had begun, and what is
@@ -70,7 +71,7 @@ var faults = []fault{
 	{name: "cut all watches, refuse new ones for 5 s", every: 20 * time.Second, do: func(_ *testing.T, r *replicas) { r.link.refuse(5 * time.Second) }},
 	{name: "watches carry nothing any more, unnoticed", every: 60 * time.Second, do: func(_ *testing.T, r *replicas) { r.link.hush() }},
 	{name: "replace the certificate", every: 3 * time.Second, do: func(_ *testing.T, r *replicas) { r.rotate() }},
-	{name: "replace all policies, 100 times in all", every: 1, do: func(*testing.T, *replicas) {}},
+	{name: "replace all policies, at least 100 times", every: time.Second, times: 100, do: func(*testing.T, *replicas) {}}, // as each round does
 }
 
 // TestFaultRuns prints a table of what faults do to requests under load. With failurePolicy Fail nothing may be admitted
@@ -115,17 +116,13 @@ func (f *fault) run(t *testing.T) string {
 	var recovered, current time.Duration
 	l.during(t, faultWorkers, faultRate, func() {
 		end := time.Now().Add(*duration)
-		every := f.every
-		if every == 1 {
-			every = *duration / 100
-		}
-		for round := 0; round == 0 || time.Until(end) > every; round++ {
+		for times < max(f.times, 1) || time.Until(end) > f.every {
 			time.Sleep(time.Second)
 			start := time.Now()
 			f.do(t, r)
+			current = max(current, r.freshness(t, times))
 			times++
-			current = max(current, r.freshness(t, round))
-			time.Sleep(time.Until(start.Add(every - time.Second)))
+			time.Sleep(time.Until(start.Add(f.every - time.Second)))
 			if last := l.lastFailure(); last.After(start) {
 				recovered = max(recovered, last.Sub(start))
 			}
