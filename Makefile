@@ -60,6 +60,10 @@ e2e: ## celgate beside a kube-apiserver: serve where its own admission policies 
 faults: ## replicas, API server, etcd, watches and certificates fail under load, each for DURATION; prints a table
 	$(GO) -C conformance test ./serve -count=1 -run TestFaultRuns -faults=$(or $(DURATION),2m) -timeout 2h -v
 
+.PHONY: image
+image: ## the container image, with ko and without a registry, as an OCI layout in bin/image; PLATFORMS=linux/amd64,linux/arm64 for more than this machine's
+	$(GO) -C tools run ./image $(if $(PLATFORMS),-platforms $(PLATFORMS))
+
 .PHONY: bench
 bench: ## speed beside the API server's own plugins
 	$(GO) -C bench run . $(ARGS)
