@@ -69,7 +69,7 @@ func startWebhooks() (*webhooks, error) {
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}},
 		ErrorLog:  log.New(io.Discard, "", 0),
 	}
-	go w.server.ServeTLS(listener, "", "")
+	go func() { _ = w.server.ServeTLS(listener, "", "") }() // until it is closed
 	return w, nil
 }
 

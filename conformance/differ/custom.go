@@ -66,7 +66,7 @@ func (d *definition) interfaces(resources runtime.EquivalentResourceMapper) (adm
 		return nil, err
 	}
 	return &admission.RuntimeObjectInterfaces{
-		ObjectCreater: creater{}, ObjectTyper: crdserverscheme.NewUnstructuredObjectTyper(), ObjectDefaulter: d, ObjectConvertor: safe, EquivalentResourceMapper: resources,
+		ObjectCreater: creator{}, ObjectTyper: crdserverscheme.NewUnstructuredObjectTyper(), ObjectDefaulter: d, ObjectConvertor: safe, EquivalentResourceMapper: resources,
 	}, nil
 }
 
@@ -77,10 +77,10 @@ func (d *definition) Default(in runtime.Object) {
 	}
 }
 
-type creater struct{}
+type creator struct{}
 
 // New returns an empty object of a kind.
-func (creater) New(kind schema.GroupVersionKind) (runtime.Object, error) {
+func (creator) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(kind)
 	return u, nil

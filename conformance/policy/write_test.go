@@ -4,6 +4,7 @@ package policy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -109,8 +110,8 @@ func ourAnswer(t testing.TB, data []byte) *metav1.Status {
 	p, b, err := policy.FromObject(obj, nil)
 	switch {
 	case err != nil:
-		failed, ok := err.(*policy.DecodeError)
-		if !ok {
+		var failed *policy.DecodeError
+		if !errors.As(err, &failed) {
 			t.Fatalf("%T %v", err, err)
 		}
 		return failed.Status()

@@ -17,7 +17,6 @@ type process struct {
 	log    string // path of the output
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the program has ended
-	err    error         // how it ended; read after done
 }
 
 // startProcess starts a program whose output goes to the folder. The kernel kills it when this process ends, however it
@@ -43,7 +42,7 @@ func startProcess(folder, path string, args ...string) (*process, error) {
 		out.Close()
 		started <- err
 		if err == nil {
-			p.err = p.cmd.Wait()
+			_ = p.cmd.Wait() // how it ended is in its state
 			close(p.done)
 		}
 	}()
@@ -71,7 +70,7 @@ func (p *process) ended() error {
 	case <-p.done:
 		out, _ := os.ReadFile(p.log)
 		out = out[max(0, len(out)-2000):]
-		return fmt.Errorf("%s ended: %v\n%s", p.name, p.err, out)
+		return fmt.Errorf("%s ended: %s\n%s", p.name, p.cmd.ProcessState, out)
 	default:
 		return nil
 	}

@@ -67,7 +67,7 @@ func TestImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer program.Close()
+	defer func() { _ = program.Close() }()
 	for _, part := range program.Progs {
 		if part.Type == elf.PT_INTERP {
 			t.Error("the program is not static")

@@ -48,7 +48,7 @@ func run(ctx context.Context) error {
 		if err := os.WriteFile(*kubeconfig, content, 0o600); err != nil {
 			return err
 		}
-		defer os.Remove(*kubeconfig)
+		defer func() { _ = os.Remove(*kubeconfig) }() // of a server that is gone
 	}
 	fmt.Println(s.Kubeconfig)
 	return s.Wait(ctx)
