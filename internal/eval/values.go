@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
+	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
@@ -27,6 +28,8 @@ const (
 	// k8s.io/apiserver/pkg/cel/common/valuesschemalesstyped.go v0.37.2 presents it.
 	Reflected
 )
+
+var _ = [...]plan.Tree{plainMap{}, plainList{}, reflectedMap{}, reflectedList{}}
 
 // Value shows a JSON tree to CEL. Maps iterate in the order of their keys, so that results never depend on
 // chance. A nil map is null, and so is a nil list of the form Reflected.
@@ -154,6 +157,8 @@ func (m plainMap) Contains(key ref.Val) ref.Val {
 	return m.mapper().Contains(key)
 }
 
+func (m plainMap) Tree() (any, types.Adapter) { return m.members, adapter{Plain} }
+
 func (m plainMap) Iterator() traits.Iterator { return newKeys(m.members) }
 
 func (m plainMap) IsZeroValue() bool { return len(m.members) == 0 }
@@ -186,6 +191,8 @@ type plainList []any
 func (l plainList) lister() traits.Lister {
 	return types.NewDynamicList(adapter{Plain}, []any(l))
 }
+
+func (l plainList) Tree() (any, types.Adapter) { return []any(l), adapter{Plain} }
 
 func (l plainList) Get(index ref.Val) ref.Val {
 	if i, ok := index.(types.Int); ok && i >= 0 && int(i) < len(l) {
@@ -220,7 +227,12 @@ func (l plainList) ConvertToType(t ref.Type) ref.Val {
 }
 
 func newKeys(members map[string]any) traits.Iterator {
-	return &keys{names: slices.Sorted(maps.Keys(members))}
+	names := make([]string, 0, len(members))
+	for name := range members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return &keys{names: names}
 }
 
 // keys iterates over the names of a map.
@@ -308,6 +320,8 @@ func (m reflectedMap) Type() ref.Type { return types.MapType }
 // Value returns what a conversion that asks for no type gets: a Go value that is not yet JSON, as on the server.
 func (m reflectedMap) Value() any { return goValue{m.members} }
 
+func (m reflectedMap) Tree() (any, types.Adapter) { return m.members, adapter{Reflected} }
+
 // A goValue stands for a struct, map or slice of a built-in kind. A patch has no place for it.
 type goValue struct{ tree any }
 
@@ -383,6 +397,8 @@ func (l reflectedList) Type() ref.Type { return types.ListType }
 
 // Value is as that of a reflectedMap.
 func (l reflectedList) Value() any { return goValue{[]any(l)} }
+
+func (l reflectedList) Tree() (any, types.Adapter) { return []any(l), adapter{Reflected} }
 
 func (l reflectedList) Size() ref.Val { return types.Int(len(l)) }
 

@@ -123,7 +123,7 @@ func (k costKind) of2(name, overload string, left, right, result ref.Val) uint64
 	case costBoth:
 		return traversal(size(left) + size(right))
 	case costMatches:
-		return textCost(left) * regexCost(right)
+		return textCost(size(left)) * regexCost(right)
 	case costContains:
 		return traversal(size(left)) * traversal(size(right))
 	}
@@ -164,12 +164,17 @@ func equalityCost(left, right, result ref.Val) uint64 {
 
 func smallerCost(left, right ref.Val) uint64 { return traversal(min(size(left), size(right))) }
 
+// smallerText is smallerCost of texts.
+func smallerText(left, right string) uint64 { return traversal(min(runes(left), runes(right))) }
+
+func runes(s string) uint64 { return uint64(utf8.RuneCountInString(s)) }
+
 func traversal(n uint64) uint64 {
 	return uint64(math.Ceil(float64(n) * common.StringTraversalCostFactor))
 }
 
-func textCost(v ref.Val) uint64 {
-	return uint64(math.Ceil((1.0 + float64(size(v))) * common.StringTraversalCostFactor))
+func textCost(size uint64) uint64 {
+	return uint64(math.Ceil((1.0 + float64(size)) * common.StringTraversalCostFactor))
 }
 
 func regexCost(v ref.Val) uint64 {
@@ -180,7 +185,7 @@ func regexCost(v ref.Val) uint64 {
 func size(v ref.Val) uint64 {
 	switch v := v.(type) {
 	case types.String:
-		return uint64(utf8.RuneCountInString(string(v)))
+		return runes(string(v))
 	case types.Int, types.Bool, types.Double:
 		return 1
 	case traits.Sizer:

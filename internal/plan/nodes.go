@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -59,206 +61,6 @@ type iterator int
 
 func (i iterator) eval(m *machine) ref.Val { return m.locals[i] }
 
-// accumulator is the result so far of a comprehension. Its first value is made when it is first read.
-type accumulator struct{ *fold }
-
-func (a accumulator) eval(m *machine) ref.Val {
-	if v := m.locals[a.fold.accumulator]; v != nil {
-		return v
-	}
-	v := a.init.eval(m)
-	if v == nil {
-		return nil
-	}
-	if l, ok := v.(traits.Lister); ok && l.Size() == types.IntZero {
-		v = types.NewMutableList(a.adapter)
-	} else if l, ok := v.(traits.Mapper); ok && l.Size() == types.IntZero {
-		v = types.NewMutableMap(a.adapter, map[ref.Val]ref.Val{})
-	}
-	m.locals[a.fold.accumulator] = v
-	return v
-}
-
-// An attribute is a value and the path that is selected in it.
-type attribute struct {
-	root     node
-	path     []qualifier
-	cost     uint64
-	optional bool // something in path is
-}
-
-func (a *attribute) relative() bool {
-	switch a.root.(type) {
-	case global, iterator, accumulator:
-		return false
-	}
-	return true
-}
-
-type qualifier struct {
-	key      ref.Val
-	dynamic  node // computes the key if it is not constant
-	optional bool
-}
-
-func (a *attribute) eval(m *machine) ref.Val {
-	v := a.root.eval(m)
-	if v == nil {
-		return nil
-	}
-	if opt, ok := v.(*types.Optional); ok || a.optional {
-		v = a.optionally(m, v, opt)
-	} else {
-		for i := range a.path {
-			q := &a.path[i]
-			key := q.key
-			if q.dynamic != nil {
-				if key = q.dynamic.eval(m); key == nil || !isKey(key) {
-					return nil
-				}
-			}
-			if v = member(v, key); v == nil {
-				return nil
-			}
-			m.cost++
-		}
-	}
-	m.cost += a.cost
-	return v
-}
-
-// optionally follows a path of which something may be absent.
-func (a *attribute) optionally(m *machine, v ref.Val, opt *types.Optional) ref.Val {
-	isOptional := opt != nil
-	if isOptional {
-		if !opt.HasValue() || len(a.path) == 0 {
-			return opt
-		}
-		v = opt.GetValue()
-	}
-	for i := range a.path {
-		q := &a.path[i]
-		isOptional = isOptional || q.optional
-		key := q.key
-		if q.dynamic != nil {
-			if key = q.dynamic.eval(m); key == nil || !isKey(key) {
-				return nil
-			}
-		}
-		if !isOptional {
-			if v = member(v, key); v == nil {
-				return nil
-			}
-			m.cost++
-			continue
-		}
-		next, present, ok := find(v, key)
-		if !ok {
-			return nil
-		}
-		if !present {
-			return types.OptionalNone
-		}
-		v = next
-		m.cost++
-	}
-	return types.OptionalOf(v)
-}
-
-// isKey reports whether a value can select something.
-func isKey(v ref.Val) bool {
-	switch v.(type) {
-	case types.String, types.Int, types.Uint, types.Bool, types.Double:
-		return true
-	}
-	return false
-}
-
-// member selects one member or element; nil if there is none.
-func member(v, key ref.Val) ref.Val {
-	switch v := v.(type) {
-	case traits.Mapper:
-		found, ok := v.Find(key)
-		if !ok || found == nil {
-			return nil
-		}
-		return value(found)
-	case traits.Lister:
-		i, err := types.IndexOrError(key)
-		if err != nil || i < 0 || types.Int(i) >= v.Size().(types.Int) {
-			return nil
-		}
-		return value(v.Get(key))
-	case traits.Indexer:
-		return value(v.Get(key))
-	}
-	return nil
-}
-
-// find selects one member or element that may be absent. What it does not know about is not ok.
-func find(v, key ref.Val) (found ref.Val, present, ok bool) {
-	switch v := v.(type) {
-	case traits.Mapper:
-		found, present = v.Find(key)
-		if found != nil && value(found) == nil {
-			return nil, false, false
-		}
-		return found, present, true
-	case traits.Lister:
-		i, err := types.IndexOrError(key)
-		if err != nil {
-			return nil, false, false
-		}
-		if i < 0 || types.Int(i) >= v.Size().(types.Int) {
-			return nil, false, true
-		}
-		found = value(v.Get(key))
-		return found, true, found != nil
-	case traits.Indexer, *types.Optional:
-		return nil, false, false
-	}
-	return nil, false, true
-}
-
-// presence is has().
-type presence struct {
-	root node
-	path []qualifier
-	key  ref.Val
-}
-
-func (p *presence) eval(m *machine) ref.Val {
-	v := p.root.eval(m)
-	if v == nil {
-		return nil
-	}
-	if _, ok := v.(*types.Optional); ok {
-		return nil
-	}
-	for i := range p.path {
-		q := &p.path[i]
-		key := q.key
-		if q.dynamic != nil {
-			if key = q.dynamic.eval(m); key == nil || !isKey(key) {
-				return nil
-			}
-		}
-		if v = member(v, key); v == nil {
-			return nil
-		}
-		m.cost++
-	}
-	if _, ok := v.(*types.Optional); ok {
-		return nil
-	}
-	_, present, ok := find(v, p.key)
-	if !ok {
-		return nil
-	}
-	m.cost++
-	return types.Bool(present)
-}
-
 // logical is && or ||: decisive is the value that settles it.
 type logical struct {
 	terms    []node
@@ -305,32 +107,58 @@ func (n notStrictlyFalse) eval(m *machine) ref.Val {
 type equality struct{ left, right node }
 
 func (e *equality) eval(m *machine) ref.Val {
-	l := e.left.eval(m)
-	if l == nil {
+	l, r, ok := both(m, e.left, e.right)
+	if !ok {
 		return nil
 	}
-	r := e.right.eval(m)
-	if r == nil {
+	if left, right, ok := texts(l, r); ok {
+		m.cost += smallerText(left, right)
+		return types.Bool(left == right)
+	}
+	left, right := l.val(), r.val()
+	if left == nil || right == nil {
 		return nil
 	}
-	v := value(types.Equal(l, r))
-	m.cost += equalityCost(l, r, v)
+	v := value(types.Equal(left, right))
+	m.cost += equalityCost(left, right, v)
 	return v
 }
 
 type inequality struct{ left, right node }
 
 func (e *inequality) eval(m *machine) ref.Val {
-	l := e.left.eval(m)
-	if l == nil {
+	l, r, ok := both(m, e.left, e.right)
+	if !ok {
 		return nil
 	}
-	r := e.right.eval(m)
-	if r == nil {
+	if left, right, ok := texts(l, r); ok {
+		m.cost += smallerText(left, right)
+		return types.Bool(left != right)
+	}
+	left, right := l.val(), r.val()
+	if left == nil || right == nil {
 		return nil
 	}
-	m.cost += smallerCost(l, r)
-	return types.Bool(types.Equal(l, r) != types.True)
+	m.cost += smallerCost(left, right)
+	return types.Bool(types.Equal(left, right) != types.True)
+}
+
+// both evaluates two nodes, not ok if one gives up.
+func both(m *machine, left, right node) (l, r part, ok bool) {
+	if l = partOf(left, m); l.gaveUp() {
+		return l, r, false
+	}
+	r = partOf(right, m)
+	return l, r, !r.gaveUp()
+}
+
+// texts returns two parts as texts, if they are.
+func texts(l, r part) (left, right string, ok bool) {
+	if left, ok = l.text(); !ok {
+		return "", "", false
+	}
+	right, ok = r.text()
+	return left, right, ok
 }
 
 type unary struct {
@@ -342,7 +170,14 @@ type unary struct {
 }
 
 func (u *unary) eval(m *machine) ref.Val {
-	arg := u.arg.eval(m)
+	p := partOf(u.arg, m)
+	if u.name == overloads.Size && u.cost == costUnit {
+		if n, ok := p.size(); ok {
+			m.cost++
+			return n
+		}
+	}
+	arg := p.val()
 	if arg == nil {
 		return nil
 	}
@@ -365,27 +200,80 @@ type binary struct {
 	trait          int
 	impl           functions.BinaryOp
 	cost           costKind
+	fast           shortcut // else nil
+}
+
+// A shortcut applies a function to parts of trees without values of them, and says what it costs. Nil: it does not know.
+type shortcut func(left, right part) (v ref.Val, cost uint64)
+
+// shortcutOf returns the shortcut of a function with two arguments, nil if there is none.
+func shortcutOf(name, overload string, cost costKind) shortcut {
+	switch {
+	case overload == overloads.StartsWithString:
+		return textTest(strings.HasPrefix, func(_, prefix string) uint64 { return traversal(runes(prefix)) })
+	case overload == overloads.EndsWithString:
+		return textTest(strings.HasSuffix, func(_, suffix string) uint64 { return traversal(runes(suffix)) })
+	case overload == overloads.ContainsString:
+		return textTest(strings.Contains, func(s, part string) uint64 { return traversal(runes(s)) * traversal(runes(part)) })
+	case name == operators.In && (cost == costUnit || cost == costMembership):
+		return func(left, right part) (ref.Val, uint64) { return isIn(left, right, cost) }
+	}
+	return nil
+}
+
+func textTest(test func(s, arg string) bool, cost func(s, arg string) uint64) shortcut {
+	return func(left, right part) (ref.Val, uint64) {
+		s, arg, ok := texts(left, right)
+		if !ok {
+			return nil, 0
+		}
+		return types.Bool(test(s, arg)), cost(s, arg)
+	}
+}
+
+// isIn finds a text in a map or in a list of texts.
+func isIn(element, in part, kind costKind) (ref.Val, uint64) {
+	text, isText := element.text()
+	if !isText {
+		return nil, 0
+	}
+	items, isList := in.list()
+	if !isList {
+		if _, found, ok := in.lookUp(text); ok {
+			return types.Bool(found), 1
+		}
+		return nil, 0
+	}
+	cost := uint64(1)
+	if kind == costMembership {
+		cost = uint64(len(items))
+	}
+	for _, item := range items {
+		s, isText := item.(string)
+		if !isText {
+			return nil, 0
+		}
+		if s == text {
+			return types.True, cost
+		}
+	}
+	return types.False, cost
 }
 
 func (b *binary) eval(m *machine) ref.Val {
-	l := b.left.eval(m)
-	if l == nil {
+	left, right, ok := both(m, b.left, b.right)
+	if !ok {
 		return nil
 	}
-	r := b.right.eval(m)
-	if r == nil {
-		return nil
-	}
-	if b.cost == costPrefix {
-		if l, ok := l.(types.String); ok {
-			if r, ok := r.(types.String); ok {
-				m.cost += traversal(size(r))
-				if b.overload == "starts_with_string" {
-					return types.Bool(strings.HasPrefix(string(l), string(r)))
-				}
-				return types.Bool(strings.HasSuffix(string(l), string(r)))
-			}
+	if b.fast != nil {
+		if v, cost := b.fast(left, right); v != nil {
+			m.cost += cost
+			return v
 		}
+	}
+	l, r := left.val(), right.val()
+	if l == nil || r == nil {
+		return nil
 	}
 	var v ref.Val
 	switch {
@@ -435,15 +323,11 @@ type matches struct {
 }
 
 func (n *matches) eval(m *machine) ref.Val {
-	v := n.text.eval(m)
-	if v == nil {
-		return nil
-	}
-	text, ok := v.Value().(string)
+	text, ok := partOf(n.text, m).text()
 	if !ok {
 		return nil
 	}
-	m.cost += textCost(v) * n.regexCost
+	m.cost += textCost(runes(text)) * n.regexCost
 	return types.Bool(n.re.MatchString(text))
 }
 
@@ -454,7 +338,11 @@ type set struct {
 }
 
 func (s *set) eval(m *machine) ref.Val {
-	v := s.arg.eval(m)
+	p := partOf(s.arg, m)
+	if text, isText := p.text(); isText {
+		return types.Bool(s.values[types.String(text)])
+	}
+	v := p.val()
 	if v == nil {
 		return nil
 	}
@@ -500,39 +388,49 @@ func membership(arg node, v ref.Val) node {
 	return &set{arg, values}
 }
 
+// An element is what a literal of a list, map or struct holds in one place.
+type element struct {
+	node
+	optional bool // the value is an optional one, and without a value there is nothing in the place
+}
+
+// evaluate returns what is held, if it is present. Not ok gives up.
+func (e element) evaluate(m *machine) (v ref.Val, present, ok bool) {
+	v = e.eval(m)
+	if v == nil || !e.optional {
+		return v, true, v != nil
+	}
+	opt, ok := v.(*types.Optional)
+	if !ok || !opt.HasValue() {
+		return nil, false, ok
+	}
+	return opt.GetValue(), true, true
+}
+
 type listing struct {
-	items    []node
-	optional []bool
-	adapter  types.Adapter
+	items   []element
+	adapter types.Adapter
 }
 
 func (l *listing) eval(m *machine) ref.Val {
 	items := make([]ref.Val, 0, len(l.items))
-	for i, n := range l.items {
-		v := n.eval(m)
-		if v == nil {
+	for _, item := range l.items {
+		v, present, ok := item.evaluate(m)
+		if !ok {
 			return nil
 		}
-		if l.optional != nil && l.optional[i] {
-			opt, ok := v.(*types.Optional)
-			if !ok {
-				return nil
-			}
-			if !opt.HasValue() {
-				continue
-			}
-			v = opt.GetValue()
+		if present {
+			items = append(items, v)
 		}
-		items = append(items, v)
 	}
 	m.cost += common.ListCreateBaseCost
 	return types.NewRefValList(l.adapter, items)
 }
 
 type mapping struct {
-	keys, values []node
-	optional     []bool
-	adapter      types.Adapter
+	keys    []node
+	values  []element
+	adapter types.Adapter
 }
 
 func (l *mapping) eval(m *machine) ref.Val {
@@ -542,22 +440,15 @@ func (l *mapping) eval(m *machine) ref.Val {
 		if k == nil {
 			return nil
 		}
-		v := l.values[i].eval(m)
-		if v == nil {
+		v, present, ok := l.values[i].evaluate(m)
+		if !ok {
 			return nil
 		}
-		if l.optional[i] {
-			opt, ok := v.(*types.Optional)
-			if !ok {
-				return nil
-			}
-			if !opt.HasValue() {
-				delete(entries, k)
-				continue
-			}
-			v = opt.GetValue()
+		if present {
+			entries[k] = v
+		} else {
+			delete(entries, k)
 		}
-		entries[k] = v
 	}
 	m.cost += common.MapCreateBaseCost
 	return types.NewRefValMap(l.adapter, entries)
@@ -566,81 +457,25 @@ func (l *mapping) eval(m *machine) ref.Val {
 type structure struct {
 	typeName string
 	fields   []string
-	values   []node
-	optional []bool
+	values   []element
 	provider types.Provider
 }
 
 func (s *structure) eval(m *machine) ref.Val {
 	fields := make(map[string]ref.Val, len(s.fields))
 	for i, name := range s.fields {
-		v := s.values[i].eval(m)
-		if v == nil {
+		v, present, ok := s.values[i].evaluate(m)
+		if !ok {
 			return nil
 		}
-		if s.optional[i] {
-			opt, ok := v.(*types.Optional)
-			if !ok {
-				return nil
-			}
-			if !opt.HasValue() {
-				delete(fields, name)
-				continue
-			}
-			v = opt.GetValue()
+		if present {
+			fields[name] = v
+		} else {
+			delete(fields, name)
 		}
-		fields[name] = v
 	}
 	v := value(s.provider.NewValue(s.typeName, fields))
 	m.cost += common.StructCreateBaseCost
-	return v
-}
-
-// fold is a comprehension.
-type fold struct {
-	init, over, condition, step, result node
-	accumulator, iterator               int
-	adapter                             types.Adapter
-}
-
-func (f *fold) eval(m *machine) ref.Val {
-	m.locals[f.accumulator] = nil
-	over := f.over.eval(m)
-	if over == nil {
-		return nil
-	}
-	iterable, ok := over.(traits.Iterable)
-	if !ok || !over.Type().HasTrait(traits.IterableType) {
-		return nil
-	}
-	for it := iterable.Iterator(); it.HasNext() == types.True; {
-		v := value(it.Next())
-		if v == nil {
-			return nil
-		}
-		m.locals[f.iterator] = v
-		going := f.condition.eval(m)
-		if going == nil {
-			return nil
-		}
-		if b, ok := going.(types.Bool); ok && !bool(b) {
-			break
-		}
-		if v = f.step.eval(m); v == nil {
-			return nil
-		}
-		m.locals[f.accumulator] = v
-		if !m.next() {
-			return nil
-		}
-	}
-	v := f.result.eval(m)
-	switch mutable := v.(type) {
-	case traits.MutableLister:
-		v = mutable.ToImmutableList()
-	case traits.MutableMapper:
-		v = mutable.ToImmutableMap()
-	}
 	return v
 }
 

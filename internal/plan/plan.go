@@ -237,7 +237,8 @@ func (b *builder) selection(e ast.Expr) node {
 			return nil
 		}
 	}
-	key := qualifier{key: types.String(s.FieldName())}
+	name := types.String(s.FieldName())
+	key := qualifier{key: name}
 	if !s.IsTestOnly() {
 		return qualified(operand, key)
 	}
@@ -250,7 +251,7 @@ func (b *builder) selection(e ast.Expr) node {
 		return nil
 	}
 	a := qualified(operand, key)
-	return &presence{root: a.root, path: a.path[:len(a.path)-1], key: key.key}
+	return &presence{root: a.root, path: a.path[:len(a.path)-1], name: name}
 }
 
 // qualified appends a qualifier to what is an attribute already, and makes an attribute of everything else.
@@ -274,28 +275,29 @@ func (b *builder) list(l ast.ListExpr) node {
 	if items == nil && l.Size() > 0 {
 		return nil
 	}
-	n := &listing{items: items, adapter: b.adapter}
+	n := &listing{items: make([]element, len(items)), adapter: b.adapter}
+	for i, item := range items {
+		n.items[i].node = item
+	}
 	for _, i := range l.OptionalIndices() {
-		if n.optional == nil {
-			n.optional = make([]bool, len(items))
-		}
-		n.optional[i] = true
+		n.items[i].optional = true
 	}
 	return b.folded(n, items...)
 }
 
 func (b *builder) mapping(e ast.MapExpr) node {
 	n := &mapping{adapter: b.adapter}
+	var parts []node
 	for _, entry := range e.Entries() {
 		m := entry.AsMapEntry()
 		key, value := b.plan(m.Key()), b.plan(m.Value())
 		if key == nil || value == nil {
 			return nil
 		}
-		n.keys, n.values = append(n.keys, key), append(n.values, value)
-		n.optional = append(n.optional, m.IsOptional())
+		n.keys, n.values = append(n.keys, key), append(n.values, element{value, m.IsOptional()})
+		parts = append(parts, key, value)
 	}
-	return b.folded(n, append(n.keys[:len(n.keys):len(n.keys)], n.values...)...)
+	return b.folded(n, parts...)
 }
 
 // folded evaluates a literal of constants once: those are free.
@@ -329,8 +331,7 @@ func (b *builder) structure(s ast.StructExpr) node {
 		if value == nil {
 			return nil
 		}
-		n.fields, n.values = append(n.fields, f.Name()), append(n.values, value)
-		n.optional = append(n.optional, f.IsOptional())
+		n.fields, n.values = append(n.fields, f.Name()), append(n.values, element{value, f.IsOptional()})
 	}
 	return n
 }
@@ -350,7 +351,7 @@ func (b *builder) comprehension(c ast.ComprehensionExpr) node {
 	if f.init == nil || f.over == nil || f.condition == nil || f.step == nil || f.result == nil {
 		return nil
 	}
-	return f
+	return collected(f)
 }
 
 func (b *builder) slot() int {
@@ -466,7 +467,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 	case len(args) == 1 && impl.Unary != nil:
 		n = &unary{name: name, overload: overload, arg: args[0], trait: impl.OperandTrait, impl: impl.Unary, cost: kind}
 	case len(args) == 2 && impl.Binary != nil:
-		n = &binary{name: name, overload: overload, left: args[0], right: args[1], trait: impl.OperandTrait, impl: impl.Binary, cost: kind}
+		n = &binary{name: name, overload: overload, left: args[0], right: args[1], trait: impl.OperandTrait, impl: impl.Binary, cost: kind, fast: shortcutOf(name, overload, kind)}
 	case impl.Function != nil:
 		n = &variadic{name: name, overload: overload, args: args, impl: impl, cost: kind}
 	default:

@@ -82,9 +82,9 @@ func inputs(form eval.Form) variables {
 // compare evaluates an expression with a plan and with cel-go's tracker; covered says that the plan answered. An
 // expression that does not compile is no difference.
 func (e *environment) compare(src string, limit uint64) (covered bool, err error) {
-	checked, issues := e.env.Compile(src)
-	if issues != nil && issues.Err() != nil {
-		return false, issues.Err()
+	checked, err := e.compile(src)
+	if err != nil {
+		return false, err
 	}
 	program, err := e.env.Program(checked, cel.CostLimit(limit), cel.InterruptCheckFrequency(100))
 	if err != nil {
@@ -102,6 +102,9 @@ func (e *environment) compare(src string, limit uint64) (covered bool, err error
 		}
 		covered = true
 		want, details, err := program.ContextEval(context.Background(), vars)
+		if err != nil && strings.Contains(err.Error(), "unhashable") {
+			continue // maps as package eval makes them, unlike the server's, are no keys of the map that cel-go makes of a constant list
+		}
 		if err != nil {
 			return true, &differs{fmt.Sprintf("%s: %v, cel-go fails: %v", src, got, err)}
 		}
@@ -123,6 +126,17 @@ func (e *environment) compare(src string, limit uint64) (covered bool, err error
 		}
 	}
 	return covered, nil
+}
+
+// compile fails where cel-go panics, as its validator of lists and maps does for {?'a': object}.
+func (e *environment) compile(src string) (checked *cel.Ast, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("cel-go panics: %v", p)
+		}
+	}()
+	checked, issues := e.env.Compile(src)
+	return checked, issues.Err()
 }
 
 type differs struct{ text string }

@@ -6,7 +6,6 @@ import (
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
 
@@ -43,9 +42,9 @@ func treeOf(n node, at, field string) treeNode {
 		if l := listingTree(n, at, field); l != nil {
 			return l
 		}
-	case *fold:
-		if f := foldTree(n, at, field); f != nil {
-			return f
+	case *collection:
+		if c := collectionTreeOf(n, at, field); c != nil {
+			return c
 		}
 	case constant:
 		if v, ok := converted(n.value, at, field); ok {
@@ -64,11 +63,15 @@ func structureTree(s *structure, at string) treeNode {
 	fixed := true
 	cost := uint64(common.StructCreateBaseCost)
 	for i, name := range s.fields {
-		if fields[i] = treeOf(s.values[i], at, name); fields[i] == nil || s.optional[i] && !isOptionalTree(fields[i]) {
+		if s.values[i].optional { // converted when it is known to be present
+			fixed = false
+			continue
+		}
+		if fields[i] = treeOf(s.values[i].node, at, name); fields[i] == nil {
 			return nil
 		}
 		c, ok := fields[i].(constantTree)
-		fixed = fixed && ok && !s.optional[i]
+		fixed = fixed && ok
 		cost += c.cost
 	}
 	t := &objectTree{s, fields}
@@ -81,9 +84,6 @@ func structureTree(s *structure, at string) treeNode {
 	}
 	return constantTree{v, cost}
 }
-
-// An optional field is converted when its value is known to exist.
-func isOptionalTree(t treeNode) bool { _, ok := t.(converter); return ok }
 
 const rootType = "Object"
 
@@ -99,23 +99,22 @@ func (c constantTree) tree(m *machine) (any, bool) {
 
 type objectTree struct {
 	*structure
-	members []treeNode
+	members []treeNode // nil: optional
 }
 
 func (o *objectTree) tree(m *machine) (any, bool) {
 	members := make(map[string]any, len(o.fields))
 	for i, name := range o.fields {
-		if o.optional[i] {
-			c := o.members[i].(converter)
-			opt, ok := c.eval(m).(*types.Optional)
+		if o.members[i] == nil {
+			v, present, ok := o.values[i].evaluate(m)
 			if !ok {
 				return nil, false
 			}
-			if !opt.HasValue() {
+			if !present {
 				delete(members, name)
 				continue
 			}
-			if members[name], ok = converted(opt.GetValue(), c.at, c.field); !ok {
+			if members[name], ok = converted(v, o.typeName, name); !ok {
 				return nil, false
 			}
 			continue
@@ -182,16 +181,16 @@ type listTree struct {
 }
 
 func listingTree(l *listing, at, field string) treeNode {
-	if l.optional != nil {
-		return nil
-	}
 	elements := make([]treeNode, len(l.items))
 	fixed := true
 	cost := uint64(common.ListCreateBaseCost)
 	for i, item := range l.items {
-		s, ok := item.(*structure)
+		if item.optional {
+			return nil
+		}
+		s, ok := item.node.(*structure)
 		if !ok {
-			if fixed = false; !isScalar(item) {
+			if fixed = false; !isScalar(item.node) {
 				return nil
 			}
 			continue
@@ -242,104 +241,31 @@ func (l *listTree) tree(m *machine) (any, bool) {
 	return list, true
 }
 
-// mapTree is the macro map over an Object literal.
-type mapTree struct {
-	*fold
-	filter  node // nil: every item
+// collectionTree is the macro map over an Object literal.
+type collectionTree struct {
+	*collection
 	element treeNode
 }
 
-func foldTree(f *fold, at, field string) treeNode {
-	init, ok := f.init.(constant)
-	if !ok {
-		return nil
-	}
-	empty, ok := init.value.(traits.Lister)
-	if !ok || empty.Size() != types.IntZero {
-		return nil
-	}
-	if going, ok := f.condition.(constant); !ok || going.value != types.True || !f.isAccumulator(f.result) {
-		return nil
-	}
-	t := &mapTree{fold: f}
-	step := f.step
-	if c, ok := step.(*conditional); ok {
-		if no, ok := c.no.(accumulator); !ok || no.fold != f {
-			return nil
+func collectionTreeOf(c *collection, at, field string) treeNode {
+	if s, ok := c.element.(*structure); ok {
+		if element := structureTree(s, at+"."+field); element != nil {
+			return &collectionTree{c, element}
 		}
-		t.filter, step = c.condition, c.yes
 	}
-	add, ok := step.(*binary)
-	if !ok || add.name != "_+_" || add.cost != costUnit || !f.isAccumulator(add.left) {
-		return nil
-	}
-	l, ok := add.right.(*listing)
-	if !ok || len(l.items) != 1 || l.optional != nil {
-		return nil
-	}
-	s, ok := l.items[0].(*structure)
-	if !ok {
-		return nil
-	}
-	if t.element = structureTree(s, at+"."+field); t.element == nil {
-		return nil
-	}
-	return t
+	return nil
 }
 
-// isAccumulator reports that n reads the accumulator and nothing in it, for a cost of 1.
-func (f *fold) isAccumulator(n node) bool {
-	a, ok := n.(*attribute)
-	if !ok || len(a.path) > 0 || a.cost != 1 {
-		return false
-	}
-	accu, ok := a.root.(accumulator)
-	return ok && accu.fold == f
-}
-
-func (t *mapTree) tree(m *machine) (any, bool) {
-	over, ok := t.over.eval(m).(traits.Iterable)
-	if !ok || !over.(ref.Val).Type().HasTrait(traits.IterableType) {
-		return nil, false
-	}
-	var list []any
-	for it := over.Iterator(); it.HasNext() == types.True; {
-		item := value(it.Next())
-		if item == nil {
-			return nil, false
+func (t *collectionTree) tree(m *machine) (any, bool) {
+	over := partOf(t.over, m)
+	var list []any // nil until something is added, as it is on the server
+	ok := t.each(m, over, func(m *machine) bool {
+		v, ok := t.element.tree(m)
+		if list == nil {
+			list = make([]any, 0, over.room())
 		}
-		m.locals[t.iterator] = item
-		takes := types.True
-		if t.filter != nil {
-			if takes, ok = t.filter.eval(m).(types.Bool); !ok {
-				return nil, false
-			}
-		}
-		if takes {
-			v, ok := t.element.tree(m)
-			if !ok {
-				return nil, false
-			}
-			if list == nil { // until now, as it is on the server where nothing is added
-				list = make([]any, 0, roomFor(over))
-			}
-			list = append(list, v)
-			m.cost += 1 + common.ListCreateBaseCost + 1 // the accumulator, the list that is added to it, the addition
-		}
-		if !m.next() {
-			return nil, false
-		}
-	}
-	m.cost++ // the accumulator, as the result
-	return list, true
-}
-
-// roomFor returns for how many items there should be room in a list made of another.
-func roomFor(over traits.Iterable) int {
-	if sized, ok := over.(traits.Sizer); ok {
-		if n, ok := sized.Size().(types.Int); ok {
-			return int(min(max(n, 1), 64))
-		}
-	}
-	return 1
+		list = append(list, v)
+		return ok
+	})
+	return list, ok
 }

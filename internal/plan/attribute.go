@@ -1,0 +1,311 @@
+package plan
+
+import (
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// A Tree is a value that shows a JSON tree. A plan follows paths in the tree itself and makes values only of what
+// something asks a value of.
+type Tree interface {
+	ref.Val
+	// Tree returns a map[string]any or a []any, and what makes values of what is in it.
+	Tree() (any, types.Adapter)
+}
+
+// A part is what a path leads to: a part of a JSON tree, or a value if shows is nil. The part that is neither gives up.
+type part struct {
+	tree  any
+	shows types.Adapter
+	value ref.Val
+}
+
+// partOf evaluates a node without making a value of what is in a tree.
+func partOf(n node, m *machine) part {
+	if a, ok := n.(*attribute); ok {
+		return a.part(m)
+	}
+	return part{value: n.eval(m)}
+}
+
+func (p part) gaveUp() bool { return p.shows == nil && p.value == nil }
+
+// val is the part as a value.
+func (p part) val() ref.Val {
+	if p.shows == nil {
+		return p.value
+	}
+	return value(p.shows.NativeToValue(p.tree))
+}
+
+// text is the part if it is one.
+func (p part) text() (string, bool) {
+	if p.shows != nil {
+		s, ok := p.tree.(string)
+		return s, ok
+	}
+	s, ok := p.value.(types.String)
+	return string(s), ok
+}
+
+// list is the part if it is a list in a tree. One that is nil may be null.
+func (p part) list() (items []any, ok bool) {
+	items, ok = p.tree.([]any)
+	return items, ok && items != nil
+}
+
+// size is that of what size() counts in a tree.
+func (p part) size() (n types.Int, ok bool) {
+	switch v := p.tree.(type) {
+	case []any:
+		return types.Int(len(v)), v != nil
+	case map[string]any:
+		return types.Int(len(v)), v != nil
+	}
+	return 0, false
+}
+
+// room returns for how many items there should be room in a list made of this one.
+func (p part) room() int {
+	n, ok := p.size()
+	if !ok {
+		if sized, isSized := p.value.(traits.Sizer); isSized {
+			n, _ = sized.Size().(types.Int)
+		}
+	}
+	return int(min(max(n, 1), 64))
+}
+
+// lookUp finds a member in the tree; not ok where only the value knows.
+func (p part) lookUp(name string) (member any, found, ok bool) {
+	members, ok := p.tree.(map[string]any)
+	if !ok || members == nil {
+		return nil, false, false
+	}
+	member, found = members[name]
+	_, unsigned := member.(uint64) // may be an error as a value
+	return member, found, !unsigned
+}
+
+// An attribute is a value and the path that is selected in it.
+type attribute struct {
+	root     node
+	path     []qualifier
+	cost     uint64
+	optional bool // something in path is
+}
+
+func (a *attribute) relative() bool {
+	switch a.root.(type) {
+	case global, iterator, accumulator:
+		return false
+	}
+	return true
+}
+
+type qualifier struct {
+	key      ref.Val
+	dynamic  node // computes the key if it is not constant
+	optional bool
+}
+
+// keyOf evaluates the key; one that can select nothing gives up.
+func (q *qualifier) keyOf(m *machine) part {
+	if q.dynamic == nil {
+		return part{value: q.key}
+	}
+	p := partOf(q.dynamic, m)
+	if _, isText := p.text(); isText {
+		return p
+	}
+	key := p.val()
+	if key == nil || !isKey(key) {
+		return part{}
+	}
+	return part{value: key}
+}
+
+func (a *attribute) eval(m *machine) ref.Val { return a.part(m).val() }
+
+func (a *attribute) part(m *machine) part {
+	v := a.root.eval(m)
+	if v == nil {
+		return part{}
+	}
+	var p part
+	if opt, ok := v.(*types.Optional); ok || a.optional {
+		p.value = a.optionally(m, v, opt)
+	} else {
+		p = follow(m, v, a.path)
+	}
+	m.cost += a.cost
+	return p
+}
+
+// follow follows a path of which nothing may be absent.
+func follow(m *machine, v ref.Val, path []qualifier) part {
+	p := part{value: v}
+	if t, ok := v.(Tree); ok && len(path) > 0 {
+		p.tree, p.shows = t.Tree()
+	}
+	for i := range path {
+		key := path[i].keyOf(m)
+		if key.gaveUp() {
+			return part{}
+		}
+		if p = p.member(key); p.gaveUp() {
+			return part{}
+		}
+		m.cost++
+	}
+	return p
+}
+
+// member selects one member or element; it gives up if there is none.
+func (p part) member(key part) part {
+	if name, isText := key.text(); isText {
+		if found, present, ok := p.lookUp(name); ok {
+			if !present {
+				return part{}
+			}
+			return part{tree: found, shows: p.shows}
+		}
+	} else if items, ok := p.list(); ok {
+		if i, ok := key.value.(types.Int); ok && i >= 0 && int64(i) < int64(len(items)) {
+			return part{tree: items[i], shows: p.shows}
+		}
+	}
+	v := p.val()
+	if v == nil {
+		return part{}
+	}
+	return part{value: member(v, key.val())}
+}
+
+// optionally follows a path of which something may be absent.
+func (a *attribute) optionally(m *machine, v ref.Val, opt *types.Optional) ref.Val {
+	isOptional := opt != nil
+	if isOptional {
+		if !opt.HasValue() || len(a.path) == 0 {
+			return opt
+		}
+		v = opt.GetValue()
+	}
+	for i := range a.path {
+		q := &a.path[i]
+		isOptional = isOptional || q.optional
+		key := q.keyOf(m).val()
+		if key == nil {
+			return nil
+		}
+		if !isOptional {
+			if v = member(v, key); v == nil {
+				return nil
+			}
+			m.cost++
+			continue
+		}
+		next, present, ok := find(v, key)
+		if !ok {
+			return nil
+		}
+		if !present {
+			return types.OptionalNone
+		}
+		v = next
+		m.cost++
+	}
+	return types.OptionalOf(v)
+}
+
+// isKey reports whether a value can select something.
+func isKey(v ref.Val) bool {
+	switch v.(type) {
+	case types.String, types.Int, types.Uint, types.Bool, types.Double:
+		return true
+	}
+	return false
+}
+
+// member selects one member or element; nil if there is none.
+func member(v, key ref.Val) ref.Val {
+	switch v := v.(type) {
+	case traits.Mapper:
+		found, ok := v.Find(key)
+		if !ok || found == nil {
+			return nil
+		}
+		return value(found)
+	case traits.Lister:
+		i, err := types.IndexOrError(key)
+		if err != nil || i < 0 || types.Int(i) >= v.Size().(types.Int) {
+			return nil
+		}
+		return value(v.Get(key))
+	case traits.Indexer:
+		return value(v.Get(key))
+	}
+	return nil
+}
+
+// find selects one member or element that may be absent. What it does not know about is not ok.
+func find(v, key ref.Val) (found ref.Val, present, ok bool) {
+	switch v := v.(type) {
+	case traits.Mapper:
+		found, present = v.Find(key)
+		if found != nil && value(found) == nil {
+			return nil, false, false
+		}
+		return found, present, true
+	case traits.Lister:
+		i, err := types.IndexOrError(key)
+		if err != nil {
+			return nil, false, false
+		}
+		if i < 0 || types.Int(i) >= v.Size().(types.Int) {
+			return nil, false, true
+		}
+		found = value(v.Get(key))
+		return found, true, found != nil
+	case traits.Indexer, *types.Optional:
+		return nil, false, false
+	}
+	return nil, false, true
+}
+
+// presence is has().
+type presence struct {
+	root node
+	path []qualifier
+	name types.String
+}
+
+func (p *presence) eval(m *machine) ref.Val {
+	v := p.root.eval(m)
+	if v == nil {
+		return nil
+	}
+	if _, ok := v.(*types.Optional); ok {
+		return nil
+	}
+	in := follow(m, v, p.path)
+	if t, ok := in.value.(Tree); ok && in.shows == nil {
+		in.tree, in.shows = t.Tree()
+	}
+	_, present, ok := in.lookUp(string(p.name))
+	if !ok {
+		v := in.val()
+		if v == nil {
+			return nil
+		}
+		if _, isOptional := v.(*types.Optional); isOptional {
+			return nil
+		}
+		if _, present, ok = find(v, p.name); !ok {
+			return nil
+		}
+	}
+	m.cost++
+	return types.Bool(present)
+}

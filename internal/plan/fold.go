@@ -1,0 +1,180 @@
+package plan
+
+import (
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// fold is a comprehension.
+type fold struct {
+	init, over, condition, step, result node
+	accumulator, iterator               int
+	adapter                             types.Adapter
+}
+
+func (f *fold) eval(m *machine) ref.Val {
+	m.locals[f.accumulator] = nil
+	if !f.iterate(m, partOf(f.over, m), f.one) {
+		return nil
+	}
+	v := f.result.eval(m)
+	switch mutable := v.(type) {
+	case traits.MutableLister:
+		v = mutable.ToImmutableList()
+	case traits.MutableMapper:
+		v = mutable.ToImmutableMap()
+	}
+	return v
+}
+
+// one evaluates condition and step for one item.
+func (f *fold) one(m *machine) (more, ok bool) {
+	switch f.condition.eval(m) {
+	case nil:
+		return false, false
+	case types.False:
+		return false, true
+	}
+	v := f.step.eval(m)
+	m.locals[f.accumulator] = v
+	return true, v != nil
+}
+
+// iterate calls one with each item as the iterator, while there is more. False gives up.
+func (f *fold) iterate(m *machine, over part, one func(*machine) (more, ok bool)) bool {
+	if items, ok := over.list(); ok {
+		for _, item := range items {
+			if more, ok := f.item(m, value(over.shows.NativeToValue(item)), one); !more {
+				return ok
+			}
+		}
+		return true
+	}
+	v := over.val()
+	iterable, ok := v.(traits.Iterable)
+	if !ok || !v.Type().HasTrait(traits.IterableType) {
+		return false
+	}
+	for it := iterable.Iterator(); it.HasNext() == types.True; {
+		if more, ok := f.item(m, value(it.Next()), one); !more {
+			return ok
+		}
+	}
+	return true
+}
+
+// item calls one with an item, which is nil if it has no value.
+func (f *fold) item(m *machine, v ref.Val, one func(*machine) (more, ok bool)) (more, ok bool) {
+	if v == nil {
+		return false, false
+	}
+	m.locals[f.iterator] = v
+	if more, ok = one(m); !more || !ok {
+		return false, ok
+	}
+	ok = m.next()
+	return ok, ok
+}
+
+// accumulator is the result so far of a comprehension. Its first value is made when it is first read.
+type accumulator struct{ *fold }
+
+func (a accumulator) eval(m *machine) ref.Val {
+	if v := m.locals[a.fold.accumulator]; v != nil {
+		return v
+	}
+	v := a.init.eval(m)
+	if v == nil {
+		return nil
+	}
+	if l, ok := v.(traits.Lister); ok && l.Size() == types.IntZero {
+		v = types.NewMutableList(a.adapter)
+	} else if l, ok := v.(traits.Mapper); ok && l.Size() == types.IntZero {
+		v = types.NewMutableMap(a.adapter, map[ref.Val]ref.Val{})
+	}
+	m.locals[a.fold.accumulator] = v
+	return v
+}
+
+// isAccumulator reports that n reads the accumulator and nothing in it, for a cost of 1.
+func (f *fold) isAccumulator(n node) bool {
+	a, ok := n.(*attribute)
+	if !ok || len(a.path) > 0 || a.cost != 1 {
+		return false
+	}
+	accu, ok := a.root.(accumulator)
+	return ok && accu.fold == f
+}
+
+// collection is the macro map or filter: a fold that adds items to a list, one at a time.
+type collection struct {
+	*fold
+	filter  node // nil: every item
+	element node
+}
+
+// collected recognizes a collection, else it returns the fold.
+func collected(f *fold) node {
+	init, ok := f.init.(constant)
+	if !ok {
+		return f
+	}
+	empty, ok := init.value.(traits.Lister)
+	if !ok || empty.Size() != types.IntZero {
+		return f
+	}
+	if going, ok := f.condition.(constant); !ok || going.value != types.True || !f.isAccumulator(f.result) {
+		return f
+	}
+	c := &collection{fold: f}
+	step := f.step
+	if choice, ok := step.(*conditional); ok {
+		if no, ok := choice.no.(accumulator); !ok || no.fold != f {
+			return f
+		}
+		c.filter, step = choice.condition, choice.yes
+	}
+	add, ok := step.(*binary)
+	if !ok || add.name != operators.Add || add.cost != costUnit || !f.isAccumulator(add.left) {
+		return f
+	}
+	l, ok := add.right.(*listing)
+	if !ok || len(l.items) != 1 || l.items[0].optional {
+		return f
+	}
+	c.element = l.items[0].node
+	return c
+}
+
+func (c *collection) eval(m *machine) ref.Val {
+	over := partOf(c.over, m)
+	list := make([]ref.Val, 0, over.room())
+	ok := c.each(m, over, func(m *machine) bool {
+		v := c.element.eval(m)
+		list = append(list, v)
+		return v != nil
+	})
+	if !ok {
+		return nil
+	}
+	return types.NewRefValList(c.adapter, list)
+}
+
+// each calls add for each item that passes the filter.
+func (c *collection) each(m *machine, over part, add func(*machine) bool) bool {
+	ok := c.iterate(m, over, func(m *machine) (more, ok bool) {
+		if c.filter != nil {
+			takes, isBool := c.filter.eval(m).(types.Bool)
+			if !isBool || !bool(takes) {
+				return true, isBool
+			}
+		}
+		m.cost += 1 + common.ListCreateBaseCost + 1 // the accumulator, the list that is added to it, the addition
+		return true, add(m)
+	})
+	m.cost++ // the accumulator, as the result
+	return ok
+}
