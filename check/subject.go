@@ -320,7 +320,7 @@ func (f *facts) operations() map[string]bool {
 
 // checkText type-checks text in env; problems have the offsets of their places.
 func checkText(env *cel.Env, src string) (*cel.Ast, []problem) {
-	checked, issues := env.Compile(src)
+	checked, issues := celenv.Compile(env, src)
 	if issues == nil {
 		return checked, nil
 	}

@@ -504,7 +504,7 @@ func messages(p *Pass) {
 				Message: "message is shown as it is, though it is a CEL expression", Suggestion: "move it to messageExpression",
 				Kind: string(f.Kind), Name: f.Name, Field: path, Position: f.Locate(&field.Error{Field: path}),
 			}
-			if checked, issues := env.Compile(v.Message); v.MessageExpr.IsZero() && issues.Err() == nil && checked.OutputType().IsExactType(cel.StringType) {
+			if checked, issues := celenv.Compile(env, v.Message); v.MessageExpr.IsZero() && issues.Err() == nil && checked.OutputType().IsExactType(cel.StringType) {
 				d.Fix = &Fix{Object: func(object map[string]any) { moveMessage(object, i) }}
 			}
 			p.report(d)

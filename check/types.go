@@ -198,7 +198,7 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 					return
 				}
 			}
-			checked, issues := env.Compile(e.Src)
+			checked, issues := celenv.Compile(env, e.Src)
 			if e.use == "" {
 				var t *cel.Type
 				if issues == nil {

@@ -136,7 +136,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 		c.err = errors.Join(c.err, err)
 		return &Expression{Expr: x, Err: err, Internal: true}
 	}
-	ast, issues := env.Compile(x.Src)
+	ast, issues := celenv.Compile(env, x.Src)
 	if issues != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("compilation failed: %s", issues.String()), Issues: issues}
 	}

@@ -26,7 +26,7 @@ func recompile(set *celenv.Set, p *policy.Policy, replace func(e *Expression, en
 		if err != nil {
 			return err
 		}
-		tree, issues := env.Compile(e.Src)
+		tree, issues := celenv.Compile(env, e.Src)
 		if issues != nil {
 			return issues.Err()
 		}
