@@ -45,10 +45,11 @@ func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
 
 // Validate decides about a request with the validating policies alone.
 func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) {
-	if e.unconcerned(req, policy.Validating) {
+	known := e.index.entry(req)
+	if e.unconcerned(known, policy.Validating) {
 		return allowed(req), ctx.Err()
 	}
-	r := newReview(ctx, e, req)
+	r := e.review(ctx, req, known)
 	if err := r.validate(); err != nil {
 		r.decision.refuse(err)
 	}
@@ -58,10 +59,11 @@ func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) 
 
 // Mutate changes the object of a request with the mutating policies alone.
 func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
-	if e.unconcerned(req, policy.Mutating) || req.Operation == Delete {
+	known := e.index.entry(req)
+	if e.unconcerned(known, policy.Mutating) || req.Operation == Delete {
 		return allowed(req), ctx.Err()
 	}
-	r := newReview(ctx, e, req)
+	r := e.review(ctx, req, known)
 	if err := r.mutate(); err != nil {
 		r.decision.refuse(err)
 	}
@@ -70,14 +72,14 @@ func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
 }
 
 // unconcerned reports that no policy of a kind has a say about a request; a tracer is told why.
-func (e *Engine) unconcerned(req *Request, kind policy.Kind) bool {
-	if exempt(req) {
+func (e *Engine) unconcerned(known *indexEntry, kind policy.Kind) bool {
+	if known.exempt {
 		if e.trace != nil {
 			e.trace(Event{Op: OpExempt, Kind: kind})
 		}
 		return true
 	}
-	return e.trace == nil && len(e.index.of(req, kind).hooks) == 0
+	return e.trace == nil && len(known.of(kind).hooks) == 0
 }
 
 // validate runs every invocation of the validating policies. The error is one that no failurePolicy covers.
@@ -215,7 +217,7 @@ var verdicts = [...]Verdict{eval.Admit: Admit, eval.Deny: Denied, eval.Error: Er
 // record adds outcomes to the decision.
 func (r *review) record(in *invocation, outcomes []eval.Outcome) {
 	if r.decision.Outcomes == nil {
-		r.decision.Outcomes = make([]Outcome, 0, r.engine.index.of(r.Request, in.hook.Kind).outcomes)
+		r.decision.Outcomes = make([]Outcome, 0, r.known.of(in.hook.Kind).outcomes)
 	}
 	param := paramName(in.param)
 	for i := range outcomes {
@@ -309,7 +311,7 @@ func (e *Engine) Prepare(req *Request) (*Request, []string, error) {
 		result.Warnings = slices.DeleteFunc(result.Warnings, func(w string) bool { return slices.Contains(unknown, w) })
 	}
 	prepared.Object = result.Object
-	if len(e.index.of(req, policy.Mutating).hooks) > 0 {
+	if len(e.index.entry(req).mutating.hooks) > 0 {
 		prepared.normal = prepare.Settled(result.Object, req.Object, e.types, req.Kind)
 	}
 	if req.OldObject != nil {

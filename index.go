@@ -23,7 +23,20 @@ type indexKey struct {
 	operation   Operation
 }
 
-type indexEntry struct{ validating, mutating candidates }
+// An indexEntry is what requests for one resource, subresource and operation have in common.
+type indexEntry struct {
+	validating, mutating candidates
+	exempt               bool
+	resource             *schema.Resource
+	shown                map[string]any // the resource, as the variable request has it
+}
+
+func (e *indexEntry) of(kind policy.Kind) *candidates {
+	if kind == policy.Mutating {
+		return &e.mutating
+	}
+	return &e.validating
+}
 
 // candidates are the policies of one kind that match some requests for a resource.
 type candidates struct {
@@ -35,14 +48,6 @@ type candidates struct {
 // maxIndexed bounds what is remembered: requests may name resources that do not exist.
 const maxIndexed = 4096
 
-func (x *index) of(req *Request, kind policy.Kind) *candidates {
-	entry := x.entry(req)
-	if kind == policy.Mutating {
-		return &entry.mutating
-	}
-	return &entry.validating
-}
-
 func (x *index) entry(req *Request) *indexEntry {
 	made := req.made()
 	key := indexKey{made.Resource, made.SubResource, req.Operation}
@@ -52,16 +57,13 @@ func (x *index) entry(req *Request) *indexEntry {
 			return e
 		}
 	}
-	e := &indexEntry{}
+	e := &indexEntry{exempt: Exempt(made.Resource.GroupResource()), resource: x.types.Resource(made.Resource), shown: resourceTree(made.Resource)}
 	a := match.Attributes{Resource: made.Resource, SubResource: made.SubResource, Operation: string(req.Operation)}
 	for _, h := range x.hooks {
 		if !h.criteria.Resources(&a, x.types) {
 			continue
 		}
-		of := &e.validating
-		if h.Kind == policy.Mutating {
-			of = &e.mutating
-		}
+		of := e.of(h.Kind)
 		of.hooks = append(of.hooks, h)
 		of.byObject = of.byObject || h.byObject()
 		of.outcomes += len(h.bindings) * (len(h.MatchConditions) + len(h.Validations) + len(h.Mutations))

@@ -77,7 +77,7 @@ func (r *review) invocations(kind policy.Kind) iter.Seq2[invocation, *configurat
 // candidates are the policies that may be for the request; a tracer is told about all others too.
 func (r *review) candidates(kind policy.Kind) []*hook {
 	if !r.tells() {
-		return r.engine.index.of(r.Request, kind).hooks
+		return r.known.of(kind).hooks
 	}
 	var all []*hook
 	for _, h := range r.engine.index.hooks {
@@ -176,6 +176,7 @@ type review struct {
 	*Request
 	ctx        context.Context
 	engine     *Engine
+	known      *indexEntry
 	attributes match.Attributes
 	world      match.World
 	decision   *Decision
@@ -259,7 +260,11 @@ type versioned struct {
 func allowed(req *Request) *Decision { return &Decision{Allowed: true, Object: req.Object} }
 
 func newReview(ctx context.Context, e *Engine, req *Request) *review {
-	r := &review{Request: req, ctx: ctx, engine: e, decision: allowed(req)}
+	return e.review(ctx, req, e.index.entry(req))
+}
+
+func (e *Engine) review(ctx context.Context, req *Request, known *indexEntry) *review {
+	r := &review{Request: req, ctx: ctx, engine: e, known: known, decision: allowed(req)}
 	made := req.made()
 	r.attributes = match.Attributes{
 		Kind: made.Kind, Resource: made.Resource, SubResource: made.SubResource,
@@ -313,9 +318,11 @@ func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 		}
 	}
 	v := &versioned{kind: kind, object: r.Object, oldObject: r.OldObject}
-	if resource := r.engine.types.Resource(r.Resource); resource != nil {
-		v.custom = resource.Custom != nil
+	resource := r.known.resource
+	if r.Made != nil {
+		resource = r.engine.types.Resource(r.Resource)
 	}
+	v.custom = resource != nil && resource.Custom != nil
 	if !v.custom {
 		v.typ, v.form = r.engine.types.Type(kind), r.engine.typed
 	}
@@ -447,12 +454,20 @@ func (r *review) requestTree(resource schema.GroupVersionResource, kind schema.G
 	setText(user, "username", r.UserInfo.Username)
 	setText(user, "uid", r.UserInfo.UID)
 
+	madeKind, madeResource := kindTree(r.attributes.Kind), r.known.shown
+	asKind, asResource := madeKind, madeResource
+	if kind != r.attributes.Kind {
+		asKind = kindTree(kind)
+	}
+	if resource != r.attributes.Resource {
+		asResource = resourceTree(resource)
+	}
 	tree := map[string]any{
 		"uid":             "",
-		"kind":            kindTree(kind),
-		"resource":        resourceTree(resource),
-		"requestKind":     kindTree(r.attributes.Kind),
-		"requestResource": resourceTree(r.attributes.Resource),
+		"kind":            asKind,
+		"resource":        asResource,
+		"requestKind":     madeKind,
+		"requestResource": madeResource,
 		"operation":       string(r.Operation),
 		"userInfo":        user,
 		"dryRun":          r.DryRun,

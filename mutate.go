@@ -41,7 +41,7 @@ func (r *review) mutate() error {
 // object to find out whether it is for the request, and the object needs no conversion, which could fail now.
 func (r *review) said(re *reinvocation) bool {
 	converted := slices.ContainsFunc(r.objects, func(v *versioned) bool { return v.kind != r.Kind })
-	return len(re.again) == 0 && !converted && !r.tells() && !r.engine.index.of(r.Request, policy.Mutating).byObject
+	return len(re.again) == 0 && !converted && !r.tells() && !r.known.mutating.byObject
 }
 
 // reinvocation remembers which invocations are to run in the second pass.

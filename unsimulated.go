@@ -138,7 +138,8 @@ func (r *review) noteUnsimulated() {
 	}
 	spec := specOf(r.Object)
 	last := ""
-	for _, o := range r.decision.Outcomes {
+	for i := range r.decision.Outcomes {
+		o := &r.decision.Outcomes[i]
 		if o.Policy == last {
 			continue
 		}
