@@ -143,9 +143,10 @@ func (r *review) validateOne(in *invocation, published *annotations) error {
 	inputs.Namespace = &r.namespaces[declaredOnly]
 	result := eval.Validate(r.ctx, in.hook.Program, inputs, &r.namespaces[whole])
 	r.record(in, result.Outcomes)
-	for _, o := range result.Outcomes {
+	for i := range result.Outcomes {
+		o := &result.Outcomes[i]
 		if o.Verdict == eval.Deny || o.Verdict == eval.Error && in.hook.FailurePolicy == policy.Fail {
-			r.violation(in, o, in.binding.Actions)
+			r.violation(in, *o, in.binding.Actions)
 		}
 	}
 	for _, a := range result.Annotations {
@@ -223,13 +224,12 @@ func (r *review) record(in *invocation, outcomes []eval.Outcome) {
 	for i := range outcomes {
 		o := &outcomes[i]
 		expr := expression(o.Expression)
-		outcome := Outcome{
+		r.decision.Outcomes = append(r.decision.Outcomes, Outcome{
 			Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: param,
 			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Cost: o.Cost,
-		}
-		r.decision.Outcomes = append(r.decision.Outcomes, outcome)
+		})
 		if r.tells() {
-			told := outcome
+			told := r.decision.Outcomes[len(r.decision.Outcomes)-1]
 			r.tell(in.hook, in.binding, in, Event{Op: OpOutcome, Outcome: &told})
 		}
 	}

@@ -121,9 +121,22 @@ type Annotation struct {
 // pkg/admission/plugin/policy/validating/validator.go v0.37.2. Annotations see the whole namespace,
 // everything else the namespace of in.
 func Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamespace Lazy) Validation {
-	results, left, err := newActivation(ctx, prog, in).group(prog.Validations, budget)
-	if err != nil {
-		return failed(err)
+	v := Validation{Outcomes: make([]Outcome, len(prog.Validations))}
+	validations, left := newActivation(ctx, prog, in), int64(budget)
+	for i, e := range prog.Validations {
+		o := &v.Outcomes[i]
+		o.Expression, o.Index = e, i
+		r, rest, err := validations.evaluate(e, left)
+		if err != nil {
+			return failed(err)
+		}
+		left, o.Cost = rest, r.Cost
+		switch {
+		case r.Err != nil:
+			o.Verdict, o.Message = Error, r.Err.Error()
+		case r.Value != types.True:
+			o.Verdict = Deny
+		}
 	}
 	// The authorizer is bound for validations only, also where annotations may name it.
 	in.Authorizer, in.RequestResource = nil, nil
@@ -132,17 +145,13 @@ func Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamesp
 	if slices.ContainsFunc(prog.Messages, func(e *compile.Expression) bool { return e != nil }) {
 		messages, _, messageErr = newActivation(ctx, prog, in).group(prog.Messages, left)
 	}
-
-	v := Validation{Outcomes: make([]Outcome, len(results))}
-	for i, r := range results {
-		o := Outcome{Expression: prog.Validations[i], Index: i, Cost: r.Cost}
+	for i := range v.Outcomes {
+		o := &v.Outcomes[i]
 		switch {
-		case r.Err != nil:
-			o.Verdict, o.Message = Error, r.Err.Error()
+		case o.Verdict == Error:
 		case messageErr != nil:
 			o.Verdict, o.Message = Error, "failed messageExpression: "+messageErr.Error()
-		case r.Value != types.True:
-			o.Verdict = Deny
+		case o.Verdict == Deny:
 			var evaluated Result
 			if messages != nil {
 				evaluated = messages[i]
@@ -152,7 +161,6 @@ func Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamesp
 				o.Reason = metav1.StatusReasonInvalid
 			}
 		}
-		v.Outcomes[i] = o
 	}
 
 	if len(prog.Annotations) == 0 {

@@ -14,11 +14,10 @@ type Tree interface {
 	Tree() (any, types.Adapter)
 }
 
-// A part is what a path leads to: a part of a JSON tree, or a value if shows is nil. The part that is neither gives up.
+// A part is what a path leads to: with shows a part of a JSON tree, else a value. One without content gives up.
 type part struct {
-	tree  any
-	shows types.Adapter
-	value ref.Val
+	content any // a ref.Val if shows is nil
+	shows   types.Adapter
 }
 
 // partOf evaluates a node without making a value of what is in a tree.
@@ -26,38 +25,40 @@ func partOf(n node, m *machine) part {
 	if a, ok := n.(*attribute); ok {
 		return a.part(m)
 	}
-	return part{value: n.eval(m)}
+	return part{content: n.eval(m)}
 }
 
-func (p part) gaveUp() bool { return p.shows == nil && p.value == nil }
+func (p part) gaveUp() bool { return p.content == nil && p.shows == nil }
 
 // val is the part as a value.
 func (p part) val() ref.Val {
 	if p.shows == nil {
-		return p.value
+		v, _ := p.content.(ref.Val)
+		return v
 	}
-	return value(p.shows.NativeToValue(p.tree))
+	return value(p.shows.NativeToValue(p.content))
 }
 
 // text is the part if it is one.
 func (p part) text() (string, bool) {
-	if p.shows != nil {
-		s, ok := p.tree.(string)
-		return s, ok
+	switch v := p.content.(type) {
+	case string:
+		return v, true
+	case types.String:
+		return string(v), true
 	}
-	s, ok := p.value.(types.String)
-	return string(s), ok
+	return "", false
 }
 
 // list is the part if it is a list in a tree. One that is nil may be null.
 func (p part) list() (items []any, ok bool) {
-	items, ok = p.tree.([]any)
+	items, ok = p.content.([]any)
 	return items, ok && items != nil
 }
 
 // size is that of what size() counts in a tree.
 func (p part) size() (n types.Int, ok bool) {
-	switch v := p.tree.(type) {
+	switch v := p.content.(type) {
 	case []any:
 		return types.Int(len(v)), v != nil
 	case map[string]any:
@@ -70,7 +71,7 @@ func (p part) size() (n types.Int, ok bool) {
 func (p part) room() int {
 	n, ok := p.size()
 	if !ok {
-		if sized, isSized := p.value.(traits.Sizer); isSized {
+		if sized, isSized := p.content.(traits.Sizer); isSized {
 			n, _ = sized.Size().(types.Int)
 		}
 	}
@@ -79,7 +80,7 @@ func (p part) room() int {
 
 // lookUp finds a member in the tree; not ok where only the value knows.
 func (p part) lookUp(name string) (member any, found, ok bool) {
-	members, ok := p.tree.(map[string]any)
+	members, ok := p.content.(map[string]any)
 	if !ok || members == nil {
 		return nil, false, false
 	}
@@ -106,14 +107,21 @@ func (a *attribute) relative() bool {
 
 type qualifier struct {
 	key      ref.Val
+	name     string // the key, if that is a constant text
+	named    bool
 	dynamic  node // computes the key if it is not constant
 	optional bool
+}
+
+func constantQualifier(key ref.Val, optional bool) qualifier {
+	name, named := key.(types.String)
+	return qualifier{key: key, name: string(name), named: named, optional: optional}
 }
 
 // keyOf evaluates the key; one that can select nothing gives up.
 func (q *qualifier) keyOf(m *machine) part {
 	if q.dynamic == nil {
-		return part{value: q.key}
+		return part{content: q.key}
 	}
 	p := partOf(q.dynamic, m)
 	if _, isText := p.text(); isText {
@@ -123,7 +131,7 @@ func (q *qualifier) keyOf(m *machine) part {
 	if key == nil || !isKey(key) {
 		return part{}
 	}
-	return part{value: key}
+	return part{content: key}
 }
 
 func (a *attribute) eval(m *machine) ref.Val { return a.part(m).val() }
@@ -135,7 +143,7 @@ func (a *attribute) part(m *machine) part {
 	}
 	var p part
 	if opt, ok := v.(*types.Optional); ok || a.optional {
-		p.value = a.optionally(m, v, opt)
+		p.content = a.optionally(m, v, opt)
 	} else {
 		p = follow(m, v, a.path)
 	}
@@ -145,12 +153,20 @@ func (a *attribute) part(m *machine) part {
 
 // follow follows a path of which nothing may be absent.
 func follow(m *machine, v ref.Val, path []qualifier) part {
-	p := part{value: v}
-	if t, ok := v.(Tree); ok && len(path) > 0 {
-		p.tree, p.shows = t.Tree()
+	p := part{content: v}
+	if len(path) > 0 {
+		p = inTree(v)
 	}
 	for i := range path {
-		key := path[i].keyOf(m)
+		q := &path[i]
+		if members, ok := p.content.(map[string]any); ok && q.named {
+			if p.content, ok = members[q.name]; !ok {
+				return part{}
+			}
+			m.cost++
+			continue
+		}
+		key := q.keyOf(m)
 		if key.gaveUp() {
 			return part{}
 		}
@@ -162,6 +178,15 @@ func follow(m *machine, v ref.Val, path []qualifier) part {
 	return p
 }
 
+// inTree is a value as the tree that it shows, if it shows one.
+func inTree(v ref.Val) part {
+	if t, ok := v.(Tree); ok {
+		content, shows := t.Tree()
+		return part{content, shows}
+	}
+	return part{content: v}
+}
+
 // member selects one member or element; it gives up if there is none.
 func (p part) member(key part) part {
 	if name, isText := key.text(); isText {
@@ -169,18 +194,18 @@ func (p part) member(key part) part {
 			if !present {
 				return part{}
 			}
-			return part{tree: found, shows: p.shows}
+			return part{found, p.shows}
 		}
 	} else if items, ok := p.list(); ok {
-		if i, ok := key.value.(types.Int); ok && i >= 0 && int64(i) < int64(len(items)) {
-			return part{tree: items[i], shows: p.shows}
+		if i, ok := key.content.(types.Int); ok && i >= 0 && int64(i) < int64(len(items)) {
+			return part{items[i], p.shows}
 		}
 	}
 	v := p.val()
 	if v == nil {
 		return part{}
 	}
-	return part{value: member(v, key.val())}
+	return part{content: member(v, key.val())}
 }
 
 // optionally follows a path of which something may be absent.
@@ -290,8 +315,11 @@ func (p *presence) eval(m *machine) ref.Val {
 		return nil
 	}
 	in := follow(m, v, p.path)
-	if t, ok := in.value.(Tree); ok && in.shows == nil {
-		in.tree, in.shows = t.Tree()
+	if in.shows == nil && v != nil {
+		if v = in.val(); v == nil {
+			return nil
+		}
+		in = inTree(v)
 	}
 	_, present, ok := in.lookUp(string(p.name))
 	if !ok {

@@ -26,6 +26,7 @@ const (
 	costMatches             // a text times a pattern
 	costContains            // a text times another
 	costList                // the size of the list that is made
+	costCopy                // twice the length of the first argument
 	costLibrary             // what the estimator of the server's libraries says, else by the overload
 )
 
@@ -39,8 +40,8 @@ func costOf(name, overload string) (kind costKind, covered bool) {
 	if tracked(overload) || regexFunctions[name] {
 		return 0, false
 	}
-	if estimated[name] {
-		return costLibrary, true
+	if kind, known := libraryCosts[name]; known {
+		return kind, true
 	}
 	return byOverload(overload), true
 }
@@ -83,17 +84,21 @@ func tracked(overload string) bool {
 // regexFunctions compile constant patterns once in cel-go.
 var regexFunctions = map[string]bool{"find": true, "findAll": true}
 
-// estimated are the functions that library.CostEstimator knows.
-var estimated = func() map[string]bool {
-	known := map[string]bool{}
-	for _, name := range strings.Fields(`check serviceAccount path group resource subresource namespace name allowed reason
-		error errored fieldSelector labelSelector isSorted sum max min indexOf lastIndexOf includes url lowerAscii
-		upperAscii substring trim jsonpatch.escapeKey replace split join cidr isIP isCIDR ip ip.isCanonical masked
-		prefixLength family isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast containsIP
-		containsCIDR quantity isQuantity semver isSemver validate format.named sign asInteger isInteger
-		asApproximateFloat isGreaterThan isLessThan compareTo add sub major minor patch getScheme getHostname getHost
-		getPort getEscapedPath getQuery`) {
-		known[name] = true
+// libraryCosts has the functions that library.CostEstimator of k8s.io/apiserver v0.37.2 knows, whatever their overload.
+var libraryCosts = func() map[string]costKind {
+	known := map[string]costKind{}
+	for kind, names := range map[costKind]string{
+		costUnit: `sign asInteger isInteger asApproximateFloat isGreaterThan isLessThan compareTo add sub major minor patch
+			masked prefixLength family isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast
+			getScheme getHostname getHost getPort getEscapedPath getQuery format.named`,
+		costText: `url lowerAscii upperAscii substring trim jsonpatch.escapeKey cidr isIP isCIDR quantity isQuantity semver isSemver`,
+		costCopy: `replace split`,
+		costLibrary: `check serviceAccount path group resource subresource namespace name allowed reason error errored fieldSelector
+			labelSelector isSorted sum max min indexOf lastIndexOf includes join ip ip.isCanonical containsIP containsCIDR validate`,
+	} {
+		for _, name := range strings.Fields(names) {
+			known[name] = kind
+		}
 	}
 	return known
 }()
@@ -104,6 +109,8 @@ func (k costKind) of1(name, overload string, arg, result ref.Val) uint64 {
 		return 1
 	case costText:
 		return traversal(size(arg))
+	case costCopy:
+		return traversal(2 * size(arg))
 	}
 	return k.of(name, overload, []ref.Val{arg}, result)
 }
@@ -116,6 +123,8 @@ func (k costKind) of2(name, overload string, left, right, result ref.Val) uint64
 		return traversal(size(right))
 	case costText:
 		return traversal(size(left))
+	case costCopy:
+		return traversal(2 * size(left))
 	case costMembership:
 		return size(right)
 	case costSmaller:
@@ -140,8 +149,10 @@ func (k costKind) of(name, overload string, args []ref.Val, result ref.Val) uint
 	switch {
 	case k == costList:
 		return size(result) + 1 + common.ListCreateBaseCost
-	case len(args) == 1 && k == costText:
+	case k == costText && len(args) > 0:
 		return traversal(size(args[0]))
+	case k == costCopy && len(args) > 0:
+		return traversal(2 * size(args[0]))
 	case len(args) == 2:
 		return k.of2(name, overload, args[0], args[1], result)
 	}

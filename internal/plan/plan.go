@@ -96,7 +96,7 @@ func (p *Plan) Eval(vars Variables, done <-chan struct{}) (value ref.Val, cost u
 
 func (p *Plan) run(vars Variables, done <-chan struct{}, eval func(*machine) ref.Val) (value ref.Val, cost uint64, ok bool) {
 	m := machines.Get().(*machine)
-	*m = machine{vars: vars, limit: p.limit, done: done, locals: m.locals}
+	m.vars, m.done, m.limit, m.cost, m.iterations = vars, done, p.limit, 0, 0
 	if len(m.locals) < p.slots {
 		m.locals = make([]ref.Val, p.slots)
 	}
@@ -238,7 +238,7 @@ func (b *builder) selection(e ast.Expr) node {
 		}
 	}
 	name := types.String(s.FieldName())
-	key := qualifier{key: name}
+	key := constantQualifier(name, false)
 	if !s.IsTestOnly() {
 		return qualified(operand, key)
 	}
@@ -404,16 +404,14 @@ func branch(n node) node {
 }
 
 func index(args []node, optional bool) node {
-	q := qualifier{optional: optional}
-	if c, ok := args[1].(constant); ok {
-		if !isKey(c.value) {
-			return nil
-		}
-		q.key = c.value
-	} else {
-		q.dynamic = branch(args[1])
+	c, ok := args[1].(constant)
+	if !ok {
+		return qualified(args[0], qualifier{dynamic: branch(args[1]), optional: optional})
 	}
-	return qualified(args[0], q)
+	if !isKey(c.value) {
+		return nil
+	}
+	return qualified(args[0], constantQualifier(c.value, optional))
 }
 
 func (b *builder) functionCall(id int64, name string, args []node) node {
