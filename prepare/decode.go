@@ -19,10 +19,12 @@ import (
 //
 // A pass only finds out that something is wrong. What it is, in the server's words, is said by problems.
 type pass struct {
-	lenient bool // decode as runtime.DefaultUnstructuredConverter does
-	round   bool // the kind's resource lists are rounded up to whole thousandths
-	stored  bool // the object went through etcd, where an empty list is none, and no list in a map an empty one
-	nested  int  // unions around the value
+	lenient bool     // decode as runtime.DefaultUnstructuredConverter does
+	round   bool     // the kind's resource lists are rounded up to whole thousandths
+	check   bool     // only find out whether something is wrong: what comes out has no defaults
+	stored  bool     // the object went through etcd, where an empty list is none, and no list in a map an empty one
+	nested  int      // unions around the value
+	around  *members // of the object that the value is in
 
 	unknown bool // undeclared members were dropped
 	failed  bool // a value does not fit its type
@@ -80,22 +82,26 @@ func (p *pass) value(t *schema.Type, v, known any) (out any, same bool) {
 
 // object decodes the members of a struct. A nil map is an absent struct.
 func (p *pass) object(t *schema.Type, in, known map[string]any) (map[string]any, bool) {
-	o := members{m: in, typ: t}
+	if in != nil && tree.Same(in, known) {
+		return in, true
+	}
+	outer := p.around
+	o := outer.inside(in)
+	p.around, o.typ, o.known = o, t, known
 	switch {
 	case in == nil:
 		o.m, o.owned = map[string]any{}, true
-		p.everyMember(t, &o, in)
+		p.everyMember(t, o, in)
 	case known == nil:
-		p.everyMember(t, &o, in)
-	case tree.Same(in, known):
-		return in, true
+		p.everyMember(t, o, in)
 	default:
-		p.otherMembers(t, &o, in, known)
+		p.otherMembers(t, o, in, known)
 	}
-	if complete := rules[t.Name]; complete != nil {
-		complete(&o, in)
+	if complete := rules[t.Name]; complete != nil && !p.check {
+		complete(o, in)
 	}
-	return o.m, !o.owned
+	p.around = outer
+	return o.m, !outer.close(o)
 }
 
 func (p *pass) everyMember(t *schema.Type, o *members, in map[string]any) {

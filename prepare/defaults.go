@@ -231,7 +231,7 @@ func container(o *members, _ map[string]any) {
 }
 
 func service(o *members, _ map[string]any) {
-	o.within("spec", func(s *members) {
+	o.alone("spec", func(s *members) {
 		s.fillText("sessionAffinity", "None")
 		switch s.text("sessionAffinity") {
 		case "None":
@@ -274,7 +274,7 @@ func service(o *members, _ map[string]any) {
 
 // pod holds the defaults of a Pod that a pod template does not get.
 func pod(o *members, _ map[string]any) {
-	o.within("spec", func(s *members) {
+	o.alone("spec", func(s *members) {
 		if n, ok := s.m["terminationGracePeriodSeconds"].(int64); ok && n < 0 {
 			s.set("terminationGracePeriodSeconds", int64(1))
 		}
@@ -354,7 +354,7 @@ func limitRangeItem(o *members, _ map[string]any) {
 }
 
 func deployment(o *members, _ map[string]any) {
-	o.within("spec", func(s *members) {
+	o.alone("spec", func(s *members) {
 		s.fill("replicas", int64(1))
 		s.within("strategy", func(u *members) {
 			u.fillText("type", "RollingUpdate")
@@ -372,7 +372,7 @@ func deployment(o *members, _ map[string]any) {
 }
 
 func daemonSet(o *members, _ map[string]any) {
-	o.within("spec", func(s *members) {
+	o.alone("spec", func(s *members) {
 		s.within("updateStrategy", func(u *members) {
 			u.fillText("type", "RollingUpdate")
 			if u.text("type") == "RollingUpdate" {
@@ -390,7 +390,7 @@ func daemonSet(o *members, _ map[string]any) {
 }
 
 func statefulSet(o *members, _ map[string]any) {
-	o.within("spec", func(s *members) {
+	o.alone("spec", func(s *members) {
 		s.fillText("podManagementPolicy", "OrderedReady")
 		s.within("updateStrategy", func(u *members) {
 			if u.text("type") == "" {
@@ -417,7 +417,7 @@ func statefulSet(o *members, _ map[string]any) {
 }
 
 func job(o *members, _ map[string]any) {
-	o.within("spec", func(s *members) {
+	o.alone("spec", func(s *members) {
 		if s.m["completions"] == nil && s.m["parallelism"] == nil {
 			s.set("completions", int64(1))
 		}

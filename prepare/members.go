@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -12,7 +13,28 @@ import (
 type members struct {
 	m     map[string]any
 	owned bool
-	typ   *schema.Type // of the object a rule is for; else nil
+	typ   *schema.Type   // of the object a rule is for; else nil
+	known map[string]any // what is known to stay as it is, of the object a rule is for; see Normal
+	spare *members       // not in use: for the next object that is looked into
+}
+
+// inside returns the members of an object within this one. They are its own until they are given to close.
+func (o *members) inside(m map[string]any) *members {
+	if o == nil || o.spare == nil {
+		return &members{m: m}
+	}
+	inner := o.spare
+	o.spare = nil
+	*inner = members{m: m, spare: inner.spare}
+	return inner
+}
+
+// close takes back what inside returned, and reports whether it changed.
+func (o *members) close(inner *members) bool {
+	if o != nil {
+		o.spare = inner
+	}
+	return inner.owned
 }
 
 // without reports that a feature is off, and its defaults are not applied.
@@ -73,11 +95,21 @@ func (o *members) within(name string, f func(*members)) {
 	if !ok {
 		return
 	}
-	inner := members{m: m}
-	f(&inner)
-	if inner.owned {
+	inner := o.inside(m)
+	f(inner)
+	if o.close(inner) {
 		o.set(name, inner.m)
 	}
+}
+
+// alone is within for what depends on nothing but the object at name: if that is known to stay as it is, it does.
+func (o *members) alone(name string, f func(*members)) {
+	if m, ok := o.m[name].(map[string]any); ok {
+		if known, ok := o.known[name].(map[string]any); ok && tree.Same(m, known) {
+			return
+		}
+	}
+	o.within(name, f)
 }
 
 // each applies f to every object in the list at name.
@@ -89,9 +121,9 @@ func (o *members) each(name string, f func(*members)) {
 		if !ok {
 			continue
 		}
-		inner := members{m: m}
-		f(&inner)
-		if !inner.owned {
+		inner := o.inside(m)
+		f(inner)
+		if !o.close(inner) {
 			continue
 		}
 		if !owned {

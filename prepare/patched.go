@@ -51,7 +51,7 @@ func (n Normal) Patched(doc any, types *schema.Registry, kind schema.GroupVersio
 	if given == kind && n.is(t, kind) {
 		known = n.Object // what is normal decodes strictly
 	}
-	p := pass{}
+	p := pass{check: true}
 	if p.object(types.Type(given), obj, known); p.failed || p.unknown {
 		unknown, err := problems(types.Type(given), obj)
 		if err != nil {
