@@ -101,13 +101,15 @@ func mutationResult(ctx context.Context, prog *compile.Program, e *compile.Expre
 }
 
 func operation(v ref.Val) (jsonpatch.Operation, error) {
-	native, err := v.ConvertToNative(reflect.TypeFor[*mutation.JSONPatchVal]())
-	if err != nil {
-		return jsonpatch.Operation{}, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch: %w", err)
-	}
-	patch, ok := native.(*mutation.JSONPatchVal)
+	patch, ok := v.(*mutation.JSONPatchVal)
 	if !ok {
-		return jsonpatch.Operation{}, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch, got element of %T", native)
+		native, err := v.ConvertToNative(reflect.TypeFor[*mutation.JSONPatchVal]())
+		if err != nil {
+			return jsonpatch.Operation{}, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch: %w", err)
+		}
+		if patch, ok = native.(*mutation.JSONPatchVal); !ok {
+			return jsonpatch.Operation{}, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch, got element of %T", native)
+		}
 	}
 	op := jsonpatch.Operation{Op: patch.Op, Path: patch.Path, From: patch.From, HasValue: patch.Val != nil}
 	if patch.Val == nil {
@@ -118,6 +120,7 @@ func operation(v ref.Val) (jsonpatch.Operation, error) {
 			return op, err
 		}
 	}
+	var err error
 	if op.Value, err = jsonTree(patch.Val); err != nil {
 		return op, fmt.Errorf("%w: %w", ErrNotJSON, err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+	"k8s.io/apiserver/pkg/cel/mutation"
 )
 
 // A Plan is one expression, ready to be evaluated. It is immutable and safe for concurrent use.
@@ -332,6 +333,9 @@ func (b *builder) structure(s ast.StructExpr) node {
 			return nil
 		}
 		n.fields, n.values = append(n.fields, f.Name()), append(n.values, element{value, f.IsOptional()})
+	}
+	if n.typeName == mutation.JSONPatchTypeName {
+		return operation{n}
 	}
 	return n
 }
