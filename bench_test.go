@@ -81,21 +81,23 @@ spec: {policyName: policy-%[1]d}
 	return b.String()
 }
 
-func benchmarkAdmit(b *testing.B, mutations ...string) {
-	set, err := load(benchPolicies(mutations...))
+// prepared returns an engine of policies and a request about benchPod.
+func prepared(tb testing.TB, policies string) (*celgate.Engine, *celgate.Request) {
+	tb.Helper()
+	set, err := load(policies)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	engine, err := celgate.New(set, celgate.Options{WithoutQuirks: true})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, r := range engine.Rejected() {
-		b.Fatal(r.Status.Message)
+		tb.Fatal(r.Status.Message)
 	}
 	docs, problems := manifest.Read(strings.NewReader(benchPod), "pod.yaml")
 	if len(problems) > 0 {
-		b.Fatal(problems[0])
+		tb.Fatal(problems[0])
 	}
 	req, _, err := engine.Prepare(&celgate.Request{
 		Kind:     schema.GroupVersionKind{Version: "v1", Kind: "Pod"},
@@ -104,8 +106,13 @@ func benchmarkAdmit(b *testing.B, mutations ...string) {
 		UserInfo: celgate.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}},
 	})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
+	return engine, req
+}
+
+func benchmarkAdmit(b *testing.B, mutations ...string) {
+	engine, req := prepared(b, benchPolicies(mutations...))
 	b.ReportAllocs()
 	for b.Loop() {
 		d, err := engine.Admit(b.Context(), req)

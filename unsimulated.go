@@ -2,7 +2,6 @@ package celgate
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -144,7 +143,7 @@ func (r *review) noteUnsimulated() {
 			continue
 		}
 		last = o.Policy
-		var what, names []string
+		what, names := make([]string, 0, 8), make([]string, 0, 8) // on the stack
 		refusal := ""
 		for _, p := range r.engine.mentions[o.Policy] {
 			if !p.fills(r, spec) {
@@ -162,8 +161,8 @@ func (r *review) noteUnsimulated() {
 			continue
 		}
 		slices.Sort(names)
-		n := Note{Message: fmt.Sprintf("policy %s: before policies see a new Pod the server fills in %s (%s); this is not simulated%s",
-			o.Policy, enumerate(what), enumerate(slices.Compact(names)), refusal)}
+		n := Note{Message: "policy " + o.Policy + ": before policies see a new Pod the server fills in " + enumerate(what) +
+			" (" + enumerate(slices.Compact(names)) + "); this is not simulated" + refusal}
 		if !slices.Contains(r.decision.Notes, n) {
 			r.decision.Notes = append(r.decision.Notes, n)
 		}
