@@ -101,6 +101,8 @@ func (o *Observation) Disagreements() []Disagreement {
 // a MiB for user and options.
 const maxBody = 8 << 20
 
+const jsonType = "application/json"
+
 // ServeHTTP answers one review.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	phase := Phase(strings.TrimPrefix(r.URL.Path, "/"))
@@ -130,7 +132,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), a.Code)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", jsonType)
 	_, _ = w.Write(body) // the other side may have gone
 }
 
@@ -167,8 +169,10 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		w.Header().Set("Allow", http.MethodPost)
 		return nil, refuse(http.StatusMethodNotAllowed, "method %s is not allowed", r.Method)
 	}
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return nil, refuse(http.StatusUnsupportedMediaType, "content type %q is not application/json", r.Header.Get("Content-Type"))
+	if given := r.Header.Get("Content-Type"); given != jsonType {
+		if media, _, err := mime.ParseMediaType(given); err != nil || media != jsonType {
+			return nil, refuse(http.StatusUnsupportedMediaType, "content type %q is not %s", given, jsonType)
+		}
 	}
 	engine := a.Engine()
 	if engine == nil {

@@ -73,10 +73,12 @@ func (f *InFlight) take(ctx context.Context, n int64) (func(), error) {
 	if n > shortBody {
 		lane = f.long
 	}
-	ctx, cancel := context.WithTimeout(ctx, longestWait)
-	defer cancel()
-	if err := lane.Acquire(ctx, n); err != nil {
-		return nil, refuse(http.StatusServiceUnavailable, "too many bytes in flight")
+	if !lane.TryAcquire(n) {
+		ctx, cancel := context.WithTimeout(ctx, longestWait)
+		defer cancel()
+		if err := lane.Acquire(ctx, n); err != nil {
+			return nil, refuse(http.StatusServiceUnavailable, "too many bytes in flight")
+		}
 	}
 	return func() { lane.Release(n) }, nil
 }

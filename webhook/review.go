@@ -10,6 +10,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -58,12 +59,134 @@ const (
 	reviewKind    = "AdmissionReview"
 )
 
+// read reads a review in one pass, and reports whether it could: unmarshal has the last word about a body that no server
+// writes.
+func read(body string) (*review, bool) {
+	in, from := &review{}, tree.NewReader(body)
+	for name := range from.Members() {
+		switch name {
+		case "apiVersion":
+			in.APIVersion = from.String()
+		case "kind":
+			in.Kind = from.String()
+		case "request":
+			in.Request = readRequest(from)
+		default:
+			return nil, false
+		}
+	}
+	return in, from.Done()
+}
+
+func readRequest(from *tree.Reader) *request {
+	r := &request{}
+	for name := range from.Members() {
+		switch name {
+		case "uid":
+			r.UID = from.String()
+		case "kind":
+			r.Kind = readKind(from)
+		case "resource":
+			r.Resource = readResource(from)
+		case "subResource":
+			r.SubResource = from.String()
+		case "requestKind":
+			kind := readKind(from)
+			r.RequestKind = &kind
+		case "requestResource":
+			resource := readResource(from)
+			r.RequestResource = &resource
+		case "requestSubResource":
+			r.RequestSubResource = from.String()
+		case "name":
+			r.Name = from.String()
+		case "namespace":
+			r.Namespace = from.String()
+		case "operation":
+			r.Operation = celgate.Operation(from.String())
+		case "userInfo":
+			r.UserInfo = readUser(from)
+		case "object":
+			r.Object = from.Object()
+		case "oldObject":
+			r.OldObject = from.Object()
+		case "dryRun":
+			r.DryRun = from.Bool()
+		case "options":
+			r.Options = from.Object()
+		default:
+			from.Value()
+		}
+	}
+	return r
+}
+
+func readKind(from *tree.Reader) (kind metav1.GroupVersionKind) {
+	for name := range from.Members() {
+		switch text := from.String(); name {
+		case "group":
+			kind.Group = text
+		case "version":
+			kind.Version = text
+		case "kind":
+			kind.Kind = text
+		}
+	}
+	return kind
+}
+
+func readResource(from *tree.Reader) (resource metav1.GroupVersionResource) {
+	for name := range from.Members() {
+		switch text := from.String(); name {
+		case "group":
+			resource.Group = text
+		case "version":
+			resource.Version = text
+		case "resource":
+			resource.Resource = text
+		}
+	}
+	return resource
+}
+
+func readUser(from *tree.Reader) (user authenticationv1.UserInfo) {
+	for name := range from.Members() {
+		switch name {
+		case "username":
+			user.Username = from.String()
+		case "uid":
+			user.UID = from.String()
+		case "groups":
+			user.Groups = from.Strings()
+		case "extra":
+			user.Extra = map[string]authenticationv1.ExtraValue{}
+			for key := range from.Members() {
+				user.Extra[key] = from.Strings()
+			}
+		default:
+			from.Value()
+		}
+	}
+	return user
+}
+
+// unmarshal reads a review, or says what is wrong about it. Whole numbers become int64, others float64.
+func unmarshal(body []byte) (*review, error) {
+	in := &review{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, in); err != nil {
+		return nil, fmt.Errorf("the body is no AdmissionReview: %w", err)
+	}
+	return in, nil
+}
+
 // decode reads the request of a review. The error says what the sender got wrong.
 func decode(body []byte) (*celgate.Request, error) {
-	var in review
-	// Whole numbers become int64, others float64.
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &in); err != nil {
-		return nil, fmt.Errorf("the body is no AdmissionReview: %w", err)
+	in, ok := read(string(body))
+	if !ok {
+		var err error
+		if in, err = unmarshal(body); err != nil {
+			return nil, err
+		}
 	}
 	if in.APIVersion != reviewVersion || in.Kind != reviewKind {
 		return nil, fmt.Errorf("the body is %q of %q, not an %s of %s", in.Kind, in.APIVersion, reviewKind, reviewVersion)

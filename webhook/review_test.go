@@ -2,6 +2,9 @@ package webhook
 
 import (
 	"encoding/json"
+	"os"
+	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -22,5 +25,76 @@ func TestDecodeNoTime(t *testing.T) {
 		`"spec":{"volumes":[{"ephemeral":{"volumeClaimTemplate":{"metadata":{}}}}]}}}},{"metadata":{"name":"d"}}]`
 	if string(got) != want {
 		t.Errorf("\nhave %s\nwant %s", got, want)
+	}
+}
+
+// TestRead reads in one pass what a server sends, and leaves the rest to unmarshal.
+func TestRead(t *testing.T) {
+	for _, path := range []string{"testdata/review.json", "testdata/deployment.json"} {
+		body, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !agree(t, string(body)) {
+			t.Errorf("%s is not read in one pass", path)
+		}
+	}
+	for _, body := range []string{
+		`{}`, `{"request":{}}`, `{"request":{"object":null,"oldObject":{"a":[1]},"options":{}}}`,
+		`{"request":{"userInfo":{"username":"u","uid":"i","groups":[],"extra":{"a":["b"],"c":[]}},"dryRun":true,"more":[{}]}}`,
+		`{"request":{"requestKind":{"group":"g","version":"v","kind":"k"},"requestResource":{"resource":"r"},"requestSubResource":"s"}}`,
+	} {
+		if !agree(t, body) {
+			t.Errorf("%s is not read in one pass", body)
+		}
+	}
+	for _, body := range []string{
+		``, `null`, `[]`, `{"apiVersion":"a","apiVersion":"b"}`, `{"request":null}`, `{"response":{}}`, `{"request":{"uid":null}}`, `{"request":{"uid":1}}`,
+		`{"request":{"object":{"a":1},"object":{"b":2}}}`, `{"request":{"object":[]}}`, `{"request":{"dryRun":"true"}}`, `{"request":{"userInfo":{"groups":[1]}}}`,
+		`{"request":{"kind":{"kind":"a"},"kind":{"group":"b"}}}`, `{"request":{"kind":{"kind":null}}}`, `{"request":{}`, `{"request":{}}}`,
+	} {
+		if agree(t, body) {
+			t.Errorf("%s is read in one pass", body)
+		}
+	}
+}
+
+// FuzzRead holds what is read in one pass to what unmarshal makes of it.
+func FuzzRead(f *testing.F) {
+	for _, path := range []string{"testdata/review.json", "testdata/deployment.json"} {
+		body, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(body))
+	}
+	f.Add(`{"apiVersion":"a","kind":"k","request":{"userInfo":{"extra":{"a":["b"]}},"requestKind":{"kind":"k"},"options":{"a":1.5}}}`)
+	f.Fuzz(func(t *testing.T, body string) { agree(t, body) })
+}
+
+// agree reports whether a body is read in one pass, and fails the test if that makes another review of it.
+func agree(t *testing.T, body string) bool {
+	t.Helper()
+	have, ok := read(body)
+	if !ok {
+		return false
+	}
+	want, err := unmarshal([]byte(body))
+	if err != nil {
+		t.Errorf("%s: read, but %v", body, err)
+	} else if !reflect.DeepEqual(have, want) {
+		t.Errorf("%s\nhave %+v\nwant %+v", body, have.Request, want.Request)
+	}
+	return true
+}
+
+// TestReadDeep leaves what would need a deep stack to unmarshal, which has a bound of its own.
+func TestReadDeep(t *testing.T) {
+	body := `{"request":{"object":` + strings.Repeat(`{"a":`, 1<<20) + strings.Repeat(`}`, 1<<20) + `}}`
+	if agree(t, body) {
+		t.Error("read")
+	}
+	if _, err := decode([]byte(body)); err == nil || !strings.Contains(err.Error(), "max depth") {
+		t.Error(err)
 	}
 }

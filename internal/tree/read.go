@@ -1,0 +1,334 @@
+package tree
+
+import (
+	"encoding/json"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Reader makes trees of JSON text in one pass. Texts in trees are parts of it, so that a tree holds on to the whole.
+//
+// It reads what programs write. Of anything else it makes nothing and gives up, for a decoder with good errors and an
+// opinion on duplicate members: text that is no JSON, members that the caller did not expect, more than a thousand brackets in
+// each other, numbers beyond float64, text that is not UTF-8. What it does read is what sigs.k8s.io/json makes of the text.
+type Reader struct {
+	text   string
+	at     int
+	depth  int
+	failed bool
+
+	// Members and items of what is open. They go into maps and lists once it is known how many there are.
+	names  []string
+	values []any
+}
+
+// maxDepth is what no object of a server needs, and a stack bears.
+const maxDepth = 1000
+
+// NewReader returns a reader of a text.
+func NewReader(text string) *Reader {
+	return &Reader{text: text, names: make([]string, 0, 32), values: make([]any, 0, 32)}
+}
+
+// Done reports that the text was read to its end and all that was asked of the reader was there.
+func (r *Reader) Done() bool {
+	r.space()
+	return !r.failed && r.at == len(r.text)
+}
+
+func (r *Reader) fail() {
+	r.failed, r.at = true, len(r.text)
+}
+
+// space leaves out white space, and returns the byte behind it, 0 at the end.
+func (r *Reader) space() byte {
+	for ; r.at < len(r.text); r.at++ {
+		if c := r.text[r.at]; c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return c
+		}
+	}
+	return 0
+}
+
+// next takes a byte, if it is the next.
+func (r *Reader) next(c byte) bool {
+	if r.space() != c || r.at == len(r.text) {
+		return false
+	}
+	r.at++
+	return true
+}
+
+// maxMembers bounds those of Members.
+const maxMembers = 32
+
+// Members reads an object: the body of the loop reads the member of each name. The reader gives up if a name comes twice.
+func (r *Reader) Members() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if !r.next('{') {
+			r.fail()
+			return
+		}
+		if r.next('}') {
+			return
+		}
+		var names [maxMembers]string
+		for n := 0; ; n++ {
+			name := r.name()
+			if n == maxMembers || slices.Contains(names[:n], name) {
+				r.fail()
+			}
+			if r.failed || !yield(name) {
+				return
+			}
+			names[n] = name
+			if r.next(',') {
+				continue
+			}
+			if !r.next('}') {
+				r.fail()
+			}
+			return
+		}
+	}
+}
+
+// name reads the name of a member and the colon.
+func (r *Reader) name() string {
+	name := r.part()
+	if !r.next(':') {
+		r.fail()
+	}
+	return name
+}
+
+// Object reads an object, or null.
+func (r *Reader) Object() map[string]any {
+	switch value := r.Value().(type) {
+	case map[string]any:
+		return value
+	case nil:
+	default:
+		r.fail()
+	}
+	return nil
+}
+
+// Bool reads true or false.
+func (r *Reader) Bool() bool {
+	value, ok := r.Value().(bool)
+	if !ok {
+		r.fail()
+	}
+	return value
+}
+
+// Strings reads a list of texts.
+func (r *Reader) Strings() []string {
+	list, ok := r.Value().([]any)
+	if !ok {
+		r.fail()
+	}
+	texts := make([]string, len(list))
+	for i, item := range list {
+		if texts[i], ok = item.(string); !ok {
+			r.fail()
+		}
+	}
+	return texts
+}
+
+// Value reads any value.
+func (r *Reader) Value() any {
+	switch c := r.space(); c {
+	case '{':
+		return r.object()
+	case '[':
+		return r.list()
+	case '"':
+		return r.part()
+	case 't':
+		return r.word("true", true)
+	case 'f':
+		return r.word("false", false)
+	case 'n':
+		return r.word("null", nil)
+	default:
+		return r.number()
+	}
+}
+
+func (r *Reader) word(word string, value any) any {
+	if !strings.HasPrefix(r.text[r.at:], word) {
+		r.fail()
+		return nil
+	}
+	r.at += len(word)
+	return value
+}
+
+func (r *Reader) object() map[string]any {
+	if !r.open('}') {
+		return map[string]any{}
+	}
+	names, values := len(r.names), len(r.values)
+	for more := true; more; more = r.more('}') {
+		r.names = append(r.names, r.name())
+		r.values = append(r.values, r.Value())
+	}
+	members := make(map[string]any, len(r.names)-names)
+	for i, name := range r.names[names:] {
+		members[name] = r.values[values+i]
+	}
+	r.names, r.values = r.names[:names], r.values[:values]
+	return members
+}
+
+func (r *Reader) list() []any {
+	if !r.open(']') {
+		return []any{}
+	}
+	values := len(r.values)
+	for more := true; more; more = r.more(']') {
+		r.values = append(r.values, r.Value())
+	}
+	items := slices.Clone(r.values[values:])
+	r.values = r.values[:values]
+	return items
+}
+
+// open takes a bracket, and reports whether there is something before the other.
+func (r *Reader) open(end byte) bool {
+	r.at++
+	if r.depth++; r.depth > maxDepth {
+		r.fail()
+	}
+	if r.failed || r.next(end) {
+		r.depth--
+		return false
+	}
+	return true
+}
+
+// more takes the comma before the next member or item, or the bracket at the end.
+func (r *Reader) more(end byte) bool {
+	if r.next(',') {
+		return true
+	}
+	if !r.next(end) {
+		r.fail()
+	}
+	r.depth--
+	return false
+}
+
+// String reads a text, which may be kept without the rest.
+func (r *Reader) String() string { return strings.Clone(r.part()) }
+
+// part reads a text.
+func (r *Reader) part() string {
+	if !r.next('"') {
+		r.fail()
+		return ""
+	}
+	start, plain := r.at, true
+	for ; r.at < len(r.text); r.at++ {
+		switch c := r.text[r.at]; {
+		case c == '"':
+			text := r.text[start:r.at]
+			r.at++
+			if plain || utf8.ValidString(text) && !strings.Contains(text, `\`) {
+				return text
+			}
+			return r.unquote(text)
+		case c == '\\':
+			plain = false
+			r.at++
+		case c < ' ':
+			r.fail()
+			return ""
+		case c >= utf8.RuneSelf:
+			plain = false
+		}
+	}
+	r.fail()
+	return ""
+}
+
+// short are the escapes of one letter.
+var short = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// unquote is a text without its escapes.
+func (r *Reader) unquote(text string) string {
+	if !utf8.ValidString(text) {
+		r.fail()
+		return ""
+	}
+	var out strings.Builder
+	out.Grow(len(text))
+	for rest := text; ; {
+		before, escape, found := strings.Cut(rest, `\`)
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		c := short[escape[0]] // a text does not end in the middle of an escape
+		if c == 0 {
+			break
+		}
+		out.WriteByte(c)
+		rest = escape[1:]
+	}
+	var whole string // has \u
+	if json.Unmarshal([]byte(`"`+text+`"`), &whole) != nil {
+		r.fail()
+	}
+	return whole
+}
+
+func (r *Reader) number() any {
+	start := r.at
+	r.sign("-")
+	whole := r.at
+	digits := r.digits()
+	valid := digits == 1 || digits > 1 && r.text[whole] != '0'
+	integer := true
+	if r.sign(".") {
+		integer, valid = false, valid && r.digits() > 0
+	}
+	if r.sign("eE") {
+		integer = false
+		r.sign("+-")
+		valid = valid && r.digits() > 0
+	}
+	text := r.text[start:r.at]
+	if integer && valid {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n
+		}
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !valid {
+		r.fail()
+	}
+	return n
+}
+
+// sign takes one of some bytes, if it is there.
+func (r *Reader) sign(any string) bool {
+	found := r.at < len(r.text) && strings.IndexByte(any, r.text[r.at]) >= 0
+	if found {
+		r.at++
+	}
+	return found
+}
+
+func (r *Reader) digits() (n int) {
+	for ; r.at < len(r.text) && '0' <= r.text[r.at] && r.text[r.at] <= '9'; r.at++ {
+		n++
+	}
+	return n
+}
