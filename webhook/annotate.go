@@ -64,9 +64,12 @@ const maxPaths = 20
 
 func changes(all []celgate.Change) []change {
 	out := make([]change, len(all))
+	var d differ
 	for i, c := range all {
 		out[i] = change{Policy: c.Policy, Binding: c.Binding, Param: c.Param, Second: c.Second, Paths: []string{}}
-		for _, o := range diff(c.Before, c.After) {
+		d.operations = d.operations[:0]
+		d.objects(c.Before, c.After)
+		for _, o := range d.operations {
 			if len(out[i].Paths) == maxPaths {
 				out[i].Paths = append(out[i].Paths, "…")
 				break

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,38 +13,62 @@ import (
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
-	Value *any   `json:"value,omitempty"` // nil for remove; what it points to may be null
+	Value any    `json:"value,omitempty"` // nil for remove; null is null
 }
+
+var null = json.RawMessage("null")
 
 // diff returns the operations that make after of before, none if they are equal. They touch no more than what
 // differs: members of objects by name; items of lists by their place, with what is equal at both ends of a list left
-// alone. Members come in the order of their names.
+// alone. Members come in the order of their names. What both share is not looked at.
 func diff(before, after map[string]any) []operation {
 	var d differ
-	d.objects("", before, after)
+	d.objects(before, after)
 	return d.operations
 }
 
-type differ struct{ operations []operation }
-
-func (d *differ) add(op, path string, value any) {
-	d.operations = append(d.operations, operation{op, path, &value})
+type differ struct {
+	path       []byte // the JSON Pointer (RFC 6901) of what is compared
+	operations []operation
 }
 
-func (d *differ) remove(path string) {
-	d.operations = append(d.operations, operation{Op: "remove", Path: path})
+// member goes to the member of a name, and returns what [differ.back] goes back with.
+func (d *differ) member(name string) (up int) {
+	up = len(d.path)
+	d.path = append(append(d.path, '/'), escape(name)...)
+	return up
 }
 
-func (d *differ) values(path string, before, after any) {
+// item goes to an item of a list.
+func (d *differ) item(i int) (up int) {
+	up = len(d.path)
+	d.path = strconv.AppendInt(append(d.path, '/'), int64(i), 10)
+	return up
+}
+
+func (d *differ) back(up int) { d.path = d.path[:up] }
+
+func (d *differ) put(op string, value any) {
+	if value == nil {
+		value = null
+	}
+	d.operations = append(d.operations, operation{op, string(d.path), value})
+}
+
+func (d *differ) remove() {
+	d.operations = append(d.operations, operation{"remove", string(d.path), nil})
+}
+
+func (d *differ) values(before, after any) {
 	switch a := after.(type) {
 	case map[string]any:
 		if b, ok := before.(map[string]any); ok && (a == nil) == (b == nil) {
-			d.objects(path, b, a)
+			d.objects(b, a)
 			return
 		}
 	case []any:
 		if b, ok := before.([]any); ok && (a == nil) == (b == nil) {
-			d.lists(path, b, a)
+			d.lists(b, a)
 			return
 		}
 	default:
@@ -51,66 +76,85 @@ func (d *differ) values(path string, before, after any) {
 			return
 		}
 	}
-	d.add("replace", path, after)
+	d.put("replace", after)
 }
 
-func (d *differ) objects(path string, before, after map[string]any) {
+func (d *differ) objects(before, after map[string]any) {
 	if tree.Same(before, after) {
 		return
 	}
-	var names []string // of members that may differ, in order
+	var few [8]string
+	names := few[:0] // of members that may differ
+	stay := 0
 	for name, old := range before {
-		if next, stays := after[name]; !stays || !tree.Shared(old, next) {
+		next, stays := after[name]
+		if stays {
+			stay++
+		}
+		if !stays || !tree.Shared(old, next) {
 			names = append(names, name)
 		}
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		if _, stays := after[name]; !stays {
-			d.remove(path + "/" + escape(name))
-		}
-	}
-	for name := range after {
-		if _, was := before[name]; !was {
-			names = append(names, name)
+	if stay < len(after) {
+		for name := range after {
+			if _, was := before[name]; !was {
+				names = append(names, name)
+			}
 		}
 	}
 	slices.Sort(names)
+	if stay < len(before) {
+		for _, name := range names {
+			if _, stays := after[name]; !stays {
+				up := d.member(name)
+				d.remove()
+				d.back(up)
+			}
+		}
+	}
 	for _, name := range names {
 		next, stays := after[name]
 		old, was := before[name]
+		up := d.member(name)
 		switch {
 		case was && stays:
-			d.values(path+"/"+escape(name), old, next)
+			d.values(old, next)
 		case stays:
-			d.add("add", path+"/"+escape(name), next)
+			d.put("add", next)
 		}
+		d.back(up)
 	}
 }
 
-func (d *differ) lists(path string, before, after []any) {
+func (d *differ) lists(before, after []any) {
 	if tree.Shared(before, after) {
 		return
 	}
-	start := 0
-	for start < min(len(before), len(after)) && tree.Equal(before[start], after[start]) {
-		start++
+	start, end := 0, 0
+	if len(before) != len(after) {
+		for start < min(len(before), len(after)) && tree.Equal(before[start], after[start]) {
+			start++
+		}
+		for end < min(len(before), len(after))-start && tree.Equal(before[len(before)-1-end], after[len(after)-1-end]) {
+			end++
+		}
 	}
-	end := 0
-	for end < min(len(before), len(after))-start && tree.Equal(before[len(before)-1-end], after[len(after)-1-end]) {
-		end++
-	}
-	at := func(i int) string { return path + "/" + strconv.Itoa(i) }
 	oldEnd, newEnd := len(before)-end, len(after)-end
 	i := start
 	for ; i < min(oldEnd, newEnd); i++ {
-		d.values(at(i), before[i], after[i])
+		up := d.item(i)
+		d.values(before[i], after[i])
+		d.back(up)
 	}
 	for last := oldEnd - 1; last >= i; last-- {
-		d.remove(at(last))
+		up := d.item(last)
+		d.remove()
+		d.back(up)
 	}
 	for ; i < newEnd; i++ {
-		d.add("add", at(i), after[i])
+		up := d.item(i)
+		d.put("add", after[i])
+		d.back(up)
 	}
 }
 
