@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
@@ -41,6 +40,8 @@ type request struct {
 	OldObject map[string]any            `json:"oldObject"`
 	DryRun    bool                      `json:"dryRun"`
 	Options   map[string]any            `json:"options"`
+
+	nulls bool // there may be some in the trees
 }
 
 // A response is an AdmissionResponse.
@@ -74,6 +75,9 @@ func read(body string) (*review, bool) {
 		default:
 			return nil, false
 		}
+	}
+	if in.Request != nil {
+		in.Request.nulls = from.Null()
 	}
 	return in, from.Done()
 }
@@ -176,6 +180,9 @@ func unmarshal(body []byte) (*review, error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, in); err != nil {
 		return nil, fmt.Errorf("the body is no AdmissionReview: %w", err)
 	}
+	if in.Request != nil {
+		in.Request.nulls = true
+	}
 	return in, nil
 }
 
@@ -210,7 +217,7 @@ func decode(body []byte) (*celgate.Request, error) {
 			user.Extra[k] = v
 		}
 	}
-	if bytes.Contains(body, []byte(`"creationTimestamp":null`)) { // servers write JSON without spaces
+	if r.nulls {
 		dropNoTime(r.Object)
 		dropNoTime(r.OldObject)
 	}

@@ -18,6 +18,7 @@ type Reader struct {
 	text   string
 	at     int
 	depth  int
+	null   bool
 	failed bool
 
 	// Members and items of what is open. They go into maps and lists once it is known how many there are.
@@ -38,6 +39,9 @@ func (r *Reader) Done() bool {
 	r.space()
 	return !r.failed && r.at == len(r.text)
 }
+
+// Null reports that a tree had a null in it.
+func (r *Reader) Null() bool { return r.null }
 
 func (r *Reader) fail() {
 	r.failed, r.at = true, len(r.text)
@@ -155,6 +159,7 @@ func (r *Reader) Value() any {
 	case 'f':
 		return r.word("false", false)
 	case 'n':
+		r.null = r.null || r.depth > 0
 		return r.word("null", nil)
 	default:
 		return r.number()
@@ -234,24 +239,28 @@ func (r *Reader) part() string {
 		r.fail()
 		return ""
 	}
-	start, plain := r.at, true
+	start, ascii, escaped := r.at, true, false
 	for ; r.at < len(r.text); r.at++ {
 		switch c := r.text[r.at]; {
 		case c == '"':
 			text := r.text[start:r.at]
 			r.at++
-			if plain || utf8.ValidString(text) && !strings.Contains(text, `\`) {
-				return text
+			if !ascii && !utf8.ValidString(text) {
+				r.fail()
 			}
-			return r.unquote(text)
+			if escaped {
+				return r.unquote(text)
+			}
+			return text
 		case c == '\\':
-			plain = false
+			escaped = true
 			r.at++
+			ascii = ascii && r.at < len(r.text) && r.text[r.at] < utf8.RuneSelf
 		case c < ' ':
 			r.fail()
 			return ""
 		case c >= utf8.RuneSelf:
-			plain = false
+			ascii = false
 		}
 	}
 	r.fail()
@@ -263,10 +272,6 @@ var short = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n':
 
 // unquote is a text without its escapes.
 func (r *Reader) unquote(text string) string {
-	if !utf8.ValidString(text) {
-		r.fail()
-		return ""
-	}
 	var out strings.Builder
 	out.Grow(len(text))
 	for rest := text; ; {
