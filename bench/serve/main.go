@@ -1,5 +1,9 @@
-// Command serve measures celgate serve over TLS on loopback, beside a handler that only decodes a review and answers
-// "allowed". Both run as processes of their own and take turns. It prints a table and then lines NAME NUMBER.
+// Command serve measures celgate serve over TLS on loopback, beside handlers that only decode a review and answer
+// "allowed". All run as processes of their own and take turns. It prints a table and then lines NAME NUMBER.
+//
+// There are two of these handlers, because there are two things that "decode" may mean. One decodes the review with
+// encoding/json and leaves the object in it the bytes that it is. The other decodes the review and the object with the
+// decoder of apimachinery into the Go types, which is what controller-runtime does for a webhook.
 //
 //	go -C bench run ./serve [-rate N] [-turn DURATION] [-rounds N]
 package main
@@ -35,6 +39,14 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+
 	"github.com/celgate/celgate/internal/serve"
 )
 
@@ -45,7 +57,7 @@ const (
 
 func main() {
 	var b bench
-	child := flag.String("child", "", "serve with what is in this `folder` at the address in it, for the measuring process")
+	child := flag.String("child", "", "serve with what is in this `folder` at an address, and metrics at another, for the measuring process")
 	flag.IntVar(&b.rate, "rate", 1000, "requests a second")
 	flag.DurationVar(&b.turn, "turn", 3*time.Second, "how long one turn takes")
 	flag.IntVar(&b.rounds, "rounds", 3, "how many turns each side has")
@@ -54,7 +66,7 @@ func main() {
 	defer stop()
 	var err error
 	if *child != "" {
-		err = serveChild(ctx, *child, flag.Arg(0))
+		err = serveChild(ctx, *child, flag.Arg(0), flag.Arg(1))
 	} else {
 		err = b.run(ctx, os.Stdout)
 	}
@@ -64,36 +76,81 @@ func main() {
 	}
 }
 
-// serveChild is one side: empty, or celgate with the policies of the folder.
-func serveChild(ctx context.Context, folder, address string) error {
+// The names of the sides, and of their folders.
+const (
+	reviewOnly = "decodes the review"
+	withObject = "decodes review and object"
+	policies   = "four policies"
+	thousand   = "thousand"
+)
+
+// serveChild is one side: a handler that only decodes, or celgate with the policies of the folder.
+func serveChild(ctx context.Context, folder, address, metrics string) error {
 	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
-	if filepath.Base(folder) == "empty" {
-		server := &http.Server{Addr: address, Handler: http.HandlerFunc(empty), ReadHeaderTimeout: time.Minute}
-		return server.ListenAndServeTLS(cert, key)
+	var decode func(body []byte) (*admissionv1.AdmissionReview, error)
+	switch filepath.Base(folder) {
+	case reviewOnly:
+		decode = decodeReview
+	case withObject:
+		var err error
+		if decode, err = decodeObject(); err != nil {
+			return err
+		}
+	default:
+		return serve.Run(ctx, serve.Options{
+			PolicyDir: filepath.Join(folder, "policies"), Listen: address, Ops: metrics, Cert: cert, Key: key, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		})
 	}
-	return serve.Run(ctx, serve.Options{
-		PolicyDir: filepath.Join(folder, "policies"), Listen: address, Cert: cert, Key: key, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	ops := &http.Server{Addr: metrics, Handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Addr: address, Handler: allow(decode), ReadHeaderTimeout: time.Minute}
+	ended := make(chan error)
+	go func() { ended <- ops.ListenAndServe() }()
+	go func() { ended <- server.ListenAndServeTLS(cert, key) }()
+	return <-ended
+}
+
+// allow is a webhook that looks at nothing.
+func allow(decode func(body []byte) (*admissionv1.AdmissionReview, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var review *admissionv1.AdmissionReview
+		if err == nil {
+			review, err = decode(body)
+		}
+		if err == nil && review.Request == nil {
+			err = errors.New("no request")
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer := admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
 	})
 }
 
-// empty does the least that a webhook can do.
-func empty(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	var in struct {
-		Request struct {
-			UID    string         `json:"uid"`
-			Object map[string]any `json:"object"`
-		} `json:"request"`
+func decodeReview(body []byte) (*admissionv1.AdmissionReview, error) {
+	review := &admissionv1.AdmissionReview{}
+	return review, json.Unmarshal(body, review)
+}
+
+func decodeObject() (func(body []byte) (*admissionv1.AdmissionReview, error), error) {
+	scheme := kruntime.NewScheme()
+	if err := errors.Join(admissionv1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = json.Unmarshal(body, &in)
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true}}`, in.Request.UID)
+	decoder := serializer.NewCodecFactory(scheme).UniversalDeserializer()
+	return func(body []byte) (*admissionv1.AdmissionReview, error) {
+		review := &admissionv1.AdmissionReview{}
+		if _, _, err := decoder.Decode(body, nil, review); err != nil || review.Request == nil {
+			return review, err
+		}
+		_, _, err := decoder.Decode(review.Request.Object.Raw, nil, &appsv1.Deployment{})
+		return review, err
+	}, nil
 }
 
 type bench struct {
@@ -107,13 +164,14 @@ type side struct {
 	patched bool // its answers hold a patch
 	review  []byte
 	url     string
+	metrics string // the address of its own
 	cmd     *exec.Cmd
 	client  *http.Client
 
 	paced   []time.Duration // of requests at the rate
 	asked   int             // as fast as can be
 	elapsed time.Duration
-	cpu     time.Duration // of the process, for those
+	used    usage // of the process, for those
 }
 
 func (b *bench) run(ctx context.Context, out io.Writer) error {
@@ -126,17 +184,15 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	nothing, err := start(ctx, folder, "empty", "")
-	if err != nil {
-		return err
+	var sides []*side
+	for _, name := range []string{reviewOnly, withObject, policies} {
+		s, err := start(ctx, folder, name, string(four))
+		if err != nil {
+			return err
+		}
+		defer s.stop()
+		sides = append(sides, s)
 	}
-	defer nothing.stop()
-	policies, err := start(ctx, folder, "four policies", string(four))
-	if err != nil {
-		return err
-	}
-	defer policies.stop()
-	sides := []*side{nothing, policies}
 	for range b.rounds {
 		for _, s := range sides {
 			if err := s.atRate(b.rate, b.turn); err != nil {
@@ -157,23 +213,36 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 	loads, _ := os.ReadFile("/proc/loadavg")
 	fmt.Fprintf(out, "%s, %s, GOMAXPROCS=%d, load %s", runtime.Version(), cpuName(), runtime.GOMAXPROCS(0), loads)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "side\tp50 at %d/s\tp99 at %[1]d/s\trequests/s at most\tprocessor time of one\n", b.rate)
+	fmt.Fprintf(table, "side\tp50 at %d/s\tp99 at %[1]d/s\trequests/s at most\tprocessor time of one\tallocated by one\n", b.rate)
 	for _, s := range sides {
 		slices.Sort(s.paced)
-		fmt.Fprintf(table, "%s\t%v\t%v\t%.0f\t%v\n", s.name, at(s.paced, 50), at(s.paced, 99), float64(s.asked)/s.elapsed.Seconds(), s.each())
+		one := s.each()
+		fmt.Fprintf(table, "%s\t%v\t%v\t%.0f\t%v\t%.0f, %.1f kB\n",
+			s.name, at(s.paced, 50), at(s.paced, 99), float64(s.asked)/s.elapsed.Seconds(), one.cpu.Round(time.Microsecond), one.mallocs, one.bytes/1e3)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	celgate := sides[2]
+	ratio := func(to *side) float64 { return float64(celgate.each().cpu) / float64(to.each().cpu) }
 	fmt.Fprintf(out, "memory with 1,000 policies: %d MB\n", used/1e6)
-	fmt.Fprintf(out, "p99-ms %.2f\n", float64(at(policies.paced, 99).Microseconds())/1000)
-	fmt.Fprintf(out, "ratio %.2f\n", float64(policies.each())/float64(nothing.each()))
+	fmt.Fprintf(out, "p99-ms %.2f\n", float64(at(celgate.paced, 99).Microseconds())/1000)
+	fmt.Fprintf(out, "ratio-review %.2f\n", ratio(sides[0]))
+	fmt.Fprintf(out, "ratio-object %.2f\n", ratio(sides[1]))
 	fmt.Fprintf(out, "memory-MB %d\n", used/1e6)
 	return nil
 }
 
-func (s *side) each() time.Duration {
-	return (s.cpu / time.Duration(max(s.asked, 1))).Round(time.Microsecond)
+// usage is what a process has used.
+type usage struct {
+	cpu            time.Duration
+	mallocs, bytes float64
+}
+
+// each is the usage of one request.
+func (s *side) each() usage {
+	n := max(s.asked, 1)
+	return usage{s.used.cpu / time.Duration(n), s.used.mallocs / float64(n), s.used.bytes / float64(n)}
 }
 
 // at is a percentile of sorted times.
@@ -185,12 +254,12 @@ func at(sorted []time.Duration, percent int) time.Duration {
 }
 
 // start starts a side in a folder of its name, and waits until it answers.
-func start(ctx context.Context, parent, name, policies string) (*side, error) {
+func start(ctx context.Context, parent, name, set string) (*side, error) {
 	folder := filepath.Join(parent, name)
 	if err := os.MkdirAll(filepath.Join(folder, "policies"), 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(folder, "policies", "policies.yaml"), []byte(policies), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "policies", "policies.yaml"), []byte(set), 0o600); err != nil {
 		return nil, err
 	}
 	pool, err := certify(folder)
@@ -201,17 +270,22 @@ func start(ctx context.Context, parent, name, policies string) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	address := listener.Addr().String()
-	listener.Close()
+	metrics, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	s := &side{name: name, patched: policies != "", review: review, url: "https://" + address, cmd: exec.CommandContext(ctx, self, "-child", folder, address)}
+	s := &side{
+		name: name, patched: name == policies || name == thousand, review: review, url: "https://" + address, metrics: metrics,
+		cmd: exec.CommandContext(ctx, self, "-child", folder, address, metrics),
+	}
 	var stderr bytes.Buffer
 	s.cmd.Stderr = &stderr
 	if err := s.cmd.Start(); err != nil {
@@ -230,6 +304,15 @@ func start(ctx context.Context, parent, name, policies string) (*side, error) {
 			return nil, fmt.Errorf("%s does not answer: %w\n%s", name, err, stderr.String())
 		}
 	}
+}
+
+// freeAddress is an address on loopback that nobody listens at.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
 }
 
 func (s *side) stop() {
@@ -279,7 +362,7 @@ func (s *side) atRate(rate int, turn time.Duration) error {
 
 // atOnce asks as fast as it can, over as many connections as there are processors.
 func (s *side) atOnce(turn time.Duration) error {
-	before, err := s.processorTime()
+	before, err := s.usage()
 	if err != nil {
 		return err
 	}
@@ -302,35 +385,53 @@ func (s *side) atOnce(turn time.Duration) error {
 	}
 	running.Wait()
 	s.elapsed += time.Since(begin)
-	after, err := s.processorTime()
-	s.cpu += after - before
+	after, err := s.usage()
+	s.used.cpu += after.cpu - before.cpu
+	s.used.mallocs += after.mallocs - before.mallocs
+	s.used.bytes += after.bytes - before.bytes
 	return errors.Join(append(errs, err)...)
 }
 
-// processorTime is what the process has used so far, as Linux counts it.
-func (s *side) processorTime() (time.Duration, error) {
+// usage is what the process has used so far: processor time as Linux counts it, memory as its metrics say.
+func (s *side) usage() (used usage, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
 	if err != nil {
-		return 0, err
+		return used, err
 	}
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')'):]))
 	user, err1 := strconv.Atoi(fields[12-1]) // the name is the second field
 	system, err2 := strconv.Atoi(fields[13-1])
-	return time.Duration(user+system) * time.Second / 100, errors.Join(err1, err2)
+	used.cpu = time.Duration(user+system) * time.Second / 100
+	response, err := http.Get("http://" + s.metrics + "/metrics")
+	if err != nil {
+		return used, err
+	}
+	defer response.Body.Close()
+	text, err3 := io.ReadAll(response.Body)
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch name {
+		case "go_memstats_mallocs_total":
+			used.mallocs, err = strconv.ParseFloat(value, 64)
+		case "go_memstats_alloc_bytes_total":
+			used.bytes, err = strconv.ParseFloat(value, 64)
+		}
+	}
+	return used, errors.Join(err, err1, err2, err3)
 }
 
 // memory is what celgate holds with 1,000 policies, different in each, after some requests.
 func memory(ctx context.Context, folder, four string) (int64, error) {
-	var policies strings.Builder
+	var set strings.Builder
 	for i := range 250 {
 		text := strings.ReplaceAll(four, "metadata: {name: ", fmt.Sprintf("metadata: {name: p%d-", i))
 		text = strings.ReplaceAll(text, "{policyName: ", fmt.Sprintf("{policyName: p%d-", i))
 		text = strings.ReplaceAll(text, "object.spec", fmt.Sprintf("(%d == 0 ? object : object).spec", i))
 		text = strings.ReplaceAll(text, `"web"`, fmt.Sprintf(`"web%d"`, i))
 		text = strings.ReplaceAll(text, "resources: [deployments]", fmt.Sprintf("resources: [deployments, things%d]", i))
-		policies.WriteString(text + "\n---\n")
+		set.WriteString(text + "\n---\n")
 	}
-	s, err := start(ctx, folder, "thousand", strings.TrimSuffix(policies.String(), "---\n"))
+	s, err := start(ctx, folder, thousand, strings.TrimSuffix(set.String(), "---\n"))
 	if err != nil {
 		return 0, err
 	}
