@@ -183,7 +183,7 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		return nil, refuse(http.StatusBadRequest, "%w", err)
 	}
 	defer cancel()
-	raw, done, err := a.InFlight.read(ctx, w, http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
+	text, done, err := a.InFlight.read(ctx, w, http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
 	var tooLong *http.MaxBytesError
 	var refused *httpError
 	switch {
@@ -195,7 +195,7 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		return nil, refuse(http.StatusBadRequest, "read the body: %w", err)
 	}
 	defer done()
-	if a.Request, err = decode(raw); err != nil {
+	if a.Request, err = decode(text); err != nil {
 		return nil, refuse(http.StatusBadRequest, "%w", err)
 	}
 	if a.Decision, err = a.decide(ctx, engine); err != nil {

@@ -1,10 +1,11 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -36,32 +37,42 @@ func NewInFlight(limit int64) *InFlight {
 
 // read reads a body, whose length is -1 if it is not announced, and counts it until done is called. A nil InFlight does
 // not count.
-func (f *InFlight) read(ctx context.Context, w http.ResponseWriter, body io.Reader, length int64) (raw []byte, done func(), err error) {
+func (f *InFlight) read(ctx context.Context, w http.ResponseWriter, body io.Reader, length int64) (text string, done func(), err error) {
 	if length < 0 || length > maxBody {
 		length = maxBody // a longer one is an error, once that much has come
 	}
-	var b bytes.Buffer
-	b.Grow(int(min(length, shortBody)) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(body, shortBody+1)); err != nil {
-		return nil, nil, err
+	var b strings.Builder
+	b.Grow(int(min(length, shortBody)))
+	if err := fill(&b, io.LimitReader(body, shortBody+1)); err != nil {
+		return "", nil, err
 	}
 	if b.Len() <= shortBody {
 		done, err = f.take(ctx, int64(b.Len()))
-		return b.Bytes(), done, err
+		return b.String(), done, err
 	}
 	if done, err = f.take(ctx, length); err != nil {
-		return nil, nil, err
+		return "", nil, err
 	}
 	if f != nil { // a writer that can set no deadline, as in tests, has none
 		conn := http.NewResponseController(w)
 		_ = conn.SetReadDeadline(time.Now().Add(longBodyTime))
 		defer func() { _ = conn.SetReadDeadline(time.Time{}) }() // otherwise it would end the request, too
 	}
-	if _, err := b.ReadFrom(body); err != nil {
+	if err := fill(&b, body); err != nil {
 		done()
-		return nil, nil, err
+		return "", nil, err
 	}
-	return b.Bytes(), done, nil
+	return b.String(), done, nil
+}
+
+var chunks = sync.Pool{New: func() any { return new([8 << 10]byte) }}
+
+// fill reads to the end.
+func fill(b *strings.Builder, from io.Reader) error {
+	chunk := chunks.Get().(*[8 << 10]byte)
+	defer chunks.Put(chunk)
+	_, err := io.CopyBuffer(b, from, chunk[:])
+	return err
 }
 
 // take waits until so many bytes may be in flight, and returns what gives them back.

@@ -187,11 +187,11 @@ func unmarshal(body []byte) (*review, error) {
 }
 
 // decode reads the request of a review. The error says what the sender got wrong.
-func decode(body []byte) (*celgate.Request, error) {
-	in, ok := read(string(body))
+func decode(body string) (*celgate.Request, error) {
+	in, ok := read(body)
 	if !ok {
 		var err error
-		if in, err = unmarshal(body); err != nil {
+		if in, err = unmarshal([]byte(body)); err != nil {
 			return nil, err
 		}
 	}

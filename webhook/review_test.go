@@ -10,10 +10,10 @@ import (
 
 // TestDecodeNoTime reads a Deployment as kube-apiserver 1.33 sends it.
 func TestDecodeNoTime(t *testing.T) {
-	r, err := decode([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE",` +
+	r, err := decode(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE",` +
 		`"object":{"metadata":{"name":"d","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"template":{"metadata":{"creationTimestamp":null},` +
 		`"spec":{"volumes":[{"ephemeral":{"volumeClaimTemplate":{"metadata":{"creationTimestamp":null}}}}]}}},"data":{"creationTimestamp":null}},` +
-		`"oldObject":{"metadata":{"name":"d","creationTimestamp":null}}}}`))
+		`"oldObject":{"metadata":{"name":"d","creationTimestamp":null}}}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestReadDeep(t *testing.T) {
 	if agree(t, body) {
 		t.Error("read")
 	}
-	if _, err := decode([]byte(body)); err == nil || !strings.Contains(err.Error(), "max depth") {
+	if _, err := decode(body); err == nil || !strings.Contains(err.Error(), "max depth") {
 		t.Error(err)
 	}
 }

@@ -31,7 +31,7 @@ const maxDepth = 1000
 
 // NewReader returns a reader of a text.
 func NewReader(text string) *Reader {
-	return &Reader{text: text, names: make([]string, 0, 32), values: make([]any, 0, 32)}
+	return &Reader{text: text, names: make([]string, 0, 64), values: make([]any, 0, 64)}
 }
 
 // Done reports that the text was read to its end and all that was asked of the reader was there.
