@@ -26,9 +26,9 @@ func TestAllocations(t *testing.T) {
 	}{
 		{"label", benchPolicies(benchLabel), 26},
 		{"sidecar", benchPolicies(benchSidecar), 44},
-		{"pull policy", benchPolicies(benchPullPolicy), 58},
+		{"pull policy", benchPolicies(benchPullPolicy), 52},
 		{"JSON patch", benchPolicies(benchJSONPatch), 46},
-		{"all four", benchPolicies(benchLabel, benchSidecar, benchPullPolicy, benchJSONPatch), 145},
+		{"all four", benchPolicies(benchLabel, benchSidecar, benchPullPolicy, benchJSONPatch), 138},
 		{"validation", benchValidation, 12},
 	} {
 		engine, req := prepared(t, c.policies)

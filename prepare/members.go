@@ -45,9 +45,9 @@ func (o *members) own() {
 		return
 	}
 	o.owned = true
-	m := make(map[string]any, len(o.m)+4)
-	maps.Copy(m, o.m)
-	o.m = m
+	if o.m = maps.Clone(o.m); o.m == nil {
+		o.m = map[string]any{}
+	}
 }
 
 func (o *members) set(name string, v any) {
