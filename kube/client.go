@@ -42,7 +42,8 @@ func Connect(kubeconfig, kubeContext string) (*Client, error) {
 		return nil, err
 	}
 	config.UserAgent = "celgate"
-	config.QPS = -1 // requests wait for reads; the server's own flow control is fair to all
+	config.QPS = -1                           // requests wait for reads; the server's own flow control is fair to all
+	config.WarningHandler = rest.NoWarnings{} // about versions of kinds, which nobody here has chosen
 	c := &Client{namespace: namespace}
 	if c.base, _, err = rest.DefaultServerUrlFor(config); err != nil {
 		return nil, err

@@ -20,10 +20,17 @@ type natives struct {
 	enforced map[policy.Kind]bool
 	asked    time.Time // for enforced
 	err      error     // why that is not known
+
+	since map[string]time.Time // of bindings: when they were first seen to be the server's
 }
 
 // enforcedFor is how long an answer of the server about its plugins is believed.
 const enforcedFor = 10 * time.Minute
+
+// overlap is how long validating policies are enforced by celgate, too, after the server has got them: it takes up to a
+// second to act on what it has stored (policy_source.go in k8s.io/apiserver/pkg/admission/plugin/policy/generic v0.37.2), and
+// there may be several servers. To be denied twice is to be denied.
+const overlap = 5 * time.Second
 
 // followNatives watches the native kinds that the server serves by now, and asks whether it acts on them, if there are
 // any bindings.
@@ -101,13 +108,33 @@ var resourcesOf = map[policy.Kind]struct{ policies, bindings string }{
 }
 
 // HandedOver reports whether the server itself acts on a binding: it exists natively under its name, for the same
-// policy, with that policy, and the server has the admission plugin.
+// policy, with that policy, and the server has the admission plugin. A binding of a validating policy is handed over a
+// moment later, so that there is none in which nobody acts; of a mutating one at once, because a change that is
+// made twice may be another one.
 func (w *World) HandedOver(b *policy.Binding) bool {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := string(b.Kind) + " " + b.Name
+	if !w.natives.acts(b) {
+		delete(w.natives.since, key)
+		return false
+	}
+	if b.Kind == policy.Mutating {
+		return true
+	}
+	since, known := w.natives.since[key]
+	if !known {
+		since = time.Now()
+		w.natives.since[key] = since
+		time.AfterFunc(overlap, w.signal)
+	}
+	return time.Since(since) >= overlap
+}
+
+func (n *natives) acts(b *policy.Binding) bool {
 	of := resourcesOf[b.Kind]
-	bindings, policies := w.natives.watches[of.bindings], w.natives.watches[of.policies]
-	if !w.natives.enforced[b.Kind] || bindings == nil || policies == nil {
+	bindings, policies := n.watches[of.bindings], n.watches[of.policies]
+	if !n.enforced[b.Kind] || bindings == nil || policies == nil {
 		return false
 	}
 	native := bindings.get("", b.Name)

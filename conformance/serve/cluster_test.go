@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -54,12 +53,13 @@ func remove(t *testing.T, path string) {
 
 const definitionPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-var install sync.Once
+var installed = map[*server.Server]bool{}
 
 // installDefinitions creates celgate's own kinds.
 func installDefinitions(t *testing.T) {
 	t.Helper()
-	install.Do(func() {
+	if !installed[api] {
+		installed[api] = true
 		files, err := filepath.Glob("../../deploy/crds/*.yaml")
 		if err != nil || len(files) != 4 {
 			t.Fatal(files, err)
@@ -73,7 +73,7 @@ func installDefinitions(t *testing.T) {
 				good(t, apply(t, definitionPath, tree))
 			}
 		}
-	})
+	}
 	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
 		eventually(t, 20*time.Second, func() string {
 			a := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/" + resource})

@@ -31,6 +31,7 @@ type migration struct {
 
 	snapshot *kube.Snapshot
 	handover *kube.Handover
+	moves    []map[string]any // what of handover.Own the server serves
 }
 
 func newMigrate(c *console) *cobra.Command {
@@ -39,8 +40,9 @@ func newMigrate(c *console) *cobra.Command {
 		Use:   "migrate [--context NAME] [--verify]",
 		Short: "Hand policies over to a server that serves them itself",
 		Long: `migrate prints the policies and bindings of policy.celgate.dev in a cluster as those of
-admissionregistration.k8s.io, in the version that the server serves. celgate serve acts
-no longer on a binding that exists natively, with its policy, once the server does.
+admissionregistration.k8s.io, in the version that the server serves; what it does not
+serve stays with celgate serve. That acts no longer on a binding that exists natively,
+with its policy, once the server does.
 
 With --verify, after that, it asks whether celgate's own can be deleted: each exists natively
 with the same spec, the server acts on them, and server and celgate agree about all stored
@@ -80,21 +82,31 @@ func (m *migration) migrate(ctx context.Context) error {
 	if len(m.handover.Own) == 0 {
 		return errors.New("the cluster has no policies of the group " + webhook.Group)
 	}
-	if m.verify {
+	stay := map[string]int{}
+	for _, own := range m.handover.Own {
+		if m.handover.Manifest(own) == nil {
+			stay[own["kind"].(string)]++
+		} else {
+			m.moves = append(m.moves, own)
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(stay)) {
+		m.say(fmt.Sprintf("the server does not serve %s: %d stay with celgate serve", kind, stay[kind]), "")
+	}
+	switch {
+	case len(m.moves) == 0:
+		return withHint(errors.New("the server serves none of the kinds"), "celgate serve goes on until it does")
+	case m.verify:
 		return m.check(ctx, from)
 	}
 	types, _ := m.snapshot.Types()
 	var out strings.Builder
-	for _, own := range m.handover.Own {
-		native := m.handover.Manifest(own)
-		if native == nil {
-			return withHint(fmt.Errorf("the server does not serve %s", own["kind"]), "on servers before it does, celgate serve goes on")
-		}
+	for _, own := range m.moves {
 		if out.Len() > 0 {
 			out.WriteString("---\n")
 		}
 		kind := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: own["kind"].(string)}
-		out.WriteString(rewrite.YAML(native, types.Type(kind)))
+		out.WriteString(rewrite.YAML(m.handover.Manifest(own), types.Type(kind)))
 	}
 	_, err = io.WriteString(m.stdout, out.String())
 	return err
@@ -113,10 +125,11 @@ func (m *migration) check(ctx context.Context, from sources) error {
 		return err
 	}
 	kinds := map[policy.Kind]bool{}
-	for _, p := range w.set.Policies {
-		kinds[p.Kind] = true
+	for _, own := range m.moves {
+		kinds[policy.Kind(strings.TrimSuffix(own["kind"].(string), "Binding"))] = true
 	}
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+	moved := slices.Sorted(maps.Keys(kinds))
+	for _, kind := range moved {
 		acts, err := m.snapshot.Probe(ctx, m.handover, kind, m.asked.namespace)
 		if err != nil {
 			return err
@@ -134,7 +147,11 @@ func (m *migration) check(ctx context.Context, from sources) error {
 	if err := m.replay(ctx, w); err != nil {
 		return err
 	}
-	if m.status == exitClean {
+	switch {
+	case m.status != exitClean:
+	case len(m.moves) < len(m.handover.Own):
+		fmt.Fprintf(m.stdout, "the %s objects of %s and their bindings can be deleted\n", moved[0], webhook.Group)
+	default:
 		fmt.Fprintf(m.stdout, "the policies of %s can be deleted\n", webhook.Group)
 	}
 	return nil
@@ -143,7 +160,7 @@ func (m *migration) check(ctx context.Context, from sources) error {
 // compareSpecs returns how many of celgate's own objects are natively there as they should be.
 func (m *migration) compareSpecs() int {
 	same := 0
-	for _, own := range m.handover.Own {
+	for _, own := range m.moves {
 		native := m.handover.Native[describe(own)]
 		switch {
 		case native == nil:
@@ -159,7 +176,7 @@ func (m *migration) compareSpecs() int {
 	return same
 }
 
-// world is that of the live cluster, with celgate's own policies.
+// world is that of the live cluster, with all of celgate's own policies: those that stay act as webhooks.
 func (m *migration) world(from sources) (*world, error) {
 	w := &world{version: from.version, live: from.live, assumed: map[string]bool{}}
 	if err := w.addKinds(m.console); err != nil {
