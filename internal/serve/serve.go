@@ -61,6 +61,7 @@ func Run(ctx context.Context, o Options) error {
 	l.metrics = newMetrics(l.ready)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // drained requests need it
 	defer stop()
+	collectLater(background)
 	certificate, err := l.certificates(background)
 	if err != nil {
 		return err
