@@ -205,7 +205,7 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 			}
 		}
 	}
-	used, err := memory(ctx, folder, string(four))
+	used, err := ofThousand(ctx, folder, string(four))
 	if err != nil {
 		return err
 	}
@@ -213,12 +213,16 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 	loads, _ := os.ReadFile("/proc/loadavg")
 	fmt.Fprintf(out, "%s, %s, GOMAXPROCS=%d, load %s", runtime.Version(), cpuName(), runtime.GOMAXPROCS(0), loads)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "side\tp50 at %d/s\tp99 at %[1]d/s\trequests/s at most\tprocessor time of one\tallocated by one\n", b.rate)
+	fmt.Fprintf(table, "side\tp50 at %d/s\tp99 at %[1]d/s\trequests/s at most\tprocessor time of one\tallocated by one\tmemory\n", b.rate)
 	for _, s := range sides {
 		slices.Sort(s.paced)
 		one := s.each()
-		fmt.Fprintf(table, "%s\t%v\t%v\t%.0f\t%v\t%.0f, %.1f kB\n",
-			s.name, at(s.paced, 50), at(s.paced, 99), float64(s.asked)/s.elapsed.Seconds(), one.cpu.Round(time.Microsecond), one.mallocs, one.bytes/1e3)
+		held, err := s.memory()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(table, "%s\t%v\t%v\t%.0f\t%v\t%.0f, %.1f kB\t%d MB\n", s.name, at(s.paced, 50), at(s.paced, 99),
+			float64(s.asked)/s.elapsed.Seconds(), one.cpu.Round(time.Microsecond), one.mallocs, one.bytes/1e3, held/1e6)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -420,8 +424,8 @@ func (s *side) usage() (used usage, err error) {
 	return used, errors.Join(err, err1, err2, err3)
 }
 
-// memory is what celgate holds with 1,000 policies, different in each, after some requests.
-func memory(ctx context.Context, folder, four string) (int64, error) {
+// ofThousand is the memory of celgate with 1,000 policies, different in each, after some requests.
+func ofThousand(ctx context.Context, folder, four string) (int64, error) {
 	var set strings.Builder
 	for i := range 250 {
 		text := strings.ReplaceAll(four, "metadata: {name: ", fmt.Sprintf("metadata: {name: p%d-", i))
@@ -441,6 +445,11 @@ func memory(ctx context.Context, folder, four string) (int64, error) {
 			return 0, err
 		}
 	}
+	return s.memory()
+}
+
+// memory is the most that the process has held.
+func (s *side) memory() (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
