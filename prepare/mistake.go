@@ -2,9 +2,10 @@ package prepare
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/celgate/celgate/schema"
 )
@@ -37,8 +38,8 @@ func mistake(t *schema.Type, v any) error {
 		if !ok {
 			return fmt.Errorf("cannot restore map from %s", goKind(v))
 		}
-		for _, member := range m {
-			if err := mistake(elem(t), member); err != nil {
+		for _, name := range slices.Sorted(maps.Keys(m)) { // the server's order varies
+			if err := mistake(elem(t), m[name]); err != nil {
 				return err
 			}
 		}
@@ -92,7 +93,7 @@ func scalarMistake(t *schema.Type, v any) error {
 	case int64:
 		fits = t.Kind == schema.Integer || t.Kind == schema.Number
 		if t.Kind == schema.String {
-			return errors.New("cannot convert int64 to string")
+			return fmt.Errorf("cannot convert int64 to %s", goType(t))
 		}
 	case float64:
 		fits = t.Kind == schema.Number || t.Kind == schema.Integer && v == math.Trunc(v)
@@ -103,7 +104,7 @@ func scalarMistake(t *schema.Type, v any) error {
 	if fits {
 		return nil
 	}
-	return fmt.Errorf("unrecognized type: %s", goType(t))
+	return fmt.Errorf("unrecognized type: %s", unnamedType(t))
 }
 
 // goKind returns the reflect.Kind of a value of a tree.

@@ -221,8 +221,16 @@ func (f *finder) save(err error) {
 	}
 }
 
-// goType returns the name of a Go type as reflection prints it. The tables do not know the names of types of strings.
+// goType returns the name of a Go type as reflection prints it.
 func goType(t *schema.Type) string {
+	if t.GoName != "" {
+		return t.GoName
+	}
+	return unnamedType(t)
+}
+
+// unnamedType returns what the name of a Go type is if it is a scalar, list or map without a name of its own.
+func unnamedType(t *schema.Type) string {
 	if t == octet {
 		return "uint8"
 	}

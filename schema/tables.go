@@ -27,7 +27,7 @@ import (
 //
 // with name, type, flags and default of each member. Flags: p pointer, e omitempty, z omitzero, a atomic and g granular
 // at this place, r required. Types: []T is an atomic list, []{}T a set, []{k1,k2}T a keyed list, map T and map! T a granular and
-// an atomic map; a struct followed by ! is atomic.
+// an atomic map; a struct followed by ! is atomic. A list, map or scalar follows its Go type and = if that says more, as in v1.PullPolicy=string.
 type tables struct {
 	files fs.FS
 	kinds map[GroupVersionKind]string // full type name
@@ -321,6 +321,16 @@ func (p *typePackage) typ(expr string) (*Type, error) {
 	case strings.HasPrefix(expr, "[]"):
 		t.Kind, t.Merge, elem = List, Atomic, expr[len("[]"):]
 	default:
+		if name, plain, ok := strings.Cut(expr, "="); ok {
+			known, err := p.typ(plain)
+			if err != nil {
+				return nil, err
+			}
+			*t = *known
+			t.GoName = name
+			p.unnamed[expr] = t
+			return t, nil
+		}
 		pkg, name, ok := strings.Cut(expr, ".")
 		if !ok {
 			return p.reference(expr), nil

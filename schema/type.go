@@ -43,6 +43,7 @@ const (
 // A Type is the type of a value. Types are shared and may be recursive; they are not changed once built.
 type Type struct {
 	Name   string // Go type such as "k8s.io/api/core/v1.PodSpec"; empty for anonymous and custom types
+	GoName string // Go type of a list, map or scalar of a built-in kind, such as "v1.PullPolicy", where the rest does not say it
 	Kind   Kind
 	Bits   uint8   // Integer: 8, 16, 32 or 64
 	Elem   *Type   // Map and List; never nil in a Registry's types

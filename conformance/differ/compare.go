@@ -46,7 +46,6 @@ var Accepted = []string{
 	"Where the server walks a Go map or its cache of params, its own answer varies; celgate's is to be one of those that it gives.",
 	"The atomic members that an ApplyConfiguration may not touch, and several problems of one, are listed in the order of a Go map.",
 	"What an error quotes in Go's notation of a pointer, `&{...}`, shows the list types of cel-go.",
-	"Errors of decoding name the Go types of strings, lists and maps, such as `v1.PullPolicy`, where celgate's tables only know `string`.",
 	"The place in the source that names a scheme depends on how the server was built.",
 	"A panic of the server becomes status 500 with a text of its HTTP layer, or no answer at all.",
 	"metadata.managedFields of a new object, which celgate does not compute: live it gets those that the server made.",
@@ -80,7 +79,6 @@ func (a *answer) settled() *answer {
 
 var (
 	schemePlace = regexp.MustCompile(`in scheme \\?"[^"\\]*\\?"`)
-	goType      = regexp.MustCompile(` of type (?:(?:v[0-9a-z]+|types|resource|intstr)\.[A-Za-z]+|string|\[\][a-z0-9.A-Z]+|map\[string\][][a-z0-9.A-Z]+)`)
 	pointer     = regexp.MustCompile(`got &[a-zA-Z.]*\{[^\n]*`)
 	unknown     = regexp.MustCompile(`unknown field "[^"]*"(, unknown field "[^"]*")+`)
 	problems    = regexp.MustCompile(`(\n  [^\n]*)+`)
@@ -89,7 +87,6 @@ var (
 
 func settledText(text string) string {
 	text = schemePlace.ReplaceAllString(text, "in scheme")
-	text = goType.ReplaceAllString(text, " of type <type>")
 	text = problems.ReplaceAllStringFunc(text, func(found string) string {
 		lines := strings.Split(found, "\n")
 		slices.Sort(lines)

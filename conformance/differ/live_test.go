@@ -70,13 +70,13 @@ func TestSlot(t *testing.T) {
 func TestSettledWant(t *testing.T) {
 	got := settledWant(&conformance.Want{
 		Status:           &metav1.Status{Message: "uid 1b4e28ba-2fa1-4d2c-883f-0016d3cca427 at 2026-11-28T04:53:17Z, not 2024-02-03T04:05:06Z"},
-		Warnings:         []string{"of type v1.PullPolicy"},
+		Warnings:         []string{`in scheme "pkg/api/legacyscheme/scheme.go:30"`},
 		AuditAnnotations: map[string]string{"p/a": "2027-01-01T00:00:00Z"},
 		Object:           map[string]any{"a": []any{"2026-11-28T04:53:17Z", int64(3)}},
 	})
 	want := &conformance.Want{
 		Status:           &metav1.Status{Message: "uid <uid> at <time>, not 2024-02-03T04:05:06Z"},
-		Warnings:         []string{"of type <type>"},
+		Warnings:         []string{"in scheme"},
 		AuditAnnotations: map[string]string{"p/a": "<time>"},
 		Object:           map[string]any{"a": []any{"<time>", int64(3)}},
 	}

@@ -289,15 +289,43 @@ func (w *walk) field(t reflect.Type, options []string, def *definition, name str
 	return out, err
 }
 
-// expr returns how the tables write a type.
+// expr returns how the tables write a type: with its Go name where that does not follow from the rest.
 func (w *walk) expr(t reflect.Type, def *definition) (string, error) {
 	if leaf := leaves[t]; leaf != "" {
 		w.used[definitionName(t)] = true
+		switch leaf {
+		case "any", "raw", "string": // each of the others is of one Go type
+			return t.String() + "=" + leaf, nil
+		}
 		return leaf, nil
 	}
 	if unions[t] != nil {
 		return qualified(t), w.named(t)
 	}
+	expr, err := w.plain(t, def)
+	if name := t.String(); name != plainName(t) {
+		return name + "=" + expr, err
+	}
+	return expr, err
+}
+
+// plainName returns the Go name that a type has if it says no more than its kind and what it holds.
+func plainName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct:
+		return t.String()
+	case reflect.Slice:
+		return "[]" + t.Elem().String()
+	case reflect.Map:
+		return "map[string]" + t.Elem().String()
+	case reflect.Int:
+		return reflect.Int64.String() // so that int has its name written
+	}
+	return t.Kind().String()
+}
+
+// plain returns how the tables write a type whatever its name is.
+func (w *walk) plain(t reflect.Type, def *definition) (string, error) {
 	if t.Kind() != reflect.Struct && marshals(t) {
 		return "", fmt.Errorf("%s has a JSON form of its own that the tables do not know", t)
 	}
