@@ -29,6 +29,10 @@ const (
 	settle       = 20 * time.Millisecond // one apply changes several objects
 	paramTimeout = 2 * time.Second       // a new set of policies waits this long for the params that it names
 	retry        = 2 * time.Second
+
+	// lingering is how long a policy stays behind the webhook of its last failurePolicy, too: until the API server surely
+	// asks the other one, even if the leader has to be replaced first.
+	lingering = 30 * time.Second
 )
 
 type engines = celgate.Live
@@ -45,6 +49,7 @@ type loader struct {
 	folder    *folder // the last good one; empty without a directory
 	world     atomic.Pointer[kube.World]
 	current   atomic.Pointer[loaded]
+	moved     map[string]time.Time // when the failurePolicy of a validating policy changed
 }
 
 // loaded is what is in force.
@@ -70,7 +75,7 @@ func (l *loader) ready() error {
 
 // start reads the directory for the first time, when a mistake in it is fatal, and without a cluster compiles it.
 func (l *loader) start() error {
-	l.folder = &folder{}
+	l.folder, l.moved = &folder{}, map[string]time.Time{}
 	if l.PolicyDir != "" {
 		l.directory = &directory{path: l.PolicyDir}
 		var err error
@@ -118,7 +123,7 @@ func (l *loader) run(ctx context.Context) {
 			time.Sleep(settle)
 		case <-tick.C:
 			// A set that could not be compiled is tried again, because it may be the cluster's fault.
-			if (l.directory == nil || !l.directory.changed()) && l.current.Load() != nil {
+			if (l.directory == nil || !l.directory.changed()) && l.current.Load() != nil && !l.settled() {
 				continue
 			}
 		}
@@ -273,7 +278,9 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	replace := map[*engines]*celgate.Engine{}
 	parts := map[*engines]*policy.Set{&l.all: set}
 	if l.Manage {
-		parts = map[*engines]*policy.Set{&l.fail: webhook.Split(set, policy.Fail), &l.ignore: webhook.Split(set, policy.Ignore)}
+		fail, ignore := webhook.Split(set, policy.Fail), webhook.Split(set, policy.Ignore)
+		l.linger(set, fail, ignore)
+		parts = map[*engines]*policy.Set{&l.fail: fail, &l.ignore: ignore}
 	}
 	rejected := map[string]celgate.Rejection{}
 	for live, part := range parts {
@@ -318,6 +325,47 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	l.Log.Info("policies in force", "policies", len(force.Policies), "bindings", len(force.Bindings), "rejected", len(rejected),
 		"took", took.String())
 	return nil
+}
+
+// linger adds to the policies of each failurePolicy the validating ones that had it until a moment ago. Otherwise there would be
+// requests between two webhooks: one without the policy by now, and one that is not asked yet. Where both are asked, a
+// request is denied twice, which is to be denied. A mutating policy moves at once, because a change that is
+// made twice may be another one.
+func (l *loader) linger(set, fail, ignore *policy.Set) {
+	last := map[string]policy.FailurePolicy{}
+	if current := l.current.Load(); current != nil {
+		for _, p := range current.set.Policies {
+			if p.Kind == policy.Validating {
+				last[p.Name] = p.FailurePolicy
+			}
+		}
+	}
+	maps.DeleteFunc(l.moved, func(_ string, at time.Time) bool { return time.Since(at) >= lingering })
+	for _, p := range set.Policies {
+		if p.Kind != policy.Validating {
+			continue
+		}
+		if was, known := last[p.Name]; known && was != p.FailurePolicy {
+			l.moved[p.Name] = time.Now()
+		}
+		if _, moved := l.moved[p.Name]; moved {
+			other := fail
+			if p.FailurePolicy == policy.Fail {
+				other = ignore
+			}
+			other.Policies = append(other.Policies, p)
+		}
+	}
+}
+
+// settled reports whether a policy has lingered long enough.
+func (l *loader) settled() bool {
+	for _, at := range l.moved {
+		if time.Since(at) >= lingering {
+			return true
+		}
+	}
+	return false
 }
 
 // place is where the first mistake of a rejected policy or binding is.

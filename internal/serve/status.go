@@ -72,6 +72,9 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 	case s.Native && !w.shadow:
 		return not("Native", "the API server itself acts on the "+nativeKind(s)+" of this name")
 	}
+	if s.Policy != nil && !slices.Contains(w.set.Policies, s.Policy) || s.Binding != nil && !slices.Contains(w.set.Bindings, s.Binding) {
+		return not("Directory", "the directory of policies has another of this name")
+	}
 	if s.Policy != nil {
 		if !slices.ContainsFunc(w.set.Bindings, func(b *policy.Binding) bool { return b.Kind == s.Policy.Kind && b.PolicyName == s.Policy.Name }) {
 			if slices.ContainsFunc(w.sources, func(o kube.Source) bool {

@@ -1,0 +1,150 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/celgate/celgate/conformance/server"
+)
+
+// policyPath is where celgate's own validating policies are.
+const policyPath = "/apis/policy.celgate.dev/v1/validatingadmissionpolicies"
+
+// TestFailurePolicyChanges changes the failurePolicy of a policy under load, which moves it to another webhook: it is in
+// force before, after and meanwhile.
+func TestFailurePolicyChanges(t *testing.T) {
+	managed(t, 2)
+	inForce(t, policies)
+	denied(t, "passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	l := &load{namespace: "default", dryRun: true}
+	l.during(t, 4, 400, func() {
+		for i := range 10 {
+			failurePolicy := []string{"Ignore", "Fail"}[i%2]
+			good(t, do(t, server.Call{
+				Method: http.MethodPatch, Path: policyPath + "/no-passwords", ContentType: "application/merge-patch+json",
+				Body: map[string]any{"spec": map[string]any{"failurePolicy": failurePolicy}},
+			}))
+			time.Sleep(700 * time.Millisecond)
+		}
+	})
+}
+
+// TestConfigurations looks for the rule of a new policy in the configuration, which is there within two seconds, and for
+// what every webhook has.
+func TestConfigurations(t *testing.T) {
+	managed(t, 2)
+	configuration := func() string {
+		return string(do(t, server.Call{Method: http.MethodGet, Path: webhookPath + "validatingwebhookconfigurations/celgate"}).Body)
+	}
+	eventually(t, 10*time.Second, func() string {
+		return map[bool]string{false: "no configuration"}[strings.Contains(configuration(), "policies.celgate.dev")]
+	})
+	for i := range 3 {
+		text := strings.NewReplacer("no-passwords", fmt.Sprintf("rule-%d", i), "name: label", fmt.Sprintf("name: label-%d", i), "policyName: label", fmt.Sprintf("policyName: label-%d", i),
+			"configmaps", []string{"endpoints", "podtemplates", "limitranges"}[i],
+			"matchConstraints:", "matchConstraints:\n    namespaceSelector: {matchLabels: {team: front}}").Replace(policies)
+		inForce(t, text)
+		start := time.Now()
+		eventually(t, 2*time.Second, func() string {
+			if text := configuration(); !strings.Contains(text, []string{"endpoints", "podtemplates", "limitranges"}[i]) {
+				return "after two seconds: " + text
+			}
+			return ""
+		})
+		t.Logf("a rule after %s", time.Since(start))
+	}
+	for _, want := range []string{
+		`"namespaceSelector":{"matchLabels":{"team":"front"},"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["celgate-system"]}]}`,
+		`"failurePolicy":"Fail"`, `"matchPolicy":"Equivalent"`, `"timeoutSeconds":10`,
+	} {
+		if text := configuration(); !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	// What others change is set right again, also the configuration as a whole.
+	good(t, do(t, server.Call{Method: http.MethodDelete, Path: webhookPath + "validatingwebhookconfigurations/celgate"}))
+	eventually(t, 40*time.Second, func() string {
+		return map[bool]string{false: "it does not come back"}[strings.Contains(configuration(), "limitranges")]
+	})
+}
+
+// TestRebind stops the watch of params and takes the policy up again: what was changed meanwhile counts at once.
+func TestRebind(t *testing.T) {
+	managed(t, 1)
+	const params = "/api/v1/namespaces/default/configmaps"
+	limit := func(name, n string) {
+		good(t, apply(t, params, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": map[string]any{"max": n}}))
+	}
+	limit("limit", "1")
+	t.Cleanup(func() { remove(t, params+"/limit") })
+	inForce(t, limits)
+	denied(t, "denied request: at most 1", func() *server.Answer { return deployment(t, 100) })
+	const path = "/apis/policy.celgate.dev/v1/"
+	for i := 2; i < 7; i++ {
+		remove(t, path+"validatingadmissionpolicybindings/limit")
+		remove(t, path+"validatingadmissionpolicies/limit")
+		denied(t, "", func() *server.Answer { return deployment(t, 100) })
+		limit("limit", fmt.Sprint(i))
+		for _, tree := range moved(t, limits) {
+			good(t, apply(t, path+resources[tree["kind"].(string)], tree))
+		}
+		first := ""
+		eventually(t, 10*time.Second, func() string {
+			status := deployment(t, 100).Status()
+			if status == nil {
+				return "allowed"
+			}
+			first = status.Message
+			return ""
+		})
+		if !strings.HasSuffix(first, fmt.Sprintf("at most %d", i)) {
+			t.Errorf("the first answer is %q, the param says %d", first, i)
+		}
+	}
+
+	// A binding that names another param is about that from its first answer on.
+	limit("other", "50")
+	t.Cleanup(func() { remove(t, params+"/other") })
+	binding := moved(t, strings.ReplaceAll(limits, "paramRef: {name: limit,", "paramRef: {name: other,"))[1]
+	good(t, apply(t, path+"validatingadmissionpolicybindings", binding))
+	eventually(t, 10*time.Second, func() string {
+		switch message := deployment(t, 100).Status().Message; {
+		case strings.HasSuffix(message, "at most 50"):
+			return ""
+		case strings.HasSuffix(message, "at most 6"):
+			return message
+		default:
+			t.Fatal(message)
+			return ""
+		}
+	})
+}
+
+// TestDirectoryBeside serves policies of a directory beside those of a cluster: of two with one name that of the directory
+// counts, and the status of the other one says so.
+func TestDirectoryBeside(t *testing.T) {
+	r := managed(t, 0)
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "policies.yaml"), []byte(strings.ReplaceAll(policies, "passwords belong into Secrets", "the directory says no")))
+	r.args = append(r.args, "--policy-dir="+folder)
+	r.startReady(t)
+	inForce(t, policies)
+	inForce(t, limits)
+	denied(t, "denied request: the directory says no", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	denied(t, "parameterNotFoundAction", func() *server.Answer { return deployment(t, 1) })
+	eventually(t, 40*time.Second, func() string {
+		if text, _ := status(t, "validatingadmissionpolicies", "no-passwords"); !strings.Contains(text, "reason: Directory\n  status: \"False\"\n  type: Ready\n") {
+			return text
+		}
+		if text, _ := status(t, "validatingadmissionpolicies", "limit"); !strings.Contains(text, "reason: InForce\n") {
+			return text
+		}
+		return ""
+	})
+	write(t, filepath.Join(folder, "policies.yaml"), []byte(policies[:strings.Index(policies, "---")])) // the mutating one
+	denied(t, "denied request: passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+}
