@@ -141,7 +141,7 @@ func (r *review) validateOne(in *invocation, published *annotations) error {
 	}
 
 	inputs.Namespace = &r.namespaces[declaredOnly]
-	result := eval.Validate(r.ctx, in.hook.Program, inputs, &r.namespaces[whole])
+	result := r.validator.Validate(r.ctx, in.hook.Program, inputs, &r.namespaces[whole])
 	r.record(in, result.Outcomes)
 	for i := range result.Outcomes {
 		o := &result.Outcomes[i]

@@ -187,6 +187,13 @@ type review struct {
 	namespaces [2]namespaceInput // by declaredOnly and whole
 	own        ownNamespace
 	authorizer authorizerValues
+	validator  eval.Validator
+
+	// What nearly every review has is in its memory.
+	firstObject  versioned
+	firstRequest requestInput
+	oneObject    [1]*versioned
+	oneRequest   [1]*requestInput
 }
 
 // ownNamespace is the namespace that the request is in, asked for once.
@@ -274,6 +281,7 @@ func (e *Engine) review(ctx context.Context, req *Request, known *indexEntry) *r
 	r.world = match.World{Types: e.types, Namespace: r.namespace}
 	r.namespaces[declaredOnly].declared = true
 	r.authorizer.review = r
+	r.objects, r.requests = r.oneObject[:0], r.oneRequest[:0]
 	return r
 }
 
@@ -317,7 +325,11 @@ func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 			return v, nil
 		}
 	}
-	v := &versioned{kind: kind, object: r.Object, oldObject: r.OldObject}
+	v := &r.firstObject
+	if len(r.objects) > 0 {
+		v = new(versioned)
+	}
+	*v = versioned{kind: kind, object: r.Object, oldObject: r.OldObject}
 	resource := r.known.resource
 	if r.Made != nil {
 		resource = r.engine.types.Resource(r.Resource)
@@ -425,7 +437,11 @@ func (r *review) request(resource schema.GroupVersionResource, kind schema.Group
 			return i
 		}
 	}
-	i := &requestInput{review: r, resource: resource, kind: kind}
+	i := &r.firstRequest
+	if len(r.requests) > 0 {
+		i = new(requestInput)
+	}
+	*i = requestInput{review: r, resource: resource, kind: kind}
 	r.requests = append(r.requests, i)
 	return i
 }

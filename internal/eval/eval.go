@@ -61,9 +61,15 @@ type activation struct {
 }
 
 func newActivation(ctx context.Context, prog *compile.Program, in Inputs) *activation {
-	a := &activation{Inputs: in, ctx: ctx}
-	a.variables = variables{activation: a, declared: prog.Variables}
+	a := new(activation)
+	a.begin(ctx, prog, in)
 	return a
+}
+
+// begin makes the activation one for other expressions.
+func (a *activation) begin(ctx context.Context, prog *compile.Program, in Inputs) {
+	a.Inputs, a.ctx = in, ctx
+	a.variables = variables{activation: a, declared: prog.Variables}
 }
 
 func (a *activation) Parent() interpreter.Activation { return nil }

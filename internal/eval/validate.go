@@ -117,36 +117,31 @@ type Annotation struct {
 	Err        error
 }
 
+// A Validator evaluates the invocations of validating policies for one request, one after the other in the same memory.
+type Validator struct {
+	activation activation
+	outcomes   []Outcome
+}
+
 // Validate evaluates validations, their messages and the audit annotations, as
 // pkg/admission/plugin/policy/validating/validator.go v0.37.2. Annotations see the whole namespace,
-// everything else the namespace of in.
-func Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamespace Lazy) Validation {
-	v := Validation{Outcomes: make([]Outcome, len(prog.Validations))}
-	validations, left := newActivation(ctx, prog, in), int64(budget)
-	for i, e := range prog.Validations {
-		o := &v.Outcomes[i]
-		o.Expression, o.Index = e, i
-		r, rest, err := validations.evaluate(e, left)
-		if err != nil {
-			return failed(err)
-		}
-		left, o.Cost = rest, r.Cost
-		switch {
-		case r.Err != nil:
-			o.Verdict, o.Message = Error, r.Err.Error()
-		case r.Value != types.True:
-			o.Verdict = Deny
-		}
+// everything else the namespace of in. The outcomes are there until the next invocation.
+func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamespace Lazy) Validation {
+	v.activation.begin(ctx, prog, in)
+	left, err := v.validations(prog)
+	if err != nil {
+		return failed(err)
 	}
 	// The authorizer is bound for validations only, also where annotations may name it.
 	in.Authorizer, in.RequestResource = nil, nil
 	var messages []Result
 	var messageErr error
 	if slices.ContainsFunc(prog.Messages, func(e *compile.Expression) bool { return e != nil }) {
-		messages, _, messageErr = newActivation(ctx, prog, in).group(prog.Messages, left)
+		v.activation.begin(ctx, prog, in)
+		messages, _, messageErr = v.activation.group(prog.Messages, left)
 	}
-	for i := range v.Outcomes {
-		o := &v.Outcomes[i]
+	for i := range v.outcomes {
+		o := &v.outcomes[i]
 		switch {
 		case o.Verdict == Error:
 		case messageErr != nil:
@@ -162,15 +157,45 @@ func Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamesp
 			}
 		}
 	}
-
 	if len(prog.Annotations) == 0 {
-		return v
+		return Validation{Outcomes: v.outcomes}
 	}
 	in.Namespace = wholeNamespace
-	values, _, err := newActivation(ctx, prog, in).group(prog.Annotations, budget)
+	v.activation.begin(ctx, prog, in)
+	annotations, err := v.annotations(prog)
 	if err != nil {
 		return failed(err)
 	}
+	return Validation{v.outcomes, annotations}
+}
+
+// validations evaluates the validations to outcomes, of which denials have no text yet, and returns the rest of the budget.
+func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
+	v.outcomes = slices.Grow(v.outcomes[:0], len(prog.Validations))
+	left = budget
+	for i, e := range prog.Validations {
+		var r Result
+		if r, left, err = v.activation.evaluate(e, left); err != nil {
+			return 0, err
+		}
+		o := Outcome{Expression: e, Index: i, Cost: r.Cost}
+		switch {
+		case r.Err != nil:
+			o.Verdict, o.Message = Error, r.Err.Error()
+		case r.Value != types.True:
+			o.Verdict = Deny
+		}
+		v.outcomes = append(v.outcomes, o)
+	}
+	return left, nil
+}
+
+func (v *Validator) annotations(prog *compile.Program) ([]Annotation, error) {
+	values, _, err := v.activation.group(prog.Annotations, budget)
+	if err != nil {
+		return nil, err
+	}
+	var annotations []Annotation
 	for i, r := range values {
 		a := Annotation{Expression: prog.Annotations[i], Key: prog.AuditAnnotations[i].Key, Err: r.Err}
 		if r.Err == nil {
@@ -181,9 +206,9 @@ func Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamesp
 			}
 			a.Value = a.Value[:min(len(a.Value), celenv.MaxAnnotationBytes)]
 		}
-		v.Annotations = append(v.Annotations, a)
+		annotations = append(annotations, a)
 	}
-	return v
+	return annotations, nil
 }
 
 func failed(err error) Validation {
