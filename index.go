@@ -66,7 +66,7 @@ func (x *index) entry(req *Request) *indexEntry {
 		of := e.of(h.Kind)
 		of.hooks = append(of.hooks, h)
 		of.byObject = of.byObject || h.byObject()
-		of.outcomes += len(h.bindings) * (len(h.MatchConditions) + len(h.Validations) + len(h.Mutations))
+		of.outcomes += len(h.bindings) * h.expressions()
 	}
 	next := map[indexKey]*indexEntry{key: e}
 	if known != nil && len(*known) < maxIndexed {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/google/cel-go/common/types/ref"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -74,6 +75,11 @@ func (r *review) invocations(kind policy.Kind) iter.Seq2[invocation, *configurat
 	}
 }
 
+// expressions is how many outcomes one invocation may have.
+func (h *hook) expressions() int {
+	return len(h.MatchConditions) + len(h.Validations) + len(h.Mutations)
+}
+
 // candidates are the policies that may be for the request; a tracer is told about all others too.
 func (r *review) candidates(kind policy.Kind) []*hook {
 	if !r.tells() {
@@ -107,6 +113,9 @@ func (r *review) bindingInvocations(h *hook, b *binding, m match.Result, yield f
 	if len(params) == 0 {
 		in.idle = true
 		return yield(in, nil)
+	}
+	if kind := r.known.of(h.Kind); len(params) > 1 { // the guess was one param for each binding
+		r.decision.Outcomes = slices.Grow(r.decision.Outcomes, kind.outcomes+(len(params)-1)*h.expressions())
 	}
 	for _, in.param = range params {
 		if !yield(in, nil) {
@@ -208,15 +217,50 @@ type requestInput struct {
 	review   *review
 	resource schema.GroupVersionResource
 	kind     schema.GroupVersionKind
+	tree     map[string]any
+	user     map[string]any
 	value    ref.Val
 }
 
 // Resolve makes the value of the variable request.
 func (i *requestInput) Resolve() ref.Val {
 	if i.value == nil {
-		i.value = eval.Value(i.review.requestTree(i.resource, i.kind), i.review.engine.typed)
+		i.value = eval.Value(i.whole(), i.Form())
 	}
 	return i.value
+}
+
+func (i *requestInput) Form() eval.Form { return i.review.engine.typed }
+
+// Member makes a member that policies often ask for alone, else all of them.
+func (i *requestInput) Member(name string) (any, bool) {
+	r := i.review
+	switch name {
+	case "operation":
+		return string(r.Operation), true
+	case "name":
+		return r.Name, r.Name != ""
+	case "namespace":
+		return r.Namespace, r.Namespace != ""
+	case "userInfo":
+		return i.userInfo(), true
+	}
+	member, found := i.whole()[name]
+	return member, found
+}
+
+func (i *requestInput) whole() map[string]any {
+	if i.tree == nil {
+		i.tree = i.review.requestTree(i.resource, i.kind, i.userInfo())
+	}
+	return i.tree
+}
+
+func (i *requestInput) userInfo() map[string]any {
+	if i.user == nil {
+		i.user = i.review.UserInfo.tree()
+	}
+	return i.user
 }
 
 // What expressions see of the namespace.
@@ -431,7 +475,7 @@ func hasTypedInformer(r *schema.Resource) bool {
 }
 
 // request shows the request as matched through a resource and kind.
-func (r *review) request(resource schema.GroupVersionResource, kind schema.GroupVersionKind) eval.Lazy {
+func (r *review) request(resource schema.GroupVersionResource, kind schema.GroupVersionKind) *requestInput {
 	for _, i := range r.requests {
 		if i.resource == resource && i.kind == kind {
 			return i
@@ -446,19 +490,19 @@ func (r *review) request(resource schema.GroupVersionResource, kind schema.Group
 	return i
 }
 
-// requestTree has the members of AdmissionRequest that the server sets, by its rules for empty ones.
-func (r *review) requestTree(resource schema.GroupVersionResource, kind schema.GroupVersionKind) map[string]any {
+// tree has the members that the server sets, by its rules for empty ones.
+func (u *UserInfo) tree() map[string]any {
 	user := map[string]any{}
-	if len(r.UserInfo.Groups) > 0 {
-		groups := make([]any, len(r.UserInfo.Groups))
-		for i, g := range r.UserInfo.Groups {
+	if len(u.Groups) > 0 {
+		groups := make([]any, len(u.Groups))
+		for i, g := range u.Groups {
 			groups[i] = g
 		}
 		user["groups"] = groups
 	}
-	if len(r.UserInfo.Extra) > 0 {
-		extra := make(map[string]any, len(r.UserInfo.Extra))
-		for k, values := range r.UserInfo.Extra {
+	if len(u.Extra) > 0 {
+		extra := make(map[string]any, len(u.Extra))
+		for k, values := range u.Extra {
 			list := make([]any, len(values))
 			for i, v := range values {
 				list[i] = v
@@ -467,9 +511,13 @@ func (r *review) requestTree(resource schema.GroupVersionResource, kind schema.G
 		}
 		user["extra"] = extra
 	}
-	setText(user, "username", r.UserInfo.Username)
-	setText(user, "uid", r.UserInfo.UID)
+	setText(user, "username", u.Username)
+	setText(user, "uid", u.UID)
+	return user
+}
 
+// requestTree has the members of AdmissionRequest that the server sets, by its rules for empty ones.
+func (r *review) requestTree(resource schema.GroupVersionResource, kind schema.GroupVersionKind, user map[string]any) map[string]any {
 	madeKind, madeResource := kindTree(r.attributes.Kind), r.known.shown
 	asKind, asResource := madeKind, madeResource
 	if kind != r.attributes.Kind {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/plan"
 )
 
 // Inputs are the values that the expressions of one invocation see. A nil value is null, a nil authorizer is
@@ -28,7 +29,7 @@ type Inputs struct {
 	Object    ref.Val
 	OldObject ref.Val
 	Params    ref.Val
-	Request   Lazy
+	Request   LazyRecord
 	Namespace Lazy
 
 	Authorizer      Lazy
@@ -37,6 +38,13 @@ type Inputs struct {
 
 // A Lazy is a value that is made when an expression asks for it, and then always the same. Nil is null.
 type Lazy interface{ Resolve() ref.Val }
+
+// A LazyRecord is a Lazy object of which one can have single members, in the form that the value has.
+type LazyRecord interface {
+	Lazy
+	plan.Record
+	Form() Form
+}
 
 // Made is a value that is there already.
 type Made struct{ ref.Val }
@@ -94,6 +102,14 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		return &a.variables, true
 	}
 	return nil, false
+}
+
+// Record returns the record that a variable holds, nil for none.
+func (a *activation) Record(variable string) (plan.Record, types.Adapter) {
+	if variable != "request" || a.Request == nil {
+		return nil, nil
+	}
+	return a.Request, adapter{a.Request.Form()}
 }
 
 func orNull(v ref.Val) ref.Val {

@@ -14,6 +14,17 @@ type Tree interface {
 	Tree() (any, types.Adapter)
 }
 
+// A Record is an object whose members are made when they are asked for.
+type Record interface {
+	Member(name string) (any, bool)
+}
+
+// Records are Variables of which some hold records. A plan asks for the value of such a variable only where it needs the whole.
+type Records interface {
+	// Record returns what makes members, and what makes values of them; nil if the variable holds no record.
+	Record(variable string) (Record, types.Adapter)
+}
+
 // A part is what a path leads to: with shows a part of a JSON tree, else a value. One without content gives up.
 type part struct {
 	content any // a ref.Val if shows is nil
@@ -80,11 +91,17 @@ func (p part) room() int {
 
 // lookUp finds a member in the tree; not ok where only the value knows.
 func (p part) lookUp(name string) (member any, found, ok bool) {
-	members, ok := p.content.(map[string]any)
-	if !ok || members == nil {
+	switch members := p.content.(type) {
+	case map[string]any:
+		if members == nil {
+			return nil, false, false
+		}
+		member, found = members[name]
+	case Record:
+		member, found = members.Member(name)
+	default:
 		return nil, false, false
 	}
-	member, found = members[name]
 	_, unsigned := member.(uint64) // may be an error as a value
 	return member, found, !unsigned
 }
@@ -99,7 +116,7 @@ type attribute struct {
 
 func (a *attribute) relative() bool {
 	switch a.root.(type) {
-	case global, iterator, accumulator:
+	case global, record, iterator, accumulator:
 		return false
 	}
 	return true
@@ -137,26 +154,43 @@ func (q *qualifier) keyOf(m *machine) part {
 func (a *attribute) eval(m *machine) ref.Val { return a.part(m).val() }
 
 func (a *attribute) part(m *machine) part {
-	v := a.root.eval(m)
-	if v == nil {
-		return part{}
+	p := start(a.root, m, len(a.path) > 0 && !a.optional)
+	if p.gaveUp() {
+		return p
 	}
-	var p part
-	if opt, ok := v.(*types.Optional); ok || a.optional {
-		p.content = a.optionally(m, v, opt)
+	if opt, ok := p.content.(*types.Optional); ok || a.optional {
+		p = part{content: a.optionally(m, p.val(), opt)}
 	} else {
-		p = follow(m, v, a.path)
+		p = p.follow(m, a.path)
 	}
 	m.cost += a.cost
 	return p
 }
 
-// follow follows a path of which nothing may be absent.
-func follow(m *machine, v ref.Val, path []qualifier) part {
-	p := part{content: v}
-	if len(path) > 0 {
-		p = inTree(v)
+// start evaluates the root of a path; selects says that something will be selected in it.
+func start(root node, m *machine, selects bool) part {
+	if !selects {
+		return part{content: root.eval(m)}
 	}
+	if r, ok := root.(record); ok {
+		if p := r.members(m); !p.gaveUp() {
+			return p
+		}
+	}
+	return inTree(root.eval(m))
+}
+
+// inTree is a value as the tree that it shows, if it shows one.
+func inTree(v ref.Val) part {
+	if t, ok := v.(Tree); ok {
+		content, shows := t.Tree()
+		return part{content, shows}
+	}
+	return part{content: v}
+}
+
+// follow follows a path of which nothing may be absent.
+func (p part) follow(m *machine, path []qualifier) part {
 	for i := range path {
 		q := &path[i]
 		if members, ok := p.content.(map[string]any); ok && q.named {
@@ -176,15 +210,6 @@ func follow(m *machine, v ref.Val, path []qualifier) part {
 		m.cost++
 	}
 	return p
-}
-
-// inTree is a value as the tree that it shows, if it shows one.
-func inTree(v ref.Val) part {
-	if t, ok := v.(Tree); ok {
-		content, shows := t.Tree()
-		return part{content, shows}
-	}
-	return part{content: v}
 }
 
 // member selects one member or element; it gives up if there is none.
@@ -307,19 +332,15 @@ type presence struct {
 }
 
 func (p *presence) eval(m *machine) ref.Val {
-	v := p.root.eval(m)
-	if v == nil {
+	in := start(p.root, m, true)
+	if _, ok := in.content.(*types.Optional); ok {
 		return nil
 	}
-	if _, ok := v.(*types.Optional); ok {
+	if in = in.follow(m, p.path); in.gaveUp() {
 		return nil
 	}
-	in := follow(m, v, p.path)
-	if in.shows == nil && v != nil {
-		if v = in.val(); v == nil {
-			return nil
-		}
-		in = inTree(v)
+	if in.shows == nil {
+		in = inTree(in.val())
 	}
 	_, present, ok := in.lookUp(string(p.name))
 	if !ok {

@@ -56,6 +56,20 @@ func (g global) eval(m *machine) ref.Val {
 	return value(cel)
 }
 
+// record is the variable request, of which few members are asked for.
+type record struct{ global }
+
+func (r record) members(m *machine) part {
+	vars, ok := m.vars.(Records)
+	if !ok || m.cost > m.limit {
+		return part{}
+	}
+	if of, shows := vars.Record(string(r.global)); of != nil {
+		return part{of, shows}
+	}
+	return part{}
+}
+
 // iterator is the variable of a comprehension, by its slot.
 type iterator int
 

@@ -220,6 +220,9 @@ func (b *builder) ident(id int64) node {
 			return &attribute{root: iterator(l.slot), cost: 1}
 		}
 	}
+	if name == "request" {
+		return &attribute{root: record{global(name)}, cost: 1}
+	}
 	return &attribute{root: global(name), cost: 1}
 }
 

@@ -44,6 +44,18 @@ func (v variables) ResolveName(name string) (any, bool) { x, ok := v[name]; retu
 
 func (v variables) Parent() cel.Activation { return nil }
 
+// records are variables of which request is a record.
+type records struct{ variables }
+
+func (r records) Record(variable string) (plan.Record, types.Adapter) {
+	content, shows := r.variables[variable].(plan.Tree).Tree()
+	return members(content.(map[string]any)), shows
+}
+
+type members map[string]any
+
+func (m members) Member(name string) (any, bool) { v, found := m[name]; return v, found }
+
 // environment has the variables and functions of policies.
 type environment struct {
 	env *cel.Env
@@ -97,6 +109,10 @@ func (e *environment) compare(src string, limit uint64) (covered bool, err error
 	for _, form := range []eval.Form{eval.Plain, eval.Reflected} {
 		vars := inputs(form)
 		got, cost, ok := p.Eval(vars, nil)
+		again, againCost, againOk := p.Eval(records{vars}, nil)
+		if againOk != ok || againCost != cost || ok && !same(got, again) {
+			return covered, &differs{fmt.Sprintf("%s: %v for %d, with a record %v for %d", src, got, cost, again, againCost)}
+		}
 		if !ok {
 			continue
 		}
