@@ -54,7 +54,9 @@ func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) 
 		r.decision.refuse(err)
 	}
 	r.noteUnsimulated()
-	return r.decision, ctx.Err()
+	decision := r.decision
+	r.release()
+	return decision, ctx.Err()
 }
 
 // Mutate changes the object of a request with the mutating policies alone.

@@ -29,7 +29,7 @@ func TestAllocations(t *testing.T) {
 		{"pull policy", benchPolicies(benchPullPolicy), 52},
 		{"JSON patch", benchPolicies(benchJSONPatch), 46},
 		{"all four", benchPolicies(benchLabel, benchSidecar, benchPullPolicy, benchJSONPatch), 138},
-		{"validation", benchValidation, 12},
+		{"validation", benchValidation, 6},
 	} {
 		engine, req := prepared(t, c.policies)
 		decide, mutates := engine.Mutate, true

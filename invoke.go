@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/google/cel-go/common/types/ref"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -315,7 +316,8 @@ func newReview(ctx context.Context, e *Engine, req *Request) *review {
 }
 
 func (e *Engine) review(ctx context.Context, req *Request, known *indexEntry) *review {
-	r := &review{Request: req, ctx: ctx, engine: e, known: known, decision: allowed(req)}
+	r := reviews.Get().(*review)
+	r.Request, r.ctx, r.engine, r.known, r.decision = req, ctx, e, known, allowed(req)
 	made := req.made()
 	r.attributes = match.Attributes{
 		Kind: made.Kind, Resource: made.Resource, SubResource: made.SubResource,
@@ -327,6 +329,19 @@ func (e *Engine) review(ctx context.Context, req *Request, known *indexEntry) *r
 	r.authorizer.review = r
 	r.objects, r.requests = r.oneObject[:0], r.oneRequest[:0]
 	return r
+}
+
+// reviews are those that nothing refers to any more.
+var reviews = sync.Pool{New: func() any { return new(review) }}
+
+// release gives the memory of the review to another one. A tracer may have kept values of expressions.
+func (r *review) release() {
+	if r.tells() {
+		return
+	}
+	r.validator.Release()
+	*r = review{validator: r.validator}
+	reviews.Put(r)
 }
 
 var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}

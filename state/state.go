@@ -28,11 +28,12 @@ import (
 // A Cluster is a set of objects. It is not changed once made and is safe for concurrent use.
 // It has the methods of celgate.Cluster.
 type Cluster struct {
-	types     *schema.Registry
-	tables    map[string]*table // by storage
-	converted sync.Map          // conversion -> map[string]any, objects asked for in another version
-	listed    sync.Map          // schema.GroupVersionKind -> []map[string]any, tables asked for in another version
-	access    func() *access    // what the RBAC objects grant, made when first asked
+	types      *schema.Registry
+	tables     map[string]*table // by storage
+	namespaces *table            // among them
+	converted  sync.Map          // conversion -> map[string]any, objects asked for in another version
+	listed     sync.Map          // schema.GroupVersionKind -> []map[string]any, tables asked for in another version
+	access     func() *access    // what the RBAC objects grant, made when first asked
 }
 
 // A table holds the objects of one resource, in all its versions, sorted by namespace and name.
@@ -135,6 +136,7 @@ func (c *Cluster) with(rows []row) *Cluster {
 	for storage, rows := range added {
 		next.tables[storage] = next.tables[storage].with(rows)
 	}
+	next.namespaces = next.tables[next.storage(namespaceKind)]
 	if next.access == nil {
 		next.access = sync.OnceValue(next.newAccess)
 	}
@@ -196,7 +198,10 @@ func (t *table) with(rows []row) *table {
 // Get returns one object, in the version of kind. A nil object without an error means that it does not exist.
 // Namespace is empty for cluster-scoped kinds. An error says that the object cannot be converted to kind.
 func (c *Cluster) Get(_ context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
-	t := c.tables[c.storage(kind)]
+	t := c.namespaces // of which every request asks for one
+	if kind != namespaceKind {
+		t = c.tables[c.storage(kind)]
+	}
 	if t == nil {
 		return nil, nil
 	}

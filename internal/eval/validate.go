@@ -169,6 +169,12 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in Inpu
 	return Validation{v.outcomes, annotations}
 }
 
+// Release lets go of everything but the memory.
+func (v *Validator) Release() {
+	clear(v.outcomes)
+	v.activation, v.outcomes = activation{}, v.outcomes[:0]
+}
+
 // validations evaluates the validations to outcomes, of which denials have no text yet, and returns the rest of the budget.
 func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
 	v.outcomes = slices.Grow(v.outcomes[:0], len(prog.Validations))
