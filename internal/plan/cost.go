@@ -17,28 +17,46 @@ import (
 type costKind uint8
 
 const (
-	costUnit       costKind = iota
-	costPrefix              // the length of the second argument
-	costText                // the length of the first argument
-	costMembership          // the size of the second argument
-	costSmaller             // the smaller of two
-	costBoth                // both together
-	costMatches             // a text times a pattern
-	costContains            // a text times another
-	costList                // the size of the list that is made
-	costCopy                // twice the length of the first argument
-	costLibrary             // what the estimator of the server's libraries says, else by the overload
+	costUnit        costKind = iota
+	costPrefix               // the length of the second argument
+	costText                 // the length of the first argument
+	costMembership           // the size of the second argument
+	costSmaller              // the smaller of two
+	costBoth                 // both together
+	costMatches              // a text times a pattern
+	costContains             // a text times another
+	costList                 // the size of the list that is made
+	costFlatten              // the size of the first argument, for each level
+	costCompare              // each item of the first argument with each
+	costCompareKeys          // each item of the second argument with each
+	costProduct              // the sizes of two lists
+	costProducts             // twice that
+	costCopy                 // twice the length of the first argument
+	costLibrary              // what the estimator of the server's libraries says, else by the overload
 )
 
-// costOf classifies a call as CostTracker.costCall in interpreter/runtimecost.go v0.29.2 does. Not covered are
-// functions whose library brings a tracker of its own.
+// costOf classifies a call as CostTracker.costCall in interpreter/runtimecost.go v0.29.2 does: by the trackers of the list and set
+// libraries (ext v0.29.2), then as library.CostEstimator does, then by the overload. Not covered are trackers of other libraries.
 func costOf(name, overload string) (kind costKind, covered bool) {
 	switch overload {
-	case "list_slice", "lists_range", "list_reverse": // as trackListOutputSize in ext/lists.go v0.29.2
+	case "list_slice", "lists_range", "list_reverse":
 		return costList, true
+	case "list_flatten", "list_flatten_int":
+		return costFlatten, true
+	case "list_distinct":
+		return costCompare, true
+	case "list_sets_contains_list", "list_sets_intersects_list":
+		return costProduct, true
+	case "list_sets_equivalent_list":
+		return costProducts, true
 	}
-	if tracked(overload) || regexFunctions[name] {
+	switch {
+	case strings.HasPrefix(overload, "regex_"):
 		return 0, false
+	case strings.HasPrefix(overload, "list_") && strings.HasSuffix(overload, "_sort"):
+		return costCompare, true
+	case strings.HasPrefix(overload, "list_") && strings.HasSuffix(overload, "_sortByAssociatedKeys"):
+		return costCompareKeys, true
 	}
 	if kind, known := libraryCosts[name]; known {
 		return kind, true
@@ -67,23 +85,6 @@ func byOverload(overload string) costKind {
 	return costUnit
 }
 
-// tracked reports whether cel-go's list, set, string and regex libraries may count an overload in their own way.
-func tracked(overload string) bool {
-	switch {
-	case strings.HasPrefix(overload, "list_sets_"), strings.HasPrefix(overload, "regex_"),
-		strings.HasPrefix(overload, "list_") && (strings.HasSuffix(overload, "_sort") || strings.HasSuffix(overload, "_sortByAssociatedKeys")):
-		return true
-	}
-	switch overload {
-	case "list_flatten", "list_flatten_int", "list_distinct":
-		return true
-	}
-	return false
-}
-
-// regexFunctions compile constant patterns once in cel-go.
-var regexFunctions = map[string]bool{"find": true, "findAll": true}
-
 // libraryCosts has the functions that library.CostEstimator of k8s.io/apiserver v0.37.2 knows, whatever their overload.
 var libraryCosts = func() map[string]costKind {
 	known := map[string]costKind{}
@@ -92,7 +93,7 @@ var libraryCosts = func() map[string]costKind {
 			masked prefixLength family isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast
 			getScheme getHostname getHost getPort getEscapedPath getQuery format.named`,
 		costText: `url lowerAscii upperAscii substring trim jsonpatch.escapeKey cidr isIP isCIDR quantity isQuantity semver isSemver`,
-		costCopy: `replace split`,
+		costCopy: `replace split`, costMatches: `find findAll`,
 		costLibrary: `check serviceAccount path group resource subresource namespace name allowed reason error errored fieldSelector
 			labelSelector isSorted sum max min indexOf lastIndexOf includes join ip ip.isCanonical containsIP containsCIDR validate`,
 	} {
@@ -148,15 +149,47 @@ func (k costKind) of(name, overload string, args []ref.Val, result ref.Val) uint
 	}
 	switch {
 	case k == costList:
-		return size(result) + 1 + common.ListCreateBaseCost
+		return listCost(1, size(result))
+	case k == costFlatten:
+		depth := 1.0
+		if len(args) == 2 {
+			if levels, ok := args[1].(types.Int); ok && levels >= 0 {
+				depth = float64(levels)
+			}
+		}
+		return listCost(depth, size(args[0]))
+	case k == costCompare:
+		return comparisonCost(args[0])
+	case k == costCompareKeys:
+		return comparisonCost(args[1])
+	case k == costProduct:
+		return 1 + size(args[0])*size(args[1])
+	case k == costProducts:
+		return 1 + 2*size(args[0])*size(args[1])
 	case k == costText && len(args) > 0:
 		return traversal(size(args[0]))
 	case k == costCopy && len(args) > 0:
 		return traversal(2 * size(args[0]))
-	case len(args) == 2:
+	case len(args) == 2, k == costMatches && len(args) > 2:
 		return k.of2(name, overload, args[0], args[1], result)
 	}
 	return 1
+}
+
+// listCost is trackAllocatingListCall of ext/lists.go v0.29.2.
+func listCost(factor float64, size uint64) uint64 {
+	return uint64(float64(size)*factor) + 1 + common.ListCreateBaseCost
+}
+
+// comparisonCost is trackListSelfCompare there.
+func comparisonCost(v ref.Val) uint64 {
+	n, factor := size(v), 2.0
+	if l, ok := v.(traits.Lister); ok && n > 0 {
+		if first := l.Get(types.IntZero).Type(); first == types.StringType || first == types.BytesType {
+			factor += common.StringTraversalCostFactor
+		}
+	}
+	return listCost(factor, n*n)
 }
 
 var estimator library.CostEstimator

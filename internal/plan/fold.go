@@ -11,7 +11,8 @@ import (
 // fold is a comprehension.
 type fold struct {
 	init, over, condition, step, result node
-	accumulator, iterator               int
+	accumulator, iterator, second       int
+	entries                             bool // iterator is the index or key, second the value
 	adapter                             types.Adapter
 }
 
@@ -45,6 +46,9 @@ func (f *fold) one(m *machine) (more, ok bool) {
 
 // iterate calls one with each item as the iterator, while there is more. False gives up.
 func (f *fold) iterate(m *machine, over part, one func(*machine) (more, ok bool)) bool {
+	if f.entries {
+		return f.iterateEntries(m, over, one)
+	}
 	if items, ok := over.list(); ok {
 		for _, item := range items {
 			if more, ok := f.item(m, value(over.shows.NativeToValue(item)), one); !more {
@@ -62,6 +66,39 @@ func (f *fold) iterate(m *machine, over part, one func(*machine) (more, ok bool)
 		if more, ok := f.item(m, value(it.Next()), one); !more {
 			return ok
 		}
+	}
+	return true
+}
+
+// iterateEntries is iterate with the index or key of each item as the iterator, and the item as the second one.
+func (f *fold) iterateEntries(m *machine, over part, one func(*machine) (more, ok bool)) bool {
+	entry := func(key, v ref.Val) (more, ok bool) {
+		if v == nil {
+			return false, false
+		}
+		m.locals[f.second] = v
+		return f.item(m, key, one)
+	}
+	switch over := over.val().(type) {
+	case traits.Mapper:
+		for it := over.Iterator(); it.HasNext() == types.True; {
+			key := value(it.Next())
+			if key == nil {
+				return false
+			}
+			if more, ok := entry(key, value(over.Get(key))); !more {
+				return ok
+			}
+		}
+	case traits.Lister:
+		n, _ := over.Size().(types.Int)
+		for i := range n {
+			if more, ok := entry(i, value(over.Get(i))); !more {
+				return ok
+			}
+		}
+	default:
+		return false
 	}
 	return true
 }

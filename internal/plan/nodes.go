@@ -345,6 +345,49 @@ func (n *matches) eval(m *machine) ref.Val {
 	return types.Bool(n.re.MatchString(text))
 }
 
+// searching returns find or findAll with a constant pattern, nil if that is none.
+func searching(impl *functions.Overload, pattern ref.Val) *functions.Overload {
+	text, isText := pattern.(types.String)
+	if !isText {
+		return nil
+	}
+	re, err := regexp.Compile(string(text))
+	if err != nil {
+		return nil
+	}
+	all := func(in ref.Val, limit types.Int) ref.Val {
+		s, isText := in.(types.String)
+		if !isText {
+			return nil
+		}
+		return types.DefaultTypeAdapter.NativeToValue(re.FindAllString(string(s), int(limit)))
+	}
+	found := *impl
+	switch impl.Operator {
+	case "string_find_string":
+		found.Binary = func(in, _ ref.Val) ref.Val {
+			s, isText := in.(types.String)
+			if !isText {
+				return nil
+			}
+			return types.String(re.FindString(string(s)))
+		}
+	case "string_find_all_string":
+		found.Binary = func(in, _ ref.Val) ref.Val { return all(in, -1) }
+	case "string_find_all_string_int":
+		found.Function = func(args ...ref.Val) ref.Val {
+			limit, ok := args[2].(types.Int)
+			if !ok {
+				return nil
+			}
+			return all(args[0], limit)
+		}
+	default:
+		return nil
+	}
+	return &found
+}
+
 // set is membership in a constant list of scalars, which is free.
 type set struct {
 	arg    node

@@ -344,13 +344,14 @@ func (b *builder) structure(s ast.StructExpr) node {
 }
 
 func (b *builder) comprehension(c ast.ComprehensionExpr) node {
-	if c.HasIterVar2() {
-		return nil
-	}
 	f := &fold{adapter: b.adapter, accumulator: b.slot(), iterator: b.slot()}
 	f.init, f.over = b.plan(c.AccuInit()), b.plan(c.IterRange())
 	outer := len(b.scope)
 	b.scope = append(b.scope, local{c.AccuVar(), f.accumulator, f}, local{c.IterVar(), f.iterator, nil})
+	if c.HasIterVar2() {
+		f.entries, f.second = true, b.slot()
+		b.scope = append(b.scope, local{c.IterVar2(), f.second, nil})
+	}
 	f.condition, f.step = b.plan(c.LoopCondition()), b.plan(c.LoopStep())
 	b.scope = b.scope[:outer+1]
 	f.result = b.plan(c.Result())
@@ -442,6 +443,13 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 	if !covered {
 		return nil
 	}
+	if (name == "find" || name == "findAll") && len(args) > 1 {
+		if c, ok := args[1].(constant); ok {
+			if impl = searching(impl, c.value); impl == nil {
+				return nil
+			}
+		}
+	}
 	if kind == costMembership {
 		if c, ok := args[1].(constant); ok {
 			if set := membership(args[0], c.value); set != nil {
@@ -449,7 +457,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 			}
 		}
 	}
-	if kind == costMatches && len(args) == 2 {
+	if name == overloads.Matches && kind == costMatches && len(args) == 2 {
 		if c, ok := args[1].(constant); ok {
 			pattern, isText := c.value.(types.String)
 			if !isText {
