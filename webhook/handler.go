@@ -280,7 +280,7 @@ func (a *answer) say(ctx context.Context) {
 		a.log(ctx, level, "violation", "policy", v.Policy, "binding", v.Binding, "param", v.Param,
 			"message", v.Message, "actions", v.Actions, "error", v.IsError)
 	}
-	if !a.Decision.Allowed {
+	if !a.Decision.Allowed && len(a.Decision.Violations) == 0 { // an object of celgate's own kinds
 		a.log(ctx, slog.LevelInfo, "denied", "message", a.Decision.Status.Message)
 	}
 }

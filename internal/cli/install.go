@@ -28,7 +28,7 @@ func newInstall() *cobra.Command {
 	}
 	group(cmd, "Flags", func(f *pflag.FlagSet) {
 		f.BoolVar(&show, "print", false, "print the manifests")
-		f.StringVar(&image, "image", "celgate", "`IMAGE` to run")
+		f.StringVar(&image, "image", "celgate", "`IMAGE` to run (default celgate)")
 	})
 	return cmd
 }

@@ -60,7 +60,7 @@ The exit status is 0 when they can be deleted, 1 when not, and 2 when that could
 		f.StringVar(&m.live.kubeconfig, "kubeconfig", "", "`FILE` that names the cluster; kubectl's by default")
 		f.StringVar(&m.live.context, "context", "", "`NAME` of the context in it")
 		f.BoolVar(&m.verify, "verify", false, "ask whether the server has taken over")
-		f.IntVar(&m.limit, "limit", 500, "`NUMBER` of objects of each kind that are asked about")
+		f.IntVar(&m.limit, "limit", 500, "`NUMBER` of objects of each kind that are asked about (default 500)")
 	})
 	return cmd
 }

@@ -28,6 +28,9 @@ in the cluster, files in a directory, or both.`,
 		Example: `  # policies, params and namespaces of a cluster, and the webhook configurations that they need
   celgate serve --kubeconfig ~/.kube/config --cert tls.crt --key tls.key --ca ca.crt --manage --url https://10.0.0.7:9443
 
+  # the same in a Pod, with a certificate of its own; celgate install --print has all that belongs to it
+  celgate serve --manage --service celgate
+
   # policies of a directory, without a cluster: params and namespaces lie beside them
   celgate serve --alone --policy-dir policies/ --cert tls.crt --key tls.key`,
 		Args: cobra.NoArgs,
@@ -61,20 +64,20 @@ in the cluster, files in a directory, or both.`,
 		f.StringVar(&o.KubeVersion, "kube-version", "", "`MINOR` of Kubernetes whose kinds and CEL are used; the cluster's by default")
 	})
 	group(cmd, "Server", func(f *pflag.FlagSet) {
-		f.StringVar(&o.Listen, "listen", ":9443", "`ADDRESS` of the webhook; port 0 takes a free one")
+		f.StringVar(&o.Listen, "listen", ":9443", "`ADDRESS` of the webhook (default :9443); port 0 takes a free one")
 		f.StringVar(&o.Cert, "cert", "", "`FILE` with the certificate, read again when it changes; without, --service\ngets one that is kept in the Secret celgate")
 		f.StringVar(&o.Key, "key", "", "`FILE` with its key")
 		f.StringVar(&o.Ops, "metrics-listen", "", "`ADDRESS` of /metrics, /healthz and /readyz, without TLS")
 		f.BoolVar(&o.Profile, "pprof", false, "serve /debug/pprof there too")
-		f.DurationVar(&o.DrainDelay, "drain-delay", 0, "`DURATION` for which requests are taken after the signal to end")
-		f.StringVar(&format, "log-format", "text", "`FORMAT` of the log on standard error: text or json")
-		f.StringVar(&level, "log-level", "info", "`LEVEL` from which on lines are logged: debug, info, warn or error")
+		f.DurationVar(&o.DrainDelay, "drain-delay", 0, "`DURATION` for which requests are taken after the signal to end; none\nby default")
+		f.StringVar(&format, "log-format", "text", "`FORMAT` of the log on standard error: text (default) or json")
+		f.StringVar(&level, "log-level", "info", "`LEVEL` from which on lines are logged: debug, info (default), warn or error")
 	})
 	group(cmd, "Webhook configurations", func(f *pflag.FlagSet) {
 		f.BoolVar(&o.Manage, "manage", false, "write the configurations that the policies need")
 		f.StringVar(&o.Target.URL, "url", "", "`URL` at which the API server reaches this server, or")
 		f.StringVar(&o.Target.Service, "service", "", "`NAME` of the Service, in the namespace")
-		f.Int64Var(&o.Target.Port, "service-port", 443, "`PORT` of the Service")
+		f.Int64Var(&o.Target.Port, "service-port", 443, "`PORT` of the Service (default 443)")
 		f.StringVar(&o.Target.Namespace, "namespace", "", "`NAMESPACE` of celgate, which policies never see; that of the Pod or context")
 		f.StringVar(&o.CA, "ca", "", "`FILE` with the certificate that signed --cert")
 	})

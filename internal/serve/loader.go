@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -322,7 +323,11 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	}
 	l.metrics.policies.WithLabelValues("inforce").Set(float64(len(force.Policies) + len(force.Bindings)))
 	l.metrics.policies.WithLabelValues("rejected").Set(float64(len(rejected)))
-	l.Log.Info("policies in force", "policies", len(force.Policies), "bindings", len(force.Bindings), "rejected", len(rejected),
+	level := slog.LevelInfo
+	if last != nil && slices.Equal(last.set.Policies, force.Policies) && slices.Equal(last.set.Bindings, force.Bindings) && len(last.rejected) == len(rejected) {
+		level = slog.LevelDebug // the kinds have changed, or what the API server does itself
+	}
+	l.Log.Log(context.Background(), level, "policies in force", "policies", len(force.Policies), "bindings", len(force.Bindings), "rejected", len(rejected),
 		"took", took.String())
 	return nil
 }
