@@ -84,6 +84,9 @@ type Change struct {
 	Second  bool // in the second pass
 	Before  map[string]any
 	After   map[string]any
+
+	// Mutations are the indexes of those that changed something, of a policy with several; nil for one with a single one.
+	Mutations []int
 }
 
 // A Timing says how long one invocation took: one policy, binding and param.

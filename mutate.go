@@ -141,8 +141,10 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 			re.remember(in)
 		}
 		before := v.object
+		var changing []int
 		for m := range in.hook.Mutations {
 			last = v
+			prior := v.object
 			if v.object == nil {
 				continue
 			}
@@ -158,6 +160,9 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 			if o.Verdict == eval.Error {
 				fail(o)
 			}
+			if len(in.hook.Mutations) > 1 && !tree.Equal(prior, v.object) {
+				changing = append(changing, m)
+			}
 		}
 		r.took(in, start)
 		if !tree.Equal(before, v.object) {
@@ -165,6 +170,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 			touched = append(touched, v)
 			r.decision.Changes = append(r.decision.Changes, Change{
 				Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param), Second: second, Before: before, After: v.object,
+				Mutations: changing,
 			})
 		}
 		if in.hook.Reinvocation == policy.IfNeeded {

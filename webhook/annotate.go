@@ -32,7 +32,7 @@ func annotationKey(key string) string {
 	return safe[:min(len(safe), longestHashed)] + "_" + hex.EncodeToString(sum[:4])
 }
 
-// annotations are those of the decision, and one that says which policy and binding changed what: a JSON list, because
+// annotations are those of the decision, and one that says which mutations of which policy and binding changed what: a JSON list, because
 // the patch that the server audits does not tell.
 func annotations(d *celgate.Decision) map[string]string {
 	if len(d.AuditAnnotations) == 0 && len(d.Changes) == 0 {
@@ -52,11 +52,12 @@ func annotations(d *celgate.Decision) map[string]string {
 
 // A change is one element of the annotation about changes.
 type change struct {
-	Policy  string   `json:"policy"`
-	Binding string   `json:"binding"`
-	Param   string   `json:"param,omitempty"`
-	Second  bool     `json:"reinvoked,omitempty"`
-	Paths   []string `json:"paths"`
+	Policy    string   `json:"policy"`
+	Binding   string   `json:"binding"`
+	Param     string   `json:"param,omitempty"`
+	Mutations []int    `json:"mutations"` // their places in spec.mutations, from 0
+	Second    bool     `json:"reinvoked,omitempty"`
+	Paths     []string `json:"paths"`
 }
 
 // maxPaths bounds the annotation: a policy that rewrites a whole object is named with its first changes.
@@ -66,7 +67,10 @@ func changes(all []celgate.Change) []change {
 	out := make([]change, len(all))
 	var d differ
 	for i, c := range all {
-		out[i] = change{Policy: c.Policy, Binding: c.Binding, Param: c.Param, Second: c.Second, Paths: []string{}}
+		out[i] = change{Policy: c.Policy, Binding: c.Binding, Param: c.Param, Mutations: c.Mutations, Second: c.Second, Paths: []string{}}
+		if c.Mutations == nil {
+			out[i].Mutations = []int{0}
+		}
 		d.operations = d.operations[:0]
 		d.objects(c.Before, c.After)
 		for _, o := range d.operations {

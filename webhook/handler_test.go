@@ -79,10 +79,10 @@ func TestReviews(t *testing.T) {
 	for _, test := range []struct{ name, path, request, want string }{
 		{"mutated", "mutate", `"operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a/b":"1"}}`,
 			`{"uid":"u","allowed":true,"patch":[{"op":"add","path":"/metadata/labels","value":{"owner":"dev"}}],"patchType":"JSONPatch",` +
-				`"auditAnnotations":{"mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"paths\":[\"/metadata/labels\"]}]"}}`},
+				`"auditAnnotations":{"mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"mutations\":[0],\"paths\":[\"/metadata/labels\"]}]"}}`},
 		{"mutated of 1.33", "mutate", `"operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","creationTimestamp":null}}`,
 			`{"uid":"u","allowed":true,"patch":[{"op":"add","path":"/metadata/labels","value":{"owner":"dev"}}],"patchType":"JSONPatch",` +
-				`"auditAnnotations":{"mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"paths\":[\"/metadata/labels\"]}]"}}`},
+				`"auditAnnotations":{"mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"mutations\":[0],\"paths\":[\"/metadata/labels\"]}]"}}`},
 		{"nothing to change", "mutate", `"operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","labels":{"owner":"dev"}}}`,
 			`{"uid":"u","allowed":true}`},
 		{"denied", "validate", `"operation":"CREATE","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"password":"<x>"}}`,
@@ -260,4 +260,40 @@ func FuzzHandler(f *testing.F) {
 			t.Errorf("took %s", time.Since(start))
 		}
 	})
+}
+
+// TestMutatedBy names the mutations of a policy that changed something, and no others.
+func TestMutatedBy(t *testing.T) {
+	path := t.TempDir() + "/policies.yaml"
+	err := os.WriteFile(path, []byte(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: labels}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
+  mutations:
+  - {patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {"a": "b"}}}'}}
+  - {patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: "test", path: "/metadata/labels/a", value: "b"}]'}}
+  - {patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: "add", path: "/metadata/labels/c", value: "d"}]'}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: labels}
+spec: {policyName: labels}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := engine(t, path)
+	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})
+	defer server.Close()
+	code, text := post(t, server.URL+"/mutate", "application/json", strings.NewReader(
+		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","name":"c","namespace":"default",`+
+			`"kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"},`+
+			`"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"default"}}}}`))
+	if want := `"mutated_by":"[{\"policy\":\"labels\",\"binding\":\"labels\",\"mutations\":[0,2],\"paths\":[\"/metadata/labels\"]}]"`; code != 200 || !strings.Contains(text, want) {
+		t.Errorf("%d %s\nnot %s", code, text, want)
+	}
 }

@@ -420,7 +420,7 @@ func TestDirectory(t *testing.T) {
 		}
 		for line := range strings.Lines(string(log)) {
 			if strings.Contains(line, answer.AuditID) &&
-				strings.Contains(line, `"celgate.example.com/mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"paths\":[\"/metadata/labels\"]}]"`) {
+				strings.Contains(line, `"celgate.example.com/mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"mutations\":[0],\"paths\":[\"/metadata/labels\"]}]"`) {
 				return ""
 			}
 		}
