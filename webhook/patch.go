@@ -160,7 +160,7 @@ func (d *differ) lists(before, after []any) {
 
 // escape writes a member's name as part of a JSON Pointer.
 func escape(name string) string {
-	if !strings.ContainsAny(name, "~/") {
+	if strings.IndexByte(name, '~') < 0 && strings.IndexByte(name, '/') < 0 {
 		return name
 	}
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")

@@ -79,16 +79,17 @@ func (r *Reader) Members() iter.Seq[string] {
 		if r.next('}') {
 			return
 		}
-		var names [maxMembers]string
-		for n := 0; ; n++ {
+		start := len(r.names)
+		defer func() { r.names = r.names[:start] }()
+		for {
 			name := r.name()
-			if n == maxMembers || slices.Contains(names[:n], name) {
+			if before := r.names[start:]; len(before) == maxMembers || slices.Contains(before, name) {
 				r.fail()
 			}
+			r.names = append(r.names, name)
 			if r.failed || !yield(name) {
 				return
 			}
-			names[n] = name
 			if r.next(',') {
 				continue
 			}
