@@ -182,6 +182,9 @@ func (r *review) took(in *invocation, start time.Time) {
 	if !r.engine.timed {
 		return
 	}
+	if r.decision.Timings == nil {
+		r.decision.Timings = make([]Timing, 0, len(r.known.of(in.hook.Kind).hooks))
+	}
 	r.decision.Timings = append(r.decision.Timings, Timing{
 		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param), Elapsed: time.Since(start),
 	})

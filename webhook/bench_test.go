@@ -2,17 +2,12 @@ package webhook_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"runtime"
-	"slices"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/manifest"
@@ -53,73 +48,24 @@ func benchSet(b *testing.B, path string) *policy.Set {
 	return set
 }
 
-// BenchmarkMutate sends a Deployment to four mutating policies over loopback, beside a handler that decodes and answers
-// "allowed".
+// BenchmarkMutate has a Deployment changed by four mutating policies, without a network. What celgate serve takes beside handlers
+// that do nothing is measured by bench/serve.
 func BenchmarkMutate(b *testing.B) {
 	review, err := os.ReadFile("testdata/deployment.json")
 	if err != nil {
 		b.Fatal(err)
 	}
 	engine := benchEngine(b, benchSet(b, "testdata/four.yaml"))
-	empty := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		var in struct {
-			Request struct {
-				UID    string         `json:"uid"`
-				Object map[string]any `json:"object"`
-			} `json:"request"`
+	handler := &webhook.Handler{Engine: func() *celgate.Engine { return engine }}
+	b.ReportAllocs()
+	for b.Loop() {
+		request := httptest.NewRequest(http.MethodPost, "/mutate?timeout=10s", bytes.NewReader(review))
+		request.Header.Set("Content-Type", "application/json")
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, request)
+		if !bytes.Contains(answer.Body.Bytes(), []byte(`"patch"`)) {
+			b.Fatal(answer.Code, answer.Body)
 		}
-		if err == nil {
-			err = json.Unmarshal(body, &in)
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true}}`, in.Request.UID)
-	})
-	for _, one := range []struct {
-		name    string
-		handler http.Handler
-		patched bool
-	}{
-		{"empty", empty, false}, {"policies", &webhook.Handler{Engine: func() *celgate.Engine { return engine }}, true},
-	} {
-		b.Run(one.name, func(b *testing.B) {
-			server := httptest.NewServer(one.handler)
-			defer server.Close()
-			var mu sync.Mutex
-			var times []time.Duration
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				client := &http.Client{Transport: &http.Transport{}}
-				defer client.CloseIdleConnections()
-				var own []time.Duration
-				for pb.Next() {
-					start := time.Now()
-					response, err := client.Post(server.URL+"/mutate?timeout=10s", "application/json", bytes.NewReader(review))
-					if err != nil {
-						b.Error(err)
-						return
-					}
-					body, err := io.ReadAll(response.Body)
-					response.Body.Close()
-					own = append(own, time.Since(start))
-					if err != nil || bytes.Contains(body, []byte(`"patch"`)) != one.patched {
-						b.Errorf("%v %s", err, body)
-						return
-					}
-				}
-				mu.Lock()
-				times = append(times, own...)
-				mu.Unlock()
-			})
-			slices.Sort(times)
-			b.ReportMetric(float64(len(times))/b.Elapsed().Seconds(), "req/s")
-			b.ReportMetric(float64(times[len(times)/2].Microseconds()), "p50-µs")
-			b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "p99-µs")
-		})
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package tree compares JSON trees: map[string]any, []any, string, int64, float64, bool and nil. Trees are never changed, and
+// Package tree reads and compares JSON trees: map[string]any, []any, string, int64, float64, bool and nil. Trees are never changed, and
 // what a mutation leaves alone is shared with the tree before it, so that most comparisons end where two trees are one.
 package tree
 
