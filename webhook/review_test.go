@@ -102,3 +102,27 @@ func TestReadDeep(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// BenchmarkDecode reads a review in one pass, and as unmarshal does.
+func BenchmarkDecode(b *testing.B) {
+	body, err := os.ReadFile("testdata/deployment.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("read", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, ok := read(string(body)); !ok {
+				b.Fatal("not read")
+			}
+		}
+	})
+	b.Run("unmarshal", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := unmarshal(body); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
