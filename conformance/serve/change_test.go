@@ -1,9 +1,15 @@
 package serve
 
 import (
+	"crypto/ecdsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,4 +153,103 @@ func TestDirectoryBeside(t *testing.T) {
 	})
 	write(t, filepath.Join(folder, "policies.yaml"), []byte(policies[:strings.Index(policies, "---")])) // the mutating one
 	denied(t, "denied request: passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+}
+
+// TestRenewal gives replicas that keep a certificate of their own one that is due, under load: the leader renews it, all use
+// the new one, and no request is lost.
+func TestRenewal(t *testing.T) {
+	r := managed(t, 0)
+	r.args = slices.DeleteFunc(r.args, func(arg string) bool {
+		return strings.HasPrefix(arg, "--cert=") || strings.HasPrefix(arg, "--key=") || strings.HasPrefix(arg, "--ca=")
+	})
+	r.startReady(t)
+	r.startReady(t)
+	const path = "/api/v1/namespaces/celgate-system/secrets/celgate"
+	t.Cleanup(func() { remove(t, path) })
+	inForce(t, policies)
+	denied(t, "passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+
+	tree, err := do(t, server.Call{Method: http.MethodGet, Path: path}).Object()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := tree["data"].(map[string]any)
+	member := func(name string) []byte {
+		text, err := base64.StdEncoding.DecodeString(data[name].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	own, err := tls.X509KeyPair(member("ca.crt"), member("ca.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &authority{key: own.PrivateKey.(*ecdsa.PrivateKey), certificate: own.Leaf, PEM: member("ca.crt"), life: 20 * time.Minute}
+	folder := t.TempDir()
+	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	a.issue(t, cert, key)
+	for name, file := range map[string]string{"tls.crt": cert, "tls.key": key} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[name] = base64.StdEncoding.EncodeToString(text)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(a.PEM)
+	left := func(g *gate) time.Duration {
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(g.URL, "https://"), &tls.Config{RootCAs: pool, ServerName: "celgate.celgate-system.svc"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return time.Until(conn.ConnectionState().PeerCertificates[0].NotAfter)
+	}
+	l := &load{namespace: "default", dryRun: true}
+	l.during(t, 2, 100, func() {
+		good(t, do(t, server.Call{Method: http.MethodPut, Path: path, Body: tree}))
+		eventually(t, 20*time.Second, func() string {
+			for _, g := range r.gates {
+				if left(g) < time.Hour { // the one that is due is in use
+					return ""
+				}
+			}
+			return "no replica reads the Secret"
+		})
+		for _, g := range r.gates {
+			eventually(t, time.Minute, func() string {
+				if d := left(g); d < 80*24*time.Hour {
+					return fmt.Sprintf("the certificate is good for %s", d)
+				}
+				return ""
+			})
+		}
+	})
+	for what, n := range l.failed {
+		t.Errorf("%d times: %s", n, what)
+	}
+}
+
+// TestUnchecked finds a policy that got in before celgate could be asked about it: it is left out, its status says why in the
+// server's words, and the others are in force.
+func TestUnchecked(t *testing.T) {
+	installDefinitions(t)
+	inForce(t, strings.ReplaceAll(limits, "object.spec.replicas <=", "object.spec.replicas <=="))
+	inForce(t, policies)
+	managed(t, 1)
+	denied(t, "passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	good(t, deployment(t, 1))
+	eventually(t, 10*time.Second, func() string {
+		text, _ := status(t, "validatingadmissionpolicies", "limit")
+		for _, want := range []string{"compilation failed: ERROR: <input>:1:", "reason: Invalid\n  status: \"False\"\n  type: Compiled\n", "reason: Invalid\n  status: \"False\"\n  type: Ready\n"} {
+			if !strings.Contains(text, want) {
+				return text
+			}
+		}
+		return ""
+	})
+	if text := string(do(t, server.Call{Method: http.MethodGet, Path: webhookPath + "validatingwebhookconfigurations/celgate"}).Body); strings.Contains(text, "deployments") {
+		t.Error("the API server asks for a policy that is not in force: " + text)
+	}
 }

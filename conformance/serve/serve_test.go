@@ -4,6 +4,7 @@ package serve
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -217,6 +218,7 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 	certificate *x509.Certificate
 	PEM         []byte
+	life        time.Duration // that certificates have left; an hour if it is 0, half of their life
 }
 
 func newAuthority(t *testing.T) *authority {
@@ -247,7 +249,7 @@ func (a *authority) issue(t *testing.T, cert, key string) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "celgate"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(cmp.Or(a.life, time.Hour)), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		DNSNames: []string{"celgate.celgate-system.svc"},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
