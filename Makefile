@@ -31,8 +31,8 @@ fuzz: ## every fuzz target for TIME, one after the other
 	./tools/fuzz.sh $(or $(TIME),60s)
 
 .PHONY: live-server
-live-server: ## a kube-apiserver 1.37 on loopback; prints its kubeconfig, ends with Ctrl-C
-	$(GO) -C conformance run ./cmd/server
+live-server: ## a kube-apiserver 1.37, or KUBE=1.33, on loopback; prints its kubeconfig, ends with Ctrl-C; ARGS are flags of kube-apiserver
+	$(GO) -C conformance run ./cmd/server $(if $(KUBE),-minor $(KUBE)) $(if $(ARGS),-- $(ARGS))
 
 .PHONY: conformance
 conformance: ## builds and starts kube-apiserver and etcd, checks the whole corpus live

@@ -28,12 +28,10 @@ type folder struct {
 
 // changed reports whether the files are not those that were read last. It looks at names, sizes and times,
 // behind symbolic links: a mounted ConfigMap is replaced by turning one.
-func (d *directory) changed() bool {
-	signature, err := d.signature()
-	return err == nil && signature != d.last
-}
+func (d *directory) changed() bool { return d.signature() != d.last }
 
-func (d *directory) signature() (string, error) {
+// signature is another one for other files, also for those that cannot be read.
+func (d *directory) signature() string {
 	var b strings.Builder
 	err := filepath.WalkDir(d.path, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -54,15 +52,15 @@ func (d *directory) signature() (string, error) {
 		}
 		return nil
 	})
-	return b.String(), err
+	if err != nil {
+		return err.Error()
+	}
+	return b.String()
 }
 
 // read reads all files. An error names every document that cannot be used: half of a directory is no set of policies.
 func (d *directory) read() (*folder, error) {
-	signature, err := d.signature()
-	if err != nil {
-		return nil, err
-	}
+	signature := d.signature()
 	docs, problems := manifest.Load(d.path)
 	var errs []error
 	for _, p := range problems {

@@ -158,19 +158,20 @@ func (l *loader) watch(ctx context.Context) *kube.World {
 // reload puts in force what the directory and the cluster hold now. What cannot be leaves the last good set in force.
 func (l *loader) reload(ctx context.Context) {
 	start := time.Now()
-	next, err := l.folder, error(nil)
+	next, unread := l.folder, error(nil)
 	if l.directory != nil && l.directory.changed() {
-		if next, err = l.directory.read(); err != nil {
-			l.Log.Error("directory not replaced", "error", err.Error())
+		if next, unread = l.directory.read(); unread != nil {
+			l.Log.Error("directory not replaced", "error", unread.Error())
 			next = l.folder
 		}
 	}
+	var err error
 	if world := l.world.Load(); world != nil {
-		err = errors.Join(err, l.buildIn(ctx, world, next))
+		err = l.buildIn(ctx, world, next)
 	} else {
-		err = errors.Join(err, l.build(next))
+		err = l.build(next)
 	}
-	l.metrics.load(time.Since(start), err)
+	l.metrics.load(time.Since(start), errors.Join(unread, err))
 	if err != nil {
 		l.Log.Error("policies not replaced", "error", err.Error())
 	}

@@ -132,6 +132,17 @@ func TestRun(t *testing.T) {
 		t.Error(got)
 	}
 
+	if err := os.Rename(dir, dir+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	log.await(t, `directory not replaced.*no such file`)
+	if got := ask(trusted, "second"); !strings.Contains(got, "denied request: second") {
+		t.Error("the last good policies are gone with their directory: " + got)
+	}
+	if err := os.Rename(dir+"-away", dir); err != nil {
+		t.Fatal(err)
+	}
+
 	write(t, filepath.Join(certs, "tls.key"), "half of a pair")
 	time.Sleep(lookAgain)
 	if got := ask(trusted, "first"); !strings.Contains(got, `"allowed":true`) {
@@ -144,8 +155,8 @@ func TestRun(t *testing.T) {
 	}
 
 	for path, want := range map[string]string{
-		"/metrics":  `celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="no_error",policy="p",policy_binding="p"} 3`,
-		"/metrics?": `celgate_validating_admission_policy_check_duration_seconds_count{enforcement_action="deny",error_type="no_error",policy="p",policy_binding="p"} 3`,
+		"/metrics":  `celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="no_error",policy="p",policy_binding="p"} 4`,
+		"/metrics?": `celgate_validating_admission_policy_check_duration_seconds_count{enforcement_action="deny",error_type="no_error",policy="p",policy_binding="p"} 4`,
 		"/readyz":   "ok", "/healthz": "ok", "/debug/pprof/": "heap",
 	} {
 		response, err := http.Get("http://" + ops + path)
