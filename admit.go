@@ -23,7 +23,8 @@ import (
 // registry does to the object in between, validating policies. The object of the request is one as
 // [Engine.Prepare] makes it. The error is that of a context that ended.
 func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
-	mutated, err := e.Mutate(ctx, req)
+	mutated, err := e.mutating(ctx, req)
+	defer e.written(req, mutated)
 	if err != nil || !mutated.Allowed {
 		return mutated, err
 	}
@@ -61,6 +62,13 @@ func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) 
 
 // Mutate changes the object of a request with the mutating policies alone.
 func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
+	d, err := e.mutating(ctx, req)
+	e.written(req, d)
+	return d, err
+}
+
+// mutating is Mutate with the object as it is before it is written.
+func (e *Engine) mutating(ctx context.Context, req *Request) (*Decision, error) {
 	known := e.index.entry(req)
 	if e.unconcerned(known, policy.Mutating) || req.Operation == Delete {
 		return allowed(req), ctx.Err()
@@ -71,6 +79,14 @@ func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
 	}
 	r.noteUnsimulated()
 	return r.decision, ctx.Err()
+}
+
+// written makes the object of a decision what the server writes: to the end an empty list that a mutation sets in a custom
+// object is a list, and is null then.
+func (e *Engine) written(req *Request, d *Decision) {
+	if r := e.types.Resource(req.Resource); d.Mutated && d.Object != nil && r != nil && r.Custom != nil {
+		d.Object = prepare.Written(d.Object)
+	}
 }
 
 // unconcerned reports that no policy of a kind has a say about a request; a tracer is told why.

@@ -37,8 +37,7 @@ func (n Normal) Patched(doc any, types *schema.Registry, kind schema.GroupVersio
 			}
 			return nil, fmt.Errorf("Object 'Kind' is missing in '%s'", data)
 		}
-		again, _ := reread(obj)
-		return again.(map[string]any), nil
+		return Written(obj), nil
 	}
 	if version.Empty() {
 		version = kind.GroupVersion()
@@ -67,6 +66,13 @@ func (n Normal) Patched(doc any, types *schema.Registry, kind schema.GroupVersio
 		return nil, fmt.Errorf("failed to convert object: converting (%s.%s) to (%s.%s): unknown conversion", given.Version, given.Kind, group, kind.Kind)
 	}
 	return setKind(obj, kind), nil
+}
+
+// Written returns an object as it is read again once it has been written as JSON. What does not change is shared.
+func Written(obj map[string]any) map[string]any {
+	again, _ := reread(obj)
+	written, _ := again.(map[string]any)
+	return written
 }
 
 // reread returns a tree as it is after JSON, where a float without a fraction is an integer, and whether that changed it.
