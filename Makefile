@@ -69,7 +69,7 @@ bench: ## speed beside the API server's own plugins
 	$(GO) -C bench run . $(ARGS)
 
 .PHONY: bench-serve
-bench-serve: ## celgate serve on loopback, beside a handler that only decodes and allows
+bench-serve: ## celgate serve on loopback, beside handlers that only decode and allow
 	$(GO) -C bench run ./serve $(ARGS)
 
 .PHONY: diff-fuzz
