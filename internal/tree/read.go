@@ -201,10 +201,16 @@ func (r *Reader) list() []any {
 	for more := true; more; more = r.more(']') {
 		r.values = append(r.values, r.Value())
 	}
-	items := slices.Clone(r.values[values:])
-	r.values = r.values[:values]
-	return items
+	open, items := r.values[:values], r.values[values:]
+	if len(items) > longList { // too much to have twice
+		r.values = slices.Clone(open)
+		return slices.Clip(items)
+	}
+	r.values = open
+	return slices.Clone(items)
 }
+
+const longList = 1000
 
 // open takes a bracket, and reports whether there is something before the other.
 func (r *Reader) open(end byte) bool {

@@ -16,6 +16,7 @@ var texts = []string{
 	`0`, `-0`, `9223372036854775807`, `9223372036854775808`, `-9223372036854775808`, `-9223372036854775809`, `1.0`, `-0.0`, `1e3`, `1E+3`, `12.5e-1`, `1e-400`,
 	`""`, `"ä€😀"`, `"\"\\\/\b\f\n\r\t"`, `"a\nb"`, `"\u0041\u00e4\ud83d\ude00"`, `"\ud83d"`, `"\ud83d\u0041\n"`, "\"\u2028\x7f\"", `{"\n\"k\"":"\t"}`,
 	strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth),
+	`{"a":[1,` + strings.Repeat("{},", longList) + `[2,` + strings.Repeat("3,", longList) + `4]],"b":[5,6],"c":{"d":7}}`,
 }
 
 // others are texts that it gives up on.
