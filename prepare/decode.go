@@ -105,22 +105,17 @@ func (p *pass) object(t *schema.Type, in, known map[string]any) (map[string]any,
 }
 
 func (p *pass) everyMember(t *schema.Type, o *members, in map[string]any) {
-	declared := 0
-	for i := range t.Fields {
-		f := &t.Fields[i]
-		old, given := in[f.Name]
-		if given {
-			declared++
+	for name, v := range in {
+		if f := t.Field(name); f != nil {
+			p.member(f, o, v, true, nil)
+			continue
 		}
-		p.member(f, o, old, given, nil)
+		p.unknown = true
+		o.drop(name)
 	}
-	if declared == len(in) {
-		return
-	}
-	p.unknown = true
-	for name := range in {
-		if t.Field(name) == nil {
-			o.drop(name)
+	for _, f := range t.Implied() {
+		if _, given := in[f.Name]; !given {
+			p.member(f, o, nil, false, nil)
 		}
 	}
 }

@@ -31,11 +31,15 @@ var heldHubs = map[string]func(o *members, held map[string]any, types *schema.Re
 
 // throughHub converts an object of a built-in kind to the internal version, into what is held, and back.
 func throughHub(t *schema.Type, obj, held map[string]any, types *schema.Registry) (out map[string]any, err error) {
+	convert, convertHeld := hubs[t.Name], heldHubs[t.Name]
+	if convert == nil && convertHeld == nil {
+		return obj, nil
+	}
 	o := members{m: obj}
-	if convert := hubs[t.Name]; convert != nil {
+	if convert != nil {
 		err = convert(&o)
-	} else if convert := heldHubs[t.Name]; convert != nil {
-		err = convert(&o, held, types)
+	} else {
+		err = convertHeld(&o, held, types)
 	}
 	return o.m, err
 }

@@ -64,8 +64,9 @@ type Type struct {
 	Embedded        bool // x-kubernetes-embedded-resource: apiVersion, kind and metadata are kept
 	Default         any  // a default declared on list items or map values; Field.Default has those of members
 
-	index map[string]int  // Fields by name; nil for small structs and for types made outside this package
-	off   map[string]bool // the features of the type's minor that are off; nil for custom types
+	index   map[string]int  // Fields by name; nil for small structs and for types made outside this package
+	implied []*Field        // of Fields, for Implied; nil for types made outside this package
+	off     map[string]bool // the features of the type's minor that are off; nil for custom types
 }
 
 // Without reports that a feature gate such as "MaxUnavailableStatefulSet" is off by default at the minor that a built-in
@@ -100,12 +101,42 @@ func (t *Type) Field(name string) *Field {
 	return nil
 }
 
+// Implied returns the members that may be written though they are not given. The others never are.
+func (t *Type) Implied() []*Field {
+	if t.implied != nil {
+		return t.implied
+	}
+	return implied(t.Fields)
+}
+
+// implied leaves out the members that omitempty drops: no struct in Go is ever empty.
+func implied(fields []Field) []*Field {
+	all := make([]*Field, 0, len(fields))
+	for i := range fields {
+		f := &fields[i]
+		if f.OmitEmpty && f.Default == nil && (f.Pointer || !f.Type.mayBeStruct()) {
+			continue
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// mayBeStruct reports that the Go type may be a struct. Any is also the kind of what is not read yet.
+func (t *Type) mayBeStruct() bool {
+	switch t.Kind {
+	case Boolean, Integer, Number, String, Bytes, Map, List:
+		return false
+	}
+	return true
+}
+
 // maxScan is the number of fields up to which looking at each is as fast as a map.
 const maxScan = 8
 
 // setFields sets the members of a struct and makes them quick to find.
 func (t *Type) setFields(fields []Field) {
-	t.Fields = fields
+	t.Fields, t.implied = fields, implied(fields)
 	if len(fields) <= maxScan {
 		return
 	}

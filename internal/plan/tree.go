@@ -10,9 +10,9 @@ import (
 )
 
 // Tree evaluates a plan whose expression is an Object literal to the JSON tree that dynamic.ObjectVal of
-// k8s.io/apiserver/pkg/cel/mutation v0.37.2 converts it to, without the values in between. The tree may share parts
-// with those of other evaluations, but not its first level. ok is false if the plan gives up, or if a type name does
-// not match its place.
+// k8s.io/apiserver/pkg/cel/mutation v0.37.2 converts it to, without the values in between. Trees of several
+// evaluations may share parts, and are not to be changed. ok is false if the plan gives up, or if a type name does not match
+// its place.
 func (p *Plan) Tree(vars Variables, done <-chan struct{}) (tree map[string]any, cost uint64, ok bool) {
 	if p.tree == nil {
 		return nil, 0, false
@@ -75,7 +75,7 @@ func structureTree(s *structure, at string) treeNode {
 		cost += c.cost
 	}
 	t := &objectTree{s, fields}
-	if !fixed || at == rootType {
+	if !fixed {
 		return t
 	}
 	v, ok := t.tree(&machine{limit: ^uint64(0)})
@@ -136,7 +136,14 @@ type converter struct {
 }
 
 func (c converter) tree(m *machine) (any, bool) {
-	v := c.eval(m)
+	p := partOf(c.node, m)
+	if p.shows != nil {
+		switch p.content.(type) {
+		case string, int64, bool, float64: // what their values are converted to
+			return p.content, true
+		}
+	}
+	v := p.val()
 	if v == nil {
 		return nil, false
 	}

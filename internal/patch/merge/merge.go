@@ -113,6 +113,15 @@ func mergeNull(r ref, l any) (any, bool) {
 	return nil, l != nil
 }
 
+// mergeMember is merge for the member called name of what r is the type of. That of a scalar does not matter.
+func mergeMember(r ref, name string, l, p any) (any, bool) {
+	switch p.(type) {
+	case nil, map[string]any, []any:
+		r, _ = r.member(name)
+	}
+	return merge(r, l, p)
+}
+
 func mergeMap(r ref, l any, p map[string]any) (any, bool) {
 	live, ok := l.(map[string]any)
 	switch {
@@ -124,9 +133,8 @@ func mergeMap(r ref, l any, p map[string]any) (any, bool) {
 	out, copied := live, false
 	for name, member := range p {
 		if old, ok := live[name]; ok {
-			child, _ := r.member(name)
 			var changed bool
-			if member, changed = merge(child, old, member); !changed {
+			if member, changed = mergeMember(r, name, old, member); !changed {
 				continue
 			}
 		}
