@@ -11,9 +11,11 @@ import (
 type workload struct {
 	name        string
 	mutating    bool
-	changes     bool // the policies change the object
-	oursOnly    bool // there is no upstream side
-	slow        bool // the upstream side takes minutes to load
+	changes     bool                                                   // the policies change the object
+	oursOnly    bool                                                   // there is no upstream side
+	slow        bool                                                   // the upstream side takes minutes to load
+	floors      bool                                                   // with rows of the expressions alone
+	byHand      func(object map[string]any) (result bool, cost uint64) // the expression as Go, else nil
 	policies    string
 	object, old string
 	state       string // params
@@ -83,8 +85,10 @@ func workloads() []workload {
 		return workload{name: name, mutating: true, changes: len(mutations) > 0, policies: mutating(name, mutations...), object: pod}
 	}
 	validation := func(name string, expressions ...string) workload {
-		return workload{name: name, policies: validating(name, podRule, expressions...), object: pod}
+		return workload{name: name, policies: validating(name, podRule, expressions...), object: pod, floors: true}
 	}
+	byHand := validation("non-root", nonRoot)
+	byHand.byHand = nonRootByHand
 	all := []workload{
 		{name: "none", mutating: true, object: pod},
 		mutation("label", label),
@@ -94,9 +98,10 @@ func workloads() []workload {
 		mutation("four-mutations", label, sidecar, pullPolicy, annotation),
 		validation("validation-1", podValidations[0]),
 		validation("validation-20", podValidations...),
-		{name: "deployment", policies: validating("deployment", deploymentRule, deploymentValidations...), object: fmt.Sprintf(deployment, 3)},
-		{name: "custom-resource", policies: validating("crontab", crontabRule, crontabValidations...), object: crontab, definition: crontabDefinition},
-		{name: "update", policies: validating("update", deploymentRule, updateValidations...), object: fmt.Sprintf(deployment, 3), old: fmt.Sprintf(deployment, 2)},
+		byHand,
+		{name: "deployment", policies: validating("deployment", deploymentRule, deploymentValidations...), object: fmt.Sprintf(deployment, 3), floors: true},
+		{name: "custom-resource", policies: validating("crontab", crontabRule, crontabValidations...), object: crontab, definition: crontabDefinition, floors: true},
+		{name: "update", policies: validating("update", deploymentRule, updateValidations...), object: fmt.Sprintf(deployment, 3), old: fmt.Sprintf(deployment, 2), floors: true},
 		{name: "params-10", policies: withParams, object: pod, state: params(10)},
 	}
 	for _, n := range []int{10, 500, 10_000} {
