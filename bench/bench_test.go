@@ -2,9 +2,11 @@ package main
 
 import (
 	"testing"
+
+	"github.com/celgate/celgate"
 )
 
-// BenchmarkCelgate measures celgate's side alone, for profiles.
+// BenchmarkCelgate measures celgate's side alone, for profiles: go test -bench Celgate/validation-20 -cpuprofile FILE.
 func BenchmarkCelgate(b *testing.B) {
 	for _, w := range workloads() {
 		if w.slow {
@@ -26,5 +28,18 @@ func BenchmarkCelgate(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkLoad makes 1,000 different policies ready.
+func BenchmarkLoad(b *testing.B) {
+	set, err := readSet(differing(1000))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := celgate.New(set, celgate.Options{}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -3,10 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"runtime"
-	"runtime/pprof"
 	"time"
 
 	"github.com/celgate/celgate"
@@ -26,12 +24,6 @@ func (b *bench) loads(out io.Writer, selected *regexp.Regexp) error {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	wall, cpu := time.Now(), processorTime()
-	stop := func() {}
-	if b.profile != "" {
-		if stop, err = profileTo(b.profile); err != nil {
-			return err
-		}
-	}
 	engine, err := celgate.New(set, celgate.Options{})
 	if err != nil {
 		return err
@@ -40,26 +32,10 @@ func (b *bench) loads(out io.Writer, selected *regexp.Regexp) error {
 		return fmt.Errorf("%s: %v", name, rejected[0].Status.Message)
 	}
 	took, used := time.Since(wall), processorTime()-cpu
-	stop()
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	fmt.Fprintf(out, "%s: %v (%v of processor time), %d kB per policy\n", name,
 		took.Round(time.Millisecond), used.Round(time.Millisecond), (int64(after.HeapAlloc)-int64(before.HeapAlloc))/policies/1000)
 	runtime.KeepAlive(engine)
 	return nil
-}
-
-// profileTo begins a processor profile; each one replaces the one before.
-func profileTo(file string) (func(), error) {
-	f, err := os.Create(file)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, err
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		f.Close()
-	}, nil
 }

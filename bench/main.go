@@ -30,7 +30,6 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 11, "how many turns each side has")
 	flag.DurationVar(&b.turn, "turn", 30*time.Millisecond, "about how long one turn takes")
 	flag.BoolVar(&b.all, "all", false, "with the workloads whose upstream side takes minutes to load")
-	flag.StringVar(&b.profile, "profile", "", "write a profile of celgate's turns to this `file`")
 	flag.Parse()
 	klog.LogToStderr(false) // the plugins' informers are talkative
 	klog.SetOutput(io.Discard)
@@ -41,11 +40,10 @@ func main() {
 }
 
 type bench struct {
-	match   string
-	rounds  int
-	turn    time.Duration
-	all     bool
-	profile string
+	match  string
+	rounds int
+	turn   time.Duration
+	all    bool
 }
 
 // A side is one of the two that are compared: prepare makes n requests ready, outside of the measurement, and
@@ -190,14 +188,7 @@ func (b *bench) measure(ctx context.Context, w *workload) (*row, error) {
 			if err != nil {
 				return nil, err
 			}
-			stop := func() {}
-			if i == 0 && b.profile != "" {
-				if stop, err = profileTo(b.profile); err != nil {
-					return nil, err
-				}
-			}
 			cpu, allocs, bytes, err := measured(do)
-			stop()
 			if err != nil {
 				return nil, err
 			}

@@ -169,15 +169,23 @@ func (a *attribute) part(m *machine) part {
 
 // start evaluates the root of a path; selects says that something will be selected in it.
 func start(root node, m *machine, selects bool) part {
-	if !selects {
-		return part{content: root.eval(m)}
-	}
-	if r, ok := root.(record); ok {
-		if p := r.members(m); !p.gaveUp() {
+	switch root := root.(type) {
+	case iterator:
+		if p := m.locals[root]; p.shows != nil {
 			return p
 		}
+	case record:
+		if selects {
+			if p := root.members(m); !p.gaveUp() {
+				return p
+			}
+		}
 	}
-	return inTree(root.eval(m))
+	v := root.eval(m)
+	if !selects {
+		return part{content: v}
+	}
+	return inTree(v)
 }
 
 // inTree is a value as the tree that it shows, if it shows one.

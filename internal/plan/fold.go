@@ -17,7 +17,7 @@ type fold struct {
 }
 
 func (f *fold) eval(m *machine) ref.Val {
-	m.locals[f.accumulator] = nil
+	m.locals[f.accumulator] = part{}
 	if !f.iterate(m, partOf(f.over, m), f.one) {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (f *fold) one(m *machine) (more, ok bool) {
 		return false, true
 	}
 	v := f.step.eval(m)
-	m.locals[f.accumulator] = v
+	m.locals[f.accumulator] = part{content: v}
 	return true, v != nil
 }
 
@@ -51,7 +51,7 @@ func (f *fold) iterate(m *machine, over part, one func(*machine) (more, ok bool)
 	}
 	if items, ok := over.list(); ok {
 		for _, item := range items {
-			if more, ok := f.item(m, value(over.shows.NativeToValue(item)), one); !more {
+			if more, ok := f.item(m, part{item, over.shows}, one); !more {
 				return ok
 			}
 		}
@@ -63,7 +63,7 @@ func (f *fold) iterate(m *machine, over part, one func(*machine) (more, ok bool)
 		return false
 	}
 	for it := iterable.Iterator(); it.HasNext() == types.True; {
-		if more, ok := f.item(m, value(it.Next()), one); !more {
+		if more, ok := f.item(m, part{content: value(it.Next())}, one); !more {
 			return ok
 		}
 	}
@@ -76,8 +76,8 @@ func (f *fold) iterateEntries(m *machine, over part, one func(*machine) (more, o
 		if v == nil {
 			return false, false
 		}
-		m.locals[f.second] = v
-		return f.item(m, key, one)
+		m.locals[f.second] = part{content: v}
+		return f.item(m, part{content: key}, one)
 	}
 	switch over := over.val().(type) {
 	case traits.Mapper:
@@ -103,12 +103,12 @@ func (f *fold) iterateEntries(m *machine, over part, one func(*machine) (more, o
 	return true
 }
 
-// item calls one with an item, which is nil if it has no value.
-func (f *fold) item(m *machine, v ref.Val, one func(*machine) (more, ok bool)) (more, ok bool) {
-	if v == nil {
+// item calls one with an item, unless that gives up.
+func (f *fold) item(m *machine, item part, one func(*machine) (more, ok bool)) (more, ok bool) {
+	if item.gaveUp() {
 		return false, false
 	}
-	m.locals[f.iterator] = v
+	m.locals[f.iterator] = item
 	if more, ok = one(m); !more || !ok {
 		return false, ok
 	}
@@ -120,7 +120,7 @@ func (f *fold) item(m *machine, v ref.Val, one func(*machine) (more, ok bool)) (
 type accumulator struct{ *fold }
 
 func (a accumulator) eval(m *machine) ref.Val {
-	if v := m.locals[a.fold.accumulator]; v != nil {
+	if v := m.locals[a.fold.accumulator].val(); v != nil {
 		return v
 	}
 	v := a.init.eval(m)
@@ -132,7 +132,7 @@ func (a accumulator) eval(m *machine) ref.Val {
 	} else if l, ok := v.(traits.Mapper); ok && l.Size() == types.IntZero {
 		v = types.NewMutableMap(a.adapter, map[ref.Val]ref.Val{})
 	}
-	m.locals[a.fold.accumulator] = v
+	m.locals[a.fold.accumulator] = part{content: v}
 	return v
 }
 
@@ -146,6 +146,72 @@ func (f *fold) isAccumulator(n node) bool {
 	return ok && accu.fold == f
 }
 
+// recognized returns the node of a macro that has one, else the fold.
+func recognized(f *fold) node {
+	if q := quantified(f); q != nil {
+		return q
+	}
+	if c := collected(f); c != nil {
+		return c
+	}
+	return f
+}
+
+// quantifier is the macro all or exists: a fold whose result is settled by the first item with the decisive value.
+type quantifier struct {
+	*fold
+	test     node
+	decisive types.Bool
+	going    uint64 // what it costs to find out whether it is settled
+}
+
+// quantified recognizes a quantifier, else it returns nil.
+func quantified(f *fold) *quantifier {
+	init, ok := f.init.(constant)
+	if !ok || !f.isAccumulator(f.result) {
+		return nil
+	}
+	step, ok := f.step.(*logical)
+	if !ok || init.value != !step.decisive || len(step.terms) != 2 || !f.isAccumulator(step.terms[0]) {
+		return nil
+	}
+	q := &quantifier{fold: f, test: step.terms[1], decisive: step.decisive, going: 2} // the accumulator, notStrictlyFalse
+	condition, ok := f.condition.(notStrictlyFalse)
+	if !ok {
+		return nil
+	}
+	settled := condition.arg
+	if q.decisive {
+		not, ok := settled.(*unary)
+		if !ok || not.name != operators.LogicalNot || not.cost != costUnit {
+			return nil
+		}
+		settled, q.going = not.arg, 3
+	}
+	if !f.isAccumulator(settled) {
+		return nil
+	}
+	return q
+}
+
+func (q *quantifier) eval(m *machine) ref.Val {
+	result := !q.decisive
+	ok := q.iterate(m, partOf(q.over, m), func(m *machine) (more, ok bool) {
+		m.cost += q.going
+		if result == q.decisive {
+			return false, true
+		}
+		m.cost++ // the accumulator
+		result, ok = q.test.eval(m).(types.Bool)
+		return true, ok
+	})
+	if !ok {
+		return nil
+	}
+	m.cost++ // the accumulator, as the result
+	return result
+}
+
 // collection is the macro map or filter: a fold that adds items to a list, one at a time.
 type collection struct {
 	*fold
@@ -153,34 +219,34 @@ type collection struct {
 	element node
 }
 
-// collected recognizes a collection, else it returns the fold.
-func collected(f *fold) node {
+// collected recognizes a collection, else it returns nil.
+func collected(f *fold) *collection {
 	init, ok := f.init.(constant)
 	if !ok {
-		return f
+		return nil
 	}
 	empty, ok := init.value.(traits.Lister)
 	if !ok || empty.Size() != types.IntZero {
-		return f
+		return nil
 	}
 	if going, ok := f.condition.(constant); !ok || going.value != types.True || !f.isAccumulator(f.result) {
-		return f
+		return nil
 	}
 	c := &collection{fold: f}
 	step := f.step
 	if choice, ok := step.(*conditional); ok {
 		if no, ok := choice.no.(accumulator); !ok || no.fold != f {
-			return f
+			return nil
 		}
 		c.filter, step = choice.condition, choice.yes
 	}
 	add, ok := step.(*binary)
 	if !ok || add.name != operators.Add || add.cost != costUnit || !f.isAccumulator(add.left) {
-		return f
+		return nil
 	}
 	l, ok := add.right.(*listing)
 	if !ok || len(l.items) != 1 || l.items[0].optional {
-		return f
+		return nil
 	}
 	c.element = l.items[0].node
 	return c

@@ -73,7 +73,7 @@ func (r record) members(m *machine) part {
 // iterator is the variable of a comprehension, by its slot.
 type iterator int
 
-func (i iterator) eval(m *machine) ref.Val { return m.locals[i] }
+func (i iterator) eval(m *machine) ref.Val { return m.locals[i].val() }
 
 // logical is && or ||: decisive is the value that settles it.
 type logical struct {

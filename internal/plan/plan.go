@@ -85,7 +85,7 @@ type machine struct {
 	limit      uint64
 	iterations uint64
 	done       <-chan struct{}
-	locals     []ref.Val
+	locals     []part
 }
 
 var machines = sync.Pool{New: func() any { return new(machine) }}
@@ -99,7 +99,7 @@ func (p *Plan) run(vars Variables, done <-chan struct{}, eval func(*machine) ref
 	m := machines.Get().(*machine)
 	m.vars, m.done, m.limit, m.cost, m.iterations = vars, done, p.limit, 0, 0
 	if len(m.locals) < p.slots {
-		m.locals = make([]ref.Val, p.slots)
+		m.locals = make([]part, p.slots)
 	}
 	defer func() {
 		if recover() != nil {
@@ -359,7 +359,7 @@ func (b *builder) comprehension(c ast.ComprehensionExpr) node {
 	if f.init == nil || f.over == nil || f.condition == nil || f.step == nil || f.result == nil {
 		return nil
 	}
-	return collected(f)
+	return recognized(f)
 }
 
 func (b *builder) slot() int {
