@@ -398,7 +398,7 @@ func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *M
 	if err != nil {
 		return nil, fmt.Errorf("JSON Patch: %w", err)
 	}
-	patched, err := v.normal.Patched(doc, r.engine.types, v.kind)
+	patched, err := v.normal.Patched(doc, v.object, r.engine.types, v.kind)
 	if err != nil {
 		if slices.ContainsFunc(ops, func(op jsonpatch.Operation) bool { return bigInteger(op.Value) }) {
 			r.decision.note(quirks.PatchBigInteger, "")

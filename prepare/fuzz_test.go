@@ -49,8 +49,8 @@ func byDifference(t *testing.T, in prepare.Input, n prepare.Normal, kind schema.
 	for depth := range 3 {
 		mutated, _ := graft(n.Object, in.Old, depth).(map[string]any)
 		want, wantErr := prepare.Normalise(mutated, in.Types, kind)
-		strict, strictErr := n.Patched(mutated, in.Types, kind)
-		wantStrict, wantStrictErr := prepare.Normal{Object: n.Object}.Patched(mutated, in.Types, kind)
+		strict, strictErr := n.Patched(mutated, n.Object, in.Types, kind)
+		wantStrict, wantStrictErr := prepare.Normal{Object: n.Object}.Patched(mutated, n.Object, in.Types, kind)
 		if fmt.Sprint(strictErr) != fmt.Sprint(wantStrictErr) || !reflect.DeepEqual(strict, wantStrict) {
 			t.Errorf("%v decodes as %v, %v, want %v, %v", mutated, strict, strictErr, wantStrict, wantStrictErr)
 		}

@@ -13,10 +13,11 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Patched checks the result of a JSON patch of n as the server decodes it: strictly for built-in kinds, where apiVersion
-// and kind may be missing, and as any object with a kind for custom resources. The error has the server's text
-// (as pkg/admission/plugin/policy/mutating/patch/json_patch.go v0.37.2 decodes, without defaults).
-func (n Normal) Patched(doc any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
+// Patched checks the result of a JSON patch of before, which n may be about, as the server decodes it: strictly for built-in
+// kinds, where apiVersion and kind may be missing, and as any object with a kind for custom resources. The error has the
+// server's text (as pkg/admission/plugin/policy/mutating/patch/json_patch.go v0.37.2 decodes, without defaults). Maps of before
+// that are in the result were not looked into by the patch.
+func (n Normal) Patched(doc any, before map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
 	obj, ok := doc.(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }", jsonKind(doc))
@@ -52,7 +53,9 @@ func (n Normal) Patched(doc any, types *schema.Registry, kind schema.GroupVersio
 	}
 	p := pass{check: true}
 	if p.object(types.Type(given), obj, known); p.failed || p.unknown {
-		unknown, err := problems(types.Type(given), obj)
+		f := finder{structs: map[uintptr]*schema.Type{}}
+		f.declare(t, before)
+		unknown, err := f.problems(types.Type(given), obj)
 		if err != nil {
 			return nil, err
 		}

@@ -1,11 +1,13 @@
 package prepare
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,8 +23,9 @@ const maxUnknown = 100
 
 // problems says what a strict decoding of v finds, in the server's words: the error that ends it, or the unknown fields. A
 // pass that went wrong is followed by it; members are visited by name, which is the order in which kubectl sends them.
-func problems(t *schema.Type, v any) (unknown []string, err error) {
-	f := finder{}
+func problems(t *schema.Type, v any) (unknown []string, err error) { return new(finder).problems(t, v) }
+
+func (f *finder) problems(t *schema.Type, v any) (unknown []string, err error) {
 	if err := f.value(t, v); err != nil {
 		return nil, err
 	}
@@ -42,6 +45,51 @@ type finder struct {
 	document bool // the value is decoded by itself within a type with its own decoding, whose struct is named
 
 	integral bool // numbers come from a tree, where an integral float is JSON without a fraction
+
+	structs map[uintptr]*schema.Type // maps whose members come in the order in which Go declares them
+}
+
+// declare notes the structs of an object as the server has it in memory. In that order it writes them as JSON.
+func (f *finder) declare(t *schema.Type, v any) {
+	for _, alternative := range t.OneOf {
+		f.declare(alternative, v)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if t.Kind == schema.Struct {
+			f.structs[reflect.ValueOf(v).Pointer()] = t
+		}
+		for name, member := range v {
+			if field := t.Field(name); field != nil {
+				f.declare(field.Type, member)
+			} else if t.Kind == schema.Map {
+				f.declare(elem(t), member)
+			}
+		}
+	case []any:
+		if t.Kind == schema.List {
+			for _, item := range v {
+				f.declare(elem(t), item)
+			}
+		}
+	}
+}
+
+// order returns the names of the members of a map in the order in which they are decoded.
+func (f *finder) order(v map[string]any) []string {
+	sorted := slices.Sorted(maps.Keys(v))
+	t := f.structs[reflect.ValueOf(v).Pointer()]
+	if t == nil {
+		return sorted
+	}
+	place := func(name string) int {
+		if i := slices.IndexFunc(t.Fields, func(f schema.Field) bool { return f.Name == name }); i >= 0 {
+			return i
+		}
+		return len(t.Fields)
+	}
+	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	return sorted
 }
 
 func (f *finder) value(t *schema.Type, v any) error {
@@ -68,7 +116,7 @@ func (f *finder) value(t *schema.Type, v any) error {
 		case schema.Struct:
 			return f.object(t, v)
 		case schema.Map:
-			for _, name := range slices.Sorted(maps.Keys(v)) {
+			for _, name := range f.order(v) {
 				if err := f.child("."+name, elem(t), v[name]); err != nil {
 					return err
 				}
@@ -131,7 +179,7 @@ var octet = &schema.Type{Kind: schema.Integer, Bits: 8}
 func (f *finder) object(t *schema.Type, v map[string]any) error {
 	outer := f.within
 	defer func() { f.within = outer }()
-	for _, name := range slices.Sorted(maps.Keys(v)) {
+	for _, name := range f.order(v) {
 		field := t.Field(name)
 		if field == nil {
 			if path := join(f.path, "."+name); len(f.unknown) < maxUnknown {
@@ -199,7 +247,7 @@ func (f *finder) union(t *schema.Type, v any) error {
 		_, isBool := v.(bool)
 		switch {
 		case isObject && alternative.Kind == schema.Struct, isList && alternative.Kind == schema.List:
-			inner := finder{path: f.path, names: slices.Clone(f.names), within: f.within, document: true}
+			inner := finder{path: f.path, names: slices.Clone(f.names), within: f.within, document: true, structs: f.structs}
 			if err := inner.value(alternative, v); err != nil {
 				return err
 			}

@@ -62,8 +62,9 @@ var (
 // Apply returns doc after the operations, applied in order. The document is an object or an array; nil is the JSON null,
 // as doc and as result: only replace with the empty path makes it one.
 //
-// Neither doc nor the values of operations are modified. The result shares with them what no operation has touched, so it
-// must not be modified either.
+// Neither doc nor the values of operations are modified. The result shares with them what no operation has looked into, so it
+// must not be modified either. The library encodes what operations have looked into with sorted members, and leaves the rest
+// as it was encoded: where a map of doc is in the result, its members have their order of then.
 //
 // The first operation that fails ends the patch with an [*OperationError]; the result is then doc. If the error is
 // [ErrTestFailed] the server goes on with doc as if nothing had happened.
@@ -227,7 +228,7 @@ func (d *document) copy(op Operation) error {
 	if err != nil {
 		return fmt.Errorf("copy operation failed to decode from: %w", err)
 	}
-	parent, key, ok := d.find(from)
+	parent, key, ok := d.open(from)
 	if !ok {
 		return fmt.Errorf("copy operation does not apply: doc is missing from path: %s: %w", from, errMissing)
 	}
@@ -285,9 +286,11 @@ func (d *document) test(op Operation) error {
 		if !op.HasValue {
 			return &PanicError{Reason: nilPointer}
 		}
-		return testEqual(path, d.root, op.node())
+		err := testEqual(path, d.root, op.node())
+		d.root = opened(d.root)
+		return err
 	}
-	parent, key, ok := d.find(path)
+	parent, key, ok := d.open(path)
 	if !ok {
 		return fmt.Errorf("test operation does not apply: is missing path: %s: %w", path, errMissing)
 	}
@@ -301,7 +304,10 @@ func (d *document) test(op Operation) error {
 	case node == nil || !op.HasValue:
 		return fmt.Errorf("testing value %s failed: %w", path, ErrTestFailed)
 	}
-	return testEqual(path, node, op.node())
+	if err := testEqual(path, node, op.node()); err != nil || !isContainer(node) {
+		return err
+	}
+	return set(parent, key, opened(node))
 }
 
 func testEqual(path string, node, value any) error {

@@ -10,7 +10,7 @@ import (
 
 // A document is the tree that operations work on.
 //
-// Containers that come from outside, map[string]any and []any, are only read. The first write below one replaces it, and
+// Containers that come from outside, map[string]any and []any, are only read. The first operation that looks below one replaces it, and
 // all containers above it, by an *object or *array that the document owns.
 type document struct {
 	root   any
@@ -55,24 +55,14 @@ func decodeToken(token string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 }
 
-// find returns the container that the last token of path is a member of, and that token.
-func (d *document) find(path string) (parent any, key string, ok bool) {
-	return d.walk(path, false)
-}
-
-// open is find for writing: the document owns every container on the path.
+// open returns the container that the last token of path is a member of, and that token. The document then owns every
+// container on the path, also where it is only read.
 func (d *document) open(path string) (parent any, key string, ok bool) {
-	return d.walk(path, true)
-}
-
-func (d *document) walk(path string, write bool) (parent any, key string, ok bool) {
 	_, rest, ok := strings.Cut(path, "/")
 	if !ok {
 		return nil, "", false
 	}
-	if write {
-		d.root, _ = own(d.root)
-	}
+	d.root, _ = own(d.root)
 	parent = d.root
 	for {
 		token, below, more := strings.Cut(rest, "/")
@@ -84,17 +74,30 @@ func (d *document) walk(path string, write bool) (parent any, key string, ok boo
 		if err != nil || !isContainer(node) {
 			return nil, "", false
 		}
-		if write {
-			owned, fresh := own(node)
-			if fresh {
-				if err := set(parent, key, owned); err != nil {
-					return nil, "", false
-				}
+		owned, fresh := own(node)
+		if fresh {
+			if err := set(parent, key, owned); err != nil {
+				return nil, "", false
 			}
-			node = owned
 		}
-		parent, rest = node, below
+		parent, rest = owned, below
 	}
+}
+
+// opened returns a node of which the document owns every container.
+func opened(node any) any {
+	node, _ = own(node)
+	switch node := node.(type) {
+	case *object:
+		for key, member := range node.members {
+			node.members[key] = opened(member)
+		}
+	case *array:
+		for i, item := range node.items {
+			node.items[i] = opened(item)
+		}
+	}
+	return node
 }
 
 // get returns a member of a container; a missing member of an object is nil, of an array an error.
