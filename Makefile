@@ -47,8 +47,8 @@ corpus-check: ## compares the recorded cases with the live server
 	$(GO) -C conformance run ./cmd/corpus -check $(if $(RUN),-run '$(RUN)')
 
 .PHONY: oracles
-oracles: ## preparation, write-time rules, merge, conversion and RBAC against the server's own packages
-	cd conformance && $(GO) test ./prepare ./policy ./merge ./state
+oracles: ## preparation, write-time rules and warnings, merge, conversion and RBAC against the server's own packages
+	cd conformance && $(GO) test ./prepare ./policy ./typecheck ./merge ./state
 	cd tools && $(GO) test ./...
 
 .PHONY: e2e

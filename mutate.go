@@ -285,12 +285,20 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutati
 	if err != nil {
 		return failed(err)
 	}
+	if normal.Truncated {
+		if !r.engine.quirks.Has(quirks.IntegerTruncation) {
+			return failed(errTruncated)
+		}
+		r.decision.note(quirks.IntegerTruncation, in.hook.Name)
+	}
 	v.object, v.normal, v.dirty = normal.Object, normal, true
 	if told != nil {
 		told.After = normal.Object
 	}
 	return outcome, nil
 }
+
+var errTruncated = errors.New("an integer is too large for its field")
 
 // namingStruct returns an error about a struct of a built-in object that names its Go type, as typedStruct.ConvertToNative in
 // k8s.io/apiserver v0.37.2 pkg/cel/common/valuesschemalesstyped.go.

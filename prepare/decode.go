@@ -28,6 +28,8 @@ type pass struct {
 
 	unknown bool // undeclared members were dropped
 	failed  bool // a value does not fit its type
+
+	truncated bool // an integer lost bits, which only a lenient pass lets it
 }
 
 // value returns v as a value of type t is written; same reports that it is v itself. A nil known is that nothing is known.

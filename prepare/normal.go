@@ -12,9 +12,11 @@ import (
 // This is exact because a value's normal form depends on the value and its type alone. The defaults that reach across siblings
 // and levels are rules of the object that all of them lie in, and run wherever something below that object differs.
 type Normal struct {
-	Object map[string]any
-	typ    *schema.Type   // of which Object is known to be normal; nil if that is not known
-	from   map[string]any // what a pass made Object of, if it did and nothing else is known
+	Object    map[string]any
+	Truncated bool // the mutation that made Object set an integer that lost the bits which do not fit into its field
+
+	typ  *schema.Type   // of which Object is known to be normal; nil if that is not known
+	from map[string]any // what a pass made Object of, if it did and nothing else is known
 }
 
 // Settled returns an object that preparation has made of another, and finds out whether it is normal.
@@ -32,7 +34,7 @@ func (n Normal) is(t *schema.Type, kind schema.GroupVersionKind) bool {
 	if n.typ != nil || n.from == nil {
 		return n.typ == t
 	}
-	again, err := normalise(n.Object, n.from, t, kind)
+	again, _, err := normalise(n.Object, n.from, t, kind)
 	return err == nil && tree.Same(again, n.Object)
 }
 
@@ -46,14 +48,14 @@ func (n Normal) Then(obj map[string]any, types *schema.Registry, kind schema.Gro
 	if t != nil && (!custom(t) || t == mutatedType(n.Object, types, kind)) && n.is(t, kind) {
 		known = n.Object
 	}
-	out, err := normalise(obj, known, t, kind)
+	out, truncated, err := normalise(obj, known, t, kind)
 	switch {
 	case err != nil:
 		return Normal{}, err
 	case tree.Same(out, obj):
 		return Normal{Object: out, typ: t}, nil
 	}
-	return Normal{Object: out, from: obj}, nil
+	return Normal{Object: out, Truncated: truncated, from: obj}, nil
 }
 
 // counterpart returns the known item to compare item i of a list with: the one that lies as far from the start or, where

@@ -215,7 +215,8 @@ func rounds(kind schema.GroupVersionKind) bool {
 //
 // The error is the one of the server's conversion: "unable to convert unstructured object to …".
 func Normalise(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
-	return normalise(obj, nil, mutatedType(obj, types, kind), kind)
+	out, _, err := normalise(obj, nil, mutatedType(obj, types, kind), kind)
+	return out, err
 }
 
 // mutatedType returns the type of an object after a mutation: that of the kind, but for a custom object that a patch made
@@ -235,22 +236,22 @@ func mutatedType(obj map[string]any, types *schema.Registry, kind schema.GroupVe
 	return anything
 }
 
-// normalise normalises what obj does not share with known.
-func normalise(obj, known map[string]any, t *schema.Type, kind schema.GroupVersionKind) (map[string]any, error) {
+// normalise normalises what obj does not share with known. Truncated reports that an integer did not fit into its field.
+func normalise(obj, known map[string]any, t *schema.Type, kind schema.GroupVersionKind) (out map[string]any, truncated bool, err error) {
 	if t == nil {
-		return nil, fmt.Errorf("unable to convert unstructured object to %v: no kind %q is registered for version %q", kind, kind.Kind, kind.GroupVersion())
+		return nil, false, fmt.Errorf("unable to convert unstructured object to %v: no kind %q is registered for version %q", kind, kind.Kind, kind.GroupVersion())
 	}
 	if custom(t) {
 		s := shape{}
-		out, _ := s.object(t, obj, known)
-		return out, nil
+		out, _ = s.object(t, obj, known)
+		return out, false, nil
 	}
 	p := pass{lenient: true, round: rounds(kind)}
-	out, _ := p.object(t, obj, known)
+	out, _ = p.object(t, obj, known)
 	if p.failed {
-		return nil, fmt.Errorf("unable to convert unstructured object to %v: %w", kind, mistake(t, obj))
+		return nil, false, fmt.Errorf("unable to convert unstructured object to %v: %w", kind, mistake(t, obj))
 	}
-	return setKind(out, kind), nil
+	return setKind(out, kind), p.truncated, nil
 }
 
 // Held returns an object that policies have mutated as the server holds it between the phases: through the internal version

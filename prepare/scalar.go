@@ -22,11 +22,14 @@ func (p *pass) integer(bits uint8, v any) (any, bool) {
 		if w := wrap(bits, n); w == n {
 			return v, true
 		} else if p.lenient {
+			p.truncated = true
 			return w, false
 		}
 	case float64:
 		if p.lenient && n == math.Trunc(n) {
-			return wrap(bits, truncate(n)), false
+			w := wrap(bits, truncate(n))
+			p.truncated = p.truncated || float64(w) != n
+			return w, false
 		}
 	}
 	p.failed = true
