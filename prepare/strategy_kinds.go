@@ -21,9 +21,6 @@ func startTemplateGeneration(o *members, _ Input) {
 }
 
 func countTemplateGeneration(o *members, in Input) {
-	if in.SubResource != "" {
-		return
-	}
 	text, _ := at(in.Old, "metadata", "annotations")[templateGeneration].(string)
 	n, _ := strconv.ParseInt(text, 10, 64)
 	if !equal(at(o.m, "spec")["template"], at(in.Old, "spec")["template"]) {

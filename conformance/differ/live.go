@@ -173,6 +173,7 @@ type slot struct {
 type question struct {
 	kind      *kind
 	operation celgate.Operation
+	sub       string // subresource
 	object    map[string]any
 	managers  any // see creation
 	user      celgate.UserInfo
@@ -235,7 +236,7 @@ func (s *slot) isolated(c *Case) *Case {
 func (s *slot) corpusCase(q *question) *conformance.Case {
 	r := q.kind.resource
 	c := &conformance.Case{Policies: []map[string]any{s.c.Policy, s.c.Binding}, Object: q.object, Request: &conformance.Request{
-		Operation: string(q.operation), APIVersion: r.GroupVersion().String(), Resource: r.Resource,
+		Operation: string(q.operation), APIVersion: r.GroupVersion().String(), Resource: r.Resource, Subresource: q.sub,
 		User: q.user.Username, UID: q.user.UID, Groups: q.user.Groups, Extra: q.user.Extra, DryRun: true,
 	}}
 	main := q.object
@@ -378,6 +379,9 @@ func (l *Live) slot(g *generator, k *kind, token string, requests int) *slot {
 			q.object, q.managers = named(c.manifest, token), c.managers
 		case celgate.Update:
 			q.object = named(pick(g, u.news...), token+"-old")
+			if status := k.resource.Subresource("status"); status != nil && status.Kind == k.resource.GroupVersionKind() && g.IntN(3) == 0 {
+				q.sub = status.Name
+			}
 		}
 		s.questions = append(s.questions, q)
 	}

@@ -73,7 +73,9 @@ func (s *slot) renamed(token string) (*slot, error) {
 	}
 	next := &slot{kind: s.kind, token: token, c: &Case{copied(s.c.Policy), copied(s.c.Binding)}, old: copied(s.old)}
 	for _, q := range s.questions {
-		next.questions = append(next.questions, &question{q.kind, q.operation, copied(q.object), q.managers, q.user})
+		again := *q
+		again.object = copied(q.object)
+		next.questions = append(next.questions, &again)
 	}
 	return next, err
 }
@@ -107,9 +109,9 @@ func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f fin
 		with(*q, nil)
 	}
 	if q.operation == celgate.Update {
-		with(question{q.kind, celgate.Create, q.object, nil, q.user}, nil)
+		with(question{kind: q.kind, operation: celgate.Create, object: q.object, user: q.user}, nil)
 		if !reflect.DeepEqual(q.object, old) {
-			with(question{q.kind, q.operation, old, nil, q.user}, old)
+			with(question{kind: q.kind, operation: q.operation, sub: q.sub, object: old, user: q.user}, old)
 		}
 	}
 	whole := func(manifest any) (map[string]any, bool) {
@@ -120,7 +122,9 @@ func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f fin
 	if q.object != nil {
 		for _, less := range smaller(q.object, false) {
 			if m, ok := whole(less); ok {
-				with(question{q.kind, q.operation, m, q.managers, q.user}, old)
+				next := *q
+				next.object = m
+				with(next, old)
 			}
 		}
 	}
@@ -131,7 +135,7 @@ func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f fin
 				continue
 			}
 			s := &slot{kind: q.kind, c: &Case{}}
-			if created, _, err := l.recorder.Try(ctx, s.corpusCase(&question{q.kind, celgate.Create, m, nil, q.user})); created != nil && err == nil {
+			if created, _, err := l.recorder.Try(ctx, s.corpusCase(&question{kind: q.kind, operation: celgate.Create, object: m, user: q.user})); created != nil && err == nil {
 				with(*q, m)
 			}
 		}
@@ -157,6 +161,9 @@ func (l *Live) report(f finding) string {
 		}
 		if namespace, _ := nameOf(main); namespace != "" {
 			request["namespace"] = namespace
+		}
+		if q.sub != "" {
+			request["subresource"] = q.sub
 		}
 		if q.user.UID != "" {
 			request["uid"] = q.user.UID
