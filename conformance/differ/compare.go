@@ -45,12 +45,11 @@ func (a *answer) AddWarning(_, text string) {
 var Accepted = []string{
 	"Where the server walks a Go map or its cache of params, its own answer varies; celgate's is to be one of those that it gives.",
 	"The atomic members that an ApplyConfiguration may not touch, and several problems of one, are listed in the order of a Go map.",
-	"What an error quotes in Go's notation of a pointer, `&{...}`, shows the list types of cel-go.",
+	"An error that quotes a struct of a built-in object in Go's notation, `&{{...}}`, shows every field of the Go type on the server, those of the JSON object in celgate; and memory has other addresses.",
 	"The place in the source that names a scheme depends on how the server was built.",
 	"A panic of the server becomes status 500 with a text of its HTTP layer, or no answer at all.",
 	"metadata.managedFields of a new object, which celgate does not compute: live it gets those that the server made.",
 	"What a live server makes anew for each request in the texts of an answer: uids and the time.",
-	"Details of a status that have nothing in them.",
 	"Whether two structs of different Go types, such as a configMapKeyRef and a secretKeyRef, are equal: on the server they are not, in celgate if their members are. " +
 		"Nor does celgate take quantities in two notations (`1024`, `1Ki`) inside of two structs for equal, as the server does. Neither is generated.",
 }
@@ -60,9 +59,6 @@ func (a *answer) settled() *answer {
 	s := *a
 	if a.Status != nil {
 		s.Status = conformance.Bare(a.Status)
-		if d := s.Status.Details; d != nil && d.Name == "" && d.Group == "" && d.Kind == "" && len(d.Causes) == 0 {
-			s.Status.Details = nil
-		}
 		s.Status.Message = settledText(s.Status.Message)
 		if s.Status.Details != nil {
 			for i := range s.Status.Details.Causes {
@@ -78,7 +74,8 @@ func (a *answer) settled() *answer {
 
 var (
 	schemePlace = regexp.MustCompile(`in scheme \\?"[^"\\]*\\?"`)
-	pointer     = regexp.MustCompile(`got &[a-zA-Z.]*\{[^\n]*`)
+	goStruct    = regexp.MustCompile(`got &\{\{[^\n]*`)
+	address     = regexp.MustCompile(`\b0x[0-9a-f]+\b`)
 	problems    = regexp.MustCompile(`(\n  [^\n]*)+`)
 	atomics     = regexp.MustCompile(`(may not mutate atomic arrays, maps or structs: )(.*)`)
 )
@@ -90,7 +87,8 @@ func settledText(text string) string {
 		slices.Sort(lines)
 		return strings.Join(lines, "\n")
 	})
-	text = pointer.ReplaceAllString(text, "got &{}")
+	text = goStruct.ReplaceAllString(text, "got &{{}}")
+	text = address.ReplaceAllString(text, "0x")
 	return atomics.ReplaceAllStringFunc(text, func(found string) string {
 		parts := atomics.FindStringSubmatch(found)
 		paths := strings.Split(parts[2], ", ")
