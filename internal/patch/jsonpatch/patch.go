@@ -228,21 +228,24 @@ func (d *document) copy(op Operation) error {
 	if err != nil {
 		return fmt.Errorf("copy operation failed to decode from: %w", err)
 	}
-	parent, key, ok := d.open(from)
+	source, name, ok := d.open(from)
 	if !ok {
 		return fmt.Errorf("copy operation does not apply: doc is missing from path: %s: %w", from, errMissing)
 	}
-	node, err := get(parent, key)
-	if err != nil {
+	if _, err := get(source, name); err != nil {
 		return fmt.Errorf("error in copy for from: '%s': %w", from, err)
 	}
 	path, err := unquote(op.Path)
 	if err != nil {
 		return fmt.Errorf("copy operation failed to decode path: %w", errMissing)
 	}
-	parent, key, ok = d.open(path)
+	parent, key, ok := d.open(path)
 	if !ok {
 		return fmt.Errorf("copy operation does not apply: doc is missing destination path: %s: %w", path, errMissing)
+	}
+	node, err := get(source, name) // only now: where the copy goes into its own source, that has been looked into
+	if err != nil {
+		return fmt.Errorf("error in copy for from: '%s': %w", from, err)
 	}
 	node, size, err := snapshot(node)
 	if err != nil {
