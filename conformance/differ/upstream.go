@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
@@ -324,7 +325,10 @@ func (u *upstream) ask(ctx context.Context, p *compiled, r *request) (a *answer)
 		return a
 	}
 	if p.mutating != nil {
-		if a.Object, err = treeOf(object, r.Kind); err != nil {
+		if a.Object, err = treeOf(object, r.Kind); err == nil && r.resource.Custom != nil && !equalTrees(a.Object, r.object.tree) {
+			a.Object, err = written(a.Object)
+		}
+		if err != nil {
 			a.Panic = "result: " + err.Error()
 		}
 	}
@@ -391,6 +395,16 @@ func newObject(tree map[string]any, resource *schema.Resource) (*object, error) 
 	}
 	hub, err := legacyscheme.Scheme.ConvertToVersion(versioned, schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal})
 	return &object{tree, hub}, err
+}
+
+// written returns a tree as it is read again once it has been written.
+func written(tree map[string]any) (again map[string]any, err error) {
+	text, err := json.Marshal(tree)
+	if err != nil {
+		return nil, err
+	}
+	err = utiljson.Unmarshal(text, &again)
+	return again, err
 }
 
 // treeOf shows an object in a version.
