@@ -78,7 +78,9 @@ func (e *Engine) mutating(ctx context.Context, req *Request) (*Decision, error) 
 		r.decision.refuse(err)
 	}
 	r.noteUnsimulated()
-	return r.decision, ctx.Err()
+	decision := r.decision
+	r.release()
+	return decision, ctx.Err()
 }
 
 // written makes the object of a decision what the server writes: to the end an empty list that a mutation sets in a custom

@@ -24,11 +24,11 @@ func TestAllocations(t *testing.T) {
 		name, policies string
 		ceiling        float64
 	}{
-		{"label", benchPolicies(benchLabel), 26},
-		{"sidecar", benchPolicies(benchSidecar), 44},
-		{"pull policy", benchPolicies(benchPullPolicy), 52},
-		{"JSON patch", benchPolicies(benchJSONPatch), 46},
-		{"all four", benchPolicies(benchLabel, benchSidecar, benchPullPolicy, benchJSONPatch), 138},
+		{"label", benchPolicies(benchLabel), 16},
+		{"sidecar", benchPolicies(benchSidecar), 36},
+		{"pull policy", benchPolicies(benchPullPolicy), 39},
+		{"JSON patch", benchPolicies(benchJSONPatch), 40},
+		{"all four", benchPolicies(benchLabel, benchSidecar, benchPullPolicy, benchJSONPatch), 124},
 		{"validation", benchValidation, 6},
 	} {
 		engine, req := prepared(t, c.policies)
