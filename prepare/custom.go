@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A shape prunes and defaults custom objects by the structural schema that their type was made from: undeclared
@@ -154,6 +155,9 @@ func customProblems(t *schema.Type, obj map[string]any) (unknown []string, err e
 						continue
 					}
 					found, problem := problems(f.Type, v[name])
+					if problem != nil && path != "" { // the root's is told bare
+						problem = field.Invalid(field.NewPath(join(fieldPath, ".metadata")), v[name], problem.Error())
+					}
 					if err == nil {
 						err = problem
 					}
