@@ -406,6 +406,9 @@ func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *M
 	if err != nil {
 		return nil, fmt.Errorf("JSON Patch: %w", err)
 	}
+	if v.custom && v.kind.Group != r.Resource.Group { // a Scale, which the server reads as a custom object
+		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", v.kind.GroupVersion())
+	}
 	patched, err := v.normal.Patched(doc, v.object, r.engine.types, v.kind)
 	if err != nil {
 		if slices.ContainsFunc(ops, func(op jsonpatch.Operation) bool { return bigInteger(op.Value) }) {

@@ -379,18 +379,35 @@ func (l *Live) slot(g *generator, k *kind, token string, requests int) *slot {
 			q.object, q.managers = named(c.manifest, token), c.managers
 		case celgate.Update:
 			q.object = named(pick(g, u.news...), token+"-old")
-			if status := k.resource.Subresource("status"); status != nil && status.Kind == k.resource.GroupVersionKind() && g.IntN(3) == 0 {
-				q.sub = status.Name
-			}
+			l.narrow(g, q)
 		}
 		s.questions = append(s.questions, q)
 	}
 	sample := s.questions[0].object
-	if sample == nil {
+	if sample == nil || s.questions[0].sub != "" {
 		sample = s.old
 	}
 	s.c = s.isolated(g.policy(k, &object{tree: l.prepared(k, sample)}))
 	return s
+}
+
+// narrow makes some updates ones of a subresource.
+func (l *Live) narrow(g *generator, q *question) {
+	switch r := q.kind.resource; g.IntN(5) {
+	case 0:
+		if status := r.Subresource("status"); status != nil && status.Kind == r.GroupVersionKind() {
+			q.sub = status.Name
+		}
+	case 1:
+		if scale := r.Subresource("scale"); scale != nil {
+			q.sub = scale.Name
+			namespace, name := nameOf(q.object)
+			q.object = map[string]any{
+				"apiVersion": scale.Kind.GroupVersion().String(), "kind": scale.Kind.Kind,
+				"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": map[string]any{"replicas": int64(g.IntN(4))},
+			}
+		}
+	}
 }
 
 // prepared returns a manifest as policies see it.
@@ -514,7 +531,11 @@ func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating
 	if mutating == nil || !mutating.Allowed {
 		return diff, true
 	}
-	return conformance.Compare(settledWant(&conformance.Want{Object: seen.Mutated}), settledWant(&conformance.Want{Object: conformance.Settle(mutating.Object)})), true
+	object := conformance.Settle(mutating.Object)
+	if object != nil && seen.Mutated != nil {
+		object["kind"] = seen.Mutated["kind"] // webhooks are shown the kind of the request, whatever a patch made of it
+	}
+	return conformance.Compare(settledWant(&conformance.Want{Object: seen.Mutated}), settledWant(&conformance.Want{Object: object})), true
 }
 
 // settledWant returns an answer without what may differ.

@@ -108,7 +108,7 @@ func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f fin
 	if q.operation == celgate.Create && old != nil {
 		with(*q, nil)
 	}
-	if q.operation == celgate.Update {
+	if q.operation == celgate.Update && q.sub == "" {
 		with(question{kind: q.kind, operation: celgate.Create, object: q.object, user: q.user}, nil)
 		if !reflect.DeepEqual(q.object, old) {
 			with(question{kind: q.kind, operation: q.operation, sub: q.sub, object: old, user: q.user}, old)
