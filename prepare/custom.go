@@ -84,6 +84,9 @@ func (s *shape) object(t *schema.Type, in, known map[string]any) (map[string]any
 func (s *shape) meta(t *schema.Type, o *members, name string, old any) {
 	f := t.Field(name)
 	if name != "metadata" || f == nil || !s.prune && !s.defaults {
+		if _, isText := old.(string); name != "metadata" && !isText {
+			s.unknown = true // a problem, but at the root
+		}
 		return
 	}
 	p := pass{}
@@ -151,6 +154,9 @@ func customProblems(t *schema.Type, obj map[string]any) (unknown []string, err e
 			for _, name := range slices.Sorted(maps.Keys(v)) {
 				if t.Embedded && typeMember(name) {
 					f := t.Field(name)
+					if _, isText := v[name].(string); name != "metadata" && path != "" && !isText && err == nil {
+						err = field.Invalid(field.NewPath(join(fieldPath, "."+name)), v[name], "must be a string")
+					}
 					if name != "metadata" || f == nil {
 						continue
 					}
