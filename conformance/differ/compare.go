@@ -46,6 +46,7 @@ func (a *answer) AddWarning(_, text string) {
 var Accepted = []string{
 	"Where the server walks a Go map or its cache of params, its own answer varies; celgate's is to be one of those that it gives.",
 	"The atomic members that an ApplyConfiguration may not touch, and several problems of one, are listed in the order of a Go map.",
+	"An error that quotes a list of lists which an expression made shows the inner ones as CEL writes them on the server, `&{[[1, 2]]}`, and as Go does in celgate, `&{[[1 2]]}`.",
 	"An error that quotes a struct of a built-in object in Go's notation, `&{{...}}`, shows every field of the Go type on the server, those of the JSON object in celgate; and memory has other addresses.",
 	"The place in the source that names a scheme depends on how the server was built.",
 	"A panic of the server becomes status 500 with a text of its HTTP layer, or no answer at all.",
@@ -77,6 +78,7 @@ func (a *answer) settled() *answer {
 var (
 	schemePlace = regexp.MustCompile(`in scheme \\?"[^"\\]*\\?"`)
 	goStruct    = regexp.MustCompile(`got &\{\{[^\n]*`)
+	goList      = regexp.MustCompile(`got &\{\[\[[^\n]*?\]\]\}`)
 	address     = regexp.MustCompile(`\b0x[0-9a-f]+\b`)
 	problems    = regexp.MustCompile(`(\n  [^\n]*)+`)
 	atomics     = regexp.MustCompile(`(may not mutate atomic arrays, maps or structs: )(.*)`)
@@ -90,6 +92,7 @@ func settledText(text string) string {
 		return strings.Join(lines, "\n")
 	})
 	text = goStruct.ReplaceAllString(text, "got &{{}}")
+	text = goList.ReplaceAllStringFunc(text, func(found string) string { return strings.ReplaceAll(found, ", ", " ") })
 	text = address.ReplaceAllString(text, "0x")
 	return atomics.ReplaceAllStringFunc(text, func(found string) string {
 		parts := atomics.FindStringSubmatch(found)
