@@ -86,7 +86,10 @@ func (e *Engine) mutating(ctx context.Context, req *Request) (*Decision, error) 
 // written makes the object of a decision what the server writes: to the end an empty list that a mutation sets in a custom
 // object is a list, and is null then.
 func (e *Engine) written(req *Request, d *Decision) {
-	if r := e.types.Resource(req.Resource); d.Mutated && d.Object != nil && r != nil && r.Custom != nil {
+	if !d.Mutated || d.Object == nil {
+		return
+	}
+	if r := e.types.Resource(req.Resource); r != nil && r.Custom != nil {
 		d.Object = prepare.Written(d.Object)
 	}
 }

@@ -80,13 +80,15 @@ func (s *shape) object(t *schema.Type, in, known map[string]any) (map[string]any
 	return o.m, !o.owned
 }
 
-// meta treats metadata as the Go type ObjectMeta, at the root and in embedded objects.
+// meta treats metadata as the Go type ObjectMeta, at the root and in embedded objects, whose apiVersion and kind are texts.
 func (s *shape) meta(t *schema.Type, o *members, name string, old any) {
+	if name != "metadata" {
+		_, isText := old.(string)
+		s.unknown = s.unknown || !isText // a problem, but at the root
+		return
+	}
 	f := t.Field(name)
-	if name != "metadata" || f == nil || !s.prune && !s.defaults {
-		if _, isText := old.(string); name != "metadata" && !isText {
-			s.unknown = true // a problem, but at the root
-		}
+	if f == nil || !s.prune && !s.defaults {
 		return
 	}
 	p := pass{}
@@ -153,11 +155,14 @@ func customProblems(t *schema.Type, obj map[string]any) (unknown []string, err e
 		case map[string]any:
 			for _, name := range slices.Sorted(maps.Keys(v)) {
 				if t.Embedded && typeMember(name) {
-					f := t.Field(name)
-					if _, isText := v[name].(string); name != "metadata" && path != "" && !isText && err == nil {
-						err = field.Invalid(field.NewPath(join(fieldPath, "."+name)), v[name], "must be a string")
+					if name != "metadata" {
+						if _, isText := v[name].(string); path != "" && !isText && err == nil {
+							err = field.Invalid(field.NewPath(join(fieldPath, "."+name)), v[name], "must be a string")
+						}
+						continue
 					}
-					if name != "metadata" || f == nil {
+					f := t.Field(name)
+					if f == nil {
 						continue
 					}
 					found, problem := problems(f.Type, v[name])

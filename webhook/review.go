@@ -125,32 +125,29 @@ func readRequest(from *tree.Reader) *request {
 	return r
 }
 
-func readKind(from *tree.Reader) (kind metav1.GroupVersionKind) {
-	for name := range from.Members() {
-		switch text := from.String(); name {
-		case "group":
-			kind.Group = text
-		case "version":
-			kind.Version = text
-		case "kind":
-			kind.Kind = text
-		}
-	}
-	return kind
+func readKind(from *tree.Reader) metav1.GroupVersionKind {
+	group, version, kind := readType(from, "kind")
+	return metav1.GroupVersionKind{Group: group, Version: version, Kind: kind}
 }
 
-func readResource(from *tree.Reader) (resource metav1.GroupVersionResource) {
+func readResource(from *tree.Reader) metav1.GroupVersionResource {
+	group, version, resource := readType(from, "resource")
+	return metav1.GroupVersionResource{Group: group, Version: version, Resource: resource}
+}
+
+// readType reads a group, a version and the member that says what of them.
+func readType(from *tree.Reader, member string) (group, version, what string) {
 	for name := range from.Members() {
 		switch text := from.String(); name {
 		case "group":
-			resource.Group = text
+			group = text
 		case "version":
-			resource.Version = text
-		case "resource":
-			resource.Resource = text
+			version = text
+		case member:
+			what = text
 		}
 	}
-	return resource
+	return group, version, what
 }
 
 func readUser(from *tree.Reader) (user authenticationv1.UserInfo) {
