@@ -24,11 +24,16 @@ generate: ## the tables of built-in kinds and everything else that is made by a 
 	$(GO) -C tools run ./schematables
 	cd tools && for older in 1.*.mod; do GOFLAGS=-modfile=$$older $(GO) run ./schematables || exit 1; done
 	$(GO) -C tools run ./helmchart
+	$(GO) -C tools run ./notices
 	$(GO) generate ./...
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for TIME, one after the other
 	./tools/fuzz.sh $(or $(TIME),60s)
+
+.PHONY: vuln
+vuln: ## known vulnerabilities in what the programs call, where their database can be reached
+	./tools/vuln.sh
 
 .PHONY: live-server
 live-server: ## a kube-apiserver 1.37, or KUBE=1.33, on loopback; prints its kubeconfig, ends with Ctrl-C; ARGS are flags of kube-apiserver
