@@ -23,7 +23,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -46,18 +45,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-
-	"github.com/celgate/celgate/internal/serve"
 )
 
 const (
 	testdata    = "../webhook/testdata/" // from the folder of the module, as go -C bench runs it
 	connections = 64                     // to a side at most
+	program     = "celgate"              // in the folder of a run
 )
 
 func main() {
 	var b bench
-	child := flag.String("child", "", "serve with what is in this `folder` at an address, and metrics at another, for the measuring process")
+	child := flag.String("child", "", "serve with the certificate of this `folder` at an address, and metrics at another, for the measuring process")
 	flag.IntVar(&b.rate, "rate", 1000, "requests a second")
 	flag.DurationVar(&b.turn, "turn", 3*time.Second, "how long one turn takes")
 	flag.IntVar(&b.rounds, "rounds", 3, "how many turns each side has")
@@ -66,7 +64,7 @@ func main() {
 	defer stop()
 	var err error
 	if *child != "" {
-		err = serveChild(ctx, *child, flag.Arg(0), flag.Arg(1))
+		err = serveChild(*child, flag.Arg(0), flag.Arg(1))
 	} else {
 		err = b.run(ctx, os.Stdout)
 	}
@@ -84,8 +82,8 @@ const (
 	thousand   = "thousand"
 )
 
-// serveChild is one side: a handler that only decodes, or celgate with the policies of the folder.
-func serveChild(ctx context.Context, folder, address, metrics string) error {
+// serveChild is one side: a handler that only decodes, with the certificate of the folder.
+func serveChild(folder, address, metrics string) error {
 	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	var decode func(body []byte) (*admissionv1.AdmissionReview, error)
 	switch filepath.Base(folder) {
@@ -97,9 +95,7 @@ func serveChild(ctx context.Context, folder, address, metrics string) error {
 			return err
 		}
 	default:
-		return serve.Run(ctx, serve.Options{
-			PolicyDir: filepath.Join(folder, "policies"), Listen: address, Ops: metrics, Cert: cert, Key: key, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		})
+		return fmt.Errorf("no handler is called %q", filepath.Base(folder))
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -183,6 +179,9 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 	four, err := os.ReadFile(testdata + "four.yaml")
 	if err != nil {
 		return err
+	}
+	if out, err := exec.CommandContext(ctx, "go", "build", "-C", "..", "-o", filepath.Join(folder, program), "./cmd/celgate").CombinedOutput(); err != nil {
+		return fmt.Errorf("building celgate: %w\n%s", err, out)
 	}
 	var sides []*side
 	for _, name := range []string{reviewOnly, withObject, policies} {
@@ -282,13 +281,18 @@ func start(ctx context.Context, parent, name, set string) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	s := &side{
 		name: name, patched: name == policies || name == thousand, review: review, url: "https://" + address, metrics: metrics,
-		cmd: exec.CommandContext(ctx, self, "-child", folder, address, metrics),
+	}
+	if s.patched {
+		s.cmd = exec.CommandContext(ctx, filepath.Join(parent, program), "serve", "--alone", "--policy-dir", filepath.Join(folder, "policies"),
+			"--listen", address, "--metrics-listen", metrics, "--cert", filepath.Join(folder, "tls.crt"), "--key", filepath.Join(folder, "tls.key"))
+	} else {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		s.cmd = exec.CommandContext(ctx, self, "-child", folder, address, metrics)
 	}
 	var stderr bytes.Buffer
 	s.cmd.Stderr = &stderr
