@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -33,7 +34,8 @@ type watch struct {
 
 	mu      sync.RWMutex
 	objects map[objectKey]map[string]any
-	failed  error // of the last try; nil while it works
+	order   atomic.Pointer[sortedObjects] // of the objects; nil after a change
+	failed  error                         // of the last try; nil while it works
 	heard   time.Time
 }
 
@@ -100,6 +102,9 @@ func (w *watch) isSynced() bool {
 
 // wait returns when all objects are known, or with an error when the context ends or they cannot be read.
 func (w *watch) wait(ctx context.Context) error {
+	if w.isSynced() {
+		return nil
+	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -123,24 +128,44 @@ func (w *watch) get(namespace, name string) map[string]any {
 	return w.objects[objectKey{namespace, name}]
 }
 
-// list returns the objects of a namespace, of all for "", by namespace and name.
+// list returns the objects of a namespace, of all for "", by namespace and name. The caller must not change the slice.
 func (w *watch) list(namespace string) []map[string]any {
+	s := w.sorted()
+	if namespace == "" {
+		return s.objects
+	}
+	from, _ := slices.BinarySearchFunc(s.keys, objectKey{namespace, ""}, objectKey.compare)
+	to := from
+	for to < len(s.keys) && s.keys[to].namespace == namespace {
+		to++
+	}
+	return s.objects[from:to:to]
+}
+
+// sorted returns the objects in their order, which is made again after a change only.
+func (w *watch) sorted() *sortedObjects {
+	if s := w.order.Load(); s != nil {
+		return s
+	}
 	w.mu.RLock()
-	defer w.mu.RUnlock()
-	keys := make([]objectKey, 0, len(w.objects))
-	for key := range w.objects {
-		if namespace == "" || key.namespace == namespace {
-			keys = append(keys, key)
-		}
+	defer w.mu.RUnlock() // a change waits until the order of before is stored, and takes it away
+	s := &sortedObjects{keys: slices.SortedFunc(maps.Keys(w.objects), objectKey.compare)}
+	s.objects = make([]map[string]any, len(s.keys))
+	for i, key := range s.keys {
+		s.objects[i] = w.objects[key]
 	}
-	slices.SortFunc(keys, func(a, b objectKey) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
-	})
-	objects := make([]map[string]any, len(keys))
-	for i, key := range keys {
-		objects[i] = w.objects[key]
-	}
-	return objects
+	w.order.Store(s)
+	return s
+}
+
+// sortedObjects are the objects of a watch by namespace and name.
+type sortedObjects struct {
+	keys    []objectKey
+	objects []map[string]any
+}
+
+func (k objectKey) compare(other objectKey) int {
+	return cmp.Or(cmp.Compare(k.namespace, other.namespace), cmp.Compare(k.name, other.name))
 }
 
 // What follows is cache.ReflectorStore.
@@ -167,6 +192,7 @@ func (w *watch) change(object any, remove bool) error {
 	} else {
 		w.objects[key] = u.Object
 	}
+	w.order.Store(nil)
 	w.mu.Unlock()
 	if remove || old == nil || !sameSpec(&unstructured.Unstructured{Object: old}, u) {
 		w.changed()
@@ -192,6 +218,7 @@ func (w *watch) Replace(list []any, _ string) error {
 	}
 	w.mu.Lock()
 	w.objects = objects
+	w.order.Store(nil)
 	w.failed = nil
 	w.heard = time.Now()
 	w.mu.Unlock()
