@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/report"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -172,7 +173,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 
 	force := w.inForce(a.console, rejected)
 	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked)}
+	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), tracer: blame.NewTracer(&w.set, w.options())}
 	d.changes = a.output == "text"
 	var texts writing
 	var writer report.Writer
@@ -324,6 +325,7 @@ type decider struct {
 	engine  *celgate.Engine
 	asked   *asked
 	notes   *notes
+	tracer  *blame.Tracer // finds the reasons for what is not as it should be; nil: nobody asks
 }
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
@@ -368,6 +370,10 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		it.Decision = nil
 		return fail(err)
 	}
+	if d.tracer != nil && (len(it.Decision.Violations) > 0 || slices.ContainsFunc(it.Decision.Outcomes, func(o celgate.Outcome) bool { return o.Verdict == celgate.Error })) {
+		it.Reasons = d.tracer.Reasons(ctx, prepared, it.Decision.Outcomes)
+	}
+	it.Locate = locate(doc, it.Decision)
 	if d.changes {
 		it.Changes = d.shown(it.Decision.Changes)
 	}
@@ -382,6 +388,20 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	}
 	d.notes.add(it.Decision, prepared, isReview(doc.Object))
 	return it
+}
+
+// locate finds fields of the object that was decided about in its document; nil if it is no manifest. What mutations may
+// have moved is placed at the list that it is in.
+func locate(doc *manifest.Document, d *celgate.Decision) func(string) policy.Position {
+	if isReview(doc.Object) {
+		return nil
+	}
+	return func(field string) policy.Position {
+		if list, _, ok := strings.Cut(field, "["); ok && d.Mutated {
+			field = list
+		}
+		return doc.Place(field).Locate(0)
+	}
 }
 
 // refusal returns the status of an error that is the server's answer.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/report"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -25,9 +26,10 @@ type explaining struct {
 	named   bool // some of only were named by -p
 	objects bool
 
-	events    []report.Event    // of the request at hand
-	deaf      bool              // what happens is not told
-	variables map[string]string // names by policy and field
+	events    []report.Event                          // of the request at hand
+	evaluated map[*policy.Policy][]celgate.Evaluation // its variables
+	deaf      bool                                    // what happens is not told
+	variables map[string]string                       // names by policy and field
 }
 
 func newExplain(c *console) *cobra.Command {
@@ -179,7 +181,7 @@ func (x *explaining) known(set *policy.Set) error {
 
 // story decides about one document and collects what happened.
 func (x *explaining) story(ctx context.Context, d *decider, doc *manifest.Document) (report.Explanation, error) {
-	x.events = nil
+	x.events, x.evaluated = nil, map[*policy.Policy][]celgate.Evaluation{}
 	it := d.answer(ctx, doc)
 	e := report.Explanation{Item: it.Item}
 	switch {
@@ -281,7 +283,10 @@ func (x *explaining) observe(told celgate.Event) {
 		e.Variable = x.variables[string(o.Policy.Kind)+o.Policy.Name+" "+o.Expr.Field]
 		e.Steps = o.Steps()
 		e.Value, e.Failed = o.Result()
-		e.From, e.To = o.Decisive()
+		e.Reason = blame.Of(*o, x.evaluated[o.Policy])
+		if e.Variable != "" {
+			x.evaluated[o.Policy] = append(x.evaluated[o.Policy], *o)
+		}
 	}
 	x.events = append(x.events, e)
 }

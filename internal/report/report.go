@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,9 @@ type Item struct {
 	Decision *celgate.Decision
 	Failure  *Failure
 	Changes  []celgate.Change // to show: what each mutating policy did
+
+	Reasons map[int]blame.Reason               // why outcomes came about, by their index; of some
+	Locate  func(field string) policy.Position // the place of a field in the manifest; nil: unknown
 
 	Kind schema.GroupVersionKind // with a Failure: of the object, as far as known
 	Name string                  // with a Failure: "namespace/name" or "name"

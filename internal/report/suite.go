@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/check"
-	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/suite"
 )
 
@@ -144,27 +143,7 @@ func (t *suiteText) causeBlock(r suite.Result, c suite.Cause) block {
 	if c.Violation != nil {
 		b = t.violationBlock(Item{Place: r.Place, Request: r.Request, Decision: r.Decision}, *c.Violation)
 	}
-	if b.mark = (mark{c.From, c.To}); c.To == 0 {
-		b.mark = markOf(c.Expr, policy.Position{}, c.Says)
-	}
-	var values []string
-	for _, v := range c.Values {
-		values = append(values, valueLine(v))
-	}
-	b.footers = append(values, b.footers...)
-	return b
-}
-
-// valueLine is the value of a part of an expression in one line.
-func valueLine(s celgate.Step) string {
-	line := s.Text + " = " + s.Value
-	if s.Error {
-		line = s.Text + ": " + s.Value
-	}
-	if s.Last {
-		line += "   (of the last item)"
-	}
-	return line
+	return b.explained(blame.Reason{Expr: c.Expr, Variable: c.Variable, From: c.From, To: c.To, Values: c.Values}, nil)
 }
 
 // pair writes a label and text below which further lines align.
@@ -227,8 +206,8 @@ func plainFailure(f suite.Failure) string {
 			continue
 		}
 		s += fmt.Sprintf("\n%s: %s (%s)", c.Says, strings.TrimSpace(c.Expr.Src), c.Expr.Locate(0))
-		for _, v := range c.Values {
-			s += "\n  " + valueLine(v)
+		for _, line := range valueLines(c.Values, nil) {
+			s += "\n  " + line
 		}
 	}
 	if f.Hint != "" {
@@ -302,7 +281,7 @@ func (j *suiteJSON) Write(r suite.Result) error {
 		for _, c := range f.Causes {
 			cause := jsonCause{Policy: c.Policy, Binding: c.Binding, Field: c.Expr.Field, Place: c.Expr.Locate(0).String(), Message: c.Says}
 			for _, v := range c.Values {
-				cause.Values = append(cause.Values, jsonValue{v.Text, v.Value, v.Error, v.Last})
+				cause.Values = append(cause.Values, jsonValueOf(v))
 			}
 			failure.Causes = append(failure.Causes, cause)
 		}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -64,6 +65,7 @@ type block struct {
 	footers []string
 	hint    string
 	policy  string   // to blame; empty: none
+	field   string   // of the object, that is to blame; empty: unknown
 	diff    []string // lines that begin with "-" or "+", and the paths of what they are about
 }
 
@@ -193,7 +195,7 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 			denials++
 		}
 	}
-	out := t.changeBlocks(it)
+	var out []block
 	first := true
 	for _, v := range d.Violations {
 		b := t.violationBlock(it, v)
@@ -207,6 +209,7 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 		out = append(out, refusalBlock(it))
 	}
 	out = append(out, ignoredBlocks(it)...)
+	out = append(out, t.changeBlocks(it)...)
 	for _, w := range d.Warnings {
 		if !slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return w == warningOf(v) }) {
 			out = append(out, block{label: "warning", style: yellow, message: w})
@@ -265,9 +268,69 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	if v.IsError {
 		b.label = "error"
 		b.footers = append(b.footers, "failurePolicy Fail makes the error a "+s.noun)
-		b.hint = hintFor(failing{v.Message, v.Expr, it.Request, v.Param})
+	}
+	b = b.because(it, blame.OutcomeOf(it.Decision, v))
+	if v.IsError {
+		b.hint = hintFor(failing{v.Message, b.expr, it.Request, v.Param})
 	}
 	return b
+}
+
+// because adds to a block about an outcome the values that led to it.
+func (b block) because(it Item, outcome int) block {
+	r, ok := it.Reasons[outcome]
+	if !ok {
+		return b
+	}
+	return b.explained(r, nil)
+}
+
+// explained shows in a block the part of the expression that decided, and above its other lines the values behind it. Of an error in
+// a variable the variable is shown.
+func (b block) explained(r blame.Reason, remark func(part string) string) block {
+	lines := valueLines(r.Values, remark)
+	if r.Variable != "" {
+		used := b.expr.Field
+		if at := b.expr.Locate(0); at.IsValid() {
+			used += " at " + at.String()
+		}
+		lines = append(lines, "variables."+r.Variable+" is used in "+used)
+		b.expr = r.Expr
+	}
+	if whole := trimmed(r.Expr.Src); r.To == 0 || r.From <= whole.from && r.To >= whole.to {
+		b.mark = markOf(r.Expr, policy.Position{}, b.message)
+	} else {
+		b.mark = mark{r.From, r.To}
+	}
+	b.field = r.Field()
+	b.footers = append(lines, b.footers...)
+	return b
+}
+
+// valueLines are the values of parts of an expression, each in one line, with a remark if there is one. The item of a loop is told where
+// it changes.
+func valueLines(steps []celgate.Step, remark func(part string) string) []string {
+	var lines []string
+	item := ""
+	for _, s := range steps {
+		line := s.Text + " = " + s.Value
+		if s.Error {
+			line = s.Text + ": " + s.Value
+		}
+		switch {
+		case s.Item == "" || s.Item == item:
+		case s.Of > 0:
+			line += fmt.Sprintf("   (%s, the last of %d)", s.Item, s.Of)
+		default:
+			line += "   (" + s.Item + ")"
+		}
+		item = s.Item
+		if remark != nil {
+			line += remark(s.Text)
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // refusalBlock is about a request that the server refuses without a denial by a policy: before any policy is
@@ -275,11 +338,11 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 func refusalBlock(it Item) block {
 	d := it.Decision
 	b := block{label: "denied", style: red, message: d.Status.Message, hint: refusalHint(it)}
-	for _, o := range d.Outcomes {
+	for i, o := range d.Outcomes {
 		if refuses(d, o) {
 			b.policy, b.expr, b.mark = o.Policy, o.Expr, markOf(o.Expr, policy.Position{}, o.Message)
 			b.footers = []string{origin(o.Policy, o.Binding, o.Param), "the API server answers " + codeOf(d) + ", whatever failurePolicy says"}
-			return b
+			return b.because(it, i)
 		}
 	}
 	b.footers = []string{"the API server answers " + codeOf(d) + ", whatever the policies say"}
@@ -294,18 +357,19 @@ func refuses(d *celgate.Decision, o celgate.Outcome) bool {
 // ignoredBlocks returns the errors that changed nothing because failurePolicy is Ignore.
 func ignoredBlocks(it Item) []block {
 	var out []block
-	for _, o := range it.Decision.Outcomes {
+	for i, o := range it.Decision.Outcomes {
 		if o.Verdict != celgate.Error || refuses(it.Decision, o) || slices.ContainsFunc(it.Decision.Violations, func(v celgate.Violation) bool {
 			return v.IsError && v.Policy == o.Policy && (v.Binding == "" || v.Binding == o.Binding && v.Param == o.Param)
 		}) {
 			continue
 		}
-		out = append(out, block{
+		b := block{
 			label: "ignored", style: bold, message: headline(o.Message, o.Expr),
 			policy: o.Policy, expr: o.Expr, mark: markOf(o.Expr, policy.Position{}, o.Message),
 			footers: []string{origin(o.Policy, o.Binding, o.Param), "failurePolicy Ignore: the error changes nothing"},
-			hint:    hintFor(failing{o.Message, o.Expr, it.Request, o.Param}),
-		})
+		}.because(it, i)
+		b.hint = hintFor(failing{o.Message, b.expr, it.Request, o.Param})
+		out = append(out, b)
 	}
 	return out
 }
