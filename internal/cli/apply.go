@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +32,9 @@ type apply struct {
 	oldFile         string
 	asked           asked
 	kubeVersion     string
-	output, color   string
-	quiet           bool
-	serverView      bool
+	reporting
+	quiet      bool
+	serverView bool
 }
 
 func newApply(c *console) *cobra.Command {
@@ -105,19 +104,15 @@ something could not be decided about or a policy is none that the server would s
 		f.BoolVar(&a.asked.dryRun, "dry-run", false, "requests are dry-run requests")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&a.output, "output", "o", "text", "`FORMAT` text (default), json, junit, sarif or github,\nor yaml: the given manifests with what policies change,\nfor kubectl apply -f -")
+		a.reporting.flags(f, append(report.Formats(), "yaml"), "text (default), json, junit, sarif or github,\nor yaml: the given manifests with what policies change,\nfor kubectl apply -f -")
 		f.BoolVar(&a.serverView, "server-view", false, "with -o yaml or json: the objects as the server would\nhold them, with its defaults, and nothing else")
 		f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out objects about which there is nothing to say")
-		f.StringVar(&a.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
+		a.colorFlag(f)
 	})
 	completeWith(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
-	completeWith(cmd, "output", formats()...)
-	completeWith(cmd, "color", "auto", "always", "never")
+	a.complete(cmd)
 	return cmd
 }
-
-// formats are the names that --output takes.
-func formats() []string { return append(report.Formats(), "yaml") }
 
 // completeWith makes shells complete a flag with fixed values. The only error is a flag that does not exist.
 func completeWith(cmd *cobra.Command, flag string, values ...string) {
@@ -136,11 +131,6 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if err := a.check(args); err != nil {
 		return err
 	}
-	colored, err := a.colored(a.color)
-	if err != nil {
-		return err
-	}
-
 	loader := &manifest.Loader{Stdin: a.stdin}
 	batch := a.read(loader, args)
 	from, err := a.sources(ctx)
@@ -172,34 +162,41 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	}
 
 	force := w.inForce(a.console, rejected)
-	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), tracer: blame.NewTracer(&w.set, w.options())}
-	d.changes = a.output == "text"
-	var texts writing
-	var writer report.Writer
-	switch {
-	case a.serverView:
-		texts = &serverView{types: w.types, json: a.output == "json"}
-	case a.output == "yaml":
-		texts, d.edits = &manifests{}, true
-	}
-	if texts != nil {
-		writer, err = a.newAsides(a.color, force, rejected)
-	} else {
-		writer, err = report.New(a.output, out, report.Options{
-			Set: force, Rejected: rejected, Types: w.types, Color: colored, Width: a.width(), Quiet: a.quiet,
-		})
-	}
+	open, err := a.open(a.console)
 	if err != nil {
-		return &usageError{err}
-	}
-	if err := a.decide(ctx, d, batch, outputs{writer, texts, out}); err != nil {
 		return err
 	}
-	if err := writer.Close(); err != nil {
+	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), tracer: blame.NewTracer(&w.set, w.options())}
+	to := outputs{all: open}
+	var writers []report.Writer
+	for _, o := range open {
+		var writer report.Writer
+		switch {
+		case a.serverView && (o.format == "json" || o.format == "yaml"):
+			to.manifests, to.out = &serverView{types: w.types, json: o.format == "json"}, o
+			writer, err = a.newAsides(a.color, force, rejected)
+		case o.format == "yaml":
+			to.manifests, to.out, d.edits = &manifests{}, o, true
+			writer, err = a.newAsides(a.color, force, rejected)
+		default:
+			d.changes = d.changes || o.format == "text"
+			writer, err = report.New(o.format, o, report.Options{
+				Set: force, Rejected: rejected, Types: w.types, Color: o.color, Width: o.width, Quiet: a.quiet,
+			})
+		}
+		if err != nil {
+			return err
+		}
+		writers = append(writers, writer)
+	}
+	to.report = report.Join(writers...)
+	if err := a.decide(ctx, d, batch, to); err != nil {
 		return err
 	}
-	return out.Flush()
+	if err := to.report.Close(); err != nil {
+		return err
+	}
+	return closeAll(open)
 }
 
 // check refuses a command line that cannot be meant.
@@ -223,11 +220,21 @@ func (a *apply) check(args []string) error {
 	if len(a.asked.groups) > 0 && a.asked.user == "" {
 		return &usageError{errors.New("--as-group without --as")}
 	}
-	if !slices.Contains(formats(), a.output) {
-		return &usageError{fmt.Errorf("unknown output format %q: one of %s", a.output, strings.Join(formats(), ", "))}
+	targets, err := a.targets()
+	if err != nil {
+		return err
 	}
-	if a.serverView && a.output != "yaml" && a.output != "json" {
+	objects := 0
+	for _, t := range targets {
+		if t.format == "yaml" || t.format == "json" && a.serverView {
+			objects++
+		}
+	}
+	switch {
+	case a.serverView && objects == 0:
 		return &usageError{errors.New("--server-view goes with -o yaml or -o json")}
+	case objects > 1:
+		return &usageError{errors.New("manifests can be written to one output only")}
 	}
 	return nil
 }
@@ -248,7 +255,7 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		switch {
 		case it.Failure != nil:
 			a.raise(exitFailed)
-			if err := to.out.Flush(); err != nil {
+			if err := flushAll(to.all); err != nil {
 				return err
 			}
 			a.say(at(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
@@ -265,7 +272,7 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 			return err
 		}
 		if immediately {
-			if err := to.out.Flush(); err != nil {
+			if err := flushAll(to.all); err != nil {
 				return err
 			}
 		}
@@ -293,9 +300,10 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 
 // outputs are where answers go. The manifests, if they are asked for, are the result; a report is then written beside it.
 type outputs struct {
+	all       []*output
 	report    report.Writer
 	manifests writing // nil: none
-	out       *bufio.Writer
+	out       *output // of the manifests
 }
 
 func subject(it report.Item) string {

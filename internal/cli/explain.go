@@ -67,26 +67,18 @@ whole objects before and after each mutation. The exit status is that of apply.`
 		f.BoolVar(&x.asked.dryRun, "dry-run", false, "requests are dry-run requests")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&x.output, "output", "o", "text", "`FORMAT` text (default) or json")
+		x.reporting.flags(f, report.ExplanationFormats(), "text (default) or json")
 		f.BoolVar(&x.objects, "objects", false, "show the whole object before each mutation")
-		f.StringVar(&x.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
+		x.colorFlag(f)
 	})
 	completeWith(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
-	completeWith(cmd, "output", report.ExplanationFormats()...)
-	completeWith(cmd, "color", "auto", "always", "never")
+	x.complete(cmd)
 	return cmd
 }
 
 func (x *explaining) explain(ctx context.Context, args []string) error {
 	x.narrow()
 	if err := x.check(args); err != nil {
-		return err
-	}
-	if !slices.Contains(report.ExplanationFormats(), x.output) {
-		return &usageError{fmt.Errorf("--output is text or json, not %q", x.output)}
-	}
-	colored, err := x.colored(x.color)
-	if err != nil {
 		return err
 	}
 	loader := &manifest.Loader{Stdin: x.stdin}
@@ -136,9 +128,18 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 		x.raise(exitFailed)
 		x.sayError(err)
 	}
-	return report.Explain(x.output, x.stdout, all, report.Options{
-		Set: &w.set, Rejected: rejected, Types: w.types, Color: colored, Width: x.width(), Objects: x.objects,
-	})
+	open, err := x.open(x.console)
+	if err != nil {
+		return err
+	}
+	for _, o := range open {
+		if err := report.Explain(o.format, o, all, report.Options{
+			Set: &w.set, Rejected: rejected, Types: w.types, Color: o.color, Width: o.width, Objects: x.objects,
+		}); err != nil {
+			return err
+		}
+	}
+	return closeAll(open)
 }
 
 // narrow takes the names of policies out of what -p names.

@@ -16,7 +16,7 @@ import (
 )
 
 // ExplanationFormats are the names that [Explain] takes.
-func ExplanationFormats() []string { return []string{"json", "text"} }
+func ExplanationFormats() []string { return []string{"text", "json"} }
 
 // Explain writes explanations. With o.Objects, text shows the whole object before each mutation.
 func Explain(format string, w io.Writer, all []Explanation, o Options) error {

@@ -117,6 +117,34 @@ type Options struct {
 	Objects bool // show whole objects where only what changed would be
 }
 
+// Join returns a writer that writes everything to several writers.
+func Join(writers ...Writer) Writer {
+	if len(writers) == 1 {
+		return writers[0]
+	}
+	return joined(writers)
+}
+
+type joined []Writer
+
+func (all joined) Write(it Item) error {
+	for _, w := range all {
+		if err := w.Write(it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (all joined) Close() error {
+	for _, w := range all {
+		if err := w.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Formats are the names that [New] takes.
 func Formats() []string { return []string{"text", "json", "junit", "sarif", "github"} }
 
