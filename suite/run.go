@@ -257,6 +257,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 	}
 	asked := &world.Asked{
 		Operation: c.Asked.Operation, Subresource: c.Asked.Subresource, User: c.Asked.User, Groups: c.Asked.Groups,
+		UID: c.Asked.UID, Extra: c.Asked.Extra,
 		DryRun: c.Asked.DryRun, Namespace: c.Asked.Namespace,
 	}
 	olds, problems := c.olds(doc)

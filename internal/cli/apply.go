@@ -41,19 +41,19 @@ func newApply(c *console) *cobra.Command {
 	a := &apply{console: c}
 	cmd := &cobra.Command{
 		Use:   "apply -p POLICIES|--context NAME [flags] MANIFEST|REVIEW|DIR|-...",
-		Short: "Decide about manifests and admission requests",
+		Short: "Evaluate policies for manifests and admission requests",
 		Long: `apply tells what the API server's admission policies would say if the given
 manifests were applied: what is denied, what is warned about, what is changed.
 
 Each manifest is a CREATE, or an UPDATE when the cluster state holds that object.
 The objects of one run see each other: a Namespace, a CustomResourceDefinition or
 a param counts for the objects beside it, whatever their order. Arguments may also
-be AdmissionReviews (admission.k8s.io), which are decided about as they stand.
+be AdmissionReviews (admission.k8s.io), which are evaluated as they stand.
 
 With --kubeconfig or --context a live cluster is the state: its kinds, namespaces,
 params and stored objects are read when they are needed, and rights are asked of it,
 as those of the kubeconfig's user unless --as names another. Nothing is written to
-it. Without -p the policies are those in force there.
+it. Without -p the policies are those of the cluster.
 
 With -o yaml apply is a filter: the manifests come out as they went in (comments,
 order and quotes kept, no defaults added) but for what policies change. A denial
@@ -61,7 +61,8 @@ leaves standard output empty; what there is to say goes to standard error. When
 standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
 
 The exit status is 0 when nothing is denied, 1 when something is, and 2 when
-something could not be decided about or a policy is none that the server would store.`,
+something could not be evaluated or a policy or binding is invalid. docs/apply.md
+says what each status of an object means.`,
 		Example: `  # may these manifests be applied?
   celgate apply -p policies/ manifests/
 
@@ -92,31 +93,17 @@ something could not be decided about or a policy is none that the server would s
 		f.StringArrayVarP(&a.policies, "policy", "p", nil, "`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
 		a.live.flags(f)
-		f.StringVar(&a.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that decides (default "+celgate.Newest+",\nor that of the live cluster)")
+		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 	})
-	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) {
-		f.StringVarP(&a.asked.namespace, "namespace", "n", "", "`NAME` the namespace of manifests that name none\n(default \"default\", or the context's with a live cluster)")
-		f.StringVar(&a.asked.operation, "operation", "", "`OPERATION` CREATE, UPDATE, DELETE or CONNECT, whatever the\ncluster state holds")
-		f.StringVar(&a.oldFile, "old", "", "`FILE|DIR|-` the objects as they are stored before an update\nor a deletion")
-		f.StringVar(&a.asked.subresource, "subresource", "", "`NAME` a subresource, such as status or deployments/scale")
-		f.StringVar(&a.asked.user, "as", "", "`USER` the user who makes the requests (default celgate,\nor the kubeconfig's with a live cluster)")
-		f.StringArrayVar(&a.asked.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
-		f.BoolVar(&a.asked.dryRun, "dry-run", false, "requests are dry-run requests")
-	})
+	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { a.asked.flags(f, &a.oldFile) })
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		a.reporting.flags(f, append(report.Formats(), "yaml"), "text (default), json, junit, sarif or github,\nor yaml: the given manifests with what policies change,\nfor kubectl apply -f -")
 		f.BoolVar(&a.serverView, "server-view", false, "with -o yaml or json: the objects as the server would\nhold them, with its defaults, and nothing else")
 		f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out objects about which there is nothing to say")
 		a.colorFlag(f)
 	})
-	completeWith(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
 	a.complete(cmd)
 	return cmd
-}
-
-// completeWith makes shells complete a flag with fixed values. The only error is a flag that does not exist.
-func completeWith(cmd *cobra.Command, flag string, values ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (a *apply) run(ctx context.Context, args []string) error {
@@ -213,12 +200,8 @@ func (a *apply) check(args []string) error {
 	if stdin > 1 {
 		return &usageError{errors.New("standard input can be read once only")}
 	}
-	a.asked.operation = strings.ToUpper(a.asked.operation)
-	if op := a.asked.operation; op != "" && !slices.Contains([]string{"CREATE", "UPDATE", "DELETE", "CONNECT"}, op) {
-		return &usageError{fmt.Errorf("--operation is CREATE, UPDATE, DELETE or CONNECT, not %q", op)}
-	}
-	if len(a.asked.groups) > 0 && a.asked.user == "" {
-		return &usageError{errors.New("--as-group without --as")}
+	if err := a.asked.check(); err != nil {
+		return err
 	}
 	targets, err := a.targets()
 	if err != nil {

@@ -61,7 +61,7 @@ when the policies could not be read.`,
 	}
 	group(cmd, "Cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&k.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster, such as\nCustomResourceDefinitions; may be repeated")
-		f.StringVar(&k.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that the policies are for\n(default "+celgate.Newest+")")
+		minorFlag(f, &k.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
 	})
 	group(cmd, "Checks", func(f *pflag.FlagSet) {
 		f.BoolVar(&k.fix, "fix", false, "change the files where that is sure, and say what was done")

@@ -37,7 +37,7 @@ func newExplain(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain -p POLICIES|--context NAME [flags] MANIFEST|REVIEW|DIR|-...",
 		Short: "Tell why policies did or did not act",
-		Long: `explain makes the same decision as apply and tells how it came about: for each
+		Long: `explain evaluates what apply evaluates and tells how the answer came about: for each
 policy and binding whether it is for the request and what was compared, the values
 of variables when they were used and of the parts of expressions that decided,
 what each mutation changed and what the server made of that, what ran again in the
@@ -55,23 +55,14 @@ whole objects before and after each mutation. The exit status is that of apply.`
 		f.StringArrayVar(&x.only, "only", nil, "`NAME` tell about this policy only; may be repeated")
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster; may be repeated")
 		x.live.flags(f)
-		f.StringVar(&x.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that decides (default "+celgate.Newest+",\nor that of the live cluster)")
+		minorFlag(f, &x.kubeVersion, kubeVersionUsage)
 	})
-	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) {
-		f.StringVarP(&x.asked.namespace, "namespace", "n", "", "`NAME` the namespace of manifests that name none\n(default \"default\", or the context's with a live cluster)")
-		f.StringVar(&x.asked.operation, "operation", "", "`OPERATION` CREATE, UPDATE, DELETE or CONNECT")
-		f.StringVar(&x.oldFile, "old", "", "`FILE|DIR|-` the objects as they are stored")
-		f.StringVar(&x.asked.subresource, "subresource", "", "`NAME` a subresource, such as status or deployments/scale")
-		f.StringVar(&x.asked.user, "as", "", "`USER` the user who makes the requests (default celgate,\nor the kubeconfig's with a live cluster)")
-		f.StringArrayVar(&x.asked.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
-		f.BoolVar(&x.asked.dryRun, "dry-run", false, "requests are dry-run requests")
-	})
+	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { x.asked.flags(f, &x.oldFile) })
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		x.reporting.flags(f, report.ExplanationFormats(), "text (default) or json")
 		f.BoolVar(&x.objects, "objects", false, "show the whole object before each mutation")
 		x.colorFlag(f)
 	})
-	completeWith(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
 	x.complete(cmd)
 	return cmd
 }

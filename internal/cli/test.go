@@ -10,14 +10,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/report"
-	"github.com/celgate/celgate/schema/builtin"
 	"github.com/celgate/celgate/suite"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -43,7 +41,7 @@ func newTest(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test [flags] SUITE|DIR...",
 		Short: "Test policies: which requests they deny, change and leave alone",
-		Long: `test decides about the requests of test suites as the API server would, and tells
+		Long: `test evaluates the requests of test suites as the API server would, and tells
 what is not as expected: a request that is let through, another message, an object
 that is changed in another way, a policy that was not asked at all.
 
@@ -95,7 +93,6 @@ too small, and 2 when a case could not run.`,
 		f.BoolVarP(&t.verbose, "verbose", "v", false, "show the cases that pass too")
 		t.colorFlag(f)
 	})
-	completeWith(cmd, "kube-version", builtin.Minors()...)
 	t.complete(cmd)
 	return cmd
 }
@@ -117,10 +114,12 @@ func (t *test) run(ctx context.Context, args []string) error {
 			return &usageError{fmt.Errorf("--run: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))}
 		}
 	}
-	for _, v := range t.versions {
-		if !slices.Contains(builtin.Minors(), v) {
-			return withHint(fmt.Errorf("Kubernetes %s is not known", v), "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
+	for i, v := range t.versions {
+		minor, err := minorOf(v)
+		if err != nil {
+			return err
 		}
+		t.versions[i] = minor
 	}
 	if len(t.versions) == 0 {
 		t.versions = []string{celgate.Newest}

@@ -210,5 +210,5 @@ func (j *applyJUnit) Close() error { return j.write(j.w) }
 
 func (f finding) junit() junitMessage {
 	first, _, _ := strings.Cut(f.message, "\n")
-	return junitMessage{first, f.place.String() + "\n" + f.message}
+	return junitMessage{first, f.rule, f.place.String() + "\n" + f.message}
 }

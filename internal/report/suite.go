@@ -152,7 +152,7 @@ func (t *suiteText) pair(label string, s style, text string) {
 	if t.o.Width > 0 {
 		room = max(t.o.Width-len(indent)-len(label)-2, 20)
 	}
-	for i, l := range wrap(printable(text), room) {
+	for i, l := range Wrap(printable(text), room) {
 		if i == 0 {
 			t.line(indent + t.p.paint(s, label+":") + " " + l)
 		} else {

@@ -448,7 +448,7 @@ func (t *textWriter) head(s style, word, subject string, place policy.Position) 
 	if t.o.Width > 0 {
 		room = max(t.o.Width-len(margin), 20)
 	}
-	lines := wrap(printable(subject), room)
+	lines := Wrap(printable(subject), room)
 	last := len(lines) - 1
 	for i, l := range lines {
 		lead := margin
@@ -487,7 +487,7 @@ func (t *textWriter) hanging(margin, label string, length int, text string, s st
 		t.line(margin + label)
 		label, taken = "", 0
 	}
-	for i, l := range wrap(strings.Repeat("\x00", taken)+printable(text), room) {
+	for i, l := range Wrap(strings.Repeat("\x00", taken)+printable(text), room) {
 		l = t.p.paint(s, strings.TrimLeft(l, "\x00"))
 		if i == 0 && label != "" {
 			t.line(margin + label + " " + l)
@@ -555,7 +555,7 @@ func (t *textWriter) block(b block) {
 		if width > 0 {
 			room = max(width-gutter-1-len(lead), 20)
 		}
-		for i, l := range wrap(printable(text), room) {
+		for i, l := range Wrap(printable(text), room) {
 			if i == 0 {
 				t.line(indent + strings.Repeat(" ", gutter+1) + t.p.paint(s, lead) + l)
 			} else {
