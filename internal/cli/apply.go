@@ -33,8 +33,9 @@ type apply struct {
 	asked           asked
 	kubeVersion     string
 	reporting
-	quiet      bool
-	serverView bool
+	compact, summary bool
+	quiet            bool
+	serverView       bool
 }
 
 func newApply(c *console) *cobra.Command {
@@ -99,7 +100,9 @@ says what each status of an object means.`,
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		a.reporting.flags(f, append(report.Formats(), "yaml"), "text (default), json, junit, sarif or github,\nor yaml: the given manifests with what policies change,\nfor kubectl apply -f -")
 		f.BoolVar(&a.serverView, "server-view", false, "with -o yaml or json: the objects as the server would\nhold them, with its defaults, and nothing else")
-		f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out objects about which there is nothing to say")
+		f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out objects about which there is nothing to say but what policies change")
+		f.BoolVar(&a.compact, "compact", false, "one line for each object, with -o text")
+		f.BoolVar(&a.summary, "summary", false, "no line for objects but a table: how many were denied, warned about and changed, by policy and namespace")
 		a.colorFlag(f)
 	})
 	a.complete(cmd)
@@ -169,6 +172,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 			d.changes = d.changes || o.format == "text"
 			writer, err = report.New(o.format, o, report.Options{
 				Set: force, Rejected: rejected, Types: w.types, Color: o.color, Width: o.width, Quiet: a.quiet,
+				Compact: a.compact, Summary: a.summary,
 			})
 		}
 		if err != nil {
@@ -199,6 +203,9 @@ func (a *apply) check(args []string) error {
 	}
 	if stdin > 1 {
 		return &usageError{errors.New("standard input can be read once only")}
+	}
+	if a.compact && a.summary {
+		return &usageError{errors.New("--compact and --summary do not go together")}
 	}
 	if err := a.asked.check(); err != nil {
 		return err

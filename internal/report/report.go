@@ -112,7 +112,10 @@ type Options struct {
 
 	Color bool
 	Width int  // of the terminal, in columns; 0: lines are not wrapped
-	Quiet bool // leave out objects about which there is nothing to say
+	Quiet bool // leave out objects about which there is nothing to say but what was changed
+
+	Compact bool // one line for each object
+	Summary bool // no line for objects: how many of them, by policy and namespace
 
 	Objects bool // show whole objects where only what changed would be
 }

@@ -28,9 +28,11 @@ type textWriter struct {
 	inForce int             // policies
 	matched map[source]bool // policies that had a say, without a binding
 	places  map[source]policy.Position
-	notes   map[string]bool // already shown
-	spaced  bool            // the last line written is empty
-	blocks  bool            // something else than a plain line was written
+	notes   map[string]bool  // already shown
+	told    map[story]string // the objects that stories were first told about
+	table   table
+	spaced  bool // the last line written is empty
+	blocks  bool // something else than a plain line was written
 }
 
 // A source is a policy, or one of its bindings.
@@ -66,6 +68,7 @@ type block struct {
 	hint    string
 	policy  string   // to blame; empty: none
 	field   string   // of the object, that is to blame; empty: unknown
+	item    string   // of a list, that is to blame; empty: none
 	diff    []string // lines that begin with "-" or "+", and the paths of what they are about
 }
 
@@ -82,7 +85,7 @@ func newText(w io.Writer, o Options) (*textWriter, error) {
 func newTextWriter(w io.Writer, o Options) *textWriter {
 	t := &textWriter{
 		w: w, o: o, p: palette(o.Color),
-		counts: map[string]int{}, matched: map[source]bool{}, places: map[source]policy.Position{}, notes: map[string]bool{},
+		counts: map[string]int{}, matched: map[source]bool{}, places: map[source]policy.Position{}, notes: map[string]bool{}, told: map[story]string{}, table: table{},
 		spaced: true,
 	}
 	if o.Set != nil {
@@ -99,12 +102,47 @@ func newTextWriter(w io.Writer, o Options) *textWriter {
 
 func (t *textWriter) Write(it Item) error {
 	word, style, blocks := t.take(it)
-	if it.Failure != nil || t.o.Quiet && word == wordOK && len(blocks) == 0 {
+	t.table.add(it)
+	if it.Failure != nil || t.o.Summary || t.o.Quiet && (word == wordOK || word == wordMutated) && merelyMutated(it.Decision, blocks) {
 		return nil // a failure is said on standard error
 	}
+	if t.o.Compact {
+		t.compact(style, word, it, blocks)
+		return t.flush()
+	}
+	told := storyIn(word, blocks)
+	if first, again := t.told[told]; again && len(blocks) > 0 {
+		t.headAs(style, word, it.subject(), it.Place, first)
+		return t.flush()
+	}
+	t.told[told] = it.subject()
 	t.head(style, word, it.subject(), it.Place)
 	t.blocksOf(blocks)
 	return t.flush()
+}
+
+// compact writes one line, however long it is.
+func (t *textWriter) compact(s style, word string, it Item, blocks []block) {
+	at := it.Place
+	at.Column = 0
+	line := t.p.paint(s, fmt.Sprintf("%-7s", word)) + "  " + printable(it.subject()) + "  " + t.p.paint(dim, printable(at.String()))
+	if text := brief(it, blocks); text != "" {
+		line += "  " + printable(strings.ReplaceAll(text, "\n", " "))
+	}
+	t.line(line)
+}
+
+// headAs writes the line of an object about which all has been said about another one.
+func (t *textWriter) headAs(s style, word, subject string, place policy.Position, as string) {
+	place.Column = 0
+	lead, rest := fmt.Sprintf("%-7s", word), printable(subject)+"  "
+	tail := printable(place.String() + ", as " + as)
+	if width := utf8.RuneCountInString(lead + "  " + rest + tail); t.o.Width == 0 || width <= t.o.Width {
+		t.line(t.p.paint(s, lead) + "  " + rest + t.p.paint(dim, tail))
+		return
+	}
+	t.head(s, word, subject, place)
+	t.hanging("         ", t.p.paint(dim, "as"), 2, as, dim, 3)
 }
 
 // take counts an item and returns the word for it and what there is to say about it.
@@ -132,6 +170,13 @@ func (t *textWriter) Close() error {
 	}
 	if t.blocks && !t.spaced {
 		t.line("")
+	}
+	if t.o.Summary {
+		if lines := t.table.lines(t.p); len(lines) > 0 {
+			for _, l := range append(lines, "") {
+				t.line(l)
+			}
+		}
 	}
 	t.line(t.summary())
 	return t.flush()
@@ -303,6 +348,12 @@ func (b block) explained(r blame.Reason, remark func(part string) string) block 
 		b.mark = mark{r.From, r.To}
 	}
 	b.field = r.Field()
+	for _, v := range r.Values {
+		if v.Item != "" && v.Of == 0 {
+			b.item = v.Item
+			break
+		}
+	}
 	b.footers = append(lines, b.footers...)
 	return b
 }
@@ -393,6 +444,9 @@ func rejectionBlocks(r Rejection) []block {
 	return out
 }
 
+// falseExpression is what there is to say about a validation without a message.
+const falseExpression = "the expression is false"
+
 // headline removes from a message what the excerpt below it shows.
 func headline(message string, e policy.Expr) string {
 	if e.IsZero() {
@@ -402,7 +456,7 @@ func headline(message string, e policy.Expr) string {
 		return rest
 	}
 	if message == "failed expression: "+strings.TrimSpace(e.Src) {
-		return "the expression is false"
+		return falseExpression
 	}
 	return message
 }
