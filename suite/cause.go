@@ -1,10 +1,13 @@
 package suite
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/world"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -80,8 +83,9 @@ func sayOutcome(o celgate.Outcome) string {
 	return ""
 }
 
-// explain adds to the causes of failures the values behind them.
+// explain adds to failures the values behind them, and which policies took no part.
 func (run *caseRun) explain() {
+	run.absent()
 	var reasons map[int]blame.Reason
 	for i := range run.Failures {
 		for j := range run.Failures[i].Causes {
@@ -102,4 +106,48 @@ func (run *caseRun) explain() {
 			}
 		}
 	}
+}
+
+// absent notes at a failure of a request that was let through, or left alone, which policies were not for it, and why.
+func (run *caseRun) absent() {
+	if !run.Decision.Allowed {
+		return
+	}
+	f := &run.Failures[0]
+	said := f.Got
+	for i := range f.Causes {
+		said += "\n" + f.Causes[i].Says
+	}
+	namespaces := false
+	for _, m := range run.matches() {
+		if m.Matched || m.Err != nil || strings.Contains(said, m.Reason) || len(f.Notes) == mostNotes {
+			continue
+		}
+		by := "policy " + m.Policy
+		if m.Binding != "" {
+			by += ", binding " + m.Binding
+		}
+		f.Notes = append(f.Notes, by+" is not for this request: "+m.Reason)
+	}
+	for _, p := range run.Set.Policies {
+		if len(f.Notes) < mostNotes && !slices.ContainsFunc(run.Set.Bindings, func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
+			f.Notes = append(f.Notes, "policy "+p.Name+" has no binding in the suite: it is never evaluated")
+		}
+		namespaces = namespaces || looksAtNamespaces(p.MatchConstraints)
+	}
+	for _, b := range run.Set.Bindings {
+		namespaces = namespaces || looksAtNamespaces(b.MatchResources)
+	}
+	if name := run.Request.Namespace; namespaces && name != "" && run.Request.Kind != world.Namespace {
+		if known, err := run.arena.cluster.Get(run.ctx, world.Namespace, "", name); known == nil && err == nil {
+			f.Notes = append(f.Notes, fmt.Sprintf("namespace %q is not in the state of the suite and taken as one without labels of its own", name))
+		}
+	}
+}
+
+// mostNotes bounds what is said about policies that took no part.
+const mostNotes = 5
+
+func looksAtNamespaces(m *policy.MatchResources) bool {
+	return m != nil && m.NamespaceSelector != nil && len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) > 0
 }

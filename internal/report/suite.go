@@ -131,6 +131,9 @@ func (t *suiteText) failure(r suite.Result, f suite.Failure) {
 	if f.Hint != "" {
 		t.line(indent + "  " + t.p.paint(bold, "hint: ") + printable(f.Hint))
 	}
+	for _, n := range f.Notes {
+		t.block(block{label: "note", style: bold, message: n})
+	}
 	for _, c := range f.Causes {
 		t.gap()
 		t.block(t.causeBlock(r, c))
@@ -210,6 +213,9 @@ func plainFailure(f suite.Failure) string {
 			s += "\n  " + line
 		}
 	}
+	for _, n := range f.Notes {
+		s += "\nnote: " + n
+	}
 	if f.Hint != "" {
 		s += "\nhint: " + f.Hint
 	}
@@ -259,6 +265,7 @@ type jsonFailure struct {
 	Got      string `json:"got"`
 	Hint     string `json:"hint,omitempty"`
 
+	Notes  []string    `json:"notes,omitempty"`
 	Causes []jsonCause `json:"causes,omitempty"`
 }
 
@@ -277,7 +284,7 @@ func (j *suiteJSON) Write(r suite.Result) error {
 		Failures: []jsonFailure{}, Errors: []jsonError{}, Updated: r.Updated,
 	}
 	for _, f := range r.Failures {
-		failure := jsonFailure{Place: f.Place.String(), Expected: f.Expected, Got: f.Got, Hint: f.Hint}
+		failure := jsonFailure{Place: f.Place.String(), Expected: f.Expected, Got: f.Got, Hint: f.Hint, Notes: f.Notes}
 		for _, c := range f.Causes {
 			cause := jsonCause{Policy: c.Policy, Binding: c.Binding, Field: c.Expr.Field, Place: c.Expr.Locate(0).String(), Message: c.Says}
 			for _, v := range c.Values {
