@@ -127,7 +127,7 @@ func (run *caseRun) absent() {
 		if m.Binding != "" {
 			by += ", binding " + m.Binding
 		}
-		f.Notes = append(f.Notes, by+" is not for this request: "+m.Reason)
+		f.Notes = append(f.Notes, by+" is not for this request: "+strings.TrimSuffix(m.Reason, " of the binding"))
 	}
 	for _, p := range run.Set.Policies {
 		if len(f.Notes) < mostNotes && !slices.ContainsFunc(run.Set.Bindings, func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
