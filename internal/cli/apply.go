@@ -157,6 +157,9 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), tracer: blame.NewTracer(&w.set, w.options())}
+	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
+		d.tracer = nil // a table has no reasons
+	}
 	to := outputs{all: open}
 	var writers []report.Writer
 	for _, o := range open {
