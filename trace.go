@@ -13,7 +13,6 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	"github.com/google/cel-go/interpreter"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
@@ -26,9 +25,7 @@ type Evaluation struct {
 	Policy *policy.Policy
 	Expr   policy.Expr
 
-	tree      *cel.Ast
-	values    interpreter.EvalState
-	variables interpreter.Activation
+	seen compile.Seen
 }
 
 // NewTraced is [New] for an engine that tells how it comes to its decisions. It decides as any other engine, slowly.
@@ -44,8 +41,8 @@ func NewTraced(set *policy.Set, opts Options, trace Tracer) (*Engine, error) {
 	e.trace = trace
 	for _, h := range e.index.hooks {
 		p := h.Policy
-		h.Program, err = compile.Traced(envs, p, func(x policy.Expr, tree *cel.Ast, values interpreter.EvalState, variables interpreter.Activation) {
-			trace(Event{Op: OpEvaluate, Kind: p.Kind, Policy: p.Name, Evaluation: &Evaluation{p, x, tree, values, variables}})
+		h.Program, err = compile.Traced(envs, p, func(x policy.Expr, seen compile.Seen) {
+			trace(Event{Op: OpEvaluate, Kind: p.Kind, Policy: p.Name, Evaluation: &Evaluation{p, x, seen}})
 		})
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
@@ -61,14 +58,21 @@ type Step struct {
 	Value  string // as CEL writes it, shortened; of an error, its message
 	Error  bool
 	Last   bool // in the body of a macro: the value is that of the last item that was looked at
+	// Item is that item, such as containers[1] "side"; empty outside of macros. It decided, unless Of is set: then the macro
+	// looked at as many items as that, and none of them alone made it what it is.
+	Item string
+	Of   int
+	// Path is that of the part in the object, as spec.containers[1].image; in a variable it begins with variables. It is empty
+	// if the part is none.
+	Path string
 }
 
 // Result is the value that the expression came to, as CEL writes it; the error in place of it.
 func (o Evaluation) Result() (value string, failed bool) {
-	if o.tree == nil || o.values == nil {
+	if o.seen.Tree == nil || o.seen.Values == nil {
 		return "", false
 	}
-	v, ok := o.values.Value(o.tree.NativeRep().Expr().ID())
+	v, ok := o.seen.Values.Value(o.seen.Tree.NativeRep().Expr().ID())
 	if !ok {
 		return "", false
 	}
@@ -78,11 +82,11 @@ func (o Evaluation) Result() (value string, failed bool) {
 // Steps are the parts that decided, in the order of the text: of a conjunction that is false, the operands that are; of
 // a comparison, its sides; of a macro, its range. Parts that were not evaluated are left out.
 func (o Evaluation) Steps() []Step {
-	if o.tree == nil || o.values == nil {
+	if o.seen.Tree == nil || o.seen.Values == nil {
 		return nil
 	}
 	s := steps{o: o, seen: map[string]bool{}}
-	s.decide(o.tree.NativeRep().Expr(), false)
+	s.decide(o.seen.Tree.NativeRep().Expr())
 	return s.list
 }
 
@@ -90,19 +94,234 @@ type steps struct {
 	o    Evaluation
 	list []Step
 	seen map[string]bool
+	in   *loop // nil: in none
+}
+
+// A loop is a macro in whose body steps are.
+type loop struct {
+	variable string // stands for the item
+	value    ref.Val
+	item     string
+	of       int
+	path     string // of the item
+	outer    *loop
+}
+
+// loop describes the item at which a comprehension ended.
+func (s *steps) loop(id int64, c ast.ComprehensionExpr) *loop {
+	in := &loop{variable: c.IterVar(), outer: s.in}
+	at := s.o.seen.Loops[id]
+	if at == nil {
+		return in
+	}
+	in.value = at.Item
+	if (c.LoopCondition().Kind() == ast.LiteralKind || c.AccuInit().Kind() == ast.LiteralKind && at.After == c.AccuInit().AsLiteral()) &&
+		!types.IsError(at.After) && at.Index > 0 {
+		in.of = at.Index + 1
+	}
+	name, plain := s.nameOf(c.IterRange())
+	if m, ok := s.value(c.IterRange()).(traits.Mapper); ok {
+		if at.Item != nil && m.Contains(at.Item) == types.True {
+			name += "[" + shown(at.Item) + "]"
+		}
+	} else {
+		if path := s.itemPath(c.IterRange(), at.Index); path != "" && !plain {
+			name = path[strings.LastIndexByte(path, '.')+1:]
+		} else if plain {
+			name += "[" + strconv.Itoa(at.Index) + "]"
+		} else {
+			name = "item " + strconv.Itoa(at.Index+1) + " of " + name
+		}
+		if list, ok := s.value(c.IterRange()).(traits.Lister); ok && at.Index < int(list.Size().(types.Int)) {
+			name += labelOf(list.Get(types.Int(at.Index)))
+		}
+	}
+	if _, ok := s.value(c.IterRange()).(traits.Mapper); !ok {
+		in.path = s.itemPath(c.IterRange(), at.Index)
+	} else if key, ok := at.Item.(types.String); ok && s.path(c.IterRange()) != "" {
+		in.path = s.path(c.IterRange()) + "[" + strconv.Quote(string(key)) + "]"
+	}
+	if in.item = name; s.in != nil && s.in.item != "" {
+		in.item += " of " + s.in.item
+	}
+	return in
+}
+
+// nameOf returns the name by which a reader of the object knows a list or map: of a path its last member. It is plain if the
+// indices are those of the object, too.
+func (s *steps) nameOf(e ast.Expr) (name string, plain bool) {
+	switch e.Kind() {
+	case ast.SelectKind:
+		if operand := e.AsSelect().Operand(); operand.Kind() == ast.IdentKind && operand.AsIdent() == "variables" {
+			return "variables." + e.AsSelect().FieldName(), true
+		}
+		return e.AsSelect().FieldName(), true
+	case ast.IdentKind:
+		return e.AsIdent(), true
+	case ast.CallKind:
+		args := e.AsCall().Args()
+		switch name := e.AsCall().FunctionName(); {
+		case name == "_?._" && args[1].Kind() == ast.LiteralKind:
+			if field, ok := args[1].AsLiteral().(types.String); ok {
+				return string(field), true
+			}
+		case e.AsCall().IsMemberFunction() && (name == "orValue" || name == "or" || name == "value"):
+			return s.nameOf(e.AsCall().Target())
+		case name == operators.Conditional:
+			switch s.value(args[0]) {
+			case types.True:
+				return s.nameOf(args[1])
+			case types.False:
+				return s.nameOf(args[2])
+			}
+		}
+	}
+	return "the list", false
+}
+
+// path returns the field path of a part of the object or of a variable; empty if it is none.
+func (s *steps) path(e ast.Expr) string {
+	member := func(of ast.Expr, name string) string {
+		switch parent := s.path(of); {
+		case parent == "":
+			return ""
+		case strings.ContainsAny(name, "./[") || name == "":
+			return parent + "[" + strconv.Quote(name) + "]"
+		default:
+			return parent + "." + name
+		}
+	}
+	switch e.Kind() {
+	case ast.IdentKind:
+		for in := s.in; in != nil; in = in.outer {
+			if in.variable == e.AsIdent() {
+				return in.path
+			}
+		}
+		if name := e.AsIdent(); name == "object" || name == "variables" {
+			return name
+		}
+	case ast.SelectKind:
+		return member(e.AsSelect().Operand(), e.AsSelect().FieldName())
+	case ast.CallKind:
+		args := e.AsCall().Args()
+		switch name := e.AsCall().FunctionName(); {
+		case name == operators.Index || name == "_?._" || name == "_[?_]":
+			switch key := s.value(args[1]).(type) {
+			case types.String:
+				return member(args[0], string(key))
+			case types.Int:
+				if parent := s.path(args[0]); parent != "" {
+					return parent + "[" + strconv.FormatInt(int64(key), 10) + "]"
+				}
+			}
+		case e.AsCall().IsMemberFunction() && (name == "orValue" || name == "value"):
+			return s.path(e.AsCall().Target())
+		}
+	}
+	return ""
+}
+
+// itemPath returns the field path of an item of a list, which may be made of several lists.
+func (s *steps) itemPath(list ast.Expr, index int) string {
+	if path := s.path(list); path != "" {
+		return path + "[" + strconv.Itoa(index) + "]"
+	}
+	if list.Kind() != ast.CallKind {
+		return ""
+	}
+	args := list.AsCall().Args()
+	switch list.AsCall().FunctionName() {
+	case operators.Add:
+		first, ok := s.value(args[0]).(traits.Lister)
+		if !ok {
+			return ""
+		}
+		if n := int(first.Size().(types.Int)); index >= n {
+			return s.itemPath(args[1], index-n)
+		}
+		return s.itemPath(args[0], index)
+	case operators.Conditional:
+		switch s.value(args[0]) {
+		case types.True:
+			return s.itemPath(args[1], index)
+		case types.False:
+			return s.itemPath(args[2], index)
+		}
+	}
+	return ""
+}
+
+// Path is that of the whole expression in the object, as a [Step] has one.
+func (o Evaluation) Path() string {
+	return o.path(func(s *steps, e ast.Expr) string { return s.path(e) })
+}
+
+// ItemPath is that of an item of the list that the expression came to; empty if it is none of the object.
+func (o Evaluation) ItemPath(index int) string {
+	return o.path(func(s *steps, e ast.Expr) string { return s.itemPath(e, index) })
+}
+
+func (o Evaluation) path(of func(*steps, ast.Expr) string) string {
+	if o.seen.Tree == nil || o.seen.Values == nil {
+		return ""
+	}
+	path, _ := strings.CutPrefix(of(&steps{o: o}, o.seen.Tree.NativeRep().Expr()), "object.")
+	return path
+}
+
+// labelOf tells one item of a list from the others: a short text or number itself, of a map its name or what stands for one.
+func labelOf(item ref.Val) string {
+	m, ok := item.(traits.Mapper)
+	if !ok {
+		if isContainer(item) {
+			return ""
+		}
+		if text := shown(item); len(text) <= longestValue/3 {
+			return " " + text
+		}
+		return ""
+	}
+	for _, key := range []string{"name", "key", "containerPort", "port", "ip"} {
+		switch v, _ := m.Find(types.String(key)); v := v.(type) {
+		case types.String:
+			return " " + strconv.Quote(shortened(string(v)))
+		case types.Int:
+			return " " + key + " " + shown(v)
+		}
+	}
+	return ""
+}
+
+func isContainer(v ref.Val) bool {
+	switch v.(type) {
+	case traits.Mapper, traits.Lister:
+		return true
+	}
+	return false
 }
 
 // mostSteps bounds an explanation.
 const mostSteps = 24
 
 func (s *steps) value(e ast.Expr) ref.Val {
-	if v, ok := s.o.values.Value(e.ID()); ok {
+	if e.Kind() == ast.LiteralKind {
+		return e.AsLiteral()
+	}
+	if v, ok := s.o.seen.Values.Value(e.ID()); ok {
 		return v
 	}
-	if e.Kind() == ast.IdentKind && s.o.variables != nil { // the root of a path has no value of its own in the state
+	if e.Kind() == ast.IdentKind {
+		for in := s.in; in != nil; in = in.outer {
+			if in.variable == e.AsIdent() {
+				return in.value
+			}
+		}
+	}
+	if e.Kind() == ast.IdentKind && s.o.seen.Variables != nil { // the root of a path has no value of its own in the state
 		switch name := e.AsIdent(); name {
 		case "object", "oldObject", "params", "namespaceObject":
-			if v, ok := s.o.variables.ResolveName(name); ok {
+			if v, ok := s.o.seen.Variables.ResolveName(name); ok {
 				root, _ := v.(ref.Val)
 				return root
 			}
@@ -112,43 +331,55 @@ func (s *steps) value(e ast.Expr) ref.Val {
 }
 
 // decide adds the parts that made e what it is.
-func (s *steps) decide(e ast.Expr, inMacro bool) {
+func (s *steps) decide(e ast.Expr) {
 	switch e.Kind() {
 	case ast.LiteralKind:
 	case ast.IdentKind, ast.SelectKind:
-		s.add(e, inMacro)
+		s.add(e)
 		if v := s.value(e); v != nil && types.IsError(v) && e.Kind() == ast.SelectKind {
-			s.holder(e.AsSelect().Operand(), inMacro)
+			s.holder(e.AsSelect().Operand())
 		}
 	case ast.ListKind:
 		for _, item := range e.AsList().Elements() {
-			s.decide(item, inMacro)
+			s.decide(item)
 		}
 	case ast.MapKind:
 		for _, entry := range e.AsMap().Entries() {
-			s.decide(entry.AsMapEntry().Value(), inMacro)
+			s.decide(entry.AsMapEntry().Value())
 		}
 	case ast.StructKind:
 		for _, f := range e.AsStruct().Fields() {
-			s.decide(f.AsStructField().Value(), inMacro)
+			s.decide(f.AsStructField().Value())
 		}
 	case ast.ComprehensionKind:
 		c := e.AsComprehension()
-		s.decide(c.IterRange(), inMacro)
-		s.decide(c.LoopStep(), true)
+		in, before := s.loop(e.ID(), c), len(s.list)
+		if v := s.value(e); v != nil && isContainer(v) { // what was found, as by filter, says more than how
+			s.decide(c.IterRange())
+			s.add(e)
+			return
+		}
+		if in.item == "" || in.of > 0 { // else the item says more than the list
+			s.decide(c.IterRange())
+		}
+		s.in = in
+		s.decide(c.LoopStep())
+		if s.in = in.outer; len(s.list) == before {
+			s.decide(c.IterRange())
+		}
 	case ast.CallKind:
-		s.call(e, inMacro)
+		s.call(e)
 	}
 }
 
 // holder adds what does not have the member that was asked for: of a map its keys are enough.
-func (s *steps) holder(e ast.Expr, inMacro bool) {
+func (s *steps) holder(e ast.Expr) {
 	for s.value(e) == nil && e.Kind() == ast.SelectKind && !e.AsSelect().IsTestOnly() {
 		e = e.AsSelect().Operand() // what was never reached
 	}
 	m, ok := s.value(e).(traits.Mapper)
 	before := len(s.list)
-	s.decide(e, inMacro)
+	s.decide(e)
 	if !ok || len(s.list) != before+1 {
 		return
 	}
@@ -157,7 +388,7 @@ func (s *steps) holder(e ast.Expr, inMacro bool) {
 	}
 }
 
-func (s *steps) call(e ast.Expr, inMacro bool) {
+func (s *steps) call(e ast.Expr) {
 	c := e.AsCall()
 	args := c.Args()
 	switch c.FunctionName() {
@@ -170,41 +401,44 @@ func (s *steps) call(e ast.Expr, inMacro bool) {
 			if v == nil || sure && v != decisive || failed && !types.IsError(v) {
 				continue
 			}
-			if s.decide(a, inMacro); failed {
+			if s.decide(a); failed {
 				break // the first error is the one that is reported
 			}
 		}
 	case operators.Conditional:
-		s.decide(args[0], inMacro)
+		s.decide(args[0])
 		switch s.value(args[0]) {
 		case types.True:
-			s.decide(args[1], inMacro)
+			s.decide(args[1])
 		case types.False:
-			s.decide(args[2], inMacro)
+			s.decide(args[2])
 		}
 	case operators.Index, "_?._", "_[?_]":
-		s.add(e, inMacro)
+		s.add(e)
 		if v := s.value(e); v != nil && types.IsError(v) {
-			s.holder(args[0], inMacro)
+			s.holder(args[0])
 		}
 	default:
 		_, operator := operators.FindReverse(c.FunctionName())
 		if !operator && !strings.HasPrefix(c.FunctionName(), "@") {
-			s.add(e, inMacro)
+			s.add(e)
 		}
-		if c.IsMemberFunction() {
-			s.decide(c.Target(), inMacro)
+		if c.IsMemberFunction() && (c.FunctionName() != "orValue" || s.path(e) == "") {
+			s.decide(c.Target())
 		}
 		for _, a := range args {
-			s.decide(a, inMacro)
+			s.decide(a)
 		}
 	}
 }
 
-func (s *steps) add(e ast.Expr, inMacro bool) {
+func (s *steps) add(e ast.Expr) {
 	v := s.value(e)
 	if v == nil || len(s.list) >= mostSteps {
 		return
+	}
+	if strings.HasPrefix(v.Type().TypeName(), "kubernetes.authorization.") {
+		return // has no value that can be shown
 	}
 	if _, ok := v.(traits.FieldTester); ok && v.Type().TypeName() == "kubernetes.variables" {
 		return
@@ -212,13 +446,26 @@ func (s *steps) add(e ast.Expr, inMacro bool) {
 	if e.Kind() == ast.IdentKind && (strings.HasPrefix(e.AsIdent(), "@") || strings.HasPrefix(e.AsIdent(), "__")) {
 		return // the accumulator of a macro
 	}
-	info := s.o.tree.NativeRep().SourceInfo()
+	info := s.o.seen.Tree.NativeRep().SourceInfo()
 	text, err := cel.ExprToString(e, info)
-	if err != nil || s.seen[text] {
+	if err != nil { // a macro is in it
+		from, to := compile.Extent(s.o.Expr.Src, s.o.seen.Tree.NativeRep(), e)
+		if text = strings.ReplaceAll(strings.Join(strings.Fields(s.o.Expr.Src[from:to]), " "), " .", "."); len(text) > longestValue {
+			return
+		}
+	}
+	if text == "" || s.seen[text] {
 		return
 	}
 	s.seen[text] = true
-	step := Step{Text: text, Value: shown(v), Error: types.IsError(v), Last: inMacro}
+	step := Step{Text: text, Value: shown(v), Error: types.IsError(v)}
+	step.Path, _ = strings.CutPrefix(s.path(e), "object.")
+	if step.Path == "object" || step.Path == "variables" {
+		step.Path = ""
+	}
+	if s.in != nil {
+		step.Last, step.Item, step.Of = true, s.in.item, s.in.of
+	}
 	if r, ok := info.GetOffsetRange(e.ID()); ok {
 		step.Offset = compile.ByteOffset(s.o.Expr.Src, int(r.Start))
 	}
@@ -230,9 +477,19 @@ const longestValue = 80
 
 // shown writes a value as CEL does, with the keys of maps sorted.
 func shown(v ref.Val) string {
-	var b strings.Builder
-	writeValue(&b, v, 0)
+	var b valueWriter
+	b.value(v, 0)
+	if b.Len() > longestValue && isContainer(v) {
+		b = valueWriter{brief: true}
+		b.value(v, 0)
+	}
 	return shortened(b.String())
+}
+
+// A valueWriter writes values as CEL does. If it is brief, of maps in a list that have names the names must do.
+type valueWriter struct {
+	strings.Builder
+	brief bool
 }
 
 func shortened(text string) string {
@@ -246,7 +503,7 @@ func shortened(text string) string {
 	return text
 }
 
-func writeValue(b *strings.Builder, v ref.Val, depth int) {
+func (b *valueWriter) value(v ref.Val, depth int) {
 	if b.Len() > longestValue || depth > 8 {
 		b.WriteString("…")
 		return
@@ -267,24 +524,24 @@ func writeValue(b *strings.Builder, v ref.Val, depth int) {
 	case types.Double:
 		b.WriteString(strconv.FormatFloat(float64(v), 'g', -1, 64))
 	case types.String:
-		writeText(b, string(v))
+		b.text(string(v))
 	case *types.Optional:
 		if !v.HasValue() {
 			b.WriteString("optional.none()")
 			return
 		}
 		b.WriteString("optional.of(")
-		writeValue(b, v.GetValue(), depth+1)
+		b.value(v.GetValue(), depth+1)
 		b.WriteString(")")
 	case traits.Mapper:
-		writeMap(b, v, depth)
+		b.members(v, depth)
 	case traits.Lister:
 		b.WriteByte('[')
 		for it, n := v.Iterator(), 0; it.HasNext() == types.True && b.Len() <= longestValue; n++ {
 			if n > 0 {
 				b.WriteString(", ")
 			}
-			writeValue(b, it.Next(), depth+1)
+			b.value(it.Next(), depth+1)
 		}
 		b.WriteByte(']')
 	default:
@@ -307,7 +564,16 @@ func keysOf(m traits.Mapper) []string {
 	return keys
 }
 
-func writeMap(b *strings.Builder, m traits.Mapper, depth int) {
+func (b *valueWriter) members(m traits.Mapper, depth int) {
+	if name, ok := m.Find(types.String("name")); ok && b.brief && depth > 0 {
+		b.WriteString("{'name': ")
+		b.value(name, depth+1)
+		if m.Size() != types.IntOne {
+			b.WriteString(", …")
+		}
+		b.WriteByte('}')
+		return
+	}
 	var keys []string
 	values := map[string]ref.Val{}
 	for it := m.Iterator(); it.HasNext() == types.True; {
@@ -328,15 +594,15 @@ func writeMap(b *strings.Builder, m traits.Mapper, depth int) {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		writeText(b, key)
+		b.text(key)
 		b.WriteString(": ")
 		member, _ := m.Find(values[key])
-		writeValue(b, member, depth+1)
+		b.value(member, depth+1)
 	}
 	b.WriteByte('}')
 }
 
-func writeText(b *strings.Builder, s string) {
+func (b *valueWriter) text(s string) {
 	quoted := strconv.Quote(s)
 	b.WriteString("'" + strings.ReplaceAll(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), "'", `\'`) + "'")
 }
@@ -345,11 +611,11 @@ func writeText(b *strings.Builder, s string) {
 // is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
 func (o Evaluation) Decisive() (from, to int) {
 	whole := len(o.Expr.Src)
-	if o.tree == nil || o.values == nil {
+	if o.seen.Tree == nil || o.seen.Values == nil {
 		return 0, whole
 	}
 	s := steps{o: o}
-	root := o.tree.NativeRep().Expr()
+	root := o.seen.Tree.NativeRep().Expr()
 	e := root
 	for e.Kind() == ast.CallKind {
 		next := s.culprit(e)
@@ -361,7 +627,7 @@ func (o Evaluation) Decisive() (from, to int) {
 	if e == root {
 		return 0, whole
 	}
-	if from, to = compile.Extent(o.Expr.Src, o.tree.NativeRep(), e); from >= to {
+	if from, to = compile.Extent(o.Expr.Src, o.seen.Tree.NativeRep(), e); from >= to {
 		return 0, whole
 	}
 	return from, to

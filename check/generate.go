@@ -82,8 +82,11 @@ func (s *subject) newMaker(of ...*facts) *maker {
 // madeNamespace is the namespace of the objects.
 const madeNamespace = "example"
 
-// cluster is what exists around the objects: their namespace with the labels that selectors ask for, and params.
-func (m *maker) cluster() (*state.Cluster, error) {
+// cluster is what exists around the objects.
+func (m *maker) cluster() (*state.Cluster, error) { return state.New(m.Types, m.objects()...) }
+
+// objects are those of the cluster: the namespace with the labels that selectors ask for, and params.
+func (m *maker) objects() []map[string]any {
 	labels := map[string]any{}
 	for _, f := range m.facts {
 		satisfy(labels, f.MatchConstraints, func(r *policy.MatchResources) *metav1.LabelSelector { return r.NamespaceSelector })
@@ -126,7 +129,7 @@ func (m *maker) cluster() (*state.Cluster, error) {
 			objects = append(objects, param)
 		}
 	}
-	return state.New(m.Types, objects...)
+	return objects
 }
 
 func or(s, otherwise string) string {

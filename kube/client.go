@@ -10,8 +10,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/dynamic"
@@ -55,6 +57,17 @@ func Connect(kubeconfig, kubeContext string) (*Client, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Contexts are the names of the contexts of a kubeconfig, or of kubectl's own; none if it cannot be read.
+func Contexts(kubeconfig string) []string {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := rules.Load()
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(config.Contexts))
 }
 
 // Namespace is that of the context or of the Pod.

@@ -12,6 +12,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/world"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -26,7 +27,7 @@ type arena struct {
 	set      policy.Set
 	engine   *celgate.Engine // for everything but the one decision that counts for coverage
 	decides  *celgate.Engine // the same, or one that is observed
-	tracer   *tracer
+	tracer   *blame.Tracer
 	requests world.World
 	cluster  *state.Cluster
 }
@@ -112,7 +113,7 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	}
 	a.requests = world.World{Types: types, Stored: a.cluster, Words: words}
 	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: types, Cluster: &assuming{Cluster: a.cluster, types: types}}
-	a.tracer = newTracer(&a.set, opts)
+	a.tracer = blame.NewTracer(&a.set, opts)
 	if a.engine, err = celgate.New(&a.set, opts); err != nil {
 		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
 	}

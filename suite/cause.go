@@ -1,12 +1,13 @@
 package suite
 
 import (
-	"context"
+	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/world"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -16,6 +17,7 @@ type Cause struct {
 	Binding   string
 	Says      string // what the expression came to
 	Expr      policy.Expr
+	Variable  string             // the variable that Expr is of, if an error happened there; empty: none
 	Violation *celgate.Violation // what the expression led to; nil if that is none
 	Values    []celgate.Step     // the parts of the expression, and of the variables in it, that decided
 	From, To  int                // of the part of the text that decided; both 0 if it is not known
@@ -39,17 +41,9 @@ func (run *caseRun) denials() []Cause {
 		if len(v.Actions) > 0 && !slices.Contains(v.Actions, policy.Deny) || len(all) == mostCauses {
 			continue
 		}
-		all = append(all, Cause{Policy: v.Policy, Binding: v.Binding, Says: v.Message, Expr: v.Expr, Violation: &run.Decision.Violations[i], outcome: run.outcomeOf(v)})
+		all = append(all, Cause{Policy: v.Policy, Binding: v.Binding, Says: v.Message, Expr: v.Expr, Violation: &run.Decision.Violations[i], outcome: blame.OutcomeOf(run.Decision, v)})
 	}
 	return all
-}
-
-// outcomeOf returns the index of the outcome that became a violation; -1 if it came from no expression.
-func (run *caseRun) outcomeOf(v celgate.Violation) int {
-	return slices.IndexFunc(run.Decision.Outcomes, func(o celgate.Outcome) bool {
-		return o.Kind == v.Kind && o.Policy == v.Policy && o.Field == v.Expr.Field &&
-			(v.Binding == "" || o.Binding == v.Binding) && o.Param == v.Param
-	})
 }
 
 // skips are the match conditions that kept policies out.
@@ -89,124 +83,71 @@ func sayOutcome(o celgate.Outcome) string {
 	return ""
 }
 
-// A tracer decides again about requests of failed cases, for the values of the parts of expressions.
-type tracer struct {
-	engine func() *celgate.Engine // nil if it cannot be made; the case has failed all the same
-
-	mutex sync.Mutex
-	seen  []celgate.Evaluation // of the request at hand
-}
-
-func newTracer(set *policy.Set, opts celgate.Options) *tracer {
-	t := &tracer{}
-	t.engine = sync.OnceValue(func() *celgate.Engine {
-		engine, err := celgate.NewTraced(set, opts, func(e celgate.Event) {
-			if e.Evaluation != nil {
-				t.seen = append(t.seen, *e.Evaluation)
-			}
-		})
-		if err != nil {
-			return nil
-		}
-		return engine
-	})
-	return t
-}
-
-// evaluations decides about a request and returns, beside the outcomes of its decision, the evaluations that each
-// comes from: the last one is of the expression itself, those before it are of variables.
-func (t *tracer) evaluations(ctx context.Context, request *celgate.Request, outcomes []celgate.Outcome) [][]celgate.Evaluation {
-	engine := t.engine()
-	if engine == nil {
-		return nil
-	}
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	t.seen = nil
-	if _, err := engine.Admit(ctx, request); err != nil {
-		return nil
-	}
-	all := make([][]celgate.Evaluation, len(outcomes))
-	next := map[*policy.Policy]int{} // the first evaluation of a policy that belongs to no outcome yet
-	for i, o := range outcomes {
-		for at, e := range t.seen {
-			p := e.Policy
-			if at < next[p] || p.Kind != o.Kind || p.Name != o.Policy || e.Expr.Field != o.Field {
-				continue
-			}
-			for _, before := range t.seen[:at] {
-				if before.Policy == p && strings.HasPrefix(before.Expr.Field, "spec.variables") {
-					all[i] = append(all[i], before)
-				}
-			}
-			all[i] = append(all[i], e)
-			next[p] = at + 1
-			break
-		}
-	}
-	return all
-}
-
-// explain adds to the causes of failures the values behind them.
+// explain adds to failures the values behind them, and which policies took no part.
 func (run *caseRun) explain() {
-	var beside [][]celgate.Evaluation
+	run.absent()
+	var reasons map[int]blame.Reason
 	for i := range run.Failures {
 		for j := range run.Failures[i].Causes {
 			c := &run.Failures[i].Causes[j]
 			if c.outcome < 0 {
 				continue
 			}
-			if beside == nil {
-				if beside = run.arena.tracer.evaluations(run.ctx, run.Request, run.Decision.Outcomes); beside == nil {
+			if reasons == nil {
+				if reasons = run.arena.tracer.Reasons(run.ctx, run.Request, run.Decision.Outcomes); reasons == nil {
 					return
 				}
 			}
-			if evaluations := beside[c.outcome]; len(evaluations) > 0 {
-				last := evaluations[len(evaluations)-1]
-				c.Values = values(last, evaluations[:len(evaluations)-1])
-				c.From, c.To = last.Decisive()
-			}
-		}
-	}
-}
-
-// values are the steps of an evaluation, with those of each variable behind it.
-func values(e celgate.Evaluation, variables []celgate.Evaluation) []celgate.Step {
-	var all []celgate.Step
-	add := func(s celgate.Step) bool {
-		if slices.ContainsFunc(all, func(had celgate.Step) bool { return had.Text == s.Text }) {
-			return false
-		}
-		all = append(all, s)
-		return true
-	}
-	var of func(e celgate.Evaluation, known string)
-	of = func(e celgate.Evaluation, known string) {
-		for i, s := range e.Steps() {
-			if i == 0 && s.Value == known {
-				continue // the whole of the variable's expression
-			}
-			name, isVariable := strings.CutPrefix(s.Text, "variables.")
-			if !add(s) || !isVariable {
-				continue
-			}
-			for i := len(variables) - 1; i >= 0; i-- {
-				if v := variables[i]; fieldOfVariable(v.Policy, name) == v.Expr.Field {
-					of(v, s.Value)
-					break
+			if r, ok := reasons[c.outcome]; ok {
+				c.Values, c.From, c.To, c.Variable = r.Values, r.From, r.To, r.Variable
+				if r.Variable != "" {
+					c.Expr = r.Expr
 				}
 			}
 		}
 	}
-	of(e, "")
-	return all
 }
 
-func fieldOfVariable(p *policy.Policy, name string) string {
-	for _, v := range p.Variables {
-		if v.Name == name {
-			return v.Expr.Field
+// absent notes at a failure of a request that was let through, or left alone, which policies were not for it, and why.
+func (run *caseRun) absent() {
+	if !run.Decision.Allowed {
+		return
+	}
+	f := &run.Failures[0]
+	said := f.Got
+	for i := range f.Causes {
+		said += "\n" + f.Causes[i].Says
+	}
+	namespaces := false
+	for _, m := range run.matches() {
+		if m.Matched || m.Err != nil || strings.Contains(said, m.Reason) || len(f.Notes) == mostNotes {
+			continue
+		}
+		by := "policy " + m.Policy
+		if m.Binding != "" {
+			by += ", binding " + m.Binding
+		}
+		f.Notes = append(f.Notes, by+" is not for this request: "+strings.TrimSuffix(m.Reason, " of the binding"))
+	}
+	for _, p := range run.Set.Policies {
+		if len(f.Notes) < mostNotes && !slices.ContainsFunc(run.Set.Bindings, func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
+			f.Notes = append(f.Notes, "policy "+p.Name+" has no binding in the suite: it is never evaluated")
+		}
+		namespaces = namespaces || looksAtNamespaces(p.MatchConstraints)
+	}
+	for _, b := range run.Set.Bindings {
+		namespaces = namespaces || looksAtNamespaces(b.MatchResources)
+	}
+	if name := run.Request.Namespace; namespaces && name != "" && run.Request.Kind != world.Namespace {
+		if known, err := run.arena.cluster.Get(run.ctx, world.Namespace, "", name); known == nil && err == nil {
+			f.Notes = append(f.Notes, fmt.Sprintf("namespace %q is not in the state of the suite and taken as one without labels of its own", name))
 		}
 	}
-	return ""
+}
+
+// mostNotes bounds what is said about policies that took no part.
+const mostNotes = 5
+
+func looksAtNamespaces(m *policy.MatchResources) bool {
+	return m != nil && m.NamespaceSelector != nil && len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) > 0
 }

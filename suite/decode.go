@@ -32,6 +32,8 @@ var askedFields = fields{
 	{"subresource", "such as `status` or `deployments/scale`"},
 	{"user", "who makes the request; without it `celgate`, who has no rights"},
 	{"groups", "the groups of the user; `system:authenticated` comes by itself"},
+	{"uid", "the uid of the user"},
+	{"extra", "extra attributes of the user: lists of texts by their keys"},
 	{"dryRun", "`true` for a dry-run request"},
 	{"namespace", "of an object that names none; without it `default`"},
 	{"review", "instead of all others: an AdmissionReview, a file or the object itself"},
@@ -145,7 +147,7 @@ func (n node) asked(c Case, dir string) Case {
 			*to = s
 		}
 	}
-	for name, to := range map[string]*string{"operation": &a.Operation, "subresource": &a.Subresource, "user": &a.User, "namespace": &a.Namespace} {
+	for name, to := range map[string]*string{"operation": &a.Operation, "subresource": &a.Subresource, "user": &a.User, "uid": &a.UID, "namespace": &a.Namespace} {
 		if m := n.member(name); m.given() {
 			*to = m.text()
 		}
@@ -156,6 +158,12 @@ func (n node) asked(c Case, dir string) Case {
 	}
 	if m := n.member("groups"); m.given() {
 		a.Groups = m.texts()
+	}
+	if m := n.member("extra"); m.given() {
+		a.Extra = map[string][]string{}
+		for _, key := range sortedKeys(m.object()) {
+			a.Extra[key] = m.member(key).texts()
+		}
 	}
 	if m := n.member("dryRun"); m.given() {
 		a.DryRun = m.boolean()

@@ -61,8 +61,9 @@ type Failure struct {
 	Place    policy.Position // of the expectation
 	Expected string
 	Got      string
-	Hint     string  // empty: none
-	Causes   []Cause // the expressions that decided
+	Hint     string   // empty: none
+	Causes   []Cause  // the expressions that decided
+	Notes    []string // which policies were not for the request and why, and what was assumed
 }
 
 // Run decides about every case and yields the results in the order of the suites. Cases run in parallel.
@@ -257,6 +258,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 	}
 	asked := &world.Asked{
 		Operation: c.Asked.Operation, Subresource: c.Asked.Subresource, User: c.Asked.User, Groups: c.Asked.Groups,
+		UID: c.Asked.UID, Extra: c.Asked.Extra,
 		DryRun: c.Asked.DryRun, Namespace: c.Asked.Namespace,
 	}
 	olds, problems := c.olds(doc)

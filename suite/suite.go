@@ -59,6 +59,8 @@ type Asked struct {
 	Subresource         string
 	User                string
 	Groups              []string
+	UID                 string
+	Extra               map[string][]string
 	DryRun              bool
 	Namespace           string
 }

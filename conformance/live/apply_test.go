@@ -210,6 +210,34 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 			t.Errorf("%+v", r)
 		}
 	})
+	t.Run("state of the cluster", func(t *testing.T) {
+		folder := t.TempDir()
+		given, state := folder+"/policies.yaml", folder+"/state.yaml"
+		write(t, given, policies)
+		exported := celgate(t, "", "state", "--kubeconfig="+api.Kubeconfig, "-p", given)
+		if exported.code != 0 || strings.Contains(exported.stdout, "resourceVersion") {
+			t.Fatalf("%+v", exported)
+		}
+		write(t, state, exported.stdout)
+		kinds := map[string]int{}
+		for _, object := range objects(t, exported.stdout) {
+			kinds[fmt.Sprint(object["kind"])]++
+		}
+		if kinds["ConfigMap"] != 1 || kinds["CustomResourceDefinition"] != 1 || kinds["Namespace"] < 4 || kinds["ClusterRole"] < 2 || kinds["ClusterRoleBinding"] < 2 {
+			t.Errorf("the state holds %v", kinds)
+		}
+		// Without the cluster the answers are what they are in it.
+		for _, manifest := range []string{
+			deployment("shop", "fresh", 2), deployment("shop", "fresh", 3), deployment("shop", "fresh", 9), deployment("default", "fresh", 9),
+			widget("{}"), widget("{color: blue}"), widget("{color: blue, size: 1, extra: x}"),
+		} {
+			alone := celgate(t, manifest, "apply", "--as=dev", "-p", given, "-c", state, "-o", "yaml", "-")
+			there := celgate(t, manifest, "apply", "--as=dev", "-p", given, "--kubeconfig="+api.Kubeconfig, "-o", "yaml", "-")
+			if alone.code != there.code || alone.stdout != there.stdout {
+				t.Errorf("%s\nwith the state: %+v\nin the cluster: %+v", manifest, alone, there)
+			}
+		}
+	})
 	t.Run("what cannot be read", func(t *testing.T) {
 		r := celgate(t, deployment("shop", "new", 3), "apply", "--kubeconfig="+as(t, "nobody"), "-")
 		if r.code != 2 || !strings.Contains(r.stderr, `validatingadmissionpolicies.admissionregistration.k8s.io is forbidden: User "nobody" cannot list`) {

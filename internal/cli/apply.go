@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/report"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -32,28 +32,29 @@ type apply struct {
 	oldFile         string
 	asked           asked
 	kubeVersion     string
-	output, color   string
-	quiet           bool
-	serverView      bool
+	reporting
+	compact, summary bool
+	quiet            bool
+	serverView       bool
 }
 
 func newApply(c *console) *cobra.Command {
 	a := &apply{console: c}
 	cmd := &cobra.Command{
 		Use:   "apply -p POLICIES|--context NAME [flags] MANIFEST|REVIEW|DIR|-...",
-		Short: "Decide about manifests and admission requests",
+		Short: "Evaluate policies for manifests and admission requests",
 		Long: `apply tells what the API server's admission policies would say if the given
 manifests were applied: what is denied, what is warned about, what is changed.
 
 Each manifest is a CREATE, or an UPDATE when the cluster state holds that object.
 The objects of one run see each other: a Namespace, a CustomResourceDefinition or
 a param counts for the objects beside it, whatever their order. Arguments may also
-be AdmissionReviews (admission.k8s.io), which are decided about as they stand.
+be AdmissionReviews (admission.k8s.io), which are evaluated as they stand.
 
 With --kubeconfig or --context a live cluster is the state: its kinds, namespaces,
 params and stored objects are read when they are needed, and rights are asked of it,
 as those of the kubeconfig's user unless --as names another. Nothing is written to
-it. Without -p the policies are those in force there.
+it. Without -p the policies are those of the cluster.
 
 With -o yaml apply is a filter: the manifests come out as they went in (comments,
 order and quotes kept, no defaults added) but for what policies change. A denial
@@ -61,7 +62,8 @@ leaves standard output empty; what there is to say goes to standard error. When
 standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
 
 The exit status is 0 when nothing is denied, 1 when something is, and 2 when
-something could not be decided about or a policy is none that the server would store.`,
+something could not be evaluated or a policy or binding is invalid. docs/apply.md
+says what each status of an object means.`,
 		Example: `  # may these manifests be applied?
   celgate apply -p policies/ manifests/
 
@@ -92,35 +94,19 @@ something could not be decided about or a policy is none that the server would s
 		f.StringArrayVarP(&a.policies, "policy", "p", nil, "`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
 		a.live.flags(f)
-		f.StringVar(&a.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that decides (default "+celgate.Newest+",\nor that of the live cluster)")
+		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 	})
-	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) {
-		f.StringVarP(&a.asked.namespace, "namespace", "n", "", "`NAME` the namespace of manifests that name none\n(default \"default\", or the context's with a live cluster)")
-		f.StringVar(&a.asked.operation, "operation", "", "`OPERATION` CREATE, UPDATE, DELETE or CONNECT, whatever the\ncluster state holds")
-		f.StringVar(&a.oldFile, "old", "", "`FILE|DIR|-` the objects as they are stored before an update\nor a deletion")
-		f.StringVar(&a.asked.subresource, "subresource", "", "`NAME` a subresource, such as status or deployments/scale")
-		f.StringVar(&a.asked.user, "as", "", "`USER` the user who makes the requests (default celgate,\nor the kubeconfig's with a live cluster)")
-		f.StringArrayVar(&a.asked.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
-		f.BoolVar(&a.asked.dryRun, "dry-run", false, "requests are dry-run requests")
-	})
+	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { a.asked.flags(f, &a.oldFile) })
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&a.output, "output", "o", "text", "`FORMAT` text (default), json, junit, sarif or github,\nor yaml: the given manifests with what policies change,\nfor kubectl apply -f -")
+		a.reporting.flags(f, append(report.Formats(), "yaml"), "text (default), json, junit, sarif or github,\nor yaml: the given manifests with what policies change,\nfor kubectl apply -f -")
 		f.BoolVar(&a.serverView, "server-view", false, "with -o yaml or json: the objects as the server would\nhold them, with its defaults, and nothing else")
-		f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out objects about which there is nothing to say")
-		f.StringVar(&a.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
+		f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out objects about which there is nothing to say but what policies change")
+		f.BoolVar(&a.compact, "compact", false, "one line for each object, with -o text")
+		f.BoolVar(&a.summary, "summary", false, "no line for objects but a table: how many were denied, warned about and changed, by policy and namespace")
+		a.colorFlag(f)
 	})
-	completeWith(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
-	completeWith(cmd, "output", formats()...)
-	completeWith(cmd, "color", "auto", "always", "never")
+	a.complete(cmd)
 	return cmd
-}
-
-// formats are the names that --output takes.
-func formats() []string { return append(report.Formats(), "yaml") }
-
-// completeWith makes shells complete a flag with fixed values. The only error is a flag that does not exist.
-func completeWith(cmd *cobra.Command, flag string, values ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (a *apply) run(ctx context.Context, args []string) error {
@@ -135,11 +121,6 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if err := a.check(args); err != nil {
 		return err
 	}
-	colored, err := a.colored(a.color)
-	if err != nil {
-		return err
-	}
-
 	loader := &manifest.Loader{Stdin: a.stdin}
 	batch := a.read(loader, args)
 	from, err := a.sources(ctx)
@@ -171,34 +152,45 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	}
 
 	force := w.inForce(a.console, rejected)
-	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked)}
-	d.changes = a.output == "text"
-	var texts writing
-	var writer report.Writer
-	switch {
-	case a.serverView:
-		texts = &serverView{types: w.types, json: a.output == "json"}
-	case a.output == "yaml":
-		texts, d.edits = &manifests{}, true
-	}
-	if texts != nil {
-		writer, err = a.newAsides(a.color, force, rejected)
-	} else {
-		writer, err = report.New(a.output, out, report.Options{
-			Set: force, Rejected: rejected, Types: w.types, Color: colored, Width: a.width(), Quiet: a.quiet,
-		})
-	}
+	open, err := a.open(a.console)
 	if err != nil {
-		return &usageError{err}
-	}
-	if err := a.decide(ctx, d, batch, outputs{writer, texts, out}); err != nil {
 		return err
 	}
-	if err := writer.Close(); err != nil {
+	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), tracer: blame.NewTracer(&w.set, w.options())}
+	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
+		d.tracer = nil // a table has no reasons
+	}
+	to := outputs{all: open}
+	var writers []report.Writer
+	for _, o := range open {
+		var writer report.Writer
+		switch {
+		case a.serverView && (o.format == "json" || o.format == "yaml"):
+			to.manifests, to.out = &serverView{types: w.types, json: o.format == "json"}, o
+			writer, err = a.newAsides(a.color, force, rejected)
+		case o.format == "yaml":
+			to.manifests, to.out, d.edits = &manifests{}, o, true
+			writer, err = a.newAsides(a.color, force, rejected)
+		default:
+			d.changes = d.changes || o.format == "text"
+			writer, err = report.New(o.format, o, report.Options{
+				Set: force, Rejected: rejected, Types: w.types, Color: o.color, Width: o.width, Quiet: a.quiet,
+				Compact: a.compact, Summary: a.summary,
+			})
+		}
+		if err != nil {
+			return err
+		}
+		writers = append(writers, writer)
+	}
+	to.report = report.Join(writers...)
+	if err := a.decide(ctx, d, batch, to); err != nil {
 		return err
 	}
-	return out.Flush()
+	if err := to.report.Close(); err != nil {
+		return err
+	}
+	return closeAll(open)
 }
 
 // check refuses a command line that cannot be meant.
@@ -215,18 +207,27 @@ func (a *apply) check(args []string) error {
 	if stdin > 1 {
 		return &usageError{errors.New("standard input can be read once only")}
 	}
-	a.asked.operation = strings.ToUpper(a.asked.operation)
-	if op := a.asked.operation; op != "" && !slices.Contains([]string{"CREATE", "UPDATE", "DELETE", "CONNECT"}, op) {
-		return &usageError{fmt.Errorf("--operation is CREATE, UPDATE, DELETE or CONNECT, not %q", op)}
+	if a.compact && a.summary {
+		return &usageError{errors.New("--compact and --summary do not go together")}
 	}
-	if len(a.asked.groups) > 0 && a.asked.user == "" {
-		return &usageError{errors.New("--as-group without --as")}
+	if err := a.asked.check(); err != nil {
+		return err
 	}
-	if !slices.Contains(formats(), a.output) {
-		return &usageError{fmt.Errorf("unknown output format %q: one of %s", a.output, strings.Join(formats(), ", "))}
+	targets, err := a.targets()
+	if err != nil {
+		return err
 	}
-	if a.serverView && a.output != "yaml" && a.output != "json" {
+	objects := 0
+	for _, t := range targets {
+		if t.format == "yaml" || t.format == "json" && a.serverView {
+			objects++
+		}
+	}
+	switch {
+	case a.serverView && objects == 0:
 		return &usageError{errors.New("--server-view goes with -o yaml or -o json")}
+	case objects > 1:
+		return &usageError{errors.New("manifests can be written to one output only")}
 	}
 	return nil
 }
@@ -247,7 +248,7 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		switch {
 		case it.Failure != nil:
 			a.raise(exitFailed)
-			if err := to.out.Flush(); err != nil {
+			if err := flushAll(to.all); err != nil {
 				return err
 			}
 			a.say(at(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
@@ -264,7 +265,7 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 			return err
 		}
 		if immediately {
-			if err := to.out.Flush(); err != nil {
+			if err := flushAll(to.all); err != nil {
 				return err
 			}
 		}
@@ -292,9 +293,10 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 
 // outputs are where answers go. The manifests, if they are asked for, are the result; a report is then written beside it.
 type outputs struct {
+	all       []*output
 	report    report.Writer
 	manifests writing // nil: none
-	out       *bufio.Writer
+	out       *output // of the manifests
 }
 
 func subject(it report.Item) string {
@@ -324,6 +326,7 @@ type decider struct {
 	engine  *celgate.Engine
 	asked   *asked
 	notes   *notes
+	tracer  *blame.Tracer // finds the reasons for what is not as it should be; nil: nobody asks
 }
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
@@ -368,6 +371,10 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		it.Decision = nil
 		return fail(err)
 	}
+	if d.tracer != nil && (len(it.Decision.Violations) > 0 || slices.ContainsFunc(it.Decision.Outcomes, func(o celgate.Outcome) bool { return o.Verdict == celgate.Error })) {
+		it.Reasons = d.tracer.Reasons(ctx, prepared, it.Decision.Outcomes)
+	}
+	it.Locate = locate(doc, it.Decision)
 	if d.changes {
 		it.Changes = d.shown(it.Decision.Changes)
 	}
@@ -382,6 +389,20 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	}
 	d.notes.add(it.Decision, prepared, isReview(doc.Object))
 	return it
+}
+
+// locate finds fields of the object that was decided about in its document; nil if it is no manifest. What mutations may
+// have moved is placed at the list that it is in.
+func locate(doc *manifest.Document, d *celgate.Decision) func(string) policy.Position {
+	if isReview(doc.Object) {
+		return nil
+	}
+	return func(field string) policy.Position {
+		if list, _, ok := strings.Cut(field, "["); ok && d.Mutated {
+			field = list
+		}
+		return doc.Place(field).Locate(0)
+	}
 }
 
 // refusal returns the status of an error that is the server's answer.

@@ -20,12 +20,12 @@ import (
 // A checking is one run of the verb check.
 type checking struct {
 	*console
-	state         []string
-	kubeVersion   string
-	output, color string
-	notes, list   bool
-	explain       string
-	fix, measure  bool
+	state       []string
+	kubeVersion string
+	reporting
+	notes, list  bool
+	explain      string
+	fix, measure bool
 }
 
 func newCheck(c *console) *cobra.Command {
@@ -61,7 +61,7 @@ when the policies could not be read.`,
 	}
 	group(cmd, "Cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&k.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster, such as\nCustomResourceDefinitions; may be repeated")
-		f.StringVar(&k.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that the policies are for\n(default "+celgate.Newest+")")
+		minorFlag(f, &k.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
 	})
 	group(cmd, "Checks", func(f *pflag.FlagSet) {
 		f.BoolVar(&k.fix, "fix", false, "change the files where that is sure, and say what was done")
@@ -70,12 +70,11 @@ when the policies could not be read.`,
 		f.BoolVar(&k.list, "list", false, "list all checks")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&k.output, "output", "o", "text", "`FORMAT` text (default), json, sarif or github")
+		k.reporting.flags(f, report.DiagnosticFormats(), "text (default), json, sarif or github")
 		f.BoolVar(&k.notes, "notes", false, "show notes too")
-		f.StringVar(&k.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
+		k.colorFlag(f)
 	})
-	completeWith(cmd, "output", report.DiagnosticFormats()...)
-	completeWith(cmd, "color", "auto", "always", "never")
+	k.complete(cmd)
 	var codes []string
 	for _, a := range check.Analyzers() {
 		codes = append(codes, a.Code)
@@ -100,13 +99,10 @@ func (k *checking) run(ctx context.Context, args []string) error {
 		return withHint(&usageError{fmt.Errorf("there is no check %s", k.explain)}, "celgate check --list names all")
 	case len(args) == 0:
 		return &usageError{errors.New("no policies given")}
-	case !slices.Contains(report.DiagnosticFormats(), k.output):
-		return &usageError{fmt.Errorf("--output is one of %s, not %q", strings.Join(report.DiagnosticFormats(), ", "), k.output)}
 	case k.fix && slices.Contains(args, "-"):
 		return &usageError{errors.New("--fix changes files, and standard input is none")}
 	}
-	colored, err := k.colored(k.color)
-	if err != nil {
+	if _, err := k.targets(); err != nil {
 		return err
 	}
 	if k.fix {
@@ -136,7 +132,16 @@ func (k *checking) run(ctx context.Context, args []string) error {
 			k.raise(exitDenied)
 		}
 	}
-	return report.Diagnostics(k.output, k.stdout, found, report.Options{Color: colored, Width: k.width(), Quiet: !k.notes})
+	open, err := k.open(k.console)
+	if err != nil {
+		return err
+	}
+	for _, o := range open {
+		if err := report.Diagnostics(o.format, o, found, report.Options{Color: o.color, Width: o.width, Quiet: !k.notes}); err != nil {
+			return err
+		}
+	}
+	return closeAll(open)
 }
 
 // world reads the policies among files, and the kinds and objects beside them. Manifests and other files in the same

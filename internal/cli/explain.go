@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/report"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -25,9 +26,10 @@ type explaining struct {
 	named   bool // some of only were named by -p
 	objects bool
 
-	events    []report.Event    // of the request at hand
-	deaf      bool              // what happens is not told
-	variables map[string]string // names by policy and field
+	events    []report.Event                          // of the request at hand
+	evaluated map[*policy.Policy][]celgate.Evaluation // its variables
+	deaf      bool                                    // what happens is not told
+	variables map[string]string                       // names by policy and field
 }
 
 func newExplain(c *console) *cobra.Command {
@@ -35,7 +37,7 @@ func newExplain(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain -p POLICIES|--context NAME [flags] MANIFEST|REVIEW|DIR|-...",
 		Short: "Tell why policies did or did not act",
-		Long: `explain makes the same decision as apply and tells how it came about: for each
+		Long: `explain evaluates what apply evaluates and tells how the answer came about: for each
 policy and binding whether it is for the request and what was compared, the values
 of variables when they were used and of the parts of expressions that decided,
 what each mutation changed and what the server made of that, what ran again in the
@@ -53,38 +55,21 @@ whole objects before and after each mutation. The exit status is that of apply.`
 		f.StringArrayVar(&x.only, "only", nil, "`NAME` tell about this policy only; may be repeated")
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster; may be repeated")
 		x.live.flags(f)
-		f.StringVar(&x.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that decides (default "+celgate.Newest+",\nor that of the live cluster)")
+		minorFlag(f, &x.kubeVersion, kubeVersionUsage)
 	})
-	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) {
-		f.StringVarP(&x.asked.namespace, "namespace", "n", "", "`NAME` the namespace of manifests that name none\n(default \"default\", or the context's with a live cluster)")
-		f.StringVar(&x.asked.operation, "operation", "", "`OPERATION` CREATE, UPDATE, DELETE or CONNECT")
-		f.StringVar(&x.oldFile, "old", "", "`FILE|DIR|-` the objects as they are stored")
-		f.StringVar(&x.asked.subresource, "subresource", "", "`NAME` a subresource, such as status or deployments/scale")
-		f.StringVar(&x.asked.user, "as", "", "`USER` the user who makes the requests (default celgate,\nor the kubeconfig's with a live cluster)")
-		f.StringArrayVar(&x.asked.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
-		f.BoolVar(&x.asked.dryRun, "dry-run", false, "requests are dry-run requests")
-	})
+	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { x.asked.flags(f, &x.oldFile) })
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&x.output, "output", "o", "text", "`FORMAT` text (default) or json")
+		x.reporting.flags(f, report.ExplanationFormats(), "text (default) or json")
 		f.BoolVar(&x.objects, "objects", false, "show the whole object before each mutation")
-		f.StringVar(&x.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
+		x.colorFlag(f)
 	})
-	completeWith(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
-	completeWith(cmd, "output", report.ExplanationFormats()...)
-	completeWith(cmd, "color", "auto", "always", "never")
+	x.complete(cmd)
 	return cmd
 }
 
 func (x *explaining) explain(ctx context.Context, args []string) error {
 	x.narrow()
 	if err := x.check(args); err != nil {
-		return err
-	}
-	if !slices.Contains(report.ExplanationFormats(), x.output) {
-		return &usageError{fmt.Errorf("--output is text or json, not %q", x.output)}
-	}
-	colored, err := x.colored(x.color)
-	if err != nil {
 		return err
 	}
 	loader := &manifest.Loader{Stdin: x.stdin}
@@ -134,9 +119,18 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 		x.raise(exitFailed)
 		x.sayError(err)
 	}
-	return report.Explain(x.output, x.stdout, all, report.Options{
-		Set: &w.set, Rejected: rejected, Types: w.types, Color: colored, Width: x.width(), Objects: x.objects,
-	})
+	open, err := x.open(x.console)
+	if err != nil {
+		return err
+	}
+	for _, o := range open {
+		if err := report.Explain(o.format, o, all, report.Options{
+			Set: &w.set, Rejected: rejected, Types: w.types, Color: o.color, Width: o.width, Objects: x.objects,
+		}); err != nil {
+			return err
+		}
+	}
+	return closeAll(open)
 }
 
 // narrow takes the names of policies out of what -p names.
@@ -179,7 +173,7 @@ func (x *explaining) known(set *policy.Set) error {
 
 // story decides about one document and collects what happened.
 func (x *explaining) story(ctx context.Context, d *decider, doc *manifest.Document) (report.Explanation, error) {
-	x.events = nil
+	x.events, x.evaluated = nil, map[*policy.Policy][]celgate.Evaluation{}
 	it := d.answer(ctx, doc)
 	e := report.Explanation{Item: it.Item}
 	switch {
@@ -281,7 +275,10 @@ func (x *explaining) observe(told celgate.Event) {
 		e.Variable = x.variables[string(o.Policy.Kind)+o.Policy.Name+" "+o.Expr.Field]
 		e.Steps = o.Steps()
 		e.Value, e.Failed = o.Result()
-		e.From, e.To = o.Decisive()
+		e.Reason = blame.Of(*o, x.evaluated[o.Policy])
+		if e.Variable != "" {
+			x.evaluated[o.Policy] = append(x.evaluated[o.Policy], *o)
+		}
 	}
 	x.events = append(x.events, e)
 }

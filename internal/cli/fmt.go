@@ -44,7 +44,7 @@ would be are named, and the exit status is 1 if there are any.`,
 	group(cmd, "Formatting", func(f *pflag.FlagSet) {
 		f.BoolVar(&m.canonical, "canonical", false, "write the server's defaults")
 		f.BoolVar(&m.list, "list", false, "name the files that would change, and change nothing")
-		f.StringVar(&m.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes whose defaults are written\n(default "+celgate.Newest+")")
+		minorFlag(f, &m.kubeVersion, "the Kubernetes whose defaults are written (default "+celgate.Newest+")")
 	})
 	return cmd
 }

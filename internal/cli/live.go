@@ -31,7 +31,7 @@ func (a *apply) sources(ctx context.Context) (sources, error) {
 	if a.live == (live{}) {
 		return from, nil
 	}
-	client, err := kube.Connect(a.live.kubeconfig, a.live.context)
+	client, err := connect(a.live.kubeconfig, a.live.context)
 	if err != nil {
 		return from, err
 	}

@@ -47,10 +47,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func newRoot(c *console) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "celgate",
-		Short: "Kubernetes admission policies, decided anywhere",
-		Long: `celgate decides what kube-apiserver's ValidatingAdmissionPolicies and
-MutatingAdmissionPolicies would say about objects, with the server's own answers
-and without a cluster.`,
+		Short: "Kubernetes admission policies, evaluated anywhere",
+		Long: `celgate evaluates ValidatingAdmissionPolicies and MutatingAdmissionPolicies as
+kube-apiserver does, without a cluster: what they deny, warn about and change.`,
 		Example: `  celgate apply -p policies/ manifests/
   helm template shop ./chart | celgate apply -p policies/ -`,
 		SilenceErrors: true,
@@ -58,11 +57,10 @@ and without a cluster.`,
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				err := fmt.Errorf("unknown command %q", args[0])
-				if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
-					return withHint(err, "did you mean %s?", similar[0])
-				}
-				return err
+				return unknownCommand(cmd, args[0])
+			}
+			if asked, _ := cmd.Flags().GetBool("version"); asked {
+				return printVersion(cmd.OutOrStdout())
 			}
 			if text, ok := c.functionInput(); ok { // kustomize and kpt run functions without arguments
 				return (&apply{console: c}).runFunction(cmd.Context(), text)
@@ -75,13 +73,15 @@ and without a cluster.`,
 	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") { // run as a plugin of kubectl
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl celgate"}
 	}
-	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"})
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"}) // cobra's own would not be listed
+	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.OutOrStderr(), cmd); return nil })
 	root.PersistentFlags().BoolP("help", "h", false, "show what a command does and its flags")
 	root.PersistentFlags().Lookup("help").Hidden = true
-	root.AddCommand(newApply(c), newCheck(c), newFormat(c), newExplain(c), newTest(c), newServe(c), newInstall(), newUninstall(), newMigrate(c), newVersion(), newCompletion())
+	root.Flags().Bool("version", false, "print the version, as celgate version does")
+	root.AddCommand(newApply(c), newCheck(c), newFormat(c), newExplain(c), newInit(c), newTest(c), newState(c), newServe(c), newInstall(), newUninstall(), newMigrate(c), newVersion(), newHelp(), newCompletion())
+	completeShared(root)
 	return root
 }
 

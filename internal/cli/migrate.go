@@ -66,7 +66,7 @@ The exit status is 0 when they can be deleted, 1 when not, and 2 when that could
 }
 
 func (m *migration) migrate(ctx context.Context) error {
-	client, err := kube.Connect(m.live.kubeconfig, m.live.context)
+	client, err := connect(m.live.kubeconfig, m.live.context)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,8 @@ type asked struct {
 	subresource string // "scale", or with the resource that it belongs to "deployments/scale"
 	user        string
 	groups      []string
+	uid         string
+	extra       map[string][]string
 	self        *celgate.UserInfo // of a live cluster; nil: defaultUser
 	dryRun      bool
 	namespace   string // of manifests that name none
@@ -38,7 +40,8 @@ func (a *asked) given() []string {
 	var flags []string
 	for name, used := range map[string]bool{
 		"--operation": a.operation != "", "--old": a.old != nil, "--subresource": a.subresource != "",
-		"--as": a.user != "", "--as-group": len(a.groups) > 0, "--dry-run": a.dryRun,
+		"--as": a.user != "", "--as-group": len(a.groups) > 0,
+		"--as-uid": a.uid != "", "--as-extra": len(a.extra) > 0, "--dry-run": a.dryRun,
 	} {
 		if used {
 			flags = append(flags, name)
@@ -82,7 +85,7 @@ func (w *world) anyRequest(ctx context.Context, d *manifest.Document, a *asked) 
 
 func (a *asked) in() *requests.Asked {
 	return &requests.Asked{
-		Operation: a.operation, Old: a.old, Subresource: a.subresource, User: a.user, Groups: a.groups, Self: a.self,
+		Operation: a.operation, Old: a.old, Subresource: a.subresource, User: a.user, Groups: a.groups, UID: a.uid, Extra: a.extra, Self: a.self,
 		DryRun: a.dryRun, Namespace: a.namespace,
 	}
 }

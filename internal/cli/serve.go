@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/celgate/celgate/internal/serve"
-	"github.com/celgate/celgate/kube"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -40,7 +39,7 @@ in the cluster, files in a directory, or both.`,
 				return err
 			}
 			if !alone {
-				if o.Cluster, err = kube.Connect(kubeconfig, context); err != nil {
+				if o.Cluster, err = connect(kubeconfig, context); err != nil {
 					return withHint(err, "name a cluster with --kubeconfig, or do without one with --alone")
 				}
 				if o.Target.Namespace == "" && o.Target.URL == "" {
@@ -61,7 +60,7 @@ in the cluster, files in a directory, or both.`,
 		f.StringVar(&context, "context", "", "`NAME` of the context in it")
 		f.BoolVar(&alone, "alone", false, "do without a cluster")
 		f.BoolVar(&o.Shadow, "shadow", false, "evaluate and never act: count and log what policies would do to requests\nthat the API server has let through")
-		f.StringVar(&o.KubeVersion, "kube-version", "", "`MINOR` of Kubernetes whose kinds and CEL are used; the cluster's by default")
+		minorFlag(f, &o.KubeVersion, "of Kubernetes whose kinds and CEL are used; the cluster's by default")
 	})
 	group(cmd, "Server", func(f *pflag.FlagSet) {
 		f.StringVar(&o.Listen, "listen", ":9443", "`ADDRESS` of the webhook (default :9443); port 0 takes a free one")

@@ -1,25 +1,21 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/report"
-	"github.com/celgate/celgate/schema/builtin"
 	"github.com/celgate/celgate/suite"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,13 +24,12 @@ import (
 // A test is one run of the verb.
 type test struct {
 	*console
-	only         string
-	versions     []string
-	update       bool
-	coverage     bool
-	least        float64
-	output       string
-	color        string
+	only     string
+	versions []string
+	update   bool
+	coverage bool
+	least    float64
+	reporting
 	verbose      bool
 	watch        bool
 	convert      bool
@@ -46,7 +41,7 @@ func newTest(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test [flags] SUITE|DIR...",
 		Short: "Test policies: which requests they deny, change and leave alone",
-		Long: `test decides about the requests of test suites as the API server would, and tells
+		Long: `test evaluates the requests of test suites as the API server would, and tells
 what is not as expected: a request that is let through, another message, an object
 that is changed in another way, a policy that was not asked at all.
 
@@ -94,13 +89,11 @@ too small, and 2 when a case could not run.`,
 		f.BoolVar(&t.convert, "convert", false, "arguments are tests of the Kyverno command line, or directories\nwith kyverno-test.yaml: write a suite.yaml beside each")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&t.output, "output", "o", "text", "`FORMAT` text (default), json, junit, sarif, or github: annotations\nof a workflow")
+		t.reporting.flags(f, report.SuiteFormats(), "text (default), json, junit, sarif, or github: annotations\nof a workflow")
 		f.BoolVarP(&t.verbose, "verbose", "v", false, "show the cases that pass too")
-		f.StringVar(&t.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
+		t.colorFlag(f)
 	})
-	completeWith(cmd, "kube-version", builtin.Minors()...)
-	completeWith(cmd, "output", report.SuiteFormats()...)
-	completeWith(cmd, "color", "auto", "always", "never")
+	t.complete(cmd)
 	return cmd
 }
 
@@ -121,32 +114,29 @@ func (t *test) run(ctx context.Context, args []string) error {
 			return &usageError{fmt.Errorf("--run: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))}
 		}
 	}
-	for _, v := range t.versions {
-		if !slices.Contains(builtin.Minors(), v) {
-			return withHint(fmt.Errorf("Kubernetes %s is not known", v), "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
+	for i, v := range t.versions {
+		minor, err := minorOf(v)
+		if err != nil {
+			return err
 		}
+		t.versions[i] = minor
 	}
 	if len(t.versions) == 0 {
 		t.versions = []string{celgate.Newest}
 	}
-	colored, err := t.colored(t.color)
-	if err != nil {
+	if _, err := t.targets(); err != nil {
 		return err
-	}
-
-	if _, err := report.NewSuite(t.output, io.Discard, report.SuiteOptions{}); err != nil {
-		return &usageError{err}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if !t.watch {
-		return t.once(ctx, args, opts, colored)
+		return t.once(ctx, args, opts)
 	}
 	for {
 		suites, _ := suite.Load(args...) // once says the problems
 		files := append(suite.Files(suites), args...)
 		before := snapshot(files) // a change while cases run counts
-		if err := t.once(ctx, args, opts, colored); err != nil && ctx.Err() == nil {
+		if err := t.once(ctx, args, opts); err != nil && ctx.Err() == nil {
 			t.sayError(err)
 		}
 		if !changed(ctx, files, before) {
@@ -239,12 +229,7 @@ func snapshot(paths []string) map[string]stamp {
 }
 
 // once runs the cases.
-func (t *test) once(ctx context.Context, args []string, opts suite.Options, colored bool) error {
-	out := bufio.NewWriterSize(t.stdout, 64<<10)
-	writer, err := report.NewSuite(t.output, out, report.SuiteOptions{Color: colored, Width: t.width(), Verbose: t.verbose})
-	if err != nil {
-		return &usageError{err}
-	}
+func (t *test) once(ctx context.Context, args []string, opts suite.Options) error {
 	suites, problems := suite.Load(args...)
 	for _, p := range problems {
 		t.raise(exitFailed)
@@ -252,6 +237,18 @@ func (t *test) once(ctx context.Context, args []string, opts suite.Options, colo
 	}
 	if len(problems) > 0 {
 		return nil
+	}
+	open, err := t.open(t.console)
+	if err != nil {
+		return err
+	}
+	var writers []report.SuiteWriter
+	for _, o := range open {
+		writer, err := report.NewSuite(o.format, o, report.SuiteOptions{Color: o.color, Width: o.width, Verbose: t.verbose})
+		if err != nil {
+			return err
+		}
+		writers = append(writers, writer)
 	}
 	ran := 0
 	if t.coverage || t.leastIsGiven {
@@ -272,8 +269,10 @@ func (t *test) once(ctx context.Context, args []string, opts suite.Options, colo
 			if len(t.versions) > 1 {
 				r.Suite = version + "/" + r.Suite
 			}
-			if err := writer.Write(r); err != nil {
-				return err
+			for _, writer := range writers {
+				if err := writer.Write(r); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -287,10 +286,12 @@ func (t *test) once(ctx context.Context, args []string, opts suite.Options, colo
 	if !t.coverage {
 		shown = nil
 	}
-	if err := writer.Close(report.SuiteSummary{Coverage: shown, Differences: versions.Differences()}); err != nil {
-		return err
+	for _, writer := range writers {
+		if err := writer.Close(report.SuiteSummary{Coverage: shown, Differences: versions.Differences()}); err != nil {
+			return err
+		}
 	}
-	if err := out.Flush(); err != nil {
+	if err := closeAll(open); err != nil {
 		return err
 	}
 	if !t.leastIsGiven {

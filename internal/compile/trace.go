@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
@@ -11,23 +13,35 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Tracer is told what one evaluation of an expression came to: the tree of the expression, the values of its nodes and
-// what its variables stand for.
-type Tracer func(x policy.Expr, tree *cel.Ast, values interpreter.EvalState, variables interpreter.Activation)
+// A Seen is what one evaluation of an expression came to.
+type Seen struct {
+	Tree      *cel.Ast
+	Values    interpreter.EvalState  // of the nodes of the tree; in the body of a loop those of the item at which it ended
+	Variables interpreter.Activation // what variables stand for
+	Loops     map[int64]*Loop        // by the node of the comprehension, as far as its body was evaluated
+}
+
+// A Loop is how far the loop of a macro came.
+type Loop struct {
+	Item  ref.Val // at which it ended: of a map its key
+	Index int     // of that item, from 0
+	After ref.Val // what the loop had come to after it
+}
+
+// A Tracer is told what each evaluation of an expression came to.
+type Tracer func(policy.Expr, Seen)
 
 // Traced is [Policy] for expressions that tell the values of their parts, which makes them slow.
 func Traced(set *celenv.Set, p *policy.Policy, trace Tracer) (*Program, error) {
 	return recompile(set, p, func(e *Expression, env *cel.Env, tree *cel.Ast) error {
-		watched, err := env.Program(tree, cel.InterruptCheckFrequency(celenv.InterruptFrequency), cel.EvalOptions(cel.OptTrackState))
+		watched, err := env.Program(tree, cel.InterruptCheckFrequency(celenv.InterruptFrequency), cel.EvalOptions(cel.OptTrackState), followLoops(tree))
 		if err != nil {
 			return err
 		}
 		e.Plan = nil
-		e.Program = tracedProgram{e.Program, watched, func(d *cel.EvalDetails, vars any) {
-			if d != nil && d.State() != nil {
-				variables, _ := vars.(interpreter.Activation)
-				trace(e.Expr, tree, d.State(), variables)
-			}
+		e.Program = tracedProgram{e.Program, watched, func(s Seen) {
+			s.Tree = tree
+			trace(e.Expr, s)
 		}}
 		return nil
 	})
@@ -38,12 +52,124 @@ func Traced(set *celenv.Set, p *policy.Policy, trace Tracer) (*Program, error) {
 type tracedProgram struct {
 	cel.Program
 	watched cel.Program
-	tell    func(*cel.EvalDetails, any)
+	tell    func(Seen)
 }
 
 func (p tracedProgram) ContextEval(ctx context.Context, vars any) (ref.Val, *cel.EvalDetails, error) {
 	v, details, err := p.Program.ContextEval(ctx, vars)
-	_, seen, _ := p.watched.ContextEval(ctx, vars)
-	p.tell(seen, vars)
+	seen := Seen{Loops: map[int64]*Loop{}}
+	if variables, ok := vars.(interpreter.Activation); ok {
+		seen.Variables = variables
+		vars = followed{variables, &follower{seen.Loops, err != nil}}
+	}
+	if _, d, _ := p.watched.ContextEval(ctx, vars); d != nil && d.State() != nil {
+		seen.Values = d.State()
+		p.tell(seen)
+	}
 	return v, details, err
+}
+
+// A follower notes where loops are. If the whole expression is known to be an error, loops end at the first item that is one,
+// which is the error that is reported: the values of that item are then the last ones.
+type follower struct {
+	loops  map[int64]*Loop
+	failed bool
+}
+
+// followerName is the variable under which an evaluation finds its follower. No expression can name it.
+const followerName = "@follower"
+
+type followed struct {
+	interpreter.Activation
+	by *follower
+}
+
+func (f followed) ResolveName(name string) (any, bool) {
+	if name == followerName {
+		return f.by, true
+	}
+	return f.Activation.ResolveName(name)
+}
+
+func followerOf(a interpreter.Activation) *follower {
+	v, _ := a.ResolveName(followerName)
+	f, _ := v.(*follower)
+	return f
+}
+
+// followLoops wraps the parts of comprehensions that are evaluated for each item.
+func followLoops(tree *cel.Ast) cel.ProgramOption {
+	type part struct {
+		of int64
+		ast.ComprehensionExpr
+	}
+	loops, conditions, steps := map[int64]bool{}, map[int64]int64{}, map[int64]part{}
+	ast.PostOrderVisit(tree.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.ComprehensionKind {
+			c := e.AsComprehension()
+			loops[e.ID()], conditions[c.LoopCondition().ID()], steps[c.LoopStep().ID()] = true, e.ID(), part{e.ID(), c}
+		}
+	}))
+	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		switch i.(type) {
+		case loopStart, loopCondition, loopStep:
+			return i, nil
+		}
+		if loops[i.ID()] {
+			return loopStart{i}, nil
+		}
+		if of, ok := conditions[i.ID()]; ok {
+			return loopCondition{i, of}, nil
+		}
+		if p, ok := steps[i.ID()]; ok {
+			return loopStep{i, p.of, p.IterVar()}, nil
+		}
+		return i, nil
+	})
+}
+
+type loopStart struct{ interpreter.InterpretableV2 }
+
+func (l loopStart) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	if f := followerOf(frame); f != nil {
+		delete(f.loops, l.ID())
+	}
+	return l.InterpretableV2.Exec(frame)
+}
+
+type loopCondition struct {
+	interpreter.InterpretableV2
+	of int64
+}
+
+func (l loopCondition) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	if f := followerOf(frame); f != nil && f.failed && f.loops[l.of] != nil && types.IsError(f.loops[l.of].After) {
+		return types.False
+	}
+	return l.InterpretableV2.Exec(frame)
+}
+
+type loopStep struct {
+	interpreter.InterpretableV2
+	of   int64
+	item string
+}
+
+func (l loopStep) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	after := l.InterpretableV2.Exec(frame)
+	f := followerOf(frame)
+	if f == nil {
+		return after
+	}
+	loop := f.loops[l.of]
+	if loop == nil {
+		loop = &Loop{Index: -1}
+		f.loops[l.of] = loop
+	}
+	loop.Index++
+	loop.After = after
+	if v, ok := frame.ResolveName(l.item); ok {
+		loop.Item, _ = v.(ref.Val)
+	}
+	return after
 }

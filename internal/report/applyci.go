@@ -36,10 +36,22 @@ func (t *textWriter) findings(it Item) []finding {
 		all = append(all, b.finding())
 	}
 	for i := range all {
-		all[i].place = it.Place
+		if all[i].place = it.Place; i >= len(all)-len(blocks) {
+			all[i].place = it.placeOf(blocks[i-len(all)+len(blocks)])
+		}
 		all[i].message = strings.TrimSpace(it.subject()) + ": " + all[i].message
 	}
 	return all
+}
+
+// placeOf is the place of what a block is about in the manifest: the field to blame, or the whole.
+func (it Item) placeOf(b block) policy.Position {
+	if b.field != "" && it.Locate != nil {
+		if at := it.Locate(b.field); at.IsValid() {
+			return at
+		}
+	}
+	return it.Place
 }
 
 // rejectionFindings are why the server would not store a policy, at the places of what is wrong.
@@ -198,5 +210,5 @@ func (j *applyJUnit) Close() error { return j.write(j.w) }
 
 func (f finding) junit() junitMessage {
 	first, _, _ := strings.Cut(f.message, "\n")
-	return junitMessage{first, f.place.String() + "\n" + f.message}
+	return junitMessage{first, f.rule, f.place.String() + "\n" + f.message}
 }

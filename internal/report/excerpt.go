@@ -156,7 +156,9 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 	if width > 0 {
 		width = max(width-gutter-3, 20)
 	}
-	across := last > first // a mark over several lines is a bracket at their left
+	whole := trimmed(e.Src)
+	pointless := m.from <= whole.from && m.to >= whole.to // what is marked is all that is shown
+	across := !pointless && last > first                  // a mark over several lines is a bracket at their left
 	if across && width > 0 {
 		width -= 2
 	}
@@ -195,7 +197,7 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 				}
 			}
 			bar(number, lead+string(piece))
-			if a, b := max(from, row), min(to, row+len(piece)); !across && a < b {
+			if a, b := max(from, row), min(to, row+len(piece)); !across && !pointless && a < b {
 				bar(0, strings.Repeat(" ", a-row)+p.paint(red, strings.Repeat("^", b-a)))
 			}
 			if row < to {

@@ -16,7 +16,7 @@ import (
 )
 
 // ExplanationFormats are the names that [Explain] takes.
-func ExplanationFormats() []string { return []string{"json", "text"} }
+func ExplanationFormats() []string { return []string{"text", "json"} }
 
 // Explain writes explanations. With o.Objects, text shows the whole object before each mutation.
 func Explain(format string, w io.Writer, all []Explanation, o Options) error {
@@ -223,24 +223,20 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		b.footers = append(b.footers, "variables."+v.Variable+" = "+v.Value)
 	}
 	if x := o.evaluation; x != nil {
-		if !b.expr.IsZero() {
-			b.mark = mark{x.From, x.To}
+		r := x.Reason
+		r.Values = slices.DeleteFunc(slices.Clone(r.Values), func(s celgate.Step) bool {
+			return strings.HasPrefix(s.Text, "variables.") && hasLine(b.footers, s.Text+" = ")
+		})
+		variables := b.footers
+		b.footers = nil
+		if b.expr.IsZero() {
+			variables = append(variables, valueLines(r.Values, e.provenance)...)
+		} else {
+			b = b.explained(r, e.provenance)
 		}
-		for _, s := range x.Steps {
-			if strings.HasPrefix(s.Text, "variables.") && hasLine(b.footers, s.Text+" = ") {
-				continue
-			}
-			line := s.Text + " = " + s.Value
-			if s.Error {
-				line = s.Text + ": " + s.Value
-			}
-			if s.Last {
-				line += "   (of the last item)"
-			}
-			b.footers = append(b.footers, line+e.provenance(s.Text))
-		}
+		b.footers = append(variables, b.footers...)
 		if o.Verdict == celgate.Error {
-			b.hint = hintFor(failing{o.Message, o.Expr, e.Request, one.param})
+			b.hint = hintFor(failing{o.Message, r.Expr, e.Request, one.param})
 		}
 	}
 	b.footers = append(b.footers, t.consequence(e, one, o, p, binding)...)

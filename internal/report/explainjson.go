@@ -60,6 +60,12 @@ type jsonValue struct {
 	Value      string `json:"value"`
 	Error      bool   `json:"error,omitempty"`
 	LastItem   bool   `json:"lastItem,omitempty"`
+	Item       string `json:"item,omitempty"`
+	Field      string `json:"field,omitempty"` // of the object
+}
+
+func jsonValueOf(s celgate.Step) jsonValue {
+	return jsonValue{s.Text, s.Value, s.Error, s.Last, s.Item, s.Path}
 }
 
 type jsonSpent struct {
@@ -186,7 +192,7 @@ func jsonStoryOf(one *told, o Options) jsonStory {
 			told.Values = append(told.Values, jsonValue{Expression: "variables." + v.Variable, Value: v.Value, Error: v.Failed})
 		}
 		if x.evaluation != nil {
-			told.Values = append(told.Values, valuesOf(x.evaluation.Steps)...)
+			told.Values = append(told.Values, valuesOf(x.evaluation.Reason.Values)...)
 		}
 		if x.Verdict == celgate.Skip {
 			s.Matched, s.By = false, "matchConditions"
@@ -214,7 +220,7 @@ func comparedOf(m celgate.Match) []jsonCompared {
 func valuesOf(steps []celgate.Step) []jsonValue {
 	var all []jsonValue
 	for _, s := range steps {
-		all = append(all, jsonValue{s.Text, s.Value, s.Error, s.Last})
+		all = append(all, jsonValueOf(s))
 	}
 	return all
 }

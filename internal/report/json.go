@@ -34,12 +34,19 @@ type jsonObject struct {
 }
 
 type jsonItem struct {
+	Source   *jsonSource    `json:"source,omitempty"`
 	Request  jsonRequest    `json:"request"`
 	Response jsonResponse   `json:"response"`
 	Mutated  bool           `json:"mutated"`
 	Object   map[string]any `json:"object"`
 	Outcomes []jsonOutcome  `json:"outcomes"`
 	Notes    []jsonNote     `json:"notes"`
+}
+
+// A jsonSource is where the manifest or review of an item begins.
+type jsonSource struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
 }
 
 // A jsonRequest has the member names of admission.k8s.io/v1 AdmissionRequest.
@@ -81,6 +88,8 @@ type jsonOutcome struct {
 	Verdict celgate.Verdict `json:"verdict"`
 	Message string          `json:"message"`
 	Cost    int64           `json:"cost"`
+	Source  *jsonSource     `json:"source,omitempty"` // of the field of the manifest that decided
+	Values  []jsonValue     `json:"values,omitempty"` // behind a failure or an error
 }
 
 type jsonNote struct {
@@ -119,7 +128,7 @@ func (j *jsonWriter) Write(it Item) error {
 	}
 	j.items++
 	j.buf.WriteString("\n    ")
-	if err := j.value(itemOf(it.Request, it.Decision), "    "); err != nil {
+	if err := j.value(sourced(it), "    "); err != nil {
 		return err
 	}
 	return j.flush()
@@ -158,6 +167,25 @@ func (j *jsonWriter) flush() error {
 	return err
 }
 
+// sourced is an item with its place, and the values behind its outcomes.
+func sourced(it Item) jsonItem {
+	item := itemOf(it.Request, it.Decision)
+	if it.Place.IsValid() {
+		item.Source = &jsonSource{it.Place.File, it.Place.Line}
+	}
+	for i, r := range it.Reasons {
+		o := &item.Outcomes[i]
+		if o.Verdict == celgate.Admit {
+			continue
+		}
+		o.Values = valuesOf(r.Values)
+		if at := it.placeOf(block{field: r.Field()}); r.Field() != "" && at != it.Place {
+			o.Source = &jsonSource{at.File, at.Line}
+		}
+	}
+	return item
+}
+
 func itemOf(r *celgate.Request, d *celgate.Decision) jsonItem {
 	kind, resource := metav1.GroupVersionKind(r.Kind), metav1.GroupVersionResource(r.Resource)
 	it := jsonItem{
@@ -182,7 +210,9 @@ func itemOf(r *celgate.Request, d *celgate.Decision) jsonItem {
 		it.Response.AuditAnnotations = map[string]string{}
 	}
 	for _, o := range d.Outcomes {
-		it.Outcomes = append(it.Outcomes, jsonOutcome{o.Policy, o.Binding, o.Param, o.Field, o.Verdict, o.Message, o.Cost})
+		it.Outcomes = append(it.Outcomes, jsonOutcome{
+			Policy: o.Policy, Binding: o.Binding, Param: o.Param, Field: o.Field, Verdict: o.Verdict, Message: o.Message, Cost: o.Cost,
+		})
 	}
 	for _, n := range d.Notes {
 		it.Notes = append(it.Notes, jsonNote{n.Quirk, n.Message})

@@ -45,6 +45,7 @@ type junitCase struct {
 
 type junitMessage struct {
 	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"` // the rule
 	Text    string `xml:",chardata"`
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,9 @@ type Item struct {
 	Decision *celgate.Decision
 	Failure  *Failure
 	Changes  []celgate.Change // to show: what each mutating policy did
+
+	Reasons map[int]blame.Reason               // why outcomes came about, by their index; of some
+	Locate  func(field string) policy.Position // the place of a field in the manifest; nil: unknown
 
 	Kind schema.GroupVersionKind // with a Failure: of the object, as far as known
 	Name string                  // with a Failure: "namespace/name" or "name"
@@ -108,9 +112,40 @@ type Options struct {
 
 	Color bool
 	Width int  // of the terminal, in columns; 0: lines are not wrapped
-	Quiet bool // leave out objects about which there is nothing to say
+	Quiet bool // leave out objects about which there is nothing to say but what was changed
+
+	Compact bool // one line for each object
+	Summary bool // no line for objects: how many of them, by policy and namespace
 
 	Objects bool // show whole objects where only what changed would be
+}
+
+// Join returns a writer that writes everything to several writers.
+func Join(writers ...Writer) Writer {
+	if len(writers) == 1 {
+		return writers[0]
+	}
+	return joined(writers)
+}
+
+type joined []Writer
+
+func (all joined) Write(it Item) error {
+	for _, w := range all {
+		if err := w.Write(it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (all joined) Close() error {
+	for _, w := range all {
+		if err := w.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Formats are the names that [New] takes.

@@ -1,8 +1,12 @@
 package report
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
+	"runtime/debug"
+	"strings"
 
 	"github.com/celgate/celgate/policy"
 )
@@ -31,6 +35,7 @@ type sarifResult struct {
 	Locations    []sarifLocation    `json:"locations"`
 	Related      []sarifLocation    `json:"relatedLocations,omitempty"`
 	Suppressions []sarifSuppression `json:"suppressions,omitempty"`
+	Fingerprints map[string]string  `json:"partialFingerprints"`
 }
 
 type sarifLocation struct {
@@ -62,11 +67,29 @@ func sarifAt(place policy.Position) []sarifLocation {
 	return []sarifLocation{at}
 }
 
+// fingerprints tell a finding from others though lines move: what is found in which file, and the first line of what is said.
+func (f finding) fingerprints() map[string]string {
+	headline, _, _ := strings.Cut(f.message, "\n")
+	sum := sha256.Sum256([]byte(strings.Join([]string{f.rule, f.place.File, f.title, headline}, "\x00")))
+	return map[string]string{"celgate/v1": hex.EncodeToString(sum[:16])}
+}
+
+// Version is what the Go tool recorded of this program: the tag of a release, or the commit of a build from source.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
 // writeSARIF writes a SARIF 2.1.0 log of what a command of celgate found.
 func writeSARIF(w io.Writer, command string, rules []sarifRule, all []finding) error {
 	results := make([]sarifResult, len(all))
 	for i, f := range all {
-		results[i] = sarifResult{RuleID: f.rule, Level: string(f.level), Message: sarifText{f.message}, Locations: sarifAt(f.place)}
+		results[i] = sarifResult{
+			RuleID: f.rule, Level: string(f.level), Message: sarifText{f.message}, Locations: sarifAt(f.place), Fingerprints: f.fingerprints(),
+		}
 		if f.cause.IsValid() {
 			results[i].Related = sarifAt(f.cause)
 		}
@@ -81,7 +104,9 @@ func writeSARIF(w io.Writer, command string, rules []sarifRule, all []finding) e
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json",
 		"version": "2.1.0",
 		"runs": []any{map[string]any{
-			"tool":    map[string]any{"driver": map[string]any{"name": "celgate " + command, "rules": notNil(rules)}},
+			"tool": map[string]any{"driver": map[string]any{
+				"name": "celgate " + command, "version": Version(), "informationUri": "https://github.com/celgate/celgate", "rules": notNil(rules),
+			}},
 			"results": results,
 		}},
 	})

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -22,7 +23,7 @@ type Event struct {
 	Value    string
 	Failed   bool
 	Steps    []celgate.Step
-	From, To int // of the part of the expression that decided
+	Reason   blame.Reason
 }
 
 // An Order is an order in which a server might ask mutating policies, and what comes out then.

@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/check"
-	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/suite"
 )
 
@@ -132,6 +131,9 @@ func (t *suiteText) failure(r suite.Result, f suite.Failure) {
 	if f.Hint != "" {
 		t.line(indent + "  " + t.p.paint(bold, "hint: ") + printable(f.Hint))
 	}
+	for _, n := range f.Notes {
+		t.block(block{label: "note", style: bold, message: n})
+	}
 	for _, c := range f.Causes {
 		t.gap()
 		t.block(t.causeBlock(r, c))
@@ -144,27 +146,7 @@ func (t *suiteText) causeBlock(r suite.Result, c suite.Cause) block {
 	if c.Violation != nil {
 		b = t.violationBlock(Item{Place: r.Place, Request: r.Request, Decision: r.Decision}, *c.Violation)
 	}
-	if b.mark = (mark{c.From, c.To}); c.To == 0 {
-		b.mark = markOf(c.Expr, policy.Position{}, c.Says)
-	}
-	var values []string
-	for _, v := range c.Values {
-		values = append(values, valueLine(v))
-	}
-	b.footers = append(values, b.footers...)
-	return b
-}
-
-// valueLine is the value of a part of an expression in one line.
-func valueLine(s celgate.Step) string {
-	line := s.Text + " = " + s.Value
-	if s.Error {
-		line = s.Text + ": " + s.Value
-	}
-	if s.Last {
-		line += "   (of the last item)"
-	}
-	return line
+	return b.explained(blame.Reason{Expr: c.Expr, Variable: c.Variable, From: c.From, To: c.To, Values: c.Values}, nil)
 }
 
 // pair writes a label and text below which further lines align.
@@ -173,7 +155,7 @@ func (t *suiteText) pair(label string, s style, text string) {
 	if t.o.Width > 0 {
 		room = max(t.o.Width-len(indent)-len(label)-2, 20)
 	}
-	for i, l := range wrap(printable(text), room) {
+	for i, l := range Wrap(printable(text), room) {
 		if i == 0 {
 			t.line(indent + t.p.paint(s, label+":") + " " + l)
 		} else {
@@ -227,9 +209,12 @@ func plainFailure(f suite.Failure) string {
 			continue
 		}
 		s += fmt.Sprintf("\n%s: %s (%s)", c.Says, strings.TrimSpace(c.Expr.Src), c.Expr.Locate(0))
-		for _, v := range c.Values {
-			s += "\n  " + valueLine(v)
+		for _, line := range valueLines(c.Values, nil) {
+			s += "\n  " + line
 		}
+	}
+	for _, n := range f.Notes {
+		s += "\nnote: " + n
 	}
 	if f.Hint != "" {
 		s += "\nhint: " + f.Hint
@@ -280,6 +265,7 @@ type jsonFailure struct {
 	Got      string `json:"got"`
 	Hint     string `json:"hint,omitempty"`
 
+	Notes  []string    `json:"notes,omitempty"`
 	Causes []jsonCause `json:"causes,omitempty"`
 }
 
@@ -298,11 +284,11 @@ func (j *suiteJSON) Write(r suite.Result) error {
 		Failures: []jsonFailure{}, Errors: []jsonError{}, Updated: r.Updated,
 	}
 	for _, f := range r.Failures {
-		failure := jsonFailure{Place: f.Place.String(), Expected: f.Expected, Got: f.Got, Hint: f.Hint}
+		failure := jsonFailure{Place: f.Place.String(), Expected: f.Expected, Got: f.Got, Hint: f.Hint, Notes: f.Notes}
 		for _, c := range f.Causes {
 			cause := jsonCause{Policy: c.Policy, Binding: c.Binding, Field: c.Expr.Field, Place: c.Expr.Locate(0).String(), Message: c.Says}
 			for _, v := range c.Values {
-				cause.Values = append(cause.Values, jsonValue{v.Text, v.Value, v.Error, v.Last})
+				cause.Values = append(cause.Values, jsonValueOf(v))
 			}
 			failure.Causes = append(failure.Causes, cause)
 		}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -27,9 +28,11 @@ type textWriter struct {
 	inForce int             // policies
 	matched map[source]bool // policies that had a say, without a binding
 	places  map[source]policy.Position
-	notes   map[string]bool // already shown
-	spaced  bool            // the last line written is empty
-	blocks  bool            // something else than a plain line was written
+	notes   map[string]bool  // already shown
+	told    map[story]string // the objects that stories were first told about
+	table   table
+	spaced  bool // the last line written is empty
+	blocks  bool // something else than a plain line was written
 }
 
 // A source is a policy, or one of its bindings.
@@ -64,6 +67,8 @@ type block struct {
 	footers []string
 	hint    string
 	policy  string   // to blame; empty: none
+	field   string   // of the object, that is to blame; empty: unknown
+	item    string   // of a list, that is to blame; empty: none
 	diff    []string // lines that begin with "-" or "+", and the paths of what they are about
 }
 
@@ -80,7 +85,7 @@ func newText(w io.Writer, o Options) (*textWriter, error) {
 func newTextWriter(w io.Writer, o Options) *textWriter {
 	t := &textWriter{
 		w: w, o: o, p: palette(o.Color),
-		counts: map[string]int{}, matched: map[source]bool{}, places: map[source]policy.Position{}, notes: map[string]bool{},
+		counts: map[string]int{}, matched: map[source]bool{}, places: map[source]policy.Position{}, notes: map[string]bool{}, told: map[story]string{}, table: table{},
 		spaced: true,
 	}
 	if o.Set != nil {
@@ -97,12 +102,47 @@ func newTextWriter(w io.Writer, o Options) *textWriter {
 
 func (t *textWriter) Write(it Item) error {
 	word, style, blocks := t.take(it)
-	if it.Failure != nil || t.o.Quiet && word == wordOK && len(blocks) == 0 {
+	t.table.add(it)
+	if it.Failure != nil || t.o.Summary || t.o.Quiet && (word == wordOK || word == wordMutated) && merelyMutated(it.Decision, blocks) {
 		return nil // a failure is said on standard error
 	}
+	if t.o.Compact {
+		t.compact(style, word, it, blocks)
+		return t.flush()
+	}
+	told := storyIn(word, blocks)
+	if first, again := t.told[told]; again && len(blocks) > 0 {
+		t.headAs(style, word, it.subject(), it.Place, first)
+		return t.flush()
+	}
+	t.told[told] = it.subject()
 	t.head(style, word, it.subject(), it.Place)
 	t.blocksOf(blocks)
 	return t.flush()
+}
+
+// compact writes one line, however long it is.
+func (t *textWriter) compact(s style, word string, it Item, blocks []block) {
+	at := it.Place
+	at.Column = 0
+	line := t.p.paint(s, fmt.Sprintf("%-7s", word)) + "  " + printable(it.subject()) + "  " + t.p.paint(dim, printable(at.String()))
+	if text := brief(it, blocks); text != "" {
+		line += "  " + printable(strings.ReplaceAll(text, "\n", " "))
+	}
+	t.line(line)
+}
+
+// headAs writes the line of an object about which all has been said about another one.
+func (t *textWriter) headAs(s style, word, subject string, place policy.Position, as string) {
+	place.Column = 0
+	lead, rest := fmt.Sprintf("%-7s", word), printable(subject)+"  "
+	tail := printable(place.String() + ", as " + as)
+	if width := utf8.RuneCountInString(lead + "  " + rest + tail); t.o.Width == 0 || width <= t.o.Width {
+		t.line(t.p.paint(s, lead) + "  " + rest + t.p.paint(dim, tail))
+		return
+	}
+	t.head(s, word, subject, place)
+	t.hanging("         ", t.p.paint(dim, "as"), 2, as, dim, 3)
 }
 
 // take counts an item and returns the word for it and what there is to say about it.
@@ -130,6 +170,13 @@ func (t *textWriter) Close() error {
 	}
 	if t.blocks && !t.spaced {
 		t.line("")
+	}
+	if t.o.Summary {
+		if lines := t.table.lines(t.p); len(lines) > 0 {
+			for _, l := range append(lines, "") {
+				t.line(l)
+			}
+		}
 	}
 	t.line(t.summary())
 	return t.flush()
@@ -193,7 +240,7 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 			denials++
 		}
 	}
-	out := t.changeBlocks(it)
+	var out []block
 	first := true
 	for _, v := range d.Violations {
 		b := t.violationBlock(it, v)
@@ -207,6 +254,7 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 		out = append(out, refusalBlock(it))
 	}
 	out = append(out, ignoredBlocks(it)...)
+	out = append(out, t.changeBlocks(it)...)
 	for _, w := range d.Warnings {
 		if !slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return w == warningOf(v) }) {
 			out = append(out, block{label: "warning", style: yellow, message: w})
@@ -265,9 +313,75 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	if v.IsError {
 		b.label = "error"
 		b.footers = append(b.footers, "failurePolicy Fail makes the error a "+s.noun)
-		b.hint = hintFor(failing{v.Message, v.Expr, it.Request, v.Param})
+	}
+	b = b.because(it, blame.OutcomeOf(it.Decision, v))
+	if v.IsError {
+		b.hint = hintFor(failing{v.Message, b.expr, it.Request, v.Param})
 	}
 	return b
+}
+
+// because adds to a block about an outcome the values that led to it.
+func (b block) because(it Item, outcome int) block {
+	r, ok := it.Reasons[outcome]
+	if !ok {
+		return b
+	}
+	return b.explained(r, nil)
+}
+
+// explained shows in a block the part of the expression that decided, and above its other lines the values behind it. Of an error in
+// a variable the variable is shown.
+func (b block) explained(r blame.Reason, remark func(part string) string) block {
+	lines := valueLines(r.Values, remark)
+	if r.Variable != "" {
+		used := b.expr.Field
+		if at := b.expr.Locate(0); at.IsValid() {
+			used += " at " + at.String()
+		}
+		lines = append(lines, "variables."+r.Variable+" is used in "+used)
+		b.expr = r.Expr
+	}
+	if whole := trimmed(r.Expr.Src); r.To == 0 || r.From <= whole.from && r.To >= whole.to {
+		b.mark = markOf(r.Expr, policy.Position{}, b.message)
+	} else {
+		b.mark = mark{r.From, r.To}
+	}
+	b.field = r.Field()
+	for _, v := range r.Values {
+		if v.Item != "" && v.Of == 0 {
+			b.item = v.Item
+			break
+		}
+	}
+	b.footers = append(lines, b.footers...)
+	return b
+}
+
+// valueLines are the values of parts of an expression, each in one line, with a remark if there is one. The item of a loop is told where
+// it changes.
+func valueLines(steps []celgate.Step, remark func(part string) string) []string {
+	var lines []string
+	item := ""
+	for _, s := range steps {
+		line := s.Text + " = " + s.Value
+		if s.Error {
+			line = s.Text + ": " + s.Value
+		}
+		switch {
+		case s.Item == "" || s.Item == item:
+		case s.Of > 0:
+			line += fmt.Sprintf("   (%s, the last of %d)", s.Item, s.Of)
+		default:
+			line += "   (" + s.Item + ")"
+		}
+		item = s.Item
+		if remark != nil {
+			line += remark(s.Text)
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // refusalBlock is about a request that the server refuses without a denial by a policy: before any policy is
@@ -275,11 +389,11 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 func refusalBlock(it Item) block {
 	d := it.Decision
 	b := block{label: "denied", style: red, message: d.Status.Message, hint: refusalHint(it)}
-	for _, o := range d.Outcomes {
+	for i, o := range d.Outcomes {
 		if refuses(d, o) {
 			b.policy, b.expr, b.mark = o.Policy, o.Expr, markOf(o.Expr, policy.Position{}, o.Message)
 			b.footers = []string{origin(o.Policy, o.Binding, o.Param), "the API server answers " + codeOf(d) + ", whatever failurePolicy says"}
-			return b
+			return b.because(it, i)
 		}
 	}
 	b.footers = []string{"the API server answers " + codeOf(d) + ", whatever the policies say"}
@@ -294,18 +408,19 @@ func refuses(d *celgate.Decision, o celgate.Outcome) bool {
 // ignoredBlocks returns the errors that changed nothing because failurePolicy is Ignore.
 func ignoredBlocks(it Item) []block {
 	var out []block
-	for _, o := range it.Decision.Outcomes {
+	for i, o := range it.Decision.Outcomes {
 		if o.Verdict != celgate.Error || refuses(it.Decision, o) || slices.ContainsFunc(it.Decision.Violations, func(v celgate.Violation) bool {
 			return v.IsError && v.Policy == o.Policy && (v.Binding == "" || v.Binding == o.Binding && v.Param == o.Param)
 		}) {
 			continue
 		}
-		out = append(out, block{
+		b := block{
 			label: "ignored", style: bold, message: headline(o.Message, o.Expr),
 			policy: o.Policy, expr: o.Expr, mark: markOf(o.Expr, policy.Position{}, o.Message),
 			footers: []string{origin(o.Policy, o.Binding, o.Param), "failurePolicy Ignore: the error changes nothing"},
-			hint:    hintFor(failing{o.Message, o.Expr, it.Request, o.Param}),
-		})
+		}.because(it, i)
+		b.hint = hintFor(failing{o.Message, b.expr, it.Request, o.Param})
+		out = append(out, b)
 	}
 	return out
 }
@@ -329,6 +444,9 @@ func rejectionBlocks(r Rejection) []block {
 	return out
 }
 
+// falseExpression is what there is to say about a validation without a message.
+const falseExpression = "the expression is false"
+
 // headline removes from a message what the excerpt below it shows.
 func headline(message string, e policy.Expr) string {
 	if e.IsZero() {
@@ -338,7 +456,7 @@ func headline(message string, e policy.Expr) string {
 		return rest
 	}
 	if message == "failed expression: "+strings.TrimSpace(e.Src) {
-		return "the expression is false"
+		return falseExpression
 	}
 	return message
 }
@@ -384,7 +502,7 @@ func (t *textWriter) head(s style, word, subject string, place policy.Position) 
 	if t.o.Width > 0 {
 		room = max(t.o.Width-len(margin), 20)
 	}
-	lines := wrap(printable(subject), room)
+	lines := Wrap(printable(subject), room)
 	last := len(lines) - 1
 	for i, l := range lines {
 		lead := margin
@@ -423,7 +541,7 @@ func (t *textWriter) hanging(margin, label string, length int, text string, s st
 		t.line(margin + label)
 		label, taken = "", 0
 	}
-	for i, l := range wrap(strings.Repeat("\x00", taken)+printable(text), room) {
+	for i, l := range Wrap(strings.Repeat("\x00", taken)+printable(text), room) {
 		l = t.p.paint(s, strings.TrimLeft(l, "\x00"))
 		if i == 0 && label != "" {
 			t.line(margin + label + " " + l)
@@ -491,7 +609,7 @@ func (t *textWriter) block(b block) {
 		if width > 0 {
 			room = max(width-gutter-1-len(lead), 20)
 		}
-		for i, l := range wrap(printable(text), room) {
+		for i, l := range Wrap(printable(text), room) {
 			if i == 0 {
 				t.line(indent + strings.Repeat(" ", gutter+1) + t.p.paint(s, lead) + l)
 			} else {

@@ -28,9 +28,9 @@ func shown(r rune) bool {
 	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && r != utf8.RuneError
 }
 
-// wrap breaks text at spaces into lines of at most width columns, and words that are longer than a line. Width 0 breaks at
+// Wrap breaks text at spaces into lines of at most width columns, and words that are longer than a line. Width 0 breaks at
 // line breaks only.
-func wrap(text string, width int) []string {
+func Wrap(text string, width int) []string {
 	var lines []string
 	for para := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSpace(text), "\r", ""), "\n") {
 		if width <= 0 || utf8.RuneCountInString(para) <= width {

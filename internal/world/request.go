@@ -53,6 +53,8 @@ type Asked struct {
 	Subresource string         // "scale", or with the resource that it belongs to "deployments/scale"
 	User        string         // with Groups; empty: Self
 	Groups      []string
+	UID         string
+	Extra       map[string][]string
 	Self        *celgate.UserInfo // nil: DefaultUser
 	DryRun      bool
 	Namespace   string // of manifests that name none
@@ -231,7 +233,7 @@ func (a *Asked) user() celgate.UserInfo {
 		return *a.Self
 	}
 	name := cmp.Or(a.User, DefaultUser)
-	return celgate.UserInfo{Username: name, Groups: state.Groups(name, a.Groups)}
+	return celgate.UserInfo{Username: name, UID: a.UID, Groups: state.Groups(name, a.Groups), Extra: a.Extra}
 }
 
 // NamespaceOf returns the namespace of the request: of namespaced objects their own or the default one, of a Namespace

@@ -1,0 +1,115 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/state"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// An Example is a request that was made for a policy, and what all policies together say about it.
+type Example struct {
+	Policy   *policy.Policy
+	Request  *celgate.Request
+	Decision *celgate.Decision
+}
+
+// Examples makes requests for policies that have a binding, as the checks do that run policies: for each policy one that passes, and one for
+// each expression that fails. Beside them it returns the objects that must exist for that: a namespace and params.
+func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error) {
+	envs, err := celenv.New(in.KubeVersion)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := newSubject(ctx, in, envs)
+	bound := slices.DeleteFunc(slices.Clone(s.facts), func(f *facts) bool { return len(f.bindings) == 0 })
+	if len(bound) == 0 {
+		return nil, nil, nil
+	}
+	around := s.newMaker(bound...)
+	identity := func(object map[string]any) string {
+		metadata, _ := object["metadata"].(map[string]any)
+		return fmt.Sprint(object["apiVersion"], " ", object["kind"], " ", metadata["namespace"], " ", metadata["name"])
+	}
+	exist := map[string]bool{}
+	var stored, objects []map[string]any
+	for _, object := range in.State {
+		apiVersion, _ := object["apiVersion"].(string)
+		kind, _ := object["kind"].(string)
+		exist[identity(object)] = true
+		if read, _, err := prepare.Stored(object, in.Types, apischema.FromAPIVersionAndKind(apiVersion, kind)); err == nil {
+			object = read
+		}
+		stored = append(stored, object)
+	}
+	for _, object := range around.objects() { // what is given is not made
+		if !exist[identity(object)] {
+			exist[identity(object)] = true
+			objects = append(objects, object)
+		}
+	}
+	cluster, err := state.New(in.Types, append(stored, objects...)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	engine, err := celgate.New(in.Set, celgate.Options{KubeVersion: in.KubeVersion, Types: in.Types, Cluster: cluster})
+	if err != nil {
+		return nil, nil, err
+	}
+	var all []Example
+	for _, f := range bound {
+		seen := map[string]bool{}
+		var spent int64
+		for _, r := range s.newMaker(f).requests() {
+			prepared, _, err := engine.Prepare(r)
+			if err != nil {
+				continue // the server refuses such an object
+			}
+			d, err := engine.Admit(ctx, prepared)
+			if err != nil {
+				return nil, nil, err
+			}
+			if kind, ok := f.exampleOf(d); ok && !seen[kind] {
+				seen[kind] = true
+				all = append(all, Example{f.Policy, r, d})
+			}
+			for _, o := range d.Outcomes {
+				spent += o.Cost
+			}
+			if spent > mostSpent {
+				break
+			}
+		}
+	}
+	return all, objects, nil
+}
+
+// exampleOf says what a decision is an example of: which expression of the policy fails, or that it passes, or that it changes the object. A
+// decision that another policy makes is none.
+func (f *facts) exampleOf(d *celgate.Decision) (string, bool) {
+	for _, v := range d.Violations {
+		if v.Kind == f.Kind && v.Policy == f.Name {
+			return v.Expr.Field, true
+		}
+	}
+	if len(d.Violations) > 0 || !d.Allowed {
+		return "", false
+	}
+	took, mutated := false, false
+	for _, o := range d.Outcomes {
+		took = took || o.Kind == f.Kind && o.Policy == f.Name && o.Verdict == celgate.Admit
+	}
+	for _, c := range d.Changes {
+		mutated = mutated || c.Policy == f.Name
+	}
+	if mutated {
+		return "mutated", true
+	}
+	return "passes", took
+}

@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/suite"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// An initing is one run of the verb init.
+type initing struct {
+	checking
+	file string
+}
+
+func newInit(c *console) *cobra.Command {
+	n := &initing{checking: checking{console: c}}
+	cmd := &cobra.Command{
+		Use:   "init [flags] POLICIES...",
+		Short: "Make a test suite for policies",
+		Long: `init writes a suite for celgate test with cases to begin with: for each policy an
+object that passes and one for each expression that fails, made from the schema of
+what the policy matches and from what its expressions read. The names of cases say
+what the policies answer, not whether that is what is meant: read them, and replace
+the objects by such as you have.`,
+		Example: `  celgate init policies/replicas.yaml
+  celgate test policies/suite.yaml`,
+		RunE: func(cmd *cobra.Command, args []string) error { return n.init(cmd.Context(), args) },
+	}
+	group(cmd, "Flags", func(f *pflag.FlagSet) {
+		f.StringVar(&n.file, "file", "", "`FILE` to write (default suite.yaml beside the first of the policies); - is standard output")
+		f.StringArrayVarP(&n.state, "cluster-state", "c", nil, "`FILE|DIR` what exists in the cluster, such as CustomResourceDefinitions; may be repeated")
+		minorFlag(f, &n.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
+	})
+	return cmd
+}
+
+func (n *initing) init(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 0:
+		return &usageError{errors.New("no policies given")}
+	case slices.Contains(slices.Concat(args, n.state), "-"):
+		return &usageError{errors.New("a suite names files, and standard input is none")}
+	}
+	file := n.file
+	if file == "" {
+		dir := args[0]
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			dir = filepath.Dir(dir)
+		}
+		file = filepath.Join(dir, "suite.yaml")
+	}
+	if _, err := os.Stat(file); err == nil && file != "-" {
+		return withHint(errors.New(file+" exists, and is not written over"), "name another file with --file")
+	}
+	w, existing, err := n.world(args)
+	if err != nil {
+		return err
+	}
+	examples, objects, err := check.Examples(ctx, check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(n.kubeVersion), State: existing})
+	if err != nil {
+		return err
+	}
+	for _, p := range w.set.Policies {
+		if !slices.ContainsFunc(examples, func(e check.Example) bool { return e.Policy == p }) {
+			n.say(fmt.Sprintf("%s %s: no object could be made that it is evaluated for", p.Kind, p.Name), "it needs a binding, and kinds that are known: give CustomResourceDefinitions with -c")
+		}
+	}
+	if len(examples) == 0 {
+		return errors.New("no cases were made")
+	}
+	text := n.suite(args, file, w.types, examples, objects)
+	if file == "-" {
+		_, err := fmt.Fprint(n.stdout, text)
+		return err
+	}
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		return err
+	}
+	fmt.Fprintf(n.stdout, "wrote %s with %s\n", file, casesOf(len(examples)))
+	return n.try(ctx, file)
+}
+
+// try runs the suite: what is not as it was made would mislead.
+func (n *initing) try(ctx context.Context, file string) error {
+	suites, problems := suite.Load(file)
+	for _, p := range problems {
+		n.raise(exitFailed)
+		n.say(p.Error(), p.Hint)
+	}
+	for r := range suite.Run(ctx, suites, suite.Options{KubeVersion: orNewest(n.kubeVersion)}) {
+		if r.Status != suite.Passed {
+			n.raise(exitDenied)
+			n.say(at(r.Place, r.Name+": "+string(r.Status)), "celgate test "+file+" says more")
+		}
+	}
+	return ctx.Err()
+}
+
+// suite writes the suite.
+func (n *initing) suite(policies []string, file string, types *schema.Registry, examples []check.Example, objects []map[string]any) string {
+	relative := func(paths []string) string {
+		var all []string
+		for _, path := range paths {
+			if file != "-" {
+				from, _ := filepath.Abs(filepath.Dir(file))
+				to, _ := filepath.Abs(path)
+				if found, err := filepath.Rel(from, to); err == nil {
+					path = found
+				}
+			}
+			all = append(all, yamlText(filepath.ToSlash(path)))
+		}
+		return strings.Join(all, ", ")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: %s\nkind: Suite\npolicies: [%s]\nstate:\n", suite.APIVersion, relative(policies))
+	for _, path := range n.state {
+		fmt.Fprintf(&b, "- %s\n", relative([]string{path}))
+	}
+	for _, object := range objects {
+		b.WriteString(listItem(rewrite.YAML(object, types.Type(kindOf(object)))))
+	}
+	fmt.Fprintf(&b, "defaults:\n  user: %s\ncases:\n", yamlText(examples[0].Request.UserInfo.Username))
+	for _, e := range examples {
+		b.WriteString("\n" + caseText(types, e))
+	}
+	return b.String()
+}
+
+// caseText is one case: its name says what happens.
+func caseText(types *schema.Registry, e check.Example) string {
+	name, expect := e.Policy.Name+": passes", "expect: allowed\n"
+	if e.Decision.Mutated {
+		name, expect = e.Policy.Name+": is changed", "expect: mutated\n"
+	}
+	for i, v := range e.Decision.Violations {
+		if v.Kind != e.Policy.Kind || v.Policy != e.Policy.Name {
+			continue
+		}
+		list := map[policy.Action]string{policy.Warn: "warnings", policy.Audit: "audited"}[actionOf(v)]
+		if list == "" {
+			list = "denied"
+		}
+		if name = e.Policy.Name + ": " + v.Expr.Field + " fails"; v.Expr.IsZero() {
+			name = e.Policy.Name + ": cannot be evaluated"
+		}
+		expect = "expect:\n  " + list + ":\n"
+		for _, w := range e.Decision.Violations[i:] {
+			if actionOf(w) == actionOf(v) {
+				expect += "  - policy: " + yamlText(w.Policy) + "\n    message: " + yamlText(w.Message) + "\n"
+			}
+		}
+		break
+	}
+	text := "name: " + yamlText(name) + "\n"
+	object := e.Request.Object
+	if op := e.Request.Operation; op != celgate.Create {
+		text += "operation: " + string(op) + "\n"
+		if object == nil {
+			object = e.Request.OldObject
+		}
+		text += "oldPatch: {}\n"
+	}
+	text += "object:\n"
+	for line := range strings.Lines(rewrite.YAML(object, types.Type(e.Request.Kind))) {
+		text += "  " + line
+	}
+	return listItem(text + expect)
+}
+
+func actionOf(v celgate.Violation) policy.Action {
+	for _, a := range []policy.Action{policy.Deny, policy.Warn, policy.Audit} {
+		if slices.Contains(v.Actions, a) {
+			return a
+		}
+	}
+	return policy.Deny
+}
+
+// listItem makes lines an item of a list.
+func listItem(text string) string {
+	var b strings.Builder
+	lead := "- "
+	for line := range strings.Lines(text) {
+		b.WriteString(lead + line)
+		lead = "  "
+	}
+	return b.String()
+}
+
+// yamlText is a text as YAML writes it.
+func yamlText(s string) string {
+	if strings.ContainsAny(s, "\n\r") {
+		return strconv.Quote(s)
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(rewrite.YAML(map[string]any{"v": s}, nil), "v: "), "\n")
+}

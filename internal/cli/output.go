@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/spell"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A reporting is how a command writes its results: the flags --output and --color, which all commands with results share.
+type reporting struct {
+	formats []string // the names that --output takes; the first is the default
+	wanted  []string
+	color   string
+}
+
+// flags adds the flags; usage says what formats there are.
+func (r *reporting) flags(f *pflag.FlagSet, formats []string, usage string) {
+	r.formats = formats
+	f.StringArrayVarP(&r.wanted, "output", "o", nil, "`FORMAT[=FILE]` "+usage+"; may be repeated with files, as in -o text -o sarif=FILE")
+}
+
+// colorFlag adds the flag --color, which comes last.
+func (r *reporting) colorFlag(f *pflag.FlagSet) {
+	f.StringVar(&r.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
+}
+
+func (r *reporting) complete(cmd *cobra.Command) {
+	completeWith(cmd, "output", r.formats...)
+	completeWith(cmd, "color", "auto", "always", "never")
+}
+
+// An output is one form of the results on its way to a file or to standard output.
+type output struct {
+	*bufio.Writer
+	format string
+	file   *os.File // nil: standard output
+	color  bool
+	width  int
+}
+
+// A target is an output that is not open yet.
+type target struct{ format, file string }
+
+// targets returns what the flags ask for, or why that cannot be: at most one output goes to standard output.
+func (r *reporting) targets() ([]target, error) {
+	if _, err := (&console{}).colored(r.color); err != nil {
+		return nil, err
+	}
+	if len(r.wanted) == 0 {
+		return []target{{format: r.formats[0]}}, nil
+	}
+	var all []target
+	for _, wanted := range r.wanted {
+		format, file, toFile := strings.Cut(wanted, "=")
+		t := target{format, file}
+		if !slices.Contains(r.formats, format) {
+			err := fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(r.formats, ", "))
+			if near := spell.Nearest(format, r.formats, 2); near != "" {
+				return nil, withHint(&usageError{err}, "did you mean %s?", near)
+			}
+			return nil, &usageError{err}
+		}
+		if toFile && file == "" {
+			return nil, &usageError{fmt.Errorf("--output %s= names no file", format)}
+		}
+		if slices.ContainsFunc(all, func(had target) bool { return had.file == t.file }) {
+			if file == "" {
+				return nil, withHint(&usageError{errors.New("two outputs cannot both go to standard output")}, "name a file for one of them: -o %s=FILE", format)
+			}
+			return nil, &usageError{fmt.Errorf("two outputs cannot both go to %s", file)}
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// open makes the outputs. Files are as plain as possible: without colour, unless it is asked for, and without wrapped lines.
+func (r *reporting) open(c *console) ([]*output, error) {
+	targets, err := r.targets()
+	if err != nil {
+		return nil, err
+	}
+	colored, err := c.colored(r.color)
+	if err != nil {
+		return nil, err
+	}
+	var all []*output
+	for _, t := range targets {
+		o := &output{format: t.format}
+		if t.file == "" {
+			o.Writer, o.color, o.width = bufio.NewWriterSize(c.stdout, 64<<10), colored, c.width()
+		} else {
+			if o.file, err = os.Create(t.file); err != nil {
+				return nil, err
+			}
+			o.Writer, o.color = bufio.NewWriterSize(o.file, 64<<10), r.color == "always"
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// flushAll writes what the outputs hold back.
+func flushAll(all []*output) error {
+	var problems []error
+	for _, o := range all {
+		problems = append(problems, o.Flush())
+	}
+	return errors.Join(problems...)
+}
+
+// closeAll ends the outputs.
+func closeAll(all []*output) error {
+	problems := []error{flushAll(all)}
+	for _, o := range all {
+		if o.file != nil {
+			problems = append(problems, o.file.Close())
+		}
+	}
+	return errors.Join(problems...)
+}
