@@ -82,6 +82,13 @@ diff-fuzz: ## random policies and objects for TIME, beside the server's own plug
 	$(GO) -C conformance run ./cmd/differ -time $(or $(TIME),1m) -live $(or $(LIVE),0.5) $(if $(SEED),-seed $(SEED)) \
 		$(if $(POLICIES),-policies $(POLICIES)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(RECORD),-record differ/totals.json)
 
+comma := ,
+
+.PHONY: wild
+wild: ## policies that people wrote, of the folders POLICIES=DIR,..., on a live server for TIME, with objects near what they speak of; SEED repeats a run, ARGS=-whole
+	$(GO) -C conformance run ./cmd/wild -time $(or $(TIME),1m) $(if $(SEED),-seed $(SEED)) $(ARGS) \
+		$(abspath $(subst $(comma), ,$(or $(POLICIES),examples)))
+
 .PHONY: scoreboard
 scoreboard: ## docs/conformance.md
 	$(GO) -C conformance run ./cmd/scoreboard

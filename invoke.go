@@ -150,7 +150,7 @@ func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
 			return nil, err
 		}
 		if param != nil {
-			params = append(params, param)
+			params = append(params, h.held(param))
 		}
 	} else {
 		all, err := r.engine.cluster.List(r.ctx, kind, namespace)
@@ -159,7 +159,7 @@ func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
 		}
 		for _, param := range all {
 			if b.selector.Matches(match.Labels(param)) {
-				params = append(params, param)
+				params = append(params, h.held(param))
 			}
 		}
 	}
@@ -167,6 +167,19 @@ func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
 		return nil, errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
 	}
 	return params, nil
+}
+
+// held returns a param as the server's informers hold it: those of built-in kinds drop managedFields.
+func (h *hook) held(param map[string]any) map[string]any {
+	metadata, _ := param["metadata"].(map[string]any)
+	if h.param.Custom != nil || metadata["managedFields"] == nil {
+		return param
+	}
+	metadata = maps.Clone(metadata)
+	delete(metadata, "managedFields")
+	param = maps.Clone(param)
+	param["metadata"] = metadata
+	return param
 }
 
 var withoutParam = []map[string]any{nil}

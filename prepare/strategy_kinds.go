@@ -3,6 +3,7 @@ package prepare
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -260,13 +261,51 @@ func createPod(o *members, in Input) {
 			"reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
 		}}
 	}
-	labels := at(o.m, "metadata", "labels")
+	meta := at(o.m, "metadata")
+	labels, annotations := at(meta, "labels"), at(meta, "annotations")
 	o.within("spec", func(s *members) {
 		selectOwnLabels(s, labels)
+		confine(s, annotations)
 		defaultPodResources(s)
 	})
 	status["qosClass"] = qualityOfService(at(o.m, "spec"))
 	o.set("status", status)
+}
+
+// confine makes fields of the annotations of AppArmor profiles, as applyAppArmorVersionSkew of pkg/registry/core/pod/strategy.go
+// v1.37.2 does. The registry refuses a Pod whose annotations are no profiles.
+func confine(spec *members, annotations map[string]any) {
+	if at(spec.m, "os")["name"] == "windows" {
+		return
+	}
+	ofPod := at(spec.m, "securityContext")["appArmorProfile"]
+	for _, list := range [...]string{"initContainers", "containers"} { // a new Pod has no ephemeral ones
+		spec.each(list, func(container *members) {
+			name, _ := container.m["name"].(string)
+			annotation, _ := annotations["container.apparmor.security.beta.kubernetes.io/"+name].(string)
+			profile := profileOf(annotation)
+			if profile == nil || at(container.m, "securityContext")["appArmorProfile"] != nil || equal(profile, ofPod) {
+				return
+			}
+			if container.m["securityContext"] == nil {
+				container.set("securityContext", map[string]any{})
+			}
+			container.within("securityContext", func(c *members) { c.set("appArmorProfile", profile) })
+		})
+	}
+}
+
+// profileOf returns the AppArmor profile that an annotation means, nil if it means none.
+func profileOf(annotation string) any {
+	switch local, isLocal := strings.CutPrefix(annotation, "localhost/"); {
+	case annotation == "unconfined":
+		return map[string]any{"type": "Unconfined"}
+	case annotation == "runtime/default":
+		return map[string]any{"type": "RuntimeDefault"}
+	case isLocal && local != "" && strings.TrimSpace(local) == local:
+		return map[string]any{"type": "Localhost", "localhostProfile": local}
+	}
+	return nil
 }
 
 // selectOwnLabels writes the pod's own labels into the selectors that name their keys.

@@ -552,7 +552,7 @@ func (r *Recorder) call(ctx context.Context, c *conformance.Case) (server.Call, 
 		call.Path += "/namespaces/" + request.Namespace
 	}
 	call.Path += "/" + request.Resource
-	if request.Operation != "CREATE" && !request.Collection || request.Subresource != "" {
+	if request.Operation != "CREATE" && !request.Collection || request.Subresource != "" || request.Apply != "" {
 		call.Path += "/" + request.Name
 	}
 	if request.Subresource != "" {
@@ -563,6 +563,11 @@ func (r *Recorder) call(ctx context.Context, c *conformance.Case) (server.Call, 
 	}
 	if request.FieldValidation != "" {
 		call.Query.Set("fieldValidation", request.FieldValidation)
+	}
+	if request.Apply != "" {
+		call.Method, call.Body, call.ContentType = http.MethodPatch, c.Object, "application/apply-patch+yaml"
+		call.Query.Set("fieldManager", request.Apply)
+		return call, nil
 	}
 	switch request.Operation {
 	case "CREATE":

@@ -55,6 +55,12 @@ func (r *Recorder) Keep(ctx context.Context, object map[string]any) (map[string]
 	return r.objects.get(ctx, object)
 }
 
+// Refused reports an error that is the server's answer to an object that was to be created.
+func Refused(err error) bool {
+	var refused *refusal
+	return errors.As(err, &refused)
+}
+
 // KeepParams makes the server hold what it knows of the objects of a param kind, whatever policies come and go: see foundation.
 func (r *Recorder) KeepParams(ctx context.Context, apiVersion, kind string) error {
 	policies, err := conformance.Documents([]byte(anchors(apiVersion, kind)))

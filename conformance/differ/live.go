@@ -31,6 +31,7 @@ type Live struct {
 	world    *World
 	recorder *corpus.Recorder
 	rights   []map[string]any // RBAC objects
+	further  []map[string]any // RBAC objects that only checks of authorizer ask about
 	exists   []map[string]any // what every round finds, as the server holds it
 	pools    map[*kind]*pool
 	epoch    int              // which pools they are
@@ -42,6 +43,7 @@ type Live struct {
 type pool struct {
 	creates []creation
 	updates []update
+	refusal string // what the server said to the last manifest that it did not take
 }
 
 // A creation is the manifest of an object that does not exist.
@@ -58,6 +60,26 @@ type update struct {
 
 // StartLive starts a server and makes the world in it.
 func StartLive(ctx context.Context) (_ *Live, err error) {
+	l, err := startWorld(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			l.Stop()
+		}
+	}()
+	params := map[schema.GroupVersionKind]bool{}
+	for _, object := range l.world.state {
+		if kind := kindOf(object); kind.Kind != "Namespace" {
+			params[kind] = true
+		}
+	}
+	return l, l.warm(ctx, params)
+}
+
+// startWorld starts a server that holds the world, but may not know of it yet wherever policies need it.
+func startWorld(ctx context.Context) (_ *Live, err error) {
 	w, err := readWorld(ctx)
 	if err != nil {
 		return nil, err
@@ -90,42 +112,46 @@ func StartLive(ctx context.Context) (_ *Live, err error) {
 		}
 		l.exists = append(l.exists, stored)
 	}
-	return l, l.warm(ctx)
+	return l, nil
 }
 
 // Stop ends the server.
 func (l *Live) Stop() error { return l.recorder.Stop() }
 
-// warm waits until the server knows the custom kinds wherever policies need them, and the rights of the users.
-func (l *Live) warm(ctx context.Context) error {
+// warm waits until the server knows the custom kinds wherever policies need them, also with params of these kinds, and the rights
+// of the users.
+func (l *Live) warm(ctx context.Context, params map[schema.GroupVersionKind]bool) error {
 	var cases []*conformance.Case
-	params := map[schema.GroupVersionKind]bool{}
-	for _, object := range l.world.state {
-		if kind := kindOf(object); kind.Kind != "Namespace" && !params[kind] {
-			params[kind] = true
-			if err := l.recorder.KeepParams(ctx, kind.GroupVersion().String(), kind.Kind); err != nil {
-				return err
-			}
+	for kind := range params {
+		if err := l.recorder.KeepParams(ctx, kind.GroupVersion().String(), kind.Kind); err != nil {
+			return err
 		}
 	}
-	for i, k := range l.world.kinds {
-		if k.resource.Custom == nil {
-			continue
-		}
-		for kind := range params {
-			q := &question{kind: k, operation: celgate.Create, object: named(k.templates[0], "warm"), user: liveUsers[i%len(liveUsers)]}
-			s := &slot{kind: k, token: fmt.Sprintf("warm%d-%s", i, strings.ToLower(kind.Kind)), questions: []*question{q}}
-			q.object = named(k.templates[0], s.token)
-			s.c = s.isolated(&Case{
-				Policy: tree(`{kind: MutatingAdmissionPolicy, spec: {reinvocationPolicy: Never, paramKind: {apiVersion: %s, kind: %s},
+	wait := func(k *kind, param schema.GroupVersionKind) {
+		i := len(cases)
+		q := &question{kind: k, operation: celgate.Create, user: liveUsers[i%len(liveUsers)]}
+		s := &slot{kind: k, token: fmt.Sprintf("warm%d", i), questions: []*question{q}}
+		q.object = named(k.templates[0], s.token)
+		s.c = s.isolated(&Case{
+			Policy: tree(`{kind: MutatingAdmissionPolicy, spec: {reinvocationPolicy: Never, paramKind: {apiVersion: %s, kind: %s},
 matchConstraints: {resourceRules: [{apiGroups: [%q], apiVersions: [%s], operations: [CREATE], resources: [%s]}]},
 mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{a: 'b'}}}"}}]}}`,
-					kind.GroupVersion(), kind.Kind, k.resource.Group, k.resource.Version, k.resource.Resource),
-				Binding: tree(`{kind: MutatingAdmissionPolicyBinding, spec: {paramRef: {name: limits, parameterNotFoundAction: Allow}}}`),
-			})
-			c := s.corpusCase(q)
-			c.State = l.world.definitions // makes Ask wait for them
-			cases = append(cases, c)
+				param.GroupVersion(), param.Kind, k.resource.Group, k.resource.Version, k.resource.Resource),
+			Binding: tree(`{kind: MutatingAdmissionPolicyBinding, spec: {paramRef: {name: limits, parameterNotFoundAction: Allow}}}`),
+		})
+		c := s.corpusCase(q)
+		c.State = l.world.definitions // makes Ask wait for them
+		cases = append(cases, c)
+	}
+	config := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	for _, k := range l.world.kinds {
+		if k.resource.Custom != nil {
+			wait(k, config)
+		}
+	}
+	for kind := range params {
+		if kind != config {
+			wait(l.world.kinds[0], kind)
 		}
 	}
 	if _, err := l.recorder.Enforce(ctx, cases); err != nil {
@@ -179,15 +205,30 @@ type question struct {
 	user      celgate.UserInfo
 }
 
-// named returns a manifest with a token in its name, and without what the server gives to an object.
-func named(manifest map[string]any, token string) map[string]any {
+// bare returns a copy of a manifest without what the server gives to an object.
+func bare(manifest map[string]any) map[string]any {
 	out := runtime.DeepCopyJSON(manifest)
 	metadata, _ := out["metadata"].(map[string]any)
 	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
 		"managedFields", "generateName", "finalizers"} {
 		delete(metadata, name)
 	}
-	metadata["name"] = fmt.Sprint(metadata["name"], "-", token)
+	return out
+}
+
+// named returns a bare manifest with a token in its name.
+func named(manifest map[string]any, token string) map[string]any {
+	out := bare(manifest)
+	metadata, _ := out["metadata"].(map[string]any)
+	name := fmt.Sprint(metadata["name"], "-", token)
+	metadata["name"] = name
+	if out["kind"] == "CustomResourceDefinition" { // which is called after its group
+		spec, _ := out["spec"].(map[string]any)
+		names, _ := spec["names"].(map[string]any)
+		if group, ok := strings.CutPrefix(name, fmt.Sprint(names["plural"], ".")); ok {
+			spec["group"] = group
+		}
+	}
 	return out
 }
 
@@ -208,7 +249,7 @@ func (s *slot) isolated(c *Case) *Case {
 		names = append(names, name)
 	}
 	for _, q := range s.questions {
-		if _, name := nameOf(q.object); q.object != nil && !slices.Contains(names, any(name)) {
+		if _, name := nameOf(q.object); name != "" && !slices.Contains(names, any(name)) {
 			names = append(names, name)
 		}
 	}
@@ -237,7 +278,7 @@ func (s *slot) corpusCase(q *question) *conformance.Case {
 	r := q.kind.resource
 	c := &conformance.Case{Policies: []map[string]any{s.c.Policy, s.c.Binding}, Object: q.object, Request: &conformance.Request{
 		Operation: string(q.operation), APIVersion: r.GroupVersion().String(), Resource: r.Resource, Subresource: q.sub,
-		User: q.user.Username, UID: q.user.UID, Groups: q.user.Groups, Extra: q.user.Extra, DryRun: true,
+		User: q.user.Username, UID: q.user.UID, Groups: q.user.Groups, Extra: q.user.Extra, DryRun: q.operation != celgate.Connect,
 	}}
 	main := q.object
 	if q.operation != celgate.Create {
@@ -271,7 +312,12 @@ func (q *question) managed(c *conformance.Case) *conformance.Case {
 }
 
 // createOnly reports kinds whose objects would change what the server does to other requests.
-func createOnly(k *kind) bool { return k.resource.Group == "admissionregistration.k8s.io" }
+func createOnly(k *kind) bool {
+	return unseen(k) || k.resource.Group == "apiextensions.k8s.io" || k.resource.Group == "apiregistration.k8s.io"
+}
+
+// unseen reports kinds whose requests webhooks are not asked about.
+func unseen(k *kind) bool { return k.resource.Group == "admissionregistration.k8s.io" }
 
 // refill makes the pools of an epoch.
 func (l *Live) refill(ctx context.Context, seed uint64, epoch int) error {
@@ -280,8 +326,13 @@ func (l *Live) refill(ctx context.Context, seed uint64, epoch int) error {
 	}
 	pools := make([]*pool, len(l.world.kinds))
 	err := corpus.Each(len(pools), func(i int) (err error) {
-		g := &generator{newRand(^seed, 1<<48|uint64(i)<<32|uint64(epoch)), l.world}
-		pools[i], err = l.fill(ctx, g, l.world.kinds[i], fmt.Sprintf("pool%d", i))
+		g, k := l.world.generator(^seed, 1<<48|uint64(i)<<32|uint64(epoch)), l.world.kinds[i]
+		pools[i], err = l.fill(ctx, k, fmt.Sprintf("pool%d", i), func() map[string]any { return k.templates[0] }, func(manifest map[string]any) map[string]any {
+			return g.decorate(k.typ, manifest, 1+g.IntN(5))
+		})
+		if err == nil && len(pools[i].creates) == 0 {
+			err = fmt.Errorf("the server does not take the %s of world/objects.yaml: %s", k.resource.Kind, pools[i].refusal)
+		}
 		return err
 	})
 	if err != nil {
@@ -300,16 +351,17 @@ const (
 	poolNews    = 5
 )
 
-func (l *Live) fill(ctx context.Context, g *generator, k *kind, token string) (*pool, error) {
+// fill makes a pool of a kind. Its objects are variants of manifests, the first one the manifest itself.
+func (l *Live) fill(ctx context.Context, k *kind, token string, manifest func() map[string]any, vary func(map[string]any) map[string]any) (*pool, error) {
 	try := func(operation celgate.Operation, object, stored map[string]any) (map[string]any, *metav1.Status, error) {
 		s := &slot{kind: k, c: &Case{}, stored: stored}
 		return l.recorder.Try(ctx, s.corpusCase(&question{kind: k, operation: operation, object: named(object, token), user: liveUsers[0]}))
 	}
 	p := &pool{}
 	for tries := 0; len(p.creates) < poolCreates && tries < 5*poolCreates; tries++ {
-		manifest := k.templates[0]
+		manifest := manifest()
 		if tries > 0 {
-			manifest = g.decorate(k.typ, manifest, 1+g.IntN(5))
+			manifest = vary(manifest)
 		}
 		if !k.resource.Namespaced {
 			metadata, _ := manifest["metadata"].(map[string]any)
@@ -322,24 +374,27 @@ func (l *Live) fill(ctx context.Context, g *generator, k *kind, token string) (*
 		case created != nil:
 			metadata, _ := created["metadata"].(map[string]any)
 			p.creates = append(p.creates, creation{manifest, metadata["managedFields"]})
-		case tries == 0:
-			return nil, fmt.Errorf("the server does not take the %s of world/objects.yaml: %s", k.resource.Kind, refusal.Message)
+		default:
+			p.refusal = refusal.Message
 		}
 	}
-	if createOnly(k) {
+	if len(p.creates) == 0 || createOnly(k) {
 		return p, nil
 	}
-	for range poolUpdates {
-		u := update{old: maps.Clone(pick(g, p.creates...).manifest)}
+	for i := range poolUpdates {
+		u := update{old: maps.Clone(p.creates[(i*poolCreates/2+1)%len(p.creates)].manifest)}
 		delete(u.old, "status") // whose rules are others
 		stored, err := l.recorder.Keep(ctx, named(u.old, token))
+		if corpus.Refused(err) { // what dry runs do not ask about, such as a port that is taken
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		for tries := 0; len(u.news) < poolNews && tries < 4*poolNews; tries++ {
 			next := u.old
 			if tries > 0 {
-				next = g.decorate(k.typ, u.old, 1+g.IntN(4))
+				next = vary(u.old)
 			}
 			updated, _, err := try(celgate.Update, next, stored)
 			if err != nil {
@@ -401,12 +456,29 @@ func (l *Live) narrow(g *generator, q *question) {
 	case 1:
 		if scale := r.Subresource("scale"); scale != nil {
 			q.sub = scale.Name
-			namespace, name := nameOf(q.object)
-			q.object = map[string]any{
-				"apiVersion": scale.Kind.GroupVersion().String(), "kind": scale.Kind.Kind,
-				"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": map[string]any{"replicas": int64(g.IntN(4))},
-			}
 		}
+	}
+	g.narrow(q, nil)
+}
+
+// narrow gives an update the object of its subresource.
+func (g *generator) narrow(q *question, old map[string]any) {
+	switch q.sub {
+	case "scale":
+		scale := q.kind.resource.Subresource(q.sub)
+		namespace, name := nameOf(q.object)
+		q.object = map[string]any{
+			"apiVersion": scale.Kind.GroupVersion().String(), "kind": scale.Kind.Kind,
+			"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": map[string]any{"replicas": int64(g.IntN(4))},
+		}
+	case "ephemeralcontainers":
+		q.object = runtime.DeepCopyJSON(old)
+		spec, _ := q.object["spec"].(map[string]any)
+		container := map[string]any{"name": "debug", "image": "registry.example.com/debug:1"}
+		if elem := q.kind.typ.Field("spec").Type.Field("ephemeralContainers").Type.Elem; g.chance(60) {
+			g.change(elem, container, 1)
+		}
+		spec["ephemeralContainers"] = []any{container}
 	}
 }
 
@@ -434,8 +506,13 @@ type finding struct {
 // round brings the slots into force and asks all their questions.
 func (l *Live) round(ctx context.Context, slots []*slot) ([]finding, error) {
 	err := corpus.Each(len(slots), func(i int) (err error) {
-		if s := slots[i]; s.old != nil {
-			s.stored, err = l.recorder.Keep(ctx, s.old)
+		s := slots[i]
+		if s.old == nil {
+			return nil
+		}
+		if s.stored, err = l.recorder.Keep(ctx, s.old); corpus.Refused(err) { // another slot has what it needs, such as a port
+			s.old, err = nil, nil
+			s.questions = slices.DeleteFunc(s.questions, func(q *question) bool { return q.operation != celgate.Create })
 		}
 		return err
 	})
@@ -521,11 +598,11 @@ func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating
 	want := settledWant(seen.Want)
 	diff = conformance.Compare(want, got)
 	// Webhooks are not asked about their own configurations, so that nothing shows what the mutating phase made of one.
-	if diff == "" || want.Status == nil || !seen.Passed && !createOnly(s.kind) || strings.Contains(want.Status.Message, "policy-"+s.token) {
+	if diff == "" || want.Status == nil || !seen.Passed && !unseen(s.kind) || strings.Contains(want.Status.Message, "policy-"+s.token) {
 		return diff, true
 	}
 	// The registry refused what came out of the mutating phase, which celgate does not foresee.
-	if s.c.Policy["kind"] != "MutatingAdmissionPolicy" || createOnly(s.kind) {
+	if s.c.Policy["kind"] != "MutatingAdmissionPolicy" || unseen(s.kind) {
 		return "", false
 	}
 	if mutating == nil || !mutating.Allowed {
@@ -611,6 +688,7 @@ type LiveRun struct {
 	Rounds int     // ends after so many; 0 is no limit
 	Slots  int     // policies of a round
 	Share  float64 // of the time, at most 1; the rest is left to others
+	Whole  bool    // differences are printed as they were found, not made smaller
 }
 
 // LiveTotals count what a run on a live server did.
@@ -624,7 +702,8 @@ type LiveTotals struct {
 	Mutated     int    `json:"mutated"`
 	Annotated   int    `json:"annotated"`
 	Unordered   int    `json:"unordered"`
-	Refused     int    `json:"refused"` // requests that the registry refused before policies saw them: not compared
+	Refused     int    `json:"refused"`          // requests that the registry refused before policies saw them: not compared
+	Unmade      int    `json:"unmade,omitempty"` // policies of which the server took no object
 	Differences int    `json:"differences"`
 }
 
@@ -667,9 +746,14 @@ func (r *LiveRun) one(ctx context.Context, l *Live, index int, t *LiveTotals) er
 		if r.Only != "" && k.resource.Kind != r.Only {
 			continue
 		}
-		g := &generator{newRand(r.Seed, 1<<63|uint64(number)), l.world}
+		g := l.world.generator(r.Seed, 1<<63|uint64(number))
 		slots = append(slots, l.slot(g, k, "q"+strconv.FormatInt(int64(number), 36), r.Requests))
 	}
+	return r.compare(ctx, l, index, slots, t)
+}
+
+// compare asks about the slots of a round, and prints what differs.
+func (r *LiveRun) compare(ctx context.Context, l *Live, index int, slots []*slot, t *LiveTotals) error {
 	findings, err := l.round(ctx, slots)
 	if err != nil {
 		return err
@@ -686,6 +770,10 @@ func (r *LiveRun) one(ctx context.Context, l *Live, index int, t *LiveTotals) er
 	for _, f := range different {
 		t.Differences++
 		fmt.Fprintf(r.Out, "DIFFERENCE %d on the live server: %s in round %d of seed %d\n- server + celgate\n%s\n", t.Differences, f.slot.token, index, r.Seed, f.diff)
+		if r.Whole {
+			fmt.Fprintln(r.Out, l.report(f))
+			continue
+		}
 		small, err := l.shrink(ctx, f)
 		if err != nil {
 			return err

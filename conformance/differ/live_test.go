@@ -21,7 +21,7 @@ func TestSlot(t *testing.T) {
 	for i, k := range world.kinds {
 		manifest := k.templates[0]
 		l.pools[k] = &pool{creates: []creation{{manifest: manifest}}, updates: []update{{manifest, []map[string]any{manifest}}}}
-		g := &generator{newRand(*seed, uint64(i)), world}
+		g := world.generator(*seed, uint64(i))
 		s := l.slot(g, k, "q7", 10)
 		other, err := s.renamed("z9")
 		if err != nil {
@@ -60,7 +60,7 @@ func TestSlot(t *testing.T) {
 				t.Errorf("bound to %v", bound["policyName"])
 			}
 		}
-		if again := l.slot(&generator{newRand(*seed, uint64(i)), world}, k, "q7", 10); !reflect.DeepEqual(again.c, s.c) {
+		if again := l.slot(world.generator(*seed, uint64(i)), k, "q7", 10); !reflect.DeepEqual(again.c, s.c) {
 			t.Errorf("%s: one seed makes two policies", k.resource.Kind)
 		}
 	}

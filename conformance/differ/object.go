@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/prepare"
@@ -18,6 +19,10 @@ import (
 type generator struct {
 	*rand.Rand
 	world *World
+
+	// What a policy speaks of, so that values are near what it asks for; empty for a policy that is made for its objects.
+	texts   []string
+	numbers []int64
 }
 
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
@@ -34,6 +39,38 @@ var mapKeys = []string{"app", "team", "cpu", "memory", "a", "example.com/x", "ku
 
 var quantities = []any{"1", "100m", "0", "1.5", "1Gi", "1024Mi", "5n", "1e3", int64(2), "-1"}
 
+// word makes a text, with luck one that the policy speaks of.
+func (g *generator) word() string {
+	if len(g.texts) == 0 || g.chance(35) {
+		return pick(g, words...)
+	}
+	if text := pick(g, g.texts...); g.chance(85) {
+		return text
+	} else if g.chance(50) {
+		return text + pick(g, words...)
+	} else {
+		return pick(g, words...) + text
+	}
+}
+
+// key makes the key of a map.
+func (g *generator) key() string {
+	if len(g.texts) > 0 && g.chance(50) {
+		if text := pick(g, g.texts...); len(validation.IsQualifiedName(text)) == 0 {
+			return text
+		}
+	}
+	return pick(g, mapKeys...)
+}
+
+// integer makes a whole number.
+func (g *generator) integer() int64 {
+	if len(g.numbers) > 0 && g.chance(60) {
+		return pick(g, g.numbers...) + int64(g.IntN(3)) - 1
+	}
+	return pick[int64](g, 0, 1, 2, 5, 80, -1)
+}
+
 // value makes a value that fits a type.
 func (g *generator) value(t *schema.Type, depth int) any {
 	switch t.Kind {
@@ -42,16 +79,16 @@ func (g *generator) value(t *schema.Type, depth int) any {
 	case schema.Boolean:
 		return g.chance(50)
 	case schema.Integer:
-		return pick[any](g, int64(0), int64(1), int64(2), int64(5), int64(80), int64(-1))
+		return g.integer()
 	case schema.Number:
 		return pick[any](g, int64(3), 1.5, -0.25, 2.0)
 	case schema.String:
 		if t.Format == "date-time" {
 			return "2024-02-03T04:05:06Z"
 		}
-		return pick(g, words...)
+		return g.word()
 	case schema.Bytes:
-		return base64.StdEncoding.EncodeToString([]byte(pick(g, words...)))
+		return base64.StdEncoding.EncodeToString([]byte(g.word()))
 	case schema.Quantity:
 		return pick(g, quantities...)
 	case schema.Time:
@@ -67,7 +104,7 @@ func (g *generator) value(t *schema.Type, depth int) any {
 	case schema.Map:
 		m := map[string]any{}
 		for range g.IntN(3) {
-			m[pick(g, mapKeys...)] = g.value(t.Elem, depth+1)
+			m[g.key()] = g.value(t.Elem, depth+1)
 		}
 		return m
 	case schema.List:
@@ -170,7 +207,7 @@ func (g *generator) change(t *schema.Type, m map[string]any, depth int) {
 			m[f.Name] = g.value(f.Type, 3)
 		}
 	case schema.Map:
-		m[pick(g, mapKeys...)] = g.value(t.Elem, 3)
+		m[g.key()] = g.value(t.Elem, 3)
 	}
 }
 

@@ -55,7 +55,7 @@ const poolSize = 40
 
 // one compares one policy on many requests.
 func (r *Run) one(ctx context.Context, w *World, index uint64, t *Totals) error {
-	g := &generator{newRand(r.Seed, index), w}
+	g := w.generator(r.Seed, index)
 	k := w.kinds[int(index)%len(w.kinds)]
 	if r.Only != "" && k.resource.Kind != r.Only {
 		return nil
@@ -63,7 +63,7 @@ func (r *Run) one(ctx context.Context, w *World, index uint64, t *Totals) error 
 	// New objects now and then; which ones follows from the index alone, so that every policy can be met again.
 	if age := int(index)/len(w.kinds)/16 + 1; k.age != age {
 		k.age = age
-		pool := &generator{newRand(^r.Seed, index%uint64(len(w.kinds))<<32|uint64(age)), w}
+		pool := w.generator(^r.Seed, index%uint64(len(w.kinds))<<32|uint64(age))
 		if err := pool.fill(k, poolSize); err != nil {
 			return err
 		}
@@ -120,8 +120,10 @@ func (t *Totals) count(a *answer, q *request) {
 	}
 }
 
-// newRand returns what everything random follows from.
-func newRand(seed, index uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, index)) }
+// generator returns a generator whose choices follow from two numbers.
+func (w *World) generator(seed, index uint64) *generator {
+	return &generator{Rand: rand.New(rand.NewPCG(seed, index)), world: w}
+}
 
 // oneOfSeveral reports whether the server itself gives this answer now and then: what walks a Go map, or the cache of
 // params, has no order there.

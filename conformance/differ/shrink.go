@@ -324,9 +324,14 @@ func (w *World) corpusCase(c *Case, resource *schema.Resource, old, object, requ
 	if resource.Custom != nil {
 		state = append(state, resource.Custom.Definition)
 	}
+	spec, _ := c.Policy["spec"].(map[string]any)
+	params, _ := spec["paramKind"].(map[string]any)
+	if r := w.types.ResourceFor(kindOf(params)); r != nil && r.Custom != nil && r.Storage != resource.Storage {
+		state = append(state, r.Custom.Definition)
+	}
 	for _, object := range w.state {
 		metadata, _ := object["metadata"].(map[string]any)
-		if policySpec, _ := c.Policy["spec"].(map[string]any); policySpec["paramKind"] != nil && object["kind"] != "Namespace" || object["kind"] == "Namespace" && metadata["name"] == request["namespace"] {
+		if params != nil && kindOf(object) == kindOf(params) || object["kind"] == "Namespace" && metadata["name"] == request["namespace"] {
 			state = append(state, object)
 		}
 	}

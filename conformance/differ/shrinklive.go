@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -150,7 +151,10 @@ func (l *Live) report(f finding) string {
 	var old, object map[string]any
 	if q := f.question; q != nil {
 		request = map[string]any{
-			"operation": q.operation, "apiVersion": s.kind.resource.GroupVersion().String(), "resource": s.kind.resource.Resource, "user": q.user.Username, "dryRun": true,
+			"operation": q.operation, "apiVersion": s.kind.resource.GroupVersion().String(), "resource": s.kind.resource.Resource, "user": q.user.Username,
+		}
+		if q.operation != celgate.Connect { // which has no dry run
+			request["dryRun"] = true
 		}
 		if object = q.object; q.operation != celgate.Create {
 			old = s.old
@@ -175,5 +179,9 @@ func (l *Live) report(f finding) string {
 			request["extra"] = q.user.Extra
 		}
 	}
-	return l.world.corpusCase(s.c, s.kind.resource, old, object, request, l.rights)
+	rights := l.rights
+	if text, _ := json.Marshal(s.c.Policy); strings.Contains(string(text), "authorizer") {
+		rights = slices.Concat(rights, l.further)
+	}
+	return l.world.corpusCase(s.c, s.kind.resource, old, object, request, rights)
 }

@@ -63,6 +63,10 @@ type Request struct {
 	Groups []string            `json:"groups,omitempty"` // besides system:authenticated
 	Extra  map[string][]string `json:"extra,omitempty"`
 
+	// Apply is the field manager that applies the object to the stored one, on the server's side. The object has all fields of the
+	// stored one.
+	Apply string `json:"apply,omitempty"`
+
 	DryRun          bool   `json:"dryRun,omitempty"`
 	FieldValidation string `json:"fieldValidation,omitempty"` // Strict, Warn (what the server does by default) or Ignore
 

@@ -215,6 +215,9 @@ func (w *World) request(ctx context.Context, c *Case) (*celgate.Request, error) 
 		if r.FieldValidation != "" && r.Operation != "DELETE" {
 			request.Options["fieldValidation"] = r.FieldValidation
 		}
+		if r.Apply != "" {
+			request.Options["kind"], request.Options["fieldManager"] = "PatchOptions", r.Apply
+		}
 	}
 	if c.Old == nil || r.Operation != "UPDATE" && r.Operation != "DELETE" {
 		return request, nil
