@@ -22,6 +22,11 @@ func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersion
 	if resource := types.ResourceFor(kind); resource != nil && !fromServer(out) {
 		out = complete(out, sharesLabels(types.Type(kind), obj), types, resource)
 	}
+	if isService(types.Type(kind)) {
+		o := members{m: out}
+		o.within("spec", readService)
+		out = o.m
+	}
 	return out, warnings, nil
 }
 

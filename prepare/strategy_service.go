@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/celgate/celgate/schema"
 )
 
 // What the storage of Services allocates before an object is validated, and what its strategy drops, as k8s.io/kubernetes v1.37.2
@@ -29,6 +31,42 @@ func createService(o *members, in Input) {
 			a.healthCheckPort(s)
 		}
 	})
+}
+
+func isService(t *schema.Type) bool { return t.Name == core+"Service" }
+
+// readService completes a stored Service as it is read: one of an old server has fewer members (defaultOnReadService).
+func readService(s *members) {
+	if ip := s.text("clusterIP"); ip != "" && size(s.m["clusterIPs"]) == 0 {
+		s.set("clusterIPs", []any{ip})
+	}
+	if !clusterIP(s.m) {
+		s.drop("internalTrafficPolicy")
+		return
+	}
+	if size(s.m["ipFamilies"]) > 0 {
+		return
+	}
+	var families []any
+	switch ips, _ := s.m["clusterIPs"].([]any); {
+	case s.text("clusterIP") != headless:
+		for _, ip := range ips {
+			families = append(families, familyOf(ip))
+		}
+	case size(s.m["selector"]) == 0:
+		families = []any{ipv4, ipv6}
+	default:
+		families = []any{ipv4}
+	}
+	switch len(families) {
+	case 0:
+		return
+	case 1:
+		s.set("ipFamilyPolicy", singleStack)
+	case 2:
+		s.set("ipFamilyPolicy", dualStack)
+	}
+	s.set("ipFamilies", families)
 }
 
 func updateService(o *members, in Input) {
@@ -249,13 +287,14 @@ func (a *allocator) sharedPorts(s *members) {
 
 // newPorts allocates a node port for each port of an update that has none (updateNodePorts).
 func (a *allocator) newPorts(s *members, old map[string]any) {
-	if !allocatesPorts(s.m) {
+	if !nodePort(s.m) {
 		return
 	}
 	stored := map[int64]bool{}
 	(&members{m: old}).each("ports", func(p *members) { stored[number(p)] = true })
 	s.each("ports", func(p *members) {
 		switch n := number(p); {
+		case n == 0 && !allocatesPorts(s.m):
 		case n == 0:
 			p.set("nodePort", a.port(s))
 		case !stored[n]:
