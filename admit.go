@@ -55,6 +55,7 @@ func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) 
 		r.decision.refuse(err)
 	}
 	r.noteUnsimulated()
+	r.noteMadeUp()
 	decision := r.decision
 	r.release()
 	return decision, ctx.Err()
@@ -78,6 +79,7 @@ func (e *Engine) mutating(ctx context.Context, req *Request) (d *Decision, share
 		r.decision.refuse(err)
 	}
 	r.noteUnsimulated()
+	r.noteMadeUp()
 	d, sharesLabels = r.decision, r.sharesLabels
 	r.release()
 	return d, sharesLabels, ctx.Err()
