@@ -22,12 +22,15 @@ func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersion
 	if resource := types.ResourceFor(kind); resource != nil && !fromServer(out) {
 		out = complete(out, sharesLabels(types.Type(kind), obj), types, resource)
 	}
-	if isService(types.Type(kind)) {
+	switch t := types.Type(kind); t.Name {
+	case core + "Service":
 		o := members{m: out}
 		o.within("spec", readService)
 		out = o.m
+	case scalerV1Type:
+		out, err = throughStorage(out, types, kind)
 	}
-	return out, warnings, nil
+	return out, warnings, err
 }
 
 // Canonical returns an object in the form in which the server reads it from etcd: decoded and defaulted, with nothing that only the
@@ -38,6 +41,23 @@ func Canonical(obj map[string]any, types *schema.Registry, kind schema.GroupVers
 		return nil, nil, fmt.Errorf("unknown kind %s", kind)
 	}
 	return decode(obj, types, kind, true)
+}
+
+const scalerV1Type = "k8s.io/api/autoscaling/v1.HorizontalPodAutoscaler"
+
+// throughStorage takes an object through the version in which it is stored, whose defaults it gets when it is read. Of the built-in
+// kinds only that of autoscaling/v1 has a version with other defaults.
+func throughStorage(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
+	storage := kind
+	storage.Version = "v2"
+	stored, err := types.Convert(obj, storage)
+	if err == nil {
+		stored, _, err = Canonical(stored, types, storage)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return types.Convert(stored, kind)
 }
 
 func fromServer(obj map[string]any) bool {

@@ -230,10 +230,7 @@ var (
 	scalerStatusNotes = [...]string{scalerNote + "current-metrics", scalerNote + "conditions"}
 )
 
-func createScaler(o *members, in Input) {
-	if in.exists {
-		return
-	}
+func createScaler(o *members, _ Input) {
 	o.annotations(func(notes *members) {
 		for _, name := range scalerStatusNotes {
 			notes.drop(name)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/celgate/celgate/schema"
 )
 
 // What the storage of Services allocates before an object is validated, and what its strategy drops, as k8s.io/kubernetes v1.37.2
@@ -32,8 +30,6 @@ func createService(o *members, in Input) {
 		}
 	})
 }
-
-func isService(t *schema.Type) bool { return t.Name == core+"Service" }
 
 // readService completes a stored Service as it is read: one of an old server has fewer members (defaultOnReadService).
 func readService(s *members) {
