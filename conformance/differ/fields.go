@@ -29,9 +29,14 @@ func (l *Live) CompareFields(ctx context.Context) (*Fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := make([]Fields, len(l.world.kinds))
+	more, err := l.world.read("fields")
+	if err != nil {
+		return nil, err
+	}
+	kinds := slices.Concat(l.world.kinds, more)
+	found := make([]Fields, len(kinds))
 	err = corpus.Each(len(found), func(i int) error {
-		return l.compareFields(ctx, engine, l.world.kinds[i], fmt.Sprintf("fields%d", i), &found[i])
+		return l.compareFields(ctx, engine, kinds[i], fmt.Sprintf("fields%d", i), &found[i])
 	})
 	all := &Fields{}
 	for _, f := range found {
@@ -43,6 +48,11 @@ func (l *Live) CompareFields(ctx context.Context) (*Fields, error) {
 }
 
 func (l *Live) compareFields(ctx context.Context, engine *celgate.Engine, k *kind, token string, into *Fields) error {
+	named := named
+	switch k.resource.Resource {
+	case "customresourcedefinitions", "ipaddresses": // whose names are not free
+		named = func(manifest map[string]any, _ string) map[string]any { return manifest }
+	}
 	manifest := named(k.templates[0], token)
 	if !k.resource.Namespaced {
 		delete(manifest["metadata"].(map[string]any), "namespace")
@@ -114,8 +124,8 @@ func (l *Live) askFields(ctx context.Context, engine *celgate.Engine, s *slot, q
 	}
 	into.Requests++
 	d := &fieldDiff{}
-	if r.Resource == "certificatesigningrequests" && q.operation != celgate.Create {
-		d.unknown = requester
+	if q.operation != celgate.Create {
+		d.unknown = unknown[r.Resource]
 	}
 	d.compare("object", seen.Review["object"], asAny(decision.Object))
 	d.compare("oldObject", seen.Review["oldObject"], asAny(request.OldObject))
@@ -194,7 +204,12 @@ func form(path string, v any) any {
 	return v
 }
 
-// requester is who made a signing request.
-var requester = regexp.MustCompile(`bject\.spec\.(username|uid|groups|extra)$`)
+// unknown are the fields of stored objects that no manifest says, by resource: who made a signing request, and what controllers of
+// the server write into the status.
+var unknown = map[string]*regexp.Regexp{
+	"certificatesigningrequests": regexp.MustCompile(`bject\.spec\.(username|uid|groups|extra)$`),
+	"customresourcedefinitions":  regexp.MustCompile(`bject\.status\.(acceptedNames\..*|conditions)$`),
+	"flowschemas":                regexp.MustCompile(`bject\.status\.conditions$`),
+}
 
 var anyTime = regexp.MustCompile(`20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z`)
