@@ -23,12 +23,12 @@ import (
 // registry does to the object in between, validating policies. The object of the request is one as
 // [Engine.Prepare] makes it. The error is that of a context that ended.
 func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
-	mutated, err := e.mutating(ctx, req)
+	mutated, sharesLabels, err := e.mutating(ctx, req)
 	defer e.written(req, mutated)
 	if err != nil || !mutated.Allowed {
 		return mutated, err
 	}
-	next := e.register(req, mutated.Object)
+	next := e.register(req, mutated.Object, sharesLabels)
 	err = e.refusal(next)
 	if err == nil {
 		err = e.policyRefusal(ctx, next)
@@ -55,6 +55,7 @@ func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) 
 		r.decision.refuse(err)
 	}
 	r.noteUnsimulated()
+	r.noteMadeUp()
 	decision := r.decision
 	r.release()
 	return decision, ctx.Err()
@@ -62,25 +63,26 @@ func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) 
 
 // Mutate changes the object of a request with the mutating policies alone.
 func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
-	d, err := e.mutating(ctx, req)
+	d, _, err := e.mutating(ctx, req)
 	e.written(req, d)
 	return d, err
 }
 
-// mutating is Mutate with the object as it is before it is written.
-func (e *Engine) mutating(ctx context.Context, req *Request) (*Decision, error) {
+// mutating is Mutate with the object as it is before it is written; sharesLabels is what [prepare.Result] says about it.
+func (e *Engine) mutating(ctx context.Context, req *Request) (d *Decision, sharesLabels bool, err error) {
 	known := e.index.entry(req)
 	if e.unconcerned(known, policy.Mutating) || req.Operation == Delete {
-		return allowed(req), ctx.Err()
+		return allowed(req), req.sharesLabels, ctx.Err()
 	}
 	r := e.review(ctx, req, known)
 	if err := r.mutate(); err != nil {
 		r.decision.refuse(err)
 	}
 	r.noteUnsimulated()
-	decision := r.decision
+	r.noteMadeUp()
+	d, sharesLabels = r.decision, r.sharesLabels
 	r.release()
-	return decision, ctx.Err()
+	return d, sharesLabels, ctx.Err()
 }
 
 // written makes the object of a decision what the server writes: to the end an empty list that a mutation sets in a custom
@@ -312,7 +314,7 @@ var exemptResources = map[schema.GroupResource]bool{
 }
 
 // Prepare makes of a request as its author wrote it the request that the server hands to policies: the object
-// decoded, defaulted and canonical. Warnings are about what was dropped. The error is the server's answer to an
+// decoded, defaulted and canonical, the old object with what every stored object has, the options of a DELETE complete. Warnings are about what was dropped. The error is the server's answer to an
 // object that it cannot decode, a *apierrors.StatusError.
 func (e *Engine) Prepare(req *Request) (*Request, []string, error) {
 	if req.Object == nil && req.OldObject == nil {
@@ -336,7 +338,7 @@ func (e *Engine) Prepare(req *Request) (*Request, []string, error) {
 	case "Ignore":
 		result.Warnings = slices.DeleteFunc(result.Warnings, func(w string) bool { return slices.Contains(unknown, w) })
 	}
-	prepared.Object = result.Object
+	prepared.Object, prepared.sharesLabels = result.Object, result.SharesLabels
 	if len(e.index.entry(req).mutating.hooks) > 0 {
 		prepared.normal = prepare.Settled(result.Object, req.Object, e.types, req.Kind)
 	}
@@ -346,6 +348,9 @@ func (e *Engine) Prepare(req *Request) (*Request, []string, error) {
 			return nil, nil, err
 		}
 		prepared.OldObject = old
+	}
+	if one := req.Name != "" && req.SubResource == ""; req.Operation == Delete && one && resource != nil { // not of a collection
+		prepared.Options = prepare.DeleteOptions(req.Options, prepared.OldObject, resource)
 	}
 	return &prepared, result.Warnings, nil
 }
@@ -383,11 +388,12 @@ func (e *Engine) refusal(req *Request) error {
 
 // register is what the registry does between the two phases: a name for generateName, uid and timestamps, the
 // status of a new object.
-func (e *Engine) register(req *Request, object map[string]any) *Request {
+func (e *Engine) register(req *Request, object map[string]any, sharesLabels bool) *Request {
 	next := *req
 	next.Object = prepare.ForValidation(prepare.Input{
 		Types: e.types, Resource: e.types.Resource(req.Resource), SubResource: req.SubResource, Operation: string(req.Operation),
 		Namespace: req.Namespace, Object: object, Old: req.OldObject,
+		Name: req.Name, DryRun: req.DryRun, SharesLabels: sharesLabels,
 		User: prepare.User{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups, Extra: req.UserInfo.Extra},
 	})
 	if metadata, ok := next.Object["metadata"].(map[string]any); ok && next.Name == "" && req.Operation == Create {

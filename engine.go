@@ -60,7 +60,7 @@ type Engine struct {
 	envs     *celenv.Set
 	policies map[policyKey]*policy.Policy // all that are valid, in force or not
 	rejected []Rejection
-	mentions map[string][]*plugin // by the names of policies that name what plugins of the server fill in
+	mentions map[string]mention // by the names of policies with any
 	trace    Tracer
 }
 
@@ -96,7 +96,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, minor: minor, mentions: map[string][]*plugin{}, envs: envs, policies: map[policyKey]*policy.Policy{}}
+	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, minor: minor, mentions: map[string]mention{}, envs: envs, policies: map[policyKey]*policy.Policy{}}
 	known := quirks.Of(minor)
 	if known.Has(quirks.PatchReflectedValue) {
 		e.typed = eval.Reflected
@@ -171,8 +171,9 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			}
 		}
 		e.index.hooks = append(e.index.hooks, h)
-		if found := compiled[i].mentions; len(found) > 0 {
-			e.mentions[p.Name] = append(e.mentions[p.Name], found...)
+		if found := compiled[i].mentions; len(found.plugins)+len(found.madeUp) > 0 {
+			all := e.mentions[p.Name] // a policy of the other kind may have the name
+			e.mentions[p.Name] = mention{append(all.plugins, found.plugins...), append(all.madeUp, found.madeUp...)}
 		}
 	}
 	return e, nil
@@ -209,7 +210,7 @@ func (e *Engine) reject(apiVersion, kind, name string, pos policy.Position, stat
 type compiledPolicy struct {
 	*compile.Program                 // nil without bindings
 	refused          field.ErrorList // why the server would not store it
-	mentions         []*plugin
+	mentions         mention
 	err              error
 }
 

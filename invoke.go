@@ -205,6 +205,8 @@ type review struct {
 	decision   *Decision
 	second     bool // pass of the mutating policies
 
+	sharesLabels bool // see prepare.Result; of the object that the mutating policies leave
+
 	objects    []*versioned
 	requests   []*requestInput
 	namespaces [2]namespaceInput // by declaredOnly and whole
@@ -330,7 +332,7 @@ func newReview(ctx context.Context, e *Engine, req *Request) *review {
 
 func (e *Engine) review(ctx context.Context, req *Request, known *indexEntry) *review {
 	r := reviews.Get().(*review)
-	r.Request, r.ctx, r.engine, r.known, r.decision = req, ctx, e, known, allowed(req)
+	r.Request, r.ctx, r.engine, r.known, r.decision, r.sharesLabels = req, ctx, e, known, allowed(req), req.sharesLabels
 	made := req.made()
 	r.attributes = match.Attributes{
 		Kind: made.Kind, Resource: made.Resource, SubResource: made.SubResource,

@@ -33,12 +33,12 @@ func (e *Engine) Matches(ctx context.Context, req *Request) ([]Match, error) {
 		return nil, nil
 	}
 	all := newReview(ctx, e, req).matches(policy.Mutating)
-	mutated, err := e.Mutate(ctx, req)
+	mutated, sharesLabels, err := e.mutating(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	if mutated.Allowed {
-		all = append(all, newReview(ctx, e, e.register(req, mutated.Object)).matches(policy.Validating)...)
+		all = append(all, newReview(ctx, e, e.register(req, mutated.Object, sharesLabels)).matches(policy.Validating)...)
 	}
 	return all, ctx.Err()
 }

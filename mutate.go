@@ -33,8 +33,10 @@ func (r *review) mutate() error {
 	second := *r.Request
 	second.Object = r.decision.Object
 	next := newReview(r.ctx, r.engine, &second)
-	next.decision, next.second = r.decision, true
-	return next.mutationPass(&re, true)
+	next.decision, next.second, next.sharesLabels = r.decision, true, r.sharesLabels
+	err := next.mutationPass(&re, true)
+	r.sharesLabels = next.sharesLabels
+	return err
 }
 
 // said reports that the second pass has nothing to say that the first has not: nothing runs again, no policy looks at the
@@ -201,7 +203,7 @@ func (r *review) writeBack(last *versioned, touched []*versioned) error {
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 	}
-	r.decision.Object = object
+	r.decision.Object, r.sharesLabels = object, last.normal.SharesLabels
 	// What one policy made of the object of the request is known to differ from it.
 	c := r.decision.Changes
 	known := len(c) == 1 && tree.Same(c[0].Before, r.Object) && tree.Same(c[0].After, object)

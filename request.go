@@ -50,7 +50,8 @@ type Request struct {
 	OldObject map[string]any // nil on CREATE and CONNECT
 	Options   map[string]any // CreateOptions and the like; nil for CONNECT
 
-	normal prepare.Normal // Object, if Prepare has made it
+	normal       prepare.Normal // Object, if Prepare has made it
+	sharesLabels bool           // see prepare.Result
 }
 
 // Made is what a request was made to: requestKind, requestResource and requestSubResource of an AdmissionRequest.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -64,6 +65,23 @@ var plugins = []plugin{
 	},
 }
 
+// A madeUp is a value that package prepare makes up where the server draws it by chance, or knows it and the files do not say it. A
+// policy whose expressions ask for more than whether it is there gets a note.
+type madeUp struct {
+	member   string // as prepare.MadeUp names it
+	what     string
+	mentions *regexp.Regexp // in the text of an expression without its has(…)
+}
+
+var madeUps = []madeUp{
+	{"creationTimestamp", "when a stored object was created", regexp.MustCompile(`\bcreationTimestamp\b`)},
+	{"clusterIP", "the address of a Service", regexp.MustCompile(`\bclusterIPs?\b`)},
+	{"nodePort", "the node ports of a Service", regexp.MustCompile(`\b(nodePort|healthCheckNodePort)\b`)},
+}
+
+// presenceOnly is what an expression may ask about a made-up value without its answer depending on the value.
+var presenceOnly = regexp.MustCompile(`has\([^()]*\)|clusterIP *[!=]= *(''|""|'None'|"None")|size\([^()]*\)`)
+
 var (
 	podKind        = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 	limitRangeKind = schema.GroupVersionKind{Version: "v1", Kind: "LimitRange"}
@@ -100,8 +118,8 @@ func toleratesOutage(spec map[string]any) bool {
 	return found["node.kubernetes.io/not-ready"] && found["node.kubernetes.io/unreachable"]
 }
 
-// mentioned returns the plugins that fill in what the expressions of a policy name.
-func mentioned(p *policy.Policy) []*plugin {
+// textOf returns all expressions of a policy.
+func textOf(p *policy.Policy) string {
 	var text strings.Builder
 	add := func(e policy.Expr) { text.WriteString(e.Src + "\n") }
 	for _, c := range p.MatchConditions {
@@ -120,14 +138,81 @@ func mentioned(p *policy.Policy) []*plugin {
 	for _, m := range p.Mutations {
 		add(m.Expr)
 	}
-	all := text.String()
-	var found []*plugin
+	return text.String()
+}
+
+// A mention is what the expressions of a policy name that is not as on the server.
+type mention struct {
+	plugins []*plugin // that fill it in
+	madeUp  []*madeUp
+}
+
+func mentioned(p *policy.Policy) (found mention) {
+	text := textOf(p)
 	for i := range plugins {
-		if plugins[i].mentions.MatchString(all) {
-			found = append(found, &plugins[i])
+		if plugins[i].mentions.MatchString(text) {
+			found.plugins = append(found.plugins, &plugins[i])
+		}
+	}
+	text = presenceOnly.ReplaceAllString(text, "")
+	for i := range madeUps {
+		if madeUps[i].mentions.MatchString(text) {
+			found.madeUp = append(found.madeUp, &madeUps[i])
 		}
 	}
 	return found
+}
+
+// noteMadeUp adds the notes about made-up values to the decision.
+func (r *review) noteMadeUp() {
+	if len(r.engine.mentions) == 0 {
+		return
+	}
+	var made map[string]bool
+	last := ""
+	for i := range r.decision.Outcomes {
+		o := &r.decision.Outcomes[i]
+		values := r.engine.mentions[o.Policy].madeUp
+		if o.Policy == last || len(values) == 0 {
+			continue
+		}
+		if last = o.Policy; made == nil {
+			made = r.madeUp()
+		}
+		var what []string
+		for _, v := range values {
+			if made[v.member] {
+				what = append(what, v.what)
+			}
+		}
+		if len(what) == 0 {
+			continue
+		}
+		n := Note{Message: "policy " + o.Policy + ": only a server knows " + enumerate(what) + "; the values are made up"}
+		if !slices.Contains(r.decision.Notes, n) {
+			r.decision.Notes = append(r.decision.Notes, n)
+		}
+	}
+}
+
+// madeUp returns the members of the objects that expressions see whose values are made up.
+func (r *review) madeUp() map[string]bool {
+	made := map[string]bool{}
+	resource := r.engine.types.Resource(r.Resource)
+	if resource == nil {
+		return made
+	}
+	note := func(object map[string]any, of *schema.Resource) {
+		if object != nil && of != nil {
+			for _, member := range prepare.MadeUp(object, of) {
+				made[member] = true
+			}
+		}
+	}
+	note(r.Object, resource)
+	note(r.OldObject, resource)
+	note(r.own.object, r.engine.types.ResourceFor(namespaceKind))
+	return made
 }
 
 // noteUnsimulated adds the notes about plugins to the decision.
@@ -145,7 +230,7 @@ func (r *review) noteUnsimulated() {
 		last = o.Policy
 		what, names := make([]string, 0, 8), make([]string, 0, 8) // on the stack
 		refusal := ""
-		for _, p := range r.engine.mentions[o.Policy] {
+		for _, p := range r.engine.mentions[o.Policy].plugins {
 			if !p.fills(r, spec) {
 				continue
 			}

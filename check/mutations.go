@@ -608,7 +608,7 @@ func (p *Pass) missingParent(f *facts, e *expression, w effects.Write, made []ef
 		}
 		var kinds []schema.GroupVersionKind
 		for _, t := range f.targets {
-			if t.typ != nil && !p.present(t.kind, path) {
+			if t.typ != nil && !p.present(t.kind, path, decoded) {
 				kinds = append(kinds, t.kind)
 			}
 		}

@@ -10,7 +10,17 @@ import (
 type presence struct {
 	kind  schema.GroupVersionKind
 	steps string
+	as    stage
 }
+
+// A stage is how far the server has got with an object when it is looked at.
+type stage uint8
+
+const (
+	decoded    stage = iota // defaulted
+	registered              // with what the registry gives to a new one
+	stored                  // with what every stored object has
+)
 
 // always are members that the server fills in before any policy sees an object, or that every object has.
 var always = map[string]bool{
@@ -20,17 +30,17 @@ var always = map[string]bool{
 // present reports that every object of a kind that has the parent of a path has the path itself: it is required, is never
 // left out, or has a default. An object with nothing but the parent is prepared as the server does it, and looked at. What cannot
 // be found out counts as present.
-func (s *subject) present(kind schema.GroupVersionKind, path effects.Path) bool {
-	question := presence{kind, path.Steps}
+func (s *subject) present(kind schema.GroupVersionKind, path effects.Path, as stage) bool {
+	question := presence{kind, path.Steps, as}
 	answer, known := s.presences[question]
 	if !known {
-		answer = s.isPresent(kind, path)
+		answer = s.isPresent(kind, path, as)
 		s.presences[question] = answer
 	}
 	return answer
 }
 
-func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path) bool {
+func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path, as stage) bool {
 	parent, last, ok := path.Parent()
 	if !ok || last == effects.Item || always[path.Steps] {
 		return true
@@ -51,7 +61,7 @@ func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path) boo
 	if !grow(object, t, parent.Split()) {
 		return true
 	}
-	prepared, err := prepare.Normalise(object, s.Types, kind)
+	prepared, err := s.at(as, object, kind)
 	if err != nil {
 		return true
 	}
@@ -61,6 +71,25 @@ func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path) boo
 	}
 	_, found := holder[last]
 	return found
+}
+
+// at returns an object as the server has it at a stage.
+func (s *subject) at(as stage, object map[string]any, kind schema.GroupVersionKind) (map[string]any, error) {
+	resource := s.Types.ResourceFor(kind)
+	switch {
+	case as == stored:
+		object, _, err := prepare.Stored(object, s.Types, kind)
+		return object, err
+	case as == registered && resource != nil:
+		in := prepare.Input{Types: s.Types, Resource: resource, Operation: "CREATE", Object: object}
+		if resource.Namespaced {
+			in.Namespace = "default"
+		}
+		result, err := prepare.Object(in)
+		in.Object, in.SharesLabels = result.Object, result.SharesLabels
+		return prepare.ForValidation(in), err
+	}
+	return prepare.Normalise(object, s.Types, kind)
 }
 
 // grow makes the objects and lists on a path exist; false if the path does not lead to an object.

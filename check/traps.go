@@ -264,11 +264,22 @@ func (p *Pass) absent(f *facts, e *expression, path effects.Path) bool {
 			continue
 		}
 		declared = true
-		if p.present(t.kind, path) || f.Kind == policy.Validating && validated(t.typ, path) {
+		if p.present(t.kind, path, f.stage(path)) || f.Kind == policy.Validating && validated(t.typ, path) {
 			return false
 		}
 	}
 	return declared && !f.guards(e, path) && !p.other(f, e, path)
+}
+
+// stage returns how far the server has got with an object when a policy sees it.
+func (f *facts) stage(path effects.Path) stage {
+	switch {
+	case path.Root == "oldObject":
+		return stored
+	case f.Kind == policy.Validating:
+		return registered
+	}
+	return decoded
 }
 
 // validated reports a field that is optional for the decoder, while the server's validation, which comes before validating

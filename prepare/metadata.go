@@ -35,7 +35,8 @@ func fillSystemMembers(o *members, in Input) {
 	})
 }
 
-// keepSystemMembers completes the metadata of an object that is updated (rest.BeforeUpdate).
+// keepSystemMembers completes the metadata of an object that is updated (rest.BeforeUpdate, and of an update without a
+// resourceVersion Store.Update in pkg/registry/generic/registry/store.go).
 func keepSystemMembers(o *members, old map[string]any) {
 	o.within("metadata", func(meta *members) {
 		if meta.text("uid") == "" {
@@ -46,8 +47,10 @@ func keepSystemMembers(o *members, old map[string]any) {
 				meta.set(name, old[name])
 			}
 		}
-		if v := old["deletionGracePeriodSeconds"]; v != nil {
-			meta.fill("deletionGracePeriodSeconds", v)
+		for _, name := range [...]string{"deletionGracePeriodSeconds", "resourceVersion"} {
+			if v := old[name]; v != nil {
+				meta.fill(name, v)
+			}
 		}
 	})
 }

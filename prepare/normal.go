@@ -15,6 +15,8 @@ type Normal struct {
 	Object    map[string]any
 	Truncated bool // the mutation that made Object set an integer that lost the bits which do not fit into its field
 
+	SharesLabels bool // see [Result]; of an object that a mutation has made
+
 	typ  *schema.Type   // of which Object is known to be normal; nil if that is not known
 	from map[string]any // what a pass made Object of, if it did and nothing else is known
 }
@@ -53,9 +55,9 @@ func (n Normal) Then(obj map[string]any, types *schema.Registry, kind schema.Gro
 	case err != nil:
 		return Normal{}, err
 	case tree.Same(out, obj):
-		return Normal{Object: out, typ: t}, nil
+		return Normal{Object: out, SharesLabels: sharesLabels(t, obj), typ: t}, nil
 	}
-	return Normal{Object: out, Truncated: truncated, from: obj}, nil
+	return Normal{Object: out, Truncated: truncated, SharesLabels: sharesLabels(t, obj), from: obj}, nil
 }
 
 // counterpart returns the known item to compare item i of a list with: the one that lies as far from the start or, where

@@ -10,7 +10,8 @@
 // Trees consist of map[string]any, []any, string, int64, float64, bool and nil. Trees that are given are never
 // changed; results share what did not change.
 //
-// Not simulated: managedFields, but that those of the stored object stay, and what the server allocates, such as addresses and ports of Services.
+// What the server draws by chance or takes from its clock (uids, addresses and ports of Services, times) is made up: equal
+// requests get equal values, in the form of the server's. Not simulated: managedFields, but that those of the stored object stay.
 package prepare
 
 import (
@@ -46,8 +47,19 @@ type Input struct {
 	// User makes the request. Only CertificateSigningRequests tell.
 	User User
 
+	// DryRun says that nothing will be stored. Evictions and the node ports of Services tell.
+	DryRun bool
+
+	// Name is that of the request. Only TokenRequests need it, which have none of their own.
+	Name string
+
+	// SharesLabels is that of the [Result] or [Normal] that made Object.
+	SharesLabels bool
+
 	// Now is the time of creation; the zero time means the current time.
 	Now time.Time
+
+	exists bool // the object was created long ago, by somebody who is not known
 }
 
 // A User is who makes a request.
@@ -62,6 +74,10 @@ type User struct {
 type Result struct {
 	Object   map[string]any // nil if the input has none
 	Warnings []string       // what the server warns the client about
+
+	// SharesLabels says that the server holds the labels of the object and of its template in one map, as its defaults leave
+	// them: what the registry adds to the one is in the other too.
+	SharesLabels bool
 }
 
 // kind returns the kind of the objects that the request takes.
@@ -112,7 +128,7 @@ func Object(in Input) (Result, error) {
 		return Result{}, badRequest(kind, err)
 	}
 	if in.Operation == connect {
-		return Result{obj, warnings}, nil
+		return Result{Object: obj, Warnings: warnings}, nil
 	}
 	o := members{m: obj}
 	if in.Operation == create && !keepsSystemMembers(in) {
@@ -122,21 +138,15 @@ func Object(in Input) (Result, error) {
 		return Result{}, err
 	}
 	keepManagers(&o, in)
+	shares := sharesLabels(t, in.Object)
+	if in.Operation == update && in.SubResource == "" {
+		keepJobPods(&o, in, shares)
+	}
 	if repeated := dedupOwners(&o); len(repeated) > 0 {
 		warnings = append(warnings, ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "+
 			"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "+strings.Join(repeated, ", "))
 	}
-	return Result{o.m, warnings}, nil
-}
-
-// Stored returns an object that exists as the server reads it: decoded, defaulted, in the canonical form. Protocol buffers, in
-// which etcd holds the built-in kinds, have no empty lists: one of a required member, such as the rules of a ClusterRole, is null. The warnings are
-// those of a decoding; the error says why it is no such object.
-func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string, error) {
-	if types.Type(kind) == nil {
-		return nil, nil, fmt.Errorf("unknown kind %s", kind)
-	}
-	return decode(obj, types, kind, true)
+	return Result{o.m, warnings, shares}, nil
 }
 
 // decode makes a tree of what the server makes an object of, or of what it has stored. Warnings read as the server's.
@@ -323,6 +333,11 @@ func ForValidation(in Input) map[string]any {
 	case in.Operation == create && in.SubResource == "":
 		fillSystemMembers(&o, in)
 		_ = matchNamespace(&o, in) // what contradicts the request is refused by the caller
+	case in.Operation == create && in.SubResource == "eviction":
+		propagateDryRun(&o, in)
+	case in.Operation == create && in.SubResource == "token":
+		_ = matchNamespace(&o, in)
+		completeTokenRequest(&o, in)
 	case in.Operation == update && in.Old != nil:
 		_ = matchNamespace(&o, in)
 		o.within("metadata", func(meta *members) { meta.take("generation", old) })

@@ -8,8 +8,6 @@ import (
 // A strategy says what the registry of a resource does to its objects between the mutating and the validating phase: the
 // functions PrepareForCreate, PrepareForUpdate and Canonicalize in k8s.io/kubernetes v1.37.2
 // pkg/registry/*/*/strategy.go, at the feature gates of that version.
-//
-// Left out is what the server allocates: addresses and ports of Services.
 type strategy struct {
 	generation bool     // starts at 1
 	counted    []string // a change of one of these members increases the generation
@@ -73,7 +71,7 @@ var strategies = map[schema.GroupResource]strategy{
 	{Resource: "replicationcontrollers"}: specAndStatus,
 	{Resource: "resourcequotas"}:         {status: true},
 	{Resource: "serviceaccounts"}:        {create: nameSecrets, update: nameSecrets},
-	{Resource: "services"}:               {status: true, update: updateService},
+	{Resource: "services"}:               {status: true, create: createService, update: updateService},
 
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       {generation: true, counted: bySpec, status: true, keeps: keepMost},
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: {generation: true, counted: bySpec},
@@ -145,6 +143,25 @@ func (s strategy) apply(o *members, in Input) {
 				}
 			}
 		}
+	}
+}
+
+// complete gives a stored object what the registry gave it when it was created, but for what it says itself.
+func (s strategy) complete(o *members, in Input) {
+	given := at(o.m, "status")
+	if s.generation {
+		o.within("metadata", func(meta *members) { meta.fillNumber("generation", 1) })
+	}
+	if s.create == nil {
+		return
+	}
+	s.create(o, in)
+	if len(given) > 0 {
+		o.within("status", func(status *members) {
+			for name, v := range given {
+				status.set(name, v)
+			}
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/celgate/celgate/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -37,27 +38,102 @@ func countAnnotations(o *members, in Input) {
 	}
 }
 
+// generatedLabels are those that the registry gives to the pods of a Job, as legacy and qualified names of one value each.
+var generatedLabels = [...]struct{ short, long string }{
+	{"job-name", "batch.kubernetes.io/job-name"},
+	{"controller-uid", "batch.kubernetes.io/controller-uid"},
+}
+
 // selectJobPods gives a Job without a selector of its own one that selects its pods by the Job's uid.
-func selectJobPods(o *members, _ Input) {
+func selectJobPods(o *members, in Input) {
 	meta := members{m: at(o.m, "metadata")}
-	name, uid := meta.text("name"), meta.text("uid")
+	if at(o.m, "spec")["manualSelector"] == true {
+		return
+	}
+	labels := map[string]any{}
+	for i, v := range [...]string{meta.text("name"), meta.text("uid")} {
+		labels[generatedLabels[i].short], labels[generatedLabels[i].long] = v, v
+	}
 	o.within("spec", func(s *members) {
-		if s.m["manualSelector"] == true {
-			return
-		}
 		s.within("template", func(t *members) {
 			t.fill("metadata", map[string]any{})
-			t.within("metadata", func(meta *members) {
-				meta.merge("labels", map[string]any{
-					"job-name": name, "batch.kubernetes.io/job-name": name,
-					"controller-uid": uid, "batch.kubernetes.io/controller-uid": uid,
-				})
-			})
+			t.within("metadata", func(meta *members) { meta.merge("labels", labels) })
 		})
 		s.fill("selector", map[string]any{})
 		s.within("selector", func(selector *members) {
-			selector.merge("matchLabels", map[string]any{"batch.kubernetes.io/controller-uid": uid})
+			selector.merge("matchLabels", map[string]any{"batch.kubernetes.io/controller-uid": meta.text("uid")})
 		})
+	})
+	if in.SharesLabels {
+		o.within("metadata", func(meta *members) { meta.merge("labels", labels) })
+	}
+}
+
+// sharesLabels reports that SetDefaults_Job (pkg/apis/batch/v1/defaults.go) makes the labels of a Job and of its template one map:
+// there are labels in the template, be it none, and none in the Job.
+func sharesLabels(t *schema.Type, obj map[string]any) bool {
+	return t.Name == jobType && size(at(obj, "metadata")["labels"]) == 0 && at(obj, "spec", "template", "metadata", "labels") != nil
+}
+
+const jobType = "k8s.io/api/batch/v1.Job"
+
+// keepJobPods gives a Job that is updated the selector and the labels that were generated for the stored one, if the client left
+// out the selector: the server would refuse it without them, so that no client sends it so.
+func keepJobPods(o *members, in Input, shares bool) {
+	if in.typ().Name != jobType || in.Old == nil {
+		return
+	}
+	spec, old := at(o.m, "spec"), at(in.Old, "spec")
+	if spec["selector"] != nil || spec["manualSelector"] == true || old["selector"] == nil {
+		return
+	}
+	stored := at(old, "template", "metadata", "labels")
+	labels := map[string]any{}
+	for _, name := range generatedLabels {
+		for _, name := range [...]string{name.short, name.long} {
+			if v, ok := stored[name]; ok {
+				labels[name] = v
+			}
+		}
+	}
+	o.within("spec", func(s *members) {
+		s.set("selector", old["selector"])
+		s.within("template", func(t *members) {
+			t.fill("metadata", map[string]any{})
+			t.within("metadata", func(meta *members) { meta.merge("labels", labels) })
+		})
+	})
+	if own := at(in.Old, "metadata", "labels"); shares && own[generatedLabels[0].long] != nil {
+		o.within("metadata", func(meta *members) { meta.merge("labels", labels) })
+	}
+}
+
+// propagateDryRun makes a dry run of the deletion that an Eviction asks for, as of its own request
+// (pkg/registry/core/pod/storage/eviction.go).
+func propagateDryRun(o *members, in Input) {
+	if !in.DryRun {
+		return
+	}
+	o.within("deleteOptions", func(options *members) {
+		if size(options.m["dryRun"]) == 0 {
+			options.set("dryRun", []any{"All"})
+		}
+	})
+}
+
+// completeTokenRequest names the ServiceAccount in a TokenRequest (pkg/registry/core/serviceaccount/storage/token.go). Its uid is the
+// one that [Stored] makes up; the audience is that of a server which is told no other.
+func completeTokenRequest(o *members, in Input) {
+	o.within("metadata", func(meta *members) {
+		meta.fillText("name", in.Name)
+		account := Input{Resource: in.Resource, Namespace: in.Namespace, Object: map[string]any{"metadata": map[string]any{"name": meta.m["name"]}}}
+		meta.fillText("uid", uid(account))
+		meta.set("creationTimestamp", in.now())
+	})
+	o.within("spec", func(s *members) {
+		if size(s.m["audiences"]) == 0 {
+			s.set("audiences", []any{"https://kubernetes.default.svc"})
+		}
 	})
 }
 
@@ -508,6 +584,9 @@ func availableLocally(o *members, in Input) {
 
 // createSigningRequest writes who asks.
 func createSigningRequest(o *members, in Input) {
+	if in.exists {
+		return
+	}
 	o.set("status", map[string]any{})
 	o.within("spec", func(s *members) {
 		for _, name := range [...]string{"username", "uid", "groups", "extra"} {

@@ -257,7 +257,7 @@ func (c *Cluster) as(kind schema.GroupVersionKind, r row) (map[string]any, error
 	}
 	object, err := c.types.Convert(r.object, kind)
 	if to := c.resource(kind); err == nil && to != nil && to.Custom != nil {
-		object, _, err = prepare.Stored(object, c.types, kind) // prunes and defaults by the schema of the version
+		object, _, err = prepare.Canonical(object, c.types, kind) // prunes and defaults by the schema of the version
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%v cannot be read as %s: %w", r, kindText(kind), err)

@@ -577,6 +577,13 @@ func (r *Recorder) call(ctx context.Context, c *conformance.Case) (server.Call, 
 		call.Body, err = r.withResourceVersion(ctx, c)
 	case "DELETE":
 		call.Method = http.MethodDelete
+		if c.Object != nil {
+			options := maps.Clone(c.Object)
+			if request.DryRun { // which the query is not asked about when there is a body
+				options["dryRun"] = []any{"All"}
+			}
+			call.Body = options
+		}
 	case "CONNECT":
 		call.Method = http.MethodPost
 		options(call.Query, c.Object)

@@ -126,6 +126,9 @@ type Observation struct {
 	Passed  bool           // the mutating phase let the request pass
 	Mutated map[string]any // the object at the end of the mutating phase, whatever came later
 	Panic   bool           // the server panicked, so that there is no answer
+
+	// Review is the request of the validating webhook's review with nothing taken out: what policies see. Nil if there was none.
+	Review map[string]any
 }
 
 // Ask sends the request of a case whose policies are in force and whose old object is stored. It may be called from several
@@ -140,5 +143,5 @@ func (r *Recorder) Ask(ctx context.Context, c *conformance.Case) (*Observation, 
 		return nil, err
 	}
 	object, _ := seen.mutating["object"].(map[string]any)
-	return &Observation{Want: want, Passed: seen.mutating != nil, Mutated: conformance.Settle(object)}, nil
+	return &Observation{Want: want, Passed: seen.mutating != nil, Mutated: conformance.Settle(object), Review: seen.validating}, nil
 }

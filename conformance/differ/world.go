@@ -122,19 +122,26 @@ func readWorld(ctx context.Context) (*World, error) {
 		return nil, err
 	}
 	w.cluster = authorized{cluster, w.authorizer}
-	templates, err := read("objects")
+	w.kinds, err = w.read("objects")
+	return w, err
+}
+
+// read reads manifests of kinds, one of each.
+func (w *World) read(name string) ([]*kind, error) {
+	templates, err := read(name)
 	if err != nil {
 		return nil, err
 	}
+	var kinds []*kind
 	for _, t := range templates {
 		gvk := kindOf(t)
 		resource := w.types.ResourceFor(gvk)
 		if resource == nil {
 			return nil, fmt.Errorf("no resource for %v", gvk)
 		}
-		w.kinds = append(w.kinds, &kind{resource: resource, typ: w.types.Type(gvk), templates: []map[string]any{t}})
+		kinds = append(kinds, &kind{resource: resource, typ: w.types.Type(gvk), templates: []map[string]any{t}})
 	}
-	return w, nil
+	return kinds, nil
 }
 
 func read(name string) ([]map[string]any, error) {

@@ -123,7 +123,7 @@ func (s customServer) object(in map[string]any) (out map[string]any, unknown []s
 func compareCustom(t *testing.T, types *schema.Registry, server customServer, in map[string]any) {
 	body, _ := json.Marshal(in)
 	want, unknown, wantErr := server.object(in)
-	got, warnings, gotErr := prepare.Stored(in, types, widget)
+	got, warnings, gotErr := prepare.Canonical(in, types, widget)
 	if wantErr != nil || gotErr != nil {
 		if (wantErr == nil) != (gotErr == nil) {
 			t.Errorf("%s\n got error %s\nwant error %s", body, text(gotErr), text(wantErr))

@@ -197,7 +197,7 @@ func compare(t *testing.T, i int, types *schema.Registry, kind schema.GroupVersi
 	if wantErr == nil {
 		want = stored(types.Type(kind), want).(map[string]any)
 	}
-	got, gotWarnings, gotErr := prepare.Stored(in, types, kind)
+	got, gotWarnings, gotErr := prepare.Canonical(in, types, kind)
 	switch {
 	case wantErr != nil || gotErr != nil:
 		if w, g := text(wantErr), text(gotErr); w != g {

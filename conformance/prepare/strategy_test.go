@@ -1,12 +1,10 @@
 package prepare
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +18,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
-	core "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingwebhookconfiguration"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
@@ -158,47 +155,70 @@ func TestForValidation(t *testing.T) {
 			continue
 		}
 		for sub, s := range strategies[name] {
-			t.Run(name+" "+sub, func(t *testing.T) {
-				g := &generator{Rand: rand.New(rand.NewPCG(*seed, 3)), plausible: true}
-				in := prepare.Input{Types: registry, Resource: res, SubResource: sub, Namespace: "shop", Now: now, User: prepare.User{Name: "dev"}}
-				for i := range *count {
-					obj := decoded(t, g, in)
-					if c, ok := s.(both); ok && sub == "" {
-						in.Operation, in.Object, in.Old = "CREATE", obj, nil
-						forValidation(t, i, in, func(ctx context.Context, obj, _ runtime.Object) {
-							m, _ := meta.Accessor(obj)
-							m.SetCreationTimestamp(metav1.Time{Time: now})
-							m.SetUID(types.UID(uidOf(in)))
-							if m.GetName() == "" { // LimitRanges need none
-								m.SetName(nameOf(in))
-							}
-							c.PrepareForCreate(ctx, obj)
-							c.Canonicalize(obj)
-						})
-					}
-					in.Operation, in.Object, in.Old = "UPDATE", obj, decoded(t, g, in)
-					if g.IntN(2) == 0 { // close to the stored object
-						in.Object = near(g, in.Old)
-					}
-					forValidation(t, i, in, func(ctx context.Context, obj, old runtime.Object) { update(ctx, s, obj, old) })
-					if t.Failed() {
-						return
-					}
-				}
-			})
+			t.Run(name+" "+sub, func(t *testing.T) { testForValidation(t, registry, res, sub, s, *count) })
 		}
 	}
 }
 
-// update does what rest.BeforeUpdate (k8s.io/apiserver pkg/registry/rest/update.go v0.37.2) does, but for validation.
-func update(ctx context.Context, s updater, obj, old runtime.Object) {
+func testForValidation(t *testing.T, types *schema.Registry, res *schema.Resource, sub string, s updater, count int) {
+	g := &generator{Rand: rand.New(rand.NewPCG(*seed, 3)), plausible: true}
+	in := prepare.Input{Types: types, Resource: res, SubResource: sub, Namespace: "shop", Now: now, User: prepare.User{Name: "dev"}}
+	for i := range count {
+		in.DryRun = g.IntN(2) == 0
+		if c, ok := s.(both); ok && sub == "" {
+			in.Operation, in.Old = "CREATE", nil
+			var obj runtime.Object
+			if obj, in.Object, in.SharesLabels = received(t, g, in); obj != nil {
+				forValidation(t, i, in, obj, func(ctx context.Context, obj, _ runtime.Object) error { return create(ctx, c, obj, in) })
+			}
+		}
+		in.Operation, in.Object, in.Old, in.SharesLabels = "UPDATE", decoded(t, g, in), decoded(t, g, in), false
+		if g.IntN(2) == 0 { // close to the stored object
+			in.Object = near(g, in.Old)
+		}
+		if obj, ok := serverOf(res.GroupVersionKind()).internal(in.Object, res.GroupVersionKind()); ok {
+			forValidation(t, i, in, obj, func(ctx context.Context, obj, old runtime.Object) error { return update(ctx, s, obj, old, in) })
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// create does what Store.create (k8s.io/apiserver pkg/registry/generic/registry/store.go v0.37.2) does, but for validation.
+func create(ctx context.Context, c both, obj runtime.Object, in prepare.Input) error {
+	m, _ := meta.Accessor(obj)
+	rest.WipeObjectMetaSystemFields(m)
+	m.SetCreationTimestamp(metav1.Time{Time: now})
+	m.SetUID(types.UID(uidOf(in)))
+	if m.GetName() == "" { // LimitRanges need none
+		m.SetName(nameOf(in))
+	}
+	if in.Resource.Resource == "services" {
+		if err := allocateNew(ctx, obj, in.DryRun); err != nil {
+			return err
+		}
+	}
+	c.PrepareForCreate(ctx, obj)
+	c.Canonicalize(obj)
+	return nil
+}
+
+// update does what Store.Update (k8s.io/apiserver pkg/registry/generic/registry/store.go v0.37.2) and rest.BeforeUpdate
+// (pkg/registry/rest/update.go) do, but for validation.
+func update(ctx context.Context, s updater, obj, old runtime.Object, in prepare.Input) error {
 	m, _ := meta.Accessor(obj)
 	was, _ := meta.Accessor(old)
+	if m.GetResourceVersion() == "" {
+		m.SetResourceVersion(was.GetResourceVersion())
+	}
+	if in.Resource.Resource == "services" && in.SubResource == "" {
+		if err := reallocate(ctx, obj, old, in.DryRun); err != nil {
+			return err
+		}
+	}
 	m.SetGeneration(was.GetGeneration())
 	s.PrepareForUpdate(ctx, obj, old)
-	if obj, ok := obj.(*core.Service); ok && s == updater(service.Strategy) {
-		keepAllocated(obj, old.(*core.Service))
-	}
 	if m.GetUID() == "" {
 		m.SetUID(was.GetUID())
 	}
@@ -212,54 +232,49 @@ func update(ctx context.Context, s updater, obj, old runtime.Object) {
 		m.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
 	}
 	s.Canonicalize(obj)
+	return nil
 }
 
-// keepAllocated does what the storage of Services does before an update is validated (pkg/registry/core/service/storage,
-// not exported), as far as it takes values from the stored object.
-func keepAllocated(obj, old *core.Service) {
-	is, was := &obj.Spec, &old.Spec
-	if is.Type != core.ServiceTypeExternalName && was.Type != core.ServiceTypeExternalName {
-		is.ClusterIP = cmp.Or(is.ClusterIP, was.ClusterIP)
-		if len(is.ClusterIPs) == 0 {
-			is.ClusterIPs = was.ClusterIPs
-		}
-		is.IPFamilyPolicy = cmp.Or(is.IPFamilyPolicy, was.IPFamilyPolicy)
-		if len(is.IPFamilies) == 0 && slices.Equal(is.ClusterIPs, was.ClusterIPs) {
-			is.IPFamilies = was.IPFamilies
-		}
+// manifest makes an object of the request's kind.
+func manifest(g *generator, in prepare.Input) map[string]any {
+	kind := in.Resource.GroupVersionKind()
+	obj := g.object(in.Types.Type(kind), 0)
+	obj["apiVersion"], obj["kind"] = kind.GroupVersion().String(), kind.Kind
+	if m, ok := obj["metadata"].(map[string]any); ok {
+		delete(m, "ownerReferences") // duplicates are dropped elsewhere
+		delete(m, "namespace")
 	}
-	balanced := func(s *core.ServiceSpec) bool { return s.Type == core.ServiceTypeLoadBalancer }
-	local := func(s *core.ServiceSpec) bool {
-		return balanced(s) && s.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal
+	if in.Resource.Resource == "services" {
+		g.service(obj)
 	}
-	if (is.Type == core.ServiceTypeNodePort || balanced(is)) && (was.Type == core.ServiceTypeNodePort || balanced(was)) {
-		ports, used := map[string]int32{}, map[int32]bool{}
-		for _, p := range was.Ports {
-			ports[p.Name] = p.NodePort
-		}
-		for _, p := range is.Ports {
-			used[p.NodePort] = true
-		}
-		for i := range is.Ports {
-			if p := &is.Ports[i]; p.NodePort == 0 && !used[ports[p.Name]] {
-				p.NodePort = ports[p.Name]
-			}
-		}
+	return obj
+}
+
+// received makes an object and returns it as the server holds it when it has read its body, and as celgate does. It is nil if the
+// server cannot read it.
+func received(t *testing.T, g *generator, in prepare.Input) (runtime.Object, map[string]any, bool) {
+	kind := in.Resource.GroupVersionKind()
+	in.Object = manifest(g, in)
+	body, err := json.Marshal(in.Object)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if local(is) && local(was) {
-		is.HealthCheckNodePort = cmp.Or(is.HealthCheckNodePort, was.HealthCheckNodePort)
+	s := serverOf(kind)
+	internal := schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}
+	obj, _, err := s.codecs.DecoderToVersion(s.strict, internal).Decode(body, &kind, nil)
+	if err != nil {
+		return nil, nil, false
 	}
+	result, err := prepare.Object(in)
+	if err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	return obj, result.Object, result.SharesLabels
 }
 
 func decoded(t *testing.T, g *generator, in prepare.Input) map[string]any {
-	kind := in.Resource.GroupVersionKind()
 	for {
-		obj := g.object(in.Types.Type(kind), 0)
-		obj["apiVersion"], obj["kind"] = kind.GroupVersion().String(), kind.Kind
-		if out, _, err := prepare.Stored(obj, in.Types, kind); err == nil {
-			if m, ok := out["metadata"].(map[string]any); ok {
-				delete(m, "ownerReferences") // duplicates are dropped elsewhere
-			}
+		if out, _, err := prepare.Stored(manifest(g, in), in.Types, in.Resource.GroupVersionKind()); err == nil {
 			return out
 		}
 	}
@@ -294,16 +309,14 @@ func nameOf(in prepare.Input) string {
 	return name
 }
 
-func forValidation(t *testing.T, i int, in prepare.Input, strategy func(ctx context.Context, obj, old runtime.Object)) {
+// forValidation compares what the server makes of an object with what celgate does. What the strategy refuses is not compared.
+func forValidation(t *testing.T, i int, in prepare.Input, obj runtime.Object, strategy func(ctx context.Context, obj, old runtime.Object) error) {
 	t.Helper()
 	kind := in.Resource.GroupVersionKind()
 	s := serverOf(kind)
-	obj, ok := s.internal(in.Object, kind)
-	if !ok {
-		return
-	}
 	var old runtime.Object
 	if in.Old != nil {
+		var ok bool
 		if old, ok = s.internal(in.Old, kind); !ok {
 			return
 		}
@@ -317,7 +330,9 @@ func forValidation(t *testing.T, i int, in prepare.Input, strategy func(ctx cont
 	}
 	// rest.BeforeCreate and BeforeUpdate; what contradicts the request stays as it is and is refused.
 	_ = rest.EnsureObjectNamespaceMatchesRequestNamespace(rest.ExpectedNamespaceForScope(in.Namespace, in.Resource.Namespaced), m)
-	strategy(ctx, obj, old)
+	if strategy(ctx, obj, old) != nil {
+		return
+	}
 	want, err := s.tree(obj, kind)
 	if err != nil {
 		t.Fatal(err)
@@ -327,6 +342,9 @@ func forValidation(t *testing.T, i int, in prepare.Input, strategy func(ctx cont
 		return
 	}
 	current(got, want)
+	if in.Resource.Resource == "services" {
+		newDrawing(in.Object, in.Old).pair(got, want)
+	}
 	if found := difference("", got, want); len(found) > 0 {
 		body, _ := json.Marshal(in.Object)
 		was, _ := json.Marshal(in.Old)

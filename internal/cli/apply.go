@@ -17,6 +17,7 @@ import (
 	"github.com/celgate/celgate/internal/report"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -388,6 +389,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		it.Decision.Warnings = append(warnings, it.Decision.Warnings...)
 	}
 	d.notes.add(it.Decision, prepared, isReview(doc.Object))
+	it.Decision.Object = d.returned(it.Decision.Object, prepared)
 	return it
 }
 
@@ -403,6 +405,19 @@ func locate(doc *manifest.Document, d *celgate.Decision) func(string) policy.Pos
 		}
 		return doc.Place(field).Locate(0)
 	}
+}
+
+// returned is the object of a decision as the server returns it: read again from what was written. Custom objects are written as
+// the JSON that they are.
+func (d *decider) returned(object map[string]any, r *celgate.Request) map[string]any {
+	resource := d.world.types.Resource(r.Resource)
+	if object == nil || resource == nil || resource.Custom != nil || r.SubResource != "" && r.SubResource != "status" {
+		return object
+	}
+	if again, _, err := prepare.Canonical(object, d.world.types, r.Kind); err == nil {
+		return again
+	}
+	return object
 }
 
 // refusal returns the status of an error that is the server's answer.

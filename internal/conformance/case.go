@@ -5,7 +5,7 @@
 //	policy.yaml   the policies and bindings, in the order in which they are written
 //	state.yaml    what exists besides: namespaces, params, CustomResourceDefinitions, RBAC, other objects
 //	old.yaml      the stored object of an UPDATE, DELETE or CONNECT, created before the policies
-//	object.yaml   the object of a CREATE or UPDATE, or the options object of a CONNECT
+//	object.yaml   the object of a CREATE or UPDATE, or the options object of a DELETE or CONNECT
 //	request.yaml  the [Request]; absent in cases about the writing of policies
 //	want.yaml     the [Want]: recorded, never written by hand
 //
@@ -198,7 +198,7 @@ func (w *Want) takeObjects(document map[string]any) {
 // complete fills in what the objects say.
 func (r *Request) complete(c *Case) error {
 	object := c.Object
-	if object == nil || r.Operation == "CONNECT" {
+	if object == nil || r.Operation == "CONNECT" || r.Operation == "DELETE" {
 		object = c.Old
 	}
 	metadata, _ := object["metadata"].(map[string]any)

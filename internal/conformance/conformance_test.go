@@ -37,11 +37,11 @@ func TestSettle(t *testing.T) {
 		},
 		"service": {
 			`{apiVersion: v1, kind: Service, spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], ipFamilies: [IPv4], ipFamilyPolicy: SingleStack, healthCheckNodePort: 1, ports: [{port: 80, nodePort: 30001}]}}`,
-			`{apiVersion: v1, kind: Service, spec: {ports: [{port: 80}]}}`,
+			`{apiVersion: v1, kind: Service, spec: {clusterIP: <address>, clusterIPs: [<address>], ipFamilies: [IPv4], ipFamilyPolicy: SingleStack, healthCheckNodePort: <port>, ports: [{port: 80, nodePort: <port>}]}}`,
 		},
 		"headless service": {
 			`{apiVersion: v1, kind: Service, spec: {clusterIP: None, clusterIPs: [None]}}`,
-			`{apiVersion: v1, kind: Service, spec: {clusterIP: None}}`,
+			`{apiVersion: v1, kind: Service, spec: {clusterIP: None, clusterIPs: [None]}}`,
 		},
 		"status": {
 			`{spec: {endTime: "1"}, status: {startTime: "1", conditions: [{lastTransitionTime: "1", type: T}], someTime: 3}}`,

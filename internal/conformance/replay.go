@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -197,6 +198,9 @@ func (w *World) request(ctx context.Context, c *Case) (*celgate.Request, error) 
 			Username: r.User, UID: r.UID, Groups: append(slices.Clone(r.Groups), "system:authenticated"), Extra: r.Extra,
 		},
 	}
+	if r.Operation == "DELETE" {
+		request.Object, request.Options = nil, maps.Clone(c.Object)
+	}
 	var known bool
 	if request.Kind, known = w.Types.KindFor(request.Resource, r.Subresource); !known {
 		return nil, fmt.Errorf("no kind for %s/%s", request.Resource, r.Subresource)
@@ -205,10 +209,11 @@ func (w *World) request(ctx context.Context, c *Case) (*celgate.Request, error) 
 		request.Namespace = r.Name
 	}
 	if r.Operation != "CONNECT" {
-		request.Options = map[string]any{
-			"apiVersion": "meta.k8s.io/v1",
-			"kind":       map[string]string{"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}[r.Operation],
+		if request.Options == nil {
+			request.Options = map[string]any{}
 		}
+		request.Options["apiVersion"] = "meta.k8s.io/v1"
+		request.Options["kind"] = map[string]string{"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}[r.Operation]
 		if r.DryRun {
 			request.Options["dryRun"] = []any{"All"}
 		}

@@ -14,8 +14,7 @@ import (
 //  1. metadata.uid, creationTimestamp, managedFields, resourceVersion, generation and selfLink are removed.
 //  2. Every other string that holds the object's uid holds "<uid>" instead.
 //  3. A name that the server made from metadata.generateName ends in "<random>".
-//  4. A v1 Service loses what the registry allocates: clusterIPs, clusterIP if it is not None,
-//     the families of both, and node ports.
+//  4. In a v1 Service every address of its own but None is "<address>", and every node port "<port>".
 //  5. The current time that the server writes into status (conditions, startTime and the like) is "<time>".
 func Settle(object map[string]any) map[string]any {
 	if object == nil {
@@ -80,17 +79,22 @@ var quotedManagedFields = regexp.MustCompile(`"managedFields":\[.*?"\}\],`)
 
 func settleService(service map[string]any) {
 	spec, _ := service["spec"].(map[string]any)
-	if spec["clusterIP"] != "None" {
-		delete(spec, "clusterIP")
+	hide := func(of map[string]any, name string, by any) {
+		if v, ok := of[name]; ok && v != "None" {
+			of[name] = by
+		}
 	}
-	delete(spec, "clusterIPs")
-	delete(spec, "ipFamilies")
-	delete(spec, "ipFamilyPolicy")
-	delete(spec, "healthCheckNodePort")
+	hide(spec, "clusterIP", "<address>")
+	if ips, _ := spec["clusterIPs"].([]any); len(ips) > 0 && ips[0] != "None" {
+		for i := range ips {
+			ips[i] = "<address>"
+		}
+	}
+	hide(spec, "healthCheckNodePort", "<port>")
 	ports, _ := spec["ports"].([]any)
 	for _, port := range ports {
 		if port, ok := port.(map[string]any); ok {
-			delete(port, "nodePort")
+			hide(port, "nodePort", "<port>")
 		}
 	}
 }

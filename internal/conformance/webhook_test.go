@@ -30,7 +30,9 @@ import (
 
 // asJSON holds the cases in which it matters that an object is JSON between two webhooks, and why. A case that agrees again must leave.
 var asJSON = map[string]string{
-	"custom/empty-list-mapped": "the list that is null in JSON is one until then, and validating policies inside the server see that",
+	"prepare/job-labels-mutated-nothing": "a patch that changes nothing is not sent, so that the server goes on with its own object",
+	"prepare/job-labels-removed":         "the labels that the mutation removes are back in the object that is sent, so that the server does not share them",
+	"custom/empty-list-mapped":           "the list that is null in JSON is one until then, and validating policies inside the server see that",
 }
 
 // TestWebhook answers every case over HTTP: the reviews that the server would send, the patch applied with the server's
@@ -100,15 +102,18 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		return nil
 	}
 	mutated := *request
+	shares := w.sharesLabels(request, c.Object)
 	if answer.Patch != nil {
 		if mutated.Object, err = patched(request.Object, answer.Patch); err != nil {
 			return err
 		}
+		shares = w.sharesLabels(request, mutated.Object)
 	}
 	next := mutated
 	next.Object = prepare.ForValidation(prepare.Input{
 		Types: w.Types, Resource: w.Types.Resource(request.Resource), SubResource: request.SubResource, Operation: string(request.Operation),
 		Namespace: request.Namespace, Object: mutated.Object, Old: request.OldObject,
+		Name: request.Name, DryRun: request.DryRun, SharesLabels: shares,
 		User: prepare.User{Name: request.UserInfo.Username, UID: request.UserInfo.UID, Groups: request.UserInfo.Groups, Extra: request.UserInfo.Extra},
 	})
 	if metadata, _ := next.Object["metadata"].(map[string]any); metadata != nil && next.Operation == celgate.Create {
@@ -139,6 +144,18 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		got.Mutated = object
 	}
 	return nil
+}
+
+// sharesLabels reports that the server's decoding of an object leaves labels in one map. What it cannot decode shares none.
+func (w *World) sharesLabels(r *celgate.Request, object map[string]any) bool {
+	if r.Operation == celgate.Delete {
+		return false
+	}
+	result, _ := prepare.Object(prepare.Input{
+		Types: w.Types, Resource: w.Types.Resource(r.Resource), SubResource: r.SubResource, Operation: string(r.Operation),
+		Namespace: r.Namespace, Object: object, Old: r.OldObject,
+	})
+	return result.SharesLabels
 }
 
 func (w *Want) take(answer *admissionv1.AdmissionResponse, warnings []string) {

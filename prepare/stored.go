@@ -1,0 +1,166 @@
+package prepare
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// Stored returns an object that exists as the server reads it: canonical, and with what every stored object has. An object that
+// says no resourceVersion does not come from a server but from a file: it gets the metadata and the members that the registry would
+// have given to it, such as a uid, the phase of a Pod or the addresses of a Service, as far as it does not have them. The values
+// are made up, see [MadeUp].
+//
+// The warnings are those of a decoding; the error says why it is no such object.
+func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string, error) {
+	out, warnings, err := Canonical(obj, types, kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	if resource := types.ResourceFor(kind); resource != nil && !fromServer(out) {
+		out = complete(out, sharesLabels(types.Type(kind), obj), types, resource)
+	}
+	switch t := types.Type(kind); t.Name {
+	case core + "Service":
+		o := members{m: out}
+		o.within("spec", readService)
+		out = o.m
+	case scalerV1Type:
+		out, err = throughStorage(out, types, kind)
+	}
+	return out, warnings, err
+}
+
+// Canonical returns an object in the form in which the server reads it from etcd: decoded and defaulted, with nothing that only the
+// registry gives. Protocol buffers, in which etcd holds the built-in kinds, have no empty lists: one of a required member, such as
+// the rules of a ClusterRole, is null. Warnings and error are those of [Stored].
+func Canonical(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string, error) {
+	if types.Type(kind) == nil {
+		return nil, nil, fmt.Errorf("unknown kind %s", kind)
+	}
+	return decode(obj, types, kind, true)
+}
+
+const scalerV1Type = "k8s.io/api/autoscaling/v1.HorizontalPodAutoscaler"
+
+// throughStorage takes an object through the version in which it is stored, whose defaults it gets when it is read. Of the built-in
+// kinds only that of autoscaling/v1 has a version with other defaults.
+func throughStorage(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
+	storage := kind
+	storage.Version = "v2"
+	stored, err := types.Convert(obj, storage)
+	if err == nil {
+		stored, _, err = Canonical(stored, types, storage)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return types.Convert(stored, kind)
+}
+
+func fromServer(obj map[string]any) bool {
+	meta := members{m: at(obj, "metadata")}
+	return meta.text("resourceVersion") != ""
+}
+
+// madeTime is when the objects of files were created, long ago. madeVersion is their resourceVersion.
+var madeTime = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const madeVersion = "1"
+
+// complete makes an object one that was created.
+func complete(obj map[string]any, sharesLabels bool, types *schema.Registry, resource *schema.Resource) map[string]any {
+	t := types.Type(resource.GroupVersionKind())
+	if t == nil || t.Field("metadata") == nil && !custom(t) {
+		return obj
+	}
+	in := Input{
+		Types: types, Resource: resource, Operation: create, Object: obj, Now: madeTime, SharesLabels: sharesLabels, exists: true,
+	}
+	o := members{m: obj}
+	o.fill("metadata", map[string]any{})
+	o.within("metadata", func(meta *members) {
+		in.Namespace = meta.text("namespace")
+		meta.fill("creationTimestamp", in.now())
+		meta.fillText("uid", uid(in))
+		meta.fillText("resourceVersion", madeVersion)
+	})
+	strategyOf(in, t).complete(&o, in)
+	if again, _, err := decode(o.m, types, resource.GroupVersionKind(), true); err == nil { // what is defaulted when it is read
+		return again
+	}
+	return o.m
+}
+
+// DeleteOptions returns the options of a DELETE of one object as policies see them. The registries complete what the client sent:
+// the grace period of a Pod (CheckGracefulDelete in pkg/registry/core/pod/strategy.go), a precondition about the uid for what
+// is deleted in steps (Delete in pkg/registry/core/namespace/storage/storage.go and in pkg/registry/customresourcedefinition/etcd.go
+// of apiextensions-apiserver), and no grace period is negative (rest.BeforeDelete in k8s.io/apiserver).
+func DeleteOptions(options, stored map[string]any, resource *schema.Resource) map[string]any {
+	o := members{m: options}
+	if n, _ := o.m["gracePeriodSeconds"].(int64); n < 0 {
+		o.set("gracePeriodSeconds", int64(1))
+	}
+	switch resource.GroupResource() {
+	case schema.GroupResource{Resource: "pods"}:
+		gracefully(&o, stored)
+	case schema.GroupResource{Resource: "namespaces"},
+		schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}:
+		o.fill("preconditions", map[string]any{})
+		o.within("preconditions", func(p *members) {
+			if uid := at(stored, "metadata")["uid"]; uid != nil {
+				p.fill("uid", uid)
+			}
+		})
+	}
+	return o.m
+}
+
+// gracefully sets how long a Pod has to end: no time if it runs on no node.
+func gracefully(options *members, pod map[string]any) {
+	meta, spec, status := at(pod, "metadata"), at(pod, "spec"), at(pod, "status")
+	if meta["deletionTimestamp"] != nil {
+		return
+	}
+	if node, _ := spec["nodeName"].(string); node == "" || status["phase"] == "Failed" || status["phase"] == "Succeeded" {
+		options.set("gracePeriodSeconds", int64(0))
+		return
+	}
+	period, _ := spec["terminationGracePeriodSeconds"].(int64)
+	if period < 0 {
+		period = 1
+	}
+	options.fill("gracePeriodSeconds", period)
+}
+
+// MadeUp returns the members of an object whose values this package has made up and an expression may well compare with others:
+// creationTimestamp of a stored object, clusterIP and nodePort of a Service.
+func MadeUp(obj map[string]any, resource *schema.Resource) []string {
+	meta := members{m: at(obj, "metadata")}
+	in := Input{Resource: resource, Namespace: meta.text("namespace"), Object: obj, Now: madeTime}
+	var found []string
+	if meta.m["creationTimestamp"] == in.now() && meta.m["resourceVersion"] == madeVersion {
+		found = append(found, "creationTimestamp")
+	}
+	if resource.GroupResource() != (schema.GroupResource{Resource: "services"}) {
+		return found
+	}
+	spec := members{m: at(obj, "spec")}
+	a := allocator{in: in, taken: map[int64]bool{}}
+	ips, _ := spec.m["clusterIPs"].([]any)
+	if slices.ContainsFunc(ips, func(ip any) bool { return ip == a.address(familyOf(ip)) }) {
+		found = append(found, "clusterIP")
+	}
+	for range size(spec.m["ports"]) + 1 {
+		a.port(&spec)
+	}
+	known, _ := spec.m["healthCheckNodePort"].(int64)
+	made := a.taken[known]
+	spec.each("ports", func(p *members) { made = made || a.taken[number(p)] })
+	if made {
+		found = append(found, "nodePort")
+	}
+	return found
+}
