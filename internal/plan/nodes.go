@@ -403,10 +403,7 @@ func (s *set) eval(m *machine) ref.Val {
 	if v == nil {
 		return nil
 	}
-	if v.Type() != types.BytesType && !types.IsPrimitiveType(v) { // it is in no such list, and not every map or list can be a key
-		return types.False
-	}
-	return types.Bool(s.values[v])
+	return types.Bool(s.values[v]) // panics for a value that cannot be a key, such as bytes, as it does in cel-go
 }
 
 // membership makes a set of a constant list, by the rules of maybeOptimizeSetMembership in
