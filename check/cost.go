@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/google/cel-go/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
@@ -58,7 +59,7 @@ type Cost struct {
 
 // Measure measures policies. The error is of an input for which nothing can be said, or the end of the context.
 func Measure(ctx context.Context, in Input) ([]Measurement, error) {
-	envs, err := celenv.New(in.KubeVersion)
+	envs, err := celenv.New(in.KubeVersion, quirks.Of(in.KubeVersion))
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +298,8 @@ func (s *subject) envsOf(minor int) (*celenv.Set, error) {
 	if envs := s.minors[minor]; envs != nil {
 		return envs, nil
 	}
-	envs, err := celenv.New(fmt.Sprintf("1.%d", minor))
+	version := fmt.Sprintf("1.%d", minor)
+	envs, err := celenv.New(version, quirks.Of(version))
 	if err == nil {
 		s.minors[minor] = envs
 	}

@@ -157,7 +157,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 		c.err = errors.Join(c.err, err)
 		return &Expression{Expr: x, Err: err, Internal: true}
 	}
-	prog, err := base.Program(ast, cel.InterruptCheckFrequency(celenv.InterruptFrequency))
+	prog, err := celenv.Program(base, ast)
 	if err != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("program instantiation failed: %w", err), Internal: true}
 	}
@@ -194,7 +194,7 @@ type lateProgram struct {
 
 func (p *lateProgram) program() (cel.Program, error) {
 	p.once.Do(func() {
-		p.prog, p.err = p.env.Program(p.ast, cel.InterruptCheckFrequency(celenv.InterruptFrequency))
+		p.prog, p.err = celenv.Program(p.env, p.ast)
 		p.env, p.ast = nil, nil
 	})
 	return p.prog, p.err

@@ -18,7 +18,7 @@ type Tracer func(x policy.Expr, tree *cel.Ast, values interpreter.EvalState, var
 // Traced is [Policy] for expressions that tell the values of their parts, which makes them slow.
 func Traced(set *celenv.Set, p *policy.Policy, trace Tracer) (*Program, error) {
 	return recompile(set, p, func(e *Expression, env *cel.Env, tree *cel.Ast) error {
-		watched, err := env.Program(tree, cel.InterruptCheckFrequency(celenv.InterruptFrequency), cel.EvalOptions(cel.OptTrackState))
+		watched, err := celenv.Program(env, tree, cel.EvalOptions(cel.OptTrackState))
 		if err != nil {
 			return err
 		}

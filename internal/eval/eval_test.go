@@ -9,6 +9,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -34,7 +35,7 @@ func program(t *testing.T, p policy.Policy) *compile.Program {
 }
 
 var environments = sync.OnceValue(func() *celenv.Set {
-	set, err := celenv.New("1.37")
+	set, err := celenv.New("1.37", quirks.Of("1.37"))
 	if err != nil {
 		panic(err)
 	}

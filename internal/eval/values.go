@@ -217,7 +217,9 @@ func (l *plainList) Add(other ref.Val) ref.Val { return l.lister().Add(other) }
 
 func (l *plainList) Equal(other ref.Val) ref.Val { return l.lister().Equal(other) }
 
-func (l *plainList) ConvertToNative(t reflect.Type) (any, error) { return l.lister().ConvertToNative(t) }
+func (l *plainList) ConvertToNative(t reflect.Type) (any, error) {
+	return l.lister().ConvertToNative(t)
+}
 
 func (l *plainList) ConvertToType(t ref.Type) ref.Val {
 	if t == types.ListType {

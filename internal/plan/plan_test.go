@@ -18,6 +18,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/plan"
+	"github.com/celgate/celgate/internal/quirks"
 )
 
 var pod = map[string]any{
@@ -66,7 +67,7 @@ type environment struct {
 
 func newEnvironment(t testing.TB) *environment {
 	t.Helper()
-	set, err := celenv.New("1.37")
+	set, err := celenv.New("1.37", quirks.Of("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}
