@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
@@ -26,13 +27,14 @@ func (w *warner) add(format string, args ...any) {
 }
 
 func (w *warner) ip(at *field.Path, v any) {
-	if ip := text(v); ip != "" {
+	if ip := text(v); netutils.ParseIPSloppy(ip) != nil { // else the registry refuses the object
 		w.texts = append(w.texts, validation.GetWarningsForIP(at, ip)...)
 	}
 }
 
 func (w *warner) cidr(at *field.Path, v any) {
-	if cidr := text(v); cidr != "" {
+	cidr := text(v)
+	if _, _, err := netutils.ParseCIDRSloppy(cidr); err == nil { // else the registry refuses the object
 		w.texts = append(w.texts, validation.GetWarningsForCIDR(at, cidr)...)
 	}
 }
