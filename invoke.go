@@ -15,6 +15,7 @@ import (
 
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
@@ -190,7 +191,8 @@ type review struct {
 	attributes match.Attributes
 	world      match.World
 	decision   *Decision
-	second     bool // pass of the mutating policies
+	second     bool   // pass of the mutating policies
+	evaluating string // the name of a policy
 
 	objects    []*versioned
 	requests   []*requestInput
@@ -440,6 +442,7 @@ func typed(tree map[string]any, t *schema.Type, form eval.Form) ref.Val {
 
 // inputs are the values for the expressions of one invocation of a validating policy.
 func (r *review) inputs(in *invocation, v *versioned) eval.Inputs {
+	r.evaluating = in.hook.Name
 	return eval.Inputs{
 		Object:          v.shown(v.object),
 		OldObject:       v.shown(v.oldObject),
@@ -447,6 +450,16 @@ func (r *review) inputs(in *invocation, v *versioned) eval.Inputs {
 		Request:         r.request(in.resource, in.kind),
 		Authorizer:      userAuthorizer{&r.authorizer},
 		RequestResource: resourceAuthorizer{&r.authorizer},
+		Loops:           r,
+	}
+}
+
+// Looped notes that an expression loops for long.
+func (r *review) Looped(uint64) {
+	n := Note{Message: fmt.Sprintf("policy %s: an expression loops more than %d times in one evaluation, for which a server takes seconds or minutes: "+
+		"it may answer with a timeout", r.evaluating, plan.ManyIterations/1000*1000)}
+	if !slices.Contains(r.decision.Notes, n) {
+		r.decision.Notes = append(r.decision.Notes, n)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/plan"
@@ -39,9 +40,11 @@ type Expression struct {
 	Name    string      // of a match condition
 	Program cel.Program // nil if Err is set
 	Plan    *plan.Plan  // the same, faster; nil for what it does not cover
-	Output  *cel.Type   // nil if Err is set
-	Err     error       // why it does not compile, with the server's text
-	Issues  *cel.Issues // the places of the problems, if the text is to blame
+	// Watch evaluates the expression once more, after each evaluation, to tell what becomes of its parts; else nil.
+	Watch  func(ctx context.Context, vars interpreter.Activation)
+	Output *cel.Type   // nil if Err is set
+	Err    error       // why it does not compile, with the server's text
+	Issues *cel.Issues // the places of the problems, if the text is to blame
 	// Internal means that the text is not to blame.
 	Internal bool
 }

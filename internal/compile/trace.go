@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
 	"github.com/celgate/celgate/internal/celenv"
@@ -15,35 +14,19 @@ import (
 // what its variables stand for.
 type Tracer func(x policy.Expr, tree *cel.Ast, values interpreter.EvalState, variables interpreter.Activation)
 
-// Traced is [Policy] for expressions that tell the values of their parts, which makes them slow.
+// Traced is [Policy] for expressions that tell the values of their parts. Each is evaluated twice: cel-go v0.29.2 counts no cost in
+// a program that tracks state. Variables are evaluated once all the same.
 func Traced(set *celenv.Set, p *policy.Policy, trace Tracer) (*Program, error) {
 	return recompile(set, p, func(e *Expression, env *cel.Env, tree *cel.Ast) error {
 		watched, err := celenv.Program(env, tree, cel.EvalOptions(cel.OptTrackState))
 		if err != nil {
 			return err
 		}
-		e.Plan = nil
-		e.Program = tracedProgram{e.Program, watched, func(d *cel.EvalDetails, vars any) {
-			if d != nil && d.State() != nil {
-				variables, _ := vars.(interpreter.Activation)
-				trace(e.Expr, tree, d.State(), variables)
+		e.Watch = func(ctx context.Context, vars interpreter.Activation) {
+			if _, d, _ := watched.ContextEval(ctx, vars); d != nil && d.State() != nil {
+				trace(e.Expr, tree, d.State(), vars)
 			}
-		}}
+		}
 		return nil
 	})
-}
-
-// A tracedProgram evaluates twice: cel-go v0.29.2 counts no cost in a program that tracks state. Variables are evaluated
-// once all the same.
-type tracedProgram struct {
-	cel.Program
-	watched cel.Program
-	tell    func(*cel.EvalDetails, any)
-}
-
-func (p tracedProgram) ContextEval(ctx context.Context, vars any) (ref.Val, *cel.EvalDetails, error) {
-	v, details, err := p.Program.ContextEval(ctx, vars)
-	_, seen, _ := p.watched.ContextEval(ctx, vars)
-	p.tell(seen, vars)
-	return v, details, err
 }

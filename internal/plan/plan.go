@@ -122,10 +122,24 @@ func (p *Plan) run(vars Variables, done <-chan struct{}, eval func(*machine) ref
 		machines.Put(m)
 	}()
 	value = eval(m)
+	if m.iterations >= ManyIterations {
+		if l, ok := vars.(Looper); ok {
+			l.Looped(m.iterations, m.cost, m.cost > p.limit)
+		}
+	}
 	if value == nil || m.cost > p.limit {
 		return nil, 0, false
 	}
 	return value, m.cost, true
+}
+
+// ManyIterations are so many in one evaluation that cel-go v0.29.2 takes a second and more for them: its cost tracker searches a stack
+// that grows with every iteration.
+const ManyIterations = 15_000
+
+// A Looper is a Variables that is told about evaluations with many iterations, their costs, and whether those are over the limit.
+type Looper interface {
+	Looped(iterations, cost uint64, over bool)
 }
 
 // interruptFrequency is how many iterations pass between two looks at the context.
