@@ -15,7 +15,7 @@ import (
 
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/match"
-	"github.com/celgate/celgate/internal/plan"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
@@ -456,10 +456,8 @@ func (r *review) inputs(in *invocation, v *versioned) eval.Inputs {
 
 // Looped notes that an expression loops for long.
 func (r *review) Looped(uint64) {
-	n := Note{Message: fmt.Sprintf("policy %s: an expression loops more than %d times in one evaluation, for which a server takes seconds or minutes: "+
-		"it may answer with a timeout", r.evaluating, plan.ManyIterations/1000*1000)}
-	if !slices.Contains(r.decision.Notes, n) {
-		r.decision.Notes = append(r.decision.Notes, n)
+	if r.engine.quirks.Has(quirks.SlowLoop) {
+		r.decision.note(quirks.SlowLoop, r.evaluating)
 	}
 }
 

@@ -86,7 +86,7 @@ type Analyzer struct {
 
 // Analyzers returns all analyzers, by code.
 func Analyzers() []*Analyzer {
-	all := slices.Concat(writeTime, references, types, mutations, traps, interplay, reach, costs)
+	all := slices.Concat(writeTime, references, types, mutations, traps, interplay, reach, costs, loops)
 	slices.SortFunc(all, func(a, b *Analyzer) int { return strings.Compare(a.Code, b.Code) })
 	return all
 }

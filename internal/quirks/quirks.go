@@ -25,6 +25,7 @@ const (
 	PatchReflectedValue       ID = "json-patch-reflected-value"
 	QuantityAliased           ID = "quantity-aliased"
 	RangeUnbounded            ID = "range-unbounded"
+	SlowLoop                  ID = "slow-loop"
 	TextCosts                 ID = "text-costs"
 )
 
@@ -109,6 +110,10 @@ var All = []Quirk{
 		ID:    RangeUnbounded,
 		Until: "1.37",
 		Title: "lists.range of a negative number is an empty list, and none is too large but for its cost",
+	},
+	{
+		ID:    SlowLoop,
+		Title: "an expression that loops more than 15,000 times takes the server seconds or minutes, so that a request may end with a timeout",
 	},
 	{
 		ID:    TextCosts,
