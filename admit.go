@@ -41,7 +41,12 @@ func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mutated.then(decision), nil
+	for _, text := range e.advice(next) {
+		mutated.warn(text)
+	}
+	mutated.then(decision)
+	mutated.Warnings = sendable(mutated.Warnings)
+	return mutated, nil
 }
 
 // Validate decides about a request with the validating policies alone.
@@ -314,18 +319,19 @@ var exemptResources = map[schema.GroupResource]bool{
 }
 
 // Prepare makes of a request as its author wrote it the request that the server hands to policies: the object
-// decoded, defaulted and canonical, the old object with what every stored object has, the options of a DELETE complete. Warnings are about what was dropped. The error is the server's answer to an
-// object that it cannot decode, a *apierrors.StatusError.
+// decoded, defaulted and canonical, the old object with what every stored object has, the options of a DELETE complete.
+// Warnings are about a deprecated version and what was dropped. The error is the server's answer to an object that it
+// cannot decode, a *apierrors.StatusError.
 func (e *Engine) Prepare(req *Request) (*Request, []string, error) {
+	var warnings []string
+	if text := prepare.Deprecated(e.types.Resource(req.Resource), e.minor); text != "" {
+		warnings = append(warnings, text)
+	}
 	if req.Object == nil && req.OldObject == nil {
-		return req, nil, nil
+		return req, warnings, nil
 	}
 	prepared := *req
-	resource := e.types.Resource(req.Resource)
-	result, err := prepare.Object(prepare.Input{
-		Types: e.types, Resource: resource, SubResource: req.SubResource, Operation: string(req.Operation),
-		Namespace: req.Namespace, Object: req.Object, Old: req.OldObject,
-	})
+	result, err := prepare.Object(e.input(req))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -349,10 +355,11 @@ func (e *Engine) Prepare(req *Request) (*Request, []string, error) {
 		}
 		prepared.OldObject = old
 	}
+	resource := e.types.Resource(req.Resource)
 	if one := req.Name != "" && req.SubResource == ""; req.Operation == Delete && one && resource != nil { // not of a collection
 		prepared.Options = prepare.DeleteOptions(req.Options, prepared.OldObject, resource)
 	}
-	return &prepared, result.Warnings, nil
+	return &prepared, append(warnings, result.Warnings...), nil
 }
 
 func unknownFields(warnings []string) []string {
@@ -386,16 +393,26 @@ func (e *Engine) refusal(req *Request) error {
 	return apierrors.NewInvalid(apischema.GroupKind{Group: req.Kind.Group, Kind: kind}, req.Name, field.ErrorList{wrong})
 }
 
+// input is a request for package prepare.
+func (e *Engine) input(req *Request) prepare.Input {
+	return prepare.Input{
+		Types: e.types, Resource: e.types.Resource(req.Resource), SubResource: req.SubResource, Operation: string(req.Operation),
+		Namespace: req.Namespace, Object: req.Object, Old: req.OldObject, Options: req.Options,
+		Name: req.Name, DryRun: req.DryRun,
+		User: prepare.User{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups, Extra: req.UserInfo.Extra},
+	}
+}
+
+// advice is what the registry warns about, before validating policies do.
+func (e *Engine) advice(req *Request) []string { return prepare.Warnings(e.input(req)) }
+
 // register is what the registry does between the two phases: a name for generateName, uid and timestamps, the
 // status of a new object.
 func (e *Engine) register(req *Request, object map[string]any, sharesLabels bool) *Request {
 	next := *req
-	next.Object = prepare.ForValidation(prepare.Input{
-		Types: e.types, Resource: e.types.Resource(req.Resource), SubResource: req.SubResource, Operation: string(req.Operation),
-		Namespace: req.Namespace, Object: object, Old: req.OldObject,
-		Name: req.Name, DryRun: req.DryRun, SharesLabels: sharesLabels,
-		User: prepare.User{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups, Extra: req.UserInfo.Extra},
-	})
+	in := e.input(req)
+	in.Object, in.SharesLabels = object, sharesLabels
+	next.Object = prepare.ForValidation(in)
 	if metadata, ok := next.Object["metadata"].(map[string]any); ok && next.Name == "" && req.Operation == Create {
 		next.Name, _ = metadata["name"].(string)
 	}

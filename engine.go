@@ -92,11 +92,7 @@ type binding struct {
 // an error means that the options cannot be met.
 func New(set *policy.Set, opts Options) (*Engine, error) {
 	minor := cmp.Or(opts.KubeVersion, Newest)
-	envs, err := celenv.New(minor)
-	if err != nil {
-		return nil, err
-	}
-	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, minor: minor, mentions: map[string]mention{}, envs: envs, policies: map[policyKey]*policy.Policy{}}
+	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, minor: minor, mentions: map[string]mention{}, policies: map[policyKey]*policy.Policy{}}
 	known := quirks.Of(minor)
 	if known.Has(quirks.PatchReflectedValue) {
 		e.typed = eval.Reflected
@@ -104,6 +100,11 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	if !opts.WithoutQuirks {
 		e.quirks = known
 	}
+	envs, err := celenv.New(minor, e.quirks)
+	if err != nil {
+		return nil, err
+	}
+	e.envs = envs
 	if e.types == nil {
 		if e.types, err = builtin.Registry(minor); err != nil {
 			return nil, err

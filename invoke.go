@@ -15,6 +15,7 @@ import (
 
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
@@ -203,7 +204,8 @@ type review struct {
 	attributes match.Attributes
 	world      match.World
 	decision   *Decision
-	second     bool // pass of the mutating policies
+	second     bool   // pass of the mutating policies
+	evaluating string // the name of a policy
 
 	sharesLabels bool // see prepare.Result; of the object that the mutating policies leave
 
@@ -455,6 +457,7 @@ func typed(tree map[string]any, t *schema.Type, form eval.Form) ref.Val {
 
 // inputs are the values for the expressions of one invocation of a validating policy.
 func (r *review) inputs(in *invocation, v *versioned) eval.Inputs {
+	r.evaluating = in.hook.Name
 	return eval.Inputs{
 		Object:          v.shown(v.object),
 		OldObject:       v.shown(v.oldObject),
@@ -462,6 +465,14 @@ func (r *review) inputs(in *invocation, v *versioned) eval.Inputs {
 		Request:         r.request(in.resource, in.kind),
 		Authorizer:      userAuthorizer{&r.authorizer},
 		RequestResource: resourceAuthorizer{&r.authorizer},
+		Loops:           r,
+	}
+}
+
+// Looped notes that an expression loops for long.
+func (r *review) Looped(uint64) {
+	if r.engine.quirks.Has(quirks.SlowLoop) {
+		r.decision.note(quirks.SlowLoop, r.evaluating)
 	}
 }
 

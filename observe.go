@@ -1,13 +1,11 @@
 package celgate
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
-	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/policy"
 )
@@ -48,14 +46,10 @@ func NewObserved(set *policy.Set, opts Options, observe func(Observation)) (*Eng
 	if err != nil {
 		return nil, nil, err
 	}
-	envs, err := celenv.New(cmp.Or(opts.KubeVersion, Newest))
-	if err != nil {
-		return nil, nil, err
-	}
 	var all []Observed
 	for _, h := range e.index.hooks {
 		p := h.Policy
-		program, branches, err := compile.Observed(envs, p, func(x policy.Expr, branch int, value ref.Val) {
+		program, branches, err := compile.Observed(e.envs, p, func(x policy.Expr, branch int, value ref.Val) {
 			seen := Observation{Policy: p, Expr: x, Branch: branch}
 			switch value {
 			case types.True:

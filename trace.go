@@ -1,7 +1,6 @@
 package celgate
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
-	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/policy"
 )
@@ -34,14 +32,10 @@ func NewTraced(set *policy.Set, opts Options, trace Tracer) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	envs, err := celenv.New(cmp.Or(opts.KubeVersion, Newest))
-	if err != nil {
-		return nil, err
-	}
 	e.trace = trace
 	for _, h := range e.index.hooks {
 		p := h.Policy
-		h.Program, err = compile.Traced(envs, p, func(x policy.Expr, seen compile.Seen) {
+		h.Program, err = compile.Traced(e.envs, p, func(x policy.Expr, seen compile.Seen) {
 			trace(Event{Op: OpEvaluate, Kind: p.Kind, Policy: p.Name, Evaluation: &Evaluation{p, x, seen}})
 		})
 		if err != nil {

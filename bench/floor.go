@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/plan"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -115,7 +116,7 @@ type compiledExpression struct {
 }
 
 func compiled(x policy.Expr) (*compiledExpression, error) {
-	set, err := celenv.New(celgate.Newest)
+	set, err := celenv.New(celgate.Newest, quirks.Of(celgate.Newest))
 	if err != nil {
 		return nil, err
 	}

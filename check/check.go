@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -85,7 +86,7 @@ type Analyzer struct {
 
 // Analyzers returns all analyzers, by code.
 func Analyzers() []*Analyzer {
-	all := slices.Concat(writeTime, references, types, mutations, traps, interplay, reach, costs)
+	all := slices.Concat(writeTime, references, types, mutations, traps, interplay, reach, costs, loops)
 	slices.SortFunc(all, func(a, b *Analyzer) int { return strings.Compare(a.Code, b.Code) })
 	return all
 }
@@ -106,7 +107,7 @@ type Input struct {
 // Run returns what the analyzers find, in the order of files and lines. The error is of an input for which nothing can
 // be said, or the end of the context.
 func Run(ctx context.Context, in Input, analyzers ...*Analyzer) ([]Diagnostic, error) {
-	envs, err := celenv.New(in.KubeVersion)
+	envs, err := celenv.New(in.KubeVersion, quirks.Of(in.KubeVersion))
 	if err != nil {
 		return nil, err
 	}

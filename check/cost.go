@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/google/cel-go/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
@@ -44,6 +45,8 @@ type Measurement struct {
 	Why    string // why it does not on the one before; empty if that is not known to celgate either
 	Field  string // the expression that is to blame for it; empty: the kind
 	Costs  []Cost
+
+	slow bool // an expression loops so often that the server takes seconds
 }
 
 // A Cost is what the expressions of one budget cost.
@@ -58,7 +61,7 @@ type Cost struct {
 
 // Measure measures policies. The error is of an input for which nothing can be said, or the end of the context.
 func Measure(ctx context.Context, in Input) ([]Measurement, error) {
-	envs, err := celenv.New(in.KubeVersion)
+	envs, err := celenv.New(in.KubeVersion, quirks.Of(in.KubeVersion))
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +83,7 @@ func (s *subject) measure(f *facts) Measurement {
 	m := Measurement{Kind: f.Kind, Name: f.Name}
 	m.Oldest, m.Field, m.Why = s.oldest(f)
 	m.Costs = s.estimates(f)
-	s.observe(f, m.Costs)
+	m.slow = s.observe(f, m.Costs)
 	s.measured[f] = m
 	return m
 }
@@ -179,11 +182,11 @@ func (s *subject) variablesOf(f *facts, budget string, single map[*expression]in
 }
 
 // observe runs the policy on objects, small and large, and keeps the most that each budget was charged.
-func (s *subject) observe(f *facts, costs []Cost) {
+func (s *subject) observe(f *facts, costs []Cost) (slow bool) {
 	for _, items := range []int{0, int(assumed.Items)} {
 		t := s.trialOf(items, f)
 		if t == nil {
-			return
+			return slow
 		}
 		for _, r := range t.requests {
 			decide := t.engine.Validate
@@ -193,8 +196,9 @@ func (s *subject) observe(f *facts, costs []Cost) {
 			d, err := decide(s.ctx, r)
 			if err != nil {
 				s.err = err
-				return
+				return slow
 			}
+			slow = slow || loopsForLong(d)
 			sums := map[string]int64{}
 			exceeded := ""
 			for _, o := range d.Outcomes {
@@ -218,6 +222,7 @@ func (s *subject) observe(f *facts, costs []Cost) {
 			}
 		}
 	}
+	return slow
 }
 
 func overBudget(p *Pass) {
@@ -297,7 +302,8 @@ func (s *subject) envsOf(minor int) (*celenv.Set, error) {
 	if envs := s.minors[minor]; envs != nil {
 		return envs, nil
 	}
-	envs, err := celenv.New(fmt.Sprintf("1.%d", minor))
+	version := fmt.Sprintf("1.%d", minor)
+	envs, err := celenv.New(version, quirks.Of(version))
 	if err == nil {
 		s.minors[minor] = envs
 	}

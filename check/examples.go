@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/state"
@@ -23,7 +24,7 @@ type Example struct {
 // Examples makes requests for policies that have a binding, as the checks do that run policies: for each policy one that passes, and one for
 // each expression that fails. Beside them it returns the objects that must exist for that: a namespace and params.
 func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error) {
-	envs, err := celenv.New(in.KubeVersion)
+	envs, err := celenv.New(in.KubeVersion, quirks.Of(in.KubeVersion))
 	if err != nil {
 		return nil, nil, err
 	}

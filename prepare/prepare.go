@@ -44,6 +44,8 @@ type Input struct {
 	Object      map[string]any
 	Old         map[string]any // the stored object of an UPDATE, as Stored returns it
 
+	Options map[string]any // of the request
+
 	// User makes the request. Only CertificateSigningRequests tell.
 	User User
 

@@ -19,6 +19,8 @@ type generator struct {
 	plausible bool
 
 	valid bool // instances of custom schemas fit
+
+	warned bool // texts and keys that the server warns about are likely
 }
 
 var words = []string{
@@ -50,6 +52,9 @@ func (g *generator) value(t *schema.Type, depth int) any {
 	case schema.Number:
 		return pick(g, []any{int64(0), int64(3), 1.5})
 	case schema.String:
+		if g.warned && g.IntN(3) == 0 {
+			return pick(g, warnedWords)
+		}
 		return pick(g, words)
 	case schema.Bytes:
 		return base64.StdEncoding.EncodeToString([]byte(pick(g, words)))
@@ -71,7 +76,11 @@ func (g *generator) value(t *schema.Type, depth int) any {
 	case schema.Map:
 		m := map[string]any{}
 		for range g.IntN(3) {
-			m[pick(g, names)] = g.orNull(t.Elem, depth)
+			key := pick(g, names)
+			if g.warned && g.IntN(2) == 0 {
+				key = pick(g, warnedKeys)
+			}
+			m[key] = g.orNull(t.Elem, depth)
 		}
 		return m
 	case schema.List:

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation"
 
 	"github.com/celgate/celgate/internal/plan"
+	"github.com/celgate/celgate/internal/quirks"
 )
 
 // Limits of the API server (k8s.io/apiserver/pkg/apis/cel v0.37.2), in CEL cost units.
@@ -60,6 +61,7 @@ type Declared struct {
 // A Set holds the environments of one minor. It is safe for concurrent use.
 type Set struct {
 	base   *environment.EnvSet
+	quirks quirks.Set
 	scopes [2]sync.Pool // by Mode
 
 	mu        sync.Mutex
@@ -79,8 +81,8 @@ type envKey struct {
 	declared Declared
 }
 
-// New returns the environments of a minor such as "1.37".
-func New(minor string) (*Set, error) {
+// New returns the environments of a minor such as "1.37", with those of its quirks that are known.
+func New(minor string, known quirks.Set) (*Set, error) {
 	v, err := version.ParseMajorMinor(minor)
 	if err != nil || v.Major() != 1 || v.Minor() < Oldest || v.Minor() > newestSupportedMinor {
 		return nil, fmt.Errorf("no CEL environment for Kubernetes %q, only for 1.%d to 1.%d", minor, Oldest, newestSupportedMinor)
@@ -88,6 +90,7 @@ func New(minor string) (*Set, error) {
 	return &Set{
 		// A server accepts what the minor before it can still execute, so that a rollback is possible.
 		base:      environment.MustBaseEnvSet(version.MajorMinor(1, v.Minor()-1)),
+		quirks:    known,
 		envs:      map[envKey]*cel.Env{},
 		functions: map[envKey]*plan.Functions{},
 	}, nil
@@ -117,10 +120,14 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 			opts = append(opts, cel.Variable("authorizer.requestResource", library.ResourceCheckType))
 		}
 	}
+	others, err := older(s.base.StoredExpressionsEnv(), s.quirks)
+	if err != nil {
+		return nil, fmt.Errorf("CEL environment: %w", err)
+	}
 	set, err := s.base.Extend(
 		environment.VersionedOptions{
 			IntroducedVersion: version.MajorMinor(1, 0),
-			EnvOptions:        opts,
+			EnvOptions:        append(opts, others...),
 			DeclTypes:         []*apiservercel.DeclType{namespaceType, requestType},
 		},
 		environment.StrictCostOpt,
@@ -210,7 +217,7 @@ func (sc *Scope) Functions(d Declared) (*plan.Functions, error) {
 	if fns := sc.set.functions[key]; fns != nil {
 		return fns, nil
 	}
-	fns, err := plan.NewFunctions(env)
+	fns, err := plan.NewFunctions(env, olderPlans(sc.set.quirks))
 	if err == nil {
 		sc.set.functions[key] = fns
 	}

@@ -2,6 +2,7 @@ package celenv
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
@@ -17,5 +18,10 @@ func Compile(env *cel.Env, src string) (checked *cel.Ast, issues *cel.Issues) {
 			checked, issues = nil, cel.NewIssues(found)
 		}
 	}()
+	if strings.Contains(src, "`") {
+		if issues := refusedSyntax(env, src); issues != nil {
+			return nil, issues
+		}
+	}
 	return env.Compile(src)
 }

@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/quirks"
 )
 
 func TestCompilePanics(t *testing.T) {
-	set, err := celenv.New("1.37")
+	set, err := celenv.New("1.37", quirks.Of("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}

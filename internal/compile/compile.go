@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/plan"
@@ -39,9 +40,12 @@ type Expression struct {
 	Name    string      // of a match condition
 	Program cel.Program // nil if Err is set
 	Plan    *plan.Plan  // the same, faster; nil for what it does not cover
-	Output  *cel.Type   // nil if Err is set
-	Err     error       // why it does not compile, with the server's text
-	Issues  *cel.Issues // the places of the problems, if the text is to blame
+	// Watch evaluates the expression once more, after each evaluation, to tell what becomes of its parts; else nil. Failed says
+	// that the evaluation was an error.
+	Watch  func(ctx context.Context, vars interpreter.Activation, failed bool)
+	Output *cel.Type   // nil if Err is set
+	Err    error       // why it does not compile, with the server's text
+	Issues *cel.Issues // the places of the problems, if the text is to blame
 	// Internal means that the text is not to blame.
 	Internal bool
 }
@@ -157,7 +161,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 		c.err = errors.Join(c.err, err)
 		return &Expression{Expr: x, Err: err, Internal: true}
 	}
-	prog, err := base.Program(ast, cel.InterruptCheckFrequency(celenv.InterruptFrequency))
+	prog, err := celenv.Program(base, ast)
 	if err != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("program instantiation failed: %w", err), Internal: true}
 	}
@@ -194,7 +198,7 @@ type lateProgram struct {
 
 func (p *lateProgram) program() (cel.Program, error) {
 	p.once.Do(func() {
-		p.prog, p.err = p.env.Program(p.ast, cel.InterruptCheckFrequency(celenv.InterruptFrequency))
+		p.prog, p.err = celenv.Program(p.env, p.ast)
 		p.env, p.ast = nil, nil
 	})
 	return p.prog, p.err

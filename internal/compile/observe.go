@@ -33,7 +33,7 @@ func Observed(set *celenv.Set, p *policy.Policy, observe Observer) (*Program, ma
 	found := map[string][]Branch{}
 	prog, err := recompile(set, p, func(e *Expression, env *cel.Env, tree *cel.Ast) error {
 		parts := branches(e.Src, tree.NativeRep())
-		watched, err := env.Program(tree, cel.InterruptCheckFrequency(celenv.InterruptFrequency), watch(e.Expr, tree, parts, observe))
+		watched, err := celenv.Program(env, tree, watch(e.Expr, tree, parts, observe))
 		if err != nil {
 			return err
 		}

@@ -31,42 +31,23 @@ type Loop struct {
 // A Tracer is told what each evaluation of an expression came to.
 type Tracer func(policy.Expr, Seen)
 
-// Traced is [Policy] for expressions that tell the values of their parts, which makes them slow.
+// Traced is [Policy] for expressions that tell the values of their parts. Each is evaluated twice: cel-go v0.29.2 counts no
+// cost in a program that tracks state. Variables are evaluated once all the same.
 func Traced(set *celenv.Set, p *policy.Policy, trace Tracer) (*Program, error) {
 	return recompile(set, p, func(e *Expression, env *cel.Env, tree *cel.Ast) error {
-		watched, err := env.Program(tree, cel.InterruptCheckFrequency(celenv.InterruptFrequency), cel.EvalOptions(cel.OptTrackState), followLoops(tree))
+		watched, err := celenv.Program(env, tree, cel.EvalOptions(cel.OptTrackState), followLoops(tree))
 		if err != nil {
 			return err
 		}
-		e.Plan = nil
-		e.Program = tracedProgram{e.Program, watched, func(s Seen) {
-			s.Tree = tree
-			trace(e.Expr, s)
-		}}
+		e.Watch = func(ctx context.Context, vars interpreter.Activation, failed bool) {
+			seen := Seen{Tree: tree, Variables: vars, Loops: map[int64]*Loop{}}
+			if _, d, _ := watched.ContextEval(ctx, followed{vars, &follower{seen.Loops, failed}}); d != nil && d.State() != nil {
+				seen.Values = d.State()
+				trace(e.Expr, seen)
+			}
+		}
 		return nil
 	})
-}
-
-// A tracedProgram evaluates twice: cel-go v0.29.2 counts no cost in a program that tracks state. Variables are evaluated
-// once all the same.
-type tracedProgram struct {
-	cel.Program
-	watched cel.Program
-	tell    func(Seen)
-}
-
-func (p tracedProgram) ContextEval(ctx context.Context, vars any) (ref.Val, *cel.EvalDetails, error) {
-	v, details, err := p.Program.ContextEval(ctx, vars)
-	seen := Seen{Loops: map[int64]*Loop{}}
-	if variables, ok := vars.(interpreter.Activation); ok {
-		seen.Variables = variables
-		vars = followed{variables, &follower{seen.Loops, err != nil}}
-	}
-	if _, d, _ := p.watched.ContextEval(ctx, vars); d != nil && d.State() != nil {
-		seen.Values = d.State()
-		p.tell(seen)
-	}
-	return v, details, err
 }
 
 // A follower notes where loops are. If the whole expression is known to be an error, loops end at the first item that is one,

@@ -9,11 +9,8 @@ import (
 )
 
 // Compare returns how an answer differs from the recorded one, "" if it does not. Objects must be settled. Everything
-// is compared exactly, with two exceptions:
-//
-//   - Warnings that come neither from policies nor from unknown or duplicate fields (deprecated APIs, advice of the
-//     registry) are left out.
-//   - Objects are left out if none was recorded: the recorder does not see those of policies and of reviews.
+// is compared exactly, but that objects are left out if none was recorded: the recorder does not see those of policies and of
+// reviews.
 //
 // One of several recorded answers is enough.
 func Compare(recorded, got *Want) string {
@@ -42,13 +39,6 @@ func compareOne(recorded, got *Want) string {
 func compared(w *Want) *Want {
 	c := *w
 	c.Minors, c.Others = nil, nil
-	c.Warnings = nil
-	for _, warning := range w.Warnings {
-		if strings.HasPrefix(warning, "Validation failed for ValidatingAdmissionPolicy") ||
-			strings.HasPrefix(warning, "unknown field ") || strings.HasPrefix(warning, "duplicate field ") {
-			c.Warnings = append(c.Warnings, warning)
-		}
-	}
 	return &c
 }
 

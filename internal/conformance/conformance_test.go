@@ -83,7 +83,7 @@ func TestCompare(t *testing.T) {
 		"object":           {&Want{Object: object}, &Want{Object: map[string]any{"a": int64(2)}}, "-   a: 1\n+   a: 2\n"},
 		"no object":        {&Want{Allowed: &yes}, &Want{Allowed: &yes, Object: object}, ""},
 		"object missing":   {&Want{Object: object}, &Want{}, "- object:\n"},
-		"advice":           {&Want{Warnings: []string{"v1 X is deprecated"}}, &Want{}, ""},
+		"advice":           {&Want{Warnings: []string{"v1 X is deprecated"}}, &Want{}, "- warnings:\n"},
 		"warning":          {&Want{}, &Want{Warnings: []string{`unknown field "x"`}}, "+ warnings:\n"},
 		"order of warning": {&Want{Warnings: []string{`unknown field "x"`, `unknown field "y"`}}, &Want{Warnings: []string{`unknown field "y"`, `unknown field "x"`}}, "field"},
 		"annotation":       {&Want{AuditAnnotations: map[string]string{"p/k": "v"}}, &Want{}, "-   p/k: v"},

@@ -110,12 +110,15 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		shares = w.sharesLabels(request, mutated.Object)
 	}
 	next := mutated
-	next.Object = prepare.ForValidation(prepare.Input{
+	in := prepare.Input{
 		Types: w.Types, Resource: w.Types.Resource(request.Resource), SubResource: request.SubResource, Operation: string(request.Operation),
-		Namespace: request.Namespace, Object: mutated.Object, Old: request.OldObject,
+		Namespace: request.Namespace, Object: mutated.Object, Old: request.OldObject, Options: request.Options,
 		Name: request.Name, DryRun: request.DryRun, SharesLabels: shares,
 		User: prepare.User{Name: request.UserInfo.Username, UID: request.UserInfo.UID, Groups: request.UserInfo.Groups, Extra: request.UserInfo.Extra},
-	})
+	}
+	next.Object = prepare.ForValidation(in)
+	in.Object = next.Object
+	advice := prepare.Warnings(in)
 	if metadata, _ := next.Object["metadata"].(map[string]any); metadata != nil && next.Operation == celgate.Create {
 		if next.Name == "" {
 			next.Name, _ = metadata["name"].(string)
@@ -135,7 +138,7 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 	if answer, err = send(ctx, url+"/validate", &next); err != nil {
 		return err
 	}
-	got.take(answer, nil)
+	got.take(answer, advice)
 	if !*got.Allowed {
 		return nil
 	}

@@ -6,12 +6,13 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/google/cel-go/common/ast"
 )
 
 func parse(t *testing.T, src string) ast.Expr {
 	t.Helper()
-	set, err := celenv.New("1.37")
+	set, err := celenv.New("1.37", quirks.Of("1.37"))
 	if err != nil {
 		t.Fatal(err)
 	}

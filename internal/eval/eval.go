@@ -34,7 +34,12 @@ type Inputs struct {
 
 	Authorizer      Lazy
 	RequestResource Lazy // authorizer.requestResource
+
+	Loops Loops // nil: nobody asks
 }
+
+// Loops are told about evaluations with many iterations, for which a server takes seconds and more.
+type Loops interface{ Looped(iterations uint64) }
 
 // A Lazy is a value that is made when an expression asks for it, and then always the same. Nil is null.
 type Lazy interface{ Resolve() ref.Val }
@@ -66,6 +71,17 @@ type activation struct {
 	Inputs
 	ctx       context.Context
 	variables variables
+	over      uint64 // what the last evaluation cost, if it looped for long and passed the limit
+}
+
+// Looped is told about an evaluation with many iterations.
+func (a *activation) Looped(iterations, cost uint64, over bool) {
+	if a.Loops != nil {
+		a.Loops.Looped(iterations)
+	}
+	if over {
+		a.over = cost
+	}
 }
 
 func newActivation(ctx context.Context, prog *compile.Program, in Inputs) *activation {
@@ -76,7 +92,7 @@ func newActivation(ctx context.Context, prog *compile.Program, in Inputs) *activ
 
 // begin makes the activation one for other expressions.
 func (a *activation) begin(ctx context.Context, prog *compile.Program, in Inputs) {
-	a.Inputs, a.ctx = in, ctx
+	a.Inputs, a.ctx, a.over = in, ctx, 0
 	a.variables = variables{activation: a, declared: prog.Variables}
 }
 
@@ -167,9 +183,17 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 
 // run evaluates an expression; cost is -1 if it is not known.
 func run(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
+	if e.Watch != nil {
+		defer func() { e.Watch(ctx, vars, err != nil) }()
+	}
 	if e.Plan != nil {
 		if value, cost, ok := e.Plan.Eval(vars, ctx.Done()); ok {
 			return value, int64(cost), nil
+		}
+		if cost := vars.over; cost > 0 { // cel-go would come to this after minutes
+			vars.over = 0
+			return nil, int64(min(cost, math.MaxInt64)), interpreter.EvalCancelledError{
+				Message: "operation cancelled: actual cost limit exceeded", Cause: interpreter.CostLimitExceeded}
 		}
 	}
 	value, details, err := e.Program.ContextEval(ctx, vars)

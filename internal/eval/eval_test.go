@@ -5,10 +5,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -34,7 +36,7 @@ func program(t *testing.T, p policy.Policy) *compile.Program {
 }
 
 var environments = sync.OnceValue(func() *celenv.Set {
-	set, err := celenv.New("1.37")
+	set, err := celenv.New("1.37", quirks.Of("1.37"))
 	if err != nil {
 		panic(err)
 	}
@@ -271,3 +273,26 @@ func TestAnnotations(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// A loop beyond the limit ends at once, with cel-go's text, for which cel-go itself takes minutes.
+func TestLoopOverTheLimit(t *testing.T) {
+	prog := program(t, policy.Policy{Validations: []policy.Validation{validation("lists.range(300000).all(i, i >= 0)")}})
+	seen := loops(0)
+	in := eval.Inputs{Object: eval.Value(deployment, eval.Plain), Loops: &seen}
+	start := time.Now()
+	o := new(eval.Validator).Validate(context.Background(), prog, in, nil).Outcomes[0]
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if !strings.Contains(o.Message, "operation cancelled: actual cost limit exceeded") || o.Cost <= celenv.ExpressionLimit ||
+		o.Cost > celenv.ExpressionLimit+10 {
+		t.Errorf("%q for %d", o.Message, o.Cost)
+	}
+	if seen < 100_000 {
+		t.Errorf("told about %d iterations", seen)
+	}
+}
+
+type loops uint64
+
+func (l *loops) Looped(iterations uint64) { *l = max(*l, loops(iterations)) }

@@ -24,7 +24,7 @@ import (
 // unsigned integers, bytes, times, literals below the first level of a map or list) stays the Go value that
 // the server's conversion makes of it, for the merge to refuse.
 func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (map[string]any, int64, error) {
-	if e.Err == nil && e.Plan != nil {
+	if e.Err == nil && e.Plan != nil && e.Watch == nil {
 		a := newActivation(ctx, prog, in)
 		if tree, cost, ok := e.Plan.Tree(a, ctx.Done()); ok {
 			left := budget - a.variables.takeCost() // which is not negative and may be as large as an int64

@@ -29,7 +29,7 @@ const (
 	Reflected
 )
 
-var _ = [...]plan.Tree{plainMap{}, plainList{}, reflectedMap{}, reflectedList{}}
+var _ = [...]plan.Tree{&plainMap{}, &plainList{}, &reflectedMap{}, &reflectedList{}}
 
 // Value shows a JSON tree to CEL. Maps iterate in the order of their keys, so that results never depend on
 // chance. A nil map is null, and so is a nil list of the form Reflected.
@@ -101,17 +101,17 @@ func (a adapter) NativeToValue(value any) ref.Val {
 		case v == nil:
 			return types.NullValue
 		case a.form == Reflected:
-			return reflectedMap{v}
+			return &reflectedMap{v}
 		}
-		return plainMap{v}
+		return &plainMap{v}
 	case []any:
 		switch {
 		case a.form == Plain: // also of no items: until it is written as JSON, a nil slice is a list
-			return plainList(v)
+			return &plainList{v}
 		case v == nil:
 			return types.NullValue
 		}
-		return reflectedList(v)
+		return &reflectedList{v}
 	case []byte:
 		return types.String(base64.StdEncoding.EncodeToString(v))
 	case uint64:
@@ -126,11 +126,11 @@ func (a adapter) NativeToValue(value any) ref.Val {
 // A plainMap is a map as cel-go's own, with a stable order. What is seldom asked of it, it leaves to that.
 type plainMap struct{ members map[string]any }
 
-func (m plainMap) mapper() traits.Mapper {
+func (m *plainMap) mapper() traits.Mapper {
 	return types.NewStringInterfaceMap(adapter{Plain}, m.members)
 }
 
-func (m plainMap) Find(key ref.Val) (ref.Val, bool) {
+func (m *plainMap) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
 		return m.mapper().Find(key)
@@ -142,14 +142,14 @@ func (m plainMap) Find(key ref.Val) (ref.Val, bool) {
 	return adapter{Plain}.NativeToValue(member), true
 }
 
-func (m plainMap) Get(key ref.Val) ref.Val {
+func (m *plainMap) Get(key ref.Val) ref.Val {
 	if v, found := m.Find(key); found {
 		return v
 	}
 	return m.mapper().Get(key)
 }
 
-func (m plainMap) Contains(key ref.Val) ref.Val {
+func (m *plainMap) Contains(key ref.Val) ref.Val {
 	if name, ok := key.(types.String); ok {
 		_, found := m.members[string(name)]
 		return types.Bool(found)
@@ -157,28 +157,28 @@ func (m plainMap) Contains(key ref.Val) ref.Val {
 	return m.mapper().Contains(key)
 }
 
-func (m plainMap) Tree() (any, types.Adapter) { return m.members, adapter{Plain} }
+func (m *plainMap) Tree() (any, types.Adapter) { return m.members, adapter{Plain} }
 
-func (m plainMap) Iterator() traits.Iterator { return newKeys(m.members) }
+func (m *plainMap) Iterator() traits.Iterator { return newKeys(m.members) }
 
-func (m plainMap) IsZeroValue() bool { return len(m.members) == 0 }
+func (m *plainMap) IsZeroValue() bool { return len(m.members) == 0 }
 
-func (m plainMap) Size() ref.Val { return types.Int(len(m.members)) }
+func (m *plainMap) Size() ref.Val { return types.Int(len(m.members)) }
 
-func (m plainMap) Type() ref.Type { return types.MapType }
+func (m *plainMap) Type() ref.Type { return types.MapType }
 
-func (m plainMap) Value() any { return m.members }
+func (m *plainMap) Value() any { return m.members }
 
-func (m plainMap) Equal(other ref.Val) ref.Val {
-	if o, ok := other.(plainMap); ok {
+func (m *plainMap) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(*plainMap); ok {
 		return m.mapper().Equal(o.mapper())
 	}
 	return m.mapper().Equal(other)
 }
 
-func (m plainMap) ConvertToNative(t reflect.Type) (any, error) { return m.mapper().ConvertToNative(t) }
+func (m *plainMap) ConvertToNative(t reflect.Type) (any, error) { return m.mapper().ConvertToNative(t) }
 
-func (m plainMap) ConvertToType(t ref.Type) ref.Val {
+func (m *plainMap) ConvertToType(t ref.Type) ref.Val {
 	if t == types.MapType {
 		return m
 	}
@@ -186,40 +186,42 @@ func (m plainMap) ConvertToType(t ref.Type) ref.Val {
 }
 
 // A plainList is a list as cel-go's own, without reflection.
-type plainList []any
+type plainList struct{ items []any }
 
-func (l plainList) lister() traits.Lister {
-	return types.NewDynamicList(adapter{Plain}, []any(l))
+func (l *plainList) lister() traits.Lister {
+	return types.NewDynamicList(adapter{Plain}, l.items)
 }
 
-func (l plainList) Tree() (any, types.Adapter) { return []any(l), adapter{Plain} }
+func (l *plainList) Tree() (any, types.Adapter) { return l.items, adapter{Plain} }
 
-func (l plainList) Get(index ref.Val) ref.Val {
-	if i, ok := index.(types.Int); ok && i >= 0 && int(i) < len(l) {
-		return adapter{Plain}.NativeToValue(l[i])
+func (l *plainList) Get(index ref.Val) ref.Val {
+	if i, ok := index.(types.Int); ok && i >= 0 && int(i) < len(l.items) {
+		return adapter{Plain}.NativeToValue(l.items[i])
 	}
 	return l.lister().Get(index)
 }
 
-func (l plainList) Size() ref.Val { return types.Int(len(l)) }
+func (l *plainList) Size() ref.Val { return types.Int(len(l.items)) }
 
-func (l plainList) Type() ref.Type { return types.ListType }
+func (l *plainList) Type() ref.Type { return types.ListType }
 
-func (l plainList) Value() any { return []any(l) }
+func (l *plainList) Value() any { return l.items }
 
-func (l plainList) IsZeroValue() bool { return len(l) == 0 }
+func (l *plainList) IsZeroValue() bool { return len(l.items) == 0 }
 
-func (l plainList) Iterator() traits.Iterator { return &items{list: l, form: Plain} }
+func (l *plainList) Iterator() traits.Iterator { return &items{list: l.items, form: Plain} }
 
-func (l plainList) Contains(v ref.Val) ref.Val { return l.lister().Contains(v) }
+func (l *plainList) Contains(v ref.Val) ref.Val { return l.lister().Contains(v) }
 
-func (l plainList) Add(other ref.Val) ref.Val { return l.lister().Add(other) }
+func (l *plainList) Add(other ref.Val) ref.Val { return l.lister().Add(other) }
 
-func (l plainList) Equal(other ref.Val) ref.Val { return l.lister().Equal(other) }
+func (l *plainList) Equal(other ref.Val) ref.Val { return l.lister().Equal(other) }
 
-func (l plainList) ConvertToNative(t reflect.Type) (any, error) { return l.lister().ConvertToNative(t) }
+func (l *plainList) ConvertToNative(t reflect.Type) (any, error) {
+	return l.lister().ConvertToNative(t)
+}
 
-func (l plainList) ConvertToType(t ref.Type) ref.Val {
+func (l *plainList) ConvertToType(t ref.Type) ref.Val {
 	if t == types.ListType {
 		return l
 	}
@@ -256,7 +258,7 @@ func (k *keys) Next() ref.Val {
 // optional.ofNonZeroValue takes an empty one for a value.
 type reflectedMap struct{ members map[string]any }
 
-func (m reflectedMap) ConvertToNative(t reflect.Type) (any, error) {
+func (m *reflectedMap) ConvertToNative(t reflect.Type) (any, error) {
 	if reflect.TypeFor[map[string]any]().AssignableTo(t) {
 		return m.members, nil
 	}
@@ -275,13 +277,13 @@ func (e *ReflectedError) Error() string {
 
 // Shown returns the tree that a map of the form Reflected shows, nil for any other value.
 func Shown(v ref.Val) any {
-	if m, ok := v.(reflectedMap); ok {
+	if m, ok := v.(*reflectedMap); ok {
 		return m.members
 	}
 	return nil
 }
 
-func (m reflectedMap) ConvertToType(t ref.Type) ref.Val {
+func (m *reflectedMap) ConvertToType(t ref.Type) ref.Val {
 	switch t {
 	case types.MapType:
 		return m
@@ -293,8 +295,8 @@ func (m reflectedMap) ConvertToType(t ref.Type) ref.Val {
 
 // Equal of two structs is what Go's values are to apiequality.Semantic, for which no list and an empty one are the same
 // (apiserver/pkg/cel/common/valuesschemalesstyped.go v0.37.2; case evaluation/empty-list-stored).
-func (m reflectedMap) Equal(other ref.Val) ref.Val {
-	if o, ok := other.(reflectedMap); ok {
+func (m *reflectedMap) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(*reflectedMap); ok {
 		return types.Bool(tree.Semantic(m.members, o.members, func(a, b any) bool {
 			return Value(a, Reflected).Equal(Value(b, Reflected)) == types.True
 		}))
@@ -315,21 +317,21 @@ func (m reflectedMap) Equal(other ref.Val) ref.Val {
 	return types.True
 }
 
-func (m reflectedMap) Type() ref.Type { return types.MapType }
+func (m *reflectedMap) Type() ref.Type { return types.MapType }
 
 // Value returns what a conversion that asks for no type gets: a Go value that is not yet JSON, as on the server.
-func (m reflectedMap) Value() any { return goValue{m.members} }
+func (m *reflectedMap) Value() any { return goValue{m.members} }
 
-func (m reflectedMap) Tree() (any, types.Adapter) { return m.members, adapter{Reflected} }
+func (m *reflectedMap) Tree() (any, types.Adapter) { return m.members, adapter{Reflected} }
 
 // A goValue stands for a struct, map or slice of a built-in kind. A patch has no place for it.
 type goValue struct{ tree any }
 
-func (m reflectedMap) Size() ref.Val { return types.Int(len(m.members)) }
+func (m *reflectedMap) Size() ref.Val { return types.Int(len(m.members)) }
 
-func (m reflectedMap) Iterator() traits.Iterator { return newKeys(m.members) }
+func (m *reflectedMap) Iterator() traits.Iterator { return newKeys(m.members) }
 
-func (m reflectedMap) Contains(key ref.Val) ref.Val {
+func (m *reflectedMap) Contains(key ref.Val) ref.Val {
 	v, found := m.Find(key)
 	if v != nil && types.IsError(v) {
 		return v
@@ -337,7 +339,7 @@ func (m reflectedMap) Contains(key ref.Val) ref.Val {
 	return types.Bool(found)
 }
 
-func (m reflectedMap) Find(key ref.Val) (ref.Val, bool) {
+func (m *reflectedMap) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
 		return types.ValOrErr(key, "unsupported map key type: %T", key), true
@@ -349,7 +351,7 @@ func (m reflectedMap) Find(key ref.Val) (ref.Val, bool) {
 	return Value(member, Reflected), true
 }
 
-func (m reflectedMap) Get(key ref.Val) ref.Val {
+func (m *reflectedMap) Get(key ref.Val) ref.Val {
 	v, found := m.Find(key)
 	if !found {
 		return types.ValOrErr(key, "no such key: %v", key)
@@ -358,16 +360,16 @@ func (m reflectedMap) Get(key ref.Val) ref.Val {
 }
 
 // A reflectedList is a slice of a built-in kind.
-type reflectedList []any
+type reflectedList struct{ items []any }
 
-func (l reflectedList) ConvertToNative(t reflect.Type) (any, error) {
+func (l *reflectedList) ConvertToNative(t reflect.Type) (any, error) {
 	if t.Kind() == reflect.Slice {
-		return []any(l), nil
+		return l.items, nil
 	}
 	return nil, fmt.Errorf("type conversion error from '%s' to '%s'", l.Type(), t)
 }
 
-func (l reflectedList) ConvertToType(t ref.Type) ref.Val {
+func (l *reflectedList) ConvertToType(t ref.Type) ref.Val {
 	switch t {
 	case types.ListType:
 		return l
@@ -377,7 +379,7 @@ func (l reflectedList) ConvertToType(t ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", l.Type(), t.TypeName())
 }
 
-func (l reflectedList) Equal(other ref.Val) ref.Val {
+func (l *reflectedList) Equal(other ref.Val) ref.Val {
 	o, ok := other.(traits.Lister)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(other)
@@ -385,7 +387,7 @@ func (l reflectedList) Equal(other ref.Val) ref.Val {
 	if l.Size() != o.Size() {
 		return types.False
 	}
-	for i, item := range l {
+	for i, item := range l.items {
 		if Value(item, Reflected).Equal(o.Get(types.Int(i))) != types.True {
 			return types.False
 		}
@@ -393,17 +395,17 @@ func (l reflectedList) Equal(other ref.Val) ref.Val {
 	return types.True
 }
 
-func (l reflectedList) Type() ref.Type { return types.ListType }
+func (l *reflectedList) Type() ref.Type { return types.ListType }
 
 // Value is as that of a reflectedMap.
-func (l reflectedList) Value() any { return goValue{[]any(l)} }
+func (l *reflectedList) Value() any { return goValue{l.items} }
 
-func (l reflectedList) Tree() (any, types.Adapter) { return []any(l), adapter{Reflected} }
+func (l *reflectedList) Tree() (any, types.Adapter) { return l.items, adapter{Reflected} }
 
-func (l reflectedList) Size() ref.Val { return types.Int(len(l)) }
+func (l *reflectedList) Size() ref.Val { return types.Int(len(l.items)) }
 
-func (l reflectedList) Contains(v ref.Val) ref.Val {
-	for _, item := range l {
+func (l *reflectedList) Contains(v ref.Val) ref.Val {
+	for _, item := range l.items {
 		if Value(item, Reflected).Equal(v) == types.True {
 			return types.True
 		}
@@ -411,13 +413,13 @@ func (l reflectedList) Contains(v ref.Val) ref.Val {
 	return types.False
 }
 
-func (l reflectedList) Add(other ref.Val) ref.Val {
+func (l *reflectedList) Add(other ref.Val) ref.Val {
 	o, ok := other.(traits.Lister)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(other)
 	}
-	sum := make([]ref.Val, 0, len(l))
-	for _, item := range l {
+	sum := make([]ref.Val, 0, len(l.items))
+	for _, item := range l.items {
 		sum = append(sum, Value(item, Reflected))
 	}
 	for it := o.Iterator(); it.HasNext() == types.True; {
@@ -426,18 +428,18 @@ func (l reflectedList) Add(other ref.Val) ref.Val {
 	return types.NewRefValList(types.DefaultTypeAdapter, sum)
 }
 
-func (l reflectedList) Get(index ref.Val) ref.Val {
+func (l *reflectedList) Get(index ref.Val) ref.Val {
 	i, ok := index.(types.Int)
 	if !ok {
 		return types.ValOrErr(index, "unsupported index type: %T", index)
 	}
-	if i < 0 || int64(i) >= int64(len(l)) {
+	if i < 0 || int64(i) >= int64(len(l.items)) {
 		return types.NewErr("index out of bounds: %d", i)
 	}
-	return Value(l[i], Reflected)
+	return Value(l.items[i], Reflected)
 }
 
-func (l reflectedList) Iterator() traits.Iterator { return &items{list: l, form: Reflected} }
+func (l *reflectedList) Iterator() traits.Iterator { return &items{list: l.items, form: Reflected} }
 
 type items struct {
 	ref.Val // an iterator is never used as a value

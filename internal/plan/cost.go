@@ -64,6 +64,19 @@ func costOf(name, overload string) (kind costKind, covered bool) {
 	return byOverload(overload), true
 }
 
+// costOf is costOf in the minor that b plans for.
+func (b *builder) costOf(name, overload string) (kind costKind, covered bool) {
+	if b.older.TextCosts {
+		switch overload {
+		case overloads.StartsWithString, overloads.EndsWithString:
+			return costText, true
+		case overloads.Matches:
+			return costUnit, true
+		}
+	}
+	return costOf(name, overload)
+}
+
 func byOverload(overload string) costKind {
 	switch overload {
 	case overloads.StartsWithString, overloads.EndsWithString:

@@ -224,15 +224,25 @@ type shortcut func(left, right part) (v ref.Val, cost uint64)
 func shortcutOf(name, overload string, cost costKind) shortcut {
 	switch {
 	case overload == overloads.StartsWithString:
-		return textTest(strings.HasPrefix, func(_, prefix string) uint64 { return traversal(runes(prefix)) })
+		return textTest(strings.HasPrefix, endCost(cost))
 	case overload == overloads.EndsWithString:
-		return textTest(strings.HasSuffix, func(_, suffix string) uint64 { return traversal(runes(suffix)) })
+		return textTest(strings.HasSuffix, endCost(cost))
 	case overload == overloads.ContainsString:
 		return textTest(strings.Contains, func(s, part string) uint64 { return traversal(runes(s)) * traversal(runes(part)) })
 	case name == operators.In && (cost == costUnit || cost == costMembership):
 		return func(left, right part) (ref.Val, uint64) { return isIn(left, right, cost) }
 	}
 	return nil
+}
+
+// endCost is the cost of looking at one end of a text: by the length of that end, or with costText of the text.
+func endCost(kind costKind) func(s, end string) uint64 {
+	return func(s, end string) uint64 {
+		if kind == costText {
+			end = s
+		}
+		return traversal(runes(end))
+	}
 }
 
 func textTest(test func(s, arg string) bool, cost func(s, arg string) uint64) shortcut {
@@ -403,10 +413,7 @@ func (s *set) eval(m *machine) ref.Val {
 	if v == nil {
 		return nil
 	}
-	if v.Type() != types.BytesType && !types.IsPrimitiveType(v) { // it is in no such list, and not every map or list can be a key
-		return types.False
-	}
-	return types.Bool(s.values[v])
+	return types.Bool(s.values[v]) // panics for a value that cannot be a key, such as bytes, as it does in cel-go
 }
 
 // membership makes a set of a constant list, by the rules of maybeOptimizeSetMembership in
@@ -540,11 +547,15 @@ func (s *structure) eval(m *machine) ref.Val {
 type alternative struct {
 	optional, otherwise node
 	unwrap              bool
+	lenient             bool // what is no optional value is returned as it is
 }
 
 func (a *alternative) eval(m *machine) ref.Val {
-	v, ok := a.optional.eval(m).(*types.Optional)
+	any := a.optional.eval(m)
+	v, ok := any.(*types.Optional)
 	switch {
+	case !ok && a.lenient:
+		return any
 	case !ok:
 		return nil
 	case !v.HasValue():

@@ -38,10 +38,20 @@ type Variables interface {
 }
 
 // Functions are the implementations of an environment's functions.
-type Functions struct{ dispatcher interpreter.Dispatcher }
+type Functions struct {
+	dispatcher interpreter.Dispatcher
+	older      Older
+}
+
+// An Older says what the language did otherwise in an older minor: see the quirks of these names.
+type Older struct {
+	OptionalOfAny   bool // or and orValue return what is no optional value
+	QuantityAliased bool // add and sub may change a quantity
+	TextCosts       bool // startsWith, endsWith and the function matches have other costs
+}
 
 // NewFunctions collects the implementations of env, which those that extend it without functions of their own share.
-func NewFunctions(env *cel.Env) (*Functions, error) {
+func NewFunctions(env *cel.Env, older Older) (*Functions, error) {
 	d := interpreter.NewDispatcher()
 	for _, f := range env.Functions() {
 		bindings, err := f.Bindings()
@@ -52,7 +62,7 @@ func NewFunctions(env *cel.Env) (*Functions, error) {
 			return nil, err
 		}
 	}
-	return &Functions{d}, nil
+	return &Functions{d, older}, nil
 }
 
 // New plans a checked expression whose evaluation may cost limit. It returns nil for an expression that it does
@@ -61,6 +71,7 @@ func New(env *cel.Env, fns *Functions, checked *cel.Ast, limit uint64) *Plan {
 	native := checked.NativeRep()
 	b := &builder{
 		functions: fns.dispatcher,
+		older:     fns.older,
 		refs:      native.ReferenceMap(),
 		types:     native.TypeMap(),
 		provider:  env.CELTypeProvider(),
@@ -111,10 +122,24 @@ func (p *Plan) run(vars Variables, done <-chan struct{}, eval func(*machine) ref
 		machines.Put(m)
 	}()
 	value = eval(m)
+	if m.iterations >= ManyIterations {
+		if l, ok := vars.(Looper); ok {
+			l.Looped(m.iterations, m.cost, m.cost > p.limit)
+		}
+	}
 	if value == nil || m.cost > p.limit {
 		return nil, 0, false
 	}
 	return value, m.cost, true
+}
+
+// ManyIterations are so many in one evaluation that cel-go v0.29.2 takes a second and more for them: its cost tracker searches a stack
+// that grows with every iteration.
+const ManyIterations = 15_000
+
+// A Looper is a Variables that is told about evaluations with many iterations, their costs, and whether those are over the limit.
+type Looper interface {
+	Looped(iterations, cost uint64, over bool)
 }
 
 // interruptFrequency is how many iterations pass between two looks at the context.
@@ -144,6 +169,7 @@ type node interface {
 // A builder plans one expression. A nil node is one that is not covered.
 type builder struct {
 	functions interpreter.Dispatcher
+	older     Older
 	refs      map[int64]*ast.ReferenceInfo
 	types     map[int64]*types.Type
 	provider  types.Provider
@@ -431,15 +457,15 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 	}
 	switch { // as decorateOptionalOr in cel/library.go v0.29.2
 	case name == "or" && overload == "optional_or_optional":
-		return &alternative{args[0], args[1], false}
+		return &alternative{args[0], args[1], false, b.older.OptionalOfAny}
 	case name == "orValue" && overload == "optional_orValue_value":
-		return &alternative{args[0], args[1], true}
+		return &alternative{args[0], args[1], true, b.older.OptionalOfAny}
 	}
 	impl := b.implementation(name, overload)
 	if impl == nil || impl.NonStrict || impl.Async != nil {
 		return nil
 	}
-	kind, covered := costOf(name, overload)
+	kind, covered := b.costOf(name, overload)
 	if !covered {
 		return nil
 	}
@@ -489,7 +515,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 	if len(args) == 1 && overloads.IsTypeConversionFunction(name) {
 		return b.folded(n, args...)
 	}
-	if pure[name] {
+	if pure[name] && !(name == "quantity" && b.older.QuantityAliased) {
 		return once(n, args)
 	}
 	return n

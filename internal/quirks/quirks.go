@@ -12,14 +12,21 @@ type ID string
 // The quirks.
 const (
 	AuditAnnotationAuthorizer ID = "audit-annotation-authorizer"
+	BacktickSyntax            ID = "backtick-syntax"
+	EmptyTextSearch           ID = "empty-text-search"
 	EquivalentMutation        ID = "equivalent-mutation"
 	FirstFailureAudited       ID = "first-failure-audited"
 	IntegerTruncation         ID = "integer-truncation"
 	LostMutation              ID = "lost-mutation"
+	OptionalOfAny             ID = "optional-of-any"
 	PatchBigInteger           ID = "json-patch-big-integer"
 	PatchDecodeError          ID = "json-patch-decode-error"
 	PatchNilMap               ID = "json-patch-null-parent"
 	PatchReflectedValue       ID = "json-patch-reflected-value"
+	QuantityAliased           ID = "quantity-aliased"
+	RangeUnbounded            ID = "range-unbounded"
+	SlowLoop                  ID = "slow-loop"
+	TextCosts                 ID = "text-costs"
 )
 
 // A Quirk is one defect.
@@ -37,6 +44,16 @@ var All = []Quirk{
 		ID:    AuditAnnotationAuthorizer,
 		Since: "1.30",
 		Title: "authorizer compiles in the valueExpression of an audit annotation but is not bound when it is evaluated, which is an error on every request",
+	},
+	{
+		ID:    BacktickSyntax,
+		Until: "1.37",
+		Title: "a name in backticks does not compile",
+	},
+	{
+		ID:    EmptyTextSearch,
+		Until: "1.37",
+		Title: "indexOf and lastIndexOf of an empty text return the place where the search begins, even one outside of the text",
 	},
 	{
 		ID:    EquivalentMutation,
@@ -77,6 +94,31 @@ var All = []Quirk{
 		ID:    LostMutation,
 		Since: "1.32",
 		Title: "mutations through different versions of one resource are made on separate copies, of which only the last is kept",
+	},
+	{
+		ID:    OptionalOfAny,
+		Until: "1.37",
+		Title: "or and orValue of a value that is not optional return it, which is an error from 1.37 on",
+	},
+	{
+		ID:    QuantityAliased,
+		Until: "1.37",
+		Title: "add and sub change the quantity that they are called on, if it has more digits than an int64 holds",
+		Issue: "https://github.com/kubernetes/kubernetes/pull/140556",
+	},
+	{
+		ID:    RangeUnbounded,
+		Until: "1.37",
+		Title: "lists.range of a negative number is an empty list, and none is too large but for its cost",
+	},
+	{
+		ID:    SlowLoop,
+		Title: "an expression that loops more than 15,000 times takes the server seconds or minutes, so that a request may end with a timeout",
+	},
+	{
+		ID:    TextCosts,
+		Until: "1.37",
+		Title: "startsWith and endsWith cost what the text costs, not its end, and the function matches always costs 1",
 	},
 }
 

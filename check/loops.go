@@ -1,0 +1,41 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/quirks"
+)
+
+var loops = []*Analyzer{
+	{
+		Code: "CG602", Name: "slow-loop", Severity: Warning,
+		Title: "an expression loops so often that the server takes seconds or minutes",
+		Text: `The server counts costs in a way whose time grows with the square of the iterations of one evaluation: about a second for 15,000, half a minute for 60,000, though their cost is well below
+what one expression may cost. Requests then end with a timeout. It is told where an object that was made shows it; celgate itself runs such loops fast, and what it runs for a check is bounded by what it costs.`,
+		Before: "expression: lists.range(60000).all(i, object.data[string(i)] != '')",
+		After:  "expression: object.data.all(k, object.data[k] != '')",
+		Run: func(p *Pass) {
+			for _, f := range p.facts {
+				m := p.measure(f)
+				if !m.slow || len(m.Costs) == 0 {
+					continue
+				}
+				worst := slices.MaxFunc(m.Costs, func(a, b Cost) int { return int(a.Observed - b.Observed) })
+				i := slices.IndexFunc(f.exprs, func(e *expression) bool { return e.Field == worst.field })
+				if i < 0 || worst.Exceeded != "" { // CG601 has said more
+					continue
+				}
+				d := in(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
+				d.Message = "a loop of more than 15,000 iterations takes the server seconds or minutes"
+				d.Suggestion = "loop over what the object has instead of over a range of numbers"
+				p.report(d)
+			}
+		},
+	},
+}
+
+// loopsForLong reports that a decision notes a slow loop.
+func loopsForLong(d *celgate.Decision) bool {
+	return slices.ContainsFunc(d.Notes, func(n celgate.Note) bool { return n.Quirk == string(quirks.SlowLoop) })
+}

@@ -1,0 +1,320 @@
+package prepare
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	podSeccomp        = "seccomp.security.alpha.kubernetes.io/pod"
+	containerSeccomp  = "container.seccomp.security.alpha.kubernetes.io/"
+	containerAppArmor = "container.apparmor.security.beta.kubernetes.io/"
+	useSeccompField   = `non-functional in v1.27+; use the "seccompProfile" field instead`
+)
+
+// A container is one of a Pod with its place.
+type placedContainer struct {
+	members map[string]any
+	path    *field.Path
+}
+
+// containers of a Pod in the order in which the server visits them.
+func containers(spec map[string]any, path *field.Path) []placedContainer {
+	var all []placedContainer
+	for _, name := range []string{"initContainers", "containers", "ephemeralContainers"} {
+		for i, c := range objects(spec[name]) {
+			all = append(all, placedContainer{c, path.Child(name).Index(i)})
+		}
+	}
+	return all
+}
+
+// template warns about a Pod, whose path is nil, or the template of Pods, as warningsForPodSpecAndMeta of pkg/api/pod/warnings.go.
+func (w *warner) template(o map[string]any, path *field.Path) {
+	spec, in := at(o, "spec"), path.Child("spec")
+	w.scheduling(spec, in)
+	for _, old := range [][2]string{
+		{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
+		{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+		{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+	} {
+		w.annotated(o, path, old[0], old[1])
+	}
+	for i, v := range objects(spec["volumes"]) {
+		at2 := in.Child("volumes").Index(i)
+		w.lost(v, at2, "photonPersistentDisk", "gitRepo", "scaleIO", "flocker", "storageos", "quobyte", "glusterfs")
+		w.claim(at(v, "ephemeral", "volumeClaimTemplate", "spec"), at2.Child("ephemeral", "volumeClaimTemplate", "spec"))
+		w.lost(v, at2, "cephfs", "rbd")
+	}
+	for _, v := range objects(spec["volumes"]) {
+		w.overlaps(v)
+	}
+	w.repeated(objects(spec["hostAliases"]), "ip", in.Child("hostAliases"))
+	w.repeated(objects(spec["imagePullSecrets"]), "name", in.Child("imagePullSecrets"))
+	for i, secret := range objects(spec["imagePullSecrets"]) {
+		if text(secret["name"]) == "" {
+			w.add("%s: invalid empty name %q", in.Child("imagePullSecrets").Index(i).Child("name"), "")
+		}
+	}
+	for _, name := range []string{"memory", "ephemeral-storage"} {
+		w.fraction(at(spec, "overhead"), name, in.Child("overhead"))
+	}
+	if at(spec, "securityContext")["seccompProfile"] == nil {
+		w.annotated(o, path, podSeccomp, useSeccompField)
+	}
+	all := containers(spec, in)
+	for _, c := range all {
+		w.container(o, c, path)
+	}
+	w.ports(all)
+	if seconds, ok := spec["terminationGracePeriodSeconds"].(int64); ok && seconds < 0 {
+		w.add("%s: must be >= 0; negative values are invalid and will be treated as 1", in.Child("terminationGracePeriodSeconds"))
+	}
+	for _, kind := range []string{"podAffinity", "podAntiAffinity"} {
+		affinity, at2 := at(spec, "affinity", kind), in.Child("affinity", kind)
+		for i, term := range objects(affinity["requiredDuringSchedulingIgnoredDuringExecution"]) {
+			w.nullSelector(term, at2.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i).Child("labelSelector"))
+		}
+		for i, term := range objects(affinity["preferredDuringSchedulingIgnoredDuringExecution"]) {
+			w.nullSelector(at(term, "podAffinityTerm"),
+				at2.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm", "labelSelector"))
+		}
+	}
+	for i, server := range list(at(spec, "dnsConfig")["nameservers"]) {
+		w.ip(in.Child("dnsConfig", "nameservers").Index(i), server)
+	}
+	for i, alias := range objects(spec["hostAliases"]) {
+		w.ip(in.Child("hostAliases").Index(i).Child("ip"), alias["ip"])
+	}
+}
+
+func (w *warner) nullSelector(term map[string]any, path *field.Path) {
+	if term["labelSelector"] == nil {
+		w.add("%s: a null labelSelector results in matching no pod", path)
+	}
+}
+
+// scheduling warns about labels of nodes.
+func (w *warner) scheduling(spec map[string]any, in *field.Path) {
+	for _, key := range slices.Sorted(maps.Keys(at(spec, "nodeSelector"))) {
+		if why := deprecatedLabels[key]; why != "" {
+			w.add("%s: %s", in.Child("nodeSelector").Key(key), why)
+		}
+	}
+	affinity, path := at(spec, "affinity", "nodeAffinity"), in.Child("affinity", "nodeAffinity")
+	required := "requiredDuringSchedulingIgnoredDuringExecution"
+	for i, term := range objects(at(affinity, required)["nodeSelectorTerms"]) {
+		w.expressions(term, false, path.Child(required, "nodeSelectorTerms").Index(i))
+	}
+	preferred := "preferredDuringSchedulingIgnoredDuringExecution"
+	for i, term := range objects(affinity[preferred]) {
+		w.expressions(at(term, "preference"), true, path.Child(preferred).Index(i).Child("preference"))
+	}
+	for i, c := range objects(spec["topologySpreadConstraints"]) {
+		path := in.Child("topologySpreadConstraints").Index(i)
+		if key := text(c["topologyKey"]); deprecatedLabels[key] != "" {
+			w.add("%s: %s is %s", path.Child("topologyKey"), key, deprecatedLabels[key])
+		}
+		w.nullSelector(c, path.Child("labelSelector"))
+	}
+}
+
+// repeated warns about the second of two items with one value.
+func (w *warner) repeated(items []map[string]any, name string, path *field.Path) {
+	seen := map[string]bool{}
+	for i, item := range items {
+		v := text(item[name])
+		if seen[v] {
+			w.add("%s: duplicate %s %q", path.Index(i).Child(name), name, v)
+		}
+		seen[v] = true
+	}
+}
+
+func (w *warner) container(o map[string]any, c placedContainer, template *field.Path) {
+	name := text(c.members["name"])
+	security := at(c.members, "securityContext")
+	if security["seccompProfile"] == nil {
+		w.annotated(o, template, containerSeccomp+name, useSeccompField)
+	}
+	if template != nil && security["appArmorProfile"] == nil {
+		annotation, _ := at(o, "metadata", "annotations")[containerAppArmor+name].(string)
+		if pod := at(o, "spec", "securityContext", "appArmorProfile"); pod == nil || !sameProfile(pod, annotation) {
+			w.annotated(o, template, containerAppArmor+name, `deprecated since v1.30; use the "appArmorProfile" field instead`)
+		}
+	}
+	for _, amount := range []string{"memory", "ephemeral-storage"} {
+		for _, which := range []string{"limits", "requests"} {
+			w.fraction(at(c.members, "resources", which), amount, c.path.Child("resources", which))
+		}
+	}
+	seen := map[string]bool{}
+	for i, env := range objects(c.members["env"]) {
+		name, value := text(env["name"]), text(env["value"])
+		reference := "$(" + name + ")"
+		if seen[name] && (env["valueFrom"] != nil || value == reference || !strings.Contains(value, reference)) {
+			w.add("%s: hides previous definition of %q, which may be dropped when using apply", c.path.Child("env").Index(i), name)
+		}
+		seen[name] = true
+	}
+}
+
+// sameProfile reports whether an annotation for AppArmor says what a profile is.
+func sameProfile(profile map[string]any, annotation string) bool {
+	localhost, isLocal := strings.CutPrefix(annotation, "localhost/")
+	switch {
+	case annotation == "runtime/default":
+		return profile["type"] == "RuntimeDefault" && profile["localhostProfile"] == nil
+	case annotation == "unconfined":
+		return profile["type"] == "Unconfined" && profile["localhostProfile"] == nil
+	case isLocal && localhost != "":
+		return profile["type"] == "Localhost" && profile["localhostProfile"] == localhost
+	}
+	return false
+}
+
+// A port is one of a container with its place.
+type port struct {
+	members map[string]any
+	path    *field.Path
+}
+
+func (p port) number(name string) int64 {
+	n, _ := p.members[name].(int64)
+	return n
+}
+
+// ports warns about ports of several containers, or of one.
+func (w *warner) ports(all []placedContainer) {
+	var every []port
+	for _, c := range all {
+		for i, p := range objects(c.members["ports"]) {
+			every = append(every, port{p, c.path.Child("ports").Index(i)})
+		}
+	}
+	same := map[string][]port{}
+	for _, p := range every {
+		host, ip := p.number("hostPort"), text(p.members["hostIP"])
+		if ip != "" && host == 0 {
+			w.add("%s: hostIP set without hostPort: {Name:%s HostPort:%d ContainerPort:%d Protocol:%s HostIP:%s}",
+				p.path, text(p.members["name"]), host, p.number("containerPort"), text(p.members["protocol"]), ip)
+		}
+		key := fmt.Sprintf("%d/%s", p.number("containerPort"), text(p.members["protocol"]))
+		for _, other := range same[key] {
+			otherHost, otherIP := other.number("hostPort"), text(other.members["hostIP"])
+			switch {
+			case ip == otherIP && host == otherHost:
+				w.add("%s: duplicate port definition with %s", p.path, other.path)
+			case host == 0 || otherHost == 0:
+				w.add("%s: overlapping port definition with %s", p.path, other.path)
+			case host == otherHost && (ip == "") != (otherIP == ""):
+				w.add("%s: dangerously ambiguous port definition with %s", p.path, other.path)
+			}
+		}
+		same[key] = append(same[key], p)
+	}
+	named := map[string]*field.Path{}
+	for _, p := range every {
+		name := text(p.members["name"])
+		if name == "" {
+			continue
+		}
+		if other := named[name]; other != nil {
+			w.add("%s: duplicate port name %q with %s, services and probes that select ports by name will use %s", p.path, name, other, other)
+			continue
+		}
+		named[name] = p.path
+	}
+}
+
+// A mountedPath is where a volume puts a file, and what for.
+type mountedPath struct{ path, source string }
+
+func (p mountedPath) String() string {
+	if p.source == "" {
+		return fmt.Sprintf("%q", p.path)
+	}
+	return fmt.Sprintf("%q (%s)", p.path, p.source)
+}
+
+// overlaps warns about files of one volume of which one hides the other.
+func (w *warner) overlaps(v map[string]any) {
+	name := text(v["name"])
+	for _, of := range []struct{ member, shown string }{
+		{"configMap", fmt.Sprintf("ConfigMap %q", text(at(v, "configMap")["name"]))},
+		{"secret", fmt.Sprintf("Secret %q", text(at(v, "secret")["secretName"]))},
+		{"downwardAPI", "DownwardAPI"},
+	} {
+		w.collisions(name, of.shown, paths(at(v, of.member), ""), nil)
+	}
+	var before []mountedPath
+	for _, source := range objects(at(v, "projected")["sources"]) {
+		if len(source) == 0 {
+			w.add("volume %q (Projected) has no sources provided", name)
+			continue
+		}
+		before = w.collisions(name, "Projected", projected(source), before)
+	}
+}
+
+// projected returns the paths of one source of a projected volume.
+func projected(source map[string]any) []mountedPath {
+	is := func(name string) bool { return source[name] != nil }
+	switch {
+	case is("configMap") && at(source, "configMap")["items"] != nil:
+		return paths(at(source, "configMap"), fmt.Sprintf("ConfigMap %q", text(at(source, "configMap")["name"])))
+	case is("secret") && at(source, "secret")["items"] != nil:
+		return paths(at(source, "secret"), fmt.Sprintf("Secret %q", text(at(source, "secret")["name"])))
+	case is("downwardAPI") && at(source, "downwardAPI")["items"] != nil:
+		return paths(at(source, "downwardAPI"), "DownwardAPI")
+	case is("serviceAccountToken"):
+		return []mountedPath{{text(at(source, "serviceAccountToken")["path"]), "ServiceAccountToken"}}
+	case is("clusterTrustBundle"):
+		bundle := at(source, "clusterTrustBundle")
+		name, ok := bundle["name"].(string)
+		if !ok {
+			name = text(bundle["signerName"])
+		}
+		return []mountedPath{{text(bundle["path"]), fmt.Sprintf("ClusterTrustBundle %q", name)}}
+	case is("podCertificate"):
+		var all []mountedPath
+		for _, of := range [][2]string{
+			{"certificateChainPath", "PodCertificate chain"},
+			{"keyPath", "PodCertificate key"},
+			{"credentialBundlePath", "PodCertificate credential bundle"},
+		} {
+			if path := text(at(source, "podCertificate")[of[0]]); path != "" {
+				all = append(all, mountedPath{path, of[1]})
+			}
+		}
+		return all
+	}
+	return nil
+}
+
+func paths(of map[string]any, source string) []mountedPath {
+	var all []mountedPath
+	for _, item := range objects(of["items"]) {
+		all = append(all, mountedPath{text(item["path"]), source})
+	}
+	return all
+}
+
+// collisions warns about paths that collide with one before, and returns all of them.
+func (w *warner) collisions(volume, shown string, paths, before []mountedPath) []mountedPath {
+	for _, p := range paths {
+		p.path = strings.TrimRight(p.path, "/")
+		for _, other := range before {
+			if p.path != "" && other.path != "" &&
+				(strings.HasPrefix(other.path+"/", p.path+"/") || strings.HasPrefix(p.path+"/", other.path+"/")) {
+				w.add("volume %q (%s): overlapping paths: %s with %s", volume, shown, p, other)
+			}
+		}
+		before = append(before, p)
+	}
+	return before
+}
