@@ -70,7 +70,7 @@ when the policies could not be read.`,
 		f.BoolVar(&k.list, "list", false, "list all checks")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&k.output, "output", "o", "text", "`FORMAT` text (default), json, sarif or github")
+		f.StringVarP(&k.output, "output", "o", "text", "`FORMAT` text (default), json, junit, sarif or github")
 		f.BoolVar(&k.notes, "notes", false, "show notes too")
 		f.StringVar(&k.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
 	})
@@ -136,7 +136,7 @@ func (k *checking) run(ctx context.Context, args []string) error {
 			k.raise(exitDenied)
 		}
 	}
-	return report.Diagnostics(k.output, k.stdout, found, report.Options{Color: colored, Width: k.width(), Quiet: !k.notes})
+	return report.Diagnostics(k.output, k.stdout, found, report.Options{Set: &w.set, Color: colored, Width: k.width(), Quiet: !k.notes})
 }
 
 // world reads the policies among files, and the kinds and objects beside them. Manifests and other files in the same
