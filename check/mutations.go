@@ -72,8 +72,8 @@ refuses, or is refused at once.`,
 	{
 		Code: "CG207", Name: "missing-parent", Severity: Warning,
 		Title: "a JSON patch into something that may not exist",
-		Text: `op add creates a member, not what it is in: adding /metadata/labels/team to an object without labels fails, and adding to the end of a list that is absent does too. op remove and replace need the
-field itself. Ask first whether the parent exists and add it whole if it does not, or use an ApplyConfiguration, which creates parents.`,
+		Text: `op add creates a member, not what it is in: adding /metadata/labels/team to an object without labels fails, and adding to the end of a list that is absent does too. op remove needs the
+field itself, and op replace only what it is in. Ask first whether the parent exists and add it whole if it does not, or use an ApplyConfiguration, which creates parents.`,
 		Before: "expression: \"[JSONPatch{op: 'add', path: '/metadata/labels/team', value: 'a'}]\"",
 		After:  "expression: >-\n  has(object.metadata.labels)\n  ? [JSONPatch{op: 'add', path: '/metadata/labels/team', value: 'a'}]\n  : [JSONPatch{op: 'add', path: '/metadata/labels', value: {'team': 'a'}}]",
 		Run:    missingParents,
@@ -284,7 +284,7 @@ func (w *literals) value(e ast.Expr, at spot) {
 	switch e.Kind() {
 	case ast.CallKind:
 		c := e.AsCall()
-		switch c.FunctionName() {
+		switch effects.Function(c) {
 		case operators.Conditional:
 			w.value(c.Args()[1], at)
 			w.value(c.Args()[2], at)
@@ -300,6 +300,8 @@ func (w *literals) value(e ast.Expr, at spot) {
 				}
 				return
 			}
+		case "optional.none": // writes nothing
+			return
 		case "optional.of", "optional.ofNonZeroValue":
 			w.value(c.Args()[0], at)
 			return
@@ -455,7 +457,11 @@ func (w *literals) scalar(e ast.Expr, at spot) bool {
 	got, note := w.typeOf(e)
 	if got == null {
 		if !w.patch {
-			w.add("CG205", e.ID(), "use a JSON patch with op remove", "%s: null, which does not unset it", at.path)
+			if at.path == "" {
+				w.add("CG205", e.ID(), "write Object{}, which changes nothing", "the mutation is null, which the server refuses")
+			} else {
+				w.add("CG205", e.ID(), "use a JSON patch with op remove", "%s: null, which does not unset it", at.path)
+			}
 		}
 		return true
 	}
@@ -595,15 +601,12 @@ func (p *Pass) missingParent(f *facts, e *expression, w effects.Write, made []ef
 	}
 	steps := w.Path.Split()
 	last := len(steps)
-	if w.Op == "add" {
+	if w.Op != "remove" { // the server's replace adds a member that is not there
 		last--
 	}
 	for n := 1; n <= last; n++ {
 		path := effects.At("object", steps[:n]...)
-		if slices.ContainsFunc(made, func(m effects.Path) bool { return path.Contains(m) && (n < len(steps) && m != w.Path) }) || f.guards(e, path) {
-			continue
-		}
-		if n == len(steps) && w.Op == "replace" && steps[n-1] == effects.Item {
+		if slices.ContainsFunc(made, func(m effects.Path) bool { return path.Contains(m) && (n < len(steps) && m != w.Path) }) || f.guards(e, path) || f.needs(e, path) {
 			continue
 		}
 		var kinds []schema.GroupVersionKind
@@ -625,6 +628,24 @@ func (p *Pass) missingParent(f *facts, e *expression, w effects.Write, made []ef
 		p.report(d)
 		return
 	}
+}
+
+// needs reports that e, a variable that it uses or a match condition fails already where path is absent.
+func (f *facts) needs(e *expression, path effects.Path) bool {
+	reads := func(e *expression) bool {
+		return slices.ContainsFunc(e.reads.List, func(r effects.Read) bool {
+			return path.Contains(r.Path) && !r.Safe && (!r.Test || r.Path != path)
+		})
+	}
+	if reads(e) || slices.ContainsFunc(e.before, reads) {
+		return true
+	}
+	for c := range f.parsed() {
+		if c.use == policy.UseMatchCondition && reads(c) {
+			return true
+		}
+	}
+	return false
 }
 
 func identifierPath(p effects.Path) bool { return !strings.ContainsAny(p.String(), "[\"") }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/parser"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -155,6 +156,19 @@ func (f *facts) asksOperation(e *expression) bool {
 	return false
 }
 
+// nullAt returns where e selects from a variable that is null on an operation that the rules match; 0: nowhere, or it is
+// asked for.
+func (f *facts) nullAt(e *expression, root effects.Path, op string) int64 {
+	if e.use == policy.UseMessageExpression || !f.operations()[op] || f.guards(e, root) || f.asksOperation(e) {
+		return 0
+	}
+	i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool { return root.Contains(r.Path) && r.Path != root && !r.Safe })
+	if i < 0 {
+		return 0
+	}
+	return e.reads.List[i].ID
+}
+
 func nullObjects(p *Pass) {
 	for _, f := range p.facts {
 		ops := f.operations()
@@ -172,14 +186,11 @@ func nullObjects(p *Pass) {
 			}
 			only := !slices.ContainsFunc(c.others, func(op string) bool { return ops[op] })
 			for e := range f.parsed() {
-				if e.use == policy.UseMessageExpression || f.guards(e, c.root) || f.asksOperation(e) {
+				id := f.nullAt(e, c.root, c.op)
+				if id == 0 {
 					continue
 				}
-				i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool { return c.root.Contains(r.Path) && r.Path != c.root && !r.Safe })
-				if i < 0 {
-					continue
-				}
-				d := f.at(e, e.reads.List[i].ID)
+				d := f.at(e, id)
 				if only {
 					d.Message = fmt.Sprintf("%s is always null on %s", c.root, c.op)
 					d.Suggestion = c.instead
@@ -246,7 +257,7 @@ func unguarded(p *Pass) {
 				if at.more > 0 {
 					d.Message = fmt.Sprintf("%s (and its like in %d other places) may be absent", at.path, at.more)
 				}
-				d.Suggestion = optionally(at.path)
+				d.Suggestion = e.optionally(id, at.path)
 				p.report(d)
 			}
 		}
@@ -299,16 +310,45 @@ func (p *Pass) other(f *facts, e *expression, path effects.Path) bool {
 	return false
 }
 
-// optionally says how to read a field that may be absent.
-func optionally(p effects.Path) string {
-	parent, last, _ := p.Parent()
-	if q := p.String(); strings.HasSuffix(q, "]") && !strings.HasSuffix(q, effects.Item) {
-		return fmt.Sprintf("ask '%s' in … first, or write …[?'%s'].orValue(…)", last, last)
-	}
-	if _, item, ok := parent.Parent(); ok && item == effects.Item {
+// longestHint is the length of an author's text that a hint repeats.
+const longestHint = 60
+
+// optionally says how to read a field that may be absent, in the words of the expression that reads it.
+func (e *expression) optionally(id int64, p effects.Path) string {
+	_, last, _ := p.Parent()
+	holder := e.holder(id)
+	switch {
+	case !effects.Identifier(last):
+		if holder == "" {
+			return fmt.Sprintf("ask '%s' in … first, or write …[?'%s'].orValue(…)", last, last)
+		}
+		return fmt.Sprintf("ask '%s' in %s first, or write %s[?'%s'].orValue(…)", last, holder, holder, last)
+	case holder == "":
 		return fmt.Sprintf("ask has(….%s) first, or write ….?%s.orValue(…)", last, last)
 	}
-	return fmt.Sprintf("ask has(%s) first, or write %s.?%s", p, parent, last)
+	return fmt.Sprintf("ask has(%s.%s) first, or write %s.?%s.orValue(…)", holder, last, holder, last)
+}
+
+// holder is the text of what the selection with an id selects from; empty if it is too long to be repeated.
+func (e *expression) holder(id int64) string {
+	var operand ast.Expr
+	visit(e.ast.Expr(), func(x ast.Expr) {
+		switch {
+		case x.ID() != id:
+		case x.Kind() == ast.SelectKind:
+			operand = x.AsSelect().Operand()
+		case x.Kind() == ast.CallKind && x.AsCall().FunctionName() == operators.Index:
+			operand = x.AsCall().Args()[0]
+		}
+	})
+	if operand == nil {
+		return ""
+	}
+	text, err := parser.Unparse(operand, e.ast.SourceInfo())
+	if err != nil || len(text) > longestHint || strings.Contains(text, "\n") {
+		return ""
+	}
+	return text
 }
 
 func alwaysTrue(p *Pass) {
@@ -317,6 +357,9 @@ func alwaysTrue(p *Pass) {
 			for _, r := range e.reads.List {
 				if !r.Test || r.Path.Root != "object" && r.Path.Root != "oldObject" || !p.isSelection(e, r.ID) {
 					continue
+				}
+				if r.ID == f.nullAt(e, objectRoot, "DELETE") || r.ID == f.nullAt(e, oldObjectRoot, "CREATE") {
+					continue // an error where the variable is null, which CG301 says
 				}
 				always := len(f.targets) > 0
 				for _, t := range f.targets {
