@@ -117,6 +117,74 @@ them cannot be the value of a JSON patch: "could not marshal to JSON". Scalars c
 			}
 		},
 	},
+	{
+		Code: "CG211", Name: "mutation-without-effect", Severity: Error,
+		Title: "a mutation fails or does nothing on every object that was made",
+		Text: `The policy was run on objects that were made from the schema of the matched kinds and the fields that it reads and writes. Every time the server would have refused what the mutation made: a name that does not
+belong at its place, an operation that does not exist, a value that the field does not take. It is a warning where the mutation writes nothing at all. What other checks of mutations find is not reported twice.`,
+		Before: "expression: \"[JSONPatch{op: 'ad', path: '/spec/replicas', value: 3}]\"",
+		After:  "expression: \"[JSONPatch{op: 'add', path: '/spec/replicas', value: 3}]\"",
+		Run:    withoutEffect,
+	},
+}
+
+// enoughRuns is on how many made objects a mutation has to run before its results say something.
+const enoughRuns = 8
+
+// withoutEffect finds mutations that change none of the objects that are made: their patch cannot be applied, or all of its
+// text is known and it is empty. Errors of expressions do not count, since they may be due to what was made.
+func withoutEffect(p *Pass) {
+	for _, f := range p.facts {
+		if f.Kind != policy.Mutating {
+			continue
+		}
+		for e := range f.parsed() {
+			if e.use != policy.UseApplyConfiguration && e.use != policy.UseJSONPatch || p.slipped(f, e) {
+				continue
+			}
+			runs := p.runs(f)[e.Field]
+			if runs == nil || runs.count < enoughRuns {
+				continue
+			}
+			d := in(f.Policy, e.Expr, 0, len(e.Src))
+			switch {
+			case runs.failed == runs.count:
+				d.Message = "the mutation failed on all objects that were made: " + runs.message
+				d.Suggestion = "celgate apply shows what it does to an object of yours"
+			case runs.changed == 0 && runs.failed == 0 && empty(e.ast.Expr()):
+				d.Severity = Warning
+				d.Message, d.Suggestion = "the mutation changes nothing", "write the fields that it sets, or remove it"
+			default:
+				continue
+			}
+			p.report(d)
+		}
+	}
+}
+
+// slipped reports that another check has found an error in a mutation for all kinds.
+func (p *Pass) slipped(f *facts, e *expression) bool {
+	typing := p.typing(f)[e]
+	for s, kinds := range p.slips(f, e) {
+		if s.code != "CG206" && !typing.unknown && len(kinds) == typing.checked {
+			return true
+		}
+	}
+	return len(typing.untyped) > 0
+}
+
+// empty reports a mutation that writes nothing, whatever the object.
+func empty(e ast.Expr) bool {
+	switch e.Kind() {
+	case ast.ListKind:
+		return e.AsList().Size() == 0
+	case ast.StructKind:
+		return !slices.ContainsFunc(e.AsStruct().Fields(), func(f ast.EntryExpr) bool {
+			v := f.AsStructField().Value()
+			return v.Kind() != ast.StructKind && (v.Kind() != ast.CallKind || effects.Function(v.AsCall()) != "optional.none") || !empty(v) && v.Kind() == ast.StructKind
+		})
+	}
+	return false
 }
 
 func applyToSubresource(p *Pass) {
@@ -294,7 +362,7 @@ func (w *literals) value(e ast.Expr, at spot) {
 				if w.atomic(e, at) {
 					return
 				}
-				at.strict = false
+				at.strict = false // the server does not look into a sum of lists (apiserver pkg/cel/mutation/dynamic/objects.go v0.37.2)
 				for _, part := range c.Args() {
 					w.value(part, at)
 				}
@@ -308,7 +376,6 @@ func (w *literals) value(e ast.Expr, at spot) {
 		}
 	case ast.ComprehensionKind:
 		if !w.atomic(e, at) && at.typ.Kind == schema.List {
-			at.strict = false
 			w.items(e.AsComprehension().LoopStep(), e.AsComprehension().AccuVar(), at)
 		}
 		return

@@ -29,6 +29,7 @@ type subject struct {
 	measured  map[*facts]Measurement
 	twice     map[*facts]*unstable
 	disorders map[[2]*facts][]string
+	ran       map[*facts]map[string]*results
 
 	typer     typer
 	presences map[presence]bool
@@ -62,7 +63,7 @@ type expression struct {
 func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
 	s := &subject{
 		Input: in, envs: envs, ctx: ctx, codes: map[string]bool{}, presences: map[presence]bool{},
-		minors: map[int]*celenv.Set{}, measured: map[*facts]Measurement{}, twice: map[*facts]*unstable{}, disorders: map[[2]*facts][]string{},
+		minors: map[int]*celenv.Set{}, measured: map[*facts]Measurement{}, twice: map[*facts]*unstable{}, disorders: map[[2]*facts][]string{}, ran: map[*facts]map[string]*results{},
 	}
 	s.typer = newTyper(in.Types)
 	for _, p := range in.Set.Policies {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/parser"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -38,7 +39,8 @@ that reads object and matches DELETE lets nothing be deleted. Compare with null,
 		Code: "CG302", Name: "unguarded-field", Severity: Warning,
 		Title: "a field that may be absent is read without asking",
 		Text: `The field is optional and has no default, so that objects without it reach the policy. Reading it then is the error "no such key", which failurePolicy Fail makes a denial. An entry of a map,
-such as a label, may always be absent.`,
+such as a label, may always be absent: also of namespaceObject and of request.userInfo.extra. It is a note for params, which are the author's own, and in a messageExpression, where the error
+brings back the default message.`,
 		Before: "expression: object.metadata.labels['team'] != ''",
 		After:  "expression: object.metadata.?labels['team'].orValue('') != ''",
 		Run:    unguarded,
@@ -225,6 +227,7 @@ func (e *expression) rerooting(from, to string) *Fix {
 func unguarded(p *Pass) {
 	for _, f := range p.facts {
 		for e := range f.parsed() {
+			p.unguardedKeys(f, e)
 			if e.use == policy.UseMessageExpression {
 				continue
 			}
@@ -262,6 +265,92 @@ func unguarded(p *Pass) {
 			}
 		}
 	}
+}
+
+// unguardedKeys finds entries of maps outside of the object that may be absent, and in a message those of the object too:
+// there an error does no more than to bring back the default message.
+func (p *Pass) unguardedKeys(f *facts, e *expression) {
+	reported := map[effects.Path]bool{}
+	for _, r := range e.reads.List {
+		parent, key, ok := r.Path.Parent()
+		if !ok || key == effects.Item || r.Test || r.Safe || reported[r.Path] || f.guards(e, r.Path) {
+			continue
+		}
+		severity := Warning
+		switch {
+		case r.Path.Root == "namespaceObject" && (parent.Steps == labelSteps || parent.Steps == annotationSteps):
+			if key == "kubernetes.io/metadata.name" && parent.Steps == labelSteps {
+				continue // every Namespace has it
+			}
+			if parent.Steps == labelSteps && f.selects(key) {
+				continue
+			}
+		case parent == effects.At("request", "userInfo", "extra"):
+		case r.Path.Root == "params":
+			if at := locate(p.Types.Type(p.paramKind(f)), parent.Split()); at.typ == nil || at.typ.Kind != schema.Map || p.given(f, r.Path) {
+				continue
+			}
+			severity = Note // who writes the policy writes the params
+		case e.use == policy.UseMessageExpression && (r.Path.Root == "object" || r.Path.Root == "oldObject"):
+			at := place{}
+			for _, t := range f.targets {
+				if at = locate(t.typ, parent.Split()); at.typ == nil || at.typ.Kind != schema.Map {
+					break
+				}
+			}
+			if at.typ == nil || at.typ.Kind != schema.Map || f.asks(e.index, r.Path) {
+				continue
+			}
+		default:
+			continue
+		}
+		if e.use == policy.UseMessageExpression {
+			severity = Note
+		}
+		reported[r.Path] = true
+		d := f.at(e, r.ID)
+		d.Severity = severity
+		d.Message, d.Suggestion = fmt.Sprintf("%s may be absent", r.Path), e.optionally(r.ID, r.Path)
+		p.report(d)
+	}
+}
+
+// selects reports that the namespaceSelector of the policy, or of all its bindings, asks for a label.
+func (f *facts) selects(label string) bool {
+	asks := func(m *policy.MatchResources) bool {
+		labels := map[string]any{}
+		satisfy(labels, m, func(r *policy.MatchResources) *metav1.LabelSelector { return r.NamespaceSelector })
+		return labels[label] != nil
+	}
+	return asks(f.MatchConstraints) ||
+		len(f.bindings) > 0 && !slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return !asks(b.MatchResources) })
+}
+
+var labelSteps, annotationSteps = effects.At("", "metadata", "labels").Steps, effects.At("", "metadata", "annotations").Steps
+
+// asks reports that the validation with an index looks at path: where its message is made, the field was looked at.
+func (f *facts) asks(index int, path effects.Path) bool {
+	for e := range f.parsed() {
+		if e.use == policy.UseValidation && e.index == index && (e.reads.Uses(path) || slices.ContainsFunc(e.before, func(v *expression) bool { return v.reads.Uses(path) })) {
+			return true
+		}
+	}
+	return false
+}
+
+// given reports that an object of the param kind is among the files, and that all of them have the field.
+func (p *Pass) given(f *facts, path effects.Path) bool {
+	kind, found := p.paramKind(f), false
+	for _, object := range p.State {
+		if object["kind"] != kind.Kind || object["apiVersion"] != kind.GroupVersion().String() {
+			continue
+		}
+		found = true
+		if lookup(object, path.Split()) == nil {
+			return false
+		}
+	}
+	return found
 }
 
 // absent reports that a field is optional in all matched kinds that have it, and that nobody asks whether it is there.
