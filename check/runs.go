@@ -136,7 +136,7 @@ func (s *subject) runTwice(f *facts) *unstable {
 // results are what a mutation did to the objects that were made.
 type results struct {
 	count, failed, changed int
-	message                string // of the first failure
+	message                string // of the last failure: the later objects have more fields
 }
 
 // runs runs a policy on made objects, once, and returns what its mutations did, by their fields.
@@ -171,7 +171,7 @@ func (s *subject) runs(f *facts) map[string]*results {
 			case m.After == nil:
 				of.failed++
 				for _, o := range d.Outcomes {
-					if o.Field == m.Expr.Field && of.message == "" {
+					if o.Field == m.Expr.Field {
 						of.message = strings.TrimPrefix(o.Message, "error applying patch: ")
 					}
 				}

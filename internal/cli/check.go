@@ -188,6 +188,7 @@ func undecoded(rejected []report.Rejection) []check.Diagnostic {
 			}
 			all = append(all, check.Diagnostic{
 				Code: "CG001", Severity: check.Error, Message: p.Message, Kind: r.Kind, Name: cmp.Or(r.Name, "without a name"), Field: p.Field, Position: at,
+				Suggestion: p.Hint,
 			})
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,9 @@ type Item struct {
 	Decision *celgate.Decision
 	Failure  *Failure
 	Changes  []celgate.Change // to show: what each mutating policy did
+
+	// Misread are the words of the manifest that YAML reads as booleans; nil: none.
+	Misread func() []manifest.Misreading
 
 	Kind schema.GroupVersionKind // with a Failure: of the object, as far as known
 	Name string                  // with a Failure: "namespace/name" or "name"
@@ -98,6 +102,7 @@ type Problem struct {
 	Message  string
 	Expr     policy.Expr     // zero when no expression is to blame
 	Position policy.Position // inside the expression if there is one
+	Hint     string          // what to do, where reading the file has told; empty: the message tells
 }
 
 // Options say how a report is written and what is known before the first item.
