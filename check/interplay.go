@@ -198,7 +198,7 @@ func notIdempotent(p *Pass) {
 			switch {
 			case w.Append && w.Op == "add":
 				list, _, _ := w.Path.Parent()
-				if f.looksAt(w.e, list) {
+				if f.looksAt(w.e, list) || refilled(w.e)[w.ID] || f.undoes(w.e) && found == nil {
 					continue
 				}
 				d := f.at(w.e, w.ID)
@@ -229,6 +229,68 @@ func notIdempotent(p *Pass) {
 			}
 		}
 	}
+}
+
+// refilled are the appends of a JSON patch to a list that the same patch has set before: a second run makes the same list.
+func refilled(e *expression) map[int64]bool {
+	found := map[int64]bool{}
+	var follow func(x ast.Expr, set []effects.Path) []effects.Path
+	follow = func(x ast.Expr, set []effects.Path) []effects.Path {
+		switch x.Kind() {
+		case ast.ListKind:
+			for _, item := range x.AsList().Elements() {
+				set = follow(item, set)
+			}
+			return set
+		case ast.CallKind:
+			switch c := x.AsCall(); c.FunctionName() {
+			case operators.Add:
+				return follow(c.Args()[1], follow(c.Args()[0], set))
+			case operators.Conditional:
+				follow(c.Args()[1], slices.Clone(set))
+				follow(c.Args()[2], slices.Clone(set))
+				return set
+			}
+		}
+		for _, w := range effects.Patched(x) {
+			list, _, _ := w.Path.Parent()
+			switch {
+			case w.Append && slices.Contains(set, list):
+				found[w.ID] = true
+			case w.Exact && !w.Append && (w.Op == "add" || w.Op == "replace") && x.Kind() == ast.StructKind:
+				set = append(set, w.Path)
+			}
+		}
+		return set
+	}
+	follow(e.ast.Expr(), nil)
+	return found
+}
+
+// undoes reports that e, a variable that it uses or a match condition looks at what the policy writes: the condition of
+// the mutation may be false after it.
+func (f *facts) undoes(e *expression) bool {
+	var paths []effects.Path
+	for _, w := range f.writes() {
+		paths = append(paths, w.Path.Any())
+	}
+	looks := func(e *expression) bool {
+		return slices.ContainsFunc(e.reads.List, func(r effects.Read) bool {
+			at := r.Path.Any()
+			return at.Root == "object" && at.Steps != "" && slices.ContainsFunc(paths, func(p effects.Path) bool {
+				return p.Contains(at) || at.Contains(p) && (r.Test || r.Safe)
+			})
+		})
+	}
+	if looks(e) || slices.ContainsFunc(e.before, looks) {
+		return true
+	}
+	for c := range f.parsed() {
+		if c.use == policy.UseMatchCondition && looks(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // secondRun is the counter-example of a policy that is not idempotent; nil if none was found.

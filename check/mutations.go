@@ -72,8 +72,8 @@ refuses, or is refused at once.`,
 	{
 		Code: "CG207", Name: "missing-parent", Severity: Warning,
 		Title: "a JSON patch into something that may not exist",
-		Text: `op add creates a member, not what it is in: adding /metadata/labels/team to an object without labels fails, and adding to the end of a list that is absent does too. op remove and replace need the
-field itself. Ask first whether the parent exists and add it whole if it does not, or use an ApplyConfiguration, which creates parents.`,
+		Text: `op add creates a member, not what it is in: adding /metadata/labels/team to an object without labels fails, and adding to the end of a list that is absent does too. op remove needs the
+field itself, and op replace only what it is in. Ask first whether the parent exists and add it whole if it does not, or use an ApplyConfiguration, which creates parents.`,
 		Before: "expression: \"[JSONPatch{op: 'add', path: '/metadata/labels/team', value: 'a'}]\"",
 		After:  "expression: >-\n  has(object.metadata.labels)\n  ? [JSONPatch{op: 'add', path: '/metadata/labels/team', value: 'a'}]\n  : [JSONPatch{op: 'add', path: '/metadata/labels', value: {'team': 'a'}}]",
 		Run:    missingParents,
@@ -117,6 +117,74 @@ them cannot be the value of a JSON patch: "could not marshal to JSON". Scalars c
 			}
 		},
 	},
+	{
+		Code: "CG211", Name: "mutation-without-effect", Severity: Error,
+		Title: "a mutation fails or does nothing on every object that was made",
+		Text: `The policy was run on objects that were made from the schema of the matched kinds and the fields that it reads and writes. Every time the server would have refused what the mutation made: a name that does not
+belong at its place, an operation that does not exist, a value that the field does not take. It is a warning where the mutation writes nothing at all. What other checks of mutations find is not reported twice.`,
+		Before: "expression: \"[JSONPatch{op: 'ad', path: '/spec/replicas', value: 3}]\"",
+		After:  "expression: \"[JSONPatch{op: 'add', path: '/spec/replicas', value: 3}]\"",
+		Run:    withoutEffect,
+	},
+}
+
+// enoughRuns is on how many made objects a mutation has to run before its results say something.
+const enoughRuns = 8
+
+// withoutEffect finds mutations that change none of the objects that are made: their patch cannot be applied, or all of its
+// text is known and it is empty. Errors of expressions do not count, since they may be due to what was made.
+func withoutEffect(p *Pass) {
+	for _, f := range p.facts {
+		if f.Kind != policy.Mutating {
+			continue
+		}
+		for e := range f.parsed() {
+			if e.use != policy.UseApplyConfiguration && e.use != policy.UseJSONPatch || p.slipped(f, e) {
+				continue
+			}
+			runs := p.runs(f)[e.Field]
+			if runs == nil || runs.count < enoughRuns {
+				continue
+			}
+			d := in(f.Policy, e.Expr, 0, len(e.Src))
+			switch {
+			case runs.failed == runs.count:
+				d.Message = "the mutation failed on all objects that were made: " + runs.message
+				d.Suggestion = "celgate apply shows what it does to an object of yours"
+			case runs.changed == 0 && runs.failed == 0 && empty(e.ast.Expr()):
+				d.Severity = Warning
+				d.Message, d.Suggestion = "the mutation changes nothing", "write the fields that it sets, or remove it"
+			default:
+				continue
+			}
+			p.report(d)
+		}
+	}
+}
+
+// slipped reports that another check has found an error in a mutation for all kinds.
+func (p *Pass) slipped(f *facts, e *expression) bool {
+	typing := p.typing(f)[e]
+	for s, kinds := range p.slips(f, e) {
+		if s.code != "CG206" && !typing.unknown && len(kinds) == typing.checked {
+			return true
+		}
+	}
+	return len(typing.untyped) > 0
+}
+
+// empty reports a mutation that writes nothing, whatever the object.
+func empty(e ast.Expr) bool {
+	switch e.Kind() {
+	case ast.ListKind:
+		return e.AsList().Size() == 0
+	case ast.StructKind:
+		return !slices.ContainsFunc(e.AsStruct().Fields(), func(f ast.EntryExpr) bool {
+			v := f.AsStructField().Value()
+			return v.Kind() != ast.StructKind && (v.Kind() != ast.CallKind || effects.Function(v.AsCall()) != "optional.none") || !empty(v) && v.Kind() == ast.StructKind
+		})
+	}
+	return false
 }
 
 func applyToSubresource(p *Pass) {
@@ -284,7 +352,7 @@ func (w *literals) value(e ast.Expr, at spot) {
 	switch e.Kind() {
 	case ast.CallKind:
 		c := e.AsCall()
-		switch c.FunctionName() {
+		switch effects.Function(c) {
 		case operators.Conditional:
 			w.value(c.Args()[1], at)
 			w.value(c.Args()[2], at)
@@ -294,19 +362,20 @@ func (w *literals) value(e ast.Expr, at spot) {
 				if w.atomic(e, at) {
 					return
 				}
-				at.strict = false
+				at.strict = false // the server does not look into a sum of lists (apiserver pkg/cel/mutation/dynamic/objects.go v0.37.2)
 				for _, part := range c.Args() {
 					w.value(part, at)
 				}
 				return
 			}
+		case "optional.none": // writes nothing
+			return
 		case "optional.of", "optional.ofNonZeroValue":
 			w.value(c.Args()[0], at)
 			return
 		}
 	case ast.ComprehensionKind:
 		if !w.atomic(e, at) && at.typ.Kind == schema.List {
-			at.strict = false
 			w.items(e.AsComprehension().LoopStep(), e.AsComprehension().AccuVar(), at)
 		}
 		return
@@ -455,7 +524,11 @@ func (w *literals) scalar(e ast.Expr, at spot) bool {
 	got, note := w.typeOf(e)
 	if got == null {
 		if !w.patch {
-			w.add("CG205", e.ID(), "use a JSON patch with op remove", "%s: null, which does not unset it", at.path)
+			if at.path == "" {
+				w.add("CG205", e.ID(), "write Object{}, which changes nothing", "the mutation is null, which the server refuses")
+			} else {
+				w.add("CG205", e.ID(), "use a JSON patch with op remove", "%s: null, which does not unset it", at.path)
+			}
 		}
 		return true
 	}
@@ -595,15 +668,12 @@ func (p *Pass) missingParent(f *facts, e *expression, w effects.Write, made []ef
 	}
 	steps := w.Path.Split()
 	last := len(steps)
-	if w.Op == "add" {
+	if w.Op != "remove" { // the server's replace adds a member that is not there
 		last--
 	}
 	for n := 1; n <= last; n++ {
 		path := effects.At("object", steps[:n]...)
-		if slices.ContainsFunc(made, func(m effects.Path) bool { return path.Contains(m) && (n < len(steps) && m != w.Path) }) || f.guards(e, path) {
-			continue
-		}
-		if n == len(steps) && w.Op == "replace" && steps[n-1] == effects.Item {
+		if slices.ContainsFunc(made, func(m effects.Path) bool { return path.Contains(m) && (n < len(steps) && m != w.Path) }) || f.guards(e, path) || f.needs(e, path) {
 			continue
 		}
 		var kinds []schema.GroupVersionKind
@@ -625,6 +695,24 @@ func (p *Pass) missingParent(f *facts, e *expression, w effects.Write, made []ef
 		p.report(d)
 		return
 	}
+}
+
+// needs reports that e, a variable that it uses or a match condition fails already where path is absent.
+func (f *facts) needs(e *expression, path effects.Path) bool {
+	reads := func(e *expression) bool {
+		return slices.ContainsFunc(e.reads.List, func(r effects.Read) bool {
+			return path.Contains(r.Path) && !r.Safe && (!r.Test || r.Path != path)
+		})
+	}
+	if reads(e) || slices.ContainsFunc(e.before, reads) {
+		return true
+	}
+	for c := range f.parsed() {
+		if c.use == policy.UseMatchCondition && reads(c) {
+			return true
+		}
+	}
+	return false
 }
 
 func identifierPath(p effects.Path) bool { return !strings.ContainsAny(p.String(), "[\"") }

@@ -25,7 +25,7 @@ leader election and heartbeats from being written. Name the resources that the p
 		Code: "CG502", Name: "subresource-not-covered", Severity: Note,
 		Title: "a subresource can change what the policy looks at",
 		Text: `A rule for a resource does not match its subresources. Some of them write fields that policies guard: replicas through scale, containers of a running Pod through ephemeralcontainers, their resources through
-resize.`,
+resize. It is a warning where the rules name the resource of what the last two write.`,
 		Before: "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}\n…\nexpression: object.spec.replicas <= 5",
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, deployments/scale]}",
 		Run:    uncovered,
@@ -55,6 +55,89 @@ update that it would have to deny. Leave out the selector and ask for oldObject'
 		After:  "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [namespaces]}\n…\nmatchConditions:\n- name: was-prod\n  expression: oldObject.metadata.?labels[?'env'].orValue('') == 'prod'",
 		Run:    leavesSelector,
 	},
+	{
+		Code: "CG506", Name: "matches-own-params", Severity: Warning,
+		Title: "the policy matches the kind of its own params",
+		Text: `The rules match the kind that spec.paramKind names: the params are judged by the policy that they configure. A param that makes the policy fail, or that it does not allow, may then not be corrected
+or deleted. Leave the kind out of the rules, or exclude the params with excludeResourceRules, a namespaceSelector or a match condition. It is a note where one of these, or a condition, may do so already.`,
+		Before: "paramKind: {apiVersion: v1, kind: ConfigMap}\nresourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: ['*']}",
+		After:  "paramKind: {apiVersion: v1, kind: ConfigMap}\nresourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: ['*']}\nexcludeResourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [configmaps]}",
+		Run:    matchesParams,
+	},
+	{
+		Code: "CG508", Name: "excluded-entirely", Severity: Warning,
+		Title:  "the exclude rules take away all that is included",
+		Text:   `A request that an exclude rule matches is not matched by the policy or binding, whatever its resourceRules say. Where the exclude rules cover every resource and operation that is included, nothing is left.`,
+		Before: "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}\nexcludeResourceRules:\n- {apiGroups: [apps], apiVersions: ['*'], operations: ['*'], resources: ['*']}",
+		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
+		Run:    excludedEntirely,
+	},
+}
+
+// matchesParams finds policies that judge their own params.
+func matchesParams(p *Pass) {
+	for _, f := range p.facts {
+		kind, ops := p.paramKind(f), f.operations()
+		if kind.Kind == "" || !ops["UPDATE"] && !ops["DELETE"] && !ops["CREATE"] {
+			continue
+		}
+		i := slices.IndexFunc(f.targets, func(t target) bool { return t.kind == kind && t.subresource == "" })
+		if i < 0 {
+			continue
+		}
+		r := p.Types.Resource(f.targets[i].resource)
+		if r == nil || excludes(f.MatchConstraints, r, "", ops) {
+			continue
+		}
+		for j, rule := range f.MatchConstraints.ResourceRules {
+			if !covers(rule, r, "") {
+				continue
+			}
+			path := fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", j)
+			p.atField(f.Policy, path, "exclude "+r.Resource+", or keep the params out by a match condition",
+				"the rule matches %s, the kind of the policy's own params", r.Resource)
+			if f.selective() || len(rule.ResourceNames) > 0 {
+				p.found[len(p.found)-1].Severity = Note
+			}
+			break
+		}
+	}
+}
+
+// excludes reports that exclude rules cover a resource for all of some operations.
+func excludes(m *policy.MatchResources, r *schema.Resource, subresource string, ops map[string]bool) bool {
+	for op := range ops {
+		if op != "*" && !slices.ContainsFunc(m.ExcludeRules, func(x policy.Rule) bool {
+			return len(x.ResourceNames) == 0 && covers(x, r, subresource) && (slices.Contains(x.Operations, "*") || slices.Contains(x.Operations, op))
+		}) {
+			return false
+		}
+	}
+	return len(m.ExcludeRules) > 0
+}
+
+func excludedEntirely(p *Pass) {
+	for _, f := range p.facts {
+		const message, hint = "the exclude rules cover all that %s matches: nothing is left", "remove the exclude rules, or name less in them"
+		all := func(m *policy.MatchResources) bool {
+			return len(f.targets) > 0 && !slices.ContainsFunc(f.targets, func(t target) bool {
+				r := p.Types.Resource(t.resource)
+				return r == nil || !excludes(m, r, t.subresource, f.operations())
+			})
+		}
+		if f.MatchConstraints == nil {
+			continue
+		}
+		if all(f.MatchConstraints) {
+			p.atField(f.Policy, "spec.matchConstraints.excludeResourceRules", hint, message, "the policy")
+			continue
+		}
+		for _, b := range f.bindings {
+			if b.MatchResources != nil && all(b.MatchResources) {
+				p.atBinding(b, "spec.matchResources.excludeResourceRules", hint, message, f.Name)
+			}
+		}
+	}
 }
 
 // changeable reports a kind that a rule names and whose spec updates can change.
@@ -202,7 +285,9 @@ func uncovered(p *Pass) {
 					d := f.at(e, e.reads.List[i].ID)
 					d.Message = fmt.Sprintf("%s/%s writes %s, and no rule matches it", r.Resource, w.subresource, e.reads.List[i].Path)
 					d.Suggestion = fmt.Sprintf("add the resource %s/%s to the rules", r.Resource, w.subresource)
-					if w.subresource == "scale" {
+					if w.subresource != "scale" && t.named {
+						d.Severity = Warning // containers of a running Pod pass by unseen
+					} else if w.subresource == "scale" {
 						d.Suggestion += " (its object is an autoscaling/v1 Scale)"
 					}
 					p.report(d)

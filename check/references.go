@@ -42,7 +42,7 @@ leaves the policy without force, silently.`,
 		Text: `A policy with spec.paramKind whose binding has no spec.paramRef is evaluated with params null, and params.x is an error; a binding's paramRef
 without a paramKind is ignored. A paramRef without a namespace for a namespaced paramKind means the namespace of the request, and is an error for
 cluster-scoped requests; one with a namespace for a cluster-scoped paramKind is always an error. A paramKind that the server does not know makes every request fail
-that the policy matches.`,
+that the policy matches; one of a group that Kubernetes does not have, whose CustomResourceDefinition is not among the files, is a note.`,
 		Before: "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas   # has paramKind",
 		After:  "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas\n  paramRef: {name: limits, namespace: policies, parameterNotFoundAction: Deny}",
 		Run:    paramReferences,
@@ -70,7 +70,8 @@ that the policy matches.`,
 		Title: "a resource rule that matches no resource",
 		Text: `The server does not check that the groups, versions and resources of a rule exist. A singular or misspelt resource, a kind in the place of a
 resource, a resource under the wrong group, or a version that is no longer served matches nothing. With matchPolicy Equivalent a rule matches other
-versions of the same resource, but only if it names one that is served. For custom resources the CustomResourceDefinition has to be among the files.`,
+versions of the same resource, but only if it names one that is served. A custom resource
+whose CustomResourceDefinition is not among the files is a note, once.`,
 		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
 		Run:    matchesNothing,
@@ -188,7 +189,15 @@ func bindingWithoutPolicy(p *Pass) {
 	}
 }
 
+// undefinedGroup reports a group of custom resources of which not all may be among the files: none that Kubernetes serves.
+func (p *Pass) undefinedGroup(group string) bool {
+	return strings.Contains(group, ".") && !slices.ContainsFunc(p.Types.Resources(), func(r *schema.Resource) bool {
+		return r.Custom == nil && (r.Group == group || strings.HasSuffix(group, ".k8s.io") && spell.Distance(r.Group, group) <= 2)
+	})
+}
+
 func paramReferences(p *Pass) {
+	told := map[string]bool{}
 	for _, f := range p.facts {
 		var params *schema.Resource
 		if f.ParamKind != nil {
@@ -196,7 +205,13 @@ func paramReferences(p *Pass) {
 			if err != nil {
 				continue // refused
 			}
-			if params = p.Types.ResourceFor(gv.WithKind(f.ParamKind.Kind)); params == nil {
+			if params = p.Types.ResourceFor(gv.WithKind(f.ParamKind.Kind)); params == nil && p.undefinedGroup(gv.Group) {
+				if what := f.ParamKind.Kind + " in " + f.ParamKind.APIVersion; !told[what] {
+					told[what] = true
+					p.atField(f.Policy, "spec.paramKind", "give its CustomResourceDefinition", "%s is not known: no definition of it is among the files", what)
+					p.found[len(p.found)-1].Severity = Note
+				}
+			} else if params == nil {
 				p.atField(f.Policy, "spec.paramKind", "give the CustomResourceDefinition of the kind, or correct apiVersion and kind",
 					"there is no kind %s in %s: every request that the policy matches will fail", f.ParamKind.Kind, f.ParamKind.APIVersion)
 			}
@@ -286,6 +301,7 @@ func includes(a, b policy.Rule) bool {
 
 func matchesNothing(p *Pass) {
 	resources := p.Types.Resources()
+	told := map[string]bool{}
 	each(p, func(list []policy.Rule, path string, report reporter) {
 		for i, rule := range list {
 			for j, pattern := range rule.Resources {
@@ -298,11 +314,27 @@ func matchesNothing(p *Pass) {
 					}
 					continue
 				}
+				if !slices.ContainsFunc(rule.APIGroups, func(g string) bool { return !p.undefinedGroup(g) }) && !p.defines(rule, pattern) {
+					if what := pattern + " in " + strings.Join(rule.APIGroups, ", "); !told[what] {
+						told[what] = true
+						report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), "give its CustomResourceDefinition", "%s is not known: no definition of it is among the files", what)
+						p.found[len(p.found)-1].Severity = Note
+					}
+					continue
+				}
 				if why, hint := p.unknownResource(rule, pattern, resources); why != "" {
 					report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), hint, "%s", why)
 				}
 			}
 		}
+	})
+}
+
+// defines reports that a definition among the files has the resource, or one that is spelt or versioned in another way.
+func (p *Pass) defines(rule policy.Rule, pattern string) bool {
+	name, _, _ := strings.Cut(pattern, "/")
+	return slices.ContainsFunc(p.Types.Resources(), func(r *schema.Resource) bool {
+		return slices.Contains(rule.APIGroups, r.Group) && (nearest(name, []string{r.Resource, strings.ToLower(r.Kind)}) != "" || r.Resource == name)
 	})
 }
 
@@ -344,10 +376,14 @@ func (p *Pass) unknownResource(rule policy.Rule, pattern string, resources []*sc
 		return "there is no resource " + text, hint
 	}
 	if !known {
-		if slices.ContainsFunc(rule.APIGroups, func(g string) bool { return strings.Contains(g, ".") && !strings.HasSuffix(g, ".k8s.io") }) {
-			return "", "" // custom resources whose definition is not given
+		var groups []string
+		for _, r := range resources {
+			groups = append(groups, r.Group)
 		}
-		return "there is no API group " + strings.Join(quotedGroups(rule), ", "), ""
+		if near := nearest(rule.APIGroups[0], groups); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		return "there is no API group " + strings.Join(quotedGroups(rule), ", "), hint
 	}
 	if near := nearest(name, names); near != "" {
 		hint = "did you mean " + near + "?"

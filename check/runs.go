@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -130,6 +131,56 @@ func (s *subject) runTwice(f *facts) *unstable {
 		return &unstable{mutation: t.told[i], example: example}
 	}
 	return nil
+}
+
+// results are what a mutation did to the objects that were made.
+type results struct {
+	count, failed, changed int
+	message                string // of the last failure: the later objects have more fields
+}
+
+// runs runs a policy on made objects, once, and returns what its mutations did, by their fields.
+func (s *subject) runs(f *facts) map[string]*results {
+	if all, known := s.ran[f]; known {
+		return all
+	}
+	all := map[string]*results{}
+	s.ran[f] = all
+	t := s.trialOf(0, f)
+	if t == nil {
+		return all
+	}
+	for _, r := range t.requests {
+		t.told = nil
+		d, err := t.engine.Mutate(s.ctx, r)
+		if s.ctx.Err() != nil || d != nil && !t.spend(d) {
+			break
+		}
+		for i, m := range t.told {
+			of := all[m.Expr.Field]
+			if of == nil {
+				of = &results{}
+				all[m.Expr.Field] = of
+			}
+			of.count++
+			switch {
+			case err != nil && i == len(t.told)-1: // the server ends such a request
+				of.failed++
+				of.message = cmp.Or(of.message, err.Error())
+			case m.After == nil && m.Patch == nil: // its expression failed
+			case m.After == nil:
+				of.failed++
+				for _, o := range d.Outcomes {
+					if o.Field == m.Expr.Field {
+						of.message = strings.TrimPrefix(o.Message, "error applying patch: ")
+					}
+				}
+			case !reflect.DeepEqual(m.Before, m.After):
+				of.changed++
+			}
+		}
+	}
+	return all
 }
 
 // bothOrders looks for an object on which two policies come to different results in their two orders.

@@ -29,6 +29,7 @@ type subject struct {
 	measured  map[*facts]Measurement
 	twice     map[*facts]*unstable
 	disorders map[[2]*facts][]string
+	ran       map[*facts]map[string]*results
 
 	typer     typer
 	presences map[presence]bool
@@ -52,12 +53,17 @@ type expression struct {
 	ast    *ast.AST   // nil if it does not parse
 	reads  *effects.Reads
 	before []*expression // the variables that it uses, and those that they use
+
+	parsed [2]*cel.Ast // by dialect, to be type-checked; nil: not yet, or it does not parse
+
+	spans map[int64][2]int       // of nodes, as they are asked for
+	paths map[int][]effects.Path // the fields that are selected at an offset; nil: not asked for yet
 }
 
 func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
 	s := &subject{
 		Input: in, envs: envs, ctx: ctx, codes: map[string]bool{}, presences: map[presence]bool{},
-		minors: map[int]*celenv.Set{}, measured: map[*facts]Measurement{}, twice: map[*facts]*unstable{}, disorders: map[[2]*facts][]string{},
+		minors: map[int]*celenv.Set{}, measured: map[*facts]Measurement{}, twice: map[*facts]*unstable{}, disorders: map[[2]*facts][]string{}, ran: map[*facts]map[string]*results{},
 	}
 	s.typer = newTyper(in.Types)
 	for _, p := range in.Set.Policies {
@@ -157,12 +163,19 @@ func (f *facts) parsed() iter.Seq[*expression] {
 
 // span returns the bytes of the text that the node with an id stands at: a name, an operator or a literal.
 func (e *expression) span(id int64) (from, to int) {
-	r, ok := e.ast.SourceInfo().GetOffsetRange(id)
-	if !ok {
-		return 0, len(e.Src)
+	if known, ok := e.spans[id]; ok {
+		return known[0], known[1]
 	}
-	from = compile.ByteOffset(e.Src, int(r.Start))
-	return from, from + token(e.Src[from:])
+	to = len(e.Src)
+	if r, ok := e.ast.SourceInfo().GetOffsetRange(id); ok {
+		from = compile.ByteOffset(e.Src, int(r.Start))
+		to = from + token(e.Src[from:])
+	}
+	if e.spans == nil {
+		e.spans = map[int64][2]int{}
+	}
+	e.spans[id] = [2]int{from, to}
+	return from, to
 }
 
 // token returns the length of the word or string that s begins with; a selection is its point and its name.
@@ -318,12 +331,28 @@ func (f *facts) operations() map[string]bool {
 	return all
 }
 
-// checkText type-checks text in env; problems have the offsets of their places.
-func checkText(env *cel.Env, src string) (*cel.Ast, []problem) {
-	checked, issues := celenv.Compile(env, src)
-	if issues == nil {
-		return checked, nil
+// A dialect is what names an environment declares: expressions are parsed once for each.
+type dialect int
+
+const (
+	running  dialect = iota // all that a policy may use
+	checking                // what the server's type checker declares
+)
+
+// check type-checks an expression in an environment of a dialect.
+func (e *expression) check(env *cel.Env, in dialect) (*cel.Ast, *cel.Issues) {
+	if e.parsed[in] == nil {
+		parsed, issues := celenv.Parse(env, e.Src)
+		if len(issues.Errors()) > 0 {
+			return nil, issues
+		}
+		e.parsed[in] = parsed
 	}
+	return celenv.Check(env, e.parsed[in])
+}
+
+// problems are issues of a text with the offsets of their places.
+func problems(issues *cel.Issues, src string) []problem {
 	var all []problem
 	lines := lineOffsets(src)
 	for _, e := range issues.Errors() {
@@ -335,7 +364,8 @@ func checkText(env *cel.Env, src string) (*cel.Ast, []problem) {
 		}
 		all = append(all, problem{min(offset, len(src)), strings.TrimSuffix(e.Message, " (in container '')")})
 	}
-	return nil, all
+	slices.SortStableFunc(all, func(a, b problem) int { return cmp.Compare(a.offset, b.offset) })
+	return all
 }
 
 // A problem is what the type checker says about a place.

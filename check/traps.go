@@ -12,6 +12,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/parser"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -37,7 +39,8 @@ that reads object and matches DELETE lets nothing be deleted. Compare with null,
 		Code: "CG302", Name: "unguarded-field", Severity: Warning,
 		Title: "a field that may be absent is read without asking",
 		Text: `The field is optional and has no default, so that objects without it reach the policy. Reading it then is the error "no such key", which failurePolicy Fail makes a denial. An entry of a map,
-such as a label, may always be absent.`,
+such as a label, may always be absent: also of namespaceObject and of request.userInfo.extra. It is a note for params, which are the author's own, and in a messageExpression, where the error
+brings back the default message.`,
 		Before: "expression: object.metadata.labels['team'] != ''",
 		After:  "expression: object.metadata.?labels['team'].orValue('') != ''",
 		Run:    unguarded,
@@ -155,6 +158,19 @@ func (f *facts) asksOperation(e *expression) bool {
 	return false
 }
 
+// nullAt returns where e selects from a variable that is null on an operation that the rules match; 0: nowhere, or it is
+// asked for.
+func (f *facts) nullAt(e *expression, root effects.Path, op string) int64 {
+	if e.use == policy.UseMessageExpression || !f.operations()[op] || f.guards(e, root) || f.asksOperation(e) {
+		return 0
+	}
+	i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool { return root.Contains(r.Path) && r.Path != root && !r.Safe })
+	if i < 0 {
+		return 0
+	}
+	return e.reads.List[i].ID
+}
+
 func nullObjects(p *Pass) {
 	for _, f := range p.facts {
 		ops := f.operations()
@@ -172,14 +188,11 @@ func nullObjects(p *Pass) {
 			}
 			only := !slices.ContainsFunc(c.others, func(op string) bool { return ops[op] })
 			for e := range f.parsed() {
-				if e.use == policy.UseMessageExpression || f.guards(e, c.root) || f.asksOperation(e) {
+				id := f.nullAt(e, c.root, c.op)
+				if id == 0 {
 					continue
 				}
-				i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool { return c.root.Contains(r.Path) && r.Path != c.root && !r.Safe })
-				if i < 0 {
-					continue
-				}
-				d := f.at(e, e.reads.List[i].ID)
+				d := f.at(e, id)
 				if only {
 					d.Message = fmt.Sprintf("%s is always null on %s", c.root, c.op)
 					d.Suggestion = c.instead
@@ -214,6 +227,7 @@ func (e *expression) rerooting(from, to string) *Fix {
 func unguarded(p *Pass) {
 	for _, f := range p.facts {
 		for e := range f.parsed() {
+			p.unguardedKeys(f, e)
 			if e.use == policy.UseMessageExpression {
 				continue
 			}
@@ -246,11 +260,97 @@ func unguarded(p *Pass) {
 				if at.more > 0 {
 					d.Message = fmt.Sprintf("%s (and its like in %d other places) may be absent", at.path, at.more)
 				}
-				d.Suggestion = optionally(at.path)
+				d.Suggestion = e.optionally(id, at.path)
 				p.report(d)
 			}
 		}
 	}
+}
+
+// unguardedKeys finds entries of maps outside of the object that may be absent, and in a message those of the object too:
+// there an error does no more than to bring back the default message.
+func (p *Pass) unguardedKeys(f *facts, e *expression) {
+	reported := map[effects.Path]bool{}
+	for _, r := range e.reads.List {
+		parent, key, ok := r.Path.Parent()
+		if !ok || key == effects.Item || r.Test || r.Safe || reported[r.Path] || f.guards(e, r.Path) {
+			continue
+		}
+		severity := Warning
+		switch {
+		case r.Path.Root == "namespaceObject" && (parent.Steps == labelSteps || parent.Steps == annotationSteps):
+			if key == "kubernetes.io/metadata.name" && parent.Steps == labelSteps {
+				continue // every Namespace has it
+			}
+			if parent.Steps == labelSteps && f.selects(key) {
+				continue
+			}
+		case parent == effects.At("request", "userInfo", "extra"):
+		case r.Path.Root == "params":
+			if at := locate(p.Types.Type(p.paramKind(f)), parent.Split()); at.typ == nil || at.typ.Kind != schema.Map || p.given(f, r.Path) {
+				continue
+			}
+			severity = Note // who writes the policy writes the params
+		case e.use == policy.UseMessageExpression && (r.Path.Root == "object" || r.Path.Root == "oldObject"):
+			at := place{}
+			for _, t := range f.targets {
+				if at = locate(t.typ, parent.Split()); at.typ == nil || at.typ.Kind != schema.Map {
+					break
+				}
+			}
+			if at.typ == nil || at.typ.Kind != schema.Map || f.asks(e.index, r.Path) {
+				continue
+			}
+		default:
+			continue
+		}
+		if e.use == policy.UseMessageExpression {
+			severity = Note
+		}
+		reported[r.Path] = true
+		d := f.at(e, r.ID)
+		d.Severity = severity
+		d.Message, d.Suggestion = fmt.Sprintf("%s may be absent", r.Path), e.optionally(r.ID, r.Path)
+		p.report(d)
+	}
+}
+
+// selects reports that the namespaceSelector of the policy, or of all its bindings, asks for a label.
+func (f *facts) selects(label string) bool {
+	asks := func(m *policy.MatchResources) bool {
+		labels := map[string]any{}
+		satisfy(labels, m, func(r *policy.MatchResources) *metav1.LabelSelector { return r.NamespaceSelector })
+		return labels[label] != nil
+	}
+	return asks(f.MatchConstraints) ||
+		len(f.bindings) > 0 && !slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return !asks(b.MatchResources) })
+}
+
+var labelSteps, annotationSteps = effects.At("", "metadata", "labels").Steps, effects.At("", "metadata", "annotations").Steps
+
+// asks reports that the validation with an index looks at path: where its message is made, the field was looked at.
+func (f *facts) asks(index int, path effects.Path) bool {
+	for e := range f.parsed() {
+		if e.use == policy.UseValidation && e.index == index && (e.reads.Uses(path) || slices.ContainsFunc(e.before, func(v *expression) bool { return v.reads.Uses(path) })) {
+			return true
+		}
+	}
+	return false
+}
+
+// given reports that an object of the param kind is among the files, and that all of them have the field.
+func (p *Pass) given(f *facts, path effects.Path) bool {
+	kind, found := p.paramKind(f), false
+	for _, object := range p.State {
+		if object["kind"] != kind.Kind || object["apiVersion"] != kind.GroupVersion().String() {
+			continue
+		}
+		found = true
+		if lookup(object, path.Split()) == nil {
+			return false
+		}
+	}
+	return found
 }
 
 // absent reports that a field is optional in all matched kinds that have it, and that nobody asks whether it is there.
@@ -289,9 +389,15 @@ func validated(t *schema.Type, path effects.Path) bool {
 	if at.field == nil || at.owner == nil {
 		return false
 	}
+	switch path.Steps { // the registry fills them in before validating policies look
+	case effects.At("", "metadata", "creationTimestamp").Steps, effects.At("", "metadata", "uid").Steps:
+		return true
+	}
 	owner := strings.TrimPrefix(at.owner.Name, "k8s.io/api/")
 	switch owner + "." + at.field.Name {
-	case "core/v1.Container.image", "core/v1.EphemeralContainer.image", "core/v1.EphemeralContainerCommon.image",
+	case "core/v1.PodStatus.phase", "core/v1.PodStatus.qosClass", "core/v1.NamespaceSpec.finalizers", "core/v1.NamespaceStatus.phase",
+		"certificates/v1.CertificateSigningRequestSpec.username",
+		"core/v1.Container.image", "core/v1.EphemeralContainer.image", "core/v1.EphemeralContainerCommon.image",
 		"core/v1.PersistentVolumeClaimSpec.accessModes", "core/v1.PersistentVolumeSpec.capacity", "core/v1.PersistentVolumeSpec.accessModes":
 		return true
 	}
@@ -310,16 +416,45 @@ func (p *Pass) other(f *facts, e *expression, path effects.Path) bool {
 	return false
 }
 
-// optionally says how to read a field that may be absent.
-func optionally(p effects.Path) string {
-	parent, last, _ := p.Parent()
-	if q := p.String(); strings.HasSuffix(q, "]") && !strings.HasSuffix(q, effects.Item) {
-		return fmt.Sprintf("ask '%s' in … first, or write …[?'%s'].orValue(…)", last, last)
-	}
-	if _, item, ok := parent.Parent(); ok && item == effects.Item {
+// longestHint is the length of an author's text that a hint repeats.
+const longestHint = 60
+
+// optionally says how to read a field that may be absent, in the words of the expression that reads it.
+func (e *expression) optionally(id int64, p effects.Path) string {
+	_, last, _ := p.Parent()
+	holder := e.holder(id)
+	switch {
+	case !effects.Identifier(last):
+		if holder == "" {
+			return fmt.Sprintf("ask '%s' in … first, or write …[?'%s'].orValue(…)", last, last)
+		}
+		return fmt.Sprintf("ask '%s' in %s first, or write %s[?'%s'].orValue(…)", last, holder, holder, last)
+	case holder == "":
 		return fmt.Sprintf("ask has(….%s) first, or write ….?%s.orValue(…)", last, last)
 	}
-	return fmt.Sprintf("ask has(%s) first, or write %s.?%s", p, parent, last)
+	return fmt.Sprintf("ask has(%s.%s) first, or write %s.?%s.orValue(…)", holder, last, holder, last)
+}
+
+// holder is the text of what the selection with an id selects from; empty if it is too long to be repeated.
+func (e *expression) holder(id int64) string {
+	var operand ast.Expr
+	visit(e.ast.Expr(), func(x ast.Expr) {
+		switch {
+		case x.ID() != id:
+		case x.Kind() == ast.SelectKind:
+			operand = x.AsSelect().Operand()
+		case x.Kind() == ast.CallKind && x.AsCall().FunctionName() == operators.Index:
+			operand = x.AsCall().Args()[0]
+		}
+	})
+	if operand == nil {
+		return ""
+	}
+	text, err := parser.Unparse(operand, e.ast.SourceInfo())
+	if err != nil || len(text) > longestHint || strings.Contains(text, "\n") {
+		return ""
+	}
+	return text
 }
 
 func alwaysTrue(p *Pass) {
@@ -328,6 +463,9 @@ func alwaysTrue(p *Pass) {
 			for _, r := range e.reads.List {
 				if !r.Test || r.Path.Root != "object" && r.Path.Root != "oldObject" || !p.isSelection(e, r.ID) {
 					continue
+				}
+				if r.ID == f.nullAt(e, objectRoot, "DELETE") || r.ID == f.nullAt(e, oldObjectRoot, "CREATE") {
+					continue // an error where the variable is null, which CG301 says
 				}
 				always := len(f.targets) > 0
 				for _, t := range f.targets {

@@ -55,12 +55,14 @@ type finding struct {
 
 // typed is what type checking says about one expression.
 type typed struct {
-	run     []finding // as expressions run
-	checked int       // kinds that were looked at
-	unknown bool      // some matched kind has no known type
-	server  []finding
-	warning string    // of the server
-	untyped []problem // which the server refuses, whatever the types
+	run      []finding // as expressions run
+	checked  int       // kinds that were looked at
+	unknown  bool      // some matched kind has no known type
+	server   []finding
+	warnings []string // of the server, by kind
+
+	missing map[effects.Path][]schema.GroupVersionKind // the kinds with a problem at a field; nil: not asked for yet
+	untyped []problem                                  // which the server refuses, whatever the types
 
 	asts  map[schema.GroupVersionKind]*cel.Ast // of mutations; nil where it does not compile
 	slips map[slip][]schema.GroupVersionKind
@@ -162,7 +164,7 @@ func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType, vis
 		if in == nil {
 			return
 		}
-		checked, problems := checkText(in, e.Src)
+		checked, issues := e.check(in, running)
 		if e.use == "" {
 			t := apiservercel.DynType
 			if checked != nil {
@@ -171,7 +173,7 @@ func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType, vis
 			members[e.name] = apiservercel.NewDeclField(e.name, t, true, nil, nil)
 			clear(envs) // they know the types that variables had
 		}
-		visit(e, in, checked, problems)
+		visit(e, in, checked, problems(issues, e.Src))
 	}
 }
 
@@ -198,7 +200,7 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 					return
 				}
 			}
-			checked, issues := celenv.Compile(env, e.Src)
+			checked, issues := e.check(env, checking)
 			if e.use == "" {
 				var t *cel.Type
 				if issues == nil {
@@ -212,12 +214,8 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 				continue
 			}
 			found := f.typing[e]
-			if found.warning != "" {
-				found.warning += "\n"
-			}
-			found.warning += fmt.Sprintf("%v: %s\n", kind, issues)
-			_, problems := checkText(env, e.Src)
-			for _, p := range problems {
+			found.warnings = append(found.warnings, fmt.Sprintf("%v: %s\n", kind, celenv.Quote(issues, e.Src)))
+			for _, p := range problems(issues, e.Src) {
 				found.server = add(found.server, p, kind)
 			}
 		}
@@ -280,6 +278,14 @@ func (t *typed) certain(e *expression, f finding) bool {
 	if len(f.kinds) == t.checked {
 		return true
 	}
+	if t.missing == nil {
+		t.missing = map[effects.Path][]schema.GroupVersionKind{}
+		for _, found := range t.run {
+			for _, path := range e.pathsAt(found.offset) {
+				t.missing[path] = append(t.missing[path], found.kinds...)
+			}
+		}
+	}
 	kinds := map[schema.GroupVersionKind]bool{}
 	add := func(list []schema.GroupVersionKind) {
 		for _, k := range list {
@@ -287,11 +293,9 @@ func (t *typed) certain(e *expression, f finding) bool {
 		}
 	}
 	add(f.kinds)
-	for _, other := range t.run {
-		for _, above := range e.pathsAt(other.offset) {
-			if slices.ContainsFunc(e.pathsAt(f.offset), func(p effects.Path) bool { return p != above && above.Contains(p) }) {
-				add(other.kinds)
-			}
+	for _, path := range e.pathsAt(f.offset) {
+		for above, _, ok := path.Parent(); ok; above, _, ok = above.Parent() {
+			add(t.missing[above])
 		}
 	}
 	return len(kinds) == t.checked
@@ -303,6 +307,7 @@ func typeWarnings(p *Pass) {
 			if e.ast == nil {
 				continue
 			}
+			warning := strings.Join(t.warnings, "\n")
 			for _, found := range t.server {
 				if slices.Contains(t.untyped, found.problem) {
 					continue
@@ -311,7 +316,7 @@ func typeWarnings(p *Pass) {
 					return own.problem == found.problem && t.certain(e, own) && telling(own.message)
 				})
 				d := p.typeDiagnostic(f, e, found)
-				d.Server = t.warning
+				d.Server = warning
 				if !sure {
 					d.Severity = Note
 					d.Suggestion = "nothing is wrong if the expression is guarded; the warning stays in the policy's status"
@@ -324,13 +329,15 @@ func typeWarnings(p *Pass) {
 
 // pathsAt returns the fields that are selected at an offset.
 func (e *expression) pathsAt(offset int) []effects.Path {
-	var all []effects.Path
-	for _, r := range e.reads.List {
-		if from, _ := e.span(r.ID); from == offset {
-			all = append(all, r.Path)
+	if e.paths == nil {
+		e.paths = map[int][]effects.Path{}
+		for _, r := range e.reads.List {
+			if from, _ := e.span(r.ID); !slices.Contains(e.paths[from], r.Path) {
+				e.paths[from] = append(e.paths[from], r.Path)
+			}
 		}
 	}
-	return all
+	return e.paths[offset]
 }
 
 // telling reports a message whose types are scalars: mixed kinds of objects are no mistake, since objects have no type when

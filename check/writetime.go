@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/policy"
 	"github.com/google/cel-go/common/ast"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -131,7 +132,7 @@ func suggestion(message string) string {
 	case strings.Contains(message, "must evaluate to list(JSONPatch) but got list(dyn)"):
 		return "an empty list has no type: write condition ? [JSONPatch{…}] : []"
 	}
-	return ""
+	return spell.CEL(message)
 }
 
 func ignoreLines(p *Pass) {

@@ -1,8 +1,11 @@
 package celenv
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
@@ -11,17 +14,91 @@ import (
 // Compile checks an expression. Where cel-go panics, as its validator of literals v0.29.2 does about {?'a': object}, that is an
 // issue of the expression.
 func Compile(env *cel.Env, src string) (checked *cel.Ast, issues *cel.Issues) {
-	defer func() {
-		if p := recover(); p != nil {
-			found := common.NewErrors(common.NewTextSource(src))
-			found.ReportError(common.NewLocation(1, 0), "%s", fmt.Sprintf("cel-go panics: %v", p))
-			checked, issues = nil, cel.NewIssues(found)
-		}
-	}()
-	if strings.Contains(src, "`") {
+	return compile(env, common.NewTextSource(src))
+}
+
+func compile(env *cel.Env, src common.Source) (*cel.Ast, *cel.Issues) {
+	parsed, issues := parse(env, src)
+	if len(issues.Errors()) > 0 { // not Err, which renders all issues, in the square of the length of a line
+		return nil, issues
+	}
+	return Check(env, parsed)
+}
+
+// Parse parses an expression to be checked in several environments that declare the same names. Its issues, and those of
+// [Check], do not quote it: [Quote] does.
+func Parse(env *cel.Env, src string) (*cel.Ast, *cel.Issues) {
+	return parse(env, unquoted{common.NewTextSource(src)})
+}
+
+func parse(env *cel.Env, src common.Source) (*cel.Ast, *cel.Issues) {
+	if strings.Contains(src.Content(), "`") {
 		if issues := refusedSyntax(env, src); issues != nil {
 			return nil, issues
 		}
 	}
-	return env.Compile(src)
+	return env.ParseSource(src)
+}
+
+// Check checks what was parsed, as [Compile] does.
+func Check(env *cel.Env, parsed *cel.Ast) (checked *cel.Ast, issues *cel.Issues) {
+	defer func() {
+		if p := recover(); p != nil {
+			found := common.NewErrors(parsed.Source())
+			found.ReportError(common.NewLocation(1, 0), "%s", fmt.Sprintf("cel-go panics: %v", p))
+			checked, issues = nil, cel.NewIssues(found)
+		}
+	}()
+	return env.Check(parsed)
+}
+
+// An unquoted source has no excerpts: cel-go renders them in the square of the length of a line.
+type unquoted struct{ common.Source }
+
+func (unquoted) Snippet(int) (string, bool) { return "", false }
+
+// longestQuoted is the length of a line that cel-go quotes (common/error.go v0.29.2).
+const longestQuoted = 16384
+
+// Quote renders the issues of an expression that was parsed by [Parse] as cel-go does those of one that was compiled.
+func Quote(issues *cel.Issues, src string) string {
+	text := common.NewTextSource(src)
+	found := slices.Clone(issues.Errors())
+	slices.SortStableFunc(found, func(a, b *cel.Error) int {
+		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(), b.Location.Column()))
+	})
+	var b strings.Builder
+	for i, e := range found {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "ERROR: %s:%d:%d: %s", text.Description(), e.Location.Line(), e.Location.Column()+1, e.Message)
+		if line, ok := text.Snippet(e.Location.Line()); ok && len(line) <= longestQuoted {
+			quote(&b, strings.ReplaceAll(line, "\t", " "), e.Location.Column())
+		}
+	}
+	unquoted := issues.String()
+	if last := unquoted[strings.LastIndexByte(unquoted, '\n')+1:]; strings.HasSuffix(last, " more errors were truncated") {
+		b.WriteString("\n" + last)
+	}
+	return b.String()
+}
+
+// quote writes a line and a mark below a column.
+func quote(b *strings.Builder, line string, column int) {
+	b.WriteString("\n | " + line + "\n | ")
+	dots := [2]string{".", "\uff0e"}
+	marks := [2]string{"^", "\uff3e"}
+	wide := func() int {
+		_, size := utf8.DecodeRuneInString(line)
+		line = line[size:]
+		if size > 1 {
+			return 1
+		}
+		return 0
+	}
+	for i := 0; i < column && line != ""; i++ {
+		b.WriteString(dots[wide()])
+	}
+	b.WriteString(marks[wide()])
 }

@@ -218,7 +218,7 @@ func Program(env *cel.Env, checked *cel.Ast, opts ...cel.ProgramOption) (cel.Pro
 }
 
 // refusedSyntax returns the problems of names in backticks in an environment that does not know them.
-func refusedSyntax(env *cel.Env, src string) *cel.Issues {
+func refusedSyntax(env *cel.Env, src common.Source) *cel.Issues {
 	if !env.HasLibrary(string(quirks.BacktickSyntax)) {
 		return nil
 	}
@@ -226,7 +226,7 @@ func refusedSyntax(env *cel.Env, src string) *cel.Issues {
 	if err != nil {
 		return nil
 	}
-	if _, found := p.Parse(common.NewTextSource(src)); len(found.GetErrors()) > 0 {
+	if _, found := p.Parse(src); len(found.GetErrors()) > 0 {
 		return cel.NewIssues(found)
 	}
 	return nil

@@ -332,7 +332,7 @@ type decider struct {
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
 	it.doc = doc
-	it.Item = report.Item{Place: doc.Position(), Kind: kindOf(doc.Object), Name: nameOf(doc.Object)}
+	it.Item = report.Item{Place: doc.Position(), Kind: kindOf(doc.Object), Name: nameOf(doc.Object), Misread: doc.Misread}
 	if isReview(doc.Object) {
 		it.Kind, it.Name = schema.GroupVersionKind{Version: it.Kind.GroupVersion().String(), Kind: "AdmissionReview"}, ""
 	}
@@ -351,6 +351,9 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	}
 	request, err := d.world.request(ctx, doc, d.asked)
 	if err != nil {
+		if m, ok := doc.Misreading("metadata.name"); ok {
+			err = withHint(err, "%s", m.Hint)
+		}
 		return fail(err)
 	}
 	it.Request = request

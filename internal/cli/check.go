@@ -70,7 +70,7 @@ when the policies could not be read.`,
 		f.BoolVar(&k.list, "list", false, "list all checks")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		k.reporting.flags(f, report.DiagnosticFormats(), "text (default), json, sarif or github")
+		k.reporting.flags(f, report.DiagnosticFormats(), "text (default), json, junit, sarif or github")
 		f.BoolVar(&k.notes, "notes", false, "show notes too")
 		k.colorFlag(f)
 	})
@@ -137,7 +137,7 @@ func (k *checking) run(ctx context.Context, args []string) error {
 		return err
 	}
 	for _, o := range open {
-		if err := report.Diagnostics(o.format, o, found, report.Options{Color: o.color, Width: o.width, Quiet: !k.notes}); err != nil {
+		if err := report.Diagnostics(o.format, o, found, report.Options{Set: &w.set, Color: o.color, Width: o.width, Quiet: !k.notes}); err != nil {
 			return err
 		}
 	}
@@ -193,6 +193,7 @@ func undecoded(rejected []report.Rejection) []check.Diagnostic {
 			}
 			all = append(all, check.Diagnostic{
 				Code: "CG001", Severity: check.Error, Message: p.Message, Kind: r.Kind, Name: cmp.Or(r.Name, "without a name"), Field: p.Field, Position: at,
+				Suggestion: p.Hint,
 			})
 		}
 	}

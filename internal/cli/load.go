@@ -160,7 +160,8 @@ func undecodable(d *manifest.Document, err error) report.Rejection {
 	if errors.As(err, &decode) {
 		r.Status = decode.Status()
 		for _, p := range decode.Problems {
-			r.Problems = append(r.Problems, report.Problem{Field: p.Field, Message: p.Message, Position: p.Position})
+			misread, _ := d.Misreading(p.Field)
+			r.Problems = append(r.Problems, report.Problem{Field: p.Field, Message: p.Message, Position: p.Position, Hint: misread.Hint})
 		}
 	} else {
 		r.Problems = []report.Problem{{Message: err.Error(), Position: d.Position()}}

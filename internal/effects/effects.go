@@ -70,7 +70,7 @@ func (p Path) String() string {
 		switch {
 		case strings.HasPrefix(s, "["):
 			b.WriteString(s)
-		case identifier(s):
+		case Identifier(s):
 			if b.Len() > 0 {
 				b.WriteByte('.')
 			}
@@ -82,7 +82,8 @@ func (p Path) String() string {
 	return b.String()
 }
 
-func identifier(s string) bool {
+// Identifier reports a step that expressions write as .step.
+func Identifier(s string) bool {
 	for i, r := range s {
 		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
 			return false
@@ -239,7 +240,7 @@ const (
 func (w *walker) call(e ast.Expr, s scope) []Path {
 	c := e.AsCall()
 	args := c.Args()
-	name := c.FunctionName()
+	name := Function(c)
 	switch {
 	case (name == operators.Index || name == optIndex || name == optSelect) && len(args) == 2:
 		from := w.walk(args[0], s)
@@ -257,6 +258,11 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 	case (name == operators.In || name == operators.OldIn) && len(args) == 2:
 		w.walk(args[0], s)
 		from := w.walk(args[1], s)
+		if args[1].Kind() == ast.ListKind {
+			for _, item := range args[1].AsList().Elements() {
+				w.askKey(e.ID(), args[0], item, s)
+			}
+		}
 		if text, ok := literal(args[0]).(string); ok {
 			for _, p := range from {
 				w.read(e.ID(), p.Step(text), true, false)
@@ -268,6 +274,9 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 			paths := w.walk(a, s)
 			if len(args) == 2 && args[1-i].Kind() == ast.LiteralKind && args[1-i].AsLiteral() == types.NullValue {
 				w.reads.Nulls = append(w.reads.Nulls, paths...)
+			}
+			if len(args) == 2 {
+				w.askKey(e.ID(), a, args[1-i], s)
 			}
 		}
 		return nil
@@ -283,7 +292,7 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 		return nil
 	}
 	var target []Path
-	if c.IsMemberFunction() {
+	if c.IsMemberFunction() && name == c.FunctionName() {
 		target = w.walk(c.Target(), s)
 	}
 	for _, a := range args {
@@ -293,7 +302,13 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 		}
 	}
 	switch name {
-	case "orValue", "or", "value", "optional.of", "reverse", "distinct", "slice", "sort", "flatten":
+	case "optional.of", "optional.ofNonZeroValue":
+		var paths []Path
+		for _, a := range args {
+			paths = union(paths, w.reads.Paths[a.ID()])
+		}
+		return paths
+	case "orValue", "or", "value", "reverse", "distinct", "slice", "sort", "flatten":
 		return target
 	case "first", "last":
 		var items []Path
@@ -303,6 +318,21 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 		return items
 	}
 	return nil
+}
+
+// keyOf is the name in a scope of what the value of a loop variable may be a key of.
+func keyOf(variable string) string { return variable + separator + "key" }
+
+// askKey reads a comparison of a loop variable over the keys of a map with one key as the question whether the map has it.
+func (w *walker) askKey(id int64, variable, key ast.Expr, s scope) {
+	if variable.Kind() != ast.IdentKind {
+		return
+	}
+	if text, ok := literal(key).(string); ok {
+		for _, p := range s[keyOf(variable.AsIdent())] {
+			w.read(id, p.Step(text), true, false)
+		}
+	}
 }
 
 // isOptional reports an optional value: selecting a member of it that is absent is no error.
@@ -316,7 +346,7 @@ func isOptional(e ast.Expr, variables map[string]Result) bool {
 		return isOptional(operand, variables)
 	case ast.CallKind:
 		c := e.AsCall()
-		switch name := c.FunctionName(); {
+		switch name := Function(c); {
 		case name == optSelect, name == optIndex, strings.HasPrefix(name, "optional."), name == "or", name == "first", name == "last":
 			return true
 		case name == operators.Index:
@@ -344,7 +374,7 @@ func (w *walker) comprehension(c ast.ComprehensionExpr, s scope) []Path {
 		inner = inner.with(c.IterVar(), items)
 	}
 	w.walk(c.AccuInit(), s)
-	inner = inner.with(c.AccuVar(), nil)
+	inner = inner.with(keyOf(c.IterVar()), from).with(c.AccuVar(), nil)
 	w.walk(c.LoopCondition(), inner)
 	w.walk(c.LoopStep(), inner)
 	w.walk(c.Result(), s.with(c.AccuVar(), nil))
@@ -384,6 +414,16 @@ func union(a, b []Path) []Path {
 	}
 	return all
 }
+
+// Function returns the name of the function that a call is of, with the namespace that an unchecked tree holds apart.
+func Function(c ast.CallExpr) string {
+	if c.IsMemberFunction() && c.Target().Kind() == ast.IdentKind && namespaces[c.Target().AsIdent()] {
+		return c.Target().AsIdent() + "." + c.FunctionName()
+	}
+	return c.FunctionName()
+}
+
+var namespaces = map[string]bool{"optional": true, "jsonpatch": true, "base64": true, "math": true, "strings": true}
 
 // literal returns the Go value of a literal; nil for anything else.
 func literal(e ast.Expr) any {

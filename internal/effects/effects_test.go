@@ -49,6 +49,9 @@ func TestReads(t *testing.T) {
 			src: "variables.all.exists(c, c.image == '')", unsafe: []string{"object.spec.containers[].image"},
 			variable: map[string]effects.Result{"all": {Paths: []effects.Path{containers}}},
 		},
+		{src: "object.m.exists(k, k == 'x') && object.m['x'] == ''", unsafe: []string{"object.m.x"}, guarded: []string{"object.m.x"}},
+		{src: "object.m.all(k, v, 'x' != k || v == '')", unsafe: []string{"object.m"}, guarded: []string{"object.m.x"}},
+		{src: "object.m.filter(k, k in ['x', 'y']).size() == 2", unsafe: []string{"object.m"}, guarded: []string{"object.m.x", "object.m.y"}},
 		{src: "object.?a.optMap(v, v.b).orValue('')", unsafe: []string{"object.a.b"}, guarded: []string{"object.a", "object.a"}},
 	} {
 		t.Run(c.src, func(t *testing.T) {

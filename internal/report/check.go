@@ -8,19 +8,23 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/policy"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // DiagnosticFormats are the names that [Diagnostics] takes.
-func DiagnosticFormats() []string { return []string{"text", "json", "sarif", "github"} }
+func DiagnosticFormats() []string { return []string{"text", "json", "junit", "sarif", "github"} }
 
 // Diagnostics writes what check found, in the order in which it is given. Text leaves out what annotations ignore and, with
-// o.Quiet, notes, which it counts; JSON holds everything.
+// o.Quiet, notes, which it counts; JSON holds everything. o.Set are the policies and bindings that were checked.
 func Diagnostics(format string, w io.Writer, found []check.Diagnostic, o Options) error {
 	switch format {
 	case "text":
 		return diagnosticText(w, found, o)
 	case "json":
 		return diagnosticJSON(w, found)
+	case "junit":
+		return diagnosticJUnit(w, found, o.Set)
 	case "sarif":
 		return writeSARIF(w, "check", checkRules(), diagnosticFindings(found))
 	case "github":
@@ -74,28 +78,70 @@ func diagnosticText(w io.Writer, found []check.Diagnostic, o Options) error {
 		t.block(b)
 		t.gap()
 	}
-	summary := ""
+	var summary []string
+	if counts[check.Error]+counts[check.Warning] == 0 && (o.Quiet || counts[check.Note] == 0) {
+		summary = append(summary, "nothing found")
+	}
 	for _, s := range checkSeverities {
 		if n := counts[s.severity]; n > 0 {
-			if summary != "" {
-				summary += ", "
-			}
-			summary += plural(n, s.one, s.many)
+			text := plural(n, s.one, s.many)
 			if s.severity == check.Note && o.Quiet {
-				summary += " (shown with --notes)"
+				text += " (shown with --notes)"
 			}
+			summary = append(summary, text)
 		}
 	}
 	if suppressed > 0 {
-		if summary != "" {
-			summary += ", "
-		}
-		summary += fmt.Sprintf("%d ignored by annotation", suppressed)
+		summary = append(summary, fmt.Sprintf("%d ignored by annotation", suppressed))
 	}
-	if counts[check.Error]+counts[check.Warning] > 0 || !o.Quiet && summary != "" {
-		t.line(summary)
-	}
+	t.line(checkedText(o.Set) + strings.Join(summary, ", "))
 	return t.flush()
+}
+
+// checkedText says how much was checked.
+func checkedText(set *policy.Set) string {
+	if set == nil {
+		return ""
+	}
+	return plural(len(set.Policies), "policy", "policies") + ", " + plural(len(set.Bindings), "binding", "bindings") + ": "
+}
+
+// diagnosticJUnit writes a testsuite for each file and a testcase for each policy and binding, which errors and warnings
+// fail; notes are its output.
+func diagnosticJUnit(w io.Writer, found []check.Diagnostic, set *policy.Set) error {
+	j := &junit{Name: "celgate check"}
+	written := map[string]bool{}
+	write := func(kind, name string, place policy.Position) {
+		c := junitCase{Name: kind + " " + name}
+		if written[c.Name] {
+			return
+		}
+		written[c.Name] = true
+		for _, d := range found {
+			if d.Kind != kind || d.Name != name || d.Ignored != "" {
+				continue
+			}
+			f := finding{place: d.Position, message: d.Code + ": " + sentence(d)}
+			if d.Severity == check.Note {
+				c.Output += f.place.String() + ": " + f.message + "\n"
+			} else {
+				c.Failures = append(c.Failures, f.junit())
+			}
+		}
+		j.add(place.File, place, 0, c)
+	}
+	if set != nil {
+		for _, p := range set.Policies {
+			write(string(p.Kind), p.Name, p.Locate(&field.Error{Field: "metadata.name"}))
+		}
+		for _, b := range set.Bindings {
+			write(string(b.Kind)+"Binding", b.Name, b.Locate(&field.Error{Field: "metadata.name"}))
+		}
+	}
+	for _, d := range found { // of documents that could not be decoded
+		write(d.Kind, d.Name, d.Position)
+	}
+	return j.write(w)
 }
 
 type jsonDiagnostic struct {
@@ -117,7 +163,14 @@ type jsonDiagnostic struct {
 
 func diagnosticJSON(w io.Writer, found []check.Diagnostic) error {
 	items := make([]jsonDiagnostic, len(found))
+	warned := map[[3]string]bool{} // the server's warning about an expression is long: its first diagnostic has it
 	for i, d := range found {
+		if id := [3]string{d.Kind, d.Name, d.Field}; d.Server != "" {
+			if warned[id] {
+				d.Server = ""
+			}
+			warned[id] = true
+		}
 		items[i] = jsonDiagnostic{
 			d.Code, d.Severity, d.Message, d.Suggestion, d.Position.File, d.Position.Line, d.Position.Column,
 			d.Kind, d.Name, d.Field, d.Server, d.Ignored, d.Example, d.Fix != nil,

@@ -27,6 +27,9 @@ func hintFor(f failing) string {
 			return h.hint
 		}
 	}
+	if meant := spell.CEL(f.message); meant != "" {
+		return meant
+	}
 	if m := undeclared.FindStringSubmatch(f.message); m != nil {
 		if name := spell.Nearest(m[1], variables, len(m[1])/3+1); name != "" {
 			return "did you mean " + name + "?"
@@ -42,6 +45,9 @@ var (
 
 // hints are looked through in order: the first whose message and source both occur is shown.
 var hints = []struct{ message, source, hint string }{
+	{"type conversion error", ".limits", quantities},
+	{"type conversion error", ".requests", quantities},
+	{"type conversion error", ".capacity", quantities},
 	{"no such overload", "quantity", "quantity(…) takes a string; a field that may be a number or a string needs string(…) first"},
 	{"no such overload", "maxUnavailable", intOrString},
 	{"no such overload", "maxSurge", intOrString},
@@ -106,8 +112,17 @@ func missingKeyHint(f failing, key string) string {
 	if key == "UID" && strings.Contains(src, "namespaceObject") {
 		return "namespaceObject.metadata.UID compiles, but never has a value"
 	}
+	if key == "extra" && strings.Contains(src, "userInfo.extra") {
+		return "request.userInfo.extra is absent for users without extra: write request.userInfo.?extra, or give it in the request"
+	}
+	if r := f.request; key == "name" && r != nil && r.Operation == celgate.Delete && r.Name == "" && strings.Contains(src, "request.name") {
+		return "a deletion of a collection has no request.name: write oldObject.metadata.name"
+	}
 	found := mentions(src, key)
 	if len(found) == 0 {
+		if m := computed.FindStringSubmatch(src); m != nil {
+			return "'" + key + "' is not set here; guard it with " + m[2] + " in " + m[1] + ", or read it with " + m[1] + "[?" + m[2] + "].orValue(…)"
+		}
 		return "a member is read that is not set; guard it with has(…), or read it with .? and orValue(…)"
 	}
 	at := found[0]
@@ -124,6 +139,9 @@ func missingKeyHint(f failing, key string) string {
 	}
 	return member + " is not set here; guard it with has(" + path + "." + member + "), or read it with " + path + ".?" + member + ".orValue(…)"
 }
+
+// computed finds an index that is a variable, such as object.data[key].
+var computed = regexp.MustCompile(`([a-zA-Z_][\w.]*)\[([a-zA-Z_][\w.]*)\]`)
 
 var noSuchKey = regexp.MustCompile(`no such key: (.+?)\s*$`)
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,8 @@ type Item struct {
 
 	Reasons map[int]blame.Reason               // why outcomes came about, by their index; of some
 	Locate  func(field string) policy.Position // the place of a field in the manifest; nil: unknown
+	// Misread are the words of the manifest that YAML reads as booleans; nil: none.
+	Misread func() []manifest.Misreading
 
 	Kind schema.GroupVersionKind // with a Failure: of the object, as far as known
 	Name string                  // with a Failure: "namespace/name" or "name"
@@ -102,6 +105,7 @@ type Problem struct {
 	Message  string
 	Expr     policy.Expr     // zero when no expression is to blame
 	Position policy.Position // inside the expression if there is one
+	Hint     string          // what to do, where reading the file has told; empty: the message tells
 }
 
 // Options say how a report is written and what is known before the first item.

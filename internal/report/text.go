@@ -2,9 +2,11 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -431,7 +433,7 @@ func rejectionBlocks(r Rejection) []block {
 		b := block{
 			label: "error", style: red, message: p.Message, expr: p.Expr, place: p.Position,
 			mark: markOf(p.Expr, p.Position, p.Message),
-			hint: hintFor(failing{message: p.Message, expr: p.Expr}),
+			hint: cmp.Or(p.Hint, hintFor(failing{message: p.Message, expr: p.Expr})),
 		}
 		if p.Field != "" {
 			b.footers = []string{p.Field}
@@ -484,8 +486,18 @@ func refusalHint(it Item) string {
 	if st.Code == 404 && strings.HasPrefix(st.Message, "namespaces ") {
 		return "give the Namespace beside the policies, with -c or among the manifests"
 	}
+	if m := wrongBoolean.FindStringSubmatch(st.Message); m != nil && it.Misread != nil {
+		for _, word := range it.Misread() {
+			if word.Path == m[1] {
+				return word.Position.String() + ": " + word.Hint
+			}
+		}
+	}
 	return ""
 }
+
+// wrongBoolean finds the field in the server's message about a boolean in the place of another value.
+var wrongBoolean = regexp.MustCompile(`cannot unmarshal bool into Go struct field \w+\.(\S+) of type`)
 
 func joinActions(actions []policy.Action) string {
 	s := make([]string, len(actions))

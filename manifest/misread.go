@@ -1,0 +1,72 @@
+package manifest
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/policy"
+)
+
+// A Misreading is a word that YAML 1.1 reads as true or false, such as n, yes and off, and that may have been meant as text.
+type Misreading struct {
+	Path     string // without the indexes of lists, such as spec.containers.image
+	Hint     string
+	Position policy.Position
+}
+
+// misreadable are the words besides true and false that YAML 1.1 reads as booleans.
+var misreadable = regexp.MustCompile(`(?i)^(y|n|yes|no|on|off)\b`)
+
+// Misread returns the words of the document that are read as booleans, by path.
+func (d *Document) Misread() []Misreading {
+	var all []Misreading
+	var walk func(v any, at, path string)
+	walk = func(v any, at, path string) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, member := range v {
+				step := name
+				if strings.ContainsAny(name, ".[]/") {
+					step = "[" + fmt.Sprintf("%q", name) + "]"
+				}
+				walk(member, joinPath(at, step), joinPath(path, name))
+			}
+		case []any:
+			for i, item := range v {
+				walk(item, fmt.Sprintf("%s[%d]", at, i), path)
+			}
+		case bool:
+			place := d.Place(at).Locate(0)
+			if word := misreadable.FindString(d.Source.from(place)); word != "" {
+				all = append(all, Misreading{path, fmt.Sprintf("YAML reads %s as %t: quote it", word, v), place})
+			}
+		}
+	}
+	walk(d.Object, "", "")
+	slices.SortFunc(all, func(a, b Misreading) int { return strings.Compare(a.Path, b.Path) })
+	return all
+}
+
+// Misreading returns the first word at a path, with or without indexes, that is read as a boolean.
+func (d *Document) Misreading(path string) (Misreading, bool) {
+	path = indexes.ReplaceAllString(path, "")
+	for _, m := range d.Misread() {
+		if m.Path == path {
+			return m, true
+		}
+	}
+	return Misreading{}, false
+}
+
+var indexes = regexp.MustCompile(`\[\d+\]`)
+
+// from returns the rest of the line at a place.
+func (s *Source) from(at policy.Position) string {
+	lines := strings.Split(s.Text, "\n")
+	if i := at.Line - s.Line; i >= 0 && i < len(lines) && at.Column > 0 && at.Column <= len(lines[i]) {
+		return lines[i][at.Column-1:]
+	}
+	return ""
+}
