@@ -124,10 +124,22 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 		}
 		o.Coverage.declare(&a.set, observed)
 	}
+	if len(a.engine.Rejected()) == 0 && !inForce(&a.set) {
+		problems = append(problems, &Problem{
+			policy.Position{File: s.File}, "no policy of the suite is in force: no binding names one", "give a binding under policies",
+		})
+	}
 	for _, r := range a.engine.Rejected() {
 		problems = append(problems, &Problem{r.Position, "the server would refuse this policy: " + r.Status.Message, ""})
 	}
 	return a, problems
+}
+
+// inForce reports that a binding makes at least one policy act.
+func inForce(set *policy.Set) bool {
+	return slices.ContainsFunc(set.Bindings, func(b *policy.Binding) bool {
+		return slices.ContainsFunc(set.Policies, func(p *policy.Policy) bool { return p.Kind == b.Kind && p.Name == b.PolicyName })
+	})
 }
 
 // stored is the object as the server reads it; what cannot be decoded is left as it is, for state to complain about.

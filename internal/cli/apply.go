@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/report"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -34,6 +35,8 @@ type apply struct {
 	kubeVersion     string
 	output, color   string
 	quiet           bool
+	strictness      strictness
+	unknownKinds    string // skip, plain or fail; empty: skip what no policy can match, else fail
 	serverView      bool
 }
 
@@ -60,8 +63,12 @@ order and quotes kept, no defaults added) but for what policies change. A denial
 leaves standard output empty; what there is to say goes to standard error. When
 standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
 
-The exit status is 0 when nothing is denied, 1 when something is, and 2 when
-something could not be decided about or a policy is none that the server would store.`,
+What the server validates of an object itself, such as names, duplicates and
+selectors, is not looked at: a mutated object may still be refused as invalid.
+
+The exit status is 0 when nothing is denied, 1 when something is or --fail-on says
+so, and 2 when something could not be decided about, a policy is none that the server
+would store, or no policy of -p is in force.`,
 		Example: `  # may these manifests be applied?
   celgate apply -p policies/ manifests/
 
@@ -109,6 +116,13 @@ something could not be decided about or a policy is none that the server would s
 		f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out objects about which there is nothing to say")
 		f.StringVar(&a.color, "color", "auto", "`WHEN` auto, always or never (default auto)")
 	})
+	group(cmd, "What fails", func(f *pflag.FlagSet) {
+		f.StringSliceVar(&a.strictness.names, "fail-on", nil, "`FINDINGS` exit status 1 for warn, unbound, unmatched,\nunknown-namespace or note too; with commas, may be repeated")
+		f.BoolVar(&a.strictness.strict, "strict", false, "--fail-on with all of them")
+		f.StringVar(&a.unknownKinds, "unknown-kinds", "", "`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)")
+	})
+	completeWith(cmd, "fail-on", failOn...)
+	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")
 	completeWith(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
 	completeWith(cmd, "output", formats()...)
 	completeWith(cmd, "color", "auto", "always", "never")
@@ -141,6 +155,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	}
 
 	loader := &manifest.Loader{Stdin: a.stdin}
+	a.unbuilt(args)
 	batch := a.read(loader, args)
 	from, err := a.sources(ctx)
 	if err != nil {
@@ -171,8 +186,11 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	}
 
 	force := w.inForce(a.console, rejected)
+	a.strictness.found["unbound"] += w.unbound
+	a.strictness.found["note"] += w.foreign
+	a.requirePolicies(a.policies, force)
 	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked)}
+	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), unknownKinds: a.unknownKinds, orders: true}
 	d.changes = a.output == "text"
 	var texts writing
 	var writer report.Writer
@@ -195,6 +213,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if err := a.decide(ctx, d, batch, outputs{writer, texts, out}); err != nil {
 		return err
 	}
+	a.strictness.judge(a.console, force)
 	if err := writer.Close(); err != nil {
 		return err
 	}
@@ -205,6 +224,12 @@ func (a *apply) run(ctx context.Context, args []string) error {
 func (a *apply) check(args []string) error {
 	if len(args) == 0 {
 		return withHint(&usageError{errors.New("no manifests given")}, "name files or directories, or - for standard input")
+	}
+	if err := a.strictness.check(); err != nil {
+		return err
+	}
+	if a.unknownKinds != "" && !slices.Contains([]string{"skip", "plain", "fail"}, a.unknownKinds) {
+		return &usageError{fmt.Errorf("%w, not %q", errUnknownKinds, a.unknownKinds)}
 	}
 	stdin := 0
 	for _, path := range slices.Concat(args, a.policies, a.state, []string{a.oldFile}) {
@@ -244,7 +269,12 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
+		if it.Decision != nil {
+			a.strictness.see(it.Decision)
+		}
 		switch {
+		case it.Failure != nil && it.Failure.Skipped:
+			a.strictness.found["note"]++
 		case it.Failure != nil:
 			a.raise(exitFailed)
 			if err := to.out.Flush(); err != nil {
@@ -320,10 +350,13 @@ func consumed(docs []*manifest.Document) func(func(*manifest.Document) bool) {
 type decider struct {
 	edits   bool // say what mutations make of the documents
 	changes bool // say what each policy changed
+	orders  bool // note where the order of policies matters
 	world   *world
 	engine  *celgate.Engine
 	asked   *asked
 	notes   *notes
+
+	unknownKinds string // as --unknown-kinds
 }
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
@@ -344,6 +377,10 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	}
 	if d.edits && isReview(doc.Object) {
 		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is none"), "use -o json, or -o yaml with --server-view"))
+	}
+	if kind := kindOf(doc.Object); d.skips(kind) {
+		it.Failure = skipped(kind)
+		return it
 	}
 	request, err := d.world.request(ctx, doc, d.asked)
 	if err != nil {
@@ -380,8 +417,33 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	if len(warnings) > 0 { // the server sends them before those of policies
 		it.Decision.Warnings = append(warnings, it.Decision.Warnings...)
 	}
+	if d.orders {
+		note, err := order.Note(ctx, d.engine, prepared, it.Decision)
+		if err != nil {
+			it.Decision = nil
+			return fail(err)
+		}
+		if note != nil {
+			it.Decision.Notes = append(it.Decision.Notes, *note)
+		}
+	}
 	d.notes.add(it.Decision, prepared, isReview(doc.Object))
 	return it
+}
+
+// skips reports that an object is of a kind without a resource that is left out: those of celgate, which are for no
+// cluster, and unknown ones that no policy can be for.
+func (d *decider) skips(kind schema.GroupVersionKind) bool {
+	if kind.Group == "celgate.dev" {
+		return true
+	}
+	if d.unknownKinds == "fail" || kind.Kind == "" || kind.Version == "" || kind.Group == "kustomize.config.k8s.io" {
+		return false
+	}
+	if len(d.world.types.Served(kind.GroupKind())) > 0 || d.world.types.ResourceFor(kind) != nil || d.world.types.Type(kind) != nil {
+		return false
+	}
+	return d.unknownKinds == "skip" || d.unknownKinds == "" && !mayMatch(&d.world.set, kind)
 }
 
 // refusal returns the status of an error that is the server's answer.
@@ -439,12 +501,15 @@ func newNotes(set *policy.Set, w *world, a *asked) *notes {
 }
 
 func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
+	if d.Allowed && d.Mutated {
+		d.Notes = append(d.Notes, celgate.Note{Message: notValidated})
+	}
 	if reviewed {
 		return
 	}
 	if n.namespaces && n.assumed[r.Namespace] && r.Kind != namespaceKind {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
-			"namespace %q is not in the cluster state and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
+			"namespace %q "+unknownNamespace+" and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
 	}
 	if n.user != "" && slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[string(o.Kind)+" "+o.Policy] }) {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(

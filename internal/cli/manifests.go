@@ -111,6 +111,9 @@ type serverView struct {
 }
 
 func (v *serverView) add(a answer) error {
+	if a.Decision == nil {
+		return nil // skipped
+	}
 	switch object := a.Decision.Object; {
 	case object == nil:
 	case v.json:

@@ -90,8 +90,11 @@ func (t *suiteText) Write(r suite.Result) error {
 		t.updated = append(t.updated, r.Updated)
 	}
 	if r.Status == suite.Passed {
-		if t.verbose {
+		if t.verbose || len(r.Notes) > 0 {
 			t.head(green, string(r.Status), r.Suite+"/"+r.Name, r.Place)
+		}
+		for _, n := range r.Notes {
+			t.block(block{label: "note", style: bold, message: n})
 		}
 		return t.flush()
 	}
