@@ -378,7 +378,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	if d.edits && isReview(doc.Object) {
 		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is none"), "use -o json, or -o yaml with --server-view"))
 	}
-	if kind := kindOf(doc.Object); d.skips(kind) {
+	if kind := kindOf(doc.Object); !isReview(doc.Object) && d.skips(kind) {
 		it.Failure = skipped(kind)
 		return it
 	}
