@@ -234,6 +234,10 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 			run.Notes = append(run.Notes, note.Message)
 		}
 	}
+	if message := a.assumes(ctx, run.Request); message != "" {
+		run.Decision.Notes = append(run.Decision.Notes, celgate.Note{Message: message})
+		run.Notes = append(run.Notes, message)
+	}
 	run.Status = Passed
 	run.compare(&c.Expect, r.opts.Update)
 	if len(run.Failures) > 0 {
