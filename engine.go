@@ -3,6 +3,7 @@ package celgate
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"runtime"
 	"slices"
 	"sync"
@@ -54,6 +55,7 @@ type Engine struct {
 	typed    eval.Form // how expressions see objects of built-in kinds
 	timed    bool
 	minor    string
+	standsIn bool // WithoutQuirks
 	compiled map[*policy.Policy]compiledPolicy
 	index    index
 	merger   merge.Merger
@@ -92,7 +94,7 @@ type binding struct {
 // an error means that the options cannot be met.
 func New(set *policy.Set, opts Options) (*Engine, error) {
 	minor := cmp.Or(opts.KubeVersion, Newest)
-	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, minor: minor, mentions: map[string]mention{}, policies: map[policyKey]*policy.Policy{}}
+	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, minor: minor, standsIn: opts.WithoutQuirks, mentions: map[string]mention{}, policies: map[policyKey]*policy.Policy{}}
 	known := quirks.Of(minor)
 	if known.Has(quirks.PatchReflectedValue) {
 		e.typed = eval.Reflected
@@ -119,6 +121,9 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	e.index.types = e.types
 	bindings := map[policy.Kind]map[string][]*binding{policy.Validating: {}, policy.Mutating: {}}
 	for _, b := range sortedByName(set.Bindings, func(b *policy.Binding) string { return b.Name }) {
+		if e.rejectUnserved(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position) {
+			continue
+		}
 		if errs := policy.ValidateBinding(b); len(errs) > 0 {
 			e.reject(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position, policy.Invalid(string(b.Kind)+"Binding", b.Name, errs))
 			continue
@@ -148,6 +153,9 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	e.compiled = make(map[*policy.Policy]compiledPolicy, len(policies))
 	for i, p := range policies {
 		e.compiled[p] = compiled[i]
+		if e.rejectUnserved(p.APIVersion, string(p.Kind), p.Name, p.Position) {
+			continue
+		}
 		if errs := compiled[i].refused; len(errs) > 0 {
 			e.reject(p.APIVersion, string(p.Kind), p.Name, p.Position, policy.Invalid(string(p.Kind), p.Name, errs))
 			continue
@@ -205,6 +213,23 @@ func (e *Engine) Rejected() []Rejection { return e.rejected }
 
 func (e *Engine) reject(apiVersion, kind, name string, pos policy.Position, status *metav1.Status) {
 	e.rejected = append(e.rejected, Rejection{apiVersion, kind, name, status, pos})
+}
+
+// rejectUnserved rejects an object in a version that the server does not serve, and reports whether it did. A webhook
+// that stands in for the server takes every version.
+func (e *Engine) rejectUnserved(apiVersion, kind, name string, pos policy.Position) bool {
+	if e.standsIn {
+		return false
+	}
+	served := e.types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: kind})
+	message := policy.Unserved(apiVersion, kind, e.minor, served)
+	if message == "" {
+		return false
+	}
+	e.reject(apiVersion, kind, name, pos, &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: message,
+	})
+	return true
 }
 
 // A compiledPolicy is what became of one policy.

@@ -114,6 +114,7 @@ func (r *review) bindingInvocations(h *hook, b *binding, m match.Result, yield f
 	in := invocation{hook: h, binding: b, resource: m.Resource, kind: m.Kind}
 	if len(params) == 0 {
 		in.idle = true
+		r.noteNoParams(h, b)
 		return yield(in, nil)
 	}
 	if kind := r.known.of(h.Kind); len(params) > 1 { // the guess was one param for each binding
@@ -125,6 +126,15 @@ func (r *review) bindingInvocations(h *hook, b *binding, m match.Result, yield f
 		}
 	}
 	return true
+}
+
+// noteNoParams notes that a binding lets a request pass because there is no param.
+func (r *review) noteNoParams(h *hook, b *binding) {
+	n := Note{Message: fmt.Sprintf("binding %q of policy %q finds no param (%s): by parameterNotFoundAction Allow it does nothing",
+		b.Name, h.Name, r.wantedParams(h, b))}
+	if !slices.Contains(r.decision.Notes, n) {
+		r.decision.Notes = append(r.decision.Notes, n)
+	}
 }
 
 // params returns what one binding evaluates with: one nil for a policy or binding without params, else the

@@ -85,7 +85,7 @@ func (r *review) mutationPass(re *reinvocation, second bool) error {
 		}
 		switch {
 		case confErr != nil:
-			failures = append(failures, policyError{confErr.hook, confErr.binding, confErr.Error(), metav1.StatusReasonForbidden, nil})
+			failures = append(failures, policyError{confErr.hook, confErr.binding, confErr.Error(), metav1.StatusReasonForbidden, nil, ""})
 		case !in.idle:
 			ready = append(ready, in)
 		}
@@ -108,6 +108,7 @@ type policyError struct {
 	message string
 	reason  metav1.StatusReason
 	outcome *eval.Outcome
+	param   string // of the invocation; empty without
 }
 
 // runMutations runs the invocations and writes the result back. An error ends the request at once.
@@ -126,7 +127,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 			return nil, apierrors.NewInternalError(err)
 		}
 		fail := func(o eval.Outcome) {
-			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o})
+			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o, paramName(in.param)})
 		}
 		r.tellRun(in, "")
 		if matched, failed := r.conditionsHold(in, v); failed != nil {
@@ -455,7 +456,7 @@ func (r *review) refuseMutation(failures []policyError) {
 		}
 		text := fmt.Sprintf("policy %q denied request: %s", f.hook.Name, f.message)
 		if f.binding != nil {
-			v.Binding = f.binding.Name
+			v.Binding, v.Param = f.binding.Name, f.param
 			text = fmt.Sprintf("policy '%s' with binding '%s' denied request: %s", f.hook.Name, f.binding.Name, f.message)
 		}
 		if f.outcome != nil {

@@ -42,6 +42,7 @@ type Measurement struct {
 	Kind   policy.Kind
 	Name   string
 	Oldest string // the oldest minor on which it compiles; empty if it does not on the one that is asked for
+	Newest string // the newest minor that serves its API version, if that is withdrawn; empty: none is known to withdraw it
 	Why    string // why it does not on the one before; empty if that is not known to celgate either
 	Field  string // the expression that is to blame for it; empty: the kind
 	Costs  []Cost
@@ -82,6 +83,12 @@ func (s *subject) measure(f *facts) Measurement {
 	}
 	m := Measurement{Kind: f.Kind, Name: f.Name}
 	m.Oldest, m.Field, m.Why = s.oldest(f)
+	if minor, ok := withdrawn[versionedKind(f)]; ok && m.Oldest != "" {
+		m.Newest = fmt.Sprintf("1.%d", minor-1)
+		if oldest := introduced[versionedKind(f)]; len(m.Oldest) == len("1.00") && m.Oldest > m.Newest {
+			m.Oldest = fmt.Sprintf("1.%d", max(oldest, celenv.Oldest))
+		}
+	}
 	m.Costs = s.estimates(f)
 	m.slow = s.observe(f, m.Costs)
 	s.measured[f] = m
@@ -262,6 +269,19 @@ var introduced = map[string]int{
 	"MutatingAdmissionPolicy v1": 36, "MutatingAdmissionPolicy v1beta1": 34, "MutatingAdmissionPolicy v1alpha1": 32,
 }
 
+// withdrawn are the minors from which on a server with its default flags does not serve the kinds in a version, as the
+// lifecycle of k8s.io/api v0.37.2 has it; MutatingAdmissionPolicy v1 took the place of its betas, which were never on by
+// default, in 1.36.
+var withdrawn = map[string]int{
+	"ValidatingAdmissionPolicy v1beta1": 34, "ValidatingAdmissionPolicy v1alpha1": 32,
+	"MutatingAdmissionPolicy v1beta1": 36, "MutatingAdmissionPolicy v1alpha1": 36,
+}
+
+// versionedKind is the kind of a policy and the version in which it is written.
+func versionedKind(f *facts) string {
+	return string(f.Kind) + " " + f.APIVersion[strings.LastIndexByte(f.APIVersion, '/')+1:]
+}
+
 // oldest finds the oldest minor on which a policy compiles, and what keeps it from the one before.
 func (s *subject) oldest(f *facts) (minor, blamed, why string) {
 	newest := 0
@@ -283,7 +303,7 @@ func (s *subject) oldest(f *facts) (minor, blamed, why string) {
 	if field, _ := refused(newest); field != "" {
 		return "", "", ""
 	}
-	first := max(introduced[string(f.Kind)+" "+strings.TrimPrefix(f.APIVersion, "admissionregistration.k8s.io/")], celenv.Oldest)
+	first := max(introduced[versionedKind(f)], celenv.Oldest)
 	if first > celenv.Oldest {
 		why = fmt.Sprintf("%s %s is served from 1.%d on", f.APIVersion, f.Kind, first)
 	}

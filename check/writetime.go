@@ -9,6 +9,7 @@ import (
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/common/ast"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -38,7 +39,17 @@ reason. A line without a reason is not honoured: who reads the policy next could
 var compileProblem = regexp.MustCompile(`ERROR: <input>:(\d+:\d+): ([^\n]*)`)
 
 func refused(p *Pass) {
+	unserved := func(apiVersion, kind, name string, at policy.Position) {
+		served := p.Types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: kind})
+		if message := policy.Unserved(apiVersion, kind, p.KubeVersion, served); message != "" {
+			p.report(Diagnostic{Message: message, Kind: kind, Name: name, Field: "apiVersion", Position: at})
+		}
+	}
+	for _, b := range p.Set.Bindings {
+		unserved(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position)
+	}
 	for _, f := range p.facts {
+		unserved(f.APIVersion, string(f.Kind), f.Name, f.Position)
 		checker := compile.NewChecker(p.envs, f.Policy, nil)
 		errs := policy.ValidatePolicy(f.Policy, checker)
 		checker.Close()

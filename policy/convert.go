@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,22 @@ import (
 // group is the API group of the four kinds.
 const group = admissionv1.GroupName
 
+// OwnGroup is the API group of celgate's own kinds, which have the names and the spec of the policies and bindings of
+// admissionregistration.k8s.io/v1, for clusters that do not serve those.
+const OwnGroup = "policy.celgate.dev"
+
+// Native returns the object of admissionregistration.k8s.io/v1 that an object of [OwnGroup] stands for, without its
+// status. Other objects are returned as they are.
+func Native(obj map[string]any) map[string]any {
+	if obj["apiVersion"] != OwnGroup+"/v1" {
+		return obj
+	}
+	native := maps.Clone(obj)
+	native["apiVersion"] = group + "/v1"
+	delete(native, "status")
+	return native
+}
+
 // Places finds the values of an object in the file that the object was read from.
 type Places interface {
 	// Place returns the place of the value at a field path such as "spec.validations[0].expression" or
@@ -30,9 +47,9 @@ type Places interface {
 }
 
 // Recognised reports that obj is a policy or a binding of this package: a ValidatingAdmissionPolicy, a
-// MutatingAdmissionPolicy or a binding of one, in version v1, v1beta1 or v1alpha1.
+// MutatingAdmissionPolicy or a binding of one, in version v1, v1beta1 or v1alpha1, or in version v1 of [OwnGroup].
 func Recognised(obj map[string]any) bool {
-	version, kind := versionKind(obj)
+	version, kind := versionKind(Native(obj))
 	return blank(version, kind) != nil
 }
 
@@ -44,6 +61,8 @@ func Recognised(obj map[string]any) bool {
 // An object with metadata.generateName and no name gets a name, always the same for the same content.
 // Places may be nil. The object is neither changed nor kept.
 func FromObject(obj map[string]any, places Places) (*Policy, *Binding, error) {
+	apiVersion, _ := obj["apiVersion"].(string)
+	obj = Native(obj)
 	version, kind := versionKind(obj)
 	into := blank(version, kind)
 	if into == nil {
@@ -54,7 +73,7 @@ func FromObject(obj map[string]any, places Places) (*Policy, *Binding, error) {
 		err.Version, err.Kind = version, kind
 		return nil, nil, err
 	}
-	c := converter{apiVersion: group + "/" + version, version: version, places: places}
+	c := converter{apiVersion: apiVersion, version: version, places: places}
 	// The versions differ in the defaults, not in the fields, so that v1 can hold all of them.
 	into = blank("v1", kind)
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {

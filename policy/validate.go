@@ -203,6 +203,17 @@ func Invalid(kind, name string, errs field.ErrorList) *metav1.Status {
 	return &status
 }
 
+// Unserved says why a server that serves the kind in the given versions takes no object of it in apiVersion, in the
+// words of kubectl; "" if it does take it. Objects of [OwnGroup] are served by their CustomResourceDefinition.
+func Unserved(apiVersion, kind, minor string, served []string) string {
+	version, native := strings.CutPrefix(apiVersion, group+"/")
+	if !native || len(served) == 0 || slices.Contains(served, version) {
+		return ""
+	}
+	return fmt.Sprintf("no matches for kind %q in version %q: Kubernetes %s serves it in %s/%s",
+		kind, apiVersion, minor, group, strings.Join(served, ", "+group+"/"))
+}
+
 // A validator collects the errors of one object.
 type validator struct {
 	checker Checker // may be nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 )
 
 // The names of apimachinery, so that users of this package need one import.
@@ -19,6 +20,8 @@ type (
 	GroupVersion = schema.GroupVersion
 	// GroupResource names a resource in all its versions.
 	GroupResource = schema.GroupResource
+	// GroupKind names a kind in all its versions.
+	GroupKind = schema.GroupKind
 )
 
 // A Resource is one resource of one group and version, as discovery lists it.
@@ -191,6 +194,18 @@ func (r *Registry) Equivalents(res GroupVersionResource, subresource string) []*
 		}
 	}
 	return all
+}
+
+// Served returns the versions in which a server with its default flags serves a kind, the preferred one first.
+func (r *Registry) Served(kind GroupKind) []string {
+	var all []string
+	for _, res := range r.resources {
+		if res.Group == kind.Group && res.Kind == kind.Kind && !res.NotServed && !res.OffByDefault {
+			all = append(all, res.Version)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return -version.CompareKubeAwareVersionStrings(a, b) })
+	return slices.Compact(all)
 }
 
 // KindFor returns the kind of the objects that a resource or its subresource takes.

@@ -125,10 +125,40 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 		}
 		o.Coverage.declare(&a.set, observed)
 	}
+	if len(a.engine.Rejected()) == 0 && !inForce(&a.set) {
+		problems = append(problems, &Problem{
+			policy.Position{File: s.File}, "no policy of the suite is in force: no binding names one", "give a binding under policies",
+		})
+	}
 	for _, r := range a.engine.Rejected() {
 		problems = append(problems, &Problem{r.Position, "the server would refuse this policy: " + r.Status.Message, ""})
 	}
 	return a, problems
+}
+
+// assumes says that labels of a namespace which no state holds decide which policies are for a request; "" if they do not.
+func (a *arena) assumes(ctx context.Context, r *celgate.Request) string {
+	if r.Namespace == "" || r.Kind == world.Namespace {
+		return ""
+	}
+	selects := func(m *policy.MatchResources) bool {
+		return m != nil && m.NamespaceSelector != nil && len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) > 0
+	}
+	if !slices.ContainsFunc(a.set.Policies, func(p *policy.Policy) bool { return selects(p.MatchConstraints) }) &&
+		!slices.ContainsFunc(a.set.Bindings, func(b *policy.Binding) bool { return selects(b.MatchResources) }) {
+		return ""
+	}
+	if known, err := a.cluster.Get(ctx, world.Namespace, "", r.Namespace); known != nil || err != nil {
+		return ""
+	}
+	return fmt.Sprintf("namespace %q is not in the state and taken as one without labels of its own; give it under state", r.Namespace)
+}
+
+// inForce reports that a binding makes at least one policy act.
+func inForce(set *policy.Set) bool {
+	return slices.ContainsFunc(set.Bindings, func(b *policy.Binding) bool {
+		return slices.ContainsFunc(set.Policies, func(p *policy.Policy) bool { return p.Kind == b.Kind && p.Name == b.PolicyName })
+	})
 }
 
 // stored is the object as the server reads it; what cannot be decoded is left as it is, for state to complain about.

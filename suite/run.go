@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/world"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -40,6 +41,7 @@ type Result struct {
 	Failures []Failure  // what is not as expected
 	Problems []*Problem // why it could not run
 	Updated  string     // the golden file that was written
+	Notes    []string   // what makes the answer uncertain
 
 	Request  *celgate.Request
 	Decision *celgate.Decision
@@ -223,6 +225,19 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 			return
 		}
 		run.Decision.Warnings = append(warnings, run.Decision.Warnings...)
+		note, err := order.Note(ctx, a.engine, prepared, run.Decision)
+		if err != nil {
+			run.unable(&Problem{Position: c.Place, Message: err.Error()})
+			return
+		}
+		if note != nil {
+			run.Decision.Notes = append(run.Decision.Notes, *note)
+			run.Notes = append(run.Notes, note.Message)
+		}
+	}
+	if message := a.assumes(ctx, run.Request); message != "" {
+		run.Decision.Notes = append(run.Decision.Notes, celgate.Note{Message: message})
+		run.Notes = append(run.Notes, message)
 	}
 	run.Status = Passed
 	run.compare(&c.Expect, r.opts.Update)

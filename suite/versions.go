@@ -25,13 +25,14 @@ type Answer struct{ Version, Text string }
 // Add takes the result of one case in one version.
 func (c *Comparison) Add(version string, r Result) {
 	name := r.Suite + "/" + r.Name
-	d := c.byName[name]
+	key := name + "\n" + r.Place.String() // suites may share a name
+	d := c.byName[key]
 	if d == nil {
 		if c.byName == nil {
 			c.byName = map[string]*Difference{}
 		}
 		d = &Difference{Name: name, Place: r.Place}
-		c.byName[name] = d
+		c.byName[key] = d
 		c.all = append(c.all, d)
 	}
 	d.Answers = append(d.Answers, Answer{version, answerOf(r)})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/report"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -36,6 +37,8 @@ type apply struct {
 	reporting
 	compact, summary bool
 	quiet            bool
+	strictness       strictness
+	unknownKinds     string // skip, plain or fail; empty: skip what no policy can match, else fail
 	serverView       bool
 }
 
@@ -62,9 +65,12 @@ order and quotes kept, no defaults added) but for what policies change. A denial
 leaves standard output empty; what there is to say goes to standard error. When
 standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
 
-The exit status is 0 when nothing is denied, 1 when something is, and 2 when
-something could not be evaluated or a policy or binding is invalid. docs/apply.md
-says what each status of an object means.`,
+What the server validates of an object itself, such as names, duplicates and
+selectors, is not looked at: a mutated object may still be refused as invalid.
+
+The exit status is 0 when nothing is denied, 1 when something is or --fail-on says
+so, and 2 when something could not be evaluated, a policy or binding is invalid, or
+no policy of -p is in force. docs/apply.md says what each status of an object means.`,
 		Example: `  # may these manifests be applied?
   celgate apply -p policies/ manifests/
 
@@ -106,6 +112,13 @@ says what each status of an object means.`,
 		f.BoolVar(&a.summary, "summary", false, "no line for objects but a table: how many were denied, warned about and changed, by policy and namespace")
 		a.colorFlag(f)
 	})
+	group(cmd, "What fails", func(f *pflag.FlagSet) {
+		f.StringSliceVar(&a.strictness.names, "fail-on", nil, "`FINDINGS` exit status 1 for warn, unbound, unmatched,\nunknown-namespace or note too; with commas, may be repeated")
+		f.BoolVar(&a.strictness.strict, "strict", false, "--fail-on with all of them")
+		f.StringVar(&a.unknownKinds, "unknown-kinds", "", "`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)")
+	})
+	completeWith(cmd, "fail-on", failOn...)
+	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")
 	a.complete(cmd)
 	return cmd
 }
@@ -123,6 +136,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		return err
 	}
 	loader := &manifest.Loader{Stdin: a.stdin}
+	a.unbuilt(args)
 	batch := a.read(loader, args)
 	from, err := a.sources(ctx)
 	if err != nil {
@@ -153,11 +167,15 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	}
 
 	force := w.inForce(a.console, rejected)
+	a.strictness.found["unbound"] += w.unbound
+	a.strictness.found["note"] += w.foreign
+	a.requirePolicies(a.policies, force)
 	open, err := a.open(a.console)
 	if err != nil {
 		return err
 	}
-	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), tracer: blame.NewTracer(&w.set, w.options())}
+	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), tracer: blame.NewTracer(&w.set, w.options()),
+		unknownKinds: a.unknownKinds, orders: true}
 	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
 		d.tracer = nil // a table has no reasons
 	}
@@ -188,6 +206,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if err := a.decide(ctx, d, batch, to); err != nil {
 		return err
 	}
+	a.strictness.judge(a.console, force)
 	if err := to.report.Close(); err != nil {
 		return err
 	}
@@ -198,6 +217,12 @@ func (a *apply) run(ctx context.Context, args []string) error {
 func (a *apply) check(args []string) error {
 	if len(args) == 0 {
 		return withHint(&usageError{errors.New("no manifests given")}, "name files or directories, or - for standard input")
+	}
+	if err := a.strictness.check(); err != nil {
+		return err
+	}
+	if a.unknownKinds != "" && !slices.Contains([]string{"skip", "plain", "fail"}, a.unknownKinds) {
+		return &usageError{fmt.Errorf("%w, not %q", errUnknownKinds, a.unknownKinds)}
 	}
 	stdin := 0
 	for _, path := range slices.Concat(args, a.policies, a.state, []string{a.oldFile}) {
@@ -213,6 +238,12 @@ func (a *apply) check(args []string) error {
 	}
 	if err := a.asked.check(); err != nil {
 		return err
+	}
+	if err := a.strictness.check(); err != nil {
+		return err
+	}
+	if a.unknownKinds != "" && !slices.Contains([]string{"skip", "plain", "fail"}, a.unknownKinds) {
+		return &usageError{fmt.Errorf("%w, not %q", errUnknownKinds, a.unknownKinds)}
 	}
 	targets, err := a.targets()
 	if err != nil {
@@ -246,7 +277,12 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
+		if it.Decision != nil {
+			a.strictness.see(it.Decision)
+		}
 		switch {
+		case it.Failure != nil && it.Failure.Skipped:
+			a.strictness.found["note"]++
 		case it.Failure != nil:
 			a.raise(exitFailed)
 			if err := flushAll(to.all); err != nil {
@@ -323,11 +359,14 @@ func consumed(docs []*manifest.Document) func(func(*manifest.Document) bool) {
 type decider struct {
 	edits   bool // say what mutations make of the documents
 	changes bool // say what each policy changed
+	orders  bool // note where the order of policies matters
 	world   *world
 	engine  *celgate.Engine
 	asked   *asked
 	notes   *notes
 	tracer  *blame.Tracer // finds the reasons for what is not as it should be; nil: nobody asks
+
+	unknownKinds string // as --unknown-kinds
 }
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
@@ -348,6 +387,10 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	}
 	if d.edits && isReview(doc.Object) {
 		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is none"), "use -o json, or -o yaml with --server-view"))
+	}
+	if kind := kindOf(doc.Object); !isReview(doc.Object) && d.skips(kind) {
+		it.Failure = skipped(kind)
+		return it
 	}
 	request, err := d.world.request(ctx, doc, d.asked)
 	if err != nil {
@@ -391,6 +434,16 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	if len(warnings) > 0 { // the server sends them before those of policies
 		it.Decision.Warnings = append(warnings, it.Decision.Warnings...)
 	}
+	if d.orders {
+		note, err := order.Note(ctx, d.engine, prepared, it.Decision)
+		if err != nil {
+			it.Decision = nil
+			return fail(err)
+		}
+		if note != nil {
+			it.Decision.Notes = append(it.Decision.Notes, *note)
+		}
+	}
 	d.notes.add(it.Decision, prepared, isReview(doc.Object))
 	it.Decision.Object = d.returned(it.Decision.Object, prepared)
 	return it
@@ -421,6 +474,21 @@ func (d *decider) returned(object map[string]any, r *celgate.Request) map[string
 		return again
 	}
 	return object
+}
+
+// skips reports that an object is of a kind without a resource that is left out: those of celgate, which are for no
+// cluster, and unknown ones that no policy can be for.
+func (d *decider) skips(kind schema.GroupVersionKind) bool {
+	if kind.Group == "celgate.dev" {
+		return true
+	}
+	if d.unknownKinds == "fail" || kind.Kind == "" || kind.Version == "" || kind.Group == "kustomize.config.k8s.io" {
+		return false
+	}
+	if len(d.world.types.Served(kind.GroupKind())) > 0 || d.world.types.ResourceFor(kind) != nil || d.world.types.Type(kind) != nil {
+		return false
+	}
+	return d.unknownKinds == "skip" || d.unknownKinds == "" && !mayMatch(&d.world.set, kind)
 }
 
 // refusal returns the status of an error that is the server's answer.
@@ -478,12 +546,15 @@ func newNotes(set *policy.Set, w *world, a *asked) *notes {
 }
 
 func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
+	if d.Allowed && d.Mutated {
+		d.Notes = append(d.Notes, celgate.Note{Message: notValidated})
+	}
 	if reviewed {
 		return
 	}
 	if n.namespaces && n.assumed[r.Namespace] && r.Kind != namespaceKind {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
-			"namespace %q is not in the cluster state and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
+			"namespace %q "+unknownNamespace+" and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
 	}
 	if n.user != "" && slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[string(o.Kind)+" "+o.Policy] }) {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(

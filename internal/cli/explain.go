@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/report"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -106,6 +105,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	}
 	d := &decider{world: w, engine: engine, asked: &x.asked, changes: true}
 	force := w.inForce(x.console, rejected)
+	x.requirePolicies(x.policies, force)
 	d.notes = newNotes(force, w, &x.asked)
 	var all []report.Explanation
 	for _, doc := range batch {
@@ -178,7 +178,9 @@ func (x *explaining) story(ctx context.Context, d *decider, doc *manifest.Docume
 	e := report.Explanation{Item: it.Item}
 	switch {
 	case it.Failure != nil:
-		x.raise(exitFailed)
+		if !it.Failure.Skipped {
+			x.raise(exitFailed)
+		}
 		x.say(at(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
 		return e, nil
 	case !it.Decision.Allowed:
@@ -197,9 +199,6 @@ func (x *explaining) story(ctx context.Context, d *decider, doc *manifest.Docume
 	return e, err
 }
 
-// mostOrdered is the number of mutating policies up to which all orders are tried.
-const mostOrdered = 4
-
 // otherOrders makes the decision in the other orders that a server may choose, and returns one whose result is another one.
 func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Request) ([]report.Order, error) {
 	var names []string
@@ -208,62 +207,17 @@ func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, re
 			names = append(names, e.Policy)
 		}
 	}
-	if len(names) < 2 {
-		return nil, nil
-	}
 	x.deaf = true
 	defer func() { x.deaf = false }()
-	usual, err := engine.Mutate(ctx, req)
-	if err != nil {
+	other, err := order.Other(ctx, engine, req, names)
+	if err != nil || other == nil {
 		return nil, err
 	}
-	for order := range orders(names) {
-		other, err := engine.InOrder(order...).Mutate(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		if other.Allowed == usual.Allowed && reflect.DeepEqual(other.Object, usual.Object) {
-			continue
-		}
-		found := report.Order{Policies: order, Decision: other}
-		if other.Allowed {
-			found.Changes = []celgate.Change{{Before: usual.Object, After: other.Object}}
-		}
-		return []report.Order{found}, nil
+	found := report.Order{Policies: other.Policies, Decision: other.Decision}
+	if other.Decision.Allowed {
+		found.Changes = []celgate.Change{{Before: other.Usual.Object, After: other.Decision.Object}}
 	}
-	return nil, nil
-}
-
-// orders yields the other orders of a few names, and of many the reverse and those in which one name comes first.
-func orders(names []string) iter.Seq[[]string] {
-	return func(yield func([]string) bool) {
-		if len(names) > mostOrdered {
-			reversed := slices.Clone(names)
-			slices.Reverse(reversed)
-			if !yield(reversed) {
-				return
-			}
-			for i := 1; i < len(names); i++ {
-				if !yield(slices.Concat(names[i:i+1], names[:i], names[i+1:])) {
-					return
-				}
-			}
-			return
-		}
-		var permute func(done, rest []string) bool
-		permute = func(done, rest []string) bool {
-			if len(rest) == 0 {
-				return slices.Equal(done, names) || yield(slices.Clone(done))
-			}
-			for i := range rest {
-				if !permute(append(done, rest[i]), slices.Concat(rest[:i], rest[i+1:])) {
-					return false
-				}
-			}
-			return true
-		}
-		permute(nil, names)
-	}
+	return []report.Order{found}, nil
 }
 
 func (x *explaining) observe(told celgate.Event) {

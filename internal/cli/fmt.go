@@ -144,7 +144,7 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 		if !policy.Recognised(d.Object) {
 			continue
 		}
-		stored, _, err := prepare.Canonical(d.Object, types, kindOf(d.Object))
+		stored, _, err := prepare.Canonical(policy.Native(d.Object), types, kindOf(policy.Native(d.Object)))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Position(), err)
 		}

@@ -32,6 +32,7 @@ type function struct {
 	source  *manifest.Source
 	list    map[string]any
 	results []result
+	only    bool // spec.validateOnly: items stay as they are
 }
 
 // A result is one of a ResourceList.
@@ -41,6 +42,7 @@ type result struct {
 	object   map[string]any // nil: none
 	field    string
 	change   bool // it says what was changed
+	heard    bool // it is on standard error already
 }
 
 // resourceList returns the text of standard input if it is a ResourceList. Otherwise what was read of it is still there.
@@ -112,7 +114,7 @@ func (a *apply) runFunction(ctx context.Context, text string) error {
 	}
 	f := &function{apply: a, source: &manifest.Source{File: "stdin", Line: 1, Text: text}, list: list}
 	a.heard = func(message, hint string) {
-		r := result{severity: "info", message: message}
+		r := result{severity: "info", message: message, heard: true}
 		if a.status != exitClean {
 			r.severity = "error"
 		}
@@ -134,12 +136,31 @@ func (a *apply) runFunction(ctx context.Context, text string) error {
 		a.status, edits = exitDenied, nil
 		f.results = slices.DeleteFunc(f.results, func(r result) bool { return r.change }) // the items stay as they were
 	}
+	f.shout()
+	if f.only {
+		edits = nil
+		f.results = slices.DeleteFunc(f.results, func(r result) bool { return r.change })
+	}
 	out, err := f.output(edits)
 	if err != nil {
 		return err
 	}
 	_, err = io.WriteString(a.stdout, out)
 	return err
+}
+
+// shout says errors on standard error too: kustomize shows nothing of the results of a function that fails.
+func (f *function) shout() {
+	for _, r := range f.results {
+		if r.severity != "error" || r.heard {
+			continue
+		}
+		message := r.message
+		if r.object != nil {
+			message = describe(r.object) + ": " + message
+		}
+		f.say(message, "")
+	}
 }
 
 func (f *function) decide(ctx context.Context) ([]rewrite.Edit, error) {
@@ -164,7 +185,9 @@ func (f *function) decide(ctx context.Context) ([]rewrite.Edit, error) {
 	for _, r := range rejected {
 		f.reject(r)
 	}
-	d := &decider{world: w, engine: engine, asked: &f.asked, notes: newNotes(w.inForce(f.console, rejected), w, &f.asked), edits: true, changes: true}
+	force := w.inForce(f.console, rejected)
+	f.requirePolicies([]string{"the function"}, force)
+	d := &decider{world: w, engine: engine, asked: &f.asked, notes: newNotes(force, w, &f.asked), edits: true, changes: true, orders: true}
 	var edits []rewrite.Edit
 	notes := map[string]bool{}
 	for _, doc := range batch {
@@ -200,7 +223,7 @@ func annotationOf(object map[string]any, name string) string {
 
 // sources returns what the flags name, and what the functionConfig holds: it is a policy, a List of policies and
 // bindings, a ConfigMap whose data are files of them, or has them in spec.policies and the cluster state in
-// spec.clusterState.
+// spec.clusterState. With spec.validateOnly the items stay as they are.
 func (f *function) sources() (sources, error) {
 	from := sources{policies: f.policies, state: f.state, version: f.kubeVersion}
 	config, _ := f.list["functionConfig"].(map[string]any)
@@ -242,6 +265,7 @@ func (f *function) sources() (sources, error) {
 			return from, err
 		}
 		from.inlineState, err = documents(spec["clusterState"], "spec.clusterState")
+		f.only, _ = spec["validateOnly"].(bool)
 		version, _ := spec["kubeVersion"].(string)
 		from.version = cmp.Or(from.version, version)
 	}
@@ -287,6 +311,10 @@ var severities = map[policy.Action]string{policy.Deny: "error", policy.Warn: "wa
 func (f *function) report(it answer, w *world, notes map[string]bool) {
 	say := func(severity, message, field string) {
 		f.results = append(f.results, result{severity: severity, message: message, object: it.doc.Object, field: field})
+	}
+	if it.Failure != nil && it.Failure.Skipped {
+		say("info", it.Failure.Message, "")
+		return
 	}
 	if it.Failure != nil {
 		say("error", it.Failure.Message, "")

@@ -27,7 +27,7 @@ func (l *live) flags(f *pflag.FlagSet) {
 
 // sources are what the flags name. A live cluster also says who makes requests, and in which namespace.
 func (a *apply) sources(ctx context.Context) (sources, error) {
-	from := sources{policies: a.policies, state: a.state, version: a.kubeVersion}
+	from := sources{policies: a.policies, state: a.state, version: a.kubeVersion, plain: a.unknownKinds == "plain"}
 	if a.live == (live{}) {
 		return from, nil
 	}
@@ -40,7 +40,7 @@ func (a *apply) sources(ctx context.Context) (sources, error) {
 
 // snap makes a live cluster part of the sources.
 func (a *apply) snap(ctx context.Context, client *kube.Client) (sources, error) {
-	from := sources{policies: a.policies, state: a.state, version: a.kubeVersion}
+	from := sources{policies: a.policies, state: a.state, version: a.kubeVersion, plain: a.unknownKinds == "plain"}
 	var err error
 	if from.live, err = client.Snapshot(ctx, a.kubeVersion); err != nil {
 		return from, err

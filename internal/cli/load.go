@@ -33,6 +33,9 @@ type world struct {
 	cluster *state.Cluster // and what the batch brings along: what policies see
 	live    *kube.Snapshot // of which the two are ahead; nil: they are all there is
 	assumed map[string]bool
+
+	unbound int // policies and bindings that are not in force for want of the other half
+	foreign int // policies of other engines
 }
 
 // sources are the files of a world.
@@ -41,6 +44,7 @@ type sources struct {
 	live                *kube.Snapshot // nil: none
 	version             string
 	inline, inlineState []*manifest.Document // read already
+	plain               bool                 // objects of unknown kinds are taken as they are
 }
 
 // load reads policies and cluster state, and lets the batch, which is the objects of the requests, take part: its
@@ -64,8 +68,9 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 			return nil, err
 		}
 	}
-	beside := w.addPolicies(c, given)
 	existing := slices.Concat(from.inlineState, c.read(loader, from.state))
+	w.addTypes(c, slices.Concat(existing, given, batch))
+	beside := w.addPolicies(c, given)
 	switch {
 	case len(w.set.Policies) > 0 || len(w.rejected) > 0:
 	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.Recognised(d.Object) }):
@@ -75,9 +80,11 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	case len(from.policies) == 0:
 		return nil, withHint(&usageError{errors.New("no policies given")}, "name files or directories that hold them with -p, or a cluster that has some with --context")
 	default:
-		return nil, fmt.Errorf("no policies in %s", strings.Join(from.policies, ", "))
+		return nil, noPolicies(from.policies, batch)
 	}
-	w.addTypes(c, slices.Concat(existing, beside, batch))
+	if from.plain {
+		w.addPlain(c, batch)
+	}
 	if w.stored, err = w.begin(ctx, existing, beside, batch); err != nil {
 		return nil, err
 	}
@@ -124,6 +131,11 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 			continue
 		}
 		if !policy.Recognised(d.Object) {
+			if meant := w.misspelt(kindOf(d.Object)); meant != "" {
+				c.raise(exitFailed)
+				c.say(at(d.Position(), fmt.Sprintf("%v %v is no kind of policy", d.Object["apiVersion"], describe(d.Object))), "did you mean "+meant+"?")
+				continue
+			}
 			others = append(others, d)
 			continue
 		}
@@ -150,6 +162,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 			w.set.Bindings = append(w.set.Bindings, b)
 		}
 	}
+	w.foreign = c.foreign(others)
 	return others
 }
 
@@ -203,6 +216,22 @@ func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 		all = append(all, out)
 	}
 	return all
+}
+
+// addPlain makes kinds of which nothing is known ones whose objects are taken as they are.
+func (w *world) addPlain(c *console, docs []*manifest.Document) {
+	for _, d := range docs {
+		kind := kindOf(d.Object)
+		if kind.Group == "" || kind.Group == "celgate.dev" || w.types.Type(kind) != nil || len(w.types.Served(kind.GroupKind())) > 0 {
+			continue
+		}
+		types, err := w.types.WithCustomResources(crdOf(kind))
+		if err != nil {
+			continue // the object is said to be of an unknown kind
+		}
+		w.types = types
+		c.say(at(d.Position(), "nothing is known about the kind "+kind.GroupVersion().String()+" "+kind.Kind+": its objects are taken as they are"), "")
+	}
 }
 
 // addTypes adds the kinds of the CustomResourceDefinitions among docs. Of two with one name the last counts.
@@ -314,7 +343,7 @@ func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
 	for _, r := range rejected { // one that is no policy at all is not missing
 		known[id{policy.Kind(r.Kind), r.Name}] = true
 	}
-	var missing, unbound []string
+	var missing, unbound, hints []string
 	for _, b := range w.set.Bindings {
 		bound[id{b.Kind, b.PolicyName}] = true
 		switch {
@@ -323,6 +352,9 @@ func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
 			force.Bindings = append(force.Bindings, b)
 		default:
 			missing = append(missing, fmt.Sprintf("%s (of %s)", b.PolicyName, b.Name))
+			if hint := w.binds(b); hint != "" {
+				hints = append(hints, hint)
+			}
 		}
 	}
 	for _, r := range w.rejected {
@@ -339,11 +371,12 @@ func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
 			unbound = append(unbound, p.Name)
 		}
 	}
+	w.unbound = len(unbound) + len(missing)
 	if len(unbound) > 0 {
 		c.say("not in force without a binding: "+several(unbound), "")
 	}
 	if len(missing) > 0 {
-		c.say("bindings of policies that are not given: "+several(missing), "")
+		c.say("bindings of policies that are not given: "+several(missing), strings.Join(hints, "; "))
 	}
 	return force
 }

@@ -111,6 +111,9 @@ type serverView struct {
 }
 
 func (v *serverView) add(a answer) error {
+	if a.Decision == nil {
+		return nil // skipped
+	}
 	switch object := a.Decision.Object; {
 	case object == nil:
 	case v.json:
@@ -154,7 +157,12 @@ func (c *console) newAsides(color string, set *policy.Set, rejected []report.Rej
 }
 
 func (w asides) Write(it report.Item) error {
-	if d := it.Decision; it.Failure != nil || d.Allowed && len(d.Warnings)+len(d.Notes) == 0 {
+	if it.Failure != nil {
+		return nil
+	}
+	d := *it.Decision // whoever applies the manifests hears from the server whether they are valid
+	d.Notes = slices.DeleteFunc(slices.Clone(d.Notes), func(n celgate.Note) bool { return n.Message == notValidated })
+	if it.Decision = &d; d.Allowed && len(d.Warnings)+len(d.Notes) == 0 {
 		return nil
 	}
 	return w.Writer.Write(it)

@@ -94,6 +94,28 @@ func worldOf(c *Case) (*World, error) {
 	return w, err
 }
 
+// enabled returns types as the recorded server serves them, which is started with --runtime-config for the versions of
+// policies that are off by default.
+func enabled(types *registry.Registry, policies []map[string]any) *registry.Registry {
+	versions := map[string]bool{}
+	for _, object := range policies {
+		versions[fmt.Sprint(object["apiVersion"])] = true
+	}
+	var served []registry.Resource
+	off := false
+	for _, r := range types.Resources() {
+		asked := versions[r.GroupVersion().String()]
+		off = off || asked && r.OffByDefault
+		if asked || !r.NotServed && !r.OffByDefault {
+			served = append(served, *r)
+		}
+	}
+	if !off {
+		return types
+	}
+	return types.WithServed(served, nil)
+}
+
 // Engine compiles policies and bindings, and returns those that the server would refuse to store, in their order.
 func (w *World) Engine(policies []map[string]any) (*celgate.Engine, []Rejection, error) {
 	var set policy.Set
@@ -115,7 +137,7 @@ func (w *World) Engine(policies []map[string]any) (*celgate.Engine, []Rejection,
 			set.Bindings = append(set.Bindings, b)
 		}
 	}
-	engine, err := celgate.New(&set, celgate.Options{KubeVersion: w.Minor, Types: w.Types, Cluster: w.Cluster})
+	engine, err := celgate.New(&set, celgate.Options{KubeVersion: w.Minor, Types: enabled(w.Types, policies), Cluster: w.Cluster})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,6 +15,7 @@ import (
 var otherRules = []sarifRule{
 	{ID: "rejected", Short: sarifText{"the server would not store the policy or binding"}},
 	{ID: "refused", Short: sarifText{"the server refuses the request, whatever the policies say"}},
+	{ID: "unenforced", Short: sarifText{"nothing was enforced"}},
 	{ID: "not-run", Short: sarifText{"there is no answer"}},
 	{ID: "warning", Short: sarifText{"a warning that the server sends"}},
 	{ID: "audit-annotation", Short: sarifText{"an entry for the audit log"}},
@@ -25,7 +26,7 @@ var otherRules = []sarifRule{
 func (t *textWriter) findings(it Item) []finding {
 	_, _, blocks := t.take(it)
 	var all []finding
-	if it.Failure != nil {
+	if it.Failure != nil && !it.Failure.Skipped {
 		message := it.Failure.Message
 		if it.Failure.Hint != "" {
 			message += "\nhint: " + it.Failure.Hint
@@ -153,6 +154,9 @@ func (s *applySARIF) Write(it Item) error {
 }
 
 func (s *applySARIF) Close() error {
+	if why := s.text.unenforced(); why != "" {
+		s.all = append(s.all, finding{level: check.Warning, rule: "unenforced", title: "nothing enforced", message: why})
+	}
 	used := map[string]bool{}
 	for _, f := range s.all {
 		used[f.rule] = true
@@ -195,7 +199,7 @@ func (j *applyJUnit) Write(it Item) error {
 		switch {
 		case f.level != check.Error:
 			output = append(output, f.title+": "+f.message)
-		case it.Failure != nil:
+		case it.Failure != nil && !it.Failure.Skipped:
 			c.Errors = append(c.Errors, f.junit())
 		default:
 			c.Failures = append(c.Failures, f.junit())
@@ -206,7 +210,16 @@ func (j *applyJUnit) Write(it Item) error {
 	return nil
 }
 
-func (j *applyJUnit) Close() error { return j.write(j.w) }
+func (j *applyJUnit) Close() error {
+	if why := j.text.unenforced(); why != "" { // a case of its own, which shows in every dashboard
+		c := junitCase{Name: "policies", Output: why}
+		if j.text.inForce == 0 {
+			c.Errors = []junitMessage{{why, "unenforced", ""}}
+		}
+		j.add("policies", policy.Position{}, 0, c)
+	}
+	return j.write(j.w)
+}
 
 func (f finding) junit() junitMessage {
 	first, _, _ := strings.Cut(f.message, "\n")

@@ -222,7 +222,10 @@ func Measurements(w io.Writer, all []check.Measurement) error {
 			b.WriteByte('\n')
 		}
 		oldest := "Kubernetes " + m.Oldest + " and newer"
-		if m.Oldest == "" {
+		switch {
+		case m.Newest != "" && m.Oldest != "":
+			oldest = "Kubernetes " + m.Oldest + " to " + m.Newest + ", where that version of the kind ends"
+		case m.Oldest == "":
 			oldest = "does not compile"
 		}
 		fmt.Fprintf(&b, "%s %s: %s\n", m.Kind, m.Name, oldest)

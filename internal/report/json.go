@@ -20,6 +20,9 @@ type jsonWriter struct {
 	buf    bytes.Buffer
 	items  int
 	errors []jsonError
+
+	skipped []jsonError
+	text    *textWriter // counts
 }
 
 type jsonRejection struct {
@@ -105,7 +108,7 @@ type jsonError struct {
 }
 
 func newJSON(w io.Writer, o Options) (*jsonWriter, error) {
-	j := &jsonWriter{w: w}
+	j := &jsonWriter{w: w, text: newTextWriter(io.Discard, o)}
 	rejected := make([]jsonRejection, 0, len(o.Rejected))
 	for _, r := range o.Rejected {
 		rejected = append(rejected, jsonRejection{jsonObject{r.APIVersion, r.Kind, r.Name}, r.Status})
@@ -119,6 +122,11 @@ func newJSON(w io.Writer, o Options) (*jsonWriter, error) {
 }
 
 func (j *jsonWriter) Write(it Item) error {
+	j.text.take(it)
+	if it.Failure != nil && it.Failure.Skipped {
+		j.skipped = append(j.skipped, errorOf(it))
+		return nil
+	}
 	if it.Failure != nil {
 		j.errors = append(j.errors, errorOf(it))
 		return nil
@@ -142,6 +150,18 @@ func (j *jsonWriter) Close() error {
 	if len(j.errors) > 0 {
 		j.buf.WriteString(",\n  \"errors\": ")
 		if err := j.value(j.errors, "  "); err != nil {
+			return err
+		}
+	}
+	if len(j.skipped) > 0 {
+		j.buf.WriteString(",\n  \"skipped\": ")
+		if err := j.value(j.skipped, "  "); err != nil {
+			return err
+		}
+	}
+	if why := j.text.unenforced(); why != "" {
+		j.buf.WriteString(",\n  \"unenforced\": ")
+		if err := j.value(why, "  "); err != nil {
 			return err
 		}
 	}

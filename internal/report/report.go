@@ -89,6 +89,7 @@ func (it Item) subject() string {
 type Failure struct {
 	Message string
 	Hint    string // empty: none
+	Skipped bool   // on purpose: no policy can be for the object
 }
 
 // A Rejection is a policy or binding that the server would refuse to store.

@@ -89,8 +89,13 @@ func (t *suiteText) Write(r suite.Result) error {
 		t.updated = append(t.updated, r.Updated)
 	}
 	if r.Status == suite.Passed {
-		if t.verbose {
+		fresh := slices.DeleteFunc(slices.Clone(r.Notes), func(n string) bool { return t.notes[n] })
+		if t.verbose || len(fresh) > 0 {
 			t.head(green, string(r.Status), r.Suite+"/"+r.Name, r.Place)
+		}
+		for _, n := range fresh {
+			t.notes[n] = true
+			t.block(block{label: "note", style: bold, message: n})
 		}
 		return t.flush()
 	}
@@ -114,6 +119,10 @@ func (t *suiteText) Write(r suite.Result) error {
 	}
 	if d := r.Decision; d != nil {
 		for _, n := range d.Notes {
+			if t.notes[n.Message] && slices.Contains(r.Notes, n.Message) {
+				continue
+			}
+			t.notes[n.Message] = true
 			t.gap()
 			t.block(block{label: "note", style: bold, message: n.Message})
 		}

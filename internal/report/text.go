@@ -50,13 +50,14 @@ const (
 	wordAudited = "audited"
 	wordWarned  = "warned"
 	wordDenied  = "denied"
+	wordSkipped = "skipped"
 	wordNotRun  = "not run"
 )
 
 var words = []struct {
 	word  string
 	style style
-}{{wordOK, green}, {wordMutated, blue}, {wordAudited, cyan}, {wordWarned, yellow}, {wordDenied, red}, {wordNotRun, red}}
+}{{wordOK, green}, {wordMutated, blue}, {wordAudited, cyan}, {wordWarned, yellow}, {wordDenied, red}, {wordSkipped, bold}, {wordNotRun, red}}
 
 // A block is one thing to say about an object or a rejected policy.
 type block struct {
@@ -105,8 +106,15 @@ func newTextWriter(w io.Writer, o Options) *textWriter {
 func (t *textWriter) Write(it Item) error {
 	word, style, blocks := t.take(it)
 	t.table.add(it)
-	if it.Failure != nil || t.o.Summary || t.o.Quiet && (word == wordOK || word == wordMutated) && merelyMutated(it.Decision, blocks) {
-		return nil // a failure is said on standard error
+	if it.Failure != nil { // standard error says more of what was not run
+		if !t.o.Summary && !(t.o.Quiet && word == wordOK) {
+			t.head(style, word, it.subject(), it.Place)
+			t.blocksOf(blocks)
+		}
+		return t.flush()
+	}
+	if t.o.Summary || t.o.Quiet && (word == wordOK || word == wordMutated) && merelyMutated(it.Decision, blocks) {
+		return nil
 	}
 	if t.o.Compact {
 		t.compact(style, word, it, blocks)
@@ -151,6 +159,14 @@ func (t *textWriter) headAs(s style, word, subject string, place policy.Position
 func (t *textWriter) take(it Item) (string, style, []block) {
 	t.total++
 	if it.Failure != nil {
+		if it.Failure.Skipped {
+			t.counts[wordSkipped]++
+			if t.notes[it.Failure.Message] {
+				return wordSkipped, bold, nil
+			}
+			t.notes[it.Failure.Message] = true
+			return wordSkipped, bold, []block{{label: "note", style: bold, message: it.Failure.Message, hint: it.Failure.Hint}}
+		}
 		t.counts[wordNotRun]++
 		return wordNotRun, red, nil
 	}
@@ -199,16 +215,27 @@ func (t *textWriter) summary() string {
 	if n := len(t.o.Rejected); n > 0 {
 		summary += "; " + t.p.paint(red, strconv.Itoa(n)+" rejected")
 	}
-	switch n := len(t.matched); {
+	switch n, why := len(t.matched), t.unenforced(); {
 	case t.o.Set == nil:
-	case t.inForce == 0:
-		summary += "; no policy in force"
-	case n == 0:
-		summary += "; no policy matched"
+	case why != "":
+		summary += "; " + why
 	default:
 		summary += fmt.Sprintf("; %d of %s matched", n, plural(t.inForce, "policy", "policies"))
 	}
 	return summary
+}
+
+// unenforced says why nothing was enforced in the whole run; "" if something was.
+func (t *textWriter) unenforced() string {
+	switch {
+	case t.o.Set == nil:
+		return ""
+	case t.inForce == 0:
+		return "no policy in force"
+	case len(t.matched) == 0:
+		return "no policy matched"
+	}
+	return ""
 }
 
 // verdictOf returns the strongest word for what became of the object.

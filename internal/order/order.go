@@ -1,0 +1,104 @@
+// Package order finds out whether a decision depends on the order of mutating policies, which a server chooses at random.
+package order
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/policy"
+)
+
+// most is the number of mutating policies up to which all orders are tried.
+const most = 4
+
+// An Outcome is a decision in another order than the usual one, with another result.
+type Outcome struct {
+	Policies        []string
+	Usual, Decision *celgate.Decision // of the mutating phase
+}
+
+// Other makes the mutations of a request in other orders of the named policies and returns the first whose result is
+// not the usual one; nil if there is none.
+func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Request, names []string) (*Outcome, error) {
+	if len(names) < 2 {
+		return nil, nil
+	}
+	usual, err := engine.Mutate(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	for order := range orders(names) {
+		other, err := engine.InOrder(order...).Mutate(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		if other.Allowed != usual.Allowed || !reflect.DeepEqual(other.Object, usual.Object) {
+			return &Outcome{order, usual, other}, nil
+		}
+	}
+	return nil, nil
+}
+
+// Note returns the note about a decision that depends on the order of mutating policies; nil if none is known to.
+func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Request, d *celgate.Decision) (*celgate.Note, error) {
+	var names []string
+	for _, o := range d.Outcomes {
+		if o.Kind == policy.Mutating && !slices.Contains(names, o.Policy) {
+			names = append(names, o.Policy)
+		}
+	}
+	if len(d.Changes) == 0 && !failed(d) {
+		return nil, nil // every policy sees the object as it came, in every order
+	}
+	other, err := Other(ctx, engine, req, names)
+	if err != nil || other == nil {
+		return nil, err
+	}
+	return &celgate.Note{Message: Prefix + fmt.Sprintf(
+		"in the order %s the result is another one, and the API server chooses the order at random; celgate explain shows both", strings.Join(other.Policies, ", "))}, nil
+}
+
+// Prefix begins every note of [Note].
+const Prefix = "the order of mutating policies matters: "
+
+// failed reports that a mutating policy failed, which may hide the changes of others.
+func failed(d *celgate.Decision) bool {
+	return slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return v.Kind == policy.Mutating })
+}
+
+// orders yields the other orders of a few names, and of many the reverse and those in which one name comes first.
+func orders(names []string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		if len(names) > most {
+			reversed := slices.Clone(names)
+			slices.Reverse(reversed)
+			if !yield(reversed) {
+				return
+			}
+			for i := 1; i < len(names); i++ {
+				if !yield(slices.Concat(names[i:i+1], names[:i], names[i+1:])) {
+					return
+				}
+			}
+			return
+		}
+		var permute func(done, rest []string) bool
+		permute = func(done, rest []string) bool {
+			if len(rest) == 0 {
+				return slices.Equal(done, names) || yield(slices.Clone(done))
+			}
+			for i := range rest {
+				if !permute(append(done, rest[i]), slices.Concat(rest[:i], rest[i+1:])) {
+					return false
+				}
+			}
+			return true
+		}
+		permute(nil, names)
+	}
+}
