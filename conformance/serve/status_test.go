@@ -129,7 +129,7 @@ func status(t *testing.T, resource, name string) (string, string) {
 
 // TestStatus runs two replicas with the rights of the manifests and no more, and reads what they say about policies.
 func TestStatus(t *testing.T) {
-	managedAs(t, asCelgate(t), 2)
+	managedAs(t, asCelgate(t), 2, "--allow-secret-params")
 	inForce(t, reported)
 	const ready = "reason: InForce\n  status: \"True\"\n  type: Ready\n"
 	for object, wants := range map[string][]string{

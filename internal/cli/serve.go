@@ -60,6 +60,7 @@ in the cluster, files in a directory, or both.`,
 		f.StringVar(&kubeconfig, "kubeconfig", "", "`FILE` that names the cluster; kubectl's by default, in a Pod its own")
 		f.StringVar(&context, "context", "", "`NAME` of the context in it")
 		f.BoolVar(&alone, "alone", false, "do without a cluster")
+		f.BoolVar(&o.AllowSecretParams, "allow-secret-params", false, "take policies whose params are Secrets, which is to show those to whoever\nmay write such policies")
 		f.BoolVar(&o.Shadow, "shadow", false, "evaluate and never act: count and log what policies would do to requests\nthat the API server has let through")
 		f.StringVar(&o.KubeVersion, "kube-version", "", "`MINOR` of Kubernetes whose kinds and CEL are used; the cluster's by default")
 	})

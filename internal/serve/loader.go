@@ -50,7 +50,13 @@ type loader struct {
 	folder    *folder // the last good one; empty without a directory
 	world     atomic.Pointer[kube.World]
 	current   atomic.Pointer[loaded]
-	moved     map[string]time.Time // when the failurePolicy of a validating policy changed
+	seal      atomic.Pointer[webhook.Seal]
+	withheld  map[string]string // reasons by kind and name, to say each once
+	// configured is set once the API server has celgate's configurations.
+	configured atomic.Bool
+
+	again chan struct{}        // something that is not watched has changed
+	moved map[string]time.Time // when the failurePolicy of a validating policy changed
 }
 
 // loaded is what is in force.
@@ -68,6 +74,9 @@ func (l *loader) ready() error {
 	if l.current.Load() == nil {
 		return errors.New("policies are not loaded yet")
 	}
+	if l.Manage && !l.configured.Load() {
+		return errors.New("the API server has no webhook configurations yet")
+	}
 	if w := l.world.Load(); w != nil {
 		return w.Synced()
 	}
@@ -76,7 +85,7 @@ func (l *loader) ready() error {
 
 // start reads the directory for the first time, when a mistake in it is fatal, and without a cluster compiles it.
 func (l *loader) start() error {
-	l.folder, l.moved = &folder{}, map[string]time.Time{}
+	l.folder, l.moved, l.again = &folder{}, map[string]time.Time{}, make(chan struct{}, 1)
 	if l.PolicyDir != "" {
 		l.directory = &directory{path: l.PolicyDir}
 		var err error
@@ -101,11 +110,16 @@ func (l *loader) run(ctx context.Context) {
 		}
 		l.world.Store(world)
 		changes = world.Changes()
+		if err := l.readSeal(ctx); err != nil { // what was in force does not go out of force for a moment
+			l.Log.Error("key of the seal not read", "error", err.Error())
+		}
 		l.reload(ctx)
 		writing = make(chan struct{})
 		go func() {
 			defer close(writing)
 			var both sync.WaitGroup
+			both.Go(func() { l.keepSeal(ctx) })
+			both.Go(func() { l.awaitConfigurations(ctx) })
 			both.Go(func() { l.report(ctx) })
 			both.Go(func() { l.write(ctx) })
 			both.Wait()
@@ -122,6 +136,7 @@ func (l *loader) run(ctx context.Context) {
 			return
 		case <-changes:
 			time.Sleep(settle)
+		case <-l.again:
 		case <-tick.C:
 			// A set that could not be compiled is tried again, because it may be the cluster's fault.
 			if (l.directory == nil || !l.directory.changed()) && l.current.Load() != nil && !l.settled() {
@@ -189,6 +204,7 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 			l.Log.Error("not a policy", "resource", s.Resource, "error", s.Err.Error())
 		}
 	}
+	l.withhold(sources, set)
 	over := f.set
 	if l.Shadow { // what the server acts on is compared, too
 		for _, s := range sources {

@@ -37,6 +37,9 @@ type Options struct {
 	Target   webhook.Target
 	Identity string // of this replica
 
+	// AllowSecretParams lets policies have Secrets as params.
+	AllowSecretParams bool
+
 	// Shadow makes celgate evaluate and never act; see webhook.Handler.
 	Shadow bool
 
@@ -72,7 +75,8 @@ func Run(ctx context.Context, o Options) error {
 
 	inFlight := webhook.NewInFlight(maxInFlight)
 	handler := func(e *engines) *webhook.Handler {
-		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: inFlight, Observe: l.metrics.observe}
+		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: inFlight, Observe: l.metrics.observe,
+			Seal: l.seal.Load, Named: l.named, AllowSecretParams: o.AllowSecretParams}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", handler(&l.all))
@@ -177,7 +181,7 @@ func (l *loader) certificates(ctx context.Context) (func(*tls.ClientHelloInfo) (
 	if l.Cert == "" {
 		host := l.Target.Service + "." + l.Target.Namespace + ".svc"
 		l.secret = &secret{
-			store: &kube.Secret{Client: l.Cluster, Namespace: l.Target.Namespace, Name: "celgate"},
+			store: &kube.Secret{Client: l.Cluster, Namespace: l.Target.Namespace, Name: "celgate", Type: "kubernetes.io/tls"},
 			hosts: []string{host}, log: l.Log,
 		}
 		return l.secret.get, l.secret.start(ctx)

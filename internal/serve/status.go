@@ -32,7 +32,7 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 	if s.Policy == nil || !compiled.True {
 		return is
 	}
-	if p := s.Policy.ParamKind; p != nil {
+	if p := s.Policy.ParamKind; p != nil && s.Withheld == nil {
 		readable := kube.Condition{Type: "ParamsReadable", True: true, Reason: "Watched"}
 		if err := l.world.Load().ParamError(apischema.FromAPIVersionAndKind(p.APIVersion, p.Kind)); err != nil {
 			readable = kube.Condition{Type: "ParamsReadable", Reason: "Unreadable", Message: err.Error()}
@@ -71,6 +71,9 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 		return not("Disabled", "the annotation celgate.dev/disabled takes it out of force")
 	case s.Native && !w.shadow:
 		return not("Native", "the API server itself acts on the "+nativeKind(s)+" of this name")
+	}
+	if s.Withheld != nil {
+		return *s.Withheld
 	}
 	if s.Policy != nil && !slices.Contains(w.set.Policies, s.Policy) || s.Binding != nil && !slices.Contains(w.set.Bindings, s.Binding) {
 		return not("Directory", "the directory of policies has another of this name")
