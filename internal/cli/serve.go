@@ -57,6 +57,7 @@ in the cluster, files in a directory, or both.`,
 	}
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringVar(&o.PolicyDir, "policy-dir", "", "`DIR` with policies and bindings; what changes in it is in force within a\nsecond, unless something in it is wrong")
+		f.BoolVar(&o.AllowEmpty, "allow-empty", false, "let the directory take policies out of force in ways that look like a\nmistake: nothing in a file, half of a file, a policy without its binding")
 		f.StringVar(&kubeconfig, "kubeconfig", "", "`FILE` that names the cluster; kubectl's by default, in a Pod its own")
 		f.StringVar(&context, "context", "", "`NAME` of the context in it")
 		f.BoolVar(&alone, "alone", false, "do without a cluster")

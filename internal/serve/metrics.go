@@ -26,12 +26,13 @@ type metrics struct {
 	loading   prometheus.Histogram
 	compiling prometheus.Histogram
 	loaded    prometheus.Gauge
+	attempted prometheus.Gauge
 	policies  *prometheus.GaugeVec
 	leader    prometheus.Gauge
 	shadow    *prometheus.CounterVec
 }
 
-func newMetrics(ready func() error) *metrics {
+func newMetrics(l *loader) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), checks: map[policy.Kind]*prometheus.CounterVec{}, times: map[policy.Kind]*prometheus.HistogramVec{}}
 	for kind, subsystem := range map[policy.Kind]string{
 		policy.Validating: "validating_admission_policy", policy.Mutating: "mutating_admission_policy",
@@ -74,6 +75,9 @@ func newMetrics(ready func() error) *metrics {
 	m.loaded = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "policy_load_timestamp_seconds", Help: "When the policies in force were put in force.",
 	})
+	m.attempted = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "celgate", Name: "policy_load_attempt_timestamp_seconds", Help: "When it was last tried to put policies in force, whether it worked or not.",
+	})
 	m.policies = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "policies", Help: "Policies and bindings, by state: inforce or rejected.",
 	}, []string{"state"})
@@ -87,12 +91,20 @@ func newMetrics(ready func() error) *metrics {
 	synced := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "ready", Help: "1 when requests are answered with everything known.",
 	}, func() float64 {
-		if ready() != nil {
+		if l.ready() != nil {
 			return 0
 		}
 		return 1
 	})
-	m.registry.MustRegister(m.shadow, m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies, m.leader, synced,
+	failing := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "celgate", Name: "directory_failing", Help: "1 when what --policy-dir holds is not all in force: the last good set is.",
+	}, func() float64 {
+		if l.directoryError() != nil {
+			return 1
+		}
+		return 0
+	})
+	m.registry.MustRegister(m.shadow, m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies, m.leader, synced, failing, m.attempted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -131,6 +143,7 @@ func (w watches) Collect(all chan<- prometheus.Metric) {
 
 func (m *metrics) load(took time.Duration, err error) {
 	m.loading.Observe(took.Seconds())
+	m.attempted.SetToCurrentTime()
 	if err != nil {
 		m.loads.WithLabelValues("failure").Inc()
 		return

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 type Options struct {
 	PolicyDir   string       // a directory of policies; empty: those of the cluster alone
 	Cluster     *kube.Client // nil: the world is the objects beside the policies
+	AllowEmpty  bool         // the directory may hold nothing, or less than before in a way that looks like a mistake
 	KubeVersion string       // empty: the cluster's, or the newest
 
 	Listen    string // address of the webhook
@@ -60,8 +62,12 @@ const (
 
 // Run serves until the context ends, and then answers what has begun. The error says why it could not start or go on.
 func Run(ctx context.Context, o Options) error {
-	l := &loader{Options: o}
-	l.metrics = newMetrics(l.ready)
+	return (&loader{Options: o}).serve(ctx)
+}
+
+func (l *loader) serve(ctx context.Context) error {
+	o := l.Options
+	l.metrics = newMetrics(l)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // drained requests need it
 	defer stop()
 	collectLater(background)
@@ -84,17 +90,16 @@ func Run(ctx context.Context, o Options) error {
 	mux.Handle("/ignore/", http.StripPrefix("/ignore", handler(&l.ignore)))
 	var draining atomic.Bool
 	health := func(mux *http.ServeMux) {
-		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, l.turning(stuckLong)) })
+		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 			err := l.ready()
+			if err == nil && !slices.Contains(r.URL.Query()["exclude"], "directory") {
+				err = l.directoryError()
+			}
 			if draining.Load() {
 				err = errors.New("draining")
 			}
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-			fmt.Fprintln(w, "ok")
+			say(w, err)
 		})
 	}
 	health(mux)
@@ -150,6 +155,15 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("drain: %w", err)
 	}
 	return nil
+}
+
+// say answers whether something is as it should be.
+func say(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
 }
 
 // closing gives connections back with their next answer while the server drains. Otherwise the API server, which sends

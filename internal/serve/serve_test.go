@@ -282,7 +282,7 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	descriptions := make(chan *prometheus.Desc, 1000)
-	newMetrics(func() error { return nil }).registry.Describe(descriptions)
+	newMetrics(&loader{}).registry.Describe(descriptions)
 	watches{}.Describe(descriptions)
 	close(descriptions)
 	known := map[string]bool{}
