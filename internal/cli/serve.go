@@ -69,6 +69,9 @@ in the cluster, files in a directory, or both.`,
 		f.StringVar(&o.Listen, "listen", ":9443", "`ADDRESS` of the webhook (default :9443); port 0 takes a free one")
 		f.StringVar(&o.Cert, "cert", "", "`FILE` with the certificate, read again when it changes; without, --service\ngets one that is kept in the Secret celgate")
 		f.StringVar(&o.Key, "key", "", "`FILE` with its key")
+		f.StringVar(&o.Callers.CA, "client-ca", "", "`FILE` with who signs the certificates of API servers: reviews of others\nare refused; read again when it changes")
+		f.StringSliceVar(&o.Callers.Names, "allowed-client-names", nil, "`NAMES` of certificates that may ask, common or DNS names; all that\n--client-ca signed by default")
+		f.Float64Var(&o.Callers.Rate, "client-rate", 0, "`NUMBER` of requests a second of one client, beyond which they get 429;\nno bound by default")
 		f.StringVar(&o.Ops, "metrics-listen", "", "`ADDRESS` of /metrics, /healthz and /readyz, without TLS")
 		f.BoolVar(&o.Profile, "pprof", false, "serve /debug/pprof there too")
 		f.DurationVar(&o.DrainDelay, "drain-delay", 0, "`DURATION` for which requests are taken after the signal to end; none\nby default")
@@ -95,6 +98,10 @@ func checkServe(o *serve.Options, alone bool) error {
 		return &usageError{errors.New("--manage needs a cluster: leave out --alone")}
 	case (o.Cert == "") != (o.Key == ""):
 		return &usageError{errors.New("--cert and --key belong together")}
+	case len(o.Callers.Names) > 0 && o.Callers.CA == "":
+		return &usageError{errors.New("--allowed-client-names needs --client-ca")}
+	case o.Callers.Rate < 0:
+		return &usageError{errors.New("--client-rate is a number of requests a second")}
 	case o.Cert == "" && (alone || o.Target.Service == "" || !o.Manage):
 		return withHint(&usageError{errors.New("no certificate")},
 			"the API server calls webhooks over TLS only: give --cert and --key, or --manage and --service for one that celgate makes itself")

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A running is a server of a directory without a cluster.
-type running struct {
+// A served is a server of a directory without a cluster.
+type served struct {
 	l     *loader
 	log   *logged
 	dir   string
@@ -23,11 +23,11 @@ type running struct {
 	ended chan error
 }
 
-func run(t *testing.T, files map[string]string, change func(*Options)) *running {
+func run(t *testing.T, files map[string]string, change func(*Options)) *served {
 	t.Helper()
 	certs := t.TempDir()
 	pair(t, certs, time.Now())
-	r := &running{log: &logged{}, dir: t.TempDir(), ended: make(chan error, 1)}
+	r := &served{log: &logged{}, dir: t.TempDir(), ended: make(chan error, 1)}
 	for name, text := range files {
 		write(t, filepath.Join(r.dir, name), text)
 	}
@@ -58,7 +58,7 @@ func run(t *testing.T, files map[string]string, change func(*Options)) *running 
 	return r
 }
 
-func (r *running) get(t *testing.T, path string) (int, string) {
+func (r *served) get(t *testing.T, path string) (int, string) {
 	t.Helper()
 	response, err := http.Get("http://" + r.ops + path)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *running) get(t *testing.T, path string) (int, string) {
 }
 
 // inForce returns the names of the policies in force that have a binding.
-func (r *running) inForce() string {
+func (r *served) inForce() string {
 	var names []string
 	set := r.l.current.Load().set
 	for _, p := range set.Policies {
@@ -84,7 +84,7 @@ func (r *running) inForce() string {
 	return strings.Join(names, " ")
 }
 
-func (r *running) await(t *testing.T, what string, holds func() bool) {
+func (r *served) await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -45,6 +45,8 @@ type loader struct {
 
 	all, fail, ignore engines // of all policies, or if the configurations are managed, by failurePolicy
 
+	running   running
+	inFlight  *webhook.InFlight
 	secret    *secret // nil with a certificate of files
 	directory *directory
 	folder    *folder // the last good one; empty without a directory

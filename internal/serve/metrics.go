@@ -30,6 +30,7 @@ type metrics struct {
 	policies  *prometheus.GaugeVec
 	leader    prometheus.Gauge
 	shadow    *prometheus.CounterVec
+	slowest   slowest
 }
 
 func newMetrics(l *loader) *metrics {
@@ -104,9 +105,41 @@ func newMetrics(l *loader) *metrics {
 		}
 		return 0
 	})
-	m.registry.MustRegister(m.shadow, m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies, m.leader, synced, failing, m.attempted,
+	m.registry.MustRegister(m.shadow, m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies, m.leader, synced, failing, trouble{l, m}, m.attempted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// trouble are metrics of what takes long at the moment, or did of late.
+type trouble struct {
+	l *loader
+	m *metrics
+}
+
+var (
+	inFlightRequests = prometheus.NewDesc("celgate_webhook_requests_in_flight", "Requests that are being answered.", nil, nil)
+	longestRequest   = prometheus.NewDesc("celgate_webhook_longest_request_seconds", "For how long the oldest request in flight has been answered until now.", nil, nil)
+	inFlightBytes    = prometheus.NewDesc("celgate_webhook_bytes_in_flight", "Bytes of bodies that count against the bound, those of abandoned evaluations too.", nil, nil)
+	slowestPolicy    = prometheus.NewDesc("celgate_policy_slowest_seconds",
+		"The longest time of a policy with a binding and a param in one request, of the last five to ten minutes.", []string{"kind", "policy"}, nil)
+)
+
+// Describe is that of prometheus.Collector.
+func (t trouble) Describe(all chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{inFlightRequests, longestRequest, inFlightBytes, slowestPolicy} {
+		all <- desc
+	}
+}
+
+// Collect is that of prometheus.Collector.
+func (t trouble) Collect(all chan<- prometheus.Metric) {
+	n, longest := t.l.running.now()
+	all <- prometheus.MustNewConstMetric(inFlightRequests, prometheus.GaugeValue, float64(n))
+	all <- prometheus.MustNewConstMetric(longestRequest, prometheus.GaugeValue, longest.Seconds())
+	all <- prometheus.MustNewConstMetric(inFlightBytes, prometheus.GaugeValue, float64(t.l.inFlight.Bytes()))
+	if kind, name, took := t.m.slowest.get(); took > 0 {
+		all <- prometheus.MustNewConstMetric(slowestPolicy, prometheus.GaugeValue, took.Seconds(), string(kind), name)
+	}
 }
 
 // watches are metrics of what is watched in a cluster.
@@ -164,6 +197,7 @@ func (m *metrics) observe(o webhook.Observation) {
 		m.shadow.WithLabelValues(d.Policy, d.Would).Inc()
 	}
 	if o.Decision != nil {
+		m.slowest.add(o.Decision.Timings)
 		times := map[check]time.Duration{} // without errorType and action
 		for _, t := range o.Decision.Timings {
 			times[check{kind: t.Kind, policy: t.Policy, binding: t.Binding}] += t.Elapsed

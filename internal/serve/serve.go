@@ -34,6 +34,9 @@ type Options struct {
 	Ops       string // address of metrics, health and readiness, without TLS; empty: none
 	Profile   bool   // also pprof there
 
+	// Callers are who may ask for reviews.
+	Callers Callers
+
 	// Manage makes celgate write the webhook configurations, for which the API server finds it at Target.
 	Manage   bool
 	Target   webhook.Target
@@ -79,15 +82,25 @@ func (l *loader) serve(ctx context.Context) error {
 		return err
 	}
 
-	inFlight := webhook.NewInFlight(maxInFlight)
+	l.inFlight = webhook.NewInFlight(maxInFlight)
 	handler := func(e *engines) *webhook.Handler {
-		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: inFlight, Observe: l.metrics.observe,
+		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: l.inFlight, Observe: l.metrics.observe,
 			Seal: l.seal.Load, Named: l.named, AllowSecretParams: o.AllowSecretParams}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", handler(&l.all))
-	mux.Handle("/fail/", http.StripPrefix("/fail", handler(&l.fail)))
-	mux.Handle("/ignore/", http.StripPrefix("/ignore", handler(&l.ignore)))
+	callers := &gatekeeper{Callers: o.Callers, log: o.Log}
+	if err := callers.start(); err != nil {
+		return err
+	}
+	answer := func(prefix string, e *engines) {
+		mux.Handle(prefix+"/", l.running.count(callers.guard(http.StripPrefix(prefix, handler(e)))))
+	}
+	if o.Manage { // as the configurations say: policies by failurePolicy
+		answer("/fail", &l.fail)
+		answer("/ignore", &l.ignore)
+	} else {
+		answer("", &l.all)
+	}
 	var draining atomic.Bool
 	health := func(mux *http.ServeMux) {
 		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, l.turning(stuckLong)) })
@@ -129,7 +142,7 @@ func (l *loader) serve(ctx context.Context) error {
 		return err
 	}
 	server := o.server(closing(mux, &draining))
-	server.TLSConfig = &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12}
+	server.TLSConfig = callers.configure(&tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
 	o.Log.Info("listening", "address", listener.Addr().String())
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
 	loaded := make(chan struct{})
