@@ -220,7 +220,7 @@ func TestCluster(t *testing.T) {
 	denied(t, "", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	metrics := r.gates[0].metrics(t)
 	for _, want := range []string{
-		`celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="no_error",policy="no-passwords",policy_binding="no-passwords"}`,
+		`celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="invalid_error",policy="no-passwords",policy_binding="no-passwords"}`,
 		`celgate_mutating_admission_policy_check_total{error_type="no_error",policy="label",policy_binding="label"}`,
 		"celgate_leader 1", "celgate_ready 1", "celgate_watches_failing 0",
 	} {

@@ -230,7 +230,10 @@ func checks(d *celgate.Decision) map[check]bool {
 	for _, v := range d.Violations {
 		c := check{kind: v.Kind, policy: v.Policy, binding: v.Binding}
 		violated[c] = true
-		c.errorType = errorType(v.IsError, v.Message)
+		// As on the server, a validation that does not hold is an error, too; its message is the author's.
+		if c.errorType = invalidError; v.IsError || strings.HasPrefix(v.Message, "validation failed due to running out of cost budget") {
+			c.errorType = errorType(true, v.Message)
+		}
 		for _, action := range v.Actions {
 			c.action = strings.ToLower(string(action))
 			all[c] = true
