@@ -62,6 +62,9 @@ type Handler struct {
 	// AllowSecretParams lets policies of celgate's own kinds have Secrets as params.
 	AllowSecretParams bool
 
+	// Again remembers what was made of objects, so that no policy runs more often than on the server; nil: nothing.
+	Again *Again
+
 	// Observe is told every answer; nil: nobody. It is called before the answer is sent.
 	Observe func(Observation)
 }
@@ -243,7 +246,7 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine) (*celgate.D
 	case a.Request.Resource.Group == Group:
 		return a.admitPolicy(ctx, engine)
 	case a.Phase == Mutating:
-		return engine.Mutate(ctx, a.Request)
+		return a.Again.mutate(ctx, engine, a.Request)
 	}
 	return engine.Validate(ctx, a.Request)
 }

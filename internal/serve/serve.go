@@ -85,7 +85,7 @@ func (l *loader) serve(ctx context.Context) error {
 	l.inFlight = webhook.NewInFlight(maxInFlight)
 	handler := func(e *engines) *webhook.Handler {
 		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: l.inFlight, Observe: l.metrics.observe,
-			Seal: l.seal.Load, Named: l.named, AllowSecretParams: o.AllowSecretParams}
+			Again: &webhook.Again{}, Seal: l.seal.Load, Named: l.named, AllowSecretParams: o.AllowSecretParams}
 	}
 	mux := http.NewServeMux()
 	callers := &gatekeeper{Callers: o.Callers, log: o.Log}
