@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -59,6 +60,9 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 func (a *answer) sealed(ctx context.Context, engine *celgate.Engine, p *policy.Policy, b *policy.Binding) (*celgate.Decision, error) {
 	d := &celgate.Decision{Allowed: true, Object: a.Request.Object}
 	seal := a.seal()
+	if seal == nil && a.Handler.Seal != nil && !seal.Holds(d.Object, p, b) {
+		return nil, refuse(http.StatusServiceUnavailable, "the key of the seal is not known yet, without which nothing with params would come into force")
+	}
 	if seal == nil || seal.Holds(d.Object, p, b) || a.paramsForbidden(ctx, engine, p, b) != nil {
 		return d, nil
 	}

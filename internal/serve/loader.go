@@ -293,7 +293,7 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 	over := f.set
 	if l.Shadow { // what the server acts on is compared, too
 		for _, s := range sources {
-			if s.Native && !s.Disabled {
+			if s.Native && !s.Disabled && s.Withheld == nil {
 				set.Bindings = append(set.Bindings, s.Binding)
 			}
 		}

@@ -80,7 +80,7 @@ func newMetrics(l *loader) *metrics {
 		Namespace: "celgate", Name: "policy_load_attempt_timestamp_seconds", Help: "When it was last tried to put policies in force, whether it worked or not.",
 	})
 	m.policies = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: "celgate", Name: "policies", Help: "Policies and bindings, by state: inforce or rejected.",
+		Namespace: "celgate", Name: "policies", Help: "Policies and bindings, by state: inforce, rejected or withheld, because it is not known whether the author may read the params.",
 	}, []string{"state"})
 	m.leader = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "leader", Help: "1 for the replica that writes to the cluster.",
