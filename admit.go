@@ -67,9 +67,9 @@ func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
 	return d, err
 }
 
-// Remutate changes the object of a request that something else has changed after its mutating policies had decided: those that
-// ran then and ask for it run a second time, and none a third. The object is that of [Decision.FirstPass] with what has changed
-// since. The API server does so with its own policies once webhooks have changed an object.
+// Remutate changes the object of a request that something else has changed after its mutating policies had decided:
+// those that ran then and ask for it run a second time, and none a third. The object is that of [Decision.FirstPass]
+// with what has changed since. The API server does so with its own policies once webhooks have changed an object.
 func (e *Engine) Remutate(ctx context.Context, req *Request, first *Decision) (*Decision, error) {
 	again := &reinvocation{requested: true, again: map[invocationKey]bool{}}
 	for _, key := range first.ran {

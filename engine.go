@@ -239,8 +239,8 @@ func inParallel[A, B any](items []A, do func(A) B) []B {
 	return results
 }
 
-// turn is when a policy runs among those of its kind: webhooks are asked in an order, so mutating policies of failurePolicy Fail run
-// before those of Ignore, in every engine (docs/design/0002-order.md).
+// turn is when a policy runs among those of its kind: webhooks are asked in an order, so mutating policies of
+// failurePolicy Fail run before those of Ignore, in every engine (docs/design/0002-order.md).
 func turn(p *policy.Policy) int {
 	if p.Kind == policy.Mutating && p.FailurePolicy == policy.Ignore {
 		return 1

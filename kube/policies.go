@@ -77,7 +77,8 @@ func disabled(object map[string]any) bool {
 	return (&unstructured.Unstructured{Object: object}).GetAnnotations()[webhook.DisabledAnnotation] == "true"
 }
 
-// Reasons of the condition Ready of an object of celgate's own group that celgate does not put in force though it could.
+// Reasons of the condition Ready of an object of celgate's own group that celgate does not put in force though it
+// could.
 const (
 	AuthorUnknown = "AuthorUnknown" // nobody was asked whether its author may read its params
 	SecretParams  = "SecretParams"  // its params are Secrets

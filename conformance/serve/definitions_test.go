@@ -108,8 +108,9 @@ func variants(tree any, path string, do func(path string)) {
 	}
 }
 
-// TestDefinitions writes malformed objects of celgate's own kinds, while nobody is asked about them, and of the server's. What the
-// server refuses, the definitions refuse, but for what no schema can say: celgate finds that when it is asked and when it compiles.
+// TestDefinitions writes malformed objects of celgate's own kinds, while nobody is asked about them, and of the
+// server's. What the server refuses, the definitions refuse, but for what no schema can say: celgate finds that when it
+// is asked and when it compiles.
 func TestDefinitions(t *testing.T) {
 	if *minor != "" {
 		t.Skip("the server has no native MutatingAdmissionPolicies v1")

@@ -52,8 +52,8 @@ subjects: [{kind: User, name: mallory, apiGroup: rbac.authorization.k8s.io}]
 
 const ownPath = "/apis/policy.celgate.dev/v1/"
 
-// TestParamsOfOthers lets a user write policies about Secrets that the user may not read: while celgate is asked, while it cannot
-// be reached, and while the API server does not know of it.
+// TestParamsOfOthers lets a user write policies about Secrets that the user may not read: while celgate is asked, while
+// it cannot be reached, and while the API server does not know of it.
 func TestParamsOfOthers(t *testing.T) {
 	r := managedAs(t, api.Kubeconfig, 1, "--allow-secret-params")
 	for _, tree := range documents(t, []byte(policyAuthor)) {
@@ -137,7 +137,8 @@ func TestParamsOfOthers(t *testing.T) {
 	refused(patch("mallory", "validatingadmissionpolicies", map[string]any{"celgate.dev/disabled": nil}), `must have "get" permission on all objects`)
 	gone()
 
-	// What was written while the API server did not know of celgate, or with the seal of another object, is not in force.
+	// What was written while the API server did not know of celgate, or with the seal of another object, is not in
+	// force.
 	forged := moved(t, leaks)
 	for i, tree := range forged {
 		if i == 1 { // that of the policy is not that of the binding

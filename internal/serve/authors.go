@@ -18,7 +18,8 @@ const (
 	sealLength = 32
 )
 
-// readSeal reads the key of the seal, or makes it if this replica is the first to. Without it no policy with params is in force.
+// readSeal reads the key of the seal, or makes it if this replica is the first to. Without it no policy with params is
+// in force.
 func (l *loader) readSeal(ctx context.Context) error {
 	store := &kube.Secret{Client: l.Cluster, Namespace: l.namespace(), Name: sealName}
 	members, _, err := store.Read(ctx)
@@ -53,8 +54,8 @@ func (l *loader) keepSeal(ctx context.Context) {
 	}
 }
 
-// withhold takes out of the set what celgate does not put in force though it could be compiled: objects with params whose
-// author is not known to have the right to read them, and policies with Secrets as params.
+// withhold takes out of the set what celgate does not put in force though it could be compiled: objects with params
+// whose author is not known to have the right to read them, and policies with Secrets as params.
 func (l *loader) withhold(sources []kube.Source, set *policy.Set) {
 	withheld := map[string]string{}
 	seal := l.seal.Load()
@@ -84,8 +85,8 @@ func (l *loader) withhold(sources []kube.Source, set *policy.Set) {
 	l.metrics.policies.WithLabelValues("withheld").Set(float64(len(withheld)))
 }
 
-// named returns the policies that a binding may be about: that of the directory, which counts, and the one that the cluster
-// has now, which may not be in force yet or again.
+// named returns the policies that a binding may be about: that of the directory, which counts, and the one that the
+// cluster has now, which may not be in force yet or again.
 func (l *loader) named(ctx context.Context, b *policy.Binding) ([]*policy.Policy, error) {
 	world := l.world.Load()
 	if world == nil {

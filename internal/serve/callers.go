@@ -66,7 +66,8 @@ func (k *gatekeeper) read() error {
 	return nil
 }
 
-// authorities returns who signs certificates of callers, read again when the file changes; nil: nobody is asked for one.
+// authorities returns who signs certificates of callers, read again when the file changes; nil: nobody is asked for
+// one.
 func (k *gatekeeper) authorities() *x509.CertPool {
 	if k.CA == "" {
 		return nil
@@ -81,8 +82,8 @@ func (k *gatekeeper) authorities() *x509.CertPool {
 	return k.pool
 }
 
-// configure makes handshakes ask for a certificate. One that nobody trusts ends the handshake; without one health and readiness are
-// answered, and reviews are not.
+// configure makes handshakes ask for a certificate. One that nobody trusts ends the handshake; without one health and
+// readiness are answered, and reviews are not.
 func (k *gatekeeper) configure(c *tls.Config) *tls.Config {
 	if k.CA != "" {
 		c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {

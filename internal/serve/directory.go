@@ -27,8 +27,8 @@ const (
 	longestFile = 64 << 20
 )
 
-// A directory holds policies in files, and maybe objects beside them. Looking at it takes a bounded time whatever its files do:
-// a file that cannot be read counts as it last was.
+// A directory holds policies in files, and maybe objects beside them. Looking at it takes a bounded time whatever its
+// files do: a file that cannot be read counts as it last was.
 type directory struct {
 	path              string
 	allowEmpty        bool
@@ -87,8 +87,8 @@ func (p *pending[T]) wait(ctx context.Context) bool {
 	}
 }
 
-// changed reports whether the files hold something else than what was read last, and seem to be written: they hold the same for a
-// moment. Times and sizes are not looked at, because they can be kept when content changes.
+// changed reports whether the files hold something else than what was read last, and seem to be written: they hold the
+// same for a moment. Times and sizes are not looked at, because they can be kept when content changes.
 func (d *directory) changed() bool {
 	now := d.look()
 	if now == d.last {
@@ -270,8 +270,8 @@ func (f *folder) add(doc *manifest.Document, allowSecretParams bool) error {
 	return nil
 }
 
-// opens says what would be enforced no more if a folder took the place of another one, which is nil at the start, though nobody is
-// likely to have meant that: a policy goes with its bindings.
+// opens says what would be enforced no more if a folder took the place of another one, which is nil at the start,
+// though nobody is likely to have meant that: a policy goes with its bindings.
 func (d *directory) opens(before, next *folder) error {
 	if d.allowEmpty {
 		return nil

@@ -99,8 +99,8 @@ var (
 	other = strings.NewReplacer("name: p", "name: other", "policyName: p", "policyName: other").Replace(policies)
 )
 
-// TestDirectoryStays changes a directory in ways that nobody is likely to mean: what was in force stays, and readiness, a metric and
-// the log say so; then it is set right.
+// TestDirectoryStays changes a directory in ways that nobody is likely to mean: what was in force stays, and readiness,
+// a metric and the log say so; then it is set right.
 func TestDirectoryStays(t *testing.T) {
 	start := map[string]string{"one.yaml": one + "---" + other}
 	for name, change := range map[string]func(t *testing.T, path string){
@@ -194,7 +194,8 @@ func TestDirectoryContent(t *testing.T) {
 	r.await(t, "replaced", func() bool { return r.inForce() == "two" })
 }
 
-// TestDirectoryBlocks puts a file that nobody writes to in place of policies: they stay, other files are read, and the end is not held up.
+// TestDirectoryBlocks puts a file that nobody writes to in place of policies: they stay, other files are read, and the
+// end is not held up.
 func TestDirectoryBlocks(t *testing.T) {
 	t.Parallel()
 	r := run(t, map[string]string{"one.yaml": one, "other.yaml": other}, nil)

@@ -54,8 +54,8 @@ func (l *loader) report(ctx context.Context) {
 	replicas.Leave(context.WithoutCancel(ctx))
 }
 
-// awaitConfigurations waits until the API server has celgate's configurations, whoever writes them. Before, nobody is asked about
-// anything: a replica that is not ready until then makes whoever waits for it wait for that, too.
+// awaitConfigurations waits until the API server has celgate's configurations, whoever writes them. Before, nobody is
+// asked about anything: a replica that is not ready until then makes whoever waits for it wait for that, too.
 func (l *loader) awaitConfigurations(ctx context.Context) {
 	for asked := 0; l.Manage && ctx.Err() == nil; asked++ {
 		there, err := l.Cluster.HasConfigurations(ctx, cmp.Or(l.Target.Name, "celgate"))

@@ -31,10 +31,14 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 		}
 	}
 	is := kube.Status{Conditions: []kube.Condition{compiled, w.ready(s, compiled.True)}}
+	if s.Withheld != nil && compiled.True { // nobody has compiled it
+		is.Conditions = is.Conditions[1:]
+		return is
+	}
 	if s.Policy == nil || !compiled.True {
 		return is
 	}
-	if p := s.Policy.ParamKind; p != nil && s.Withheld == nil {
+	if p := s.Policy.ParamKind; p != nil {
 		readable := kube.Condition{Type: "ParamsReadable", True: true, Reason: "Watched"}
 		if err := l.world.Load().ParamError(apischema.FromAPIVersionAndKind(p.APIVersion, p.Kind)); err != nil {
 			readable = kube.Condition{Type: "ParamsReadable", Reason: "Unreadable", Message: err.Error()}
