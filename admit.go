@@ -73,6 +73,31 @@ func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
 	return d, err
 }
 
+// Remutate changes the object of a request that something else has changed after its mutating policies had decided:
+// those that ran then and ask for it run a second time, and none a third. The object is that of [Decision.FirstPass]
+// with what has changed since. The API server does so with its own policies once webhooks have changed an object.
+func (e *Engine) Remutate(ctx context.Context, req *Request, first *Decision) (*Decision, error) {
+	again := &reinvocation{requested: true, again: map[invocationKey]bool{}}
+	for _, key := range first.ran {
+		again.again[key] = true
+	}
+	known := e.index.entry(req)
+	if e.unconcerned(known, policy.Mutating) || req.Operation == Delete {
+		return allowed(req), ctx.Err()
+	}
+	r := e.review(ctx, req, known)
+	r.second = true
+	if err := r.mutationPass(again, true); err != nil {
+		r.decision.refuse(err)
+	}
+	r.noteUnsimulated()
+	r.noteMadeUp()
+	decision := r.decision
+	r.release()
+	e.written(req, decision)
+	return decision, ctx.Err()
+}
+
 // mutating is Mutate with the object as it is before it is written; sharesLabels is what [prepare.Result] says about it.
 func (e *Engine) mutating(ctx context.Context, req *Request) (d *Decision, sharesLabels bool, err error) {
 	known := e.index.entry(req)

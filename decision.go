@@ -28,7 +28,25 @@ type Decision struct {
 	Violations []Violation // what would be denied, warned about or audited, though the server reports only the first denial
 	Notes      []Note      // where the answer depends on a defect of the server or on what is not simulated
 	Timings    []Timing    // with [Options].Timed
+
+	ran []invocationKey // in the first pass, of mutating policies that may run again
 }
+
+// FirstPass returns the object as the first pass of the mutating policies left it, nil if none of them may run again.
+func (d *Decision) FirstPass() map[string]any {
+	if len(d.ran) == 0 {
+		return nil
+	}
+	for _, c := range d.Changes {
+		if c.Second {
+			return c.Before
+		}
+	}
+	return d.Object
+}
+
+// Ran returns what [Engine.Remutate] needs to know of the decision, without its objects.
+func (d *Decision) Ran() *Decision { return &Decision{ran: d.ran} }
 
 // The budgets of the API server, in CEL cost units.
 const (

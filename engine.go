@@ -137,6 +137,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		bindings[b.Kind][b.PolicyName] = append(bindings[b.Kind][b.PolicyName], bound)
 	}
 	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
+	slices.SortStableFunc(policies, func(a, b *policy.Policy) int { return cmp.Compare(turn(a), turn(b)) })
 	compiled := inParallel(policies, func(p *policy.Policy) compiledPolicy {
 		c, checked := opts.Before.of(p, minor)
 		if !checked {
@@ -263,6 +264,15 @@ func inParallel[A, B any](items []A, do func(A) B) []B {
 	}
 	running.Wait()
 	return results
+}
+
+// turn is when a policy runs among those of its kind: webhooks are asked in an order, so mutating policies of
+// failurePolicy Fail run before those of Ignore, in every engine (docs/design/0002-order.md).
+func turn(p *policy.Policy) int {
+	if p.Kind == policy.Mutating && p.FailurePolicy == policy.Ignore {
+		return 1
+	}
+	return 0
 }
 
 func sortedByName[T any](items []T, name func(T) string) []T {

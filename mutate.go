@@ -3,6 +3,7 @@ package celgate
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -26,7 +27,9 @@ import (
 // covers.
 func (r *review) mutate() error {
 	var re reinvocation
-	if err := r.mutationPass(&re, false); err != nil || !re.requested || !r.decision.Allowed || r.said(&re) {
+	err := r.mutationPass(&re, false)
+	r.decision.ran = re.invocations()
+	if err != nil || !re.requested || !r.decision.Allowed || r.said(&re) {
 		return err
 	}
 	// The second pass matches anew, on what the first one made.
@@ -34,7 +37,7 @@ func (r *review) mutate() error {
 	second.Object = r.decision.Object
 	next := newReview(r.ctx, r.engine, &second)
 	next.decision, next.second, next.sharesLabels = r.decision, true, r.sharesLabels
-	err := next.mutationPass(&re, true)
+	err = next.mutationPass(&re, true)
 	r.sharesLabels = next.sharesLabels
 	return err
 }
@@ -58,6 +61,14 @@ type invocationKey struct{ policy, binding, param string }
 
 func (in *invocation) key() invocationKey {
 	return invocationKey{in.hook.Name, in.binding.Name, paramName(in.param)}
+}
+
+// invocations returns all that ran and are to run again once something else changes the object.
+func (re *reinvocation) invocations() []invocationKey {
+	if len(re.again) == 0 {
+		return re.previous
+	}
+	return append(slices.Collect(maps.Keys(re.again)), re.previous...)
 }
 
 // require makes everything that ran before run again: the object has changed since.

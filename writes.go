@@ -56,23 +56,60 @@ func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
 			errs = policy.ValidatePolicy(p, checker)
 		}
 	}
-	if len(errs) == 0 && e.cluster.Authorizer() != nil && !req.UserAssumed && !slices.Contains(req.UserInfo.Groups, user.SystemPrivilegedGroup) {
-		spec := field.NewPath("spec")
-		switch {
-		case p != nil && p.ParamKind != nil && (oldPolicy == nil || oldPolicy.ParamKind == nil || *oldPolicy.ParamKind != *p.ParamKind):
-			if err := e.mayReadKind(ctx, p.ParamKind, req); err != nil {
-				errs = append(errs, field.Forbidden(spec.Child("paramKind"), err.Error()))
-			}
-		case b != nil && b.ParamRef != nil: // on an UPDATE too: the server compares pointers
-			if err := e.mayReadParam(ctx, b, req); err != nil {
-				errs = append(errs, field.Forbidden(spec.Child("paramRef"), err.Error()))
-			}
+	if len(errs) == 0 && !req.UserAssumed {
+		if err := e.ParamsForbidden(ctx, req, Written{Policy: p, OldPolicy: oldPolicy, Binding: b}); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	if len(errs) == 0 {
 		return nil
 	}
 	return &apierrors.StatusError{ErrStatus: *policy.Invalid(req.Kind.Kind, req.Name, errs)}
+}
+
+// Written is a policy or a binding that a request writes.
+type Written struct {
+	Policy    *policy.Policy // one of the two
+	OldPolicy *policy.Policy // before an UPDATE; nil: whoever wrote that is not known to have been asked
+	Binding   *policy.Binding
+
+	// Named returns the policies that the name in a binding may stand for; nil: the engine's, or the cluster's.
+	Named func(context.Context, *policy.Binding) ([]*policy.Policy, error)
+}
+
+// ParamsForbidden is the registry's error about a user who writes a policy or a binding and may not read its params: every object
+// of a paramKind, what a paramRef names (authorize in pkg/registry/admissionregistration/{validating,mutating}admissionpolicy{,binding}
+// v1.37.2). It is nil where nobody can be asked.
+func (e *Engine) ParamsForbidden(ctx context.Context, req *Request, w Written) *field.Error {
+	if e.cluster.Authorizer() == nil || slices.Contains(req.UserInfo.Groups, user.SystemPrivilegedGroup) {
+		return nil
+	}
+	spec := field.NewPath("spec")
+	switch p, old, b := w.Policy, w.OldPolicy, w.Binding; {
+	case p != nil && p.ParamKind != nil && (old == nil || old.ParamKind == nil || *old.ParamKind != *p.ParamKind):
+		if err := e.mayReadKind(ctx, p.ParamKind, req); err != nil {
+			return field.Forbidden(spec.Child("paramKind"), err.Error())
+		}
+	case b != nil && b.ParamRef != nil: // on an UPDATE too: the server compares pointers
+		named := w.Named
+		if named == nil {
+			named = e.policyNamed
+		}
+		policies, policyErr := named(ctx, b)
+		kinds := []*policy.ParamKind{nil} // of every resource, without a policy
+		if policyErr == nil && len(policies) > 0 {
+			kinds = nil
+			for _, p := range policies {
+				kinds = append(kinds, p.ParamKind)
+			}
+		}
+		for _, kind := range kinds {
+			if err := e.mayReadParam(ctx, b, kind, policyErr, req); err != nil {
+				return field.Forbidden(spec.Child("paramRef"), err.Error())
+			}
+		}
+	}
+	return nil
 }
 
 // mayReadKind returns an error if the user may not get every object of a paramKind.
@@ -88,9 +125,8 @@ func (e *Engine) mayReadKind(ctx context.Context, kind *policy.ParamKind, req *R
 	return fmt.Errorf("user %v must have \"get\" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)", who, kind.Kind, kind.APIVersion)
 }
 
-// mayReadParam returns an error if the user may not read what a paramRef names.
-func (e *Engine) mayReadParam(ctx context.Context, b *policy.Binding, req *Request) error {
-	kind, policyErr := e.paramKindOf(ctx, b)
+// mayReadParam returns an error if the user may not read what a paramRef names of a kind; policyErr is why that is not known.
+func (e *Engine) mayReadParam(ctx context.Context, b *policy.Binding, kind *policy.ParamKind, policyErr error, req *Request) error {
 	attributes, parseErr, resolveErr := e.paramAttributes(kind)
 	attributes.Verb, attributes.Name, attributes.Namespace = "get", b.ParamRef.Name, b.ParamRef.Namespace
 	if attributes.Name == "" {
@@ -140,10 +176,10 @@ func (e *Engine) paramAttributes(kind *policy.ParamKind) (a authorizer.Attribute
 	return a, nil, nil
 }
 
-// paramKindOf returns the paramKind of a binding's policy, which the engine or the cluster has.
-func (e *Engine) paramKindOf(ctx context.Context, b *policy.Binding) (*policy.ParamKind, error) {
+// policyNamed returns the policy of a binding, which the engine or the cluster has.
+func (e *Engine) policyNamed(ctx context.Context, b *policy.Binding) ([]*policy.Policy, error) {
 	if p := e.policies[policyKey{b.Kind, b.PolicyName}]; p != nil {
-		return p.ParamKind, nil
+		return []*policy.Policy{p}, nil
 	}
 	object, err := e.cluster.Get(ctx, schema.GroupVersionKind{Group: policyGroup, Version: "v1", Kind: string(b.Kind)}, "", b.PolicyName)
 	if err != nil {
@@ -156,7 +192,7 @@ func (e *Engine) paramKindOf(ctx context.Context, b *policy.Binding) (*policy.Pa
 	if err != nil {
 		return nil, err
 	}
-	return p.ParamKind, nil
+	return []*policy.Policy{p}, nil
 }
 
 type policyKey struct {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/webhook"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -312,7 +313,7 @@ func TestWorld(t *testing.T) {
 	binding := func(generation float64, annotation string) map[string]any {
 		return map[string]any{
 			"apiVersion": "policy.celgate.dev/v1", "kind": "MutatingAdmissionPolicyBinding",
-			"metadata": map[string]any{"name": "b", "uid": "u", "generation": generation, "annotations": map[string]any{disabledAnnotation: annotation}},
+			"metadata": map[string]any{"name": "b", "uid": "u", "generation": generation, "annotations": map[string]any{webhook.DisabledAnnotation: annotation}},
 			"spec":     map[string]any{"policyName": "p"}, "status": map[string]any{},
 		}
 	}

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -40,7 +41,7 @@ func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
 				return nil, fmt.Errorf("policies: %w", err)
 			}
 			for _, object := range list {
-				if !names[nameOf(object)] && !(group[resource].Group == webhook.Group && disabled(object)) {
+				if !names[nameOf(object)] && !(group[resource].Group == webhook.Group && (disabled(object) || withheld(object))) {
 					all = append(all, webhook.Native(object))
 				}
 				names[nameOf(object)] = true
@@ -73,5 +74,21 @@ func nameOf(object map[string]any) string {
 
 // disabled reports that an object of celgate's own group is taken out of force by its annotation.
 func disabled(object map[string]any) bool {
-	return (&unstructured.Unstructured{Object: object}).GetAnnotations()[disabledAnnotation] == "true"
+	return (&unstructured.Unstructured{Object: object}).GetAnnotations()[webhook.DisabledAnnotation] == "true"
+}
+
+// Reasons of the condition Ready of an object of celgate's own group that celgate does not put in force though it
+// could.
+const (
+	AuthorUnknown = "AuthorUnknown" // nobody was asked whether its author may read its params
+	SecretParams  = "SecretParams"  // its params are Secrets
+)
+
+// withheld reports that the status of an object of celgate's own group says so.
+func withheld(object map[string]any) bool {
+	conditions, _, _ := unstructured.NestedSlice(object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == "Ready" && (condition["reason"] == AuthorUnknown || condition["reason"] == SecretParams)
+	})
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -14,11 +15,12 @@ import (
 
 var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
-// A Secret is one of type kubernetes.io/tls.
+// A Secret is one that replicas share.
 type Secret struct {
 	Client    *Client
 	Namespace string
 	Name      string
+	Type      string // empty: Opaque
 }
 
 // Read returns what the Secret holds and its resourceVersion; nil if there is none.
@@ -57,7 +59,7 @@ func (s *Secret) object(members map[string][]byte, version string) *unstructured
 		encoded[name] = base64.StdEncoding.EncodeToString(value)
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+		"apiVersion": "v1", "kind": "Secret", "type": cmp.Or(s.Type, "Opaque"),
 		"metadata": map[string]any{
 			"name": s.Name, "namespace": s.Namespace, "labels": map[string]any{"app.kubernetes.io/managed-by": "celgate"},
 		},

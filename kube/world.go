@@ -176,10 +176,10 @@ type Source struct {
 	Err      error
 	Disabled bool // by its annotation
 	Native   bool // the server itself acts on this binding
-}
 
-// disabledAnnotation takes a policy or binding out of force.
-const disabledAnnotation = "celgate.dev/disabled"
+	// Withheld is why celgate does not put the object in force, though nothing is wrong with it; nil if it does.
+	Withheld *Condition
+}
 
 // Sources returns the policies and bindings of the cluster; as a set those of them that celgate is to act on. A
 // policy whose spec has not changed since the last call is the same value.
@@ -213,6 +213,19 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 	}
 	w.sources = next
 	return sources, set
+}
+
+// Named returns the policy of celgate's own group that a binding names, as the server has it now; nil if it has none.
+func (w *World) Named(ctx context.Context, b *policy.Binding) (*policy.Policy, error) {
+	object, err := w.client.dynamic.Resource(ownVersion.WithResource(resourcesOf[b.Kind].policies)).Get(ctx, b.PolicyName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, _, err := policy.FromObject(webhook.Native(object.Object), nil)
+	return p, err
 }
 
 // A generation is one spec of one object.

@@ -26,6 +26,20 @@ func (c *Client) ApplyConfiguration(ctx context.Context, configuration map[strin
 	return err
 }
 
+// HasConfigurations reports whether there are both webhook configurations of a name.
+func (c *Client) HasConfigurations(ctx context.Context, name string) (bool, error) {
+	for _, resource := range configurations {
+		_, err := c.dynamic.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // A Condition is one of the status of a policy.
 type Condition struct {
 	Type    string

@@ -13,6 +13,9 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
+// NoDocument is the message of a [Problem] with a file that holds nothing.
+const NoDocument = "no document in this file"
+
 // A Loader reads manifests. The zero value is ready for use.
 type Loader struct {
 	Stdin io.Reader // what the path "-" reads; nil means os.Stdin
@@ -132,7 +135,7 @@ func (p *pipeline) take() {
 		if p.seen == 0 {
 			b.out = append(b.out, result{problem: &Problem{
 				Position: policy.Position{File: b.file},
-				Message:  "no document in this file",
+				Message:  NoDocument,
 				Warning:  !b.named,
 			}})
 		}

@@ -7,6 +7,8 @@
 package policy
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -24,6 +26,16 @@ const (
 type Set struct {
 	Policies []*Policy
 	Bindings []*Binding
+}
+
+// HasPolicy reports whether the set has a policy.
+func (s *Set) HasPolicy(kind Kind, name string) bool {
+	return slices.ContainsFunc(s.Policies, func(p *Policy) bool { return p.Kind == kind && p.Name == name })
+}
+
+// Binds reports whether a binding of the set names a policy.
+func (s *Set) Binds(kind Kind, name string) bool {
+	return slices.ContainsFunc(s.Bindings, func(b *Binding) bool { return b.Kind == kind && b.PolicyName == name })
 }
 
 // A Policy is a ValidatingAdmissionPolicy or a MutatingAdmissionPolicy after the server's defaults.

@@ -1,24 +1,35 @@
 package webhook
 
 import (
+	"context"
 	"errors"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/policy"
 )
 
 // admitPolicy applies to an object of celgate's own kinds the write-time rules that kube-apiserver applies to the kind
-// that it stands for, with the server's message.
-func (a *answer) admitPolicy() (*celgate.Decision, error) {
+// that it stands for, with the server's message, and asks whether its author may read its params. In the mutating phase the
+// object gets its seal.
+func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celgate.Decision, error) {
 	r := a.Request
 	allowed := &celgate.Decision{Allowed: true, Object: r.Object}
-	if a.Phase != Validating || r.Object == nil || r.SubResource != "" {
+	if r.Object == nil || r.SubResource != "" {
 		return allowed, nil
 	}
 	if metadata, _ := r.Object["metadata"].(map[string]any); metadata["deletionTimestamp"] != nil {
 		return allowed, nil // as the server, which lets finalizers go from what has become invalid
 	}
 	p, b, err := policy.FromObject(Native(r.Object), nil)
+	if a.Phase == Mutating {
+		if err != nil { // the validating phase says so
+			return allowed, nil
+		}
+		return a.sealed(ctx, engine, p, b)
+	}
 	var undecodable *policy.DecodeError
 	switch {
 	case errors.As(err, &undecodable):
@@ -32,12 +43,60 @@ func (a *answer) admitPolicy() (*celgate.Decision, error) {
 	} else {
 		set.Bindings = append(set.Bindings, b)
 	}
-	engine, err := celgate.New(set, celgate.Options{WithoutQuirks: true})
+	checked, err := celgate.New(set, celgate.Options{WithoutQuirks: true})
 	if err != nil {
 		return nil, err
 	}
-	for _, rejected := range engine.Rejected() {
+	for _, rejected := range checked.Rejected() {
 		return &celgate.Decision{Status: rejected.Status}, nil
 	}
+	if forbidden := a.paramsForbidden(ctx, engine, p, b); forbidden != nil {
+		return &celgate.Decision{Status: policy.Invalid(r.Kind.Kind, r.Name, field.ErrorList{forbidden})}, nil
+	}
 	return allowed, nil
+}
+
+// sealed allows an object, with its seal if its author may read its params. The validating phase refuses what has no right.
+func (a *answer) sealed(ctx context.Context, engine *celgate.Engine, p *policy.Policy, b *policy.Binding) (*celgate.Decision, error) {
+	d := &celgate.Decision{Allowed: true, Object: a.Request.Object}
+	seal := a.seal()
+	if seal == nil && a.Handler.Seal != nil && !seal.Holds(d.Object, p, b) {
+		return nil, refuse(http.StatusServiceUnavailable, "the key of the seal is not known yet, without which nothing with params would come into force")
+	}
+	if seal == nil || seal.Holds(d.Object, p, b) || a.paramsForbidden(ctx, engine, p, b) != nil {
+		return d, nil
+	}
+	d.Object, d.Mutated = seal.Put(d.Object, p, b), true
+	return d, nil
+}
+
+func (a *answer) seal() *Seal {
+	if a.Handler.Seal == nil {
+		return nil
+	}
+	return a.Handler.Seal()
+}
+
+// paramsForbidden is why the author of a policy or binding may not use its params; nil if he may. A policy whose paramKind
+// stays is not asked about again, as on the server, if it is known that its author was.
+func (a *answer) paramsForbidden(ctx context.Context, engine *celgate.Engine, p *policy.Policy, b *policy.Binding) *field.Error {
+	if !a.AllowSecretParams && p != nil && SecretParams(p.ParamKind) {
+		return field.Forbidden(field.NewPath("spec", "paramKind"), SecretsRefused)
+	}
+	written := celgate.Written{Policy: p, Binding: b, Named: a.Named}
+	if old := a.Request.OldObject; old != nil {
+		before, _, err := policy.FromObject(Native(old), nil)
+		if err == nil && before != nil && a.seal().Holds(old, before, nil) {
+			written.OldPolicy = before
+		}
+	}
+	return engine.ParamsForbidden(ctx, a.Request, written)
+}
+
+// SecretsRefused is why a policy with Secrets as params is not stored and not in force.
+const SecretsRefused = "Secrets as params are shown to whoever may write a policy with them: celgate serve --allow-secret-params takes them"
+
+// SecretParams reports that the params of a policy are Secrets.
+func SecretParams(kind *policy.ParamKind) bool {
+	return kind != nil && *kind == policy.ParamKind{APIVersion: "v1", Kind: "Secret"}
 }

@@ -33,8 +33,8 @@ const timeoutSeconds = 10
 // its policies, and each policy runs once; see [Split].
 //
 // The rules hold for all bindings, as matchPolicy Equivalent if any policy asks for that. The selectors of policies are
-// taken over where all of a webhook share them. The validating configuration also asks, with failurePolicy Ignore,
-// about celgate's own kinds.
+// taken over where all of a webhook share them. Both also ask about celgate's own kinds: with failurePolicy Fail about those
+// with params, whose author must be allowed to read them (see [Seal]), otherwise with Ignore and for validation alone.
 func Configurations(set *policy.Set, t Target) (mutating, validating map[string]any) {
 	return t.configuration(set, policy.Mutating), t.configuration(set, policy.Validating)
 }
@@ -61,12 +61,18 @@ func (t Target) configuration(set *policy.Set, kind policy.Kind) map[string]any 
 			webhooks = append(webhooks, w)
 		}
 	}
-	resourceKind := "MutatingWebhookConfiguration"
+	resourceKind, phase := "MutatingWebhookConfiguration", Mutating
 	if kind == policy.Validating {
-		resourceKind = "ValidatingWebhookConfiguration"
-		webhooks = append(webhooks, t.entry("policies.celgate.dev", "/fail/"+string(Validating), policy.Ignore, []any{map[string]any{
-			"apiGroups": []any{Group}, "apiVersions": []any{"*"}, "resources": []any{"*"}, "operations": []any{"CREATE", "UPDATE"}, "scope": "*",
-		}}))
+		resourceKind, phase = "ValidatingWebhookConfiguration", Validating
+	}
+	withParams := t.own("params.policies.celgate.dev", phase, policy.Fail)
+	withParams["matchConditions"] = []any{map[string]any{"name": "params-in-force", "expression": paramsInForce}}
+	if webhooks = append(webhooks, withParams); kind == policy.Validating {
+		others := t.own("policies.celgate.dev", phase, policy.Ignore)
+		others["matchConditions"] = []any{map[string]any{"name": "not-params-in-force", "expression": "!(" + paramsInForce + ")"}}
+		webhooks = append(webhooks, others)
+	} else {
+		withParams["reinvocationPolicy"] = "IfNeeded" // what another webhook makes of the params is sealed, too
 	}
 	return map[string]any{
 		"apiVersion": nativeVersion,
@@ -74,6 +80,20 @@ func (t Target) configuration(set *policy.Set, kind policy.Kind) map[string]any 
 		"metadata":   map[string]any{"name": name, "labels": map[string]any{"app.kubernetes.io/managed-by": "celgate"}},
 		"webhooks":   webhooks,
 	}
+}
+
+// paramsInForce holds for an object of celgate's own kinds that may make celgate read params: such are not stored unless celgate
+// was asked about their author. What is disabled can be stored always, so that a policy can be taken out of force while celgate
+// is away.
+const paramsInForce = `has(object.spec) && (has(object.spec.paramKind) || has(object.spec.paramRef)) && ` +
+	`!has(object.metadata.deletionTimestamp) && !(has(object.metadata.annotations) && ` +
+	`"` + DisabledAnnotation + `" in object.metadata.annotations && object.metadata.annotations["` + DisabledAnnotation + `"] == "true")`
+
+// own returns a webhook for celgate's own kinds.
+func (t Target) own(name string, phase Phase, fp policy.FailurePolicy) map[string]any {
+	return t.entry(name, "/fail/"+string(phase), fp, []any{map[string]any{
+		"apiGroups": []any{Group}, "apiVersions": []any{"*"}, "resources": []any{"*"}, "operations": []any{"CREATE", "UPDATE"}, "scope": "*",
+	}})
 }
 
 // bound returns the policies of a kind and failurePolicy that have bindings.

@@ -52,6 +52,19 @@ type Handler struct {
 	// InFlight bounds the memory of requests that are being answered; nil: no bound.
 	InFlight *InFlight
 
+	// Seal returns what marks policies and bindings of celgate's own kinds whose author may read their params; nil, or
+	// nil returned: nothing is marked.
+	Seal func() *Seal
+
+	// Named returns the policies that the name in a binding of celgate's own kinds may stand for; nil: what the engine knows.
+	Named func(context.Context, *policy.Binding) ([]*policy.Policy, error)
+
+	// AllowSecretParams lets policies of celgate's own kinds have Secrets as params.
+	AllowSecretParams bool
+
+	// Again remembers what was made of objects, so that no policy runs more often than on the server; nil: nothing.
+	Again *Again
+
 	// Observe is told every answer; nil: nobody. It is called before the answer is sent.
 	Observe func(Observation)
 }
@@ -231,9 +244,9 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 func (a *answer) decide(ctx context.Context, engine *celgate.Engine) (*celgate.Decision, error) {
 	switch {
 	case a.Request.Resource.Group == Group:
-		return a.admitPolicy()
+		return a.admitPolicy(ctx, engine)
 	case a.Phase == Mutating:
-		return engine.Mutate(ctx, a.Request)
+		return a.Again.mutate(ctx, engine, a.Request)
 	}
 	return engine.Validate(ctx, a.Request)
 }
@@ -277,12 +290,21 @@ func (a *answer) say(ctx context.Context) {
 		if v.IsError {
 			level = slog.LevelWarn
 		}
-		a.log(ctx, level, "violation", "policy", v.Policy, "binding", v.Binding, "param", v.Param,
-			"message", v.Message, "actions", v.Actions, "error", v.IsError)
+		args := []any{"policy", v.Policy, "binding", v.Binding, "param", v.Param, "expression", v.Expr.Field, "actions", v.Actions, "error", v.IsError}
+		a.log(ctx, level, "violation", a.secret(ctx, args, v.Message)...)
 	}
 	if !a.Decision.Allowed && len(a.Decision.Violations) == 0 { // an object of celgate's own kinds
-		a.log(ctx, slog.LevelInfo, "denied", "message", a.Decision.Status.Message)
+		a.log(ctx, slog.LevelInfo, "denied", a.secret(ctx, nil, a.Decision.Status.Message)...)
 	}
+}
+
+// secret adds the text of a message, which may hold values of params and objects, only where all is logged: who reads logs need not
+// have the right to read those.
+func (a *answer) secret(ctx context.Context, args []any, message string) []any {
+	if !a.Log.Enabled(ctx, slog.LevelDebug) {
+		return args
+	}
+	return append(args, "message", message)
 }
 
 func (a *answer) log(ctx context.Context, level slog.Level, message string, args ...any) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -20,6 +21,15 @@ import (
 // come within five seconds.
 type InFlight struct {
 	short, long *semaphore.Weighted
+	bytes       atomic.Int64
+}
+
+// Bytes returns how many there are.
+func (f *InFlight) Bytes() int64 {
+	if f == nil {
+		return 0
+	}
+	return f.bytes.Load()
 }
 
 const (
@@ -91,5 +101,9 @@ func (f *InFlight) take(ctx context.Context, n int64) (func(), error) {
 			return nil, refuse(http.StatusServiceUnavailable, "too many bytes in flight")
 		}
 	}
-	return func() { lane.Release(n) }, nil
+	f.bytes.Add(n)
+	return func() {
+		f.bytes.Add(-n)
+		lane.Release(n)
+	}, nil
 }

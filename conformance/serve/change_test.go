@@ -151,7 +151,13 @@ func TestDirectoryBeside(t *testing.T) {
 		}
 		return ""
 	})
-	write(t, filepath.Join(folder, "policies.yaml"), []byte(policies[:strings.Index(policies, "---")])) // the mutating one
+	// What is left is in another file, as with a ConfigMap: a shorter version of the same file would be taken for half
+	// of it.
+	left := strings.Join(strings.Split(policies, "---")[:2], "---") // the mutating one
+	write(t, filepath.Join(folder, "new"), []byte(left))
+	if err := os.Rename(filepath.Join(folder, "new"), filepath.Join(folder, "policies.yaml")); err != nil {
+		t.Fatal(err)
+	}
 	denied(t, "denied request: passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 }
 
@@ -235,7 +241,9 @@ func TestRenewal(t *testing.T) {
 // server's words, and the others are in force.
 func TestUnchecked(t *testing.T) {
 	installDefinitions(t)
-	inForce(t, strings.ReplaceAll(limits, "object.spec.replicas <=", "object.spec.replicas <=="))
+	inForce(t, strings.NewReplacer("object.spec.replicas <=", "object.spec.replicas <==", // without params: those are withheld
+		"  paramKind: {apiVersion: v1, kind: ConfigMap}\n", "", "int(params.data.max)", "5", `'"at most " + params.data.max'`, `'"at most 5"'`,
+		"  paramRef: {name: limit, namespace: default, parameterNotFoundAction: Deny}\n", "").Replace(limits))
 	inForce(t, policies)
 	managed(t, 1)
 	denied(t, "passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })

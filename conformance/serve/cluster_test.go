@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -219,7 +220,7 @@ func TestCluster(t *testing.T) {
 	denied(t, "", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	metrics := r.gates[0].metrics(t)
 	for _, want := range []string{
-		`celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="no_error",policy="no-passwords",policy_binding="no-passwords"}`,
+		`celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="invalid_error",policy="no-passwords",policy_binding="no-passwords"}`,
 		`celgate_mutating_admission_policy_check_total{error_type="no_error",policy="label",policy_binding="label"}`,
 		"celgate_leader 1", "celgate_ready 1", "celgate_watches_failing 0",
 	} {
@@ -366,10 +367,24 @@ func TestDeployment(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, bytes.ReplaceAll(config, []byte(api.Token), []byte(token)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g := startWith(t, "--kubeconfig="+kubeconfig, "--manage", "--service=celgate", "--namespace=celgate-system", "--metrics-listen=127.0.0.1:0")
+	// What stands for the network: the name of the Service leads to this machine.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	_, port, _ := net.SplitHostPort(address)
+	good(t, apply(t, paths["Service"], object(t, `
+apiVersion: v1
+kind: Service
+metadata: {name: celgate}
+spec: {type: ExternalName, externalName: localhost}
+`)))
+	g := startWith(t, "--kubeconfig="+kubeconfig, "--manage", "--service=celgate", "--service-port="+port, "--listen="+address,
+		"--namespace=celgate-system", "--metrics-listen=127.0.0.1:0")
 	g.ready(t)
 
-	// The API server cannot reach a Service here, so what is managed must fail open.
 	text = bytes.ReplaceAll([]byte(limits), []byte("spec:\n  paramKind"), []byte("spec:\n  failurePolicy: Ignore\n  paramKind"))
 	inForce(t, string(text))
 	t.Cleanup(func() {
@@ -381,7 +396,7 @@ func TestDeployment(t *testing.T) {
 	eventually(t, 10*time.Second, func() string {
 		tree, err := do(t, server.Call{Method: http.MethodGet, Path: webhookPath + "validatingwebhookconfigurations/celgate"}).Object()
 		webhooks, _ := tree["webhooks"].([]any)
-		if err != nil || len(webhooks) != 2 {
+		if err != nil || len(webhooks) != 3 {
 			return fmt.Sprintf("%d webhooks, %v\n%s", len(webhooks), err, g.log())
 		}
 		bundle, _ = webhooks[0].(map[string]any)["clientConfig"].(map[string]any)["caBundle"].(string)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -186,7 +187,16 @@ func (l *load) stored(t *testing.T) int {
 func (r *replicas) startReady(t *testing.T) {
 	t.Helper()
 	r.start(t)
-	r.gates[len(r.gates)-1].ready(t)
+	g := r.gates[len(r.gates)-1]
+	g.ready(t)
+	eventually(t, 5*time.Second, func() string { // the API server is led to it
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !slices.Contains(r.balancer.ready, g) {
+			return "the balancer does not know of the replica"
+		}
+		return ""
+	})
 }
 
 // freshness writes all policies again and returns after how long each replica answers by them.

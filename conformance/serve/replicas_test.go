@@ -196,8 +196,8 @@ func managed(t *testing.T, n int) *replicas {
 	return managedAs(t, api.Kubeconfig, n)
 }
 
-// managedAs runs them as the user of a kubeconfig.
-func managedAs(t *testing.T, kubeconfig string, n int) *replicas {
+// managedAs runs them as the user of a kubeconfig, with further flags.
+func managedAs(t *testing.T, kubeconfig string, n int, flags ...string) *replicas {
 	t.Helper()
 	installDefinitions(t)
 	r := &replicas{balancer: balance(t), authority: newAuthority(t)}
@@ -234,6 +234,7 @@ spec: {type: ExternalName, externalName: localhost}
 		"--kubeconfig=" + config, "--manage", "--namespace=celgate-system", "--service=celgate", "--service-port=" + port, "--cert=" + cert, "--key=" + key, "--ca=" + ca,
 		"--metrics-listen=127.0.0.1:0", "--drain-delay=1s",
 	}
+	r.args = append(r.args, flags...)
 	for range n {
 		r.start(t)
 	}

@@ -17,6 +17,36 @@ import (
 const reported = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
+metadata: {name: exempt}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [policy.celgate.dev], apiVersions: ["*"], resources: ["*"], operations: ["*"]}
+    - {apiGroups: [admissionregistration.k8s.io], apiVersions: [v1], resources: [validatingadmissionpolicies], operations: [DELETE]}
+  validations: [{expression: "false"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: exempt}
+spec: {policyName: exempt, validationActions: [Deny]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-kind}
+spec:
+  failurePolicy: Ignore
+  paramKind: {apiVersion: example.com/v1, kind: Nothing}
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [CREATE]}]
+  validations: [{expression: "params == null"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-kind}
+spec: {policyName: no-kind, validationActions: [Deny], paramRef: {name: none, namespace: default, parameterNotFoundAction: Allow}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
 metadata: {name: typo}
 spec:
   failurePolicy: Ignore
@@ -129,7 +159,7 @@ func status(t *testing.T, resource, name string) (string, string) {
 
 // TestStatus runs two replicas with the rights of the manifests and no more, and reads what they say about policies.
 func TestStatus(t *testing.T) {
-	managedAs(t, asCelgate(t), 2)
+	managedAs(t, asCelgate(t), 2, "--allow-secret-params")
 	inForce(t, reported)
 	const ready = "reason: InForce\n  status: \"True\"\n  type: Ready\n"
 	for object, wants := range map[string][]string{
@@ -137,7 +167,11 @@ func TestStatus(t *testing.T) {
 			"message: in force on 2 of 2 replicas\n  observedGeneration: 1\n  " + ready, "observedGeneration: 1\ntypeChecking:\n  expressionWarnings:\n  - fieldRef: spec.validations[1].expression\n",
 			"undefined field 'replica'",
 		},
-		"validatingadmissionpolicybindings/typo": {ready},
+		"validatingadmissionpolicybindings/typo":    {ready},
+		"validatingadmissionpolicies/exempt":        {"reason: Exempt\n  status: \"False\"\n  type: Ready\n"},
+		"validatingadmissionpolicybindings/exempt":  {"reason: Exempt\n  status: \"False\"\n  type: Ready\n"},
+		"validatingadmissionpolicies/no-kind":       {"reason: NoParamKind\n  status: \"False\"\n  type: Ready\n"},
+		"validatingadmissionpolicybindings/no-kind": {"reason: NoParamKind\n  status: \"False\"\n  type: Ready\n"},
 		"validatingadmissionpolicies/secrets": {
 			"message: 'celgate may not read v1 Secret: grant", "reason: Forbidden\n  status: \"False\"\n  type: ParamsReadable\n", "typeChecking: {}\n",
 		},

@@ -56,9 +56,11 @@ in the cluster, files in a directory, or both.`,
 	}
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringVar(&o.PolicyDir, "policy-dir", "", "`DIR` with policies and bindings; what changes in it is in force within a\nsecond, unless something in it is wrong")
+		f.BoolVar(&o.AllowEmpty, "allow-empty", false, "let the directory take policies out of force in ways that look like a\nmistake: nothing in a file, half of a file, a policy without its binding")
 		f.StringVar(&kubeconfig, "kubeconfig", "", "`FILE` that names the cluster; kubectl's by default, in a Pod its own")
 		f.StringVar(&context, "context", "", "`NAME` of the context in it")
 		f.BoolVar(&alone, "alone", false, "do without a cluster")
+		f.BoolVar(&o.AllowSecretParams, "allow-secret-params", false, "take policies whose params are Secrets, which is to show those to whoever\nmay write such policies")
 		f.BoolVar(&o.Shadow, "shadow", false, "evaluate and never act: count and log what policies would do to requests\nthat the API server has let through")
 		minorFlag(f, &o.KubeVersion, "of Kubernetes whose kinds and CEL are used; the cluster's by default")
 	})
@@ -66,6 +68,9 @@ in the cluster, files in a directory, or both.`,
 		f.StringVar(&o.Listen, "listen", ":9443", "`ADDRESS` of the webhook (default :9443); port 0 takes a free one")
 		f.StringVar(&o.Cert, "cert", "", "`FILE` with the certificate, read again when it changes; without, --service\ngets one that is kept in the Secret celgate")
 		f.StringVar(&o.Key, "key", "", "`FILE` with its key")
+		f.StringVar(&o.Callers.CA, "client-ca", "", "`FILE` with who signs the certificates of API servers: reviews of others\nare refused; read again when it changes")
+		f.StringSliceVar(&o.Callers.Names, "allowed-client-names", nil, "`NAMES` of certificates that may ask, common or DNS names; all that\n--client-ca signed by default")
+		f.Float64Var(&o.Callers.Rate, "client-rate", 0, "`NUMBER` of requests a second of one client, beyond which they get 429;\nno bound by default")
 		f.StringVar(&o.Ops, "metrics-listen", "", "`ADDRESS` of /metrics, /healthz and /readyz, without TLS")
 		f.BoolVar(&o.Profile, "pprof", false, "serve /debug/pprof there too")
 		f.DurationVar(&o.DrainDelay, "drain-delay", 0, "`DURATION` for which requests are taken after the signal to end; none\nby default")
@@ -92,6 +97,10 @@ func checkServe(o *serve.Options, alone bool) error {
 		return &usageError{errors.New("--manage needs a cluster: leave out --alone")}
 	case (o.Cert == "") != (o.Key == ""):
 		return &usageError{errors.New("--cert and --key belong together")}
+	case len(o.Callers.Names) > 0 && o.Callers.CA == "":
+		return &usageError{errors.New("--allowed-client-names needs --client-ca")}
+	case o.Callers.Rate < 0:
+		return &usageError{errors.New("--client-rate is a number of requests a second")}
 	case o.Cert == "" && (alone || o.Target.Service == "" || !o.Manage):
 		return withHint(&usageError{errors.New("no certificate")},
 			"the API server calls webhooks over TLS only: give --cert and --key, or --manage and --service for one that celgate makes itself")

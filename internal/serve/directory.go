@@ -1,99 +1,301 @@
 package serve
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/webhook"
 )
 
-// A directory holds policies in files, and maybe objects beside them.
+const (
+	fileTime    = 2 * time.Second        // a file that is not read by then is left to itself
+	writingTime = 100 * time.Millisecond // files that are the same after it are taken to be written
+	longestFile = 64 << 20
+)
+
+// A directory holds policies in files, and maybe objects beside them. Looking at it takes a bounded time whatever its
+// files do: a file that cannot be read counts as it last was.
 type directory struct {
-	path string
-	last string // signature of what was read last
+	path              string
+	allowEmpty        bool
+	allowSecretParams bool
+	alone             bool // nothing but the directory has policies and bindings
+
+	listing *pending[[]string]
+	reading map[string]*pending[content]
+	known   map[string]content // by path
+	last    [sha256.Size]byte  // of what was read last
+	good    map[string]content // of the last set that could be used
+	unread  error              // files that count as they last were
+}
+
+// A content is what a file held at one time.
+type content struct {
+	text []byte
+	info fs.FileInfo
 }
 
 // A folder is what a directory held at one time.
 type folder struct {
 	set     policy.Set
 	objects []map[string]any // everything that is no policy
+	files   map[string]content
 }
 
-// changed reports whether the files are not those that were read last. It looks at names, sizes and times,
-// behind symbolic links: a mounted ConfigMap is replaced by turning one.
-func (d *directory) changed() bool { return d.signature() != d.last }
+// A pending is something that is being done and may never be.
+type pending[T any] struct {
+	done  chan struct{}
+	value T
+	err   error
+}
 
-// signature is another one for other files, also for those that cannot be read.
-func (d *directory) signature() string {
-	var b strings.Builder
-	err := filepath.WalkDir(d.path, func(path string, entry fs.DirEntry, err error) error {
+func begin[T any](do func() (T, error)) *pending[T] {
+	p := &pending[T]{done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		p.value, p.err = do()
+	}()
+	return p
+}
+
+// wait waits until it is done or the context has ended, and says which.
+func (p *pending[T]) wait(ctx context.Context) bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+	}
+	select {
+	case <-p.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// changed reports whether the files hold something else than what was read last, and seem to be written: they hold the
+// same for a moment. Times and sizes are not looked at, because they can be kept when content changes.
+func (d *directory) changed() bool {
+	now := d.look()
+	if now == d.last {
+		return false
+	}
+	time.Sleep(writingTime)
+	return d.look() == now
+}
+
+// look reads all files and returns a digest of what they hold, or of why that is not known.
+func (d *directory) look() [sha256.Size]byte {
+	ctx, cancel := context.WithTimeout(context.Background(), fileTime)
+	defer cancel()
+	d.unread = nil
+	if d.listing == nil {
+		d.listing = begin(func() ([]string, error) { return manifests(d.path) })
+	}
+	if !d.listing.wait(ctx) {
+		d.unread = fmt.Errorf("%s: cannot be listed within %s", d.path, fileTime)
+		return d.last // its files count as they are
+	}
+	paths, err := d.listing.value, d.listing.err
+	d.listing = nil
+	if err != nil {
+		d.known = nil
+		d.unread = err
+		return sha256.Sum256([]byte(err.Error()))
+	}
+	if d.reading == nil {
+		d.reading = map[string]*pending[content]{}
+	}
+	waiting := map[string]bool{} // since an earlier look: nobody waits for those again
+	for _, path := range paths {
+		if waiting[path] = d.reading[path] != nil; !waiting[path] {
+			d.reading[path] = begin(func() (content, error) { return readFile(path) })
+		}
+	}
+	ended, stop := context.WithCancel(ctx)
+	stop()
+	next := map[string]content{}
+	var errs []error
+	for _, path := range paths {
+		until := ctx
+		if waiting[path] {
+			until = ended
+		}
+		err := fmt.Errorf("%s: cannot be read within %s", path, fileTime)
+		if p := d.reading[path]; p.wait(until) {
+			delete(d.reading, path)
+			if err = p.err; err == nil {
+				next[path] = p.value
+				continue
+			}
+		}
+		errs = append(errs, err)
+		if before, ok := d.known[path]; ok {
+			next[path] = before
+		}
+	}
+	d.known, d.unread = next, errors.Join(errs...)
+	hash := sha256.New()
+	for _, path := range slices.Sorted(maps.Keys(next)) {
+		fmt.Fprintf(hash, "%s %d\n", path, len(next[path].text))
+		hash.Write(next[path].text)
+	}
+	return [sha256.Size]byte(hash.Sum(nil))
+}
+
+// manifests returns the files that manifest.Loader would read.
+func manifests(root string) ([]string, error) {
+	var paths []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if path != d.path && strings.HasPrefix(entry.Name(), ".") { // as manifest.Loader
+		if path != root && strings.HasPrefix(entry.Name(), ".") {
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		info, err := os.Stat(path)
-		if err != nil {
-			return err
-		}
-		if !info.IsDir() {
-			fmt.Fprintf(&b, "%s %d %d\n", path, info.Size(), info.ModTime().UnixNano())
+		switch strings.ToLower(filepath.Ext(path)) {
+		case ".yaml", ".yml", ".json":
+			if info, err := os.Stat(path); err != nil || !info.IsDir() { // not a directory behind a link
+				paths = append(paths, path)
+			}
 		}
 		return nil
 	})
+	return paths, err
+}
+
+// readFile reads a regular file. Nothing else is opened in a way that could wait.
+func readFile(path string) (content, error) {
+	info, err := os.Stat(path)
 	if err != nil {
-		return err.Error()
+		return content{}, err
 	}
-	return b.String()
+	if !info.Mode().IsRegular() {
+		return content{}, fmt.Errorf("%s: not a regular file", path)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return content{}, err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return content{}, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, longestFile+1))
+	if err == nil && len(text) > longestFile {
+		err = fmt.Errorf("%s: longer than %d bytes", path, longestFile)
+	}
+	return content{text, info}, err
 }
 
 // read reads all files. An error names every document that cannot be used: half of a directory is no set of policies.
 func (d *directory) read() (*folder, error) {
-	signature := d.signature()
-	docs, problems := manifest.Load(d.path)
+	d.last = d.look() // also of what cannot be used: it is said once
+	if d.known == nil {
+		return nil, d.unread
+	}
+	if len(d.known) == 0 && d.unread == nil && !d.allowEmpty {
+		return nil, fmt.Errorf("%s: no .yaml, .yml or .json file in this directory", d.path)
+	}
 	var errs []error
-	for _, p := range problems {
-		if !p.Warning {
-			errs = append(errs, &p)
+	f := &folder{files: d.known}
+	for _, path := range slices.Sorted(maps.Keys(d.known)) {
+		docs, problems := manifest.Read(bytes.NewReader(d.known[path].text), path)
+		for _, p := range problems {
+			if !p.Warning && !(d.allowEmpty && p.Message == manifest.NoDocument) {
+				errs = append(errs, &p)
+			}
+		}
+		if before, known := d.good[path]; known && !d.allowEmpty && d.known[path].truncates(before) {
+			errs = append(errs, fmt.Errorf("%s: it holds the beginning of what it held before, as if it were being written or could not be: "+
+				"put a new file in its place, or say --allow-empty", path))
+		}
+		for _, doc := range docs {
+			errs = append(errs, f.add(doc, d.allowSecretParams))
 		}
 	}
-	f := &folder{}
-	for _, doc := range docs {
-		object := webhook.Native(doc.Object)
-		if !policy.Recognised(object) {
-			f.objects = append(f.objects, doc.Object)
-			continue
-		}
-		p, b, err := policy.FromObject(object, doc)
-		switch {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", doc.Position(), err))
-		case p != nil:
-			if slices.ContainsFunc(f.set.Policies, func(o *policy.Policy) bool { return o.Kind == p.Kind && o.Name == p.Name }) {
-				errs = append(errs, fmt.Errorf("%s: %s %s is given twice", doc.Position(), p.Kind, p.Name))
-			}
-			f.set.Policies = append(f.set.Policies, p)
-		default:
-			if slices.ContainsFunc(f.set.Bindings, func(o *policy.Binding) bool { return o.Kind == b.Kind && o.Name == b.Name }) {
-				errs = append(errs, fmt.Errorf("%s: %sBinding %s is given twice", doc.Position(), b.Kind, b.Name))
-			}
-			f.set.Bindings = append(f.set.Bindings, b)
-		}
-	}
-	d.last = signature // also of what cannot be used: it is said once
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	return f, nil
+}
+
+// truncates reports that a file holds less than before, and nothing else.
+func (c content) truncates(before content) bool {
+	return len(c.text) < len(before.text) && bytes.HasPrefix(before.text, c.text) && os.SameFile(c.info, before.info)
+}
+
+// add takes a document in.
+func (f *folder) add(doc *manifest.Document, allowSecretParams bool) error {
+	object := webhook.Native(doc.Object)
+	if !policy.Recognised(object) {
+		f.objects = append(f.objects, doc.Object)
+		return nil
+	}
+	p, b, err := policy.FromObject(object, doc)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", doc.Position(), err)
+	case p != nil:
+		if slices.ContainsFunc(f.set.Policies, func(o *policy.Policy) bool { return o.Kind == p.Kind && o.Name == p.Name }) {
+			return fmt.Errorf("%s: %s %s is given twice", doc.Position(), p.Kind, p.Name)
+		}
+		f.set.Policies = append(f.set.Policies, p)
+		if !allowSecretParams && webhook.SecretParams(p.ParamKind) {
+			return fmt.Errorf("%s: %s %s: %s", doc.Position(), p.Kind, p.Name, webhook.SecretsRefused)
+		}
+	default:
+		if slices.ContainsFunc(f.set.Bindings, func(o *policy.Binding) bool { return o.Kind == b.Kind && o.Name == b.Name }) {
+			return fmt.Errorf("%s: %sBinding %s is given twice", doc.Position(), b.Kind, b.Name)
+		}
+		f.set.Bindings = append(f.set.Bindings, b)
+	}
+	return nil
+}
+
+// opens says what would be enforced no more if a folder took the place of another one, which is nil at the start,
+// though nobody is likely to have meant that: a policy goes with its bindings.
+func (d *directory) opens(before, next *folder) error {
+	if d.allowEmpty {
+		return nil
+	}
+	const meant = "if that is meant, say --allow-empty"
+	if before == nil {
+		before = &folder{}
+	}
+	switch {
+	case len(next.set.Policies) == 0 && (d.alone || len(before.set.Policies) > 0):
+		return fmt.Errorf("%s: it holds no policies: %s", d.path, meant)
+	case len(next.set.Bindings) == 0 && (d.alone || len(before.set.Bindings) > 0):
+		return fmt.Errorf("%s: it holds no bindings, so that no policy is in force: %s", d.path, meant)
+	}
+	var errs []error
+	for _, p := range next.set.Policies {
+		if before.set.HasPolicy(p.Kind, p.Name) && before.set.Binds(p.Kind, p.Name) && !next.set.Binds(p.Kind, p.Name) {
+			errs = append(errs, fmt.Errorf("%s: %s %s has no binding any more: %s", d.path, p.Kind, p.Name, meant))
+		}
+	}
+	for _, b := range next.set.Bindings {
+		if before.set.HasPolicy(b.Kind, b.PolicyName) && !next.set.HasPolicy(b.Kind, b.PolicyName) {
+			errs = append(errs, fmt.Errorf("%s: %s %s is gone, but not its binding %s: %s", d.path, b.Kind, b.PolicyName, b.Name, meant))
+		}
+	}
+	return errors.Join(errs...)
 }

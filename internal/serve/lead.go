@@ -54,6 +54,34 @@ func (l *loader) report(ctx context.Context) {
 	replicas.Leave(context.WithoutCancel(ctx))
 }
 
+// awaitConfigurations waits until the API server has celgate's configurations, whoever writes them. Before, nobody is
+// asked about anything: a replica that is not ready until then makes whoever waits for it wait for that, too.
+func (l *loader) awaitConfigurations(ctx context.Context) {
+	for asked := 0; l.Manage && ctx.Err() == nil; asked++ {
+		there, err := l.Cluster.HasConfigurations(ctx, cmp.Or(l.Target.Name, "celgate"))
+		switch {
+		case there && asked > 0:
+			sleep(ctx, time.Second) // until the API server acts on what it has just stored
+			fallthrough
+		case there:
+			l.configured.Store(true)
+			return
+		case err != nil && ctx.Err() == nil:
+			l.Log.Error("configurations not read", "error", err.Error())
+			sleep(ctx, retry)
+		default:
+			sleep(ctx, settle)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
 // write writes to the cluster what celgate owns there, while this replica is the leader.
 func (l *loader) write(ctx context.Context) {
 	if !l.Manage {
@@ -120,7 +148,7 @@ func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
 		if !same {
 			continue // what has become of its successor is said soon
 		}
-		latest.Disabled, latest.Native = s.Disabled, s.Native
+		latest.Disabled, latest.Native, latest.Withheld = s.Disabled, s.Native, s.Withheld
 		failed("status", l.Cluster.WriteStatus(ctx, latest, l.status(w, latest)))
 	}
 	if w.waiting {

@@ -45,12 +45,24 @@ type loader struct {
 
 	all, fail, ignore engines // of all policies, or if the configurations are managed, by failurePolicy
 
+	running   running
+	inFlight  *webhook.InFlight
 	secret    *secret // nil with a certificate of files
 	directory *directory
 	folder    *folder // the last good one; empty without a directory
 	world     atomic.Pointer[kube.World]
 	current   atomic.Pointer[loaded]
-	moved     map[string]time.Time // when the failurePolicy of a validating policy changed
+	seal      atomic.Pointer[webhook.Seal]
+	withheld  map[string]string     // reasons by kind and name, to say each once
+	trouble   atomic.Pointer[error] // why what the directory holds is not in force
+	unread    atomic.Pointer[error] // which of its files count as they last were
+	beat      atomic.Int64          // when the loader last came around; 0 before it does
+
+	// configured is set once the API server has celgate's configurations.
+	configured atomic.Bool
+
+	again chan struct{}        // something that is not watched has changed
+	moved map[string]time.Time // when the failurePolicy of a validating policy changed
 }
 
 // loaded is what is in force.
@@ -63,10 +75,30 @@ type loaded struct {
 	changed  chan struct{}                // closed when something else is in force
 }
 
-// ready says why requests cannot be answered; nil if they can.
+const (
+	stuck     = 30 * time.Second // a loader that has not come around for so long is not taken to do so soon
+	stuckLong = 2 * time.Minute  // or ever
+)
+
+// turning says that the loader has not come around for some time; nil if it has, or has not begun.
+func (l *loader) turning(limit time.Duration) error {
+	last := l.beat.Load()
+	if since := time.Since(time.Unix(0, last)); last != 0 && since > limit {
+		return fmt.Errorf("policies have not been looked at for %s", since.Round(time.Second))
+	}
+	return nil
+}
+
+// ready says why requests cannot be answered by what is known to be current; nil if they can.
 func (l *loader) ready() error {
 	if l.current.Load() == nil {
 		return errors.New("policies are not loaded yet")
+	}
+	if l.Manage && !l.configured.Load() {
+		return errors.New("the API server has no webhook configurations yet")
+	}
+	if err := l.turning(stuck); err != nil {
+		return err
 	}
 	if w := l.world.Load(); w != nil {
 		return w.Synced()
@@ -76,18 +108,25 @@ func (l *loader) ready() error {
 
 // start reads the directory for the first time, when a mistake in it is fatal, and without a cluster compiles it.
 func (l *loader) start() error {
-	l.folder, l.moved = &folder{}, map[string]time.Time{}
+	l.folder, l.moved, l.again = &folder{}, map[string]time.Time{}, make(chan struct{}, 1)
 	if l.PolicyDir != "" {
-		l.directory = &directory{path: l.PolicyDir}
-		var err error
-		if l.folder, err = l.directory.read(); err != nil {
+		l.directory = &directory{path: l.PolicyDir, allowEmpty: l.AllowEmpty, allowSecretParams: l.AllowSecretParams, alone: l.Cluster == nil}
+		f, err := l.directory.read()
+		if err = cmp.Or(err, l.directory.unread); err != nil {
 			return err
 		}
+		if err := l.directory.opens(nil, f); err != nil {
+			return err
+		}
+		l.folder, l.directory.good = f, f.files
 	}
 	if l.Cluster != nil {
 		return nil
 	}
-	return l.build(l.folder)
+	start := time.Now()
+	err := l.build(l.folder)
+	l.metrics.load(time.Since(start), err)
+	return err
 }
 
 // run puts in force what changes, until the context ends.
@@ -101,11 +140,16 @@ func (l *loader) run(ctx context.Context) {
 		}
 		l.world.Store(world)
 		changes = world.Changes()
-		l.reload(ctx)
+		if err := l.readSeal(ctx); err != nil { // what was in force does not go out of force for a moment
+			l.Log.Error("key of the seal not read", "error", err.Error())
+		}
+		l.reload(ctx, false)
 		writing = make(chan struct{})
 		go func() {
 			defer close(writing)
 			var both sync.WaitGroup
+			both.Go(func() { l.keepSeal(ctx) })
+			both.Go(func() { l.awaitConfigurations(ctx) })
 			both.Go(func() { l.report(ctx) })
 			both.Go(func() { l.write(ctx) })
 			both.Wait()
@@ -114,6 +158,8 @@ func (l *loader) run(ctx context.Context) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
+		l.beat.Store(time.Now().UnixNano())
+		directoryChanged := false
 		select {
 		case <-ctx.Done():
 			if writing != nil {
@@ -122,13 +168,14 @@ func (l *loader) run(ctx context.Context) {
 			return
 		case <-changes:
 			time.Sleep(settle)
+		case <-l.again:
 		case <-tick.C:
 			// A set that could not be compiled is tried again, because it may be the cluster's fault.
-			if (l.directory == nil || !l.directory.changed()) && l.current.Load() != nil && !l.settled() {
+			if directoryChanged = l.lookAtDirectory(); !directoryChanged && l.current.Load() != nil && !l.settled() {
 				continue
 			}
 		}
-		l.reload(ctx)
+		l.reload(ctx, directoryChanged)
 	}
 }
 
@@ -156,25 +203,78 @@ func (l *loader) watch(ctx context.Context) *kube.World {
 }
 
 // reload puts in force what the directory and the cluster hold now. What cannot be leaves the last good set in force.
-func (l *loader) reload(ctx context.Context) {
+func (l *loader) reload(ctx context.Context, directoryChanged bool) {
 	start := time.Now()
-	next, unread := l.folder, error(nil)
-	if l.directory != nil && l.directory.changed() {
-		if next, unread = l.directory.read(); unread != nil {
-			l.Log.Error("directory not replaced", "error", unread.Error())
-			next = l.folder
+	var unread error
+	if directoryChanged {
+		var next *folder
+		if next, unread = l.directory.read(); unread == nil {
+			unread = l.directory.opens(l.folder, next)
+		}
+		if unread == nil {
+			err := l.put(ctx, next)
+			l.metrics.load(time.Since(start), err)
+			l.directoryTrouble(err, "policies not replaced")
+			if err == nil {
+				l.directory.good = next.files
+				return
+			}
+			unread = err
+		} else {
+			l.directoryTrouble(unread, "directory not replaced")
+		}
+		if l.Cluster == nil {
+			l.metrics.load(time.Since(start), unread)
+			return
 		}
 	}
-	var err error
-	if world := l.world.Load(); world != nil {
-		err = l.buildIn(ctx, world, next)
-	} else {
-		err = l.build(next)
-	}
+	err := l.put(ctx, l.folder)
 	l.metrics.load(time.Since(start), errors.Join(unread, err))
 	if err != nil {
 		l.Log.Error("policies not replaced", "error", err.Error())
 	}
+}
+
+// put puts the policies of a folder in force, with those of the cluster.
+func (l *loader) put(ctx context.Context, f *folder) error {
+	if world := l.world.Load(); world != nil {
+		return l.buildIn(ctx, world, f)
+	}
+	return l.build(f)
+}
+
+// directoryTrouble keeps in mind, and says, why what the directory holds is not in force; nil if it is.
+func (l *loader) directoryTrouble(err error, message string) {
+	if err == nil {
+		l.trouble.Store(nil)
+		return
+	}
+	l.trouble.Store(&err)
+	l.Log.Error(message, "error", err.Error())
+}
+
+// lookAtDirectory reports whether the directory holds something else, and says which files cannot be read.
+func (l *loader) lookAtDirectory() bool {
+	if l.directory == nil {
+		return false
+	}
+	changed := l.directory.changed()
+	unread := l.directory.unread
+	if last := l.unread.Swap(&unread); unread != nil && !changed && (last == nil || *last == nil || (*last).Error() != unread.Error()) {
+		l.Log.Error("files count as they last were", "error", unread.Error())
+	}
+	return changed
+}
+
+// directoryError says why what the directory holds is not all in force; nil if it is.
+func (l *loader) directoryError() error {
+	var errs []error
+	for _, each := range []*error{l.trouble.Load(), l.unread.Load()} {
+		if each != nil {
+			errs = append(errs, *each)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // buildIn puts the policies of a folder and of the cluster in force. Of two with one name that of the folder counts.
@@ -189,10 +289,11 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 			l.Log.Error("not a policy", "resource", s.Resource, "error", s.Err.Error())
 		}
 	}
+	l.withhold(sources, set)
 	over := f.set
 	if l.Shadow { // what the server acts on is compared, too
 		for _, s := range sources {
-			if s.Native && !s.Disabled {
+			if s.Native && !s.Disabled && s.Withheld == nil {
 				set.Bindings = append(set.Bindings, s.Binding)
 			}
 		}

@@ -26,12 +26,14 @@ type metrics struct {
 	loading   prometheus.Histogram
 	compiling prometheus.Histogram
 	loaded    prometheus.Gauge
+	attempted prometheus.Gauge
 	policies  *prometheus.GaugeVec
 	leader    prometheus.Gauge
 	shadow    *prometheus.CounterVec
+	slowest   slowest
 }
 
-func newMetrics(ready func() error) *metrics {
+func newMetrics(l *loader) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), checks: map[policy.Kind]*prometheus.CounterVec{}, times: map[policy.Kind]*prometheus.HistogramVec{}}
 	for kind, subsystem := range map[policy.Kind]string{
 		policy.Validating: "validating_admission_policy", policy.Mutating: "mutating_admission_policy",
@@ -74,8 +76,11 @@ func newMetrics(ready func() error) *metrics {
 	m.loaded = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "policy_load_timestamp_seconds", Help: "When the policies in force were put in force.",
 	})
+	m.attempted = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "celgate", Name: "policy_load_attempt_timestamp_seconds", Help: "When it was last tried to put policies in force, whether it worked or not.",
+	})
 	m.policies = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: "celgate", Name: "policies", Help: "Policies and bindings, by state: inforce or rejected.",
+		Namespace: "celgate", Name: "policies", Help: "Policies and bindings, by state: inforce, rejected or withheld, because it is not known whether the author may read the params.",
 	}, []string{"state"})
 	m.leader = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "leader", Help: "1 for the replica that writes to the cluster.",
@@ -87,14 +92,54 @@ func newMetrics(ready func() error) *metrics {
 	synced := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "ready", Help: "1 when requests are answered with everything known.",
 	}, func() float64 {
-		if ready() != nil {
+		if l.ready() != nil {
 			return 0
 		}
 		return 1
 	})
-	m.registry.MustRegister(m.shadow, m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies, m.leader, synced,
+	failing := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "celgate", Name: "directory_failing", Help: "1 when what --policy-dir holds is not all in force: the last good set is.",
+	}, func() float64 {
+		if l.directoryError() != nil {
+			return 1
+		}
+		return 0
+	})
+	m.registry.MustRegister(m.shadow, m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies, m.leader, synced, failing, trouble{l, m}, m.attempted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// trouble are metrics of what takes long at the moment, or did of late.
+type trouble struct {
+	l *loader
+	m *metrics
+}
+
+var (
+	inFlightRequests = prometheus.NewDesc("celgate_webhook_requests_in_flight", "Requests that are being answered.", nil, nil)
+	longestRequest   = prometheus.NewDesc("celgate_webhook_longest_request_seconds", "For how long the oldest request in flight has been answered until now.", nil, nil)
+	inFlightBytes    = prometheus.NewDesc("celgate_webhook_bytes_in_flight", "Bytes of bodies that count against the bound, those of abandoned evaluations too.", nil, nil)
+	slowestPolicy    = prometheus.NewDesc("celgate_policy_slowest_seconds",
+		"The longest time of a policy with a binding and a param in one request, of the last five to ten minutes.", []string{"kind", "policy"}, nil)
+)
+
+// Describe is that of prometheus.Collector.
+func (t trouble) Describe(all chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{inFlightRequests, longestRequest, inFlightBytes, slowestPolicy} {
+		all <- desc
+	}
+}
+
+// Collect is that of prometheus.Collector.
+func (t trouble) Collect(all chan<- prometheus.Metric) {
+	n, longest := t.l.running.now()
+	all <- prometheus.MustNewConstMetric(inFlightRequests, prometheus.GaugeValue, float64(n))
+	all <- prometheus.MustNewConstMetric(longestRequest, prometheus.GaugeValue, longest.Seconds())
+	all <- prometheus.MustNewConstMetric(inFlightBytes, prometheus.GaugeValue, float64(t.l.inFlight.Bytes()))
+	if kind, name, took := t.m.slowest.get(); took > 0 {
+		all <- prometheus.MustNewConstMetric(slowestPolicy, prometheus.GaugeValue, took.Seconds(), string(kind), name)
+	}
 }
 
 // watches are metrics of what is watched in a cluster.
@@ -131,6 +176,7 @@ func (w watches) Collect(all chan<- prometheus.Metric) {
 
 func (m *metrics) load(took time.Duration, err error) {
 	m.loading.Observe(took.Seconds())
+	m.attempted.SetToCurrentTime()
 	if err != nil {
 		m.loads.WithLabelValues("failure").Inc()
 		return
@@ -151,6 +197,7 @@ func (m *metrics) observe(o webhook.Observation) {
 		m.shadow.WithLabelValues(d.Policy, d.Would).Inc()
 	}
 	if o.Decision != nil {
+		m.slowest.add(o.Decision.Timings)
 		times := map[check]time.Duration{} // without errorType and action
 		for _, t := range o.Decision.Timings {
 			times[check{kind: t.Kind, policy: t.Policy, binding: t.Binding}] += t.Elapsed
@@ -183,7 +230,10 @@ func checks(d *celgate.Decision) map[check]bool {
 	for _, v := range d.Violations {
 		c := check{kind: v.Kind, policy: v.Policy, binding: v.Binding}
 		violated[c] = true
-		c.errorType = errorType(v.IsError, v.Message)
+		// As on the server, a validation that does not hold is an error, too; its message is the author's.
+		if c.errorType = invalidError; v.IsError || strings.HasPrefix(v.Message, "validation failed due to running out of cost budget") {
+			c.errorType = errorType(true, v.Message)
+		}
 		for _, action := range v.Actions {
 			c.action = strings.ToLower(string(action))
 			all[c] = true

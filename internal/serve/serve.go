@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 type Options struct {
 	PolicyDir   string       // a directory of policies; empty: those of the cluster alone
 	Cluster     *kube.Client // nil: the world is the objects beside the policies
+	AllowEmpty  bool         // the directory may hold nothing, or less than before in a way that looks like a mistake
 	KubeVersion string       // empty: the cluster's, or the newest
 
 	Listen    string // address of the webhook
@@ -32,10 +34,16 @@ type Options struct {
 	Ops       string // address of metrics, health and readiness, without TLS; empty: none
 	Profile   bool   // also pprof there
 
+	// Callers are who may ask for reviews.
+	Callers Callers
+
 	// Manage makes celgate write the webhook configurations, for which the API server finds it at Target.
 	Manage   bool
 	Target   webhook.Target
 	Identity string // of this replica
+
+	// AllowSecretParams lets policies have Secrets as params.
+	AllowSecretParams bool
 
 	// Shadow makes celgate evaluate and never act; see webhook.Handler.
 	Shadow bool
@@ -57,8 +65,12 @@ const (
 
 // Run serves until the context ends, and then answers what has begun. The error says why it could not start or go on.
 func Run(ctx context.Context, o Options) error {
-	l := &loader{Options: o}
-	l.metrics = newMetrics(l.ready)
+	return (&loader{Options: o}).serve(ctx)
+}
+
+func (l *loader) serve(ctx context.Context) error {
+	o := l.Options
+	l.metrics = newMetrics(l)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // drained requests need it
 	defer stop()
 	collectLater(background)
@@ -70,27 +82,37 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 
-	inFlight := webhook.NewInFlight(maxInFlight)
+	l.inFlight = webhook.NewInFlight(maxInFlight)
 	handler := func(e *engines) *webhook.Handler {
-		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: inFlight, Observe: l.metrics.observe}
+		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: l.inFlight, Observe: l.metrics.observe,
+			Again: &webhook.Again{}, Seal: l.seal.Load, Named: l.named, AllowSecretParams: o.AllowSecretParams}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", handler(&l.all))
-	mux.Handle("/fail/", http.StripPrefix("/fail", handler(&l.fail)))
-	mux.Handle("/ignore/", http.StripPrefix("/ignore", handler(&l.ignore)))
+	callers := &gatekeeper{Callers: o.Callers, log: o.Log}
+	if err := callers.start(); err != nil {
+		return err
+	}
+	answer := func(prefix string, e *engines) {
+		mux.Handle(prefix+"/", l.running.count(callers.guard(http.StripPrefix(prefix, handler(e)))))
+	}
+	if o.Manage { // as the configurations say: policies by failurePolicy
+		answer("/fail", &l.fail)
+		answer("/ignore", &l.ignore)
+	} else {
+		answer("", &l.all)
+	}
 	var draining atomic.Bool
 	health := func(mux *http.ServeMux) {
-		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, l.turning(stuckLong)) })
+		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 			err := l.ready()
+			if err == nil && !slices.Contains(r.URL.Query()["exclude"], "directory") {
+				err = l.directoryError()
+			}
 			if draining.Load() {
 				err = errors.New("draining")
 			}
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-			fmt.Fprintln(w, "ok")
+			say(w, err)
 		})
 	}
 	health(mux)
@@ -120,7 +142,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	server := o.server(closing(mux, &draining))
-	server.TLSConfig = &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12}
+	server.TLSConfig = callers.configure(&tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
 	o.Log.Info("listening", "address", listener.Addr().String())
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
 	loaded := make(chan struct{})
@@ -146,6 +168,15 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("drain: %w", err)
 	}
 	return nil
+}
+
+// say answers whether something is as it should be.
+func say(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
 }
 
 // closing gives connections back with their next answer while the server drains. Otherwise the API server, which sends
@@ -177,7 +208,7 @@ func (l *loader) certificates(ctx context.Context) (func(*tls.ClientHelloInfo) (
 	if l.Cert == "" {
 		host := l.Target.Service + "." + l.Target.Namespace + ".svc"
 		l.secret = &secret{
-			store: &kube.Secret{Client: l.Cluster, Namespace: l.Target.Namespace, Name: "celgate"},
+			store: &kube.Secret{Client: l.Cluster, Namespace: l.Target.Namespace, Name: "celgate", Type: "kubernetes.io/tls"},
 			hosts: []string{host}, log: l.Log,
 		}
 		return l.secret.get, l.secret.start(ctx)

@@ -155,8 +155,8 @@ func TestRun(t *testing.T) {
 	}
 
 	for path, want := range map[string]string{
-		"/metrics":  `celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="no_error",policy="p",policy_binding="p"} 4`,
-		"/metrics?": `celgate_validating_admission_policy_check_duration_seconds_count{enforcement_action="deny",error_type="no_error",policy="p",policy_binding="p"} 4`,
+		"/metrics":  `celgate_validating_admission_policy_check_total{enforcement_action="deny",error_type="invalid_error",policy="p",policy_binding="p"} 4`,
+		"/metrics?": `celgate_validating_admission_policy_check_duration_seconds_count{enforcement_action="deny",error_type="invalid_error",policy="p",policy_binding="p"} 4`,
 		"/readyz":   "ok", "/healthz": "ok", "/debug/pprof/": "heap",
 	} {
 		response, err := http.Get("http://" + ops + path)
@@ -252,7 +252,7 @@ func TestChecks(t *testing.T) {
 		},
 	})
 	want := []check{
-		{policy.Validating, "p", "denied", "no_error", "deny"}, {policy.Validating, "p", "denied", "no_error", "audit"},
+		{policy.Validating, "p", "denied", "invalid_error", "deny"}, {policy.Validating, "p", "denied", "invalid_error", "audit"},
 		{policy.Validating, "p", "ignored", "invalid_error", "allow"}, {policy.Validating, "p", "fine", "no_error", "allow"},
 		{policy.Validating, "q", "", "out_of_budget", "deny"},
 	}
@@ -282,7 +282,7 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	descriptions := make(chan *prometheus.Desc, 1000)
-	newMetrics(func() error { return nil }).registry.Describe(descriptions)
+	newMetrics(&loader{}).registry.Describe(descriptions)
 	watches{}.Describe(descriptions)
 	close(descriptions)
 	known := map[string]bool{}

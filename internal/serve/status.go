@@ -11,10 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/celgate/celgate"
 	analysis "github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/kube"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/webhook"
 )
 
 // status says what has become of a policy or binding.
@@ -29,6 +31,10 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 		}
 	}
 	is := kube.Status{Conditions: []kube.Condition{compiled, w.ready(s, compiled.True)}}
+	if s.Withheld != nil && compiled.True { // nobody has compiled it
+		is.Conditions = is.Conditions[1:]
+		return is
+	}
 	if s.Policy == nil || !compiled.True {
 		return is
 	}
@@ -72,6 +78,9 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 	case s.Native && !w.shadow:
 		return not("Native", "the API server itself acts on the "+nativeKind(s)+" of this name")
 	}
+	if s.Withheld != nil {
+		return *s.Withheld
+	}
 	if s.Policy != nil && !slices.Contains(w.set.Policies, s.Policy) || s.Binding != nil && !slices.Contains(w.set.Bindings, s.Binding) {
 		return not("Directory", "the directory of policies has another of this name")
 	}
@@ -86,6 +95,16 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 		}
 	} else if !slices.ContainsFunc(w.set.Policies, func(p *policy.Policy) bool { return p.Kind == s.Binding.Kind && p.Name == s.Binding.PolicyName }) {
 		return not("NoPolicy", fmt.Sprintf("there is no %s %s in force", s.Binding.Kind, s.Binding.PolicyName))
+	}
+	p := s.Policy
+	if p == nil {
+		p = w.set.Policies[slices.IndexFunc(w.set.Policies, func(p *policy.Policy) bool { return p.Kind == s.Binding.Kind && p.Name == s.Binding.PolicyName })]
+	}
+	if exempt(p) {
+		return not("Exempt", "no policy is asked about the resources of its resourceRules")
+	}
+	if kind := p.ParamKind; kind != nil && w.types.ResourceFor(apischema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)) == nil {
+		return not("NoParamKind", fmt.Sprintf("the cluster has no kind %s of %s: requests that the policy matches fail as its failurePolicy says", kind.Kind, kind.APIVersion))
 	}
 	have := 0
 	for _, replica := range w.all {
@@ -102,6 +121,25 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 		ready.True, ready.Reason, ready.Message = false, "Shadow", strings.Replace(ready.Message, "in force", "evaluated, but not acted on,", 1)
 	}
 	return ready
+}
+
+// exempt reports that nobody asks about what a policy matches: reviews, policies, and celgate's own kinds.
+func exempt(p *policy.Policy) bool {
+	if p.MatchConstraints == nil {
+		return false
+	}
+	return !slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(r policy.Rule) bool {
+		return slices.ContainsFunc(r.APIGroups, func(group string) bool {
+			switch group {
+			case webhook.Group, "authentication.k8s.io", "authorization.k8s.io": // as the conditions of the configurations
+				return false
+			}
+			return slices.ContainsFunc(r.Resources, func(resource string) bool {
+				name, _, _ := strings.Cut(resource, "/")
+				return !celgate.Exempt(schema.GroupResource{Group: group, Resource: name})
+			})
+		})
+	})
 }
 
 func nativeKind(s kube.Source) string {

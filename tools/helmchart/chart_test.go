@@ -29,13 +29,16 @@ func TestChart(t *testing.T) {
 
 	rendered, _ = render(t, "elsewhere", map[string]any{
 		"image": "example.com/celgate:1", "replicas": 3, "args": []any{"--log-level=debug"}, "memory": map[string]any{"limit": "1Gi", "target": "900MiB"},
+		"clients": map[string]any{"secret": "api-servers", "names": []any{"kube-apiserver", "other"}, "rate": 50}, "apiServers": []any{"10.0.0.0/28"},
 	})
 	for _, text := range []string{"celgate-system", "512Mi", "450MiB", "image: celgate"} {
 		if strings.Contains(rendered, text) {
 			t.Errorf("%q is still in what is rendered", text)
 		}
 	}
-	for _, text := range []string{`image: "example.com/celgate:1"`, "replicas: 3", `- "--log-level=debug"`, `limits: {memory: "1Gi"}`, `value: "900MiB"`} {
+	for _, text := range []string{`image: "example.com/celgate:1"`, "replicas: 3", `- "--log-level=debug"`, `limits: {memory: "1Gi"}`, `value: "900MiB"`,
+		"- --client-ca=/etc/celgate/clients/ca.crt", `- "--allowed-client-names=kube-apiserver,other"`, "- --client-rate=50 ", `secretName: "api-servers"`,
+		`- ipBlock: {cidr: "10.0.0.0/28"}`} {
 		if !strings.Contains(rendered, text) {
 			t.Errorf("%q is not in what is rendered", text)
 		}

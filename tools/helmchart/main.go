@@ -31,20 +31,55 @@ type value struct {
 }
 
 var values = []value{
-	{"namespace: celgate-system", "namespace: {{ .Release.Namespace | quote }}", 10},
+	{"namespace: celgate-system", "namespace: {{ .Release.Namespace | quote }}", 11},
 	{"replicas: 2", "replicas: {{ .Values.replicas }}", 1},
 	{"image: celgate\n", "image: {{ .Values.image | quote }}\n", 1},
-	{"        - --log-format=json\n", "        - --log-format=json\n        {{- range .Values.args }}\n        - {{ . | quote }}\n        {{- end }}\n", 1},
+	{"--client-rate=2000 # of one API server", "--client-rate={{ .Values.clients.rate }} # of one API server", 1},
+	{"        - --log-format=json\n", "        - --log-format=json\n" + clientFlags + "        {{- range .Values.args }}\n        - {{ . | quote }}\n        {{- end }}\n", 1},
 	{"value: 450MiB", "value: {{ .Values.memory.target | quote }}", 1},
 	{"requests: {cpu: 100m, memory: 128Mi}", "requests: {cpu: {{ .Values.cpu | quote }}, memory: {{ .Values.memory.request | quote }}}", 1},
+	{"          capabilities: {drop: [ALL]}\n", "          capabilities: {drop: [ALL]}\n" + clientVolume, 1},
+	{"  - ports: [{port: webhook}]\n", "  - ports: [{port: webhook}]\n" + apiServers, 1},
 	{"limits: {memory: 512Mi}", "limits: {memory: {{ .Values.memory.limit | quote }}}", 1},
 }
+
+const clientFlags = `        {{- if .Values.clients.secret }}
+        - --client-ca=/etc/celgate/clients/ca.crt
+        {{- with .Values.clients.names }}
+        - {{ printf "--allowed-client-names=%s" (join "," .) | quote }}
+        {{- end }}
+        {{- end }}
+`
+
+const clientVolume = `        {{- if .Values.clients.secret }}
+        volumeMounts: [{name: clients, mountPath: /etc/celgate/clients, readOnly: true}]
+      volumes: [{name: clients, secret: {secretName: {{ .Values.clients.secret | quote }}, items: [{key: ca.crt, path: ca.crt}]}}]
+        {{- end }}
+`
+
+const apiServers = `    {{- with .Values.apiServers }}
+    from:
+    {{- range . }}
+    - ipBlock: {cidr: {{ . | quote }}}
+    {{- end }}
+    {{- end }}
+`
 
 const valuesFile = `# Where the image is that you have built, for example with ko.
 image: celgate
 replicas: 2
 # Further flags of celgate serve.
 args: []
+# Who may ask. API servers show a certificate when their AdmissionConfiguration says so (docs/operations.md): then put who signs it into
+# ca.crt of a Secret, and nobody else is answered.
+clients:
+  secret: ""
+  # Common or DNS names of certificates; all that ca.crt signed by default.
+  names: []
+  # Requests a second of one client.
+  rate: 2000
+# Address ranges, as 10.0.0.0/28, of the API servers; requests are taken from everywhere by default.
+apiServers: []
 cpu: 100m
 memory:
   request: 128Mi

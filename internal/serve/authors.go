@@ -1,0 +1,116 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/webhook"
+)
+
+const (
+	sealName   = "celgate-seal" // of the Secret; not that of the certificate, which is deleted to get a new authority
+	sealMember = "key"
+	sealLength = 32
+)
+
+// readSeal reads the key of the seal, or makes it if this replica is the first to. Without it no policy with params is
+// in force.
+func (l *loader) readSeal(ctx context.Context) error {
+	store := &kube.Secret{Client: l.Cluster, Namespace: l.namespace(), Name: sealName}
+	members, _, err := store.Read(ctx)
+	if err == nil && members == nil {
+		key := make([]byte, sealLength)
+		_, _ = rand.Read(key) // never fails
+		members, _, err = store.Create(ctx, map[string][]byte{sealMember: key})
+	}
+	if err != nil {
+		return err
+	}
+	if len(members[sealMember]) < sealLength {
+		return fmt.Errorf("the Secret %s has no member %s of at least %d bytes", sealName, sealMember, sealLength)
+	}
+	l.seal.Store(webhook.NewSeal(members[sealMember]))
+	return nil
+}
+
+// keepSeal reads the key until it can, and puts in force what waited for it.
+func (l *loader) keepSeal(ctx context.Context) {
+	for {
+		err := l.readSeal(ctx)
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		l.Log.Error("policies with params are not in force", "error", fmt.Sprintf("key of the seal: %v", err))
+		sleep(ctx, retry)
+	}
+	select {
+	case l.again <- struct{}{}:
+	default:
+	}
+}
+
+// withhold takes out of the set what celgate does not put in force though it could be compiled: objects with params
+// whose author is not known to have the right to read them, and policies with Secrets as params.
+func (l *loader) withhold(sources []kube.Source, set *policy.Set) {
+	withheld := map[string]string{}
+	seal := l.seal.Load()
+	for i := range sources {
+		s := &sources[i]
+		s.Withheld = nil
+		switch {
+		case s.Err != nil || s.Native && !l.Shadow:
+		case s.Policy != nil && !l.AllowSecretParams && webhook.SecretParams(s.Policy.ParamKind):
+			s.Withheld = &kube.Condition{Type: "Ready", Reason: kube.SecretParams, Message: webhook.SecretsRefused}
+		case !seal.Holds(s.Object, s.Policy, s.Binding):
+			s.Withheld = &kube.Condition{Type: "Ready", Reason: kube.AuthorUnknown, Message: "written while celgate was not asked: that its author may read its params " +
+				"is not known. Whoever may read them puts it in force with: kubectl annotate --overwrite " + s.Resource + "." + webhook.Group +
+				" NAME celgate.dev/approved=\"$(date)\""}
+		}
+		if s.Withheld == nil || s.Disabled {
+			continue
+		}
+		withheld[idOf(*s)] = s.Withheld.Reason
+		set.Policies = slices.DeleteFunc(set.Policies, func(p *policy.Policy) bool { return p == s.Policy })
+		set.Bindings = slices.DeleteFunc(set.Bindings, func(b *policy.Binding) bool { return b == s.Binding })
+		if l.withheld[idOf(*s)] != s.Withheld.Reason {
+			l.Log.Error("not in force", "object", idOf(*s), "reason", s.Withheld.Reason)
+		}
+	}
+	l.withheld = withheld
+	l.metrics.policies.WithLabelValues("withheld").Set(float64(len(withheld)))
+}
+
+// named returns the policies that a binding may be about: that of the directory, which counts, and the one that the
+// cluster has now, which may not be in force yet or again.
+func (l *loader) named(ctx context.Context, b *policy.Binding) ([]*policy.Policy, error) {
+	world := l.world.Load()
+	if world == nil {
+		return nil, errors.New("the cluster is not known yet")
+	}
+	var policies []*policy.Policy
+	own, err := world.Named(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if own != nil {
+		policies = append(policies, own)
+	}
+	if current := l.current.Load(); current != nil {
+		for _, p := range current.set.Policies {
+			if p.Kind == b.Kind && p.Name == b.PolicyName && (own == nil || !sameKind(p.ParamKind, own.ParamKind)) {
+				policies = append(policies, p)
+			}
+		}
+	}
+	if policies == nil {
+		return nil, errors.New("not found")
+	}
+	return policies, nil
+}
+
+func sameKind(a, b *policy.ParamKind) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -1,0 +1,152 @@
+package serve
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Callers says who may ask for reviews.
+type Callers struct {
+	CA    string   // file with who signs the certificates of callers; empty: everyone may ask
+	Names []string // that may: the common name of a certificate, or one of its DNS names; empty: all that CA signed
+	Rate  float64  // requests a second that each caller may make for long; 0: any number
+}
+
+// burst is how many seconds of its rate a caller may use at once.
+const burst = 2
+
+// most is how many callers have a rate of their own. Without certificates anybody may have many addresses.
+const most = 10_000
+
+// A gatekeeper lets callers pass.
+type gatekeeper struct {
+	Callers
+	log *slog.Logger
+
+	mu     sync.Mutex
+	text   []byte // of the file
+	pool   *x509.CertPool
+	looked time.Time
+	rates  map[string]*rate.Limiter
+}
+
+func (k *gatekeeper) start() error {
+	if k.CA == "" {
+		if len(k.Names) > 0 {
+			return errors.New("names of clients need the authority that signs their certificates")
+		}
+		return nil
+	}
+	return k.read()
+}
+
+func (k *gatekeeper) read() error {
+	k.looked = time.Now()
+	text, err := os.ReadFile(k.CA)
+	if err != nil || bytes.Equal(text, k.text) {
+		return err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return fmt.Errorf("%s: no certificate in PEM", k.CA)
+	}
+	k.text, k.pool = text, pool
+	return nil
+}
+
+// authorities returns who signs certificates of callers, read again when the file changes; nil: nobody is asked for
+// one.
+func (k *gatekeeper) authorities() *x509.CertPool {
+	if k.CA == "" {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Since(k.looked) >= lookAgain {
+		if err := k.read(); err != nil {
+			k.log.Error("authority of clients not replaced", "error", err.Error())
+		}
+	}
+	return k.pool
+}
+
+// configure makes handshakes ask for a certificate. One that nobody trusts ends the handshake; without one health and
+// readiness are answered, and reviews are not.
+func (k *gatekeeper) configure(c *tls.Config) *tls.Config {
+	if k.CA != "" {
+		c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			asking := c.Clone()
+			asking.GetConfigForClient = nil
+			asking.ClientAuth, asking.ClientCAs = tls.VerifyClientCertIfGiven, k.authorities()
+			return asking, nil
+		}
+	}
+	return c
+}
+
+// guard passes on the requests of callers that may ask.
+func (k *gatekeeper) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := k.caller(r)
+		if err != nil {
+			k.log.Warn("caller refused", "address", r.RemoteAddr, "error", err.Error())
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		if !k.mayAskNow(caller) {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests of one client", http.StatusTooManyRequests)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// caller returns what a caller is called; an error if it may not ask.
+func (k *gatekeeper) caller(r *http.Request) (string, error) {
+	if k.CA == "" {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err != nil {
+			return r.RemoteAddr, nil
+		}
+		return host, nil
+	}
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return "", errors.New("a client certificate is needed")
+	}
+	leaf := r.TLS.VerifiedChains[0][0]
+	names := append([]string{leaf.Subject.CommonName}, leaf.DNSNames...)
+	if len(k.Names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return name != "" && slices.Contains(k.Names, name) }) {
+		return "", fmt.Errorf("the client %q may not ask", leaf.Subject.CommonName)
+	}
+	return leaf.Subject.String(), nil
+}
+
+func (k *gatekeeper) mayAskNow(caller string) bool {
+	if k.Rate <= 0 {
+		return true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	limiter := k.rates[caller]
+	if limiter == nil {
+		if k.rates == nil || len(k.rates) >= most {
+			k.rates = map[string]*rate.Limiter{}
+		}
+		limiter = rate.NewLimiter(rate.Limit(k.Rate), max(1, int(k.Rate*burst)))
+		k.rates[caller] = limiter
+	}
+	return limiter.Allow()
+}

@@ -1,0 +1,248 @@
+package serve
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A served is a server of a directory without a cluster.
+type served struct {
+	l     *loader
+	log   *logged
+	dir   string
+	ops   string
+	stop  func()
+	ended chan error
+}
+
+func run(t *testing.T, files map[string]string, change func(*Options)) *served {
+	t.Helper()
+	certs := t.TempDir()
+	pair(t, certs, time.Now())
+	r := &served{log: &logged{}, dir: t.TempDir(), ended: make(chan error, 1)}
+	for name, text := range files {
+		write(t, filepath.Join(r.dir, name), text)
+	}
+	o := Options{
+		PolicyDir: r.dir, Listen: "127.0.0.1:0", Ops: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(r.log, nil)),
+		Cert: filepath.Join(certs, "tls.crt"), Key: filepath.Join(certs, "tls.key"),
+	}
+	if change != nil {
+		change(&o)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	r.stop = stop
+	r.l = &loader{Options: o}
+	go func() { r.ended <- r.l.serve(ctx) }()
+	r.ops = r.log.await(t, `metrics address=(\S+)`)
+	r.log.await(t, `listening address=(\S+)`)
+	t.Cleanup(func() {
+		stop()
+		select {
+		case err := <-r.ended:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("it does not end")
+		}
+	})
+	return r
+}
+
+func (r *served) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	response, err := http.Get("http://" + r.ops + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// inForce returns the names of the policies in force that have a binding.
+func (r *served) inForce() string {
+	var names []string
+	set := r.l.current.Load().set
+	for _, p := range set.Policies {
+		if set.Binds(p.Kind, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func (r *served) await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			_, ready := r.get(t, "/readyz")
+			t.Fatalf("not %s: %s in force, %s\n%s", what, r.inForce(), ready, r.log.text.String())
+		}
+	}
+}
+
+var (
+	one   = strings.NewReplacer("name: p", "name: one", "policyName: p", "policyName: one").Replace(policies)
+	other = strings.NewReplacer("name: p", "name: other", "policyName: p", "policyName: other").Replace(policies)
+)
+
+// TestDirectoryStays changes a directory in ways that nobody is likely to mean: what was in force stays, and readiness,
+// a metric and the log say so; then it is set right.
+func TestDirectoryStays(t *testing.T) {
+	start := map[string]string{"one.yaml": one + "---" + other}
+	for name, change := range map[string]func(t *testing.T, path string){
+		"empty":               func(t *testing.T, path string) { write(t, path, "") },
+		"a comment":           func(t *testing.T, path string) { write(t, path, "# nothing\n") },
+		"without its binding": func(t *testing.T, path string) { write(t, path, one+"---"+other[:strings.Index(other, "---")]) },
+		"one truncated away":  func(t *testing.T, path string) { write(t, path, one) },
+		"a rule cut off": func(t *testing.T, path string) {
+			write(t, path, (one + "---" + other)[:strings.Index(one, "  validations:")]+"\n")
+		},
+		"a binding alone": func(t *testing.T, path string) {
+			write(t, path, strings.Join(strings.Split(one+"---"+other, "---")[1:], "---"))
+		},
+		"gone": func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"objects instead": func(t *testing.T, path string) {
+			write(t, path, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: default}\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, start, nil)
+			path := filepath.Join(r.dir, "one.yaml")
+			change(t, path)
+			r.await(t, "refused", func() bool { code, _ := r.get(t, "/readyz"); return code == http.StatusServiceUnavailable })
+			if got := r.inForce(); got != "one other" {
+				t.Errorf("in force: %s", got)
+			}
+			if code, _ := r.get(t, "/readyz?exclude=directory"); code != http.StatusOK {
+				t.Error("not ready for requests")
+			}
+			if _, text := r.get(t, "/metrics"); !strings.Contains(text, "\ncelgate_directory_failing 1\n") {
+				t.Error("no metric")
+			}
+			r.log.await(t, `level=ERROR msg="(directory|policies) not replaced"`)
+			write(t, path, one+"---"+other+"# again\n")
+			r.await(t, "ready again", func() bool { code, _ := r.get(t, "/readyz"); return code == http.StatusOK })
+			if _, text := r.get(t, "/metrics"); !strings.Contains(text, "\ncelgate_directory_failing 0\n") {
+				t.Error("the metric stays")
+			}
+		})
+	}
+}
+
+// TestDirectoryGoes takes policies out of force in ways that are meant.
+func TestDirectoryGoes(t *testing.T) {
+	t.Run("with their file", func(t *testing.T) {
+		t.Parallel()
+		r := run(t, map[string]string{"one.yaml": one, "other.yaml": other}, nil)
+		if err := os.Remove(filepath.Join(r.dir, "one.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		r.await(t, "out of force", func() bool { return r.inForce() == "other" })
+	})
+	t.Run("in a new file", func(t *testing.T) {
+		t.Parallel()
+		r := run(t, map[string]string{"one.yaml": one + "---" + other}, nil)
+		write(t, filepath.Join(r.dir, "new"), one)
+		if err := os.Rename(filepath.Join(r.dir, "new"), filepath.Join(r.dir, "one.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		r.await(t, "out of force", func() bool { return r.inForce() == "one" })
+	})
+	t.Run("with --allow-empty", func(t *testing.T) {
+		t.Parallel()
+		r := run(t, map[string]string{"one.yaml": one}, func(o *Options) { o.AllowEmpty = true })
+		write(t, filepath.Join(r.dir, "one.yaml"), "")
+		r.await(t, "out of force", func() bool { return r.inForce() == "" })
+		if code, text := r.get(t, "/readyz"); code != http.StatusOK {
+			t.Error(text)
+		}
+	})
+}
+
+// TestDirectoryContent changes a file and keeps its size and times.
+func TestDirectoryContent(t *testing.T) {
+	t.Parallel()
+	r := run(t, map[string]string{"one.yaml": one}, nil)
+	path := filepath.Join(r.dir, "one.yaml")
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, strings.ReplaceAll(one, "one", "two"))
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	r.await(t, "replaced", func() bool { return r.inForce() == "two" })
+}
+
+// TestDirectoryBlocks puts a file that nobody writes to in place of policies: they stay, other files are read, and the
+// end is not held up.
+func TestDirectoryBlocks(t *testing.T) {
+	t.Parallel()
+	r := run(t, map[string]string{"one.yaml": one, "other.yaml": other}, nil)
+	path := filepath.Join(r.dir, "one.yaml")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	r.log.await(t, `level=ERROR msg="files count as they last were" error=".*one.yaml: not a regular file`)
+	if code, _ := r.get(t, "/readyz"); code != http.StatusServiceUnavailable {
+		t.Error("ready, though a file cannot be read")
+	}
+	third := strings.NewReplacer("name: p", "name: third", "policyName: p", "policyName: third").Replace(policies)
+	write(t, filepath.Join(r.dir, "third.yaml"), third)
+	r.await(t, "read beside it", func() bool { return r.inForce() == "one other third" })
+}
+
+// TestPending is a file whose reading does not end, as on a file system that is gone.
+func TestPending(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "one.yaml"), one)
+	d := &directory{path: dir}
+	if _, err := d.read(); err != nil {
+		t.Fatal(err)
+	}
+	path, never := filepath.Join(dir, "one.yaml"), make(chan struct{})
+	defer close(never)
+	d.reading[path] = begin(func() (content, error) { <-never; return content{}, nil })
+	start := time.Now()
+	f, err := d.read()
+	if err != nil || len(f.set.Policies) != 1 || d.unread == nil || time.Since(start) > fileTime/2 {
+		t.Error(f, err, d.unread, time.Since(start))
+	}
+}
+
+// TestStuck is a loader that does not come around.
+func TestStuck(t *testing.T) {
+	t.Parallel()
+	r := run(t, map[string]string{"one.yaml": one}, nil)
+	for path, old := range map[string]time.Duration{"/readyz": stuck, "/healthz": stuckLong} {
+		r.await(t, "stuck", func() bool { // the loader beats on
+			r.l.beat.Store(time.Now().Add(-old - time.Second).UnixNano())
+			code, _ := r.get(t, path)
+			return code == http.StatusServiceUnavailable
+		})
+	}
+}

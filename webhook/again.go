@@ -1,0 +1,187 @@
+package webhook
+
+import (
+	queue "container/list"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/patch/jsonpatch"
+	"github.com/celgate/celgate/internal/tree"
+)
+
+// Again remembers, for as long as a request may take, what mutating policies made of its object. The API server calls a webhook a second
+// time when another one has changed the object since, and does not say so. A policy would then run four times that the server itself runs
+// twice. A request that comes again is told by its object, which still holds what was made of it; the second run is taken back and made
+// once more, on what the others left. The zero value remembers nothing yet.
+//
+// What is not remembered runs from the start: a request whose second call goes to another replica, and one on which nothing was changed.
+type Again struct {
+	mu    sync.Mutex
+	known map[string]*queue.Element // of *made
+	order queue.List                // the oldest first
+	size  int
+}
+
+const (
+	againTime  = 30 * time.Second // the longest that the API server waits for a webhook
+	againBytes = 8 << 20          // of all together, as JSON
+	againEach  = 64 << 10
+)
+
+// made is what policies made of one object.
+type made struct {
+	key    string
+	at     time.Time
+	size   int
+	engine *celgate.Engine
+	first  *celgate.Decision
+	undo   []jsonpatch.Operation // tests whether an object holds it, and takes back the second run
+}
+
+// requestKey is the same for all calls about a request. Others can have it, too.
+func requestKey(r *celgate.Request) string {
+	part := func(object map[string]any, name string) any {
+		metadata, _ := object["metadata"].(map[string]any)
+		return metadata[name]
+	}
+	return fmt.Sprint(r.Operation, r.Resource, r.SubResource, r.Namespace, r.Name, part(r.Object, "generateName"), r.UserInfo.Username, r.DryRun,
+		part(r.OldObject, "uid"), part(r.OldObject, "resourceVersion"))
+}
+
+// mutate runs the mutating policies, or only what is left of their two runs.
+func (a *Again) mutate(ctx context.Context, engine *celgate.Engine, r *celgate.Request) (*celgate.Decision, error) {
+	if a == nil {
+		return engine.Mutate(ctx, r)
+	}
+	key := requestKey(r)
+	if m := a.take(key); m != nil && m.engine == engine {
+		undone, err := jsonpatch.Apply(r.Object, m.undo)
+		if object, ok := undone.(map[string]any); ok && err == nil {
+			again := *r
+			again.Object = object
+			d, err := engine.Remutate(ctx, &again, m.first)
+			if err == nil && d.Allowed && d.Object != nil {
+				d.Mutated = !tree.Equal(r.Object, d.Object)
+			}
+			return d, err
+		}
+	}
+	d, err := engine.Mutate(ctx, r)
+	if err == nil && d.Allowed && d.Mutated {
+		if first := d.FirstPass(); first != nil {
+			a.put(&made{key: key, engine: engine, first: d.Ran(), undo: undo(r.Object, first, d.Object)})
+		}
+	}
+	return d, err
+}
+
+// undo returns operations that fail for an object that does not hold what was made of before, and otherwise leave what the first
+// run made. Members that were added are tested one by one, because others may add some beside them.
+func undo(before, first, second map[string]any) []jsonpatch.Operation {
+	var operations []jsonpatch.Operation
+	test := func(path string, value any) {
+		operations = append(operations, jsonpatch.Operation{Op: "test", Path: path, Value: value, HasValue: true})
+	}
+	var leaves func(path string, value any)
+	leaves = func(path string, value any) {
+		members, ok := value.(map[string]any)
+		if !ok || len(members) == 0 {
+			test(path, detached(value))
+			return
+		}
+		for name, member := range members {
+			leaves(path+"/"+escape(name), member)
+		}
+	}
+	for _, o := range diff(before, second) {
+		if o.Op != "remove" {
+			leaves(strings.Clone(o.Path), o.value())
+		}
+	}
+	for _, o := range diff(second, first) {
+		back := jsonpatch.Operation{Op: o.Op, Path: strings.Clone(o.Path)}
+		if o.Op != "remove" {
+			back.Value, back.HasValue = detached(o.value()), true
+		}
+		operations = append(operations, back)
+	}
+	return operations
+}
+
+// value is the value as a tree.
+func (o operation) value() any {
+	if text, ok := o.Value.(json.RawMessage); ok && string(text) == string(null) {
+		return nil
+	}
+	return o.Value
+}
+
+// detached copies a tree: the texts of a request are parts of its body, which is not to be kept.
+func detached(value any) any {
+	switch value := value.(type) {
+	case string:
+		return strings.Clone(value)
+	case map[string]any:
+		out := make(map[string]any, len(value))
+		for name, member := range value {
+			out[strings.Clone(name)] = detached(member)
+		}
+		return out
+	case []any:
+		out := make([]any, len(value))
+		for i, item := range value {
+			out[i] = detached(item)
+		}
+		return out
+	}
+	return value
+}
+
+func (a *Again) put(m *made) {
+	text, err := marshal(m.undo)
+	if err != nil || len(text) > againEach || !slices.ContainsFunc(m.undo, func(o jsonpatch.Operation) bool { return o.Op == "test" }) {
+		return // without a test, every object would be taken for this one
+	}
+	m.at, m.size = time.Now(), len(text)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known == nil {
+		a.known = map[string]*queue.Element{}
+	}
+	if last := a.known[m.key]; last != nil {
+		a.drop(last)
+	}
+	a.known[m.key] = a.order.PushBack(m)
+	a.size += m.size
+	for a.size > againBytes || time.Since(a.order.Front().Value.(*made).at) > againTime {
+		a.drop(a.order.Front())
+	}
+}
+
+// take returns what is known under a key, and forgets it.
+func (a *Again) take(key string) *made {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e := a.known[key]
+	if e == nil {
+		return nil
+	}
+	a.drop(e)
+	if m := e.Value.(*made); time.Since(m.at) <= againTime {
+		return m
+	}
+	return nil
+}
+
+func (a *Again) drop(e *queue.Element) {
+	m := e.Value.(*made)
+	a.order.Remove(e)
+	delete(a.known, m.key)
+	a.size -= m.size
+}

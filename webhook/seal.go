@@ -1,0 +1,81 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+
+	"github.com/celgate/celgate/policy"
+)
+
+const (
+	// SealAnnotation holds the seal of a policy or binding with params.
+	SealAnnotation = "celgate.dev/params-seal"
+
+	// DisabledAnnotation takes a policy or binding out of force.
+	DisabledAnnotation = "celgate.dev/disabled"
+)
+
+// A Seal marks policies and bindings whose author was allowed to read their params, so that what was stored while nobody
+// was asked about that is told from the rest. It is a keyed hash of what the right was asked for: the kind and the name of the
+// object, and its paramKind, or its policyName and paramRef. Only who knows the key can make one; design/0009-params.md says
+// what that means.
+type Seal struct{ key []byte }
+
+// NewSeal returns the seal of a key.
+func NewSeal(key []byte) *Seal { return &Seal{key} }
+
+// of returns the seal of a policy or a binding, one of which is nil; empty if it has no params.
+func (s *Seal) of(p *policy.Policy, b *policy.Binding) string {
+	var sealed any
+	switch {
+	case p != nil && p.ParamKind != nil:
+		sealed = []any{p.Kind, p.Name, p.ParamKind}
+	case b != nil && b.ParamRef != nil:
+		sealed = []any{b.Kind + "Binding", b.Name, b.PolicyName, b.ParamRef}
+	default:
+		return ""
+	}
+	text, err := json.Marshal(sealed)
+	if err != nil {
+		return "" // strings and maps of strings always become JSON
+	}
+	hash := hmac.New(sha256.New, s.key)
+	hash.Write(text)
+	return "v1:" + base64.RawURLEncoding.EncodeToString(hash.Sum(nil))
+}
+
+// Holds reports whether an object needs no seal or has the right one. A nil seal holds for nothing that needs one.
+func (s *Seal) Holds(object map[string]any, p *policy.Policy, b *policy.Binding) bool {
+	if (p == nil || p.ParamKind == nil) && (b == nil || b.ParamRef == nil) {
+		return true
+	}
+	if s == nil {
+		return false
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	given, _ := annotations[SealAnnotation].(string)
+	return hmac.Equal([]byte(given), []byte(s.of(p, b)))
+}
+
+// Put returns the object with its seal.
+func (s *Seal) Put(object map[string]any, p *policy.Policy, b *policy.Binding) map[string]any {
+	sealed := cloned(object)
+	metadata, _ := object["metadata"].(map[string]any)
+	metadata = cloned(metadata)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	annotations = cloned(annotations)
+	annotations[SealAnnotation] = s.of(p, b)
+	metadata["annotations"], sealed["metadata"] = annotations, metadata
+	return sealed
+}
+
+func cloned(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return maps.Clone(m)
+}

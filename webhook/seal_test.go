@@ -1,0 +1,48 @@
+package webhook_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/webhook"
+)
+
+// TestSeal makes the seal that a handler would and finds that it holds for nothing else.
+func TestSeal(t *testing.T) {
+	seal := webhook.NewSeal([]byte(strings.Repeat("k", 32)))
+	secret := &policy.ParamKind{APIVersion: "v1", Kind: "Secret"}
+	p := &policy.Policy{Kind: policy.Validating, Name: "p", ParamKind: secret}
+	if seal.Holds(nil, p, nil) || (*webhook.Seal)(nil).Holds(nil, p, nil) {
+		t.Error("an object without a seal is taken for one with")
+	}
+	if !seal.Holds(nil, &policy.Policy{Name: "p"}, nil) || !(*webhook.Seal)(nil).Holds(nil, nil, &policy.Binding{Name: "b"}) {
+		t.Error("an object without params needs no seal")
+	}
+	sealed := seal.Put(map[string]any{"metadata": map[string]any{"name": "p", "annotations": map[string]any{"a": "b"}}}, p, nil)
+	if !seal.Holds(sealed, p, nil) {
+		t.Fatal("the right seal does not hold")
+	}
+	if sealed["metadata"].(map[string]any)["annotations"].(map[string]any)["a"] != "b" {
+		t.Error("an annotation is gone")
+	}
+	for name, other := range map[string]*policy.Policy{
+		"name": {Kind: policy.Validating, Name: "q", ParamKind: secret},
+		"kind": {Kind: policy.Mutating, Name: "p", ParamKind: secret},
+		"what": {Kind: policy.Validating, Name: "p", ParamKind: &policy.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}},
+	} {
+		if seal.Holds(sealed, other, nil) {
+			t.Errorf("the seal holds for another %s", name)
+		}
+	}
+	b := &policy.Binding{Kind: policy.Validating, Name: "p", PolicyName: "p", ParamRef: &policy.ParamRef{Name: "x"}}
+	if seal.Holds(sealed, nil, b) {
+		t.Error("the seal of a policy holds for a binding")
+	}
+	bound := seal.Put(nil, nil, b)
+	moved := *b
+	moved.ParamRef = &policy.ParamRef{Name: "y"}
+	if !seal.Holds(bound, nil, b) || seal.Holds(bound, nil, &moved) || webhook.NewSeal([]byte("other")).Holds(bound, nil, b) {
+		t.Error("the seal of a binding holds for another paramRef or key")
+	}
+}
