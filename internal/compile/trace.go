@@ -7,7 +7,9 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
+	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -17,8 +19,8 @@ type Tracer func(x policy.Expr, tree *cel.Ast, values interpreter.EvalState, var
 
 // Traced is [Policy] for expressions that tell the values of their parts, which makes them slow.
 func Traced(set *celenv.Set, p *policy.Policy, trace Tracer) (*Program, error) {
-	return recompile(set, p, func(e *Expression, env *cel.Env, tree *cel.Ast) error {
-		watched, err := env.Program(tree, cel.InterruptCheckFrequency(celenv.InterruptFrequency), cel.EvalOptions(cel.OptTrackState))
+	return recompile(set, p, func(e *Expression, tree *cel.Ast, program programs) error {
+		watched, err := program(cel.EvalOptions(cel.OptTrackState))
 		if err != nil {
 			return err
 		}
@@ -42,7 +44,13 @@ type tracedProgram struct {
 }
 
 func (p tracedProgram) ContextEval(ctx context.Context, vars any) (ref.Val, *cel.EvalDetails, error) {
+	var meter *bound.Meter
+	if names, ok := vars.(interpreter.Activation); ok {
+		meter = plan.MeterOf(names)
+	}
+	before := meter.Mark()
 	v, details, err := p.Program.ContextEval(ctx, vars)
+	meter.Reset(before)
 	_, seen, _ := p.watched.ContextEval(ctx, vars)
 	p.tell(seen, vars)
 	return v, details, err

@@ -18,6 +18,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
+	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/plan"
@@ -34,6 +35,8 @@ type Inputs struct {
 
 	Authorizer      Lazy
 	RequestResource Lazy // authorizer.requestResource
+
+	Meter *bound.Meter // nil: one for each call
 }
 
 // A Lazy is a value that is made when an expression asks for it, and then always the same. Nil is null.
@@ -100,6 +103,8 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		return resolved(a.RequestResource), a.RequestResource != nil
 	case "variables":
 		return &a.variables, true
+	case plan.MeterName:
+		return a.Meter, a.Meter != nil
 	}
 	return nil, false
 }
@@ -168,9 +173,11 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 // run evaluates an expression; cost is -1 if it is not known.
 func run(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
 	if e.Plan != nil {
+		before := vars.Meter.Mark()
 		if value, cost, ok := e.Plan.Eval(vars, ctx.Done()); ok {
 			return value, int64(cost), nil
 		}
+		vars.Meter.Reset(before)
 	}
 	value, details, err := e.Program.ContextEval(ctx, vars)
 	if details == nil || details.ActualCost() == nil {

@@ -15,6 +15,7 @@ import (
 type document struct {
 	root   any
 	copied int // bytes of JSON that copy operations have added
+	charge func(bytes int) error
 }
 
 type object struct{ members map[string]any }
