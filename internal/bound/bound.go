@@ -75,7 +75,7 @@ type Limits struct {
 
 var (
 	// Served are the limits of a server, in which many evaluations share the memory.
-	Served = Limits{Bytes: 32 << 20, Steps: 100_000_000}
+	Served = Limits{Bytes: 32 << 20, Steps: 20_000_000}
 
 	// Predicted are the limits of what predicts the answer of the API server, which has none.
 	Predicted = Limits{Bytes: 1 << 30, Steps: 2_000_000_000}
@@ -165,6 +165,9 @@ func (m *Meter) Charge(s Size) error {
 
 // ChargeBytes charges memory alone.
 func (m *Meter) ChargeBytes(n int) error { return m.Charge(Size{Bytes: int64(n)}) }
+
+// Charged returns what this invocation has been charged.
+func (m *Meter) Charged() Size { return Size{Bytes: m.bytes, Steps: m.steps} }
 
 // A Mark is a state of a meter.
 type Mark struct{ bytes, steps int64 }

@@ -249,7 +249,7 @@ func predictJoin(args []ref.Val, most int64) Size {
 		s, _ := it.Next().(types.String)
 		bytes = add(bytes, int64(len(s)))
 	}
-	return Size{Bytes: bytes, Spare: bytes, Steps: add(n, bytes/16)} // spare: a builder that grows
+	return Size{Bytes: bytes, Spare: bytes, Steps: add(mul(4, n), bytes/16)} // spare: a builder that grows
 }
 
 func predictFormat(args []ref.Val, most int64) Size {
@@ -339,7 +339,11 @@ func predictFindAll(args []ref.Val, _ int64) Size {
 
 func predictRunes(args []ref.Val, _ int64) Size {
 	s, _ := text(args, 0)
-	return Size{Bytes: int64(len(s)), Spare: 4 * int64(len(s)), Steps: int64(len(s)) / 4}
+	n := int64(len(s))
+	if !utf8.ValidString(s) {
+		n *= 3 // a byte that is no text becomes a rune of three
+	}
+	return Size{Bytes: n, Spare: 4 * int64(len(s)), Steps: int64(len(s)) / 4}
 }
 
 func predictSpareRunes(args []ref.Val, _ int64) Size {
@@ -426,6 +430,9 @@ func predictFlatten(args []ref.Val, most int64) Size {
 			return Size{}
 		}
 		depth = int64(n)
+	}
+	if values, _ := Weight(l, most); values >= most {
+		return Size{Steps: values}
 	}
 	n, levels := leaves(l, depth, most)
 	return Size{Bytes: mul(slot, n), Spare: mul(slot, n), Steps: mul(n, levels)}

@@ -1,6 +1,7 @@
 package bound
 
 import (
+	"math"
 	"reflect"
 	"unsafe"
 
@@ -21,7 +22,7 @@ func Deep(v ref.Val) bool {
 	switch v.(type) {
 	case types.String, types.Int, types.Bool, types.Double, types.Uint, types.Null, types.Bytes:
 		return false
-	case traits.Lister, traits.Mapper, *dynamic.ObjectVal, *mutation.JSONPatchVal:
+	case traits.Lister, traits.Mapper, *dynamic.ObjectVal, *mutation.JSONPatchVal, *types.Optional:
 		return true
 	}
 	return false
@@ -35,109 +36,118 @@ func Made(v ref.Val) bool {
 }
 
 // Weight returns how many values there are in a value, each as often as it can be reached, and how many bytes of text: what it
-// takes to write it out. It stops at most.
+// takes to write it out. A list, map or object that an expression has made is looked at once, however often it is there, and
+// beyond most values nothing is looked at any more.
 func Weight(v ref.Val, most int64) (values, text int64) {
-	w := weighing{left: most}
-	w.value(v)
-	return most - w.left, w.text
+	s := scale{left: most}
+	w := s.value(v)
+	return min(w.values, most), w.text
 }
 
-type weighing struct {
-	left, text int64
+// A weight is what a value weighs with all that is in it.
+type weight struct{ values, text int64 }
+
+func (w *weight) add(other weight) {
+	w.values, w.text = add(w.values, other.values), add(w.text, other.text)
 }
 
-func (w *weighing) one(text int) bool {
-	w.left--
-	w.text = add(w.text, int64(text))
-	return w.left > 0
+type scale struct {
+	left  int64 // values that may still be looked at
+	known map[ref.Val]weight
 }
 
-func (w *weighing) value(v ref.Val) bool {
+// tooMuch is the weight of what nobody looks at.
+var tooMuch = weight{math.MaxInt64, math.MaxInt64}
+
+func (s *scale) value(v ref.Val) weight {
+	if s.left--; s.left < 0 {
+		return tooMuch
+	}
 	switch v := v.(type) {
 	case types.String:
-		return w.one(len(v))
+		return weight{1, int64(len(v))}
 	case types.Bytes:
-		return w.one(len(v))
+		return weight{1, int64(len(v))}
 	case tree:
 		content, _ := v.Tree()
-		return w.json(content)
+		return s.json(content)
+	}
+	if !Deep(v) {
+		return weight{1, 0}
+	}
+	if reflect.TypeOf(v).Kind() != reflect.Pointer {
+		return s.inside(v)
+	}
+	if w, ok := s.known[v]; ok {
+		return w
+	}
+	w := s.inside(v)
+	if s.known == nil {
+		s.known = map[ref.Val]weight{}
+	}
+	s.known[v] = w
+	return w
+}
+
+// inside weighs what is in a list, map or object.
+func (s *scale) inside(v ref.Val) weight {
+	w := weight{values: 1}
+	switch v := v.(type) {
 	case *dynamic.ObjectVal:
-		if !w.one(0) {
-			return false
-		}
 		for name, field := range fieldsOf(v) {
-			w.text = add(w.text, int64(len(name)))
-			if !w.value(field) {
-				return false
-			}
+			w.add(weight{0, int64(len(name))})
+			w.add(s.value(field))
 		}
 	case *mutation.JSONPatchVal:
-		if !w.one(len(v.Path) + len(v.From) + len(v.Op)) {
-			return false
+		w.text = int64(len(v.Path) + len(v.From) + len(v.Op))
+		if v.Val != nil {
+			w.add(s.value(v.Val))
 		}
-		return v.Val == nil || w.value(v.Val)
 	case *types.Optional:
-		if !v.HasValue() {
-			return w.one(0)
+		if v.HasValue() {
+			w.add(s.value(v.GetValue()))
 		}
-		return w.value(v.GetValue())
 	case traits.Lister:
-		if !w.one(0) {
-			return false
+		if count(v) > s.left {
+			return tooMuch
 		}
 		for it := v.Iterator(); it.HasNext() == types.True; {
-			if !w.value(it.Next()) {
-				return false
-			}
+			w.add(s.value(it.Next()))
 		}
 	case traits.Mapper:
-		if !w.one(0) {
-			return false
-		}
-		if !v.Type().HasTrait(traits.IterableType) || v.Type() != types.MapType {
-			return true // such as variables, of which nothing may be evaluated here
+		if v.Type() != types.MapType {
+			break // such as variables, of which nothing may be evaluated here
 		}
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			key := it.Next()
-			if !w.value(key) || !w.value(v.Get(key)) {
-				return false
-			}
+			w.add(s.value(key))
+			w.add(s.value(v.Get(key)))
 		}
-	default:
-		return w.one(0)
 	}
-	return w.left > 0
+	return w
 }
 
-func (w *weighing) json(v any) bool {
+func (s *scale) json(v any) weight {
+	if s.left--; s.left < 0 {
+		return tooMuch
+	}
+	w := weight{values: 1}
 	switch v := v.(type) {
 	case string:
-		return w.one(len(v))
+		w.text = int64(len(v))
 	case map[string]any:
-		if !w.one(0) {
-			return false
-		}
 		for name, member := range v {
-			w.text = add(w.text, int64(len(name)))
-			if !w.json(member) {
-				return false
-			}
+			w.add(weight{0, int64(len(name))})
+			w.add(s.json(member))
 		}
 	case []any:
-		if !w.one(0) {
-			return false
-		}
 		for _, item := range v {
-			if !w.json(item) {
-				return false
-			}
+			w.add(s.json(item))
 		}
 	case ref.Val:
-		return w.value(v)
-	default:
-		return w.one(0)
+		return s.value(v)
 	}
-	return w.left > 0
+	return w
 }
 
 // fieldsOf returns the fields of an object literal, which has no method for it (dynamic.ObjectVal of k8s.io/apiserver
