@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/report"
@@ -93,6 +90,7 @@ something could not be decided about or a policy is none that the server would s
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
 		a.live.flags(f)
 		f.StringVar(&a.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that decides (default "+celgate.Newest+",\nor that of the live cluster)")
+		a.limitFlag(f)
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) {
 		f.StringVarP(&a.asked.namespace, "namespace", "n", "", "`NAME` the namespace of manifests that name none\n(default \"default\", or the context's with a live cluster)")
@@ -234,7 +232,7 @@ func (a *apply) check(args []string) error {
 // decide writes the answer for each document, in their order.
 func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Document, to outputs) error {
 	// Only here does an interrupt end things in order; while files are read it ends the program at once.
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	a.progress = newProgress(a.console, len(batch))
 	defer a.progress.clear()

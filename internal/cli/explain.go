@@ -54,6 +54,7 @@ whole objects before and after each mutation. The exit status is that of apply.`
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster; may be repeated")
 		x.live.flags(f)
 		f.StringVar(&x.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes that decides (default "+celgate.Newest+",\nor that of the live cluster)")
+		x.limitFlag(f)
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) {
 		f.StringVarP(&x.asked.namespace, "namespace", "n", "", "`NAME` the namespace of manifests that name none\n(default \"default\", or the context's with a live cluster)")

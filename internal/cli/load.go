@@ -33,6 +33,7 @@ type world struct {
 	cluster *state.Cluster // and what the batch brings along: what policies see
 	live    *kube.Snapshot // of which the two are ahead; nil: they are all there is
 	assumed map[string]bool
+	limits  celgate.Limits
 }
 
 // sources are the files of a world.
@@ -48,7 +49,7 @@ type sources struct {
 // batch are not in force. Problems with single documents are said; the error is one that leaves no
 // answer at all.
 func (c *console) load(ctx context.Context, loader *manifest.Loader, from sources, batch []*manifest.Document) (*world, error) {
-	w := &world{version: from.version, live: from.live, assumed: map[string]bool{}}
+	w := &world{version: from.version, live: from.live, assumed: map[string]bool{}, limits: c.limits}
 	var err error
 	if w.live != nil {
 		err = w.addKinds(c)

@@ -8,13 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/celgate/celgate"
@@ -137,7 +134,7 @@ func (t *test) run(ctx context.Context, args []string) error {
 	if _, err := report.NewSuite(t.output, io.Discard, report.SuiteOptions{}); err != nil {
 		return &usageError{err}
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	if !t.watch {
 		return t.once(ctx, args, opts, colored)
