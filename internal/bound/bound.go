@@ -113,6 +113,7 @@ type Meter struct {
 	digits       int64 // of the longest quantity
 	largest      Size  // single charge that went beyond Served
 	refused      bool
+	stopped      error
 }
 
 // An Error is a charge beyond the limits.
@@ -150,12 +151,14 @@ func (m *Meter) Charge(s Size) error {
 	}
 	if total.exceeds(limits) {
 		m.refused = true
-		return &Error{Size: total, Limits: limits}
+		m.stopped = &Error{Size: total, Limits: limits}
+		return m.stopped
 	}
 	if m.Pool != nil && total.Bytes+total.Spare-freeBytes > m.pooled {
 		more := total.Bytes + total.Spare - freeBytes - m.pooled
 		if !m.Pool.take(more) {
-			return &Error{Size: total, Limits: limits, Shared: true}
+			m.stopped = &Error{Size: total, Limits: limits, Shared: true}
+			return m.stopped
 		}
 		m.pooled += more
 	}
@@ -168,6 +171,21 @@ func (m *Meter) ChargeBytes(n int) error { return m.Charge(Size{Bytes: int64(n)}
 
 // Charged returns what this invocation has been charged.
 func (m *Meter) Charged() Size { return Size{Bytes: m.bytes, Steps: m.steps} }
+
+// Start begins another expression.
+func (m *Meter) Start() {
+	if m != nil {
+		m.stopped = nil
+	}
+}
+
+// Stopped returns why the expression, or a variable that it asked for, was stopped; nil if it was not.
+func (m *Meter) Stopped() error {
+	if m == nil {
+		return nil
+	}
+	return m.stopped
+}
 
 // A Mark is a state of a meter.
 type Mark struct{ bytes, steps int64 }

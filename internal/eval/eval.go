@@ -153,6 +153,7 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 		return Result{Err: fmt.Errorf("compilation error: %w", e.Err)}, budget, nil
 	}
 	before := budget
+	a.Meter.Start()
 	value, cost, err := run(a.ctx, e, a)
 	// What the variables cost counts first, whether or not the expression failed.
 	if budget -= a.variables.takeCost(); budget < 0 {
@@ -177,9 +178,15 @@ func run(ctx context.Context, e *compile.Expression, vars *activation) (value re
 		if value, cost, ok := e.Plan.Eval(vars, ctx.Done()); ok {
 			return value, int64(cost), nil
 		}
+		if stopped := vars.Meter.Stopped(); stopped != nil { // where cel-go would be stopped, too
+			return nil, 0, stopped
+		}
 		vars.Meter.Reset(before)
 	}
 	value, details, err := e.Program.ContextEval(ctx, vars)
+	if stopped := vars.Meter.Stopped(); err != nil && stopped != nil { // whatever cel-go makes of it
+		return nil, 0, stopped
+	}
 	if details == nil || details.ActualCost() == nil {
 		return nil, -1, err
 	}

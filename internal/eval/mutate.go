@@ -28,12 +28,16 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 	if e.Err == nil && e.Plan != nil {
 		a := newActivation(ctx, prog, in)
 		before := in.Meter.Mark()
+		in.Meter.Start()
 		if tree, cost, ok := e.Plan.Tree(a, ctx.Done()); ok {
 			left := budget - a.variables.takeCost() // which is not negative and may be as large as an int64
 			if left < 0 || left < int64(cost) {
 				return nil, 0, errBudget
 			}
 			return tree, budget - left + int64(cost), nil
+		}
+		if stopped := in.Meter.Stopped(); stopped != nil {
+			return nil, 0, stopped
 		}
 		in.Meter.Reset(before)
 	}

@@ -131,7 +131,7 @@ func (c *guardedCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		}
 	}
 	if err := c.guard(MeterOf(frame), args); err != nil {
-		return types.LabelErrNode(c.ID(), types.WrapErr(err))
+		stop(err)
 	}
 	switch c.Function() {
 	case operators.Equals:
@@ -177,7 +177,13 @@ func (c *chargedConstructor) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		return v
 	}
 	if err := bound.ChargeMade(MeterOf(frame), v); err != nil {
-		return types.LabelErrNode(c.ID(), types.WrapErr(err))
+		stop(err)
 	}
 	return v
+}
+
+// stop ends the evaluation as cel-go does where the cost limit is passed. As a value the error would not: a loop goes on, and
+// what counts costs does not expect errors where lists should be.
+func stop(err error) {
+	panic(interpreter.EvalCancelledError{Cause: interpreter.ContextCancelled, Message: err.Error()})
 }
