@@ -394,7 +394,7 @@ func (r *review) applyConfiguration(v *versioned, patch map[string]any) (map[str
 }
 
 func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *Mutation) (map[string]any, error) {
-	doc, err := jsonpatch.ApplyBounded(v.object, ops, r.meter.ChargeBytes)
+	doc, err := jsonpatch.ApplyBounded(v.object, ops, &r.meter)
 	if told != nil {
 		told.patched(doc, err)
 	}

@@ -69,12 +69,19 @@ var (
 // The first operation that fails ends the patch with an [*OperationError]; the result is then doc. If the error is
 // [ErrTestFailed] the server goes on with doc as if nothing had happened.
 func Apply(doc any, ops []Operation) (any, error) {
-	return ApplyBounded(doc, ops, func(int) error { return nil })
+	return ApplyBounded(doc, ops, unbounded{})
 }
 
-// ApplyBounded is Apply with a say in how much JSON each copy adds: its error ends the patch.
-func ApplyBounded(doc any, ops []Operation, charge func(bytes int) error) (any, error) {
-	d := document{charge: charge}
+// A Charger has a say in how much JSON each copy adds: its error ends the patch.
+type Charger interface{ ChargeBytes(bytes int) error }
+
+type unbounded struct{}
+
+func (unbounded) ChargeBytes(int) error { return nil }
+
+// ApplyBounded is Apply with a bound besides the server's.
+func ApplyBounded(doc any, ops []Operation, charger Charger) (any, error) {
+	d := document{charger: charger}
 	switch doc.(type) {
 	case nil:
 		d.root = null{}
@@ -260,7 +267,7 @@ func (d *document) copy(op Operation) error {
 	if d.copied > maxCopyBytes {
 		return fmt.Errorf("Unable to complete the copy, the accumulated size increase of copy is %d, exceeding the limit %d", d.copied, maxCopyBytes)
 	}
-	if err := d.charge(size); err != nil {
+	if err := d.charger.ChargeBytes(size); err != nil {
 		return err
 	}
 	if err := insert(parent, key, node); err != nil {

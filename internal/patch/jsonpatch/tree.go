@@ -15,7 +15,8 @@ import (
 type document struct {
 	root   any
 	copied int // bytes of JSON that copy operations have added
-	charge func(bytes int) error
+
+	charger Charger
 }
 
 type object struct{ members map[string]any }
