@@ -21,6 +21,7 @@ type console struct {
 	progress       *progress                  // on standard error; nil: none
 	heard          func(message, hint string) // of what is said; nil: nobody
 	limits         celgate.Limits             // of evaluations
+	helpErr        error                      // of writing the help, for which cobra has no way
 }
 
 // raise makes the exit status at least status.

@@ -27,7 +27,7 @@ func group(cmd *cobra.Command, title string, add func(*pflag.FlagSet)) {
 }
 
 // writeHelp writes what a command does, examples, and its flags by section.
-func writeHelp(w io.Writer, cmd *cobra.Command) {
+func writeHelp(w io.Writer, cmd *cobra.Command) error {
 	var b strings.Builder
 	text := cmd.Long
 	if text == "" {
@@ -74,7 +74,8 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\n%s COMMAND --help says more about a command.\n", cmd.CommandPath())
 	}
-	fmt.Fprint(w, b.String())
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // writeFlag writes one flag. Its usage is what it does, after the name of its value in backquotes if it has one.

@@ -34,6 +34,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteC()
 	if err == nil {
+		err = c.helpErr
+	}
+	if err == nil {
 		return c.status
 	}
 	var usage *usageError
@@ -77,8 +80,8 @@ and without a cluster.`,
 	}
 	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"})
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
-	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.OutOrStderr(), cmd); return nil })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { c.helpErr = writeHelp(cmd.OutOrStdout(), cmd) })
+	root.SetUsageFunc(func(cmd *cobra.Command) error { return writeHelp(cmd.OutOrStderr(), cmd) })
 	root.PersistentFlags().BoolP("help", "h", false, "show what a command does and its flags")
 	root.PersistentFlags().Lookup("help").Hidden = true
 	root.AddCommand(newApply(c), newCheck(c), newFormat(c), newExplain(c), newTest(c), newServe(c), newInstall(), newUninstall(), newMigrate(c), newVersion(), newCompletion())
