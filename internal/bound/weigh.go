@@ -41,7 +41,7 @@ func Made(v ref.Val) bool {
 func Weight(v ref.Val, most int64) (values, text int64) {
 	s := scale{left: most}
 	w := s.value(v)
-	return min(w.values, most), w.text
+	return w.values, w.text
 }
 
 // A weight is what a value weighs with all that is in it.

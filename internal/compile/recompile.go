@@ -38,7 +38,9 @@ func recompile(set *celenv.Set, p *policy.Policy, replace func(e *Expression, tr
 			return err
 		}
 		return replace(e, tree, func(options ...cel.ProgramOption) (cel.Program, error) {
-			return env.Program(tree, append(options, cel.InterruptCheckFrequency(celenv.InterruptFrequency), fns.Bounded())...)
+			// What watches an expression watches calls with their guards.
+			guarded := []cel.ProgramOption{cel.InterruptCheckFrequency(celenv.InterruptFrequency), fns.Bounded()}
+			return env.Program(tree, append(guarded, options...)...)
 		})
 	}
 	var errs []error
