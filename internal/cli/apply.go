@@ -138,7 +138,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		return err
 	}
 
-	loader := &manifest.Loader{Stdin: a.stdin}
+	loader := &manifest.Loader{Stdin: a.stdin, MaxInput: a.maxInput}
 	batch := a.read(loader, args)
 	from, err := a.sources(ctx)
 	if err != nil {

@@ -21,6 +21,7 @@ type console struct {
 	progress       *progress                  // on standard error; nil: none
 	heard          func(message, hint string) // of what is said; nil: nobody
 	limits         celgate.Limits             // of evaluations
+	maxInput       int64                      // bytes; 0: the default
 	helpErr        error                      // of writing the help, for which cobra has no way
 }
 

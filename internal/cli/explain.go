@@ -88,7 +88,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	loader := &manifest.Loader{Stdin: x.stdin}
+	loader := &manifest.Loader{Stdin: x.stdin, MaxInput: x.maxInput}
 	batch := x.read(loader, args)
 	from, err := x.sources(ctx)
 	if err != nil {
