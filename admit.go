@@ -181,6 +181,8 @@ func (r *review) validateOne(in *invocation, published *annotations) error {
 		return err
 	}
 	r.tellRun(in, "")
+	r.meter.Begin()
+	defer r.noteExcess(in)
 	inputs := r.inputs(in, v)
 	if len(in.hook.MatchConditions) > 0 {
 		matching := inputs

@@ -127,7 +127,10 @@ func (d *Decision) note(id quirks.ID, policyName string) {
 	if policyName != "" {
 		message = "policy " + policyName + ": " + message
 	}
-	n := Note{Quirk: string(id), Message: message}
+	d.say(Note{Quirk: string(id), Message: message})
+}
+
+func (d *Decision) say(n Note) {
 	if !slices.Contains(d.Notes, n) {
 		d.Notes = append(d.Notes, n)
 	}

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/match"
 	"github.com/celgate/celgate/internal/quirks"
@@ -225,6 +226,7 @@ type review struct {
 	own        ownNamespace
 	authorizer authorizerValues
 	validator  eval.Validator
+	meter      bound.Meter
 
 	// What nearly every review has is in its memory.
 	firstObject  versioned
@@ -351,6 +353,7 @@ func (e *Engine) review(ctx context.Context, req *Request, known *indexEntry) *r
 		Namespace: req.Namespace, Name: req.Name, Operation: string(req.Operation),
 		Object: req.Object, OldObject: req.OldObject,
 	}
+	r.meter = e.limits.meter()
 	r.world = match.World{Types: e.types, Namespace: r.namespace}
 	r.namespaces[declaredOnly].declared = true
 	r.authorizer.review = r
@@ -363,6 +366,7 @@ var reviews = sync.Pool{New: func() any { return new(review) }}
 
 // release gives the memory of the review to another one. A tracer may have kept values of expressions.
 func (r *review) release() {
+	r.meter.End()
 	if r.tells() {
 		return
 	}
@@ -476,6 +480,7 @@ func (r *review) inputs(in *invocation, v *versioned) eval.Inputs {
 		Authorizer:      userAuthorizer{&r.authorizer},
 		RequestResource: resourceAuthorizer{&r.authorizer},
 		Loops:           r,
+		Meter:           &r.meter,
 	}
 }
 

@@ -141,6 +141,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o, paramName(in.param)})
 		}
 		r.tellRun(in, "")
+		r.meter.Begin()
 		if matched, failed := r.conditionsHold(in, v); failed != nil {
 			fail(*failed)
 			continue
@@ -164,6 +165,8 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 			}
 			told := r.tellMutation(in, m, v)
 			o, err := r.mutateOne(in, m, v, told)
+			r.meter.Keep()
+			r.noteExcess(in)
 			r.record(in, []eval.Outcome{o})
 			if told != nil {
 				r.tell(in.hook, in.binding, in, Event{Op: OpMutate, Mutation: told})
@@ -405,7 +408,7 @@ func (r *review) applyConfiguration(v *versioned, patch map[string]any) (map[str
 }
 
 func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *Mutation) (map[string]any, error) {
-	doc, err := jsonpatch.Apply(v.object, ops)
+	doc, err := jsonpatch.ApplyBounded(v.object, ops, &r.meter)
 	if told != nil {
 		told.patched(doc, err)
 	}

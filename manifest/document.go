@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -37,6 +38,9 @@ type Source struct {
 
 	parse sync.Once
 	tree  *value
+
+	cut    sync.Once
+	starts []int // of the lines of Text
 }
 
 // A position is a line and a column relative to a text, from zero.
@@ -85,7 +89,20 @@ func joinPath(parent, path string) string {
 
 // at returns the place of the byte at offset of s.Text.
 func (s *Source) at(offset int) policy.Position {
-	return place(s.File, s.Line, s.Text, offset)
+	s.cut.Do(func() {
+		s.starts = append(s.starts, 0)
+		for i := range len(s.Text) {
+			if s.Text[i] == '\n' {
+				s.starts = append(s.starts, i+1)
+			}
+		}
+	})
+	offset = min(max(offset, 0), len(s.Text))
+	line, exact := slices.BinarySearch(s.starts, offset)
+	if !exact {
+		line--
+	}
+	return policy.Position{File: s.File, Line: s.Line + line, Column: offset - s.starts[line] + 1}
 }
 
 // place returns the position of the byte at offset of text, whose first line is line of file.

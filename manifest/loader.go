@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -19,6 +20,31 @@ const NoDocument = "no document in this file"
 // A Loader reads manifests. The zero value is ready for use.
 type Loader struct {
 	Stdin io.Reader // what the path "-" reads; nil means os.Stdin
+
+	// MaxInput is how many bytes one call reads in all; 0: 256 MiB. What is longer is a problem, and is read no further.
+	MaxInput int64
+}
+
+const maxInput = 256 << 20
+
+// A bounded reader ends with an error when too much has been read.
+type bounded struct {
+	io.Reader
+	left *int64
+}
+
+var errTooMuch = errors.New("the input is longer than may be read at once")
+
+func (b bounded) Read(p []byte) (int, error) {
+	if *b.left <= 0 {
+		if n, err := b.Reader.Read(p[:min(len(p), 1)]); n == 0 {
+			return 0, err
+		}
+		return 0, errTooMuch
+	}
+	n, err := b.Reader.Read(p[:min(int64(len(p)), *b.left)])
+	*b.left -= int64(n)
+	return n, err
 }
 
 // Load reads all documents of files, directories and, for "-", standard input, in the order of Documents. The
@@ -57,7 +83,8 @@ func Documents(r io.Reader, file string) iter.Seq2[*Document, *Problem] {
 // hidden ones (".name") and without directories behind symbolic links.
 func (l Loader) Documents(paths ...string) iter.Seq2[*Document, *Problem] {
 	return func(yield func(*Document, *Problem) bool) {
-		p := pipeline{yield: yield}
+		left := cmp.Or(l.MaxInput, maxInput)
+		p := pipeline{yield: yield, left: &left}
 		for _, path := range paths {
 			if p.stopped {
 				return
@@ -67,7 +94,7 @@ func (l Loader) Documents(paths ...string) iter.Seq2[*Document, *Problem] {
 				if in == nil {
 					in = os.Stdin
 				}
-				p.read(in, "stdin", true)
+				p.read(bounded{in, &left}, "stdin", true)
 				continue
 			}
 			if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -86,6 +113,7 @@ type pipeline struct {
 	batches []*batch // decoding, oldest first
 	seen    int      // documents and problems of the current file so far
 	stopped bool     // the consumer has enough
+	left    *int64   // bytes that may still be read of files
 }
 
 // A batch is a part of one file.
@@ -170,13 +198,37 @@ func (p *pipeline) read(r io.Reader, file string, named bool) {
 
 // file reads one file.
 func (p *pipeline) file(path string, named bool) {
+	if message := unfit(path, named); message != "" {
+		p.problem(path, message)
+		return
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		p.problem(path, reason(err))
 		return
 	}
 	defer f.Close()
-	p.read(f, path, named)
+	p.read(bounded{f, p.left}, path, named)
+}
+
+// unfit says why something is no file to read. A pipe without a writer would stop everything, and a device has no end; but who
+// names a pipe, as <(command) of a shell does, means it.
+func unfit(path string, named bool) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "" // which opening it says as well
+	}
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return ""
+	case mode&fs.ModeNamedPipe != 0 && named:
+		return ""
+	case mode&fs.ModeNamedPipe != 0:
+		return "this is a pipe, not a file: it is read only if it is named itself"
+	case mode&fs.ModeDevice != 0 && named && (path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") || path == os.DevNull):
+		return ""
+	}
+	return "this is not a file"
 }
 
 // problem adds a problem with a file or directory as a whole.

@@ -65,6 +65,9 @@ type Handler struct {
 	// Again remembers what was made of objects, so that no policy runs more often than on the server; nil: nothing.
 	Again *Again
 
+	// Evaluations bounds what runs at once; nil: no bound. With it or not, requests are answered by their deadline.
+	Evaluations *Evaluations
+
 	// Observe is told every answer; nil: nobody. It is called before the answer is sent.
 	Observe func(Observation)
 }
@@ -211,8 +214,8 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 	if a.Request, err = decode(text); err != nil {
 		return nil, refuse(http.StatusBadRequest, "%w", err)
 	}
-	if a.Decision, err = a.decide(ctx, engine); err != nil {
-		if ctx.Err() != nil {
+	if a.Decision, err = a.decide(ctx, engine, int64(len(text))); err != nil {
+		if ctx.Err() != nil && !errors.As(err, &refused) {
 			return nil, refuse(http.StatusGatewayTimeout, "no answer in time: %w", err)
 		}
 		return nil, err
@@ -225,15 +228,17 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 	return a.review()
 }
 
+// longestTimeout is the longest that the API server waits for a webhook.
+const longestTimeout = 30 * time.Second
+
 // withDeadline ends the context when the server does not wait any longer: it says so in the parameter timeout.
 func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) {
-	text := r.URL.Query().Get("timeout")
-	if text == "" {
-		return r.Context(), func() {}, nil
-	}
-	timeout, err := time.ParseDuration(text)
-	if err != nil || timeout <= 0 {
-		return nil, nil, fmt.Errorf("timeout %q is no duration", text)
+	timeout := longestTimeout
+	if text := r.URL.Query().Get("timeout"); text != "" {
+		var err error
+		if timeout, err = time.ParseDuration(text); err != nil || timeout <= 0 {
+			return nil, nil, fmt.Errorf("timeout %q is no duration", text)
+		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	return ctx, cancel, nil
@@ -241,14 +246,11 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 
 // decide asks the engine; about celgate's own kinds no policy is asked, so that none can keep its author from
 // changing it.
-func (a *answer) decide(ctx context.Context, engine *celgate.Engine) (*celgate.Decision, error) {
-	switch {
-	case a.Request.Resource.Group == Group:
+func (a *answer) decide(ctx context.Context, engine *celgate.Engine, size int64) (*celgate.Decision, error) {
+	if a.Request.Resource.Group == Group {
 		return a.admitPolicy(ctx, engine)
-	case a.Phase == Mutating:
-		return a.Again.mutate(ctx, engine, a.Request)
 	}
-	return engine.Validate(ctx, a.Request)
+	return a.evaluate(ctx, engine, size)
 }
 
 // review writes the decision as an AdmissionReview.

@@ -21,6 +21,11 @@ import (
 
 func engine(t *testing.T, path string) *celgate.Engine {
 	t.Helper()
+	return engineIn(t, path, celgate.Options{WithoutQuirks: true})
+}
+
+func engineIn(t *testing.T, path string, options celgate.Options) *celgate.Engine {
+	t.Helper()
 	docs, problems := manifest.Load(path)
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -37,7 +42,7 @@ func engine(t *testing.T, path string) *celgate.Engine {
 			set.Bindings = append(set.Bindings, b)
 		}
 	}
-	e, err := celgate.New(&set, celgate.Options{WithoutQuirks: true})
+	e, err := celgate.New(&set, options)
 	if err != nil {
 		t.Fatal(err)
 	}

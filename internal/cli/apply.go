@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
@@ -102,6 +99,7 @@ no policy of -p is in force. docs/apply.md says what each status of an object me
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
 		a.live.flags(f)
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
+		a.limitFlag(f)
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { a.asked.flags(f, &a.oldFile) })
 	group(cmd, "Output", func(f *pflag.FlagSet) {
@@ -135,7 +133,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if err := a.check(args); err != nil {
 		return err
 	}
-	loader := &manifest.Loader{Stdin: a.stdin}
+	loader := &manifest.Loader{Stdin: a.stdin, MaxInput: a.maxInput}
 	a.unbuilt(args)
 	batch := a.read(loader, args)
 	from, err := a.sources(ctx)
@@ -267,7 +265,7 @@ func (a *apply) check(args []string) error {
 // decide writes the answer for each document, in their order.
 func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Document, to outputs) error {
 	// Only here does an interrupt end things in order; while files are read it ends the program at once.
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	a.progress = newProgress(a.console, len(batch))
 	defer a.progress.clear()

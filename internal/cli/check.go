@@ -62,6 +62,7 @@ when the policies could not be read.`,
 	group(cmd, "Cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&k.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster, such as\nCustomResourceDefinitions; may be repeated")
 		minorFlag(f, &k.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
+		k.inputFlag(f)
 	})
 	group(cmd, "Checks", func(f *pflag.FlagSet) {
 		f.BoolVar(&k.fix, "fix", false, "change the files where that is sure, and say what was done")
@@ -152,7 +153,7 @@ func (k *checking) world(paths []string) (*world, []map[string]any, error) {
 	if w.types, err = builtin.Registry(orNewest(k.kubeVersion)); err != nil {
 		return nil, nil, withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
 	}
-	loader := &manifest.Loader{Stdin: k.stdin}
+	loader := &manifest.Loader{Stdin: k.stdin, MaxInput: k.maxInput}
 	read := func(paths []string) []*manifest.Document {
 		if len(paths) == 0 {
 			return nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/celgate/celgate"
 )
 
 // A console is where a command reads and writes.
@@ -18,6 +20,9 @@ type console struct {
 	status         int                        // of the command so far; it only rises
 	progress       *progress                  // on standard error; nil: none
 	heard          func(message, hint string) // of what is said; nil: nobody
+	limits         celgate.Limits             // of evaluations
+	maxInput       int64                      // bytes; 0: the default
+	helpErr        error                      // of writing the help, for which cobra has no way
 }
 
 // raise makes the exit status at least status.

@@ -55,6 +55,7 @@ whole objects before and after each mutation. The exit status is that of apply.`
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster; may be repeated")
 		x.live.flags(f)
 		minorFlag(f, &x.kubeVersion, kubeVersionUsage)
+		x.limitFlag(f)
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { x.asked.flags(f, &x.oldFile) })
 	group(cmd, "Output", func(f *pflag.FlagSet) {
@@ -71,7 +72,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if err := x.check(args); err != nil {
 		return err
 	}
-	loader := &manifest.Loader{Stdin: x.stdin}
+	loader := &manifest.Loader{Stdin: x.stdin, MaxInput: x.maxInput}
 	batch := x.read(loader, args)
 	from, err := x.sources(ctx)
 	if err != nil {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
@@ -60,24 +62,32 @@ func (m *formatting) run(args []string) error {
 	if err != nil {
 		return withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
 	}
-	for _, path := range args {
-		if path == "-" {
-			if err := m.stream(types); err != nil {
-				return err
-			}
-			continue
+	if slices.Contains(args, "-") {
+		if len(args) > 1 {
+			return &usageError{errors.New("- stands alone: what it reads goes to standard output")}
 		}
-		files, err := m.files(path, types)
+		return m.stream(types)
+	}
+	// Nothing is written before everything is read, so that a mistake in one file leaves the others as they are.
+	files := map[string]*fileEdits{}
+	for _, path := range args {
+		more, err := m.files(path, types)
 		if err != nil {
 			return err
 		}
-		for _, file := range sortedFiles(files) {
-			if m.list {
-				m.raise(exitDenied)
-			} else if err := files[file].write(file, types); err != nil {
-				return err
-			}
-			fmt.Fprintln(m.stdout, file)
+		maps.Copy(files, more)
+	}
+	if m.status == exitFailed && !m.list {
+		return errors.New("nothing is written: not every file can be read")
+	}
+	for _, file := range sortedFiles(files) {
+		if m.list {
+			m.raise(exitDenied)
+		} else if err := files[file].write(file, types); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(m.stdout, file); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -68,7 +68,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 }
 
 // writeHelp writes what a command does, examples, and its flags by section.
-func writeHelp(w io.Writer, cmd *cobra.Command) {
+func writeHelp(w io.Writer, cmd *cobra.Command) error {
 	var b strings.Builder
 	text := cmd.Long
 	if text == "" {
@@ -123,7 +123,8 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\n%s COMMAND --help says more about a command.\n", cmd.CommandPath())
 	}
-	fmt.Fprint(w, b.String())
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // wrapped writes text behind a lead; further lines have another one.

@@ -113,7 +113,7 @@ func (w *world) begin(ctx context.Context, given ...[]*manifest.Document) (*stat
 
 // options are those of an engine for the world.
 func (w *world) options() celgate.Options {
-	return celgate.Options{KubeVersion: w.version, Types: w.types, Cluster: w.exist(w.cluster)}
+	return celgate.Options{KubeVersion: w.version, Types: w.types, Cluster: w.exist(w.cluster), Limits: w.limits}
 }
 
 // exist returns the given objects with the live cluster behind them.

@@ -36,6 +36,7 @@ type world struct {
 
 	unbound int // policies and bindings that are not in force for want of the other half
 	foreign int // policies of other engines
+	limits  celgate.Limits
 }
 
 // sources are the files of a world.
@@ -52,7 +53,7 @@ type sources struct {
 // batch are not in force. Problems with single documents are said; the error is one that leaves no
 // answer at all.
 func (c *console) load(ctx context.Context, loader *manifest.Loader, from sources, batch []*manifest.Document) (*world, error) {
-	w := &world{version: from.version, live: from.live, assumed: map[string]bool{}}
+	w := &world{version: from.version, live: from.live, assumed: map[string]bool{}, limits: c.limits}
 	var err error
 	if w.live != nil {
 		err = w.addKinds(c)

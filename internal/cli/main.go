@@ -34,6 +34,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteC()
 	if err == nil {
+		err = c.helpErr
+	}
+	if err == nil {
 		return c.status
 	}
 	var usage *usageError
@@ -75,8 +78,8 @@ kube-apiserver does, without a cluster: what they deny, warn about and change.`,
 	}
 	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"}) // cobra's own would not be listed
 	root.SetFlagErrorFunc(flagError)
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
-	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.OutOrStderr(), cmd); return nil })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { c.helpErr = writeHelp(cmd.OutOrStdout(), cmd) })
+	root.SetUsageFunc(func(cmd *cobra.Command) error { return writeHelp(cmd.OutOrStderr(), cmd) })
 	root.PersistentFlags().BoolP("help", "h", false, "show what a command does and its flags")
 	root.PersistentFlags().Lookup("help").Hidden = true
 	root.Flags().Bool("version", false, "print the version, as celgate version does")

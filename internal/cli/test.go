@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/celgate/celgate"
@@ -127,7 +124,7 @@ func (t *test) run(ctx context.Context, args []string) error {
 	if _, err := t.targets(); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	if !t.watch {
 		return t.once(ctx, args, opts)

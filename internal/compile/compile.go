@@ -149,19 +149,20 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 	}
 	// The plan of an expression knows nothing of the declared variables, and neither needs the program to.
 	base, err := c.scope.Base(d)
+	var fns *plan.Functions
 	if err == nil {
-		var fns *plan.Functions
-		if fns, err = c.scope.Functions(d); err == nil {
-			if p := plan.New(env, fns, ast, celenv.ExpressionLimit); p != nil {
-				return &Expression{Expr: x, Plan: p, Program: &lateProgram{env: base, ast: ast}, Output: ast.OutputType()}
-			}
+		fns, err = c.scope.Functions(d)
+	}
+	if err == nil {
+		if p := plan.New(env, fns, ast, celenv.ExpressionLimit); p != nil {
+			return &Expression{Expr: x, Plan: p, Program: &lateProgram{env: base, ast: ast, functions: fns}, Output: ast.OutputType()}
 		}
 	}
 	if err != nil {
 		c.err = errors.Join(c.err, err)
 		return &Expression{Expr: x, Err: err, Internal: true}
 	}
-	prog, err := celenv.Program(base, ast)
+	prog, err := celenv.Program(base, ast, fns.Bounded())
 	if err != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("program instantiation failed: %w", err), Internal: true}
 	}
@@ -189,8 +190,11 @@ func checkResult(got *cel.Type, want []*cel.Type) error {
 
 // A lateProgram is the program of an expression that has a plan: few are ever asked.
 type lateProgram struct {
-	env  *cel.Env
-	ast  *cel.Ast
+	env *cel.Env
+	ast *cel.Ast
+
+	functions *plan.Functions
+
 	once sync.Once
 	prog cel.Program
 	err  error
@@ -198,8 +202,8 @@ type lateProgram struct {
 
 func (p *lateProgram) program() (cel.Program, error) {
 	p.once.Do(func() {
-		p.prog, p.err = celenv.Program(p.env, p.ast)
-		p.env, p.ast = nil, nil
+		p.prog, p.err = celenv.Program(p.env, p.ast, p.functions.Bounded())
+		p.env, p.ast, p.functions = nil, nil, nil
 	})
 	return p.prog, p.err
 }

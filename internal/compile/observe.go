@@ -31,9 +31,9 @@ type Observer func(x policy.Expr, branch int, value ref.Val)
 // are the same. The branches are those of each expression by its field.
 func Observed(set *celenv.Set, p *policy.Policy, observe Observer) (*Program, map[string][]Branch, error) {
 	found := map[string][]Branch{}
-	prog, err := recompile(set, p, func(e *Expression, env *cel.Env, tree *cel.Ast) error {
+	prog, err := recompile(set, p, func(e *Expression, tree *cel.Ast, program programs) error {
 		parts := branches(e.Src, tree.NativeRep())
-		watched, err := celenv.Program(env, tree, watch(e.Expr, tree, parts, observe))
+		watched, err := program(watch(e.Expr, tree, parts, observe))
 		if err != nil {
 			return err
 		}

@@ -9,9 +9,12 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
+// programs makes the program of an expression with more options.
+type programs func(...cel.ProgramOption) (cel.Program, error)
+
 // recompile is [Policy] for engines that watch expressions: each one that compiles is compiled again, for replace to
 // put another program in its place.
-func recompile(set *celenv.Set, p *policy.Policy, replace func(e *Expression, env *cel.Env, tree *cel.Ast) error) (*Program, error) {
+func recompile(set *celenv.Set, p *policy.Policy, replace func(e *Expression, tree *cel.Ast, program programs) error) (*Program, error) {
 	prog, err := Policy(set, p)
 	if err != nil {
 		return nil, err
@@ -30,7 +33,14 @@ func recompile(set *celenv.Set, p *policy.Policy, replace func(e *Expression, en
 		if issues != nil {
 			return issues.Err()
 		}
-		return replace(e, env, tree)
+		fns, err := scope.Functions(declared(use, p.ParamKind != nil))
+		if err != nil {
+			return err
+		}
+		return replace(e, tree, func(options ...cel.ProgramOption) (cel.Program, error) {
+			// What watches an expression watches calls with their guards.
+			return celenv.Program(env, tree, append([]cel.ProgramOption{fns.Bounded()}, options...)...)
+		})
 	}
 	var errs []error
 	each := func(e *Expression, use policy.Use) { errs = append(errs, again(e, use)) }

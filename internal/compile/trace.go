@@ -34,8 +34,8 @@ type Tracer func(policy.Expr, Seen)
 // Traced is [Policy] for expressions that tell the values of their parts. Each is evaluated twice: cel-go v0.29.2 counts no
 // cost in a program that tracks state. Variables are evaluated once all the same.
 func Traced(set *celenv.Set, p *policy.Policy, trace Tracer) (*Program, error) {
-	return recompile(set, p, func(e *Expression, env *cel.Env, tree *cel.Ast) error {
-		watched, err := celenv.Program(env, tree, cel.EvalOptions(cel.OptTrackState), followLoops(tree))
+	return recompile(set, p, func(e *Expression, tree *cel.Ast, program programs) error {
+		watched, err := program(cel.EvalOptions(cel.OptTrackState), followLoops(tree))
 		if err != nil {
 			return err
 		}

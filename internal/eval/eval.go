@@ -18,6 +18,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
+	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/plan"
@@ -35,7 +36,8 @@ type Inputs struct {
 	Authorizer      Lazy
 	RequestResource Lazy // authorizer.requestResource
 
-	Loops Loops // nil: nobody asks
+	Loops Loops        // nil: nobody asks
+	Meter *bound.Meter // nil: one for each call
 }
 
 // Loops are told about evaluations with many iterations, for which a server takes seconds and more.
@@ -116,6 +118,8 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		return resolved(a.RequestResource), a.RequestResource != nil
 	case "variables":
 		return &a.variables, true
+	case plan.MeterName:
+		return a.Meter, a.Meter != nil
 	}
 	return nil, false
 }
@@ -164,6 +168,7 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 		return Result{Err: fmt.Errorf("compilation error: %w", e.Err)}, budget, nil
 	}
 	before := budget
+	a.Meter.Start()
 	value, cost, err := run(a.ctx, e, a)
 	// What the variables cost counts first, whether or not the expression failed.
 	if budget -= a.variables.takeCost(); budget < 0 {
@@ -184,9 +189,11 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 // run evaluates an expression; cost is -1 if it is not known.
 func run(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
 	if e.Watch != nil {
-		defer func() { e.Watch(ctx, vars, err != nil) }()
+		from := vars.Meter.Mark()
+		defer func() { vars.Meter.Aside(from, func() { e.Watch(ctx, vars, err != nil) }) }()
 	}
 	if e.Plan != nil {
+		before := vars.Meter.Mark()
 		if value, cost, ok := e.Plan.Eval(vars, ctx.Done()); ok {
 			return value, int64(cost), nil
 		}
@@ -195,8 +202,15 @@ func run(ctx context.Context, e *compile.Expression, vars *activation) (value re
 			return nil, int64(min(cost, math.MaxInt64)), interpreter.EvalCancelledError{
 				Message: "operation cancelled: actual cost limit exceeded", Cause: interpreter.CostLimitExceeded}
 		}
+		if stopped := vars.Meter.Stopped(); stopped != nil { // where cel-go would be stopped, too
+			return nil, 0, stopped
+		}
+		vars.Meter.Reset(before)
 	}
 	value, details, err := e.Program.ContextEval(ctx, vars)
+	if stopped := vars.Meter.Stopped(); err != nil && stopped != nil { // whatever cel-go makes of it
+		return nil, 0, stopped
+	}
 	if details == nil || details.ActualCost() == nil {
 		return nil, -1, err
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation"
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 
+	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/patch/jsonpatch"
 )
@@ -26,6 +27,8 @@ import (
 func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (map[string]any, int64, error) {
 	if e.Err == nil && e.Plan != nil && e.Watch == nil {
 		a := newActivation(ctx, prog, in)
+		before := in.Meter.Mark()
+		in.Meter.Start()
 		if tree, cost, ok := e.Plan.Tree(a, ctx.Done()); ok {
 			left := budget - a.variables.takeCost() // which is not negative and may be as large as an int64
 			if left < 0 || left < int64(cost) {
@@ -33,6 +36,10 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 			}
 			return tree, budget - left + int64(cost), nil
 		}
+		if stopped := in.Meter.Stopped(); stopped != nil {
+			return nil, 0, stopped
+		}
+		in.Meter.Reset(before)
 	}
 	value, cost, err := mutationResult(ctx, prog, e, in)
 	if err != nil {
@@ -41,6 +48,9 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 	object, ok := value.(*dynamic.ObjectVal)
 	if !ok { // the type of the expression says that it is one
 		return nil, cost, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
+	}
+	if err := bound.ChargeTree(in.Meter, object); err != nil {
+		return nil, cost, err
 	}
 	if err := checkTypeNames(object); err != nil {
 		return nil, cost, err
@@ -76,7 +86,7 @@ func JSONPatch(ctx context.Context, prog *compile.Program, e *compile.Expression
 	}
 	var ops []jsonpatch.Operation
 	for it := list.Iterator(); it.HasNext() == types.True; {
-		op, err := operation(it.Next())
+		op, err := operation(it.Next(), in.Meter)
 		if err != nil {
 			return nil, cost, err
 		}
@@ -100,7 +110,7 @@ func mutationResult(ctx context.Context, prog *compile.Program, e *compile.Expre
 	return r.Value, r.Cost, r.Err
 }
 
-func operation(v ref.Val) (jsonpatch.Operation, error) {
+func operation(v ref.Val, meter *bound.Meter) (jsonpatch.Operation, error) {
 	patch, ok := v.(*mutation.JSONPatchVal)
 	if !ok {
 		native, err := v.ConvertToNative(reflect.TypeFor[*mutation.JSONPatchVal]())
@@ -114,6 +124,9 @@ func operation(v ref.Val) (jsonpatch.Operation, error) {
 	op := jsonpatch.Operation{Op: patch.Op, Path: patch.Path, From: patch.From, HasValue: patch.Val != nil}
 	if patch.Val == nil {
 		return op, nil
+	}
+	if err := bound.ChargeTree(meter, patch.Val); err != nil {
+		return op, err
 	}
 	if object, ok := patch.Val.(*dynamic.ObjectVal); ok {
 		if err := checkTypeNames(object); err != nil {

@@ -263,7 +263,7 @@ func (c *collection) eval(m *machine) ref.Val {
 	if !ok {
 		return nil
 	}
-	return types.NewRefValList(c.adapter, list)
+	return m.made(types.NewRefValList(c.adapter, list), list)
 }
 
 // each calls add for each item that passes the filter.

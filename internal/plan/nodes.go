@@ -11,6 +11,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/celgate/celgate/internal/bound"
 )
 
 // value makes an error or unknown value give up.
@@ -133,6 +135,9 @@ func (e *equality) eval(m *machine) ref.Val {
 	if left == nil || right == nil {
 		return nil
 	}
+	if !m.comparable(left, right) {
+		return nil
+	}
 	v := value(types.Equal(left, right))
 	m.cost += equalityCost(left, right, v)
 	return v
@@ -151,6 +156,9 @@ func (e *inequality) eval(m *machine) ref.Val {
 	}
 	left, right := l.val(), r.val()
 	if left == nil || right == nil {
+		return nil
+	}
+	if !m.comparable(left, right) {
 		return nil
 	}
 	m.cost += smallerCost(left, right)
@@ -181,6 +189,7 @@ type unary struct {
 	trait          int
 	impl           functions.UnaryOp
 	cost           costKind
+	guard          bound.Guard // nil: none
 }
 
 func (u *unary) eval(m *machine) ref.Val {
@@ -193,6 +202,9 @@ func (u *unary) eval(m *machine) ref.Val {
 	}
 	arg := p.val()
 	if arg == nil {
+		return nil
+	}
+	if u.guard != nil && !m.affords(u.guard, arg) {
 		return nil
 	}
 	var v ref.Val
@@ -214,7 +226,8 @@ type binary struct {
 	trait          int
 	impl           functions.BinaryOp
 	cost           costKind
-	fast           shortcut // else nil
+	guard          bound.Guard // nil: none
+	fast           shortcut    // else nil
 }
 
 // A shortcut applies a function to parts of trees without values of them, and says what it costs. Nil: it does not know.
@@ -299,6 +312,9 @@ func (b *binary) eval(m *machine) ref.Val {
 	if l == nil || r == nil {
 		return nil
 	}
+	if b.guard != nil && !m.affords(b.guard, l, r) {
+		return nil
+	}
 	var v ref.Val
 	switch {
 	case b.trait == 0 || l.Type().HasTrait(b.trait):
@@ -317,6 +333,7 @@ type variadic struct {
 	args           []node
 	impl           *functions.Overload
 	cost           costKind
+	guard          bound.Guard // nil: none
 }
 
 func (c *variadic) eval(m *machine) ref.Val {
@@ -325,6 +342,9 @@ func (c *variadic) eval(m *machine) ref.Val {
 		if args[i] = a.eval(m); args[i] == nil {
 			return nil
 		}
+	}
+	if c.guard != nil && c.guard(m.meter(), args) != nil {
+		return nil
 	}
 	var v ref.Val
 	switch {
@@ -488,7 +508,7 @@ func (l *listing) eval(m *machine) ref.Val {
 		}
 	}
 	m.cost += common.ListCreateBaseCost
-	return types.NewRefValList(l.adapter, items)
+	return m.made(types.NewRefValList(l.adapter, items), items)
 }
 
 type mapping struct {
@@ -499,6 +519,7 @@ type mapping struct {
 
 func (l *mapping) eval(m *machine) ref.Val {
 	entries := make(map[ref.Val]ref.Val, len(l.keys))
+	heavy := false
 	for i := range l.keys {
 		k := l.keys[i].eval(m)
 		if k == nil {
@@ -510,12 +531,17 @@ func (l *mapping) eval(m *machine) ref.Val {
 		}
 		if present {
 			entries[k] = v
+			heavy = heavy || bound.Made(v)
 		} else {
 			delete(entries, k)
 		}
 	}
 	m.cost += common.MapCreateBaseCost
-	return types.NewRefValMap(l.adapter, entries)
+	made := types.NewRefValMap(l.adapter, entries)
+	if heavy && bound.ChargeMade(m.meter(), made) != nil {
+		return nil
+	}
+	return made
 }
 
 type structure struct {

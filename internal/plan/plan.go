@@ -22,6 +22,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	"k8s.io/apiserver/pkg/cel/mutation"
+
+	"github.com/celgate/celgate/internal/bound"
 )
 
 // A Plan is one expression, ready to be evaluated. It is immutable and safe for concurrent use.
@@ -97,6 +99,7 @@ type machine struct {
 	iterations uint64
 	done       <-chan struct{}
 	locals     []part
+	args       [4]ref.Val // of a call that is guarded
 }
 
 var machines = sync.Pool{New: func() any { return new(machine) }}
@@ -469,6 +472,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 	if !covered {
 		return nil
 	}
+	guard := bound.GuardOf(name, overload)
 	if (name == "find" || name == "findAll") && len(args) > 1 {
 		if c, ok := args[1].(constant); ok {
 			if impl = searching(impl, c.value); impl == nil {
@@ -504,11 +508,12 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 		}
 		n = &variadic{name: name, overload: overload, impl: impl, cost: kind}
 	case len(args) == 1 && impl.Unary != nil:
-		n = &unary{name: name, overload: overload, arg: args[0], trait: impl.OperandTrait, impl: impl.Unary, cost: kind}
+		n = &unary{name: name, overload: overload, arg: args[0], trait: impl.OperandTrait, impl: impl.Unary, cost: kind, guard: guard}
 	case len(args) == 2 && impl.Binary != nil:
-		n = &binary{name: name, overload: overload, left: args[0], right: args[1], trait: impl.OperandTrait, impl: impl.Binary, cost: kind, fast: shortcutOf(name, overload, kind)}
+		n = &binary{name: name, overload: overload, left: args[0], right: args[1], trait: impl.OperandTrait, impl: impl.Binary, cost: kind, guard: guard,
+			fast: shortcutOf(name, overload, kind)}
 	case impl.Function != nil:
-		n = &variadic{name: name, overload: overload, args: args, impl: impl, cost: kind}
+		n = &variadic{name: name, overload: overload, args: args, impl: impl, cost: kind, guard: guard}
 	default:
 		return nil
 	}

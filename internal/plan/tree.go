@@ -7,6 +7,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+
+	"github.com/celgate/celgate/internal/bound"
 )
 
 // Tree evaluates a plan whose expression is an Object literal to the JSON tree that dynamic.ObjectVal of
@@ -114,7 +116,7 @@ func (o *objectTree) tree(m *machine) (any, bool) {
 				delete(members, name)
 				continue
 			}
-			if members[name], ok = converted(v, o.typeName, name); !ok {
+			if members[name], ok = m.converted(v, o.typeName, name); !ok {
 				return nil, false
 			}
 			continue
@@ -147,7 +149,14 @@ func (c converter) tree(m *machine) (any, bool) {
 	if v == nil {
 		return nil, false
 	}
-	return converted(v, c.at, c.field)
+	return m.converted(v, c.at, c.field)
+}
+
+func (m *machine) converted(v ref.Val, at, field string) (any, bool) {
+	if bound.ChargeTree(m.meter(), v) != nil {
+		return nil, false
+	}
+	return converted(v, at, field)
 }
 
 // converted converts a value with the code of the literal that it is a field of.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -179,7 +180,7 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 			continue
 		}
 		l := lines[i]
-		text, from, to := cells(l, m)
+		text, from, to := window(cells(l, m))
 		row, start := 0, 0 // columns of the line that come before the piece, and before the one that the mark ends in
 		for _, piece := range chunks(text, width) {
 			number, lead := l.number, ""
@@ -244,6 +245,29 @@ func cells(l sourceLine, m mark) (text []rune, from, to int) {
 		}
 	}
 	return text, from, to
+}
+
+// longestLine is how many characters of a line an excerpt shows.
+const longestLine = 1000
+
+// window cuts a long line to what is around the begin of the mark, and around its begin if there is no mark.
+func window(text []rune, from, to int) ([]rune, int, int) {
+	if len(text) <= longestLine {
+		return text, from, to
+	}
+	start := max(0, min(from-longestLine/4, len(text)-longestLine))
+	end := start + longestLine
+	cut := slices.Clone(text[start:end])
+	if start > 0 {
+		cut[0] = '…'
+	}
+	if end < len(text) {
+		cut[len(cut)-1] = '…'
+	}
+	if from >= 0 {
+		from = max(from-start, 0)
+	}
+	return cut, from, min(max(to-start, 0), len(cut))
 }
 
 func plural(n int, one, many string) string {

@@ -41,6 +41,9 @@ type engines = celgate.Live
 // A loader keeps the engines current.
 type loader struct {
 	Options
+	evaluations *webhook.Evaluations
+	memory      *celgate.MemoryPool // of evaluations
+
 	metrics *metrics
 
 	all, fail, ignore engines // of all policies, or if the configurations are managed, by failurePolicy
@@ -378,6 +381,8 @@ func (f *folder) stored(types *schema.Registry) ([]map[string]any, error) {
 // force; those of the cluster are left out, because others there do not depend on them.
 func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, options celgate.Options) error {
 	start := time.Now()
+	options.Limits = celgate.ServedLimits()
+	options.Limits.Pool = l.memory
 	replace := map[*engines]*celgate.Engine{}
 	parts := map[*engines]*policy.Set{&l.all: set}
 	if l.Manage {

@@ -142,6 +142,27 @@ func (t trouble) Collect(all chan<- prometheus.Metric) {
 	}
 }
 
+// watch exposes what evaluations take.
+func (m *metrics) watch(evaluations *webhook.Evaluations, memory *celgate.MemoryPool) {
+	gauge := func(name, help string, value func() int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "celgate", Name: name, Help: help}, func() float64 { return float64(value()) })
+	}
+	counter := func(name, help string, value func() int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "celgate", Name: name, Help: help}, func() float64 { return float64(value()) })
+	}
+	m.registry.MustRegister(
+		gauge("evaluations_running", "Evaluations of requests at the moment, abandoned ones included.",
+			func() int64 { return evaluations.Counts().Running }),
+		gauge("evaluations_abandoned", "Evaluations that go on at the moment though their request was answered at its deadline.",
+			func() int64 { return evaluations.Counts().Abandoned }),
+		counter("evaluations_abandoned_total", "Requests that were answered at their deadline, before their evaluation had ended.",
+			func() int64 { return evaluations.Counts().AbandonedTotal }),
+		counter("evaluations_refused_total", "Requests that were refused because too many evaluations went on.",
+			func() int64 { return evaluations.Counts().RefusedTotal }),
+		gauge("evaluation_memory_bytes", "Memory that evaluations share, as much of it as is in use.", memory.Taken),
+	)
+}
+
 // watches are metrics of what is watched in a cluster.
 type watches struct{ world *kube.World }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/kube"
 	"github.com/celgate/celgate/webhook"
 )
@@ -61,11 +62,14 @@ const (
 	drainTimeout  = 35 * time.Second // requests that have begun are answered: bodyTimeout and some
 	maxHeader     = 64 << 10
 	maxInFlight   = 8 << 20 // of bodies; what is made of them takes up to twenty times as much
+
+	// maxEvaluated is the memory of values that expressions make, beyond the little that each evaluation may have.
+	maxEvaluated = 64 << 20
 )
 
 // Run serves until the context ends, and then answers what has begun. The error says why it could not start or go on.
 func Run(ctx context.Context, o Options) error {
-	return (&loader{Options: o}).serve(ctx)
+	return (&loader{Options: o, evaluations: webhook.NewEvaluations(), memory: celgate.NewMemoryPool(maxEvaluated)}).serve(ctx)
 }
 
 func (l *loader) serve(ctx context.Context) error {
@@ -83,8 +87,9 @@ func (l *loader) serve(ctx context.Context) error {
 	}
 
 	l.inFlight = webhook.NewInFlight(maxInFlight)
+	l.metrics.watch(l.evaluations, l.memory)
 	handler := func(e *engines) *webhook.Handler {
-		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: l.inFlight, Observe: l.metrics.observe,
+		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: l.inFlight, Evaluations: l.evaluations, Observe: l.metrics.observe,
 			Again: &webhook.Again{}, Seal: l.seal.Load, Named: l.named, AllowSecretParams: o.AllowSecretParams}
 	}
 	mux := http.NewServeMux()

@@ -69,7 +69,19 @@ var (
 // The first operation that fails ends the patch with an [*OperationError]; the result is then doc. If the error is
 // [ErrTestFailed] the server goes on with doc as if nothing had happened.
 func Apply(doc any, ops []Operation) (any, error) {
-	var d document
+	return ApplyBounded(doc, ops, unbounded{})
+}
+
+// A Charger has a say in how much JSON each copy adds: its error ends the patch.
+type Charger interface{ ChargeBytes(bytes int) error }
+
+type unbounded struct{}
+
+func (unbounded) ChargeBytes(int) error { return nil }
+
+// ApplyBounded is Apply with a bound besides the server's.
+func ApplyBounded(doc any, ops []Operation, charger Charger) (any, error) {
+	d := document{charger: charger}
 	switch doc.(type) {
 	case nil:
 		d.root = null{}
@@ -254,6 +266,9 @@ func (d *document) copy(op Operation) error {
 	d.copied += size
 	if d.copied > maxCopyBytes {
 		return fmt.Errorf("Unable to complete the copy, the accumulated size increase of copy is %d, exceeding the limit %d", d.copied, maxCopyBytes)
+	}
+	if err := d.charger.ChargeBytes(size); err != nil {
+		return err
 	}
 	if err := insert(parent, key, node); err != nil {
 		return fmt.Errorf("error while adding value during copy: %w", err)

@@ -15,6 +15,8 @@ import (
 type document struct {
 	root   any
 	copied int // bytes of JSON that copy operations have added
+
+	charger Charger
 }
 
 type object struct{ members map[string]any }

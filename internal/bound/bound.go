@@ -1,0 +1,268 @@
+// Package bound keeps evaluations within memory and time.
+//
+// The costs of CEL are counted when a call has returned, and a call can make a text of terabytes of two short ones. So before
+// a call that can grow something, or that can take much longer than its cost says, its size is predicted (predict.go), and
+// charged to the [Meter] of the evaluation. A charge beyond a limit is an error of the expression like any other.
+package bound
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// A Size is what a call takes.
+type Size struct {
+	Bytes int64 // of the values that it makes
+	Spare int64 // bytes beyond those while it runs
+	Steps int64 // of about ten nanoseconds each
+}
+
+func (s Size) exceeds(l Limits) bool {
+	return s.Bytes > l.Bytes || s.Spare > l.Bytes-s.Bytes || s.Steps > l.Steps
+}
+
+// String tells a size to people: the memory, the time, or both, each if it is worth a word.
+func (s Size) String() string {
+	memory, duration := add(s.Bytes, s.Spare), s.duration()
+	switch {
+	case duration < 100*time.Millisecond:
+		return "about " + bytesText(memory) + " of memory"
+	case memory < 1<<20:
+		return "about " + durationText(duration)
+	}
+	return "about " + durationText(duration) + " and " + bytesText(memory) + " of memory"
+}
+
+const step = 10 * time.Nanosecond
+
+func (s Size) duration() time.Duration { return Time(s.Steps) }
+
+// Time is about how long some steps take.
+func Time(steps int64) time.Duration { return time.Duration(mul(steps, int64(step))) }
+
+// Steps is how many are about as long.
+func Steps(t time.Duration) int64 { return int64(t / step) }
+
+func durationText(d time.Duration) string {
+	switch {
+	case d >= 365*24*time.Hour:
+		return "a year or more"
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	}
+	return d.Round(10 * time.Millisecond).String()
+}
+
+func bytesText(n int64) string {
+	for _, unit := range []struct {
+		size float64
+		name string
+	}{{1e15, "PB"}, {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
+		if f := float64(n); f >= unit.size {
+			return fmt.Sprintf("%.3g %s", math.Round(f/unit.size*100)/100, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// Limits are what one evaluation may take.
+type Limits struct {
+	Bytes int64
+	Steps int64
+}
+
+var (
+	// Served are the limits of a server, in which many evaluations share the memory.
+	Served = Limits{Bytes: 32 << 20, Steps: 20_000_000}
+
+	// Predicted are the limits of what predicts the answer of the API server, which has none.
+	Predicted = Limits{Bytes: 1 << 30, Steps: 2_000_000_000}
+)
+
+// freeBytes are those for which an evaluation needs no share of the Pool.
+const freeBytes = 256 << 10
+
+// A Pool is the memory that evaluations share.
+type Pool struct {
+	Bytes int64 // in all
+	taken atomic.Int64
+}
+
+// Taken returns how much of it is in use.
+func (p *Pool) Taken() int64 { return p.taken.Load() }
+
+func (p *Pool) take(n int64) bool {
+	if p.taken.Add(n) <= p.Bytes {
+		return true
+	}
+	p.taken.Add(-n)
+	return false
+}
+
+// A Meter adds up what one evaluation takes: all expressions of one invocation of a policy, and what the invocations before it
+// have left in the object. It is for one goroutine. The zero value has the limits Served and is there for one call each.
+type Meter struct {
+	Limits Limits
+	Pool   *Pool // nil: none
+
+	bytes, steps int64
+	kept         int64 // bytes of invocations that are over
+	pooled       int64 // bytes taken from the pool
+	digits       int64 // of the longest quantity
+	largest      Size  // single charge that went beyond Served
+	refused      bool
+	stopped      error
+}
+
+// An Error is a charge beyond the limits.
+type Error struct {
+	Size   Size
+	Limits Limits
+	Shared bool // the memory is used up by other evaluations
+}
+
+func (e *Error) Error() string {
+	switch {
+	case e.Shared:
+		return "evaluation stopped: other evaluations use the memory that it needs"
+	case e.Size.Steps > e.Limits.Steps:
+		return fmt.Sprintf("evaluation stopped: it needs %s, more than the limit of %s",
+			"about "+durationText(e.Size.duration()), durationText(Size{Steps: e.Limits.Steps}.duration()))
+	}
+	return fmt.Sprintf("evaluation stopped: it needs %s, more than the limit of %s",
+		"about "+bytesText(add(e.Size.Bytes, e.Size.Spare))+" of memory", bytesText(e.Limits.Bytes))
+}
+
+// Charge adds a size, before it is taken. With an error nothing is added.
+func (m *Meter) Charge(s Size) error {
+	if m == nil {
+		m = &Meter{}
+	}
+	limits := m.Limits
+	if limits == (Limits{}) {
+		limits = Served
+	}
+	total := Size{Bytes: add(m.kept, add(m.bytes, s.Bytes)), Spare: s.Spare, Steps: add(m.steps, s.Steps)}
+	if total.exceeds(Served) {
+		m.largest.Bytes = max(m.largest.Bytes, add(total.Bytes, s.Spare))
+		m.largest.Steps = max(m.largest.Steps, total.Steps)
+	}
+	if total.exceeds(limits) {
+		m.refused = true
+		m.stopped = &Error{Size: total, Limits: limits}
+		return m.stopped
+	}
+	if m.Pool != nil && total.Bytes+total.Spare-freeBytes > m.pooled {
+		more := total.Bytes + total.Spare - freeBytes - m.pooled
+		if !m.Pool.take(more) {
+			m.stopped = &Error{Size: total, Limits: limits, Shared: true}
+			return m.stopped
+		}
+		m.pooled += more
+	}
+	m.bytes, m.steps = m.bytes+s.Bytes, m.steps+s.Steps
+	return nil
+}
+
+// ChargeBytes charges memory alone.
+func (m *Meter) ChargeBytes(n int) error { return m.Charge(Size{Bytes: int64(n)}) }
+
+// Charged returns what this invocation has been charged.
+func (m *Meter) Charged() Size { return Size{Bytes: m.bytes, Steps: m.steps} }
+
+// Start begins another expression.
+func (m *Meter) Start() {
+	if m != nil {
+		m.stopped = nil
+	}
+}
+
+// Stopped returns why the expression, or a variable that it asked for, was stopped; nil if it was not.
+func (m *Meter) Stopped() error {
+	if m == nil {
+		return nil
+	}
+	return m.stopped
+}
+
+// A Mark is a state of a meter.
+type Mark struct{ bytes, steps int64 }
+
+// Mark returns the state, for Reset.
+func (m *Meter) Mark() Mark {
+	if m == nil {
+		return Mark{}
+	}
+	return Mark{m.bytes, m.steps}
+}
+
+// Reset takes back the charges since the mark: what was made is garbage, and is made again.
+func (m *Meter) Reset(to Mark) {
+	if m != nil {
+		m.bytes, m.steps = to.bytes, to.steps
+	}
+}
+
+// Aside does something whose charges do not count, from a state of before: what it makes is garbage.
+func (m *Meter) Aside(from Mark, do func()) {
+	if m == nil {
+		do()
+		return
+	}
+	saved := *m
+	m.Reset(from)
+	m.Start()
+	do()
+	saved.pooled = m.pooled
+	*m = saved
+}
+
+// Begin starts another invocation: what the one before has made is garbage. It returns to the pool what this gives back.
+func (m *Meter) Begin() {
+	if m == nil {
+		return
+	}
+	m.bytes, m.steps = 0, 0
+	if over := m.pooled - max(0, m.kept-freeBytes); over > 0 {
+		m.Pool.taken.Add(-over)
+		m.pooled -= over
+	}
+}
+
+// Keep makes what the invocation has made stay until the end, as in the object that it has changed.
+func (m *Meter) Keep() {
+	if m != nil {
+		m.kept, m.bytes = add(m.kept, m.bytes), 0
+	}
+}
+
+// End gives everything back.
+func (m *Meter) End() {
+	m.kept = 0
+	m.Begin()
+	*m = Meter{}
+}
+
+// Excess returns what the invocation took, or would have taken, if that is more than Served, and whether it was refused. It
+// forgets it.
+func (m *Meter) Excess() (taken Size, refused bool) {
+	taken, refused = m.largest, m.refused
+	m.largest, m.refused = Size{}, false
+	return taken, refused
+}
+
+func add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func mul(a, b int64) int64 {
+	if a > 0 && b > math.MaxInt64/a {
+		return math.MaxInt64
+	}
+	return a * b
+}

@@ -1,0 +1,419 @@
+package bound_test
+
+import (
+	"cmp"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+
+	"github.com/celgate/celgate/internal/bound"
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/quirks"
+)
+
+// free are functions that need no guard: what they make is no longer than their arguments or has a fixed size, and they take
+// no longer than these are long, or their costs say before the call what they take.
+var free = map[string]string{
+	"logic and numbers": `!_ -_ _%_ _&&_ _*_ _-_ _/_ _<=_ _<_ _>=_ _>_ _?_:_ _||_ @not_strictly_false __not_strictly_false__
+		bool double int uint dyn type size`,
+	"part of a value":    `_?._ _[?_] _[_] first last hasValue or orValue value optional.none optional.of optional.ofNonZeroValue trim find`,
+	"search of a text":   `contains startsWith endsWith matches validate`,
+	"times":              `duration timestamp getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds`,
+	"addresses":          `ip cidr ip.isCanonical isIP isCIDR family masked prefixLength containsIP containsCIDR isGlobalUnicast isLinkLocalMulticast isLinkLocalUnicast isLoopback isUnspecified`,
+	"addresses of pages": `url isURL getScheme getHost getHostname getPort getEscapedPath getQuery`,
+	"versions":           `semver isSemver major minor patch`,
+	"named formats": `format.named format.byte format.date format.datetime format.dns1035Label format.dns1035LabelPrefix
+		format.dns1123Label format.dns1123LabelPrefix format.dns1123Subdomain format.dns1123SubdomainPrefix format.labelValue
+		format.qualifiedName format.uri format.uuid`,
+	"authorization": `path group serviceAccount resource subresource namespace name check allowed reason errored error fieldSelector labelSelector`,
+}
+
+func environment(t testing.TB) *cel.Env {
+	t.Helper()
+	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := set.Scope(celenv.Run, true).Base(celenv.Declared{Params: true, Authorizer: true, Patch: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
+// Somebody has thought about each function of the environment.
+func TestEveryFunction(t *testing.T) {
+	known := map[string]bool{}
+	for _, names := range free {
+		for _, name := range strings.Fields(names) {
+			known[name] = true
+		}
+	}
+	for name := range environment(t).Functions() {
+		switch guarded := bound.GuardOf(name, "") != nil; {
+		case !guarded && !known[name]:
+			t.Errorf("%s: it has no guard, and nobody says why it needs none", name)
+		case guarded && known[name]:
+			t.Errorf("%s has a guard", name)
+		}
+	}
+}
+
+// implementations are those of the environment by their overloads.
+func implementations(t testing.TB) map[string]*functions.Overload {
+	all := map[string]*functions.Overload{}
+	for _, f := range environment(t).Functions() {
+		bindings, err := f.Bindings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range bindings {
+			all[b.Operator] = b
+		}
+	}
+	return all
+}
+
+func call(t testing.TB, impl *functions.Overload, args []ref.Val) ref.Val {
+	t.Helper()
+	switch {
+	case len(args) == 1 && impl.Unary != nil:
+		return impl.Unary(args[0])
+	case len(args) == 2 && impl.Binary != nil:
+		return impl.Binary(args[0], args[1])
+	case impl.Function != nil:
+		return impl.Function(args...)
+	}
+	t.Fatalf("%s cannot be called with %d arguments", impl.Operator, len(args))
+	return nil
+}
+
+// charged is what a guard charges.
+func charged(t testing.TB, function, overload string, args []ref.Val) bound.Size {
+	t.Helper()
+	guard := bound.GuardOf(function, overload)
+	if guard == nil {
+		t.Fatalf("%s has no guard", function)
+	}
+	// What goes beyond no step and no byte is told whole.
+	m := bound.Meter{Limits: bound.Limits{Bytes: math.MaxInt64, Steps: 1 << 40}}
+	if err := guard(&m, args); err != nil {
+		t.Fatalf("%s: %v", function, err)
+	}
+	mark := m.Charged()
+	return mark
+}
+
+func listOf(items ...ref.Val) ref.Val { return types.NewRefValList(types.DefaultTypeAdapter, items) }
+
+func texts(n int, s string) ref.Val {
+	items := make([]ref.Val, n)
+	for i := range items {
+		items[i] = types.String(s)
+	}
+	return listOf(items...)
+}
+
+// bytesOf is what a result holds of its own.
+func bytesOf(v ref.Val) int64 {
+	switch v := v.(type) {
+	case types.String:
+		return int64(len(v))
+	case types.Bytes:
+		return int64(len(v))
+	case traits.Lister:
+		n, _ := v.Size().(types.Int)
+		return 16 * int64(n)
+	}
+	return 0
+}
+
+// Every function that makes something is predicted to make at least that, and not many times more.
+func TestPredictions(t *testing.T) {
+	impls := implementations(t)
+	a := types.String(strings.Repeat("a", 5000))
+	mixed := types.String(strings.Repeat("aé~/\"\n\x00\xff", 700))
+	for _, c := range []struct {
+		function, overload string
+		args               []ref.Val
+	}{
+		{"_+_", "add_string", []ref.Val{a, mixed}},
+		{"_+_", "add_bytes", []ref.Val{types.Bytes(a), types.Bytes(mixed)}},
+		{"replace", "string_replace_string_string", []ref.Val{a, types.String("a"), a}},
+		{"replace", "string_replace_string_string", []ref.Val{a, types.String(""), mixed}},
+		{"replace", "string_replace_string_string", []ref.Val{a, types.String("aaa"), types.String("b")}},
+		{"replace", "string_replace_string_string_int", []ref.Val{a, types.String("a"), a, types.Int(7)}},
+		{"replace", "string_replace_string_string_int", []ref.Val{a, types.String("a"), a, types.Int(-1)}},
+		{"join", "list_join", []ref.Val{texts(200, "some text")}},
+		{"join", "list_join_string", []ref.Val{texts(200, "some text"), mixed}},
+		{"join", "list_join_string", []ref.Val{listOf(), mixed}},
+		{"split", "string_split_string", []ref.Val{a, types.String("")}},
+		{"split", "string_split_string", []ref.Val{mixed, types.String("a")}},
+		{"split", "string_split_string_int", []ref.Val{a, types.String("a"), types.Int(9)}},
+		{"findAll", "string_find_all_string", []ref.Val{a, types.String("")}},
+		{"findAll", "string_find_all_string_int", []ref.Val{a, types.String("a"), types.Int(9)}},
+		{"lowerAscii", "string_lower_ascii", []ref.Val{mixed}},
+		{"upperAscii", "string_upper_ascii", []ref.Val{mixed}},
+		{"substring", "string_substring_int", []ref.Val{a, types.Int(3)}},
+		{"strings.quote", "strings_quote", []ref.Val{mixed}},
+		{"strings.quote", "strings_quote", []ref.Val{types.String(strings.Repeat("\xff", 5000))}},
+		{"jsonpatch.escapeKey", "string_jsonpatch_escapeKey_string", []ref.Val{types.String(strings.Repeat("~/", 5000))}},
+		{"string", "bytes_to_string", []ref.Val{types.Bytes(a)}},
+		{"bytes", "string_to_bytes", []ref.Val{mixed}},
+		{"lists.range", "lists_range", []ref.Val{types.Int(10_000)}},
+		{"slice", "list_slice", []ref.Val{texts(5000, "a"), types.Int(10), types.Int(4000)}},
+		{"reverse", "list_reverse", []ref.Val{texts(5000, "a")}},
+		{"sort", "list_string_sort", []ref.Val{texts(5000, "a")}},
+		{"flatten", "list_flatten", []ref.Val{listOf(texts(5000, "a"), texts(5000, "b"))}},
+		{"flatten", "list_flatten_int", []ref.Val{listOf(doubled(10), doubled(10)), types.Int(12)}},
+		{"format", "string_format", []ref.Val{types.String("%s and %s"), listOf(a, mixed)}},
+		{"format", "string_format", []ref.Val{types.String("%x %X"), listOf(a, types.Bytes(mixed))}},
+		{"format", "string_format", []ref.Val{types.String("%.100f|%.90e|%b|%%|%d"), listOf(types.Double(1e300), types.Double(2), types.Int(math.MinInt64), types.Int(7))}},
+		{"format", "string_format", []ref.Val{types.String("%s"), listOf(doubled(10))}},
+	} {
+		impl := impls[c.overload]
+		if impl == nil {
+			impl = impls[c.function]
+		}
+		if impl == nil {
+			t.Errorf("no %s", c.overload)
+			continue
+		}
+		result := call(t, impl, c.args)
+		if types.IsError(result) {
+			t.Errorf("%s: %v", c.overload, result)
+			continue
+		}
+		predicted, actual := charged(t, c.function, c.overload, c.args), bytesOf(result)
+		if predicted.Bytes < actual {
+			t.Errorf("%s: predicted %d bytes, and it made %d", c.overload, predicted.Bytes, actual)
+		}
+		if predicted.Bytes > 4*actual+1000 {
+			t.Errorf("%s: predicted %d bytes, and it made no more than %d", c.overload, predicted.Bytes, actual)
+		}
+	}
+}
+
+// doubled is a list of two lists that are one, and so on: few values in memory, and 2^n of them in all.
+func doubled(n int) ref.Val {
+	v := ref.Val(types.String("x"))
+	for range n {
+		v = listOf(v, v)
+	}
+	return v
+}
+
+// What would be terabytes, or take years, is refused in no time.
+func TestRefused(t *testing.T) {
+	long := types.String(strings.Repeat("a", 1_000_000))
+	huge := doubled(60)
+	many := ref.Val(texts(1000, "a"))
+	for range 40 {
+		many = many.(traits.Adder).Add(many)
+	}
+	object := func(v ref.Val) ref.Val {
+		return dynamic.NewObjectVal(types.NewObjectType("Object"), map[string]ref.Val{"a": v})
+	}
+	for _, c := range []struct {
+		function string
+		args     []ref.Val
+	}{
+		{"replace", []ref.Val{long, types.String("a"), long}},
+		{"replace", []ref.Val{long, types.String(""), long}},
+		{"join", []ref.Val{texts(1000, string(long))}},
+		{"join", []ref.Val{many}},
+		{"format", []ref.Val{types.String("%.2147483647f"), listOf(types.Double(1))}},
+		{"format", []ref.Val{types.String("%s"), listOf(huge)}},
+		{"format", []ref.Val{types.String(strings.Repeat("%s", 1000)), texts(1000, string(long))}},
+		{"lists.range", []ref.Val{types.Int(math.MaxInt64)}},
+		{"==", nil}, {"!=", nil},
+		{"@in", []ref.Val{huge, listOf(huge)}},
+		{"indexOf", []ref.Val{listOf(huge), huge}},
+		{"lastIndexOf", []ref.Val{listOf(huge), huge}},
+		{"includes", []ref.Val{listOf(huge), huge}},
+		{"distinct", []ref.Val{listOf(huge, huge)}},
+		{"distinct", []ref.Val{many}},
+		{"sort", []ref.Val{many}},
+		{"@sortByAssociatedKeys", []ref.Val{many, many}},
+		{"slice", []ref.Val{many, types.Int(0), types.Int(1 << 40)}},
+		{"reverse", []ref.Val{many}},
+		{"sum", []ref.Val{many}}, {"min", []ref.Val{many}}, {"max", []ref.Val{many}}, {"isSorted", []ref.Val{many}},
+		{"sets.contains", []ref.Val{many, many}}, {"sets.equivalent", []ref.Val{many, many}},
+		{"sets.intersects", []ref.Val{listOf(huge), listOf(huge)}},
+		{"flatten", []ref.Val{huge, types.Int(100)}},
+		{"flatten", []ref.Val{listOf(many)}},
+		{"unwrapOpt", []ref.Val{many}},
+		{"quantity", []ref.Val{types.String("1e2147483647")}},
+		{"quantity", []ref.Val{types.String("1e-2147483647")}},
+		{"quantity", []ref.Val{types.String("1E+99999999")}},
+		{"isQuantity", []ref.Val{types.String("-0.1e-1000000000")}},
+		{"quantity", []ref.Val{types.String(strings.Repeat("9", 4_000_000))}},
+	} {
+		if c.args == nil {
+			c.function, c.args = "_"+c.function+"_", []ref.Val{listOf(object(huge)), listOf(object(huge))}
+		}
+		start := time.Now()
+		m := bound.Meter{Limits: bound.Served}
+		if err := bound.GuardOf(c.function, "")(&m, c.args); err == nil {
+			t.Errorf("%s(%d arguments) is not refused", c.function, len(c.args))
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%s: refused after %v", c.function, took)
+		}
+	}
+	for _, v := range []ref.Val{huge, object(huge), types.NewRefValMap(types.DefaultTypeAdapter, map[ref.Val]ref.Val{types.String("a"): huge})} {
+		if bound.ChargeMade(&bound.Meter{Limits: bound.Served}, v) == nil || bound.ChargeTree(&bound.Meter{Limits: bound.Served}, v) == nil {
+			t.Errorf("%v is not refused", v.Type())
+		}
+	}
+}
+
+// Ordinary calls are charged next to nothing.
+func TestOrdinary(t *testing.T) {
+	for _, c := range []struct {
+		function string
+		args     []ref.Val
+	}{
+		{"quantity", []ref.Val{types.String("1e9")}},
+		{"quantity", []ref.Val{types.String("100Gi")}},
+		{"quantity", []ref.Val{types.String("no quantity")}},
+		{"quantity", []ref.Val{types.String("1e99999999999")}}, // an error
+		{"_+_", []ref.Val{types.Int(1), types.Int(2)}},
+		{"_==_", []ref.Val{texts(100, "a"), texts(100, "a")}},
+		{"@in", []ref.Val{types.String("a"), texts(100, "b")}},
+		{"isGreaterThan", []ref.Val{types.Int(1), types.Int(1)}},
+	} {
+		if size := charged(t, c.function, "", c.args); size.Bytes > 1000 || size.Steps > 1000 {
+			t.Errorf("%s: %+v", c.function, size)
+		}
+	}
+}
+
+// The fields of object literals are found: cel-go's successors may call them otherwise.
+func TestObjectFields(t *testing.T) {
+	v := dynamic.NewObjectVal(types.NewObjectType("Object"), map[string]ref.Val{"a": texts(100, "x")})
+	if values, text := bound.Weight(v, 1<<20); values != 102 || text != 101 {
+		t.Errorf("%d values, %d bytes of text", values, text)
+	}
+}
+
+func TestMeter(t *testing.T) {
+	pool := &bound.Pool{Bytes: 10 << 20}
+	m := bound.Meter{Limits: bound.Limits{Bytes: 8 << 20, Steps: 1000}, Pool: pool}
+	charge := func(n int, ok bool) {
+		t.Helper()
+		if err := m.ChargeBytes(n); (err == nil) != ok {
+			t.Fatalf("%d: %v", n, err)
+		}
+	}
+	charge(100, true)
+	if pool.Taken() != 0 {
+		t.Errorf("%d bytes of the pool for next to nothing", pool.Taken())
+	}
+	charge(6<<20, true)
+	charge(6<<20, false)
+	m.Keep()
+	m.Begin()
+	charge(6<<20, false) // what was kept counts
+	charge(1<<20, true)
+	m.Begin()
+	charge(1<<20, true)
+	other := bound.Meter{Limits: m.Limits, Pool: pool}
+	if err := other.ChargeBytes(7 << 20); err == nil || !strings.Contains(err.Error(), "other evaluations") {
+		t.Errorf("beyond the pool: %v", err)
+	}
+	m.End()
+	if pool.Taken() != 0 {
+		t.Errorf("%d bytes of the pool are not given back", pool.Taken())
+	}
+	if err := other.ChargeBytes(7 << 20); err != nil {
+		t.Error(err)
+	}
+	other.End()
+	if err := (*bound.Meter)(nil).ChargeBytes(1 << 30); err == nil {
+		t.Error("without a meter there is no bound")
+	}
+}
+
+func TestTexts(t *testing.T) {
+	for want, size := range map[string]bound.Size{
+		"about 400 MB of memory":         {Bytes: 400_000_000},
+		"about 13s":                      {Steps: 1_300_000_000},
+		"about 13s and 1.5 GB of memory": {Bytes: 1_500_000_000, Steps: 1_300_000_000},
+		"about a year or more":           {Steps: math.MaxInt64},
+		"about 9.22e+03 PB of memory":    {Bytes: math.MaxInt64},
+		"about 1h0m0s":                   {Steps: int64(time.Hour / 10)},
+	} {
+		if got := size.String(); got != want {
+			t.Errorf("%+v: %q, want %q", size, got, want)
+		}
+	}
+}
+
+// FuzzPredict holds predictions against what functions make, and what is allocated for it.
+func FuzzPredict(f *testing.F) {
+	impls := implementations(f)
+	f.Add(uint8(0), "aaa", "a", "bbbb", int64(-1))
+	f.Add(uint8(1), "a,b", ",", "", int64(3))
+	f.Add(uint8(4), "%s %.3f", "x", "y", int64(2))
+	f.Add(uint8(6), "\xff\x00\"", "", "", int64(0))
+	cases := []struct {
+		function, overload string
+		args               func(a, b, c string, n int64) []ref.Val
+	}{
+		{"replace", "string_replace_string_string_int", func(a, b, c string, n int64) []ref.Val {
+			return []ref.Val{types.String(a), types.String(b), types.String(c), types.Int(n)}
+		}},
+		{"split", "string_split_string_int", func(a, b, _ string, n int64) []ref.Val {
+			return []ref.Val{types.String(a), types.String(b), types.Int(n)}
+		}},
+		{"_+_", "add_string", func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} }},
+		{"join", "list_join_string", func(a, b, c string, n int64) []ref.Val {
+			return []ref.Val{texts(int(uint64(n)%100), a+c), types.String(b)}
+		}},
+		{"format", "string_format", func(a, b, c string, n int64) []ref.Val {
+			return []ref.Val{types.String(a), listOf(types.String(b), types.Double(n), types.Int(n), texts(3, c), types.Bytes(b))}
+		}},
+		{"findAll", "string_find_all_string", func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} }},
+		{"strings.quote", "strings_quote", func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} }},
+		{"jsonpatch.escapeKey", "string_jsonpatch_escapeKey_string", func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} }},
+		{"lists.range", "lists_range", func(_, _, _ string, n int64) []ref.Val { return []ref.Val{types.Int(n % 10_000)} }},
+		{"quantity", "string_to_quantity", func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} }},
+	}
+	f.Fuzz(func(t *testing.T, which uint8, a, b, c string, n int64) {
+		k := cases[int(which)%len(cases)]
+		args := k.args(a, b, c, n)
+		m := bound.Meter{Limits: bound.Limits{Bytes: 16 << 20, Steps: 10_000_000}}
+		if bound.GuardOf(k.function, k.overload)(&m, args) != nil {
+			return
+		}
+		predicted := m.Charged()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		result := call(t, cmp.Or(impls[k.overload], impls[k.function]), args)
+		took := time.Since(start)
+		runtime.ReadMemStats(&after)
+		if types.IsError(result) {
+			return
+		}
+		if actual := bytesOf(result); predicted.Bytes < actual {
+			t.Errorf("%s(%q): predicted %d bytes, and it made %d", k.overload, args, predicted.Bytes, actual)
+		}
+		if used := int64(after.TotalAlloc - before.TotalAlloc); used > 4*(predicted.Bytes+predicted.Spare)+64<<10 {
+			t.Errorf("%s(%q): predicted %+v, and it allocated %d", k.overload, args, predicted, used)
+		}
+		if took > time.Second+20*bound.Time(predicted.Steps) {
+			t.Errorf("%s(%q): predicted %v, and it took %v", k.overload, args, bound.Time(predicted.Steps), took)
+		}
+	})
+}

@@ -1,0 +1,559 @@
+package bound
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// A Guard charges what a call with some arguments will take.
+type Guard func(m *Meter, args []ref.Val) error
+
+// GuardOf returns the guard of a function, nil for one that can neither grow nor take longer than its arguments are long.
+// The overload is empty if it is not known.
+func GuardOf(function, overload string) Guard {
+	if strings.HasPrefix(overload, "add_") && overload != overloads.AddString && overload != overloads.AddBytes {
+		return nil
+	}
+	if overload == overloads.InMap || strings.HasPrefix(overload, "semver_") {
+		return nil
+	}
+	switch function {
+	case "quantity", "isQuantity":
+		return chargeQuantity
+	case "isGreaterThan", "isLessThan", "compareTo", "add", "sub", "isInteger", "asInteger", "asApproximateFloat", "sign":
+		return chargeDigits
+	}
+	predict, known := predictors[function]
+	if !known {
+		return nil
+	}
+	return func(m *Meter, args []ref.Val) error {
+		size := predict(args, m.stepsLeft())
+		if size == (Size{}) {
+			return nil
+		}
+		return m.Charge(size)
+	}
+}
+
+// stepsLeft is how far predictions need to count.
+func (m *Meter) stepsLeft() int64 {
+	limit := Served.Steps
+	if m != nil && m.Limits != (Limits{}) {
+		limit = m.Limits.Steps
+	}
+	return limit + 1
+}
+
+// A predictor says what a call takes, never much less and not many times more. It counts no further than most steps.
+// Arguments of a wrong type take nothing: the call is an error.
+type predictor func(args []ref.Val, most int64) Size
+
+const (
+	slot   = 16 // bytes of a ref.Val or a string in a list
+	number = 8  // of an int behind one
+)
+
+// predictors has every function that can grow, by its name: which overload is called may only be known when it is.
+// TestEveryFunction knows why all others need none.
+var predictors = map[string]predictor{
+	operators.Add:               predictAdd,
+	operators.Equals:            predictEqual,
+	operators.NotEquals:         predictEqual,
+	operators.In:                predictSearch,
+	operators.OldIn:             predictSearch,
+	"in":                        predictSearch,
+	"includes":                  predictIncludes,
+	"indexOf":                   predictIndex,
+	"lastIndexOf":               predictIndex,
+	"replace":                   predictReplace,
+	"join":                      predictJoin,
+	"format":                    predictFormat,
+	"split":                     predictSplit,
+	"findAll":                   predictFindAll,
+	"lowerAscii":                predictRunes,
+	"upperAscii":                predictRunes,
+	"substring":                 predictRunes,
+	"charAt":                    predictSpareRunes,
+	"strings.quote":             predictQuote,
+	"jsonpatch.escapeKey":       predictEscape,
+	overloads.TypeConvertString: predictConvert,
+	overloads.TypeConvertBytes:  predictConvert,
+	"lists.range":               predictRange,
+	"slice":                     predictSlice,
+	"reverse":                   predictCopy,
+	"sort":                      predictSort,
+	"@sortByAssociatedKeys":     predictSort,
+	"distinct":                  predictDistinct,
+	"flatten":                   predictFlatten,
+	"sum":                       predictWalk,
+	"min":                       predictWalk,
+	"max":                       predictWalk,
+	"isSorted":                  predictWalk,
+	"sets.contains":             predictPairs,
+	"sets.intersects":           predictPairs,
+	"sets.equivalent":           predictPairsTwice,
+	"optional.unwrap":           predictCopy,
+	"unwrapOpt":                 predictCopy,
+	"cel.@mapInsert":            predictInsert,
+}
+
+func predictAdd(args []ref.Val, _ int64) Size {
+	switch l := args[0].(type) {
+	case types.String:
+		if r, ok := args[1].(types.String); ok {
+			return Size{Bytes: int64(len(l)) + int64(len(r))}
+		}
+	case types.Bytes:
+		if r, ok := args[1].(types.Bytes); ok {
+			return Size{Bytes: int64(len(l)) + int64(len(r))}
+		}
+	}
+	return Size{} // a list of two lists holds both
+}
+
+// predictEqual counts the values of what is compared in lockstep: of the smaller side. Where one side is given, not made,
+// that is no larger than the object.
+func predictEqual(args []ref.Val, most int64) Size {
+	if !Made(args[0]) || !Made(args[1]) || count(args[0]) != count(args[1]) {
+		return Size{}
+	}
+	l, lt := Weight(args[0], most)
+	r, rt := Weight(args[1], l)
+	return Size{Steps: add(min(l, r), min(lt, rt)/128)}
+}
+
+// count is the number of items of a list or map.
+func count(v ref.Val) int64 {
+	if sized, ok := v.(traits.Sizer); ok {
+		n, _ := sized.Size().(types.Int)
+		return int64(n)
+	}
+	return 1
+}
+
+// lister is an argument as a list.
+func lister(args []ref.Val, i int) (l traits.Lister, n int64) {
+	if i >= len(args) {
+		return nil, 0
+	}
+	l, ok := args[i].(traits.Lister)
+	if !ok {
+		return nil, 0
+	}
+	return l, count(l)
+}
+
+// deepWeight is the weight of the items of a list that may be lists themselves; of others their number.
+func deepWeight(l traits.Lister, n, most int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	if first := l.Get(types.IntZero); !Deep(first) {
+		return n
+	}
+	w, _ := Weight(l, most)
+	return w
+}
+
+func predictSearch(args []ref.Val, most int64) Size {
+	l, n := lister(args, len(args)-1)
+	if l == nil {
+		return Size{}
+	}
+	return predictFind(args[0], l, n, most)
+}
+
+func predictFind(wanted ref.Val, l traits.Lister, n, most int64) Size {
+	if !Deep(wanted) {
+		return Size{Steps: n}
+	}
+	return Size{Steps: deepWeight(l, n, most)}
+}
+
+func predictIncludes(args []ref.Val, most int64) Size {
+	l, n := lister(args, 0)
+	if l == nil {
+		return Size{}
+	}
+	return predictFind(args[1], l, n, most)
+}
+
+func predictIndex(args []ref.Val, most int64) Size {
+	switch s := args[0].(type) {
+	case types.String:
+		size := Size{Spare: 4 * int64(len(s))}
+		if part, ok := args[1].(types.String); ok {
+			size.Spare += 4 * int64(len(part))
+			size.Steps = mul(int64(len(s)), int64(len(part))) / 16
+		}
+		return size
+	case traits.Lister:
+		return predictFind(args[1], s, count(s), most)
+	}
+	return Size{}
+}
+
+func text(args []ref.Val, i int) (string, bool) {
+	if i >= len(args) {
+		return "", false
+	}
+	s, ok := args[i].(types.String)
+	return string(s), ok
+}
+
+func limit(args []ref.Val, i int) int64 {
+	if i < len(args) {
+		if n, ok := args[i].(types.Int); ok && n >= 0 {
+			return int64(n)
+		}
+	}
+	return math.MaxInt64
+}
+
+func predictReplace(args []ref.Val, _ int64) Size {
+	s, ok := text(args, 0)
+	from, ok1 := text(args, 1)
+	to, ok2 := text(args, 2)
+	if !ok || !ok1 || !ok2 {
+		return Size{}
+	}
+	n := int64(len(s))
+	if len(to) <= len(from) {
+		return Size{Bytes: n, Steps: n / 16}
+	}
+	found := min(int64(strings.Count(s, from)), limit(args, 3))
+	bytes := add(n, mul(found, int64(len(to)-len(from))))
+	return Size{Bytes: bytes, Steps: bytes / 16}
+}
+
+func predictJoin(args []ref.Val, most int64) Size {
+	l, n := lister(args, 0)
+	if l == nil {
+		return Size{}
+	}
+	if n > most {
+		return Size{Steps: n}
+	}
+	separator, _ := text(args, 1)
+	bytes := mul(int64(len(separator)), max(0, n-1))
+	for it := l.Iterator(); it.HasNext() == types.True; {
+		s, _ := it.Next().(types.String)
+		bytes = add(bytes, int64(len(s)))
+	}
+	return Size{Bytes: bytes, Spare: bytes, Steps: add(mul(4, n), bytes/16)} // spare: a builder that grows
+}
+
+func predictFormat(args []ref.Val, most int64) Size {
+	form, ok := text(args, 0)
+	l, n := lister(args, 1)
+	if !ok || l == nil {
+		return Size{}
+	}
+	bytes, steps := int64(len(form)), int64(len(form))/16
+	next := int64(0)
+	for i := 0; i < len(form); i++ {
+		if form[i] != '%' {
+			continue
+		}
+		if i++; i < len(form) && form[i] == '%' {
+			continue
+		}
+		precision := int64(0)
+		if i < len(form) && form[i] == '.' {
+			start := i + 1
+			for i++; i < len(form) && form[i] >= '0' && form[i] <= '9'; i++ {
+			}
+			p, err := strconv.ParseInt(form[start:i], 10, 64)
+			if err != nil {
+				return Size{Bytes: bytes}
+			}
+			precision = p
+		}
+		if next >= n || i >= len(form) {
+			break // an error
+		}
+		switch v := l.Get(types.Int(next)).(type) {
+		case types.String:
+			factor := int64(1)
+			if form[i] == 'x' || form[i] == 'X' {
+				factor = 2
+			}
+			bytes = add(bytes, mul(factor, int64(len(v))))
+		case types.Bytes:
+			bytes = add(bytes, 2*int64(len(v)))
+		case types.Double, types.Int, types.Uint:
+			bytes = add(bytes, 24)
+			switch form[i] {
+			case 'f':
+				bytes = add(bytes, add(precision, 300))
+			case 'e':
+				bytes = add(bytes, precision)
+			case 'b':
+				bytes = add(bytes, 64)
+			}
+			steps = add(steps, precision/16)
+		default:
+			if !Deep(v) {
+				bytes = add(bytes, 40)
+				break
+			}
+			values, inside := Weight(v, most)
+			bytes, steps = add(bytes, add(inside, mul(values, 8))), add(steps, mul(values, 4))
+		}
+		next++
+	}
+	return Size{Bytes: bytes, Spare: bytes, Steps: steps}
+}
+
+func predictSplit(args []ref.Val, _ int64) Size {
+	s, ok := text(args, 0)
+	separator, ok1 := text(args, 1)
+	if !ok || !ok1 {
+		return Size{}
+	}
+	n := int64(strings.Count(s, separator)) + 1
+	if separator == "" {
+		n = int64(utf8.RuneCountInString(s))
+	}
+	n = min(n, limit(args, 2))
+	return Size{Bytes: slot * n, Steps: n + int64(len(s))/16}
+}
+
+// predictFindAll does not look for the matches, of which there may be one for each byte and one more.
+func predictFindAll(args []ref.Val, _ int64) Size {
+	s, ok := text(args, 0)
+	if !ok {
+		return Size{}
+	}
+	return Size{Bytes: slot * min(int64(len(s))+1, limit(args, 2)), Steps: int64(len(s))}
+}
+
+func predictRunes(args []ref.Val, _ int64) Size {
+	s, _ := text(args, 0)
+	n := int64(len(s))
+	if !utf8.ValidString(s) {
+		n *= 3 // a byte that is no text becomes a rune of three
+	}
+	return Size{Bytes: n, Spare: 4 * int64(len(s)), Steps: int64(len(s)) / 4}
+}
+
+func predictSpareRunes(args []ref.Val, _ int64) Size {
+	s, _ := text(args, 0)
+	return Size{Spare: 4 * int64(len(s)), Steps: int64(len(s)) / 4}
+}
+
+func predictQuote(args []ref.Val, _ int64) Size {
+	s, _ := text(args, 0)
+	n := int64(len(s))
+	return Size{Bytes: 2 + 3*n, Spare: 5 * n, Steps: n} // a byte that is no text becomes one of three
+}
+
+func predictEscape(args []ref.Val, _ int64) Size {
+	s, _ := text(args, 0)
+	n := int64(len(s))
+	return Size{Bytes: n + int64(strings.Count(s, "~")+strings.Count(s, "/")), Steps: n / 16}
+}
+
+func predictConvert(args []ref.Val, _ int64) Size {
+	switch v := args[0].(type) {
+	case types.String:
+		return Size{Bytes: int64(len(v))}
+	case types.Bytes:
+		return Size{Bytes: int64(len(v))}
+	}
+	return Size{}
+}
+
+func predictRange(args []ref.Val, _ int64) Size {
+	n, ok := args[0].(types.Int)
+	if !ok || n < 0 {
+		return Size{}
+	}
+	return Size{Bytes: mul(slot+number, int64(n)), Steps: int64(n)}
+}
+
+func predictSlice(args []ref.Val, _ int64) Size {
+	l, n := lister(args, 0)
+	if l == nil || len(args) < 3 {
+		return Size{}
+	}
+	from, ok := args[1].(types.Int)
+	to, ok1 := args[2].(types.Int)
+	if !ok || !ok1 || from < 0 || to < from || int64(to) > n {
+		return Size{}
+	}
+	return Size{Bytes: slot * int64(to-from), Spare: slot * int64(to-from), Steps: int64(to - from)}
+}
+
+// predictCopy is for what makes a list of the items of another one, by appending.
+func predictCopy(args []ref.Val, _ int64) Size {
+	_, n := lister(args, 0)
+	return Size{Bytes: mul(slot, n), Spare: mul(slot, n), Steps: n}
+}
+
+func predictSort(args []ref.Val, _ int64) Size {
+	_, n := lister(args, 0)
+	return Size{Bytes: mul(slot, n), Spare: mul(3*slot, n), Steps: mul(n, int64(math.Log2(float64(n+1)))*4)}
+}
+
+func predictDistinct(args []ref.Val, most int64) Size {
+	l, n := lister(args, 0)
+	if l == nil {
+		return Size{}
+	}
+	// Scalars are found in a map; others are compared with each other.
+	steps := n
+	if n > 0 && Deep(l.Get(types.IntZero)) {
+		steps = mul(n, deepWeight(l, n, most))
+	}
+	return Size{Bytes: mul(slot, n), Spare: mul(slot, n), Steps: steps}
+}
+
+func predictFlatten(args []ref.Val, most int64) Size {
+	l, _ := lister(args, 0)
+	if l == nil {
+		return Size{}
+	}
+	depth := int64(1)
+	if len(args) > 1 {
+		n, ok := args[1].(types.Int)
+		if !ok || n < 0 {
+			return Size{}
+		}
+		depth = int64(n)
+	}
+	if values, _ := Weight(l, most); values >= most {
+		return Size{Steps: values}
+	}
+	n, levels := leaves(l, depth, most)
+	return Size{Bytes: mul(slot, n), Spare: mul(slot, n), Steps: mul(n, levels)}
+}
+
+// leaves counts what is left of a list without some levels of it, and how many levels there are.
+func leaves(l traits.Lister, depth, most int64) (n, levels int64) {
+	for it := l.Iterator(); it.HasNext() == types.True && n <= most; {
+		inner, ok := it.Next().(traits.Lister)
+		if !ok || depth == 0 {
+			n++
+			continue
+		}
+		more, below := leaves(inner, depth-1, most-n)
+		n, levels = n+more+1, max(levels, below)
+	}
+	return n, levels + 1
+}
+
+func predictWalk(args []ref.Val, _ int64) Size {
+	_, n := lister(args, 0)
+	return Size{Steps: n}
+}
+
+func predictPairs(args []ref.Val, most int64) Size {
+	l, n := lister(args, 0)
+	r, m := lister(args, 1)
+	if l == nil || r == nil {
+		return Size{}
+	}
+	return Size{Steps: max(mul(deepWeight(l, n, most), m), mul(deepWeight(r, m, most), n))}
+}
+
+func predictPairsTwice(args []ref.Val, most int64) Size {
+	return Size{Steps: mul(2, predictPairs(args, most).Steps)}
+}
+
+// predictInsert is for the macro transformMapEntry, which inserts a map in each iteration.
+func predictInsert(args []ref.Val, _ int64) Size {
+	if len(args) != 2 {
+		return Size{}
+	}
+	n := count(args[1])
+	return Size{Bytes: mul(4*slot, n), Steps: n}
+}
+
+// A quantity with an exponent beyond this is written out, digit by digit, by what reads, compares or adds it.
+const shortExponent = 1000
+
+// chargeQuantity charges what it takes to read a quantity. ParseQuantity of k8s.io/apimachinery v0.37.2 knows no largest exponent.
+func chargeQuantity(m *Meter, args []ref.Val) error {
+	s, ok := text(args, 0)
+	if !ok {
+		return nil
+	}
+	digits := digitsOf(s)
+	if digits <= shortExponent {
+		return nil
+	}
+	if m == nil { // a constant, which is read when it is needed
+		return &Error{Size: digitsSize(digits)}
+	}
+	m.digits = max(m.digits, digits)
+	return m.Charge(digitsSize(digits))
+}
+
+// chargeDigits charges what it takes to compute with a quantity: that of the longest one so far.
+func chargeDigits(m *Meter, _ []ref.Val) error {
+	if m == nil || m.digits == 0 {
+		return nil
+	}
+	return m.Charge(digitsSize(m.digits))
+}
+
+// digitsSize is what two numbers with so many digits take, of which one becomes as long as the other. The time is measured.
+func digitsSize(digits int64) Size {
+	return Size{Spare: 2 * digits, Steps: int64(math.Pow(float64(digits), 1.6) / 100)}
+}
+
+// digitsOf returns how many digits a text has as a number without an exponent.
+func digitsOf(s string) int64 {
+	n := int64(len(s))
+	if i := strings.LastIndexAny(s, "eE"); i >= 0 {
+		exponent := strings.TrimLeft(s[i+1:], "+-")
+		e, err := strconv.ParseInt(exponent, 10, 32)
+		if err == nil {
+			n += e
+		} else if strings.Trim(exponent, "0123456789") == "" && exponent != "" {
+			return n // beyond int32 it is no quantity
+		}
+	}
+	return n
+}
+
+// ChargeMade charges what it takes to look at a list, map or object that an expression has just made of some values. Without
+// it, thirty lists that each hold the one before twice would be two to the thirtieth values for whatever compares, writes or
+// converts them.
+func ChargeMade(m *Meter, v ref.Val) error {
+	values, _ := Weight(v, m.stepsLeft())
+	return m.Charge(Size{Steps: values})
+}
+
+// ChargeTree charges the JSON tree that is made of a value, as a part of a patch: also of a given one, for the next mutation
+// may do the same with the result.
+func ChargeTree(m *Meter, v ref.Val) error {
+	if !Deep(v) {
+		return nil
+	}
+	values, _ := Weight(v, m.stepsLeft())
+	return m.Charge(Size{Bytes: mul(values, 3*slot), Steps: values})
+}
+
+// manyGiven is how many values of a given tree may be in a list, each the whole object, before somebody counts what is in them.
+const manyGiven = 1000
+
+// Heavy reports items of a list or map that are to be charged when it is made: those that an expression has made, and very many.
+func Heavy(items []ref.Val) bool {
+	for _, item := range items {
+		if Made(item) {
+			return true
+		}
+	}
+	return len(items) > manyGiven && Deep(items[0])
+}

@@ -1,0 +1,59 @@
+package celgate
+
+import (
+	"time"
+
+	"github.com/celgate/celgate/internal/bound"
+)
+
+// Limits bound what the evaluation of one policy for one request may take. What it would take is predicted, so that no call is
+// made that goes beyond them: its expression is an error instead, about which the failurePolicy decides. The API server has no
+// such limits.
+type Limits struct {
+	Memory int64         // bytes of the values that expressions make; 0: the default
+	Time   time.Duration // of calls that take longer than their cost says; 0: the default
+
+	// Pool is memory that evaluations share, those of other engines too; nil: each may have its own. It is asked for
+	// what goes beyond the first 256 KiB.
+	Pool *MemoryPool
+}
+
+// A MemoryPool is an amount of memory that evaluations share.
+type MemoryPool struct{ pool bound.Pool }
+
+// NewMemoryPool returns a pool of some bytes.
+func NewMemoryPool(bytes int64) *MemoryPool { return &MemoryPool{bound.Pool{Bytes: bytes}} }
+
+// Taken returns how many bytes of it are in use.
+func (p *MemoryPool) Taken() int64 { return p.pool.Taken() }
+
+// ServedLimits are those of a server without more memory than a Pod of celgate has, without a pool.
+func ServedLimits() Limits {
+	return Limits{Memory: bound.Served.Bytes, Time: bound.Time(bound.Served.Steps)}
+}
+
+// meter returns a meter with the limits, where they are not set those of what predicts the API server's answer.
+func (l *Limits) meter() bound.Meter {
+	m := bound.Meter{Limits: bound.Predicted}
+	if l.Memory > 0 {
+		m.Limits.Bytes = l.Memory
+	}
+	if l.Time > 0 {
+		m.Limits.Steps = bound.Steps(l.Time)
+	}
+	if l.Pool != nil {
+		m.Pool = &l.Pool.pool
+	}
+	return m
+}
+
+// noteExcess says what an invocation took of the server that it would not get from celgate, or that it was not evaluated for it.
+func (r *review) noteExcess(in *invocation) {
+	if taken, refused := r.meter.Excess(); taken != (bound.Size{}) && r.engine.predicts {
+		text := "policy " + in.hook.Name + ": the API server needs " + taken.String() + " for this"
+		if refused {
+			text += ", celgate stopped before: what the server answers, if it does, is not known"
+		}
+		r.decision.say(Note{Message: text})
+	}
+}
