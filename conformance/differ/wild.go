@@ -21,6 +21,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/conformance"
 	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -158,7 +159,7 @@ func policyKind(object map[string]any) (kind string, binding bool) {
 
 // pair makes the units: every policy with each binding that its folder has for it, or with one that binds it everywhere.
 func (w *Wild) pair(finds []find) error {
-	envs, err := celenv.New(celgate.Newest)
+	envs, err := celenv.New(celgate.Newest, quirks.Of(celgate.Newest))
 	if err != nil {
 		return err
 	}

@@ -9,13 +9,14 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
 
 func topicOfExpressions(t *testing.T, expressions ...string) *topic {
 	t.Helper()
-	envs, err := celenv.New(celgate.Newest)
+	envs, err := celenv.New(celgate.Newest, quirks.Of(celgate.Newest))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestWarnings(t *testing.T) {
 						both
 						WarningsOnCreate(context.Context, runtime.Object) []string
 					}); ok && sub == "" {
-						compareWarnings(t, in, kinds, func(ctx context.Context, obj, _ runtime.Object) []string {
+						compareWarnings(t, in, kinds, func(ctx context.Context, obj, _ runtime.Object) ([]string, error) {
 							m, _ := meta.Accessor(obj)
 							m.SetCreationTimestamp(metav1.Time{Time: now})
 							m.SetUID(types.UID(uidOf(in)))
@@ -65,7 +65,7 @@ func TestWarnings(t *testing.T) {
 							}
 							c.PrepareForCreate(ctx, obj)
 							allAddresses(obj)
-							return c.WarningsOnCreate(ctx, obj)
+							return c.WarningsOnCreate(ctx, obj), nil
 						})
 					}
 					in.Operation, in.Old = "UPDATE", decoded(t, g, in)
@@ -75,10 +75,12 @@ func TestWarnings(t *testing.T) {
 					if u, ok := s.(interface {
 						WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string
 					}); ok {
-						compareWarnings(t, in, kinds, func(ctx context.Context, obj, old runtime.Object) []string {
-							update(ctx, s, obj, old)
+						compareWarnings(t, in, kinds, func(ctx context.Context, obj, old runtime.Object) ([]string, error) {
+							if err := update(ctx, s, obj, old, in); err != nil {
+								return nil, err
+							}
 							allAddresses(obj)
-							return u.WarningsOnUpdate(ctx, obj, old)
+							return u.WarningsOnUpdate(ctx, obj, old), nil
 						})
 					}
 					if t.Failed() {
@@ -101,7 +103,9 @@ func allAddresses(obj runtime.Object) {
 	}
 }
 
-func compareWarnings(t *testing.T, in prepare.Input, kinds map[string]bool, warn func(ctx context.Context, obj, old runtime.Object) []string) {
+// compareWarnings compares the warnings about a request that the server's registry takes; an error of warn says that it does not.
+func compareWarnings(t *testing.T, in prepare.Input, kinds map[string]bool,
+	warn func(ctx context.Context, obj, old runtime.Object) ([]string, error)) {
 	t.Helper()
 	kind := in.Resource.GroupVersionKind()
 	s := serverOf(kind)
@@ -117,7 +121,11 @@ func compareWarnings(t *testing.T, in prepare.Input, kinds map[string]bool, warn
 	}
 	ctx := request.WithNamespace(context.Background(), in.Namespace)
 	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{APIGroup: kind.Group, APIVersion: kind.Version, Resource: in.Resource.Resource})
-	want := slices.Clone(warn(ctx, obj, old))
+	warnings, err := warn(ctx, obj, old)
+	if err != nil {
+		return // refused: nobody is warned
+	}
+	want := slices.Clone(warnings)
 	after := in
 	after.Object = prepare.ForValidation(in)
 	got := prepare.Warnings(after)
