@@ -16,9 +16,9 @@ import (
 	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
 )
 

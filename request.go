@@ -3,7 +3,7 @@ package celgate
 import (
 	"context"
 
-	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
 )
 

@@ -7,9 +7,9 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/state"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )

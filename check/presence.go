@@ -2,7 +2,7 @@ package check
 
 import (
 	"github.com/celgate/celgate/internal/effects"
-	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/schema"
 )
 

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/schema"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"

@@ -13,10 +13,10 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
-	"github.com/celgate/celgate/internal/world"
+	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/prepare"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/celgate/celgate/state"
@@ -28,11 +28,11 @@ type arena struct {
 	engine   *celgate.Engine // for everything but the one decision that counts for coverage
 	decides  *celgate.Engine // the same, or one that is observed
 	tracer   *blame.Tracer
-	requests world.World
+	requests requests.World
 	cluster  *state.Cluster
 }
 
-var words = world.Words{
+var words = requests.Words{
 	State:       "under state",
 	Old:         "under old or state",
 	Subresource: "subresource: %s",
@@ -85,7 +85,7 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 
 	crd := apischema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 	for _, d := range existing {
-		if world.KindOf(d.Object).GroupKind() != crd {
+		if requests.KindOf(d.Object).GroupKind() != crd {
 			continue
 		}
 		if more, err := types.WithCustomResources(d.Object); err != nil {
@@ -111,7 +111,7 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	a.requests = world.World{Types: types, Stored: a.cluster, Words: words}
+	a.requests = requests.World{Types: types, Stored: a.cluster, Words: words}
 	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: types, Cluster: &assuming{Cluster: a.cluster, types: types}}
 	a.tracer = blame.NewTracer(&a.set, opts)
 	if a.engine, err = celgate.New(&a.set, opts); err != nil {
@@ -138,7 +138,7 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 
 // assumes says that labels of a namespace which no state holds decide which policies are for a request; "" if they do not.
 func (a *arena) assumes(ctx context.Context, r *celgate.Request) string {
-	if r.Namespace == "" || r.Kind == world.Namespace {
+	if r.Namespace == "" || r.Kind == requests.Namespace {
 		return ""
 	}
 	selects := func(m *policy.MatchResources) bool {
@@ -148,7 +148,7 @@ func (a *arena) assumes(ctx context.Context, r *celgate.Request) string {
 		!slices.ContainsFunc(a.set.Bindings, func(b *policy.Binding) bool { return selects(b.MatchResources) }) {
 		return ""
 	}
-	if known, err := a.cluster.Get(ctx, world.Namespace, "", r.Namespace); known != nil || err != nil {
+	if known, err := a.cluster.Get(ctx, requests.Namespace, "", r.Namespace); known != nil || err != nil {
 		return ""
 	}
 	return fmt.Sprintf("namespace %q is not in the state and taken as one without labels of its own; give it under state", r.Namespace)
@@ -163,7 +163,7 @@ func inForce(set *policy.Set) bool {
 
 // stored is the object as the server reads it; what cannot be decoded is left as it is, for state to complain about.
 func stored(object map[string]any, types *schema.Registry) map[string]any {
-	kind := world.KindOf(object)
+	kind := requests.KindOf(object)
 	if types.Type(kind) == nil {
 		return object
 	}
@@ -200,8 +200,8 @@ func (s *Source) documents() ([]*manifest.Document, []*Problem) {
 }
 
 func isNamed(object map[string]any, name string) bool {
-	kind := world.KindOf(object).Kind
-	own, namespace := world.MetadataOf(object, "name"), world.MetadataOf(object, "namespace")
+	kind := requests.KindOf(object).Kind
+	own, namespace := requests.MetadataOf(object, "name"), requests.MetadataOf(object, "namespace")
 	return slices.Contains([]string{own, namespace + "/" + own, kind + "/" + own, kind + "/" + namespace + "/" + own}, name)
 }
 
@@ -215,7 +215,7 @@ type assuming struct {
 
 func (c *assuming) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
 	object, err := c.Cluster.Get(ctx, kind, namespace, name)
-	if object != nil || err != nil || kind != world.Namespace || name == "" {
+	if object != nil || err != nil || kind != requests.Namespace || name == "" {
 		return object, err
 	}
 	if known, ok := c.assumed.Load(name); ok {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
-	"github.com/celgate/celgate/internal/world"
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -138,8 +138,8 @@ func (run *caseRun) absent() {
 	for _, b := range run.Set.Bindings {
 		namespaces = namespaces || looksAtNamespaces(b.MatchResources)
 	}
-	if name := run.Request.Namespace; namespaces && name != "" && run.Request.Kind != world.Namespace {
-		if known, err := run.arena.cluster.Get(run.ctx, world.Namespace, "", name); known == nil && err == nil {
+	if name := run.Request.Namespace; namespaces && name != "" && run.Request.Kind != requests.Namespace {
+		if known, err := run.arena.cluster.Get(run.ctx, requests.Namespace, "", name); known == nil && err == nil {
 			f.Notes = append(f.Notes, fmt.Sprintf("namespace %q is not in the state of the suite and taken as one without labels of its own", name))
 		}
 	}

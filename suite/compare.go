@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
-	"github.com/celgate/celgate/internal/world"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -539,7 +539,7 @@ func (run *caseRun) compareGolden(want *Mutated, after map[string]any, update bo
 }
 
 func describeName(object map[string]any) string {
-	return world.KindOf(object).Kind + "/" + strings.TrimPrefix(world.MetadataOf(object, "namespace")+"/"+world.MetadataOf(object, "name"), "/")
+	return requests.KindOf(object).Kind + "/" + strings.TrimPrefix(requests.MetadataOf(object, "namespace")+"/"+requests.MetadataOf(object, "name"), "/")
 }
 
 // write makes the golden file hold the object, as its author would have written it, unless it does already.

@@ -12,7 +12,7 @@ import (
 
 	yaml "go.yaml.in/yaml/v3"
 
-	"github.com/celgate/celgate/internal/world"
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -265,11 +265,11 @@ func (k *kyverno) objects(n node) []kyvernoObject {
 		}
 		named := filepath.ToSlash(file)
 		if len(docs) > 1 {
-			named += "#" + world.KindOf(d.Object).Kind
-			if namespace := world.MetadataOf(d.Object, "namespace"); namespace != "" {
+			named += "#" + requests.KindOf(d.Object).Kind
+			if namespace := requests.MetadataOf(d.Object, "namespace"); namespace != "" {
 				named += "/" + namespace
 			}
-			named += "/" + world.MetadataOf(d.Object, "name")
+			named += "/" + requests.MetadataOf(d.Object, "name")
 		}
 		all = append(all, kyvernoObject{d, named})
 	}
@@ -281,7 +281,7 @@ func (k *kyverno) readPolicies(n node) {
 	var bindings []kyvernoBinding
 	for _, o := range k.objects(n) {
 		if !policy.Recognised(o.doc.Object) {
-			k.left(o.doc.Position(), fmt.Sprintf("%s is left out: it is a %s", world.MetadataOf(o.doc.Object, "name"), world.KindOf(o.doc.Object).Kind), "")
+			k.left(o.doc.Position(), fmt.Sprintf("%s is left out: it is a %s", requests.MetadataOf(o.doc.Object, "name"), requests.KindOf(o.doc.Object).Kind), "")
 			continue
 		}
 		p, b, err := policy.FromObject(o.doc.Object, o.doc)
@@ -344,9 +344,9 @@ func (k *kyverno) cases(n node, p kyvernoPolicy) []suiteCase {
 		if expect == nil {
 			return nil // for each of the resources, the reason is the same
 		}
-		c := suiteCase{Name: world.MetadataOf(o.doc.Object, "name") + " " + verbs[result.text()], Expect: expect}
+		c := suiteCase{Name: requests.MetadataOf(o.doc.Object, "name") + " " + verbs[result.text()], Expect: expect}
 		c.Object = o.named
-		c.Subresource = k.parents[world.KindOf(o.doc.Object).Kind]
+		c.Subresource = k.parents[requests.KindOf(o.doc.Object).Kind]
 		k.variables(&c, p, o, n)
 		all = append(all, c)
 	}
@@ -357,9 +357,9 @@ func (k *kyverno) cases(n node, p kyvernoPolicy) []suiteCase {
 func (k *kyverno) about(n node) []kyvernoObject {
 	kind := n.member("kind").text()
 	is := func(o kyvernoObject, name, namespace string) bool {
-		own, ns := world.MetadataOf(o.doc.Object, "name"), world.MetadataOf(o.doc.Object, "namespace")
+		own, ns := requests.MetadataOf(o.doc.Object, "name"), requests.MetadataOf(o.doc.Object, "namespace")
 		return (name == "" || name == own || name == ns+"/"+own) && (namespace == "" || namespace == ns) &&
-			(kind == "" || kind == world.KindOf(o.doc.Object).Kind || strings.HasSuffix(kind, "/"+world.KindOf(o.doc.Object).Kind))
+			(kind == "" || kind == requests.KindOf(o.doc.Object).Kind || strings.HasSuffix(kind, "/"+requests.KindOf(o.doc.Object).Kind))
 	}
 	var all []kyvernoObject
 	find := func(at node, name, namespace string) {
@@ -450,7 +450,7 @@ func (k *kyverno) variables(c *suiteCase, p kyvernoPolicy, o kyvernoObject, n no
 	if values == nil {
 		values = map[string]any{}
 	}
-	maps.Copy(values, k.values[p.policy.Name+"/"+world.MetadataOf(o.doc.Object, "name")])
+	maps.Copy(values, k.values[p.policy.Name+"/"+requests.MetadataOf(o.doc.Object, "name")])
 	operation, _ := values["request.operation"].(string)
 	switch operation = strings.ToUpper(operation); {
 	case operation == "" && c.Subresource != "", operation == "UPDATE": // a subresource is there before it is written

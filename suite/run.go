@@ -16,7 +16,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/order"
-	"github.com/celgate/celgate/internal/world"
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/state"
@@ -155,11 +155,11 @@ func (r *runner) run(ctx context.Context, c *Case) []Result {
 }
 
 func describe(object map[string]any) string {
-	name := world.MetadataOf(object, "name")
-	if namespace := world.MetadataOf(object, "namespace"); namespace != "" {
+	name := requests.MetadataOf(object, "name")
+	if namespace := requests.MetadataOf(object, "namespace"); namespace != "" {
 		name = namespace + "/" + name
 	}
-	return world.KindOf(object).Kind + " " + name
+	return requests.KindOf(object).Kind + " " + name
 }
 
 func (r *runner) arena(c *Case) (*arena, []*Problem) {
@@ -255,13 +255,13 @@ func (r *Result) unable(p *Problem) {
 func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*celgate.Request, *Problem) {
 	fail := func(place policy.Position, err error) (*celgate.Request, *Problem) {
 		p := &Problem{Position: place, Message: err.Error()}
-		var hinted *world.Error
+		var hinted *requests.Error
 		if errors.As(err, &hinted) {
 			p.Hint = hinted.Hint
 		}
 		return nil, p
 	}
-	if world.IsReview(doc.Object) {
+	if requests.IsReview(doc.Object) {
 		r, err := a.requests.ReviewRequest(doc.Object)
 		if err != nil {
 			return fail(c.Place, err)
@@ -271,7 +271,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 	if !c.Asked.Review.isZero() {
 		return fail(doc.Position(), errors.New("review is not an AdmissionReview"))
 	}
-	asked := &world.Asked{
+	asked := &requests.Asked{
 		Operation: c.Asked.Operation, Subresource: c.Asked.Subresource, User: c.Asked.User, Groups: c.Asked.Groups,
 		UID: c.Asked.UID, Extra: c.Asked.Extra,
 		DryRun: c.Asked.DryRun, Namespace: c.Asked.Namespace,
@@ -292,9 +292,9 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 			if old, err = patched(old, c.Asked.OldPatches); err != nil {
 				return fail(c.Place, err)
 			}
-			kind := world.KindOf(old)
+			kind := requests.KindOf(old)
 			if to, err := a.requests.Target(kind, asked.Subresource); err == nil {
-				old = world.InNamespace(old, &celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
+				old = requests.InNamespace(old, &celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
 			}
 			if asked.Old, err = asked.Old.With(stored(old, a.requests.Types)); err != nil {
 				return fail(c.Asked.Old.place(c), err)

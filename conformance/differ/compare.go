@@ -15,8 +15,8 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/conformance"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/prepare"
 )
 
 // A Case is a policy with its binding.

@@ -16,7 +16,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/conformance/corpus"
 	"github.com/celgate/celgate/internal/conformance"
-	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
 )

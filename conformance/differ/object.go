@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/schema"
 )
 

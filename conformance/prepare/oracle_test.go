@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/schema"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -17,7 +17,7 @@ import (
 	core "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/registry/core/persistentvolume"
 
-	"github.com/celgate/celgate/prepare"
+	"github.com/celgate/celgate/internal/prepare"
 )
 
 var warnedWords = []string{

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/prepare"
 	registry "github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/celgate/celgate/state"

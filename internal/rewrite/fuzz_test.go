@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/manifest"
-	"github.com/celgate/celgate/prepare"
 )
 
 // A mutator changes JSON trees at random.

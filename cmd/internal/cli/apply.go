@@ -1,0 +1,588 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/order"
+	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// An apply is one run of the verb.
+type apply struct {
+	*console
+	policies, state []string
+	live            live
+	oldFile         string
+	asked           asked
+	kubeVersion     string
+	reporting
+	compact, summary bool
+	quiet            bool
+	strictness       strictness
+	unknownKinds     string // skip, plain or fail; empty: skip what no policy can match, else fail
+	serverView       bool
+}
+
+func newApply(c *console) *cobra.Command {
+	a := &apply{console: c}
+	cmd := &cobra.Command{
+		Use:   "apply -p POLICIES|--context NAME [flags] MANIFEST|REVIEW|DIR|-...",
+		Short: "Evaluate policies for manifests and admission requests",
+		Long: `apply tells what the API server's admission policies would say if the given
+manifests were applied: what is denied, what is warned about, what is changed.
+
+Each manifest is a CREATE, or an UPDATE when the cluster state holds that object.
+The objects of one run see each other: a Namespace, a CustomResourceDefinition or
+a param counts for the objects beside it, whatever their order. Arguments may also
+be AdmissionReviews (admission.k8s.io), which are evaluated as they stand.
+
+With --kubeconfig or --context a live cluster is the state: its kinds, namespaces,
+params and stored objects are read when they are needed, and rights are asked of it,
+as those of the kubeconfig's user unless --as names another. Nothing is written to
+it. Without -p the policies are those of the cluster.
+
+With -o yaml apply is a filter: the manifests come out as they went in (comments,
+order and quotes kept, no defaults added) but for what policies change. A denial
+leaves standard output empty; what there is to say goes to standard error. When
+standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
+
+What the server validates of an object itself, such as names, duplicates and
+selectors, is not looked at: a mutated object may still be refused as invalid.
+
+The exit status is 0 when nothing is denied, 1 when something is or --fail-on says
+so, and 2 when something could not be evaluated, a policy or binding is invalid, or
+no policy of -p is in force. docs/apply.md says what each status of an object means.`,
+		Example: `  # may these manifests be applied?
+  celgate apply -p policies/ manifests/
+
+  # the same for a rendered chart
+  helm template shop ./chart | celgate apply -p policies/ -
+
+  # what mutating policies make of a kustomization, into the cluster
+  kustomize build overlays/prod | celgate apply -p policies/ -o yaml - | kubectl apply -f -
+
+  # in a cluster that has these namespaces, params and stored objects
+  celgate apply -p policies/ -c cluster.yaml manifests/
+
+  # in a live cluster: its namespaces, params, kinds, rights and stored objects
+  celgate apply -p policies/ --context prod manifests/
+
+  # what would its own policies say?
+  celgate apply --context prod manifests/
+
+  # may dev delete the deployment? may it be scaled?
+  celgate apply -p policies/ --operation DELETE --as dev web.yaml
+  celgate apply -p policies/ --subresource deployments/scale --old scale.yaml new-scale.yaml
+
+  # for a program
+  celgate apply -p policies/ -o json review.yaml | jq '.items[].response'`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args) },
+	}
+	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
+		f.StringArrayVarP(&a.policies, "policy", "p", nil, "`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
+		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
+		a.live.flags(f)
+		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
+		a.limitFlag(f)
+	})
+	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { a.asked.flags(f, &a.oldFile) })
+	group(cmd, "Output", func(f *pflag.FlagSet) {
+		a.reporting.flags(f, append(report.Formats(), "yaml"), "text (default), json, junit, sarif or github,\nor yaml: the given manifests with what policies change,\nfor kubectl apply -f -")
+		f.BoolVar(&a.serverView, "server-view", false, "with -o yaml or json: the objects as the server would\nhold them, with its defaults, and nothing else")
+		f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out objects about which there is nothing to say but what policies change")
+		f.BoolVar(&a.compact, "compact", false, "one line for each object, with -o text")
+		f.BoolVar(&a.summary, "summary", false, "no line for objects but a table: how many were denied, warned about and changed, by policy and namespace")
+		a.colorFlag(f)
+	})
+	group(cmd, "What fails", func(f *pflag.FlagSet) {
+		f.StringSliceVar(&a.strictness.names, "fail-on", nil, "`FINDINGS` exit status 1 for warn, unbound, unmatched,\nunknown-namespace or note too; with commas, may be repeated")
+		f.BoolVar(&a.strictness.strict, "strict", false, "--fail-on with all of them")
+		f.StringVar(&a.unknownKinds, "unknown-kinds", "", "`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)")
+	})
+	completeWith(cmd, "fail-on", failOn...)
+	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")
+	a.complete(cmd)
+	return cmd
+}
+
+func (a *apply) run(ctx context.Context, args []string) error {
+	if text, ok, err := a.functionRequest(args); err != nil {
+		return err
+	} else if ok {
+		if err := a.check([]string{"-"}); err != nil {
+			return err
+		}
+		return a.runFunction(ctx, text)
+	}
+	if err := a.check(args); err != nil {
+		return err
+	}
+	loader := &manifest.Loader{Stdin: a.stdin, MaxInput: a.maxInput}
+	a.unbuilt(args)
+	batch := a.read(loader, args)
+	from, err := a.sources(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := a.load(ctx, loader, from, batch)
+	if err != nil {
+		return err
+	}
+	if a.oldFile != "" {
+		if a.asked.old, err = w.oldCluster(a.console, a.read(loader, []string{a.oldFile}), a.asked.namespace); err != nil {
+			return err
+		}
+	}
+	if err := w.assume(w.missingNamespaces(batch, &a.asked)); err != nil {
+		return err
+	}
+	engine, err := celgate.New(&w.set, w.options())
+	if err != nil {
+		return err
+	}
+	rejected := w.rejections(engine)
+	if len(rejected) > 0 {
+		a.raise(exitFailed)
+	}
+	if len(batch) == 0 && a.status == exitClean {
+		return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
+	}
+
+	force := w.inForce(a.console, rejected)
+	a.strictness.found["unbound"] += w.unbound
+	a.strictness.found["note"] += w.foreign
+	a.requirePolicies(a.policies, force)
+	open, err := a.open(a.console)
+	if err != nil {
+		return err
+	}
+	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), tracer: blame.NewTracer(&w.set, w.options()),
+		unknownKinds: a.unknownKinds, orders: true}
+	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
+		d.tracer = nil // a table has no reasons
+	}
+	to := outputs{all: open}
+	var writers []report.Writer
+	for _, o := range open {
+		var writer report.Writer
+		switch {
+		case a.serverView && (o.format == "json" || o.format == "yaml"):
+			to.manifests, to.out = &serverView{types: w.types, json: o.format == "json"}, o
+			writer, err = a.newAsides(a.color, force, rejected)
+		case o.format == "yaml":
+			to.manifests, to.out, d.edits = &manifests{}, o, true
+			writer, err = a.newAsides(a.color, force, rejected)
+		default:
+			d.changes = d.changes || o.format == "text"
+			writer, err = report.New(o.format, o, report.Options{
+				Set: force, Rejected: rejected, Types: w.types, Color: o.color, Width: o.width, Quiet: a.quiet,
+				Compact: a.compact, Summary: a.summary,
+			})
+		}
+		if err != nil {
+			return err
+		}
+		writers = append(writers, writer)
+	}
+	to.report = report.Join(writers...)
+	if err := a.decide(ctx, d, batch, to); err != nil {
+		return err
+	}
+	a.strictness.judge(a.console, force)
+	if err := to.report.Close(); err != nil {
+		return err
+	}
+	return closeAll(open)
+}
+
+// check refuses a command line that cannot be meant.
+func (a *apply) check(args []string) error {
+	if len(args) == 0 {
+		return withHint(&usageError{errors.New("no manifests given")}, "name files or directories, or - for standard input")
+	}
+	if err := a.strictness.check(); err != nil {
+		return err
+	}
+	if a.unknownKinds != "" && !slices.Contains([]string{"skip", "plain", "fail"}, a.unknownKinds) {
+		return &usageError{fmt.Errorf("%w, not %q", errUnknownKinds, a.unknownKinds)}
+	}
+	stdin := 0
+	for _, path := range slices.Concat(args, a.policies, a.state, []string{a.oldFile}) {
+		if path == "-" {
+			stdin++
+		}
+	}
+	if stdin > 1 {
+		return &usageError{errors.New("standard input can be read once only")}
+	}
+	if a.compact && a.summary {
+		return &usageError{errors.New("--compact and --summary do not go together")}
+	}
+	if err := a.asked.check(); err != nil {
+		return err
+	}
+	if err := a.strictness.check(); err != nil {
+		return err
+	}
+	if a.unknownKinds != "" && !slices.Contains([]string{"skip", "plain", "fail"}, a.unknownKinds) {
+		return &usageError{fmt.Errorf("%w, not %q", errUnknownKinds, a.unknownKinds)}
+	}
+	targets, err := a.targets()
+	if err != nil {
+		return err
+	}
+	objects := 0
+	for _, t := range targets {
+		if t.format == "yaml" || t.format == "json" && a.serverView {
+			objects++
+		}
+	}
+	switch {
+	case a.serverView && objects == 0:
+		return &usageError{errors.New("--server-view goes with -o yaml or -o json")}
+	case objects > 1:
+		return &usageError{errors.New("manifests can be written to one output only")}
+	}
+	return nil
+}
+
+// decide writes the answer for each document, in their order.
+func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Document, to outputs) error {
+	// Only here does an interrupt end things in order; while files are read it ends the program at once.
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	a.progress = newProgress(a.console, len(batch))
+	defer a.progress.clear()
+	immediately := isTerminal(a.stdout)
+	done, denied := 0, 0
+	for it := range ordered(consumed(batch), runtime.GOMAXPROCS(0), func(doc *manifest.Document) answer { return d.answer(ctx, doc) }) {
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+		if it.Decision != nil {
+			a.strictness.see(it.Decision)
+		}
+		switch {
+		case it.Failure != nil && it.Failure.Skipped:
+			a.strictness.found["note"]++
+		case it.Failure != nil:
+			a.raise(exitFailed)
+			if err := flushAll(to.all); err != nil {
+				return err
+			}
+			a.say(at(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
+		case d.world.unread() != nil:
+			a.raise(exitFailed)
+		case !it.Decision.Allowed:
+			a.raise(exitDenied)
+			denied++
+		}
+		if immediately || to.manifests != nil {
+			a.progress.clear()
+		}
+		if err := to.report.Write(it.Item); err != nil {
+			return err
+		}
+		if immediately {
+			if err := flushAll(to.all); err != nil {
+				return err
+			}
+		}
+		if to.manifests != nil && a.status == exitClean {
+			if err := to.manifests.add(it); err != nil {
+				return err
+			}
+		}
+		done++
+		a.progress.step(done)
+	}
+	if err := d.world.unread(); err != nil {
+		a.say("the answers cannot be trusted, because not everything in the cluster could be read", "")
+		a.sayError(err)
+	}
+	switch {
+	case to.manifests == nil:
+	case a.status == exitClean:
+		return to.manifests.flush(to.out)
+	default:
+		a.withhold(denied, done)
+	}
+	return nil
+}
+
+// outputs are where answers go. The manifests, if they are asked for, are the result; a report is then written beside it.
+type outputs struct {
+	all       []*output
+	report    report.Writer
+	manifests writing // nil: none
+	out       *output // of the manifests
+}
+
+func subject(it report.Item) string {
+	if it.Kind.Kind == "" {
+		return ""
+	}
+	return strings.TrimSpace(it.Kind.Kind+" "+it.Name) + ": "
+}
+
+// consumed yields documents and lets go of them, so that a large input is not held twice.
+func consumed(docs []*manifest.Document) func(func(*manifest.Document) bool) {
+	return func(yield func(*manifest.Document) bool) {
+		for i, d := range docs {
+			docs[i] = nil
+			if !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// A decider answers for one document after another, on several goroutines.
+type decider struct {
+	edits   bool // say what mutations make of the documents
+	changes bool // say what each policy changed
+	orders  bool // note where the order of policies matters
+	world   *world
+	engine  *celgate.Engine
+	asked   *asked
+	notes   *notes
+	tracer  *blame.Tracer // finds the reasons for what is not as it should be; nil: nobody asks
+
+	unknownKinds string // as --unknown-kinds
+}
+
+func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
+	it.doc = doc
+	it.Item = report.Item{Place: doc.Position(), Kind: kindOf(doc.Object), Name: nameOf(doc.Object), Misread: doc.Misread}
+	if isReview(doc.Object) {
+		it.Kind, it.Name = schema.GroupVersionKind{Version: it.Kind.GroupVersion().String(), Kind: "AdmissionReview"}, ""
+	}
+	defer func() {
+		if p := recover(); p != nil { // one object that breaks something must not take the others with it
+			it.Decision, it.edit = nil, nil
+			it.Failure = &report.Failure{Message: fmt.Sprintf("internal error: %v", p), Hint: "please report it, with this:\n" + string(debug.Stack())}
+		}
+	}()
+	fail := func(err error) answer {
+		it.Failure = &report.Failure{Message: err.Error(), Hint: hintOf(err)}
+		return it
+	}
+	if d.edits && isReview(doc.Object) {
+		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is none"), "use -o json, or -o yaml with --server-view"))
+	}
+	if kind := kindOf(doc.Object); !isReview(doc.Object) && d.skips(kind) {
+		it.Failure = skipped(kind)
+		return it
+	}
+	request, err := d.world.request(ctx, doc, d.asked)
+	if err != nil {
+		if m, ok := doc.Misreading("metadata.name"); ok {
+			err = withHint(err, "%s", m.Hint)
+		}
+		return fail(err)
+	}
+	it.Request = request
+	prepared, warnings, err := d.engine.Prepare(request)
+	if err != nil {
+		status, ok := refusal(err)
+		if !ok {
+			return fail(err)
+		}
+		it.Decision = &celgate.Decision{Status: status}
+		return it
+	}
+	it.Request = prepared
+	if status := d.world.noNamespace(ctx, prepared); status != nil {
+		it.Decision = &celgate.Decision{Status: status}
+		return it
+	}
+	if it.Decision, err = d.engine.Admit(ctx, prepared); err != nil {
+		it.Decision = nil
+		return fail(err)
+	}
+	if d.tracer != nil && (len(it.Decision.Violations) > 0 || slices.ContainsFunc(it.Decision.Outcomes, func(o celgate.Outcome) bool { return o.Verdict == celgate.Error })) {
+		it.Reasons = d.tracer.Reasons(ctx, prepared, it.Decision.Outcomes)
+	}
+	it.Locate = locate(doc, it.Decision)
+	if d.changes {
+		it.Changes = d.shown(it.Decision.Changes)
+	}
+	if d.edits && it.Decision.Allowed && it.Decision.Mutated {
+		if err = d.edit(ctx, &it, prepared); err != nil {
+			it.Decision, it.edit = nil, nil
+			return fail(err)
+		}
+	}
+	if len(warnings) > 0 { // the server sends them before those of policies
+		it.Decision.Warnings = append(warnings, it.Decision.Warnings...)
+	}
+	if d.orders {
+		note, err := order.Note(ctx, d.engine, prepared, it.Decision)
+		if err != nil {
+			it.Decision = nil
+			return fail(err)
+		}
+		if note != nil {
+			it.Decision.Notes = append(it.Decision.Notes, *note)
+		}
+	}
+	d.notes.add(it.Decision, prepared, isReview(doc.Object))
+	it.Decision.Object = d.returned(it.Decision.Object, prepared)
+	return it
+}
+
+// locate finds fields of the object that was decided about in its document; nil if it is no manifest. What mutations may
+// have moved is placed at the list that it is in.
+func locate(doc *manifest.Document, d *celgate.Decision) func(string) policy.Position {
+	if isReview(doc.Object) {
+		return nil
+	}
+	return func(field string) policy.Position {
+		if list, _, ok := strings.Cut(field, "["); ok && d.Mutated {
+			field = list
+		}
+		return doc.Place(field).Locate(0)
+	}
+}
+
+// returned is the object of a decision as the server returns it: read again from what was written. Custom objects are written as
+// the JSON that they are.
+func (d *decider) returned(object map[string]any, r *celgate.Request) map[string]any {
+	resource := d.world.types.Resource(r.Resource)
+	if object == nil || resource == nil || resource.Custom != nil || r.SubResource != "" && r.SubResource != "status" {
+		return object
+	}
+	if again, _, err := prepare.Canonical(object, d.world.types, r.Kind); err == nil {
+		return again
+	}
+	return object
+}
+
+// skips reports that an object is of a kind without a resource that is left out: those of celgate, which are for no
+// cluster, and unknown ones that no policy can be for.
+func (d *decider) skips(kind schema.GroupVersionKind) bool {
+	if kind.Group == "celgate.dev" {
+		return true
+	}
+	if d.unknownKinds == "fail" || kind.Kind == "" || kind.Version == "" || kind.Group == "kustomize.config.k8s.io" {
+		return false
+	}
+	if len(d.world.types.Served(kind.GroupKind())) > 0 || d.world.types.ResourceFor(kind) != nil || d.world.types.Type(kind) != nil {
+		return false
+	}
+	return d.unknownKinds == "skip" || d.unknownKinds == "" && !mayMatch(&d.world.set, kind)
+}
+
+// refusal returns the status of an error that is the server's answer.
+func refusal(err error) (*metav1.Status, bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return nil, false
+	}
+	s := status.Status()
+	return &s, true
+}
+
+// noNamespace returns the server's answer to a request in a namespace that does not exist, which comes before any
+// policy is asked (as pkg/admission/plugin/namespace/lifecycle/admission.go v0.37.2).
+func (w *world) noNamespace(ctx context.Context, r *celgate.Request) *metav1.Status {
+	if r.Namespace == "" || r.Operation == celgate.Delete || r.Kind == namespaceKind || r.Resource.Group == "authorization.k8s.io" {
+		return nil
+	}
+	if known, err := w.exist(w.cluster).Get(ctx, namespaceKind, "", r.Namespace); known != nil || err != nil {
+		return nil
+	}
+	status := apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, r.Namespace).Status()
+	return &status
+}
+
+// notes are said about decisions that rest on what was not given.
+type notes struct {
+	assumed    map[string]bool // namespaces
+	namespaces bool            // a policy looks at namespaces
+	user       string          // who is assumed to make requests; empty: it was said
+	users      map[string]bool // policies that look at the user, by kind and name
+}
+
+func newNotes(set *policy.Set, w *world, a *asked) *notes {
+	n := &notes{assumed: w.assumed, users: map[string]bool{}}
+	if a.user == "" && a.self == nil {
+		n.user = defaultUser
+	}
+	selects := func(m *policy.MatchResources) bool {
+		return m != nil && m.NamespaceSelector != nil && len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) > 0
+	}
+	for _, b := range set.Bindings {
+		n.namespaces = n.namespaces || selects(b.MatchResources)
+	}
+	for _, p := range set.Policies {
+		n.namespaces = n.namespaces || selects(p.MatchConstraints)
+		for e := range expressions(p) {
+			n.namespaces = n.namespaces || strings.Contains(e.Src, "namespaceObject")
+			if strings.Contains(e.Src, "request.userInfo") || strings.Contains(e.Src, "authorizer") {
+				n.users[string(p.Kind)+" "+p.Name] = true
+			}
+		}
+	}
+	return n
+}
+
+func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
+	if d.Allowed && d.Mutated {
+		d.Notes = append(d.Notes, celgate.Note{Message: notValidated})
+	}
+	if reviewed {
+		return
+	}
+	if n.namespaces && n.assumed[r.Namespace] && r.Kind != namespaceKind {
+		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
+			"namespace %q "+unknownNamespace+" and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
+	}
+	if n.user != "" && slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[string(o.Kind)+" "+o.Policy] }) {
+		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
+			"policies look at the user, who is taken as %q without rights or groups; say who it is with --as and --as-group", n.user)})
+	}
+}
+
+// missingNamespaces returns the namespaces that manifests name and that exist nowhere. On a server such a request
+// fails; a reader of rendered manifests wants to know what would be said in a cluster that has the namespace. An
+// AdmissionReview is decided about exactly.
+func (w *world) missingNamespaces(batch []*manifest.Document, a *asked) map[string]bool {
+	missing := map[string]bool{}
+	if w.live != nil { // what does not exist there is known not to
+		return missing
+	}
+	for _, d := range batch {
+		if isReview(d.Object) {
+			continue
+		}
+		to, err := w.target(kindOf(d.Object), a.subresource)
+		if err != nil || !to.Namespaced {
+			continue
+		}
+		name := w.namespaceOf(d.Object, to, a)
+		if missing[name] {
+			continue
+		}
+		if known, err := w.cluster.Get(context.Background(), namespaceKind, "", name); known == nil && err == nil {
+			missing[name] = true
+		}
+	}
+	return missing
+}

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A checking is one run of the verb check.
+type checking struct {
+	*console
+	state       []string
+	kubeVersion string
+	reporting
+	notes, list  bool
+	explain      string
+	fix, measure bool
+}
+
+func newCheck(c *console) *cobra.Command {
+	k := &checking{console: c}
+	cmd := &cobra.Command{
+		Use:   "check [flags] POLICIES...",
+		Short: "Find mistakes in policies without a request",
+		Long: `check finds what is wrong with policies and bindings before a request does: what
+the API server would refuse to store, what its type checker would warn about, and
+what it stores without a word though it cannot work. Arguments are files and
+directories that hold policies, and beside them what exists in the cluster:
+CustomResourceDefinitions make the fields of custom resources known.
+
+Some answers are found by running the policies on objects that are made from the
+schema of what they match: mutations that change their own result, policies whose
+result depends on their order, what expressions cost. The example is shown.
+
+--fix makes the changes in the files that are sure: they take a diagnostic away and
+change nothing else; comments and layout stay. Each is printed.
+
+An annotation of a policy or binding keeps a check from being reported:
+
+  celgate.dev/ignore: "CG302: the mutating policy before this one sets it"
+
+The exit status is 0 when there are no errors and warnings, 1 when there are, and 2
+when the policies could not be read.`,
+		Example: `  celgate check policies/
+  celgate check -c crds/ policies/ -o json
+  celgate check --fix policies/
+  celgate check --measure policies/
+  celgate check --explain CG101`,
+		RunE: func(cmd *cobra.Command, args []string) error { return k.run(cmd.Context(), args) },
+	}
+	group(cmd, "Cluster", func(f *pflag.FlagSet) {
+		f.StringArrayVarP(&k.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster, such as\nCustomResourceDefinitions; may be repeated")
+		minorFlag(f, &k.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
+		k.inputFlag(f)
+	})
+	group(cmd, "Checks", func(f *pflag.FlagSet) {
+		f.BoolVar(&k.fix, "fix", false, "change the files where that is sure, and say what was done")
+		f.BoolVar(&k.measure, "measure", false, "show costs against budgets, estimated and observed, and the oldest\nKubernetes on which each policy works")
+		f.StringVar(&k.explain, "explain", "", "`CODE` say what a check is about, with an example")
+		f.BoolVar(&k.list, "list", false, "list all checks")
+	})
+	group(cmd, "Output", func(f *pflag.FlagSet) {
+		k.reporting.flags(f, report.DiagnosticFormats(), "text (default), json, junit, sarif or github")
+		f.BoolVar(&k.notes, "notes", false, "show notes too")
+		k.colorFlag(f)
+	})
+	k.complete(cmd)
+	var codes []string
+	for _, a := range check.Analyzers() {
+		codes = append(codes, a.Code)
+	}
+	completeWith(cmd, "explain", codes...)
+	return cmd
+}
+
+func (k *checking) run(ctx context.Context, args []string) error {
+	switch {
+	case k.list:
+		for _, a := range check.Analyzers() {
+			fmt.Fprintf(k.stdout, "%s %-8s %-26s %s\n", a.Code, a.Severity, a.Name, a.Title)
+		}
+		return nil
+	case k.explain != "":
+		for _, a := range check.Analyzers() {
+			if strings.EqualFold(a.Code, k.explain) || a.Name == k.explain {
+				return a.Explain(k.stdout)
+			}
+		}
+		return withHint(&usageError{fmt.Errorf("there is no check %s", k.explain)}, "celgate check --list names all")
+	case len(args) == 0:
+		return &usageError{errors.New("no policies given")}
+	case k.fix && slices.Contains(args, "-"):
+		return &usageError{errors.New("--fix changes files, and standard input is none")}
+	}
+	if _, err := k.targets(); err != nil {
+		return err
+	}
+	if k.fix {
+		if err := k.fixFiles(ctx, args); err != nil {
+			return err
+		}
+	}
+	w, state, err := k.world(args)
+	if err != nil {
+		return err
+	}
+	input := check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(k.kubeVersion), State: state}
+	if k.measure {
+		all, err := check.Measure(ctx, input)
+		if err != nil {
+			return err
+		}
+		return report.Measurements(k.stdout, all)
+	}
+	found, err := check.Run(ctx, input, check.Analyzers()...)
+	if err != nil {
+		return err
+	}
+	found = append(undecoded(w.rejected), found...)
+	for _, d := range found {
+		if d.Ignored == "" && d.Severity != check.Note {
+			k.raise(exitDenied)
+		}
+	}
+	open, err := k.open(k.console)
+	if err != nil {
+		return err
+	}
+	for _, o := range open {
+		if err := report.Diagnostics(o.format, o, found, report.Options{Set: &w.set, Color: o.color, Width: o.width, Quiet: !k.notes}); err != nil {
+			return err
+		}
+	}
+	return closeAll(open)
+}
+
+// world reads the policies among files, and the kinds and objects beside them. Manifests and other files in the same
+// directories are passed over.
+func (k *checking) world(paths []string) (*world, []map[string]any, error) {
+	w := &world{version: k.kubeVersion}
+	var err error
+	if w.types, err = builtin.Registry(orNewest(k.kubeVersion)); err != nil {
+		return nil, nil, withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
+	}
+	loader := &manifest.Loader{Stdin: k.stdin, MaxInput: k.maxInput}
+	read := func(paths []string) []*manifest.Document {
+		if len(paths) == 0 {
+			return nil
+		}
+		docs, problems := loader.Load(paths...)
+		for _, p := range problems {
+			if strings.HasPrefix(p.Message, "not a Kubernetes object") {
+				continue
+			}
+			if !p.Warning {
+				k.raise(exitFailed)
+			}
+			k.say(p.Error(), "")
+		}
+		return slices.DeleteFunc(docs, func(d *manifest.Document) bool { return isReview(d.Object) })
+	}
+	beside := w.addPolicies(k.console, read(paths))
+	if len(w.set.Policies) == 0 && len(w.set.Bindings) == 0 && len(w.rejected) == 0 {
+		return nil, nil, fmt.Errorf("no policies in %s", strings.Join(paths, ", "))
+	}
+	existing := slices.Concat(beside, read(k.state))
+	w.addTypes(k.console, existing)
+	objects := make([]map[string]any, len(existing))
+	for i, d := range existing {
+		objects[i] = d.Object
+	}
+	return w, objects, nil
+}
+
+// undecoded are the diagnostics of documents that are no policies of their kind.
+func undecoded(rejected []report.Rejection) []check.Diagnostic {
+	var all []check.Diagnostic
+	for _, r := range rejected {
+		for _, p := range r.Problems {
+			at := p.Position
+			if !at.IsValid() {
+				at = r.Place
+			}
+			all = append(all, check.Diagnostic{
+				Code: "CG001", Severity: check.Error, Message: p.Message, Kind: r.Kind, Name: cmp.Or(r.Name, "without a name"), Field: p.Field, Position: at,
+				Suggestion: p.Hint,
+			})
+		}
+	}
+	return all
+}

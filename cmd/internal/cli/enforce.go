@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/spell"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// failOn are the findings for which --fail-on makes a run fail that would be clean without it.
+var failOn = []string{"warn", "unbound", "unmatched", "unknown-namespace", "note"}
+
+// A strictness counts the findings that --fail-on names.
+type strictness struct {
+	names   []string
+	strict  bool // all of them
+	found   map[string]int
+	matched map[string]bool // policies, by kind and name
+}
+
+func (s *strictness) check() error {
+	for _, name := range s.names {
+		if !slices.Contains(failOn, name) {
+			err := &usageError{fmt.Errorf("--fail-on takes %s, not %q", strings.Join(failOn, ", "), name)}
+			if similar := spell.Nearest(name, failOn, 2); similar != "" {
+				return withHint(err, "did you mean %s?", similar)
+			}
+			return err
+		}
+	}
+	s.found, s.matched = map[string]int{}, map[string]bool{}
+	return nil
+}
+
+// see counts what a decision gives rise to.
+func (s *strictness) see(d *celgate.Decision) {
+	for _, o := range d.Outcomes {
+		s.matched[string(o.Kind)+" "+o.Policy] = true
+	}
+	for _, v := range d.Violations {
+		s.matched[string(v.Kind)+" "+v.Policy] = true
+	}
+	s.found["warn"] += len(d.Warnings)
+	for _, n := range d.Notes {
+		switch {
+		case n.Message == notValidated: // true of every mutated object
+		case strings.HasPrefix(n.Message, "namespace ") && strings.Contains(n.Message, unknownNamespace):
+			s.found["unknown-namespace"]++
+		default:
+			s.found["note"]++
+		}
+	}
+}
+
+// judge raises the exit status for what was found and says why.
+func (s *strictness) judge(c *console, force *policy.Set) {
+	var idle []string
+	for _, p := range force.Policies {
+		if !s.matched[string(p.Kind)+" "+p.Name] {
+			idle = append(idle, p.Name)
+		}
+	}
+	s.found["unmatched"] = len(idle)
+	words := map[string]string{
+		"warn":              "warnings of policies and the server: %d",
+		"unbound":           "policies and bindings without their other half: %d",
+		"unmatched":         "policies that matched none of the objects: %d (" + several(idle) + ")",
+		"unknown-namespace": "objects in namespaces of unknown labels: %d",
+		"note":              "notes: %d",
+	}
+	for _, name := range failOn {
+		if n := s.found[name]; n > 0 && (s.strict || slices.Contains(s.names, name)) {
+			c.raise(exitDenied)
+			c.say("--fail-on="+name+": "+fmt.Sprintf(words[name], n), "")
+		}
+	}
+}
+
+// requirePolicies makes the exit status 2 when policies were given and none of them is in force.
+func (c *console) requirePolicies(given []string, force *policy.Set) {
+	if len(given) > 0 && len(force.Policies) == 0 {
+		c.raise(exitFailed)
+		c.say("nothing is enforced: no policy of "+strings.Join(given, ", ")+" is in force",
+			"a policy is in force when the server would store it and a binding names it")
+	}
+}
+
+// policyKinds are the kinds that make up policies.
+var policyKinds = []string{
+	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+}
+
+const nativeGroup = "admissionregistration.k8s.io"
+
+// misspelt returns what an object that is no policy was probably meant to be; "" if it is what it says.
+func (w *world) misspelt(kind apischema.GroupVersionKind) string {
+	if w.types.Type(kind) != nil {
+		return ""
+	}
+	near := func(a, b string) bool { return spell.Distance(a, b) <= 3 }
+	group := near(kind.Group, nativeGroup) || near(kind.Group, policy.OwnGroup)
+	known := slices.Contains(policyKinds, kind.Kind)
+	if !group && !known {
+		return ""
+	}
+	meant := kind.Kind
+	if !known {
+		if meant = spell.Nearest(kind.Kind, policyKinds, 6); meant == "" || kind.Kind == "PolicyBinding" || kind.Kind == "Policy" {
+			suffix := ""
+			if strings.HasSuffix(kind.Kind, "Binding") {
+				suffix = "Binding"
+			}
+			meant = "ValidatingAdmissionPolicy" + suffix + " or MutatingAdmissionPolicy" + suffix
+		}
+	}
+	apiVersion := nativeGroup + "/v1"
+	if near(kind.Group, policy.OwnGroup) {
+		apiVersion = policy.OwnGroup + "/v1"
+	}
+	return apiVersion + " " + meant
+}
+
+// engines are the groups of other policy engines, with what to do about their policies.
+var engines = []struct{ suffix, name, todo string }{
+	{"kyverno.io", "Kyverno", "write it as a ValidatingAdmissionPolicy or MutatingAdmissionPolicy; celgate test --convert takes over the tests of its command line"},
+	{"gatekeeper.sh", "Gatekeeper", "write it as a ValidatingAdmissionPolicy: the CEL of engine K8sNativeValidation is nearly that, or let Gatekeeper generate it"},
+	{"kubewarden.io", "Kubewarden", "write it as a ValidatingAdmissionPolicy"},
+}
+
+// foreign says which of the documents are policies of other engines, once for each kind, and how many there are.
+func (c *console) foreign(docs []*manifest.Document) int {
+	first, count := map[apischema.GroupVersionKind]*manifest.Document{}, map[apischema.GroupVersionKind]int{}
+	var kinds []apischema.GroupVersionKind
+	for _, d := range docs {
+		kind := kindOf(d.Object)
+		if kind.Group == "apiextensions.k8s.io" {
+			continue
+		}
+		if first[kind] == nil {
+			first[kind], kinds = d, append(kinds, kind)
+		}
+		count[kind]++
+	}
+	all := 0
+	for _, kind := range kinds {
+		for _, e := range engines {
+			if kind.Group != e.suffix && !strings.HasSuffix(kind.Group, "."+e.suffix) {
+				continue
+			}
+			all += count[kind]
+			more := ""
+			if n := count[kind] - 1; n > 0 {
+				more = fmt.Sprintf(" (and %d more)", n)
+			}
+			c.say(at(first[kind].Position(), fmt.Sprintf("%s is of %s and is not evaluated%s", describe(first[kind].Object), e.name, more)), e.todo)
+		}
+	}
+	return all
+}
+
+// unbuilt says of directories that a tool makes the manifests in them.
+func (c *console) unbuilt(paths []string) {
+	for _, path := range paths {
+		for _, tool := range []struct{ file, what, run string }{
+			{"kustomization.yaml", "a kustomization", "kustomize build %s | celgate apply -p POLICIES -"},
+			{"kustomization.yml", "a kustomization", "kustomize build %s | celgate apply -p POLICIES -"},
+			{"Kustomization", "a kustomization", "kustomize build %s | celgate apply -p POLICIES -"},
+			{"Chart.yaml", "a Helm chart", "helm template %s | celgate apply -p POLICIES -"},
+		} {
+			if st, err := os.Stat(filepath.Join(path, tool.file)); path != "-" && err == nil && !st.IsDir() {
+				c.say(path+" is "+tool.what+": its files are taken as they lie there", fmt.Sprintf(tool.run, path))
+				break
+			}
+		}
+	}
+}
+
+// noPolicies is the error of files that hold no policies.
+func noPolicies(paths []string, batch []*manifest.Document) error {
+	err := fmt.Errorf("no policies in %s", strings.Join(paths, ", "))
+	for _, d := range batch {
+		if policy.Recognised(d.Object) {
+			return withHint(err, "%s holds a policy: perhaps -p and the manifests changed places", d.Position())
+		}
+	}
+	return err
+}
+
+// binds says what is wrong with the name of the policy in a binding; "" if nothing comes to mind.
+func (w *world) binds(b *policy.Binding) string {
+	var names []string
+	for _, p := range w.set.Policies {
+		if p.Kind == b.Kind {
+			names = append(names, p.Name)
+		} else if p.Name == b.PolicyName {
+			return fmt.Sprintf("%s is a %s, and %s is a %sBinding: the kinds must agree", p.Name, p.Kind, b.Name, b.Kind)
+		}
+	}
+	if similar := spell.Nearest(b.PolicyName, names, len(b.PolicyName)/3+1); similar != "" {
+		return fmt.Sprintf("did you mean %s? (spec.policyName of %s)", similar, at(b.Position, b.Name))
+	}
+	return ""
+}
+
+var errUnknownKinds = errors.New("--unknown-kinds is skip, plain or fail")
+
+// mayMatch reports that a rule of a policy may be for objects of a kind whose resource nobody knows.
+func mayMatch(set *policy.Set, kind apischema.GroupVersionKind) bool {
+	either := func(list []string, value string) bool {
+		return slices.Contains(list, "*") || slices.Contains(list, value)
+	}
+	for _, p := range set.Policies {
+		if p.MatchConstraints == nil {
+			continue
+		}
+		for _, r := range p.MatchConstraints.ResourceRules {
+			if either(r.APIGroups, kind.Group) {
+				return true // a version that is not named may be an equivalent of one that is
+			}
+		}
+	}
+	return false
+}
+
+// crdOf makes a definition of a kind about which nothing is known: its objects are taken as they are.
+func crdOf(kind apischema.GroupVersionKind) map[string]any {
+	plural := strings.ToLower(kind.Kind) + "s"
+	return map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + "." + kind.Group},
+		"spec": map[string]any{
+			"group": kind.Group, "scope": "Namespaced",
+			"names": map[string]any{"plural": plural, "kind": kind.Kind, "singular": strings.ToLower(kind.Kind), "listKind": kind.Kind + "List"},
+			"versions": []any{map[string]any{
+				"name": kind.Version, "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	}
+}
+
+// notValidated is the note about mutated objects.
+const notValidated = "the API server validates the object after mutation, and celgate does not: it may still be refused as invalid"
+
+// unknownNamespace is what notes about namespaces of unknown labels say.
+const unknownNamespace = "is not in the cluster state"
+
+// skipped says that an object is left out, which has no decision.
+func skipped(kind apischema.GroupVersionKind) *report.Failure {
+	return &report.Failure{
+		Skipped: true,
+		Message: "nothing is known about the kind " + kind.GroupVersion().String() + " " + kind.Kind + ", and no policy is for its group",
+		Hint:    "give its CustomResourceDefinition with -c, or --unknown-kinds=fail",
+	}
+}

@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/order"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// An explaining is one run of the verb explain. What it is asked is what apply is asked.
+type explaining struct {
+	apply
+	only    []string
+	named   bool // some of only were named by -p
+	objects bool
+
+	events    []report.Event                          // of the request at hand
+	evaluated map[*policy.Policy][]celgate.Evaluation // its variables
+	deaf      bool                                    // what happens is not told
+	variables map[string]string                       // names by policy and field
+}
+
+func newExplain(c *console) *cobra.Command {
+	x := &explaining{apply: apply{console: c}}
+	cmd := &cobra.Command{
+		Use:   "explain -p POLICIES|--context NAME [flags] MANIFEST|REVIEW|DIR|-...",
+		Short: "Tell why policies did or did not act",
+		Long: `explain evaluates what apply evaluates and tells how the answer came about: for each
+policy and binding whether it is for the request and what was compared, the values
+of variables when they were used and of the parts of expressions that decided,
+what each mutation changed and what the server made of that, what ran again in the
+second pass, what it cost, and what failurePolicy and validationActions did. If the
+order of mutating policies, which is random on a server, matters, it says so.
+
+-o json has the same as a list of policies, and every event in its order with the
+whole objects before and after each mutation. The exit status is that of apply.`,
+		Example: `  celgate explain -p policies/ web.yaml
+  celgate explain -p policies/ --only replicas.example.com --operation UPDATE --old old.yaml web.yaml`,
+		RunE: func(cmd *cobra.Command, args []string) error { return x.explain(cmd.Context(), args) },
+	}
+	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
+		f.StringArrayVarP(&x.policies, "policy", "p", nil, "`FILE|DIR|-|NAME` policies, bindings and the cluster state that lies\nbeside them; a NAME that is no file narrows as --only does; may be repeated")
+		f.StringArrayVar(&x.only, "only", nil, "`NAME` tell about this policy only; may be repeated")
+		f.StringArrayVarP(&x.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster; may be repeated")
+		x.live.flags(f)
+		minorFlag(f, &x.kubeVersion, kubeVersionUsage)
+		x.limitFlag(f)
+	})
+	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { x.asked.flags(f, &x.oldFile) })
+	group(cmd, "Output", func(f *pflag.FlagSet) {
+		x.reporting.flags(f, report.ExplanationFormats(), "text (default) or json")
+		f.BoolVar(&x.objects, "objects", false, "show the whole object before each mutation")
+		x.colorFlag(f)
+	})
+	x.complete(cmd)
+	return cmd
+}
+
+func (x *explaining) explain(ctx context.Context, args []string) error {
+	x.narrow()
+	if err := x.check(args); err != nil {
+		return err
+	}
+	loader := &manifest.Loader{Stdin: x.stdin, MaxInput: x.maxInput}
+	batch := x.read(loader, args)
+	from, err := x.sources(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := x.load(ctx, loader, from, batch)
+	if err != nil {
+		return err
+	}
+	if x.oldFile != "" {
+		if x.asked.old, err = w.oldCluster(x.console, x.read(loader, []string{x.oldFile}), x.asked.namespace); err != nil {
+			return err
+		}
+	}
+	if err := w.assume(w.missingNamespaces(batch, &x.asked)); err != nil {
+		return err
+	}
+	engine, err := celgate.NewTraced(&w.set, w.options(), x.observe)
+	if err != nil {
+		return err
+	}
+	rejected := w.rejections(engine)
+	if len(rejected) > 0 {
+		x.raise(exitFailed)
+	}
+	if len(batch) == 0 {
+		return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
+	}
+	if err := x.known(&w.set); err != nil {
+		return err
+	}
+	d := &decider{world: w, engine: engine, asked: &x.asked, changes: true}
+	force := w.inForce(x.console, rejected)
+	x.requirePolicies(x.policies, force)
+	d.notes = newNotes(force, w, &x.asked)
+	var all []report.Explanation
+	for _, doc := range batch {
+		e, err := x.story(ctx, d, doc)
+		if err != nil {
+			return err
+		}
+		all = append(all, e)
+	}
+	if err := w.unread(); err != nil {
+		x.raise(exitFailed)
+		x.sayError(err)
+	}
+	open, err := x.open(x.console)
+	if err != nil {
+		return err
+	}
+	for _, o := range open {
+		if err := report.Explain(o.format, o, all, report.Options{
+			Set: &w.set, Rejected: rejected, Types: w.types, Color: o.color, Width: o.width, Objects: x.objects,
+		}); err != nil {
+			return err
+		}
+	}
+	return closeAll(open)
+}
+
+// narrow takes the names of policies out of what -p names.
+func (x *explaining) narrow() {
+	var files []string
+	for _, p := range x.policies {
+		if _, err := os.Stat(p); err == nil || p == "-" || strings.ContainsAny(p, `/\`) {
+			files = append(files, p)
+		} else {
+			x.only, x.named = append(x.only, p), true
+		}
+	}
+	if len(files) > 0 { // else all of them are files that do not exist
+		x.policies = files
+	} else {
+		x.only, x.named = nil, false
+	}
+}
+
+// known looks up the names of variables, and refuses names of policies that are not given.
+func (x *explaining) known(set *policy.Set) error {
+	x.variables = map[string]string{}
+	names := map[string]bool{}
+	for _, p := range set.Policies {
+		names[p.Name] = true
+		for _, v := range p.Variables {
+			x.variables[string(p.Kind)+p.Name+" "+v.Expr.Field] = v.Name
+		}
+	}
+	for _, name := range x.only {
+		if !names[name] {
+			if x.named {
+				return &usageError{fmt.Errorf("there is neither a file nor a policy called %s", name)}
+			}
+			return &usageError{errors.New("--only: there is no policy " + name)}
+		}
+	}
+	return nil
+}
+
+// story decides about one document and collects what happened.
+func (x *explaining) story(ctx context.Context, d *decider, doc *manifest.Document) (report.Explanation, error) {
+	x.events, x.evaluated = nil, map[*policy.Policy][]celgate.Evaluation{}
+	it := d.answer(ctx, doc)
+	e := report.Explanation{Item: it.Item}
+	switch {
+	case it.Failure != nil:
+		if !it.Failure.Skipped {
+			x.raise(exitFailed)
+		}
+		x.say(at(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
+		return e, nil
+	case !it.Decision.Allowed:
+		x.raise(exitDenied)
+	}
+	if given, err := d.world.request(ctx, doc, d.asked); err == nil {
+		e.Given = given.Object
+	}
+	for _, told := range x.events {
+		if len(x.only) == 0 || told.Policy == "" || slices.Contains(x.only, told.Policy) {
+			e.Events = append(e.Events, told)
+		}
+	}
+	var err error
+	e.Orders, err = x.otherOrders(ctx, d.engine, it.Request)
+	return e, err
+}
+
+// otherOrders makes the decision in the other orders that a server may choose, and returns one whose result is another one.
+func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Request) ([]report.Order, error) {
+	var names []string
+	for _, e := range x.events {
+		if e.Op == celgate.OpRun && e.Kind == policy.Mutating && !slices.Contains(names, e.Policy) {
+			names = append(names, e.Policy)
+		}
+	}
+	x.deaf = true
+	defer func() { x.deaf = false }()
+	other, err := order.Other(ctx, engine, req, names)
+	if err != nil || other == nil {
+		return nil, err
+	}
+	found := report.Order{Policies: other.Policies, Decision: other.Decision}
+	if other.Decision.Allowed {
+		found.Changes = []celgate.Change{{Before: other.Usual.Object, After: other.Decision.Object}}
+	}
+	return []report.Order{found}, nil
+}
+
+func (x *explaining) observe(told celgate.Event) {
+	if x.deaf {
+		return
+	}
+	e := report.Event{Event: told}
+	if o := told.Evaluation; o != nil {
+		e.Variable = x.variables[string(o.Policy.Kind)+o.Policy.Name+" "+o.Expr.Field]
+		e.Steps = o.Steps()
+		e.Value, e.Failed = o.Result()
+		e.Reason = blame.Of(*o, x.evaluated[o.Policy])
+		if e.Variable != "" {
+			x.evaluated[o.Policy] = append(x.evaluated[o.Policy], *o)
+		}
+	}
+	x.events = append(x.events, e)
+}

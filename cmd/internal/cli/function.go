@@ -1,0 +1,433 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// A function is a run as a KRM function (the function specification of kustomize and kpt): a ResourceList on standard
+// input becomes a ResourceList on standard output, its items mutated, its results what there is to say.
+type function struct {
+	*apply
+	source  *manifest.Source
+	list    map[string]any
+	results []result
+	only    bool // spec.validateOnly: items stay as they are
+}
+
+// A result is one of a ResourceList.
+type result struct {
+	severity string // error, warning or info
+	message  string
+	object   map[string]any // nil: none
+	field    string
+	change   bool // it says what was changed
+	heard    bool // it is on standard error already
+}
+
+// resourceList returns the text of standard input if it is a ResourceList. Otherwise what was read of it is still there.
+func (c *console) resourceList() (string, bool, error) {
+	const enough = 4 << 10
+	in := bufio.NewReaderSize(c.stdin, enough)
+	c.stdin = in
+	if head, _ := in.Peek(enough); !bytes.Contains(head, []byte(functionGroup+"/")) {
+		return "", false, nil
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return "", false, err
+	}
+	if list, err := decodeTree(text); err == nil && kindOf(list).Group == functionGroup && kindOf(list).Kind == "ResourceList" {
+		return string(text), true, nil
+	}
+	c.stdin = bytes.NewReader(text)
+	return "", false, nil
+}
+
+const functionGroup = "config.kubernetes.io"
+
+// decodeTree decodes one document as package manifest does.
+func decodeTree(text []byte) (map[string]any, error) {
+	asJSON, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	var tree map[string]any
+	return tree, kjson.UnmarshalCaseSensitivePreserveInts(asJSON, &tree)
+}
+
+// piped reports that standard input is given: no terminal and not closed.
+func (c *console) piped() bool {
+	f, ok := c.stdin.(*os.File)
+	if !ok {
+		return true
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice == 0
+}
+
+// functionInput returns a ResourceList that comes in without being asked for. It does not wait long for one.
+func (c *console) functionInput() (string, bool) {
+	if !c.piped() {
+		return "", false
+	}
+	found := make(chan string, 1)
+	go func() {
+		defer close(found)
+		if text, ok, err := c.resourceList(); ok && err == nil {
+			found <- text
+		}
+	}()
+	select {
+	case text, ok := <-found:
+		return text, ok
+	case <-time.After(5 * time.Second):
+		return "", false
+	}
+}
+
+// runFunction answers a ResourceList. The exit status is 1 whenever a result is an error, as the specification has it.
+func (a *apply) runFunction(ctx context.Context, text string) error {
+	list, err := decodeTree([]byte(text))
+	if err != nil {
+		return err
+	}
+	f := &function{apply: a, source: &manifest.Source{File: "stdin", Line: 1, Text: text}, list: list}
+	a.heard = func(message, hint string) {
+		r := result{severity: "info", message: message, heard: true}
+		if a.status != exitClean {
+			r.severity = "error"
+		}
+		if hint != "" {
+			r.message += " (hint: " + hint + ")"
+		}
+		f.results = append(f.results, r)
+	}
+	edits, err := f.decide(ctx)
+	if err != nil {
+		a.raise(exitFailed)
+		a.sayError(err)
+	}
+	a.heard = nil
+	if slices.ContainsFunc(f.results, func(r result) bool { return r.severity == "error" }) {
+		a.raise(exitDenied)
+	}
+	if a.status != exitClean {
+		a.status, edits = exitDenied, nil
+		f.results = slices.DeleteFunc(f.results, func(r result) bool { return r.change }) // the items stay as they were
+	}
+	f.shout()
+	if f.only {
+		edits = nil
+		f.results = slices.DeleteFunc(f.results, func(r result) bool { return r.change })
+	}
+	out, err := f.output(edits)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(a.stdout, out)
+	return err
+}
+
+// shout says errors on standard error too: kustomize shows nothing of the results of a function that fails.
+func (f *function) shout() {
+	for _, r := range f.results {
+		if r.severity != "error" || r.heard {
+			continue
+		}
+		message := r.message
+		if r.object != nil {
+			message = describe(r.object) + ": " + message
+		}
+		f.say(message, "")
+	}
+}
+
+func (f *function) decide(ctx context.Context) ([]rewrite.Edit, error) {
+	batch := f.items()
+	from, err := f.sources()
+	if err != nil {
+		return nil, err
+	}
+	loader := &manifest.Loader{Stdin: strings.NewReader("")}
+	w, err := f.load(ctx, loader, from, batch)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.assume(w.missingNamespaces(batch, &f.asked)); err != nil {
+		return nil, err
+	}
+	engine, err := celgate.New(&w.set, w.options())
+	if err != nil {
+		return nil, err
+	}
+	rejected := w.rejections(engine)
+	for _, r := range rejected {
+		f.reject(r)
+	}
+	force := w.inForce(f.console, rejected)
+	f.requirePolicies([]string{"the function"}, force)
+	d := &decider{world: w, engine: engine, asked: &f.asked, notes: newNotes(force, w, &f.asked), edits: true, changes: true, orders: true}
+	var edits []rewrite.Edit
+	notes := map[string]bool{}
+	for _, doc := range batch {
+		it := d.answer(ctx, doc)
+		f.report(it, w, notes)
+		if it.edit != nil {
+			edits = append(edits, *it.edit)
+		}
+	}
+	return edits, ctx.Err()
+}
+
+// items returns the items of the list that are for a cluster.
+func (f *function) items() []*manifest.Document {
+	var docs []*manifest.Document
+	items, _ := f.list["items"].([]any)
+	for i, item := range items {
+		object, ok := item.(map[string]any)
+		if !ok || annotationOf(object, "config.kubernetes.io/local-config") == "true" {
+			continue
+		}
+		docs = append(docs, &manifest.Document{Object: object, Source: f.source, Item: "items[" + strconv.Itoa(i) + "]"})
+	}
+	return docs
+}
+
+func annotationOf(object map[string]any, name string) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	s, _ := annotations[name].(string)
+	return s
+}
+
+// sources returns what the flags name, and what the functionConfig holds: it is a policy, a List of policies and
+// bindings, a ConfigMap whose data are files of them, or has them in spec.policies and the cluster state in
+// spec.clusterState. With spec.validateOnly the items stay as they are.
+func (f *function) sources() (sources, error) {
+	from := sources{policies: f.policies, state: f.state, version: f.kubeVersion}
+	config, _ := f.list["functionConfig"].(map[string]any)
+	spec, _ := config["spec"].(map[string]any)
+	documents := func(list any, path string) (docs []*manifest.Document, err error) {
+		items, ok := list.([]any)
+		if list != nil && !ok {
+			return nil, fmt.Errorf("%s of the functionConfig is no list", path)
+		}
+		for i, item := range items {
+			object, ok := item.(map[string]any)
+			if !ok {
+				return nil, fmt.Errorf("%s[%d] of the functionConfig is no object", path, i)
+			}
+			docs = append(docs, &manifest.Document{Object: object, Source: f.source, Item: "functionConfig." + path + "[" + strconv.Itoa(i) + "]"})
+		}
+		return docs, nil
+	}
+	kind, err := kindOf(config), error(nil)
+	switch {
+	case config == nil:
+	case policy.Recognised(config):
+		from.inline = []*manifest.Document{{Object: config, Source: f.source, Item: "functionConfig"}}
+		from.inline = append(from.inline, f.bindingFor(config)...)
+	case kind.Group == "" && kind.Kind == "List":
+		from.inline, err = documents(config["items"], "items")
+	case kind.Group == "" && kind.Kind == "ConfigMap":
+		data, _ := config["data"].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(data)) {
+			text, _ := data[name].(string)
+			docs, problems := manifest.Read(strings.NewReader(text), name)
+			for _, p := range problems {
+				return from, &p
+			}
+			from.inline = append(from.inline, docs...)
+		}
+	default:
+		if from.inline, err = documents(spec["policies"], "spec.policies"); err != nil {
+			return from, err
+		}
+		from.inlineState, err = documents(spec["clusterState"], "spec.clusterState")
+		f.only, _ = spec["validateOnly"].(bool)
+		version, _ := spec["kubeVersion"].(string)
+		from.version = cmp.Or(from.version, version)
+	}
+	if err == nil && len(from.inline)+len(from.policies) == 0 {
+		return from, withHint(errors.New("no policies given"), "put them into spec.policies of the functionConfig, or name files with -p")
+	}
+	return from, err
+}
+
+// bindingFor binds a policy that is the whole functionConfig, where a binding has no place: to everything, and to
+// deny.
+func (f *function) bindingFor(config map[string]any) []*manifest.Document {
+	spec, _ := config["spec"].(map[string]any)
+	kind, _ := config["kind"].(string)
+	if strings.HasSuffix(kind, "Binding") || spec["paramKind"] != nil {
+		return nil
+	}
+	name := metadataOf(config, "name")
+	binding := map[string]any{
+		"apiVersion": config["apiVersion"], "kind": kind + "Binding", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"policyName": name},
+	}
+	if kind == string(policy.Validating) {
+		binding["spec"].(map[string]any)["validationActions"] = []any{"Deny"}
+	}
+	return []*manifest.Document{{Object: binding, Source: f.source, Item: "functionConfig"}}
+}
+
+func (f *function) reject(r report.Rejection) {
+	messages := []string{}
+	for _, p := range r.Problems {
+		messages = append(messages, p.Message)
+	}
+	if len(messages) == 0 && r.Status != nil {
+		messages = append(messages, r.Status.Message)
+	}
+	f.results = append(f.results, result{severity: "error", message: fmt.Sprintf("%s %s is rejected: %s", r.Kind, r.Name, strings.Join(messages, "; "))})
+}
+
+var severities = map[policy.Action]string{policy.Deny: "error", policy.Warn: "warning", policy.Audit: "info"}
+
+// report makes results of an answer.
+func (f *function) report(it answer, w *world, notes map[string]bool) {
+	say := func(severity, message, field string) {
+		f.results = append(f.results, result{severity: severity, message: message, object: it.doc.Object, field: field})
+	}
+	if it.Failure != nil && it.Failure.Skipped {
+		say("info", it.Failure.Message, "")
+		return
+	}
+	if it.Failure != nil {
+		say("error", it.Failure.Message, "")
+		return
+	}
+	d := it.Decision
+	for _, c := range it.Changes {
+		for _, h := range rewrite.Diff(c.Before, c.After, w.types.Type(kindOf(c.After))) {
+			say("info", fmt.Sprintf("changed by policy %s, binding %s", c.Policy, c.Binding), h.Path)
+			f.results[len(f.results)-1].change = true
+		}
+	}
+	denials := 0
+	for _, v := range d.Violations {
+		severity := "error"
+		for _, action := range []policy.Action{policy.Audit, policy.Warn, policy.Deny} { // the strongest counts
+			if slices.Contains(v.Actions, action) {
+				severity = severities[action]
+			}
+		}
+		if severity == "error" {
+			denials++
+		}
+		say(severity, fmt.Sprintf("policy %s, binding %s: %s", v.Policy, cmp.Or(v.Binding, "(none)"), v.Message), "")
+	}
+	if !d.Allowed && denials == 0 && d.Status != nil {
+		say("error", d.Status.Message, "")
+	}
+	for _, warning := range d.Warnings {
+		if !slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return strings.HasSuffix(warning, ": "+v.Message) }) {
+			say("warning", warning, "")
+		}
+	}
+	for _, n := range d.Notes {
+		if !notes[n.Message] {
+			notes[n.Message] = true
+			say("info", n.Message, "")
+		}
+	}
+}
+
+// tree returns a result as JSON.
+func (r result) tree() map[string]any {
+	out := map[string]any{"message": r.message, "severity": r.severity}
+	if r.field != "" {
+		out["field"] = map[string]any{"path": r.field}
+	}
+	if r.object == nil {
+		return out
+	}
+	ref := map[string]any{"apiVersion": r.object["apiVersion"], "kind": r.object["kind"], "name": metadataOf(r.object, "name")}
+	if namespace := metadataOf(r.object, "namespace"); namespace != "" {
+		ref["namespace"] = namespace
+	}
+	out["resourceRef"] = ref
+	for _, prefix := range []string{"internal.config.kubernetes.io/", "config.kubernetes.io/"} {
+		path := annotationOf(r.object, prefix+"path")
+		if path == "" {
+			continue
+		}
+		file := map[string]any{"path": path}
+		if index, err := strconv.ParseInt(annotationOf(r.object, prefix+"index"), 10, 64); err == nil {
+			file["index"] = index
+		}
+		out["file"] = file
+		break
+	}
+	return out
+}
+
+// output returns the list with its items as they are now and the results. The text of the items stays where it can, so
+// that the caller finds its comments again.
+func (f *function) output(edits []rewrite.Edit) (string, error) {
+	var results []any
+	for _, r := range f.results {
+		results = append(results, any(r.tree()))
+	}
+	text, err := rewrite.Text(f.source.Text, edits)
+	if err != nil {
+		return "", err
+	}
+	want, err := decodeTree([]byte(f.source.Text))
+	if err != nil {
+		return "", err
+	}
+	items, _ := want["items"].([]any)
+	for _, ed := range edits {
+		if i, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(ed.Item, "items["), "]")); err == nil {
+			items[i] = ed.New
+		}
+	}
+	_, had := want["results"]
+	delete(want, "results")
+	if len(results) > 0 {
+		want["results"] = results
+		if !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		text += rewrite.YAML(map[string]any{"results": results}, nil)
+	}
+	if got, err := decodeTree([]byte(text)); err == nil && !had && reflect.DeepEqual(got, want) {
+		return text, nil
+	}
+	return rewrite.YAML(want, nil), nil
+}
+
+// functionRequest returns the ResourceList on standard input if that is the only input, or if nothing is named at all.
+func (c *console) functionRequest(args []string) (text string, ok bool, err error) {
+	switch {
+	case len(args) == 0:
+		text, ok = c.functionInput()
+	case len(args) == 1 && args[0] == "-":
+		text, ok, err = c.resourceList()
+	}
+	return text, ok, err
+}

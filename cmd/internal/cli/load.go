@@ -1,0 +1,407 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/celgate/celgate/state"
+	"github.com/celgate/celgate/suite"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A world is what a command was given to decide with: policies in force and the cluster around them.
+type world struct {
+	set      policy.Set
+	rejected []report.Rejection // policies and bindings that are no such object at all
+
+	version string // of Kubernetes; empty: the newest
+	types   *schema.Registry
+	stored  *state.Cluster // what existed before the requests
+	cluster *state.Cluster // and what the batch brings along: what policies see
+	live    *kube.Snapshot // of which the two are ahead; nil: they are all there is
+	assumed map[string]bool
+
+	unbound int // policies and bindings that are not in force for want of the other half
+	foreign int // policies of other engines
+	limits  celgate.Limits
+}
+
+// sources are the files of a world.
+type sources struct {
+	policies, state     []string
+	live                *kube.Snapshot // nil: none
+	version             string
+	inline, inlineState []*manifest.Document // read already
+	plain               bool                 // objects of unknown kinds are taken as they are
+}
+
+// load reads policies and cluster state, and lets the batch, which is the objects of the requests, take part: its
+// CustomResourceDefinitions, Namespaces, RBAC objects and params exist for every object in it. Policies in the
+// batch are not in force. Problems with single documents are said; the error is one that leaves no
+// answer at all.
+func (c *console) load(ctx context.Context, loader *manifest.Loader, from sources, batch []*manifest.Document) (*world, error) {
+	w := &world{version: from.version, live: from.live, assumed: map[string]bool{}, limits: c.limits}
+	var err error
+	if w.live != nil {
+		err = w.addKinds(c)
+	} else if w.types, err = builtin.Registry(orNewest(from.version)); err != nil {
+		err = withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	given := slices.Concat(from.inline, c.read(loader, from.policies))
+	if w.live != nil && len(from.policies) == 0 {
+		if given, err = w.livePolicies(ctx); err != nil {
+			return nil, err
+		}
+	}
+	existing := slices.Concat(from.inlineState, c.read(loader, from.state))
+	w.addTypes(c, slices.Concat(existing, given, batch))
+	beside := w.addPolicies(c, given)
+	switch {
+	case len(w.set.Policies) > 0 || len(w.rejected) > 0:
+	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.Recognised(d.Object) }):
+		return nil, withHint(errors.New("no policies"), "policies among the cluster state are not in force: name their files with -p")
+	case w.live != nil && len(from.policies) == 0:
+		return nil, withHint(errors.New("no policies in the cluster"), "name files or directories that hold some with -p")
+	case len(from.policies) == 0:
+		return nil, withHint(&usageError{errors.New("no policies given")}, "name files or directories that hold them with -p, or a cluster that has some with --context")
+	default:
+		return nil, noPolicies(from.policies, batch)
+	}
+	if from.plain {
+		w.addPlain(c, batch)
+	}
+	if w.stored, err = w.begin(ctx, existing, beside, batch); err != nil {
+		return nil, err
+	}
+	w.stored = w.with(c, w.stored, existing)
+	w.stored = w.with(c, w.stored, beside)
+	shared := w.shared()
+	w.cluster = w.with(c, w.stored, slices.DeleteFunc(slices.Clone(batch), func(d *manifest.Document) bool { return !shared(d.Object) }))
+	return w, nil
+}
+
+func orNewest(version string) string {
+	if version == "" {
+		return celgate.Newest
+	}
+	return version
+}
+
+// read returns the documents of files and says what is wrong with the others.
+func (c *console) read(loader *manifest.Loader, paths []string) []*manifest.Document {
+	if len(paths) == 0 {
+		return nil
+	}
+	docs, problems := loader.Load(paths...)
+	for _, p := range problems {
+		if !p.Warning {
+			c.raise(exitFailed)
+		}
+		c.say(p.Error(), "")
+	}
+	return docs
+}
+
+// addPolicies puts policies and bindings into the set and returns the other documents.
+func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.Document {
+	var others []*manifest.Document
+	seen := map[string]policy.Position{}
+	for _, d := range docs {
+		if isReview(d.Object) {
+			c.raise(exitFailed)
+			c.say(at(d.Position(), "an AdmissionReview is no policy"), "give it as an argument, without -p")
+			continue
+		}
+		if suite.Recognised(d.Object) { // tests may lie beside the policies
+			continue
+		}
+		if !policy.Recognised(d.Object) {
+			if meant := w.misspelt(kindOf(d.Object)); meant != "" {
+				c.raise(exitFailed)
+				c.say(at(d.Position(), fmt.Sprintf("%v %v is no kind of policy", d.Object["apiVersion"], describe(d.Object))), "did you mean "+meant+"?")
+				continue
+			}
+			others = append(others, d)
+			continue
+		}
+		p, b, err := policy.FromObject(d.Object, d)
+		if err != nil {
+			w.rejected = append(w.rejected, undecodable(d, err))
+			continue
+		}
+		var id string
+		if p != nil {
+			id = string(p.Kind) + " " + p.Name
+		} else {
+			id = string(b.Kind) + "Binding " + b.Name
+		}
+		if first, ok := seen[id]; ok {
+			c.raise(exitFailed)
+			c.say(at(d.Position(), id+" is given twice"), "the first is at "+first.String())
+			continue
+		}
+		seen[id] = d.Position()
+		if p != nil {
+			w.set.Policies = append(w.set.Policies, p)
+		} else {
+			w.set.Bindings = append(w.set.Bindings, b)
+		}
+	}
+	w.foreign = c.foreign(others)
+	return others
+}
+
+// undecodable is the rejection of a document that is no policy of its kind, though it says so.
+func undecodable(d *manifest.Document, err error) report.Rejection {
+	r := rejectionOf(d.Object, d.Position())
+	var decode *policy.DecodeError
+	if errors.As(err, &decode) {
+		r.Status = decode.Status()
+		for _, p := range decode.Problems {
+			misread, _ := d.Misreading(p.Field)
+			r.Problems = append(r.Problems, report.Problem{Field: p.Field, Message: p.Message, Position: p.Position, Hint: misread.Hint})
+		}
+	} else {
+		r.Problems = []report.Problem{{Message: err.Error(), Position: d.Position()}}
+	}
+	return r
+}
+
+func rejectionOf(object map[string]any, place policy.Position) report.Rejection {
+	r := report.Rejection{Place: place}
+	r.APIVersion, _ = object["apiVersion"].(string)
+	r.Kind, _ = object["kind"].(string)
+	r.Name = metadataOf(object, "name")
+	return r
+}
+
+// rejections returns the policies and bindings that the server would not store: those that are no such object,
+// and those that break a rule, which the engine knows.
+func (w *world) rejections(e *celgate.Engine) []report.Rejection {
+	all := slices.Clone(w.rejected)
+	for _, r := range e.Rejected() {
+		out := report.Rejection{APIVersion: r.APIVersion, Kind: r.Kind, Name: r.Name, Place: r.Position, Status: r.Status}
+		locate := func(*field.Error) policy.Position { return r.Position }
+		expr := func(string) policy.Expr { return policy.Expr{} }
+		for _, p := range w.set.Policies {
+			if string(p.Kind) == r.Kind && p.Name == r.Name {
+				locate, expr = p.Locate, func(path string) policy.Expr { return exprAt(p, path) }
+			}
+		}
+		for _, b := range w.set.Bindings {
+			if string(b.Kind)+"Binding" == r.Kind && b.Name == r.Name {
+				locate = b.Locate
+			}
+		}
+		if r.Status != nil && r.Status.Details != nil {
+			for _, cause := range r.Status.Details.Causes {
+				out.Problems = append(out.Problems, problemsOf(cause.Field, cause.Message, expr(cause.Field), locate)...)
+			}
+		}
+		all = append(all, out)
+	}
+	return all
+}
+
+// addPlain makes kinds of which nothing is known ones whose objects are taken as they are.
+func (w *world) addPlain(c *console, docs []*manifest.Document) {
+	for _, d := range docs {
+		kind := kindOf(d.Object)
+		if kind.Group == "" || kind.Group == "celgate.dev" || w.types.Type(kind) != nil || len(w.types.Served(kind.GroupKind())) > 0 {
+			continue
+		}
+		types, err := w.types.WithCustomResources(crdOf(kind))
+		if err != nil {
+			continue // the object is said to be of an unknown kind
+		}
+		w.types = types
+		c.say(at(d.Position(), "nothing is known about the kind "+kind.GroupVersion().String()+" "+kind.Kind+": its objects are taken as they are"), "")
+	}
+}
+
+// addTypes adds the kinds of the CustomResourceDefinitions among docs. Of two with one name the last counts.
+func (w *world) addTypes(c *console, docs []*manifest.Document) {
+	var crds []map[string]any
+	var given []*manifest.Document
+	for _, d := range docs {
+		if kindOf(d.Object).GroupKind() == (apischema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
+			crds, given = append(crds, d.Object), append(given, d)
+		}
+	}
+	if len(crds) == 0 {
+		return
+	}
+	types, err := w.types.WithCustomResources(crds...)
+	if err == nil {
+		w.types = types
+		return
+	}
+	for _, d := range given { // the good ones, and each bad one with its place
+		types, err := w.types.WithCustomResources(d.Object)
+		if err != nil {
+			c.raise(exitFailed)
+			c.say(at(d.Position(), err.Error()), "")
+			continue
+		}
+		w.types = types
+	}
+}
+
+// with returns a cluster that holds the documents too, as the server stores them. Documents that cannot be objects
+// of a cluster are said and left out.
+func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Document) *state.Cluster {
+	var objects []map[string]any
+	var given []*manifest.Document
+	for _, d := range docs {
+		if isReview(d.Object) {
+			c.raise(exitFailed)
+			c.say(at(d.Position(), "an AdmissionReview is no object of a cluster"), "give it as an argument, without -c")
+			continue
+		}
+		object := d.Object
+		if kind := kindOf(object); w.types.Type(kind) != nil {
+			stored, _, err := prepare.Stored(object, w.types, kind)
+			if err != nil {
+				c.raise(exitFailed)
+				c.say(at(d.Position(), describe(object)+": "+err.Error()), "")
+				continue
+			}
+			object = stored
+		}
+		objects, given = append(objects, object), append(given, d)
+	}
+	if next, err := cluster.With(objects...); err == nil {
+		return next
+	}
+	seen := map[string]policy.Position{}
+	for i, object := range objects { // one at a time, for the places of what is wrong
+		id := fmt.Sprint(kindOf(object).GroupKind(), metadataOf(object, "namespace"), "/", metadataOf(object, "name"))
+		if first, ok := seen[id]; ok {
+			c.raise(exitFailed)
+			c.say(at(given[i].Position(), describe(object)+" is given twice"), "the first is at "+first.String())
+			continue
+		}
+		seen[id] = given[i].Position()
+		next, err := cluster.With(object)
+		if err != nil {
+			c.raise(exitFailed)
+			c.say(at(given[i].Position(), strings.TrimPrefix(err.Error(), "object 0: ")), "")
+			continue
+		}
+		cluster = next
+	}
+	return cluster
+}
+
+// shared says which objects of a batch policies can see besides the one that they decide about.
+func (w *world) shared() func(map[string]any) bool {
+	params := map[apischema.GroupKind]bool{}
+	for _, p := range w.set.Policies {
+		if p.ParamKind != nil {
+			gv, err := apischema.ParseGroupVersion(p.ParamKind.APIVersion)
+			if err == nil {
+				params[gv.WithKind(p.ParamKind.Kind).GroupKind()] = true
+			}
+		}
+	}
+	return func(object map[string]any) bool {
+		kind := kindOf(object).GroupKind()
+		return params[kind] || kind.Group == "rbac.authorization.k8s.io" || kind == namespaceKind.GroupKind()
+	}
+}
+
+// inForce returns the policies and bindings that take part in decisions, and says which of the given ones do not
+// for want of the other half.
+func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
+	refused := map[string]bool{}
+	for _, r := range rejected {
+		refused[r.Kind+" "+r.Name] = true
+	}
+	type id struct {
+		kind policy.Kind
+		name string
+	}
+	bound, known, force := map[id]bool{}, map[id]bool{}, &policy.Set{}
+	for _, p := range w.set.Policies {
+		known[id{p.Kind, p.Name}] = true
+	}
+	for _, r := range rejected { // one that is no policy at all is not missing
+		known[id{policy.Kind(r.Kind), r.Name}] = true
+	}
+	var missing, unbound, hints []string
+	for _, b := range w.set.Bindings {
+		bound[id{b.Kind, b.PolicyName}] = true
+		switch {
+		case refused[string(b.Kind)+"Binding "+b.Name]:
+		case known[id{b.Kind, b.PolicyName}]:
+			force.Bindings = append(force.Bindings, b)
+		default:
+			missing = append(missing, fmt.Sprintf("%s (of %s)", b.PolicyName, b.Name))
+			if hint := w.binds(b); hint != "" {
+				hints = append(hints, hint)
+			}
+		}
+	}
+	for _, r := range w.rejected {
+		if strings.HasSuffix(r.Kind, "Binding") { // its policy may have lost its only binding: said once is enough
+			bound[id{policy.Kind(strings.TrimSuffix(r.Kind, "Binding")), r.Name}] = true
+		}
+	}
+	for _, p := range w.set.Policies {
+		switch {
+		case refused[string(p.Kind)+" "+p.Name]:
+		case bound[id{p.Kind, p.Name}]:
+			force.Policies = append(force.Policies, p)
+		default:
+			unbound = append(unbound, p.Name)
+		}
+	}
+	w.unbound = len(unbound) + len(missing)
+	if len(unbound) > 0 {
+		c.say("not in force without a binding: "+several(unbound), "")
+	}
+	if len(missing) > 0 {
+		c.say("bindings of policies that are not given: "+several(missing), strings.Join(hints, "; "))
+	}
+	return force
+}
+
+// several lists a few names and counts the rest.
+func several(names []string) string {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	const most = 5
+	if len(names) <= most+1 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// assume makes namespaces exist that requests name and nothing holds.
+func (w *world) assume(namespaces map[string]bool) error {
+	var objects []map[string]any
+	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
+		objects = append(objects, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}})
+	}
+	cluster, err := w.cluster.With(objects...)
+	if err == nil {
+		w.cluster, w.assumed = cluster, namespaces
+	}
+	return err
+}

@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// An answer is what there is to say about one document.
+type answer struct {
+	report.Item
+	doc  *manifest.Document
+	edit *rewrite.Edit // what mutations make of the document; nil if they leave it alone
+	text string        // the document with the edit made, unless it is an item of a List
+}
+
+// A writing is an output of manifests.
+type writing interface {
+	add(answer) error
+	// flush writes everything at once: an output that is piped on must not end in the middle.
+	flush(io.Writer) error
+}
+
+// manifests are the documents as their authors wrote them, with mutations applied.
+type manifests struct {
+	out    bytes.Buffer
+	source *manifest.Source // not yet written
+	edits  []rewrite.Edit   // of objects in source
+	text   string           // of source if it is edited already
+}
+
+func (m *manifests) add(a answer) error {
+	if a.doc.Source != m.source {
+		if err := m.end(); err != nil {
+			return err
+		}
+		m.begin(a.doc.Source)
+	}
+	switch m.text = a.text; {
+	case a.edit != nil && a.text == "":
+		m.edits = append(m.edits, *a.edit)
+	}
+	return nil
+}
+
+// begin writes what separates the document from the one before.
+func (m *manifests) begin(next *manifest.Source) {
+	switch {
+	case m.source == nil || next.File == m.source.File:
+		m.out.WriteString(next.Lead)
+	default:
+		if written := m.out.Bytes(); len(written) > 0 && written[len(written)-1] != '\n' {
+			m.out.WriteByte('\n')
+		}
+		if !strings.HasPrefix("\n"+next.Lead, "\n---") {
+			m.out.WriteString("---\n")
+		}
+		m.out.WriteString(next.Lead)
+	}
+	m.source = next
+}
+
+// end writes the document.
+func (m *manifests) end() error {
+	if m.source == nil {
+		return nil
+	}
+	text := cmp.Or(m.text, m.source.Text)
+	if len(m.edits) > 0 {
+		var err error
+		if text, err = rewrite.Text(text, m.edits); err != nil {
+			return err
+		}
+	}
+	m.edits = nil
+	m.out.WriteString(text)
+	m.out.WriteString(m.source.Tail)
+	return nil
+}
+
+func (m *manifests) flush(w io.Writer) error {
+	if err := m.end(); err != nil {
+		return err
+	}
+	if written := m.out.Bytes(); len(written) > 0 && written[len(written)-1] != '\n' {
+		m.out.WriteByte('\n')
+	}
+	_, err := m.out.WriteTo(w)
+	return err
+}
+
+// serverView is the objects as the server would hold them.
+type serverView struct {
+	types   *schema.Registry
+	json    bool
+	out     bytes.Buffer
+	objects []map[string]any // JSON
+}
+
+func (v *serverView) add(a answer) error {
+	if a.Decision == nil {
+		return nil // skipped
+	}
+	switch object := a.Decision.Object; {
+	case object == nil:
+	case v.json:
+		v.objects = append(v.objects, object)
+	default:
+		if v.out.Len() > 0 {
+			v.out.WriteString("---\n")
+		}
+		v.out.WriteString(rewrite.YAML(object, v.types.Type(kindOf(object))))
+	}
+	return nil
+}
+
+func (v *serverView) flush(w io.Writer) error {
+	if !v.json {
+		_, err := v.out.WriteTo(w)
+		return err
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(struct {
+		APIVersion string           `json:"apiVersion"`
+		Kind       string           `json:"kind"`
+		Items      []map[string]any `json:"items"`
+	}{"v1", "List", append([]map[string]any{}, v.objects...)})
+}
+
+// asides writes on standard error, in the text form, what there is to say besides manifests: denials, warnings and notes.
+type asides struct{ report.Writer }
+
+func (c *console) newAsides(color string, set *policy.Set, rejected []report.Rejection) (asides, error) {
+	side := *c
+	side.stdout = c.stderr
+	colored, err := side.colored(color)
+	if err != nil {
+		return asides{}, err
+	}
+	w, err := report.New("text", c.stderr, report.Options{Set: set, Rejected: rejected, Color: colored, Width: side.width(), Quiet: true})
+	return asides{w}, err
+}
+
+func (w asides) Write(it report.Item) error {
+	if it.Failure != nil {
+		return nil
+	}
+	d := *it.Decision // whoever applies the manifests hears from the server whether they are valid
+	d.Notes = slices.DeleteFunc(slices.Clone(d.Notes), func(n celgate.Note) bool { return n.Message == notValidated })
+	if it.Decision = &d; d.Allowed && len(d.Warnings)+len(d.Notes) == 0 {
+		return nil
+	}
+	return w.Writer.Write(it)
+}
+
+// Close leaves out the summary, which would count only what was written.
+func (w asides) Close() error { return nil }
+
+// edit finds what mutations made of a document.
+func (d *decider) edit(ctx context.Context, a *answer, prepared *celgate.Request) error {
+	doc := a.doc
+	after, err := d.mutated(ctx, a.Decision, prepared)
+	if err != nil || after == nil {
+		return err
+	}
+	kind := d.world.types.Type(prepared.Kind)
+	object := rewrite.Object(rewrite.Mutation{
+		Author: doc.Object, Before: prepared.Object, After: after, Type: kind,
+		Prepare: func(object map[string]any) (map[string]any, error) {
+			again := *prepared
+			again.Object = object
+			next, _, err := d.engine.Prepare(&again)
+			if err != nil {
+				return nil, err
+			}
+			return next.Object, nil
+		},
+	})
+	a.edit = &rewrite.Edit{Item: doc.Item, Old: doc.Object, New: object, Type: kind}
+	if doc.Item == "" {
+		a.text, err = rewrite.Text(doc.Source.Text, []rewrite.Edit{*a.edit})
+	}
+	return err
+}
+
+// mutated returns the object as the last mutation left it. The object of a decision is a later one: the registry gives it
+// a uid and the like.
+func (d *decider) mutated(ctx context.Context, decision *celgate.Decision, prepared *celgate.Request) (map[string]any, error) {
+	if all := decision.Changes; len(all) > 0 && !slices.ContainsFunc(all, func(c celgate.Change) bool { return kindOf(c.After) != prepared.Kind }) {
+		return all[len(all)-1].After, nil
+	}
+	again, err := d.engine.Mutate(ctx, prepared) // in several versions, some of which may be lost
+	if err != nil {
+		return nil, err
+	}
+	return again.Object, nil
+}
+
+// shown returns changes without what the server fills in itself.
+func (d *decider) shown(changes []celgate.Change) []celgate.Change {
+	out := slices.Clone(changes)
+	for i, c := range out {
+		kind := kindOf(c.After)
+		out[i].After = rewrite.Object(rewrite.Mutation{
+			Author: c.Before, Before: c.Before, After: c.After, Type: d.world.types.Type(kind),
+			Prepare: func(object map[string]any) (map[string]any, error) {
+				return prepare.Normalise(object, d.world.types, kind)
+			},
+		})
+	}
+	return out
+}
+
+// withhold says why nothing is printed.
+func (a *apply) withhold(denied, all int) {
+	if denied > 0 {
+		a.say(fmt.Sprintf("%d of %s denied; no manifests are printed", denied, plural(all, "object", "objects")), "")
+		return
+	}
+	a.say("no manifests are printed, because not everything could be decided about", "")
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/state"
+)
+
+var namespaceKind = requests.Namespace
+
+// asked says how requests are made of manifests. AdmissionReviews say all of it themselves.
+type asked struct {
+	operation   string // empty: CREATE, or UPDATE of an object that exists
+	old         *state.Cluster
+	subresource string // "scale", or with the resource that it belongs to "deployments/scale"
+	user        string
+	groups      []string
+	uid         string
+	extra       map[string][]string
+	self        *celgate.UserInfo // of a live cluster; nil: defaultUser
+	dryRun      bool
+	namespace   string // of manifests that name none
+}
+
+// defaultUser makes the requests when no user is given.
+const defaultUser = requests.DefaultUser
+
+// given names the flags that were used and that an AdmissionReview contradicts.
+func (a *asked) given() []string {
+	var flags []string
+	for name, used := range map[string]bool{
+		"--operation": a.operation != "", "--old": a.old != nil, "--subresource": a.subresource != "",
+		"--as": a.user != "", "--as-group": len(a.groups) > 0,
+		"--as-uid": a.uid != "", "--as-extra": len(a.extra) > 0, "--dry-run": a.dryRun,
+	} {
+		if used {
+			flags = append(flags, name)
+		}
+	}
+	slices.Sort(flags)
+	return flags
+}
+
+// words are how a reader of this command line gives what is missing.
+var words = requests.Words{
+	State:       "with -c",
+	Old:         "with --old or -c; with --old and the same file the update changes nothing",
+	Subresource: "--subresource %s",
+}
+
+// requests makes requests in the world.
+func (w *world) requests() *requests.World {
+	return &requests.World{Types: w.types, Stored: w.exist(w.stored), Words: words}
+}
+
+// request makes a request of a document: the one that an AdmissionReview holds, or the one that sends the manifest.
+func (w *world) request(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
+	r, err := w.anyRequest(ctx, d, a)
+	var hinted *requests.Error
+	if errors.As(err, &hinted) && hinted.Hint != "" {
+		return nil, &hintedError{err, hinted.Hint}
+	}
+	return r, err
+}
+
+func (w *world) anyRequest(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
+	if !isReview(d.Object) {
+		return w.requests().ManifestRequest(ctx, d, a.in())
+	}
+	if flags := a.given(); len(flags) > 0 {
+		return nil, fmt.Errorf("an AdmissionReview says itself what %s would", strings.Join(flags, ", "))
+	}
+	return w.requests().ReviewRequest(d.Object)
+}
+
+func (a *asked) in() *requests.Asked {
+	return &requests.Asked{
+		Operation: a.operation, Old: a.old, Subresource: a.subresource, User: a.user, Groups: a.groups, UID: a.uid, Extra: a.extra, Self: a.self,
+		DryRun: a.dryRun, Namespace: a.namespace,
+	}
+}
+
+// target finds the resource that objects of a kind are sent to.
+func (w *world) target(kind schema.GroupVersionKind, subresource string) (requests.Target, error) {
+	return w.requests().Target(kind, subresource)
+}
+
+// namespaceOf returns the namespace of the request for an object.
+func (w *world) namespaceOf(object map[string]any, to requests.Target, a *asked) string {
+	return w.requests().NamespaceOf(object, to, a.in())
+}
+
+func inNamespace(object map[string]any, r *celgate.Request) map[string]any {
+	return requests.InNamespace(object, r)
+}
+
+// isReview reports an AdmissionReview, in either version.
+func isReview(object map[string]any) bool { return requests.IsReview(object) }
+
+// oldCluster holds the objects of --old.
+func (w *world) oldCluster(c *console, docs []*manifest.Document, namespace string) (*state.Cluster, error) {
+	none, err := state.New(w.types)
+	if err != nil {
+		return nil, err
+	}
+	placed := make([]*manifest.Document, len(docs))
+	for i, d := range docs {
+		in := *d
+		kind := kindOf(d.Object)
+		if r := w.types.ResourceFor(kind); r == nil || r.Namespaced {
+			in.Object = inNamespace(d.Object, &celgate.Request{Kind: kind, Namespace: cmp.Or(namespace, "default")})
+		}
+		placed[i] = &in
+	}
+	return w.with(c, none, placed), nil
+}
+
+// kindOf returns the kind that an object says it is of.
+func kindOf(object map[string]any) schema.GroupVersionKind {
+	return requests.KindOf(object)
+}
+
+func metadataOf(object map[string]any, member string) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	s, _ := metadata[member].(string)
+	return s
+}
+
+// describe returns the kind and name of an object.
+func describe(object map[string]any) string {
+	kind, _ := object["kind"].(string)
+	return kind + " " + nameOf(object)
+}
+
+// nameOf returns "namespace/name" or "name".
+func nameOf(object map[string]any) string {
+	name := metadataOf(object, "name")
+	if name == "" {
+		if prefix := metadataOf(object, "generateName"); prefix != "" {
+			name = prefix + "*"
+		}
+	}
+	if namespace := metadataOf(object, "namespace"); namespace != "" {
+		return namespace + "/" + name
+	}
+	return name
+}
+
+// at puts a place before a message.
+func at(place policy.Position, message string) string {
+	if s := place.String(); s != "" {
+		return s + ": " + message
+	}
+	return message
+}

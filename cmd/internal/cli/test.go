@@ -1,0 +1,302 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/suite"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A test is one run of the verb.
+type test struct {
+	*console
+	only     string
+	versions []string
+	update   bool
+	coverage bool
+	least    float64
+	reporting
+	verbose      bool
+	watch        bool
+	convert      bool
+	leastIsGiven bool
+}
+
+func newTest(c *console) *cobra.Command {
+	t := &test{console: c}
+	cmd := &cobra.Command{
+		Use:   "test [flags] SUITE|DIR...",
+		Short: "Test policies: which requests they deny, change and leave alone",
+		Long: `test evaluates the requests of test suites as the API server would, and tells
+what is not as expected: a request that is let through, another message, an object
+that is changed in another way, a policy that was not asked at all.
+
+A suite is a file of kind: Suite, or a folder with policy.yaml, perhaps state.yaml, and
+a folder cases with files of kind: Case. Directories are searched for suites.
+docs/test.md says what can be written in them.
+
+The exit status is 0 when all is as expected, 1 when something is not or the coverage is
+too small, and 2 when a case could not run.`,
+		Example: `  # all suites below a directory
+  celgate test policies/
+
+  # the cases whose suite/name matches
+  celgate test --run 'replica-limit/.*scale' policies/
+
+  # what do the cases never try?
+  celgate test --coverage --coverage-min 90 policies/
+
+  # write what mutations make of objects into golden files
+  celgate test --update policies/
+
+  # take over the tests of the Kyverno command line
+  celgate test --convert policies/
+
+  # for a CI system
+  celgate test -o junit policies/ > report.xml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t.leastIsGiven = cmd.Flags().Changed("coverage-min")
+			return t.run(cmd.Context(), args)
+		},
+	}
+	group(cmd, "Cases", func(f *pflag.FlagSet) {
+		f.StringVar(&t.only, "run", "", "`REGEXP` only cases whose suite/name matches")
+		f.StringSliceVar(&t.versions, "kube-version", nil, "`MINORS` run on each of these versions of Kubernetes and show\nwhere they differ (default "+celgate.Newest+")")
+		f.BoolVar(&t.update, "update", false, "write golden files instead of comparing with them")
+	})
+	group(cmd, "Watching", func(f *pflag.FlagSet) {
+		f.BoolVar(&t.watch, "watch", false, "run again whenever a file of the suites changes, until interrupted")
+	})
+	group(cmd, "Coverage", func(f *pflag.FlagSet) {
+		f.BoolVar(&t.coverage, "coverage", false, "show which outcomes of which expressions were seen")
+		f.Float64Var(&t.least, "coverage-min", 0, "`PERCENT` fail when less was seen")
+	})
+	group(cmd, "Converting", func(f *pflag.FlagSet) {
+		f.BoolVar(&t.convert, "convert", false, "arguments are tests of the Kyverno command line, or directories\nwith kyverno-test.yaml: write a suite.yaml beside each")
+	})
+	group(cmd, "Output", func(f *pflag.FlagSet) {
+		t.reporting.flags(f, report.SuiteFormats(), "text (default), json, junit, sarif, or github: annotations\nof a workflow")
+		f.BoolVarP(&t.verbose, "verbose", "v", false, "show the cases that pass too")
+		t.colorFlag(f)
+	})
+	t.complete(cmd)
+	return cmd
+}
+
+func (t *test) run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return withHint(&usageError{errors.New("no suites given")}, "name suites or directories that hold them")
+	}
+	if t.convert {
+		return t.converted(args)
+	}
+	if t.least < 0 || t.least > 100 {
+		return &usageError{errors.New("--coverage-min is a percentage from 0 to 100")}
+	}
+	opts := suite.Options{Update: t.update}
+	if t.only != "" {
+		var err error
+		if opts.Only, err = regexp.Compile(t.only); err != nil {
+			return &usageError{fmt.Errorf("--run: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))}
+		}
+	}
+	for i, v := range t.versions {
+		minor, err := minorOf(v)
+		if err != nil {
+			return err
+		}
+		t.versions[i] = minor
+	}
+	if len(t.versions) == 0 {
+		t.versions = []string{celgate.Newest}
+	}
+	if _, err := t.targets(); err != nil {
+		return err
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	if !t.watch {
+		return t.once(ctx, args, opts)
+	}
+	for {
+		suites, _ := suite.Load(args...) // once says the problems
+		files := append(suite.Files(suites), args...)
+		before := snapshot(files) // a change while cases run counts
+		if err := t.once(ctx, args, opts); err != nil && ctx.Err() == nil {
+			t.sayError(err)
+		}
+		if !changed(ctx, files, before) {
+			t.status = exitClean // a watch is ended, not failed
+			return nil
+		}
+		if isTerminal(t.stdout) {
+			fmt.Fprint(t.stdout, "\x1b[2J\x1b[H")
+		} else {
+			fmt.Fprintln(t.stdout)
+		}
+	}
+}
+
+// converted writes suites for tests of the Kyverno command line, and says what could not be converted.
+func (t *test) converted(args []string) error {
+	files, problems := suite.KyvernoTests(args...)
+	for _, p := range problems {
+		t.raise(exitFailed)
+		t.say(p.Error(), p.Hint)
+	}
+	for _, file := range files {
+		c := suite.FromKyverno(file)
+		for _, p := range c.Left {
+			t.raise(exitDenied)
+			t.say(p.Error(), p.Hint)
+		}
+		if len(c.Suites) == 0 {
+			t.raise(exitFailed)
+			t.say(file+": nothing in it can be converted", "")
+			continue
+		}
+		path, err := c.WriteSuites()
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			t.raise(exitFailed)
+			t.say(path+" exists, and is not written over", "remove it, or move it away")
+		case err != nil:
+			return err
+		default:
+			fmt.Fprintf(t.stdout, "wrote %s with %s\n", path, casesOf(c.Cases))
+		}
+	}
+	return nil
+}
+
+func casesOf(n int) string {
+	if n == 1 {
+		return "1 case"
+	}
+	return fmt.Sprintf("%d cases", n)
+}
+
+// changed waits until one of the files, or one below the directories, is another; false when ctx ends first.
+func changed(ctx context.Context, paths []string, before map[string]stamp) bool {
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+			if !maps.Equal(before, snapshot(paths)) {
+				return true
+			}
+		}
+	}
+}
+
+type stamp struct {
+	size int64
+	time time.Time
+}
+
+func snapshot(paths []string) map[string]stamp {
+	all := map[string]stamp{}
+	for _, root := range paths {
+		// What cannot be read is as if it were not there.
+		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return nil
+			}
+			if stat, err := entry.Info(); err == nil {
+				all[path] = stamp{stat.Size(), stat.ModTime()}
+			}
+			return nil
+		})
+	}
+	return all
+}
+
+// once runs the cases.
+func (t *test) once(ctx context.Context, args []string, opts suite.Options) error {
+	suites, problems := suite.Load(args...)
+	for _, p := range problems {
+		t.raise(exitFailed)
+		t.say(p.Error(), p.Hint)
+	}
+	if len(problems) > 0 {
+		return nil
+	}
+	open, err := t.open(t.console)
+	if err != nil {
+		return err
+	}
+	var writers []report.SuiteWriter
+	for _, o := range open {
+		writer, err := report.NewSuite(o.format, o, report.SuiteOptions{Color: o.color, Width: o.width, Verbose: t.verbose})
+		if err != nil {
+			return err
+		}
+		writers = append(writers, writer)
+	}
+	ran := 0
+	if t.coverage || t.leastIsGiven {
+		opts.Coverage = &suite.Coverage{}
+	}
+	var versions suite.Comparison
+	for _, version := range t.versions {
+		opts.KubeVersion = version
+		for r := range suite.Run(ctx, suites, opts) {
+			ran++
+			switch r.Status {
+			case suite.Failed:
+				t.raise(exitDenied)
+			case suite.NotRun:
+				t.raise(exitFailed)
+			}
+			versions.Add(version, r)
+			if len(t.versions) > 1 {
+				r.Suite = version + "/" + r.Suite
+			}
+			for _, writer := range writers {
+				if err := writer.Write(r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	if ran == 0 {
+		return fmt.Errorf("no case matches --run %s", t.only)
+	}
+	shown := opts.Coverage
+	if !t.coverage {
+		shown = nil
+	}
+	for _, writer := range writers {
+		if err := writer.Close(report.SuiteSummary{Coverage: shown, Differences: versions.Differences()}); err != nil {
+			return err
+		}
+	}
+	if err := closeAll(open); err != nil {
+		return err
+	}
+	if !t.leastIsGiven {
+		return nil
+	}
+	if percent := opts.Coverage.Percent(); percent < t.least {
+		t.raise(exitDenied)
+		t.say(fmt.Sprintf("coverage is %.1f%%, less than %g%%", percent, t.least), "--coverage shows what was never seen")
+	}
+	return nil
+}

@@ -1,0 +1,506 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/celgate/celgate/state"
+	"github.com/celgate/celgate/webhook"
+)
+
+const (
+	pollInterval = time.Second           // of the directory
+	settle       = 20 * time.Millisecond // one apply changes several objects
+	paramTimeout = 2 * time.Second       // a new set of policies waits this long for the params that it names
+	retry        = 2 * time.Second
+
+	// lingering is how long a policy stays behind the webhook of its last failurePolicy, too: until the API server surely
+	// asks the other one, even if the leader has to be replaced first.
+	lingering = 30 * time.Second
+)
+
+type engines = celgate.Live
+
+// A loader keeps the engines current.
+type loader struct {
+	Options
+	evaluations *webhook.Evaluations
+	memory      *celgate.MemoryPool // of evaluations
+
+	metrics *metrics
+
+	all, fail, ignore engines // of all policies, or if the configurations are managed, by failurePolicy
+
+	running   running
+	inFlight  *webhook.InFlight
+	secret    *secret // nil with a certificate of files
+	directory *directory
+	folder    *folder // the last good one; empty without a directory
+	world     atomic.Pointer[kube.World]
+	current   atomic.Pointer[loaded]
+	seal      atomic.Pointer[webhook.Seal]
+	withheld  map[string]string     // reasons by kind and name, to say each once
+	trouble   atomic.Pointer[error] // why what the directory holds is not in force
+	unread    atomic.Pointer[error] // which of its files count as they last were
+	beat      atomic.Int64          // when the loader last came around; 0 before it does
+
+	// configured is set once the API server has celgate's configurations.
+	configured atomic.Bool
+
+	again chan struct{}        // something that is not watched has changed
+	moved map[string]time.Time // when the failurePolicy of a validating policy changed
+}
+
+// loaded is what is in force.
+type loaded struct {
+	set      *policy.Set
+	types    *schema.Registry
+	minor    string
+	sources  []kube.Source
+	rejected map[string]celgate.Rejection // by kind and name
+	changed  chan struct{}                // closed when something else is in force
+}
+
+const (
+	stuck     = 30 * time.Second // a loader that has not come around for so long is not taken to do so soon
+	stuckLong = 2 * time.Minute  // or ever
+)
+
+// turning says that the loader has not come around for some time; nil if it has, or has not begun.
+func (l *loader) turning(limit time.Duration) error {
+	last := l.beat.Load()
+	if since := time.Since(time.Unix(0, last)); last != 0 && since > limit {
+		return fmt.Errorf("policies have not been looked at for %s", since.Round(time.Second))
+	}
+	return nil
+}
+
+// ready says why requests cannot be answered by what is known to be current; nil if they can.
+func (l *loader) ready() error {
+	if l.current.Load() == nil {
+		return errors.New("policies are not loaded yet")
+	}
+	if l.Manage && !l.configured.Load() {
+		return errors.New("the API server has no webhook configurations yet")
+	}
+	if err := l.turning(stuck); err != nil {
+		return err
+	}
+	if w := l.world.Load(); w != nil {
+		return w.Synced()
+	}
+	return nil
+}
+
+// start reads the directory for the first time, when a mistake in it is fatal, and without a cluster compiles it.
+func (l *loader) start() error {
+	l.folder, l.moved, l.again = &folder{}, map[string]time.Time{}, make(chan struct{}, 1)
+	if l.PolicyDir != "" {
+		l.directory = &directory{path: l.PolicyDir, allowEmpty: l.AllowEmpty, allowSecretParams: l.AllowSecretParams, alone: l.Cluster == nil}
+		f, err := l.directory.read()
+		if err = cmp.Or(err, l.directory.unread); err != nil {
+			return err
+		}
+		if err := l.directory.opens(nil, f); err != nil {
+			return err
+		}
+		l.folder, l.directory.good = f, f.files
+	}
+	if l.Cluster != nil {
+		return nil
+	}
+	start := time.Now()
+	err := l.build(l.folder)
+	l.metrics.load(time.Since(start), err)
+	return err
+}
+
+// run puts in force what changes, until the context ends.
+func (l *loader) run(ctx context.Context) {
+	var changes <-chan struct{} // nil without a cluster
+	var writing chan struct{}
+	if l.Cluster != nil {
+		world := l.watch(ctx)
+		if world == nil {
+			return
+		}
+		l.world.Store(world)
+		changes = world.Changes()
+		if err := l.readSeal(ctx); err != nil { // what was in force does not go out of force for a moment
+			l.Log.Error("key of the seal not read", "error", err.Error())
+		}
+		l.reload(ctx, false)
+		writing = make(chan struct{})
+		go func() {
+			defer close(writing)
+			var both sync.WaitGroup
+			both.Go(func() { l.keepSeal(ctx) })
+			both.Go(func() { l.awaitConfigurations(ctx) })
+			both.Go(func() { l.report(ctx) })
+			both.Go(func() { l.write(ctx) })
+			both.Wait()
+		}()
+	}
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		l.beat.Store(time.Now().UnixNano())
+		directoryChanged := false
+		select {
+		case <-ctx.Done():
+			if writing != nil {
+				<-writing
+			}
+			return
+		case <-changes:
+			time.Sleep(settle)
+		case <-l.again:
+		case <-tick.C:
+			// A set that could not be compiled is tried again, because it may be the cluster's fault.
+			if directoryChanged = l.lookAtDirectory(); !directoryChanged && l.current.Load() != nil && !l.settled() {
+				continue
+			}
+		}
+		l.reload(ctx, directoryChanged)
+	}
+}
+
+// watch connects to the cluster, and tries until it can.
+func (l *loader) watch(ctx context.Context) *kube.World {
+	for {
+		world, err := l.Cluster.Watch(ctx)
+		if err == nil {
+			l.metrics.registry.MustRegister(watches{world})
+			if known := world.KnownMinor(); known != world.Minor() {
+				l.Log.Warn("kinds and CEL are those of another Kubernetes", "server", world.Minor(), "known", known)
+			}
+			return world
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		l.Log.Error("cluster cannot be read", "error", err.Error())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(retry):
+		}
+	}
+}
+
+// reload puts in force what the directory and the cluster hold now. What cannot be leaves the last good set in force.
+func (l *loader) reload(ctx context.Context, directoryChanged bool) {
+	start := time.Now()
+	var unread error
+	if directoryChanged {
+		var next *folder
+		if next, unread = l.directory.read(); unread == nil {
+			unread = l.directory.opens(l.folder, next)
+		}
+		if unread == nil {
+			err := l.put(ctx, next)
+			l.metrics.load(time.Since(start), err)
+			l.directoryTrouble(err, "policies not replaced")
+			if err == nil {
+				l.directory.good = next.files
+				return
+			}
+			unread = err
+		} else {
+			l.directoryTrouble(unread, "directory not replaced")
+		}
+		if l.Cluster == nil {
+			l.metrics.load(time.Since(start), unread)
+			return
+		}
+	}
+	err := l.put(ctx, l.folder)
+	l.metrics.load(time.Since(start), errors.Join(unread, err))
+	if err != nil {
+		l.Log.Error("policies not replaced", "error", err.Error())
+	}
+}
+
+// put puts the policies of a folder in force, with those of the cluster.
+func (l *loader) put(ctx context.Context, f *folder) error {
+	if world := l.world.Load(); world != nil {
+		return l.buildIn(ctx, world, f)
+	}
+	return l.build(f)
+}
+
+// directoryTrouble keeps in mind, and says, why what the directory holds is not in force; nil if it is.
+func (l *loader) directoryTrouble(err error, message string) {
+	if err == nil {
+		l.trouble.Store(nil)
+		return
+	}
+	l.trouble.Store(&err)
+	l.Log.Error(message, "error", err.Error())
+}
+
+// lookAtDirectory reports whether the directory holds something else, and says which files cannot be read.
+func (l *loader) lookAtDirectory() bool {
+	if l.directory == nil {
+		return false
+	}
+	changed := l.directory.changed()
+	unread := l.directory.unread
+	if last := l.unread.Swap(&unread); unread != nil && !changed && (last == nil || *last == nil || (*last).Error() != unread.Error()) {
+		l.Log.Error("files count as they last were", "error", unread.Error())
+	}
+	return changed
+}
+
+// directoryError says why what the directory holds is not all in force; nil if it is.
+func (l *loader) directoryError() error {
+	var errs []error
+	for _, each := range []*error{l.trouble.Load(), l.unread.Load()} {
+		if each != nil {
+			errs = append(errs, *each)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// buildIn puts the policies of a folder and of the cluster in force. Of two with one name that of the folder counts.
+func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) error {
+	types, err := world.Types()
+	if err != nil {
+		l.Log.Warn("kinds left out or not current", "error", err.Error())
+	}
+	sources, set := world.Sources()
+	for _, s := range sources {
+		if s.Err != nil {
+			l.Log.Error("not a policy", "resource", s.Resource, "error", s.Err.Error())
+		}
+	}
+	l.withhold(sources, set)
+	over := f.set
+	if l.Shadow { // what the server acts on is compared, too
+		for _, s := range sources {
+			if s.Native && !s.Disabled && s.Withheld == nil {
+				set.Bindings = append(set.Bindings, s.Binding)
+			}
+		}
+	} else {
+		over.Bindings = slices.DeleteFunc(slices.Clone(over.Bindings), world.HandedOver)
+	}
+	set = overlay(over, set)
+	if err := world.NativeError(); err != nil {
+		l.Log.Warn("native policies are not seen", "error", err.Error())
+	}
+	waiting, cancel := context.WithTimeout(ctx, paramTimeout)
+	defer cancel()
+	if err := world.Follow(waiting, set); err != nil {
+		l.Log.Warn("params cannot be read", "error", err.Error())
+	}
+	return l.compile(f, set, sources, celgate.Options{
+		KubeVersion: cmp.Or(l.KubeVersion, world.KnownMinor()), Types: types, Cluster: world, WithoutQuirks: true, Timed: true,
+	})
+}
+
+// overlay is over with what under has besides.
+func overlay(over policy.Set, under *policy.Set) *policy.Set {
+	set := &policy.Set{Policies: slices.Clone(over.Policies), Bindings: slices.Clone(over.Bindings)}
+	for _, p := range under.Policies {
+		if !slices.ContainsFunc(over.Policies, func(o *policy.Policy) bool { return o.Kind == p.Kind && o.Name == p.Name }) {
+			set.Policies = append(set.Policies, p)
+		}
+	}
+	for _, b := range under.Bindings {
+		if !slices.ContainsFunc(over.Bindings, func(o *policy.Binding) bool { return o.Kind == b.Kind && o.Name == b.Name }) {
+			set.Bindings = append(set.Bindings, b)
+		}
+	}
+	return set
+}
+
+// build puts the policies of a folder in force in the world of its other objects.
+func (l *loader) build(f *folder) error {
+	minor := cmp.Or(l.KubeVersion, celgate.Newest)
+	types, err := builtin.Registry(minor)
+	if err != nil {
+		return err
+	}
+	if types, err = types.WithCustomResources(f.definitions()...); err != nil {
+		return err
+	}
+	objects, err := f.stored(types)
+	if err != nil {
+		return err
+	}
+	cluster, err := state.New(types, objects...)
+	if err != nil {
+		return err
+	}
+	return l.compile(f, &f.set, nil, celgate.Options{KubeVersion: minor, Types: types, Cluster: alone{cluster}, WithoutQuirks: true, Timed: true})
+}
+
+func (f *folder) definitions() []map[string]any {
+	var crds []map[string]any
+	for _, object := range f.objects {
+		if object["kind"] == "CustomResourceDefinition" {
+			crds = append(crds, object)
+		}
+	}
+	return crds
+}
+
+func (f *folder) stored(types *schema.Registry) ([]map[string]any, error) {
+	objects := make([]map[string]any, len(f.objects))
+	for i, object := range f.objects {
+		apiVersion, _ := object["apiVersion"].(string)
+		kind, _ := object["kind"].(string)
+		var err error
+		if objects[i], _, err = prepare.Stored(object, types, apischema.FromAPIVersionAndKind(apiVersion, kind)); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", apiVersion, kind, err)
+		}
+	}
+	return objects, nil
+}
+
+// compile puts a set in force. Policies of the folder that break a rule are an error, which leaves the last set in
+// force; those of the cluster are left out, because others there do not depend on them.
+func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, options celgate.Options) error {
+	start := time.Now()
+	options.Limits = celgate.ServedLimits()
+	options.Limits.Pool = l.memory
+	replace := map[*engines]*celgate.Engine{}
+	parts := map[*engines]*policy.Set{&l.all: set}
+	if l.Manage {
+		fail, ignore := webhook.Split(set, policy.Fail), webhook.Split(set, policy.Ignore)
+		l.linger(set, fail, ignore)
+		parts = map[*engines]*policy.Set{&l.fail: fail, &l.ignore: ignore}
+	}
+	rejected := map[string]celgate.Rejection{}
+	for live, part := range parts {
+		options.Before = live.Engine()
+		engine, err := celgate.New(part, options)
+		if err != nil {
+			return err
+		}
+		replace[live] = engine
+		for _, r := range engine.Rejected() {
+			rejected[r.Kind+" "+r.Name] = r
+		}
+	}
+	took := time.Since(start)
+	l.metrics.compiling.Observe(took.Seconds())
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(rejected)) {
+		r := rejected[id]
+		if f.has(id) {
+			errs = append(errs, fmt.Errorf("%s: %s", cmp.Or(f.place(id, r).String(), id), r.Status.Message))
+		} else {
+			l.Log.Error("policy rejected", "kind", r.Kind, "policy", r.Name, "error", r.Status.Message)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	force := &policy.Set{ // for the configurations: the rules of a rejected policy are not asked for
+		Policies: slices.DeleteFunc(slices.Clone(set.Policies), func(p *policy.Policy) bool { _, bad := rejected[string(p.Kind)+" "+p.Name]; return bad }),
+		Bindings: slices.DeleteFunc(slices.Clone(set.Bindings), func(b *policy.Binding) bool { _, bad := rejected[string(b.Kind)+"Binding "+b.Name]; return bad }),
+	}
+	l.folder = f
+	for live, engine := range replace {
+		live.Replace(engine)
+	}
+	last := l.current.Swap(&loaded{set: force, types: options.Types, minor: options.KubeVersion, sources: sources, rejected: rejected, changed: make(chan struct{})})
+	if last != nil {
+		close(last.changed)
+	}
+	l.metrics.policies.WithLabelValues("inforce").Set(float64(len(force.Policies) + len(force.Bindings)))
+	l.metrics.policies.WithLabelValues("rejected").Set(float64(len(rejected)))
+	level := slog.LevelInfo
+	if last != nil && slices.Equal(last.set.Policies, force.Policies) && slices.Equal(last.set.Bindings, force.Bindings) && len(last.rejected) == len(rejected) {
+		level = slog.LevelDebug // the kinds have changed, or what the API server does itself
+	}
+	l.Log.Log(context.Background(), level, "policies in force", "policies", len(force.Policies), "bindings", len(force.Bindings), "rejected", len(rejected),
+		"took", took.String())
+	return nil
+}
+
+// linger adds to the policies of each failurePolicy the validating ones that had it until a moment ago. Otherwise there would be
+// requests between two webhooks: one without the policy by now, and one that is not asked yet. Where both are asked, a
+// request is denied twice, which is to be denied. A mutating policy moves at once, because a change that is
+// made twice may be another one.
+func (l *loader) linger(set, fail, ignore *policy.Set) {
+	last := map[string]policy.FailurePolicy{}
+	if current := l.current.Load(); current != nil {
+		for _, p := range current.set.Policies {
+			if p.Kind == policy.Validating {
+				last[p.Name] = p.FailurePolicy
+			}
+		}
+	}
+	maps.DeleteFunc(l.moved, func(_ string, at time.Time) bool { return time.Since(at) >= lingering })
+	for _, p := range set.Policies {
+		if p.Kind != policy.Validating {
+			continue
+		}
+		if was, known := last[p.Name]; known && was != p.FailurePolicy {
+			l.moved[p.Name] = time.Now()
+		}
+		if _, moved := l.moved[p.Name]; moved {
+			other := fail
+			if p.FailurePolicy == policy.Fail {
+				other = ignore
+			}
+			other.Policies = append(other.Policies, p)
+		}
+	}
+}
+
+// settled reports whether a policy has lingered long enough.
+func (l *loader) settled() bool {
+	for _, at := range l.moved {
+		if time.Since(at) >= lingering {
+			return true
+		}
+	}
+	return false
+}
+
+// place is where the first mistake of a rejected policy or binding is.
+func (f *folder) place(id string, r celgate.Rejection) policy.Position {
+	if r.Status.Details == nil || len(r.Status.Details.Causes) == 0 {
+		return r.Position
+	}
+	mistake := &field.Error{Field: r.Status.Details.Causes[0].Field}
+	for _, p := range f.set.Policies {
+		if string(p.Kind)+" "+p.Name == id {
+			return p.Locate(mistake)
+		}
+	}
+	for _, b := range f.set.Bindings {
+		if string(b.Kind)+"Binding "+b.Name == id {
+			return b.Locate(mistake)
+		}
+	}
+	return r.Position
+}
+
+// has reports whether a policy or binding, as "Kind name", is one of the folder's.
+func (f *folder) has(id string) bool {
+	return slices.ContainsFunc(f.set.Policies, func(p *policy.Policy) bool { return string(p.Kind)+" "+p.Name == id }) ||
+		slices.ContainsFunc(f.set.Bindings, func(b *policy.Binding) bool { return string(b.Kind)+"Binding "+b.Name == id })
+}
