@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,4 +128,28 @@ func (s *Server) Do(ctx context.Context, call Call) (*Answer, error) {
 		answer.Warnings = append(answer.Warnings, warning.Text)
 	}
 	return answer, nil
+}
+
+// CreatorsOf returns the users of the audit log who created objects of a name; of names that were generated, for "".
+func (s *Server) CreatorsOf(resource, namespace, name string) ([]string, error) {
+	text, err := os.ReadFile(s.AuditLog)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for line := range bytes.Lines(text) {
+		var event struct {
+			Verb      string
+			User      struct{ Username string }
+			ObjectRef struct{ Resource, Namespace, Name string }
+		}
+		if err := json.Unmarshal(line, &event); err != nil {
+			continue // the last line may be half written
+		}
+		of := event.ObjectRef
+		if event.Verb == "create" && of.Resource == resource && of.Namespace == namespace && of.Name == name {
+			found[event.User.Username] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
 }

@@ -76,6 +76,7 @@ type Server struct {
 	Client *http.Client // trusts the server; see Do, which also sends the token
 
 	etcd, apiserver *process
+	controllers     *process // nil: none
 }
 
 // Start builds the programs if they are missing, starts both and waits until the server is ready.
@@ -157,8 +158,9 @@ func start(ctx context.Context, options Options, etcdPath, apiserverPath string)
 	return s, s.waitReady(ctx)
 }
 
-// Stop ends both programs and removes the folder.
+// Stop ends all programs and removes the folder.
 func (s *Server) Stop() error {
+	s.controllers.stop()
 	s.apiserver.stop()
 	s.etcd.stop()
 	return os.RemoveAll(s.Folder)

@@ -1,0 +1,371 @@
+package workload
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	apivalidation "k8s.io/apimachinery/pkg/util/validation"
+)
+
+// podTemplate is where most workloads have the template of their Pods.
+const podTemplate = "spec.template"
+
+// podPrefix is what the generated names of a controller's Pods begin with (as getPodsPrefix in
+// pkg/controller/controller_utils.go v1.37.2).
+func podPrefix(name string) string {
+	if len(validation.NameIsDNSSubdomain(name+"-", true)) > 0 {
+		return name
+	}
+	return name + "-"
+}
+
+// waitingFor says why a workload with so many replicas creates no Pod.
+func waitingFor(replicas int64) string {
+	if replicas == 0 {
+		return "replicas is 0"
+	}
+	return ""
+}
+
+// skippedAnnotations of a Deployment are not those of its ReplicaSets (as annotationsToSkip in
+// pkg/controller/deployment/util/deployment_util.go v1.37.2).
+var skippedAnnotations = []string{
+	"kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision",
+	"deployment.kubernetes.io/revision-history", "deployment.kubernetes.io/desired-replicas",
+	"deployment.kubernetes.io/max-replicas", "deprecated.deployment.rollback.to",
+}
+
+// As getNewReplicaSet in pkg/controller/deployment/sync.go v1.37.2.
+func ofDeployment(w object) []Child {
+	const uniqueLabel = "pod-template-hash"
+	spec := w.at("spec")
+	template := spec.at("template")
+	hash := hashOf(template)
+	labels := template.at("metadata", "labels").with(map[string]any{uniqueLabel: hash})
+	replicas := spec.number("replicas", 1)
+	surge := int64(0)
+	if strategy := spec.at("strategy"); strategy.text("type") != "Recreate" {
+		surge = maxSurge(strategy.at("rollingUpdate"), replicas)
+	}
+	annotations := maps.Clone(map[string]any(w.at("metadata", "annotations")))
+	if annotations == nil {
+		annotations = map[string]any{}
+	}
+	for _, skipped := range skippedAnnotations {
+		delete(annotations, skipped)
+	}
+	annotations["deployment.kubernetes.io/revision"] = revisionOf(w)
+	annotations["deployment.kubernetes.io/desired-replicas"] = strconv.FormatInt(replicas, 10)
+	annotations["deployment.kubernetes.io/max-replicas"] = strconv.FormatInt(replicas+surge, 10)
+	selector := spec.at("selector")
+	made := map[string]any{
+		"replicas": replicas,
+		"selector": selector.with(map[string]any{"matchLabels": selector.at("matchLabels").with(map[string]any{uniqueLabel: hash})}),
+		"template": template.with(map[string]any{"metadata": template.at("metadata").with(map[string]any{"labels": labels})}),
+	}
+	if ready := spec.number("minReadySeconds", 0); ready != 0 {
+		made["minReadySeconds"] = ready
+	}
+	metadata := map[string]any{
+		"name": replicaSetName(w.name(), hash), "labels": labels, "annotations": annotations,
+		"ownerReferences": []any{w.owner()},
+	}
+	if namespace := w.at("metadata").text("namespace"); namespace != "" {
+		metadata["namespace"] = namespace
+	}
+	child := Child{
+		Object:     map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": made},
+		Controller: "deployment-controller",
+	}
+	if spec["paused"] == true {
+		child.Waiting = "the Deployment is paused"
+	}
+	return []Child{child}
+}
+
+// replicaSetName is as generateReplicaSetName in pkg/controller/deployment/sync.go v1.37.2.
+func replicaSetName(deployment, hash string) string {
+	longest := apivalidation.DNS1123SubdomainMaxLength - len("-") - len(hash)
+	if len(deployment) > longest {
+		deployment = deployment[:longest]
+	}
+	return deployment + "-" + hash
+}
+
+// revisionOf is the revision of the ReplicaSet that a Deployment has now: the one that the controller has written, if it has
+// seen the Deployment.
+func revisionOf(w object) string {
+	if w.at("status").number("observedGeneration", 0) > 0 {
+		if revision := w.at("metadata", "annotations").text("deployment.kubernetes.io/revision"); revision != "" {
+			return revision
+		}
+	}
+	return "1"
+}
+
+// maxSurge is how many Pods a rollout may add: a number, or a percentage of the replicas that is rounded up.
+func maxSurge(rolling object, replicas int64) int64 {
+	var surge intstr.IntOrString
+	switch v := rolling["maxSurge"].(type) {
+	case int64:
+		return v
+	case string:
+		surge = intstr.FromString(v)
+	default:
+		surge = intstr.FromString("25%")
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(&surge, int(replicas), true)
+	if err != nil {
+		return 0
+	}
+	return int64(n)
+}
+
+func ofReplicaSet(w object) []Child {
+	return []Child{podOf(w, "replicaset-controller")}
+}
+
+func ofReplicationController(w object) []Child {
+	return []Child{podOf(w, "replication-controller")}
+}
+
+// podOf is the Pod of a workload whose template becomes it as it is.
+func podOf(w object, controller string) Child {
+	return Child{
+		Object: podFrom(w.at("spec", "template"), w, w.name()), Controller: controller, Template: podTemplate,
+		Waiting: waitingFor(w.at("spec").number("replicas", 1)),
+	}
+}
+
+// As newStatefulSetPod and its neighbours in pkg/controller/statefulset/stateful_set_utils.go v1.37.2. Claims come before
+// the Pod that uses them.
+func ofStatefulSet(w object) []Child {
+	const controller = "statefulset-controller"
+	spec, template := w.at("spec"), w.at("spec", "template")
+	ordinal := strconv.FormatInt(spec.at("ordinals").number("start", 0), 10)
+	name := w.name() + "-" + ordinal
+	waiting := waitingFor(spec.number("replicas", 1))
+	selected := map[string]any(spec.at("selector", "matchLabels"))
+
+	var all []Child
+	var volumes []any
+	claimed := map[string]bool{}
+	for i, item := range spec.list("volumeClaimTemplates") {
+		claim, _ := item.(map[string]any)
+		volume := object(claim).name()
+		claimed[volume] = true
+		claimName := volume + "-" + name
+		volumes = append(volumes, map[string]any{"name": volume, "persistentVolumeClaim": map[string]any{"claimName": claimName}})
+		metadata := object(claim).at("metadata").with(map[string]any{"name": claimName})
+		if namespace := w.at("metadata").text("namespace"); namespace != "" {
+			metadata["namespace"] = namespace
+		}
+		if labels := object(claim).at("metadata", "labels").with(selected); len(labels) > 0 {
+			metadata["labels"] = labels
+		}
+		all = append(all, Child{
+			Object:     object(claim).with(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}),
+			Controller: controller, Template: fmt.Sprintf("spec.volumeClaimTemplates[%d]", i), Waiting: waiting,
+		})
+	}
+	for _, v := range template.at("spec").list("volumes") {
+		if volume, _ := v.(map[string]any); !claimed[object(volume).text("name")] {
+			volumes = append(volumes, v)
+		}
+	}
+
+	pod := podFrom(template, w, w.name())
+	metadata := pod["metadata"].(map[string]any)
+	metadata["name"] = name
+	metadata["labels"] = object(metadata).at("labels").with(map[string]any{
+		"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": ordinal,
+		"controller-revision-hash": w.name() + "-" + hashOf(template),
+	})
+	podSpec := template.at("spec").with(map[string]any{"hostname": name})
+	if service := spec.text("serviceName"); service != "" {
+		podSpec["subdomain"] = service
+	} else {
+		delete(podSpec, "subdomain")
+	}
+	if len(volumes) > 0 {
+		podSpec["volumes"] = volumes
+	}
+	pod["spec"] = podSpec
+	return append(all, Child{Object: pod, Controller: controller, Template: podTemplate, Waiting: waiting})
+}
+
+// nodeName stands for the node that the Pod of a DaemonSet is for.
+const nodeName = "node"
+
+// As CreatePodTemplate and its neighbours in pkg/controller/daemon/util/daemonset_util.go v1.37.2.
+func ofDaemonSet(w object) []Child {
+	template := w.at("spec", "template")
+	pod := podFrom(template, w, w.name())
+	metadata := pod["metadata"].(map[string]any)
+	labels := map[string]any{"controller-revision-hash": hashOf(template)}
+	// The annotation that apps/v1 has for the member templateGeneration of old versions.
+	if generation := w.at("metadata", "annotations").text("deprecated.daemonset.template.generation"); generation != "" {
+		labels["pod-template-generation"] = generation
+	}
+	metadata["labels"] = object(metadata).at("labels").with(labels)
+	spec := template.at("spec")
+	pod["spec"] = spec.with(map[string]any{
+		"tolerations": daemonTolerations(spec),
+		"affinity":    nodeAffinity(spec.at("affinity")),
+	})
+	return []Child{{Object: pod, Controller: "daemon-set-controller", Template: podTemplate}}
+}
+
+// daemonTolerations are those of the template and those that every Pod of a DaemonSet has.
+func daemonTolerations(spec object) []any {
+	type taint struct{ key, effect string }
+	taints := []taint{
+		{"node.kubernetes.io/not-ready", "NoExecute"}, {"node.kubernetes.io/unreachable", "NoExecute"},
+		{"node.kubernetes.io/disk-pressure", "NoSchedule"}, {"node.kubernetes.io/memory-pressure", "NoSchedule"},
+		{"node.kubernetes.io/pid-pressure", "NoSchedule"}, {"node.kubernetes.io/unschedulable", "NoSchedule"},
+	}
+	if spec["hostNetwork"] == true {
+		taints = append(taints, taint{"node.kubernetes.io/network-unavailable", "NoSchedule"})
+	}
+	tolerations := slices.Clone(spec.list("tolerations"))
+	for _, t := range taints {
+		added := map[string]any{"key": t.key, "operator": "Exists", "effect": t.effect}
+		// One that is for the same taint is replaced where it stands (as AddOrUpdateTolerationInPodSpec in
+		// pkg/apis/core/v1/helper/helpers.go v1.37.2).
+		i := slices.IndexFunc(tolerations, func(item any) bool {
+			have, _ := item.(map[string]any)
+			o := object(have)
+			return o.text("key") == t.key && o.text("effect") == t.effect && o.text("operator") == "Exists" && o.text("value") == ""
+		})
+		if i >= 0 {
+			tolerations[i] = added
+		} else {
+			tolerations = append(tolerations, added)
+		}
+	}
+	return tolerations
+}
+
+// nodeAffinity is an affinity whose Pod is for one node.
+func nodeAffinity(affinity object) map[string]any {
+	const required = "requiredDuringSchedulingIgnoredDuringExecution"
+	terms := []any{map[string]any{"matchFields": []any{
+		map[string]any{"key": "metadata.name", "operator": "In", "values": []any{nodeName}},
+	}}}
+	node := affinity.at("nodeAffinity")
+	return affinity.with(map[string]any{
+		"nodeAffinity": node.with(map[string]any{required: node.at(required).with(map[string]any{"nodeSelectorTerms": terms})}),
+	})
+}
+
+// As manageJob in pkg/controller/job/job_controller.go and indexed_job_utils.go v1.37.2.
+func ofJob(w object) []Child {
+	const (
+		finalizer = "batch.kubernetes.io/job-tracking"
+		index     = "batch.kubernetes.io/job-completion-index"
+	)
+	spec, template := w.at("spec"), w.at("spec", "template")
+	pod := podFrom(template, w, w.name())
+	metadata := pod["metadata"].(map[string]any)
+	finalizers := object(metadata).list("finalizers")
+	if !slices.Contains(finalizers, any(finalizer)) {
+		metadata["finalizers"] = append(slices.Clip(finalizers), finalizer)
+	}
+	if spec.text("completionMode") == "Indexed" {
+		metadata["labels"] = object(metadata).at("labels").with(map[string]any{index: "0"})
+		annotations := map[string]any{index: "0"}
+		if spec["backoffLimitPerIndex"] != nil {
+			annotations["batch.kubernetes.io/job-index-failure-count"] = "0"
+		}
+		metadata["annotations"] = object(metadata).at("annotations").with(annotations)
+		metadata["generateName"] = indexedPrefix(w.name(), 0)
+		indexed := template.at("spec").with(map[string]any{"hostname": w.name() + "-0"})
+		for _, member := range []string{"initContainers", "containers"} {
+			if containers := object(indexed).list(member); len(containers) > 0 {
+				indexed[member] = withIndex(containers, index)
+			}
+		}
+		pod["spec"] = indexed
+	}
+	child := Child{Object: pod, Controller: "job-controller", Template: podTemplate}
+	switch {
+	case spec["suspend"] == true:
+		child.Waiting = "the Job is suspended"
+	case spec.number("parallelism", 1) == 0:
+		child.Waiting = "parallelism is 0"
+	case spec.text("managedBy") != "" && spec.text("managedBy") != "kubernetes.io/job-controller":
+		child.Waiting = "the Job is managed by " + spec.text("managedBy")
+	}
+	return []Child{child}
+}
+
+// indexedPrefix is what the generated name of a Pod with an index begins with.
+func indexedPrefix(job string, index int) string {
+	const longest = 63 - 5 // of a generated name, without the random part
+	suffix := "-" + strconv.Itoa(index) + "-"
+	if len(job)+len(suffix) > longest {
+		job = job[:longest-len(suffix)]
+	}
+	return job + suffix
+}
+
+// withIndex gives containers the variable that holds the index of their Pod.
+func withIndex(containers []any, label string) []any {
+	const variable = "JOB_COMPLETION_INDEX"
+	all := slices.Clone(containers)
+	for i, item := range all {
+		container, _ := item.(map[string]any)
+		env := object(container).list("env")
+		if slices.ContainsFunc(env, func(v any) bool { e, _ := v.(map[string]any); return e["name"] == variable }) {
+			continue
+		}
+		all[i] = object(container).with(map[string]any{"env": append(slices.Clip(env), map[string]any{
+			"name":      variable,
+			"valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.labels['" + label + "']"}},
+		})})
+	}
+	return all
+}
+
+// As getJobFromTemplate2 in pkg/controller/cronjob/utils.go v1.37.2. The time for which the Job is scheduled is the minute
+// in which the CronJob was created.
+func ofCronJob(w object) []Child {
+	const template = "spec.jobTemplate"
+	scheduled, err := time.Parse(time.RFC3339, w.at("metadata").text("creationTimestamp"))
+	if err != nil {
+		scheduled = time.Unix(0, 0)
+	}
+	scheduled = scheduled.Truncate(time.Minute).UTC()
+	if zone, err := time.LoadLocation(w.at("spec").text("timeZone")); err == nil {
+		scheduled = scheduled.In(zone)
+	}
+	job := w.at("spec", "jobTemplate")
+	metadata := metadataFrom(job, w)
+	delete(metadata, "finalizers") // which the controller does not copy
+	metadata["name"] = fmt.Sprintf("%s-%d", w.name(), scheduled.Unix()/60)
+	metadata["annotations"] = object(metadata).at("annotations").with(map[string]any{
+		"batch.kubernetes.io/cronjob-scheduled-timestamp": scheduled.Format(time.RFC3339),
+	})
+	child := Child{
+		Object:     map[string]any{"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": map[string]any(job.at("spec"))},
+		Controller: "cronjob-controller", Template: template,
+	}
+	if w.at("spec")["suspend"] == true {
+		child.Waiting = "the CronJob is suspended"
+	}
+	return []Child{child}
+}
+
+// alphabet are the letters and digits that the controllers write hashes with.
+const alphabet = "bcdfghjklmnpqrstvwxz2456789"
+
+// encoded writes digits in the alphabet (as SafeEncodeString in apimachinery's util/rand).
+func encoded(digits string) string {
+	return strings.Map(func(r rune) rune { return rune(alphabet[int(r)%len(alphabet)]) }, digits)
+}

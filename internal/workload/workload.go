@@ -1,0 +1,159 @@
+// Package workload says which objects the controllers of a cluster make of a workload, down to its Pods.
+//
+// A Deployment becomes a ReplicaSet, a CronJob a Job, and all workloads become Pods; a StatefulSet also makes the claims of
+// its first Pod. The children are those that kube-controller-manager v1.37.2 sends to the API server when the workload is
+// new: their labels, names, owners and annotations are its, and so is the user who sends them. They are not defaulted:
+// whoever asks a policy about one prepares it like any other request.
+//
+// What a controller takes from the cluster is stood in for: a hash of the template is another one of the same
+// form, and the Pod of a DaemonSet is for a node called "node". Of several equal children there is one, the first.
+package workload
+
+import (
+	"maps"
+	"strings"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A Child is an object that a controller creates.
+type Child struct {
+	Object map[string]any // without defaults, as the controller sends it
+
+	// Controller is the name of the controller, which is that of its service account in kube-system; empty for a kind that is
+	// not built in.
+	Controller string
+
+	// Template is the path in the parent of what the child was made of, whose metadata and spec became the child's. It is empty
+	// for a ReplicaSet, whose spec has the paths of its Deployment's.
+	Template string
+
+	// Waiting says why the controller does not create the child now, such as "replicas is 0"; empty: it does.
+	Waiting string
+}
+
+// ParentPath returns the path in the parent that a path in the child comes from.
+func (c Child) ParentPath(path string) string {
+	if c.Template == "" {
+		return path
+	}
+	return c.Template + "." + path
+}
+
+// children are the functions that make the children of a kind.
+var children = map[apischema.GroupKind]func(w object) []Child{
+	{Group: "apps", Kind: "Deployment"}:        ofDeployment,
+	{Group: "apps", Kind: "ReplicaSet"}:        ofReplicaSet,
+	{Group: "", Kind: "ReplicationController"}: ofReplicationController,
+	{Group: "apps", Kind: "StatefulSet"}:       ofStatefulSet,
+	{Group: "apps", Kind: "DaemonSet"}:         ofDaemonSet,
+	{Group: "batch", Kind: "Job"}:              ofJob,
+	{Group: "batch", Kind: "CronJob"}:          ofCronJob,
+}
+
+// IsWorkload reports whether controllers of the cluster make objects of a kind's objects.
+func IsWorkload(kind apischema.GroupKind) bool { return children[kind] != nil }
+
+// Children returns what the controller of a workload creates first. The workload is one as the API server stores it, with
+// its defaults; an object of another kind has no children. Objects share what did not change.
+func Children(stored map[string]any) []Child {
+	w := object(stored)
+	of := children[w.groupKind()]
+	if of == nil || w.at("metadata").text("deletionTimestamp") != "" {
+		return nil
+	}
+	return of(w)
+}
+
+// PodOf returns the Pod of an object of another kind that holds a pod template at a path such as spec.template, and false
+// if it holds none there. Who creates it is not known.
+func PodOf(stored map[string]any, path string) (Child, bool) {
+	w := object(stored)
+	template := w.at(strings.Split(path, ".")...)
+	if template.at("spec") == nil {
+		return Child{}, false
+	}
+	return Child{Object: podFrom(template, w, w.name()), Template: path}, true
+}
+
+// An object is a JSON tree that is read and never changed.
+type object map[string]any
+
+// at returns the map at a path, nil if there is none.
+func (o object) at(path ...string) object {
+	for _, member := range path {
+		next, _ := o[member].(map[string]any)
+		o = next
+	}
+	return o
+}
+
+func (o object) text(member string) string {
+	s, _ := o[member].(string)
+	return s
+}
+
+func (o object) list(member string) []any {
+	l, _ := o[member].([]any)
+	return l
+}
+
+// number returns an integer member, or what is meant when it is absent.
+func (o object) number(member string, absent int64) int64 {
+	switch n := o[member].(type) {
+	case int64:
+		return n
+	case float64:
+		return int64(n)
+	}
+	return absent
+}
+
+func (o object) name() string { return o.at("metadata").text("name") }
+
+func (o object) groupKind() apischema.GroupKind {
+	return apischema.FromAPIVersionAndKind(o.text("apiVersion"), o.text("kind")).GroupKind()
+}
+
+// with returns a copy with members set.
+func (o object) with(members map[string]any) map[string]any {
+	copied := maps.Clone(map[string]any(o))
+	if copied == nil {
+		copied = map[string]any{}
+	}
+	maps.Copy(copied, members)
+	return copied
+}
+
+// owner is the reference of a child to its controller (as NewControllerRef in apimachinery's meta/v1).
+func (o object) owner() map[string]any {
+	return map[string]any{
+		"apiVersion": o.text("apiVersion"), "kind": o.text("kind"), "name": o.name(), "uid": o.at("metadata").text("uid"),
+		"controller": true, "blockOwnerDeletion": true,
+	}
+}
+
+// metadataFrom is the metadata of a child that is made of a template: its labels, annotations and finalizers and no others.
+func metadataFrom(template, owner object) map[string]any {
+	metadata := map[string]any{"ownerReferences": []any{owner.owner()}}
+	if namespace := owner.at("metadata").text("namespace"); namespace != "" {
+		metadata["namespace"] = namespace
+	}
+	own := template.at("metadata")
+	for _, member := range []string{"labels", "annotations"} {
+		if values := own.at(member); len(values) > 0 {
+			metadata[member] = map[string]any(values)
+		}
+	}
+	if finalizers := own.list("finalizers"); len(finalizers) > 0 {
+		metadata["finalizers"] = finalizers
+	}
+	return metadata
+}
+
+// podFrom is the Pod of a template (as GetPodFromTemplate in pkg/controller/controller_utils.go v1.37.2).
+func podFrom(template, owner object, prefix string) map[string]any {
+	metadata := metadataFrom(template, owner)
+	metadata["generateName"] = podPrefix(prefix)
+	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": map[string]any(template.at("spec"))}
+}
