@@ -58,7 +58,6 @@ type Engine struct {
 	typed    eval.Form // how expressions see objects of built-in kinds
 	timed    bool
 	limits   Limits
-	predicts bool // the server's answers, with its quirks
 	minor    string
 	standsIn bool // WithoutQuirks
 	compiled map[*policy.Policy]compiledPolicy
@@ -99,7 +98,7 @@ type binding struct {
 // an error means that the options cannot be met.
 func New(set *policy.Set, opts Options) (*Engine, error) {
 	minor := cmp.Or(opts.KubeVersion, Newest)
-	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, predicts: !opts.WithoutQuirks, minor: minor, standsIn: opts.WithoutQuirks, mentions: map[string]mention{}, policies: map[policyKey]*policy.Policy{}}
+	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor, standsIn: opts.WithoutQuirks, mentions: map[string]mention{}, policies: map[policyKey]*policy.Policy{}}
 	known := quirks.Of(minor)
 	if known.Has(quirks.PatchReflectedValue) {
 		e.typed = eval.Reflected
@@ -197,7 +196,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 // InOrder returns an engine that asks exactly the mutating policies that are named, in the order of the names, and all
 // validating policies. The order in which a server asks them is random.
 func (e *Engine) InOrder(names ...string) *Engine {
-	ordered := &Engine{types: e.types, cluster: e.cluster, quirks: e.quirks, typed: e.typed, limits: e.limits, predicts: e.predicts, rejected: e.rejected, mentions: e.mentions, trace: e.trace, envs: e.envs, policies: e.policies}
+	ordered := &Engine{types: e.types, cluster: e.cluster, quirks: e.quirks, typed: e.typed, limits: e.limits, standsIn: e.standsIn, rejected: e.rejected, mentions: e.mentions, trace: e.trace, envs: e.envs, policies: e.policies}
 	ordered.index.types = e.types
 	for _, name := range names {
 		for _, h := range e.index.hooks {

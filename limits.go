@@ -49,7 +49,7 @@ func (l *Limits) meter() bound.Meter {
 
 // noteExcess says what an invocation took of the server that it would not get from celgate, or that it was not evaluated for it.
 func (r *review) noteExcess(in *invocation) {
-	if taken, refused := r.meter.Excess(); taken != (bound.Size{}) && r.engine.predicts {
+	if taken, refused := r.meter.Excess(); taken != (bound.Size{}) && !r.engine.standsIn {
 		text := "policy " + in.hook.Name + ": the API server needs " + taken.String() + " for this"
 		if refused {
 			text += ", celgate stopped before: what the server answers, if it does, is not known"

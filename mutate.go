@@ -28,7 +28,9 @@ import (
 func (r *review) mutate() error {
 	var re reinvocation
 	err := r.mutationPass(&re, false)
-	r.decision.ran = re.invocations()
+	if r.engine.standsIn { // whoever stands in for the server may be asked again, see [Engine.Remutate]
+		r.decision.ran = re.invocations()
+	}
 	if err != nil || !re.requested || !r.decision.Allowed || r.said(&re) {
 		return err
 	}

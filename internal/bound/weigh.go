@@ -56,6 +56,9 @@ type scale struct {
 	known map[ref.Val]weight
 }
 
+// fewValues are so few that to look at them again costs less than to remember them.
+const fewValues = 16
+
 // tooMuch is the weight of what nobody looks at.
 var tooMuch = weight{math.MaxInt64, math.MaxInt64}
 
@@ -82,6 +85,9 @@ func (s *scale) value(v ref.Val) weight {
 		return w
 	}
 	w := s.inside(v)
+	if w.values < fewValues {
+		return w
+	}
 	if s.known == nil {
 		s.known = map[ref.Val]weight{}
 	}

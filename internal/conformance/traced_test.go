@@ -65,7 +65,7 @@ func TestTraced(t *testing.T) {
 				t.Fatal(err)
 			}
 			ignored := cmp.Options{
-				cmpopts.IgnoreFields(celgate.Decision{}, "Object", "Changes"), cmpopts.IgnoreUnexported(celgate.Violation{}),
+				cmpopts.IgnoreFields(celgate.Decision{}, "Object", "Changes"), cmpopts.IgnoreUnexported(celgate.Decision{}, celgate.Violation{}),
 				cmp.Comparer(func(a, b policy.Expr) bool { return a.Src == b.Src && a.Field == b.Field }), cmpopts.EquateEmpty(),
 			}
 			if diff := cmp.Diff(want, got, ignored); diff != "" {

@@ -26,16 +26,21 @@ func (w *warner) add(format string, args ...any) {
 	w.texts = append(w.texts, fmt.Sprintf(format, args...))
 }
 
-func (w *warner) ip(at *field.Path, v any) {
+// say warns about a field.
+func (w *warner) say(at *place, format string, args ...any) {
+	w.texts = append(w.texts, at.String()+": "+fmt.Sprintf(format, args...))
+}
+
+func (w *warner) ip(at *place, v any) {
 	if ip := text(v); netutils.ParseIPSloppy(ip) != nil { // else the registry refuses the object
-		w.texts = append(w.texts, validation.GetWarningsForIP(at, ip)...)
+		w.texts = append(w.texts, validation.GetWarningsForIP(field.NewPath(at.String()), ip)...)
 	}
 }
 
-func (w *warner) cidr(at *field.Path, v any) {
+func (w *warner) cidr(at *place, v any) {
 	cidr := text(v)
 	if _, _, err := netutils.ParseCIDRSloppy(cidr); err == nil { // else the registry refuses the object
-		w.texts = append(w.texts, validation.GetWarningsForCIDR(at, cidr)...)
+		w.texts = append(w.texts, validation.GetWarningsForCIDR(field.NewPath(at.String()), cidr)...)
 	}
 }
 
@@ -86,7 +91,11 @@ func both(warn func(w *warner, o map[string]any)) *warning {
 
 // workload warns about what makes Pods of the template at a path. The name is that of the Pods too, if named is set.
 func workload(named bool, path ...string) *warning {
-	warn := func(w *warner, o map[string]any) { w.template(at(o, path...), fieldAt(path)) }
+	var in *place
+	for _, name := range path {
+		in = in.Child(name)
+	}
+	warn := func(w *warner, o map[string]any) { w.template(at(o, path...), in) }
 	return &warning{
 		create: func(w *warner, o map[string]any) {
 			if named {
@@ -101,8 +110,6 @@ func workload(named bool, path ...string) *warning {
 		},
 	}
 }
-
-func fieldAt(path []string) *field.Path { return field.NewPath(path[0], path[1:]...) }
 
 func generation(o map[string]any) any {
 	if n := at(o, "metadata")["generation"]; n != nil {
@@ -123,7 +130,7 @@ var warnings = map[schema.GroupResource]*warning{
 	{Resource: "pods/status"}: {update: func(w *warner, o, _ map[string]any) {
 		for _, name := range []string{"podIPs", "hostIPs"} {
 			for i, ip := range objects(at(o, "status")[name]) {
-				w.ip(field.NewPath("status", name).Index(i).Child("ip"), ip["ip"])
+				w.ip((*place)(nil).Child("status").Child(name).Index(i).Child("ip"), ip["ip"])
 			}
 		}
 	}},
@@ -132,7 +139,7 @@ var warnings = map[schema.GroupResource]*warning{
 		create: workload(true, "spec", "template").create,
 		update: func(w *warner, o, old map[string]any) {
 			if generation(o) != generation(old) { // the server looks at the old template
-				w.template(at(old, "spec", "template"), field.NewPath("spec", "template"))
+				w.template(at(old, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
 			}
 		},
 	},
@@ -142,18 +149,18 @@ var warnings = map[schema.GroupResource]*warning{
 		create: workload(false, "spec", "template").create,
 		update: func(w *warner, o, old map[string]any) {
 			if at(o, "metadata", "annotations")[templateGeneration] != at(old, "metadata", "annotations")[templateGeneration] {
-				w.template(at(o, "spec", "template"), field.NewPath("spec", "template"))
+				w.template(at(o, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
 			}
 		},
 	},
 	{Group: "apps", Resource: "statefulsets"}: {
 		create: func(w *warner, o map[string]any) {
-			w.template(at(o, "spec", "template"), field.NewPath("spec", "template"))
+			w.template(at(o, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
 			w.statefulSet(at(o, "spec"))
 		},
 		update: func(w *warner, o, old map[string]any) {
 			if generation(o) != generation(old) {
-				w.template(at(o, "spec", "template"), field.NewPath("spec", "template"))
+				w.template(at(o, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
 			}
 			w.statefulSet(at(o, "spec"), "Spec")
 		},
@@ -161,11 +168,11 @@ var warnings = map[schema.GroupResource]*warning{
 	{Group: "batch", Resource: "jobs"}: {
 		create: func(w *warner, o map[string]any) {
 			w.podName(o)
-			w.job(at(o, "spec"), field.NewPath("spec"))
+			w.job(at(o, "spec"), (*place)(nil).Child("spec"))
 		},
 		update: func(w *warner, o, old map[string]any) {
 			if generation(o) != generation(old) {
-				w.job(at(o, "spec"), field.NewPath("spec"))
+				w.job(at(o, "spec"), (*place)(nil).Child("spec"))
 			}
 		},
 		delete: func(w *warner, in Input) {
@@ -178,11 +185,11 @@ var warnings = map[schema.GroupResource]*warning{
 	{Group: "batch", Resource: "cronjobs"}: {
 		create: func(w *warner, o map[string]any) {
 			w.podName(o)
-			w.job(at(o, "spec", "jobTemplate", "spec"), field.NewPath("spec", "jobTemplate", "spec"))
+			w.job(at(o, "spec", "jobTemplate", "spec"), (*place)(nil).Child("spec").Child("jobTemplate").Child("spec"))
 		},
 		update: func(w *warner, o, old map[string]any) {
 			if generation(o) != generation(old) {
-				w.job(at(o, "spec", "jobTemplate", "spec"), field.NewPath("spec", "jobTemplate", "spec"))
+				w.job(at(o, "spec", "jobTemplate", "spec"), (*place)(nil).Child("spec").Child("jobTemplate").Child("spec"))
 			}
 			if strings.Contains(text(at(o, "spec")["schedule"]), "TZ") {
 				w.add("cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, " +
@@ -199,7 +206,7 @@ var warnings = map[schema.GroupResource]*warning{
 		for i, subset := range objects(o["subsets"]) {
 			for _, name := range []string{"addresses", "notReadyAddresses"} {
 				for j, address := range objects(subset[name]) {
-					w.ip(field.NewPath("subsets").Index(i).Child(name).Index(j).Child("ip"), address["ip"])
+					w.ip((*place)(nil).Child("subsets").Index(i).Child(name).Index(j).Child("ip"), address["ip"])
 				}
 			}
 		}
@@ -238,13 +245,13 @@ var warnings = map[schema.GroupResource]*warning{
 			w.add("spec.externalID: this field is deprecated, and is unused by Kubernetes")
 		}
 		for i, cidr := range list(spec["podCIDRs"]) {
-			w.cidr(field.NewPath("spec", "podCIDRs").Index(i), cidr)
+			w.cidr((*place)(nil).Child("spec").Child("podCIDRs").Index(i), cidr)
 		}
 	}),
 	{Resource: "persistentvolumes"}: both((*warner).volume),
 	{Resource: "persistentvolumeclaims"}: both(func(w *warner, o map[string]any) {
 		w.annotated(o, nil, "volume.beta.kubernetes.io/storage-class", `deprecated since v1.8; use "storageClassName" attribute instead`)
-		w.claim(at(o, "spec"), field.NewPath("spec"))
+		w.claim(at(o, "spec"), (*place)(nil).Child("spec"))
 	}),
 	{Resource: "resourcequotas"}: {create: (*warner).quota},
 	{Group: "networking.k8s.io", Resource: "ingresses"}: {create: func(w *warner, o map[string]any) {
@@ -259,7 +266,7 @@ var warnings = map[schema.GroupResource]*warning{
 			for i, rule := range objects(at(o, "spec")[way[0]]) {
 				for j, peer := range objects(rule[way[1]]) {
 					block := at(peer, "ipBlock")
-					in := field.NewPath("spec", way[0]).Index(i).Child(way[1]).Index(j).Child("ipBlock")
+					in := (*place)(nil).Child("spec").Child(way[0]).Index(i).Child(way[1]).Index(j).Child("ipBlock")
 					w.cidr(in.Child("cidr"), block["cidr"])
 					for k, except := range list(block["except"]) {
 						w.cidr(in.Child("except").Index(k), except)
@@ -284,17 +291,17 @@ var warnings = map[schema.GroupResource]*warning{
 		for i, topology := range objects(o["allowedTopologies"]) {
 			for j, e := range objects(topology["matchLabelExpressions"]) {
 				if why := deprecatedLabels[text(e["key"])]; why != "" {
-					w.add("%s: %s", field.NewPath("allowedTopologies").Index(i).Child("matchLabelExpressions").Index(j).Child("key"), why)
+					w.say((*place)(nil).Child("allowedTopologies").Index(i).Child("matchLabelExpressions").Index(j).Child("key"), "%s", why)
 				}
 			}
 		}
 	}),
 	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}: both(func(w *warner, o map[string]any) {
 		topology := at(o, "nodeTopology")
-		w.expressions(topology, false, field.NewPath("nodeTopology"))
+		w.expressions(topology, false, (*place)(nil).Child("nodeTopology"))
 		for _, label := range slices.Sorted(maps.Keys(at(topology, "matchLabels"))) {
 			if why := deprecatedLabels[label]; why != "" {
-				w.add("%s: %s", field.NewPath("nodeTopology", "matchLabels", label), why)
+				w.say((*place)(nil).Child("nodeTopology").Child("matchLabels").Child(label), "%s", why)
 			}
 		}
 	}),
@@ -347,27 +354,27 @@ var deprecatedLabels = map[string]string{
 }
 
 // expressions warns about labels of nodes in matchExpressions, and about values that are none of labels.
-func (w *warner) expressions(in map[string]any, values bool, path *field.Path) {
+func (w *warner) expressions(in map[string]any, values bool, path *place) {
 	for i, e := range objects(in["matchExpressions"]) {
 		path := path.Child("matchExpressions").Index(i)
 		if key := text(e["key"]); deprecatedLabels[key] != "" {
-			w.add("%s: %s is %s", path.Child("key"), key, deprecatedLabels[key])
+			w.say(path.Child("key"), "%s is %s", key, deprecatedLabels[key])
 		}
 		if !values {
 			continue
 		}
 		for j, v := range list(e["values"]) {
 			for _, wrong := range validation.IsValidLabelValue(text(v)) {
-				w.add("%s: %s is invalid, %s", path.Child("values").Index(j), v, wrong)
+				w.say(path.Child("values").Index(j), "%s is invalid, %s", v, wrong)
 			}
 		}
 	}
 }
 
 // annotated warns about an annotation that has a successor.
-func (w *warner) annotated(o map[string]any, path *field.Path, key, why string) {
+func (w *warner) annotated(o map[string]any, path *place, key, why string) {
 	if _, set := at(o, "metadata", "annotations")[key]; set {
-		w.add("%s: %s", path.Child("metadata", "annotations").Key(key), why)
+		w.say(path.Child("metadata").Child("annotations").Key(key), "%s", why)
 	}
 }
 
@@ -378,7 +385,7 @@ func (w *warner) podName(o map[string]any) {
 	}
 }
 
-func (w *warner) job(spec map[string]any, path *field.Path) {
+func (w *warner) job(spec map[string]any, path *place) {
 	completions, _ := spec["completions"].(int64)
 	parallelism, _ := spec["parallelism"].(int64)
 	if spec["completionMode"] == "Indexed" && completions > 100_000 && parallelism > 10_000 {
@@ -391,7 +398,7 @@ func (w *warner) job(spec map[string]any, path *field.Path) {
 // statefulSet warns about the claims, at a path below each of them that the server gets wrong for updates.
 func (w *warner) statefulSet(spec map[string]any, below ...string) {
 	for i, claim := range objects(spec["volumeClaimTemplates"]) {
-		path := field.NewPath("spec", "volumeClaimTemplates").Index(i)
+		path := (*place)(nil).Child("spec").Child("volumeClaimTemplates").Index(i)
 		for _, name := range below {
 			path = path.Child(name)
 		}
@@ -410,7 +417,7 @@ func (w *warner) service(o map[string]any) {
 	spec := at(o, "spec")
 	external := list(spec["externalIPs"])
 	kind, clusterIP := text(spec["type"]), text(spec["clusterIP"])
-	path := field.NewPath("spec")
+	path := (*place)(nil).Child("spec")
 	if clusterIP != "" && clusterIP != "None" {
 		addresses := list(spec["clusterIPs"])
 		if addresses == nil {
@@ -455,7 +462,7 @@ func (w *warner) service(o map[string]any) {
 
 func loadBalancer(w *warner, o, _ map[string]any) {
 	for i, ingress := range objects(at(o, "status", "loadBalancer")["ingress"]) {
-		w.ip(field.NewPath("status", "loadBalancer", "ingress").Index(i), ingress["ip"])
+		w.ip((*place)(nil).Child("status").Child("loadBalancer").Child("ingress").Index(i), ingress["ip"])
 	}
 }
 
@@ -466,7 +473,7 @@ func (w *warner) endpointSlice(o map[string]any) {
 	}
 	for i, endpoint := range objects(o["endpoints"]) {
 		for j, address := range list(endpoint["addresses"]) {
-			w.ip(field.NewPath("endpoints").Index(i).Child("addresses").Index(j), address)
+			w.ip((*place)(nil).Child("endpoints").Index(i).Child("addresses").Index(j), address)
 		}
 	}
 }
@@ -497,7 +504,7 @@ var lostVolumes = map[string]string{
 // pathsOfVolumes are their names in paths, where they are others.
 var pathsOfVolumes = map[string]string{"storageos": "storageOS"}
 
-func (w *warner) lost(volume map[string]any, path *field.Path, names ...string) {
+func (w *warner) lost(volume map[string]any, path *place, names ...string) {
 	for _, name := range names {
 		if volume[name] == nil {
 			continue
@@ -506,7 +513,7 @@ func (w *warner) lost(volume map[string]any, path *field.Path, names ...string) 
 		if other := pathsOfVolumes[name]; other != "" {
 			shown = other
 		}
-		w.add("%s: %s", path.Child(shown), lostVolumes[name])
+		w.say(path.Child(shown), "%s", lostVolumes[name])
 	}
 }
 
@@ -519,25 +526,25 @@ func (w *warner) volume(o map[string]any) {
 			"Instead, the recommended approach is to use dynamic provisioning.")
 	}
 	for i, term := range objects(at(spec, "nodeAffinity", "required")["nodeSelectorTerms"]) {
-		w.expressions(term, false, field.NewPath("spec", "nodeAffinity", "required", "nodeSelectorTerms").Index(i))
+		w.expressions(term, false, (*place)(nil).Child("spec").Child("nodeAffinity").Child("required").Child("nodeSelectorTerms").Index(i))
 	}
-	w.lost(spec, field.NewPath("spec"), "cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
+	w.lost(spec, (*place)(nil).Child("spec"), "cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
 }
 
 // claim warns about the sizes in a PersistentVolumeClaimSpec.
-func (w *warner) claim(spec map[string]any, path *field.Path) {
+func (w *warner) claim(spec map[string]any, path *place) {
 	for _, which := range []string{"requests", "limits"} {
-		w.fraction(at(spec, "resources", which), "storage", path.Child("resources", which))
+		w.fraction(at(spec, "resources", which), "storage", path.Child("resources").Child(which))
 	}
 }
 
 // fraction warns about an amount that is no whole number.
-func (w *warner) fraction(amounts map[string]any, name string, path *field.Path) {
+func (w *warner) fraction(amounts map[string]any, name string, path *place) {
 	if amounts[name] == nil {
 		return
 	}
 	if q, err := resource.ParseQuantity(fmt.Sprint(amounts[name])); err == nil && q.MilliValue()%1000 != 0 {
-		w.add("%s: fractional byte value %q is invalid, must be an integer", path.Key(name), q.String())
+		w.say(path.Key(name), "fractional byte value %q is invalid, must be an integer", q.String())
 	}
 }
 

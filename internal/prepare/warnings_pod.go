@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 const (
@@ -19,11 +17,11 @@ const (
 // A container is one of a Pod with its place.
 type placedContainer struct {
 	members map[string]any
-	path    *field.Path
+	path    *place
 }
 
 // containers of a Pod in the order in which the server visits them.
-func containers(spec map[string]any, path *field.Path) []placedContainer {
+func containers(spec map[string]any, path *place) []placedContainer {
 	var all []placedContainer
 	for _, name := range []string{"initContainers", "containers", "ephemeralContainers"} {
 		for i, c := range objects(spec[name]) {
@@ -33,8 +31,8 @@ func containers(spec map[string]any, path *field.Path) []placedContainer {
 	return all
 }
 
-// template warns about a Pod, whose path is nil, or the template of Pods, as warningsForPodSpecAndMeta of pkg/api/pod/warnings.go.
-func (w *warner) template(o map[string]any, path *field.Path) {
+// template warns about a Pod, whose place is nil, or the template of Pods, as warningsForPodSpecAndMeta of pkg/api/pod/warnings.go.
+func (w *warner) template(o map[string]any, path *place) {
 	spec, in := at(o, "spec"), path.Child("spec")
 	w.scheduling(spec, in)
 	for _, old := range [][2]string{
@@ -47,7 +45,7 @@ func (w *warner) template(o map[string]any, path *field.Path) {
 	for i, v := range objects(spec["volumes"]) {
 		at2 := in.Child("volumes").Index(i)
 		w.lost(v, at2, "photonPersistentDisk", "gitRepo", "scaleIO", "flocker", "storageos", "quobyte", "glusterfs")
-		w.claim(at(v, "ephemeral", "volumeClaimTemplate", "spec"), at2.Child("ephemeral", "volumeClaimTemplate", "spec"))
+		w.claim(at(v, "ephemeral", "volumeClaimTemplate", "spec"), at2.Child("ephemeral").Child("volumeClaimTemplate").Child("spec"))
 		w.lost(v, at2, "cephfs", "rbd")
 	}
 	for _, v := range objects(spec["volumes"]) {
@@ -57,7 +55,7 @@ func (w *warner) template(o map[string]any, path *field.Path) {
 	w.repeated(objects(spec["imagePullSecrets"]), "name", in.Child("imagePullSecrets"))
 	for i, secret := range objects(spec["imagePullSecrets"]) {
 		if text(secret["name"]) == "" {
-			w.add("%s: invalid empty name %q", in.Child("imagePullSecrets").Index(i).Child("name"), "")
+			w.say(in.Child("imagePullSecrets").Index(i).Child("name"), "invalid empty name %q", "")
 		}
 	}
 	for _, name := range []string{"memory", "ephemeral-storage"} {
@@ -72,43 +70,43 @@ func (w *warner) template(o map[string]any, path *field.Path) {
 	}
 	w.ports(all)
 	if seconds, ok := spec["terminationGracePeriodSeconds"].(int64); ok && seconds < 0 {
-		w.add("%s: must be >= 0; negative values are invalid and will be treated as 1", in.Child("terminationGracePeriodSeconds"))
+		w.say(in.Child("terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
 	}
 	for _, kind := range []string{"podAffinity", "podAntiAffinity"} {
-		affinity, at2 := at(spec, "affinity", kind), in.Child("affinity", kind)
+		affinity, at2 := at(spec, "affinity", kind), in.Child("affinity").Child(kind)
 		for i, term := range objects(affinity["requiredDuringSchedulingIgnoredDuringExecution"]) {
 			w.nullSelector(term, at2.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i).Child("labelSelector"))
 		}
 		for i, term := range objects(affinity["preferredDuringSchedulingIgnoredDuringExecution"]) {
 			w.nullSelector(at(term, "podAffinityTerm"),
-				at2.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm", "labelSelector"))
+				at2.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm").Child("labelSelector"))
 		}
 	}
 	for i, server := range list(at(spec, "dnsConfig")["nameservers"]) {
-		w.ip(in.Child("dnsConfig", "nameservers").Index(i), server)
+		w.ip(in.Child("dnsConfig").Child("nameservers").Index(i), server)
 	}
 	for i, alias := range objects(spec["hostAliases"]) {
 		w.ip(in.Child("hostAliases").Index(i).Child("ip"), alias["ip"])
 	}
 }
 
-func (w *warner) nullSelector(term map[string]any, path *field.Path) {
+func (w *warner) nullSelector(term map[string]any, path *place) {
 	if term["labelSelector"] == nil {
-		w.add("%s: a null labelSelector results in matching no pod", path)
+		w.say(path, "a null labelSelector results in matching no pod")
 	}
 }
 
 // scheduling warns about labels of nodes.
-func (w *warner) scheduling(spec map[string]any, in *field.Path) {
+func (w *warner) scheduling(spec map[string]any, in *place) {
 	for _, key := range slices.Sorted(maps.Keys(at(spec, "nodeSelector"))) {
 		if why := deprecatedLabels[key]; why != "" {
-			w.add("%s: %s", in.Child("nodeSelector").Key(key), why)
+			w.say(in.Child("nodeSelector").Key(key), "%s", why)
 		}
 	}
-	affinity, path := at(spec, "affinity", "nodeAffinity"), in.Child("affinity", "nodeAffinity")
+	affinity, path := at(spec, "affinity", "nodeAffinity"), in.Child("affinity").Child("nodeAffinity")
 	required := "requiredDuringSchedulingIgnoredDuringExecution"
 	for i, term := range objects(at(affinity, required)["nodeSelectorTerms"]) {
-		w.expressions(term, false, path.Child(required, "nodeSelectorTerms").Index(i))
+		w.expressions(term, false, path.Child(required).Child("nodeSelectorTerms").Index(i))
 	}
 	preferred := "preferredDuringSchedulingIgnoredDuringExecution"
 	for i, term := range objects(affinity[preferred]) {
@@ -117,25 +115,25 @@ func (w *warner) scheduling(spec map[string]any, in *field.Path) {
 	for i, c := range objects(spec["topologySpreadConstraints"]) {
 		path := in.Child("topologySpreadConstraints").Index(i)
 		if key := text(c["topologyKey"]); deprecatedLabels[key] != "" {
-			w.add("%s: %s is %s", path.Child("topologyKey"), key, deprecatedLabels[key])
+			w.say(path.Child("topologyKey"), "%s is %s", key, deprecatedLabels[key])
 		}
 		w.nullSelector(c, path.Child("labelSelector"))
 	}
 }
 
 // repeated warns about the second of two items with one value.
-func (w *warner) repeated(items []map[string]any, name string, path *field.Path) {
+func (w *warner) repeated(items []map[string]any, name string, path *place) {
 	seen := map[string]bool{}
 	for i, item := range items {
 		v := text(item[name])
 		if seen[v] {
-			w.add("%s: duplicate %s %q", path.Index(i).Child(name), name, v)
+			w.say(path.Index(i).Child(name), "duplicate %s %q", name, v)
 		}
 		seen[v] = true
 	}
 }
 
-func (w *warner) container(o map[string]any, c placedContainer, template *field.Path) {
+func (w *warner) container(o map[string]any, c placedContainer, template *place) {
 	name := text(c.members["name"])
 	security := at(c.members, "securityContext")
 	if security["seccompProfile"] == nil {
@@ -149,7 +147,7 @@ func (w *warner) container(o map[string]any, c placedContainer, template *field.
 	}
 	for _, amount := range []string{"memory", "ephemeral-storage"} {
 		for _, which := range []string{"limits", "requests"} {
-			w.fraction(at(c.members, "resources", which), amount, c.path.Child("resources", which))
+			w.fraction(at(c.members, "resources", which), amount, c.path.Child("resources").Child(which))
 		}
 	}
 	seen := map[string]bool{}
@@ -157,7 +155,7 @@ func (w *warner) container(o map[string]any, c placedContainer, template *field.
 		name, value := text(env["name"]), text(env["value"])
 		reference := "$(" + name + ")"
 		if seen[name] && (env["valueFrom"] != nil || value == reference || !strings.Contains(value, reference)) {
-			w.add("%s: hides previous definition of %q, which may be dropped when using apply", c.path.Child("env").Index(i), name)
+			w.say(c.path.Child("env").Index(i), "hides previous definition of %q, which may be dropped when using apply", name)
 		}
 		seen[name] = true
 	}
@@ -180,7 +178,7 @@ func sameProfile(profile map[string]any, annotation string) bool {
 // A port is one of a container with its place.
 type port struct {
 	members map[string]any
-	path    *field.Path
+	path    *place
 }
 
 func (p port) number(name string) int64 {
@@ -196,35 +194,42 @@ func (w *warner) ports(all []placedContainer) {
 			every = append(every, port{p, c.path.Child("ports").Index(i)})
 		}
 	}
-	same := map[string][]port{}
+	if len(every) == 0 {
+		return
+	}
+	type protocolPort struct {
+		number   int64
+		protocol string
+	}
+	same := map[protocolPort][]port{}
 	for _, p := range every {
 		host, ip := p.number("hostPort"), text(p.members["hostIP"])
 		if ip != "" && host == 0 {
 			w.add("%s: hostIP set without hostPort: {Name:%s HostPort:%d ContainerPort:%d Protocol:%s HostIP:%s}",
 				p.path, text(p.members["name"]), host, p.number("containerPort"), text(p.members["protocol"]), ip)
 		}
-		key := fmt.Sprintf("%d/%s", p.number("containerPort"), text(p.members["protocol"]))
+		key := protocolPort{p.number("containerPort"), text(p.members["protocol"])}
 		for _, other := range same[key] {
 			otherHost, otherIP := other.number("hostPort"), text(other.members["hostIP"])
 			switch {
 			case ip == otherIP && host == otherHost:
-				w.add("%s: duplicate port definition with %s", p.path, other.path)
+				w.say(p.path, "duplicate port definition with %s", other.path.String())
 			case host == 0 || otherHost == 0:
-				w.add("%s: overlapping port definition with %s", p.path, other.path)
+				w.say(p.path, "overlapping port definition with %s", other.path.String())
 			case host == otherHost && (ip == "") != (otherIP == ""):
-				w.add("%s: dangerously ambiguous port definition with %s", p.path, other.path)
+				w.say(p.path, "dangerously ambiguous port definition with %s", other.path.String())
 			}
 		}
 		same[key] = append(same[key], p)
 	}
-	named := map[string]*field.Path{}
+	named := map[string]*place{}
 	for _, p := range every {
 		name := text(p.members["name"])
 		if name == "" {
 			continue
 		}
-		if other := named[name]; other != nil {
-			w.add("%s: duplicate port name %q with %s, services and probes that select ports by name will use %s", p.path, name, other, other)
+		if other, exists := named[name]; exists {
+			w.say(p.path, "duplicate port name %q with %s, services and probes that select ports by name will use %s", name, other.String(), other.String())
 			continue
 		}
 		named[name] = p.path

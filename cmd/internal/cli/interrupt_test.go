@@ -33,7 +33,7 @@ func TestInterrupt(t *testing.T) {
 		}
 	}
 	program := filepath.Join(dir, "celgate")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/celgate").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../celgate").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, signals := range [][]os.Signal{{os.Interrupt}, {syscall.SIGTERM}, {os.Interrupt, os.Interrupt}} {

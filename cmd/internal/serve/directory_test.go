@@ -40,7 +40,7 @@ func run(t *testing.T, files map[string]string, change func(*Options)) *served {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
-	r.l = &loader{Options: o}
+	r.l = newLoader(o)
 	go func() { r.ended <- r.l.serve(ctx) }()
 	r.ops = r.log.await(t, `metrics address=(\S+)`)
 	r.log.await(t, `listening address=(\S+)`)

@@ -69,7 +69,11 @@ const (
 
 // Run serves until the context ends, and then answers what has begun. The error says why it could not start or go on.
 func Run(ctx context.Context, o Options) error {
-	return (&loader{Options: o, evaluations: webhook.NewEvaluations(), memory: celgate.NewMemoryPool(maxEvaluated)}).serve(ctx)
+	return newLoader(o).serve(ctx)
+}
+
+func newLoader(o Options) *loader {
+	return &loader{Options: o, evaluations: webhook.NewEvaluations(), memory: celgate.NewMemoryPool(maxEvaluated)}
 }
 
 func (l *loader) serve(ctx context.Context) error {

@@ -135,7 +135,7 @@ func TestSiege(t *testing.T) {
 	trusted := pair(t, certs, time.Now())
 	write(t, filepath.Join(dir, "p.yaml"), hostile())
 	program := filepath.Join(t.TempDir(), "celgate")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/celgate").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../celgate").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	log := &logged{}
