@@ -95,6 +95,8 @@ func followLoops(tree *cel.Ast) cel.ProgramOption {
 		switch i.(type) {
 		case loopStart, loopCondition, loopStep:
 			return i, nil
+		case interpreter.InterpretableAttribute: // the step of cel.bind, which loops over nothing
+			return i, nil
 		}
 		if loops[i.ID()] {
 			return loopStart{i}, nil

@@ -71,9 +71,10 @@ func worldOf(c *Case) (*World, error) {
 			crds = append(crds, object)
 		}
 	}
-	if w.Types, err = types.WithCustomResources(crds...); err != nil {
+	if types, err = types.WithCustomResources(crds...); err != nil {
 		return nil, err
 	}
+	w.Types = enabled(types, c.Policies)
 	objects, err := Documents([]byte(Rights))
 	if err != nil {
 		return nil, err
@@ -137,7 +138,7 @@ func (w *World) Engine(policies []map[string]any) (*celgate.Engine, []Rejection,
 			set.Bindings = append(set.Bindings, b)
 		}
 	}
-	engine, err := celgate.New(&set, celgate.Options{KubeVersion: w.Minor, Types: enabled(w.Types, policies), Cluster: w.Cluster})
+	engine, err := celgate.New(&set, celgate.Options{KubeVersion: w.Minor, Types: w.Types, Cluster: w.Cluster})
 	if err != nil {
 		return nil, nil, err
 	}
