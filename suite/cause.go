@@ -1,13 +1,11 @@
 package suite
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
-	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -118,7 +116,6 @@ func (run *caseRun) absent() {
 	for i := range f.Causes {
 		said += "\n" + f.Causes[i].Says
 	}
-	namespaces := false
 	for _, m := range run.matches() {
 		if m.Matched || m.Err != nil || strings.Contains(said, m.Reason) || len(f.Notes) == mostNotes {
 			continue
@@ -133,21 +130,8 @@ func (run *caseRun) absent() {
 		if len(f.Notes) < mostNotes && !slices.ContainsFunc(run.Set.Bindings, func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
 			f.Notes = append(f.Notes, "policy "+p.Name+" has no binding in the suite: it is never evaluated")
 		}
-		namespaces = namespaces || looksAtNamespaces(p.MatchConstraints)
-	}
-	for _, b := range run.Set.Bindings {
-		namespaces = namespaces || looksAtNamespaces(b.MatchResources)
-	}
-	if name := run.Request.Namespace; namespaces && name != "" && run.Request.Kind != requests.Namespace {
-		if known, err := run.arena.cluster.Get(run.ctx, requests.Namespace, "", name); known == nil && err == nil {
-			f.Notes = append(f.Notes, fmt.Sprintf("namespace %q is not in the state of the suite and taken as one without labels of its own", name))
-		}
 	}
 }
 
 // mostNotes bounds what is said about policies that took no part.
 const mostNotes = 5
-
-func looksAtNamespaces(m *policy.MatchResources) bool {
-	return m != nil && m.NamespaceSelector != nil && len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) > 0
-}

@@ -88,14 +88,15 @@ func followLoops(tree *cel.Ast) cel.ProgramOption {
 	ast.PostOrderVisit(tree.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() == ast.ComprehensionKind {
 			c := e.AsComprehension()
+			if c.LoopStep().Kind() == ast.IdentKind {
+				return // of cel.bind, which loops over nothing
+			}
 			loops[e.ID()], conditions[c.LoopCondition().ID()], steps[c.LoopStep().ID()] = true, e.ID(), part{e.ID(), c}
 		}
 	}))
 	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		switch i.(type) {
 		case loopStart, loopCondition, loopStep:
-			return i, nil
-		case interpreter.InterpretableAttribute: // the step of cel.bind, which loops over nothing
 			return i, nil
 		}
 		if loops[i.ID()] {

@@ -19,7 +19,9 @@ func (p *place) Child(name string) *place { return &place{in: p, name: name, ind
 func (p *place) Index(i int) *place { return &place{in: p.in, name: p.name, index: i} }
 
 // Key returns the place of a value of the map at p.
-func (p *place) Key(key string) *place { return &place{in: p.in, name: p.name, index: -1, key: key, keyed: true} }
+func (p *place) Key(key string) *place {
+	return &place{in: p.in, name: p.name, index: -1, key: key, keyed: true}
+}
 
 // String is the path as the server writes it (as field.Path in apimachinery).
 func (p *place) String() string {

@@ -545,7 +545,7 @@ func newNotes(set *policy.Set, w *world, a *asked) *notes {
 
 func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	if d.Allowed && d.Mutated {
-		d.Notes = append(d.Notes, celgate.Note{Message: notValidated})
+		d.Notes = append(d.Notes, celgate.Note{Message: report.NotValidated})
 	}
 	if reviewed {
 		return

@@ -52,7 +52,7 @@ func (s *strictness) see(d *celgate.Decision) {
 	s.found["warn"] += len(d.Warnings)
 	for _, n := range d.Notes {
 		switch {
-		case n.Message == notValidated: // true of every mutated object
+		case n.Message == report.NotValidated: // true of every mutated object
 		case strings.HasPrefix(n.Message, "namespace ") && strings.Contains(n.Message, unknownNamespace):
 			s.found["unknown-namespace"]++
 		default:
@@ -247,9 +247,6 @@ func crdOf(kind apischema.GroupVersionKind) map[string]any {
 		},
 	}
 }
-
-// notValidated is the note about mutated objects.
-const notValidated = "the API server validates the object after mutation, and celgate does not: it may still be refused as invalid"
 
 // unknownNamespace is what notes about namespaces of unknown labels say.
 const unknownNamespace = "is not in the cluster state"

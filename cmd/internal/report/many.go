@@ -182,12 +182,19 @@ type story [sha256.Size]byte
 func storyIn(word string, blocks []block) story {
 	h := sha256.New()
 	for _, b := range blocks {
+		if b.label == "note" {
+			continue // which is said once, about whatever comes first
+		}
 		fmt.Fprintf(h, "%q %q %q %v %q %q %q %q\n", word, b.label, b.message, b.place, b.expr.Field, b.footers, b.hint, b.diff)
 	}
 	return story(h.Sum(nil))
 }
 
+// NotValidated is the note about each object that policies changed.
+const NotValidated = "the API server validates the object after mutation, and celgate does not: it may still be refused as invalid"
+
 // merelyMutated reports that there is nothing to say about an object but what was changed.
 func merelyMutated(d *celgate.Decision, blocks []block) bool {
-	return d != nil && d.Allowed && !slices.ContainsFunc(blocks, func(b block) bool { return b.label != "changed by" })
+	return d != nil && d.Allowed &&
+		!slices.ContainsFunc(blocks, func(b block) bool { return b.label != "changed by" && b.message != NotValidated })
 }
