@@ -216,7 +216,7 @@ func doubled(n int) ref.Val {
 func TestRefused(t *testing.T) {
 	long := types.String(strings.Repeat("a", 1_000_000))
 	huge := doubled(60)
-	many := ref.Val(texts(1000, "a"))
+	many := texts(1000, "a")
 	for range 40 {
 		many = many.(traits.Adder).Add(many)
 	}

@@ -154,7 +154,8 @@ func costOfText(args []ref.Val, _ ref.Val) *uint64 {
 	if text, ok := args[0].(types.String); ok {
 		runes = uint64(text.Size().(types.Int))
 	}
-	return new(uint64(math.Ceil(float64(runes) * common.StringTraversalCostFactor)))
+	cost := uint64(math.Ceil(float64(runes) * common.StringTraversalCostFactor))
+	return &cost
 }
 
 // lenientNames are what Program calls the functions or and orValue, so that no decorator of cel-go knows them.

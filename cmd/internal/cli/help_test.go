@@ -20,7 +20,9 @@ func TestHelpWidth(t *testing.T) {
 			measure(sub)
 		}
 		var b bytes.Buffer
-		writeHelp(&b, cmd)
+		if err := writeHelp(&b, cmd); err != nil {
+			t.Fatal(err)
+		}
 		for line := range strings.SplitSeq(b.String(), "\n") {
 			if n := utf8.RuneCountInString(line); n > helpWidth {
 				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), n, line)
