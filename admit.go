@@ -41,7 +41,7 @@ func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, text := range e.advice(next) {
+	for _, text := range e.advice(next, mutated.Object) {
 		mutated.warn(text)
 	}
 	mutated.then(decision)
@@ -430,8 +430,12 @@ func (e *Engine) input(req *Request) prepare.Input {
 	}
 }
 
-// advice is what the registry warns about, before validating policies do.
-func (e *Engine) advice(req *Request) []string { return prepare.Warnings(e.input(req)) }
+// advice is what the registry warns about, before validating policies do. It had made the object of the request of before.
+func (e *Engine) advice(req *Request, before map[string]any) []string {
+	in := e.input(req)
+	in.Before = before
+	return prepare.Warnings(in)
+}
 
 // register is what the registry does between the two phases: a name for generateName, uid and timestamps, the
 // status of a new object.

@@ -58,6 +58,9 @@ type Input struct {
 	// SharesLabels is that of the [Result] or [Normal] that made Object.
 	SharesLabels bool
 
+	// Before is the object that [ForValidation] made Object of. Only the warnings about Pods need it.
+	Before map[string]any
+
 	// Now is the time of creation; the zero time means the current time.
 	Now time.Time
 

@@ -351,16 +351,15 @@ func createPod(o *members, in Input) {
 // confine makes fields of the annotations of AppArmor profiles, as applyAppArmorVersionSkew of pkg/registry/core/pod/strategy.go
 // v1.37.2 does. The registry refuses a Pod whose annotations are no profiles.
 func confine(spec *members, annotations map[string]any) {
-	if at(spec.m, "os")["name"] == "windows" {
+	if onWindows(spec.m) {
 		return
 	}
 	ofPod := at(spec.m, "securityContext")["appArmorProfile"]
 	for _, list := range [...]string{"initContainers", "containers"} { // a new Pod has no ephemeral ones
 		spec.each(list, func(container *members) {
-			name, _ := container.m["name"].(string)
-			annotation, _ := annotations["container.apparmor.security.beta.kubernetes.io/"+name].(string)
+			annotation, annotated := annotations[containerAppArmor+text(container.m["name"])].(string)
 			profile := profileOf(annotation)
-			if profile == nil || at(container.m, "securityContext")["appArmorProfile"] != nil || equal(profile, ofPod) {
+			if !annotated || profile == nil || at(container.m, "securityContext")["appArmorProfile"] != nil || equal(profile, ofPod) {
 				return
 			}
 			if container.m["securityContext"] == nil {
@@ -370,6 +369,29 @@ func confine(spec *members, annotations map[string]any) {
 		})
 	}
 }
+
+// unconfined warns about annotations of AppArmor profiles that confine makes fields of, or cannot: it looks at the Pod before.
+func (w *warner) unconfined(pod map[string]any) {
+	spec, annotations := at(pod, "spec"), at(pod, "metadata", "annotations")
+	if onWindows(spec) {
+		return
+	}
+	ofPod := at(spec, "securityContext")["appArmorProfile"]
+	for _, name := range [...]string{"initContainers", "containers", "ephemeralContainers"} {
+		for _, container := range objects(spec[name]) {
+			key := containerAppArmor + text(container["name"])
+			annotation, annotated := annotations[key].(string)
+			if !annotated || at(container, "securityContext")["appArmorProfile"] != nil {
+				continue
+			}
+			if profile := profileOf(annotation); profile == nil || !equal(profile, ofPod) {
+				w.annotated(pod, nil, key, `deprecated since v1.30; use the "appArmorProfile" field instead`)
+			}
+		}
+	}
+}
+
+func onWindows(podSpec map[string]any) bool { return at(podSpec, "os")["name"] == "windows" }
 
 // profileOf returns the AppArmor profile that an annotation means, nil if it means none.
 func profileOf(annotation string) any {

@@ -69,6 +69,11 @@ func Warnings(in Input) []string {
 	case in.Operation == "DELETE" && warn.delete != nil:
 		warn.delete(w, in)
 	case in.Object == nil:
+	case in.Operation == create && group.Resource == "pods" && in.SubResource == "":
+		if in.Before != nil {
+			w.unconfined(in.Before)
+		}
+		warn.create(w, in.Object)
 	case in.Operation == create && warn.create != nil:
 		warn.create(w, in.Object)
 	case in.Operation == update && warn.update != nil:
