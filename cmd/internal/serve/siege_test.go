@@ -162,7 +162,7 @@ func TestSiege(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, ServerName: "celgate.test"}}}
 	long, list := strings.Repeat("a", 1_000_000), strings.Repeat("a", 2000)
 	const timeout, slack = 2 * time.Second, 3 * time.Second // slack: the machine is shared with the attackers
-	var latest atomic.Int64 // answer, after its deadline
+	var latest atomic.Int64                                 // answer, after its deadline
 	ask := func(phase, name string) string {
 		start := time.Now()
 		object, _ := json.Marshal(map[string]any{"metadata": map[string]any{"name": name}, "data": map[string]any{
