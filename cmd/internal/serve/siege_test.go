@@ -253,9 +253,10 @@ func TestSiege(t *testing.T) {
 			t.Error(err)
 			break
 		}
+		text, _ := io.ReadAll(response.Body)
 		response.Body.Close()
 		if response.StatusCode != http.StatusOK {
-			t.Errorf("readiness is lost: %s", response.Status)
+			t.Errorf("readiness is lost: %s %s", response.Status, text)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
