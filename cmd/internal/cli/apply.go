@@ -387,6 +387,7 @@ type decider struct {
 
 	unknownKinds string     // as --unknown-kinds
 	workloads    *workloads // nil: none is followed
+	answered     func()     // is called after each answer, those about what controllers make too; nil: nobody asks
 }
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
@@ -439,6 +440,9 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 // decideAbout answers a request. It returns the object as it would be stored, nil if it would not be. Place finds fields of the
 // object; nil: nobody can.
 func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.Request, place func(field string) policy.Locator) (stored map[string]any) {
+	if d.answered != nil {
+		defer d.answered()
+	}
 	fail := func(err error) map[string]any {
 		it.Decision, it.edit = nil, nil
 		it.Failure = &report.Failure{Message: err.Error(), Hint: hintOf(err)}

@@ -58,6 +58,7 @@ whole objects before and after each mutation. The exit status is that of apply.`
 		x.limitFlag(f)
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { x.asked.flags(f, &x.oldFile) })
+	group(cmd, "Workloads", x.workloads.flags)
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		x.reporting.flags(f, report.ExplanationFormats(), "text (default) or json")
 		f.BoolVar(&x.objects, "objects", false, "show the whole object before each mutation")
@@ -104,17 +105,17 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if err := x.known(&w.set); err != nil {
 		return err
 	}
-	d := &decider{world: w, engine: engine, asked: &x.asked, changes: true}
+	d := &decider{world: w, engine: engine, asked: &x.asked, changes: true, workloads: &x.workloads}
 	force := w.inForce(x.console, rejected)
 	x.requirePolicies(x.policies, force)
 	d.notes = newNotes(force, w, &x.asked)
 	var all []report.Explanation
 	for _, doc := range batch {
-		e, err := x.story(ctx, d, doc)
+		stories, err := x.stories(ctx, d, doc)
 		if err != nil {
 			return err
 		}
-		all = append(all, e)
+		all = append(all, stories...)
 	}
 	if err := w.unread(); err != nil {
 		x.raise(exitFailed)
@@ -172,38 +173,68 @@ func (x *explaining) known(set *policy.Set) error {
 	return nil
 }
 
-// story decides about one document and collects what happened.
-func (x *explaining) story(ctx context.Context, d *decider, doc *manifest.Document) (report.Explanation, error) {
-	x.events, x.evaluated = nil, map[*policy.Policy][]celgate.Evaluation{}
+// stories decide about one document, and about what controllers make of it as far as policies are evaluated for that, and collect
+// what happened.
+func (x *explaining) stories(ctx context.Context, d *decider, doc *manifest.Document) ([]report.Explanation, error) {
+	var told [][]report.Event // by answer
+	begin := func() { x.events, x.evaluated = nil, map[*policy.Policy][]celgate.Evaluation{} }
+	begin()
+	d.answered = func() {
+		told = append(told, x.events)
+		begin()
+	}
 	it := d.answer(ctx, doc)
-	e := report.Explanation{Item: it.Item}
+	d.answered = nil
+	told = append(told, nil) // of what was not answered at all
+	e, err := x.story(ctx, d, it.Item, told[0])
+	if err != nil {
+		return nil, err
+	}
+	if given, err := d.world.request(ctx, doc, d.asked); err == nil {
+		e.Given = given.Object
+	}
+	all := []report.Explanation{e}
+	for i, child := range it.followed {
+		events := told[min(i+1, len(told)-1)]
+		if child.Failure == nil && !slices.ContainsFunc(events, func(e report.Event) bool { return e.Op == celgate.OpRun }) {
+			continue
+		}
+		e, err := x.story(ctx, d, child, events)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// story is the explanation of one answer.
+func (x *explaining) story(ctx context.Context, d *decider, it report.Item, events []report.Event) (report.Explanation, error) {
+	e := report.Explanation{Item: it}
 	switch {
 	case it.Failure != nil:
 		if !it.Failure.Skipped {
 			x.raise(exitFailed)
 		}
-		x.say(at(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
+		x.say(at(it.Place, subject(it)+it.Failure.Message), it.Failure.Hint)
 		return e, nil
 	case !it.Decision.Allowed:
 		x.raise(exitDenied)
 	}
-	if given, err := d.world.request(ctx, doc, d.asked); err == nil {
-		e.Given = given.Object
-	}
-	for _, told := range x.events {
+	for _, told := range events {
 		if len(x.only) == 0 || told.Policy == "" || slices.Contains(x.only, told.Policy) {
 			e.Events = append(e.Events, told)
 		}
 	}
 	var err error
-	e.Orders, err = x.otherOrders(ctx, d.engine, it.Request)
+	e.Orders, err = x.otherOrders(ctx, d.engine, it.Request, events)
 	return e, err
 }
 
 // otherOrders makes the decision in the other orders that a server may choose, and returns one whose result is another one.
-func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Request) ([]report.Order, error) {
+func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Request, events []report.Event) ([]report.Order, error) {
 	var names []string
-	for _, e := range x.events {
+	for _, e := range events {
 		if e.Op == celgate.OpRun && e.Kind == policy.Mutating && !slices.Contains(names, e.Policy) {
 			names = append(names, e.Policy)
 		}

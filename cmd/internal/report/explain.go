@@ -47,6 +47,9 @@ var outcomeWords = map[celgate.Verdict]string{
 func (t *textWriter) explain(e Explanation) {
 	word, s := verdictOf(e.Decision)
 	subject := string(e.Request.Operation) + " " + e.kind().Kind + " " + e.name()
+	if by := e.CreatedBy; by != nil {
+		subject += " of " + by.Kind + " " + by.Name
+	}
 	if sub := e.Request.SubResource; sub != "" {
 		subject += " (" + sub + ")"
 	}
