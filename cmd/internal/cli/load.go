@@ -72,6 +72,9 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	existing := slices.Concat(from.inlineState, c.read(loader, from.state))
 	w.addTypes(c, slices.Concat(existing, given, batch))
 	beside := w.addPolicies(c, given)
+	if w.live != nil && len(from.policies) == 0 {
+		w.set.MarkStored()
+	}
 	switch {
 	case len(w.set.Policies) > 0 || len(w.rejected) > 0:
 	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.Recognised(d.Object) }):
