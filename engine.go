@@ -97,8 +97,8 @@ type binding struct {
 // New compiles the policies of set. Policies and bindings that the server would not store are in Rejected;
 // an error means that the options cannot be met, or that the set is one that no cluster has.
 func New(set *policy.Set, opts Options) (*Engine, error) {
-	if err := set.Duplicate(); err != nil {
-		return nil, err
+	if _, twice := set.Unique(); len(twice) > 0 {
+		return nil, twice[0]
 	}
 	minor := cmp.Or(opts.KubeVersion, Newest)
 	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor, standsIn: opts.WithoutQuirks, mentions: map[string]mention{}, policies: map[policyKey]*policy.Policy{}}

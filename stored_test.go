@@ -18,19 +18,11 @@ func setOf(t *testing.T, text string) *policy.Set {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	set := &policy.Set{}
-	for _, d := range docs {
-		p, b, err := policy.FromObject(d.Object, d)
-		switch {
-		case err != nil:
-			t.Fatal(err)
-		case p != nil:
-			set.Policies = append(set.Policies, p)
-		default:
-			set.Bindings = append(set.Bindings, b)
-		}
+	bundle := manifest.NewBundle(docs...)
+	if err := bundle.Err(); err != nil {
+		t.Fatal(err)
 	}
-	return set
+	return &bundle.Set
 }
 
 func ratchet(expression string) string {
@@ -131,7 +123,7 @@ func TestTwoOfOneName(t *testing.T) {
 		p.Kind = policy.Mutating // of another kind
 		set.Policies = append(set.Policies, p)
 	}
-	if err := set.Duplicate(); err != nil {
-		t.Error(err)
+	if unique, twice := set.Unique(); len(twice) > 0 || len(unique.Policies) != 2 {
+		t.Error(twice)
 	}
 }

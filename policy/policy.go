@@ -28,29 +28,33 @@ type Set struct {
 	Bindings []*Binding
 }
 
-// Duplicate returns an error that names what the set has twice, which no cluster does; nil if there is nothing.
-func (s *Set) Duplicate() error {
+// Unique returns the set with the first of all policies, and of all bindings, of one kind and name, and errors about the others:
+// no cluster has two.
+func (s *Set) Unique() (Set, []*DuplicateError) {
 	type id struct{ kind, name string }
+	var unique Set
+	var errs []*DuplicateError
 	seen := map[id]Position{}
-	twice := func(kind, name string, place Position) error {
-		first, ok := seen[id{kind, name}]
-		if !ok {
+	first := func(kind, name string, place Position) bool {
+		before, known := seen[id{kind, name}]
+		if known {
+			errs = append(errs, &DuplicateError{Kind: kind, Name: name, Position: place, First: before})
+		} else {
 			seen[id{kind, name}] = place
-			return nil
 		}
-		return &DuplicateError{Kind: kind, Name: name, Position: place, First: first}
+		return !known
 	}
 	for _, p := range s.Policies {
-		if err := twice(string(p.Kind), p.Name, p.Position); err != nil {
-			return err
+		if first(string(p.Kind), p.Name, p.Position) {
+			unique.Policies = append(unique.Policies, p)
 		}
 	}
 	for _, b := range s.Bindings {
-		if err := twice(string(b.Kind)+"Binding", b.Name, b.Position); err != nil {
-			return err
+		if first(string(b.Kind)+"Binding", b.Name, b.Position) {
+			unique.Bindings = append(unique.Bindings, b)
 		}
 	}
-	return nil
+	return unique, errs
 }
 
 // A DuplicateError is about the second of two policies, or bindings, of one kind and name.

@@ -82,13 +82,12 @@ func (c *Checker) Close() {
 // Variable compiles a variable and declares it. The server looks for a variable among the validations that there were.
 func (c *Checker) Variable(name, src string) *policy.CompileError {
 	e := c.fresh.others.compile(policy.Expr{Src: src}, declared(useVariable, c.params))
+	if c.kept[policy.UseValidation][src] {
+		e = c.stored.others.compile(policy.Expr{Src: src}, declared(useVariable, c.params))
+	}
 	c.fresh.others.scope.Declare(name, e.Output)
 	if c.stored != nil {
-		again := c.stored.others.compile(policy.Expr{Src: src}, declared(useVariable, c.params))
-		c.stored.others.scope.Declare(name, again.Output)
-		if c.kept[policy.UseValidation][src] {
-			e = again
-		}
+		c.stored.others.scope.Declare(name, e.Output)
 	}
 	return compileError(e)
 }
