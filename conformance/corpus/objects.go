@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +14,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/celgate/celgate/conformance/server"
 )
@@ -159,39 +157,13 @@ func (o *objects) create(ctx context.Context, object map[string]any) error {
 	return nil
 }
 
-// store puts an object of no namespace into etcd, past the rules of writing, as a server of another minor would have left it.
+// store puts an object of no namespace into etcd.
 func (o *objects) store(ctx context.Context, object map[string]any) error {
 	path, _, err := o.collection(ctx, object)
 	if err != nil {
 		return err
 	}
-	stored := maps.Clone(object)
-	metadata, _ := object["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	metadata["uid"], metadata["creationTimestamp"] = string(uuid.NewUUID()), time.Now().UTC().Format(time.RFC3339)
-	stored["metadata"] = metadata
-	value, err := json.Marshal(stored)
-	if err != nil {
-		return err
-	}
-	key := "/registry/" + path[strings.LastIndexByte(path, '/')+1:] + "/" + text(object, "metadata", "name")
-	body, err := json.Marshal(map[string][]byte{"key": []byte(key), "value": value})
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.server.Etcd+"/v3/kv/put", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("etcd: %s", answer.Status)
-	}
-	return nil
+	return o.server.Store(ctx, path[strings.LastIndexByte(path, '/')+1:], object)
 }
 
 // get returns an object as the server holds it, nil if there is none.
