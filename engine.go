@@ -95,8 +95,11 @@ type binding struct {
 }
 
 // New compiles the policies of set. Policies and bindings that the server would not store are in Rejected;
-// an error means that the options cannot be met.
+// an error means that the options cannot be met, or that the set is one that no cluster has.
 func New(set *policy.Set, opts Options) (*Engine, error) {
+	if _, twice := set.Unique(); len(twice) > 0 {
+		return nil, twice[0]
+	}
 	minor := cmp.Or(opts.KubeVersion, Newest)
 	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor, standsIn: opts.WithoutQuirks, index: &index{}, merger: &merge.Merger{}, mentions: map[string]mention{}, policies: map[policyKey]*policy.Policy{}}
 	known := quirks.Of(minor)
@@ -125,10 +128,14 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	e.index.types = e.types
 	bindings := map[policy.Kind]map[string][]*binding{policy.Validating: {}, policy.Mutating: {}}
 	for _, b := range sortedByName(set.Bindings, func(b *policy.Binding) string { return b.Name }) {
-		if e.rejectUnserved(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position) {
+		if !b.Stored && e.rejectUnserved(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position) {
 			continue
 		}
-		if errs := policy.ValidateBinding(b); len(errs) > 0 {
+		written := Written{Binding: b}
+		if b.Stored {
+			written.OldBinding = b
+		}
+		if errs := e.WriteErrors(written); len(errs) > 0 {
 			e.reject(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position, policy.Invalid(string(b.Kind)+"Binding", b.Name, errs))
 			continue
 		}
@@ -145,9 +152,11 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	compiled := inParallel(policies, func(p *policy.Policy) compiledPolicy {
 		c, checked := opts.Before.of(p, minor)
 		if !checked {
-			checker := compile.NewChecker(envs, p, nil)
-			c.refused = policy.ValidatePolicy(p, checker)
-			checker.Close()
+			if p.Stored {
+				c.refused = e.storedErrors(p)
+			} else {
+				c.refused = e.WriteErrors(Written{Policy: p})
+			}
 			c.mentions = mentioned(p)
 		}
 		if c.Program == nil && len(c.refused) == 0 && len(bindings[p.Kind][p.Name]) > 0 {
@@ -158,7 +167,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	e.compiled = make(map[*policy.Policy]compiledPolicy, len(policies))
 	for i, p := range policies {
 		e.compiled[p] = compiled[i]
-		if e.rejectUnserved(p.APIVersion, string(p.Kind), p.Name, p.Position) {
+		if !p.Stored && e.rejectUnserved(p.APIVersion, string(p.Kind), p.Name, p.Position) {
 			continue
 		}
 		if errs := compiled[i].refused; len(errs) > 0 {

@@ -54,19 +54,8 @@ func load(text string) (*policy.Set, error) {
 	if len(problems) > 0 {
 		return nil, problems[0]
 	}
-	var set policy.Set
-	for _, doc := range docs {
-		p, b, err := policy.FromObject(doc.Object, doc)
-		if err != nil {
-			return nil, err
-		}
-		if p != nil {
-			set.Policies = append(set.Policies, p)
-		} else {
-			set.Bindings = append(set.Bindings, b)
-		}
-	}
-	return &set, nil
+	bundle := manifest.NewBundle(docs...)
+	return &bundle.Set, bundle.Err()
 }
 
 func createDeployment(replicas int64) *celgate.Request {

@@ -41,23 +41,10 @@ func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
 			return apierrors.NewInternalError(err)
 		}
 	}
-	var errs field.ErrorList
-	switch {
-	case b != nil && oldBinding != nil:
-		errs = policy.ValidateBindingUpdate(b)
-	case b != nil:
-		errs = policy.ValidateBinding(b)
-	default:
-		checker := compile.NewChecker(e.envs, p, oldPolicy)
-		defer checker.Close()
-		if oldPolicy != nil {
-			errs = policy.ValidatePolicyUpdate(p, oldPolicy, checker)
-		} else {
-			errs = policy.ValidatePolicy(p, checker)
-		}
-	}
+	written := Written{Policy: p, OldPolicy: oldPolicy, Binding: b, OldBinding: oldBinding}
+	errs := e.WriteErrors(written)
 	if len(errs) == 0 && !req.UserAssumed {
-		if err := e.ParamsForbidden(ctx, req, Written{Policy: p, OldPolicy: oldPolicy, Binding: b}); err != nil {
+		if err := e.ParamsForbidden(ctx, req, written); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -69,12 +56,45 @@ func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
 
 // Written is a policy or a binding that a request writes.
 type Written struct {
-	Policy    *policy.Policy // one of the two
-	OldPolicy *policy.Policy // before an UPDATE; nil: whoever wrote that is not known to have been asked
-	Binding   *policy.Binding
+	Policy     *policy.Policy // one of the two
+	Binding    *policy.Binding
+	OldPolicy  *policy.Policy // that of before an UPDATE; nil: the request creates
+	OldBinding *policy.Binding
+
+	// Unasked says that nobody is known to have asked whether the author of OldPolicy may read its params.
+	Unasked bool
 
 	// Named returns the policies that the name in a binding may stand for; nil: the engine's, or the cluster's.
 	Named func(context.Context, *policy.Binding) ([]*policy.Policy, error)
+}
+
+// WriteErrors returns what the write-time rules of a server of the engine's minor find wrong with a policy or a binding. An
+// UPDATE may keep what it had (pkg/apis/admissionregistration/validation/validation.go v1.37.2).
+func (e *Engine) WriteErrors(w Written) field.ErrorList {
+	switch {
+	case w.Binding != nil && w.OldBinding != nil:
+		return policy.ValidateBindingUpdate(w.Binding)
+	case w.Binding != nil:
+		return policy.ValidateBinding(w.Binding)
+	}
+	checker := compile.NewChecker(e.envs, w.Policy, w.OldPolicy)
+	defer checker.Close()
+	if w.OldPolicy != nil {
+		return policy.ValidatePolicyUpdate(w.Policy, w.OldPolicy, checker)
+	}
+	return policy.ValidatePolicy(w.Policy, checker)
+}
+
+// storedErrors returns why a policy that a cluster has stored can be no policy. Its server has let it in, so what its expressions
+// may use is no question: one that does not compile fails when it is evaluated, as on the server. In the place of a server
+// nobody may have looked at what was stored, so the expressions of a policy have to compile there.
+func (e *Engine) storedErrors(p *policy.Policy) field.ErrorList {
+	if !e.standsIn {
+		return policy.ValidatePolicyUpdate(p, nil, nil)
+	}
+	checker := compile.NewStoredChecker(e.envs, p)
+	defer checker.Close()
+	return policy.ValidatePolicyUpdate(p, nil, checker)
 }
 
 // ParamsForbidden is the registry's error about a user who writes a policy or a binding and may not read its params: every object
@@ -86,7 +106,7 @@ func (e *Engine) ParamsForbidden(ctx context.Context, req *Request, w Written) *
 	}
 	spec := field.NewPath("spec")
 	switch p, old, b := w.Policy, w.OldPolicy, w.Binding; {
-	case p != nil && p.ParamKind != nil && (old == nil || old.ParamKind == nil || *old.ParamKind != *p.ParamKind):
+	case p != nil && p.ParamKind != nil && (old == nil || w.Unasked || old.ParamKind == nil || *old.ParamKind != *p.ParamKind):
 		if err := e.mayReadKind(ctx, p.ParamKind, req); err != nil {
 			return field.Forbidden(spec.Child("paramKind"), err.Error())
 		}

@@ -115,19 +115,8 @@ func readSet(text string) (*policy.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	var set policy.Set
-	for _, object := range objects {
-		p, b, err := policy.FromObject(object, nil)
-		switch {
-		case err != nil:
-			return nil, err
-		case p != nil:
-			set.Policies = append(set.Policies, p)
-		default:
-			set.Bindings = append(set.Bindings, b)
-		}
-	}
-	return &set, nil
+	bundle := manifest.NewBundle(manifest.DocumentsOf(objects)...)
+	return &bundle.Set, bundle.Err()
 }
 
 func gvk(group, version, kind string) schema.GroupVersionKind {

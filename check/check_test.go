@@ -13,7 +13,6 @@ import (
 
 	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/manifest"
-	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 )
@@ -29,27 +28,12 @@ func run(t testing.TB, paths ...string) []check.Diagnostic {
 	for _, p := range problems {
 		t.Errorf("%v", p)
 	}
-	in := check.Input{Set: &policy.Set{}, KubeVersion: "1.37"}
-	var crds []map[string]any
-	for _, d := range docs {
-		if d.Object["kind"] == "CustomResourceDefinition" {
-			crds = append(crds, d.Object)
-		}
-		if !policy.Recognised(d.Object) {
-			continue
-		}
-		p, b, err := policy.FromObject(d.Object, d)
-		if err != nil {
-			t.Errorf("%v", err)
-			continue
-		}
-		if p != nil {
-			in.Set.Policies = append(in.Set.Policies, p)
-		} else {
-			in.Set.Bindings = append(in.Set.Bindings, b)
-		}
+	bundle := manifest.NewBundle(docs...)
+	if err := bundle.Err(); err != nil {
+		t.Error(err)
 	}
-	if in.Types, err = custom(types, crds); err != nil {
+	in := check.Input{Set: &bundle.Set, KubeVersion: "1.37"}
+	if in.Types, err = custom(types, manifest.Trees(bundle.Definitions())); err != nil {
 		t.Fatal(err)
 	}
 	found, err := check.Run(t.Context(), in, check.Analyzers()...)

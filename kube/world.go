@@ -197,6 +197,11 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 			if !known || of.uid == "" {
 				s = Source{Resource: ownResources[i]}
 				s.Policy, s.Binding, s.Err = policy.FromObject(webhook.Native(object), nil)
+				if s.Policy != nil {
+					s.Policy.Stored = true
+				} else if s.Binding != nil {
+					s.Binding.Stored = true
+				}
 			}
 			s.Object, s.Disabled = object, disabled(object)
 			s.Native = s.Binding != nil && w.HandedOver(s.Binding)

@@ -20,6 +20,7 @@ const NoDocument = "no document in this file"
 // A Loader reads manifests. The zero value is ready for use.
 type Loader struct {
 	Stdin io.Reader // what the path "-" reads; nil means os.Stdin
+	FS    fs.FS     // in which paths are; nil means the system's files
 
 	// MaxInput is how many bytes one call reads in all; 0: 256 MiB. What is longer is a problem, and is read no further.
 	MaxInput int64
@@ -84,7 +85,10 @@ func Documents(r io.Reader, file string) iter.Seq2[*Document, *Problem] {
 func (l Loader) Documents(paths ...string) iter.Seq2[*Document, *Problem] {
 	return func(yield func(*Document, *Problem) bool) {
 		left := cmp.Or(l.MaxInput, maxInput)
-		p := pipeline{yield: yield, left: &left}
+		p := pipeline{yield: yield, left: &left, files: l.FS}
+		if p.files == nil {
+			p.files = systemFiles{}
+		}
 		for _, path := range paths {
 			if p.stopped {
 				return
@@ -97,7 +101,7 @@ func (l Loader) Documents(paths ...string) iter.Seq2[*Document, *Problem] {
 				p.read(bounded{in, &left}, "stdin", true)
 				continue
 			}
-			if info, err := os.Stat(path); err == nil && info.IsDir() {
+			if info, err := fs.Stat(p.files, path); err == nil && info.IsDir() {
 				p.directory(path)
 			} else {
 				p.file(path, true)
@@ -114,7 +118,14 @@ type pipeline struct {
 	seen    int      // documents and problems of the current file so far
 	stopped bool     // the consumer has enough
 	left    *int64   // bytes that may still be read of files
+	files   fs.FS
 }
+
+// systemFiles are the files of the system, by the paths that it takes.
+type systemFiles struct{}
+
+func (systemFiles) Open(path string) (fs.File, error)     { return os.Open(path) }
+func (systemFiles) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
 // A batch is a part of one file.
 type batch struct {
@@ -198,11 +209,11 @@ func (p *pipeline) read(r io.Reader, file string, named bool) {
 
 // file reads one file.
 func (p *pipeline) file(path string, named bool) {
-	if message := unfit(path, named); message != "" {
+	if message := p.unfit(path, named); message != "" {
 		p.problem(path, message)
 		return
 	}
-	f, err := os.Open(path)
+	f, err := p.files.Open(path)
 	if err != nil {
 		p.problem(path, reason(err))
 		return
@@ -213,8 +224,8 @@ func (p *pipeline) file(path string, named bool) {
 
 // unfit says why something is no file to read. A pipe without a writer would stop everything, and a device has no end; but who
 // names a pipe, as <(command) of a shell does, means it.
-func unfit(path string, named bool) string {
-	info, err := os.Stat(path)
+func (p *pipeline) unfit(path string, named bool) string {
+	info, err := fs.Stat(p.files, path)
 	if err != nil {
 		return "" // which opening it says as well
 	}
@@ -240,7 +251,11 @@ func (p *pipeline) problem(path, message string) {
 // directory reads the manifests below root.
 func (p *pipeline) directory(root string) {
 	found := false
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	walk := func(root string, do fs.WalkDirFunc) error { return fs.WalkDir(p.files, root, do) }
+	if _, system := p.files.(systemFiles); system {
+		walk = filepath.WalkDir
+	}
+	err := walk(root, func(path string, entry fs.DirEntry, err error) error {
 		switch hidden := path != root && strings.HasPrefix(entry.Name(), "."); {
 		case p.stopped:
 			return fs.SkipAll
@@ -257,7 +272,7 @@ func (p *pipeline) directory(root string) {
 		default:
 			return nil
 		}
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if info, err := fs.Stat(p.files, path); err == nil && info.IsDir() {
 			return nil // behind a symbolic link
 		}
 		found = true

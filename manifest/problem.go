@@ -9,7 +9,14 @@ type Problem struct {
 	// Warning says that the rest of the input is complete without what is described here: an ordinary file of
 	// another kind in a directory, or text that kubectl ignores too.
 	Warning bool
+
+	Hint     string    // what else a reader may want to know, or ""
+	Document *Document // that the problem is about; nil if there is none
+	Err      error     // what has gone wrong, if there is more to it than the message; else nil
 }
+
+// Unwrap returns Err.
+func (p Problem) Unwrap() error { return p.Err }
 
 // Error returns "file:line:column: message".
 func (p Problem) Error() string {

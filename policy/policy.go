@@ -28,6 +28,64 @@ type Set struct {
 	Bindings []*Binding
 }
 
+// Unique returns the set with the first of all policies, and of all bindings, of one kind and name, and errors about the others:
+// no cluster has two.
+func (s *Set) Unique() (Set, []*DuplicateError) {
+	type id struct{ kind, name string }
+	var unique Set
+	var errs []*DuplicateError
+	seen := map[id]Position{}
+	first := func(kind, name string, place Position) bool {
+		before, known := seen[id{kind, name}]
+		if known {
+			errs = append(errs, &DuplicateError{Kind: kind, Name: name, Position: place, First: before})
+		} else {
+			seen[id{kind, name}] = place
+		}
+		return !known
+	}
+	for _, p := range s.Policies {
+		if first(string(p.Kind), p.Name, p.Position) {
+			unique.Policies = append(unique.Policies, p)
+		}
+	}
+	for _, b := range s.Bindings {
+		if first(string(b.Kind)+"Binding", b.Name, b.Position) {
+			unique.Bindings = append(unique.Bindings, b)
+		}
+	}
+	return unique, errs
+}
+
+// A DuplicateError is about the second of two policies, or bindings, of one kind and name.
+type DuplicateError struct {
+	Kind, Name string
+	Position   Position
+	First      Position
+}
+
+// Error says where the two are, as far as that is known.
+func (e *DuplicateError) Error() string {
+	message := e.Kind + " " + e.Name + " is given twice"
+	if place := e.Position.String(); place != "" {
+		message = place + ": " + message
+	}
+	if place := e.First.String(); place != "" {
+		message += ", first at " + place
+	}
+	return message
+}
+
+// MarkStored says of new policies and bindings that a cluster holds them: see [Policy.Stored].
+func (s *Set) MarkStored() {
+	for _, p := range s.Policies {
+		p.Stored = true
+	}
+	for _, b := range s.Bindings {
+		b.Stored = true
+	}
+}
+
 // HasPolicy reports whether the set has a policy.
 func (s *Set) HasPolicy(kind Kind, name string) bool {
 	return slices.ContainsFunc(s.Policies, func(p *Policy) bool { return p.Kind == kind && p.Name == name })
@@ -46,6 +104,9 @@ type Policy struct {
 	Name       string
 	Metadata   metav1.ObjectMeta // as written
 	Position   Position
+
+	// Stored says that a cluster holds the policy: it is not judged as one that is about to be written.
+	Stored bool
 
 	FailurePolicy    FailurePolicy
 	ParamKind        *ParamKind // nil: the policy takes no params
@@ -69,6 +130,8 @@ type Binding struct {
 	Name       string
 	Metadata   metav1.ObjectMeta // as written
 	Position   Position
+
+	Stored bool // as [Policy.Stored]
 
 	PolicyName     string
 	ParamRef       *ParamRef       // nil: none

@@ -91,7 +91,8 @@ func ValidatePolicy(p *Policy, checker Checker) field.ErrorList {
 	return v.distinct()
 }
 
-// ValidatePolicyUpdate returns what the server finds wrong with p when p takes the place of old; see [ValidatePolicy].
+// ValidatePolicyUpdate returns what the server finds wrong with p when p takes the place of old; see [ValidatePolicy]. Old
+// is nil if nothing is known of it, as for a policy that is stored: nothing of p is kept then.
 func ValidatePolicyUpdate(p, old *Policy, checker Checker) field.ErrorList {
 	v := validator{checker: checker}
 	v.policy(p, old)

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	apischema "k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/prepare"
@@ -59,35 +57,24 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	}
 
 	a := &arena{}
-	for _, d := range given {
-		if !policy.Recognised(d.Object) {
-			existing = append(existing, d)
+	bundle := manifest.NewBundle(given...)
+	a.set = bundle.Set
+	existing = slices.Concat(existing, bundle.Objects, bundle.Reviews)
+	for _, p := range bundle.Problems {
+		var decode *policy.DecodeError
+		if !errors.As(p.Err, &decode) {
+			problems = append(problems, &Problem{p.Position, p.Message, p.Hint})
 			continue
 		}
-		p, b, err := policy.FromObject(d.Object, d)
-		var decode *policy.DecodeError
-		switch {
-		case errors.As(err, &decode):
-			for _, p := range decode.Problems {
-				problems = append(problems, &Problem{p.Position, strings.TrimPrefix(p.Field+": "+p.Message, ": "), ""})
-			}
-		case err != nil:
-			problems = append(problems, &Problem{d.Position(), err.Error(), ""})
-		case p != nil:
-			a.set.Policies = append(a.set.Policies, p)
-		default:
-			a.set.Bindings = append(a.set.Bindings, b)
+		for _, p := range decode.Problems {
+			problems = append(problems, &Problem{p.Position, strings.TrimPrefix(p.Field+": "+p.Message, ": "), ""})
 		}
 	}
 	if len(a.set.Policies) == 0 && len(problems) == 0 {
 		problems = append(problems, &Problem{policy.Position{File: s.File}, "no policies in the files under policies", ""})
 	}
 
-	crd := apischema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
-	for _, d := range existing {
-		if requests.KindOf(d.Object).GroupKind() != crd {
-			continue
-		}
+	for _, d := range manifest.Definitions(existing) {
 		if more, err := types.WithCustomResources(d.Object); err != nil {
 			problems = append(problems, &Problem{d.Position(), err.Error(), ""})
 		} else {

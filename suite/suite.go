@@ -251,8 +251,7 @@ func (l *loader) file(path string, named bool) {
 
 // Recognised reports an object of this package's kinds.
 func Recognised(object map[string]any) bool {
-	apiVersion, _ := object["apiVersion"].(string)
-	return strings.HasPrefix(apiVersion, "celgate.dev/")
+	return manifest.IsSuite(object)
 }
 
 // folder takes a folder with policy.yaml and cases.

@@ -37,23 +37,19 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	case err != nil:
 		return nil, refuse(400, "%w", err)
 	}
-	set := &policy.Set{}
-	if p != nil {
-		set.Policies = append(set.Policies, p)
-	} else {
-		set.Bindings = append(set.Bindings, b)
+	errs := engine.WriteErrors(a.written(p, b))
+	if len(errs) == 0 {
+		if forbidden := a.paramsForbidden(ctx, engine, p, b); forbidden != nil {
+			errs = field.ErrorList{forbidden}
+		}
 	}
-	checked, err := celgate.New(set, celgate.Options{WithoutQuirks: true})
-	if err != nil {
-		return nil, err
+	switch {
+	case len(errs) == 0:
+		return allowed, nil
+	case b != nil:
+		return &celgate.Decision{Status: policy.Invalid(string(b.Kind)+"Binding", b.Name, errs)}, nil
 	}
-	for _, rejected := range checked.Rejected() {
-		return &celgate.Decision{Status: rejected.Status}, nil
-	}
-	if forbidden := a.paramsForbidden(ctx, engine, p, b); forbidden != nil {
-		return &celgate.Decision{Status: policy.Invalid(r.Kind.Kind, r.Name, field.ErrorList{forbidden})}, nil
-	}
-	return allowed, nil
+	return &celgate.Decision{Status: policy.Invalid(string(p.Kind), p.Name, errs)}, nil
 }
 
 // sealed allows an object, with its seal if its author may read its params. The validating phase refuses what has no right.
@@ -83,14 +79,19 @@ func (a *answer) paramsForbidden(ctx context.Context, engine *celgate.Engine, p 
 	if !a.AllowSecretParams && p != nil && SecretParams(p.ParamKind) {
 		return field.Forbidden(field.NewPath("spec", "paramKind"), SecretsRefused)
 	}
-	written := celgate.Written{Policy: p, Binding: b, Named: a.Named}
-	if old := a.Request.OldObject; old != nil {
-		before, _, err := policy.FromObject(Native(old), nil)
-		if err == nil && before != nil && a.seal().Holds(old, before, nil) {
-			written.OldPolicy = before
+	return engine.ParamsForbidden(ctx, a.Request, a.written(p, b))
+}
+
+// written is a policy or binding with what it takes the place of. What cannot be decoded counts as not there.
+func (a *answer) written(p *policy.Policy, b *policy.Binding) celgate.Written {
+	w := celgate.Written{Policy: p, Binding: b, Named: a.Named}
+	if old := a.Request.OldObject; old != nil && a.Request.Operation == celgate.Update {
+		if before, bound, err := policy.FromObject(Native(old), nil); err == nil {
+			w.OldPolicy, w.OldBinding = before, bound
+			w.Unasked = before != nil && !a.seal().Holds(old, before, nil)
 		}
 	}
-	return engine.ParamsForbidden(ctx, a.Request, written)
+	return w
 }
 
 // SecretsRefused is why a policy with Secrets as params is not stored and not in force.

@@ -33,19 +33,11 @@ func benchSet(b *testing.B, path string) *policy.Set {
 	if len(problems) > 0 {
 		b.Fatal(problems)
 	}
-	set := &policy.Set{}
-	for _, d := range docs {
-		p, bind, err := policy.FromObject(d.Object, d)
-		switch {
-		case err != nil:
-			b.Fatal(err)
-		case p != nil:
-			set.Policies = append(set.Policies, p)
-		default:
-			set.Bindings = append(set.Bindings, bind)
-		}
+	bundle := manifest.NewBundle(docs...)
+	if err := bundle.Err(); err != nil {
+		b.Fatal(err)
 	}
-	return set
+	return &bundle.Set
 }
 
 // BenchmarkMutate has a Deployment changed by four mutating policies, without a network. What celgate serve takes beside handlers

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/celgate/celgate/manifest"
-	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/webhook"
 )
 
@@ -29,19 +28,11 @@ func TestConfigurations(t *testing.T) {
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
-			var set policy.Set
-			for _, d := range docs {
-				p, b, err := policy.FromObject(webhook.Native(d.Object), d)
-				switch {
-				case err != nil:
-					t.Fatal(err)
-				case p != nil:
-					set.Policies = append(set.Policies, p)
-				default:
-					set.Bindings = append(set.Bindings, b)
-				}
+			bundle := manifest.NewBundle(docs...)
+			if err := bundle.Err(); err != nil {
+				t.Fatal(err)
 			}
-			mutating, validating := webhook.Configurations(&set, webhook.Target{Service: "celgate", Namespace: "celgate-system", CABundle: []byte("PEM")})
+			mutating, validating := webhook.Configurations(&bundle.Set, webhook.Target{Service: "celgate", Namespace: "celgate-system", CABundle: []byte("PEM")})
 			a, err := yaml.Marshal(mutating)
 			if err != nil {
 				t.Fatal(err)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/manifest"
-	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/webhook"
 )
 
@@ -30,19 +29,11 @@ func engineIn(t *testing.T, path string, options celgate.Options) *celgate.Engin
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	var set policy.Set
-	for _, d := range docs {
-		p, b, err := policy.FromObject(d.Object, d)
-		switch {
-		case err != nil:
-			t.Fatal(err)
-		case p != nil:
-			set.Policies = append(set.Policies, p)
-		default:
-			set.Bindings = append(set.Bindings, b)
-		}
+	bundle := manifest.NewBundle(docs...)
+	if err := bundle.Err(); err != nil {
+		t.Fatal(err)
 	}
-	e, err := celgate.New(&set, options)
+	e, err := celgate.New(&bundle.Set, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,15 +224,7 @@ func FuzzHandler(f *testing.F) {
 	}
 	f.Add(seed, true)
 	docs, _ := manifest.Load("testdata/policies.yaml")
-	var set policy.Set
-	for _, d := range docs {
-		if p, b, _ := policy.FromObject(d.Object, d); p != nil {
-			set.Policies = append(set.Policies, p)
-		} else {
-			set.Bindings = append(set.Bindings, b)
-		}
-	}
-	e, err := celgate.New(&set, celgate.Options{WithoutQuirks: true})
+	e, err := celgate.New(&manifest.NewBundle(docs...).Set, celgate.Options{WithoutQuirks: true})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -157,6 +157,15 @@ func (o *objects) create(ctx context.Context, object map[string]any) error {
 	return nil
 }
 
+// store puts an object of no namespace into etcd.
+func (o *objects) store(ctx context.Context, object map[string]any) error {
+	path, _, err := o.collection(ctx, object)
+	if err != nil {
+		return err
+	}
+	return o.server.Store(ctx, path[strings.LastIndexByte(path, '/')+1:], object)
+}
+
 // get returns an object as the server holds it, nil if there is none.
 func (o *objects) get(ctx context.Context, object map[string]any) (map[string]any, error) {
 	path, _, err := o.collection(ctx, object)

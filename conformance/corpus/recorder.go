@@ -268,10 +268,22 @@ func (r *Recorder) setUp(ctx context.Context, c *conformance.Case) ([]conformanc
 			return nil, err
 		}
 	}
-	if c.Old != nil {
+	switch {
+	case c.Old != nil && c.Request != nil && c.Request.Stored:
+		if err := r.objects.store(ctx, c.Old); err != nil {
+			return nil, err
+		}
+		r.created = append(r.created, c.Old)
+	case c.Old != nil:
 		if err := r.create(ctx, c.Old); err != nil {
 			return nil, err
 		}
+	}
+	for _, policy := range c.Stored {
+		if err := r.objects.store(ctx, policy); err != nil {
+			return nil, err
+		}
+		r.active = append(r.active, policy)
 	}
 	written, rejected, err := r.write(ctx, c.Policies)
 	r.active = append(r.active, written...)
@@ -284,7 +296,7 @@ func (r *Recorder) setUp(ctx context.Context, c *conformance.Case) ([]conformanc
 	if err := r.Permitted(ctx, c.Request); err != nil {
 		return nil, err
 	}
-	if len(c.Policies) == 0 && r.gone {
+	if len(c.Policies) == 0 && len(c.Stored) == 0 && r.gone {
 		return rejected, nil
 	}
 	return rejected, r.mark(ctx)

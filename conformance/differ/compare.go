@@ -16,7 +16,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/conformance"
 	"github.com/celgate/celgate/internal/prepare"
-	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/manifest"
 )
 
 // A Case is a policy with its binding.
@@ -131,16 +131,11 @@ func difference(server, ours *answer) string {
 
 // engineOf compiles a case on celgate's side. The error of a policy that may not be written is errRejected.
 func (w *World) engineOf(c *Case) (*celgate.Engine, error) {
-	p, _, err := policy.FromObject(c.Policy, nil)
-	if err != nil {
+	bundle := manifest.NewBundle(manifest.DocumentsOf([]map[string]any{c.Policy, c.Binding})...)
+	if err := bundle.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRejected, err)
 	}
-	_, b, err := policy.FromObject(c.Binding, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errRejected, err)
-	}
-	set := &policy.Set{Policies: []*policy.Policy{p}, Bindings: []*policy.Binding{b}}
-	e, err := celgate.New(set, celgate.Options{Types: w.types, Cluster: w.cluster})
+	e, err := celgate.New(&bundle.Set, celgate.Options{Types: w.types, Cluster: w.cluster})
 	if err != nil {
 		return nil, err
 	}

@@ -68,6 +68,7 @@ var Disturbing = []string{
 // A Server is a running kube-apiserver. Its user is in system:masters.
 type Server struct {
 	URL        string // https://127.0.0.1:…
+	Etcd       string // http://127.0.0.1:…, where the server keeps its objects
 	Token      string // bearer token of the user
 	Kubeconfig string // path of a file for kubectl
 	AuditLog   string // path of the audit log: one event a line, level Metadata
@@ -125,6 +126,7 @@ func start(ctx context.Context, options Options, etcdPath, apiserverPath string)
 		return nil, err
 	}
 
+	s.Etcd = etcdURL
 	s.etcd, err = startProcess(folder, etcdPath,
 		"--name=etcd", "--data-dir="+filepath.Join(folder, "etcd"), "--log-level=warn", "--unsafe-no-fsync",
 		"--listen-client-urls="+etcdURL, "--advertise-client-urls="+etcdURL,

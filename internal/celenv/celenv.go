@@ -61,6 +61,7 @@ type Declared struct {
 // A Set holds the environments of one minor. It is safe for concurrent use.
 type Set struct {
 	base   *environment.EnvSet
+	own    *environment.EnvSet // what an older minor knows and this program's libraries exceed; nil: base has it
 	quirks quirks.Set
 	scopes [2]sync.Pool // by Mode
 
@@ -87,13 +88,17 @@ func New(minor string, known quirks.Set) (*Set, error) {
 	if err != nil || v.Major() != 1 || v.Minor() < Oldest || v.Minor() > newestSupportedMinor {
 		return nil, fmt.Errorf("no CEL environment for Kubernetes %q, only for 1.%d to 1.%d", minor, Oldest, newestSupportedMinor)
 	}
-	return &Set{
+	set := &Set{
 		// A server accepts what the minor before it can still execute, so that a rollback is possible.
 		base:      environment.MustBaseEnvSet(version.MajorMinor(1, v.Minor()-1)),
 		quirks:    known,
 		envs:      map[envKey]*cel.Env{},
 		functions: map[envKey]*plan.Functions{},
-	}, nil
+	}
+	if v.Minor() < newestSupportedMinor {
+		set.own = environment.MustBaseEnvSet(version.MajorMinor(1, v.Minor()))
+	}
+	return set, nil
 }
 
 // env returns the environment without the variables variable.
@@ -124,16 +129,13 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("CEL environment: %w", err)
 	}
-	set, err := s.base.Extend(
-		environment.VersionedOptions{
-			IntroducedVersion: version.MajorMinor(1, 0),
-			EnvOptions:        append(opts, others...),
-			DeclTypes:         []*apiservercel.DeclType{namespaceType, requestType},
-		},
-		environment.StrictCostOpt,
-	)
-	if err == nil && d.Patch {
-		set, err = set.Extend(environment.VersionedOptions{
+	more := []environment.VersionedOptions{{
+		IntroducedVersion: version.MajorMinor(1, 0),
+		EnvOptions:        append(opts, others...),
+		DeclTypes:         []*apiservercel.DeclType{namespaceType, requestType},
+	}, environment.StrictCostOpt}
+	if d.Patch {
+		more = append(more, environment.VersionedOptions{
 			IntroducedVersion: version.MajorMinor(1, 0),
 			EnvOptions: []cel.EnvOption{
 				common.ResolverEnvOption(&mutation.DynamicTypeResolver{}),
@@ -141,13 +143,30 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 			},
 		})
 	}
+	set, err := extend(s.base, more)
 	if err != nil {
-		return nil, fmt.Errorf("CEL environment: %w", err)
+		return nil, err
 	}
-	for m, env := range map[Mode]*cel.Env{Run: set.StoredExpressionsEnv(), Write: set.NewExpressionsEnv()} {
-		s.envs[envKey{m, d}] = env
+	run := set.StoredExpressionsEnv()
+	if s.own != nil {
+		evaluated, err := extend(s.own, more)
+		if err != nil {
+			return nil, err
+		}
+		run = evaluated.NewExpressionsEnv()
 	}
+	s.envs[envKey{Run, d}], s.envs[envKey{Write, d}] = run, set.NewExpressionsEnv()
 	return s.envs[key], nil
+}
+
+// extend adds options one after the other, because later ones resolve the types of earlier ones.
+func extend(set *environment.EnvSet, more []environment.VersionedOptions) (_ *environment.EnvSet, err error) {
+	for _, options := range more {
+		if set, err = set.Extend(options); err != nil {
+			return nil, fmt.Errorf("CEL environment: %w", err)
+		}
+	}
+	return set, nil
 }
 
 // A Scope is where the expressions of one policy are compiled: its variables variable has the members that

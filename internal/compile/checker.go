@@ -34,6 +34,12 @@ func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
 	return c
 }
 
+// NewStoredChecker returns a checker for a policy that is stored: it may use all that a server of the chosen minor evaluates.
+func NewStoredChecker(set *celenv.Set, p *policy.Policy) *Checker {
+	noVariables := p.Kind == policy.Validating && len(p.Variables) == 0
+	return &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Run, noVariables)}
+}
+
 // kept lists the expressions of a policy by where the server looks for them when it is updated: a JSON patch among those of
 // ApplyConfigurations, where it seldom is (as pkg/apis/admissionregistration/validation/validation.go v1.37.2).
 func kept(old *policy.Policy) map[policy.Use]map[string]bool {
@@ -76,13 +82,12 @@ func (c *Checker) Close() {
 // Variable compiles a variable and declares it. The server looks for a variable among the validations that there were.
 func (c *Checker) Variable(name, src string) *policy.CompileError {
 	e := c.fresh.others.compile(policy.Expr{Src: src}, declared(useVariable, c.params))
+	if c.kept[policy.UseValidation][src] {
+		e = c.stored.others.compile(policy.Expr{Src: src}, declared(useVariable, c.params))
+	}
 	c.fresh.others.scope.Declare(name, e.Output)
 	if c.stored != nil {
-		again := c.stored.others.compile(policy.Expr{Src: src}, declared(useVariable, c.params))
-		c.stored.others.scope.Declare(name, again.Output)
-		if c.kept[policy.UseValidation][src] {
-			e = again
-		}
+		c.stored.others.scope.Declare(name, e.Output)
 	}
 	return compileError(e)
 }

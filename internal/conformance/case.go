@@ -3,6 +3,7 @@
 // A case is one txtar file below testdata, in a folder per area. Its comment says the one idea. Its files:
 //
 //	policy.yaml   the policies and bindings, in the order in which they are written
+//	stored.yaml   policies and bindings that etcd holds already, whatever the rules of writing say
 //	state.yaml    what exists besides: namespaces, params, CustomResourceDefinitions, RBAC, other objects
 //	old.yaml      the stored object of an UPDATE, DELETE or CONNECT, created before the policies
 //	object.yaml   the object of a CREATE or UPDATE, or the options object of a DELETE or CONNECT
@@ -38,6 +39,7 @@ type Case struct {
 	Name     string // area and file name without its ending, such as "params/selector"
 	Idea     string // the comment: what the case shows
 	Policies []map[string]any
+	Stored   []map[string]any
 	State    []map[string]any
 	Old      map[string]any
 	Object   map[string]any
@@ -66,6 +68,9 @@ type Request struct {
 	// Apply is the field manager that applies the object to the stored one, on the server's side. The object has all fields of the
 	// stored one.
 	Apply string `json:"apply,omitempty"`
+
+	// Stored says that etcd holds the old object whatever the rules of writing say. It is a policy or a binding.
+	Stored bool `json:"stored,omitempty"`
 
 	DryRun          bool   `json:"dryRun,omitempty"`
 	FieldValidation string `json:"fieldValidation,omitempty"` // Strict, Warn (what the server does by default) or Ignore
@@ -158,6 +163,8 @@ func (c *Case) read(file txtar.File) (err error) {
 	switch file.Name {
 	case "policy.yaml":
 		c.Policies, err = Documents(file.Data)
+	case "stored.yaml":
+		c.Stored, err = Documents(file.Data)
 	case "state.yaml":
 		c.State, err = Documents(file.Data)
 	case "old.yaml":
@@ -247,7 +254,7 @@ func (c *Case) Format(want *Want) ([]byte, error) {
 // SamePolicies reports whether both cases have the same policies and the same state, byte for byte.
 func (c *Case) SamePolicies(other *Case) bool {
 	return other != nil && bytes.Equal(c.file("policy.yaml"), other.file("policy.yaml")) &&
-		bytes.Equal(c.file("state.yaml"), other.file("state.yaml"))
+		bytes.Equal(c.file("stored.yaml"), other.file("stored.yaml")) && bytes.Equal(c.file("state.yaml"), other.file("state.yaml"))
 }
 
 func (c *Case) file(name string) []byte {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	registry "github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
@@ -44,7 +45,7 @@ func Replay(ctx context.Context, c *Case) (*Want, error) {
 	}
 	got := &Want{}
 	var engine *celgate.Engine
-	if engine, got.Rejected, err = w.Engine(c.Policies); err != nil || c.Request == nil {
+	if engine, got.Rejected, err = w.Engine(c.Policies, c.Stored...); err != nil || c.Request == nil {
 		return got, err
 	}
 	_, err = w.Answer(ctx, engine, c, got)
@@ -65,13 +66,8 @@ func worldOf(c *Case) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	var crds []map[string]any
-	for _, object := range c.State {
-		if object["kind"] == "CustomResourceDefinition" {
-			crds = append(crds, object)
-		}
-	}
-	if types, err = types.WithCustomResources(crds...); err != nil {
+	crds := manifest.Definitions(manifest.DocumentsOf(c.State))
+	if types, err = types.WithCustomResources(manifest.Trees(crds)...); err != nil {
 		return nil, err
 	}
 	w.Types = enabled(types, c.Policies)
@@ -117,26 +113,27 @@ func enabled(types *registry.Registry, policies []map[string]any) *registry.Regi
 	return types.WithServed(served, nil)
 }
 
-// Engine compiles policies and bindings, and returns those that the server would refuse to store, in their order.
-func (w *World) Engine(policies []map[string]any) (*celgate.Engine, []Rejection, error) {
-	var set policy.Set
+// Engine compiles policies and bindings, beside those that are stored, and returns those that the server would refuse to
+// store, in their order.
+func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*celgate.Engine, []Rejection, error) {
+	written, held := manifest.NewBundle(manifest.DocumentsOf(policies)...), manifest.NewBundle(manifest.DocumentsOf(stored)...)
+	if err := held.Err(); err != nil {
+		return nil, nil, err
+	}
+	held.Set.MarkStored()
+	set := policy.Set{
+		Policies: slices.Concat(written.Set.Policies, held.Set.Policies), Bindings: slices.Concat(written.Set.Bindings, held.Set.Bindings),
+	}
 	var rejected []Rejection
-	for _, object := range policies {
-		p, b, err := policy.FromObject(object, nil)
+	for _, p := range written.Problems {
 		var undecodable *policy.DecodeError
-		switch {
-		case errors.As(err, &undecodable):
-			metadata, _ := object["metadata"].(map[string]any)
-			rejected = append(rejected, Rejection{
-				Kind: fmt.Sprint(object["kind"]), Name: fmt.Sprint(metadata["name"]), Status: Bare(undecodable.Status()),
-			})
-		case err != nil:
-			return nil, nil, err
-		case p != nil:
-			set.Policies = append(set.Policies, p)
-		default:
-			set.Bindings = append(set.Bindings, b)
+		if !errors.As(p.Err, &undecodable) {
+			return nil, nil, p
 		}
+		metadata, _ := p.Document.Object["metadata"].(map[string]any)
+		rejected = append(rejected, Rejection{
+			Kind: fmt.Sprint(p.Document.Object["kind"]), Name: fmt.Sprint(metadata["name"]), Status: Bare(undecodable.Status()),
+		})
 	}
 	engine, err := celgate.New(&set, celgate.Options{KubeVersion: w.Minor, Types: w.Types, Cluster: w.Cluster})
 	if err != nil {

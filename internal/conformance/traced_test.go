@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -28,20 +29,14 @@ func TestTraced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plain, _, err := w.Engine(c.Policies)
+			plain, _, err := w.Engine(c.Policies, c.Stored...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var set policy.Set
-			for _, object := range c.Policies {
-				switch p, b, err := policy.FromObject(object, nil); {
-				case err != nil:
-				case p != nil:
-					set.Policies = append(set.Policies, p)
-				default:
-					set.Bindings = append(set.Bindings, b)
-				}
-			}
+			set := manifest.NewBundle(manifest.DocumentsOf(c.Policies)...).Set
+			stored := manifest.NewBundle(manifest.DocumentsOf(c.Stored)...).Set
+			stored.MarkStored()
+			set.Policies, set.Bindings = append(set.Policies, stored.Policies...), append(set.Bindings, stored.Bindings...)
 			var events []celgate.Event
 			traced, err := celgate.NewTraced(&set, celgate.Options{KubeVersion: w.Minor, Types: w.Types, Cluster: w.Cluster}, func(e celgate.Event) {
 				events = append(events, e)

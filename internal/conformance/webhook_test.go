@@ -52,7 +52,7 @@ func TestWebhook(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			engine, rejected, err := w.Engine(c.Policies)
+			engine, rejected, err := w.Engine(c.Policies, c.Stored...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -336,8 +336,7 @@ func optionsOf(r *celgate.Request) map[string]any {
 
 // IsReview reports an AdmissionReview, in either version.
 func IsReview(object map[string]any) bool {
-	kind := KindOf(object)
-	return kind.Group == "admission.k8s.io" && kind.Kind == "AdmissionReview"
+	return manifest.IsReview(object)
 }
 
 // A review is the request of an AdmissionReview; the two versions have the same members.

@@ -176,11 +176,7 @@ func (k *checking) world(paths []string) (*world, []map[string]any, error) {
 	}
 	existing := slices.Concat(beside, read(k.state))
 	w.addTypes(k.console, existing)
-	objects := make([]map[string]any, len(existing))
-	for i, d := range existing {
-		objects[i] = d.Object
-	}
-	return w, objects, nil
+	return w, manifest.Trees(existing), nil
 }
 
 // undecoded are the diagnostics of documents that are no policies of their kind.

@@ -83,11 +83,7 @@ func (w *world) addKinds(c *console) error {
 // livePolicies are those in force in the live cluster.
 func (w *world) livePolicies(ctx context.Context) ([]*manifest.Document, error) {
 	objects, err := w.live.Policies(ctx)
-	docs := make([]*manifest.Document, len(objects))
-	for i, object := range objects {
-		docs[i] = &manifest.Document{Object: object}
-	}
-	return docs, err
+	return manifest.DocumentsOf(objects), err
 }
 
 // begin returns the cluster that given objects are put in. Behind them may be a live one, which then has all that exists.

@@ -17,7 +17,6 @@ import (
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/celgate/celgate/state"
-	"github.com/celgate/celgate/suite"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -72,6 +71,9 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	existing := slices.Concat(from.inlineState, c.read(loader, from.state))
 	w.addTypes(c, slices.Concat(existing, given, batch))
 	beside := w.addPolicies(c, given)
+	if w.live != nil && len(from.policies) == 0 {
+		w.set.MarkStored()
+	}
 	switch {
 	case len(w.set.Policies) > 0 || len(w.rejected) > 0:
 	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.Recognised(d.Object) }):
@@ -120,48 +122,28 @@ func (c *console) read(loader *manifest.Loader, paths []string) []*manifest.Docu
 
 // addPolicies puts policies and bindings into the set and returns the other documents.
 func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.Document {
+	bundle := manifest.NewBundle(docs...) // tests may lie beside the policies
+	w.set = bundle.Set
+	for _, d := range bundle.Reviews {
+		c.raise(exitFailed)
+		c.say(at(d.Position(), "an AdmissionReview is no policy"), "give it as an argument, without -p")
+	}
+	for _, p := range bundle.Problems {
+		if p.Document != nil {
+			w.rejected = append(w.rejected, undecodable(p.Document, p.Err))
+			continue
+		}
+		c.raise(exitFailed)
+		c.say(p.Error(), p.Hint)
+	}
 	var others []*manifest.Document
-	seen := map[string]policy.Position{}
-	for _, d := range docs {
-		if isReview(d.Object) {
+	for _, d := range bundle.Objects {
+		if meant := w.misspelt(kindOf(d.Object)); meant != "" {
 			c.raise(exitFailed)
-			c.say(at(d.Position(), "an AdmissionReview is no policy"), "give it as an argument, without -p")
+			c.say(at(d.Position(), fmt.Sprintf("%v %v is no kind of policy", d.Object["apiVersion"], describe(d.Object))), "did you mean "+meant+"?")
 			continue
 		}
-		if suite.Recognised(d.Object) { // tests may lie beside the policies
-			continue
-		}
-		if !policy.Recognised(d.Object) {
-			if meant := w.misspelt(kindOf(d.Object)); meant != "" {
-				c.raise(exitFailed)
-				c.say(at(d.Position(), fmt.Sprintf("%v %v is no kind of policy", d.Object["apiVersion"], describe(d.Object))), "did you mean "+meant+"?")
-				continue
-			}
-			others = append(others, d)
-			continue
-		}
-		p, b, err := policy.FromObject(d.Object, d)
-		if err != nil {
-			w.rejected = append(w.rejected, undecodable(d, err))
-			continue
-		}
-		var id string
-		if p != nil {
-			id = string(p.Kind) + " " + p.Name
-		} else {
-			id = string(b.Kind) + "Binding " + b.Name
-		}
-		if first, ok := seen[id]; ok {
-			c.raise(exitFailed)
-			c.say(at(d.Position(), id+" is given twice"), "the first is at "+first.String())
-			continue
-		}
-		seen[id] = d.Position()
-		if p != nil {
-			w.set.Policies = append(w.set.Policies, p)
-		} else {
-			w.set.Bindings = append(w.set.Bindings, b)
-		}
+		others = append(others, d)
 	}
 	w.foreign = c.foreign(others)
 	return others
@@ -237,17 +219,11 @@ func (w *world) addPlain(c *console, docs []*manifest.Document) {
 
 // addTypes adds the kinds of the CustomResourceDefinitions among docs. Of two with one name the last counts.
 func (w *world) addTypes(c *console, docs []*manifest.Document) {
-	var crds []map[string]any
-	var given []*manifest.Document
-	for _, d := range docs {
-		if kindOf(d.Object).GroupKind() == (apischema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
-			crds, given = append(crds, d.Object), append(given, d)
-		}
-	}
-	if len(crds) == 0 {
+	given := manifest.Definitions(docs)
+	if len(given) == 0 {
 		return
 	}
-	types, err := w.types.WithCustomResources(crds...)
+	types, err := w.types.WithCustomResources(manifest.Trees(given)...)
 	if err == nil {
 		w.types = types
 		return

@@ -52,7 +52,7 @@ type content struct {
 // A folder is what a directory held at one time.
 type folder struct {
 	set     policy.Set
-	objects []map[string]any // everything that is no policy
+	objects []*manifest.Document // everything that is no policy
 	files   map[string]content
 }
 
@@ -215,6 +215,7 @@ func (d *directory) read() (*folder, error) {
 		return nil, fmt.Errorf("%s: no .yaml, .yml or .json file in this directory", d.path)
 	}
 	var errs []error
+	var all []*manifest.Document
 	f := &folder{files: d.known}
 	for _, path := range slices.Sorted(maps.Keys(d.known)) {
 		docs, problems := manifest.Read(bytes.NewReader(d.known[path].text), path)
@@ -227,8 +228,14 @@ func (d *directory) read() (*folder, error) {
 			errs = append(errs, fmt.Errorf("%s: it holds the beginning of what it held before, as if it were being written or could not be: "+
 				"put a new file in its place, or say --allow-empty", path))
 		}
-		for _, doc := range docs {
-			errs = append(errs, f.add(doc, d.allowSecretParams))
+		all = append(all, docs...)
+	}
+	bundle := manifest.NewBundle(all...)
+	errs = append(errs, bundle.Err())
+	f.set, f.objects = bundle.Set, slices.Concat(bundle.Objects, bundle.Reviews, bundle.Suites)
+	for _, p := range f.set.Policies {
+		if !d.allowSecretParams && webhook.SecretParams(p.ParamKind) {
+			errs = append(errs, fmt.Errorf("%s: %s %s: %s", p.Position, p.Kind, p.Name, webhook.SecretsRefused))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -240,34 +247,6 @@ func (d *directory) read() (*folder, error) {
 // truncates reports that a file holds less than before, and nothing else.
 func (c content) truncates(before content) bool {
 	return len(c.text) < len(before.text) && bytes.HasPrefix(before.text, c.text) && os.SameFile(c.info, before.info)
-}
-
-// add takes a document in.
-func (f *folder) add(doc *manifest.Document, allowSecretParams bool) error {
-	object := webhook.Native(doc.Object)
-	if !policy.Recognised(object) {
-		f.objects = append(f.objects, doc.Object)
-		return nil
-	}
-	p, b, err := policy.FromObject(object, doc)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", doc.Position(), err)
-	case p != nil:
-		if slices.ContainsFunc(f.set.Policies, func(o *policy.Policy) bool { return o.Kind == p.Kind && o.Name == p.Name }) {
-			return fmt.Errorf("%s: %s %s is given twice", doc.Position(), p.Kind, p.Name)
-		}
-		f.set.Policies = append(f.set.Policies, p)
-		if !allowSecretParams && webhook.SecretParams(p.ParamKind) {
-			return fmt.Errorf("%s: %s %s: %s", doc.Position(), p.Kind, p.Name, webhook.SecretsRefused)
-		}
-	default:
-		if slices.ContainsFunc(f.set.Bindings, func(o *policy.Binding) bool { return o.Kind == b.Kind && o.Name == b.Name }) {
-			return fmt.Errorf("%s: %sBinding %s is given twice", doc.Position(), b.Kind, b.Name)
-		}
-		f.set.Bindings = append(f.set.Bindings, b)
-	}
-	return nil
 }
 
 // opens says what would be enforced no more if a folder took the place of another one, which is nil at the start,

@@ -18,6 +18,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
@@ -355,18 +356,13 @@ func (l *loader) build(f *folder) error {
 }
 
 func (f *folder) definitions() []map[string]any {
-	var crds []map[string]any
-	for _, object := range f.objects {
-		if object["kind"] == "CustomResourceDefinition" {
-			crds = append(crds, object)
-		}
-	}
-	return crds
+	return manifest.Trees(manifest.Definitions(f.objects))
 }
 
 func (f *folder) stored(types *schema.Registry) ([]map[string]any, error) {
 	objects := make([]map[string]any, len(f.objects))
-	for i, object := range f.objects {
+	for i, d := range f.objects {
+		object := d.Object
 		apiVersion, _ := object["apiVersion"].(string)
 		kind, _ := object["kind"].(string)
 		var err error
