@@ -346,6 +346,8 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	b = b.because(it, blame.OutcomeOf(it.Decision, v))
 	if v.IsError {
 		b.hint = hintFor(failing{v.Message, b.expr, it.Request, v.Param})
+	} else {
+		b.hint = falseHint(v.Expr.Src)
 	}
 	return b
 }
