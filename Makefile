@@ -65,6 +65,11 @@ e2e: ## celgate beside a kube-apiserver: serve where its own admission policies 
 faults: ## replicas, API server, etcd, watches and certificates fail under load, each for DURATION; prints a table
 	$(GO) -C conformance test ./serve -count=1 -run TestFaultRuns -faults=$(or $(DURATION),2m) -timeout 2h -v
 
+.PHONY: siege
+siege: ## celgate serve in the memory of its Pod under hostile reviews, connections and directories for TIME (2m), SEED draws them; FAULTS=20s also kills and freezes what it depends on, each for so long
+	$(GO) test ./cmd/internal/serve -run TestSiege -count=1 -v -timeout 2h -siege=$(or $(TIME),2m) $(if $(SEED),-siege-seed=$(SEED))
+	$(if $(FAULTS),$(MAKE) faults DURATION=$(FAULTS))
+
 .PHONY: image
 image: ## the container image, with ko and without a registry, as an OCI layout in bin/image; PLATFORMS=linux/amd64,linux/arm64 for more than this machine's
 	$(GO) -C tools run ./image $(if $(PLATFORMS),-platforms $(PLATFORMS))

@@ -61,8 +61,8 @@ type Engine struct {
 	minor    string
 	standsIn bool // WithoutQuirks
 	compiled map[*policy.Policy]compiledPolicy
-	index    index
-	merger   merge.Merger
+	index    *index
+	merger   *merge.Merger
 	envs     *celenv.Set
 	policies map[policyKey]*policy.Policy // all that are valid, in force or not
 	rejected []Rejection
@@ -98,7 +98,7 @@ type binding struct {
 // an error means that the options cannot be met.
 func New(set *policy.Set, opts Options) (*Engine, error) {
 	minor := cmp.Or(opts.KubeVersion, Newest)
-	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor, standsIn: opts.WithoutQuirks, mentions: map[string]mention{}, policies: map[policyKey]*policy.Policy{}}
+	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor, standsIn: opts.WithoutQuirks, index: &index{}, merger: &merge.Merger{}, mentions: map[string]mention{}, policies: map[policyKey]*policy.Policy{}}
 	known := quirks.Of(minor)
 	if known.Has(quirks.PatchReflectedValue) {
 		e.typed = eval.Reflected
@@ -196,8 +196,8 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 // InOrder returns an engine that asks exactly the mutating policies that are named, in the order of the names, and all
 // validating policies. The order in which a server asks them is random.
 func (e *Engine) InOrder(names ...string) *Engine {
-	ordered := &Engine{types: e.types, cluster: e.cluster, quirks: e.quirks, typed: e.typed, limits: e.limits, standsIn: e.standsIn, rejected: e.rejected, mentions: e.mentions, trace: e.trace, envs: e.envs, policies: e.policies}
-	ordered.index.types = e.types
+	ordered := *e // with all of its options
+	ordered.index = &index{types: e.types}
 	for _, name := range names {
 		for _, h := range e.index.hooks {
 			if h.Kind == policy.Mutating && h.Name == name {
@@ -210,7 +210,7 @@ func (e *Engine) InOrder(names ...string) *Engine {
 			ordered.index.hooks = append(ordered.index.hooks, h)
 		}
 	}
-	return ordered
+	return &ordered
 }
 
 // Rejected returns the policies and bindings that the server would refuse.

@@ -1,6 +1,7 @@
 package celgate
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/celgate/celgate/policy"
@@ -49,5 +50,18 @@ func TestBefore(t *testing.T) {
 	}
 	if third := engine(first, []*policy.Policy{a, b}, bound("b")); len(third.index.hooks) != 1 || third.index.hooks[0].Program == nil {
 		t.Error("a policy that was not bound before was not compiled")
+	}
+}
+
+// TestInOrderKeepsOptions: an engine with another order is the same in everything else.
+func TestInOrderKeepsOptions(t *testing.T) {
+	e, err := New(&policy.Set{}, Options{KubeVersion: "1.36", Timed: true, WithoutQuirks: true, Limits: Limits{Memory: 1 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := *e, *e.InOrder()
+	before.index, after.index = nil, nil
+	if !reflect.DeepEqual(before, after) {
+		t.Errorf("options are lost: %+v, %+v", before, after)
 	}
 }

@@ -78,6 +78,13 @@ func (x *index) entry(req *Request) *indexEntry {
 	return e
 }
 
+// MayMatch reports whether a policy in force may be for requests that do something to a resource or subresource: by its
+// resource rules, whatever its selectors and conditions say.
+func (e *Engine) MayMatch(resource schema.GroupVersionResource, subresource string, op Operation) bool {
+	known := e.index.entry(&Request{Resource: resource, SubResource: subresource, Operation: op})
+	return !known.exempt && len(known.mutating.hooks)+len(known.validating.hooks) > 0
+}
+
 // byObject reports that a selector of the policy or of a binding, or a match condition, looks at the object.
 func (h *hook) byObject() bool {
 	return len(h.MatchConditions) > 0 || h.criteria.ByLabels() ||

@@ -104,6 +104,10 @@ type machine struct {
 
 var machines = sync.Pool{New: func() any { return new(machine) }}
 
+// Panicked is told why a plan gives up when its own code panicked, which is a defect of this package that cel-go hides. Tests set it,
+// before anything is evaluated.
+var Panicked func(reason any)
+
 // Eval evaluates the plan. The result is never an error; ok is false if the plan gives up: nothing is known then.
 func (p *Plan) Eval(vars Variables, done <-chan struct{}) (value ref.Val, cost uint64, ok bool) {
 	return p.run(vars, done, p.root.eval)
@@ -116,7 +120,10 @@ func (p *Plan) run(vars Variables, done <-chan struct{}, eval func(*machine) ref
 		m.locals = make([]part, p.slots)
 	}
 	defer func() {
-		if recover() != nil {
+		if reason := recover(); reason != nil {
+			if Panicked != nil {
+				Panicked(reason)
+			}
 			value, ok = nil, false // cel-go says what is wrong; the machine is not used again
 			return
 		}

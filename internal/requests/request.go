@@ -19,6 +19,7 @@ import (
 	"github.com/celgate/celgate/state"
 	"github.com/google/uuid"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 )
 
 // Namespace is the kind of namespaces.
@@ -117,7 +118,7 @@ func (w *World) Target(kind schema.GroupVersionKind, subresource string) (Target
 	case len(found) > 0:
 		// What is on by default and in the newest stable version comes first.
 		return Target{slices.MinFunc(found, func(x, y *schema.Resource) int {
-			return cmp.Or(cmpBool(x.OffByDefault, y.OffByDefault), -compareVersions(x.Version, y.Version))
+			return cmp.Or(cmpBool(x.OffByDefault, y.OffByDefault), version.CompareKubeAwareVersionStrings(y.Version, x.Version))
 		}), sub}, nil
 	case len(takes) > 0 && resource != "":
 		return Target{}, fmt.Errorf("the subresource %s takes %s, not %s", sub, takes[0], kindText(kind))
@@ -145,11 +146,6 @@ func cmpBool(a, b bool) int {
 		return -1
 	}
 	return 1
-}
-
-// compareVersions orders API versions: v1 before v2, and betas before them.
-func compareVersions(a, b string) int {
-	return cmp.Or(cmpBool(!strings.ContainsAny(a, "ab"), !strings.ContainsAny(b, "ab")), strings.Compare(a, b))
 }
 
 // unknown says why objects of a kind cannot be sent to any resource.

@@ -36,6 +36,7 @@ type apply struct {
 	compact, summary bool
 	quiet            bool
 	strictness       strictness
+	workloads        workloads
 	unknownKinds     string // skip, plain or fail; empty: skip what no policy can match, else fail
 	serverView       bool
 }
@@ -103,6 +104,7 @@ no policy of -p is in force. docs/apply.md says what each status of an object me
 		a.limitFlag(f)
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { a.asked.flags(f, &a.oldFile) })
+	group(cmd, "Workloads", a.workloads.flags)
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		a.reporting.flags(f, append(report.Formats(), "yaml"), "text (default), json, junit, sarif or github,\nor yaml: the given manifests with what policies change,\nfor kubectl apply -f -")
 		f.BoolVar(&a.serverView, "server-view", false, "with -o yaml or json: the objects as the server would\nhold them, with its defaults, and nothing else")
@@ -174,7 +176,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), tracer: blame.NewTracer(&w.set, w.options()),
-		unknownKinds: a.unknownKinds, orders: true}
+		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads}
 	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
 		d.tracer = nil // a table has no reasons
 	}
@@ -218,6 +220,9 @@ func (a *apply) check(args []string) error {
 		return withHint(&usageError{errors.New("no manifests given")}, "name files or directories, or - for standard input")
 	}
 	if err := a.strictness.check(); err != nil {
+		return err
+	}
+	if err := a.workloads.check(); err != nil {
 		return err
 	}
 	if a.unknownKinds != "" && !slices.Contains([]string{"skip", "plain", "fail"}, a.unknownKinds) {
@@ -300,6 +305,22 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		if err := to.report.Write(it.Item); err != nil {
 			return err
 		}
+		for _, child := range it.followed {
+			switch {
+			case child.Failure != nil:
+				a.raise(exitFailed)
+				a.say(at(child.Place, subject(child)+child.Failure.Message), child.Failure.Hint)
+			case !child.Decision.Allowed:
+				a.raise(exitDenied)
+				denied++
+			}
+			if child.Decision != nil {
+				a.strictness.see(child.Decision)
+			}
+			if err := to.report.Write(child); err != nil {
+				return err
+			}
+		}
 		if immediately {
 			if err := flushAll(to.all); err != nil {
 				return err
@@ -365,7 +386,8 @@ type decider struct {
 	notes   *notes
 	tracer  *blame.Tracer // finds the reasons for what is not as it should be; nil: nobody asks
 
-	unknownKinds string // as --unknown-kinds
+	unknownKinds string     // as --unknown-kinds
+	workloads    *workloads // nil: none is followed
 }
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
@@ -398,6 +420,31 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		}
 		return fail(err)
 	}
+	place := doc.Place
+	if isReview(doc.Object) {
+		place = nil
+	}
+	stored := d.decideAbout(ctx, &it, request, place)
+	if d.edits && it.Decision != nil && it.Decision.Allowed && it.Decision.Mutated {
+		if err = d.edit(ctx, &it, it.Request); err != nil {
+			it.Decision, it.edit = nil, nil
+			return fail(err)
+		}
+	}
+	if stored != nil {
+		it.followed = d.follow(ctx, doc, it.Request, stored)
+	}
+	return it
+}
+
+// decideAbout answers a request. It returns the object as it would be stored, nil if it would not be. Place finds fields of the
+// object; nil: nobody can.
+func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.Request, place func(field string) policy.Locator) (stored map[string]any) {
+	fail := func(err error) map[string]any {
+		it.Decision, it.edit = nil, nil
+		it.Failure = &report.Failure{Message: err.Error(), Hint: hintOf(err)}
+		return nil
+	}
 	it.Request = request
 	prepared, warnings, err := d.engine.Prepare(request)
 	if err != nil {
@@ -406,12 +453,12 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 			return fail(err)
 		}
 		it.Decision = &celgate.Decision{Status: status}
-		return it
+		return nil
 	}
 	it.Request = prepared
 	if status := d.world.noNamespace(ctx, prepared); status != nil {
 		it.Decision = &celgate.Decision{Status: status}
-		return it
+		return nil
 	}
 	if it.Decision, err = d.engine.Admit(ctx, prepared); err != nil {
 		it.Decision = nil
@@ -420,15 +467,9 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	if d.tracer != nil && (len(it.Decision.Violations) > 0 || slices.ContainsFunc(it.Decision.Outcomes, func(o celgate.Outcome) bool { return o.Verdict == celgate.Error })) {
 		it.Reasons = d.tracer.Reasons(ctx, prepared, it.Decision.Outcomes)
 	}
-	it.Locate = locate(doc, it.Decision)
+	it.Locate = locate(place, it.Decision)
 	if d.changes {
 		it.Changes = d.shown(it.Decision.Changes)
-	}
-	if d.edits && it.Decision.Allowed && it.Decision.Mutated {
-		if err = d.edit(ctx, &it, prepared); err != nil {
-			it.Decision, it.edit = nil, nil
-			return fail(err)
-		}
 	}
 	if len(warnings) > 0 { // the server sends them before those of policies
 		it.Decision.Warnings = append(warnings, it.Decision.Warnings...)
@@ -446,22 +487,25 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	if note := requests.NoteSize(request); note != nil {
 		it.Decision.Notes = append(it.Decision.Notes, *note)
 	}
-	d.notes.add(it.Decision, prepared, isReview(doc.Object))
+	d.notes.add(it.Decision, prepared, isReview(it.doc.Object))
+	if it.Decision.Allowed {
+		stored = it.Decision.Object
+	}
 	it.Decision.Object = d.returned(it.Decision.Object, prepared)
-	return it
+	return stored
 }
 
-// locate finds fields of the object that was decided about in its document; nil if it is no manifest. What mutations may
-// have moved is placed at the list that it is in.
-func locate(doc *manifest.Document, d *celgate.Decision) func(string) policy.Position {
-	if isReview(doc.Object) {
+// locate finds fields of the object that was decided about; nil if nobody can. What mutations may have moved is placed at the list
+// that it is in.
+func locate(place func(field string) policy.Locator, d *celgate.Decision) func(string) policy.Position {
+	if place == nil {
 		return nil
 	}
 	return func(field string) policy.Position {
 		if list, _, ok := strings.Cut(field, "["); ok && d.Mutated {
 			field = list
 		}
-		return doc.Place(field).Locate(0)
+		return place(field).Locate(0)
 	}
 }
 
@@ -558,7 +602,7 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
 			"namespace %q "+unknownNamespace+" and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
 	}
-	if n.user != "" && slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[string(o.Kind)+" "+o.Policy] }) {
+	if n.user != "" && r.UserAssumed && slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[string(o.Kind)+" "+o.Policy] }) {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
 			"policies look at the user, who is taken as %q without rights or groups; say who it is with --as and --as-group", n.user)})
 	}

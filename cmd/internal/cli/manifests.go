@@ -25,6 +25,8 @@ type answer struct {
 	doc  *manifest.Document
 	edit *rewrite.Edit // what mutations make of the document; nil if they leave it alone
 	text string        // the document with the edit made, unless it is an item of a List
+
+	followed []report.Item // what controllers would make of the object
 }
 
 // A writing is an output of manifests.

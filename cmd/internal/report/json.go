@@ -37,13 +37,20 @@ type jsonObject struct {
 }
 
 type jsonItem struct {
-	Source   *jsonSource    `json:"source,omitempty"`
-	Request  jsonRequest    `json:"request"`
-	Response jsonResponse   `json:"response"`
-	Mutated  bool           `json:"mutated"`
-	Object   map[string]any `json:"object"`
-	Outcomes []jsonOutcome  `json:"outcomes"`
-	Notes    []jsonNote     `json:"notes"`
+	Source    *jsonSource    `json:"source,omitempty"`
+	CreatedBy *jsonCreator   `json:"createdBy,omitempty"`
+	Request   jsonRequest    `json:"request"`
+	Response  jsonResponse   `json:"response"`
+	Mutated   bool           `json:"mutated"`
+	Object    map[string]any `json:"object"`
+	Outcomes  []jsonOutcome  `json:"outcomes"`
+	Notes     []jsonNote     `json:"notes"`
+}
+
+// A jsonCreator is the workload for which a controller would create the object of an item.
+type jsonCreator struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
 }
 
 // A jsonSource is where the manifest or review of an item begins.
@@ -192,6 +199,9 @@ func sourced(it Item) jsonItem {
 	item := itemOf(it.Request, it.Decision)
 	if it.Place.IsValid() {
 		item.Source = &jsonSource{it.Place.File, it.Place.Line}
+	}
+	if it.CreatedBy != nil {
+		item.CreatedBy = &jsonCreator{it.CreatedBy.Kind, it.CreatedBy.Name}
 	}
 	for i, r := range it.Reasons {
 		o := &item.Outcomes[i]

@@ -39,8 +39,16 @@ type Item struct {
 	// Misread are the words of the manifest that YAML reads as booleans; nil: none.
 	Misread func() []manifest.Misreading
 
+	CreatedBy *Creator // the object that a controller would create this one for; nil: it was asked about itself
+
 	Kind schema.GroupVersionKind // with a Failure: of the object, as far as known
 	Name string                  // with a Failure: "namespace/name" or "name"
+}
+
+// A Creator is a workload of which controllers make objects.
+type Creator struct {
+	Kind string
+	Name string // "namespace/name" or "name"
 }
 
 // kind returns the kind of the object that the item is about.
@@ -53,10 +61,14 @@ func (it Item) kind() schema.GroupVersionKind {
 
 // name returns "namespace/name" or "name"; a name that the server will generate ends in an asterisk.
 func (it Item) name() string {
-	r := it.Request
-	if r == nil {
+	if it.Request == nil {
 		return it.Name
 	}
+	return NameOf(it.Request)
+}
+
+// NameOf returns "namespace/name" or "name" of what a request is about.
+func NameOf(r *celgate.Request) string {
 	name := r.Name
 	if name == "" {
 		meta, _ := r.Object["metadata"].(map[string]any)
@@ -72,6 +84,9 @@ func (it Item) name() string {
 
 // subject names the request: its operation if that is not CREATE, kind, name and subresource.
 func (it Item) subject() string {
+	if it.CreatedBy != nil {
+		return it.kind().Kind + " of " + it.CreatedBy.Kind + " " + it.CreatedBy.Name
+	}
 	subject := it.kind().Kind + " " + it.name()
 	if it.Request == nil {
 		return subject

@@ -25,16 +25,19 @@ type textWriter struct {
 	p   palette
 	buf bytes.Buffer
 
-	counts  map[string]int
-	total   int
-	inForce int             // policies
-	matched map[source]bool // policies that had a say, without a binding
-	places  map[source]policy.Position
-	notes   map[string]bool  // already shown
-	told    map[story]string // the objects that stories were first told about
-	table   table
-	spaced  bool // the last line written is empty
-	blocks  bool // something else than a plain line was written
+	counts map[string]int
+
+	created       int            // objects that controllers would create
+	createdCounts map[string]int // by status
+	total         int
+	inForce       int             // policies
+	matched       map[source]bool // policies that had a say, without a binding
+	places        map[source]policy.Position
+	notes         map[string]bool  // already shown
+	told          map[story]string // the objects that stories were first told about
+	table         table
+	spaced        bool // the last line written is empty
+	blocks        bool // something else than a plain line was written
 }
 
 // A source is a policy, or one of its bindings.
@@ -88,7 +91,7 @@ func newText(w io.Writer, o Options) (*textWriter, error) {
 func newTextWriter(w io.Writer, o Options) *textWriter {
 	t := &textWriter{
 		w: w, o: o, p: palette(o.Color),
-		counts: map[string]int{}, matched: map[source]bool{}, places: map[source]policy.Position{}, notes: map[string]bool{}, told: map[story]string{}, table: table{},
+		counts: map[string]int{}, createdCounts: map[string]int{}, matched: map[source]bool{}, places: map[source]policy.Position{}, notes: map[string]bool{}, told: map[story]string{}, table: table{},
 		spaced: true,
 	}
 	if o.Set != nil {
@@ -115,6 +118,9 @@ func (t *textWriter) Write(it Item) error {
 	}
 	if t.o.Summary || t.o.Quiet && (word == wordOK || word == wordMutated) && merelyMutated(it.Decision, blocks) {
 		return nil
+	}
+	if it.CreatedBy != nil && word == wordOK && len(blocks) == 0 {
+		return nil // nobody has written it
 	}
 	if t.o.Compact {
 		t.compact(style, word, it, blocks)
@@ -157,17 +163,23 @@ func (t *textWriter) headAs(s style, word, subject string, place policy.Position
 
 // take counts an item and returns the word for it and what there is to say about it.
 func (t *textWriter) take(it Item) (string, style, []block) {
-	t.total++
+	counts := t.counts
+	if it.CreatedBy != nil {
+		t.created++
+		counts = t.createdCounts
+	} else {
+		t.total++
+	}
 	if it.Failure != nil {
 		if it.Failure.Skipped {
-			t.counts[wordSkipped]++
+			counts[wordSkipped]++
 			if t.notes[it.Failure.Message] {
 				return wordSkipped, bold, nil
 			}
 			t.notes[it.Failure.Message] = true
 			return wordSkipped, bold, []block{{label: "note", style: bold, message: it.Failure.Message, hint: it.Failure.Hint}}
 		}
-		t.counts[wordNotRun]++
+		counts[wordNotRun]++
 		return wordNotRun, red, nil
 	}
 	d := it.Decision
@@ -178,7 +190,7 @@ func (t *textWriter) take(it Item) (string, style, []block) {
 		t.matched[source{kind: v.Kind, policy: v.Policy}] = true
 	}
 	word, s := verdictOf(d)
-	t.counts[word]++
+	counts[word]++
 	return word, s, t.decisionBlocks(it)
 }
 
@@ -202,15 +214,9 @@ func (t *textWriter) Close() error {
 
 // summary counts what became of the objects.
 func (t *textWriter) summary() string {
-	var parts []string
-	for _, w := range words {
-		if n := t.counts[w.word]; n > 0 {
-			parts = append(parts, t.p.paint(w.style, strconv.Itoa(n)+" "+w.word))
-		}
-	}
-	summary := t.p.paint(bold, plural(t.total, "object", "objects"))
-	if len(parts) > 0 {
-		summary += ": " + strings.Join(parts, ", ")
+	summary := t.p.paint(bold, plural(t.total, "object", "objects")) + t.tally(t.counts)
+	if t.created > 0 {
+		summary += "; " + plural(t.created, "object", "objects") + " of workloads" + t.tally(t.createdCounts)
 	}
 	if n := len(t.o.Rejected); n > 0 {
 		summary += "; " + t.p.paint(red, strconv.Itoa(n)+" rejected")
@@ -223,6 +229,20 @@ func (t *textWriter) summary() string {
 		summary += fmt.Sprintf("; %d of %s matched", n, plural(t.inForce, "policy", "policies"))
 	}
 	return summary
+}
+
+// tally lists how many objects have which status, behind a colon; empty for none.
+func (t *textWriter) tally(counts map[string]int) string {
+	var parts []string
+	for _, w := range words {
+		if n := counts[w.word]; n > 0 {
+			parts = append(parts, t.p.paint(w.style, strconv.Itoa(n)+" "+w.word))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
 }
 
 // unenforced says why nothing was enforced in the whole run; "" if something was.

@@ -22,7 +22,8 @@ type secret struct {
 
 	current atomic.Pointer[tls.Certificate]
 	bundle  atomic.Pointer[[]byte]
-	version string // of the Secret that current is of
+	members atomic.Pointer[map[string][]byte] // of the Secret
+	version string                            // of the Secret that current is of
 }
 
 // start reads the Secret, or makes it if this replica is the first to, and reads it again until the context ends.
@@ -72,6 +73,7 @@ func (s *secret) use(pair map[string][]byte, version string) error {
 		return err
 	}
 	bundle := pair[caCertificate]
+	s.members.Store(&pair)
 	s.bundle.Store(&bundle)
 	s.current.Store(&c)
 	s.version = version
@@ -79,22 +81,23 @@ func (s *secret) use(pair map[string][]byte, version string) error {
 	return nil
 }
 
-// renew replaces a certificate that is due. Only the leader calls it; other replicas read what it wrote.
+// renew does what is due about the certificate and its authority. Only the leader calls it; other replicas read what it wrote.
 func (s *secret) renew(ctx context.Context) error {
-	if !due(time.Now(), s.current.Load().Leaf, s.hosts) {
-		return nil
+	if _, due, err := advance(time.Now(), *s.members.Load(), s.hosts); !due || err != nil {
+		return err
 	}
-	pair, version, err := s.store.Read(ctx)
+	held, version, err := s.store.Read(ctx)
 	if err != nil {
 		return err
 	}
-	if pair == nil {
+	if held == nil {
 		return errors.New("the Secret is gone")
 	}
-	if pair, err = renew(time.Now(), pair, s.hosts); err != nil {
+	next, due, err := advance(time.Now(), held, s.hosts)
+	if !due || err != nil {
 		return err
 	}
-	return s.store.Update(ctx, pair, version)
+	return s.store.Update(ctx, next, version)
 }
 
 func (s *secret) get(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.current.Load(), nil }
