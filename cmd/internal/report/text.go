@@ -537,7 +537,7 @@ func refusalHint(it Item) string {
 	}
 	if m := wrongBoolean.FindStringSubmatch(st.Message); m != nil && it.Misread != nil {
 		for _, word := range it.Misread() {
-			if word.Path == m[1] {
+			if word.Path == m[1] || strings.HasPrefix(word.Path, m[1]+".") { // of a map, the message names the map alone
 				return word.Position.String() + ": " + word.Hint
 			}
 		}
