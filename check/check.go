@@ -45,8 +45,8 @@ type Diagnostic struct {
 	Expr     policy.Expr
 	From, To int
 
-	// Server is what the API server will write into status.typeChecking about the expression; empty if nothing.
-	Server string
+	// Server returns what the API server will write into status.typeChecking about the expression; nil if nothing.
+	Server func() string
 
 	// Example shows the problem on an object: what was found by running policies.
 	Example []string

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
@@ -59,7 +60,7 @@ type typed struct {
 	checked  int       // kinds that were looked at
 	unknown  bool      // some matched kind has no known type
 	server   []finding
-	warnings []string // of the server, by kind
+	warnings []serverWarning // by kind
 
 	missing map[effects.Path][]schema.GroupVersionKind // the kinds with a problem at a field; nil: not asked for yet
 	untyped []problem                                  // which the server refuses, whatever the types
@@ -214,7 +215,7 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 				continue
 			}
 			found := f.typing[e]
-			found.warnings = append(found.warnings, fmt.Sprintf("%v: %s\n", kind, celenv.Quote(issues, e.Src)))
+			found.warnings = append(found.warnings, serverWarning{kind, issues})
 			for _, p := range problems(issues, e.Src) {
 				found.server = add(found.server, p, kind)
 			}
@@ -301,13 +302,28 @@ func (t *typed) certain(e *expression, f finding) bool {
 	return len(kinds) == t.checked
 }
 
+// A serverWarning is what the server's type checker finds with one kind. Its text quotes the line of the expression for every
+// problem, which is long for the policies of which there is much to say: it is made when somebody asks for it.
+type serverWarning struct {
+	kind   schema.GroupVersionKind
+	issues *cel.Issues
+}
+
+func textOf(warnings []serverWarning, src string) string {
+	var texts []string
+	for _, w := range warnings {
+		texts = append(texts, fmt.Sprintf("%v: %s\n", w.kind, celenv.Quote(w.issues, src)))
+	}
+	return strings.Join(texts, "\n")
+}
+
 func typeWarnings(p *Pass) {
 	for _, f := range p.facts {
 		for e, t := range p.typing(f) {
 			if e.ast == nil {
 				continue
 			}
-			warning := strings.Join(t.warnings, "\n")
+			warning := sync.OnceValue(func() string { return textOf(t.warnings, e.Src) })
 			for _, found := range t.server {
 				if slices.Contains(t.untyped, found.problem) {
 					continue

@@ -225,6 +225,10 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 			return
 		}
 		run.Decision.Warnings = append(warnings, run.Decision.Warnings...)
+		if note := requests.NoteSize(request); note != nil {
+			run.Decision.Notes = append(run.Decision.Notes, *note)
+			run.Notes = append(run.Notes, note.Message)
+		}
 		note, err := order.Note(ctx, a.engine, prepared, run.Decision)
 		if err != nil {
 			run.unable(&Problem{Position: c.Place, Message: err.Error()})

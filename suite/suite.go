@@ -146,7 +146,10 @@ func Load(paths ...string) ([]*Suite, []*Problem) {
 		case info.IsDir():
 			l.found = false
 			l.directory(path)
-			if !l.found {
+			if file := katTest(path); !l.found && file != "" {
+				l.problem(&Problem{policy.Position{File: path}, "no suite in this directory, but tests of kat, such as " + file,
+					"write a Suite beside them: the object file as object, and deny or allow in its name as expect: denied or allowed"})
+			} else if !l.found {
 				l.problem(&Problem{policy.Position{File: path}, "no suite in this directory",
 					"a suite is a file of kind: Suite, or policy.yaml beside a folder cases"})
 			}
@@ -155,6 +158,22 @@ func Load(paths ...string) ([]*Suite, []*Problem) {
 		}
 	}
 	return l.suites, l.problems
+}
+
+// katNames are the files of tests of kat, which say in their names what is expected and what they hold.
+var katNames = regexp.MustCompile(`(?i)\.(allow|deny|warn|audit|mutate|error)\.(object|oldObject|params|request|namespaceObject|gold|annotations)\.(ya?ml|json)$`)
+
+// katTest returns the name of a test of kat below a directory, "" if there is none.
+func katTest(root string) (name string) {
+	// What cannot be read holds no test.
+	_ = filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && katNames.MatchString(entry.Name()) {
+			name = entry.Name()
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return name
 }
 
 func reasonOf(err error) string {

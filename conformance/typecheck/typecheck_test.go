@@ -61,8 +61,8 @@ func TestWarnings(t *testing.T) {
 		got := map[string]string{}
 		refused := false
 		for _, f := range found {
-			if f.Server != "" {
-				got[f.Field] = f.Server
+			if f.Server != nil {
+				got[f.Field] = f.Server()
 			}
 			refused = refused || f.Code == "CG001"
 		}

@@ -99,6 +99,9 @@ func followLoops(tree *cel.Ast) cel.ProgramOption {
 		case loopStart, loopCondition, loopStep:
 			return i, nil
 		}
+		if _, ok := i.(interpreter.InterpretableAttribute); ok && loops[i.ID()] {
+			return i, nil // the member or item that is taken of what the loop comes to, by the same number
+		}
 		if loops[i.ID()] {
 			return loopStart{i}, nil
 		}

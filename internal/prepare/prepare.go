@@ -115,8 +115,11 @@ func custom(t *schema.Type) bool { return t.Name == "" }
 // Object returns the object as the policies of the mutating phase see it.
 //
 // The error is a *apierrors.StatusError: what the server answers a request with an object that it cannot decode (400), or
-// whose namespace is not that of the request (400), or for a resource it does not know (404).
+// whose namespace is not that of the request (400), a dry run of a connection (400), or for a resource it does not know (404).
 func Object(in Input) (Result, error) {
+	if in.Operation == connect && in.DryRun { // as ConnectResource in endpoints/handlers/rest.go v0.37.2
+		return Result{}, apierrors.NewBadRequest("dryRun is not supported")
+	}
 	if in.Object == nil {
 		return Result{}, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -486,6 +487,9 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 		if note != nil {
 			it.Decision.Notes = append(it.Decision.Notes, *note)
 		}
+	}
+	if note := requests.NoteSize(request); note != nil {
+		it.Decision.Notes = append(it.Decision.Notes, *note)
 	}
 	d.notes.add(it.Decision, prepared, isReview(it.doc.Object))
 	if it.Decision.Allowed {

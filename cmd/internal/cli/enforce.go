@@ -13,6 +13,7 @@ import (
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
+	"k8s.io/apimachinery/pkg/api/meta"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -213,18 +214,22 @@ func (w *world) binds(b *policy.Binding) string {
 
 var errUnknownKinds = errors.New("--unknown-kinds is skip, plain or fail")
 
-// mayMatch reports that a rule of a policy may be for objects of a kind whose resource nobody knows.
+// mayMatch reports that a rule of a policy may be for objects of a kind whose resource nobody knows. A rule for all groups is, if
+// it is for all resources or for one that the kind would usually have.
 func mayMatch(set *policy.Set, kind apischema.GroupVersionKind) bool {
-	either := func(list []string, value string) bool {
-		return slices.Contains(list, "*") || slices.Contains(list, value)
-	}
+	plural, singular := meta.UnsafeGuessKindToResource(kind)
+	usual := []string{"*", "*/*", plural.Resource, singular.Resource}
 	for _, p := range set.Policies {
 		if p.MatchConstraints == nil {
 			continue
 		}
 		for _, r := range p.MatchConstraints.ResourceRules {
-			if either(r.APIGroups, kind.Group) {
-				return true // a version that is not named may be an equivalent of one that is
+			switch {
+			case slices.Contains(r.APIGroups, kind.Group): // a version that is not named may be an equivalent of one that is
+				return true
+			case slices.Contains(r.APIGroups, "*") &&
+				slices.ContainsFunc(r.Resources, func(name string) bool { return slices.Contains(usual, name) }):
+				return true
 			}
 		}
 	}

@@ -26,6 +26,7 @@ func (t *textWriter) changeBlocks(it Item) []block {
 		if more := len(b.diff) - longestDiff; more > 1 {
 			b.diff = append(b.diff[:longestDiff], fmt.Sprintf("  and %d more lines", more))
 		}
+		b.hint = overwriteHint(t.o.Set, c)
 		out = append(out, b)
 	}
 	return out

@@ -70,7 +70,7 @@ func diagnosticText(w io.Writer, found []check.Diagnostic, o Options) error {
 			b.footers = append(b.footers, d.Kind+" "+d.Name)
 		}
 		b.footers = append(b.footers, d.Code)
-		if d.Server != "" {
+		if d.Server != nil {
 			b.footers[len(b.footers)-1] += ", also in the policy's status.typeChecking"
 		}
 		b.diff = d.Example
@@ -165,15 +165,13 @@ func diagnosticJSON(w io.Writer, found []check.Diagnostic) error {
 	items := make([]jsonDiagnostic, len(found))
 	warned := map[[3]string]bool{} // the server's warning about an expression is long: its first diagnostic has it
 	for i, d := range found {
-		if id := [3]string{d.Kind, d.Name, d.Field}; d.Server != "" {
-			if warned[id] {
-				d.Server = ""
-			}
-			warned[id] = true
+		server := ""
+		if id := [3]string{d.Kind, d.Name, d.Field}; d.Server != nil && !warned[id] {
+			server, warned[id] = d.Server(), true
 		}
 		items[i] = jsonDiagnostic{
 			d.Code, d.Severity, d.Message, d.Suggestion, d.Position.File, d.Position.Line, d.Position.Column,
-			d.Kind, d.Name, d.Field, d.Server, d.Ignored, d.Example, d.Fix != nil,
+			d.Kind, d.Name, d.Field, server, d.Ignored, d.Example, d.Fix != nil,
 		}
 	}
 	enc := json.NewEncoder(w)

@@ -240,11 +240,16 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		b.footers = append(variables, b.footers...)
 		if o.Verdict == celgate.Error {
 			b.hint = hintFor(failing{o.Message, r.Expr, e.Request, one.param})
+		} else if o.Verdict == celgate.Denied {
+			b.hint = falseHint(r.Expr.Src)
 		}
 	}
 	b.footers = append(b.footers, t.consequence(e, one, o, p, binding)...)
 	if o.mutation != nil {
 		b.diff = t.mutation(o)
+		if m := o.mutation; m.After != nil && b.hint == "" {
+			b.hint = overwriteHint(t.o.Set, celgate.Change{Policy: o.Policy, Before: m.Before, After: m.After})
+		}
 	}
 	t.block(b)
 }
@@ -561,10 +566,24 @@ func (o Options) typeOf(object map[string]any) *schema.Type {
 	return o.Types.Type(schema.GroupVersionKind{Group: group, Version: version, Kind: name})
 }
 
+// refused names what takes no part because it is no valid policy or binding.
+func (t *textWriter) refused() string {
+	var names []string
+	for _, r := range t.o.Rejected {
+		names = append(names, r.Kind+" "+r.Name)
+	}
+	if more := len(names) - 3; more > 0 {
+		return strings.Join(names[:3], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
+}
+
 // ending tells how the request ends, and what may come out differently.
 func (t *textWriter) ending(e Explanation) {
 	d := e.Decision
 	switch {
+	case d.Allowed && len(t.o.Rejected) > 0:
+		t.line("allowed, but without " + t.refused() + ", which the API server refuses to store")
 	case d.Allowed:
 		t.line("allowed")
 	case d.Status != nil:

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 
+	apiservercel "k8s.io/apiserver/pkg/cel"
+
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/policy"
@@ -20,6 +22,9 @@ type failing struct {
 // hintFor returns what helps a reader who is stuck at a message; empty if there is nothing to add.
 func hintFor(f failing) string {
 	if key, ok := missingKey(f.message); ok {
+		if hint := escapedHint(key); hint != "" {
+			return hint
+		}
 		return missingKeyHint(f, key)
 	}
 	for _, h := range hints {
@@ -42,6 +47,91 @@ var (
 	undeclared = regexp.MustCompile(`undeclared reference to '(\w+)'`)
 	variables  = []string{"object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer", "quantity", "size", "has"}
 )
+
+// falseHint returns what may be wrong with an expression that is false; empty if nothing comes to mind.
+func falseHint(src string) string {
+	for _, name := range escapedName.FindAllString(src, -1) {
+		if hint := escapedHint(name); hint != "" {
+			return hint
+		}
+	}
+	if listOfMap.MatchString(src) && orderMatters.MatchString(src) && !strings.Contains(src, ".sort") {
+		return "the keys of a map come in another order each time: sort what is made of them, as in " +
+			"labels.map(k, k).sort(), before it is joined, indexed or compared with a list"
+	}
+	return ""
+}
+
+var (
+	escapedName  = regexp.MustCompile(`\w*__(?:dot|dash|slash|underscores)__\w*`)
+	listOfMap    = regexp.MustCompile(`\b(?:[dD]ata|[lL]abels|annotations|nodeSelector|limits|requests|capacity|parameters)(?:\.orValue\(\{\}\))?\.(?:map|filter|transformList)\(`)
+	orderMatters = regexp.MustCompile(`\.join\(|\)\s*\[\d+\]|[=!]=\s*\[|\]\s*[=!]=`)
+)
+
+// overwriteHint explains a change of containers that were there already, by an ApplyConfiguration that names them literally: what
+// is meant as another container is merged into the one of that name. Empty if there is none.
+func overwriteHint(set *policy.Set, c celgate.Change) string {
+	if set == nil {
+		return ""
+	}
+	was := imagesOf(c.Before)
+	for name, image := range imagesOf(c.After) {
+		if before, ok := was[name]; !ok || before == image {
+			continue
+		}
+		literal := regexp.MustCompile(`\bname\s*:\s*['"]` + regexp.QuoteMeta(name) + `['"]`)
+		for _, p := range set.Policies {
+			if p.Kind != policy.Mutating || p.Name != c.Policy {
+				continue
+			}
+			for _, m := range p.Mutations {
+				if m.PatchType == policy.ApplyConfiguration && literal.MatchString(m.Expr.Src) {
+					return "the object has a container " + name + " already, and what the policy sets is merged into it: choose another name, or a match condition that looks for it"
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// imagesOf returns the images of the containers of a Pod, or of the Pod in a workload, by name.
+func imagesOf(object map[string]any) map[string]string {
+	images := map[string]string{}
+	var walk func(v any)
+	walk = func(v any) {
+		m, _ := v.(map[string]any)
+		for _, list := range []string{"containers", "initContainers"} {
+			items, _ := m[list].([]any)
+			for _, item := range items {
+				container, _ := item.(map[string]any)
+				name, _ := container["name"].(string)
+				image, _ := container["image"].(string)
+				if name != "" {
+					images[name] = image
+				}
+			}
+		}
+		for _, member := range []string{"spec", "template", "jobTemplate"} {
+			if m[member] != nil {
+				walk(m[member])
+			}
+		}
+	}
+	walk(object)
+	return images
+}
+
+// escapedHint explains a name that is escaped as in the rules of CustomResourceDefinitions; empty if it is none.
+func escapedHint(name string) string {
+	if !escapedName.MatchString(name) {
+		return ""
+	}
+	key, ok := apiservercel.Unescape(name)
+	if !ok || key == name {
+		return ""
+	}
+	return name + " is not unescaped in policies, only in the rules of CustomResourceDefinitions: write ['" + key + "'], and '" + key + "' in … for has(…)"
+}
 
 // hints are looked through in order: the first whose message and source both occur is shown.
 var hints = []struct{ message, source, hint string }{

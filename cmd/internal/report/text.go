@@ -366,6 +366,8 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	b = b.because(it, blame.OutcomeOf(it.Decision, v))
 	if v.IsError {
 		b.hint = hintFor(failing{v.Message, b.expr, it.Request, v.Param})
+	} else {
+		b.hint = falseHint(v.Expr.Src)
 	}
 	return b
 }
@@ -535,7 +537,7 @@ func refusalHint(it Item) string {
 	}
 	if m := wrongBoolean.FindStringSubmatch(st.Message); m != nil && it.Misread != nil {
 		for _, word := range it.Misread() {
-			if word.Path == m[1] {
+			if word.Path == m[1] || strings.HasPrefix(word.Path, m[1]+".") { // of a map, the message names the map alone
 				return word.Position.String() + ": " + word.Hint
 			}
 		}

@@ -192,9 +192,9 @@ func (c *typeChecks) of(in *loaded, s kube.Source) *kube.TypeChecking {
 	}
 	for _, v := range s.Policy.Validations { // in the server's order
 		for _, e := range []policy.Expr{v.Expr, v.MessageExpr} {
-			i := slices.IndexFunc(found, func(d analysis.Diagnostic) bool { return d.Server != "" && d.Field == e.Field })
+			i := slices.IndexFunc(found, func(d analysis.Diagnostic) bool { return d.Server != nil && d.Field == e.Field })
 			if i >= 0 {
-				checked.ExpressionWarnings = append(checked.ExpressionWarnings, kube.ExpressionWarning{FieldRef: e.Field, Warning: found[i].Server})
+				checked.ExpressionWarnings = append(checked.ExpressionWarnings, kube.ExpressionWarning{FieldRef: e.Field, Warning: found[i].Server()})
 			}
 		}
 	}
