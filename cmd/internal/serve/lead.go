@@ -14,6 +14,9 @@ const (
 	// heal is how often what is written is compared again, though nothing has changed here: others may have changed it.
 	heal = 30 * time.Second
 
+	// probed is how long it takes until a replica that is ready is known to be.
+	probed = 2 * time.Second
+
 	// watchful is how often the replicas are asked while one of them does not have everything in force.
 	watchful = time.Second
 )
@@ -25,11 +28,16 @@ func (l *loader) replicas() *kube.Replicas {
 
 func (l *loader) namespace() string { return cmp.Or(l.Target.Namespace, l.Cluster.Namespace()) }
 
-// report tells the leader what this replica has in force, until the context ends.
+// report tells the leader what this replica has in force, until the context ends. It begins when the replica is ready and whoever
+// sends requests here has seen that: a policy is not Ready before somebody can be asked about it.
 func (l *loader) report(ctx context.Context) {
 	if !l.Manage {
 		return
 	}
+	for !l.configured.Load() && ctx.Err() == nil {
+		sleep(ctx, settle)
+	}
+	sleep(ctx, probed)
 	replicas := l.replicas()
 	for ctx.Err() == nil {
 		var changed chan struct{}

@@ -289,7 +289,7 @@ func TestSiege(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 15*time.Second { // what was abandoned ends first
 		t.Errorf("it ended %v after it was told to", took)
 	}
 }
