@@ -566,6 +566,7 @@ func (w *world) noNamespace(ctx context.Context, r *celgate.Request) *metav1.Sta
 
 // notes are said about decisions that rest on what was not given.
 type notes struct {
+	types      *schema.Registry
 	assumed    map[string]bool // namespaces
 	namespaces bool            // a policy looks at namespaces
 	user       string          // who is assumed to make requests; empty: it was said
@@ -573,7 +574,7 @@ type notes struct {
 }
 
 func newNotes(set *policy.Set, w *world, a *asked) *notes {
-	n := &notes{assumed: w.assumed, users: map[string]bool{}}
+	n := &notes{types: w.types, assumed: w.assumed, users: map[string]bool{}}
 	if a.user == "" && a.self == nil {
 		n.user = defaultUser
 	}
@@ -596,8 +597,15 @@ func newNotes(set *policy.Set, w *world, a *asked) *notes {
 }
 
 func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
-	if d.Allowed && d.Mutated {
+	resource := n.types.Resource(r.Resource)
+	switch written := r.Operation == celgate.Create || r.Operation == celgate.Update; {
+	case d.Allowed && d.Mutated:
 		d.Notes = append(d.Notes, celgate.Note{Message: report.NotValidated})
+	case reviewed || !d.Allowed || !written || resource == nil:
+	case resource.Custom != nil:
+		d.Notes = append(d.Notes, celgate.Note{Message: report.CustomNotValidated})
+	default:
+		d.Notes = append(d.Notes, celgate.Note{Message: report.ObjectNotValidated})
 	}
 	if reviewed {
 		return

@@ -53,7 +53,7 @@ func (s *strictness) see(d *celgate.Decision) {
 	s.found["warn"] += len(d.Warnings)
 	for _, n := range d.Notes {
 		switch {
-		case n.Message == report.NotValidated: // true of every mutated object
+		case report.IsValidation(n): // true of every object
 		case strings.HasPrefix(n.Message, "namespace ") && strings.Contains(n.Message, unknownNamespace):
 			s.found["unknown-namespace"]++
 		default:

@@ -349,6 +349,9 @@ func (f *function) report(it answer, w *world, notes map[string]bool) {
 		}
 	}
 	for _, n := range d.Notes {
+		if n.Message == report.ObjectNotValidated {
+			continue
+		}
 		if !notes[n.Message] {
 			notes[n.Message] = true
 			say("info", n.Message, "")

@@ -163,7 +163,7 @@ func (w asides) Write(it report.Item) error {
 		return nil
 	}
 	d := *it.Decision // whoever applies the manifests hears from the server whether they are valid
-	d.Notes = slices.DeleteFunc(slices.Clone(d.Notes), func(n celgate.Note) bool { return n.Message == report.NotValidated })
+	d.Notes = slices.DeleteFunc(slices.Clone(d.Notes), report.IsValidation)
 	if it.Decision = &d; d.Allowed && len(d.Warnings)+len(d.Notes) == 0 {
 		return nil
 	}

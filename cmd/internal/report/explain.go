@@ -605,6 +605,9 @@ func (t *textWriter) ending(e Explanation) {
 		t.block(block{label: "audit annotation " + key, style: cyan, message: d.AuditAnnotations[key]})
 	}
 	for _, n := range d.Notes {
+		if n.Message == ObjectNotValidated {
+			continue
+		}
 		t.block(block{label: "note", style: cyan, message: n.Message})
 	}
 	for _, o := range e.Orders {

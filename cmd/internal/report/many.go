@@ -190,11 +190,27 @@ func storyIn(word string, blocks []block) story {
 	return story(h.Sum(nil))
 }
 
-// NotValidated is the note about each object that policies changed.
-const NotValidated = "the API server validates the object after mutation, and celgate does not: it may still be refused as invalid"
+// Notes about objects that may be stored as far as policies go.
+const (
+	// NotValidated is about an object that policies changed.
+	NotValidated = "the API server validates the object after mutation, and celgate does not: it may still be refused as invalid"
+
+	// CustomNotValidated is about a custom object.
+	CustomNotValidated = "the API server validates custom objects by their definition, and celgate does not: it may still be refused as invalid"
+
+	// ObjectNotValidated is about any other. Text leaves it out: it is true of all manifests.
+	ObjectNotValidated = "the API server validates the object itself, and celgate does not: it may still be refused as invalid"
+)
+
+// IsValidation reports a note that says what is not validated.
+func IsValidation(n celgate.Note) bool {
+	return n.Message == NotValidated || n.Message == CustomNotValidated || n.Message == ObjectNotValidated
+}
 
 // merelyMutated reports that there is nothing to say about an object but what was changed.
 func merelyMutated(d *celgate.Decision, blocks []block) bool {
 	return d != nil && d.Allowed &&
-		!slices.ContainsFunc(blocks, func(b block) bool { return b.label != "changed by" && b.message != NotValidated })
+		!slices.ContainsFunc(blocks, func(b block) bool {
+			return b.label != "changed by" && b.message != NotValidated && b.message != CustomNotValidated
+		})
 }

@@ -315,7 +315,7 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 		}
 	}
 	for _, n := range d.Notes {
-		if !t.notes[n.Message] {
+		if !t.notes[n.Message] && n.Message != ObjectNotValidated {
 			t.notes[n.Message] = true
 			out = append(out, block{label: "note", style: bold, message: n.Message})
 		}
