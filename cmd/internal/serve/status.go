@@ -65,6 +65,15 @@ func idOf(s kube.Source) string {
 	return string(s.Binding.Kind) + "Binding " + s.Binding.Name
 }
 
+// handedOver reports a policy that the API server itself acts on: with some of its bindings natively, and without any here.
+func (w *writing) handedOver(s kube.Source) bool {
+	of := func(b *policy.Binding) bool {
+		return b != nil && b.Kind == s.Policy.Kind && b.PolicyName == s.Policy.Name
+	}
+	return s.Policy != nil && !slices.ContainsFunc(w.set.Bindings, of) &&
+		slices.ContainsFunc(w.sources, func(o kube.Source) bool { return o.Native && of(o.Binding) })
+}
+
 // ready says on how many replicas a policy or binding is in force, and if on none why.
 func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 	not := func(reason, message string) kube.Condition {
@@ -75,10 +84,9 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 		return not("Invalid", "the condition Compiled says why")
 	case s.Disabled:
 		return not("Disabled", "the annotation celgate.dev/disabled takes it out of force")
-	case s.Native && !w.shadow:
+	case (s.Native || w.handedOver(s)) && !w.shadow:
 		return not("Native", "the API server itself acts on the "+nativeKind(s)+" of this name")
-	}
-	if s.Withheld != nil {
+	case s.Withheld != nil:
 		return *s.Withheld
 	}
 	if s.Policy != nil && !slices.Contains(w.set.Policies, s.Policy) || s.Binding != nil && !slices.Contains(w.set.Bindings, s.Binding) {
@@ -86,11 +94,6 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 	}
 	if s.Policy != nil {
 		if !slices.ContainsFunc(w.set.Bindings, func(b *policy.Binding) bool { return b.Kind == s.Policy.Kind && b.PolicyName == s.Policy.Name }) {
-			if slices.ContainsFunc(w.sources, func(o kube.Source) bool {
-				return o.Native && o.Binding.Kind == s.Policy.Kind && o.Binding.PolicyName == s.Policy.Name
-			}) {
-				return not("Native", "the API server itself acts on the "+nativeKind(s)+" of this name")
-			}
 			return not("Unbound", "no binding puts it in force")
 		}
 	} else if !slices.ContainsFunc(w.set.Policies, func(p *policy.Policy) bool { return p.Kind == s.Binding.Kind && p.Name == s.Binding.PolicyName }) {
