@@ -380,6 +380,7 @@ type decider struct {
 	edits   bool // say what mutations make of the documents
 	changes bool // say what each policy changed
 	orders  bool // note where the order of policies matters
+	bare    bool // nobody looks at the objects of decisions
 	world   *world
 	engine  *celgate.Engine
 	asked   *asked
@@ -495,7 +496,9 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 	if it.Decision.Allowed {
 		stored = it.Decision.Object
 	}
-	it.Decision.Object = d.returned(it.Decision.Object, prepared)
+	if !d.bare {
+		it.Decision.Object = d.returned(it.Decision.Object, prepared)
+	}
 	return stored
 }
 

@@ -83,7 +83,7 @@ kube-apiserver does, without a cluster: what they deny, warn about and change.`,
 	root.PersistentFlags().BoolP("help", "h", false, "show what a command does and its flags")
 	root.PersistentFlags().Lookup("help").Hidden = true
 	root.Flags().Bool("version", false, "print the version, as celgate version does")
-	root.AddCommand(newApply(c), newCheck(c), newFormat(c), newExplain(c), newInit(c), newTest(c), newState(c), newServe(c), newInstall(), newUninstall(), newMigrate(c), newVersion(), newHelp(), newCompletion())
+	root.AddCommand(newApply(c), newCheck(c), newFormat(c), newExplain(c), newInit(c), newTest(c), newAudit(c), newState(c), newServe(c), newInstall(), newUninstall(), newMigrate(c), newVersion(), newHelp(), newCompletion())
 	completeShared(root)
 	return root
 }
