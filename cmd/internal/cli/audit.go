@@ -86,7 +86,7 @@ audited.`,
 	})
 	group(cmd, "Workloads", a.workloads.flags)
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		a.reporting.flags(f, report.AuditFormats(), "text (default)")
+		a.reporting.flags(f, report.AuditFormats(), "text (default) or json")
 		f.IntVar(&a.top, "top", 10, "`N` how many of the objects with most denials are named (default 10)")
 		a.colorFlag(f)
 	})

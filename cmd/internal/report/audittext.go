@@ -19,13 +19,15 @@ type AuditWriter interface {
 }
 
 // AuditFormats are the names that [NewAuditWriter] takes.
-func AuditFormats() []string { return []string{"text"} }
+func AuditFormats() []string { return []string{"text", "json"} }
 
 // NewAuditWriter returns the writer of a format about an audit.
 func NewAuditWriter(format string, w io.Writer, a *Audit, o Options) (AuditWriter, error) {
 	switch format {
 	case "text":
 		return &auditText{newTextWriter(w, o), a}, nil
+	case "json":
+		return newAuditJSON(w, a)
 	}
 	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(AuditFormats(), ", "))
 }
