@@ -38,7 +38,7 @@ type audit struct {
 func newAudit(c *console) *cobra.Command {
 	a := &audit{apply: apply{console: c}}
 	cmd := &cobra.Command{
-		Use:   "audit -p POLICIES -c DUMP",
+		Use:   "audit -p POLICIES -c DUMP|--context NAME",
 		Short: "Evaluate policies for objects that exist",
 		Long: `audit tells what policies say about the objects that exist: which could not be
 created again, which nobody may update as long as they are as they are (stuck),
@@ -49,9 +49,11 @@ copy, and the UPDATE that changes nothing; with --deletions the DELETE too. Of
 workloads that no other workload owns, the objects are asked about that their
 controllers would create, down to Pods.
 
-The objects are those of -c: files, or directories such as a dump of a cluster or
-a repository. What policies look at besides, such as namespaces and params, is
-found among them. Without -p the policies are those of the dump.
+The objects are those of a live cluster, or of -c: files, or directories such as
+a dump or a repository. What policies look at besides, such as namespaces and
+params, is found there too, and without -p the policies. Of a cluster the kinds
+are listed that a policy in force can match, 500 objects at a time. A kind that
+may not be listed is named, and the exit status is 2.
 
 No stored object tells who makes a request, what it changes, or what is sent to
 subresources. Policies that look at it are named under "not audited", with what
@@ -66,6 +68,10 @@ audited.`,
 		Example: `  # what of this dump would be refused if these policies were in force?
   celgate audit -p policies/ -c dump/
 
+  # what would be refused in this cluster, and what would its own policies refuse?
+  celgate audit -p policies/ --context prod
+  celgate audit --context prod
+
   # may it also be deleted, by dev?
   celgate audit -p policies/ -c dump/ --deletions --as dev`,
 		Args: cobra.NoArgs,
@@ -74,6 +80,7 @@ audited.`,
 	group(cmd, "Policies and objects", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&a.policies, "policy", "p", nil, "`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` the objects that exist; may be repeated")
+		a.live.flags(f)
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 		a.limitFlag(f)
 	})
@@ -112,8 +119,11 @@ func (a *audit) checkAudit() error {
 			return err
 		}
 	}
-	if len(a.state) == 0 {
-		return withHint(&usageError{errors.New("no objects given")}, "name the files or directories that hold them with -c")
+	switch lives := a.live != (live{}); {
+	case len(a.state) == 0 && !lives:
+		return withHint(&usageError{errors.New("no objects given")}, "name a live cluster with --context, or files that hold them with -c")
+	case len(a.state) > 0 && lives:
+		return &usageError{errors.New("the objects are those of a live cluster, or of -c")}
 	}
 	stdin := 0
 	for _, path := range slices.Concat(a.policies, a.state) {
@@ -145,6 +155,9 @@ type stock interface {
 	// objects yields the objects, one after the other. Nobody keeps them.
 	objects(ctx context.Context, of *auditor) iter.Seq[*manifest.Document]
 
+	// total is how many objects there are, as far as is known by now.
+	total() int
+
 	// assumed makes exist in the world what objects show to exist and nothing tells about.
 	assumed(ctx context.Context, w *world) error
 
@@ -157,6 +170,9 @@ func (a *audit) run(ctx context.Context) error {
 		return err
 	}
 	var from stock = &dump{audit: a}
+	if a.live != (live{}) {
+		from = &stocktaking{audit: a}
+	}
 	loader := &manifest.Loader{Stdin: a.stdin, MaxInput: cmp.Or(a.maxInput, maxDump)}
 	defer from.close()
 	given, err := from.prepare(ctx, loader)
@@ -188,7 +204,7 @@ func (a *audit) run(ctx context.Context) error {
 		}
 		writers = append(writers, writer)
 	}
-	if err := a.judge(ctx, of, from.objects(ctx, of), writers); err != nil {
+	if err := a.judge(ctx, of, from, writers); err != nil {
 		return err
 	}
 	for _, writer := range writers {
@@ -210,6 +226,9 @@ type auditor struct {
 	audit    *report.Audit
 	asks     []celgate.Operation
 	plans    sync.Map // of kinds: *auditPlan
+
+	unreadMu sync.Mutex
+	unreads  []report.Unread
 }
 
 // auditor returns who asks the policies of a world that can be asked.
@@ -389,16 +408,18 @@ func (of *auditor) again(ctx context.Context, request *celgate.Request, d *celga
 }
 
 // judge asks about all objects and writes what there is to say.
-func (a *audit) judge(ctx context.Context, of *auditor, objects iter.Seq[*manifest.Document], writers []report.AuditWriter) error {
+func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []report.AuditWriter) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	defer func() { a.progress.clear() }()
+	a.progress = newProgress(a.console, 0)
+	defer a.progress.clear()
 	done := 0
-	for it := range ordered(objects, runtime.GOMAXPROCS(0), func(doc *manifest.Document) *report.Audited { return of.about(ctx, doc) }) {
+	for it := range ordered(from.objects(ctx, of), runtime.GOMAXPROCS(0), func(doc *manifest.Document) *report.Audited { return of.about(ctx, doc) }) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
 		done++
+		a.progress.of(max(done, from.total()))
 		a.progress.step(done)
 		if it == nil {
 			of.audit.Skip()
@@ -415,6 +436,7 @@ func (a *audit) judge(ctx context.Context, of *auditor, objects iter.Seq[*manife
 			}
 		}
 	}
+	a.sayUnlisted(of)
 	if err := of.world.unread(); err != nil {
 		a.raise(exitFailed)
 		a.say("the answers cannot be trusted, because not everything in the cluster could be read", "")
@@ -433,7 +455,7 @@ func (a *audit) judge(ctx context.Context, of *auditor, objects iter.Seq[*manife
 		a.raise(exitFailed)
 		a.say("nothing is audited: no policy of those in force can be asked about stored objects", "")
 	}
-	if t.Objects+t.Skipped == 0 {
+	if t.Objects+t.Skipped == 0 && len(a.state) > 0 {
 		a.raise(exitFailed)
 		a.say("no objects in "+strings.Join(a.state, ", "), "")
 	}

@@ -107,9 +107,10 @@ func (d *dump) documents(say bool) iter.Seq[*manifest.Document] {
 	}
 }
 
+func (d *dump) total() int { return d.count }
+
 // objects yields the objects.
 func (d *dump) objects(ctx context.Context, _ *auditor) iter.Seq[*manifest.Document] {
-	d.progress = newProgress(d.console, d.count)
 	return func(yield func(*manifest.Document) bool) {
 		for doc := range d.documents(false) {
 			if ctx.Err() != nil || !isReview(doc.Object) && !yield(doc) {
