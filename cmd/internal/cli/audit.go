@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/needs"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/workload"
@@ -32,6 +35,7 @@ type audit struct {
 	apply     // what it shares with the verb
 	deletions bool
 	top       int
+	last      string   // as --last
 	fails     []string // as --fail-on
 }
 
@@ -72,6 +76,9 @@ audited.`,
   celgate audit -p policies/ --context prod
   celgate audit --context prod
 
+  # a page to show, and what has changed since yesterday
+  celgate audit --context prod -o html=today.html -o json=today.json --last yesterday.json
+
   # may it also be deleted, by dev?
   celgate audit -p policies/ -c dump/ --deletions --as dev`,
 		Args: cobra.NoArgs,
@@ -93,8 +100,9 @@ audited.`,
 	})
 	group(cmd, "Workloads", a.workloads.flags)
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		a.reporting.flags(f, report.AuditFormats(), "text (default) or json")
+		a.reporting.flags(f, report.AuditFormats(), "text (default), json, html, junit, sarif or csv")
 		f.IntVar(&a.top, "top", 10, "`N` how many of the objects with most denials are named (default 10)")
+		f.StringVar(&a.last, "last", "", "`FILE` the report of an earlier audit -o json; text and html say what\nhas changed since")
 		a.colorFlag(f)
 	})
 	group(cmd, "What fails", func(f *pflag.FlagSet) {
@@ -190,6 +198,11 @@ func (a *audit) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if a.last != "" { // before an output of the same name replaces it
+		if of.audit.Last, err = readLast(a.last); err != nil {
+			return err
+		}
+	}
 	open, err := a.open(a.console)
 	if err != nil {
 		return err
@@ -213,6 +226,16 @@ func (a *audit) run(ctx context.Context) error {
 		}
 	}
 	return closeAll(open)
+}
+
+// readLast reads the counts of an earlier report.
+func readLast(path string) (*report.LastAudit, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return report.ReadAudit(bufio.NewReader(file), path)
 }
 
 // maxDump is how much an audit reads, unless it is told otherwise: what it reads it does not keep.
@@ -262,7 +285,11 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	if a.deletions {
 		of.asks = append(of.asks, celgate.Delete)
 	}
-	of.decider = &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(of.force, w, &a.asked), workloads: &a.workloads, bare: true}
+	of.decider = &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(of.force, w, &a.asked), workloads: &a.workloads, bare: true, orders: true}
+	tracer := blame.NewTracer(&asked, w.options())
+	of.audit.Reasons = func(it report.Item) map[int]blame.Reason {
+		return tracer.Reasons(context.Background(), it.Request, it.Decision.Outcomes)
+	}
 	return of, nil
 }
 

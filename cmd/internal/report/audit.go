@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/needs"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/policy"
@@ -96,8 +97,11 @@ type AuditFinding struct {
 	Message, Reason        string
 	IsError                bool // an error, not a verdict
 
+	Story    []string // the values that decided, of examples
 	Diff     []string // of what is changed: lines that begin with "-", "+" or "@"
 	Unstable bool     // the policy changes its own result again
+
+	asked *Asked // the first question that it answers; nil: it is an example that was kept
 }
 
 // Stuck reports that no update of the object is allowed as long as what is found is so.
@@ -129,7 +133,8 @@ func undecidedOf(limits []needs.Limit) undecided {
 // findings are what there is to say about an object, the worst first.
 func (a *Audit) findings(of *Audited) []AuditFinding {
 	var all []AuditFinding
-	for _, asked := range of.Answers {
+	for n := range of.Answers {
+		asked := &of.Answers[n]
 		for _, f := range a.answerFindings(of.Object, asked) {
 			i := slices.IndexFunc(all, func(g AuditFinding) bool { return g.says(&f) })
 			if i < 0 {
@@ -156,7 +161,7 @@ func (f *AuditFinding) says(g *AuditFinding) bool {
 
 var actionVerdicts = map[policy.Action]AuditVerdict{policy.Deny: AuditDenied, policy.Warn: AuditWarned, policy.Audit: AuditAudited}
 
-func (a *Audit) answerFindings(object AuditObject, asked Asked) []AuditFinding {
+func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding {
 	it := asked.Item
 	d := it.Decision
 	if d == nil {
@@ -168,7 +173,7 @@ func (a *Audit) answerFindings(object AuditObject, asked Asked) []AuditFinding {
 	}
 	var all []AuditFinding
 	add := func(f AuditFinding) {
-		f.Object, f.Asked, f.Made = object, []Ask{asked.Ask}, made
+		f.Object, f.Asked, f.Made, f.asked = object, []Ask{asked.Ask}, made, asked
 		all = append(all, f)
 	}
 	left := false // out, for want of what it needs
@@ -209,7 +214,7 @@ func (a *Audit) answerFindings(object AuditObject, asked Asked) []AuditFinding {
 }
 
 // changes finds what mutating policies would change. What they would change of a new Pod is no finding: that is what they are for.
-func (a *Audit) changes(asked Asked, add func(AuditFinding)) {
+func (a *Audit) changes(asked *Asked, add func(AuditFinding)) {
 	for _, c := range asked.Item.Changes {
 		if c.Second {
 			continue // it is in what the first pass of the same policy did, or is told as unstable
@@ -264,10 +269,16 @@ type Audit struct {
 
 	Unread []Unread // what could not be read, as the run found out
 
+	Last *LastAudit // to compare with; nil: none
+
+	// Reasons tells why the outcomes of an answer came about, by their index. It is asked about the first of a kind. Nil: nobody is.
+	Reasons func(Item) map[int]blame.Reason
+
 	totals  AuditTotals
 	groups  map[groupKey]*auditGroup
 	worst   []offender
 	matched map[source]bool // policies that had a say, without a binding
+	said    map[string]int  // notes, by how many answers have them
 }
 
 // AuditTotals count objects.
@@ -323,7 +334,7 @@ type offender struct {
 // NewAudit returns an audit that has seen nothing.
 func NewAudit(o Options, limits []needs.Limit, top int) *Audit {
 	return &Audit{set: o.Set, types: o.Types, rejected: o.Rejected, limits: limits, undecided: undecidedOf(limits), top: min(max(top, 0), maxOffender),
-		groups: map[groupKey]*auditGroup{}, matched: map[source]bool{}}
+		groups: map[groupKey]*auditGroup{}, matched: map[source]bool{}, said: map[string]int{}}
 }
 
 // Totals are what was counted so far.
@@ -346,6 +357,11 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 		if d == nil {
 			failed = true
 			continue
+		}
+		for _, n := range d.Notes {
+			if _, known := a.said[n.Message]; !IsValidation(n) && (known || len(a.said) < maxOffender) {
+				a.said[n.Message]++
+			}
 		}
 		for _, o := range d.Outcomes {
 			a.matched[source{kind: o.Kind, policy: o.Policy}] = true
@@ -406,6 +422,9 @@ func (a *Audit) count(f *AuditFinding) {
 			g.more = true
 		}
 	}
+	if len(g.examples) == 0 && a.Reasons != nil && f.Verdict != AuditChanged {
+		f.Story = f.story(a.Reasons)
+	}
 	if len(g.examples) < maxExamples {
 		g.examples = append(g.examples, f.kept())
 	}
@@ -426,15 +445,36 @@ func (a *Audit) count(f *AuditFinding) {
 	}
 }
 
+// story asks for the values that decided.
+func (f *AuditFinding) story(reasons func(Item) map[int]blame.Reason) []string {
+	if f.asked == nil || f.asked.Item.Request == nil {
+		return nil
+	}
+	d := f.asked.Item.Decision
+	i := slices.IndexFunc(d.Outcomes, func(o celgate.Outcome) bool {
+		return o.Kind == f.PolicyKind && o.Policy == f.Policy && o.Binding == f.Binding && o.Param == f.Param && o.Field == f.field() && o.Verdict != celgate.Admit
+	})
+	if i < 0 {
+		return nil
+	}
+	if r, ok := reasons(f.asked.Item)[i]; ok {
+		return valueLines(r.Values, nil)
+	}
+	return nil
+}
+
 // kept is a copy that does not keep the text in memory that the object was read from.
 func (f *AuditFinding) kept() AuditFinding {
 	k := *f
+	k.asked = nil
+	k.Asked = slices.Clone(f.Asked)
 	k.Object = f.Object.kept()
 	k.Param, k.Message = strings.Clone(f.Param), strings.Clone(f.Message)
 	k.Diff = slices.Clone(f.Diff)
 	for i, line := range k.Diff {
 		k.Diff[i] = strings.Clone(line)
 	}
+	k.Story = slices.Clone(f.Story)
 	return k
 }
 

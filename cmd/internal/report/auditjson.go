@@ -71,6 +71,7 @@ type jsonSummary struct {
 	NotAudited []jsonNotAudited `json:"notAudited"`
 	Unmatched  []string         `json:"unmatchedPolicies"`
 	Unread     []jsonUnread     `json:"unread"`
+	Notes      map[string]int   `json:"notes"` // by how many answers have them
 }
 
 type jsonGroup struct {
@@ -85,6 +86,7 @@ type jsonGroup struct {
 	Stuck      int            `json:"stuck"`
 	Unstable   int            `json:"unstable,omitempty"`
 	Namespaces map[string]int `json:"namespaces"`
+	Values     []string       `json:"values,omitempty"` // that decided about the first
 }
 
 type jsonOffender struct {
@@ -180,11 +182,11 @@ func (j *auditJSON) Close() error {
 func (a *Audit) summary() jsonSummary {
 	s := jsonSummary{
 		Totals: a.totals, Policies: len(a.set.Policies), Groups: []jsonGroup{}, Worst: []jsonOffender{}, NotAudited: []jsonNotAudited{},
-		Unmatched: notNil(a.idle()), Unread: []jsonUnread{},
+		Unmatched: notNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said,
 	}
 	for _, g := range a.sorted() {
 		s.Groups = append(s.Groups, jsonGroup{
-			g.verdict, g.kind, g.policy, g.binding, g.field, g.made, g.messages[0], g.objects, g.stuck, g.unstable, g.namespaces,
+			g.verdict, g.kind, g.policy, g.binding, g.field, g.made, g.messages[0], g.objects, g.stuck, g.unstable, g.namespaces, g.examples[0].Story,
 		})
 	}
 	for _, o := range a.worst {

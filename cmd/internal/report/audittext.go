@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,7 +21,9 @@ type AuditWriter interface {
 }
 
 // AuditFormats are the names that [NewAuditWriter] takes.
-func AuditFormats() []string { return []string{"text", "json"} }
+func AuditFormats() []string {
+	return []string{"text", "json", "html", "junit", "sarif", "csv"}
+}
 
 // NewAuditWriter returns the writer of a format about an audit.
 func NewAuditWriter(format string, w io.Writer, a *Audit, o Options) (AuditWriter, error) {
@@ -28,6 +32,14 @@ func NewAuditWriter(format string, w io.Writer, a *Audit, o Options) (AuditWrite
 		return &auditText{newTextWriter(w, o), a}, nil
 	case "json":
 		return newAuditJSON(w, a)
+	case "html":
+		return newAuditHTML(w, a), nil
+	case "junit":
+		return &auditJUnit{w: w, audit: a}, nil
+	case "sarif":
+		return &auditSARIF{w: w, audit: a}, nil
+	case "csv":
+		return newAuditCSV(w)
 	}
 	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(AuditFormats(), ", "))
 }
@@ -73,6 +85,13 @@ func (t *auditText) Close() error {
 			t.hanging("", "", 0, n, plain, 2)
 		}
 	}
+	if said := t.audit.sayings(); len(said) > 0 {
+		t.gap()
+		t.line(t.p.paint(bold, "notes"))
+		for _, n := range said {
+			t.hanging("  ", "", 0, n, plain, 2)
+		}
+	}
 	t.gap()
 	t.hanging("", "", 0, t.audit.Summary(), bold, 0)
 	return t.flush()
@@ -113,6 +132,7 @@ func (t *auditText) groupBlock(g *auditGroup) block {
 		b.place = first.Place
 	}
 	b.mark = markOf(first.Expr, first.Place, first.Message)
+	b.footers = slices.Clone(first.Story)
 	for _, m := range g.messages[1:] {
 		b.footers = append(b.footers, "also: "+m)
 	}
@@ -221,6 +241,22 @@ func (a *Audit) notes() []string {
 	return all
 }
 
+// sayings are the notes of answers, the most frequent first.
+func (a *Audit) sayings() []string {
+	texts := slices.SortedFunc(maps.Keys(a.said), func(x, y string) int {
+		return cmp.Or(a.said[y]-a.said[x], strings.Compare(x, y))
+	})
+	const most = 20
+	var all []string
+	for i, text := range texts {
+		if i == most {
+			return append(all, fmt.Sprintf("and %d more", len(texts)-most))
+		}
+		all = append(all, text+" ("+plural(a.said[text], "answer", "answers")+")")
+	}
+	return all
+}
+
 // listed names a few.
 func listed(names []string, one, many string) string {
 	slices.Sort(names)
@@ -239,20 +275,29 @@ func (a *Audit) Summary() string {
 	t := a.totals
 	s := plural(t.Objects, "object", "objects") + ", " + plural(t.Requests, "request", "requests") + ": "
 	var counts []string
-	add := func(n int, word string) {
-		if n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, word))
-		}
+	var before AuditTotals
+	if a.Last != nil {
+		before = a.Last.totals
 	}
-	add(t.Refused, "refused")
-	add(t.Denied, "denied")
-	add(t.Stuck, "stuck")
-	add(t.Warned, "warned")
-	add(t.Audited, "audited")
-	add(t.Changed, "changed")
-	add(t.Unstable, "changed again by a second run")
-	add(t.Ignored, "with ignored errors")
-	add(t.Failed, "not decided")
+	add := func(n, before int, word string) {
+		if n == 0 && before == 0 {
+			return
+		}
+		said := fmt.Sprintf("%d %s", n, word)
+		if a.Last != nil {
+			said += " (" + trendOf(n, before).Text + ")"
+		}
+		counts = append(counts, said)
+	}
+	add(t.Refused, before.Refused, "refused")
+	add(t.Denied, before.Denied, "denied")
+	add(t.Stuck, before.Stuck, "stuck")
+	add(t.Warned, before.Warned, "warned")
+	add(t.Audited, before.Audited, "audited")
+	add(t.Changed, before.Changed, "changed")
+	add(t.Unstable, before.Unstable, "changed again by a second run")
+	add(t.Ignored, before.Ignored, "with ignored errors")
+	add(t.Failed, before.Failed, "not decided")
 	if len(counts) == 0 {
 		counts = []string{"nothing to say"}
 	}
