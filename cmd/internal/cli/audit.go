@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
@@ -20,6 +22,7 @@ import (
 	"github.com/celgate/celgate/internal/needs"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/workload"
+	"github.com/celgate/celgate/kube"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -36,6 +39,7 @@ type audit struct {
 	deletions bool
 	top       int
 	last      string   // as --last
+	write     string   // as --write-reports; empty: none are
 	fails     []string // as --fail-on
 }
 
@@ -100,11 +104,13 @@ audited.`,
 	})
 	group(cmd, "Workloads", a.workloads.flags)
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		a.reporting.flags(f, report.AuditFormats(), "text (default), json, html, junit, sarif or csv")
+		a.reporting.flags(f, report.AuditFormats(), "text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl")
 		f.IntVar(&a.top, "top", 10, "`N` how many of the objects with most denials are named (default 10)")
 		f.StringVar(&a.last, "last", "", "`FILE` the report of an earlier audit -o json; text and html say what\nhas changed since")
+		f.StringVar(&a.write, "write-reports", "", "`KIND` openreports or policyreport: keep one report in each namespace\nwith findings, and one of the cluster; others of celgate are removed")
 		a.colorFlag(f)
 	})
+	completeWith(cmd, "write-reports", slices.Sorted(maps.Keys(reportKinds))...)
 	group(cmd, "What fails", func(f *pflag.FlagSet) {
 		f.StringSliceVar(&a.fails, "fail-on", nil, "`FINDINGS` exit status 1 for warn, audit, change, ignored or\nunaudited too; with commas, may be repeated")
 	})
@@ -112,6 +118,9 @@ audited.`,
 	a.complete(cmd)
 	return cmd
 }
+
+// reportKinds are the kinds of reports by the names of their flag.
+var reportKinds = map[string]report.ReportKind{"openreports": report.OpenReports, "policyreport": report.PolicyReports}
 
 // auditFailOn are the findings for which --fail-on makes an audit fail that would be clean without it.
 var auditFailOn = []string{"warn", "audit", "change", "ignored", "unaudited"}
@@ -141,6 +150,12 @@ func (a *audit) checkAudit() error {
 	}
 	if stdin > 1 {
 		return &usageError{errors.New("standard input can be read once only")}
+	}
+	if _, known := reportKinds[a.write]; a.write != "" && !known {
+		return &usageError{fmt.Errorf("--write-reports takes openreports or policyreport, not %q", a.write)}
+	}
+	if a.write != "" && a.live == (live{}) {
+		return withHint(&usageError{errors.New("--write-reports without a live cluster")}, "name one with --context, or give -o %s and the output to kubectl apply -f -", a.write)
 	}
 	if a.top < 0 {
 		return &usageError{fmt.Errorf("--top is a number of objects, not %d", a.top)}
@@ -217,8 +232,19 @@ func (a *audit) run(ctx context.Context) error {
 		}
 		writers = append(writers, writer)
 	}
+	var kept *report.ClusterReports
+	if a.write != "" {
+		kept = report.NewClusterReports(of.audit, reportKinds[a.write], report.ReportName, time.Now())
+		writers = append(writers, unclosed{kept})
+	}
 	if err := a.judge(ctx, of, from, writers); err != nil {
 		return err
+	}
+	if kept != nil {
+		if err := a.writeReports(ctx, kept); err != nil {
+			a.raise(exitFailed)
+			a.sayError(err)
+		}
 	}
 	for _, writer := range writers {
 		if err := writer.Close(); err != nil {
@@ -226,6 +252,34 @@ func (a *audit) run(ctx context.Context) error {
 		}
 	}
 	return closeAll(open)
+}
+
+// unclosed are reports that are written to the cluster.
+type unclosed struct{ *report.ClusterReports }
+
+// Close has nothing to do.
+func (unclosed) Close() error { return nil }
+
+// writeReports makes the reports in the cluster those that are given.
+func (a *audit) writeReports(ctx context.Context, reports *report.ClusterReports) error {
+	client, err := connect(a.live.kubeconfig, a.live.context)
+	if err != nil {
+		return err
+	}
+	kind := reportKinds[a.write]
+	of, err := apischema.ParseGroupVersion(kind.APIVersion)
+	if err != nil {
+		return err
+	}
+	to := &kube.Reports{
+		Client: client, Namespaced: of.WithResource(kind.Plural), Cluster: of.WithResource(kind.Plurals), Labels: report.ReportLabels, Name: report.ReportName,
+	}
+	written, removed, err := to.Write(ctx, reports.Objects())
+	if err != nil {
+		return fmt.Errorf("write reports: %w", err)
+	}
+	a.say(fmt.Sprintf("%s written, %d removed", plural(written, "report", "reports"), removed), "")
+	return nil
 }
 
 // readLast reads the counts of an earlier report.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/celgate/celgate/internal/needs"
 )
@@ -22,7 +23,7 @@ type AuditWriter interface {
 
 // AuditFormats are the names that [NewAuditWriter] takes.
 func AuditFormats() []string {
-	return []string{"text", "json", "html", "junit", "sarif", "csv"}
+	return []string{"text", "json", "html", "junit", "sarif", "csv", "openreports", "policyreport"}
 }
 
 // NewAuditWriter returns the writer of a format about an audit.
@@ -40,6 +41,10 @@ func NewAuditWriter(format string, w io.Writer, a *Audit, o Options) (AuditWrite
 		return &auditSARIF{w: w, audit: a}, nil
 	case "csv":
 		return newAuditCSV(w)
+	case "openreports":
+		return &reportsWriter{NewClusterReports(a, OpenReports, ReportName, time.Now()), w}, nil
+	case "policyreport":
+		return &reportsWriter{NewClusterReports(a, PolicyReports, ReportName, time.Now()), w}, nil
 	}
 	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(AuditFormats(), ", "))
 }
