@@ -38,6 +38,7 @@ type audit struct {
 	apply     // what it shares with the verb
 	deletions bool
 	top       int
+	log       string   // as --audit-log
 	last      string   // as --last
 	write     string   // as --write-reports; empty: none are
 	fails     []string // as --fail-on
@@ -83,6 +84,9 @@ audited.`,
   # a page to show, and what has changed since yesterday
   celgate audit --context prod -o html=today.html -o json=today.json --last yesterday.json
 
+  # what would these policies have answered yesterday?
+  celgate audit -p policies/ --context prod --audit-log audit.log
+
   # may it also be deleted, by dev?
   celgate audit -p policies/ -c dump/ --deletions --as dev`,
 		Args: cobra.NoArgs,
@@ -91,6 +95,7 @@ audited.`,
 	group(cmd, "Policies and objects", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&a.policies, "policy", "p", nil, "`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` the objects that exist; may be repeated")
+		f.StringVar(&a.log, "audit-log", "", "`FILE|-` ask about the requests in an audit log of kube-apiserver\ninstead; -c or a live cluster is the state")
 		a.live.flags(f)
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 		a.limitFlag(f)
@@ -137,13 +142,18 @@ func (a *audit) checkAudit() error {
 		}
 	}
 	switch lives := a.live != (live{}); {
+	case a.log != "" && (a.deletions || a.asked.given() != nil):
+		return &usageError{errors.New("the audit log says itself who asks for what: --deletions and --as do not go with it")}
+	case a.log != "" && a.write != "":
+		return &usageError{errors.New("--write-reports is about objects that exist, and an audit log about requests")}
+	case a.log != "":
 	case len(a.state) == 0 && !lives:
 		return withHint(&usageError{errors.New("no objects given")}, "name a live cluster with --context, or files that hold them with -c")
 	case len(a.state) > 0 && lives:
 		return &usageError{errors.New("the objects are those of a live cluster, or of -c")}
 	}
 	stdin := 0
-	for _, path := range slices.Concat(a.policies, a.state) {
+	for _, path := range slices.Concat(a.policies, a.state, []string{a.log}) {
 		if path == "-" {
 			stdin++
 		}
@@ -175,8 +185,8 @@ type stock interface {
 	// prepare reads what policies look at besides the objects. It says what it cannot read.
 	prepare(ctx context.Context, loader *manifest.Loader) (sources, error)
 
-	// objects yields the objects, one after the other. Nobody keeps them.
-	objects(ctx context.Context, of *auditor) iter.Seq[*manifest.Document]
+	// subjects yields what is asked about, one after the other. Nobody keeps it.
+	subjects(ctx context.Context, of *auditor) iter.Seq[subjectOf]
 
 	// total is how many objects there are, as far as is known by now.
 	total() int
@@ -193,7 +203,10 @@ func (a *audit) run(ctx context.Context) error {
 		return err
 	}
 	var from stock = &dump{audit: a}
-	if a.live != (live{}) {
+	switch {
+	case a.log != "":
+		from = &replaying{audit: a}
+	case a.live != (live{}):
 		from = &stocktaking{audit: a}
 	}
 	loader := &manifest.Loader{Stdin: a.stdin, MaxInput: cmp.Or(a.maxInput, maxDump)}
@@ -295,6 +308,12 @@ func readLast(path string) (*report.LastAudit, error) {
 // maxDump is how much an audit reads, unless it is told otherwise: what it reads it does not keep.
 const maxDump = 64 << 30
 
+// A subjectOf an audit is an object that exists, or a request that was made.
+type subjectOf struct {
+	doc  *manifest.Document
+	past *pastRequest // nil: it is an object
+}
+
 // An auditor asks policies about objects, on several goroutines.
 type auditor struct {
 	*decider
@@ -304,8 +323,11 @@ type auditor struct {
 	asks     []celgate.Operation
 	plans    sync.Map // of kinds: *auditPlan
 
+	comparing []needs.Limit // policies that look at the object before a request of a log
+
 	unreadMu sync.Mutex
 	unreads  []report.Unread
+	left     map[string]int
 }
 
 // auditor returns who asks the policies of a world that can be asked.
@@ -320,9 +342,17 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	}
 	of.force = w.inForce(a.console, of.rejected)
 	a.requirePolicies(a.policies, of.force)
-	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(w.version), User: a.asked.user != "", Deletions: a.deletions})
+	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(w.version), User: a.asked.user != "" || a.log != "", Deletions: a.deletions || a.log != ""})
 	if err != nil {
 		return nil, err
+	}
+	if a.log != "" { // which has requests of all kinds
+		for _, l := range limits {
+			if l.Need == needs.OldObject {
+				of.comparing = append(of.comparing, l)
+			}
+		}
+		limits = nil
 	}
 	// What cannot be decided about is not asked: a policy that may change objects would make others answer about what nobody has.
 	asked := *of.force
@@ -389,6 +419,14 @@ func (of *auditor) follows(kind schema.GroupVersionKind) bool {
 }
 
 var asksOf = map[celgate.Operation]report.Ask{celgate.Create: report.AskCreate, celgate.Update: report.AskUpdate, celgate.Delete: report.AskDelete}
+
+// ask asks about a subject. It returns nil if no policy can be for it.
+func (of *auditor) ask(ctx context.Context, s subjectOf) *report.Audited {
+	if s.past != nil {
+		return of.replay(ctx, s)
+	}
+	return of.about(ctx, s.doc)
+}
 
 // about asks everything about an object. It returns nil if no policy can be for it.
 func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *report.Audited) {
@@ -495,7 +533,7 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 	a.progress = newProgress(a.console, 0)
 	defer a.progress.clear()
 	done := 0
-	for it := range ordered(from.objects(ctx, of), runtime.GOMAXPROCS(0), func(doc *manifest.Document) *report.Audited { return of.about(ctx, doc) }) {
+	for it := range ordered(from.subjects(ctx, of), runtime.GOMAXPROCS(0), func(s subjectOf) *report.Audited { return of.ask(ctx, s) }) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
@@ -535,6 +573,13 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 	if n := len(of.force.Policies); n > 0 && n == of.audit.Unasked() {
 		a.raise(exitFailed)
 		a.say("nothing is audited: no policy of those in force can be asked about stored objects", "")
+	}
+	if a.log != "" {
+		if t.Objects+t.Skipped == 0 {
+			a.raise(exitFailed)
+			a.say("no requests in "+a.log+" that can be made again", "levels Request and above hold the bodies of requests")
+		}
+		return nil
 	}
 	if t.Objects+t.Skipped == 0 && len(a.state) > 0 {
 		a.raise(exitFailed)

@@ -68,9 +68,9 @@ func (s *stocktaking) kinds(of *auditor) [][]*schema.Resource {
 	return all
 }
 
-// objects yields the objects of the kinds that policies are for. A kind that cannot be listed is named.
-func (s *stocktaking) objects(ctx context.Context, of *auditor) iter.Seq[*manifest.Document] {
-	return func(yield func(*manifest.Document) bool) {
+// subjects yields the objects of the kinds that policies are for. A kind that cannot be listed is named.
+func (s *stocktaking) subjects(ctx context.Context, of *auditor) iter.Seq[subjectOf] {
+	return func(yield func(subjectOf) bool) {
 		for _, versions := range s.kinds(of) {
 			for _, r := range versions {
 				stopped, err := s.list(ctx, of, r, yield)
@@ -89,7 +89,7 @@ func (s *stocktaking) objects(ctx context.Context, of *auditor) iter.Seq[*manife
 	}
 }
 
-func (s *stocktaking) list(ctx context.Context, of *auditor, r *schema.Resource, yield func(*manifest.Document) bool) (stopped bool, err error) {
+func (s *stocktaking) list(ctx context.Context, of *auditor, r *schema.Resource, yield func(subjectOf) bool) (stopped bool, err error) {
 	later := false
 	for page, err := range of.world.live.Pages(ctx, r.GroupVersionResource, "") {
 		if err != nil {
@@ -102,7 +102,7 @@ func (s *stocktaking) list(ctx context.Context, of *auditor, r *schema.Resource,
 		s.expected.Store(s.seen + int64(len(page.Objects)) + page.Remaining)
 		for _, object := range page.Objects {
 			s.seen++
-			if !yield(&manifest.Document{Object: object}) {
+			if !yield(subjectOf{doc: &manifest.Document{Object: object}}) {
 				return true, nil
 			}
 		}
@@ -127,4 +127,7 @@ func (a *audit) sayUnlisted(of *auditor) {
 	}
 	of.audit.Unread = append(of.audit.Unread, of.unreads...)
 	of.unreads = nil
+	for reason, n := range of.left {
+		of.audit.Leave(reason, n)
+	}
 }

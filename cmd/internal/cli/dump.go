@@ -109,11 +109,11 @@ func (d *dump) documents(say bool) iter.Seq[*manifest.Document] {
 
 func (d *dump) total() int { return d.count }
 
-// objects yields the objects.
-func (d *dump) objects(ctx context.Context, _ *auditor) iter.Seq[*manifest.Document] {
-	return func(yield func(*manifest.Document) bool) {
+// subjects yields the objects.
+func (d *dump) subjects(ctx context.Context, _ *auditor) iter.Seq[subjectOf] {
+	return func(yield func(subjectOf) bool) {
 		for doc := range d.documents(false) {
-			if ctx.Err() != nil || !isReview(doc.Object) && !yield(doc) {
+			if ctx.Err() != nil || !isReview(doc.Object) && !yield(subjectOf{doc: doc}) {
 				return
 			}
 		}

@@ -81,7 +81,22 @@ type Audited struct {
 	Object  AuditObject
 	Answers []Asked
 	Failure *Failure // nothing could be asked; nil: it was
+	Past    *Past    // the request that is asked about again; nil: it is about an object that exists
 }
+
+// A Past is a request of an audit log.
+type Past struct {
+	ID, User, Time string
+	Sub            string // the subresource
+	Was            string // what it came to: allowed, denied (by an admission policy) or failed
+}
+
+// The words for what a request came to.
+const (
+	WasAllowed = "allowed"
+	WasDenied  = "denied"
+	WasFailed  = "failed"
+)
 
 // An AuditFinding is what one policy has to say about an object. Answers that say the same are one.
 type AuditFinding struct {
@@ -101,12 +116,14 @@ type AuditFinding struct {
 	Diff     []string // of what is changed: lines that begin with "-", "+" or "@"
 	Unstable bool     // the policy changes its own result again
 
+	Past *Past // as of [Audited]
+
 	asked *Asked // the first question that it answers; nil: it is an example that was kept
 }
 
 // Stuck reports that no update of the object is allowed as long as what is found is so.
 func (f *AuditFinding) Stuck() bool {
-	return (f.Verdict == AuditDenied || f.Verdict == AuditRefused) && slices.Contains(f.Asked, AskUpdate)
+	return f.Past == nil && (f.Verdict == AuditDenied || f.Verdict == AuditRefused) && slices.Contains(f.Asked, AskUpdate)
 }
 
 // field is the server's path of what is to blame.
@@ -136,6 +153,7 @@ func (a *Audit) findings(of *Audited) []AuditFinding {
 	for n := range of.Answers {
 		asked := &of.Answers[n]
 		for _, f := range a.answerFindings(of.Object, asked) {
+			f.Past = of.Past
 			i := slices.IndexFunc(all, func(g AuditFinding) bool { return g.says(&f) })
 			if i < 0 {
 				all = append(all, f)
@@ -279,6 +297,7 @@ type Audit struct {
 	worst   []offender
 	matched map[source]bool // policies that had a say, without a binding
 	said    map[string]int  // notes, by how many answers have them
+	left    map[string]int  // requests of a log that cannot be made again, by the reason
 }
 
 // AuditTotals count objects.
@@ -295,6 +314,11 @@ type AuditTotals struct {
 	Changed  int `json:"changed"`
 	Unstable int `json:"unstable"` // that a second run changes more
 	Ignored  int `json:"ignored"`
+
+	// Of the requests of an audit log.
+	NewlyDenied  int `json:"newlyDenied,omitempty"`  // that were allowed
+	NewlyAllowed int `json:"newlyAllowed,omitempty"` // that were denied by an admission policy
+	Agreed       int `json:"agreed,omitempty"`       // that are answered as they were
 }
 
 // A groupKey is what findings have in common: a policy, a binding and a reason.
@@ -334,11 +358,14 @@ type offender struct {
 // NewAudit returns an audit that has seen nothing.
 func NewAudit(o Options, limits []needs.Limit, top int) *Audit {
 	return &Audit{set: o.Set, types: o.Types, rejected: o.Rejected, limits: limits, undecided: undecidedOf(limits), top: min(max(top, 0), maxOffender),
-		groups: map[groupKey]*auditGroup{}, matched: map[source]bool{}, said: map[string]int{}}
+		groups: map[groupKey]*auditGroup{}, matched: map[source]bool{}, said: map[string]int{}, left: map[string]int{}}
 }
 
 // Totals are what was counted so far.
 func (a *Audit) Totals() AuditTotals { return a.totals }
+
+// Leave counts requests of a log that cannot be made again for a reason.
+func (a *Audit) Leave(reason string, n int) { a.left[reason] += n }
 
 // Skip counts an object that nothing is asked about.
 func (a *Audit) Skip() { a.totals.Skipped++ }
@@ -374,6 +401,9 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 		a.totals.Failed++
 	}
 	all := a.findings(of)
+	if of.Past != nil && !failed {
+		a.compare(of)
+	}
 	var has [6]bool
 	stuck, unstable, bad := false, false, 0
 	for i := range all {
@@ -399,6 +429,19 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 	}
 	a.offend(of.Object, bad, stuck)
 	return all
+}
+
+// compare counts how a request was answered and is now.
+func (a *Audit) compare(of *Audited) {
+	allowed := of.Answers[0].Item.Decision.Allowed
+	switch was := of.Past.Was; {
+	case was == WasAllowed && !allowed:
+		a.totals.NewlyDenied++
+	case was == WasDenied && allowed:
+		a.totals.NewlyAllowed++
+	case was != WasFailed:
+		a.totals.Agreed++
+	}
 }
 
 // count adds a finding to its group.

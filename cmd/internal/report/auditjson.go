@@ -35,6 +35,16 @@ type jsonFinding struct {
 	Error    bool            `json:"error,omitempty"`
 	Diff     []string        `json:"diff,omitempty"`
 	Unstable bool            `json:"unstable,omitempty"`
+	Past     *jsonPast       `json:"past,omitempty"`
+}
+
+// A jsonPast is a request of an audit log.
+type jsonPast struct {
+	AuditID     string `json:"auditID"`
+	User        string `json:"user"`
+	Time        string `json:"time"`
+	SubResource string `json:"subResource,omitempty"`
+	Was         string `json:"was"`
 }
 
 type jsonPlace struct {
@@ -71,7 +81,8 @@ type jsonSummary struct {
 	NotAudited []jsonNotAudited `json:"notAudited"`
 	Unmatched  []string         `json:"unmatchedPolicies"`
 	Unread     []jsonUnread     `json:"unread"`
-	Notes      map[string]int   `json:"notes"` // by how many answers have them
+	Notes      map[string]int   `json:"notes"`          // by how many answers have them
+	Left       map[string]int   `json:"left,omitempty"` // requests of a log that cannot be made again, by the reason
 }
 
 type jsonGroup struct {
@@ -134,6 +145,9 @@ func (f *AuditFinding) json() jsonFinding {
 		Binding: f.Binding, Param: f.Param, Field: f.field(), Place: placeJSON(f.Place), Message: f.Message, Reason: f.Reason, Error: f.IsError,
 		Diff: f.Diff, Unstable: f.Unstable,
 	}
+	if p := f.Past; p != nil {
+		out.Past = &jsonPast{p.ID, p.User, p.Time, p.Sub, p.Was}
+	}
 	if f.Object.Place.IsValid() {
 		out.Source = &jsonSource{f.Object.Place.File, f.Object.Place.Line}
 	}
@@ -182,7 +196,7 @@ func (j *auditJSON) Close() error {
 func (a *Audit) summary() jsonSummary {
 	s := jsonSummary{
 		Totals: a.totals, Policies: len(a.set.Policies), Groups: []jsonGroup{}, Worst: []jsonOffender{}, NotAudited: []jsonNotAudited{},
-		Unmatched: notNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said,
+		Unmatched: notNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Left: a.left,
 	}
 	for _, g := range a.sorted() {
 		s.Groups = append(s.Groups, jsonGroup{

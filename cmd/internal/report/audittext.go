@@ -183,6 +183,16 @@ func (f *AuditFinding) subject() string {
 		}
 		s += " (" + strings.Join(asks, ", ") + ")"
 	}
+	if p := f.Past; p != nil {
+		if p.Sub != "" {
+			s += " " + p.Sub
+		}
+		s += " by " + p.User
+		if p.Time != "" {
+			s += " at " + p.Time
+		}
+		s += ", was " + p.Was
+	}
 	if f.Param != "" {
 		s += ", param " + f.Param
 	}
@@ -239,6 +249,9 @@ func (a *Audit) notes() []string {
 			line += " (" + note.hint + ")"
 		}
 		all = append(all, line)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(a.left)) {
+		all = append(all, plural(a.left[reason], "request", "requests")+": "+reason)
 	}
 	if idle := a.idle(); len(idle) > 0 && a.totals.Objects > 0 {
 		all = append(all, "for want of an object that matches, "+listed(idle, "policy ", "policies "))
@@ -303,6 +316,9 @@ func (a *Audit) Summary() string {
 	add(t.Unstable, before.Unstable, "changed again by a second run")
 	add(t.Ignored, before.Ignored, "with ignored errors")
 	add(t.Failed, before.Failed, "not decided")
+	add(t.NewlyDenied, before.NewlyDenied, "denied that were allowed")
+	add(t.NewlyAllowed, before.NewlyAllowed, "allowed that were denied")
+	add(t.Agreed, before.Agreed, "as they were")
 	if len(counts) == 0 {
 		counts = []string{"nothing to say"}
 	}
