@@ -105,7 +105,8 @@ func (p *Pool) take(n int64) bool {
 // have left in the object. It is for one goroutine. The zero value has the limits Served and is there for one call each.
 type Meter struct {
 	Limits Limits
-	Pool   *Pool // nil: none
+	Pool   *Pool           // nil: none
+	Done   <-chan struct{} // closed when nobody waits for the evaluation any more; nil: never
 
 	bytes, steps int64
 	kept         int64 // bytes of invocations that are over

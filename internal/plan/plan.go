@@ -481,7 +481,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 	}
 	guard := bound.GuardOf(name, overload)
 	if (name == "find" || name == "findAll") && len(args) > 1 {
-		if c, ok := args[1].(constant); ok {
+		if c, ok := args[1].(constant); ok && small(c.value) {
 			if impl = searching(impl, c.value); impl == nil {
 				return nil
 			}
@@ -495,7 +495,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 		}
 	}
 	if name == overloads.Matches && kind == costMatches && len(args) == 2 {
-		if c, ok := args[1].(constant); ok {
+		if c, ok := args[1].(constant); ok && small(c.value) {
 			pattern, isText := c.value.(types.String)
 			if !isText {
 				return nil
@@ -504,7 +504,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 			if err != nil {
 				return nil
 			}
-			return &matches{args[0], re, regexCost(c.value)}
+			return &matches{args[0], re, regexCost(c.value), bound.PatternOf(string(pattern), bound.Served.Bytes)}
 		}
 	}
 	var n node
