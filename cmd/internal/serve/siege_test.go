@@ -47,6 +47,11 @@ var attacks = []struct{ name, variables, expression string }{
 	{"quoted", "", "lists.range(100).map(i, strings.quote(object.data.long)).size() > 0"},
 	{"lower", "", "lists.range(100).map(i, object.data.long.lowerAscii()).size() > 0"},
 	{"found", "", "lists.range(100).map(i, object.data.long.findAll('a')).size() > 0"},
+	{"foundLate", "", "object.data.long.findAll('a*b|a').size() > 0"},
+	{"pattern", "", "!object.data.list.matches(lists.range(3000).map(i, 'x{1000}').join())"},
+	{"patterns", "", "lists.range(200).all(i, !object.data.list.matches('(a?a?){999}' + string(i)))"},
+	{"constantPattern", "", "!object.data.list.matches('" + strings.Repeat("a{1000}", 3000) + "')"},
+	{"category", "", `object.data.list.find(lists.range(90000).map(i, '\\pL').join()) == ''`},
 }
 
 func variable(name, expression string) string {
