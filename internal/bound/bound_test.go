@@ -315,27 +315,49 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// Matches that each read the rest of a text take hours. They are looked for as long as somebody waits for them.
-func TestFindAllEnds(t *testing.T) {
-	done := make(chan struct{})
-	m := bound.Meter{Limits: bound.Served, Done: done}
-	time.AfterFunc(100*time.Millisecond, func() { close(done) })
-	long := types.String(strings.Repeat("x", 1_000_000))
-	start := time.Now()
-	if err := bound.GuardOf("findAll", "")(&m, []ref.Val{long, types.String("x*y|x")}); err == nil || m.Stopped() == nil {
-		t.Errorf("it is not stopped: %v", err)
-	}
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("stopped after %v", took)
+// Searches that take hours end soon after nobody waits for them any more, and when they have taken much longer than the limit.
+func TestSearchesEnd(t *testing.T) {
+	long, nullable := types.String(strings.Repeat("x", 1_000_000)), types.String(strings.Repeat("x?", 20_000)+"y")
+	for _, c := range []struct {
+		function string
+		args     []ref.Val
+	}{
+		{"findAll", []ref.Val{long, types.String("x*y|x")}},
+		{"findAll", []ref.Val{long, types.String("x*y|x"), types.Int(500_000)}},
+		{"findAll", []ref.Val{long, nullable}},
+		{"find", []ref.Val{long, nullable}},
+		{"matches", []ref.Val{long, nullable}},
+	} {
+		for _, given := range []bool{true, false} {
+			done := make(chan struct{})
+			m := bound.Meter{Limits: bound.Limits{Bytes: 1 << 30, Steps: 20_000_000}, Done: done}
+			if given {
+				m.Limits.Steps = 2_000_000_000
+				time.AfterFunc(100*time.Millisecond, func() { close(done) })
+			}
+			start := time.Now()
+			err := bound.GuardOf(c.function, "")(&m, c.args)
+			if err == nil || m.Stopped() == nil {
+				t.Errorf("%s is not stopped (%v)", c.function, given)
+			}
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("%s: stopped after %v", c.function, took)
+			}
+			if _, refused := m.Excess(); refused == given {
+				t.Errorf("%s: %v", c.function, err)
+			}
+		}
 	}
 	waiting := bound.Meter{Limits: bound.Served, Done: make(chan struct{})}
 	for _, args := range [][]ref.Val{
 		{long, types.String("x")}, {long, types.String("x*y|x"), types.Int(1)}, {long, types.String("x"), types.Int(0)}, {long, types.String("(")},
 	} {
-		if err := bound.GuardOf("findAll", "")(&waiting, args); err != nil {
-			t.Errorf("%v", err)
+		for _, function := range []string{"findAll", "find", "matches"} {
+			if err := bound.GuardOf(function, "")(&waiting, args); err != nil {
+				t.Errorf("%s: %v", function, err)
+			}
+			waiting.Begin()
 		}
-		waiting.Begin()
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
+	"runtime"
 	"strings"
+	"time"
 
 	"github.com/google/cel-go/common/types/ref"
 )
@@ -13,6 +15,7 @@ import (
 // `x{1000}` is a thousand instructions.
 type Pattern struct {
 	Spare int64 // bytes while it is compiled and used
+	chars int64
 	extra int64 // instructions beyond those that its characters stand for
 }
 
@@ -27,7 +30,7 @@ const (
 // PatternOf looks at a regular expression. It parses only what does not take more than most bytes to parse.
 func PatternOf(pattern string, most int64) Pattern {
 	n := int64(len(pattern))
-	p := Pattern{Spare: n*characterBytes + int64(strings.Count(pattern, `\p`)+strings.Count(pattern, `\P`))*categoryBytes}
+	p := Pattern{chars: n, Spare: n*characterBytes + int64(strings.Count(pattern, `\p`)+strings.Count(pattern, `\P`))*categoryBytes}
 	if p.Spare > most || !strings.Contains(pattern, "{") {
 		return p
 	}
@@ -72,7 +75,7 @@ func instructions(re *syntax.Regexp) int64 {
 	return n
 }
 
-func predictMatch(args []ref.Val, _ int64) Size {
+func predictMatch(args []ref.Val) Size {
 	s, ok := text(args, 0)
 	pattern, ok1 := text(args, 1)
 	if !ok || !ok1 {
@@ -82,61 +85,146 @@ func predictMatch(args []ref.Val, _ int64) Size {
 }
 
 // predictFindAll does not look for the matches, of which there may be one for each byte and one more.
-func predictFindAll(args []ref.Val, most int64) Size {
-	size := predictMatch(args, most)
+func predictFindAll(args []ref.Val) Size {
 	s, ok := text(args, 0)
 	if !ok {
 		return Size{}
 	}
+	size := predictMatch(args)
 	size.Bytes = slot * min(int64(len(s))+1, limit(args, 2))
 	size.Steps = add(size.Steps, int64(len(s)))
 	return size
 }
 
+// chargeMatch charges matches and find.
+func chargeMatch(m *Meter, args []ref.Val) error {
+	if err := m.Charge(predictMatch(args)); err != nil {
+		return err
+	}
+	s, _ := text(args, 0)
+	pattern, _ := text(args, 1)
+	if !m.waitedFor() || !PatternOf(pattern, Served.Bytes).heavy(s) {
+		return nil
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil
+	}
+	return m.try(func(look func()) { search(re, s, look) })
+}
+
+// ChargeMatch charges a match with a constant pattern, which is compiled.
+func (m *Meter) ChargeMatch(p Pattern, re *regexp.Regexp, text string) error {
+	if p.extra > 0 {
+		if err := m.Charge(Size{Steps: p.Steps(text)}); err != nil {
+			return err
+		}
+	}
+	if !p.heavy(text) || !m.waitedFor() {
+		return nil
+	}
+	return m.try(func(look func()) { search(re, text, look) })
+}
+
 // shortText is so short that looking for every match in it cannot take long: each may look at the rest of it once.
 const shortText = 512
 
-// chargeFindAll charges findAll, and tries it where that could take long: a match of `a|a.*b` reads to the end of the text
-// before it takes one character. Nothing else can tell, and nothing can stop the call itself.
-func chargeFindAll(m *Meter, args []ref.Val) (err error) {
-	if err := m.Charge(predictFindAll(args, 0)); err != nil || m == nil || m.Done == nil {
+// chargeFindAll charges findAll. A match of `a|a.*b` reads to the end of the text before it takes one character.
+func chargeFindAll(m *Meter, args []ref.Val) error {
+	if err := m.Charge(predictFindAll(args)); err != nil || !m.waitedFor() {
 		return err
 	}
 	s, _ := text(args, 0)
 	pattern, ok := text(args, 1)
-	if !ok || len(s) <= shortText {
-		return nil
-	}
-	re, invalid := regexp.Compile(pattern)
-	if invalid != nil {
-		return nil
-	}
 	left := limit(args, 2)
+	if !ok || len(s) <= shortText || left == 0 {
+		return nil
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil
+	}
+	heavy := PatternOf(pattern, Served.Bytes).heavy(s)
+	return m.try(func(look func()) {
+		if heavy {
+			search(re, s, look)
+		}
+		_ = re.ReplaceAllStringFunc(s, func(string) string { // of what looks for all matches, this tells when it has found one
+			look()
+			if left--; left == 0 {
+				panic(errEnough)
+			}
+			return ""
+		})
+	})
+}
+
+// Light reports whether a match takes so little that it needs no charge.
+func (p Pattern) Light(text string) bool { return mul(int64(len(text)), p.chars+p.extra) < 100_000 }
+
+// heavy reports whether a match can take longer than some tens of milliseconds: every instruction may be looked at for every character.
+func (p Pattern) heavy(text string) bool { return mul(int64(len(text)), p.chars+p.extra) > 4_000_000 }
+
+// search looks for the first match, and at something else now and then.
+func search(re *regexp.Regexp, text string, look func()) {
+	re.FindReaderIndex(&lookingReader{Reader: strings.NewReader(text), look: look})
+}
+
+// A lookingReader calls look before each few characters. A program of regexp has some 50,000 instructions at most here, so that these
+// take milliseconds.
+type lookingReader struct {
+	*strings.Reader
+	n    int
+	look func()
+}
+
+func (r *lookingReader) ReadRune() (rune, int, error) {
+	if r.n++; r.n%16 == 0 {
+		r.look()
+	}
+	return r.Reader.ReadRune()
+}
+
+var (
+	errEnough = errors.New("as many matches as were asked for")
+	errDone   = errors.New("evaluation stopped: nobody waits for it any more")
+)
+
+// tried is how many times longer than its limit something may take that is tried, because the machine may be busy.
+const tried = 10
+
+// waitedFor reports whether somebody waits for the evaluation who may give up. What cannot be interrupted is tried first then.
+func (m *Meter) waitedFor() bool { return m != nil && m.Done != nil }
+
+// try does what a call would do whose time nobody can predict and that nothing can stop, in a way that looks whether it has
+// taken too long. Then the call is not made.
+func (m *Meter) try(do func(look func())) (err error) {
 	defer func() {
 		switch reason := recover(); reason {
 		case nil, errEnough:
 		case errDone:
-			m.stopped = errDone
-			err = errDone
+			m.stopped, err = errDone, errDone
 		default:
+			if e, is := reason.(*Error); is {
+				m.stopped, m.refused, err = e, true, e
+				return
+			}
 			panic(reason)
 		}
 	}()
-	_ = re.ReplaceAllStringFunc(s, func(string) string { // of what looks for all matches, this tells when it has found one
+	start, limit := time.Now(), Time(m.stepsLeft())
+	look := func() {
 		select {
 		case <-m.Done:
 			panic(errDone)
 		default:
+			runtime.Gosched() // others answer requests
 		}
-		if left--; left <= 0 {
-			panic(errEnough)
+		if took := time.Since(start); took > tried*limit {
+			panic(&Error{Size: Size{Steps: Steps(took)}, Limits: Limits{Bytes: Served.Bytes, Steps: m.stepsLeft() - 1}})
 		}
-		return ""
-	})
+	}
+	look()
+	do(look)
 	return nil
 }
-
-var (
-	errDone   = errors.New("evaluation stopped: nobody waits for it any more")
-	errEnough = errors.New("as many matches as were asked for")
-)

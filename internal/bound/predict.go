@@ -30,6 +30,8 @@ func GuardOf(function, overload string) Guard {
 		return chargeQuantity
 	case "isGreaterThan", "isLessThan", "compareTo", "add", "sub", "isInteger", "asInteger", "asApproximateFloat", "sign":
 		return chargeDigits
+	case overloads.Matches, "find":
+		return chargeMatch
 	case "findAll":
 		return chargeFindAll
 	}
@@ -80,8 +82,6 @@ var predictors = map[string]predictor{
 	"join":                      predictJoin,
 	"format":                    predictFormat,
 	"split":                     predictSplit,
-	"find":                      predictMatch,
-	overloads.Matches:           predictMatch,
 	"lowerAscii":                predictRunes,
 	"upperAscii":                predictRunes,
 	"substring":                 predictRunes,

@@ -372,7 +372,7 @@ func (n *matches) eval(m *machine) ref.Val {
 	if !ok {
 		return nil
 	}
-	if steps := n.takes.Steps(text); steps > 0 && m.meter().Charge(bound.Size{Steps: steps}) != nil {
+	if !n.takes.Light(text) && m.meter().ChargeMatch(n.takes, n.re, text) != nil {
 		return nil
 	}
 	m.cost += textCost(runes(text)) * n.regexCost
