@@ -195,8 +195,12 @@ func compiler(t *testing.T) func(string) bool {
 		t.Fatal(err)
 	}
 	return func(src string) bool {
-		_, issues := celenv.Compile(env, src)
-		return issues.Err() == nil
+		checked, issues := celenv.Compile(env, src)
+		if issues.Err() != nil {
+			return false
+		}
+		_, err := celenv.Program(env, checked) // calls of constants are made here
+		return err == nil
 	}
 }
 

@@ -63,6 +63,16 @@ func (y *tally) note(name string, n int64) {
 	y.row(name).n = n
 }
 
+// answered is how many answers there were.
+func (y *tally) answered() (n int64) {
+	for _, r := range y.rows {
+		for _, of := range r.codes {
+			n += of
+		}
+	}
+	return n
+}
+
 func (y *tally) table(timeout time.Duration) string {
 	var b strings.Builder
 	b.WriteString("| what | how often | answered 200 | 503 | 504 | longest answer |\n|---|---|---|---|---|---|\n")
