@@ -260,6 +260,7 @@ func TestRefused(t *testing.T) {
 		{"quantity", []ref.Val{types.String(strings.Repeat("9", 4_000_000))}},
 		{"matches", []ref.Val{long, types.String(strings.Repeat("x{1000}", 3000))}},
 		{"matches", []ref.Val{long, types.String(strings.Repeat(`\pL`, 30_000))}},
+		{"matches", []ref.Val{long, types.String(strings.Repeat("(x?)", 20_000))}},
 		{"matches", []ref.Val{long, types.String(strings.Repeat("a*", 100_000))}},
 		{"matches", []ref.Val{long, types.String("(x?x?){500}")}},
 		{"matches", []ref.Val{types.String("x"), types.String(strings.Repeat("((x{10}){10}){10}|", 200))}},
@@ -289,7 +290,7 @@ func TestRefused(t *testing.T) {
 func TestPatterns(t *testing.T) {
 	for _, part := range []string{
 		"a*", `\pL`, `[^\PL]`, "(?i)k", "x{1000}", "(x{10}){100}", `\pL{100}`, "[a-c]", "(a|b)", "(a)", "a|", "x?", "(x?x?){500}", "(?:(?i)k{1000})", ".{0,1000}",
-		"(?:a{3,}|b){50}", "[[:word:]]{200}", `(\d+\.){3}`, "(?P<name>a)",
+		"(?:a{3,}|b){50}", "[[:word:]]{200}", `(\d+\.){3}`, "(?P<name>a)", "(x?)", "(?:x??){500}", "(?:|x){300}",
 	} {
 		for _, n := range []int{1, 10, 100} {
 			pattern := strings.Repeat(strings.Replace(part, "name", "n", 1), n)

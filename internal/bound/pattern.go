@@ -22,7 +22,8 @@ type Pattern struct {
 // Of regexp of Go 1.26, measured by TestPatterns.
 const (
 	characterBytes   = 450  // of the parsed tree, the program and the state of a match, for a character
-	instructionBytes = 600  // of those, for an instruction that a repetition makes
+	instructionBytes = 300  // of those, for an instruction that a repetition makes; 3.3 million are the most that regexp compiles
+	groupBytes       = 16   // of where a group begins and ends
 	categoryBytes    = 7000 // of the ranges of \pL
 	instructionSteps = 16   // instructions that are looked at for a character of a text in one step; few are alive at a time
 )
@@ -31,16 +32,21 @@ const (
 func PatternOf(pattern string, most int64) Pattern {
 	n := int64(len(pattern))
 	p := Pattern{chars: n, Spare: n*characterBytes + int64(strings.Count(pattern, `\p`)+strings.Count(pattern, `\P`))*categoryBytes}
-	if p.Spare > most || !strings.Contains(pattern, "{") {
-		return p
+	if p.Spare <= most && strings.Contains(pattern, "{") {
+		if re, err := syntax.Parse(pattern, syntax.Perl); err == nil {
+			p.extra = max(0, instructions(re)-n)
+			p.Spare = add(p.Spare, mul(p.extra, instructionBytes))
+		}
 	}
-	re, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return p
-	}
-	p.extra = max(0, instructions(re)-n)
-	p.Spare = add(p.Spare, mul(p.extra, instructionBytes))
+	// A match may be at every instruction at once, and has the places of all groups for each.
+	p.Spare = add(p.Spare, mul(add(n, p.extra), groups(pattern)*groupBytes))
 	return p
+}
+
+// groups is how many groups a pattern captures, or more.
+func groups(pattern string) int64 {
+	capture, other := strings.Count(pattern, "("), strings.Count(pattern, "(?")
+	return int64(capture - other + strings.Count(pattern, "(?P<") + strings.Count(pattern, "(?<"))
 }
 
 // Small reports whether a pattern may stay compiled for as long as its policy is in force.
@@ -54,20 +60,29 @@ func (p Pattern) Over(text string) Size {
 	return Size{Spare: p.Spare, Steps: p.Steps(text)}
 }
 
-// instructions is about how many a regular expression is compiled to.
+// instructions is how many a regular expression is compiled to, within a few for each of its characters.
 func instructions(re *syntax.Regexp) int64 {
-	n := int64(1)
 	switch re.Op {
 	case syntax.OpLiteral:
 		return int64(len(re.Rune))
 	case syntax.OpRepeat:
-		times := int64(re.Max)
-		if times < 0 {
-			times = int64(re.Min) + 1
+		once := instructions(re.Sub[0])
+		if re.Max < 0 {
+			return add(2, mul(max(1, int64(re.Min)), once))
 		}
-		return add(n, mul(times, add(n, instructions(re.Sub[0]))))
-	case syntax.OpCapture, syntax.OpStar, syntax.OpPlus, syntax.OpQuest:
+		return add(mul(int64(re.Max), once), int64(re.Max-re.Min))
+	}
+	n := int64(0)
+	switch re.Op {
+	case syntax.OpCapture, syntax.OpStar:
 		n = 2
+	case syntax.OpPlus, syntax.OpQuest:
+		n = 1
+	case syntax.OpAlternate:
+		n = int64(len(re.Sub)) - 1
+	case syntax.OpConcat:
+	default:
+		n = 1
 	}
 	for _, sub := range re.Sub {
 		n = add(n, instructions(sub))
@@ -75,22 +90,22 @@ func instructions(re *syntax.Regexp) int64 {
 	return n
 }
 
-func predictMatch(args []ref.Val) Size {
+func predictMatch(args []ref.Val, most int64) Size {
 	s, ok := text(args, 0)
 	pattern, ok1 := text(args, 1)
 	if !ok || !ok1 {
 		return Size{}
 	}
-	return PatternOf(pattern, Served.Bytes).Over(s)
+	return PatternOf(pattern, most).Over(s)
 }
 
 // predictFindAll does not look for the matches, of which there may be one for each byte and one more.
-func predictFindAll(args []ref.Val) Size {
+func predictFindAll(args []ref.Val, most int64) Size {
 	s, ok := text(args, 0)
 	if !ok {
 		return Size{}
 	}
-	size := predictMatch(args)
+	size := predictMatch(args, most)
 	size.Bytes = slot * min(int64(len(s))+1, limit(args, 2))
 	size.Steps = add(size.Steps, int64(len(s)))
 	return size
@@ -98,12 +113,12 @@ func predictFindAll(args []ref.Val) Size {
 
 // chargeMatch charges matches and find.
 func chargeMatch(m *Meter, args []ref.Val) error {
-	if err := m.Charge(predictMatch(args)); err != nil {
+	if err := m.Charge(predictMatch(args, m.limits().Bytes)); err != nil {
 		return err
 	}
 	s, _ := text(args, 0)
 	pattern, _ := text(args, 1)
-	if !m.waitedFor() || !PatternOf(pattern, Served.Bytes).heavy(s) {
+	if m == nil || !PatternOf(pattern, m.limits().Bytes).heavy(s) {
 		return nil
 	}
 	re, err := regexp.Compile(pattern)
@@ -120,7 +135,7 @@ func (m *Meter) ChargeMatch(p Pattern, re *regexp.Regexp, text string) error {
 			return err
 		}
 	}
-	if !p.heavy(text) || !m.waitedFor() {
+	if m == nil || !p.heavy(text) {
 		return nil
 	}
 	return m.try(func(look func()) { search(re, text, look) })
@@ -131,7 +146,7 @@ const shortText = 512
 
 // chargeFindAll charges findAll. A match of `a|a.*b` reads to the end of the text before it takes one character.
 func chargeFindAll(m *Meter, args []ref.Val) error {
-	if err := m.Charge(predictFindAll(args)); err != nil || !m.waitedFor() {
+	if err := m.Charge(predictFindAll(args, m.limits().Bytes)); err != nil || m == nil {
 		return err
 	}
 	s, _ := text(args, 0)
@@ -144,7 +159,7 @@ func chargeFindAll(m *Meter, args []ref.Val) error {
 	if err != nil {
 		return nil
 	}
-	heavy := PatternOf(pattern, Served.Bytes).heavy(s)
+	heavy := PatternOf(pattern, m.limits().Bytes).heavy(s)
 	return m.try(func(look func()) {
 		if heavy {
 			search(re, s, look)
@@ -193,9 +208,6 @@ var (
 // tried is how many times longer than its limit something may take that is tried, because the machine may be busy.
 const tried = 10
 
-// waitedFor reports whether somebody waits for the evaluation who may give up. What cannot be interrupted is tried first then.
-func (m *Meter) waitedFor() bool { return m != nil && m.Done != nil }
-
 // try does what a call would do whose time nobody can predict and that nothing can stop, in a way that looks whether it has
 // taken too long. Then the call is not made.
 func (m *Meter) try(do func(look func())) (err error) {
@@ -221,7 +233,7 @@ func (m *Meter) try(do func(look func())) (err error) {
 			runtime.Gosched() // others answer requests
 		}
 		if took := time.Since(start); took > tried*limit {
-			panic(&Error{Size: Size{Steps: Steps(took)}, Limits: Limits{Bytes: Served.Bytes, Steps: m.stepsLeft() - 1}})
+			panic(&Error{Size: Size{Steps: Steps(took)}, Limits: Limits{Bytes: m.limits().Bytes, Steps: m.stepsLeft() - 1}})
 		}
 	}
 	look()

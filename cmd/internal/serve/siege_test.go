@@ -51,6 +51,7 @@ var attacks = []struct{ name, variables, expression string }{
 	{"pattern", "", "!object.data.list.matches(lists.range(3000).map(i, 'x{1000}').join())"},
 	{"patterns", "", "lists.range(200).all(i, !object.data.list.matches('(a?a?){999}' + string(i)))"},
 	{"constantPattern", "", "!object.data.list.matches('" + strings.Repeat("a{1000}", 3000) + "')"},
+	{"groups", "", "!object.data.list.matches(lists.range(20000).map(i, '(a?)').join() + 'b')"},
 	{"nullable", "", "lists.range(50).all(i, !object.data.list.matches('" + strings.Repeat("a?", 2000) + "b'))"},
 	{"category", "", `object.data.list.find(lists.range(90000).map(i, '\\pL').join()) == ''`},
 }
