@@ -144,8 +144,8 @@ const (
 	// lateness is how long after its deadline a request may be answered, beside what the machine takes to answer at all.
 	lateness = 200 * time.Millisecond
 	// Where others use the processors, too, one in lateOf may be later, but not by more than latest.
-	lateOf = 20
-	latest = 3 * time.Second
+	lateOf = 200
+	latest = 2 * time.Second
 )
 
 // TestSiege runs the program in the memory of its Pod, with policies and objects that want more, beside hostile connections and a
