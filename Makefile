@@ -66,7 +66,7 @@ faults: ## replicas, API server, etcd, watches and certificates fail under load,
 	$(GO) -C conformance test ./serve -count=1 -run TestFaultRuns -faults=$(or $(DURATION),2m) -timeout 2h -v
 
 .PHONY: siege
-siege: ## celgate serve in the memory of its Pod under hostile reviews, connections and directories for TIME (2m), SEED draws them; FAULTS=20s also kills and freezes what it depends on, each for so long
+siege: ## celgate serve in the memory of its Pod under known and generated hostile reviews, connections and directories for TIME (2m), SEED draws them; FAULTS=20s also kills and freezes what it depends on, each for so long
 	$(GO) test ./cmd/internal/serve -run TestSiege -count=1 -v -timeout 2h -siege=$(or $(TIME),2m) $(if $(SEED),-siege-seed=$(SEED))
 	$(if $(FAULTS),$(MAKE) faults DURATION=$(FAULTS))
 
