@@ -2,8 +2,8 @@
 GO ?= go
 
 .PHONY: build
-build: ## bin/celgate
-	$(GO) build -o bin/celgate ./cmd/celgate
+build: ## bin/celgate, the command line, and bin/celgate-webhook, the program for clusters
+	$(GO) build -o bin/ ./cmd/celgate ./cmd/celgate-webhook
 
 .PHONY: test
 test: ## the tests of the root module, no server needed
@@ -71,7 +71,7 @@ siege: ## celgate serve in the memory of its Pod under hostile reviews, connecti
 	$(if $(FAULTS),$(MAKE) faults DURATION=$(FAULTS))
 
 .PHONY: image
-image: ## the container image, with ko and without a registry, as an OCI layout in bin/image; PLATFORMS=linux/amd64,linux/arm64 for more than this machine's
+image: ## the container image of celgate-webhook, with ko and without a registry, as an OCI layout in bin/image; PLATFORMS=linux/amd64,linux/arm64 for more than this machine's
 	$(GO) -C tools run ./image $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
 .PHONY: bench

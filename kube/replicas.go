@@ -10,7 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/celgate/celgate/schema"
 )
+
+var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 
 const (
 	replicaLabel     = "policy.celgate.dev/replica"
@@ -21,6 +25,13 @@ const (
 	// ReplicaRenewal is how often a replica is to report, even if nothing has changed.
 	ReplicaRenewal = 10 * time.Second
 )
+
+// observed is a state of a Lease and when this replica saw it first. Clocks of other replicas are not trusted: a Lease has
+// expired when it did not change for its duration.
+type observed struct {
+	version string
+	at      time.Time
+}
 
 // Replicas tell each other what they have in force, each in a Lease of its own.
 type Replicas struct {

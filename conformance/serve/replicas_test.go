@@ -255,7 +255,7 @@ spec: {type: ExternalName, externalName: localhost}
 // start adds a replica.
 func (r *replicas) start(t *testing.T) {
 	t.Helper()
-	g := startWith(t, r.args...)
+	g := startWebhook(t, r.args...)
 	r.gates = append(r.gates, g)
 	r.add(g)
 }

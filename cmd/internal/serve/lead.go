@@ -95,8 +95,12 @@ func (l *loader) write(ctx context.Context) {
 	if !l.Manage {
 		return
 	}
-	lease := &kube.Lease{Client: l.Cluster, Namespace: l.namespace(), Name: "celgate", Identity: l.Identity}
-	lease.Lead(ctx, func(ctx context.Context) {
+	elect := l.Elect
+	if elect == nil {
+		elect = func(ctx context.Context, _ Replica, lead func(context.Context)) error { lead(ctx); return nil }
+	}
+	replica := Replica{Cluster: l.Cluster, Namespace: l.namespace(), Identity: l.Identity, Log: l.Log}
+	err := elect(ctx, replica, func(ctx context.Context) {
 		l.Log.Info("leading", "identity", l.Identity)
 		l.metrics.leader.Set(1)
 		defer l.metrics.leader.Set(0)
@@ -116,6 +120,9 @@ func (l *loader) write(ctx context.Context) {
 			}
 		}
 	})
+	if err != nil {
+		l.Log.Error("no leader can be elected", "error", err.Error())
+	}
 }
 
 // A writing is one time that everything is written.

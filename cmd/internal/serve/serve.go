@@ -43,6 +43,9 @@ type Options struct {
 	Target   webhook.Target
 	Identity string // of this replica
 
+	// Elect calls lead while this replica is the one that writes; nil: it is the only one.
+	Elect func(ctx context.Context, r Replica, lead func(context.Context)) error
+
 	// AllowSecretParams lets policies have Secrets as params.
 	AllowSecretParams bool
 
@@ -53,6 +56,14 @@ type Options struct {
 	DrainDelay time.Duration
 
 	Log *slog.Logger // not nil
+}
+
+// A Replica is one of several, of which one is to write.
+type Replica struct {
+	Cluster   *kube.Client
+	Namespace string // of celgate
+	Identity  string
+	Log       *slog.Logger
 }
 
 const (
