@@ -13,8 +13,8 @@ func newInstall(c *console) *cobra.Command {
 	var image string
 	var show bool
 	cmd := &cobra.Command{
-		Use:     "install --print",
-		Short:   "Print the manifests that put celgate into a cluster",
+		Use:   "install --print",
+		Short: "Print the manifests that put celgate into a cluster",
 		Long: `Print the manifests that put celgate into a cluster: its kinds, its rights, two replicas
 of celgate-webhook, from an image that you have built and pushed.`,
 		Example: "  celgate install --print --image registry.example.com/celgate@sha256:DIGEST | kubectl apply -f -",

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/celgate/celgate/cmd/internal/serve"
 	"github.com/spf13/cobra"
@@ -74,6 +75,8 @@ one writes: that which holds the Lease celgate.`,
 	group(cmd, "Webhook configurations", func(f *pflag.FlagSet) {
 		f.StringVar(&s.Target.Service, "service", "", "`NAME` of the Service, in the namespace, by which the API server reaches the\nreplicas; without --cert they share a certificate in the Secret celgate")
 		f.Int64Var(&s.Target.Port, "service-port", 443, "`PORT` of the Service (default 443)")
+		f.DurationVar(&s.CertificateLife, "certificate-life", serve.CertificateLife, "`DURATION` for which that certificate is good; it is replaced in its last third\n(default 90 days)")
+		f.DurationVar(&s.AuthorityLife, "authority-life", serve.AuthorityLife, "`DURATION` for which its authority is good, at least twice as long (default\n2 years)")
 	})
 	cmd.Flags().Bool("version", false, "print the version")
 	return cmd
@@ -180,6 +183,8 @@ func (s *serving) check() error {
 		return &usageError{errors.New("--client-rate is a number of requests a second")}
 	case s.Cert == "" && (s.Target.Service == "" || !s.Manage):
 		return withHint(&usageError{errors.New("no certificate")}, "the API server calls webhooks over TLS only: %s", certificate)
+	case s.cluster && (s.CertificateLife < time.Minute || s.AuthorityLife < 2*s.CertificateLife):
+		return &usageError{errors.New("--certificate-life is at least a minute, and --authority-life at least twice as long")}
 	case s.Manage && (s.Target.URL == "") == (s.Target.Service == ""):
 		return withHint(&usageError{errors.New("--manage needs to know how the API server reaches this server")}, "%s", reached)
 	}
