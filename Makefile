@@ -57,8 +57,8 @@ oracles: ## preparation, write-time rules and warnings, merge, conversion and RB
 	cd tools && $(GO) test ./...
 
 .PHONY: e2e
-e2e: ## celgate beside a kube-apiserver: serve where its own admission policies are off, apply and migrate where they are on; KUBE=1.33 builds that one, for serve
-	$(GO) -C conformance test ./serve -count=1 $(if $(KUBE),-timeout 1h -minor=$(KUBE))
+e2e: ## celgate-webhook and celgate beside a kube-apiserver: serve where its own admission policies are off, apply and migrate where they are on; KUBE=1.33 builds that one, for celgate-webhook
+	$(GO) -C conformance test ./serve -count=1 -timeout 1h $(if $(KUBE),-minor=$(KUBE))
 	$(if $(KUBE),,$(GO) -C conformance test ./live -count=1)
 
 .PHONY: faults
