@@ -11,6 +11,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/prepare"
@@ -37,6 +38,7 @@ func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
 		mutated.refuse(err)
 		return mutated, nil
 	}
+	e.told.next(mutated)
 	decision, err := e.Validate(ctx, next)
 	if err != nil {
 		return nil, err
@@ -126,15 +128,15 @@ func (e *Engine) written(req *Request, d *Decision) {
 	}
 }
 
-// unconcerned reports that no policy of a kind has a say about a request; a tracer is told why.
+// unconcerned reports that no policy of a kind has a say about a request; who listens is told why.
 func (e *Engine) unconcerned(known *indexEntry, kind policy.Kind) bool {
 	if known.exempt {
-		if e.trace != nil {
-			e.trace(Event{Op: OpExempt, Kind: kind})
+		if e.told != nil {
+			e.told.tell(explain.Event{Op: explain.OpExempt, Kind: kind})
 		}
 		return true
 	}
-	return e.trace == nil && len(known.of(kind).hooks) == 0
+	return e.told == nil && len(known.of(kind).hooks) == 0
 }
 
 // validate runs every invocation of the validating policies. The error is one that no failurePolicy covers.
@@ -289,8 +291,8 @@ func (r *review) record(in *invocation, outcomes []eval.Outcome) {
 			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Cost: o.Cost,
 		})
 		if r.tells() {
-			told := r.decision.Outcomes[len(r.decision.Outcomes)-1]
-			r.tell(in.hook, in.binding, in, Event{Op: OpOutcome, Outcome: &told})
+			at := r.engine.told.outcomes + len(r.decision.Outcomes) - 1
+			r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpOutcome, Outcome: at})
 		}
 	}
 }

@@ -67,7 +67,8 @@ type Engine struct {
 	policies map[policyKey]*policy.Policy // all that are valid, in force or not
 	rejected []Rejection
 	mentions map[string]mention // by the names of policies with any
-	trace    Tracer
+	watched  *watchedPolicies
+	told     *telling // of one call, see [Engine.Explain]; nil: nobody listens
 }
 
 // A Rejection is a policy or binding that the server would refuse to store. It takes no part in decisions.
@@ -101,7 +102,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		return nil, twice[0]
 	}
 	minor := cmp.Or(opts.KubeVersion, Newest)
-	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor, standsIn: opts.WithoutQuirks, index: &index{}, merger: &merge.Merger{}, mentions: map[string]mention{}, policies: map[policyKey]*policy.Policy{}}
+	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor, standsIn: opts.WithoutQuirks, index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{}, mentions: map[string]mention{}, policies: map[policyKey]*policy.Policy{}}
 	known := quirks.Of(minor)
 	if known.Has(quirks.PatchReflectedValue) {
 		e.typed = eval.Reflected
@@ -200,26 +201,6 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		}
 	}
 	return e, nil
-}
-
-// InOrder returns an engine that asks exactly the mutating policies that are named, in the order of the names, and all
-// validating policies. The order in which a server asks them is random.
-func (e *Engine) InOrder(names ...string) *Engine {
-	ordered := *e // with all of its options
-	ordered.index = &index{types: e.types}
-	for _, name := range names {
-		for _, h := range e.index.hooks {
-			if h.Kind == policy.Mutating && h.Name == name {
-				ordered.index.hooks = append(ordered.index.hooks, h)
-			}
-		}
-	}
-	for _, h := range e.index.hooks {
-		if h.Kind == policy.Validating {
-			ordered.index.hooks = append(ordered.index.hooks, h)
-		}
-	}
-	return &ordered
 }
 
 // Rejected returns the policies and bindings that the server would refuse.

@@ -12,7 +12,7 @@ import (
 // An index finds the policies that a request can concern without looking at the others. What it knows about a
 // resource and operation is made when a request first asks for it.
 type index struct {
-	hooks []*hook // all, sorted by name, unless [Engine.InOrder] says otherwise
+	hooks []*hook // all, sorted by name, unless [Engine.Explain] is asked otherwise
 	types *schema.Registry
 	known atomic.Pointer[map[indexKey]*indexEntry] // replaced, never changed
 }

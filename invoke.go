@@ -83,7 +83,7 @@ func (h *hook) expressions() int {
 	return len(h.MatchConditions) + len(h.Validations) + len(h.Mutations)
 }
 
-// candidates are the policies that may be for the request; a tracer is told about all others too.
+// candidates are the policies that may be for the request; who listens is told about all others too.
 func (r *review) candidates(kind policy.Kind) []*hook {
 	if !r.tells() {
 		return r.known.of(kind).hooks
@@ -369,7 +369,7 @@ var reviews = sync.Pool{New: func() any {
 	return r
 }}
 
-// release gives the memory of the review to another one. A tracer may have kept values of expressions.
+// release gives the memory of the review to another one. Who listens may have kept values of expressions.
 func (r *review) release() {
 	r.meter.End()
 	if r.tells() {

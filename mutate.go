@@ -13,10 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/patch/jsonpatch"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/trace"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -55,7 +57,7 @@ func (r *review) said(re *reinvocation) bool {
 type reinvocation struct {
 	previous  []invocationKey // IfNeeded invocations that ran since the object last changed
 	again     map[invocationKey]bool
-	ran       map[invocationKey]bool // in the first pass; kept for a tracer
+	ran       map[invocationKey]bool // in the first pass; kept for who listens
 	requested bool
 }
 
@@ -171,7 +173,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 			r.noteExcess(in)
 			r.record(in, []eval.Outcome{o})
 			if told != nil {
-				r.tell(in.hook, in.binding, in, Event{Op: OpMutate, Mutation: told})
+				r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpMutate, Mutation: told})
 			}
 			if err != nil {
 				return nil, err
@@ -247,7 +249,7 @@ func (r *review) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outco
 
 // mutateOne runs one mutation of an invocation. The outcome is an error if the policy's failurePolicy decides
 // about it; the error is one that fails the request. What happens is written to told, unless it is nil.
-func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutation) (eval.Outcome, error) {
+func (r *review) mutateOne(in *invocation, index int, v *versioned, told *explain.Mutation) (eval.Outcome, error) {
 	e := in.hook.Mutations[index]
 	outcome := eval.Outcome{Expression: e, Index: index}
 	failed := func(err error) (eval.Outcome, error) {
@@ -287,7 +289,7 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutati
 			return failed(err)
 		}
 		if told != nil {
-			told.Patch = shownTree(patch)
+			told.Patch = trace.Tree(patch)
 		}
 		if patched, err = r.applyConfiguration(v, patch); err != nil {
 			return failed(err)
@@ -409,10 +411,10 @@ func (r *review) applyConfiguration(v *versioned, patch map[string]any) (map[str
 	return merged, nil
 }
 
-func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *Mutation) (map[string]any, error) {
+func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *explain.Mutation) (map[string]any, error) {
 	doc, err := jsonpatch.ApplyBounded(v.object, ops, &r.meter)
 	if told != nil {
-		told.patched(doc, err)
+		tellPatched(told, doc, err)
 	}
 	if errors.Is(err, jsonpatch.ErrTestFailed) {
 		return v.object, nil // the server drops the patch and goes on

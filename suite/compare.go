@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/manifest"
@@ -116,20 +117,12 @@ func (run *caseRun) tookPart(name, binding string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(run.matches(), func(m celgate.Match) bool { return is(m.Policy, m.Binding) && m.Matched })
+	return slices.ContainsFunc(run.matches(), func(m explain.Match) bool { return is(m.Policy, m.Binding) && m.Matched })
 }
 
 // isCondition reports an outcome of a match condition, or what did not run because of one.
 func isCondition(o celgate.Outcome) bool {
 	return o.Verdict == celgate.Skip || strings.HasPrefix(o.Field, "spec.matchConditions")
-}
-
-func (run *caseRun) matches() []celgate.Match {
-	all, err := run.arena.engine.Matches(run.ctx, run.Request)
-	if err != nil {
-		return nil
-	}
-	return all
 }
 
 // why says what kept policies out.
@@ -215,7 +208,7 @@ func (run *caseRun) compareSkip(s Skip) {
 	run.fail(Failure{Place: s.Place, Expected: expected, Got: strings.TrimPrefix(run.why(s.Policy, s.Binding), "not exercised\n"), Causes: run.skips(s.Policy)})
 }
 
-func (run *caseRun) conditionField(m celgate.Match, name string) string {
+func (run *caseRun) conditionField(m explain.Match, name string) string {
 	for _, p := range run.Set.Policies {
 		if p.Kind != m.Kind || p.Name != m.Policy {
 			continue

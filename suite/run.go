@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
@@ -192,7 +193,16 @@ type caseRun struct {
 	arena *arena
 	ctx   context.Context
 
-	warnings []string // of the preparation, which the server sends first
+	warnings []string        // of the preparation, which the server sends first
+	matched  []explain.Match // see matches; nil: nobody has asked
+}
+
+// observing is how the one decision is made that counts for coverage.
+func (r *runner) observing(a *arena) (how explain.Options) {
+	if c := r.opts.Coverage; c != nil {
+		how.Observe = func(seen explain.Observation) { c.observe(&a.set, seen) }
+	}
+	return how
 }
 
 // decide makes the request of one document, decides about it and compares.
@@ -220,7 +230,7 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 		return
 	default:
 		run.Request, run.warnings = prepared, warnings
-		if run.Decision, err = a.decides.Admit(ctx, prepared); err != nil {
+		if run.Decision, err = a.engine.Explain(ctx, prepared, r.observing(a)); err != nil {
 			run.unable(&Problem{Position: c.Place, Message: err.Error()})
 			return
 		}

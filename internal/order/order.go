@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -33,7 +34,7 @@ func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Request, na
 		return nil, err
 	}
 	for order := range orders(names) {
-		other, err := engine.InOrder(order...).Mutate(ctx, req)
+		other, err := engine.Explain(ctx, req, explain.Options{Order: order, MutatingOnly: true})
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/prepare"
@@ -175,10 +176,10 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), tracer: blame.NewTracer(&w.set, w.options()),
+	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), reasons: true,
 		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads}
 	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
-		d.tracer = nil // a table has no reasons
+		d.reasons = false // a table has no reasons
 	}
 	to := outputs{all: open}
 	var writers []report.Writer
@@ -384,7 +385,8 @@ type decider struct {
 	engine  *celgate.Engine
 	asked   *asked
 	notes   *notes
-	tracer  *blame.Tracer // finds the reasons for what is not as it should be; nil: nobody asks
+	reasons bool            // find those for what is not as it should be
+	how     explain.Options // of the decisions
 
 	unknownKinds string     // as --unknown-kinds
 	workloads    *workloads // nil: none is followed
@@ -464,12 +466,12 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 		it.Decision = &celgate.Decision{Status: status}
 		return nil
 	}
-	if it.Decision, err = d.engine.Admit(ctx, prepared); err != nil {
+	if it.Decision, err = d.engine.Explain(ctx, prepared, d.how); err != nil {
 		it.Decision = nil
 		return fail(err)
 	}
-	if d.tracer != nil && (len(it.Decision.Violations) > 0 || slices.ContainsFunc(it.Decision.Outcomes, func(o celgate.Outcome) bool { return o.Verdict == celgate.Error })) {
-		it.Reasons = d.tracer.Reasons(ctx, prepared, it.Decision.Outcomes)
+	if d.reasons && (len(it.Decision.Violations) > 0 || slices.ContainsFunc(it.Decision.Outcomes, func(o celgate.Outcome) bool { return o.Verdict == celgate.Error })) {
+		it.Reasons = blame.Reasons(ctx, d.engine, prepared, it.Decision.Outcomes)
 	}
 	it.Locate = locate(place, it.Decision)
 	if d.changes {

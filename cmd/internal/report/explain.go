@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -54,7 +55,7 @@ func (t *textWriter) explain(e Explanation) {
 		subject += " (" + sub + ")"
 	}
 	t.head(s, word, subject, e.Place)
-	if slices.ContainsFunc(e.Events, func(x Event) bool { return x.Op == celgate.OpExempt }) {
+	if slices.ContainsFunc(e.Events, func(x Event) bool { return x.Op == explain.OpExempt }) {
 		t.gap()
 		t.block(block{label: "exempt", style: dim, message: "the API server asks no policy about " + e.Request.Resource.Resource + " of " + e.Request.Resource.Group})
 	}
@@ -180,7 +181,7 @@ func thousands(n int64) string {
 }
 
 // configurationError is about an error before any expression ran.
-func (t *textWriter) configurationError(e Explanation, one *told, m celgate.Match, p *policy.Policy, b *policy.Binding) block {
+func (t *textWriter) configurationError(e Explanation, one *told, m explain.Match, p *policy.Policy, b *policy.Binding) block {
 	out := block{label: "error", style: red, message: m.Err.Error(), hint: hintFor(failing{message: m.Err.Error(), request: e.Request})}
 	if p == nil {
 		return out
@@ -227,7 +228,7 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 	}
 	if x := o.evaluation; x != nil {
 		r := x.Reason
-		r.Values = slices.DeleteFunc(slices.Clone(r.Values), func(s celgate.Step) bool {
+		r.Values = slices.DeleteFunc(slices.Clone(r.Values), func(s explain.Step) bool {
 			return strings.HasPrefix(s.Text, "variables.") && hasLine(b.footers, s.Text+" = ")
 		})
 		variables := b.footers

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/policy"
 )
@@ -411,7 +412,7 @@ func (b block) explained(r blame.Reason, remark func(part string) string) block 
 
 // valueLines are the values of parts of an expression, each in one line, with a remark if there is one. The item of a loop is told where
 // it changes.
-func valueLines(steps []celgate.Step, remark func(part string) string) []string {
+func valueLines(steps []explain.Step, remark func(part string) string) []string {
 	var lines []string
 	item := ""
 	for _, s := range steps {
