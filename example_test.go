@@ -92,7 +92,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	request, warnings, err := engine.Prepare(createDeployment(9))
+	request, err := engine.Prepare(context.Background(), createDeployment(9))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(engine.Rejected()), len(warnings), decision.Allowed)
+	fmt.Println(len(engine.Rejected()), len(decision.Warnings), decision.Allowed)
 	fmt.Println(decision.Status.Message)
 	for _, v := range decision.Violations {
 		fmt.Println(v.Policy, v.Binding, v.Expr.Field, v.Actions)
@@ -121,7 +121,7 @@ func ExampleEngine_Mutate() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	request, _, err := engine.Prepare(createDeployment(2))
+	request, err := engine.Prepare(context.Background(), createDeployment(2))
 	if err != nil {
 		log.Fatal(err)
 	}

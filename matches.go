@@ -24,16 +24,17 @@ type Match struct {
 	Compared []Comparison // what decided, in the events of a tracer
 }
 
-// Matches tells for each policy in force whether it is for a request. The request is one that [Engine.Prepare] made;
-// validating policies are asked about what the mutating ones make of it. The error is that of a context that ended.
+// Matches tells for each policy in force whether it is for a request. Validating
+// policies are asked about what the mutating ones make of it. The error is that of a context that ended.
 //
 // It evaluates match conditions anew and is meant for explanations, not for every request.
-func (e *Engine) Matches(ctx context.Context, req *Request) ([]Match, error) {
+func (e *Engine) Matches(ctx context.Context, p *Prepared) ([]Match, error) {
+	req := &p.request
 	if exempt(req) {
 		return nil, nil
 	}
 	all := newReview(ctx, e, req).matches(policy.Mutating)
-	mutated, sharesLabels, err := e.mutating(ctx, req)
+	mutated, sharesLabels, err := e.mutating(ctx, p)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 // A trial is an engine with what it is asked.
 type trial struct {
 	engine   *celgate.Engine
-	requests []*celgate.Request
+	requests []*celgate.Prepared
 	told     []*celgate.Mutation // of the last decision
 	spent    int64               // CEL cost units of all decisions
 }
@@ -72,7 +72,7 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 		return nil
 	}
 	for _, r := range requests {
-		if prepared, _, err := t.engine.Prepare(r); err == nil {
+		if prepared, err := t.engine.Prepare(s.ctx, r); err == nil {
 			t.requests = append(t.requests, prepared)
 		}
 	}
@@ -80,7 +80,7 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 }
 
 // mutate runs the mutating policies; nil for a request that they refuse.
-func (t *trial) mutate(ctx context.Context, engine *celgate.Engine, r *celgate.Request) (map[string]any, error) {
+func (t *trial) mutate(ctx context.Context, engine *celgate.Engine, r *celgate.Prepared) (map[string]any, error) {
 	t.told = nil
 	if t.spent >= mostSpent {
 		return nil, nil
@@ -105,17 +105,16 @@ func (s *subject) runTwice(f *facts) *unstable {
 	if t == nil {
 		return nil
 	}
-	for _, r := range t.requests {
-		once, err := t.mutate(s.ctx, t.engine, r)
+	for _, p := range t.requests {
+		r := p.Request()
+		once, err := t.mutate(s.ctx, t.engine, p)
 		if err != nil {
 			return nil
 		}
 		if once == nil || reflect.DeepEqual(once, r.Object) {
 			continue
 		}
-		again := *r
-		again.Object = once
-		twice, err := t.mutate(s.ctx, t.engine, &again)
+		twice, err := t.mutate(s.ctx, t.engine, p.WithObject(once))
 		if err != nil {
 			return nil
 		}
@@ -190,12 +189,13 @@ func (s *subject) bothOrders(a, b *facts) []string {
 		return nil
 	}
 	first, second := t.engine.InOrder(a.Name, b.Name), t.engine.InOrder(b.Name, a.Name)
-	for _, r := range t.requests {
-		x, err := t.mutate(s.ctx, first, r)
+	for _, p := range t.requests {
+		r := p.Request()
+		x, err := t.mutate(s.ctx, first, p)
 		if err != nil {
 			return nil
 		}
-		y, err := t.mutate(s.ctx, second, r)
+		y, err := t.mutate(s.ctx, second, p)
 		if err != nil {
 			return nil
 		}

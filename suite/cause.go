@@ -92,7 +92,7 @@ func (run *caseRun) explain() {
 				continue
 			}
 			if reasons == nil {
-				if reasons = run.arena.tracer.Reasons(run.ctx, run.Request, run.Decision.Outcomes); reasons == nil {
+				if reasons = run.arena.tracer.Reasons(run.ctx, run.prepared, run.Decision.Outcomes); reasons == nil {
 					return
 				}
 			}

@@ -192,7 +192,7 @@ type caseRun struct {
 	arena *arena
 	ctx   context.Context
 
-	warnings []string // of the preparation, which the server sends first
+	prepared *celgate.Prepared // nil if the server refuses to decode the object
 }
 
 // decide makes the request of one document, decides about it and compares.
@@ -209,7 +209,7 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 		return
 	}
 	run.Request = request
-	prepared, warnings, err := a.engine.Prepare(request)
+	prepared, err := a.engine.Prepare(ctx, request)
 	var status apierrors.APIStatus
 	switch {
 	case errors.As(err, &status):
@@ -219,12 +219,11 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 		run.unable(&Problem{Position: c.Place, Message: err.Error()})
 		return
 	default:
-		run.Request, run.warnings = prepared, warnings
+		run.Request, run.prepared = prepared.Request(), prepared
 		if run.Decision, err = a.decides.Admit(ctx, prepared); err != nil {
 			run.unable(&Problem{Position: c.Place, Message: err.Error()})
 			return
 		}
-		run.Decision.Warnings = append(warnings, run.Decision.Warnings...)
 		if note := requests.NoteSize(request); note != nil {
 			run.Decision.Notes = append(run.Decision.Notes, *note)
 			run.Notes = append(run.Notes, note.Message)

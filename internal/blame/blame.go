@@ -173,7 +173,7 @@ func NewTracer(set *policy.Set, opts celgate.Options) *Tracer {
 
 // Reasons decides again about a prepared request and returns the reasons for the outcomes of its decision, by their index. An
 // outcome may have none.
-func (t *Tracer) Reasons(ctx context.Context, request *celgate.Request, outcomes []celgate.Outcome) map[int]Reason {
+func (t *Tracer) Reasons(ctx context.Context, request *celgate.Prepared, outcomes []celgate.Outcome) map[int]Reason {
 	engine := t.engine()
 	if engine == nil {
 		return nil

@@ -48,14 +48,15 @@ func TestTraced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if request, _, err = plain.Prepare(request); err != nil {
+			prepared, err := plain.Prepare(t.Context(), request)
+			if err != nil {
 				t.Skip("refused before any policy")
 			}
-			want, err := plain.Admit(t.Context(), request)
+			want, err := plain.Admit(t.Context(), prepared)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := traced.Admit(t.Context(), request)
+			got, err := traced.Admit(t.Context(), prepared)
 			if err != nil {
 				t.Fatal(err)
 			}
