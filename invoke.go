@@ -214,6 +214,7 @@ type review struct {
 	known      *indexEntry
 	attributes match.Attributes
 	world      match.World
+	lookUp     func(name string) (map[string]any, error) // the method namespace, which is made a value once
 	decision   *Decision
 	second     bool   // pass of the mutating policies
 	evaluating string // the name of a policy
@@ -358,7 +359,7 @@ func (e *Engine) review(ctx context.Context, req *Request, known *indexEntry) *r
 		Object: req.Object, OldObject: req.OldObject,
 	}
 	r.meter = e.limits.meter()
-	r.world = match.World{Types: e.types, Namespace: r.namespace}
+	r.world = match.World{Types: e.types, Namespace: r.lookUp}
 	r.namespaces[declaredOnly].declared = true
 	r.authorizer.review = r
 	r.objects, r.requests = r.oneObject[:0], r.oneRequest[:0]
@@ -366,7 +367,11 @@ func (e *Engine) review(ctx context.Context, req *Request, known *indexEntry) *r
 }
 
 // reviews are those that nothing refers to any more.
-var reviews = sync.Pool{New: func() any { return new(review) }}
+var reviews = sync.Pool{New: func() any {
+	r := new(review)
+	r.lookUp = r.namespace
+	return r
+}}
 
 // release gives the memory of the review to another one. A tracer may have kept values of expressions.
 func (r *review) release() {
@@ -375,7 +380,7 @@ func (r *review) release() {
 		return
 	}
 	r.validator.Release()
-	*r = review{validator: r.validator}
+	*r = review{validator: r.validator, lookUp: r.lookUp}
 	reviews.Put(r)
 }
 

@@ -218,7 +218,7 @@ func (p *pipeline) file(path string, named bool) {
 		p.problem(path, reason(err))
 		return
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	p.read(bounded{f, p.left}, path, named)
 }
 

@@ -211,7 +211,7 @@ func TestAuthority(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := held
+	var before map[string][]byte // at the step before
 	authorities, leaves := map[string]bool{}, map[string]bool{}
 	const step = 11 * time.Hour // longer than any replica needs to follow
 	unchanged := 0              // steps since the last change
