@@ -26,7 +26,7 @@ type arena struct {
 	engine   *celgate.Engine // for everything but the one decision that counts for coverage
 	decides  *celgate.Engine // the same, or one that is observed
 	tracer   *blame.Tracer
-	requests requests.World
+	requests *celgate.Requester
 	cluster  *state.Cluster
 }
 
@@ -98,7 +98,7 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	a.requests = requests.World{Types: types, Stored: a.cluster, Words: words}
+	a.requests = &celgate.Requester{Types: types, Stored: a.cluster}
 	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: types, Cluster: &assuming{Cluster: a.cluster, types: types}}
 	a.tracer = blame.NewTracer(&a.set, opts)
 	if a.engine, err = celgate.New(&a.set, opts); err != nil {

@@ -257,14 +257,9 @@ func (r *Result) unable(p *Problem) {
 // request makes the request of a case for one document.
 func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*celgate.Request, *Problem) {
 	fail := func(place policy.Position, err error) (*celgate.Request, *Problem) {
-		p := &Problem{Position: place, Message: err.Error()}
-		var hinted *requests.Error
-		if errors.As(err, &hinted) {
-			p.Hint = hinted.Hint
-		}
-		return nil, p
+		return nil, &Problem{Position: place, Message: err.Error(), Hint: words.Hint(err)}
 	}
-	if requests.IsReview(doc.Object) {
+	if manifest.IsReview(doc.Object) {
 		r, err := a.requests.ReviewRequest(doc.Object)
 		if err != nil {
 			return fail(c.Place, err)
@@ -274,8 +269,8 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 	if !c.Asked.Review.isZero() {
 		return fail(doc.Position(), errors.New("review is not an AdmissionReview"))
 	}
-	asked := &requests.Asked{
-		Operation: c.Asked.Operation, Subresource: c.Asked.Subresource, User: c.Asked.User, Groups: c.Asked.Groups,
+	asked := celgate.As{
+		Operation: celgate.Operation(c.Asked.Operation), Subresource: c.Asked.Subresource, User: c.Asked.User, Groups: c.Asked.Groups,
 		UID: c.Asked.UID, Extra: c.Asked.Extra,
 		DryRun: c.Asked.DryRun, Namespace: c.Asked.Namespace,
 	}
@@ -288,7 +283,8 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 		return fail(c.Place, err)
 	}
 	if len(olds) > 0 {
-		if asked.Old, err = state.New(a.requests.Types); err != nil {
+		before, err := state.New(a.requests.Types)
+		if err != nil {
 			return fail(c.Place, err)
 		}
 		for _, old := range olds {
@@ -297,19 +293,19 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 			}
 			kind := requests.KindOf(old)
 			if to, err := a.requests.Target(kind, asked.Subresource); err == nil {
-				old = requests.InNamespace(old, &celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
+				old = celgate.InNamespace(old, &celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
 			}
-			if asked.Old, err = asked.Old.With(stored(old, a.requests.Types)); err != nil {
+			if before, err = before.With(stored(old, a.requests.Types)); err != nil {
 				return fail(c.Asked.Old.place(c), err)
 			}
 		}
+		asked.Old = before
 	}
-	copied := *doc
-	copied.Object = object
-	r, err := a.requests.ManifestRequest(ctx, &copied, asked)
+	r, err := a.requests.Request(ctx, object, asked)
 	if err != nil {
 		return fail(c.Place, err)
 	}
+	r.UID = requests.UID(doc, r)
 	return r, nil
 }
 
