@@ -394,7 +394,7 @@ func (q *Requester) ReviewRequest(object map[string]any) (*Request, error) {
 	default:
 		return nil, fmt.Errorf("request.operation %q is none of CREATE, UPDATE, DELETE, CONNECT", r.Operation)
 	}
-	if in.RequestKind != nil && in.RequestResource != nil && *in.RequestKind != in.Kind {
+	if in.RequestKind != nil && in.RequestResource != nil && (*in.RequestKind != in.Kind || *in.RequestResource != in.Resource) {
 		r.Kind, r.Resource, r.SubResource = *in.RequestKind, *in.RequestResource, in.RequestSubResource
 		for _, o := range []*map[string]any{&r.Object, &r.OldObject} {
 			if *o == nil {
