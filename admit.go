@@ -2,8 +2,6 @@ package celgate
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,38 +19,45 @@ import (
 )
 
 // Admit decides about a request as the API server's admission chain does: mutating policies, what the
-// registry does to the object in between, validating policies. The object of the request is one as
-// [Engine.Prepare] makes it. The error is that of a context that ended.
-func (e *Engine) Admit(ctx context.Context, req *Request) (*Decision, error) {
-	mutated, sharesLabels, err := e.mutating(ctx, req)
-	defer e.written(req, mutated)
-	if err != nil || !mutated.Allowed {
-		return mutated, err
+// registry does to the object in between, validating policies. The error is that of a context that ended.
+func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
+	decision, sharesLabels, err := e.mutating(ctx, p)
+	defer e.written(&p.request, decision)
+	if decision.Allowed {
+		decision.MutatedObject = decision.Object
 	}
-	next := e.register(req, mutated.Object, sharesLabels)
-	err = e.refusal(next)
-	if err == nil {
+	if err != nil || !decision.Allowed {
+		return decision.send(p), err
+	}
+	next := e.register(&p.request, decision.Object, sharesLabels)
+	if err = e.refusal(next); err == nil {
 		err = e.policyRefusal(ctx, next)
 	}
 	if err != nil {
-		mutated.refuse(err)
-		return mutated, nil
+		decision.refuse(err)
+		return decision.send(p), nil
 	}
-	e.told.next(mutated)
-	decision, err := e.Validate(ctx, next)
+	e.told.next(decision)
+	validated, err := e.validating(ctx, next)
 	if err != nil {
 		return nil, err
 	}
-	for _, text := range e.advice(next, mutated.Object) {
-		mutated.warn(text)
+	for _, text := range e.advice(next, decision.Object) {
+		decision.warn(text)
 	}
-	mutated.then(decision)
-	mutated.Warnings = sendable(mutated.Warnings)
-	return mutated, nil
+	return decision.then(validated).send(p), nil
 }
 
 // Validate decides about a request with the validating policies alone.
-func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) {
+func (e *Engine) Validate(ctx context.Context, p *Prepared) (*Decision, error) {
+	if p.refusal != nil {
+		return refused(p).send(p), ctx.Err()
+	}
+	d, err := e.validating(ctx, &p.request)
+	return d.send(p), err
+}
+
+func (e *Engine) validating(ctx context.Context, req *Request) (*Decision, error) {
 	known := e.index.entry(req)
 	if e.unconcerned(known, policy.Validating) {
 		return allowed(req), ctx.Err()
@@ -69,25 +74,29 @@ func (e *Engine) Validate(ctx context.Context, req *Request) (*Decision, error) 
 }
 
 // Mutate changes the object of a request with the mutating policies alone.
-func (e *Engine) Mutate(ctx context.Context, req *Request) (*Decision, error) {
-	d, _, err := e.mutating(ctx, req)
-	e.written(req, d)
-	return d, err
+func (e *Engine) Mutate(ctx context.Context, p *Prepared) (*Decision, error) {
+	d, _, err := e.mutating(ctx, p)
+	if d.Allowed {
+		d.MutatedObject = d.Object
+	}
+	e.written(&p.request, d)
+	return d.send(p), err
 }
 
 // Remutate changes the object of a request that something else has changed after its mutating policies had decided:
 // those that ran then and ask for it run a second time, and none a third. The object is that of [Decision.FirstPass]
 // with what has changed since. The API server does so with its own policies once webhooks have changed an object.
-func (e *Engine) Remutate(ctx context.Context, req *Request, first *Decision) (*Decision, error) {
+func (e *Engine) Remutate(ctx context.Context, p *Prepared, first *Decision) (*Decision, error) {
 	again := &reinvocation{requested: true, again: map[invocationKey]bool{}}
 	for _, key := range first.ran {
 		again.again[key] = true
 	}
+	req := &p.request
 	known := e.index.entry(req)
 	if e.unconcerned(known, policy.Mutating) || req.Operation == Delete {
 		return allowed(req), ctx.Err()
 	}
-	r := e.review(ctx, req, known)
+	r := e.reviewMutation(ctx, p, known)
 	r.second = true
 	if err := r.mutationPass(again, true); err != nil {
 		r.decision.refuse(err)
@@ -97,16 +106,20 @@ func (e *Engine) Remutate(ctx context.Context, req *Request, first *Decision) (*
 	decision := r.decision
 	r.release()
 	e.written(req, decision)
-	return decision, ctx.Err()
+	return decision.send(p), ctx.Err()
 }
 
 // mutating is Mutate with the object as it is before it is written; sharesLabels is what [prepare.Result] says about it.
-func (e *Engine) mutating(ctx context.Context, req *Request) (d *Decision, sharesLabels bool, err error) {
+func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, sharesLabels bool, err error) {
+	req := &p.request
+	if p.refusal != nil {
+		return refused(p), false, ctx.Err()
+	}
 	known := e.index.entry(req)
 	if e.unconcerned(known, policy.Mutating) || req.Operation == Delete {
-		return allowed(req), req.sharesLabels, ctx.Err()
+		return allowed(req), p.sharesLabels, ctx.Err()
 	}
-	r := e.review(ctx, req, known)
+	r := e.reviewMutation(ctx, p, known)
 	if err := r.mutate(); err != nil {
 		r.decision.refuse(err)
 	}
@@ -115,6 +128,13 @@ func (e *Engine) mutating(ctx context.Context, req *Request) (d *Decision, share
 	d, sharesLabels = r.decision, r.sharesLabels
 	r.release()
 	return d, sharesLabels, ctx.Err()
+}
+
+// reviewMutation begins the review of a request by mutating policies.
+func (e *Engine) reviewMutation(ctx context.Context, p *Prepared, known *indexEntry) *review {
+	r := e.review(ctx, &p.request, known)
+	r.normal, r.sharesLabels = p.normal, p.sharesLabels
+	return r
 }
 
 // written makes the object of a decision what the server writes: to the end an empty list that a mutation sets in a custom
@@ -345,60 +365,6 @@ var exemptResources = map[schema.GroupResource]bool{
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: true,
 	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:         true,
 	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   true,
-}
-
-// Prepare makes of a request as its author wrote it the request that the server hands to policies: the object
-// decoded, defaulted and canonical, the old object with what every stored object has, the options of a DELETE complete.
-// Warnings are about a deprecated version and what was dropped. The error is the server's answer to an object that it
-// cannot decode, a *apierrors.StatusError.
-func (e *Engine) Prepare(req *Request) (*Request, []string, error) {
-	var warnings []string
-	if text := prepare.Deprecated(e.types.Resource(req.Resource), e.minor); text != "" {
-		warnings = append(warnings, text)
-	}
-	if req.Object == nil && req.OldObject == nil {
-		return req, warnings, nil
-	}
-	prepared := *req
-	result, err := prepare.Object(e.input(req))
-	if err != nil {
-		return nil, nil, err
-	}
-	switch unknown := unknownFields(result.Warnings); req.Options["fieldValidation"] {
-	case "Strict":
-		if len(unknown) > 0 {
-			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: strict decoding error: %s",
-				req.Kind.Kind, req.Kind.Version, req.Kind.Kind, strings.Join(unknown, ", ")))
-		}
-	case "Ignore":
-		result.Warnings = slices.DeleteFunc(result.Warnings, func(w string) bool { return slices.Contains(unknown, w) })
-	}
-	prepared.Object, prepared.sharesLabels = result.Object, result.SharesLabels
-	if len(e.index.entry(req).mutating.hooks) > 0 {
-		prepared.normal = prepare.Settled(result.Object, req.Object, e.types, req.Kind)
-	}
-	if req.OldObject != nil {
-		old, _, err := prepare.Stored(req.OldObject, e.types, req.Kind)
-		if err != nil {
-			return nil, nil, err
-		}
-		prepared.OldObject = old
-	}
-	resource := e.types.Resource(req.Resource)
-	if one := req.Name != "" && req.SubResource == ""; req.Operation == Delete && one && resource != nil { // not of a collection
-		prepared.Options = prepare.DeleteOptions(req.Options, prepared.OldObject, resource)
-	}
-	return &prepared, append(warnings, result.Warnings...), nil
-}
-
-func unknownFields(warnings []string) []string {
-	var unknown []string
-	for _, w := range warnings {
-		if strings.HasPrefix(w, "unknown field ") {
-			unknown = append(unknown, w)
-		}
-	}
-	return unknown
 }
 
 func namespaceOf(object map[string]any) string {

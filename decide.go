@@ -42,7 +42,6 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 			}
 		}
 	}
-	d.Warnings = sendable(d.Warnings)
 	if len(failures) > 1 && known.Has(quirks.FirstFailureAudited) {
 		d.note(quirks.FirstFailureAudited, "")
 		failures = failures[:1]
@@ -67,6 +66,22 @@ type auditedFailure struct {
 	Binding           string          `json:"binding"`
 	ExpressionIndex   int             `json:"expressionIndex"`
 	ValidationActions []policy.Action `json:"validationActions"`
+}
+
+// send makes the warnings those that the client gets: before them what preparing the request gave.
+func (d *Decision) send(p *Prepared) *Decision {
+	own := d.Warnings
+	if len(p.warnings) > 0 {
+		d.Warnings = make([]string, 0, len(p.warnings)+len(own))
+		for _, text := range p.warnings {
+			d.warn(text)
+		}
+		for _, text := range own {
+			d.warn(text)
+		}
+	}
+	d.Warnings = sendable(d.Warnings)
+	return d
 }
 
 // warn adds a warning; the server sends equal texts once.

@@ -24,6 +24,10 @@ type Decision struct {
 	Changes []Change       // what each mutating policy did to it
 	Object  map[string]any // at the end of admission; nil on DELETE
 
+	// MutatedObject is the object as mutating policies left it, before the registry gave it a uid and the like; nil on DELETE, and
+	// if the request did not get that far.
+	MutatedObject map[string]any
+
 	Outcomes   []Outcome   // every expression's verdict that took part, in the order of evaluation
 	Violations []Violation // what would be denied, warned about or audited, though the server reports only the first denial
 	Notes      []Note      // where the answer depends on a defect of the server or on what is not simulated

@@ -22,7 +22,6 @@ import (
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
-	"github.com/celgate/celgate/state"
 )
 
 // Newest is the newest Kubernetes minor whose behaviour is known exactly.
@@ -33,7 +32,11 @@ const Newest = "1.37"
 type Options struct {
 	KubeVersion string           // a minor such as "1.37"; empty is Newest
 	Types       *schema.Registry // nil: the built-in kinds of KubeVersion
-	Cluster     Cluster          // nil: an empty cluster
+	Cluster     Cluster          // nil: one that holds Objects
+
+	// Objects are what the cluster holds beside what every cluster has: namespaces, params, RBAC, stored objects, and
+	// CustomResourceDefinitions, whose kinds are then known. They are not looked at if Cluster and Types say it.
+	Objects []map[string]any
 
 	// WithoutQuirks leaves out the defects of the server version that package quirks lists. A webhook that
 	// stands in for the server sets it; what predicts the server's answer does not.
@@ -119,9 +122,12 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		if e.types, err = builtin.Registry(minor); err != nil {
 			return nil, err
 		}
+		if e.types, err = definedBy(opts.Objects, e.types); err != nil {
+			return nil, err
+		}
 	}
 	if e.cluster == nil {
-		if e.cluster, err = state.New(e.types); err != nil {
+		if e.cluster, err = clusterOf(opts.Objects, e.types); err != nil {
 			return nil, err
 		}
 	}

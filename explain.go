@@ -15,7 +15,7 @@ import (
 
 // Explain decides about a request as [Engine.Admit] does, or with how.MutatingOnly as [Engine.Mutate] does, and tells how the
 // decision comes about. That is slow, and the first time the policies in force are compiled for it.
-func (e *Engine) Explain(ctx context.Context, req *Request, how explain.Options) (*Decision, error) {
+func (e *Engine) Explain(ctx context.Context, p *Prepared, how explain.Options) (*Decision, error) {
 	asked, err := e.explaining(how)
 	if err != nil {
 		return nil, err
@@ -24,9 +24,9 @@ func (e *Engine) Explain(ctx context.Context, req *Request, how explain.Options)
 		ctx = compile.Listening(ctx, asked.listener(how))
 	}
 	if how.MutatingOnly {
-		return asked.Mutate(ctx, req)
+		return asked.Mutate(ctx, p)
 	}
-	return asked.Admit(ctx, req)
+	return asked.Admit(ctx, p)
 }
 
 // Observable returns the expressions of the policies in force with their branches, which [explain.Options].Observe is told of.

@@ -219,7 +219,8 @@ type review struct {
 	second     bool   // pass of the mutating policies
 	evaluating string // the name of a policy
 
-	sharesLabels bool // see prepare.Result; of the object that the mutating policies leave
+	normal       prepare.Normal // of the object of the request, if mutating policies are asked
+	sharesLabels bool           // see prepare.Result; of the object that the mutating policies leave
 
 	objects    []*versioned
 	requests   []*requestInput
@@ -341,13 +342,16 @@ type versioned struct {
 // allowed is the decision about a request before any policy said something.
 func allowed(req *Request) *Decision { return &Decision{Allowed: true, Object: req.Object} }
 
+// refused is the decision about a request that the server refuses before it asks any policy.
+func refused(p *Prepared) *Decision { return &Decision{Status: p.refusal, Object: p.request.Object} }
+
 func newReview(ctx context.Context, e *Engine, req *Request) *review {
 	return e.review(ctx, req, e.index.entry(req))
 }
 
 func (e *Engine) review(ctx context.Context, req *Request, known *indexEntry) *review {
 	r := reviews.Get().(*review)
-	r.Request, r.ctx, r.engine, r.known, r.decision, r.sharesLabels = req, ctx, e, known, allowed(req), req.sharesLabels
+	r.Request, r.ctx, r.engine, r.known, r.decision = req, ctx, e, known, allowed(req)
 	made := req.made()
 	r.attributes = match.Attributes{
 		Kind: made.Kind, Resource: made.Resource, SubResource: made.SubResource,

@@ -40,7 +40,7 @@ func (r *review) mutate() error {
 	second := *r.Request
 	second.Object = r.decision.Object
 	next := newReview(r.ctx, r.engine, &second)
-	next.decision, next.second, next.sharesLabels = r.decision, true, r.sharesLabels
+	next.decision, next.second, next.normal, next.sharesLabels = r.decision, true, r.normal, r.sharesLabels
 	err = next.mutationPass(&re, true)
 	r.sharesLabels = next.sharesLabels
 	return err

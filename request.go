@@ -3,7 +3,6 @@ package celgate
 import (
 	"context"
 
-	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -19,10 +18,11 @@ const (
 	Connect Operation = "CONNECT"
 )
 
-// A Request is one admission request, with the members of admission.k8s.io/v1 AdmissionRequest.
+// A Request is one admission request, with the members of admission.k8s.io/v1 AdmissionRequest. Its objects are those that
+// its author wrote; [Engine.Prepare] makes of them what policies see.
 //
-// Objects are JSON trees (map[string]any, []any, string, int64, float64, bool, nil) as package prepare makes them. They
-// are never changed; a mutated object shares what was not changed.
+// Objects are JSON trees (map[string]any, []any, string, int64, float64, bool, nil). They are never changed; a mutated
+// object shares what was not changed.
 type Request struct {
 	UID string
 
@@ -49,9 +49,6 @@ type Request struct {
 	Object    map[string]any // nil on DELETE
 	OldObject map[string]any // nil on CREATE and CONNECT
 	Options   map[string]any // CreateOptions and the like; nil for CONNECT
-
-	normal       prepare.Normal // Object, if Prepare has made it
-	sharesLabels bool           // see prepare.Result
 }
 
 // Made is what a request was made to: requestKind, requestResource and requestSubResource of an AdmissionRequest.

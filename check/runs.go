@@ -18,7 +18,7 @@ import (
 // A trial is an engine with what it is asked.
 type trial struct {
 	engine   *celgate.Engine
-	requests []*celgate.Request
+	requests []*celgate.Prepared
 	traces   bool
 	told     []*explain.Mutation // of the last decision
 	spent    int64               // CEL cost units of all decisions
@@ -66,7 +66,7 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 		return nil
 	}
 	for _, r := range requests {
-		if prepared, _, err := t.engine.Prepare(r); err == nil {
+		if prepared, err := t.engine.Prepare(s.ctx, r); err == nil {
 			t.requests = append(t.requests, prepared)
 		}
 	}
@@ -74,7 +74,7 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 }
 
 // decide runs the mutating policies in an order, nil for that of their names, and keeps what mutations did.
-func (t *trial) decide(ctx context.Context, r *celgate.Request, order []string) (*celgate.Decision, error) {
+func (t *trial) decide(ctx context.Context, r *celgate.Prepared, order []string) (*celgate.Decision, error) {
 	t.told = nil
 	how := explain.Options{Order: order, MutatingOnly: true}
 	if t.traces {
@@ -88,7 +88,7 @@ func (t *trial) decide(ctx context.Context, r *celgate.Request, order []string) 
 }
 
 // mutate runs the mutating policies; nil for a request that they refuse.
-func (t *trial) mutate(ctx context.Context, r *celgate.Request, order ...string) (map[string]any, error) {
+func (t *trial) mutate(ctx context.Context, r *celgate.Prepared, order ...string) (map[string]any, error) {
 	if t.spent >= mostSpent {
 		t.told = nil
 		return nil, nil
@@ -113,17 +113,16 @@ func (s *subject) runTwice(f *facts) *unstable {
 	if t == nil {
 		return nil
 	}
-	for _, r := range t.requests {
-		once, err := t.mutate(s.ctx, r)
+	for _, p := range t.requests {
+		r := p.Request()
+		once, err := t.mutate(s.ctx, p)
 		if err != nil {
 			return nil
 		}
 		if once == nil || reflect.DeepEqual(once, r.Object) {
 			continue
 		}
-		again := *r
-		again.Object = once
-		twice, err := t.mutate(s.ctx, &again)
+		twice, err := t.mutate(s.ctx, p.WithObject(once))
 		if err != nil {
 			return nil
 		}
@@ -196,12 +195,13 @@ func (s *subject) bothOrders(a, b *facts) []string {
 	if t == nil {
 		return nil
 	}
-	for _, r := range t.requests {
-		x, err := t.mutate(s.ctx, r, a.Name, b.Name)
+	for _, p := range t.requests {
+		r := p.Request()
+		x, err := t.mutate(s.ctx, p, a.Name, b.Name)
 		if err != nil {
 			return nil
 		}
-		y, err := t.mutate(s.ctx, r, b.Name, a.Name)
+		y, err := t.mutate(s.ctx, p, b.Name, a.Name)
 		if err != nil {
 			return nil
 		}

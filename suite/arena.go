@@ -23,7 +23,7 @@ import (
 type arena struct {
 	set      policy.Set
 	engine   *celgate.Engine
-	requests requests.World
+	requests *celgate.Requester
 	cluster  *state.Cluster
 }
 
@@ -95,7 +95,7 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	a.requests = requests.World{Types: types, Stored: a.cluster, Words: words}
+	a.requests = &celgate.Requester{Types: types, Stored: a.cluster}
 	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: types, Cluster: &assuming{Cluster: a.cluster, types: types}}
 	if a.engine, err = celgate.New(&a.set, opts); err != nil {
 		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}

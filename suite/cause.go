@@ -93,7 +93,7 @@ func (run *caseRun) explain() {
 				continue
 			}
 			if reasons == nil {
-				if reasons = blame.Reasons(run.ctx, run.arena.engine, run.Request, run.Decision.Outcomes); reasons == nil {
+				if reasons = blame.Reasons(run.ctx, run.arena.engine, run.prepared, run.Decision.Outcomes); reasons == nil {
 					return
 				}
 			}

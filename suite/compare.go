@@ -11,6 +11,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/manifest"
@@ -435,12 +436,14 @@ func quote(s string) string { return fmt.Sprintf("%q", s) }
 
 // compareObject compares the object after mutations.
 func (run *caseRun) compareObject(e *Expectation, update bool) {
-	engine := run.arena.engine
-	mutated, err := engine.Mutate(run.ctx, run.Request)
-	if err != nil || !mutated.Allowed {
+	mutated := run.Decision
+	before, after := run.Request.Object, mutated.MutatedObject
+	if before != nil && after == nil {
 		return // a failure of its own
 	}
-	before, after := run.Request.Object, mutated.Object
+	if r := run.arena.requests.Types.Resource(run.Request.Resource); mutated.Mutated && r != nil && r.Custom != nil {
+		after = prepare.Written(after)
+	}
 	changed := !reflect.DeepEqual(before, after)
 	if e.Untouched.IsValid() {
 		if changed {
@@ -500,13 +503,13 @@ func (run *caseRun) setBy(changes []celgate.Change, steps []step) []Cause {
 func (run *caseRun) compareWhole(place policy.Position, want, got map[string]any) {
 	request := *run.Request
 	request.Object = want
-	prepared, _, err := run.arena.engine.Prepare(&request)
+	prepared, err := run.arena.engine.Prepare(run.ctx, &request)
 	if err != nil {
 		run.fail(Failure{Place: place, Expected: "an object", Got: err.Error()})
 		return
 	}
-	if !equal(prepared.Object, got) {
-		run.fail(Failure{Place: place, Expected: "the object after mutations as given", Got: "it differs\n" + difference(prepared.Object, got)})
+	if whole := prepared.Request().Object; !equal(whole, got) {
+		run.fail(Failure{Place: place, Expected: "the object after mutations as given", Got: "it differs\n" + difference(whole, got)})
 	}
 }
 
@@ -545,11 +548,11 @@ func (run *caseRun) write(want *Mutated, after map[string]any, docs []*manifest.
 		Prepare: func(object map[string]any) (map[string]any, error) {
 			again := *run.Request
 			again.Object = object
-			next, _, err := run.arena.engine.Prepare(&again)
+			next, err := run.arena.engine.Prepare(run.ctx, &again)
 			if err != nil {
 				return nil, err
 			}
-			return next.Object, nil
+			return next.Request().Object, nil
 		},
 	})
 	if len(docs) == 1 && reflect.DeepEqual(docs[0].Object, object) {

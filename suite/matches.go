@@ -13,11 +13,11 @@ import (
 // matches tells for each policy in force whether it is for the request: an entry for each binding and param, or one for the policy
 // that is not for the request, whatever the binding.
 func (run *caseRun) matches() []explain.Match {
-	if run.matched != nil {
+	if run.prepared == nil || run.matched != nil {
 		return run.matched
 	}
 	var events []explain.Event
-	d, err := run.arena.engine.Explain(run.ctx, run.Request, explain.Options{Trace: func(e explain.Event) { events = append(events, e) }})
+	d, err := run.arena.engine.Explain(run.ctx, run.prepared, explain.Options{Trace: func(e explain.Event) { events = append(events, e) }})
 	if err != nil {
 		return nil
 	}

@@ -154,7 +154,7 @@ func askEngine(ctx context.Context, e *celgate.Engine, c *Case, r *request) (*an
 	if mutating {
 		decide = e.Mutate
 	}
-	d, err := decide(ctx, r.Request)
+	d, err := decide(ctx, celgate.AssumePrepared(r.Request))
 	if err != nil {
 		return nil, err
 	}

@@ -149,7 +149,7 @@ func resolved(path string, variables []explain.Evaluation) string {
 // Reasons decides again about a prepared request and returns the reasons for the outcomes of its decision, by their index. An
 // outcome may have none.
 func Reasons(
-	ctx context.Context, engine *celgate.Engine, request *celgate.Request, outcomes []celgate.Outcome,
+	ctx context.Context, engine *celgate.Engine, request *celgate.Prepared, outcomes []celgate.Outcome,
 ) map[int]Reason {
 	var seen []explain.Evaluation
 	_, err := engine.Explain(ctx, request, explain.Options{Trace: func(e explain.Event) {

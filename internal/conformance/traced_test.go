@@ -37,15 +37,16 @@ func TestTraced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if request, _, err = plain.Prepare(request); err != nil {
+			prepared, err := plain.Prepare(t.Context(), request)
+			if err != nil {
 				t.Skip("refused before any policy")
 			}
-			want, err := plain.Admit(t.Context(), request)
+			want, err := plain.Admit(t.Context(), prepared)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var events []explain.Event
-			got, err := plain.Explain(t.Context(), request, explain.Options{
+			got, err := plain.Explain(t.Context(), prepared, explain.Options{
 				Trace:   func(e explain.Event) { events = append(events, e) },
 				Observe: func(explain.Observation) {},
 			})

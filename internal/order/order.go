@@ -25,7 +25,7 @@ type Outcome struct {
 
 // Other makes the mutations of a request in other orders of the named policies and returns the first whose result is
 // not the usual one; nil if there is none.
-func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Request, names []string) (*Outcome, error) {
+func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, names []string) (*Outcome, error) {
 	if len(names) < 2 {
 		return nil, nil
 	}
@@ -46,7 +46,7 @@ func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Request, na
 }
 
 // Note returns the note about a decision that depends on the order of mutating policies; nil if none is known to.
-func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Request, d *celgate.Decision) (*celgate.Note, error) {
+func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d *celgate.Decision) (*celgate.Note, error) {
 	var names []string
 	for _, o := range d.Outcomes {
 		if o.Kind == policy.Mutating && !slices.Contains(names, o.Policy) {

@@ -429,7 +429,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	}
 	stored := d.decideAbout(ctx, &it, request, place)
 	if d.edits && it.Decision != nil && it.Decision.Allowed && it.Decision.Mutated {
-		if err = d.edit(ctx, &it, it.Request); err != nil {
+		if err = d.edit(ctx, &it); err != nil {
 			it.Decision, it.edit = nil, nil
 			return fail(err)
 		}
@@ -452,7 +452,7 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 		return nil
 	}
 	it.Request = request
-	prepared, warnings, err := d.engine.Prepare(request)
+	prepared, err := d.engine.Prepare(ctx, request)
 	if err != nil {
 		status, ok := refusal(err)
 		if !ok {
@@ -461,11 +461,7 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 		it.Decision = &celgate.Decision{Status: status}
 		return nil
 	}
-	it.Request = prepared
-	if status := d.world.noNamespace(ctx, prepared); status != nil {
-		it.Decision = &celgate.Decision{Status: status}
-		return nil
-	}
+	it.Request, it.Prepared = prepared.Request(), prepared
 	if it.Decision, err = d.engine.Explain(ctx, prepared, d.how); err != nil {
 		it.Decision = nil
 		return fail(err)
@@ -476,9 +472,6 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 	it.Locate = locate(place, it.Decision)
 	if d.changes {
 		it.Changes = d.shown(it.Decision.Changes)
-	}
-	if len(warnings) > 0 { // the server sends them before those of policies
-		it.Decision.Warnings = append(warnings, it.Decision.Warnings...)
 	}
 	if d.orders {
 		note, err := order.Note(ctx, d.engine, prepared, it.Decision)
@@ -493,11 +486,11 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 	if note := requests.NoteSize(request); note != nil {
 		it.Decision.Notes = append(it.Decision.Notes, *note)
 	}
-	d.notes.add(it.Decision, prepared, isReview(it.doc.Object))
+	d.notes.add(it.Decision, it.Request, isReview(it.doc.Object))
 	if it.Decision.Allowed {
 		stored = it.Decision.Object
 	}
-	it.Decision.Object = d.returned(it.Decision.Object, prepared)
+	it.Decision.Object = d.returned(it.Decision.Object, it.Request)
 	return stored
 }
 
@@ -551,19 +544,6 @@ func refusal(err error) (*metav1.Status, bool) {
 	}
 	s := status.Status()
 	return &s, true
-}
-
-// noNamespace returns the server's answer to a request in a namespace that does not exist, which comes before any
-// policy is asked (as pkg/admission/plugin/namespace/lifecycle/admission.go v0.37.2).
-func (w *world) noNamespace(ctx context.Context, r *celgate.Request) *metav1.Status {
-	if r.Namespace == "" || r.Operation == celgate.Delete || r.Kind == namespaceKind || r.Resource.Group == "authorization.k8s.io" {
-		return nil
-	}
-	if known, err := w.exist(w.cluster).Get(ctx, namespaceKind, "", r.Namespace); known != nil || err != nil {
-		return nil
-	}
-	status := apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, r.Namespace).Status()
-	return &status
 }
 
 // notes are said about decisions that rest on what was not given.

@@ -232,12 +232,12 @@ func (x *explaining) story(ctx context.Context, d *decider, it report.Item, even
 		}
 	}
 	var err error
-	e.Orders, err = x.otherOrders(ctx, d.engine, it.Request, events)
+	e.Orders, err = x.otherOrders(ctx, d.engine, it.Prepared, events)
 	return e, err
 }
 
 // otherOrders makes the decision in the other orders that a server may choose, and returns one whose result is another one.
-func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Request, events []report.Event) ([]report.Order, error) {
+func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, events []report.Event) ([]report.Order, error) {
 	var names []string
 	for _, e := range events {
 		if e.Op == explain.OpRun && e.Kind == policy.Mutating && !slices.Contains(names, e.Policy) {
