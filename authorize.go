@@ -58,10 +58,13 @@ type requestResource struct {
 	made Made
 }
 
-func (r requestResource) GetName() string                          { return r.Name }
-func (r requestResource) GetNamespace() string                     { return r.Namespace }
+func (r requestResource) GetName() string { return r.Name }
+
+func (r requestResource) GetNamespace() string { return r.Namespace }
+
 func (r requestResource) GetResource() schema.GroupVersionResource { return r.made.Resource }
-func (r requestResource) GetSubresource() string                   { return r.made.SubResource }
+
+func (r requestResource) GetSubresource() string { return r.made.SubResource }
 
 // A decisionCache asks about the same attributes once in a request, as the server does.
 type decisionCache struct {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,10 +14,8 @@ import (
 )
 
 const (
-	failureAnnotation   = "validation.policy.admission.k8s.io/validation_failure"
-	maxAuditedFailures  = 50 // as maxValidationFailures in validating/dispatcher.go v0.37.2
-	unknownName         = "Unknown"
-	nameCannotBeFetched = "Unknown/errorGettingName"
+	failureAnnotation  = "validation.policy.admission.k8s.io/validation_failure"
+	maxAuditedFailures = 50 // as maxValidationFailures in validating/dispatcher.go v0.37.2
 )
 
 // decide folds the violations of validating policies into the decision: failed validations by the actions of
@@ -66,22 +63,6 @@ type auditedFailure struct {
 	Binding           string          `json:"binding"`
 	ExpressionIndex   int             `json:"expressionIndex"`
 	ValidationActions []policy.Action `json:"validationActions"`
-}
-
-// send makes the warnings those that the client gets: before them what preparing the request gave.
-func (d *Decision) send(p *Prepared) *Decision {
-	own := d.Warnings
-	if len(p.warnings) > 0 {
-		d.Warnings = make([]string, 0, len(p.warnings)+len(own))
-		for _, text := range p.warnings {
-			d.warn(text)
-		}
-		for _, text := range own {
-			d.warn(text)
-		}
-	}
-	d.Warnings = sendable(d.Warnings)
-	return d
 }
 
 // warn adds a warning; the server sends equal texts once.
@@ -135,51 +116,4 @@ func reasonCode(reason metav1.StatusReason) int32 {
 		return http.StatusRequestEntityTooLarge
 	}
 	return http.StatusUnprocessableEntity
-}
-
-// displayName is the name that a refusal shows, as pkg/admission/errors.go v0.37.2 finds it.
-func (r *Request) displayName() string {
-	if r.Name != "" {
-		return r.Name
-	}
-	if r.Object == nil {
-		return unknownName
-	}
-	if r.Operation == Connect { // the options have no metadata
-		return nameCannotBeFetched
-	}
-	metadata, _ := r.Object["metadata"].(map[string]any)
-	for _, member := range []string{"name", "generateName"} {
-		if name, _ := metadata[member].(string); name != "" {
-			return name
-		}
-	}
-	return unknownName
-}
-
-// annotations collects the audit annotations of one policy over its bindings and params.
-type annotations struct {
-	keys   []string
-	values map[string][]string
-}
-
-func (a *annotations) add(key, value string) {
-	if a.values == nil {
-		a.values = map[string][]string{}
-	}
-	if _, seen := a.values[key]; !seen {
-		a.keys = append(a.keys, key)
-	}
-	for _, v := range a.values[key] {
-		if v == value {
-			return
-		}
-	}
-	a.values[key] = append(a.values[key], value)
-}
-
-func (a *annotations) publish(policyName string, d *Decision) {
-	for _, key := range a.keys {
-		d.annotate(policyName+"/"+key, strings.Join(a.values[key], ", "))
-	}
 }

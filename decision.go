@@ -5,10 +5,11 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A Decision is the whole answer to a request. A denial is data: Admit returns an error only when the caller
@@ -158,3 +159,8 @@ func (d *Decision) then(next *Decision) *Decision {
 	d.Timings = append(d.Timings, next.Timings...)
 	return d
 }
+
+// allowed is the decision about a request before any policy said something.
+func allowed(req *Request) *Decision { return &Decision{Allowed: true, Object: req.Object} }
+
+type invocationKey struct{ policy, binding, param string }

@@ -3,7 +3,6 @@ package celgate
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -86,65 +85,6 @@ func (e *Engine) listener(how explain.Options) *compile.Listener {
 		}
 	}
 	return l
-}
-
-// inOrder returns an index of exactly the mutating policies that are named, in the order of the names, and of all validating
-// policies.
-func (x *index) inOrder(names []string) *index {
-	ordered := &index{types: x.types}
-	for _, name := range names {
-		for _, h := range x.hooks {
-			if h.Kind == policy.Mutating && h.Name == name {
-				ordered.hooks = append(ordered.hooks, h)
-			}
-		}
-	}
-	for _, h := range x.hooks {
-		if h.Kind == policy.Validating {
-			ordered.hooks = append(ordered.hooks, h)
-		}
-	}
-	return ordered
-}
-
-// A telling is somebody who is told what happens in one call.
-type telling struct {
-	tell     func(explain.Event)
-	outcomes int // of the phases before
-}
-
-// next begins another phase of a call. The outcomes of the new phase come after those of d.
-func (t *telling) next(d *Decision) {
-	if t != nil {
-		t.outcomes = len(d.Outcomes)
-	}
-}
-
-// watches are what programs tell, as bits.
-type watches int
-
-const (
-	watchValues watches = 1 << iota
-	watchBranches
-)
-
-// watchedPolicies are the policies in force as programs that tell what happens in them, by what they tell. They are compiled when
-// somebody first asks.
-type watchedPolicies [watchValues | watchBranches + 1]struct {
-	once sync.Once
-	watchedHooks
-	err error
-}
-
-type watchedHooks struct {
-	index    *index
-	observed []explain.Observed // if branches are told
-}
-
-func (w *watchedPolicies) hooks(e *Engine, what watches) (watchedHooks, error) {
-	of := &w[what]
-	of.once.Do(func() { of.watchedHooks, of.err = e.watch(what) })
-	return of.watchedHooks, of.err
 }
 
 // watch compiles the policies in force for those who want to know what happens in them.

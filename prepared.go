@@ -87,3 +87,22 @@ func (e *Engine) Prepare(ctx context.Context, req *Request) (*Prepared, error) {
 	p.warnings = append(append(p.warnings, result.Unknown...), result.Warnings...)
 	return p, nil
 }
+
+// refused is the decision about a request that the server refuses before it asks any policy.
+func refused(p *Prepared) *Decision { return &Decision{Status: p.refusal, Object: p.request.Object} }
+
+// send makes the warnings those that the client gets: before them what preparing the request gave.
+func (d *Decision) send(p *Prepared) *Decision {
+	own := d.Warnings
+	if len(p.warnings) > 0 {
+		d.Warnings = make([]string, 0, len(p.warnings)+len(own))
+		for _, text := range p.warnings {
+			d.warn(text)
+		}
+		for _, text := range own {
+			d.warn(text)
+		}
+	}
+	d.Warnings = sendable(d.Warnings)
+	return d
+}

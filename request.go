@@ -2,9 +2,12 @@ package celgate
 
 import (
 	"context"
+	"fmt"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/celgate/celgate/schema"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
 // An Operation is what the request does to the object.
@@ -88,4 +91,92 @@ type Cluster interface {
 
 	// Authorizer answers the authorizer variable of expressions.
 	Authorizer() authorizer.Authorizer
+}
+
+var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+
+// kindOf returns the kind that an object says it is of.
+func kindOf(object map[string]any) schema.GroupVersionKind {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	return apischema.FromAPIVersionAndKind(apiVersion, kind)
+}
+
+func namespaceOf(object map[string]any) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	namespace, _ := metadata["namespace"].(string)
+	return namespace
+}
+
+// displayName is the name that a refusal shows, as pkg/admission/errors.go v0.37.2 finds it.
+func (r *Request) displayName() string {
+	if r.Name != "" {
+		return r.Name
+	}
+	if r.Object == nil {
+		return unknownName
+	}
+	if r.Operation == Connect { // the options have no metadata
+		return nameCannotBeFetched
+	}
+	metadata, _ := r.Object["metadata"].(map[string]any)
+	for _, member := range []string{"name", "generateName"} {
+		if name, _ := metadata[member].(string); name != "" {
+			return name
+		}
+	}
+	return unknownName
+}
+
+const (
+	unknownName         = "Unknown"
+	nameCannotBeFetched = "Unknown/errorGettingName"
+)
+
+func parseGroupVersion(s string) (schema.GroupVersion, error) {
+	gv, err := apischema.ParseGroupVersion(s)
+	if err != nil {
+		return gv, fmt.Errorf("paramKind: %w", err)
+	}
+	return gv, nil
+}
+
+// tree has the members that the server sets, by its rules for empty ones.
+func (u *UserInfo) tree() map[string]any {
+	user := map[string]any{}
+	if len(u.Groups) > 0 {
+		groups := make([]any, len(u.Groups))
+		for i, g := range u.Groups {
+			groups[i] = g
+		}
+		user["groups"] = groups
+	}
+	if len(u.Extra) > 0 {
+		extra := make(map[string]any, len(u.Extra))
+		for k, values := range u.Extra {
+			list := make([]any, len(values))
+			for i, v := range values {
+				list[i] = v
+			}
+			extra[k] = list
+		}
+		user["extra"] = extra
+	}
+	setText(user, "username", u.Username)
+	setText(user, "uid", u.UID)
+	return user
+}
+
+func setText(tree map[string]any, member, text string) {
+	if text != "" {
+		tree[member] = text
+	}
+}
+
+func kindTree(k schema.GroupVersionKind) map[string]any {
+	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
+}
+
+func resourceTree(r schema.GroupVersionResource) map[string]any {
+	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
 }

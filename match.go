@@ -1,0 +1,182 @@
+package celgate
+
+import (
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/celgate/celgate/explain"
+	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/policy"
+)
+
+// invocations yields what is to run for the request: policies by name, their bindings by name, their params by
+// namespace and name. An error stands in place of a policy or binding that cannot run; a policy or binding
+// that is not for the request yields nothing.
+//
+// As generic/policy_dispatcher.go and validating/dispatcher.go v0.37.2: match the policy, then its
+// configuration, then for each binding match, params.
+func (r *review) invocations(kind policy.Kind) iter.Seq2[invocation, *configurationError] {
+	return func(yield func(invocation, *configurationError) bool) {
+		for _, h := range r.candidates(kind) {
+			m, err := h.criteria.Match(&r.attributes, r.world)
+			if err == nil && m.Matched {
+				err = h.err
+			}
+			r.tellMatch(h, nil, m, err)
+			if err == nil && !m.Matched {
+				continue
+			}
+			if err != nil {
+				if !yield(invocation{}, &configurationError{h, nil, err}) {
+					return
+				}
+				continue
+			}
+			for _, b := range h.bindings {
+				if !r.bindingInvocations(h, b, m, yield) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// candidates are the policies that may be for the request; who listens is told about all others too.
+func (r *review) candidates(kind policy.Kind) []*hook {
+	if !r.tells() {
+		return r.known.of(kind).hooks
+	}
+	var all []*hook
+	for _, h := range r.engine.index.hooks {
+		if h.Kind == kind {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+func (r *review) bindingInvocations(h *hook, b *binding, m match.Result, yield func(invocation, *configurationError) bool) bool {
+	bm, err := b.criteria.Match(&r.attributes, r.world)
+	r.tellMatch(h, b, bm, err)
+	if err == nil && !bm.Matched {
+		return true
+	}
+	var params []map[string]any
+	if err == nil {
+		if params, err = r.params(h, b); len(params) == 0 {
+			r.tellParams(h, b, err)
+		}
+	}
+	if err != nil {
+		return yield(invocation{}, &configurationError{h, b, err})
+	}
+	in := invocation{hook: h, binding: b, resource: m.Resource, kind: m.Kind}
+	if len(params) == 0 {
+		in.idle = true
+		r.noteNoParams(h, b)
+		return yield(in, nil)
+	}
+	if kind := r.known.of(h.Kind); len(params) > 1 { // the guess was one param for each binding
+		r.decision.Outcomes = slices.Grow(r.decision.Outcomes, kind.outcomes+(len(params)-1)*h.expressions())
+	}
+	for _, in.param = range params {
+		if !yield(in, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// params returns what one binding evaluates with: one nil for a policy or binding without params, else the
+// objects that paramRef selects (as generic/policy_dispatcher.go v0.37.2, CollectParams).
+func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
+	from := b.ParamRef
+	if h.ParamKind == nil || from == nil {
+		return withoutParam, nil
+	}
+	namespace := from.Namespace
+	switch {
+	case !h.param.Namespaced && namespace != "":
+		return nil, errors.New("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+	case h.param.Namespaced && namespace == "":
+		if namespace = r.Namespace; namespace == "" {
+			return nil, errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+		}
+	}
+	kind := h.param.GroupVersion().WithKind(h.param.Kind)
+	var params []map[string]any
+	if from.Name != "" {
+		param, err := r.engine.cluster.Get(r.ctx, kind, namespace, from.Name)
+		if err != nil {
+			return nil, err
+		}
+		if param != nil {
+			params = append(params, h.held(param))
+		}
+	} else {
+		all, err := r.engine.cluster.List(r.ctx, kind, namespace)
+		if err != nil {
+			return nil, err
+		}
+		for _, param := range all {
+			if b.selector.Matches(match.Labels(param)) {
+				params = append(params, h.held(param))
+			}
+		}
+	}
+	if len(params) == 0 && from.NotFoundAction == policy.NotFoundDeny {
+		return nil, errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
+	}
+	return params, nil
+}
+
+// tellMatch says whether a policy, or with b its binding, is for the request.
+func (r *review) tellMatch(h *hook, b *binding, m match.Result, err error) {
+	if !r.tells() {
+		return
+	}
+	found := explain.Match{Kind: h.Kind, Policy: h.Name, Matched: m.Matched && err == nil, By: string(m.By), Reason: m.Reason(&r.attributes), Err: err}
+	criteria := h.criteria
+	if b != nil {
+		criteria, found.Binding = b.criteria, b.Name
+		if found.Reason != "" {
+			found.Reason += " of the binding"
+		}
+	}
+	found.Compared = criteria.Compare(&r.attributes, r.world)
+	r.tell(h, b, nil, explain.Event{Op: explain.OpMatch, Match: &found})
+}
+
+// tellParams says that a binding does not run for want of params.
+func (r *review) tellParams(h *hook, b *binding, err error) {
+	if !r.tells() {
+		return
+	}
+	found := explain.Match{Kind: h.Kind, Policy: h.Name, Binding: b.Name, By: "paramRef", Reason: "paramRef selects nothing", Err: err}
+	found.Compared = []explain.Comparison{{Field: "paramRef", Want: r.wantedParams(h, b), Got: "nothing"}}
+	r.tell(h, b, nil, explain.Event{Op: explain.OpMatch, Match: &found})
+}
+
+// wantedParams are the params that a binding asks for, in words.
+func (r *review) wantedParams(h *hook, b *binding) string {
+	ref := b.ParamRef
+	text := h.ParamKind.Kind + " "
+	if h.param != nil && h.param.Namespaced {
+		namespace := ref.Namespace
+		if namespace == "" {
+			namespace = r.Namespace
+		}
+		text += namespace + "/"
+	}
+	switch {
+	case ref.Name != "":
+		text += ref.Name
+	case b.selector != nil:
+		text += "with labels " + b.selector.String()
+	}
+	if h.param != nil && h.param.Namespaced && ref.Namespace == "" {
+		text += " (paramRef names no namespace, so that it is the request's)"
+	}
+	return text
+}

@@ -1,0 +1,61 @@
+package celgate
+
+import (
+	"sync"
+
+	"github.com/celgate/celgate/explain"
+)
+
+// A telling is somebody who is told what happens in one call.
+type telling struct {
+	tell     func(explain.Event)
+	outcomes int // of the phases before
+}
+
+// next begins another phase of a call. The outcomes of the new phase come after those of d.
+func (t *telling) next(d *Decision) {
+	if t != nil {
+		t.outcomes = len(d.Outcomes)
+	}
+}
+
+// watches are what programs tell, as bits.
+type watches int
+
+const (
+	watchValues watches = 1 << iota
+	watchBranches
+)
+
+// watchedPolicies are the policies in force as programs that tell what happens in them, by what they tell. They are compiled when
+// somebody first asks.
+type watchedPolicies [watchValues | watchBranches + 1]struct {
+	once sync.Once
+	watchedHooks
+	err error
+}
+
+type watchedHooks struct {
+	index    *index
+	observed []explain.Observed // if branches are told
+}
+
+func (w *watchedPolicies) hooks(e *Engine, what watches) (watchedHooks, error) {
+	of := &w[what]
+	of.once.Do(func() { of.watchedHooks, of.err = e.watch(what) })
+	return of.watchedHooks, of.err
+}
+
+// tells reports whether anybody listens.
+func (r *review) tells() bool { return r.engine.told != nil }
+
+func (r *review) tell(h *hook, b *binding, in *invocation, e explain.Event) {
+	e.Kind, e.Policy, e.Second = h.Kind, h.Name, r.second
+	if b != nil {
+		e.Binding = b.Name
+	}
+	if in != nil {
+		e.Param = paramName(in.param)
+	}
+	r.engine.told.tell(e)
+}
