@@ -51,7 +51,7 @@ func (e *Engine) validating(ctx context.Context, req *Request) (*Decision, error
 	if e.unconcerned(known, policy.Validating) {
 		return allowed(req), ctx.Err()
 	}
-	r := e.review(ctx, req, known)
+	r := e.run(ctx, req, known)
 	if err := r.validate(); err != nil {
 		r.decision.refuse(err)
 	}
@@ -85,7 +85,7 @@ func (e *Engine) Remutate(ctx context.Context, p *Prepared, first *Decision) (*D
 	if e.unconcerned(known, policy.Mutating) || req.Operation == Delete {
 		return allowed(req), ctx.Err()
 	}
-	r := e.reviewMutation(ctx, p, known)
+	r := e.runMutation(ctx, p, known)
 	r.second = true
 	if err := r.mutationPass(again, true); err != nil {
 		r.decision.refuse(err)
@@ -108,7 +108,7 @@ func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, shares
 	if e.unconcerned(known, policy.Mutating) || req.Operation == Delete {
 		return allowed(req), p.sharesLabels, ctx.Err()
 	}
-	r := e.reviewMutation(ctx, p, known)
+	r := e.runMutation(ctx, p, known)
 	if err := r.mutate(); err != nil {
 		r.decision.refuse(err)
 	}
@@ -128,25 +128,4 @@ func (e *Engine) unconcerned(known *indexEntry, kind policy.Kind) bool {
 		return true
 	}
 	return e.told == nil && len(known.of(kind).hooks) == 0
-}
-
-// declaredNamespace is the copy of a namespace that validations see: of its metadata only the declared members
-// (as CreateNamespaceObject in pkg/admission/plugin/cel/condition.go v0.37.2).
-func declaredNamespace(namespace map[string]any) map[string]any {
-	if namespace == nil {
-		return nil
-	}
-	whole, _ := namespace["metadata"].(map[string]any)
-	metadata := map[string]any{}
-	for _, member := range declaredNamespaceMetadata {
-		if v, ok := whole[member]; ok {
-			metadata[member] = v
-		}
-	}
-	return map[string]any{"metadata": metadata, "spec": namespace["spec"], "status": namespace["status"]}
-}
-
-var declaredNamespaceMetadata = []string{
-	"name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
-	"deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "finalizers",
 }

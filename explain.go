@@ -30,7 +30,7 @@ func (e *Engine) Explain(ctx context.Context, p *Prepared, how explain.Options) 
 
 // Observable returns the expressions of the policies in force with their branches, which [explain.Options].Observe is told of.
 func (e *Engine) Observable() ([]explain.Observed, error) {
-	h, err := e.watched.hooks(e, watchBranches)
+	h, err := e.watched.hooks(watchBranches, e.watch)
 	return h.observed, err
 }
 
@@ -50,7 +50,7 @@ func (e *Engine) explaining(how explain.Options) (*Engine, error) {
 		what |= watchBranches
 	}
 	if what != 0 {
-		h, err := e.watched.hooks(e, what)
+		h, err := e.watched.hooks(what, e.watch)
 		if err != nil {
 			return nil, err
 		}

@@ -74,6 +74,7 @@ type invocation struct {
 	binding  *binding
 	param    map[string]any // nil: no param
 	idle     bool           // paramRef selects nothing and that is allowed: nothing to evaluate
+	left     int            // how many params of the binding there are from this one on
 	resource schema.GroupVersionResource
 	kind     schema.GroupVersionKind
 }

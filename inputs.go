@@ -1,17 +1,53 @@
 package celgate
 
 import (
+	"context"
 	"maps"
 
 	"github.com/google/cel-go/common/types/ref"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
+
+// inputs are a request and what expressions see of it: values, which are made when an expression first asks for them.
+type inputs struct {
+	*Request
+	ctx      context.Context
+	types    *schema.Registry
+	cluster  Cluster
+	form     eval.Form // how expressions see objects of built-in kinds
+	made     Made
+	resource *schema.Resource // that the request was made to
+	shown    map[string]any   // the same, as the variable request has it
+	normal   prepare.Normal   // of the object of the request, if mutating policies are asked
+
+	objects    []*versioned
+	requests   []*requestInput
+	namespaces [2]namespaceInput // by declaredOnly and whole
+	own        ownNamespace
+	authorizer authorizerValues
+
+	// What nearly every request has is in its memory.
+	firstObject  versioned
+	firstRequest requestInput
+	oneObject    [1]*versioned
+	oneRequest   [1]*requestInput
+}
+
+// begin makes the inputs those of a request that an engine is asked about.
+func (r *inputs) begin(ctx context.Context, e *Engine, req *Request, known *indexEntry) {
+	r.Request, r.ctx, r.types, r.cluster, r.form = req, ctx, e.types, e.cluster, e.typed
+	r.made, r.resource, r.shown = req.made(), known.resource, known.shown
+	r.namespaces[declaredOnly].declared = true
+	r.authorizer = authorizerValues{request: req, cluster: e.cluster}
+	r.objects, r.requests = r.oneObject[:0], r.oneRequest[:0]
+}
 
 // ownNamespace is the namespace that the request is in, asked for once.
 type ownNamespace struct {
@@ -22,7 +58,7 @@ type ownNamespace struct {
 
 // requestInput is the request as matched through a resource and kind.
 type requestInput struct {
-	review   *review
+	of       *inputs
 	resource schema.GroupVersionResource
 	kind     schema.GroupVersionKind
 	tree     map[string]any
@@ -38,11 +74,11 @@ func (i *requestInput) Resolve() ref.Val {
 	return i.value
 }
 
-func (i *requestInput) Form() eval.Form { return i.review.engine.typed }
+func (i *requestInput) Form() eval.Form { return i.of.form }
 
 // Member makes a member that policies often ask for alone, else all of them.
 func (i *requestInput) Member(name string) (any, bool) {
-	r := i.review
+	r := i.of
 	switch name {
 	case "operation":
 		return string(r.Operation), true
@@ -59,14 +95,14 @@ func (i *requestInput) Member(name string) (any, bool) {
 
 func (i *requestInput) whole() map[string]any {
 	if i.tree == nil {
-		i.tree = i.review.requestTree(i.resource, i.kind, i.userInfo())
+		i.tree = i.of.requestTree(i.resource, i.kind, i.userInfo())
 	}
 	return i.tree
 }
 
 func (i *requestInput) userInfo() map[string]any {
 	if i.user == nil {
-		i.user = i.review.UserInfo.tree()
+		i.user = i.of.UserInfo.tree()
 	}
 	return i.user
 }
@@ -90,7 +126,7 @@ func (i *namespaceInput) Resolve() ref.Val {
 	if i.value == nil && i.object != nil {
 		object := i.object
 		if i.declared {
-			object = declaredNamespace(object)
+			object = celenv.DeclaredNamespace(object)
 		} else {
 			// The server takes it from a cache whose objects have neither apiVersion nor kind.
 			object = maps.Clone(object)
@@ -116,11 +152,11 @@ type versioned struct {
 }
 
 // namespace returns a namespace object, or the server's NotFound.
-func (r *review) namespace(name string) (map[string]any, error) {
+func (r *inputs) namespace(name string) (map[string]any, error) {
 	if r.own.asked && name == r.Namespace {
 		return r.own.object, r.own.err
 	}
-	namespace, err := r.engine.cluster.Get(r.ctx, namespaceKind, "", name)
+	namespace, err := r.cluster.Get(r.ctx, namespaceKind, "", name)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +168,7 @@ func (r *review) namespace(name string) (map[string]any, error) {
 
 // requestNamespace returns the namespace object that expressions see: none for cluster-scoped requests and for
 // Namespaces themselves.
-func (r *review) requestNamespace() (map[string]any, error) {
+func (r *inputs) requestNamespace() (map[string]any, error) {
 	if r.Namespace == "" || r.Kind == namespaceKind {
 		return nil, nil
 	}
@@ -140,14 +176,14 @@ func (r *review) requestNamespace() (map[string]any, error) {
 		object, err := r.namespace(r.Namespace)
 		r.own = ownNamespace{true, object, err}
 		for i := range r.namespaces {
-			r.namespaces[i].object, r.namespaces[i].form = object, r.engine.typed
+			r.namespaces[i].object, r.namespaces[i].form = object, r.form
 		}
 	}
 	return r.own.object, r.own.err
 }
 
 // versioned returns the object and old object in the version that a policy matched.
-func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
+func (r *inputs) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 	for _, v := range r.objects {
 		if v.kind == kind {
 			return v, nil
@@ -158,13 +194,13 @@ func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 		v = new(versioned)
 	}
 	*v = versioned{kind: kind, object: r.Object, oldObject: r.OldObject}
-	resource := r.known.resource
+	resource := r.resource
 	if r.Made != nil {
-		resource = r.engine.types.Resource(r.Resource)
+		resource = r.types.Resource(r.Resource)
 	}
 	v.custom = resource != nil && resource.Custom != nil
 	if !v.custom {
-		v.typ, v.form = r.engine.types.Type(kind), r.engine.typed
+		v.typ, v.form = r.types.Type(kind), r.form
 	}
 	for _, object := range []*map[string]any{&v.object, &v.oldObject} {
 		if *object == nil {
@@ -178,7 +214,7 @@ func (r *review) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 		if kind == r.Kind {
 			continue
 		}
-		converted, err := r.engine.types.Convert(*object, kind)
+		converted, err := r.types.Convert(*object, kind)
 		if err != nil {
 			return nil, err
 		}
@@ -207,9 +243,8 @@ func typed(tree map[string]any, t *schema.Type, form eval.Form) ref.Val {
 	return eval.Typed(tree, t)
 }
 
-// inputs are the values for the expressions of one invocation of a validating policy.
-func (r *review) inputs(in *invocation, v *versioned) eval.Inputs {
-	r.evaluating = in.hook.Name
+// values are those for the expressions of one invocation of a validating policy.
+func (r *inputs) values(in *invocation, v *versioned) eval.Inputs {
 	return eval.Inputs{
 		Object:          v.shown(v.object),
 		OldObject:       v.shown(v.oldObject),
@@ -217,8 +252,6 @@ func (r *review) inputs(in *invocation, v *versioned) eval.Inputs {
 		Request:         r.request(in.resource, in.kind),
 		Authorizer:      userAuthorizer{&r.authorizer},
 		RequestResource: resourceAuthorizer{&r.authorizer},
-		Loops:           r,
-		Meter:           &r.meter,
 	}
 }
 
@@ -232,7 +265,7 @@ func plain(tree map[string]any) ref.Val {
 
 // paramValue shows a param. Validating policies see built-in kinds with apiVersion and kind of the policy's
 // paramKind; mutating policies see them as they come from the server's caches: by reflection, without both.
-func (r *review) paramValue(in *invocation) ref.Val {
+func (r *inputs) paramValue(in *invocation) ref.Val {
 	if in.param == nil {
 		return nil
 	}
@@ -249,7 +282,7 @@ func (r *review) paramValue(in *invocation) ref.Val {
 	if in.hook.Kind == policy.Mutating {
 		delete(param, "apiVersion")
 		delete(param, "kind")
-		return typed(param, r.engine.types.Type(in.hook.param.GroupVersionKind()), r.engine.typed)
+		return typed(param, r.types.Type(in.hook.param.GroupVersionKind()), r.form)
 	}
 	param["apiVersion"], param["kind"] = in.hook.ParamKind.APIVersion, in.hook.ParamKind.Kind
 	return eval.Value(param, eval.Plain)
@@ -262,7 +295,7 @@ func hasTypedInformer(r *schema.Resource) bool {
 }
 
 // request shows the request as matched through a resource and kind.
-func (r *review) request(resource schema.GroupVersionResource, kind schema.GroupVersionKind) *requestInput {
+func (r *inputs) request(resource schema.GroupVersionResource, kind schema.GroupVersionKind) *requestInput {
 	for _, i := range r.requests {
 		if i.resource == resource && i.kind == kind {
 			return i
@@ -272,19 +305,19 @@ func (r *review) request(resource schema.GroupVersionResource, kind schema.Group
 	if len(r.requests) > 0 {
 		i = new(requestInput)
 	}
-	*i = requestInput{review: r, resource: resource, kind: kind}
+	*i = requestInput{of: r, resource: resource, kind: kind}
 	r.requests = append(r.requests, i)
 	return i
 }
 
 // requestTree has the members of AdmissionRequest that the server sets, by its rules for empty ones.
-func (r *review) requestTree(resource schema.GroupVersionResource, kind schema.GroupVersionKind, user map[string]any) map[string]any {
-	madeKind, madeResource := kindTree(r.attributes.Kind), r.known.shown
+func (r *inputs) requestTree(resource schema.GroupVersionResource, kind schema.GroupVersionKind, user map[string]any) map[string]any {
+	madeKind, madeResource := kindTree(r.made.Kind), r.shown
 	asKind, asResource := madeKind, madeResource
-	if kind != r.attributes.Kind {
+	if kind != r.made.Kind {
 		asKind = kindTree(kind)
 	}
-	if resource != r.attributes.Resource {
+	if resource != r.made.Resource {
 		asResource = resourceTree(resource)
 	}
 	tree := map[string]any{
@@ -301,7 +334,7 @@ func (r *review) requestTree(resource schema.GroupVersionResource, kind schema.G
 		"oldObject":       nil,
 	}
 	setText(tree, "subResource", r.SubResource)
-	setText(tree, "requestSubResource", r.attributes.SubResource)
+	setText(tree, "requestSubResource", r.made.SubResource)
 	setText(tree, "name", r.Name)
 	setText(tree, "namespace", r.Namespace)
 	return tree

@@ -1,14 +1,39 @@
 package celgate
 
 import (
+	"context"
 	"errors"
 	"iter"
-	"slices"
 
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/match"
 	"github.com/celgate/celgate/policy"
 )
+
+// A matcher finds out which policies, bindings and params are for a request.
+type matcher struct {
+	teller
+	reading    context.Context // for what the cluster is asked
+	cluster    Cluster
+	index      *index
+	known      *indexEntry
+	attributes match.Attributes
+	world      match.World
+}
+
+// begin makes the matcher one for a request that an engine is asked about. LookUp finds namespaces.
+func (r *matcher) begin(
+	ctx context.Context, e *Engine, req *Request, known *indexEntry, lookUp func(name string) (map[string]any, error),
+) {
+	made := req.made()
+	r.told, r.reading, r.cluster, r.index, r.known = e.told, ctx, e.cluster, e.index, known
+	r.attributes = match.Attributes{
+		Kind: made.Kind, Resource: made.Resource, SubResource: made.SubResource,
+		Namespace: req.Namespace, Name: req.Name, Operation: string(req.Operation),
+		Object: req.Object, OldObject: req.OldObject,
+	}
+	r.world = match.World{Types: e.types, Namespace: lookUp}
+}
 
 // invocations yields what is to run for the request: policies by name, their bindings by name, their params by
 // namespace and name. An error stands in place of a policy or binding that cannot run; a policy or binding
@@ -16,7 +41,7 @@ import (
 //
 // As generic/policy_dispatcher.go and validating/dispatcher.go v0.37.2: match the policy, then its
 // configuration, then for each binding match, params.
-func (r *review) invocations(kind policy.Kind) iter.Seq2[invocation, *configurationError] {
+func (r *matcher) invocations(kind policy.Kind) iter.Seq2[invocation, *configurationError] {
 	return func(yield func(invocation, *configurationError) bool) {
 		for _, h := range r.candidates(kind) {
 			m, err := h.criteria.Match(&r.attributes, r.world)
@@ -43,12 +68,12 @@ func (r *review) invocations(kind policy.Kind) iter.Seq2[invocation, *configurat
 }
 
 // candidates are the policies that may be for the request; who listens is told about all others too.
-func (r *review) candidates(kind policy.Kind) []*hook {
+func (r *matcher) candidates(kind policy.Kind) []*hook {
 	if !r.tells() {
 		return r.known.of(kind).hooks
 	}
 	var all []*hook
-	for _, h := range r.engine.index.hooks {
+	for _, h := range r.index.hooks {
 		if h.Kind == kind {
 			all = append(all, h)
 		}
@@ -56,7 +81,7 @@ func (r *review) candidates(kind policy.Kind) []*hook {
 	return all
 }
 
-func (r *review) bindingInvocations(h *hook, b *binding, m match.Result, yield func(invocation, *configurationError) bool) bool {
+func (r *matcher) bindingInvocations(h *hook, b *binding, m match.Result, yield func(invocation, *configurationError) bool) bool {
 	bm, err := b.criteria.Match(&r.attributes, r.world)
 	r.tellMatch(h, b, bm, err)
 	if err == nil && !bm.Matched {
@@ -71,26 +96,23 @@ func (r *review) bindingInvocations(h *hook, b *binding, m match.Result, yield f
 	if err != nil {
 		return yield(invocation{}, &configurationError{h, b, err})
 	}
-	in := invocation{hook: h, binding: b, resource: m.Resource, kind: m.Kind}
+	in := invocation{hook: h, binding: b, resource: m.Resource, kind: m.Kind, left: len(params)}
 	if len(params) == 0 {
 		in.idle = true
-		r.noteNoParams(h, b)
 		return yield(in, nil)
-	}
-	if kind := r.known.of(h.Kind); len(params) > 1 { // the guess was one param for each binding
-		r.decision.Outcomes = slices.Grow(r.decision.Outcomes, kind.outcomes+(len(params)-1)*h.expressions())
 	}
 	for _, in.param = range params {
 		if !yield(in, nil) {
 			return false
 		}
+		in.left--
 	}
 	return true
 }
 
 // params returns what one binding evaluates with: one nil for a policy or binding without params, else the
 // objects that paramRef selects (as generic/policy_dispatcher.go v0.37.2, CollectParams).
-func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
+func (r *matcher) params(h *hook, b *binding) ([]map[string]any, error) {
 	from := b.ParamRef
 	if h.ParamKind == nil || from == nil {
 		return withoutParam, nil
@@ -100,14 +122,14 @@ func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
 	case !h.param.Namespaced && namespace != "":
 		return nil, errors.New("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
 	case h.param.Namespaced && namespace == "":
-		if namespace = r.Namespace; namespace == "" {
+		if namespace = r.attributes.Namespace; namespace == "" {
 			return nil, errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
 		}
 	}
 	kind := h.param.GroupVersion().WithKind(h.param.Kind)
 	var params []map[string]any
 	if from.Name != "" {
-		param, err := r.engine.cluster.Get(r.ctx, kind, namespace, from.Name)
+		param, err := r.cluster.Get(r.reading, kind, namespace, from.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +137,7 @@ func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
 			params = append(params, h.held(param))
 		}
 	} else {
-		all, err := r.engine.cluster.List(r.ctx, kind, namespace)
+		all, err := r.cluster.List(r.reading, kind, namespace)
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +154,7 @@ func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
 }
 
 // tellMatch says whether a policy, or with b its binding, is for the request.
-func (r *review) tellMatch(h *hook, b *binding, m match.Result, err error) {
+func (r *matcher) tellMatch(h *hook, b *binding, m match.Result, err error) {
 	if !r.tells() {
 		return
 	}
@@ -149,7 +171,7 @@ func (r *review) tellMatch(h *hook, b *binding, m match.Result, err error) {
 }
 
 // tellParams says that a binding does not run for want of params.
-func (r *review) tellParams(h *hook, b *binding, err error) {
+func (r *matcher) tellParams(h *hook, b *binding, err error) {
 	if !r.tells() {
 		return
 	}
@@ -159,13 +181,13 @@ func (r *review) tellParams(h *hook, b *binding, err error) {
 }
 
 // wantedParams are the params that a binding asks for, in words.
-func (r *review) wantedParams(h *hook, b *binding) string {
+func (r *matcher) wantedParams(h *hook, b *binding) string {
 	ref := b.ParamRef
 	text := h.ParamKind.Kind + " "
 	if h.param != nil && h.param.Namespaced {
 		namespace := ref.Namespace
 		if namespace == "" {
-			namespace = r.Namespace
+			namespace = r.attributes.Namespace
 		}
 		text += namespace + "/"
 	}

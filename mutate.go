@@ -19,7 +19,7 @@ import (
 // mutate runs the mutating policies, and those that ask for it a second time when the object has changed (as
 // mutating/dispatcher.go and mutating/reinvocationcontext.go v0.37.2). The error is one that no failurePolicy
 // covers.
-func (r *review) mutate() error {
+func (r *run) mutate() error {
 	var re reinvocation
 	err := r.mutationPass(&re, false)
 	if r.engine.standsIn { // whoever stands in for the server may be asked again, see [Engine.Remutate]
@@ -31,7 +31,7 @@ func (r *review) mutate() error {
 	// The second pass matches anew, on what the first one made.
 	second := *r.Request
 	second.Object = r.decision.Object
-	next := newReview(r.ctx, r.engine, &second)
+	next := r.engine.run(r.ctx, &second, r.engine.index.entry(&second))
 	next.decision, next.second, next.normal, next.sharesLabels = r.decision, true, r.normal, r.sharesLabels
 	err = next.mutationPass(&re, true)
 	r.sharesLabels = next.sharesLabels
@@ -40,14 +40,14 @@ func (r *review) mutate() error {
 
 // said reports that the second pass has nothing to say that the first has not: nothing runs again, no policy looks at the
 // object to find out whether it is for the request, and the object needs no conversion, which could fail now.
-func (r *review) said(re *reinvocation) bool {
+func (r *run) said(re *reinvocation) bool {
 	converted := slices.ContainsFunc(r.objects, func(v *versioned) bool { return v.kind != r.Kind })
 	return len(re.again) == 0 && !converted && !r.tells() && !r.known.mutating.byObject
 }
 
 // mutationPass runs every invocation of the mutating policies once, each on the result of the one before.
 // Matching and params are settled on the incoming object before the first of them runs.
-func (r *review) mutationPass(re *reinvocation, second bool) error {
+func (r *run) mutationPass(re *reinvocation, second bool) error {
 	var ready []invocation
 	var failures []policyError
 	for in, confErr := range r.invocations(policy.Mutating) {
@@ -59,7 +59,9 @@ func (r *review) mutationPass(re *reinvocation, second bool) error {
 		switch {
 		case confErr != nil:
 			failures = append(failures, policyError{confErr.hook, confErr.binding, confErr.Error(), metav1.StatusReasonForbidden, nil, ""})
-		case !in.idle:
+		case in.idle:
+			r.noteNoParams(&in)
+		default:
 			ready = append(ready, in)
 		}
 	}
@@ -85,7 +87,7 @@ type policyError struct {
 }
 
 // runMutations runs the invocations and writes the result back. An error ends the request at once.
-func (r *review) runMutations(ready []invocation, re *reinvocation, second bool) ([]policyError, error) {
+func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([]policyError, error) {
 	if _, err := r.requestNamespace(); err != nil {
 		return nil, err
 	}
@@ -165,7 +167,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 
 // writeBack makes the object of the last policy the object of the request. What policies changed in other
 // versions of it is lost on the server.
-func (r *review) writeBack(last *versioned, touched []*versioned) error {
+func (r *run) writeBack(last *versioned, touched []*versioned) error {
 	if slices.ContainsFunc(touched, func(v *versioned) bool { return v != last }) {
 		r.decision.note(quirks.LostMutation, "")
 	}
@@ -190,12 +192,12 @@ func (r *review) writeBack(last *versioned, touched []*versioned) error {
 
 // conditionsHold evaluates the match conditions, which show the object of a built-in kind by reflection from
 // then on.
-func (r *review) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outcome) {
+func (r *run) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outcome) {
 	if len(in.hook.MatchConditions) == 0 {
 		return true, nil
 	}
 	v.reflected = true
-	inputs := r.inputs(in, v)
+	inputs := r.values(in, v)
 	inputs.Request = r.request(r.attributes.Resource, in.kind)
 	conditions := eval.Match(r.ctx, in.hook.Program, inputs)
 	r.record(in, conditions.Outcomes)
@@ -207,7 +209,7 @@ func (r *review) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outco
 
 // refuseMutation denies the request if policies with failurePolicy Fail failed: status 403 whatever the reason,
 // one cause for each of them (as generic/policy_dispatcher.go v0.37.2).
-func (r *review) refuseMutation(failures []policyError) {
+func (r *run) refuseMutation(failures []policyError) {
 	var causes []metav1.StatusCause
 	var first policyError
 	for _, f := range failures {

@@ -22,7 +22,7 @@ import (
 
 // mutateOne runs one mutation of an invocation. The outcome is an error if the policy's failurePolicy decides
 // about it; the error is one that fails the request. What happens is written to told, unless it is nil.
-func (r *review) mutateOne(in *invocation, index int, v *versioned, told *explain.Mutation) (eval.Outcome, error) {
+func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.Mutation) (eval.Outcome, error) {
 	e := in.hook.Mutations[index]
 	outcome := eval.Outcome{Expression: e, Index: index}
 	failed := func(err error) (eval.Outcome, error) {
@@ -33,7 +33,7 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *explai
 		}
 		return outcome, nil
 	}
-	inputs := r.inputs(in, v)
+	inputs := r.values(in, v)
 	inputs.Namespace = &r.namespaces[whole]
 	if !v.reflected {
 		inputs.Object, inputs.OldObject = plain(v.object), plain(v.oldObject)
@@ -96,7 +96,7 @@ var errTruncated = errors.New("an integer is too large for its field")
 
 // namingStruct returns an error about a struct of a built-in object that names its Go type, as typedStruct.ConvertToNative in
 // k8s.io/apiserver v0.37.2 pkg/cel/common/valuesschemalesstyped.go.
-func (r *review) namingStruct(err error, in *invocation, v *versioned, inputs eval.Inputs) error {
+func (r *run) namingStruct(err error, in *invocation, v *versioned, inputs eval.Inputs) error {
 	var reflected *eval.ReflectedError
 	if !errors.As(err, &reflected) {
 		return err
@@ -161,7 +161,7 @@ func equivalentError(from, to schema.GroupVersionKind) error {
 // goType names a kind as Go prints the type of a built-in one.
 func goType(k schema.GroupVersionKind) string { return k.Version + "." + k.Kind }
 
-func (r *review) applyConfiguration(v *versioned, patch map[string]any) (map[string]any, error) {
+func (r *run) applyConfiguration(v *versioned, patch map[string]any) (map[string]any, error) {
 	t := r.engine.types.Type(v.kind)
 	if t == nil || r.engine.types.ResourceFor(v.kind) == nil {
 		// The kinds of subresources, such as Scale, are in no OpenAPI document of their own.
@@ -177,7 +177,7 @@ func (r *review) applyConfiguration(v *versioned, patch map[string]any) (map[str
 	return merged, nil
 }
 
-func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *explain.Mutation) (map[string]any, error) {
+func (r *run) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *explain.Mutation) (map[string]any, error) {
 	doc, err := jsonpatch.ApplyBounded(v.object, ops, &r.meter)
 	if told != nil {
 		tellPatched(told, doc, err)
@@ -226,7 +226,7 @@ func bigInteger(v any) bool {
 }
 
 // tellMutation returns what is told about a mutation that begins; nil if nobody listens.
-func (r *review) tellMutation(in *invocation, index int, v *versioned) *explain.Mutation {
+func (r *run) tellMutation(in *invocation, index int, v *versioned) *explain.Mutation {
 	if !r.tells() {
 		return nil
 	}

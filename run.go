@@ -10,98 +10,75 @@ import (
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/eval"
-	"github.com/celgate/celgate/internal/match"
-	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 )
 
-// A review is one request on its way through the engine.
-type review struct {
-	*Request
-	ctx        context.Context
+// A run is one request on its way through the policies of one kind.
+type run struct {
+	inputs
+	matcher
 	engine     *Engine
-	known      *indexEntry
-	attributes match.Attributes
-	world      match.World
-	lookUp     func(name string) (map[string]any, error) // the method namespace, which is made a value once
 	decision   *Decision
-	second     bool   // pass of the mutating policies
-	evaluating string // the name of a policy
-
-	normal       prepare.Normal // of the object of the request, if mutating policies are asked
-	sharesLabels bool           // see prepare.Result; of the object that the mutating policies leave
-
-	objects    []*versioned
-	requests   []*requestInput
-	namespaces [2]namespaceInput // by declaredOnly and whole
-	own        ownNamespace
-	authorizer authorizerValues
 	validator  eval.Validator
 	meter      bound.Meter
+	evaluating string // the name of a policy
 
-	// What nearly every review has is in its memory.
-	firstObject  versioned
-	firstRequest requestInput
-	oneObject    [1]*versioned
-	oneRequest   [1]*requestInput
+	sharesLabels bool // see prepare.Result; of the object that the mutating policies leave
+
+	lookUp func(name string) (map[string]any, error) // the method namespace, which is made a value once
 }
 
-func newReview(ctx context.Context, e *Engine, req *Request) *review {
-	return e.review(ctx, req, e.index.entry(req))
-}
-
-func (e *Engine) review(ctx context.Context, req *Request, known *indexEntry) *review {
-	r := reviews.Get().(*review)
-	r.Request, r.ctx, r.engine, r.known, r.decision = req, ctx, e, known, allowed(req)
-	made := req.made()
-	r.attributes = match.Attributes{
-		Kind: made.Kind, Resource: made.Resource, SubResource: made.SubResource,
-		Namespace: req.Namespace, Name: req.Name, Operation: string(req.Operation),
-		Object: req.Object, OldObject: req.OldObject,
-	}
-	r.meter = e.limits.meter()
-	r.world = match.World{Types: e.types, Namespace: r.lookUp}
-	r.namespaces[declaredOnly].declared = true
-	r.authorizer.review = r
-	r.objects, r.requests = r.oneObject[:0], r.oneRequest[:0]
+func (e *Engine) run(ctx context.Context, req *Request, known *indexEntry) *run {
+	r := runs.Get().(*run)
+	r.inputs.begin(ctx, e, req, known)
+	r.matcher.begin(ctx, e, req, known, r.lookUp)
+	r.engine, r.decision, r.meter = e, allowed(req), e.limits.meter()
 	return r
 }
 
-// reviewMutation begins the review of a request by mutating policies.
-func (e *Engine) reviewMutation(ctx context.Context, p *Prepared, known *indexEntry) *review {
-	r := e.review(ctx, &p.request, known)
+// runMutation begins the run of a request through mutating policies.
+func (e *Engine) runMutation(ctx context.Context, p *Prepared, known *indexEntry) *run {
+	r := e.run(ctx, &p.request, known)
 	r.normal, r.sharesLabels = p.normal, p.sharesLabels
 	return r
 }
 
-// reviews are those that nothing refers to any more.
-var reviews = sync.Pool{New: func() any {
-	r := new(review)
+// runs are those that nothing refers to any more.
+var runs = sync.Pool{New: func() any {
+	r := new(run)
 	r.lookUp = r.namespace
 	return r
 }}
 
-// release gives the memory of the review to another one. Who listens may have kept values of expressions.
-func (r *review) release() {
+// release gives the memory of the run to another one. Who listens may have kept values of expressions.
+func (r *run) release() {
 	r.meter.End()
 	if r.tells() {
 		return
 	}
 	r.validator.Release()
-	*r = review{validator: r.validator, lookUp: r.lookUp}
-	reviews.Put(r)
+	*r = run{validator: r.validator, lookUp: r.lookUp}
+	runs.Put(r)
+}
+
+// values are those for the expressions of one invocation of a validating policy.
+func (r *run) values(in *invocation, v *versioned) eval.Inputs {
+	r.evaluating = in.hook.Name
+	values := r.inputs.values(in, v)
+	values.Loops, values.Meter = r, &r.meter
+	return values
 }
 
 // Looped notes that an expression loops for long.
-func (r *review) Looped(uint64) {
+func (r *run) Looped(uint64) {
 	if r.engine.quirks.Has(quirks.SlowLoop) {
 		r.decision.note(quirks.SlowLoop, r.evaluating)
 	}
 }
 
 // noteExcess says what an invocation took of the server that it would not get from celgate, or that it was not evaluated for it.
-func (r *review) noteExcess(in *invocation) {
+func (r *run) noteExcess(in *invocation) {
 	if taken, refused := r.meter.Excess(); taken != (bound.Size{}) && !r.engine.standsIn {
 		text := "policy " + in.hook.Name + ": the API server needs " + taken.String() + " for this"
 		if refused {
@@ -112,16 +89,15 @@ func (r *review) noteExcess(in *invocation) {
 }
 
 // noteNoParams notes that a binding lets a request pass because there is no param.
-func (r *review) noteNoParams(h *hook, b *binding) {
+func (r *run) noteNoParams(in *invocation) {
+	h, b := in.hook, in.binding
 	n := Note{Message: fmt.Sprintf("binding %q of policy %q finds no param (%s): by parameterNotFoundAction Allow it does nothing",
 		b.Name, h.Name, r.wantedParams(h, b))}
-	if !slices.Contains(r.decision.Notes, n) {
-		r.decision.Notes = append(r.decision.Notes, n)
-	}
+	r.decision.say(n)
 }
 
 // tellRun says that an invocation begins, or why it does not in the second pass.
-func (r *review) tellRun(in *invocation, whyNot string) {
+func (r *run) tellRun(in *invocation, whyNot string) {
 	if !r.tells() {
 		return
 	}
@@ -134,9 +110,12 @@ func (r *review) tellRun(in *invocation, whyNot string) {
 }
 
 // record adds outcomes to the decision.
-func (r *review) record(in *invocation, outcomes []eval.Outcome) {
+func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 	if r.decision.Outcomes == nil {
 		r.decision.Outcomes = make([]Outcome, 0, r.known.of(in.hook.Kind).outcomes)
+	}
+	if in.left > 1 { // the guess was one param for each binding
+		r.decision.Outcomes = slices.Grow(r.decision.Outcomes, in.left*in.hook.expressions())
 	}
 	param := paramName(in.param)
 	for i := range outcomes {
@@ -147,13 +126,13 @@ func (r *review) record(in *invocation, outcomes []eval.Outcome) {
 			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Cost: o.Cost,
 		})
 		if r.tells() {
-			at := r.engine.told.outcomes + len(r.decision.Outcomes) - 1
+			at := r.told.outcomes + len(r.decision.Outcomes) - 1
 			r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpOutcome, Outcome: at})
 		}
 	}
 }
 
-func (r *review) violation(in *invocation, o eval.Outcome, actions []policy.Action) {
+func (r *run) violation(in *invocation, o eval.Outcome, actions []policy.Action) {
 	r.decision.Violations = append(r.decision.Violations, Violation{
 		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
 		Message: o.Message, Reason: o.Reason, Actions: actions, IsError: o.Verdict == eval.Error,
@@ -162,7 +141,7 @@ func (r *review) violation(in *invocation, o eval.Outcome, actions []policy.Acti
 }
 
 // configurationViolation denies under failurePolicy Fail, whatever the actions of the binding are.
-func (r *review) configurationViolation(e *configurationError) {
+func (r *run) configurationViolation(e *configurationError) {
 	if e.hook.FailurePolicy == policy.Ignore {
 		return
 	}
@@ -178,7 +157,7 @@ func (r *review) configurationViolation(e *configurationError) {
 var verdicts = [...]Verdict{eval.Admit: Admit, eval.Deny: Denied, eval.Error: Error, eval.Skip: Skip}
 
 // clock is the time if somebody wants to know how long invocations take.
-func (r *review) clock() time.Time {
+func (r *run) clock() time.Time {
 	if !r.engine.timed {
 		return time.Time{}
 	}
@@ -186,7 +165,7 @@ func (r *review) clock() time.Time {
 }
 
 // took adds the time of an invocation to the decision.
-func (r *review) took(in *invocation, start time.Time) {
+func (r *run) took(in *invocation, start time.Time) {
 	if !r.engine.timed {
 		return
 	}

@@ -40,22 +40,29 @@ type watchedHooks struct {
 	observed []explain.Observed // if branches are told
 }
 
-func (w *watchedPolicies) hooks(e *Engine, what watches) (watchedHooks, error) {
+// hooks returns the policies as programs that tell what is asked for; compile makes them.
+func (w *watchedPolicies) hooks(what watches, compile func(watches) (watchedHooks, error)) (watchedHooks, error) {
 	of := &w[what]
-	of.once.Do(func() { of.watchedHooks, of.err = e.watch(what) })
+	of.once.Do(func() { of.watchedHooks, of.err = compile(what) })
 	return of.watchedHooks, of.err
 }
 
-// tells reports whether anybody listens.
-func (r *review) tells() bool { return r.engine.told != nil }
+// A teller tells what happens to one request.
+type teller struct {
+	told   *telling // nil: nobody listens
+	second bool     // in the second pass of the mutating policies
+}
 
-func (r *review) tell(h *hook, b *binding, in *invocation, e explain.Event) {
-	e.Kind, e.Policy, e.Second = h.Kind, h.Name, r.second
+// tells reports whether anybody listens.
+func (t *teller) tells() bool { return t.told != nil }
+
+func (t *teller) tell(h *hook, b *binding, in *invocation, e explain.Event) {
+	e.Kind, e.Policy, e.Second = h.Kind, h.Name, t.second
 	if b != nil {
 		e.Binding = b.Name
 	}
 	if in != nil {
 		e.Param = paramName(in.param)
 	}
-	r.engine.told.tell(e)
+	t.told.tell(e)
 }

@@ -21,7 +21,7 @@ type plugin struct {
 	what     string         // what it fills in
 	mentions *regexp.Regexp // in the text of an expression
 	// fills reports that the plugin would change the Pod.
-	fills func(r *review, spec map[string]any) bool
+	fills func(r *run, spec map[string]any) bool
 	// refuses reports a mutation after which the plugin, when it runs again, may refuse the Pod; refusal says so. nil: none.
 	refuses func(before, after map[string]any) bool
 	refusal string
@@ -31,24 +31,24 @@ var plugins = []plugin{
 	{
 		name: "ServiceAccount", what: "spec.serviceAccountName",
 		mentions: regexp.MustCompile(`\bserviceAccount(Name)?\b`),
-		fills:    func(_ *review, spec map[string]any) bool { return spec["serviceAccountName"] == nil },
+		fills:    func(_ *run, spec map[string]any) bool { return spec["serviceAccountName"] == nil },
 	},
 	{
 		name: "ServiceAccount", what: "the volume with the token of the service account and its mounts",
 		mentions: regexp.MustCompile(`\bvolume(s|Mounts)\b`),
-		fills: func(_ *review, spec map[string]any) bool {
+		fills: func(_ *run, spec map[string]any) bool {
 			return spec["automountServiceAccountToken"] != false && !mountsToken(spec)
 		},
 	},
 	{
 		name: "DefaultTolerationSeconds", what: "spec.tolerations",
 		mentions: regexp.MustCompile(`\btolerations\b`),
-		fills:    func(_ *review, spec map[string]any) bool { return !toleratesOutage(spec) },
+		fills:    func(_ *run, spec map[string]any) bool { return !toleratesOutage(spec) },
 	},
 	{
 		name: "Priority", what: "spec.priority and spec.preemptionPolicy",
 		mentions: regexp.MustCompile(`\b(priority(ClassName)?|preemptionPolicy)\b`),
-		fills:    func(_ *review, spec map[string]any) bool { return spec["priority"] == nil },
+		fills:    func(_ *run, spec map[string]any) bool { return spec["priority"] == nil },
 		// As Plugin.admitPod in plugin/pkg/admission/priority/admission.go v1.37.2.
 		refuses: func(before, after map[string]any) bool {
 			return before["priorityClassName"] != after["priorityClassName"] && after["priority"] == nil
@@ -58,7 +58,7 @@ var plugins = []plugin{
 	{
 		name: "LimitRanger", what: "the default requests and limits of the namespace's LimitRanges",
 		mentions: regexp.MustCompile(`\b(resources|limits|requests)\b`),
-		fills: func(r *review, _ map[string]any) bool {
+		fills: func(r *run, _ map[string]any) bool {
 			ranges, err := r.engine.cluster.List(context.WithoutCancel(r.ctx), limitRangeKind, r.Namespace)
 			return err == nil && len(ranges) > 0
 		},
@@ -164,7 +164,7 @@ func mentioned(p *policy.Policy) (found mention) {
 }
 
 // noteMadeUp adds the notes about made-up values to the decision.
-func (r *review) noteMadeUp() {
+func (r *run) noteMadeUp() {
 	if len(r.engine.mentions) == 0 {
 		return
 	}
@@ -196,7 +196,7 @@ func (r *review) noteMadeUp() {
 }
 
 // madeUp returns the members of the objects that expressions see whose values are made up.
-func (r *review) madeUp() map[string]bool {
+func (r *run) madeUp() map[string]bool {
 	made := map[string]bool{}
 	resource := r.engine.types.Resource(r.Resource)
 	if resource == nil {
@@ -216,7 +216,7 @@ func (r *review) madeUp() map[string]bool {
 }
 
 // noteUnsimulated adds the notes about plugins to the decision.
-func (r *review) noteUnsimulated() {
+func (r *run) noteUnsimulated() {
 	if r.Kind != podKind || r.Operation != Create || r.SubResource != "" || len(r.engine.mentions) == 0 {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // validate runs every invocation of the validating policies. The error is one that no failurePolicy covers.
-func (r *review) validate() error {
+func (r *run) validate() error {
 	var published annotations
 	var current *hook
 	publish := func() {
@@ -38,8 +38,9 @@ func (r *review) validate() error {
 	return nil
 }
 
-func (r *review) validateOne(in *invocation, published *annotations) error {
+func (r *run) validateOne(in *invocation, published *annotations) error {
 	if in.idle { // the server looks up the namespace all the same
+		r.noteNoParams(in)
 		_, err := r.requestNamespace()
 		return err
 	}
@@ -54,7 +55,7 @@ func (r *review) validateOne(in *invocation, published *annotations) error {
 	r.tellRun(in, "")
 	r.meter.Begin()
 	defer r.noteExcess(in)
-	inputs := r.inputs(in, v)
+	inputs := r.values(in, v)
 	if len(in.hook.MatchConditions) > 0 {
 		matching := inputs
 		matching.Request = r.request(r.attributes.Resource, in.kind)
