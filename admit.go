@@ -55,11 +55,7 @@ func (e *Engine) validating(ctx context.Context, req *Request) (*Decision, error
 	if err := r.validate(); err != nil {
 		r.decision.refuse(err)
 	}
-	r.noteUnsimulated()
-	r.noteMadeUp()
-	decision := r.decision
-	r.release()
-	return decision, ctx.Err()
+	return r.finish(), ctx.Err()
 }
 
 // Mutate changes the object of a request with the mutating policies alone.
@@ -90,10 +86,7 @@ func (e *Engine) Remutate(ctx context.Context, p *Prepared, first *Decision) (*D
 	if err := r.mutationPass(again, true); err != nil {
 		r.decision.refuse(err)
 	}
-	r.noteUnsimulated()
-	r.noteMadeUp()
-	decision := r.decision
-	r.release()
+	decision := r.finish()
 	e.written(req, decision)
 	return decision.send(p), ctx.Err()
 }
@@ -112,11 +105,8 @@ func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, shares
 	if err := r.mutate(); err != nil {
 		r.decision.refuse(err)
 	}
-	r.noteUnsimulated()
-	r.noteMadeUp()
-	d, sharesLabels = r.decision, r.sharesLabels
-	r.release()
-	return d, sharesLabels, ctx.Err()
+	sharesLabels = r.sharesLabels
+	return r.finish(), sharesLabels, ctx.Err()
 }
 
 // unconcerned reports that no policy of a kind has a say about a request; who listens is told why.

@@ -58,7 +58,7 @@ type Engine struct {
 	envs     *celenv.Set
 	policies map[policyKey]*policy.Policy // all that are valid, in force or not
 	rejected []Rejection
-	mentions map[string]mention // by the names of policies with any
+	mentions map[string]quirks.Mention // by the names of policies with any
 	watched  *watchedPolicies
 	told     *telling // of one call, see [Engine.Explain]; nil: nobody listens
 }
@@ -79,7 +79,7 @@ func (e *Engine) Rejected() []Rejection { return e.rejected }
 type compiledPolicy struct {
 	*compile.Program                 // nil without bindings
 	refused          field.ErrorList // why the server would not store it
-	mentions         mention
+	mentions         quirks.Mention
 	err              error
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// Explain decides about a request as [Engine.Admit] does, or with how.MutatingOnly as [Engine.Mutate] does, and tells how the
-// decision comes about. That is slow, and the first time the policies in force are compiled for it.
+// Explain decides about a request as [Engine.Admit] does, or with how.MutatingOnly as [Engine.Mutate] does, and tells
+// how the decision comes about. That is slow, and the first time the policies in force are compiled for it.
 func (e *Engine) Explain(ctx context.Context, p *Prepared, how explain.Options) (*Decision, error) {
 	asked, err := e.explaining(how)
 	if err != nil {
@@ -28,14 +28,15 @@ func (e *Engine) Explain(ctx context.Context, p *Prepared, how explain.Options) 
 	return asked.Admit(ctx, p)
 }
 
-// Observable returns the expressions of the policies in force with their branches, which [explain.Options].Observe is told of.
+// Observable returns the expressions of the policies in force with their branches, which [explain.Options].Observe is
+// told of.
 func (e *Engine) Observable() ([]explain.Observed, error) {
 	h, err := e.watched.hooks(watchBranches, e.watch)
 	return h.observed, err
 }
 
-// explaining returns the engine for one call: with the policies in the order that is asked for, as programs that tell what
-// happens in them.
+// explaining returns the engine for one call: with the policies in the order that is asked for, as programs that tell
+// what happens in them.
 func (e *Engine) explaining(how explain.Options) (*Engine, error) {
 	if how.Trace == nil && how.Observe == nil && how.Order == nil {
 		return e, nil

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -29,7 +30,11 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		return nil, twice[0]
 	}
 	minor := cmp.Or(opts.KubeVersion, Newest)
-	e := &Engine{types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor, standsIn: opts.WithoutQuirks, index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{}, mentions: map[string]mention{}, policies: map[policyKey]*policy.Policy{}}
+	e := &Engine{
+		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor,
+		standsIn: opts.WithoutQuirks, index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{},
+		mentions: map[string]quirks.Mention{}, policies: map[policyKey]*policy.Policy{},
+	}
 	known := quirks.Of(minor)
 	if known.Has(quirks.PatchReflectedValue) {
 		e.typed = eval.Reflected
@@ -88,7 +93,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			} else {
 				c.refused = e.WriteErrors(Written{Policy: p})
 			}
-			c.mentions = mentioned(p)
+			c.mentions = quirks.Mentioned(textOf(p))
 		}
 		if c.Program == nil && len(c.refused) == 0 && len(bindings[p.Kind][p.Name]) > 0 {
 			c.Program, c.err = compile.Policy(envs, p)
@@ -125,9 +130,11 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			}
 		}
 		e.index.hooks = append(e.index.hooks, h)
-		if found := compiled[i].mentions; len(found.plugins)+len(found.madeUp) > 0 {
+		if found := compiled[i].mentions; len(found.Plugins)+len(found.MadeUp) > 0 {
 			all := e.mentions[p.Name] // a policy of the other kind may have the name
-			e.mentions[p.Name] = mention{append(all.plugins, found.plugins...), append(all.madeUp, found.madeUp...)}
+			e.mentions[p.Name] = quirks.Mention{
+				Plugins: append(all.Plugins, found.Plugins...), MadeUp: append(all.MadeUp, found.MadeUp...),
+			}
 		}
 	}
 	return e, nil
@@ -190,4 +197,13 @@ func turn(p *policy.Policy) int {
 
 func sortedByName[T any](items []T, name func(T) string) []T {
 	return slices.SortedStableFunc(slices.Values(items), func(a, b T) int { return cmp.Compare(name(a), name(b)) })
+}
+
+// textOf returns all expressions of a policy.
+func textOf(p *policy.Policy) string {
+	var text strings.Builder
+	for x := range p.Expressions() {
+		text.WriteString(x.Src + "\n")
+	}
+	return text.String()
 }

@@ -27,8 +27,8 @@ const (
 	watchBranches
 )
 
-// watchedPolicies are the policies in force as programs that tell what happens in them, by what they tell. They are compiled when
-// somebody first asks.
+// watchedPolicies are the policies in force as programs that tell what happens in them, by what they tell. They are
+// compiled when somebody first asks.
 type watchedPolicies [watchValues | watchBranches + 1]struct {
 	once sync.Once
 	watchedHooks

@@ -11,8 +11,8 @@ import (
 
 // Options say how a request is decided and what is told about it. The zero value decides as always and tells nothing.
 type Options struct {
-	// Order names mutating policies: exactly those are asked, in this order. Nil: all, in the order of their names. The order in
-	// which a server asks them is random.
+	// Order names mutating policies: exactly those are asked, in this order. Nil: all, in the order of their names.
+	// The order in which a server asks them is random.
 	Order []string
 
 	// MutatingOnly leaves out the validating policies and what comes before them.
@@ -25,8 +25,8 @@ type Options struct {
 	Observe func(Observation)
 }
 
-// An Event is one thing that happened on the way to a decision. The events of one request come in order, from the goroutine
-// that makes the decision. What Op says is in one of the pointers.
+// An Event is one thing that happened on the way to a decision. The events of one request come in order, from the
+// goroutine that makes the decision. What Op says is in one of the pointers.
 type Event struct {
 	Op      Op
 	Kind    policy.Kind
@@ -85,8 +85,8 @@ type Mutation struct {
 	Patch   any                     // the tree of the Object literal, or the operations of the JSON patch; nil if there is none
 	Patched map[string]any          // the object with the patch, before the server reads it as its type; nil if that failed
 	After   map[string]any          // the object as the next mutation sees it; nil if the mutation failed
-	// Stopped is the index of the operation of the JSON patch that could not be applied, else -1. Dropped means that it is a
-	// test, for which the server drops the whole patch without an error.
+	// Stopped is the index of the operation of the JSON patch that could not be applied, else -1. Dropped means that
+	// it is a test, for which the server drops the whole patch without an error.
 	Stopped int
 	Dropped bool
 }
@@ -121,8 +121,8 @@ func (e Evaluation) Path() string { return e.traced.Path() }
 // ItemPath is that of an item of the list that the expression came to; empty if it is none of the object.
 func (e Evaluation) ItemPath(index int) string { return e.traced.ItemPath(index) }
 
-// Decisive returns the bytes of the part of the text that made the expression false or an error: the first operand of && that
-// is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
+// Decisive returns the bytes of the part of the text that made the expression false or an error: the first operand of
+// && that is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
 func (e Evaluation) Decisive() (from, to int) { return e.traced.Decisive() }
 
 // A Branch is a part of an expression that decides what else of it is evaluated: an operand of && or ||, or the

@@ -10,8 +10,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// matches tells for each policy in force whether it is for the request: an entry for each binding and param, or one for the policy
-// that is not for the request, whatever the binding.
+// matches tells for each policy in force whether it is for the request: an entry for each binding and param, or one
+// for the policy that is not for the request, whatever the binding.
 func (run *caseRun) matches() []explain.Match {
 	if run.prepared == nil || run.matched != nil {
 		return run.matched

@@ -14,8 +14,8 @@ import (
 // programs makes the program of an expression with more options.
 type programs func(...cel.ProgramOption) (cel.Program, error)
 
-// recompile returns a copy of a program in which replace has put other programs in the place of those of the expressions that
-// compile.
+// recompile returns a copy of a program in which replace has put other programs in the place of those of the
+// expressions that compile.
 func recompile(
 	set *celenv.Set, prog *Program, replace func(e *Expression, tree *cel.Ast, program programs) error,
 ) (*Program, error) {
@@ -76,8 +76,8 @@ type Listener struct {
 	// Trace is told what each evaluation of an expression of a [Traced] program came to.
 	Trace func(*policy.Policy, policy.Expr, Seen)
 
-	// Observe is told each value of a branch of an expression of an [Observed] program, and with branch -1 each value of the
-	// expression itself.
+	// Observe is told each value of a branch of an expression of an [Observed] program, and with branch -1 each value
+	// of the expression itself.
 	Observe func(p *policy.Policy, x policy.Expr, branch int, value ref.Val)
 }
 

@@ -27,8 +27,9 @@ type Loop struct {
 	After ref.Val // what the loop had come to after it
 }
 
-// Traced returns a program that decides as prog does and tells a [Listener] the values of the parts of its expressions. Each is
-// evaluated twice: cel-go v0.29.2 counts no cost in a program that tracks state. Variables are evaluated once all the same.
+// Traced returns a program that decides as prog does and tells a [Listener] the values of the parts of its
+// expressions. Each is evaluated twice: cel-go v0.29.2 counts no cost in a program that tracks state. Variables are
+// evaluated once all the same.
 func Traced(set *celenv.Set, prog *Program) (*Program, error) {
 	return recompile(set, prog, func(e *Expression, tree *cel.Ast, program programs) error {
 		watched, err := program(cel.EvalOptions(cel.OptTrackState), followLoops(tree))
@@ -50,8 +51,8 @@ func Traced(set *celenv.Set, prog *Program) (*Program, error) {
 	})
 }
 
-// A follower notes where loops are. If the whole expression is known to be an error, loops end at the first item that is one,
-// which is the error that is reported: the values of that item are then the last ones.
+// A follower notes where loops are. If the whole expression is known to be an error, loops end at the first item that
+// is one, which is the error that is reported: the values of that item are then the last ones.
 type follower struct {
 	loops  map[int64]*Loop
 	failed bool
