@@ -65,33 +65,6 @@ type auditedFailure struct {
 	ValidationActions []policy.Action `json:"validationActions"`
 }
 
-// warn adds a warning; the server sends equal texts once.
-func (d *Decision) warn(text string) {
-	for _, w := range d.Warnings {
-		if w == text {
-			return
-		}
-	}
-	d.Warnings = append(d.Warnings, text)
-}
-
-func (d *Decision) annotate(key, value string) {
-	if d.AuditAnnotations == nil {
-		d.AuditAnnotations = map[string]string{}
-	}
-	d.AuditAnnotations[key] = value
-}
-
-// refuse ends the request with the server's status for err.
-func (d *Decision) refuse(err error) {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		status = apierrors.NewInternalError(err)
-	}
-	s := status.Status()
-	d.Allowed, d.Status = false, &s
-}
-
 func denialStatus(req *Request, v *Violation) *metav1.Status {
 	message := fmt.Sprintf("ValidatingAdmissionPolicy '%s' denied request: %s", v.Policy, v.Message)
 	if v.Binding != "" {

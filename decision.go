@@ -1,10 +1,12 @@
 package celgate
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celgate/celgate/internal/celenv"
@@ -164,3 +166,30 @@ func (d *Decision) then(next *Decision) *Decision {
 func allowed(req *Request) *Decision { return &Decision{Allowed: true, Object: req.Object} }
 
 type invocationKey struct{ policy, binding, param string }
+
+// warn adds a warning; the server sends equal texts once.
+func (d *Decision) warn(text string) {
+	for _, w := range d.Warnings {
+		if w == text {
+			return
+		}
+	}
+	d.Warnings = append(d.Warnings, text)
+}
+
+func (d *Decision) annotate(key, value string) {
+	if d.AuditAnnotations == nil {
+		d.AuditAnnotations = map[string]string{}
+	}
+	d.AuditAnnotations[key] = value
+}
+
+// refuse ends the request with the server's status for err.
+func (d *Decision) refuse(err error) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		status = apierrors.NewInternalError(err)
+	}
+	s := status.Status()
+	d.Allowed, d.Status = false, &s
+}
