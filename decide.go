@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +39,8 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 			case policy.Audit:
 				failures = append(failures, auditedFailure{v.Message, v.Policy, v.Binding, v.index, v.Actions})
 			case policy.Warn:
-				d.warn(fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", v.Policy, v.Binding, v.Message))
+				text := fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", v.Policy, v.Binding, v.Message)
+				d.warn(Warning{text, v})
 			}
 		}
 	}
@@ -55,7 +57,7 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 	}
 	if denial != nil {
 		d.Allowed = false
-		d.Status = denialStatus(req, denial)
+		d.Status, d.Denial = denialStatus(req, denial), denial
 	}
 }
 
@@ -72,12 +74,12 @@ type auditedFailure struct {
 func (d *Decision) send(p *Prepared) *Decision {
 	own := d.Warnings
 	if len(p.warnings) > 0 {
-		d.Warnings = make([]string, 0, len(p.warnings)+len(own))
+		d.Warnings = make([]Warning, 0, len(p.warnings)+len(own))
 		for _, text := range p.warnings {
-			d.warn(text)
+			d.warn(Warning{Text: text})
 		}
-		for _, text := range own {
-			d.warn(text)
+		for _, w := range own {
+			d.warn(w)
 		}
 	}
 	d.Warnings = sendable(d.Warnings)
@@ -85,13 +87,10 @@ func (d *Decision) send(p *Prepared) *Decision {
 }
 
 // warn adds a warning; the server sends equal texts once.
-func (d *Decision) warn(text string) {
-	for _, w := range d.Warnings {
-		if w == text {
-			return
-		}
+func (d *Decision) warn(w Warning) {
+	if !slices.ContainsFunc(d.Warnings, func(sent Warning) bool { return sent.Text == w.Text }) {
+		d.Warnings = append(d.Warnings, w)
 	}
-	d.Warnings = append(d.Warnings, text)
 }
 
 func (d *Decision) annotate(key, value string) {

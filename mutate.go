@@ -462,6 +462,7 @@ func bigInteger(v any) bool {
 func (r *review) refuseMutation(failures []policyError) {
 	var causes []metav1.StatusCause
 	var first policyError
+	of := len(r.decision.Violations)
 	for _, f := range failures {
 		if f.hook.FailurePolicy == policy.Ignore {
 			continue
@@ -492,5 +493,5 @@ func (r *review) refuseMutation(failures []policyError) {
 	status := apierrors.NewForbidden(r.Resource.GroupResource(), named.displayName(), errors.New("")).Status()
 	status.Message, status.Reason = causes[0].Message, first.reason
 	status.Details.Causes = causes
-	r.decision.Allowed, r.decision.Status = false, &status
+	r.decision.Allowed, r.decision.Status, r.decision.Denial = false, &status, &r.decision.Violations[of]
 }

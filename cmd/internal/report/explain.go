@@ -599,13 +599,13 @@ func (t *textWriter) ending(e Explanation) {
 		t.block(block{label: "note", style: cyan, message: fmt.Sprintf("%d denials, of which the API server reports one: the first of the policy that it asks first", denials)})
 	}
 	for _, w := range d.Warnings {
-		t.block(block{label: "warning", style: yellow, message: w})
+		t.block(block{label: "warning", style: yellow, message: w.Text})
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
 		t.block(block{label: "audit annotation " + key, style: cyan, message: d.AuditAnnotations[key]})
 	}
 	for _, n := range d.Notes {
-		if n.Message == ObjectNotValidated {
+		if n.Topic == ObjectNotValidated {
 			continue
 		}
 		t.block(block{label: "note", style: cyan, message: n.Message})

@@ -94,7 +94,10 @@ func items() []report.Item {
 		item(20, request(celgate.Create, "api"), celgate.Decision{
 			Status:           denied(`deployments.apps "api" is forbidden: too many <replicas>`),
 			AuditAnnotations: map[string]string{"replica-limit/count": "9", "validation.policy.admission.k8s.io/validation_failure": "[]"},
-			Warnings:         []string{`unknown field "spec.replicaz"`, "Validation failed for ValidatingAdmissionPolicy 'images' with binding 'all': failed expression: " + strings.TrimSpace(loop.Src)},
+			Warnings: []celgate.Warning{{Text: `unknown field "spec.replicaz"`}, {
+				Text:      "Validation failed for ValidatingAdmissionPolicy 'images' with binding 'all': failed expression: " + strings.TrimSpace(loop.Src),
+				Violation: &celgate.Violation{Policy: "images", Binding: "all"},
+			}},
 			Violations: []celgate.Violation{
 				{Policy: "replica-limit", Binding: "prod", Param: "shop/limits", Message: "must not have more than 5 replicas, because the cluster of the shop is small and shared by several teams", Actions: []policy.Action{policy.Deny, policy.Audit}, Kind: policy.Validating, Expr: replicas},
 				{Policy: "images", Binding: "all", Message: "failed expression: " + strings.TrimSpace(loop.Src), Actions: []policy.Action{policy.Warn}, Kind: policy.Validating, Expr: loop},
@@ -115,12 +118,12 @@ func items() []report.Item {
 			},
 		}),
 		item(60, request(celgate.Update, "lost"), celgate.Decision{
-			Status: &metav1.Status{Status: "Failure", Code: 404, Reason: "NotFound", Message: `namespaces "shop" not found`},
+			Status: &metav1.Status{Status: "Failure", Code: 404, Reason: "NotFound", Message: `namespaces "shop" not found`, Details: &metav1.StatusDetails{Kind: "namespaces", Name: "shop"}},
 		}),
 		item(80, request(celgate.Create, "quiet"), celgate.Decision{
 			Allowed: true, Mutated: true,
 			Outcomes: []celgate.Outcome{{Policy: "team", Binding: "all", Field: team.Field, Verdict: celgate.Error, Message: "expression '" + team.Src + "' resulted in error: no such key: team", Kind: policy.Validating, Expr: team}},
-			Notes:    []celgate.Note{{Quirk: "lost-copy", Message: "the copy of a list is lost"}},
+			Notes:    []celgate.Note{{Quirk: &celgate.Quirk{ID: "lost-copy"}, Message: "the copy of a list is lost"}},
 		}),
 		{Place: policy.Position{File: "manifests/widget.yaml", Line: 3, Column: 1}, Kind: schema.GroupVersionKind{Group: "lab.example.test", Version: "v1", Kind: "Widget"}, Name: "shop/one",
 			Failure: &report.Failure{Message: "the kind is not known", Hint: "give its CustomResourceDefinition with -c"}},

@@ -76,6 +76,7 @@ type block struct {
 	field   string   // of the object, that is to blame; empty: unknown
 	item    string   // of a list, that is to blame; empty: none
 	diff    []string // lines that begin with "-" or "+", and the paths of what they are about
+	topic   celgate.Topic
 }
 
 func newText(w io.Writer, o Options) (*textWriter, error) {
@@ -305,8 +306,8 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 	out = append(out, ignoredBlocks(it)...)
 	out = append(out, t.changeBlocks(it)...)
 	for _, w := range d.Warnings {
-		if !slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return w == warningOf(v) }) {
-			out = append(out, block{label: "warning", style: yellow, message: w})
+		if w.Violation == nil { // else its block is there
+			out = append(out, block{label: "warning", style: yellow, message: w.Text})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
@@ -315,9 +316,9 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 		}
 	}
 	for _, n := range d.Notes {
-		if !t.notes[n.Message] && n.Message != ObjectNotValidated {
+		if !t.notes[n.Message] && n.Topic != ObjectNotValidated {
 			t.notes[n.Message] = true
-			out = append(out, block{label: "note", style: bold, message: n.Message})
+			out = append(out, block{label: "note", style: bold, message: n.Message, topic: n.Topic})
 		}
 	}
 	return out
@@ -332,11 +333,6 @@ func severityOf(v celgate.Violation) policy.Action {
 		}
 	}
 	return policy.Deny
-}
-
-// warningOf is the warning that the server sends for a violation, as validating/dispatcher.go v0.37.2.
-func warningOf(v celgate.Violation) string {
-	return fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", v.Policy, v.Binding, v.Message)
 }
 
 var severities = map[policy.Action]struct {
@@ -532,7 +528,7 @@ func codeOf(d *celgate.Decision) string {
 
 func refusalHint(it Item) string {
 	st := it.Decision.Status
-	if st.Code == 404 && strings.HasPrefix(st.Message, "namespaces ") {
+	if st.Code == 404 && st.Details != nil && st.Details.Kind == "namespaces" {
 		return "give the Namespace beside the policies, with -c or among the manifests"
 	}
 	if m := wrongBoolean.FindStringSubmatch(st.Message); m != nil && it.Misread != nil {
