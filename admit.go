@@ -2,7 +2,7 @@ package celgate
 
 import (
 	"context"
-	"strings"
+	"errors"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -210,7 +210,7 @@ func (r *review) validateOne(in *invocation, published *annotations) error {
 		conditions := eval.Match(r.ctx, in.hook.Program, matching)
 		r.record(in, conditions.Outcomes)
 		if conditions.Err != nil {
-			r.violation(in, eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error()}, in.binding.Actions)
+			r.violation(in, eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error(), Err: conditions.Err}, in.binding.Actions)
 		}
 		if !conditions.Matched {
 			return nil
@@ -231,8 +231,9 @@ func (r *review) validateOne(in *invocation, published *annotations) error {
 		case a.Err == nil:
 			published.add(a.Key, a.Value)
 		default:
-			failed := eval.Outcome{Expression: a.Expression, Verdict: eval.Error, Message: a.Err.Error()}
-			if strings.HasSuffix(failed.Message, "no such attribute(s): authorizer") && r.engine.quirks.Has(quirks.AuditAnnotationAuthorizer) {
+			failed := eval.Outcome{Expression: a.Expression, Verdict: eval.Error, Message: a.Err.Error(), Err: a.Err}
+			var unbound *UnboundError
+			if errors.As(a.Err, &unbound) && unbound.Name == "authorizer" && r.engine.quirks.Has(quirks.AuditAnnotationAuthorizer) {
 				r.decision.note(quirks.AuditAnnotationAuthorizer, in.hook.Name)
 			}
 			r.record(in, []eval.Outcome{failed})
@@ -277,7 +278,7 @@ func (r *review) configurationViolation(e *configurationError) {
 		return
 	}
 	v := Violation{
-		Kind: e.hook.Kind, Policy: e.hook.Name, Message: e.Error(), IsError: true, Actions: []policy.Action{policy.Deny},
+		Kind: e.hook.Kind, Policy: e.hook.Name, Message: e.Error(), IsError: true, Err: e, Actions: []policy.Action{policy.Deny},
 	}
 	if e.binding != nil {
 		v.Binding = e.binding.Name
@@ -288,7 +289,7 @@ func (r *review) configurationViolation(e *configurationError) {
 func (r *review) violation(in *invocation, o eval.Outcome, actions []policy.Action) {
 	r.decision.Violations = append(r.decision.Violations, Violation{
 		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
-		Message: o.Message, Reason: o.Reason, Actions: actions, IsError: o.Verdict == eval.Error,
+		Message: o.Message, Reason: o.Reason, Actions: actions, IsError: o.Verdict == eval.Error, Err: o.Err,
 		Expr: expression(o.Expression), index: o.Index,
 	})
 }
@@ -306,7 +307,7 @@ func (r *review) record(in *invocation, outcomes []eval.Outcome) {
 		expr := expression(o.Expression)
 		r.decision.Outcomes = append(r.decision.Outcomes, Outcome{
 			Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: param,
-			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Cost: o.Cost,
+			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Err: o.Err, Cost: o.Cost,
 		})
 		if r.tells() {
 			told := r.decision.Outcomes[len(r.decision.Outcomes)-1]

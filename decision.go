@@ -78,6 +78,7 @@ type Outcome struct {
 	Field   string // the server's path of the expression, such as "spec.validations[0].expression"
 	Verdict Verdict
 	Message string // of a denial or an error
+	Err     error  // of an error, with a type: see [ExpressionError]
 	Cost    int64  // CEL cost units
 
 	Kind policy.Kind
@@ -94,6 +95,7 @@ type Violation struct {
 	Reason  metav1.StatusReason
 	Actions []policy.Action // what the binding does with it; an error in the configuration always denies
 	IsError bool            // an error, not a verdict
+	Err     error           // of an error, with a type: see [ExpressionError]
 	Expr    policy.Expr     // zero when no single expression is to blame
 
 	index int // among the policy's validations

@@ -46,6 +46,8 @@ func (e *configurationError) Error() string {
 	return "failed to configure binding: " + e.err.Error()
 }
 
+func (e *configurationError) Unwrap() error { return e.err }
+
 // invocations yields what is to run for the request: policies by name, their bindings by name, their params by
 // namespace and name. An error stands in place of a policy or binding that cannot run; a policy or binding
 // that is not for the request yields nothing.
@@ -151,7 +153,7 @@ func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
 		return nil, errors.New("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
 	case h.param.Namespaced && namespace == "":
 		if namespace = r.Namespace; namespace == "" {
-			return nil, errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+			return nil, ErrNoParamNamespace
 		}
 	}
 	kind := h.param.GroupVersion().WithKind(h.param.Kind)
@@ -176,7 +178,7 @@ func (r *review) params(h *hook, b *binding) ([]map[string]any, error) {
 		}
 	}
 	if len(params) == 0 && from.NotFoundAction == policy.NotFoundDeny {
-		return nil, errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
+		return nil, ErrNoParams
 	}
 	return params, nil
 }

@@ -98,7 +98,7 @@ func (r *review) mutationPass(re *reinvocation, second bool) error {
 		}
 		switch {
 		case confErr != nil:
-			failures = append(failures, policyError{confErr.hook, confErr.binding, confErr.Error(), metav1.StatusReasonForbidden, nil, ""})
+			failures = append(failures, policyError{confErr.hook, confErr.binding, confErr.Error(), metav1.StatusReasonForbidden, nil, "", confErr})
 		case !in.idle:
 			ready = append(ready, in)
 		}
@@ -122,6 +122,7 @@ type policyError struct {
 	reason  metav1.StatusReason
 	outcome *eval.Outcome
 	param   string // of the invocation; empty without
+	err     error
 }
 
 // runMutations runs the invocations and writes the result back. An error ends the request at once.
@@ -140,7 +141,7 @@ func (r *review) runMutations(ready []invocation, re *reinvocation, second bool)
 			return nil, apierrors.NewInternalError(err)
 		}
 		fail := func(o eval.Outcome) {
-			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o, paramName(in.param)})
+			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o, paramName(in.param), o.Err})
 		}
 		r.tellRun(in, "")
 		r.meter.Begin()
@@ -240,7 +241,7 @@ func (r *review) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outco
 	conditions := eval.Match(r.ctx, in.hook.Program, inputs)
 	r.record(in, conditions.Outcomes)
 	if conditions.Err != nil {
-		return false, &eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error()}
+		return false, &eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error(), Err: conditions.Err}
 	}
 	return conditions.Matched, nil
 }
@@ -251,7 +252,7 @@ func (r *review) mutateOne(in *invocation, index int, v *versioned, told *Mutati
 	e := in.hook.Mutations[index]
 	outcome := eval.Outcome{Expression: e, Index: index}
 	failed := func(err error) (eval.Outcome, error) {
-		outcome.Verdict, outcome.Message = eval.Error, err.Error()
+		outcome.Verdict, outcome.Message, outcome.Err = eval.Error, err.Error(), err
 		var status *apierrors.StatusError
 		if errors.As(err, &status) {
 			return outcome, status
@@ -397,14 +398,14 @@ func (r *review) applyConfiguration(v *versioned, patch map[string]any) (map[str
 	t := r.engine.types.Type(v.kind)
 	if t == nil || r.engine.types.ResourceFor(v.kind) == nil {
 		// The kinds of subresources, such as Scale, are in no OpenAPI document of their own.
-		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %s", v.kind)
+		return nil, &PatchError{policy.ApplyConfiguration, fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %s", v.kind)}
 	}
 	if given := kindOf(v.object); v.custom && given != v.kind { // a JSON patch made it another one
-		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %v", given)
+		return nil, &PatchError{policy.ApplyConfiguration, fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %v", given)}
 	}
 	merged, err := r.engine.merger.Apply(v.object, patch, t)
 	if err != nil {
-		return nil, fmt.Errorf("error applying patch: %w", err)
+		return nil, &PatchError{policy.ApplyConfiguration, err}
 	}
 	return merged, nil
 }
@@ -423,7 +424,7 @@ func (r *review) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *M
 		return nil, apierrors.NewInternalError(panicked)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("JSON Patch: %w", err)
+		return nil, &PatchError{policy.JSONPatch, err}
 	}
 	if v.custom && v.kind.Group != r.Resource.Group { // a Scale, which the server reads as a custom object
 		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", v.kind.GroupVersion())
@@ -468,7 +469,7 @@ func (r *review) refuseMutation(failures []policyError) {
 			continue
 		}
 		v := Violation{
-			Kind: policy.Mutating, Policy: f.hook.Name, Message: f.message, Reason: f.reason, IsError: true,
+			Kind: policy.Mutating, Policy: f.hook.Name, Message: f.message, Reason: f.reason, IsError: true, Err: f.err,
 			Actions: []policy.Action{policy.Deny},
 		}
 		text := fmt.Sprintf("policy %q denied request: %s", f.hook.Name, f.message)
