@@ -32,7 +32,7 @@ func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 		return nil, err
 	}
 	for _, text := range e.advice(next, decision.Object) {
-		decision.warn(text)
+		decision.warn(Warning{Text: text})
 	}
 	return decision.then(validated).send(p), nil
 }

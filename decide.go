@@ -35,7 +35,8 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 			case policy.Audit:
 				failures = append(failures, auditedFailure{v.Message, v.Policy, v.Binding, v.index, v.Actions})
 			case policy.Warn:
-				d.warn(fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", v.Policy, v.Binding, v.Message))
+				text := fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", v.Policy, v.Binding, v.Message)
+				d.warn(Warning{text, v})
 			}
 		}
 	}
@@ -52,7 +53,7 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 	}
 	if denial != nil {
 		d.Allowed = false
-		d.Status = denialStatus(req, denial)
+		d.Status, d.Denial = denialStatus(req, denial), denial
 	}
 }
 

@@ -97,6 +97,8 @@ func (e *configurationError) Error() string {
 	return "failed to configure binding: " + e.err.Error()
 }
 
+func (e *configurationError) Unwrap() error { return e.err }
+
 type conversionError struct{ error }
 
 func (e conversionError) Error() string {

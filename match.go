@@ -123,7 +123,7 @@ func (r *matcher) params(h *hook, b *binding) ([]map[string]any, error) {
 		return nil, errors.New("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
 	case h.param.Namespaced && namespace == "":
 		if namespace = r.attributes.Namespace; namespace == "" {
-			return nil, errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+			return nil, ErrNoParamNamespace
 		}
 	}
 	kind := h.param.GroupVersion().WithKind(h.param.Kind)
@@ -148,7 +148,7 @@ func (r *matcher) params(h *hook, b *binding) ([]map[string]any, error) {
 		}
 	}
 	if len(params) == 0 && from.NotFoundAction == policy.NotFoundDeny {
-		return nil, errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
+		return nil, ErrNoParams
 	}
 	return params, nil
 }

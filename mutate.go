@@ -58,7 +58,7 @@ func (r *run) mutationPass(re *reinvocation, second bool) error {
 		}
 		switch {
 		case confErr != nil:
-			failures = append(failures, policyError{confErr.hook, confErr.binding, confErr.Error(), metav1.StatusReasonForbidden, nil, ""})
+			failures = append(failures, policyError{confErr.hook, confErr.binding, confErr.Error(), metav1.StatusReasonForbidden, nil, "", confErr})
 		case in.idle:
 			r.noteNoParams(&in)
 		default:
@@ -84,6 +84,7 @@ type policyError struct {
 	reason  metav1.StatusReason
 	outcome *eval.Outcome
 	param   string // of the invocation; empty without
+	err     error
 }
 
 // runMutations runs the invocations and writes the result back. An error ends the request at once.
@@ -102,7 +103,7 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			return nil, apierrors.NewInternalError(err)
 		}
 		fail := func(o eval.Outcome) {
-			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o, paramName(in.param)})
+			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o, paramName(in.param), o.Err})
 		}
 		r.tellRun(in, "")
 		r.meter.Begin()
@@ -202,7 +203,7 @@ func (r *run) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outcome)
 	conditions := eval.Match(r.ctx, in.hook.Program, inputs)
 	r.record(in, conditions.Outcomes)
 	if conditions.Err != nil {
-		return false, &eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error()}
+		return false, &eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error(), Err: conditions.Err}
 	}
 	return conditions.Matched, nil
 }
@@ -212,12 +213,13 @@ func (r *run) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outcome)
 func (r *run) refuseMutation(failures []policyError) {
 	var causes []metav1.StatusCause
 	var first policyError
+	of := len(r.decision.Violations)
 	for _, f := range failures {
 		if f.hook.FailurePolicy == policy.Ignore {
 			continue
 		}
 		v := Violation{
-			Kind: policy.Mutating, Policy: f.hook.Name, Message: f.message, Reason: f.reason, IsError: true,
+			Kind: policy.Mutating, Policy: f.hook.Name, Message: f.message, Reason: f.reason, IsError: true, Err: f.err,
 			Actions: []policy.Action{policy.Deny},
 		}
 		text := fmt.Sprintf("policy %q denied request: %s", f.hook.Name, f.message)
@@ -242,5 +244,5 @@ func (r *run) refuseMutation(failures []policyError) {
 	status := apierrors.NewForbidden(r.Resource.GroupResource(), named.displayName(), errors.New("")).Status()
 	status.Message, status.Reason = causes[0].Message, first.reason
 	status.Details.Causes = causes
-	r.decision.Allowed, r.decision.Status = false, &status
+	r.decision.Allowed, r.decision.Status, r.decision.Denial = false, &status, &r.decision.Violations[of]
 }

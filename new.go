@@ -126,7 +126,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			}
 			kind := gv.WithKind(p.ParamKind.Kind)
 			if h.param = e.types.ResourceFor(kind); h.param == nil {
-				h.err = fmt.Errorf("failed to find resource referenced by paramKind: '%s'", kind)
+				h.err = &ParamKindError{kind}
 			}
 		}
 		e.index.hooks = append(e.index.hooks, h)

@@ -26,7 +26,7 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 	e := in.hook.Mutations[index]
 	outcome := eval.Outcome{Expression: e, Index: index}
 	failed := func(err error) (eval.Outcome, error) {
-		outcome.Verdict, outcome.Message = eval.Error, err.Error()
+		outcome.Verdict, outcome.Message, outcome.Err = eval.Error, err.Error(), err
 		var status *apierrors.StatusError
 		if errors.As(err, &status) {
 			return outcome, status
@@ -165,14 +165,14 @@ func (r *run) applyConfiguration(v *versioned, patch map[string]any) (map[string
 	t := r.engine.types.Type(v.kind)
 	if t == nil || r.engine.types.ResourceFor(v.kind) == nil {
 		// The kinds of subresources, such as Scale, are in no OpenAPI document of their own.
-		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %s", v.kind)
+		return nil, &PatchError{policy.ApplyConfiguration, fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %s", v.kind)}
 	}
 	if given := kindOf(v.object); v.custom && given != v.kind { // a JSON patch made it another one
-		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %v", given)
+		return nil, &PatchError{policy.ApplyConfiguration, fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %v", given)}
 	}
 	merged, err := r.engine.merger.Apply(v.object, patch, t)
 	if err != nil {
-		return nil, fmt.Errorf("error applying patch: %w", err)
+		return nil, &PatchError{policy.ApplyConfiguration, err}
 	}
 	return merged, nil
 }
@@ -191,7 +191,7 @@ func (r *run) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *expl
 		return nil, apierrors.NewInternalError(panicked)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("JSON Patch: %w", err)
+		return nil, &PatchError{policy.JSONPatch, err}
 	}
 	if v.custom && v.kind.Group != r.Resource.Group { // a Scale, which the server reads as a custom object
 		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", v.kind.GroupVersion())

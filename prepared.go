@@ -95,12 +95,12 @@ func refused(p *Prepared) *Decision { return &Decision{Status: p.refusal, Object
 func (d *Decision) send(p *Prepared) *Decision {
 	own := d.Warnings
 	if len(p.warnings) > 0 {
-		d.Warnings = make([]string, 0, len(p.warnings)+len(own))
+		d.Warnings = make([]Warning, 0, len(p.warnings)+len(own))
 		for _, text := range p.warnings {
-			d.warn(text)
+			d.warn(Warning{Text: text})
 		}
-		for _, text := range own {
-			d.warn(text)
+		for _, w := range own {
+			d.warn(w)
 		}
 	}
 	d.Warnings = sendable(d.Warnings)

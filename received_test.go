@@ -2,6 +2,7 @@ package celgate_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"testing"
 	"testing/fstest"
@@ -152,7 +153,7 @@ func TestRequestErrors(t *testing.T) {
 		{"subresource", object("autoscaling/v1", "Scale"), celgate.As{}, is(func(e *celgate.UnknownKindError) bool { return e.OfSubresource })},
 		{"ambiguous", object("autoscaling/v1", "Scale"), celgate.As{Subresource: "scale"},
 			is(func(e *celgate.AmbiguousSubresourceError) bool { return len(e.Resources) > 1 })},
-		{"no old", object("v1", "Pod"), celgate.As{Operation: celgate.Update}, func(err error) bool { return err == celgate.ErrNoOldObject }},
+		{"no old", object("v1", "Pod"), celgate.As{Operation: celgate.Update}, func(err error) bool { return errors.Is(err, celgate.ErrNoOldObject) }},
 	} {
 		if _, err := engine.RequestFor(t.Context(), c.object, c.as); err == nil || !c.is(err) {
 			t.Errorf("%s: %v (%T)", c.name, err, err)
@@ -162,7 +163,7 @@ func TestRequestErrors(t *testing.T) {
 
 func is[E error](holds func(E) bool) func(error) bool {
 	return func(err error) bool {
-		e, ok := err.(E)
-		return ok && holds(e)
+		var e E
+		return errors.As(err, &e) && holds(e)
 	}
 }

@@ -123,7 +123,7 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 		expr := expression(o.Expression)
 		r.decision.Outcomes = append(r.decision.Outcomes, Outcome{
 			Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: param,
-			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Cost: o.Cost,
+			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Err: o.Err, Cost: o.Cost,
 		})
 		if r.tells() {
 			at := r.told.outcomes + len(r.decision.Outcomes) - 1
@@ -135,7 +135,7 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 func (r *run) violation(in *invocation, o eval.Outcome, actions []policy.Action) {
 	r.decision.Violations = append(r.decision.Violations, Violation{
 		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
-		Message: o.Message, Reason: o.Reason, Actions: actions, IsError: o.Verdict == eval.Error,
+		Message: o.Message, Reason: o.Reason, Actions: actions, IsError: o.Verdict == eval.Error, Err: o.Err,
 		Expr: expression(o.Expression), index: o.Index,
 	})
 }
@@ -146,7 +146,7 @@ func (r *run) configurationViolation(e *configurationError) {
 		return
 	}
 	v := Violation{
-		Kind: e.hook.Kind, Policy: e.hook.Name, Message: e.Error(), IsError: true, Actions: []policy.Action{policy.Deny},
+		Kind: e.hook.Kind, Policy: e.hook.Name, Message: e.Error(), IsError: true, Err: e, Actions: []policy.Action{policy.Deny},
 	}
 	if e.binding != nil {
 		v.Binding = e.binding.Name

@@ -1,6 +1,7 @@
 package celgate
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/celgate/celgate/internal/eval"
@@ -62,7 +63,7 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 		conditions := eval.Match(r.ctx, in.hook.Program, matching)
 		r.record(in, conditions.Outcomes)
 		if conditions.Err != nil {
-			r.violation(in, eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error()}, in.binding.Actions)
+			r.violation(in, eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error(), Err: conditions.Err}, in.binding.Actions)
 		}
 		if !conditions.Matched {
 			return nil
@@ -83,8 +84,9 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 		case a.Err == nil:
 			published.add(a.Key, a.Value)
 		default:
-			failed := eval.Outcome{Expression: a.Expression, Verdict: eval.Error, Message: a.Err.Error()}
-			if strings.HasSuffix(failed.Message, "no such attribute(s): authorizer") && r.engine.quirks.Has(quirks.AuditAnnotationAuthorizer) {
+			failed := eval.Outcome{Expression: a.Expression, Verdict: eval.Error, Message: a.Err.Error(), Err: a.Err}
+			var unbound *UnboundError
+			if errors.As(a.Err, &unbound) && unbound.Name == "authorizer" && r.engine.quirks.Has(quirks.AuditAnnotationAuthorizer) {
 				r.decision.note(quirks.AuditAnnotationAuthorizer, in.hook.Name)
 			}
 			r.record(in, []eval.Outcome{failed})

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -178,7 +179,10 @@ func (s *subject) runs(f *facts) map[string]*results {
 				of.failed++
 				for _, o := range d.Outcomes {
 					if o.Field == m.Expr.Field {
-						of.message = strings.TrimPrefix(o.Message, "error applying patch: ")
+						of.message = o.Message
+						if failed := (*celgate.PatchError)(nil); errors.As(o.Err, &failed) && failed.Type == policy.ApplyConfiguration {
+							of.message = failed.Err.Error()
+						}
 					}
 				}
 			case !reflect.DeepEqual(m.Before, m.After):

@@ -233,7 +233,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 			if len(d.Warnings) > 0 {
 				f.Got = fmt.Sprintf("allowed, with %d warnings", len(d.Warnings))
 				if len(d.Warnings) == 1 {
-					f.Got = "allowed, with the warning: " + d.Warnings[0]
+					f.Got = "allowed, with the warning: " + d.Warnings[0].Text
 				}
 			}
 			f.Causes = run.causesOf(run.decidedBy(v))
@@ -248,7 +248,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 			continue
 		}
 		if !slices.ContainsFunc(d.Violations, func(x celgate.Violation) bool {
-			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, d.Status.Message)
+			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, answered(d, x))
 		}) {
 			f := Failure{Place: v.Place, Expected: expected, Got: run.listed("denied", policy.Deny), Causes: run.denials()}
 			if v.namesPolicy() {
@@ -292,7 +292,16 @@ func (v Verdict) holds(x celgate.Violation, answer string) bool {
 	if !v.Message.given || v.Message.holds(x.Message) {
 		return true
 	}
-	return answer != "" && strings.HasSuffix(answer, x.Message) && v.Message.holds(answer)
+	return answer != "" && v.Message.holds(answer)
+}
+
+// answered is the answer of the server if it is about a violation, else "".
+func answered(d *celgate.Decision, x celgate.Violation) string {
+	of := d.Denial
+	if of == nil || x.Kind != of.Kind || x.Policy != of.Policy || x.Binding != of.Binding || x.Message != of.Message {
+		return ""
+	}
+	return d.Status.Message
 }
 
 func (v Verdict) describe(verb string) string {
@@ -367,19 +376,20 @@ func (run *caseRun) compareWarnings(e *Expectation) {
 	}
 	f := Failure{Place: place, Expected: cmp.Or(strings.Join(lines, "\n"), "no warning"), Got: "no warning"}
 	if len(got) > 0 {
-		f.Got = "warning: " + strings.Join(got, "\nwarning: ")
+		f.Got = "warning: " + strings.Join(run.Decision.WarningTexts(), "\nwarning: ")
 	}
 	run.fail(f)
 }
 
 // warns reports that a warning is the one that is meant: as it is sent, or the message of the policy in it.
-func (run *caseRun) warns(want Verdict, got string) bool {
-	if !want.namesPolicy() && want.Message.holds(got) {
+func (run *caseRun) warns(want Verdict, got celgate.Warning) bool {
+	if !want.namesPolicy() && want.Message.holds(got.Text) {
 		return true
 	}
-	return slices.ContainsFunc(run.Decision.Violations, func(x celgate.Violation) bool {
-		sent := fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", x.Policy, x.Binding, x.Message)
-		return slices.Contains(x.Actions, policy.Warn) && got == sent && want.holds(x, sent)
+	of := got.Violation
+	return of != nil && slices.ContainsFunc(run.Decision.Violations, func(x celgate.Violation) bool { // others may have the same text
+		return slices.Contains(x.Actions, policy.Warn) && x.Policy == of.Policy && x.Binding == of.Binding && x.Message == of.Message &&
+			want.holds(x, got.Text)
 	})
 }
 

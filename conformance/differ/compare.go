@@ -159,7 +159,7 @@ func askEngine(ctx context.Context, e *celgate.Engine, c *Case, r *request) (*an
 		return nil, err
 	}
 	a := &answer{Status: d.Status, Audit: d.AuditAnnotations}
-	for _, text := range d.Warnings {
+	for _, text := range d.WarningTexts() {
 		a.AddWarning("", text)
 	}
 	if d.Allowed != (d.Status == nil) {

@@ -168,7 +168,7 @@ func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Wan
 		return nil, err
 	}
 	*got.Allowed = decision.Allowed
-	got.Warnings = decision.Warnings
+	got.Warnings = decision.WarningTexts()
 	got.AuditAnnotations = decision.AuditAnnotations
 	if !decision.Allowed {
 		got.Status = Bare(decision.Status)

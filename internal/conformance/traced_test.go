@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"testing"
@@ -56,6 +57,7 @@ func TestTraced(t *testing.T) {
 			ignored := cmp.Options{
 				cmpopts.IgnoreFields(celgate.Decision{}, "Object", "Changes"), cmpopts.IgnoreUnexported(celgate.Decision{}, celgate.Violation{}),
 				cmp.Comparer(func(a, b policy.Expr) bool { return a.Src == b.Src && a.Field == b.Field }), cmpopts.EquateEmpty(),
+				cmp.Comparer(func(a, b error) bool { return fmt.Sprintf("%T %v", a, a) == fmt.Sprintf("%T %v", b, b) }),
 			}
 			if diff := cmp.Diff(want, got, ignored); diff != "" {
 				t.Error(diff)

@@ -60,12 +60,9 @@ func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d 
 	if err != nil || other == nil {
 		return nil, err
 	}
-	return &celgate.Note{Message: Prefix + fmt.Sprintf(
-		"in the order %s the result is another one, and the API server chooses the order at random; celgate explain shows both", strings.Join(other.Policies, ", "))}, nil
+	return &celgate.Note{Message: fmt.Sprintf(
+		"the order of mutating policies matters: in the order %s the result is another one, and the API server chooses the order at random; celgate explain shows both", strings.Join(other.Policies, ", "))}, nil
 }
-
-// Prefix begins every note of [Note].
-const Prefix = "the order of mutating policies matters: "
 
 // failed reports that a mutating policy failed, which may hide the changes of others.
 func failed(d *celgate.Decision) bool {

@@ -582,19 +582,19 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	resource := n.types.Resource(r.Resource)
 	switch written := r.Operation == celgate.Create || r.Operation == celgate.Update; {
 	case d.Allowed && d.Mutated:
-		d.Notes = append(d.Notes, celgate.Note{Message: report.NotValidated})
+		d.Notes = append(d.Notes, report.NotValidatedNote(report.NotValidated))
 	case reviewed || !d.Allowed || !written || resource == nil:
 	case resource.Custom != nil:
-		d.Notes = append(d.Notes, celgate.Note{Message: report.CustomNotValidated})
+		d.Notes = append(d.Notes, report.NotValidatedNote(report.CustomNotValidated))
 	default:
-		d.Notes = append(d.Notes, celgate.Note{Message: report.ObjectNotValidated})
+		d.Notes = append(d.Notes, report.NotValidatedNote(report.ObjectNotValidated))
 	}
 	if reviewed {
 		return
 	}
 	if n.namespaces && n.assumed[r.Namespace] && r.Kind != namespaceKind {
-		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
-			"namespace %q "+unknownNamespace+" and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
+		d.Notes = append(d.Notes, celgate.Note{Topic: unknownNamespace, Message: fmt.Sprintf(
+			"namespace %q is not in the cluster state and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
 	}
 	if n.user != "" && r.UserAssumed && slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[string(o.Kind)+" "+o.Policy] }) {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(

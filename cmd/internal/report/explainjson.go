@@ -137,7 +137,7 @@ func explainJSON(w io.Writer, all []Explanation, o Options) error {
 		}
 		item := jsonExplanation{
 			Request: itemOf(e.Request, e.Decision).Request, Allowed: e.Decision.Allowed, Status: e.Decision.Status,
-			Warnings: e.Decision.Warnings, Policies: []jsonStory{}, Events: []jsonEvent{},
+			Warnings: e.Decision.WarningTexts(), Policies: []jsonStory{}, Events: []jsonEvent{},
 		}
 		if e.Decision.Status != nil {
 			item.Message = e.Decision.Status.Message
@@ -156,7 +156,7 @@ func explainJSON(w io.Writer, all []Explanation, o Options) error {
 			item.Orders = append(item.Orders, order)
 		}
 		for _, n := range e.Decision.Notes {
-			item.Notes = append(item.Notes, jsonNote(n))
+			item.Notes = append(item.Notes, noteOf(n))
 		}
 		for _, x := range e.Events {
 			item.Events = append(item.Events, jsonEventOf(x))
