@@ -34,6 +34,7 @@ func (e *Engine) run(ctx context.Context, req *Request, known *indexEntry) *run 
 	r.inputs.begin(ctx, e, req, known)
 	r.matcher.begin(ctx, e, req, known, r.lookUp)
 	r.engine, r.decision, r.meter = e, allowed(req), e.limits.meter()
+	r.meter.Done = ctx.Done()
 	return r
 }
 
