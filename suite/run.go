@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
@@ -192,7 +193,16 @@ type caseRun struct {
 	arena *arena
 	ctx   context.Context
 
-	warnings []string // of the preparation, which the server sends first
+	prepared *celgate.Prepared // nil if the server refuses to decode the object
+	matched  []explain.Match   // see matches; nil: nobody has asked
+}
+
+// observing is how the one decision is made that counts for coverage.
+func (r *runner) observing(a *arena) (how explain.Options) {
+	if c := r.opts.Coverage; c != nil {
+		how.Observe = func(seen explain.Observation) { c.observe(&a.set, seen) }
+	}
+	return how
 }
 
 // decide makes the request of one document, decides about it and compares.
@@ -209,7 +219,7 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 		return
 	}
 	run.Request = request
-	prepared, warnings, err := a.engine.Prepare(request)
+	prepared, err := a.engine.Prepare(ctx, request)
 	var status apierrors.APIStatus
 	switch {
 	case errors.As(err, &status):
@@ -219,12 +229,11 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 		run.unable(&Problem{Position: c.Place, Message: err.Error()})
 		return
 	default:
-		run.Request, run.warnings = prepared, warnings
-		if run.Decision, err = a.decides.Admit(ctx, prepared); err != nil {
+		run.Request, run.prepared = prepared.Request(), prepared
+		if run.Decision, err = a.engine.Explain(ctx, prepared, r.observing(a)); err != nil {
 			run.unable(&Problem{Position: c.Place, Message: err.Error()})
 			return
 		}
-		run.Decision.Warnings = append(warnings, run.Decision.Warnings...)
 		if note := requests.NoteSize(request); note != nil {
 			run.Decision.Notes = append(run.Decision.Notes, *note)
 			run.Notes = append(run.Notes, note.Message)
@@ -258,14 +267,9 @@ func (r *Result) unable(p *Problem) {
 // request makes the request of a case for one document.
 func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*celgate.Request, *Problem) {
 	fail := func(place policy.Position, err error) (*celgate.Request, *Problem) {
-		p := &Problem{Position: place, Message: err.Error()}
-		var hinted *requests.Error
-		if errors.As(err, &hinted) {
-			p.Hint = hinted.Hint
-		}
-		return nil, p
+		return nil, &Problem{Position: place, Message: err.Error(), Hint: words.Hint(err)}
 	}
-	if requests.IsReview(doc.Object) {
+	if manifest.IsReview(doc.Object) {
 		r, err := a.requests.ReviewRequest(doc.Object)
 		if err != nil {
 			return fail(c.Place, err)
@@ -275,8 +279,8 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 	if !c.Asked.Review.isZero() {
 		return fail(doc.Position(), errors.New("review is not an AdmissionReview"))
 	}
-	asked := &requests.Asked{
-		Operation: c.Asked.Operation, Subresource: c.Asked.Subresource, User: c.Asked.User, Groups: c.Asked.Groups,
+	asked := celgate.As{
+		Operation: celgate.Operation(c.Asked.Operation), Subresource: c.Asked.Subresource, User: c.Asked.User, Groups: c.Asked.Groups,
 		UID: c.Asked.UID, Extra: c.Asked.Extra,
 		DryRun: c.Asked.DryRun, Namespace: c.Asked.Namespace,
 	}
@@ -289,7 +293,8 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 		return fail(c.Place, err)
 	}
 	if len(olds) > 0 {
-		if asked.Old, err = state.New(a.requests.Types); err != nil {
+		before, err := state.New(a.requests.Types)
+		if err != nil {
 			return fail(c.Place, err)
 		}
 		for _, old := range olds {
@@ -298,19 +303,19 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 			}
 			kind := requests.KindOf(old)
 			if to, err := a.requests.Target(kind, asked.Subresource); err == nil {
-				old = requests.InNamespace(old, &celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
+				old = celgate.InNamespace(old, &celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
 			}
-			if asked.Old, err = asked.Old.With(stored(old, a.requests.Types)); err != nil {
+			if before, err = before.With(stored(old, a.requests.Types)); err != nil {
 				return fail(c.Asked.Old.place(c), err)
 			}
 		}
+		asked.Old = before
 	}
-	copied := *doc
-	copied.Object = object
-	r, err := a.requests.ManifestRequest(ctx, &copied, asked)
+	r, err := a.requests.Request(ctx, object, asked)
 	if err != nil {
 		return fail(c.Place, err)
 	}
+	r.UID = requests.UID(doc, r)
 	return r, nil
 }
 

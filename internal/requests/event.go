@@ -108,7 +108,7 @@ func (e *Event) Asks() bool {
 // Operation is what admission calls what the event is about. A create of what connects is CONNECT.
 func (e *Event) Operation() celgate.Operation {
 	switch {
-	case subresourceOperations[e.Sub] == celgate.Connect:
+	case slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, e.Sub):
 		return celgate.Connect
 	case e.Verb == "create":
 		return celgate.Create
@@ -149,12 +149,12 @@ var (
 
 // EventRequest makes the request of an event again. Old is the object before it, nil if it is not known; asOld says that no policy
 // looks at it, and the new one may stand for it.
-func (w *World) EventRequest(e *Event, old map[string]any, asOld bool) (*celgate.Request, error) {
-	resource := w.Types.Resource(e.Resource)
+func EventRequest(types *schema.Registry, e *Event, old map[string]any, asOld bool) (*celgate.Request, error) {
+	resource := types.Resource(e.Resource)
 	if resource == nil {
 		return nil, fmt.Errorf("nothing is known about the resource %s", e.Resource.GroupResource())
 	}
-	kind, ok := w.Types.KindFor(e.Resource, e.Sub)
+	kind, ok := types.KindFor(e.Resource, e.Sub)
 	if !ok {
 		return nil, fmt.Errorf("%s has no subresource %s", e.Resource.GroupResource(), e.Sub)
 	}
@@ -251,7 +251,13 @@ func (e *Event) options(r *celgate.Request) map[string]any {
 		}
 		return options
 	}
-	options := optionsOf(r)
+	options := map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"}
+	if r.Operation == celgate.Update {
+		options["kind"] = "UpdateOptions"
+	}
+	if r.DryRun {
+		options["dryRun"] = []any{"All"}
+	}
 	for _, name := range []string{"fieldManager", "fieldValidation"} {
 		if value := e.query().Get(name); value != "" {
 			options[name] = value

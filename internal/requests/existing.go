@@ -1,41 +1,34 @@
 package requests
 
 import (
-	"errors"
-	"fmt"
+	"context"
 	"maps"
-	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/schema"
-	"github.com/google/uuid"
 )
 
 // Existing makes the request about an object that exists: the CREATE of a [Copy], the UPDATE that changes nothing, or the DELETE.
-func (w *World) Existing(object map[string]any, to *schema.Resource, op celgate.Operation, a *Asked) (*celgate.Request, error) {
-	kind := KindOf(object)
-	r := &celgate.Request{
-		Kind: kind, Resource: to.GroupVersionResource, Name: MetadataOf(object, "name"), Operation: op, DryRun: a.DryRun,
-		UserInfo: a.user(), UserAssumed: a.User == "" && a.Self == nil,
+func Existing(ctx context.Context, q *celgate.Requester, object map[string]any, op celgate.Operation, as celgate.As) (*celgate.Request, error) {
+	as.Operation = op
+	to, err := q.Target(KindOf(object), "")
+	if err != nil {
+		return nil, err
 	}
-	if r.Name == "" {
-		return nil, errors.New("metadata.name is missing: an object that exists has a name")
+	object = celgate.InNamespace(object, &celgate.Request{Kind: KindOf(object), Namespace: q.NamespaceOf(object, to, as)})
+	as.Old = only{object}
+	if op == celgate.Create {
+		object = Copy(object)
 	}
-	r.Namespace = w.NamespaceOf(object, Target{Resource: to}, a)
-	object = InNamespace(object, r)
-	switch op {
-	case celgate.Create:
-		r.Object = Copy(object)
-	case celgate.Update:
-		r.Object, r.OldObject = object, object
-	case celgate.Delete:
-		r.OldObject = object
-	default:
-		return nil, fmt.Errorf("no %s is about an object that exists", op)
-	}
-	r.Options = optionsOf(r)
-	r.UID = uuid.NewSHA1(uuid.NameSpaceURL, []byte(strings.Join([]string{kind.String(), r.Namespace, r.Name, string(op)}, "\n"))).String()
-	return r, nil
+	return q.Request(ctx, object, as)
+}
+
+// only is a cluster that holds one object, which is the one that is asked for.
+type only struct{ object map[string]any }
+
+// Get returns the object.
+func (o only) Get(context.Context, schema.GroupVersionKind, string, string) (map[string]any, error) {
+	return o.object, nil
 }
 
 // Copy returns an object as somebody would create it who wants another one like it: without what the server gives each object itself.

@@ -20,6 +20,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/needs"
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/workload"
 	"github.com/celgate/celgate/kube"
@@ -370,9 +371,11 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 		of.asks = append(of.asks, celgate.Delete)
 	}
 	of.decider = &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(of.force, w, &a.asked), workloads: &a.workloads, bare: true, orders: true}
-	tracer := blame.NewTracer(&asked, w.options())
 	of.audit.Reasons = func(it report.Item) map[int]blame.Reason {
-		return tracer.Reasons(context.Background(), it.Request, it.Decision.Outcomes)
+		if it.Prepared == nil {
+			return nil
+		}
+		return blame.Reasons(context.Background(), engine, it.Prepared, it.Decision.Outcomes)
 	}
 	return of, nil
 }
@@ -462,16 +465,18 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 		if !wanted && !(follow && op == celgate.Update) {
 			continue
 		}
-		request, err := of.world.requests().Existing(doc.Object, plan.resource, op, of.asked.in())
+		request, err := requests.Existing(ctx, of.world.requester(), doc.Object, op, of.asked.as())
 		if err != nil {
 			fail(err)
 			return result
 		}
 		if !wanted {
-			if stored, _, err = of.engine.Prepare(request); err != nil {
+			prepared, err := of.engine.Prepare(ctx, request)
+			if err != nil {
 				fail(err)
 				return result
 			}
+			stored = prepared.Request()
 			continue
 		}
 		asked := report.Asked{Ask: asksOf[op]}
@@ -515,7 +520,7 @@ func isWorkload(owner *metav1.OwnerReference) bool {
 func (of *auditor) again(ctx context.Context, request *celgate.Request, d *celgate.Decision) ([]celgate.Change, error) {
 	next := *request
 	next.Object = d.Changes[len(d.Changes)-1].After
-	prepared, _, err := of.engine.Prepare(&next)
+	prepared, err := of.engine.Prepare(ctx, &next)
 	if err != nil {
 		return nil, nil // what a policy made is no object of its kind: the first answer says so
 	}

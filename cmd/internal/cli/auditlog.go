@@ -130,7 +130,6 @@ func (r *replaying) event(of *auditor, event *requests.Event, place policy.Posit
 	if !event.Asks() {
 		return true
 	}
-	w := r.world.requests()
 	resource := r.world.types.Resource(event.Resource)
 	var key objectKey
 	var old map[string]any
@@ -147,7 +146,7 @@ func (r *replaying) event(of *auditor, event *requests.Event, place policy.Posit
 		of.leave("what they were about did not exist, and no policy was asked")
 		return true
 	}
-	request, err := w.EventRequest(event, old, !of.compares(event.Resource))
+	request, err := requests.EventRequest(r.world.types, event, old, !of.compares(event.Resource))
 	if err != nil {
 		of.leave(err.Error())
 		return true

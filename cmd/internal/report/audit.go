@@ -118,6 +118,7 @@ type AuditFinding struct {
 
 	Past *Past // as of [Audited]
 
+	err   error  // of an error
 	asked *Asked // the first question that it answers; nil: it is an example that was kept
 }
 
@@ -202,7 +203,7 @@ func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding 
 		}
 		add(AuditFinding{
 			Verdict: actionVerdicts[severityOf(v)], PolicyKind: v.Kind, Policy: v.Policy, Binding: v.Binding, Param: v.Param,
-			Expr: v.Expr, Place: placeOfExpr(v.Expr), Message: headline(v.Message, v.Expr), Reason: string(v.Reason), IsError: v.IsError,
+			Expr: v.Expr, Place: placeOfExpr(v.Expr), Message: headline(v.Message, v.Err, v.Expr), Reason: string(v.Reason), IsError: v.IsError, err: v.Err,
 		})
 	}
 	for _, o := range d.Outcomes {
@@ -219,7 +220,7 @@ func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding 
 		}
 		add(AuditFinding{
 			Verdict: verdict, PolicyKind: o.Kind, Policy: o.Policy, Binding: o.Binding, Param: o.Param, Expr: o.Expr, Place: placeOfExpr(o.Expr),
-			Message: headline(o.Message, o.Expr), IsError: true,
+			Message: headline(o.Message, o.Err, o.Expr), IsError: true, err: o.Err,
 		})
 	}
 	if !d.Allowed && d.Status != nil && !left && !slices.ContainsFunc(all, func(f AuditFinding) bool { return f.Verdict == AuditDenied }) {

@@ -136,7 +136,7 @@ func (t *auditText) groupBlock(g *auditGroup) block {
 	if first.Expr.IsZero() {
 		b.place = first.Place
 	}
-	b.mark = markOf(first.Expr, first.Place, first.Message)
+	b.mark = markOf(first.Expr, first.Place, first.err)
 	b.footers = slices.Clone(first.Story)
 	for _, m := range g.messages[1:] {
 		b.footers = append(b.footers, "also: "+m)
