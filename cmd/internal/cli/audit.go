@@ -126,7 +126,7 @@ audited.`,
 }
 
 // reportKinds are the kinds of reports by the names of their flag.
-var reportKinds = map[string]report.ReportKind{"openreports": report.OpenReports, "policyreport": report.PolicyReports}
+var reportKinds = map[string]report.ClusterReportKind{"openreports": report.OpenReports, "policyreport": report.PolicyReports}
 
 // auditFailOn are the findings for which --fail-on makes an audit fail that would be clean without it.
 var auditFailOn = []string{"warn", "audit", "change", "ignored", "unaudited"}
@@ -366,6 +366,7 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 		}
 	}
 	of.audit = report.NewAudit(report.Options{Set: of.force, Rejected: of.rejected, Types: w.types}, limits, a.top)
+	of.audit.Log = a.log != ""
 	of.asks = []celgate.Operation{celgate.Create, celgate.Update}
 	if a.deletions {
 		of.asks = append(of.asks, celgate.Delete)

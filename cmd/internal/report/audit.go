@@ -288,6 +288,7 @@ type Audit struct {
 
 	Unread []Unread // what could not be read, as the run found out
 
+	Log  bool       // it is about the requests of an audit log
 	Last *LastAudit // to compare with; nil: none
 
 	// Reasons tells why the outcomes of an answer came about, by their index. It is asked about the first of a kind. Nil: nobody is.

@@ -114,6 +114,7 @@ func (h *auditHTML) Close() error {
 		{"warned", "warned", t.Warned, before.Warned, true}, {"audited", "audited", t.Audited, before.Audited, false},
 		{"changed", "changed", t.Changed, before.Changed, true}, {"unstable", "changed", t.Unstable, before.Unstable, false},
 		{"ignored errors", "ignored", t.Ignored, before.Ignored, false}, {"not decided", "denied", t.Failed, before.Failed, false},
+		{"newly denied", "denied", t.NewlyDenied, before.NewlyDenied, false}, {"newly allowed", "changed", t.NewlyAllowed, before.NewlyAllowed, false},
 	} {
 		if c.now == 0 && !c.always && c.before == 0 {
 			continue

@@ -14,8 +14,8 @@ import (
 	"github.com/celgate/celgate/internal/needs"
 )
 
-// A ReportKind is a kind of objects in which a cluster keeps reports.
-type ReportKind struct {
+// A ClusterReportKind is a kind of objects in which a cluster keeps reports.
+type ClusterReportKind struct {
 	APIVersion       string
 	Kind, Plural     string // of the reports in namespaces
 	Cluster, Plurals string // of the report about the cluster
@@ -24,8 +24,8 @@ type ReportKind struct {
 
 // The kinds that are written.
 var (
-	OpenReports   = ReportKind{"openreports.io/v1alpha1", "Report", "reports", "ClusterReport", "clusterreports", true}
-	PolicyReports = ReportKind{"wgpolicyk8s.io/v1alpha2", "PolicyReport", "policyreports", "ClusterPolicyReport", "clusterpolicyreports", false}
+	OpenReports   = ClusterReportKind{"openreports.io/v1alpha1", "Report", "reports", "ClusterReport", "clusterreports", true}
+	PolicyReports = ClusterReportKind{"wgpolicyk8s.io/v1alpha2", "PolicyReport", "policyreports", "ClusterPolicyReport", "clusterpolicyreports", false}
 )
 
 // What one report holds at most: an object of a cluster has 1.5 MiB. The counts in it are of all.
@@ -44,7 +44,7 @@ var ReportLabels = map[string]string{"app.kubernetes.io/managed-by": "celgate", 
 // was not audited.
 type ClusterReports struct {
 	audit *Audit
-	kind  ReportKind
+	kind  ClusterReportKind
 	name  string // of all reports
 	now   time.Time
 	in    map[string]*clusterReport // by namespace; "": the cluster
@@ -56,7 +56,7 @@ type clusterReport struct {
 }
 
 // NewClusterReports returns reports of a kind. What they are called is the same in all namespaces.
-func NewClusterReports(a *Audit, kind ReportKind, name string, now time.Time) *ClusterReports {
+func NewClusterReports(a *Audit, kind ClusterReportKind, name string, now time.Time) *ClusterReports {
 	return &ClusterReports{audit: a, kind: kind, name: name, now: now, in: map[string]*clusterReport{}}
 }
 

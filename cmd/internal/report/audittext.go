@@ -291,7 +291,12 @@ func listed(names []string, one, many string) string {
 // Summary are the totals in a line.
 func (a *Audit) Summary() string {
 	t := a.totals
-	s := plural(t.Objects, "object", "objects") + ", " + plural(t.Requests, "request", "requests") + ": "
+	things := [2]string{"object of kinds", "objects of kinds"}
+	s := plural(t.Objects, "object", "objects") + ", "
+	if a.Log {
+		things, s = [2]string{"request", "requests"}, ""
+	}
+	s += plural(t.Requests, "request", "requests") + ": "
 	var counts []string
 	var before AuditTotals
 	if a.Last != nil {
@@ -324,7 +329,7 @@ func (a *Audit) Summary() string {
 	}
 	s += strings.Join(counts, ", ")
 	if t.Skipped > 0 {
-		s += "; " + plural(t.Skipped, "object", "objects") + " of kinds that no policy is for"
+		s += "; " + plural(t.Skipped, things[0], things[1]) + " that no policy is for"
 	}
 	s += fmt.Sprintf("; %s in force", plural(len(a.set.Policies), "policy", "policies"))
 	if n := a.Unasked(); n > 0 {
