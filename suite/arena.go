@@ -141,6 +141,21 @@ func (a *arena) assumes(ctx context.Context, r *celgate.Request) string {
 	return fmt.Sprintf("namespace %q is not in the state and taken as one without labels of its own; give it under state", r.Namespace)
 }
 
+// madeUp says that a policy which decided looks at what is made up of the user; "" if none does.
+func (a *arena) madeUp(id *requests.Identity, d *celgate.Decision) string {
+	if d == nil {
+		return ""
+	}
+	for _, o := range d.Outcomes {
+		for _, p := range a.set.Policies {
+			if said := id.Said(p); said != "" && p.Kind == o.Kind && p.Name == o.Policy {
+				return said
+			}
+		}
+	}
+	return ""
+}
+
 // inForce reports that a binding makes at least one policy act.
 func inForce(set *policy.Set) bool {
 	return slices.ContainsFunc(set.Bindings, func(b *policy.Binding) bool {

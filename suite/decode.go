@@ -30,10 +30,11 @@ var askedFields = fields{
 	{"old", "the object before an update or a deletion, as `object`; without it the one in `state`"},
 	{"oldPatch", "a JSON merge patch of the old object; without `old` it is one of `object`"},
 	{"subresource", "such as `status` or `deployments/scale`"},
-	{"user", "who makes the request; without it `celgate`, who has no rights"},
+	{"user", "who makes the request; without it `celgate`, who has no rights. A service account, such as `system:serviceaccount:shop:web`, has the groups and the claims that the API server reads in its token"},
 	{"groups", "the groups of the user; `system:authenticated` comes by itself"},
 	{"uid", "the uid of the user"},
 	{"extra", "extra attributes of the user: lists of texts by their keys"},
+	{"pod", "`namespace/name` of a Pod in `state` that makes the request with the token of its service account, in place of `user`"},
 	{"dryRun", "`true` for a dry-run request"},
 	{"namespace", "of an object that names none; without it `default`"},
 	{"review", "instead of all others: an AdmissionReview, a file or the object itself"},
@@ -147,7 +148,7 @@ func (n node) asked(c Case, dir string) Case {
 			*to = s
 		}
 	}
-	for name, to := range map[string]*string{"operation": &a.Operation, "subresource": &a.Subresource, "user": &a.User, "uid": &a.UID, "namespace": &a.Namespace} {
+	for name, to := range map[string]*string{"operation": &a.Operation, "subresource": &a.Subresource, "user": &a.User, "uid": &a.UID, "pod": &a.Pod, "namespace": &a.Namespace} {
 		if m := n.member(name); m.given() {
 			*to = m.text()
 		}
@@ -158,6 +159,16 @@ func (n node) asked(c Case, dir string) Case {
 	}
 	if m := n.member("groups"); m.given() {
 		a.Groups = m.texts()
+	}
+	switch pod := n.member("pod"); {
+	case !pod.given():
+		if n.member("user").given() {
+			a.Pod = "" // of the defaults
+		}
+	case n.member("user").given() || n.member("groups").given():
+		n.add(&Problem{pod.place(), "pod does not go together with user and groups", "a Pod has those of its service account"})
+	default:
+		a.podPlace, a.User, a.Groups = pod.place(), "", nil // not those of the defaults
 	}
 	if m := n.member("extra"); m.given() {
 		a.Extra = map[string][]string{}

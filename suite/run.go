@@ -203,7 +203,7 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 			run.unable(&Problem{c.Place, fmt.Sprintf("internal error: %v", p), "please report it, with this:\n" + string(debug.Stack())})
 		}
 	}()
-	request, problem := a.request(ctx, c, run.doc)
+	request, id, problem := a.request(ctx, c, run.doc)
 	if problem != nil {
 		run.unable(problem)
 		return
@@ -239,9 +239,11 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 			run.Notes = append(run.Notes, note.Message)
 		}
 	}
-	if message := a.assumes(ctx, run.Request); message != "" {
-		run.Decision.Notes = append(run.Decision.Notes, celgate.Note{Message: message})
-		run.Notes = append(run.Notes, message)
+	for _, message := range []string{a.assumes(ctx, run.Request), a.madeUp(id, run.Decision)} {
+		if message != "" {
+			run.Decision.Notes = append(run.Decision.Notes, celgate.Note{Message: message})
+			run.Notes = append(run.Notes, message)
+		}
 	}
 	run.Status = Passed
 	run.compare(&c.Expect, r.opts.Update)
@@ -255,22 +257,22 @@ func (r *Result) unable(p *Problem) {
 	r.Status, r.Problems, r.Decision, r.Failures = NotRun, []*Problem{p}, nil, nil
 }
 
-// request makes the request of a case for one document.
-func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*celgate.Request, *Problem) {
-	fail := func(place policy.Position, err error) (*celgate.Request, *Problem) {
+// request makes the request of a case for one document, and says who makes it; nobody is said of a review.
+func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*celgate.Request, *requests.Identity, *Problem) {
+	fail := func(place policy.Position, err error) (*celgate.Request, *requests.Identity, *Problem) {
 		p := &Problem{Position: place, Message: err.Error()}
 		var hinted *requests.Error
 		if errors.As(err, &hinted) {
 			p.Hint = hinted.Hint
 		}
-		return nil, p
+		return nil, nil, p
 	}
 	if requests.IsReview(doc.Object) {
 		r, err := a.requests.ReviewRequest(doc.Object)
 		if err != nil {
 			return fail(c.Place, err)
 		}
-		return r, nil
+		return r, nil, nil
 	}
 	if !c.Asked.Review.isZero() {
 		return fail(doc.Position(), errors.New("review is not an AdmissionReview"))
@@ -280,9 +282,16 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 		UID: c.Asked.UID, Extra: c.Asked.Extra,
 		DryRun: c.Asked.DryRun, Namespace: c.Asked.Namespace,
 	}
+	id, err := a.requests.Identity(ctx, &requests.Asked{User: asked.User, Groups: asked.Groups, UID: asked.UID, Extra: asked.Extra, Pod: c.Asked.Pod})
+	if err != nil {
+		return fail(c.Asked.podPlace, err)
+	}
+	if asked.User != "" || c.Asked.Pod != "" {
+		asked.User, asked.Self = "", &id.UserInfo
+	}
 	olds, problems := c.olds(doc)
 	if len(problems) > 0 {
-		return nil, problems[0]
+		return nil, nil, problems[0]
 	}
 	object, err := patched(doc.Object, c.Asked.Patches)
 	if err != nil {
@@ -311,7 +320,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 	if err != nil {
 		return fail(c.Place, err)
 	}
-	return r, nil
+	return r, id, nil
 }
 
 func (s *Source) place(c *Case) policy.Position {

@@ -61,6 +61,8 @@ type Asked struct {
 	Groups              []string
 	UID                 string
 	Extra               map[string][]string
+	Pod                 string // "namespace/name" of the Pod that makes the request
+	podPlace            policy.Position
 	DryRun              bool
 	Namespace           string
 }

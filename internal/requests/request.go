@@ -56,6 +56,7 @@ type Asked struct {
 	Groups      []string
 	UID         string
 	Extra       map[string][]string
+	Pod         string            // "namespace/name" of the Pod whose token is used; User is empty then; see Identity
 	Self        *celgate.UserInfo // nil: DefaultUser
 	DryRun      bool
 	Namespace   string // of manifests that name none

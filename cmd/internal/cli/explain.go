@@ -88,6 +88,9 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 			return err
 		}
 	}
+	if err := w.identify(ctx, &x.asked); err != nil {
+		return err
+	}
 	if err := w.assume(w.missingNamespaces(batch, &x.asked)); err != nil {
 		return err
 	}

@@ -27,7 +27,9 @@ type asked struct {
 	groups      []string
 	uid         string
 	extra       map[string][]string
-	self        *celgate.UserInfo // of a live cluster; nil: defaultUser
+	pod         string             // "namespace/name" of the Pod that makes them
+	identity    *requests.Identity // what user and pod come to; nil: see user
+	self        *celgate.UserInfo  // of a live cluster; nil: defaultUser
 	dryRun      bool
 	namespace   string // of manifests that name none
 }
@@ -41,7 +43,7 @@ func (a *asked) given() []string {
 	for name, used := range map[string]bool{
 		"--operation": a.operation != "", "--old": a.old != nil, "--subresource": a.subresource != "",
 		"--as": a.user != "", "--as-group": len(a.groups) > 0,
-		"--as-uid": a.uid != "", "--as-extra": len(a.extra) > 0, "--dry-run": a.dryRun,
+		"--as-uid": a.uid != "", "--as-extra": len(a.extra) > 0, "--as-pod": a.pod != "", "--dry-run": a.dryRun,
 	} {
 		if used {
 			flags = append(flags, name)
@@ -84,10 +86,32 @@ func (w *world) anyRequest(ctx context.Context, d *manifest.Document, a *asked) 
 }
 
 func (a *asked) in() *requests.Asked {
+	if a.identity != nil {
+		return &requests.Asked{
+			Operation: a.operation, Old: a.old, Subresource: a.subresource, Self: &a.identity.UserInfo, DryRun: a.dryRun, Namespace: a.namespace,
+		}
+	}
 	return &requests.Asked{
 		Operation: a.operation, Old: a.old, Subresource: a.subresource, User: a.user, Groups: a.groups, UID: a.uid, Extra: a.extra, Self: a.self,
 		DryRun: a.dryRun, Namespace: a.namespace,
 	}
+}
+
+// identify finds out who makes the requests. The service account of a live cluster is read if a policy looks at its token.
+func (w *world) identify(ctx context.Context, a *asked) error {
+	reads := slices.ContainsFunc(w.set.Policies, requests.ReadsToken)
+	if a.user == "" && a.pod == "" || a.pod == "" && w.live != nil && !reads {
+		return nil
+	}
+	in := a.in()
+	in.Pod = a.pod
+	id, err := w.requests().Identity(ctx, in)
+	var hinted *requests.Error
+	if errors.As(err, &hinted) && hinted.Hint != "" {
+		return &hintedError{fmt.Errorf("--as-pod: %w", err), hinted.Hint}
+	}
+	a.identity = id
+	return err
 }
 
 // target finds the resource that objects of a kind are sent to.
