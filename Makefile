@@ -2,8 +2,8 @@
 GO ?= go
 
 .PHONY: build
-build: ## bin/celgate
-	$(GO) build -o bin/celgate ./cmd/celgate
+build: ## bin/celgate, the command line, and bin/celgate-webhook, the program for clusters
+	$(GO) build -o bin/ ./cmd/celgate ./cmd/celgate-webhook
 
 .PHONY: test
 test: ## the tests of the root module, no server needed
@@ -57,8 +57,8 @@ oracles: ## preparation, write-time rules and warnings, merge, conversion and RB
 	cd tools && $(GO) test ./...
 
 .PHONY: e2e
-e2e: ## celgate beside a kube-apiserver: serve where its own admission policies are off, apply and migrate where they are on; KUBE=1.33 builds that one, for serve
-	$(GO) -C conformance test ./serve -count=1 $(if $(KUBE),-timeout 1h -minor=$(KUBE))
+e2e: ## celgate-webhook and celgate beside a kube-apiserver: serve where its own admission policies are off, apply and migrate where they are on; KUBE=1.33 builds that one, for celgate-webhook
+	$(GO) -C conformance test ./serve -count=1 -timeout 1h $(if $(KUBE),-minor=$(KUBE))
 	$(if $(KUBE),,$(GO) -C conformance test ./live -count=1)
 
 .PHONY: faults
@@ -66,12 +66,12 @@ faults: ## replicas, API server, etcd, watches and certificates fail under load,
 	$(GO) -C conformance test ./serve -count=1 -run TestFaultRuns -faults=$(or $(DURATION),2m) -timeout 2h -v
 
 .PHONY: siege
-siege: ## celgate serve in the memory of its Pod under hostile reviews, connections and directories for TIME (2m), SEED draws them; FAULTS=20s also kills and freezes what it depends on, each for so long
+siege: ## celgate serve in the memory of its Pod under known and generated hostile reviews, connections and directories for TIME (2m), SEED draws them; FAULTS=20s also kills and freezes what it depends on, each for so long
 	$(GO) test ./cmd/internal/serve -run TestSiege -count=1 -v -timeout 2h -siege=$(or $(TIME),2m) $(if $(SEED),-siege-seed=$(SEED))
 	$(if $(FAULTS),$(MAKE) faults DURATION=$(FAULTS))
 
 .PHONY: image
-image: ## the container image, with ko and without a registry, as an OCI layout in bin/image; PLATFORMS=linux/amd64,linux/arm64 for more than this machine's
+image: ## the container image of celgate-webhook, with ko and without a registry, as an OCI layout in bin/image; PLATFORMS=linux/amd64,linux/arm64 for more than this machine's
 	$(GO) -C tools run ./image $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
 .PHONY: bench

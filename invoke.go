@@ -355,6 +355,7 @@ func (e *Engine) review(ctx context.Context, req *Request, known *indexEntry) *r
 		Object: req.Object, OldObject: req.OldObject,
 	}
 	r.meter = e.limits.meter()
+	r.meter.Done = ctx.Done()
 	r.world = match.World{Types: e.types, Namespace: r.lookUp}
 	r.namespaces[declaredOnly].declared = true
 	r.authorizer.review = r

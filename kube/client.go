@@ -3,7 +3,7 @@
 // A [Client] is a connection; a [World] what watches make of it: the policies and bindings of celgate's own group, the
 // kinds that the cluster serves, namespaces, and the params that policies name. A World is the
 // celgate.Cluster of an engine. What celgate writes (write.go: webhook configurations, the status of policies,
-// certificates) is written by the replica that holds the [Lease].
+// certificates) is written by the replica that leads; package election says which one that is.
 package kube
 
 import (
@@ -23,6 +23,7 @@ import (
 
 // A Client is a connection to a cluster.
 type Client struct {
+	config    *rest.Config
 	base      *url.URL
 	http      *http.Client
 	dynamic   dynamic.Interface
@@ -46,7 +47,7 @@ func Connect(kubeconfig, kubeContext string) (*Client, error) {
 	config.UserAgent = "celgate"
 	config.QPS = -1                           // requests wait for reads; the server's own flow control is fair to all
 	config.WarningHandler = rest.NoWarnings{} // about versions of kinds, which nobody here has chosen
-	c := &Client{namespace: namespace}
+	c := &Client{config: config, namespace: namespace}
 	if c.base, _, err = rest.DefaultServerUrlFor(config); err != nil {
 		return nil, err
 	}
@@ -69,6 +70,9 @@ func Contexts(kubeconfig string) []string {
 	}
 	return slices.Sorted(maps.Keys(config.Contexts))
 }
+
+// Config is what client-go needs to make other clients for the same cluster.
+func (c *Client) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // Namespace is that of the context or of the Pod.
 func (c *Client) Namespace() string { return c.namespace }

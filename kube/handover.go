@@ -182,3 +182,10 @@ func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, nam
 		}
 	}
 }
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

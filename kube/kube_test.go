@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -361,53 +360,6 @@ func TestAuthorize(t *testing.T) {
 		if got != want || reason != "asked" || err != nil {
 			t.Errorf("%s: %v %q %v", name, got, reason, err)
 		}
-	}
-}
-
-// TestLease lets two replicas compete: one leads at a time, and the other one follows when it gives up.
-func TestLease(t *testing.T) {
-	_, client := startFake(t)
-	var mu sync.Mutex
-	leading, terms := 0, []string{}
-	run := func(ctx context.Context, name string) chan struct{} {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			lease := &Lease{Client: client, Namespace: "own", Name: "celgate", Identity: name}
-			lease.Lead(ctx, func(ctx context.Context) {
-				mu.Lock()
-				leading++
-				terms = append(terms, name)
-				if leading > 1 {
-					t.Error("two leaders")
-				}
-				mu.Unlock()
-				<-ctx.Done()
-				mu.Lock()
-				leading--
-				mu.Unlock()
-			})
-		}()
-		return done
-	}
-	of := func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Clone(terms)
-	}
-	first, stopFirst := context.WithCancel(t.Context())
-	second, stopSecond := context.WithCancel(t.Context())
-	a := run(first, "a")
-	eventually(t, "nobody leads", func() bool { return len(of()) == 1 })
-	b := run(second, "b")
-	time.Sleep(50 * time.Millisecond)
-	stopFirst()
-	<-a
-	eventually(t, "nobody follows", func() bool { return len(of()) == 2 })
-	stopSecond()
-	<-b
-	if got := of(); !slices.Equal(got, []string{"a", "b"}) {
-		t.Error(got)
 	}
 }
 

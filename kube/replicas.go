@@ -10,17 +10,29 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/celgate/celgate/schema"
 )
 
+var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+
 const (
-	replicaLabel     = "policy.celgate.dev/replica"
-	loadedAnnotation = "policy.celgate.dev/loaded"
+	replicaLabel          = "policy.celgate.dev/replica"
+	loadedAnnotation      = "policy.celgate.dev/loaded"
+	certificateAnnotation = "policy.celgate.dev/certificate"
 
 	replicaDuration = 30 * time.Second // after which a replica that says nothing is none
 
 	// ReplicaRenewal is how often a replica is to report, even if nothing has changed.
 	ReplicaRenewal = 10 * time.Second
 )
+
+// observed is a state of a Lease and when this replica saw it first. Clocks of other replicas are not trusted: a Lease has
+// expired when it did not change for its duration.
+type observed struct {
+	version string
+	at      time.Time
+}
 
 // Replicas tell each other what they have in force, each in a Lease of its own.
 type Replicas struct {
@@ -29,6 +41,12 @@ type Replicas struct {
 	Identity  string // of this one
 
 	seen map[string]observed // by the name of the Lease
+}
+
+// A Report is what a replica says of itself.
+type Report struct {
+	Loaded      Loaded
+	Certificate string // which state of the Secret with the certificate it has; empty: none
 }
 
 // Loaded is what a replica has in force: the generations of objects by a part of their uid.
@@ -52,9 +70,9 @@ func loadedKey(object map[string]any) (string, int64) {
 	return uid[:min(len(uid), 8)], u.GetGeneration()
 }
 
-// Report says what this replica has in force, and that it lives.
-func (r *Replicas) Report(ctx context.Context, loaded Loaded) error {
-	text, err := json.Marshal(loaded)
+// Report says what this replica has in force and what certificate, and that it lives.
+func (r *Replicas) Report(ctx context.Context, report Report) error {
+	text, err := json.Marshal(report.Loaded)
 	if err != nil {
 		return err
 	}
@@ -63,7 +81,7 @@ func (r *Replicas) Report(ctx context.Context, loaded Loaded) error {
 		"metadata": map[string]any{
 			"name": r.name(), "namespace": r.Namespace,
 			"labels":      map[string]any{replicaLabel: "true", "app.kubernetes.io/managed-by": "celgate"},
-			"annotations": map[string]any{loadedAnnotation: string(text)},
+			"annotations": map[string]any{loadedAnnotation: string(text), certificateAnnotation: report.Certificate},
 		},
 		"spec": map[string]any{
 			"holderIdentity": r.Identity, "leaseDurationSeconds": int64(replicaDuration / time.Second),
@@ -86,16 +104,16 @@ func (r *Replicas) name() string {
 	return "celgate-" + hex.EncodeToString(sum[:5])
 }
 
-// All returns what each replica that lives has in force. The Leases of others are removed. Only one replica calls it; a
+// All returns what each replica that lives has reported. The Leases of others are removed. Only one replica calls it; a
 // Lease that it has not seen before lives.
-func (r *Replicas) All(ctx context.Context) ([]Loaded, error) {
+func (r *Replicas) All(ctx context.Context) ([]Report, error) {
 	client := r.Client.dynamic.Resource(leases).Namespace(r.Namespace)
 	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: replicaLabel + "=true"})
 	if err != nil {
 		return nil, err
 	}
 	seen := map[string]observed{}
-	var all []Loaded
+	var all []Report
 	for _, lease := range list.Items {
 		state := r.seen[lease.GetName()]
 		if v := lease.GetResourceVersion(); state.version != v {
@@ -112,7 +130,7 @@ func (r *Replicas) All(ctx context.Context) ([]Loaded, error) {
 		seen[lease.GetName()] = state
 		loaded := Loaded{}
 		_ = json.Unmarshal([]byte(lease.GetAnnotations()[loadedAnnotation]), &loaded) // what cannot be read is not in force
-		all = append(all, loaded)
+		all = append(all, Report{Loaded: loaded, Certificate: lease.GetAnnotations()[certificateAnnotation]})
 	}
 	r.seen = seen
 	return all, nil

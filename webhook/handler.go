@@ -231,7 +231,11 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 // longestTimeout is the longest that the API server waits for a webhook.
 const longestTimeout = 30 * time.Second
 
-// withDeadline ends the context when the server does not wait any longer: it says so in the parameter timeout.
+// longestReturn is how long an answer may be on its way.
+const longestReturn = 500 * time.Millisecond
+
+// withDeadline ends the context shortly before the server waits no longer, so that what is answered then still arrives. The server
+// says how long it waits in the parameter timeout.
 func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) {
 	timeout := longestTimeout
 	if text := r.URL.Query().Get("timeout"); text != "" {
@@ -240,7 +244,7 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 			return nil, nil, fmt.Errorf("timeout %q is no duration", text)
 		}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	ctx, cancel := context.WithTimeout(r.Context(), timeout-min(timeout/10, longestReturn))
 	return ctx, cancel, nil
 }
 

@@ -84,7 +84,7 @@ func TestAgain(t *testing.T) {
 
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "other.yaml"), []byte(other))
-	g := start(t, "--alone", "--policy-dir="+folder)
+	g := alone(t, "--policy-dir="+folder)
 	create(t, webhookPath+"mutatingwebhookconfigurations", map[string]any{
 		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
 		"metadata": map[string]any{"name": "zz-other"},

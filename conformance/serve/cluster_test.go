@@ -381,7 +381,7 @@ kind: Service
 metadata: {name: celgate}
 spec: {type: ExternalName, externalName: localhost}
 `)))
-	g := startWith(t, "--kubeconfig="+kubeconfig, "--manage", "--service=celgate", "--service-port="+port, "--listen="+address,
+	g := startWebhook(t, "--kubeconfig="+kubeconfig, "--manage", "--service=celgate", "--service-port="+port, "--listen="+address,
 		"--namespace=celgate-system", "--metrics-listen=127.0.0.1:0")
 	g.ready(t)
 

@@ -69,6 +69,32 @@ var faults = []fault{
 			t.Fatal(err)
 		}
 	}},
+	{name: "freeze the API server for 8 s (SIGSTOP)", every: 25 * time.Second, server: true, do: func(t *testing.T, _ *replicas) {
+		if err := api.FreezeAPIServer(t.Context(), 8*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}},
+	{name: "freeze etcd for 8 s", every: 25 * time.Second, server: true, do: func(t *testing.T, _ *replicas) {
+		if err := api.FreezeEtcd(t.Context(), 8*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}},
+	// The API server waits ten seconds for what it has sent to it, and sends more over the same connections until then.
+	{name: "freeze a replica for 5 s", every: 25 * time.Second, unready: 16 * time.Second, do: func(t *testing.T, r *replicas) {
+		if err := server.Freeze(r.gates[0].cmd.Process, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}},
+	{name: "a certificate that has expired, for 4 s", every: 15 * time.Second, unready: 8 * time.Second, do: func(_ *testing.T, r *replicas) {
+		r.authority.life = -time.Minute
+		r.rotate()
+		time.Sleep(2 * time.Second) // read each second; connections go on
+		r.cut()
+		time.Sleep(2 * time.Second)
+		r.authority.life = 0
+		r.rotate()
+		time.Sleep(2 * time.Second)
+	}},
 	{name: "cut all watches, refuse new ones for 5 s", every: 20 * time.Second, do: func(_ *testing.T, r *replicas) { r.link.refuse(5 * time.Second) }},
 	{name: "watches carry nothing any more, unnoticed", every: 60 * time.Second, do: func(_ *testing.T, r *replicas) { r.link.hush() }},
 	{name: "replace the certificate", every: 3 * time.Second, do: func(_ *testing.T, r *replicas) { r.rotate() }},

@@ -187,14 +187,11 @@ func (s *shell) play(ctx context.Context, t *testing.T) ([]*gate, error) {
 		return nil, err
 	}
 	args := pod.Containers[0].Args
-	if args[0] != "serve" {
-		return nil, fmt.Errorf("the container runs %v", args)
-	}
-	args = append(args[1:], "--kubeconfig="+kubeconfig, "--service-port="+port, "--metrics-listen=127.0.0.1:0", "--drain-delay=0s",
+	args = append(args, "--kubeconfig="+kubeconfig, "--service-port="+port, "--metrics-listen=127.0.0.1:0", "--drain-delay=0s",
 		"--log-format=text")
 	var gates []*gate
 	for range deployment.Spec.Replicas {
-		g := startWith(t, args...)
+		g := startWebhook(t, args...)
 		gates = append(gates, g)
 		b.add(g)
 	}

@@ -186,8 +186,8 @@ type replicas struct {
 
 	gates []*gate // those that have been started and not ended
 
-	authority *authority
-	rotate    func() // replaces the certificate of all
+	authority *authority // nil: they have a certificate of their own
+	rotate    func()     // replaces the certificate of all
 }
 
 // managed runs replicas with a certificate of files.
@@ -199,18 +199,26 @@ func managed(t *testing.T, n int) *replicas {
 // managedAs runs them as the user of a kubeconfig, with further flags.
 func managedAs(t *testing.T, kubeconfig string, n int, flags ...string) *replicas {
 	t.Helper()
+	authority, folder := newAuthority(t), t.TempDir()
+	cert, key, ca := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"), filepath.Join(folder, "ca.crt")
+	rotate := func() { authority.issue(t, cert, key) }
+	rotate()
+	write(t, ca, authority.PEM)
+	r := service(t, kubeconfig, n, append([]string{"--cert=" + cert, "--key=" + key, "--ca=" + ca}, flags...)...)
+	r.authority, r.rotate = authority, rotate
+	return r
+}
+
+// service runs replicas behind a Service, as the user of a kubeconfig, with further flags.
+func service(t *testing.T, kubeconfig string, n int, flags ...string) *replicas {
+	t.Helper()
 	installDefinitions(t)
-	r := &replicas{balancer: balance(t), authority: newAuthority(t)}
+	r := &replicas{balancer: balance(t)}
 	t.Cleanup(func() { // before celgate ends: nothing is to call it any more
 		for _, kind := range []string{"mutating", "validating"} {
 			remove(t, webhookPath+kind+"webhookconfigurations/celgate")
 		}
 	})
-	folder := t.TempDir()
-	cert, key, ca, config := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"), filepath.Join(folder, "ca.crt"), filepath.Join(folder, "kubeconfig")
-	r.rotate = func() { r.authority.issue(t, cert, key) }
-	r.rotate()
-	write(t, ca, r.authority.PEM)
 	// A Service of this type leads the API server to any address. It sends over HTTP/1.1 to Services, unlike to
 	// URLs of loopback, so that replicas share the load.
 	good(t, apply(t, "/api/v1/namespaces", object(t, `{apiVersion: v1, kind: Namespace, metadata: {name: celgate-system}}`)))
@@ -228,13 +236,13 @@ spec: {type: ExternalName, externalName: localhost}
 	if err != nil {
 		t.Fatal(err)
 	}
+	config := filepath.Join(t.TempDir(), "kubeconfig")
 	r.link = startRelay(t, func() string { return strings.TrimPrefix(api.URL, "https://") })
 	write(t, config, []byte(strings.ReplaceAll(string(own), api.URL, "https://"+r.link.address)))
-	r.args = []string{
-		"--kubeconfig=" + config, "--manage", "--namespace=celgate-system", "--service=celgate", "--service-port=" + port, "--cert=" + cert, "--key=" + key, "--ca=" + ca,
+	r.args = append([]string{
+		"--kubeconfig=" + config, "--manage", "--namespace=celgate-system", "--service=celgate", "--service-port=" + port,
 		"--metrics-listen=127.0.0.1:0", "--drain-delay=1s",
-	}
-	r.args = append(r.args, flags...)
+	}, flags...)
 	for range n {
 		r.start(t)
 	}
@@ -255,7 +263,7 @@ spec: {type: ExternalName, externalName: localhost}
 // start adds a replica.
 func (r *replicas) start(t *testing.T) {
 	t.Helper()
-	g := startWith(t, r.args...)
+	g := startWebhook(t, r.args...)
 	r.gates = append(r.gates, g)
 	r.add(g)
 }

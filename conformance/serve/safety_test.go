@@ -123,7 +123,7 @@ func TestSafety(t *testing.T) {
 func TestShadow(t *testing.T) {
 	folder := t.TempDir()
 	write(t, folder+"/policies.yaml", []byte(policies))
-	g := start(t, "--alone", "--shadow", "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
+	g := alone(t, "--shadow", "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
 	handWritten(t, g)
 	eventually(t, 5*time.Second, func() string {
 		answer := configMap(t, map[string]any{"password": "x"})

@@ -1,4 +1,4 @@
-// Package serve holds the end-to-end tests of celgate serve: the program, and a real kube-apiserver whose own admission
+// Package serve holds the end-to-end tests of celgate-webhook and celgate serve: the programs, and a real kube-apiserver whose own admission
 // policies are turned off.
 package serve
 
@@ -35,6 +35,7 @@ import (
 var (
 	api     *server.Server
 	program string // path of celgate
+	webhook string // path of celgate-webhook
 )
 
 var minor = flag.String("minor", "", "of the kube-apiserver, such as 1.33; without it that of the module")
@@ -58,6 +59,10 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if webhook, err = server.Webhook(context.Background(), folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	api, err = server.Start(context.Background(), server.Options{Minor: *minor, Disabled: ownPolicies})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -67,7 +72,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// A gate is a running celgate serve.
+// A gate is a running celgate-webhook, or celgate serve.
 type gate struct {
 	URL  string
 	CA   []byte
@@ -84,23 +89,28 @@ var (
 	measuring = regexp.MustCompile(`msg=metrics address=(\S+)`)
 )
 
-// start runs celgate serve with a certificate for 127.0.0.1 until the test ends.
-func start(t *testing.T, args ...string) *gate {
+// alone runs celgate serve without a cluster, with a certificate for 127.0.0.1, until the test ends.
+func alone(t *testing.T, args ...string) *gate {
 	t.Helper()
 	folder := t.TempDir()
 	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	ca := newAuthority(t)
 	ca.issue(t, cert, key)
-	g := startWith(t, append([]string{"--cert=" + cert, "--key=" + key}, args...)...)
+	g := startGate(t, exec.Command(program, append([]string{"serve", "--listen=127.0.0.1:0", "--alone", "--cert=" + cert, "--key=" + key}, args...)...))
 	g.CA = ca.PEM
 	return g
 }
 
-// startWith runs celgate serve until the test ends.
-func startWith(t *testing.T, args ...string) *gate {
+// startWebhook runs celgate-webhook until the test ends.
+func startWebhook(t *testing.T, args ...string) *gate {
 	t.Helper()
-	g := &gate{done: make(chan struct{})}
-	g.cmd = exec.Command(program, append([]string{"serve", "--listen=127.0.0.1:0"}, args...)...)
+	return startGate(t, exec.Command(webhook, append([]string{"--listen=127.0.0.1:0"}, args...)...))
+}
+
+// startGate runs a program that serves until the test ends.
+func startGate(t *testing.T, cmd *exec.Cmd) *gate {
+	t.Helper()
+	g := &gate{done: make(chan struct{}), cmd: cmd}
 	stderr, err := g.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -399,7 +409,7 @@ func TestDirectory(t *testing.T) {
 	file := filepath.Join(folder, "policies.yaml")
 	write := func(text string) { t.Helper(); write(t, file, []byte(text)) }
 	write(policies)
-	g := start(t, "--alone", "--policy-dir="+folder)
+	g := alone(t, "--policy-dir="+folder)
 	handWritten(t, g)
 
 	eventually(t, 5*time.Second, func() string { // the server takes a moment to see the configurations

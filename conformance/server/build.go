@@ -65,8 +65,17 @@ func Build(ctx context.Context, minor string) (etcdPath, apiserverPath string, e
 
 // Celgate builds celgate into a folder and returns the path of the program.
 func Celgate(ctx context.Context, folder string) (string, error) {
-	path := filepath.Join(folder, "celgate")
-	_, err := goTool(ctx, "build", "-C", "../..", "-o", path, "./cmd/celgate")
+	return buildOwn(ctx, folder, "celgate")
+}
+
+// Webhook builds celgate-webhook into a folder and returns the path of the program.
+func Webhook(ctx context.Context, folder string) (string, error) {
+	return buildOwn(ctx, folder, "celgate-webhook")
+}
+
+func buildOwn(ctx context.Context, folder, name string) (string, error) {
+	path := filepath.Join(folder, name)
+	_, err := goTool(ctx, "build", "-C", "../..", "-o", path, "./cmd/"+name)
 	return path, err
 }
 

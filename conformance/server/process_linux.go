@@ -4,12 +4,22 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // dieWithParent makes the kernel kill the command when this process ends, and keeps an interrupt typed at the terminal
 // away from it.
 func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+}
+
+// freeze stops a process as it is, and lets it go on after a time.
+func freeze(p *os.Process, d time.Duration) error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	time.Sleep(d)
+	return p.Signal(syscall.SIGCONT)
 }
 
 // lock takes a lock between processes and returns how to give it back.

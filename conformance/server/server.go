@@ -202,6 +202,25 @@ func (s *Server) StopEtcd(ctx context.Context, d time.Duration) (err error) {
 	return s.waitReady(ctx)
 }
 
+// Freeze stops a process as it is, so that nothing of it ends and nothing is answered, and lets it go on after a time.
+func Freeze(p *os.Process, d time.Duration) error { return freeze(p, d) }
+
+// FreezeAPIServer freezes kube-apiserver for a time and returns when it is ready.
+func (s *Server) FreezeAPIServer(ctx context.Context, d time.Duration) error {
+	if err := freeze(s.apiserver.cmd.Process, d); err != nil {
+		return err
+	}
+	return s.waitReady(ctx)
+}
+
+// FreezeEtcd does so with etcd.
+func (s *Server) FreezeEtcd(ctx context.Context, d time.Duration) error {
+	if err := freeze(s.etcd.cmd.Process, d); err != nil {
+		return err
+	}
+	return s.waitReady(ctx)
+}
+
 func (s *Server) writeFiles() error {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

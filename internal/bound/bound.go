@@ -105,7 +105,8 @@ func (p *Pool) take(n int64) bool {
 // have left in the object. It is for one goroutine. The zero value has the limits Served and is there for one call each.
 type Meter struct {
 	Limits Limits
-	Pool   *Pool // nil: none
+	Pool   *Pool           // nil: none
+	Done   <-chan struct{} // closed when nobody waits for the evaluation any more; nil: never
 
 	bytes, steps int64
 	kept         int64 // bytes of invocations that are over
@@ -135,15 +136,19 @@ func (e *Error) Error() string {
 		"about "+bytesText(add(e.Size.Bytes, e.Size.Spare))+" of memory", bytesText(e.Limits.Bytes))
 }
 
+func (m *Meter) limits() Limits {
+	if m == nil || m.Limits == (Limits{}) {
+		return Served
+	}
+	return m.Limits
+}
+
 // Charge adds a size, before it is taken. With an error nothing is added.
 func (m *Meter) Charge(s Size) error {
 	if m == nil {
 		m = &Meter{}
 	}
-	limits := m.Limits
-	if limits == (Limits{}) {
-		limits = Served
-	}
+	limits := m.limits()
 	total := Size{Bytes: add(m.kept, add(m.bytes, s.Bytes)), Spare: s.Spare, Steps: add(m.steps, s.Steps)}
 	if total.exceeds(Served) {
 		m.largest.Bytes = max(m.largest.Bytes, add(total.Bytes, s.Spare))

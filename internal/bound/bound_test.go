@@ -3,6 +3,7 @@ package bound_test
 import (
 	"cmp"
 	"math"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -25,8 +26,8 @@ import (
 var free = map[string]string{
 	"logic and numbers": `!_ -_ _%_ _&&_ _*_ _-_ _/_ _<=_ _<_ _>=_ _>_ _?_:_ _||_ @not_strictly_false __not_strictly_false__
 		bool double int uint dyn type size`,
-	"part of a value":    `_?._ _[?_] _[_] first last hasValue or orValue value optional.none optional.of optional.ofNonZeroValue trim find`,
-	"search of a text":   `contains startsWith endsWith matches validate`,
+	"part of a value":    `_?._ _[?_] _[_] first last hasValue or orValue value optional.none optional.of optional.ofNonZeroValue trim`,
+	"search of a text":   `contains startsWith endsWith validate`,
 	"times":              `duration timestamp getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds`,
 	"addresses":          `ip cidr ip.isCanonical isIP isCIDR family masked prefixLength containsIP containsCIDR isGlobalUnicast isLinkLocalMulticast isLinkLocalUnicast isLoopback isUnspecified`,
 	"addresses of pages": `url isURL getScheme getHost getHostname getPort getEscapedPath getQuery`,
@@ -257,6 +258,14 @@ func TestRefused(t *testing.T) {
 		{"quantity", []ref.Val{types.String("1E+99999999")}},
 		{"isQuantity", []ref.Val{types.String("-0.1e-1000000000")}},
 		{"quantity", []ref.Val{types.String(strings.Repeat("9", 4_000_000))}},
+		{"matches", []ref.Val{long, types.String(strings.Repeat("x{1000}", 3000))}},
+		{"matches", []ref.Val{long, types.String(strings.Repeat(`\pL`, 30_000))}},
+		{"matches", []ref.Val{long, types.String(strings.Repeat("(x?)", 20_000))}},
+		{"matches", []ref.Val{long, types.String(strings.Repeat("a*", 100_000))}},
+		{"matches", []ref.Val{long, types.String("(x?x?){500}")}},
+		{"matches", []ref.Val{types.String("x"), types.String(strings.Repeat("((x{10}){10}){10}|", 200))}},
+		{"find", []ref.Val{long, types.String(strings.Repeat(".{0,1000}", 300))}},
+		{"findAll", []ref.Val{long, types.String(strings.Repeat("x{1000}", 3000))}},
 	} {
 		if c.args == nil {
 			c.function, c.args = "_"+c.function+"_", []ref.Val{listOf(object(huge)), listOf(object(huge))}
@@ -273,6 +282,82 @@ func TestRefused(t *testing.T) {
 	for _, v := range []ref.Val{huge, object(huge), types.NewRefValMap(types.DefaultTypeAdapter, map[ref.Val]ref.Val{types.String("a"): huge})} {
 		if bound.ChargeMade(&bound.Meter{Limits: bound.Served}, v) == nil || bound.ChargeTree(&bound.Meter{Limits: bound.Served}, v) == nil {
 			t.Errorf("%v is not refused", v.Type())
+		}
+	}
+}
+
+// What a pattern takes is known, whatever it is made of.
+func TestPatterns(t *testing.T) {
+	for _, part := range []string{
+		"a*", `\pL`, `[^\PL]`, "(?i)k", "x{1000}", "(x{10}){100}", `\pL{100}`, "[a-c]", "(a|b)", "(a)", "a|", "x?", "(x?x?){500}", "(?:(?i)k{1000})", ".{0,1000}",
+		"(?:a{3,}|b){50}", "[[:word:]]{200}", `(\d+\.){3}`, "(?P<name>a)", "(x?)", "(?:x??){500}", "(?:|x){300}",
+	} {
+		for _, n := range []int{1, 10, 100} {
+			pattern := strings.Repeat(strings.Replace(part, "name", "n", 1), n)
+			if strings.Contains(part, "name") {
+				pattern = part
+			}
+			predicted := bound.PatternOf(pattern, bound.Served.Bytes).Spare
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			re, err := regexp.Compile(pattern)
+			if err != nil {
+				t.Errorf("%s: %v", part, err)
+				continue
+			}
+			re.MatchString("xxxaaa")
+			runtime.ReadMemStats(&after)
+			if used := int64(after.TotalAlloc - before.TotalAlloc); used > 2*predicted+64<<10 {
+				t.Errorf("%d times %s: predicted %d bytes, and it allocated %d", n, part, predicted, used)
+			} else if predicted > 20*used+100_000 {
+				t.Errorf("%d times %s: predicted %d bytes, and it allocated no more than %d", n, part, predicted, used)
+			}
+		}
+	}
+}
+
+// Searches that take hours end soon after nobody waits for them any more, and when they have taken much longer than the limit.
+func TestSearchesEnd(t *testing.T) {
+	long, nullable := types.String(strings.Repeat("x", 1_000_000)), types.String(strings.Repeat("x?", 20_000)+"y")
+	for _, c := range []struct {
+		function string
+		args     []ref.Val
+	}{
+		{"findAll", []ref.Val{long, types.String("x*y|x")}},
+		{"findAll", []ref.Val{long, types.String("x*y|x"), types.Int(500_000)}},
+		{"findAll", []ref.Val{long, nullable}},
+		{"find", []ref.Val{long, nullable}},
+		{"matches", []ref.Val{long, nullable}},
+	} {
+		for _, given := range []bool{true, false} {
+			done := make(chan struct{})
+			m := bound.Meter{Limits: bound.Limits{Bytes: 1 << 30, Steps: 20_000_000}, Done: done}
+			if given {
+				m.Limits.Steps = 2_000_000_000
+				time.AfterFunc(100*time.Millisecond, func() { close(done) })
+			}
+			start := time.Now()
+			err := bound.GuardOf(c.function, "")(&m, c.args)
+			if err == nil || m.Stopped() == nil {
+				t.Errorf("%s is not stopped (%v)", c.function, given)
+			}
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("%s: stopped after %v", c.function, took)
+			}
+			if _, refused := m.Excess(); refused == given {
+				t.Errorf("%s: %v", c.function, err)
+			}
+		}
+	}
+	waiting := bound.Meter{Limits: bound.Served, Done: make(chan struct{})}
+	for _, args := range [][]ref.Val{
+		{long, types.String("x")}, {long, types.String("x*y|x"), types.Int(1)}, {long, types.String("x"), types.Int(0)}, {long, types.String("(")},
+	} {
+		for _, function := range []string{"findAll", "find", "matches"} {
+			if err := bound.GuardOf(function, "")(&waiting, args); err != nil {
+				t.Errorf("%s: %v", function, err)
+			}
+			waiting.Begin()
 		}
 	}
 }
@@ -365,6 +450,7 @@ func FuzzPredict(f *testing.F) {
 	f.Add(uint8(0), "aaa", "a", "bbbb", int64(-1))
 	f.Add(uint8(1), "a,b", ",", "", int64(3))
 	f.Add(uint8(4), "%s %.3f", "x", "y", int64(2))
+	f.Add(uint8(9), "xxxxxxxx", "(x{10}){10}", "", int64(0))
 	f.Add(uint8(6), "\xff\x00\"", "", "", int64(0))
 	cases := []struct {
 		function, overload string
@@ -387,6 +473,7 @@ func FuzzPredict(f *testing.F) {
 		{"strings.quote", "strings_quote", func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} }},
 		{"jsonpatch.escapeKey", "string_jsonpatch_escapeKey_string", func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} }},
 		{"lists.range", "lists_range", func(_, _, _ string, n int64) []ref.Val { return []ref.Val{types.Int(n % 10_000)} }},
+		{"matches", "matches_string", func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} }},
 		{"quantity", "string_to_quantity", func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} }},
 	}
 	f.Fuzz(func(t *testing.T, which uint8, a, b, c string, n int64) {

@@ -30,6 +30,10 @@ func GuardOf(function, overload string) Guard {
 		return chargeQuantity
 	case "isGreaterThan", "isLessThan", "compareTo", "add", "sub", "isInteger", "asInteger", "asApproximateFloat", "sign":
 		return chargeDigits
+	case overloads.Matches, "find":
+		return chargeMatch
+	case "findAll":
+		return chargeFindAll
 	}
 	predict, known := predictors[function]
 	if !known {
@@ -78,7 +82,6 @@ var predictors = map[string]predictor{
 	"join":                      predictJoin,
 	"format":                    predictFormat,
 	"split":                     predictSplit,
-	"findAll":                   predictFindAll,
 	"lowerAscii":                predictRunes,
 	"upperAscii":                predictRunes,
 	"substring":                 predictRunes,
@@ -326,15 +329,6 @@ func predictSplit(args []ref.Val, _ int64) Size {
 	}
 	n = min(n, limit(args, 2))
 	return Size{Bytes: slot * n, Steps: n + int64(len(s))/16}
-}
-
-// predictFindAll does not look for the matches, of which there may be one for each byte and one more.
-func predictFindAll(args []ref.Val, _ int64) Size {
-	s, ok := text(args, 0)
-	if !ok {
-		return Size{}
-	}
-	return Size{Bytes: slot * min(int64(len(s))+1, limit(args, 2)), Steps: int64(len(s))}
 }
 
 func predictRunes(args []ref.Val, _ int64) Size {

@@ -49,7 +49,7 @@ func Check(env *cel.Env, parsed *cel.Ast) (checked *cel.Ast, issues *cel.Issues)
 			checked, issues = nil, cel.NewIssues(found)
 		}
 	}()
-	return env.Check(parsed)
+	return checkPatterns(env, parsed)
 }
 
 // An unquoted source has no excerpts: cel-go renders them in the square of the length of a line.

@@ -364,6 +364,7 @@ type matches struct {
 	text      node
 	re        *regexp.Regexp
 	regexCost uint64
+	takes     bound.Pattern
 }
 
 func (n *matches) eval(m *machine) ref.Val {
@@ -371,8 +372,17 @@ func (n *matches) eval(m *machine) ref.Val {
 	if !ok {
 		return nil
 	}
+	if !n.takes.Light(text) && m.meter().ChargeMatch(n.takes, n.re, text) != nil {
+		return nil
+	}
 	m.cost += textCost(runes(text)) * n.regexCost
 	return types.Bool(n.re.MatchString(text))
+}
+
+// small reports whether a constant pattern is compiled once. One that takes much is compiled for each call, which is charged for it.
+func small(pattern ref.Val) bool {
+	text, isText := pattern.(types.String)
+	return !isText || bound.PatternOf(string(text), bound.Served.Bytes).Small()
 }
 
 // searching returns find or findAll with a constant pattern, nil if that is none.

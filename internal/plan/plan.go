@@ -10,6 +10,7 @@ package plan
 
 import (
 	"regexp"
+	"runtime"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -166,6 +167,7 @@ func (m *machine) next() bool {
 		case <-m.done:
 			return false
 		default:
+			runtime.Gosched() // to who answers at deadlines: many long evaluations would take the processor for 10 ms each
 		}
 	}
 	return true
@@ -481,7 +483,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 	}
 	guard := bound.GuardOf(name, overload)
 	if (name == "find" || name == "findAll") && len(args) > 1 {
-		if c, ok := args[1].(constant); ok {
+		if c, ok := args[1].(constant); ok && small(c.value) {
 			if impl = searching(impl, c.value); impl == nil {
 				return nil
 			}
@@ -495,7 +497,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 		}
 	}
 	if name == overloads.Matches && kind == costMatches && len(args) == 2 {
-		if c, ok := args[1].(constant); ok {
+		if c, ok := args[1].(constant); ok && small(c.value) {
 			pattern, isText := c.value.(types.String)
 			if !isText {
 				return nil
@@ -504,7 +506,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 			if err != nil {
 				return nil
 			}
-			return &matches{args[0], re, regexCost(c.value)}
+			return &matches{args[0], re, regexCost(c.value), bound.PatternOf(string(pattern), bound.Served.Bytes)}
 		}
 	}
 	var n node

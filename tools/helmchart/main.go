@@ -33,7 +33,7 @@ type value struct {
 var values = []value{
 	{"namespace: celgate-system", "namespace: {{ .Release.Namespace | quote }}", 11},
 	{"replicas: 2", "replicas: {{ .Values.replicas }}", 1},
-	{"image: celgate\n", "image: {{ .Values.image | quote }}\n", 1},
+	{"image: celgate\n", image, 1},
 	{"--client-rate=2000 # of one API server", "--client-rate={{ .Values.clients.rate }} # of one API server", 1},
 	{"        - --log-format=json\n", "        - --log-format=json\n" + clientFlags + "        {{- range .Values.args }}\n        - {{ . | quote }}\n        {{- end }}\n", 1},
 	{"value: 450MiB", "value: {{ .Values.memory.target | quote }}", 1},
@@ -42,6 +42,9 @@ var values = []value{
 	{"  - ports: [{port: webhook}]\n", "  - ports: [{port: webhook}]\n" + apiServers, 1},
 	{"limits: {memory: 512Mi}", "limits: {memory: {{ .Values.memory.limit | quote }}}", 1},
 }
+
+const image = `image: "{{ required "give image.repository: where you have pushed the image" .Values.image.repository }}` +
+	`{{ with .Values.image.tag }}:{{ . }}{{ end }}{{ with .Values.image.digest }}@{{ . }}{{ end }}"` + "\n"
 
 const clientFlags = `        {{- if .Values.clients.secret }}
         - --client-ca=/etc/celgate/clients/ca.crt
@@ -65,10 +68,14 @@ const apiServers = `    {{- with .Values.apiServers }}
     {{- end }}
 `
 
-const valuesFile = `# Where the image is that you have built, for example with ko.
-image: celgate
+const valuesFile = `# Where you have pushed the image of celgate-webhook (make image, or ko): no registry has one for everybody, so the repository must be
+# given. Best with the digest, which nobody can change; it decides if there is a tag, too.
+image:
+  repository: "" # registry.example.com/celgate
+  tag: ""
+  digest: "" # sha256:...
 replicas: 2
-# Further flags of celgate serve.
+# Further flags of celgate-webhook.
 args: []
 # Who may ask. API servers show a certificate when their AdmissionConfiguration says so (docs/operations.md): then put who signs it into
 # ca.crt of a Secret, and nobody else is answered.

@@ -1,4 +1,4 @@
-// Command image builds the container image of celgate with ko, as .ko.yaml says, into bin/image, an OCI image layout:
+// Command image builds the container image of celgate-webhook with ko, as .ko.yaml says, into bin/image, an OCI image layout:
 //
 //	go -C tools run ./image -platforms linux/amd64,linux/arm64
 //
@@ -62,7 +62,7 @@ func build(ctx context.Context, root string, platforms []string) (string, error)
 		"--platform="+strings.Join(platforms, ","), "--image-user="+user,
 		"--image-label=org.opencontainers.image.title=celgate",
 		"--image-label=org.opencontainers.image.description=Kubernetes CEL admission policies outside kube-apiserver",
-		"--image-label=org.opencontainers.image.licenses=Apache-2.0", "./cmd/celgate")
+		"--image-label=org.opencontainers.image.licenses=Apache-2.0", "./cmd/celgate-webhook")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "KO_DEFAULTBASEIMAGE="+base, "KOCACHE="+cache)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 
 // A console is where a command reads and writes.
 type console struct {
+	program        string // whose messages these are
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	status         int                        // of the command so far; it only rises
@@ -34,7 +36,7 @@ func (c *console) say(message, hint string) {
 	if c.heard != nil {
 		c.heard(message, hint)
 	}
-	fmt.Fprintf(c.stderr, "celgate: %s\n", oneParagraph(message))
+	fmt.Fprintf(c.stderr, "%s: %s\n", cmp.Or(c.program, "celgate"), oneParagraph(message))
 	if hint != "" {
 		fmt.Fprintf(c.stderr, "hint: %s\n", oneParagraph(hint))
 	}

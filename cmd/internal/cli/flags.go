@@ -157,6 +157,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	if near := spell.Nearest(name, names, len(name)/3+1); near != "" {
 		return withHint(&usageError{err}, "did you mean --%s?", near)
 	}
+	if name == "service" || name == "service-port" {
+		return withHint(&usageError{err}, "in a cluster run celgate-webhook, which knows it")
+	}
 	return &usageError{err}
 }
 

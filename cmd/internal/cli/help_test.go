@@ -12,7 +12,7 @@ import (
 
 // TestHelpWidth measures the help of every command.
 func TestHelpWidth(t *testing.T) {
-	root := newRoot(&console{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard})
+	c := &console{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
 	var measure func(cmd *cobra.Command)
 	seen := 0
 	measure = func(cmd *cobra.Command) {
@@ -33,8 +33,11 @@ func TestHelpWidth(t *testing.T) {
 		}
 		seen++
 	}
-	measure(root)
-	if seen < 12 {
+	for _, root := range []*cobra.Command{newRoot(c), newWebhook(c, nil)} {
+		c.equip(root)
+		measure(root)
+	}
+	if seen < 13 {
 		t.Errorf("%d commands were measured", seen)
 	}
 }

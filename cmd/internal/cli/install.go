@@ -9,18 +9,24 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func newInstall() *cobra.Command {
+func newInstall(c *console) *cobra.Command {
 	var image string
 	var show bool
 	cmd := &cobra.Command{
-		Use:     "install --print",
-		Short:   "Print the manifests that put celgate into a cluster",
-		Long:    "Print the manifests that put celgate into a cluster: its kinds, its rights, two replicas.",
-		Example: "  celgate install --print --image IMAGE | kubectl apply -f -",
+		Use:   "install --print",
+		Short: "Print the manifests that put celgate into a cluster",
+		Long: `Print the manifests that put celgate into a cluster: its kinds, its rights, two replicas
+of celgate-webhook, from an image that you have built and pushed.`,
+		Example: "  celgate install --print --image registry.example.com/celgate@sha256:DIGEST | kubectl apply -f -",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !show {
 				return withHint(&usageError{errors.New("celgate changes no cluster by itself")}, "give --print, and the output to kubectl apply -f -")
+			}
+			if image == "" {
+				c.say("the manifests name the image \"celgate\", which is in no registry",
+					"give --image what your cluster can pull, best by digest (registry.example.com/celgate@sha256:…), which nobody can change; make image builds it")
+				image = "celgate"
 			}
 			_, err := cmd.OutOrStdout().Write(append(append(deploy.Definitions(), "---\n"...), deploy.Server(image)...))
 			return err
@@ -28,7 +34,7 @@ func newInstall() *cobra.Command {
 	}
 	group(cmd, "Flags", func(f *pflag.FlagSet) {
 		f.BoolVar(&show, "print", false, "print the manifests")
-		f.StringVar(&image, "image", "celgate", "`IMAGE` to run (default celgate)")
+		f.StringVar(&image, "image", "", "`IMAGE` to run, best by digest; no registry has one for everybody")
 	})
 	return cmd
 }

@@ -26,12 +26,23 @@ const (
 
 // Main runs the command line and returns the exit status.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &console{stdin: stdin, stdout: stdout, stderr: stderr}
-	root := newRoot(c)
+	c := &console{program: "celgate", stdin: stdin, stdout: stdout, stderr: stderr}
+	return c.run(newRoot(c), args)
+}
+
+// Webhook runs the command line of celgate-webhook and returns the exit status. Elect is as in serve.Options.
+func Webhook(args []string, stdin io.Reader, stdout, stderr io.Writer, elect Election) int {
+	c := &console{program: "celgate-webhook", stdin: stdin, stdout: stdout, stderr: stderr}
+	return c.run(newWebhook(c, elect), args)
+}
+
+// run runs the command of a program and returns the exit status.
+func (c *console) run(root *cobra.Command, args []string) int {
+	c.equip(root)
 	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetIn(c.stdin)
+	root.SetOut(c.stdout)
+	root.SetErr(c.stderr)
 	cmd, err := root.ExecuteC()
 	if err == nil {
 		err = c.helpErr
@@ -55,9 +66,7 @@ func newRoot(c *console) *cobra.Command {
 kube-apiserver does, without a cluster: what they deny, warn about and change.`,
 		Example: `  celgate apply -p policies/ manifests/
   helm template shop ./chart | celgate apply -p policies/ -`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return unknownCommand(cmd, args[0])
@@ -71,21 +80,26 @@ kube-apiserver does, without a cluster: what they deny, warn about and change.`,
 			return cmd.Help()
 		},
 		SuggestionsMinimumDistance: 2,
-		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") { // run as a plugin of kubectl
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl celgate"}
 	}
 	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"}) // cobra's own would not be listed
+	root.Flags().Bool("version", false, "print the version, as celgate version does")
+	root.AddCommand(newApply(c), newCheck(c), newFormat(c), newExplain(c), newInit(c), newTest(c), newState(c), newServe(c), newInstall(c), newUninstall(), newMigrate(c), newVersion(), newHelp(), newCompletion())
+	return root
+}
+
+// equip gives the command of a program what all of them have.
+func (c *console) equip(root *cobra.Command) {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { c.helpErr = writeHelp(cmd.OutOrStdout(), cmd) })
 	root.SetUsageFunc(func(cmd *cobra.Command) error { return writeHelp(cmd.OutOrStderr(), cmd) })
 	root.PersistentFlags().BoolP("help", "h", false, "show what a command does and its flags")
 	root.PersistentFlags().Lookup("help").Hidden = true
-	root.Flags().Bool("version", false, "print the version, as celgate version does")
-	root.AddCommand(newApply(c), newCheck(c), newFormat(c), newExplain(c), newInit(c), newTest(c), newState(c), newServe(c), newInstall(), newUninstall(), newMigrate(c), newVersion(), newHelp(), newCompletion())
 	completeShared(root)
-	return root
 }
 
 // A usageError is a command line that cannot be understood.

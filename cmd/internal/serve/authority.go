@@ -28,26 +28,35 @@ const (
 )
 
 const (
-	authorityLife   = 2 * 365 * 24 * time.Hour // the next one is made in its last third
-	certificateLife = 90 * 24 * time.Hour      // a new one is made in its last third
+	// AuthorityLife is how long an authority lives. The next one is made in its last third.
+	AuthorityLife = 2 * 365 * 24 * time.Hour
 
-	// trustTime is how long a new authority is trusted before it signs: until every replica and every API server knows it.
+	// CertificateLife is how long a certificate lives. A new one is made in its last third.
+	CertificateLife = 90 * 24 * time.Hour
+
+	// trustTime is how long a new authority is trusted, at least, before it signs: until every API server knows it.
 	trustTime = 24 * time.Hour
 
-	// skew is by how much clocks may be late.
-	skew = time.Hour
+	// skew is by how much two clocks may differ: that of the leader, an hour wrong, and that of an API server, the other way.
+	skew = 2 * time.Hour
 )
 
-// newAuthority makes an authority of our own and a first certificate for the hosts.
-func newAuthority(now time.Time, hosts []string) (map[string][]byte, error) {
-	ca, key, err := makeAuthority(now)
+// A rotation replaces a certificate for hosts, and its authority.
+type rotation struct {
+	hosts                  []string
+	authority, certificate time.Duration // lives
+}
+
+// begin makes an authority of our own and a first certificate.
+func (r rotation) begin(now time.Time) (map[string][]byte, error) {
+	ca, key, err := makeAuthority(now, r.authority)
 	if err != nil {
 		return nil, err
 	}
-	return signed(now, map[string][]byte{caCertificate: ca, caKey: key}, hosts)
+	return r.sign(now, map[string][]byte{caCertificate: ca, caKey: key})
 }
 
-func makeAuthority(now time.Time) (certificate, privateKey []byte, err error) {
+func makeAuthority(now time.Time, life time.Duration) (certificate, privateKey []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -58,7 +67,7 @@ func makeAuthority(now time.Time) (certificate, privateKey []byte, err error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "celgate"},
-		NotBefore: now.Add(-skew), NotAfter: now.Add(authorityLife),
+		NotBefore: now.Add(-skew), NotAfter: now.Add(life),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
@@ -69,11 +78,12 @@ func makeAuthority(now time.Time) (certificate, privateKey []byte, err error) {
 	return block("CERTIFICATE", der), privateKey, err
 }
 
-// advance returns what the Secret is to hold, and whether that is something else than it holds. An authority is replaced in steps
-// between which everybody has time to follow: the next one is trusted beside it; a day later it signs a certificate; when nobody
-// has a certificate of the old one any more, that is no longer trusted. So no certificate in use is ever one of an
-// authority that is not trusted, and a step that comes late only makes the next one late.
-func advance(now time.Time, held map[string][]byte, hosts []string) (map[string][]byte, bool, error) {
+// advance returns what the Secret is to hold, and whether that is something else than it holds; known says that every replica
+// has what it holds, and that the webhook configurations trust its authorities. An authority is replaced in steps. The
+// next one is trusted beside it. When that is known, for a day at least, it signs a certificate. The old one is trusted until it
+// ends, for no certificate of it lives longer, and a replica that reads nothing may serve the last of those. So whatever
+// certificate is in use, its authority is trusted; a step that comes late only makes the next one late.
+func (r rotation) advance(now time.Time, held map[string][]byte, known bool) (map[string][]byte, bool, error) {
 	authorities, err := certificates(held[caCertificate])
 	if err != nil {
 		return nil, false, err
@@ -82,34 +92,42 @@ func advance(now time.Time, held map[string][]byte, hosts []string) (map[string]
 	if err != nil {
 		return nil, false, err
 	}
-	signing, leaf := authorities[0], pair.Leaf
+	signing, last := authorities[0], authorities[len(authorities)-1]
 	next := maps.Clone(held)
 	switch {
-	case held[nextCertificate] != nil && (now.After(made(authorities[len(authorities)-1]).Add(trustTime)) || now.After(signing.NotAfter)):
-		// The next authority is known everywhere, or the old one is of no use any more: it signs. The old one stays trusted for
-		// the certificates that it has signed.
+	case held[nextCertificate] != nil && (known && now.After(made(last).Add(r.trust())) || now.After(signing.NotAfter)):
+		// The next authority is known everywhere, or the old one is of no use any more.
 		next[caCertificate] = append(bytes.Clone(held[nextCertificate]), block("CERTIFICATE", signing.Raw)...)
 		next[caKey] = held[nextKey]
 		delete(next, nextCertificate)
 		delete(next, nextKey)
-		next, err = signed(now, next, hosts)
+		next, err = r.sign(now, next)
 		return next, true, err
 	case held[nextCertificate] == nil && len(authorities) == 1 && late(now, signing):
-		next[nextCertificate], next[nextKey], err = makeAuthority(now)
+		next[nextCertificate], next[nextKey], err = makeAuthority(now, r.authority)
 		next[caCertificate] = append(bytes.Clone(held[caCertificate]), next[nextCertificate]...)
 		return next, true, err
-	case held[nextCertificate] == nil && len(authorities) > 1 && now.After(made(leaf).Add(trustTime)):
+	case held[nextCertificate] == nil && len(authorities) > 1 && now.After(last.NotAfter.Add(min(skew, r.authority/24))):
 		next[caCertificate] = block("CERTIFICATE", signing.Raw)
 		return next, true, nil
-	case due(now, leaf, hosts):
-		next, err = signed(now, next, hosts)
+	case r.due(now, pair.Leaf):
+		next, err = r.sign(now, next)
 		return next, true, err
 	}
 	return held, false, nil
 }
 
-// signed returns the members with a new certificate for the hosts, signed by their authority. It does not outlive that.
-func signed(now time.Time, members map[string][]byte, hosts []string) (map[string][]byte, error) {
+// trust is how long a new authority is trusted before it signs.
+func (r rotation) trust() time.Duration { return min(trustTime, r.authority/24) }
+
+// waits reports that the next authority could sign by now, were it known everywhere.
+func (r rotation) waits(now time.Time, held map[string][]byte) bool {
+	next, err := certificates(held[nextCertificate])
+	return err == nil && now.After(made(next[0]).Add(2*r.trust()))
+}
+
+// sign returns the members with a new certificate, signed by their authority. It does not outlive that.
+func (r rotation) sign(now time.Time, members map[string][]byte) (map[string][]byte, error) {
 	authority, err := tls.X509KeyPair(members[caCertificate], members[caKey])
 	if err != nil {
 		return nil, err
@@ -126,12 +144,12 @@ func signed(now time.Time, members map[string][]byte, hosts []string) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	end := now.Add(certificateLife)
+	end := now.Add(r.certificate)
 	if end.After(authority.Leaf.NotAfter) {
 		end = authority.Leaf.NotAfter
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: hosts[0]}, DNSNames: hosts,
+		SerialNumber: serial, Subject: pkix.Name{CommonName: r.hosts[0]}, DNSNames: r.hosts,
 		NotBefore: now.Add(-skew), NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
@@ -146,8 +164,8 @@ func signed(now time.Time, members map[string][]byte, hosts []string) (map[strin
 }
 
 // due reports that a certificate is in the last third of its life, or is not for the hosts.
-func due(now time.Time, c *x509.Certificate, hosts []string) bool {
-	for _, host := range hosts {
+func (r rotation) due(now time.Time, c *x509.Certificate) bool {
+	for _, host := range r.hosts {
 		if c.VerifyHostname(host) != nil {
 			return true
 		}
@@ -156,7 +174,7 @@ func due(now time.Time, c *x509.Certificate, hosts []string) bool {
 }
 
 func late(now time.Time, c *x509.Certificate) bool {
-	return c.NotAfter.Sub(now) < c.NotAfter.Sub(c.NotBefore)/3
+	return c.NotAfter.Sub(now) < c.NotAfter.Sub(made(c))/3
 }
 
 // made is when a certificate of ours was made.

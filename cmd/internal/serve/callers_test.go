@@ -18,7 +18,7 @@ import (
 // clients makes an authority of clients and certificates of some names.
 func clients(t *testing.T, names ...string) (ca string, certificates map[string]tls.Certificate) {
 	t.Helper()
-	made, err := newAuthority(time.Now(), []string{"nobody"})
+	made, err := years([]string{"nobody"}).begin(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

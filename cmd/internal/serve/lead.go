@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"time"
 
@@ -41,14 +42,14 @@ func (l *loader) report(ctx context.Context) {
 	replicas := l.replicas()
 	for ctx.Err() == nil {
 		var changed chan struct{}
-		wait := kube.ReplicaRenewal
+		wait := min(kube.ReplicaRenewal, l.secret.pace())
 		if current := l.current.Load(); current != nil {
 			changed = current.changed
 			loaded := kube.Loaded{}
 			for _, s := range current.sources {
 				loaded.Add(s.Object)
 			}
-			if err := replicas.Report(ctx, loaded); err != nil && ctx.Err() == nil {
+			if err := replicas.Report(ctx, kube.Report{Loaded: loaded, Certificate: l.secret.mark()}); err != nil && ctx.Err() == nil {
 				l.Log.Error("not reported what is in force", "error", err.Error())
 				wait = retry
 			}
@@ -95,8 +96,12 @@ func (l *loader) write(ctx context.Context) {
 	if !l.Manage {
 		return
 	}
-	lease := &kube.Lease{Client: l.Cluster, Namespace: l.namespace(), Name: "celgate", Identity: l.Identity}
-	lease.Lead(ctx, func(ctx context.Context) {
+	elect := l.Elect
+	if elect == nil {
+		elect = func(ctx context.Context, _ Replica, lead func(context.Context)) error { lead(ctx); return nil }
+	}
+	replica := Replica{Cluster: l.Cluster, Namespace: l.namespace(), Identity: l.Identity, Log: l.Log}
+	err := elect(ctx, replica, func(ctx context.Context) {
 		l.Log.Info("leading", "identity", l.Identity)
 		l.metrics.leader.Set(1)
 		defer l.metrics.leader.Set(0)
@@ -116,6 +121,9 @@ func (l *loader) write(ctx context.Context) {
 			}
 		}
 	})
+	if err != nil {
+		l.Log.Error("no leader can be elected", "error", err.Error())
+	}
 }
 
 // A writing is one time that everything is written.
@@ -125,32 +133,50 @@ type writing struct {
 	checks   *typeChecks
 	order    map[string]int64
 	shadow   bool
-	all      []kube.Loaded // of the replicas
+	all      []kube.Report // of the replicas
 	waiting  bool          // a replica does not have everything in force
 }
 
 // writeOnce writes what is not as it should be, and returns when to do so again.
 func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
-	wait := heal
-	failed := func(what string, err error) {
+	wait := min(heal, l.secret.pace())
+	failed := func(what string, err error) bool {
 		if err != nil && ctx.Err() == nil {
-			wait = retry
+			wait = min(wait, retry)
 			l.Log.Error("not written", "what", what, "error", err.Error())
 		}
+		return err != nil
 	}
-	if l.secret != nil {
-		failed("certificate", l.secret.renew(ctx))
+	if l.secret != nil { // a new leader writes no old authorities
+		failed("certificate", l.secret.read(ctx))
 	}
+	mark := l.secret.mark()
 	target, err := l.target()
 	if err != nil {
 		failed("configurations", err) // with an authority that is not the right one, nobody could be asked
 		return wait
 	}
+	unknown := "" // why the certificate is not known everywhere
 	mutating, validating := webhook.Configurations(w.set, target)
-	failed("MutatingWebhookConfiguration", l.Cluster.ApplyConfiguration(ctx, mutating))
-	failed("ValidatingWebhookConfiguration", l.Cluster.ApplyConfiguration(ctx, validating))
+	for _, configuration := range []map[string]any{mutating, validating} {
+		if failed(fmt.Sprint(configuration["kind"]), l.Cluster.ApplyConfiguration(ctx, configuration)) {
+			unknown = "the webhook configurations cannot be written"
+		}
+	}
 	w.all, err = w.replicas.All(ctx)
-	failed("status", err)
+	if failed("status", err) {
+		unknown = "the replicas cannot be read"
+	}
+	if l.secret != nil {
+		if l.secret.mark() != mark {
+			unknown = "it has just changed"
+		}
+		changed, err := l.secret.renew(ctx, cmp.Or(unknown, w.lacking(mark)))
+		failed("certificate", err)
+		if changed {
+			wait = min(wait, watchful)
+		}
+	}
 	for _, s := range w.sources {
 		latest, same := l.world.Load().Latest(s)
 		if !same {
@@ -165,6 +191,20 @@ func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
 	return wait
 }
 
+// lacking says how many replicas do not have a state of the certificate's Secret, or nothing if all have it.
+func (w *writing) lacking(mark string) string {
+	n := 0
+	for _, replica := range w.all {
+		if replica.Certificate != mark {
+			n++
+		}
+	}
+	if n == 0 && len(w.all) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d replicas do not have it", n, len(w.all))
+}
+
 // target is where the API server finds this server, and whom it is to trust.
 func (l *loader) target() (webhook.Target, error) {
 	t := l.Target
@@ -172,7 +212,7 @@ func (l *loader) target() (webhook.Target, error) {
 	var err error
 	switch {
 	case l.secret != nil:
-		t.CABundle = *l.secret.bundle.Load()
+		t.CABundle = l.secret.bundle()
 	case l.CA != "":
 		t.CABundle, err = os.ReadFile(l.CA)
 	}

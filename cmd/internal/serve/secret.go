@@ -2,9 +2,11 @@ package serve
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
-	"errors"
+	"encoding/hex"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,16 +16,21 @@ import (
 // secretPoll is how long a replica may keep a certificate that the leader has replaced. The old one is good for weeks.
 const secretPoll = 10 * time.Second
 
-// A secret is a certificate that the replicas share in a Secret and the leader renews.
+// A secret is a certificate that the replicas share in a Secret and the leader renews. Nil is a certificate of files.
 type secret struct {
-	store *kube.Secret
-	hosts []string
-	log   *slog.Logger
+	store    *kube.Secret
+	rotation rotation
+	log      *slog.Logger
 
-	current atomic.Pointer[tls.Certificate]
-	bundle  atomic.Pointer[[]byte]
-	members atomic.Pointer[map[string][]byte] // of the Secret
-	version string                            // of the Secret that current is of
+	current atomic.Pointer[held]
+	reading sync.Mutex
+}
+
+// held is a state of the Secret.
+type held struct {
+	version     string
+	members     map[string][]byte
+	certificate *tls.Certificate
 }
 
 // start reads the Secret, or makes it if this replica is the first to, and reads it again until the context ends.
@@ -32,16 +39,10 @@ func (s *secret) start(ctx context.Context) error {
 		return err
 	}
 	go func() {
-		tick := time.NewTicker(secretPoll)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if err := s.read(ctx); err != nil && ctx.Err() == nil {
-					s.log.Error("certificate not read", "error", err.Error())
-				}
+		for ctx.Err() == nil {
+			sleep(ctx, min(secretPoll, s.pace()))
+			if err := s.read(ctx); err != nil && ctx.Err() == nil {
+				s.log.Error("certificate not read", "error", err.Error())
 			}
 		}
 	}()
@@ -49,55 +50,71 @@ func (s *secret) start(ctx context.Context) error {
 }
 
 func (s *secret) read(ctx context.Context) error {
-	pair, version, err := s.store.Read(ctx)
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	members, version, err := s.store.Read(ctx)
 	if err != nil {
 		return err
 	}
-	if pair == nil {
-		if pair, err = newAuthority(time.Now(), s.hosts); err != nil {
+	if members == nil {
+		if members, err = s.rotation.begin(time.Now()); err != nil {
 			return err
 		}
-		if pair, version, err = s.store.Create(ctx, pair); err != nil {
+		if members, version, err = s.store.Create(ctx, members); err != nil {
 			return err
 		}
 	}
-	if version == s.version {
+	if now := s.current.Load(); now != nil && now.version == version {
 		return nil
 	}
-	return s.use(pair, version)
-}
-
-func (s *secret) use(pair map[string][]byte, version string) error {
-	c, err := tls.X509KeyPair(pair[certificate], pair[certificateK])
+	c, err := tls.X509KeyPair(members[certificate], members[certificateK])
 	if err != nil {
 		return err
 	}
-	bundle := pair[caCertificate]
-	s.members.Store(&pair)
-	s.bundle.Store(&bundle)
-	s.current.Store(&c)
-	s.version = version
+	s.current.Store(&held{version, members, &c})
 	s.log.Info("certificate in use", "notAfter", c.Leaf.NotAfter)
 	return nil
 }
 
-// renew does what is due about the certificate and its authority. Only the leader calls it; other replicas read what it wrote.
-func (s *secret) renew(ctx context.Context) error {
-	if _, due, err := advance(time.Now(), *s.members.Load(), s.hosts); !due || err != nil {
-		return err
+// renew does what is due about the certificate and its authority, and reports whether that was anything. Only the leader calls
+// it; other replicas read what it wrote. Unknown says why not everybody has what this replica holds; it is empty if all have.
+func (s *secret) renew(ctx context.Context, unknown string) (bool, error) {
+	now, current := time.Now(), s.current.Load()
+	if s.rotation.waits(now, current.members) && unknown != "" {
+		s.log.Error("the next authority is not used", "reason", unknown)
 	}
-	held, version, err := s.store.Read(ctx)
-	if err != nil {
-		return err
-	}
-	if held == nil {
-		return errors.New("the Secret is gone")
-	}
-	next, due, err := advance(time.Now(), held, s.hosts)
+	next, due, err := s.rotation.advance(now, current.members, unknown == "")
 	if !due || err != nil {
-		return err
+		return false, err
 	}
-	return s.store.Update(ctx, next, version)
+	if err := s.store.Update(ctx, next, current.version); err != nil {
+		return false, err
+	}
+	return true, s.read(ctx)
 }
 
-func (s *secret) get(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.current.Load(), nil }
+// bundle is whom to trust.
+func (s *secret) bundle() []byte { return s.current.Load().members[caCertificate] }
+
+// mark tells states of the certificate and of whom to trust apart.
+func (s *secret) mark() string {
+	if s == nil {
+		return ""
+	}
+	members, sum := s.current.Load().members, sha256.New()
+	sum.Write(members[caCertificate])
+	sum.Write(members[certificate])
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// pace is how long nobody need look at the certificate.
+func (s *secret) pace() time.Duration {
+	if s == nil {
+		return time.Hour
+	}
+	return s.rotation.certificate / 20
+}
+
+func (s *secret) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return s.current.Load().certificate, nil
+}

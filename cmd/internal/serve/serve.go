@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -32,8 +33,11 @@ type Options struct {
 	Listen    string // address of the webhook
 	Cert, Key string // files; empty: celgate keeps a certificate of its own in the Secret "celgate" of Target.Namespace
 	CA        string // file with who signed Cert; empty: the API server trusts it anyway
-	Ops       string // address of metrics, health and readiness, without TLS; empty: none
-	Profile   bool   // also pprof there
+	// Of the certificate that celgate keeps itself, and of the authority that signs it; 0: AuthorityLife and CertificateLife.
+	CertificateLife, AuthorityLife time.Duration
+
+	Ops     string // address of metrics, health and readiness, without TLS; empty: none
+	Profile bool   // also pprof there
 
 	// Callers are who may ask for reviews.
 	Callers Callers
@@ -42,6 +46,9 @@ type Options struct {
 	Manage   bool
 	Target   webhook.Target
 	Identity string // of this replica
+
+	// Elect calls lead while this replica is the one that writes; nil: it is the only one.
+	Elect func(ctx context.Context, r Replica, lead func(context.Context)) error
 
 	// AllowSecretParams lets policies have Secrets as params.
 	AllowSecretParams bool
@@ -53,6 +60,14 @@ type Options struct {
 	DrainDelay time.Duration
 
 	Log *slog.Logger // not nil
+}
+
+// A Replica is one of several, of which one is to write.
+type Replica struct {
+	Cluster   *kube.Client
+	Namespace string // of celgate
+	Identity  string
+	Log       *slog.Logger
 }
 
 const (
@@ -218,7 +233,10 @@ func (l *loader) certificates(ctx context.Context) (func(*tls.ClientHelloInfo) (
 		host := l.Target.Service + "." + l.Target.Namespace + ".svc"
 		l.secret = &secret{
 			store: &kube.Secret{Client: l.Cluster, Namespace: l.Target.Namespace, Name: "celgate", Type: "kubernetes.io/tls"},
-			hosts: []string{host}, log: l.Log,
+			rotation: rotation{
+				hosts: []string{host}, authority: cmp.Or(l.AuthorityLife, AuthorityLife), certificate: cmp.Or(l.CertificateLife, CertificateLife),
+			},
+			log: l.Log,
 		}
 		return l.secret.get, l.secret.start(ctx)
 	}

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -48,7 +47,7 @@ func write(t *testing.T, path, text string) {
 // pair writes a certificate for a host and returns whom to trust.
 func pair(t *testing.T, folder string, now time.Time) *x509.CertPool {
 	t.Helper()
-	made, err := newAuthority(now, []string{"celgate.test"})
+	made, err := years([]string{"celgate.test"}).begin(now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,110 +197,6 @@ func TestStartErrors(t *testing.T) {
 				t.Errorf("have %v, want %s", err, test.want)
 			}
 		})
-	}
-}
-
-// TestAuthority runs ten years of a Secret, in which authorities and certificates are replaced. At every moment any certificate that a
-// replica may have is trusted by any configuration that there may be: those of now and of the step before, by clocks that are
-// up to an hour wrong.
-func TestAuthority(t *testing.T) {
-	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	hosts := []string{"celgate.celgate-system.svc"}
-	held, err := newAuthority(start, hosts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var before map[string][]byte // at the step before
-	authorities, leaves := map[string]bool{}, map[string]bool{}
-	const step = 11 * time.Hour // longer than any replica needs to follow
-	unchanged := 0              // steps since the last change
-	for now := start; now.Before(start.AddDate(10, 0, 0)); now = now.Add(step) {
-		next, changed, err := advance(now, held, hosts)
-		if err != nil {
-			t.Fatal(now, err)
-		}
-		if again, twice, err := advance(now, next, hosts); err != nil || changed && twice && bytes.Equal(again[certificate], held[certificate]) {
-			t.Fatal(now, "goes back", err)
-		}
-		before, held = held, next
-		if unchanged++; changed {
-			unchanged = 0
-		}
-		if unchanged > 2 && unchanged%50 != 0 {
-			continue // as at the step before
-		}
-		authorities[string(held[caKey])], leaves[string(held[certificate])] = true, true
-		for _, serving := range []map[string][]byte{before, held} {
-			pair, err := tls.X509KeyPair(serving[certificate], serving[certificateK])
-			if err != nil {
-				t.Fatal(now, err)
-			}
-			for _, trusting := range []map[string][]byte{before, held} {
-				pool := x509.NewCertPool()
-				pool.AppendCertsFromPEM(trusting[caCertificate])
-				for _, wrong := range []time.Duration{-59 * time.Minute, 0, 59 * time.Minute} {
-					if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: hosts[0], CurrentTime: now.Add(wrong)}); err != nil {
-						t.Fatal(now, wrong, err)
-					}
-				}
-			}
-		}
-		if all, err := certificates(held[caCertificate]); err != nil || len(all) > 2 {
-			t.Fatal(now, len(all), "authorities are trusted", err)
-		}
-	}
-	if len(authorities) < 5 || len(leaves) < 40 {
-		t.Errorf("%d authorities and %d certificates in ten years", len(authorities), len(leaves))
-	}
-}
-
-// TestAuthorityLate lets nobody renew anything until all has expired: what is trusted then is new.
-func TestAuthorityLate(t *testing.T) {
-	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	hosts := []string{"celgate.test"}
-	held, err := newAuthority(start, hosts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := start.Add(authorityLife + time.Hour)
-	for range 2 {
-		if held, _, err = advance(now, held, hosts); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pair, err := tls.X509KeyPair(held[certificate], held[certificateK])
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(held[caCertificate])
-	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: hosts[0], CurrentTime: now}); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestDue looks at one certificate at times, and for hosts.
-func TestDue(t *testing.T) {
-	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	hosts := []string{"celgate.test"}
-	held, err := newAuthority(start, hosts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := tls.X509KeyPair(held[certificate], held[certificateK])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		after time.Duration
-		hosts []string
-		want  bool
-	}{
-		{0, hosts, false}, {certificateLife / 2, hosts, false}, {certificateLife * 3 / 4, hosts, true}, {0, []string{"other.svc"}, true},
-	} {
-		if got := due(start.Add(test.after), c.Leaf, test.hosts); got != test.want {
-			t.Errorf("due after %s for %v: %t", test.after, test.hosts, got)
-		}
 	}
 }
 

@@ -191,21 +191,36 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// spoil does to a directory of policies what disks and people do, and puts it right again.
-func spoil(ctx context.Context, dir string, seed *rand.Rand) error {
+// spoil does to a directory of policies what disks and people do, and puts it right again. Readiness says so, both times. It returns how often.
+func spoil(ctx context.Context, dir string, seed *rand.Rand, ready func() error) (times int, err error) {
 	path := filepath.Join(dir, "p.yaml")
 	good, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	for _, bad := range [][]byte{nil, good[:seed.IntN(len(good))], []byte("# nothing\n"), []byte("apiVersion: [\n"), bytes.Repeat([]byte("a: b\n"), 100_000)} {
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
-			return err
+	soon := func(what string, right func() bool) error {
+		for end := time.Now().Add(15 * time.Second); ctx.Err() == nil && !right(); wait(ctx, 50*time.Millisecond) {
+			if time.Now().After(end) {
+				return fmt.Errorf("%s: readiness is %v", what, ready())
+			}
 		}
-		wait(ctx, 1500*time.Millisecond) // it is looked at each second
+		return nil
+	}
+	for i, bad := range [][]byte{nil, good[:seed.IntN(len(good)-10)], []byte("# nothing\n"), []byte("apiVersion: [\n"), bytes.Repeat([]byte("a: b\n"), 100_000)} {
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			return times, err
+		}
+		if err := soon(fmt.Sprintf("spoiled (%d)", i), func() bool { return ready() != nil }); err != nil {
+			return times, err
+		}
+		times++
+		wait(ctx, time.Second)
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return os.WriteFile(path, good, 0o600)
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		return times, err
+	}
+	return times, soon("put right", func() bool { return ready() == nil })
 }

@@ -111,7 +111,7 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 	}
 	have := 0
 	for _, replica := range w.all {
-		if replica.Has(s.Object) {
+		if replica.Loaded.Has(s.Object) {
 			have++
 		}
 	}

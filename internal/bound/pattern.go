@@ -1,0 +1,242 @@
+package bound
+
+import (
+	"errors"
+	"regexp"
+	"regexp/syntax"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// A Pattern is what a regular expression takes, known before it is compiled. Costs of CEL count its characters, and
+// `x{1000}` is a thousand instructions.
+type Pattern struct {
+	Spare int64 // bytes while it is compiled and used
+	chars int64
+	extra int64 // instructions beyond those that its characters stand for
+}
+
+// Of regexp of Go 1.26, measured by TestPatterns.
+const (
+	characterBytes   = 450  // of the parsed tree, the program and the state of a match, for a character
+	instructionBytes = 300  // of those, for an instruction that a repetition makes; 3.3 million are the most that regexp compiles
+	groupBytes       = 16   // of where a group begins and ends
+	categoryBytes    = 7000 // of the ranges of \pL
+	instructionSteps = 16   // instructions that are looked at for a character of a text in one step; few are alive at a time
+)
+
+// PatternOf looks at a regular expression. It parses only what does not take more than most bytes to parse.
+func PatternOf(pattern string, most int64) Pattern {
+	n := int64(len(pattern))
+	p := Pattern{chars: n, Spare: n*characterBytes + int64(strings.Count(pattern, `\p`)+strings.Count(pattern, `\P`))*categoryBytes}
+	if p.Spare <= most && strings.Contains(pattern, "{") {
+		if re, err := syntax.Parse(pattern, syntax.Perl); err == nil {
+			p.extra = max(0, instructions(re)-n)
+			p.Spare = add(p.Spare, mul(p.extra, instructionBytes))
+		}
+	}
+	// A match may be at every instruction at once, and has the places of all groups for each.
+	p.Spare = add(p.Spare, mul(add(n, p.extra), groups(pattern)*groupBytes))
+	return p
+}
+
+// groups is how many groups a pattern captures, or more.
+func groups(pattern string) int64 {
+	capture, other := strings.Count(pattern, "("), strings.Count(pattern, "(?")
+	return int64(capture - other + strings.Count(pattern, "(?P<") + strings.Count(pattern, "(?<"))
+}
+
+// Small reports whether a pattern may stay compiled for as long as its policy is in force.
+func (p Pattern) Small() bool { return p.Spare <= 256<<10 }
+
+// Steps is what a match with a text takes beyond its cost, once the pattern is compiled.
+func (p Pattern) Steps(text string) int64 { return mul(p.extra, int64(len(text))) / instructionSteps }
+
+// Over is what a match with a text takes, with all that comes before it.
+func (p Pattern) Over(text string) Size {
+	return Size{Spare: p.Spare, Steps: p.Steps(text)}
+}
+
+// instructions is how many a regular expression is compiled to, within a few for each of its characters.
+func instructions(re *syntax.Regexp) int64 {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return int64(len(re.Rune))
+	case syntax.OpRepeat:
+		once := instructions(re.Sub[0])
+		if re.Max < 0 {
+			return add(2, mul(max(1, int64(re.Min)), once))
+		}
+		return add(mul(int64(re.Max), once), int64(re.Max-re.Min))
+	}
+	n := int64(0)
+	switch re.Op {
+	case syntax.OpCapture, syntax.OpStar:
+		n = 2
+	case syntax.OpPlus, syntax.OpQuest:
+		n = 1
+	case syntax.OpAlternate:
+		n = int64(len(re.Sub)) - 1
+	case syntax.OpConcat:
+	default:
+		n = 1
+	}
+	for _, sub := range re.Sub {
+		n = add(n, instructions(sub))
+	}
+	return n
+}
+
+func predictMatch(args []ref.Val, most int64) Size {
+	s, ok := text(args, 0)
+	pattern, ok1 := text(args, 1)
+	if !ok || !ok1 {
+		return Size{}
+	}
+	return PatternOf(pattern, most).Over(s)
+}
+
+// predictFindAll does not look for the matches, of which there may be one for each byte and one more.
+func predictFindAll(args []ref.Val, most int64) Size {
+	s, ok := text(args, 0)
+	if !ok {
+		return Size{}
+	}
+	size := predictMatch(args, most)
+	size.Bytes = slot * min(int64(len(s))+1, limit(args, 2))
+	size.Steps = add(size.Steps, int64(len(s)))
+	return size
+}
+
+// chargeMatch charges matches and find.
+func chargeMatch(m *Meter, args []ref.Val) error {
+	if err := m.Charge(predictMatch(args, m.limits().Bytes)); err != nil {
+		return err
+	}
+	s, _ := text(args, 0)
+	pattern, _ := text(args, 1)
+	if m == nil || !PatternOf(pattern, m.limits().Bytes).heavy(s) {
+		return nil
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil
+	}
+	return m.try(func(look func()) { search(re, s, look) })
+}
+
+// ChargeMatch charges a match with a constant pattern, which is compiled.
+func (m *Meter) ChargeMatch(p Pattern, re *regexp.Regexp, text string) error {
+	if p.extra > 0 {
+		if err := m.Charge(Size{Steps: p.Steps(text)}); err != nil {
+			return err
+		}
+	}
+	if m == nil || !p.heavy(text) {
+		return nil
+	}
+	return m.try(func(look func()) { search(re, text, look) })
+}
+
+// shortText is so short that looking for every match in it cannot take long: each may look at the rest of it once.
+const shortText = 512
+
+// chargeFindAll charges findAll. A match of `a|a.*b` reads to the end of the text before it takes one character.
+func chargeFindAll(m *Meter, args []ref.Val) error {
+	if err := m.Charge(predictFindAll(args, m.limits().Bytes)); err != nil || m == nil {
+		return err
+	}
+	s, _ := text(args, 0)
+	pattern, ok := text(args, 1)
+	left := limit(args, 2)
+	if !ok || len(s) <= shortText || left == 0 {
+		return nil
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil
+	}
+	heavy := PatternOf(pattern, m.limits().Bytes).heavy(s)
+	return m.try(func(look func()) {
+		if heavy {
+			search(re, s, look)
+		}
+		_ = re.ReplaceAllStringFunc(s, func(string) string { // of what looks for all matches, this tells when it has found one
+			look()
+			if left--; left == 0 {
+				panic(errEnough)
+			}
+			return ""
+		})
+	})
+}
+
+// Light reports whether a match takes so little that it needs no charge.
+func (p Pattern) Light(text string) bool { return mul(int64(len(text)), p.chars+p.extra) < 100_000 }
+
+// heavy reports whether a match can take longer than some tens of milliseconds: every instruction may be looked at for every character.
+func (p Pattern) heavy(text string) bool { return mul(int64(len(text)), p.chars+p.extra) > 4_000_000 }
+
+// search looks for the first match, and at something else now and then.
+func search(re *regexp.Regexp, text string, look func()) {
+	re.FindReaderIndex(&lookingReader{Reader: strings.NewReader(text), look: look})
+}
+
+// A lookingReader calls look before each few characters. A program of regexp has some 50,000 instructions at most here, so that these
+// take milliseconds.
+type lookingReader struct {
+	*strings.Reader
+	n    int
+	look func()
+}
+
+func (r *lookingReader) ReadRune() (rune, int, error) {
+	if r.n++; r.n%16 == 0 {
+		r.look()
+	}
+	return r.Reader.ReadRune()
+}
+
+var (
+	errEnough = errors.New("as many matches as were asked for")
+	errDone   = errors.New("evaluation stopped: nobody waits for it any more")
+)
+
+// tried is how many times longer than its limit something may take that is tried, because the machine may be busy.
+const tried = 10
+
+// try does what a call would do whose time nobody can predict and that nothing can stop, in a way that looks whether it has
+// taken too long. Then the call is not made.
+func (m *Meter) try(do func(look func())) (err error) {
+	defer func() {
+		switch reason := recover(); reason {
+		case nil, errEnough:
+		case errDone:
+			m.stopped, err = errDone, errDone
+		default:
+			if e, is := reason.(*Error); is {
+				m.stopped, m.refused, err = e, true, e
+				return
+			}
+			panic(reason)
+		}
+	}()
+	start, limit := time.Now(), Time(m.stepsLeft())
+	look := func() {
+		select {
+		case <-m.Done:
+			panic(errDone)
+		default:
+			runtime.Gosched() // others answer requests
+		}
+		if took := time.Since(start); took > tried*limit {
+			panic(&Error{Size: Size{Steps: Steps(took)}, Limits: Limits{Bytes: m.limits().Bytes, Steps: m.stepsLeft() - 1}})
+		}
+	}
+	look()
+	do(look)
+	return nil
+}
