@@ -179,7 +179,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), tracer: blame.NewTracer(&w.set, w.options()),
-		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads}
+		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads.Workloads}
 	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
 		d.tracer = nil // a table has no reasons
 	}
@@ -389,9 +389,9 @@ type decider struct {
 	notes   *notes
 	tracer  *blame.Tracer // finds the reasons for what is not as it should be; nil: nobody asks
 
-	unknownKinds string     // as --unknown-kinds
-	workloads    *workloads // nil: none is followed
-	answered     func()     // is called after each answer, those about what controllers make too; nil: nobody asks
+	unknownKinds string              // as --unknown-kinds
+	workloads    *requests.Workloads // nil: none is followed
+	answered     func()              // is called after each answer, those about what controllers make too; nil: nobody asks
 }
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {

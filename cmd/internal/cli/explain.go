@@ -108,7 +108,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if err := x.known(&w.set); err != nil {
 		return err
 	}
-	d := &decider{world: w, engine: engine, asked: &x.asked, changes: true, workloads: &x.workloads}
+	d := &decider{world: w, engine: engine, asked: &x.asked, changes: true, workloads: &x.workloads.Workloads}
 	force := w.inForce(x.console, rejected)
 	x.requirePolicies(x.policies, force)
 	d.notes = newNotes(force, w, &x.asked)
