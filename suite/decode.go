@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 )
 
@@ -37,6 +38,7 @@ var askedFields = fields{
 	{"pod", "`namespace/name` of a Pod in `state` that makes the request with the token of its service account, in place of `user`"},
 	{"dryRun", "`true` for a dry-run request"},
 	{"namespace", "of an object that names none; without it `default`"},
+	{"workloads", "`false`: what controllers make of the object is not asked about; or how they make it"},
 	{"review", "instead of all others: an AdmissionReview, a file or the object itself"},
 }
 
@@ -57,6 +59,12 @@ var expectFields = fields{
 	{"mutated", "`true`, or a golden file with the object after mutations, or more about it"},
 	{"untouched", "`true`: no policy changes the object"},
 	{"skipped", "`true`: no policy takes part; or which one does not and why, or a list of them"},
+	{"created", "what is expected of the objects that controllers make of an allowed workload, by their kinds, such as `Pod`, or `Kind/name`: in one word, or as here"},
+}
+
+var workloadFields = fields{
+	{"podsOf", "kinds that are not built in, as `Rollout.argoproj.io`, and where their objects hold the template of Pods, as `spec.template`"},
+	{"user", "of all controllers, such as `system:kube-controller-manager`; without it each has its service account"},
 }
 
 var verdictFields = fields{
@@ -178,6 +186,9 @@ func (n node) asked(c Case, dir string) Case {
 	}
 	if m := n.member("dryRun"); m.given() {
 		a.DryRun = m.boolean()
+	}
+	if m := n.member("workloads"); m.given() {
+		a.Workloads = m.workloads()
 	}
 	if p := n.member("patch").object(); p != nil {
 		a.Patches = append(slices.Clip(a.Patches), p)
@@ -312,7 +323,39 @@ func (n node) expectation(dir string) Expectation {
 		n.add(&Problem{e.Untouched, "mutated and untouched do not go together", ""})
 	}
 	e.Skipped = n.member("skipped").skips()
+	if created := n.member("created"); created.given() {
+		for _, of := range sortedKeys(created.object()) {
+			m := created.member(of)
+			want := CreatedExpectation{Place: m.place(), Of: of, Expectation: m.expectation(dir)}
+			if len(want.Created) > 0 {
+				n.add(&Problem{m.member("created").place(), "created within created", "name the kind beside " + of})
+			}
+			if want.Mutated != nil && want.Mutated.Golden != nil {
+				n.add(&Problem{m.member("mutated").place(), "what is created has no golden file", "name fields, or write the object"})
+			}
+			e.Created = append(e.Created, want)
+		}
+		if e.Denied != nil {
+			n.add(&Problem{created.place(), "denied and created do not go together", "nothing is created for an object that is denied"})
+		}
+	}
 	return e
+}
+
+// workloads reads false, or how controllers make objects.
+func (n node) workloads() requests.Workloads {
+	if follow, ok := n.value.(bool); ok {
+		return requests.Workloads{Off: !follow}
+	}
+	if !n.mapping(workloadFields) {
+		return requests.Workloads{}
+	}
+	w := requests.Workloads{User: n.member("user").text(), PodsOf: map[string]string{}}
+	paths := n.member("podsOf")
+	for _, kind := range sortedKeys(paths.object()) {
+		w.PodsOf[kind] = paths.member(kind).text()
+	}
+	return w
 }
 
 // verdicts reads what is known of denials and the like: true, text, a mapping or a list.

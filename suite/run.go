@@ -45,6 +45,7 @@ type Result struct {
 
 	Request  *celgate.Request
 	Decision *celgate.Decision
+	Created  []Created   // what controllers would make of the object
 	Set      *policy.Set // the policies and bindings of the suite
 }
 
@@ -66,6 +67,8 @@ type Failure struct {
 	Hint     string   // empty: none
 	Causes   []Cause  // the expressions that decided
 	Notes    []string // which policies were not for the request and why, and what was assumed
+
+	created bool // it is of something that controllers make
 }
 
 // Run decides about every case and yields the results in the order of the suites. Cases run in parallel.
@@ -156,6 +159,9 @@ func (r *runner) run(ctx context.Context, c *Case) []Result {
 
 func describe(object map[string]any) string {
 	name := requests.MetadataOf(object, "name")
+	if prefix := requests.MetadataOf(object, "generateName"); name == "" && prefix != "" {
+		name = prefix + "*"
+	}
 	if namespace := requests.MetadataOf(object, "namespace"); namespace != "" {
 		name = namespace + "/" + name
 	}
@@ -193,6 +199,11 @@ type caseRun struct {
 	ctx   context.Context
 
 	warnings []string // of the preparation, which the server sends first
+
+	workloads  *requests.Workloads
+	unfollowed bool       // because the case says so
+	created    []*caseRun // what controllers would make of the object
+	says       string     // what is created, such as "Pod shop/web-*"; empty: the object of the case itself
 }
 
 // decide makes the request of one document, decides about it and compares.
@@ -208,41 +219,19 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 		run.unable(problem)
 		return
 	}
-	run.Request = request
-	prepared, warnings, err := a.engine.Prepare(request)
-	var status apierrors.APIStatus
-	switch {
-	case errors.As(err, &status):
-		s := status.Status()
-		run.Decision = &celgate.Decision{Status: &s}
-	case err != nil:
+	if err := run.answer(request); err != nil {
 		run.unable(&Problem{Position: c.Place, Message: err.Error()})
 		return
-	default:
-		run.Request, run.warnings = prepared, warnings
-		if run.Decision, err = a.decides.Admit(ctx, prepared); err != nil {
-			run.unable(&Problem{Position: c.Place, Message: err.Error()})
-			return
-		}
-		run.Decision.Warnings = append(warnings, run.Decision.Warnings...)
-		if note := requests.NoteSize(request); note != nil {
-			run.Decision.Notes = append(run.Decision.Notes, *note)
-			run.Notes = append(run.Notes, note.Message)
-		}
-		note, err := order.Note(ctx, a.engine, prepared, run.Decision)
-		if err != nil {
-			run.unable(&Problem{Position: c.Place, Message: err.Error()})
-			return
-		}
-		if note != nil {
-			run.Decision.Notes = append(run.Decision.Notes, *note)
-			run.Notes = append(run.Notes, note.Message)
-		}
 	}
 	for _, message := range []string{a.assumes(ctx, run.Request), a.madeUp(id, run.Decision)} {
 		if message != "" {
-			run.Decision.Notes = append(run.Decision.Notes, celgate.Note{Message: message})
-			run.Notes = append(run.Notes, message)
+			run.note(message)
+		}
+	}
+	run.workloads, run.unfollowed = &c.Asked.Workloads, c.Asked.Workloads.Off
+	if run.Decision.Allowed && run.workloads.Follows(run.Request, a.requests.Types, a.engine) {
+		if run.follow(run.workloads, run.Decision.Object, run.Request, 1); run.Status == NotRun {
+			return
 		}
 	}
 	run.Status = Passed
@@ -253,8 +242,35 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 	}
 }
 
+// answer prepares a request and decides about it. The warnings are those of the preparation.
+func (a *arena) answer(ctx context.Context, request *celgate.Request) (d *celgate.Decision, prepared *celgate.Request, warnings, notes []string, err error) {
+	prepared, warnings, err = a.engine.Prepare(request)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		s := status.Status()
+		return &celgate.Decision{Status: &s}, request, nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if d, err = a.decides.Admit(ctx, prepared); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	d.Warnings = append(warnings, d.Warnings...)
+	inOrder, err := order.Note(ctx, a.engine, prepared, d)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	for _, note := range []*celgate.Note{requests.NoteSize(request), inOrder} {
+		if note != nil {
+			d.Notes, notes = append(d.Notes, *note), append(notes, note.Message)
+		}
+	}
+	return d, prepared, warnings, notes, nil
+}
+
 func (r *Result) unable(p *Problem) {
-	r.Status, r.Problems, r.Decision, r.Failures = NotRun, []*Problem{p}, nil, nil
+	r.Status, r.Problems, r.Decision, r.Failures, r.Created = NotRun, []*Problem{p}, nil, nil, nil
 }
 
 // request makes the request of a case for one document, and says who makes it; nobody is said of a review.

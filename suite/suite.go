@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -63,6 +64,7 @@ type Asked struct {
 	Extra               map[string][]string
 	Pod                 string // "namespace/name" of the Pod that makes the request
 	podPlace            policy.Position
+	Workloads           requests.Workloads // what controllers make of the object is asked about too
 	DryRun              bool
 	Namespace           string
 }
@@ -77,6 +79,7 @@ type Expectation struct {
 	Mutated     *Mutated
 	Untouched   policy.Position // valid: policies leave the object alone
 	Skipped     []Skip          // policies that take no part
+	Created     []CreatedExpectation
 
 	warningsGiven bool
 }
