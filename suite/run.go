@@ -27,6 +27,8 @@ type Options struct {
 	Only        *regexp.Regexp // cases whose "suite/case" matches; nil: all
 	KubeVersion string         // empty: the newest
 	Update      bool           // write golden files instead of comparing with them
+	Set         *policy.Set    // in place of the policies of the suites; nil: theirs
+	FollowAll   bool           // workloads are followed even where no policy can be for what controllers make
 	Coverage    *Coverage      // nil: not wanted; else it counts what the cases see
 }
 
@@ -228,7 +230,9 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 			run.note(message)
 		}
 	}
-	run.workloads, run.unfollowed = &c.Asked.Workloads, c.Asked.Workloads.Off
+	follow := c.Asked.Workloads
+	follow.All = r.opts.FollowAll
+	run.workloads, run.unfollowed = &follow, follow.Off
 	if run.Decision.Allowed && run.workloads.Follows(run.Request, a.requests.Types, a.engine) {
 		if run.follow(run.workloads, run.Decision.Object, run.Request, 1); run.Status == NotRun {
 			return

@@ -15,6 +15,7 @@ import (
 // the kinds that are built in.
 type Workloads struct {
 	Off    bool
+	All    bool              // also where no policy can be for what controllers make
 	User   string            // of all controllers; empty: each has a service account
 	PodsOf map[string]string // KIND.GROUP of further kinds to the path of their pod template
 }
@@ -36,6 +37,11 @@ func (w *Workloads) Follows(r *celgate.Request, types *schema.Registry, e *celga
 	if w == nil || w.Off || r.SubResource != "" || r.Operation != celgate.Create && r.Operation != celgate.Update {
 		return false
 	}
+	return w.All || MayMatchChildren(types, e)
+}
+
+// MayMatchChildren reports whether a policy may be for anything that controllers make.
+func MayMatchChildren(types *schema.Registry, e *celgate.Engine) bool {
 	return slices.ContainsFunc(made, func(kind schema.GroupVersionKind) bool {
 		r := types.ResourceFor(kind)
 		return r != nil && e.MayMatch(r.GroupVersionResource, "", celgate.Create)
