@@ -68,7 +68,7 @@ or deleted. Leave the kind out of the rules, or exclude the params with excludeR
 		Code: "CG507", Name: "templates-not-covered", Severity: Note,
 		Title: "a workload is stored though its Pods are refused",
 		Text: `The policy denies Pods, and most Pods are made by controllers: whoever applies a Deployment is told that all is well, and its Pods are refused later. No policy of the set looks at the template that they are made
-of. celgate apply and celgate test follow workloads to their Pods, so that CI tells; to tell whoever applies the workload, write a policy for the kinds with templates, with the action Warn, as the Pods are refused anyway.`,
+of. A warning about a Pod is heard by its controller alone. celgate apply and celgate test follow workloads to their Pods, so that CI tells; to tell whoever applies the workload, write a policy for the kinds with templates, with the action Warn, as the Pods are refused anyway.`,
 		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}\n…\nexpression: object.spec.?hostNetwork != optional.of(true)",
 		After:  "# beside it, with validationActions: [Warn]\nresourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, statefulsets, daemonsets]}\n…\nexpression: object.spec.template.spec.?hostNetwork != optional.of(true)",
 		Run:    templatesNotCovered,
@@ -125,7 +125,7 @@ var templates = []struct {
 	{"batch", "cronjobs", effects.At("object", "spec", "jobTemplate")},
 }
 
-// templatesNotCovered finds policies that deny Pods whose set looks at no template of some workloads.
+// templatesNotCovered finds policies that deny Pods, or warn about them, whose set looks at no template of some workloads.
 func templatesNotCovered(p *Pass) {
 	var uncovered []string
 	for _, w := range templates {
@@ -141,15 +141,21 @@ func templatesNotCovered(p *Pass) {
 		return
 	}
 	for _, f := range p.facts {
-		denies := slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return slices.Contains(b.Actions, policy.Deny) })
-		if f.Kind != policy.Validating || !denies || !f.operations()["CREATE"] || !f.readsWithin(effects.At("object", "spec")) {
+		does := func(action policy.Action) bool {
+			return slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return slices.Contains(b.Actions, action) })
+		}
+		what := "they are stored, and Pods that " + f.Name + " denies are refused later"
+		if !does(policy.Deny) {
+			what = "controllers are warned by " + f.Name + " of Pods, and read no warnings"
+		}
+		if f.Kind != policy.Validating || !does(policy.Deny) && !does(policy.Warn) || !f.operations()["CREATE"] || !f.readsWithin(effects.At("object", "spec")) {
 			continue
 		}
 		for i, rule := range f.MatchConstraints.ResourceRules {
 			if slices.Contains(rule.Resources, "pods") && slices.Contains(rule.APIGroups, "") {
 				p.atField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
 					"celgate apply and test follow workloads to their Pods; a policy with the action Warn for these kinds tells who applies them",
-					"no policy of the set looks at the templates of %s: they are stored, and Pods that %s denies are refused later", strings.Join(uncovered, ", "), f.Name)
+					"no policy of the set looks at the templates of %s: %s", strings.Join(uncovered, ", "), what)
 				break
 			}
 		}
