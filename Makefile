@@ -17,7 +17,7 @@ race: ## the same with the race detector
 lint: ## gofmt, go vet and the linters of .golangci.yml, in every module
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	for module in . conformance bench tools; do \
-		(cd $$module && $(GO) vet ./... && $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0 run ./...) || exit 1; done
+		(cd $$module && $(GO) vet ./... && $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0 run --allow-parallel-runners ./...) || exit 1; done
 
 .PHONY: generate
 generate: ## the tables of built-in kinds and everything else that is made by a program

@@ -15,19 +15,20 @@ import (
 // authorizerValues holds the authorizer variables of one request. Both are for the request's own user and
 // resource, whatever version a policy matched.
 type authorizerValues struct {
-	review         *review
+	request        *Request
+	cluster        Cluster
 	user, resource ref.Val
 }
 
 // make makes both variables when one of them is first used: they share the decisions.
 func (a *authorizerValues) make() {
-	r := a.review
+	r := a.request
 	who := &user.DefaultInfo{
 		Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: r.UserInfo.Extra,
 	}
-	cached := &decisionCache{authorizer: r.engine.cluster.Authorizer()}
+	cached := &decisionCache{authorizer: a.cluster.Authorizer()}
 	a.user = library.NewAuthorizerVal(who, cached)
-	a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r.Request, r.made()})
+	a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r, r.made()})
 }
 
 // userAuthorizer is the variable authorizer.
@@ -58,10 +59,13 @@ type requestResource struct {
 	made Made
 }
 
-func (r requestResource) GetName() string                          { return r.Name }
-func (r requestResource) GetNamespace() string                     { return r.Namespace }
+func (r requestResource) GetName() string { return r.Name }
+
+func (r requestResource) GetNamespace() string { return r.Namespace }
+
 func (r requestResource) GetResource() schema.GroupVersionResource { return r.made.Resource }
-func (r requestResource) GetSubresource() string                   { return r.made.SubResource }
+
+func (r requestResource) GetSubresource() string { return r.made.SubResource }
 
 // A decisionCache asks about the same attributes once in a request, as the server does.
 type decisionCache struct {

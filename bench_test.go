@@ -82,7 +82,7 @@ spec: {policyName: policy-%[1]d}
 }
 
 // prepared returns an engine of policies and a request about benchPod.
-func prepared(tb testing.TB, policies string) (*celgate.Engine, *celgate.Request) {
+func prepared(tb testing.TB, policies string) (*celgate.Engine, *celgate.Prepared) {
 	tb.Helper()
 	set, err := load(policies)
 	if err != nil {
@@ -99,7 +99,7 @@ func prepared(tb testing.TB, policies string) (*celgate.Engine, *celgate.Request
 	if len(problems) > 0 {
 		tb.Fatal(problems[0])
 	}
-	req, _, err := engine.Prepare(&celgate.Request{
+	req, err := engine.Prepare(tb.Context(), &celgate.Request{
 		Kind:     schema.GroupVersionKind{Version: "v1", Kind: "Pod"},
 		Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
 		Name:     "web", Namespace: "default", Operation: celgate.Create, Object: docs[0].Object,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,10 +14,8 @@ import (
 )
 
 const (
-	failureAnnotation   = "validation.policy.admission.k8s.io/validation_failure"
-	maxAuditedFailures  = 50 // as maxValidationFailures in validating/dispatcher.go v0.37.2
-	unknownName         = "Unknown"
-	nameCannotBeFetched = "Unknown/errorGettingName"
+	failureAnnotation  = "validation.policy.admission.k8s.io/validation_failure"
+	maxAuditedFailures = 50 // as maxValidationFailures in validating/dispatcher.go v0.37.2
 )
 
 // decide folds the violations of validating policies into the decision: failed validations by the actions of
@@ -38,11 +35,11 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 			case policy.Audit:
 				failures = append(failures, auditedFailure{v.Message, v.Policy, v.Binding, v.index, v.Actions})
 			case policy.Warn:
-				d.warn(fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", v.Policy, v.Binding, v.Message))
+				text := fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", v.Policy, v.Binding, v.Message)
+				d.warn(Warning{text, v})
 			}
 		}
 	}
-	d.Warnings = sendable(d.Warnings)
 	if len(failures) > 1 && known.Has(quirks.FirstFailureAudited) {
 		d.note(quirks.FirstFailureAudited, "")
 		failures = failures[:1]
@@ -56,7 +53,7 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 	}
 	if denial != nil {
 		d.Allowed = false
-		d.Status = denialStatus(req, denial)
+		d.Status, d.Denial = denialStatus(req, denial), denial
 	}
 }
 
@@ -67,33 +64,6 @@ type auditedFailure struct {
 	Binding           string          `json:"binding"`
 	ExpressionIndex   int             `json:"expressionIndex"`
 	ValidationActions []policy.Action `json:"validationActions"`
-}
-
-// warn adds a warning; the server sends equal texts once.
-func (d *Decision) warn(text string) {
-	for _, w := range d.Warnings {
-		if w == text {
-			return
-		}
-	}
-	d.Warnings = append(d.Warnings, text)
-}
-
-func (d *Decision) annotate(key, value string) {
-	if d.AuditAnnotations == nil {
-		d.AuditAnnotations = map[string]string{}
-	}
-	d.AuditAnnotations[key] = value
-}
-
-// refuse ends the request with the server's status for err.
-func (d *Decision) refuse(err error) {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		status = apierrors.NewInternalError(err)
-	}
-	s := status.Status()
-	d.Allowed, d.Status = false, &s
 }
 
 func denialStatus(req *Request, v *Violation) *metav1.Status {
@@ -120,51 +90,4 @@ func reasonCode(reason metav1.StatusReason) int32 {
 		return http.StatusRequestEntityTooLarge
 	}
 	return http.StatusUnprocessableEntity
-}
-
-// displayName is the name that a refusal shows, as pkg/admission/errors.go v0.37.2 finds it.
-func (r *Request) displayName() string {
-	if r.Name != "" {
-		return r.Name
-	}
-	if r.Object == nil {
-		return unknownName
-	}
-	if r.Operation == Connect { // the options have no metadata
-		return nameCannotBeFetched
-	}
-	metadata, _ := r.Object["metadata"].(map[string]any)
-	for _, member := range []string{"name", "generateName"} {
-		if name, _ := metadata[member].(string); name != "" {
-			return name
-		}
-	}
-	return unknownName
-}
-
-// annotations collects the audit annotations of one policy over its bindings and params.
-type annotations struct {
-	keys   []string
-	values map[string][]string
-}
-
-func (a *annotations) add(key, value string) {
-	if a.values == nil {
-		a.values = map[string][]string{}
-	}
-	if _, seen := a.values[key]; !seen {
-		a.keys = append(a.keys, key)
-	}
-	for _, v := range a.values[key] {
-		if v == value {
-			return
-		}
-	}
-	a.values[key] = append(a.values[key], value)
-}
-
-func (a *annotations) publish(policyName string, d *Decision) {
-	for _, key := range a.keys {
-		d.annotate(policyName+"/"+key, strings.Join(a.values[key], ", "))
-	}
 }

@@ -1,14 +1,17 @@
 package celgate
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A Decision is the whole answer to a request. A denial is data: Admit returns an error only when the caller
@@ -16,13 +19,18 @@ import (
 type Decision struct {
 	Allowed bool
 	Status  *metav1.Status // how the server answers a denied request; nil when allowed
+	Denial  *Violation     // that Status is about, in Violations; nil if no policy denied
 
-	Warnings         []string
+	Warnings         []Warning // in the order in which the server sends them
 	AuditAnnotations map[string]string
 
 	Mutated bool           // a mutation changed Object
 	Changes []Change       // what each mutating policy did to it
 	Object  map[string]any // at the end of admission; nil on DELETE
+
+	// MutatedObject is the object as mutating policies left it, before the registry gave it a uid and the like; nil on DELETE, and
+	// if the request did not get that far.
+	MutatedObject map[string]any
 
 	Outcomes   []Outcome   // every expression's verdict that took part, in the order of evaluation
 	Violations []Violation // what would be denied, warned about or audited, though the server reports only the first denial
@@ -73,6 +81,7 @@ type Outcome struct {
 	Field   string // the server's path of the expression, such as "spec.validations[0].expression"
 	Verdict Verdict
 	Message string // of a denial or an error
+	Err     error  // of an error, with a type: see [ExpressionError]
 	Cost    int64  // CEL cost units
 
 	Kind policy.Kind
@@ -89,6 +98,7 @@ type Violation struct {
 	Reason  metav1.StatusReason
 	Actions []policy.Action // what the binding does with it; an error in the configuration always denies
 	IsError bool            // an error, not a verdict
+	Err     error           // of an error, with a type: see [ExpressionError]
 	Expr    policy.Expr     // zero when no single expression is to blame
 
 	index int // among the policy's validations
@@ -116,18 +126,41 @@ type Timing struct {
 	Elapsed time.Duration
 }
 
-// A Note says that the answer holds a defect of the chosen server version or leaves something out.
-type Note struct {
-	Quirk   string // id in package internal/quirks; empty for what is not simulated
-	Message string
+// A Warning is what the server tells the client beside its answer.
+type Warning struct {
+	Text      string     // as it is sent
+	Violation *Violation // that it is about, in the Violations of the decision; nil: the server itself warns
 }
 
+// WarningTexts returns the texts of the warnings.
+func (d *Decision) WarningTexts() []string {
+	if len(d.Warnings) == 0 {
+		return nil
+	}
+	texts := make([]string, len(d.Warnings))
+	for i, w := range d.Warnings {
+		texts[i] = w.Text
+	}
+	return texts
+}
+
+// A Note says that the answer holds a defect of the chosen server version or leaves something out.
+type Note struct {
+	Message string
+	Quirk   *Quirk // the defect; nil: there is none
+	Topic   Topic  // what the note is about, if whoever makes it tells notes apart
+}
+
+// A Topic tells notes apart; the empty one is that of most.
+type Topic string
+
 func (d *Decision) note(id quirks.ID, policyName string) {
-	message := id.Title()
+	quirk := quirkOf[id]
+	message := quirk.Title
 	if policyName != "" {
 		message = "policy " + policyName + ": " + message
 	}
-	d.say(Note{Quirk: string(id), Message: message})
+	d.say(Note{Quirk: quirk, Message: message})
 }
 
 func (d *Decision) say(n Note) {
@@ -140,7 +173,18 @@ func (d *Decision) say(n Note) {
 func (d *Decision) then(next *Decision) *Decision {
 	d.Allowed, d.Status = next.Allowed, next.Status
 	d.Object = next.Object
+	d.Violations = append(d.Violations, next.Violations...)
+	moved := func(of *Violation) *Violation {
+		for i := range next.Violations {
+			if of == &next.Violations[i] {
+				return &d.Violations[len(d.Violations)-len(next.Violations)+i]
+			}
+		}
+		return nil
+	}
+	d.Denial = moved(next.Denial)
 	for _, w := range next.Warnings {
+		w.Violation = moved(w.Violation)
 		d.warn(w)
 	}
 	if d.AuditAnnotations == nil {
@@ -149,8 +193,36 @@ func (d *Decision) then(next *Decision) *Decision {
 		maps.Copy(d.AuditAnnotations, next.AuditAnnotations)
 	}
 	d.Outcomes = append(d.Outcomes, next.Outcomes...)
-	d.Violations = append(d.Violations, next.Violations...)
 	d.Notes = append(d.Notes, next.Notes...)
 	d.Timings = append(d.Timings, next.Timings...)
 	return d
+}
+
+// allowed is the decision about a request before any policy said something.
+func allowed(req *Request) *Decision { return &Decision{Allowed: true, Object: req.Object} }
+
+type invocationKey struct{ policy, binding, param string }
+
+// warn adds a warning; the server sends equal texts once.
+func (d *Decision) warn(w Warning) {
+	if !slices.ContainsFunc(d.Warnings, func(sent Warning) bool { return sent.Text == w.Text }) {
+		d.Warnings = append(d.Warnings, w)
+	}
+}
+
+func (d *Decision) annotate(key, value string) {
+	if d.AuditAnnotations == nil {
+		d.AuditAnnotations = map[string]string{}
+	}
+	d.AuditAnnotations[key] = value
+}
+
+// refuse ends the request with the server's status for err.
+func (d *Decision) refuse(err error) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		status = apierrors.NewInternalError(err)
+	}
+	s := status.Status()
+	d.Allowed, d.Status = false, &s
 }

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -53,13 +54,19 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// TestInOrderKeepsOptions: an engine with another order is the same in everything else.
-func TestInOrderKeepsOptions(t *testing.T) {
-	e, err := New(&policy.Set{}, Options{KubeVersion: "1.36", Timed: true, WithoutQuirks: true, Limits: Limits{Memory: 1 << 20}})
+// TestExplainKeepsOptions: a call in another order has all options of the engine, and what the engine has compiled.
+func TestExplainKeepsOptions(t *testing.T) {
+	e, err := New(&policy.Set{}, Options{
+		KubeVersion: "1.36", Timed: true, WithoutQuirks: true, Limits: Limits{Memory: 1 << 20},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, after := *e, *e.InOrder()
+	asked, err := e.explaining(explain.Options{Order: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := *e, *asked
 	before.index, after.index = nil, nil
 	if !reflect.DeepEqual(before, after) {
 		t.Errorf("options are lost: %+v, %+v", before, after)

@@ -5,6 +5,11 @@ import (
 	"fmt"
 	"log"
 	"strings"
+	"testing/fstest"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/manifest"
@@ -50,16 +55,12 @@ spec: {policyName: team}
 
 // load reads policies and bindings.
 func load(text string) (*policy.Set, error) {
-	docs, problems := manifest.Read(strings.NewReader(text), "policies.yaml")
-	if len(problems) > 0 {
-		return nil, problems[0]
-	}
-	bundle := manifest.NewBundle(docs...)
-	return &bundle.Set, bundle.Err()
+	bundle, err := celgate.Load(fstest.MapFS{"policies.yaml": {Data: []byte(text)}})
+	return &bundle.Set, err
 }
 
-func createDeployment(replicas int64) *celgate.Request {
-	object := map[string]any{
+func deployment(replicas int64) map[string]any {
+	return map[string]any{
 		"apiVersion": "apps/v1", "kind": "Deployment",
 		"metadata": map[string]any{"name": "web"},
 		"spec": map[string]any{
@@ -70,15 +71,6 @@ func createDeployment(replicas int64) *celgate.Request {
 				"spec":     map[string]any{"containers": []any{map[string]any{"name": "web", "image": "web:1"}}},
 			},
 		},
-	}
-	return &celgate.Request{
-		Kind:      schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
-		Resource:  schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
-		Name:      "web",
-		Namespace: "default",
-		Operation: celgate.Create,
-		UserInfo:  celgate.UserInfo{Username: "dev"},
-		Object:    object,
 	}
 }
 
@@ -92,7 +84,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	request, warnings, err := engine.Prepare(createDeployment(9))
+	request, err := engine.RequestFor(context.Background(), deployment(9), celgate.As{User: "dev"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -100,7 +92,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(engine.Rejected()), len(warnings), decision.Allowed)
+	fmt.Println(len(engine.Rejected()), len(decision.Warnings), decision.Allowed)
 	fmt.Println(decision.Status.Message)
 	for _, v := range decision.Violations {
 		fmt.Println(v.Policy, v.Binding, v.Expr.Field, v.Actions)
@@ -121,7 +113,7 @@ func ExampleEngine_Mutate() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	request, _, err := engine.Prepare(createDeployment(2))
+	request, err := engine.RequestFor(context.Background(), deployment(2), celgate.As{User: "dev"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -148,4 +140,135 @@ func ExampleEngine_Rejected() {
 		fmt.Println(r.Status.Code, r.Status.Message)
 	}
 	// Output: 422 ValidatingAdmissionPolicy.admissionregistration.k8s.io "replica-limit" is invalid: spec.validations[0].expression: Invalid value: "object.spec.replicas": must evaluate to bool but got dyn
+}
+
+// Load reads an fs.FS, such as an embedded one: policies and bindings, and what the cluster holds beside them.
+func ExampleLoad() {
+	bundle, err := celgate.Load(fstest.MapFS{
+		"policies/limit.yaml": {Data: []byte(replicaLimit)},
+		"cluster/shop.yaml":   {Data: []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	engine, err := celgate.New(&bundle.Set, celgate.Options{Objects: manifest.Trees(bundle.Objects)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, namespace := range []string{"shop", "nowhere"} {
+		request, err := engine.RequestFor(context.Background(), deployment(2), celgate.As{Namespace: namespace})
+		if err != nil {
+			log.Fatal(err)
+		}
+		decision, err := engine.Admit(context.Background(), request)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(namespace, decision.Allowed)
+	}
+	// Output:
+	// shop true
+	// nowhere false
+}
+
+// LoadFiles reads files and directories of the system.
+func ExampleLoadFiles() {
+	bundle, err := celgate.LoadFiles("examples/policies")
+	if err != nil {
+		log.Fatal(err)
+	}
+	p := bundle.Set.Policies[0]
+	fmt.Println(len(bundle.Set.Policies), p.Name, p.Position)
+	// Output: 5 images.example.com examples/policies/images.yaml:5:1
+}
+
+// RequestFor makes the request that creates an object, updates one that exists, or deletes it.
+func ExampleEngine_RequestFor() {
+	old := deployment(2)
+	old["metadata"] = map[string]any{"name": "web", "namespace": "default"}
+	engine := celgate.Must(celgate.New(&policy.Set{}, celgate.Options{Objects: []map[string]any{old}}))
+	for _, as := range []celgate.As{{}, {Operation: celgate.Delete, User: "dev", Groups: []string{"admins"}}} {
+		request, err := engine.RequestFor(context.Background(), deployment(3), as)
+		if err != nil {
+			log.Fatal(err)
+		}
+		r := request.Request()
+		fmt.Println(r.Operation, r.Resource.Resource, r.Namespace, r.Name, r.UserInfo.Username)
+	}
+	// Output:
+	// UPDATE deployments default web celgate
+	// DELETE deployments default web dev
+}
+
+// Prepare makes of an object what policies see; its Warnings are the server's.
+func ExampleEngine_Prepare() {
+	engine := celgate.Must(celgate.New(&policy.Set{}, celgate.Options{}))
+	request, err := engine.Prepare(context.Background(), &celgate.Request{
+		Kind:      schema.GroupVersionKind{Version: "v1", Kind: "Service"},
+		Resource:  schema.GroupVersionResource{Version: "v1", Resource: "services"},
+		Name:      "web",
+		Namespace: "default",
+		Operation: celgate.Create,
+		Object: map[string]any{
+			"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "web"},
+			"spec": map[string]any{"ports": []any{map[string]any{"port": int64(80)}}, "colour": "red"},
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	spec := request.Request().Object["spec"].(map[string]any)
+	fmt.Println(spec["type"], spec["ports"], request.Warnings())
+	// Output: ClusterIP [map[port:80 protocol:TCP targetPort:80]] [unknown field "spec.colour"]
+}
+
+// FromReview takes what a webhook is sent. The object is prepared already.
+func ExampleFromReview() {
+	set, err := load(replicaLimit)
+	if err != nil {
+		log.Fatal(err)
+	}
+	engine, err := celgate.New(set, celgate.Options{WithoutQuirks: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	request, err := celgate.FromReview(&admissionv1.AdmissionRequest{
+		Kind:      metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+		Resource:  metav1.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
+		Name:      "web",
+		Namespace: "default",
+		Operation: admissionv1.Create,
+		Object:    runtime.RawExtension{Raw: []byte(`{"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 9}}`)},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	decision, err := engine.Validate(context.Background(), request)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(decision.Allowed, decision.Violations[0].Message)
+	// Output: false at most 5 replicas, not 9
+}
+
+// AssumePrepared takes a request whose object is one as the server hands it to policies.
+func ExampleAssumePrepared() {
+	set, err := load(replicaLimit)
+	if err != nil {
+		log.Fatal(err)
+	}
+	engine := celgate.Must(celgate.New(set, celgate.Options{}))
+	decision, err := engine.Validate(context.Background(), celgate.AssumePrepared(&celgate.Request{
+		Kind:      schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+		Resource:  schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
+		Name:      "web",
+		Namespace: "default",
+		Operation: celgate.Create,
+		Object:    deployment(5),
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(decision.Allowed)
+	// Output: true
 }

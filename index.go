@@ -1,7 +1,6 @@
 package celgate
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/celgate/celgate/internal/match"
@@ -12,7 +11,7 @@ import (
 // An index finds the policies that a request can concern without looking at the others. What it knows about a
 // resource and operation is made when a request first asks for it.
 type index struct {
-	hooks []*hook // all, sorted by name, unless [Engine.InOrder] says otherwise
+	hooks []*hook // all, sorted by name, unless [Engine.Explain] is asked otherwise
 	types *schema.Registry
 	known atomic.Pointer[map[indexKey]*indexEntry] // replaced, never changed
 }
@@ -78,15 +77,43 @@ func (x *index) entry(req *Request) *indexEntry {
 	return e
 }
 
-// MayMatch reports whether a policy in force may be for requests that do something to a resource or subresource: by its
-// resource rules, whatever its selectors and conditions say.
-func (e *Engine) MayMatch(resource schema.GroupVersionResource, subresource string, op Operation) bool {
-	known := e.index.entry(&Request{Resource: resource, SubResource: subresource, Operation: op})
-	return !known.exempt && len(known.mutating.hooks)+len(known.validating.hooks) > 0
+// exempt reports requests that no policy is asked about: reviews of authentication and authorization, and the
+// policies themselves (as pkg/kubeapiserver/admission/exclusion/resources.go v1.37.2).
+func exempt(req *Request) bool {
+	return Exempt(req.Resource.GroupResource())
 }
 
-// byObject reports that a selector of the policy or of a binding, or a match condition, looks at the object.
-func (h *hook) byObject() bool {
-	return len(h.MatchConditions) > 0 || h.criteria.ByLabels() ||
-		slices.ContainsFunc(h.bindings, func(b *binding) bool { return b.criteria.ByLabels() })
+// Exempt reports that the server asks no policy about a resource.
+func Exempt(resource schema.GroupResource) bool { return exemptResources[resource] }
+
+var exemptResources = map[schema.GroupResource]bool{
+	{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"}:                       true,
+	{Group: "authentication.k8s.io", Resource: "tokenreviews"}:                             true,
+	{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}:                 true,
+	{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}:                  true,
+	{Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"}:                   true,
+	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}:                      true,
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       true,
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: true,
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:         true,
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   true,
+}
+
+// inOrder returns an index of exactly the mutating policies that are named, in the order of the names, and of all validating
+// policies.
+func (x *index) inOrder(names []string) *index {
+	ordered := &index{types: x.types}
+	for _, name := range names {
+		for _, h := range x.hooks {
+			if h.Kind == policy.Mutating && h.Name == name {
+				ordered.hooks = append(ordered.hooks, h)
+			}
+		}
+	}
+	for _, h := range x.hooks {
+		if h.Kind == policy.Validating {
+			ordered.hooks = append(ordered.hooks, h)
+		}
+	}
+	return ordered
 }

@@ -46,14 +46,3 @@ func (l *Limits) meter() bound.Meter {
 	}
 	return m
 }
-
-// noteExcess says what an invocation took of the server that it would not get from celgate, or that it was not evaluated for it.
-func (r *review) noteExcess(in *invocation) {
-	if taken, refused := r.meter.Excess(); taken != (bound.Size{}) && !r.engine.standsIn {
-		text := "policy " + in.hook.Name + ": the API server needs " + taken.String() + " for this"
-		if refused {
-			text += ", celgate stopped before: what the server answers, if it does, is not known"
-		}
-		r.decision.say(Note{Message: text})
-	}
-}

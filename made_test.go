@@ -53,7 +53,7 @@ func TestMadeUp(t *testing.T) {
 		if c.old != nil {
 			req.Operation = celgate.Update
 		}
-		ready, _, err := engine.Prepare(req)
+		ready, err := engine.Prepare(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}

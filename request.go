@@ -2,10 +2,12 @@ package celgate
 
 import (
 	"context"
+	"fmt"
 
-	"github.com/celgate/celgate/internal/prepare"
-	"github.com/celgate/celgate/schema"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/celgate/celgate/schema"
 )
 
 // An Operation is what the request does to the object.
@@ -19,10 +21,11 @@ const (
 	Connect Operation = "CONNECT"
 )
 
-// A Request is one admission request, with the members of admission.k8s.io/v1 AdmissionRequest.
+// A Request is one admission request, with the members of admission.k8s.io/v1 AdmissionRequest. Its objects are those that
+// its author wrote; [Engine.Prepare] makes of them what policies see.
 //
-// Objects are JSON trees (map[string]any, []any, string, int64, float64, bool, nil) as package prepare makes them. They
-// are never changed; a mutated object shares what was not changed.
+// Objects are JSON trees (map[string]any, []any, string, int64, float64, bool, nil). They are never changed; a mutated
+// object shares what was not changed.
 type Request struct {
 	UID string
 
@@ -49,9 +52,6 @@ type Request struct {
 	Object    map[string]any // nil on DELETE
 	OldObject map[string]any // nil on CREATE and CONNECT
 	Options   map[string]any // CreateOptions and the like; nil for CONNECT
-
-	normal       prepare.Normal // Object, if Prepare has made it
-	sharesLabels bool           // see prepare.Result
 }
 
 // Made is what a request was made to: requestKind, requestResource and requestSubResource of an AdmissionRequest.
@@ -91,4 +91,92 @@ type Cluster interface {
 
 	// Authorizer answers the authorizer variable of expressions.
 	Authorizer() authorizer.Authorizer
+}
+
+var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+
+// kindOf returns the kind that an object says it is of.
+func kindOf(object map[string]any) schema.GroupVersionKind {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	return apischema.FromAPIVersionAndKind(apiVersion, kind)
+}
+
+func namespaceOf(object map[string]any) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	namespace, _ := metadata["namespace"].(string)
+	return namespace
+}
+
+// displayName is the name that a refusal shows, as pkg/admission/errors.go v0.37.2 finds it.
+func (r *Request) displayName() string {
+	if r.Name != "" {
+		return r.Name
+	}
+	if r.Object == nil {
+		return unknownName
+	}
+	if r.Operation == Connect { // the options have no metadata
+		return nameCannotBeFetched
+	}
+	metadata, _ := r.Object["metadata"].(map[string]any)
+	for _, member := range []string{"name", "generateName"} {
+		if name, _ := metadata[member].(string); name != "" {
+			return name
+		}
+	}
+	return unknownName
+}
+
+const (
+	unknownName         = "Unknown"
+	nameCannotBeFetched = "Unknown/errorGettingName"
+)
+
+func parseGroupVersion(s string) (schema.GroupVersion, error) {
+	gv, err := apischema.ParseGroupVersion(s)
+	if err != nil {
+		return gv, fmt.Errorf("paramKind: %w", err)
+	}
+	return gv, nil
+}
+
+// tree has the members that the server sets, by its rules for empty ones.
+func (u *UserInfo) tree() map[string]any {
+	user := map[string]any{}
+	if len(u.Groups) > 0 {
+		groups := make([]any, len(u.Groups))
+		for i, g := range u.Groups {
+			groups[i] = g
+		}
+		user["groups"] = groups
+	}
+	if len(u.Extra) > 0 {
+		extra := make(map[string]any, len(u.Extra))
+		for k, values := range u.Extra {
+			list := make([]any, len(values))
+			for i, v := range values {
+				list[i] = v
+			}
+			extra[k] = list
+		}
+		user["extra"] = extra
+	}
+	setText(user, "username", u.Username)
+	setText(user, "uid", u.UID)
+	return user
+}
+
+func setText(tree map[string]any, member, text string) {
+	if text != "" {
+		tree[member] = text
+	}
+}
+
+func kindTree(k schema.GroupVersionKind) map[string]any {
+	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
+}
+
+func resourceTree(r schema.GroupVersionResource) map[string]any {
+	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
 }

@@ -82,7 +82,7 @@ func TestStoredPolicyDecides(t *testing.T) {
 		if rejected := stored.Rejected(); len(rejected) > 0 {
 			t.Fatalf("%s stored: rejected: %v", test.expression, rejected[0].Status.Message)
 		}
-		request, _, err := stored.Prepare(&celgate.Request{
+		request, err := stored.Prepare(t.Context(), &celgate.Request{
 			Kind:      schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 			Resource:  schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 			Name:      "c",

@@ -33,14 +33,14 @@ func TestTruncated(t *testing.T) {
 		if err != nil || len(e.Rejected()) > 0 {
 			t.Fatal(err, e.Rejected())
 		}
-		d, err := e.Mutate(t.Context(), &celgate.Request{
+		d, err := e.Mutate(t.Context(), celgate.AssumePrepared(&celgate.Request{
 			Operation: celgate.Create, Namespace: "default", Name: "web",
 			Kind:     schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 			Resource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
 			Object: map[string]any{
 				"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web", "namespace": "default"}, "spec": map[string]any{},
 			},
-		})
+		}))
 		if err != nil {
 			t.Fatal(err)
 		}

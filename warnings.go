@@ -14,29 +14,29 @@ const (
 
 // sendable returns the warnings that reach the client: those without control characters, for they travel in
 // headers, and all of them cut if together they are too long.
-func sendable(texts []string) []string {
-	var sent []string
+func sendable(warnings []Warning) []Warning {
+	var sent []Warning
 	written, cutting := 0, false
-	send := func(text string) {
+	send := func(w Warning) {
 		if cutting {
-			text = cut(text)
+			w.Text = cut(w.Text)
 		}
-		if canBeSent(text) {
-			sent = append(sent, text)
-			written += utf8.RuneCountInString(text)
+		if canBeSent(w.Text) {
+			sent = append(sent, w)
+			written += utf8.RuneCountInString(w.Text)
 		}
 	}
-	for i, text := range texts {
-		switch {
+	for i, w := range warnings {
+		switch text := w.Text; {
 		case cutting && written >= maxWarningRunes:
 			return sent
 		case !cutting && canBeSent(text) && written+utf8.RuneCountInString(text) > maxWarningRunes:
 			sent, written, cutting = nil, 0, true
-			for _, again := range texts[:i+1] {
+			for _, again := range warnings[:i+1] {
 				send(again)
 			}
 		default:
-			send(text)
+			send(w)
 		}
 	}
 	return sent

@@ -214,8 +214,3 @@ func (e *Engine) policyNamed(ctx context.Context, b *policy.Binding) ([]*policy.
 	}
 	return []*policy.Policy{p}, nil
 }
-
-type policyKey struct {
-	kind policy.Kind
-	name string
-}

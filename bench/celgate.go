@@ -17,7 +17,7 @@ import (
 type engine struct {
 	*celgate.Engine
 	workload *workload
-	request  *celgate.Request
+	request  *celgate.Prepared
 }
 
 func newEngine(w *workload) (*engine, error) {
@@ -68,7 +68,7 @@ func newEngine(w *workload) (*engine, error) {
 	if len(old) > 0 {
 		req.Operation, req.OldObject = celgate.Update, old[0]
 	}
-	prepared, _, err := e.Prepare(req)
+	prepared, err := e.Prepare(context.Background(), req)
 	if err != nil {
 		return nil, err
 	}

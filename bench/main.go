@@ -167,7 +167,7 @@ func (b *bench) measure(ctx context.Context, w *workload) (*row, error) {
 		defer upstream.stop()
 		sides, results = append(sides, upstream), append(results, &r.upstream)
 	}
-	floors, err := floors(w, ours.request)
+	floors, err := floors(w, ours.request.Request())
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -216,7 +217,7 @@ func (s *subject) observe(f *facts, costs []Cost) (slow bool) {
 					name, _, _ = strings.Cut(name, "[")
 				}
 				sums[name] += o.Cost
-				if strings.Contains(o.Message, "cost limit exceeded") || strings.Contains(o.Message, "cost budget") {
+				if errors.Is(o.Err, celgate.ErrBudget) {
 					exceeded = o.Message
 				}
 			}

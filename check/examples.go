@@ -68,7 +68,7 @@ func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error
 		seen := map[string]bool{}
 		var spent int64
 		for _, r := range s.newMaker(f).requests() {
-			prepared, _, err := engine.Prepare(r)
+			prepared, err := engine.Prepare(ctx, r)
 			if err != nil {
 				continue // the server refuses such an object
 			}

@@ -3,12 +3,14 @@ package check
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -17,8 +19,9 @@ import (
 // A trial is an engine with what it is asked.
 type trial struct {
 	engine   *celgate.Engine
-	requests []*celgate.Request
-	told     []*celgate.Mutation // of the last decision
+	requests []*celgate.Prepared
+	traces   bool
+	told     []*explain.Mutation // of the last decision
 	spent    int64               // CEL cost units of all decisions
 }
 
@@ -55,16 +58,8 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 	}
 	t := &trial{}
 	opts := celgate.Options{KubeVersion: s.KubeVersion, Types: s.Types, Cluster: cluster}
-	if items > 0 { // only costs are of interest
-		t.engine, err = celgate.New(set, opts)
-	} else {
-		t.engine, err = celgate.NewTraced(set, opts, func(e celgate.Event) {
-			if e.Mutation != nil {
-				t.told = append(t.told, e.Mutation)
-			}
-		})
-	}
-	if err != nil {
+	t.traces = items == 0 // else only costs are of interest
+	if t.engine, err = celgate.New(set, opts); err != nil {
 		s.err = err
 		return nil
 	}
@@ -72,20 +67,34 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 		return nil
 	}
 	for _, r := range requests {
-		if prepared, _, err := t.engine.Prepare(r); err == nil {
+		if prepared, err := t.engine.Prepare(s.ctx, r); err == nil {
 			t.requests = append(t.requests, prepared)
 		}
 	}
 	return t
 }
 
-// mutate runs the mutating policies; nil for a request that they refuse.
-func (t *trial) mutate(ctx context.Context, engine *celgate.Engine, r *celgate.Request) (map[string]any, error) {
+// decide runs the mutating policies in an order, nil for that of their names, and keeps what mutations did.
+func (t *trial) decide(ctx context.Context, r *celgate.Prepared, order []string) (*celgate.Decision, error) {
 	t.told = nil
+	how := explain.Options{Order: order, MutatingOnly: true}
+	if t.traces {
+		how.Trace = func(e explain.Event) {
+			if e.Mutation != nil {
+				t.told = append(t.told, e.Mutation)
+			}
+		}
+	}
+	return t.engine.Explain(ctx, r, how)
+}
+
+// mutate runs the mutating policies; nil for a request that they refuse.
+func (t *trial) mutate(ctx context.Context, r *celgate.Prepared, order ...string) (map[string]any, error) {
 	if t.spent >= mostSpent {
+		t.told = nil
 		return nil, nil
 	}
-	d, err := engine.Mutate(ctx, r)
+	d, err := t.decide(ctx, r, order)
 	if err != nil || !t.spend(d) || !d.Allowed {
 		return nil, err
 	}
@@ -94,7 +103,7 @@ func (t *trial) mutate(ctx context.Context, engine *celgate.Engine, r *celgate.R
 
 // unstable is a mutation that changes its own result.
 type unstable struct {
-	mutation *celgate.Mutation // of the second run
+	mutation *explain.Mutation // of the second run
 	example  []string
 	shown    bool // a diagnostic has it
 }
@@ -105,24 +114,23 @@ func (s *subject) runTwice(f *facts) *unstable {
 	if t == nil {
 		return nil
 	}
-	for _, r := range t.requests {
-		once, err := t.mutate(s.ctx, t.engine, r)
+	for _, p := range t.requests {
+		r := p.Request()
+		once, err := t.mutate(s.ctx, p)
 		if err != nil {
 			return nil
 		}
 		if once == nil || reflect.DeepEqual(once, r.Object) {
 			continue
 		}
-		again := *r
-		again.Object = once
-		twice, err := t.mutate(s.ctx, t.engine, &again)
+		twice, err := t.mutate(s.ctx, p.WithObject(once))
 		if err != nil {
 			return nil
 		}
 		if twice == nil || reflect.DeepEqual(once, twice) {
 			continue
 		}
-		i := slices.IndexFunc(t.told, func(m *celgate.Mutation) bool { return m.After != nil && !reflect.DeepEqual(m.Before, m.After) })
+		i := slices.IndexFunc(t.told, func(m *explain.Mutation) bool { return m.After != nil && !reflect.DeepEqual(m.Before, m.After) })
 		if i < 0 {
 			continue
 		}
@@ -151,8 +159,7 @@ func (s *subject) runs(f *facts) map[string]*results {
 		return all
 	}
 	for _, r := range t.requests {
-		t.told = nil
-		d, err := t.engine.Mutate(s.ctx, r)
+		d, err := t.decide(s.ctx, r, nil)
 		if s.ctx.Err() != nil || d != nil && !t.spend(d) {
 			break
 		}
@@ -172,7 +179,10 @@ func (s *subject) runs(f *facts) map[string]*results {
 				of.failed++
 				for _, o := range d.Outcomes {
 					if o.Field == m.Expr.Field {
-						of.message = strings.TrimPrefix(o.Message, "error applying patch: ")
+						of.message = o.Message
+						if failed := (*celgate.PatchError)(nil); errors.As(o.Err, &failed) && failed.Type == policy.ApplyConfiguration {
+							of.message = failed.Err.Error()
+						}
 					}
 				}
 			case !reflect.DeepEqual(m.Before, m.After):
@@ -189,13 +199,13 @@ func (s *subject) bothOrders(a, b *facts) []string {
 	if t == nil {
 		return nil
 	}
-	first, second := t.engine.InOrder(a.Name, b.Name), t.engine.InOrder(b.Name, a.Name)
-	for _, r := range t.requests {
-		x, err := t.mutate(s.ctx, first, r)
+	for _, p := range t.requests {
+		r := p.Request()
+		x, err := t.mutate(s.ctx, p, a.Name, b.Name)
 		if err != nil {
 			return nil
 		}
-		y, err := t.mutate(s.ctx, second, r)
+		y, err := t.mutate(s.ctx, p, b.Name, a.Name)
 		if err != nil {
 			return nil
 		}

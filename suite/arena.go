@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
@@ -23,10 +22,8 @@ import (
 // An arena is what the cases of a suite are decided in: policies in force and the cluster around them.
 type arena struct {
 	set      policy.Set
-	engine   *celgate.Engine // for everything but the one decision that counts for coverage
-	decides  *celgate.Engine // the same, or one that is observed
-	tracer   *blame.Tracer
-	requests requests.World
+	engine   *celgate.Engine
+	requests *celgate.Requester
 	cluster  *state.Cluster
 }
 
@@ -101,15 +98,13 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	a.requests = requests.World{Types: types, Stored: a.cluster, Words: words}
+	a.requests = &celgate.Requester{Types: types, Stored: a.cluster}
 	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: types, Cluster: &assuming{Cluster: a.cluster, types: types}}
-	a.tracer = blame.NewTracer(&a.set, opts)
 	if a.engine, err = celgate.New(&a.set, opts); err != nil {
 		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
 	}
-	if a.decides = a.engine; o.Coverage != nil {
-		var observed []celgate.Observed
-		a.decides, observed, err = celgate.NewObserved(&a.set, opts, func(seen celgate.Observation) { o.Coverage.observe(&a.set, seen) })
+	if o.Coverage != nil {
+		observed, err := a.engine.Observable()
 		if err != nil {
 			return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/policy"
 )
@@ -17,7 +18,7 @@ type Cause struct {
 	Expr      policy.Expr
 	Variable  string             // the variable that Expr is of, if an error happened there; empty: none
 	Violation *celgate.Violation // what the expression led to; nil if that is none
-	Values    []celgate.Step     // the parts of the expression, and of the variables in it, that decided
+	Values    []explain.Step     // the parts of the expression, and of the variables in it, that decided
 	From, To  int                // of the part of the text that decided; both 0 if it is not known
 
 	outcome int // index among the outcomes of the decision; -1: none
@@ -92,7 +93,7 @@ func (run *caseRun) explain() {
 				continue
 			}
 			if reasons == nil {
-				if reasons = run.arena.tracer.Reasons(run.ctx, run.Request, run.Decision.Outcomes); reasons == nil {
+				if reasons = blame.Reasons(run.ctx, run.arena.engine, run.prepared, run.Decision.Outcomes); reasons == nil {
 					return
 				}
 			}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
+	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/manifest"
@@ -117,20 +119,12 @@ func (run *caseRun) tookPart(name, binding string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(run.matches(), func(m celgate.Match) bool { return is(m.Policy, m.Binding) && m.Matched })
+	return slices.ContainsFunc(run.matches(), func(m explain.Match) bool { return is(m.Policy, m.Binding) && m.Matched })
 }
 
 // isCondition reports an outcome of a match condition, or what did not run because of one.
 func isCondition(o celgate.Outcome) bool {
 	return o.Verdict == celgate.Skip || strings.HasPrefix(o.Field, "spec.matchConditions")
-}
-
-func (run *caseRun) matches() []celgate.Match {
-	all, err := run.arena.engine.Matches(run.ctx, run.Request)
-	if err != nil {
-		return nil
-	}
-	return all
 }
 
 // why says what kept policies out.
@@ -216,7 +210,7 @@ func (run *caseRun) compareSkip(s Skip) {
 	run.fail(Failure{Place: s.Place, Expected: expected, Got: strings.TrimPrefix(run.why(s.Policy, s.Binding), "not exercised\n"), Causes: run.skips(s.Policy)})
 }
 
-func (run *caseRun) conditionField(m celgate.Match, name string) string {
+func (run *caseRun) conditionField(m explain.Match, name string) string {
 	for _, p := range run.Set.Policies {
 		if p.Kind != m.Kind || p.Name != m.Policy {
 			continue
@@ -240,7 +234,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 			if len(d.Warnings) > 0 {
 				f.Got = fmt.Sprintf("allowed, with %d warnings", len(d.Warnings))
 				if len(d.Warnings) == 1 {
-					f.Got = "allowed, with the warning: " + d.Warnings[0]
+					f.Got = "allowed, with the warning: " + d.Warnings[0].Text
 				}
 			}
 			f.Causes = run.causesOf(run.decidedBy(v))
@@ -259,7 +253,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 			continue
 		}
 		if !slices.ContainsFunc(d.Violations, func(x celgate.Violation) bool {
-			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, d.Status.Message)
+			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, answered(d, x))
 		}) {
 			f := Failure{Place: v.Place, Expected: expected, Got: run.listed("denied", policy.Deny), Causes: run.denials()}
 			if v.namesPolicy() {
@@ -303,7 +297,16 @@ func (v Verdict) holds(x celgate.Violation, answer string) bool {
 	if !v.Message.given || v.Message.holds(x.Message) {
 		return true
 	}
-	return answer != "" && strings.HasSuffix(answer, x.Message) && v.Message.holds(answer)
+	return answer != "" && v.Message.holds(answer)
+}
+
+// answered is the answer of the server if it is about a violation, else "".
+func answered(d *celgate.Decision, x celgate.Violation) string {
+	of := d.Denial
+	if of == nil || x.Kind != of.Kind || x.Policy != of.Policy || x.Binding != of.Binding || x.Message != of.Message {
+		return ""
+	}
+	return d.Status.Message
 }
 
 func (v Verdict) describe(verb string) string {
@@ -378,19 +381,20 @@ func (run *caseRun) compareWarnings(e *Expectation) {
 	}
 	f := Failure{Place: place, Expected: cmp.Or(strings.Join(lines, "\n"), "no warning"), Got: "no warning"}
 	if len(got) > 0 {
-		f.Got = "warning: " + strings.Join(got, "\nwarning: ")
+		f.Got = "warning: " + strings.Join(run.Decision.WarningTexts(), "\nwarning: ")
 	}
 	run.fail(f)
 }
 
 // warns reports that a warning is the one that is meant: as it is sent, or the message of the policy in it.
-func (run *caseRun) warns(want Verdict, got string) bool {
-	if !want.namesPolicy() && want.Message.holds(got) {
+func (run *caseRun) warns(want Verdict, got celgate.Warning) bool {
+	if !want.namesPolicy() && want.Message.holds(got.Text) {
 		return true
 	}
-	return slices.ContainsFunc(run.Decision.Violations, func(x celgate.Violation) bool {
-		sent := fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", x.Policy, x.Binding, x.Message)
-		return slices.Contains(x.Actions, policy.Warn) && got == sent && want.holds(x, sent)
+	of := got.Violation
+	return of != nil && slices.ContainsFunc(run.Decision.Violations, func(x celgate.Violation) bool { // others may have the same text
+		return slices.Contains(x.Actions, policy.Warn) && x.Policy == of.Policy && x.Binding == of.Binding && x.Message == of.Message &&
+			want.holds(x, got.Text)
 	})
 }
 
@@ -447,12 +451,14 @@ func quote(s string) string { return fmt.Sprintf("%q", s) }
 
 // compareObject compares the object after mutations.
 func (run *caseRun) compareObject(e *Expectation, update bool) {
-	engine := run.arena.engine
-	mutated, err := engine.Mutate(run.ctx, run.Request)
-	if err != nil || !mutated.Allowed {
+	mutated := run.Decision
+	before, after := run.Request.Object, mutated.MutatedObject
+	if before != nil && after == nil {
 		return // a failure of its own
 	}
-	before, after := run.Request.Object, mutated.Object
+	if r := run.arena.requests.Types.Resource(run.Request.Resource); mutated.Mutated && r != nil && r.Custom != nil {
+		after = prepare.Written(after)
+	}
 	changed := !reflect.DeepEqual(before, after)
 	if e.Untouched.IsValid() {
 		if changed {
@@ -512,13 +518,13 @@ func (run *caseRun) setBy(changes []celgate.Change, steps []step) []Cause {
 func (run *caseRun) compareWhole(place policy.Position, want, got map[string]any) {
 	request := *run.Request
 	request.Object = want
-	prepared, _, err := run.arena.engine.Prepare(&request)
+	prepared, err := run.arena.engine.Prepare(run.ctx, &request)
 	if err != nil {
 		run.fail(Failure{Place: place, Expected: "an object", Got: err.Error()})
 		return
 	}
-	if !equal(prepared.Object, got) {
-		run.fail(Failure{Place: place, Expected: "the object after mutations as given", Got: "it differs\n" + difference(prepared.Object, got)})
+	if whole := prepared.Request().Object; !equal(whole, got) {
+		run.fail(Failure{Place: place, Expected: "the object after mutations as given", Got: "it differs\n" + difference(whole, got)})
 	}
 }
 
@@ -557,11 +563,11 @@ func (run *caseRun) write(want *Mutated, after map[string]any, docs []*manifest.
 		Prepare: func(object map[string]any) (map[string]any, error) {
 			again := *run.Request
 			again.Object = object
-			next, _, err := run.arena.engine.Prepare(&again)
+			next, err := run.arena.engine.Prepare(run.ctx, &again)
 			if err != nil {
 				return nil, err
 			}
-			return next.Object, nil
+			return next.Request().Object, nil
 		},
 	})
 	if len(docs) == 1 && reflect.DeepEqual(docs[0].Object, object) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -218,7 +219,7 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 }
 
 // declare adds the branches of expressions.
-func (c *Coverage) declare(set *policy.Set, observed []celgate.Observed) {
+func (c *Coverage) declare(set *policy.Set, observed []explain.Observed) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	for _, o := range observed {
@@ -240,7 +241,7 @@ func (c *Coverage) declare(set *policy.Set, observed []celgate.Observed) {
 }
 
 // observe counts what one evaluation saw that the decision does not tell.
-func (c *Coverage) observe(set *policy.Set, o celgate.Observation) {
+func (c *Coverage) observe(set *policy.Set, o explain.Observation) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	p := c.of(o.Policy, set)
@@ -253,9 +254,9 @@ func (c *Coverage) observe(set *policy.Set, o celgate.Observation) {
 		}
 	case at+1+o.Branch < len(p.Entries):
 		switch e := p.Entries[at+1+o.Branch]; o.Value {
-		case celgate.BranchTrue:
+		case explain.BranchTrue:
 			e.see("true")
-		case celgate.BranchFalse:
+		case explain.BranchFalse:
 			e.see("false")
 		}
 	}

@@ -1,14 +1,17 @@
 package suite
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // A Created is an object that controllers would make of what a case asks about, with the answer to its request.
@@ -36,7 +39,7 @@ func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent 
 			run.note(fmt.Sprintf("of what controllers make the first %d objects are looked at", requests.MaxChildren))
 			return
 		}
-		child := &caseRun{Result: &Result{Set: run.Set}, doc: &manifest.Document{Object: c.Object}, arena: run.arena, ctx: run.ctx, says: describe(c.Object)}
+		child := &caseRun{Result: &Result{Set: run.Set}, doc: &manifest.Document{Object: c.Object}, arena: run.arena, ctx: run.ctx, how: run.how, says: describe(c.Object)}
 		request, err := w.ChildRequest(c, parent, run.arena.requests.Types)
 		if err == nil {
 			err = child.answer(request)
@@ -150,11 +153,30 @@ func (run *caseRun) exercisedByChildren() bool {
 
 // answer prepares a request and decides about it.
 func (run *caseRun) answer(request *celgate.Request) error {
-	decision, prepared, warnings, notes, err := run.arena.answer(run.ctx, request)
+	run.Request = request
+	engine := run.arena.engine
+	prepared, err := engine.Prepare(run.ctx, request)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		s := status.Status()
+		run.Decision = &celgate.Decision{Status: &s}
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	run.Request, run.Decision, run.warnings = prepared, decision, warnings
-	run.Notes = append(run.Notes, notes...)
+	run.Request, run.prepared = prepared.Request(), prepared
+	if run.Decision, err = engine.Explain(run.ctx, prepared, run.how); err != nil {
+		return err
+	}
+	inOrder, err := order.Note(run.ctx, engine, prepared, run.Decision)
+	if err != nil {
+		return err
+	}
+	for _, note := range []*celgate.Note{requests.NoteSize(request), inOrder} {
+		if note != nil {
+			run.note(note.Message)
+		}
+	}
 	return nil
 }

@@ -12,10 +12,8 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/order"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -200,17 +198,26 @@ type caseRun struct {
 	arena *arena
 	ctx   context.Context
 
-	warnings []string // of the preparation, which the server sends first
-
 	workloads  *requests.Workloads
-	unfollowed bool       // because the case says so
-	created    []*caseRun // what controllers would make of the object
-	says       string     // what is created, such as "Pod shop/web-*"; empty: the object of the case itself
+	unfollowed bool              // because the case says so
+	created    []*caseRun        // what controllers would make of the object
+	says       string            // what is created, such as "Pod shop/web-*"; empty: the object of the case itself
+	prepared   *celgate.Prepared // nil if the server refuses to decode the object
+	matched    []explain.Match   // see matches; nil: nobody has asked
+	how        explain.Options
+}
+
+// observing is how the one decision is made that counts for coverage.
+func (r *runner) observing(a *arena) (how explain.Options) {
+	if c := r.opts.Coverage; c != nil {
+		how.Observe = func(seen explain.Observation) { c.observe(&a.set, seen) }
+	}
+	return how
 }
 
 // decide makes the request of one document, decides about it and compares.
 func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
-	run.arena, run.ctx = a, ctx
+	run.arena, run.ctx, run.how = a, ctx, r.observing(a)
 	defer func() {
 		if p := recover(); p != nil { // one case that breaks something must not take the others with it
 			run.unable(&Problem{c.Place, fmt.Sprintf("internal error: %v", p), "please report it, with this:\n" + string(debug.Stack())})
@@ -246,33 +253,6 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 	}
 }
 
-// answer prepares a request and decides about it. The warnings are those of the preparation.
-func (a *arena) answer(ctx context.Context, request *celgate.Request) (d *celgate.Decision, prepared *celgate.Request, warnings, notes []string, err error) {
-	prepared, warnings, err = a.engine.Prepare(request)
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		s := status.Status()
-		return &celgate.Decision{Status: &s}, request, nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, nil, nil, err
-	}
-	if d, err = a.decides.Admit(ctx, prepared); err != nil {
-		return nil, nil, nil, nil, err
-	}
-	d.Warnings = append(warnings, d.Warnings...)
-	inOrder, err := order.Note(ctx, a.engine, prepared, d)
-	if err != nil {
-		return nil, nil, nil, nil, err
-	}
-	for _, note := range []*celgate.Note{requests.NoteSize(request), inOrder} {
-		if note != nil {
-			d.Notes, notes = append(d.Notes, *note), append(notes, note.Message)
-		}
-	}
-	return d, prepared, warnings, notes, nil
-}
-
 func (r *Result) unable(p *Problem) {
 	r.Status, r.Problems, r.Decision, r.Failures, r.Created = NotRun, []*Problem{p}, nil, nil, nil
 }
@@ -280,14 +260,9 @@ func (r *Result) unable(p *Problem) {
 // request makes the request of a case for one document, and says who makes it; nobody is said of a review.
 func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*celgate.Request, *requests.Identity, *Problem) {
 	fail := func(place policy.Position, err error) (*celgate.Request, *requests.Identity, *Problem) {
-		p := &Problem{Position: place, Message: err.Error()}
-		var hinted *requests.Error
-		if errors.As(err, &hinted) {
-			p.Hint = hinted.Hint
-		}
-		return nil, nil, p
+		return nil, nil, &Problem{Position: place, Message: err.Error(), Hint: words.Hint(err)}
 	}
-	if requests.IsReview(doc.Object) {
+	if manifest.IsReview(doc.Object) {
 		r, err := a.requests.ReviewRequest(doc.Object)
 		if err != nil {
 			return fail(c.Place, err)
@@ -297,12 +272,12 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 	if !c.Asked.Review.isZero() {
 		return fail(doc.Position(), errors.New("review is not an AdmissionReview"))
 	}
-	asked := &requests.Asked{
-		Operation: c.Asked.Operation, Subresource: c.Asked.Subresource, User: c.Asked.User, Groups: c.Asked.Groups,
+	asked := celgate.As{
+		Operation: celgate.Operation(c.Asked.Operation), Subresource: c.Asked.Subresource, User: c.Asked.User, Groups: c.Asked.Groups,
 		UID: c.Asked.UID, Extra: c.Asked.Extra,
 		DryRun: c.Asked.DryRun, Namespace: c.Asked.Namespace,
 	}
-	id, err := a.requests.Identity(ctx, &requests.Asked{User: asked.User, Groups: asked.Groups, UID: asked.UID, Extra: asked.Extra, Pod: c.Asked.Pod})
+	id, err := requests.IdentityOf(ctx, a.requests, asked, c.Asked.Pod)
 	if err != nil {
 		return fail(c.Asked.podPlace, err)
 	}
@@ -318,7 +293,8 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 		return fail(c.Place, err)
 	}
 	if len(olds) > 0 {
-		if asked.Old, err = state.New(a.requests.Types); err != nil {
+		before, err := state.New(a.requests.Types)
+		if err != nil {
 			return fail(c.Place, err)
 		}
 		for _, old := range olds {
@@ -327,19 +303,19 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 			}
 			kind := requests.KindOf(old)
 			if to, err := a.requests.Target(kind, asked.Subresource); err == nil {
-				old = requests.InNamespace(old, &celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
+				old = celgate.InNamespace(old, &celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
 			}
-			if asked.Old, err = asked.Old.With(stored(old, a.requests.Types)); err != nil {
+			if before, err = before.With(stored(old, a.requests.Types)); err != nil {
 				return fail(c.Asked.Old.place(c), err)
 			}
 		}
+		asked.Old = before
 	}
-	copied := *doc
-	copied.Object = object
-	r, err := a.requests.ManifestRequest(ctx, &copied, asked)
+	r, err := a.requests.Request(ctx, object, asked)
 	if err != nil {
 		return fail(c.Place, err)
 	}
+	r.UID = requests.UID(doc, r)
 	return r, id, nil
 }
 

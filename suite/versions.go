@@ -62,7 +62,7 @@ func answerOf(r Result) string {
 	}
 	switch n := len(d.Warnings); {
 	case n == 1:
-		s += ", with the warning: " + d.Warnings[0]
+		s += ", with the warning: " + d.Warnings[0].Text
 	case n > 1:
 		s += fmt.Sprintf(", with %d warnings", n)
 	}

@@ -55,24 +55,23 @@ func requestKey(r *celgate.Request) string {
 }
 
 // mutate runs the mutating policies, or only what is left of their two runs.
-func (a *Again) mutate(ctx context.Context, engine *celgate.Engine, r *celgate.Request) (*celgate.Decision, error) {
+func (a *Again) mutate(ctx context.Context, engine *celgate.Engine, p *celgate.Prepared) (*celgate.Decision, error) {
 	if a == nil {
-		return engine.Mutate(ctx, r)
+		return engine.Mutate(ctx, p)
 	}
+	r := p.Request()
 	key := requestKey(r)
 	if m := a.take(key); m != nil && m.engine == engine {
 		undone, err := jsonpatch.Apply(r.Object, m.undo)
 		if object, ok := undone.(map[string]any); ok && err == nil {
-			again := *r
-			again.Object = object
-			d, err := engine.Remutate(ctx, &again, m.first)
+			d, err := engine.Remutate(ctx, p.WithObject(object), m.first)
 			if err == nil && d.Allowed && d.Object != nil {
 				d.Mutated = !tree.Equal(r.Object, d.Object)
 			}
 			return d, err
 		}
 	}
-	d, err := engine.Mutate(ctx, r)
+	d, err := engine.Mutate(ctx, p)
 	if err == nil && d.Allowed && d.Mutated {
 		if first := d.FirstPass(); first != nil {
 			a.put(&made{key: key, engine: engine, first: d.Ran(), undo: undo(r.Object, first, d.Object)})

@@ -9,7 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -190,8 +190,8 @@ func (c *Contrast) compare(phase Phase, d *celgate.Decision, theirs *response) {
 			return
 		}
 	}
-	if !(len(d.Warnings) == 0 && len(theirs.Warnings) == 0) && !reflect.DeepEqual(d.Warnings, theirs.Warnings) {
-		c.Result, c.Ours, c.Theirs = OtherWarnings, fmt.Sprintf("%q", d.Warnings), fmt.Sprintf("%q", theirs.Warnings)
+	if warnings := d.WarningTexts(); !slices.Equal(warnings, theirs.Warnings) {
+		c.Result, c.Ours, c.Theirs = OtherWarnings, fmt.Sprintf("%q", warnings), fmt.Sprintf("%q", theirs.Warnings)
 		return
 	}
 	c.Result = Same

@@ -100,11 +100,11 @@ func (a *answer) evaluate(ctx context.Context, engine *celgate.Engine, size int6
 	}
 	ask := engine.Validate
 	if a.Phase == Mutating {
-		ask = func(ctx context.Context, r *celgate.Request) (*celgate.Decision, error) {
-			return a.Again.mutate(ctx, engine, r)
+		ask = func(ctx context.Context, p *celgate.Prepared) (*celgate.Decision, error) {
+			return a.Again.mutate(ctx, engine, p)
 		}
 	}
-	request := a.Request
+	request := celgate.AssumePrepared(a.Request)
 	var left atomic.Bool // by one of the two sides
 	result := make(chan evaluated, 1)
 	go func() {

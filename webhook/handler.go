@@ -267,7 +267,7 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, size int64)
 func (a *answer) review() ([]byte, error) {
 	d := a.Decision
 	out := &response{
-		UID: a.Request.UID, Allowed: d.Allowed, Status: d.Status, Warnings: d.Warnings, AuditAnnotations: annotations(d),
+		UID: a.Request.UID, Allowed: d.Allowed, Status: d.Status, Warnings: d.WarningTexts(), AuditAnnotations: annotations(d),
 	}
 	if a.Phase == Mutating && d.Allowed && d.Mutated {
 		if operations := diff(a.Request.Object, d.Object); len(operations) > 0 {

@@ -215,8 +215,8 @@ func decode(body string) (*celgate.Request, error) {
 		}
 	}
 	if r.nulls {
-		dropNoTime(r.Object)
-		dropNoTime(r.OldObject)
+		tree.DropNoTime(r.Object)
+		tree.DropNoTime(r.OldObject)
 	}
 	request := &celgate.Request{
 		UID:         r.UID,
@@ -238,25 +238,4 @@ func decode(body string) (*celgate.Request, error) {
 		}
 	}
 	return request, nil
-}
-
-// dropNoTime removes the creationTimestamp null from all metadata in a tree. Servers up to 1.33 write it into every object and
-// template that has not been created yet; later ones leave it out. Policies must see one form, and no mutation must seem to
-// have removed it.
-func dropNoTime(tree any) {
-	switch tree := tree.(type) {
-	case map[string]any:
-		for name, member := range tree {
-			if metadata, ok := member.(map[string]any); ok && name == "metadata" {
-				if time, given := metadata["creationTimestamp"]; given && time == nil {
-					delete(metadata, "creationTimestamp")
-				}
-			}
-			dropNoTime(member)
-		}
-	case []any:
-		for _, item := range tree {
-			dropNoTime(item)
-		}
-	}
 }

@@ -154,12 +154,12 @@ func askEngine(ctx context.Context, e *celgate.Engine, c *Case, r *request) (*an
 	if mutating {
 		decide = e.Mutate
 	}
-	d, err := decide(ctx, r.Request)
+	d, err := decide(ctx, celgate.AssumePrepared(r.Request))
 	if err != nil {
 		return nil, err
 	}
 	a := &answer{Status: d.Status, Audit: d.AuditAnnotations}
-	for _, text := range d.Warnings {
+	for _, text := range d.WarningTexts() {
 		a.AddWarning("", text)
 	}
 	if d.Allowed != (d.Status == nil) {

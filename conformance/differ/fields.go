@@ -114,11 +114,12 @@ func (l *Live) askFields(ctx context.Context, engine *celgate.Engine, s *slot, q
 	if q.operation != celgate.Create {
 		request.OldObject = s.old
 	}
-	request, _, err = engine.Prepare(request)
+	prepared, err := engine.Prepare(ctx, request)
 	if err != nil {
 		return err
 	}
-	decision, err := engine.Admit(ctx, request)
+	request = prepared.Request()
+	decision, err := engine.Admit(ctx, prepared)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
+	engine "github.com/celgate/celgate"
 	"github.com/celgate/celgate/conformance/server"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/schema/builtin"
@@ -33,7 +34,10 @@ func TestIdentity(t *testing.T) {
 		}
 		return tree
 	}
-	create := func(path string, body map[string]any) map[string]any { t.Helper(); return send(http.MethodPost, path, body, "") }
+	create := func(path string, body map[string]any) map[string]any {
+		t.Helper()
+		return send(http.MethodPost, path, body, "")
+	}
 	pod := func(name, node string) map[string]any {
 		spec := map[string]any{"serviceAccountName": "bearer", "containers": []any{map[string]any{"name": "a", "image": "a"}}}
 		if node != "" {
@@ -59,12 +63,13 @@ func TestIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	world := &requests.World{Types: types, Stored: cluster}
+	world := &engine.Requester{Types: types, Stored: cluster}
 	compare := func(bound string) {
-		spec, asked := map[string]any{"expirationSeconds": 3600}, &requests.Asked{User: "system:serviceaccount:bearers:bearer"}
+		pod := ""
+		spec, as := map[string]any{"expirationSeconds": 3600}, engine.As{User: "system:serviceaccount:bearers:bearer"}
 		if bound != "" {
 			spec["boundObjectRef"] = map[string]any{"apiVersion": "v1", "kind": "Pod", "name": bound}
-			asked = &requests.Asked{Pod: "bearers/" + bound}
+			as.User, pod = "", "bearers/"+bound
 		}
 		review := create(in+"serviceaccounts/bearer/token", map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})
 		token, _ := review["status"].(map[string]any)["token"].(string)
@@ -78,7 +83,7 @@ func TestIdentity(t *testing.T) {
 		if err := json.Unmarshal(raw, &said); err != nil {
 			t.Fatal(err)
 		}
-		id, err := world.Identity(t.Context(), asked)
+		id, err := requests.IdentityOf(t.Context(), world, as, pod)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,8 @@ var layers = [][]string{
 		"internal/patch/merge/mergetest", "internal/prepare"},
 	{"state", "internal/celenv", "internal/rewrite"},
 	{"internal/compile"},
-	{"internal/eval"},
+	{"internal/eval", "internal/trace"},
+	{"explain"},
 	{""},
 	{"internal/blame", "internal/delta", "internal/order", "internal/requests", "internal/conformance", "check", "webhook"},
 	{"suite", "kube"},
@@ -44,7 +45,7 @@ type ban struct {
 
 var bans = []ban{
 	{
-		packages: []string{"internal/match", "internal/compile", "internal/eval", "internal/effects", "internal/plan", "internal/patch/..."},
+		packages: []string{"explain", "internal/trace", "internal/match", "internal/compile", "internal/eval", "internal/effects", "internal/plan", "internal/patch/..."},
 		imports:  []string{"os", "log", "net/http"},
 		why:      "the engine decides about values; files, networks and printing are at the edges",
 	},

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -18,7 +18,7 @@ type Reason struct {
 	Expr     policy.Expr    // to show: the expression, or the variable of it in which an error happened
 	Variable string         // the name of that variable; empty: Expr is the expression itself
 	From, To int            // of the part of the text of Expr that decided; both 0 if it is not known
-	Values   []celgate.Step // the parts of Expr, and of the variables in it, that decided
+	Values   []explain.Step // the parts of Expr, and of the variables in it, that decided
 }
 
 // Field is the most exact path in the object that the values are of; empty if there is none.
@@ -33,7 +33,7 @@ func (r *Reason) Field() string {
 }
 
 // Of returns why an evaluation came to its value. Variables are the evaluations of variables before it.
-func Of(e celgate.Evaluation, variables []celgate.Evaluation) Reason {
+func Of(e explain.Evaluation, variables []explain.Evaluation) Reason {
 	r := Reason{Expr: e.Expr, Values: values(e, variables)}
 	r.From, r.To = e.Decisive()
 	if _, failed := e.Result(); !failed {
@@ -52,7 +52,7 @@ func Of(e celgate.Evaluation, variables []celgate.Evaluation) Reason {
 }
 
 // failedVariable returns the evaluation of the variable whose error is that of the expression.
-func failedVariable(e celgate.Evaluation, variables []celgate.Evaluation) (*celgate.Evaluation, string) {
+func failedVariable(e explain.Evaluation, variables []explain.Evaluation) (*explain.Evaluation, string) {
 	for _, s := range e.Steps() {
 		if name, ok := strings.CutPrefix(s.Text, "variables."); ok && s.Error {
 			if v := evaluationOf(name, variables); v != nil && v.Expr.Field != e.Expr.Field {
@@ -64,17 +64,17 @@ func failedVariable(e celgate.Evaluation, variables []celgate.Evaluation) (*celg
 }
 
 // values are the steps of an evaluation, with those of each variable behind it.
-func values(e celgate.Evaluation, variables []celgate.Evaluation) []celgate.Step {
-	var all []celgate.Step
-	add := func(s celgate.Step) bool {
-		if slices.ContainsFunc(all, func(had celgate.Step) bool { return had.Text == s.Text }) {
+func values(e explain.Evaluation, variables []explain.Evaluation) []explain.Step {
+	var all []explain.Step
+	add := func(s explain.Step) bool {
+		if slices.ContainsFunc(all, func(had explain.Step) bool { return had.Text == s.Text }) {
 			return false
 		}
 		all = append(all, s)
 		return true
 	}
-	var of func(e celgate.Evaluation, known string)
-	of = func(e celgate.Evaluation, known string) {
+	var of func(e explain.Evaluation, known string)
+	of = func(e explain.Evaluation, known string) {
 		for _, s := range e.Steps() {
 			if s.Value == known && !strings.HasPrefix(s.Text, "variables.") {
 				continue // what the variable's expression ends in
@@ -95,7 +95,7 @@ func values(e celgate.Evaluation, variables []celgate.Evaluation) []celgate.Step
 		}
 	}
 	of(e, "")
-	return slices.DeleteFunc(slices.Clone(all), func(s celgate.Step) bool { // of an error and those that it is the reason for, the innermost
+	return slices.DeleteFunc(slices.Clone(all), func(s explain.Step) bool { // of an error and those that it is the reason for, the innermost
 		last := len(all) - 1
 		for last >= 0 && !(all[last].Error && all[last].Value == s.Value) {
 			last--
@@ -105,7 +105,7 @@ func values(e celgate.Evaluation, variables []celgate.Evaluation) []celgate.Step
 }
 
 // evaluationOf returns the last evaluation of a variable.
-func evaluationOf(name string, variables []celgate.Evaluation) *celgate.Evaluation {
+func evaluationOf(name string, variables []explain.Evaluation) *explain.Evaluation {
 	for i := len(variables) - 1; i >= 0; i-- {
 		v := &variables[i]
 		for _, is := range v.Policy.Variables {
@@ -118,7 +118,7 @@ func evaluationOf(name string, variables []celgate.Evaluation) *celgate.Evaluati
 }
 
 // resolved replaces a variable at the beginning of a path by the path that it stands for.
-func resolved(path string, variables []celgate.Evaluation) string {
+func resolved(path string, variables []explain.Evaluation) string {
 	for range variables { // a variable may stand for another one
 		rest, ok := strings.CutPrefix(path, "variables.")
 		if !ok {
@@ -146,54 +146,30 @@ func resolved(path string, variables []celgate.Evaluation) string {
 	return path
 }
 
-// A Tracer decides again about requests, to find out why they were decided as they were.
-type Tracer struct {
-	engine func() *celgate.Engine // nil if it cannot be made
-
-	mutex sync.Mutex
-	seen  []celgate.Evaluation // of the request at hand
-}
-
-// NewTracer returns the tracer for an engine of the same policies and options. It compiles when it is first needed.
-func NewTracer(set *policy.Set, opts celgate.Options) *Tracer {
-	t := &Tracer{}
-	t.engine = sync.OnceValue(func() *celgate.Engine {
-		engine, err := celgate.NewTraced(set, opts, func(e celgate.Event) {
-			if e.Evaluation != nil {
-				t.seen = append(t.seen, *e.Evaluation)
-			}
-		})
-		if err != nil {
-			return nil
-		}
-		return engine
-	})
-	return t
-}
-
 // Reasons decides again about a prepared request and returns the reasons for the outcomes of its decision, by their index. An
 // outcome may have none.
-func (t *Tracer) Reasons(ctx context.Context, request *celgate.Request, outcomes []celgate.Outcome) map[int]Reason {
-	engine := t.engine()
-	if engine == nil {
-		return nil
-	}
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	t.seen = nil
-	if _, err := engine.Admit(ctx, request); err != nil {
+func Reasons(
+	ctx context.Context, engine *celgate.Engine, request *celgate.Prepared, outcomes []celgate.Outcome,
+) map[int]Reason {
+	var seen []explain.Evaluation
+	_, err := engine.Explain(ctx, request, explain.Options{Trace: func(e explain.Event) {
+		if e.Evaluation != nil {
+			seen = append(seen, *e.Evaluation)
+		}
+	}})
+	if err != nil {
 		return nil
 	}
 	all := map[int]Reason{}
 	next := map[*policy.Policy]int{} // the first evaluation of a policy that belongs to no outcome yet
 	for i, o := range outcomes {
-		for at, e := range t.seen {
+		for at, e := range seen {
 			p := e.Policy
 			if at < next[p] || p.Kind != o.Kind || p.Name != o.Policy || e.Expr.Field != o.Field {
 				continue
 			}
-			var variables []celgate.Evaluation
-			for _, before := range t.seen[:at] {
+			var variables []explain.Evaluation
+			for _, before := range seen[:at] {
 				if before.Policy == p && strings.HasPrefix(before.Expr.Field, "spec.variables") {
 					variables = append(variables, before)
 				}

@@ -330,22 +330,23 @@ var (
 		"dryRun":  apiservercel.BoolType,
 		"options": apiservercel.DynType,
 	})
+	namespaceMetadata = fields{
+		"name":                       apiservercel.StringType,
+		"generateName":               apiservercel.StringType,
+		"namespace":                  apiservercel.StringType,
+		"labels":                     stringMap,
+		"annotations":                stringMap,
+		"UID":                        apiservercel.StringType,
+		"creationTimestamp":          apiservercel.TimestampType,
+		"deletionGracePeriodSeconds": apiservercel.IntType,
+		"deletionTimestamp":          apiservercel.TimestampType,
+		"generation":                 apiservercel.IntType,
+		"resourceVersion":            apiservercel.StringType,
+		"finalizers":                 stringList,
+	}
 	namespaceType = object("kubernetes.Namespace", fields{
-		"metadata": object("kubernetes.NamespaceMetadata", fields{
-			"name":                       apiservercel.StringType,
-			"generateName":               apiservercel.StringType,
-			"namespace":                  apiservercel.StringType,
-			"labels":                     stringMap,
-			"annotations":                stringMap,
-			"UID":                        apiservercel.StringType,
-			"creationTimestamp":          apiservercel.TimestampType,
-			"deletionGracePeriodSeconds": apiservercel.IntType,
-			"deletionTimestamp":          apiservercel.TimestampType,
-			"generation":                 apiservercel.IntType,
-			"resourceVersion":            apiservercel.StringType,
-			"finalizers":                 stringList,
-		}),
-		"spec": object("kubernetes.NamespaceSpec", fields{"finalizers": stringList}),
+		"metadata": object("kubernetes.NamespaceMetadata", namespaceMetadata),
+		"spec":     object("kubernetes.NamespaceSpec", fields{"finalizers": stringList}),
 		"status": object("kubernetes.NamespaceStatus", fields{
 			"phase": apiservercel.StringType,
 			"conditions": apiservercel.NewListType(object("kubernetes.NamespaceCondition", fields{
@@ -367,4 +368,23 @@ func object(name string, members fields) *apiservercel.DeclType {
 		declared[field] = apiservercel.NewDeclField(field, t, true, nil, nil)
 	}
 	return apiservercel.NewObjectType(name, declared)
+}
+
+// DeclaredNamespace is the copy of a namespace that validations see: of its metadata only the declared members
+// (as CreateNamespaceObject in pkg/admission/plugin/cel/condition.go v0.37.2, which declares UID and makes uid).
+func DeclaredNamespace(namespace map[string]any) map[string]any {
+	if namespace == nil {
+		return nil
+	}
+	whole, _ := namespace["metadata"].(map[string]any)
+	metadata := map[string]any{}
+	for member := range namespaceMetadata {
+		if member == "UID" {
+			member = "uid"
+		}
+		if v, ok := whole[member]; ok {
+			metadata[member] = v
+		}
+	}
+	return map[string]any{"metadata": metadata, "spec": namespace["spec"], "status": namespace["status"]}
 }

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -12,7 +13,6 @@ import (
 	"github.com/google/cel-go/interpreter"
 
 	"github.com/celgate/celgate/internal/celenv"
-	"github.com/celgate/celgate/policy"
 )
 
 // A Branch is a part of an expression that decides what else of it is evaluated: an operand of && or ||, or the
@@ -23,28 +23,49 @@ type Branch struct {
 	id int64
 }
 
-// An Observer is told each value of a branch of an expression, and with branch -1 each value of the expression itself. It
-// is called by every goroutine that evaluates.
-type Observer func(x policy.Expr, branch int, value ref.Val)
-
-// Observed is [Policy] for expressions that tell what their branches come to, which makes them slow. Values and costs
-// are the same. The branches are those of each expression by its field.
-func Observed(set *celenv.Set, p *policy.Policy, observe Observer) (*Program, map[string][]Branch, error) {
+// Observed returns a program that decides as prog does and tells a [Listener] what its branches come to. Each
+// expression is evaluated once more for that, so that costs are those of what is not watched. The branches are those
+// of each expression by its field.
+func Observed(set *celenv.Set, prog *Program) (*Program, map[string][]Branch, error) {
 	found := map[string][]Branch{}
-	prog, err := recompile(set, p, func(e *Expression, tree *cel.Ast, program programs) error {
+	observed, err := recompile(set, prog, func(e *Expression, tree *cel.Ast, program programs) error {
 		parts := branches(e.Src, tree.NativeRep())
-		watched, err := program(watch(e.Expr, tree, parts, observe))
+		watched, err := program(watch(tree, parts))
 		if err != nil {
 			return err
 		}
-		e.Plan, e.Program = nil, watched
 		found[e.Field] = parts
+		before := e.Watch
+		e.Watch = func(ctx context.Context, vars interpreter.Activation, failed bool) {
+			if before != nil {
+				before(ctx, vars, failed)
+			}
+			if tell := listenerOf(ctx).Observe; tell != nil {
+				hear := func(branch int, v ref.Val) { tell(prog.Policy, e.Expr, branch, v) }
+				_, _, _ = watched.ContextEval(ctx, heard{vars, hear})
+			}
+		}
 		return nil
 	})
-	if prog == nil {
-		return nil, nil, err
+	return observed, found, err
+}
+
+// hearingName is the variable under which an evaluation finds who hears it. No expression can name it.
+const hearingName = "@hearing"
+
+// hearing is told the values of branches.
+type hearing func(branch int, value ref.Val)
+
+type heard struct {
+	interpreter.Activation
+	by hearing
+}
+
+func (h heard) ResolveName(name string) (any, bool) {
+	if name == hearingName {
+		return h.by, true
 	}
-	return prog, found, err
+	return h.Activation.ResolveName(name)
 }
 
 // branches finds the branches of an expression, in the order of its text.
@@ -85,9 +106,8 @@ func branches(src string, tree *ast.AST) []Branch {
 	return all
 }
 
-// watch makes the root of an expression and its branches tell their values. What is watched keeps the interfaces by
-// which costs are counted.
-func watch(x policy.Expr, tree *cel.Ast, parts []Branch, observe Observer) cel.ProgramOption {
+// watch makes the root of an expression and its branches tell their values.
+func watch(tree *cel.Ast, parts []Branch) cel.ProgramOption {
 	index := map[int64]int{tree.NativeRep().Expr().ID(): -1}
 	for i, b := range parts {
 		index[b.id] = i
@@ -97,55 +117,48 @@ func watch(x policy.Expr, tree *cel.Ast, parts []Branch, observe Observer) cel.P
 		if !ok {
 			return i, nil
 		}
-		tell := func(v ref.Val) ref.Val {
-			observe(x, branch, v)
-			return v
-		}
 		switch inner := i.(type) {
-		case watchedStep, watchedCall, watchedAttribute, interpreter.InterpretableConst, interpreter.InterpretableConstructor:
+		case watchedStep, watchedAttribute, interpreter.InterpretableConst, interpreter.InterpretableConstructor:
 			return i, nil
-		case interpreter.InterpretableAttribute:
-			return watchedAttribute{inner, tell}, nil
-		case interpreter.InterpretableCall:
-			return watchedCall{inner, tell}, nil
+		case interpreter.InterpretableAttribute: // others may be taken of it
+			return watchedAttribute{inner, watchedBranch(branch)}, nil
 		}
-		return watchedStep{i, tell}, nil
+		return watchedStep{i, watchedBranch(branch)}, nil
 	})
+}
+
+// A watchedBranch is the index of a branch whose values are told.
+type watchedBranch int
+
+func (b watchedBranch) tell(vars interpreter.Activation, v ref.Val) ref.Val {
+	if by, ok := vars.ResolveName(hearingName); ok {
+		by.(hearing)(int(b), v)
+	}
+	return v
 }
 
 type watchedStep struct {
 	interpreter.InterpretableV2
-	tell func(ref.Val) ref.Val
+	branch watchedBranch
 }
 
 func (w watchedStep) Exec(f *interpreter.ExecutionFrame) ref.Val {
-	return w.tell(w.InterpretableV2.Exec(f))
+	return w.branch.tell(f, w.InterpretableV2.Exec(f))
 }
 
-func (w watchedStep) Eval(a interpreter.Activation) ref.Val { return w.tell(w.InterpretableV2.Eval(a)) }
-
-type watchedCall struct {
-	interpreter.InterpretableCall
-	tell func(ref.Val) ref.Val
-}
-
-func (w watchedCall) Exec(f *interpreter.ExecutionFrame) ref.Val {
-	return w.tell(w.InterpretableCall.Exec(f))
-}
-
-func (w watchedCall) Eval(a interpreter.Activation) ref.Val {
-	return w.tell(w.InterpretableCall.Eval(a))
+func (w watchedStep) Eval(a interpreter.Activation) ref.Val {
+	return w.branch.tell(a, w.InterpretableV2.Eval(a))
 }
 
 type watchedAttribute struct {
 	interpreter.InterpretableAttribute
-	tell func(ref.Val) ref.Val
+	branch watchedBranch
 }
 
 func (w watchedAttribute) Exec(f *interpreter.ExecutionFrame) ref.Val {
-	return w.tell(w.InterpretableAttribute.Exec(f))
+	return w.branch.tell(f, w.InterpretableAttribute.Exec(f))
 }
 
 func (w watchedAttribute) Eval(a interpreter.Activation) ref.Val {
-	return w.tell(w.InterpretableAttribute.Eval(a))
+	return w.branch.tell(a, w.InterpretableAttribute.Eval(a))
 }

@@ -1,9 +1,11 @@
 package compile
 
 import (
+	"context"
 	"errors"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/policy"
@@ -12,54 +14,84 @@ import (
 // programs makes the program of an expression with more options.
 type programs func(...cel.ProgramOption) (cel.Program, error)
 
-// recompile is [Policy] for engines that watch expressions: each one that compiles is compiled again, for replace to
-// put another program in its place.
-func recompile(set *celenv.Set, p *policy.Policy, replace func(e *Expression, tree *cel.Ast, program programs) error) (*Program, error) {
-	prog, err := Policy(set, p)
-	if err != nil {
-		return nil, err
-	}
+// recompile returns a copy of a program in which replace has put other programs in the place of those of the
+// expressions that compile.
+func recompile(
+	set *celenv.Set, prog *Program, replace func(e *Expression, tree *cel.Ast, program programs) error,
+) (*Program, error) {
+	p := prog.Policy
 	scope := set.Scope(celenv.Run, false)
 	defer scope.Close()
-	again := func(e *Expression, use policy.Use) error {
+	var errs []error
+	again := func(e *Expression, use policy.Use) *Expression {
 		if e == nil || e.Err != nil {
-			return nil
+			return e
 		}
 		env, err := scope.Env(declared(use, p.ParamKind != nil))
 		if err != nil {
-			return err
+			errs = append(errs, err)
+			return e
 		}
 		tree, issues := celenv.Compile(env, e.Src)
 		if issues != nil {
-			return issues.Err()
+			errs = append(errs, issues.Err())
+			return e
 		}
 		fns, err := scope.Functions(declared(use, p.ParamKind != nil))
 		if err != nil {
-			return err
+			errs = append(errs, err)
+			return e
 		}
-		return replace(e, tree, func(options ...cel.ProgramOption) (cel.Program, error) {
+		copied := *e
+		errs = append(errs, replace(&copied, tree, func(options ...cel.ProgramOption) (cel.Program, error) {
 			// What watches an expression watches calls with their guards.
 			return celenv.Program(env, tree, append([]cel.ProgramOption{fns.Bounded()}, options...)...)
-		})
+		}))
+		return &copied
 	}
-	var errs []error
-	each := func(e *Expression, use policy.Use) { errs = append(errs, again(e, use)) }
+	all := func(given []*Expression, use policy.Use) []*Expression {
+		var copies []*Expression
+		for _, e := range given {
+			copies = append(copies, again(e, use))
+		}
+		return copies
+	}
+	next := &Program{Policy: p}
 	for _, v := range prog.Variables {
-		each(v.Expression, useVariable)
+		next.Variables = append(next.Variables, Variable{v.Name, again(v.Expression, useVariable)})
 		scope.Declare(v.Name, v.Output)
 	}
-	for _, e := range prog.MatchConditions {
-		each(e, policy.UseMatchCondition)
-	}
-	for i, e := range prog.Validations {
-		each(e, policy.UseValidation)
-		each(prog.Messages[i], policy.UseMessageExpression)
-	}
-	for _, e := range prog.Annotations {
-		each(e, policy.UseAuditAnnotation)
-	}
+	next.MatchConditions = all(prog.MatchConditions, policy.UseMatchCondition)
+	next.Validations = all(prog.Validations, policy.UseValidation)
+	next.Messages = all(prog.Messages, policy.UseMessageExpression)
+	next.Annotations = all(prog.Annotations, policy.UseAuditAnnotation)
 	for i, e := range prog.Mutations {
-		each(e, patchUse(p.Mutations[i].PatchType))
+		next.Mutations = append(next.Mutations, again(e, patchUse(p.Mutations[i].PatchType)))
 	}
-	return prog, errors.Join(errs...)
+	return next, errors.Join(errs...)
+}
+
+// A Listener is told what happens in the evaluations whose context has it, see [Listening]. Either function may be nil.
+type Listener struct {
+	// Trace is told what each evaluation of an expression of a [Traced] program came to.
+	Trace func(*policy.Policy, policy.Expr, Seen)
+
+	// Observe is told each value of a branch of an expression of an [Observed] program, and with branch -1 each value
+	// of the expression itself.
+	Observe func(p *policy.Policy, x policy.Expr, branch int, value ref.Val)
+}
+
+type listenerKey struct{}
+
+// Listening returns a context for evaluations of which l is told.
+func Listening(ctx context.Context, l *Listener) context.Context {
+	return context.WithValue(ctx, listenerKey{}, l)
+}
+
+// listenerOf returns who listens; nobody if the context has no listener.
+func listenerOf(ctx context.Context) *Listener {
+	if l, ok := ctx.Value(listenerKey{}).(*Listener); ok {
+		return l
+	}
+	return &Listener{}
 }

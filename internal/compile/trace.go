@@ -10,7 +10,6 @@ import (
 	"github.com/google/cel-go/interpreter"
 
 	"github.com/celgate/celgate/internal/celenv"
-	"github.com/celgate/celgate/policy"
 )
 
 // A Seen is what one evaluation of an expression came to.
@@ -28,30 +27,32 @@ type Loop struct {
 	After ref.Val // what the loop had come to after it
 }
 
-// A Tracer is told what each evaluation of an expression came to.
-type Tracer func(policy.Expr, Seen)
-
-// Traced is [Policy] for expressions that tell the values of their parts. Each is evaluated twice: cel-go v0.29.2 counts no
-// cost in a program that tracks state. Variables are evaluated once all the same.
-func Traced(set *celenv.Set, p *policy.Policy, trace Tracer) (*Program, error) {
-	return recompile(set, p, func(e *Expression, tree *cel.Ast, program programs) error {
+// Traced returns a program that decides as prog does and tells a [Listener] the values of the parts of its
+// expressions. Each is evaluated twice: cel-go v0.29.2 counts no cost in a program that tracks state. Variables are
+// evaluated once all the same.
+func Traced(set *celenv.Set, prog *Program) (*Program, error) {
+	return recompile(set, prog, func(e *Expression, tree *cel.Ast, program programs) error {
 		watched, err := program(cel.EvalOptions(cel.OptTrackState), followLoops(tree))
 		if err != nil {
 			return err
 		}
 		e.Watch = func(ctx context.Context, vars interpreter.Activation, failed bool) {
+			tell := listenerOf(ctx).Trace
+			if tell == nil {
+				return
+			}
 			seen := Seen{Tree: tree, Variables: vars, Loops: map[int64]*Loop{}}
 			if _, d, _ := watched.ContextEval(ctx, followed{vars, &follower{seen.Loops, failed}}); d != nil && d.State() != nil {
 				seen.Values = d.State()
-				trace(e.Expr, seen)
+				tell(prog.Policy, e.Expr, seen)
 			}
 		}
 		return nil
 	})
 }
 
-// A follower notes where loops are. If the whole expression is known to be an error, loops end at the first item that is one,
-// which is the error that is reported: the values of that item are then the last ones.
+// A follower notes where loops are. If the whole expression is known to be an error, loops end at the first item that
+// is one, which is the error that is reported: the values of that item are then the last ones.
 type follower struct {
 	loops  map[int64]*Loop
 	failed bool

@@ -155,7 +155,7 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 // Answer notes what the engine says to the request of a case, whose old object must exist in the world. It returns the decision of
 // the mutating phase, nil if the request did not get there.
 func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Decision, error) {
-	request, warnings, err := w.prepared(ctx, e, c, got)
+	request, err := w.prepared(ctx, e, c, got)
 	if request == nil || err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Wan
 		return nil, err
 	}
 	*got.Allowed = decision.Allowed
-	got.Warnings = slices.Concat(warnings, decision.Warnings)
+	got.Warnings = decision.WarningTexts()
 	got.AuditAnnotations = decision.AuditAnnotations
 	if !decision.Allowed {
 		got.Status = Bare(decision.Status)
@@ -181,22 +181,22 @@ func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Wan
 	return mutating, nil
 }
 
-// prepared returns the request of a case as admission gets it, and the warnings of reading it. Without a request the server refuses
-// the case before admission, as got then says.
-func (w *World) prepared(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Request, []string, error) {
+// prepared returns the request of a case as admission gets it. Without one the server refuses the case before admission, as got
+// then says.
+func (w *World) prepared(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Prepared, error) {
 	r, err := w.request(ctx, c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	allowed := true
 	got.Allowed = &allowed
-	request, warnings, err := e.Prepare(r)
+	request, err := e.Prepare(ctx, r)
 	var refused *apierrors.StatusError
 	if errors.As(err, &refused) {
 		allowed, got.Status = false, Bare(&refused.ErrStatus)
-		return nil, nil, nil
+		return nil, nil
 	}
-	return request, warnings, err
+	return request, err
 }
 
 // request returns the request of a case, about the object as it is stored with what the registry gave it.

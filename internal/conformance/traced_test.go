@@ -1,12 +1,13 @@
 package conformance
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"testing"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/policy"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -33,35 +34,30 @@ func TestTraced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			set := manifest.NewBundle(manifest.DocumentsOf(c.Policies)...).Set
-			stored := manifest.NewBundle(manifest.DocumentsOf(c.Stored)...).Set
-			stored.MarkStored()
-			set.Policies, set.Bindings = append(set.Policies, stored.Policies...), append(set.Bindings, stored.Bindings...)
-			var events []celgate.Event
-			traced, err := celgate.NewTraced(&set, celgate.Options{KubeVersion: w.Minor, Types: w.Types, Cluster: w.Cluster}, func(e celgate.Event) {
-				events = append(events, e)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			request, err := w.request(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if request, _, err = plain.Prepare(request); err != nil {
+			prepared, err := plain.Prepare(t.Context(), request)
+			if err != nil {
 				t.Skip("refused before any policy")
 			}
-			want, err := plain.Admit(t.Context(), request)
+			want, err := plain.Admit(t.Context(), prepared)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := traced.Admit(t.Context(), request)
+			var events []explain.Event
+			got, err := plain.Explain(t.Context(), prepared, explain.Options{
+				Trace:   func(e explain.Event) { events = append(events, e) },
+				Observe: func(explain.Observation) {},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			ignored := cmp.Options{
 				cmpopts.IgnoreFields(celgate.Decision{}, "Object", "Changes"), cmpopts.IgnoreUnexported(celgate.Decision{}, celgate.Violation{}),
 				cmp.Comparer(func(a, b policy.Expr) bool { return a.Src == b.Src && a.Field == b.Field }), cmpopts.EquateEmpty(),
+				cmp.Comparer(func(a, b error) bool { return fmt.Sprintf("%T %v", a, a) == fmt.Sprintf("%T %v", b, b) }),
 			}
 			if diff := cmp.Diff(want, got, ignored); diff != "" {
 				t.Error(diff)
@@ -69,8 +65,8 @@ func TestTraced(t *testing.T) {
 			var outcomes []celgate.Outcome
 			objects := map[string]map[string]any{}
 			for _, e := range events {
-				if e.Outcome != nil {
-					outcomes = append(outcomes, *e.Outcome)
+				if e.Op == explain.OpOutcome {
+					outcomes = append(outcomes, got.Outcomes[e.Outcome])
 				}
 				if m := e.Mutation; m != nil {
 					told++

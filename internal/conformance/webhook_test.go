@@ -89,15 +89,16 @@ func sentAnnotations(recorded map[string]string) map[string]string {
 
 // replayOverHTTP does what the server does around its two calls of a webhook.
 func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, url string, got *Want) error {
-	request, warnings, err := w.prepared(ctx, e, c, got)
-	if request == nil || err != nil {
+	prepared, err := w.prepared(ctx, e, c, got)
+	if prepared == nil || err != nil {
 		return err
 	}
+	request := prepared.Request()
 	answer, err := send(ctx, url+"/mutate", request)
 	if err != nil {
 		return err
 	}
-	got.take(answer, warnings)
+	got.take(answer, prepared.Warnings())
 	if !*got.Allowed {
 		return nil
 	}

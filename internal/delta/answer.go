@@ -58,6 +58,7 @@ type Entry struct {
 	Param   string
 	Part    string // of the policy, such as "validations[0]"; empty: all of it
 	Message string
+	Err     error // of an error, with a type
 	Expr    policy.Expr
 	Hunks   []rewrite.Hunk // of a mutation
 
@@ -237,10 +238,9 @@ func entriesOf(a *Answer, types *schema.Registry) []Entry {
 	d := a.Decision
 	var all []Entry
 	refused := d.Allowed
-	warnings := slices.Clone(d.Warnings)
 	for i := range d.Violations {
 		v := &d.Violations[i]
-		e := Entry{Kind: v.Kind, Policy: v.Policy, Binding: v.Binding, Param: v.Param, Part: partOf(v.Expr.Field), Message: v.Message, Expr: v.Expr, Violation: v}
+		e := Entry{Kind: v.Kind, Policy: v.Policy, Binding: v.Binding, Param: v.Param, Part: partOf(v.Expr.Field), Message: v.Message, Err: v.Err, Expr: v.Expr, Violation: v}
 		actions := v.Actions
 		if len(actions) == 0 { // an error before any binding had a say
 			actions = []policy.Action{policy.Deny}
@@ -250,21 +250,20 @@ func entriesOf(a *Answer, types *schema.Registry) []Entry {
 			refused = refused || action == policy.Deny
 			all = append(all, e)
 		}
-		warnings = slices.DeleteFunc(warnings, func(w string) bool {
-			return slices.Contains(actions, policy.Warn) && strings.HasSuffix(w, v.Message) && strings.Contains(w, "'"+v.Policy+"'")
-		})
 	}
 	if !refused && d.Status != nil {
 		all = append(all, Entry{Does: Denies, Message: d.Status.Message})
 	}
-	for _, w := range warnings {
-		all = append(all, Entry{Does: Warns, Message: w})
+	for _, w := range d.Warnings {
+		if w.Violation == nil {
+			all = append(all, Entry{Does: Warns, Message: w.Text})
+		}
 	}
 	for _, o := range d.Outcomes {
 		if o.Verdict == celgate.Error && !slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool {
 			return v.Policy == o.Policy && v.Kind == o.Kind && v.Binding == o.Binding && v.Expr.Field == o.Expr.Field
 		}) {
-			all = append(all, Entry{Does: Ignores, Kind: o.Kind, Policy: o.Policy, Binding: o.Binding, Param: o.Param, Part: partOf(o.Field), Message: o.Message, Expr: o.Expr})
+			all = append(all, Entry{Does: Ignores, Kind: o.Kind, Policy: o.Policy, Binding: o.Binding, Param: o.Param, Part: partOf(o.Field), Message: o.Message, Err: o.Err, Expr: o.Expr})
 		}
 	}
 	for _, c := range d.Changes {

@@ -89,7 +89,7 @@ func TestOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := func(e *celgate.Engine, n int) *delta.Answer {
-		r, _, err := e.Prepare(&celgate.Request{
+		r, err := e.Prepare(t.Context(), &celgate.Request{
 			Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 			Name: fmt.Sprint("c", n), Namespace: "default", Operation: celgate.Create, UserInfo: celgate.UserInfo{Username: "u"},
 			Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": fmt.Sprint("c", n), "namespace": "default"}, "data": map[string]any{"n": fmt.Sprint(n)}},
@@ -101,7 +101,7 @@ func TestOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &delta.Answer{Request: r, Decision: d}
+		return &delta.Answer{Request: r.Request(), Decision: d}
 	}
 	a := rule{below: 7, action: policy.Warn, every: 3, label: "x"}
 	for _, b := range []rule{

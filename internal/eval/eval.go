@@ -6,7 +6,6 @@ package eval
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -65,8 +64,6 @@ type Result struct {
 	Err   error
 	Cost  int64 // including the variables that were evaluated on behalf of it
 }
-
-var errBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
 
 // An activation resolves the names of expressions that are evaluated together: variables are evaluated once.
 type activation struct {
@@ -165,23 +162,23 @@ func (a *activation) group(expressions []*compile.Expression, budget int64) ([]R
 // evaluate runs one expression. The error is one that ends its group.
 func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int64, error) {
 	if e.Err != nil {
-		return Result{Err: fmt.Errorf("compilation error: %w", e.Err)}, budget, nil
+		return Result{Err: &CompileError{e.Err, "compilation error: "}}, budget, nil
 	}
 	before := budget
 	a.Meter.Start()
 	value, cost, err := run(a.ctx, e, a)
 	// What the variables cost counts first, whether or not the expression failed.
 	if budget -= a.variables.takeCost(); budget < 0 {
-		return Result{}, 0, errBudget
+		return Result{}, 0, ErrBudget
 	}
 	if cost < 0 {
 		return Result{}, 0, fmt.Errorf("runtime cost could not be calculated for expression: %v, no further expression will be run", e.Src)
 	}
 	if budget -= cost; budget < 0 {
-		return Result{}, 0, errBudget
+		return Result{}, 0, ErrBudget
 	}
 	if err != nil {
-		return Result{Err: fmt.Errorf("expression '%v' resulted in error: %w", e.Src, err), Cost: before - budget}, budget, nil
+		return Result{Err: &ExpressionError{e.Src, typed(err)}, Cost: before - budget}, budget, nil
 	}
 	return Result{Value: value, Cost: before - budget}, budget, nil
 }
@@ -271,7 +268,7 @@ var inEvaluation ref.Val = new(variables)
 
 func (v *variables) evaluate(declared *compile.Variable) ref.Val {
 	if declared.Err != nil {
-		return types.NewErr("composited variable %q fails to compile: %v", declared.Name, declared.Err)
+		return types.NewErr("composited variable %q fails to compile: %w", declared.Name, &CompileError{Err: declared.Err})
 	}
 	value, cost, err := run(v.activation.ctx, declared.Expression, v.activation)
 	if cost < 0 {
@@ -281,7 +278,7 @@ func (v *variables) evaluate(declared *compile.Variable) ref.Val {
 		v.cost = math.MaxInt64
 	}
 	if err != nil {
-		return types.NewErr("composited variable %q fails to evaluate: %v", declared.Name, err)
+		return types.NewErr("composited variable %q fails to evaluate: %w", declared.Name, err)
 	}
 	return value
 }

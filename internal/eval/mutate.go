@@ -32,7 +32,7 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 		if tree, cost, ok := e.Plan.Tree(a, ctx.Done()); ok {
 			left := budget - a.variables.takeCost() // which is not negative and may be as large as an int64
 			if left < 0 || left < int64(cost) {
-				return nil, 0, errBudget
+				return nil, 0, ErrBudget
 			}
 			return tree, budget - left + int64(cost), nil
 		}
@@ -101,7 +101,7 @@ var ErrNotJSON = errors.New("JSONPath valueExpression evaluated to a type that c
 // mutationResult runs the expression of a mutation with a budget of its own.
 func mutationResult(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (ref.Val, int64, error) {
 	if e.Err != nil {
-		return nil, 0, e.Err
+		return nil, 0, &CompileError{Err: e.Err}
 	}
 	r, _, err := newActivation(ctx, prog, in).evaluate(e, budget)
 	if err != nil {

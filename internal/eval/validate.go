@@ -2,7 +2,6 @@ package eval
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,9 +31,13 @@ type Outcome struct {
 	Index      int                 // among the validations
 	Verdict    Verdict
 	Message    string
+	Err        error               // of Error; Message is its text
 	Reason     metav1.StatusReason // of Deny
 	Cost       int64
 }
+
+// fail makes the outcome an error.
+func (o *Outcome) fail(err error) { o.Verdict, o.Message, o.Err = Error, err.Error(), err }
 
 // A Conditions result says whether the match conditions hold. If they do not, or not for sure, nothing else of
 // the invocation runs.
@@ -55,7 +58,7 @@ func Match(ctx context.Context, prog *compile.Program, in Inputs) Conditions {
 	in.Namespace = nil
 	results, _, err := newActivation(ctx, prog, in).group(prog.MatchConditions, matchBudget)
 	if err != nil {
-		return Conditions{Err: ifFail(prog, err), Outcomes: []Outcome{{Verdict: Error, Message: err.Error()}}}
+		return Conditions{Err: ifFail(prog, err), Outcomes: []Outcome{{Verdict: Error, Message: err.Error(), Err: err}}}
 	}
 	c := Conditions{Matched: true, Outcomes: make([]Outcome, 0, len(results))}
 	var errs []error
@@ -63,7 +66,7 @@ func Match(ctx context.Context, prog *compile.Program, in Inputs) Conditions {
 		o := Outcome{Expression: prog.MatchConditions[i], Index: i, Cost: r.Cost}
 		switch {
 		case r.Err != nil:
-			o.Verdict, o.Message = Error, r.Err.Error()
+			o.fail(r.Err)
 			errs = append(errs, r.Err)
 		case r.Value == types.False:
 			o.Verdict = Skip
@@ -97,10 +100,19 @@ func aggregate(errs []error) error {
 		}
 	}
 	if len(texts) == 1 {
-		return errors.New(texts[0])
+		return errs[0]
 	}
-	return fmt.Errorf("[%s]", strings.Join(texts, ", "))
+	return &aggregated{"[" + strings.Join(texts, ", ") + "]", errs}
 }
+
+// An aggregated error is several in one text.
+type aggregated struct {
+	text string
+	errs []error
+}
+
+func (e *aggregated) Error() string   { return e.text }
+func (e *aggregated) Unwrap() []error { return e.errs }
 
 // A Validation is the result of one invocation of a ValidatingAdmissionPolicy whose match conditions hold.
 type Validation struct {
@@ -145,7 +157,7 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in Inpu
 		switch {
 		case o.Verdict == Error:
 		case messageErr != nil:
-			o.Verdict, o.Message = Error, "failed messageExpression: "+messageErr.Error()
+			o.fail(fmt.Errorf("failed messageExpression: %w", messageErr))
 		case o.Verdict == Deny:
 			var evaluated Result
 			if messages != nil {
@@ -187,7 +199,7 @@ func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
 		o := Outcome{Expression: e, Index: i, Cost: r.Cost}
 		switch {
 		case r.Err != nil:
-			o.Verdict, o.Message = Error, r.Err.Error()
+			o.fail(r.Err)
 		case r.Value != types.True:
 			o.Verdict = Deny
 		}
@@ -218,7 +230,7 @@ func (v *Validator) annotations(prog *compile.Program) ([]Annotation, error) {
 }
 
 func failed(err error) Validation {
-	return Validation{Outcomes: []Outcome{{Verdict: Error, Message: err.Error()}}}
+	return Validation{Outcomes: []Outcome{{Verdict: Error, Message: err.Error(), Err: err}}}
 }
 
 // message chooses the text of a denial: the messageExpression if it gave one line of text, else the message,

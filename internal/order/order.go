@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -24,7 +25,7 @@ type Outcome struct {
 
 // Other makes the mutations of a request in other orders of the named policies and returns the first whose result is
 // not the usual one; nil if there is none.
-func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Request, names []string) (*Outcome, error) {
+func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, names []string) (*Outcome, error) {
 	if len(names) < 2 {
 		return nil, nil
 	}
@@ -33,7 +34,7 @@ func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Request, na
 		return nil, err
 	}
 	for order := range orders(names) {
-		other, err := engine.InOrder(order...).Mutate(ctx, req)
+		other, err := engine.Explain(ctx, req, explain.Options{Order: order, MutatingOnly: true})
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +46,7 @@ func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Request, na
 }
 
 // Note returns the note about a decision that depends on the order of mutating policies; nil if none is known to.
-func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Request, d *celgate.Decision) (*celgate.Note, error) {
+func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d *celgate.Decision) (*celgate.Note, error) {
 	var names []string
 	for _, o := range d.Outcomes {
 		if o.Kind == policy.Mutating && !slices.Contains(names, o.Policy) {
@@ -59,12 +60,9 @@ func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Request, d *
 	if err != nil || other == nil {
 		return nil, err
 	}
-	return &celgate.Note{Message: Prefix + fmt.Sprintf(
-		"in the order %s the result is another one, and the API server chooses the order at random; celgate explain shows both", strings.Join(other.Policies, ", "))}, nil
+	return &celgate.Note{Message: fmt.Sprintf(
+		"the order of mutating policies matters: in the order %s the result is another one, and the API server chooses the order at random; celgate explain shows both", strings.Join(other.Policies, ", "))}, nil
 }
-
-// Prefix begins every note of [Note].
-const Prefix = "the order of mutating policies matters: "
 
 // failed reports that a mutating policy failed, which may hide the changes of others.
 func failed(d *celgate.Decision) bool {

@@ -78,7 +78,8 @@ type User struct {
 // A Result is a prepared object.
 type Result struct {
 	Object   map[string]any // nil if the input has none
-	Warnings []string       // what the server warns the client about
+	Unknown  []string       // what the server warns about fields that it does not know, before all else
+	Warnings []string       // what else it warns the client about
 
 	// SharesLabels says that the server holds the labels of the object and of its template in one map, as its defaults leave
 	// them: what the registry adds to the one is in the other too.
@@ -131,12 +132,12 @@ func Object(in Input) (Result, error) {
 	if err := checkKind(in.Object, kind); err != nil {
 		return Result{}, err
 	}
-	obj, warnings, err := decode(in.Object, in.Types, kind, false)
+	obj, unknown, err := decode(in.Object, in.Types, kind, false)
 	if err != nil {
 		return Result{}, badRequest(kind, err)
 	}
 	if in.Operation == connect {
-		return Result{Object: obj, Warnings: warnings}, nil
+		return Result{Object: obj, Unknown: unknown}, nil
 	}
 	o := members{m: obj}
 	if in.Operation == create && !keepsSystemMembers(in) {
@@ -150,11 +151,12 @@ func Object(in Input) (Result, error) {
 	if in.Operation == update && in.SubResource == "" {
 		keepJobPods(&o, in, shares)
 	}
+	var warnings []string
 	if repeated := dedupOwners(&o); len(repeated) > 0 {
 		warnings = append(warnings, ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "+
 			"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "+strings.Join(repeated, ", "))
 	}
-	return Result{o.m, warnings, shares}, nil
+	return Result{o.m, unknown, warnings, shares}, nil
 }
 
 // decode makes a tree of what the server makes an object of, or of what it has stored. Warnings read as the server's.

@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -34,33 +35,46 @@ const (
 	nodeUIDKey    = serviceaccount.NodeUIDKey
 )
 
-// Identity returns who makes the requests that are asked for. A Pod makes them with the token that is bound to it, a service
-// account with one of its own; what the API server reads in such a token is filled in where nothing else was said. Who names
-// groups impersonates, and gets no more than these. The error is of a Pod that does not exist.
-func (w *World) Identity(ctx context.Context, a *Asked) (*Identity, error) {
-	if a.Pod != "" {
-		return w.podIdentity(ctx, a)
+// A PodError says that a Pod makes no requests.
+type PodError struct {
+	Message string
+	Missing bool   // it is not among what exists
+	Hint    string // else, what helps
+}
+
+func (e *PodError) Error() string { return e.Message }
+
+// IdentityOf returns who makes the requests that are asked for: a Pod, "namespace/name", with the token that is bound to it, or
+// else whom as says. A service account has a token of its own; what the API server reads in such a token is filled in where nothing
+// else was said. Who names groups impersonates, and gets no more than these. The error is a [PodError], or says what cannot be read.
+func IdentityOf(ctx context.Context, q *celgate.Requester, as celgate.As, pod string) (*Identity, error) {
+	if pod != "" {
+		return podIdentity(ctx, q, as, pod)
 	}
-	id := &Identity{UserInfo: a.user()}
-	if namespace, name, err := serviceaccount.SplitUsername(id.Username); err == nil && a.User != "" && len(a.Groups) == 0 {
-		if err := w.bound(ctx, id, namespace, name); err != nil {
+	if as.User == "" && as.Self != nil {
+		return &Identity{UserInfo: *as.Self}, nil
+	}
+	name := cmp.Or(as.User, celgate.DefaultUser)
+	id := &Identity{UserInfo: celgate.UserInfo{Username: name, UID: as.UID, Groups: state.Groups(name, as.Groups), Extra: as.Extra}}
+	if namespace, name, err := serviceaccount.SplitUsername(id.Username); err == nil && len(as.Groups) == 0 {
+		if err := id.bound(ctx, q, namespace, name); err != nil {
 			return nil, err
 		}
 	}
 	return id, nil
 }
 
-func (w *World) podIdentity(ctx context.Context, a *Asked) (*Identity, error) {
-	namespace, name, ok := strings.Cut(a.Pod, "/")
+func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named string) (*Identity, error) {
+	namespace, name, ok := strings.Cut(named, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return nil, withHint(fmt.Errorf("a Pod is NAMESPACE/NAME, not %q", a.Pod), "for example shop/web-0")
+		return nil, &PodError{Message: fmt.Sprintf("a Pod is NAMESPACE/NAME, not %q", named), Hint: "for example shop/web-0"}
 	}
 	pod, err := w.Stored.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	if pod == nil {
-		return nil, withHint(fmt.Errorf("there is no Pod %s", a.Pod), "give it %s", w.Words.State)
+		return nil, &PodError{Message: "there is no Pod " + named, Missing: true}
 	}
 	spec, _ := pod["spec"].(map[string]any)
 	text := func(member string) string {
@@ -74,7 +88,7 @@ func (w *World) podIdentity(ctx context.Context, a *Asked) (*Identity, error) {
 		}
 	}
 	if mounts, given := spec["automountServiceAccountToken"].(bool); given && !mounts && !projectsToken(spec) {
-		return nil, withHint(fmt.Errorf("the Pod %s has no token: automountServiceAccountToken is false", a.Pod), "name a user")
+		return nil, &PodError{Message: "the Pod " + named + " has no token: automountServiceAccountToken is false", Hint: "name a user"}
 	}
 	username := serviceaccount.MakeUsername(namespace, account)
 	id := &Identity{UserInfo: celgate.UserInfo{Username: username, UID: a.UID, Groups: state.Groups(username, nil), Extra: maps.Clone(a.Extra)}}
@@ -85,7 +99,7 @@ func (w *World) podIdentity(ctx context.Context, a *Asked) (*Identity, error) {
 	if uid := MetadataOf(pod, "uid"); uid != "" {
 		id.set(podUIDKey, uid)
 	} else {
-		id.makeUp(podUIDKey, "Pod", a.Pod)
+		id.makeUp(podUIDKey, "Pod", named)
 	}
 	if node := text("nodeName"); node != "" {
 		id.set(nodeNameKey, node)
@@ -99,7 +113,7 @@ func (w *World) podIdentity(ctx context.Context, a *Asked) (*Identity, error) {
 			id.makeUp(nodeUIDKey, "Node", node)
 		}
 	}
-	return id, w.bound(ctx, id, namespace, account)
+	return id, id.bound(ctx, w, namespace, account)
 }
 
 // projectsToken reports that a Pod asks for a token itself.
@@ -119,7 +133,7 @@ func projectsToken(spec map[string]any) bool {
 }
 
 // bound fills in what the token of a service account says of it.
-func (w *World) bound(ctx context.Context, id *Identity, namespace, name string) error {
+func (id *Identity) bound(ctx context.Context, w *celgate.Requester, namespace, name string) error {
 	if id.UID == "" {
 		account, err := w.Stored.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, namespace, name)
 		if err != nil {

@@ -123,3 +123,24 @@ func Semantic(a, b any, other func(a, b any) bool) bool {
 	}
 	return other(a, b)
 }
+
+// DropNoTime removes the creationTimestamp null from all metadata in a tree. Servers up to 1.33 write it into every object and
+// template that has not been created yet; later ones leave it out. Policies must see one form, and no mutation must seem to
+// have removed it.
+func DropNoTime(in any) {
+	switch in := in.(type) {
+	case map[string]any:
+		for name, member := range in {
+			if metadata, ok := member.(map[string]any); ok && name == "metadata" {
+				if time, given := metadata["creationTimestamp"]; given && time == nil {
+					delete(metadata, "creationTimestamp")
+				}
+			}
+			DropNoTime(member)
+		}
+	case []any:
+		for _, item := range in {
+			DropNoTime(item)
+		}
+	}
+}

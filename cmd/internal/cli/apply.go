@@ -11,6 +11,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/prepare"
@@ -178,10 +179,10 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), tracer: blame.NewTracer(&w.set, w.options()),
+	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), reasons: true,
 		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads.Workloads}
 	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
-		d.tracer = nil // a table has no reasons
+		d.reasons = false // a table has no reasons
 	}
 	to := outputs{all: open}
 	var writers []report.Writer
@@ -387,7 +388,8 @@ type decider struct {
 	engine  *celgate.Engine
 	asked   *asked
 	notes   *notes
-	tracer  *blame.Tracer // finds the reasons for what is not as it should be; nil: nobody asks
+	reasons bool            // find those for what is not as it should be
+	how     explain.Options // of the decisions
 
 	unknownKinds string              // as --unknown-kinds
 	workloads    *requests.Workloads // nil: none is followed
@@ -430,7 +432,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 	}
 	stored := d.decideAbout(ctx, &it, request, place)
 	if d.edits && it.Decision != nil && it.Decision.Allowed && it.Decision.Mutated {
-		if err = d.edit(ctx, &it, it.Request); err != nil {
+		if err = d.edit(ctx, &it); err != nil {
 			it.Decision, it.edit = nil, nil
 			return fail(err)
 		}
@@ -453,7 +455,7 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 		return nil
 	}
 	it.Request = request
-	prepared, warnings, err := d.engine.Prepare(request)
+	prepared, err := d.engine.Prepare(ctx, request)
 	if err != nil {
 		status, ok := refusal(err)
 		if !ok {
@@ -462,24 +464,17 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 		it.Decision = &celgate.Decision{Status: status}
 		return nil
 	}
-	it.Request = prepared
-	if status := d.world.noNamespace(ctx, prepared); status != nil {
-		it.Decision = &celgate.Decision{Status: status}
-		return nil
-	}
-	if it.Decision, err = d.engine.Admit(ctx, prepared); err != nil {
+	it.Request, it.Prepared = prepared.Request(), prepared
+	if it.Decision, err = d.engine.Explain(ctx, prepared, d.how); err != nil {
 		it.Decision = nil
 		return fail(err)
 	}
-	if d.tracer != nil && (len(it.Decision.Violations) > 0 || slices.ContainsFunc(it.Decision.Outcomes, func(o celgate.Outcome) bool { return o.Verdict == celgate.Error })) {
-		it.Reasons = d.tracer.Reasons(ctx, prepared, it.Decision.Outcomes)
+	if d.reasons && (len(it.Decision.Violations) > 0 || slices.ContainsFunc(it.Decision.Outcomes, func(o celgate.Outcome) bool { return o.Verdict == celgate.Error })) {
+		it.Reasons = blame.Reasons(ctx, d.engine, prepared, it.Decision.Outcomes)
 	}
 	it.Locate = locate(place, it.Decision)
 	if d.changes {
 		it.Changes = d.shown(it.Decision.Changes)
-	}
-	if len(warnings) > 0 { // the server sends them before those of policies
-		it.Decision.Warnings = append(warnings, it.Decision.Warnings...)
 	}
 	if d.orders {
 		note, err := order.Note(ctx, d.engine, prepared, it.Decision)
@@ -494,11 +489,11 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 	if note := requests.NoteSize(request); note != nil {
 		it.Decision.Notes = append(it.Decision.Notes, *note)
 	}
-	d.notes.add(it.Decision, prepared, isReview(it.doc.Object))
+	d.notes.add(it.Decision, it.Request, isReview(it.doc.Object))
 	if it.Decision.Allowed {
 		stored = it.Decision.Object
 	}
-	it.Decision.Object = d.returned(it.Decision.Object, prepared)
+	it.Decision.Object = d.returned(it.Decision.Object, it.Request)
 	return stored
 }
 
@@ -554,19 +549,6 @@ func refusal(err error) (*metav1.Status, bool) {
 	return &s, true
 }
 
-// noNamespace returns the server's answer to a request in a namespace that does not exist, which comes before any
-// policy is asked (as pkg/admission/plugin/namespace/lifecycle/admission.go v0.37.2).
-func (w *world) noNamespace(ctx context.Context, r *celgate.Request) *metav1.Status {
-	if r.Namespace == "" || r.Operation == celgate.Delete || r.Kind == namespaceKind || r.Resource.Group == "authorization.k8s.io" {
-		return nil
-	}
-	if known, err := w.exist(w.cluster).Get(ctx, namespaceKind, "", r.Namespace); known != nil || err != nil {
-		return nil
-	}
-	status := apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, r.Namespace).Status()
-	return &status
-}
-
 // notes are said about decisions that rest on what was not given.
 type notes struct {
 	types      *schema.Registry
@@ -605,19 +587,19 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	resource := n.types.Resource(r.Resource)
 	switch written := r.Operation == celgate.Create || r.Operation == celgate.Update; {
 	case d.Allowed && d.Mutated:
-		d.Notes = append(d.Notes, celgate.Note{Message: report.NotValidated})
+		d.Notes = append(d.Notes, report.NotValidatedNote(report.NotValidated))
 	case reviewed || !d.Allowed || !written || resource == nil:
 	case resource.Custom != nil:
-		d.Notes = append(d.Notes, celgate.Note{Message: report.CustomNotValidated})
+		d.Notes = append(d.Notes, report.NotValidatedNote(report.CustomNotValidated))
 	default:
-		d.Notes = append(d.Notes, celgate.Note{Message: report.ObjectNotValidated})
+		d.Notes = append(d.Notes, report.NotValidatedNote(report.ObjectNotValidated))
 	}
 	if reviewed {
 		return
 	}
 	if n.namespaces && n.assumed[r.Namespace] && r.Kind != namespaceKind {
-		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
-			"namespace %q "+unknownNamespace+" and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
+		d.Notes = append(d.Notes, celgate.Note{Topic: unknownNamespace, Message: fmt.Sprintf(
+			"namespace %q is not in the cluster state and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
 	}
 	for _, o := range d.Outcomes {
 		if said := n.madeUp[string(o.Kind)+" "+o.Policy]; said != "" {

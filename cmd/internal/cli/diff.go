@@ -16,7 +16,6 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/cmd/internal/report"
-	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/delta"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
@@ -324,11 +323,8 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 		x.say(s.name+": no policy is in force", noSet+" is the set without policies")
 	}
 	s.decider = &decider{
-		world: w, engine: engine, asked: &asked, notes: newNotes(force, w, &asked), tracer: blame.NewTracer(&w.set, w.options()),
+		world: w, engine: engine, asked: &asked, notes: newNotes(force, w, &asked), reasons: !x.summary,
 		unknownKinds: x.unknownKinds, workloads: &x.workloads.Workloads,
-	}
-	if x.summary {
-		s.decider.tracer = nil
 	}
 	s.options = report.Options{Set: &w.set, Rejected: s.rejected, Types: w.types}
 	return nil

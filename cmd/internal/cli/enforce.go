@@ -54,7 +54,7 @@ func (s *strictness) see(d *celgate.Decision) {
 	for _, n := range d.Notes {
 		switch {
 		case report.IsValidation(n): // true of every object
-		case strings.HasPrefix(n.Message, "namespace ") && strings.Contains(n.Message, unknownNamespace):
+		case n.Topic == unknownNamespace:
 			s.found["unknown-namespace"]++
 		default:
 			s.found["note"]++
@@ -253,8 +253,8 @@ func crdOf(kind apischema.GroupVersionKind) map[string]any {
 	}
 }
 
-// unknownNamespace is what notes about namespaces of unknown labels say.
-const unknownNamespace = "is not in the cluster state"
+// unknownNamespace is the topic of notes about namespaces of unknown labels.
+const unknownNamespace celgate.Topic = "unknown namespace"
 
 // skipped says that an object is left out, which has no decision.
 func skipped(kind apischema.GroupVersionKind) *report.Failure {

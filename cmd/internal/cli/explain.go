@@ -10,6 +10,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/manifest"
@@ -26,8 +27,7 @@ type explaining struct {
 	objects bool
 
 	events    []report.Event                          // of the request at hand
-	evaluated map[*policy.Policy][]celgate.Evaluation // its variables
-	deaf      bool                                    // what happens is not told
+	evaluated map[*policy.Policy][]explain.Evaluation // its variables
 	variables map[string]string                       // names by policy and field
 }
 
@@ -94,7 +94,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if err := w.assume(w.missingNamespaces(batch, &x.asked)); err != nil {
 		return err
 	}
-	engine, err := celgate.NewTraced(&w.set, w.options(), x.observe)
+	engine, err := celgate.New(&w.set, w.options())
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,9 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if err := x.known(&w.set); err != nil {
 		return err
 	}
-	d := &decider{world: w, engine: engine, asked: &x.asked, changes: true, workloads: &x.workloads.Workloads}
+	d := &decider{
+		world: w, engine: engine, asked: &x.asked, changes: true, workloads: &x.workloads.Workloads, how: explain.Options{Trace: x.observe},
+	}
 	force := w.inForce(x.console, rejected)
 	x.requirePolicies(x.policies, force)
 	d.notes = newNotes(force, w, &x.asked)
@@ -180,7 +182,7 @@ func (x *explaining) known(set *policy.Set) error {
 // what happened.
 func (x *explaining) stories(ctx context.Context, d *decider, doc *manifest.Document) ([]report.Explanation, error) {
 	var told [][]report.Event // by answer
-	begin := func() { x.events, x.evaluated = nil, map[*policy.Policy][]celgate.Evaluation{} }
+	begin := func() { x.events, x.evaluated = nil, map[*policy.Policy][]explain.Evaluation{} }
 	begin()
 	d.answered = func() {
 		told = append(told, x.events)
@@ -199,7 +201,7 @@ func (x *explaining) stories(ctx context.Context, d *decider, doc *manifest.Docu
 	all := []report.Explanation{e}
 	for i, child := range it.followed {
 		events := told[min(i+1, len(told)-1)]
-		if child.Failure == nil && !slices.ContainsFunc(events, func(e report.Event) bool { return e.Op == celgate.OpRun }) {
+		if child.Failure == nil && !slices.ContainsFunc(events, func(e report.Event) bool { return e.Op == explain.OpRun }) {
 			continue
 		}
 		e, err := x.story(ctx, d, child, events)
@@ -225,25 +227,26 @@ func (x *explaining) story(ctx context.Context, d *decider, it report.Item, even
 		x.raise(exitDenied)
 	}
 	for _, told := range events {
+		if told.Op == explain.OpOutcome {
+			told.Result = &it.Decision.Outcomes[told.Outcome]
+		}
 		if len(x.only) == 0 || told.Policy == "" || slices.Contains(x.only, told.Policy) {
 			e.Events = append(e.Events, told)
 		}
 	}
 	var err error
-	e.Orders, err = x.otherOrders(ctx, d.engine, it.Request, events)
+	e.Orders, err = x.otherOrders(ctx, d.engine, it.Prepared, events)
 	return e, err
 }
 
 // otherOrders makes the decision in the other orders that a server may choose, and returns one whose result is another one.
-func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Request, events []report.Event) ([]report.Order, error) {
+func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, events []report.Event) ([]report.Order, error) {
 	var names []string
 	for _, e := range events {
-		if e.Op == celgate.OpRun && e.Kind == policy.Mutating && !slices.Contains(names, e.Policy) {
+		if e.Op == explain.OpRun && e.Kind == policy.Mutating && !slices.Contains(names, e.Policy) {
 			names = append(names, e.Policy)
 		}
 	}
-	x.deaf = true
-	defer func() { x.deaf = false }()
 	other, err := order.Other(ctx, engine, req, names)
 	if err != nil || other == nil {
 		return nil, err
@@ -255,10 +258,7 @@ func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, re
 	return []report.Order{found}, nil
 }
 
-func (x *explaining) observe(told celgate.Event) {
-	if x.deaf {
-		return
-	}
+func (x *explaining) observe(told explain.Event) {
 	e := report.Event{Event: told}
 	if o := told.Evaluation; o != nil {
 		e.Variable = x.variables[string(o.Policy.Kind)+o.Policy.Name+" "+o.Expr.Field]

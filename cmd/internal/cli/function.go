@@ -344,12 +344,12 @@ func (f *function) report(it answer, w *world, notes map[string]bool) {
 		say("error", d.Status.Message, "")
 	}
 	for _, warning := range d.Warnings {
-		if !slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return strings.HasSuffix(warning, ": "+v.Message) }) {
-			say("warning", warning, "")
+		if warning.Violation == nil { // else the violation is told
+			say("warning", warning.Text, "")
 		}
 	}
 	for _, n := range d.Notes {
-		if n.Message == report.ObjectNotValidated {
+		if n.Topic == report.ObjectNotValidated {
 			continue
 		}
 		if !notes[n.Message] {

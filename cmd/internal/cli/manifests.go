@@ -174,23 +174,22 @@ func (w asides) Write(it report.Item) error {
 func (w asides) Close() error { return nil }
 
 // edit finds what mutations made of a document.
-func (d *decider) edit(ctx context.Context, a *answer, prepared *celgate.Request) error {
-	doc := a.doc
-	after, err := d.mutated(ctx, a.Decision, prepared)
-	if err != nil || after == nil {
-		return err
+func (d *decider) edit(ctx context.Context, a *answer) (err error) {
+	doc, request, after := a.doc, a.Request, a.Decision.MutatedObject
+	if after == nil {
+		return nil
 	}
-	kind := d.world.types.Type(prepared.Kind)
+	kind := d.world.types.Type(request.Kind)
 	object := rewrite.Object(rewrite.Mutation{
-		Author: doc.Object, Before: prepared.Object, After: after, Type: kind,
+		Author: doc.Object, Before: request.Object, After: after, Type: kind,
 		Prepare: func(object map[string]any) (map[string]any, error) {
-			again := *prepared
+			again := *request
 			again.Object = object
-			next, _, err := d.engine.Prepare(&again)
+			next, err := d.engine.Prepare(ctx, &again)
 			if err != nil {
 				return nil, err
 			}
-			return next.Object, nil
+			return next.Request().Object, nil
 		},
 	})
 	a.edit = &rewrite.Edit{Item: doc.Item, Old: doc.Object, New: object, Type: kind}
@@ -198,19 +197,6 @@ func (d *decider) edit(ctx context.Context, a *answer, prepared *celgate.Request
 		a.text, err = rewrite.Text(doc.Source.Text, []rewrite.Edit{*a.edit})
 	}
 	return err
-}
-
-// mutated returns the object as the last mutation left it. The object of a decision is a later one: the registry gives it
-// a uid and the like.
-func (d *decider) mutated(ctx context.Context, decision *celgate.Decision, prepared *celgate.Request) (map[string]any, error) {
-	if all := decision.Changes; len(all) > 0 && !slices.ContainsFunc(all, func(c celgate.Change) bool { return kindOf(c.After) != prepared.Kind }) {
-		return all[len(all)-1].After, nil
-	}
-	again, err := d.engine.Mutate(ctx, prepared) // in several versions, some of which may be lost
-	if err != nil {
-		return nil, err
-	}
-	return again.Object, nil
 }
 
 // shown returns changes without what the server fills in itself.

@@ -266,7 +266,7 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 	if err != nil {
 		return err
 	}
-	prepared, _, err := of.engine.Prepare(request)
+	prepared, err := of.engine.Prepare(ctx, request)
 	if err != nil { // the server would not take it, whatever the policies say
 		t.other++
 		return nil
@@ -300,7 +300,7 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 		t.other++
 	case !own.Allowed:
 		differ("the server allows it, celgate says %q", verdict(own))
-	case len(own.Changes) > 0 && !holds(answer, own.Changes[len(own.Changes)-1].After, prepared.Object):
+	case len(own.Changes) > 0 && !holds(answer, own.Changes[len(own.Changes)-1].After, prepared.Request().Object):
 		differ("the server did not change it as celgate would")
 	case len(own.Changes) == 0 && of.operation == celgate.Update && !reflect.DeepEqual(answer["spec"], of.object["spec"]):
 		differ("the server changes it, celgate would not")

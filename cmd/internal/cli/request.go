@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,7 +34,7 @@ type asked struct {
 }
 
 // defaultUser makes the requests when no user is given.
-const defaultUser = requests.DefaultUser
+const defaultUser = celgate.DefaultUser
 
 // given names the flags that were used and that an AdmissionReview contradicts.
 func (a *asked) given() []string {
@@ -60,41 +59,46 @@ var words = requests.Words{
 	Subresource: "--subresource %s",
 }
 
-// requests makes requests in the world.
-func (w *world) requests() *requests.World {
-	return &requests.World{Types: w.types, Stored: w.exist(w.stored), Words: words}
+// requester makes requests in the world.
+func (w *world) requester() *celgate.Requester {
+	return &celgate.Requester{Types: w.types, Stored: w.exist(w.stored)}
 }
 
 // request makes a request of a document: the one that an AdmissionReview holds, or the one that sends the manifest.
 func (w *world) request(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
 	r, err := w.anyRequest(ctx, d, a)
-	var hinted *requests.Error
-	if errors.As(err, &hinted) && hinted.Hint != "" {
-		return nil, &hintedError{err, hinted.Hint}
+	if hint := words.Hint(err); hint != "" {
+		return nil, &hintedError{err, hint}
 	}
 	return r, err
 }
 
 func (w *world) anyRequest(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
-	if !isReview(d.Object) {
-		return w.requests().ManifestRequest(ctx, d, a.in())
+	if isReview(d.Object) {
+		if flags := a.given(); len(flags) > 0 {
+			return nil, fmt.Errorf("an AdmissionReview says itself what %s would", strings.Join(flags, ", "))
+		}
+		return w.requester().ReviewRequest(d.Object)
 	}
-	if flags := a.given(); len(flags) > 0 {
-		return nil, fmt.Errorf("an AdmissionReview says itself what %s would", strings.Join(flags, ", "))
+	r, err := w.requester().Request(ctx, d.Object, a.as())
+	if err == nil {
+		r.UID = requests.UID(d, r)
 	}
-	return w.requests().ReviewRequest(d.Object)
+	return r, err
 }
 
-func (a *asked) in() *requests.Asked {
+func (a *asked) as() celgate.As {
+	as := celgate.As{
+		Operation: celgate.Operation(a.operation), Subresource: a.subresource, Namespace: a.namespace, DryRun: a.dryRun,
+		User: a.user, Groups: a.groups, UID: a.uid, Extra: a.extra, Self: a.self,
+	}
+	if a.old != nil {
+		as.Old = a.old
+	}
 	if a.identity != nil {
-		return &requests.Asked{
-			Operation: a.operation, Old: a.old, Subresource: a.subresource, Self: &a.identity.UserInfo, DryRun: a.dryRun, Namespace: a.namespace,
-		}
+		as.User, as.Self = "", &a.identity.UserInfo
 	}
-	return &requests.Asked{
-		Operation: a.operation, Old: a.old, Subresource: a.subresource, User: a.user, Groups: a.groups, UID: a.uid, Extra: a.extra, Self: a.self,
-		DryRun: a.dryRun, Namespace: a.namespace,
-	}
+	return as
 }
 
 // identify finds out who makes the requests. The service account of a live cluster is read if a policy looks at its token.
@@ -103,33 +107,30 @@ func (w *world) identify(ctx context.Context, a *asked) error {
 	if a.user == "" && a.pod == "" || a.pod == "" && w.live != nil && !reads {
 		return nil
 	}
-	in := a.in()
-	in.Pod = a.pod
-	id, err := w.requests().Identity(ctx, in)
-	var hinted *requests.Error
-	if errors.As(err, &hinted) && hinted.Hint != "" {
-		return &hintedError{fmt.Errorf("--as-pod: %w", err), hinted.Hint}
+	id, err := requests.IdentityOf(ctx, w.requester(), a.as(), a.pod)
+	if hint := words.Hint(err); hint != "" {
+		return withHint(fmt.Errorf("--as-pod: %w", err), "%s", hint)
 	}
 	a.identity = id
 	return err
 }
 
 // target finds the resource that objects of a kind are sent to.
-func (w *world) target(kind schema.GroupVersionKind, subresource string) (requests.Target, error) {
-	return w.requests().Target(kind, subresource)
+func (w *world) target(kind schema.GroupVersionKind, subresource string) (celgate.Target, error) {
+	return w.requester().Target(kind, subresource)
 }
 
 // namespaceOf returns the namespace of the request for an object.
-func (w *world) namespaceOf(object map[string]any, to requests.Target, a *asked) string {
-	return w.requests().NamespaceOf(object, to, a.in())
+func (w *world) namespaceOf(object map[string]any, to celgate.Target, a *asked) string {
+	return w.requester().NamespaceOf(object, to, a.as())
 }
 
 func inNamespace(object map[string]any, r *celgate.Request) map[string]any {
-	return requests.InNamespace(object, r)
+	return celgate.InNamespace(object, r)
 }
 
 // isReview reports an AdmissionReview, in either version.
-func isReview(object map[string]any) bool { return requests.IsReview(object) }
+func isReview(object map[string]any) bool { return manifest.IsReview(object) }
 
 // oldCluster holds the objects of --old.
 func (w *world) oldCluster(c *console, docs []*manifest.Document, namespace string) (*state.Cluster, error) {

@@ -237,8 +237,8 @@ func (t *textWriter) entryBlock(it Item, e *delta.Entry) block {
 	case e.Expr.IsZero():
 		return block{style: s, message: e.Message, policy: e.Policy, footers: []string{"policy " + e.Policy}}
 	}
-	b := block{style: s, message: headline(e.Message, e.Expr), expr: e.Expr, policy: e.Policy, footers: []string{origin(e.Policy, e.Binding, e.Param)}}
-	b.mark = markOf(e.Expr, policy.Position{}, e.Message)
+	b := block{style: s, message: headline(e.Message, e.Err, e.Expr), err: e.Err, expr: e.Expr, policy: e.Policy, footers: []string{origin(e.Policy, e.Binding, e.Param)}}
+	b.mark = markOf(e.Expr, policy.Position{}, e.Err)
 	for i, o := range it.Decision.Outcomes {
 		if o.Kind == e.Kind && o.Policy == e.Policy && o.Binding == e.Binding && o.Param == e.Param && o.Expr.Field == e.Expr.Field {
 			return b.because(it, i)

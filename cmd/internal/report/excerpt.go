@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -82,7 +84,7 @@ type mark struct{ from, to int }
 
 // markOf finds what to mark: the place itself if it lies within the expression, what the message names if
 // that stands there once, and else the whole expression.
-func markOf(e policy.Expr, at policy.Position, message string) mark {
+func markOf(e policy.Expr, at policy.Position, err error) mark {
 	whole := trimmed(e.Src)
 	if at.IsValid() && at != e.Locate(0) && at != e.Locate(whole.from) {
 		for i := range e.Src {
@@ -94,8 +96,8 @@ func markOf(e policy.Expr, at policy.Position, message string) mark {
 			}
 		}
 	}
-	if key, ok := missingKey(message); ok {
-		if found := mentions(e.Src, key); len(found) == 1 {
+	if key := (*celgate.NoSuchKeyError)(nil); errors.As(err, &key) {
+		if found := mentions(e.Src, key.Key); len(found) == 1 {
 			return found[0]
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -54,7 +55,7 @@ func (t *textWriter) explain(e Explanation) {
 		subject += " (" + sub + ")"
 	}
 	t.head(s, word, subject, e.Place)
-	if slices.ContainsFunc(e.Events, func(x Event) bool { return x.Op == celgate.OpExempt }) {
+	if slices.ContainsFunc(e.Events, func(x Event) bool { return x.Op == explain.OpExempt }) {
 		t.gap()
 		t.block(block{label: "exempt", style: dim, message: "the API server asks no policy about " + e.Request.Resource.Resource + " of " + e.Request.Resource.Group})
 	}
@@ -180,8 +181,8 @@ func thousands(n int64) string {
 }
 
 // configurationError is about an error before any expression ran.
-func (t *textWriter) configurationError(e Explanation, one *told, m celgate.Match, p *policy.Policy, b *policy.Binding) block {
-	out := block{label: "error", style: red, message: m.Err.Error(), hint: hintFor(failing{message: m.Err.Error(), request: e.Request})}
+func (t *textWriter) configurationError(e Explanation, one *told, m explain.Match, p *policy.Policy, b *policy.Binding) block {
+	out := block{label: "error", style: red, message: m.Err.Error(), err: m.Err, hint: hintFor(failing{message: m.Err.Error(), err: m.Err, request: e.Request})}
 	if p == nil {
 		return out
 	}
@@ -198,7 +199,7 @@ func (t *textWriter) configurationError(e Explanation, one *told, m celgate.Matc
 
 // outcome tells about one expression: its value, the values behind it, and what followed.
 func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.Policy, binding *policy.Binding) {
-	b := block{label: outcomeWords[o.Verdict], message: o.Field}
+	b := block{label: outcomeWords[o.Verdict], message: o.Field, err: o.Err}
 	switch o.Verdict {
 	case celgate.Admit:
 		b.style = green
@@ -217,7 +218,7 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		b.message += " (" + name + ")"
 	}
 	if o.Message != "" {
-		b.message += ": " + headline(o.Message, o.Expr)
+		b.message += ": " + headline(o.Message, o.Err, o.Expr)
 	}
 	if o.Verdict != celgate.Admit && !o.Expr.IsZero() {
 		b.expr, b.mark = o.Expr, trimmed(o.Expr.Src)
@@ -227,7 +228,7 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 	}
 	if x := o.evaluation; x != nil {
 		r := x.Reason
-		r.Values = slices.DeleteFunc(slices.Clone(r.Values), func(s celgate.Step) bool {
+		r.Values = slices.DeleteFunc(slices.Clone(r.Values), func(s explain.Step) bool {
 			return strings.HasPrefix(s.Text, "variables.") && hasLine(b.footers, s.Text+" = ")
 		})
 		variables := b.footers
@@ -239,7 +240,7 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		}
 		b.footers = append(variables, b.footers...)
 		if o.Verdict == celgate.Error {
-			b.hint = hintFor(failing{o.Message, r.Expr, e.Request, one.param})
+			b.hint = hintFor(failing{o.Message, o.Err, r.Expr, e.Request, one.param})
 		} else if o.Verdict == celgate.Denied {
 			b.hint = falseHint(r.Expr.Src)
 		}
@@ -599,13 +600,13 @@ func (t *textWriter) ending(e Explanation) {
 		t.block(block{label: "note", style: cyan, message: fmt.Sprintf("%d denials, of which the API server reports one: the first of the policy that it asks first", denials)})
 	}
 	for _, w := range d.Warnings {
-		t.block(block{label: "warning", style: yellow, message: w})
+		t.block(block{label: "warning", style: yellow, message: w.Text})
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
 		t.block(block{label: "audit annotation " + key, style: cyan, message: d.AuditAnnotations[key]})
 	}
 	for _, n := range d.Notes {
-		if n.Message == ObjectNotValidated {
+		if n.Topic == ObjectNotValidated {
 			continue
 		}
 		t.block(block{label: "note", style: cyan, message: n.Message})

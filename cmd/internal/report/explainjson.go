@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,7 +65,7 @@ type jsonValue struct {
 	Field      string `json:"field,omitempty"` // of the object
 }
 
-func jsonValueOf(s celgate.Step) jsonValue {
+func jsonValueOf(s explain.Step) jsonValue {
 	return jsonValue{s.Text, s.Value, s.Error, s.Last, s.Item, s.Path}
 }
 
@@ -91,7 +92,7 @@ type jsonOrder struct {
 
 // A jsonEvent is one event of the engine's trace. Its members depend on op.
 type jsonEvent struct {
-	Op      celgate.Op  `json:"op"`
+	Op      explain.Op  `json:"op"`
 	Kind    policy.Kind `json:"kind"`
 	Policy  string      `json:"policy,omitempty"`
 	Binding string      `json:"binding,omitempty"`
@@ -136,7 +137,7 @@ func explainJSON(w io.Writer, all []Explanation, o Options) error {
 		}
 		item := jsonExplanation{
 			Request: itemOf(e.Request, e.Decision).Request, Allowed: e.Decision.Allowed, Status: e.Decision.Status,
-			Warnings: e.Decision.Warnings, Policies: []jsonStory{}, Events: []jsonEvent{},
+			Warnings: e.Decision.WarningTexts(), Policies: []jsonStory{}, Events: []jsonEvent{},
 		}
 		if e.Decision.Status != nil {
 			item.Message = e.Decision.Status.Message
@@ -155,7 +156,7 @@ func explainJSON(w io.Writer, all []Explanation, o Options) error {
 			item.Orders = append(item.Orders, order)
 		}
 		for _, n := range e.Decision.Notes {
-			item.Notes = append(item.Notes, jsonNote(n))
+			item.Notes = append(item.Notes, noteOf(n))
 		}
 		for _, x := range e.Events {
 			item.Events = append(item.Events, jsonEventOf(x))
@@ -209,7 +210,7 @@ func jsonStoryOf(one *told, o Options) jsonStory {
 	return s
 }
 
-func comparedOf(m celgate.Match) []jsonCompared {
+func comparedOf(m explain.Match) []jsonCompared {
 	var all []jsonCompared
 	for _, c := range m.Compared {
 		all = append(all, jsonCompared{c.Field, m.Binding != "", c.Want, c.Got, c.Holds})
@@ -217,7 +218,7 @@ func comparedOf(m celgate.Match) []jsonCompared {
 	return all
 }
 
-func valuesOf(steps []celgate.Step) []jsonValue {
+func valuesOf(steps []explain.Step) []jsonValue {
 	var all []jsonValue
 	for _, s := range steps {
 		all = append(all, jsonValueOf(s))
@@ -235,8 +236,8 @@ func jsonEventOf(x Event) jsonEvent {
 		}
 	case x.Evaluation != nil:
 		e.Field, e.Variable, e.Value, e.Failed, e.Values = x.Evaluation.Expr.Field, x.Variable, x.Value, x.Failed, valuesOf(x.Steps)
-	case x.Outcome != nil:
-		e.Field, e.Verdict, e.Message, e.Cost = x.Outcome.Field, x.Outcome.Verdict, x.Outcome.Message, &x.Outcome.Cost
+	case x.Result != nil:
+		e.Field, e.Verdict, e.Message, e.Cost = x.Result.Field, x.Result.Verdict, x.Result.Message, &x.Result.Cost
 	case x.Mutation != nil:
 		m := x.Mutation
 		e.Field = m.Expr.Field

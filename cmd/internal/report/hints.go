@@ -1,9 +1,13 @@
 package report
 
 import (
+	"errors"
+	"net/http"
 	"regexp"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"github.com/celgate/celgate"
@@ -14,6 +18,7 @@ import (
 // A failing is what a hint is looked up for.
 type failing struct {
 	message string
+	err     error // with the message as its text; nil for a policy or a request that is refused
 	expr    policy.Expr
 	request *celgate.Request // nil for a policy that is rejected
 	param   string
@@ -21,11 +26,8 @@ type failing struct {
 
 // hintFor returns what helps a reader who is stuck at a message; empty if there is nothing to add.
 func hintFor(f failing) string {
-	if key, ok := missingKey(f.message); ok {
-		if hint := escapedHint(key); hint != "" {
-			return hint
-		}
-		return missingKeyHint(f, key)
+	if hint := hintOfType(f); hint != "" {
+		return hint
 	}
 	for _, h := range hints {
 		if strings.Contains(f.message, h.message) && (h.source == "" || strings.Contains(f.expr.Src, h.source)) {
@@ -41,6 +43,45 @@ func hintFor(f failing) string {
 		}
 	}
 	return ""
+}
+
+// hintOfType is the hint for an error whose type says all; empty for other ones.
+func hintOfType(f failing) string {
+	var key *celgate.NoSuchKeyError
+	var unbound *celgate.UnboundError
+	var expression *celgate.ExpressionError
+	var paramKind *celgate.ParamKindError
+	var status *apierrors.StatusError
+	switch {
+	case f.err == nil:
+	case errors.As(f.err, &key):
+		if hint := escapedHint(key.Key); hint != "" {
+			return hint
+		}
+		return missingKeyHint(f, key.Key)
+	case errors.Is(f.err, celgate.ErrBudget) && errors.As(f.err, &expression):
+		return "the expression looks at too much: leave nested loops, or narrow what it runs over with filter or a variable"
+	case errors.Is(f.err, celgate.ErrBudget):
+		return "all expressions of the policy together looked at too much; a variable is computed once and can serve several of them"
+	case errors.As(f.err, &unbound) && unbound.Name == "authorizer":
+		return "authorizer has no value in messageExpression and auditAnnotations; decide in a validation instead"
+	case errors.Is(f.err, celgate.ErrNoParams):
+		return "the binding's paramRef selects nothing: give the param beside the policies or with -c"
+	case errors.Is(f.err, celgate.ErrNoParamNamespace):
+		return "set paramRef.namespace in the binding, so that cluster-scoped objects have params too"
+	case errors.As(f.err, &paramKind):
+		return "the kind of the params is not known: give its CustomResourceDefinition beside the policies or with -c"
+	case errors.As(f.err, &status) && isMissingNamespace(&status.ErrStatus):
+		return giveNamespace
+	}
+	return ""
+}
+
+const giveNamespace = "give the Namespace beside the policies, with -c or among the manifests"
+
+// isMissingNamespace reports the server's answer about a namespace that does not exist.
+func isMissingNamespace(s *metav1.Status) bool {
+	return s.Code == http.StatusNotFound && s.Details != nil && s.Details.Kind == "namespaces"
 }
 
 var (
@@ -149,14 +190,7 @@ var hints = []struct{ message, source, hint string }{
 	{"no such overload", "", "an operator met values of types that it is not defined for; type(x) == int and the like tell them apart"},
 	{"index out of bounds", "", "guard the index with size(…) > n, or use list[?n].orValue(…)"},
 	{"index '", "", "guard the index with size(…) > n, or use list[?n].orValue(…)"},
-	{"actual cost limit exceeded", "", "the expression looks at too much: leave nested loops, or narrow what it runs over with filter or a variable"},
-	{"running out of cost budget", "", "all expressions of the policy together looked at too much; a variable is computed once and can serve several of them"},
-	{"no such attribute(s): authorizer", "", "authorizer has no value in messageExpression and auditAnnotations; decide in a validation instead"},
 	{"division by zero", "", "test the divisor in the same expression: d != 0 && n / d …"},
-	{"no params found for policy binding", "", "the binding's paramRef selects nothing: give the param beside the policies or with -c"},
-	{`failed to configure binding: namespaces "`, "", "give the Namespace beside the policies, with -c or among the manifests"},
-	{"failed to find resource referenced by paramKind", "", "the kind of the params is not known: give its CustomResourceDefinition beside the policies or with -c"},
-	{"cannot use namespaced paramRef", "", "set paramRef.namespace in the binding, so that cluster-scoped objects have params too"},
 	{"undeclared reference to 'variables'", "", "match conditions cannot use variables when they are written; repeat the expression there"},
 	{"undeclared reference to 'params'", "", "params exists only if the policy has a spec.paramKind"},
 	{"undeclared reference to 'authorizer'", "", "authorizer cannot be used here"},
@@ -232,17 +266,6 @@ func missingKeyHint(f failing, key string) string {
 
 // computed finds an index that is a variable, such as object.data[key].
 var computed = regexp.MustCompile(`([a-zA-Z_][\w.]*)\[([a-zA-Z_][\w.]*)\]`)
-
-var noSuchKey = regexp.MustCompile(`no such key: (.+?)\s*$`)
-
-// missingKey returns the key of a "no such key" error.
-func missingKey(message string) (string, bool) {
-	m := noSuchKey.FindStringSubmatch(message)
-	if m == nil {
-		return "", false
-	}
-	return m[1], true
-}
 
 // mentions returns where an expression reads a member: .key, ['key'] or .`key`. The mark is the key alone.
 func mentions(src, key string) []mark {

@@ -229,7 +229,7 @@ func itemOf(r *celgate.Request, d *celgate.Decision) jsonItem {
 		},
 		Response: jsonResponse{
 			Allowed: d.Allowed, Status: d.Status,
-			Warnings: notNil(d.Warnings), AuditAnnotations: d.AuditAnnotations,
+			Warnings: notNil(d.WarningTexts()), AuditAnnotations: d.AuditAnnotations,
 		},
 		Mutated:  d.Mutated,
 		Object:   d.Object,
@@ -245,9 +245,16 @@ func itemOf(r *celgate.Request, d *celgate.Decision) jsonItem {
 		})
 	}
 	for _, n := range d.Notes {
-		it.Notes = append(it.Notes, jsonNote{n.Quirk, n.Message})
+		it.Notes = append(it.Notes, noteOf(n))
 	}
 	return it
+}
+
+func noteOf(n celgate.Note) jsonNote {
+	if n.Quirk == nil {
+		return jsonNote{Message: n.Message}
+	}
+	return jsonNote{n.Quirk.ID, n.Message}
 }
 
 func errorOf(it Item) jsonError {

@@ -193,24 +193,33 @@ func storyIn(word string, blocks []block) story {
 // Notes about objects that may be stored as far as policies go.
 const (
 	// NotValidated is about an object that policies changed.
-	NotValidated = "the API server validates the object after mutation, and celgate does not: it may still be refused as invalid"
+	NotValidated celgate.Topic = "mutated object not validated"
 
 	// CustomNotValidated is about a custom object.
-	CustomNotValidated = "the API server validates custom objects by their definition, and celgate does not: it may still be refused as invalid"
+	CustomNotValidated celgate.Topic = "custom object not validated"
 
 	// ObjectNotValidated is about any other. Text leaves it out: it is true of all manifests.
-	ObjectNotValidated = "the API server validates the object itself, and celgate does not: it may still be refused as invalid"
+	ObjectNotValidated celgate.Topic = "object not validated"
 )
 
-// IsValidation reports a note that says what is not validated.
-func IsValidation(n celgate.Note) bool {
-	return n.Message == NotValidated || n.Message == CustomNotValidated || n.Message == ObjectNotValidated
+var notValidated = map[celgate.Topic]string{
+	NotValidated:       "the API server validates the object after mutation, and celgate does not: it may still be refused as invalid",
+	CustomNotValidated: "the API server validates custom objects by their definition, and celgate does not: it may still be refused as invalid",
+	ObjectNotValidated: "the API server validates the object itself, and celgate does not: it may still be refused as invalid",
 }
+
+// NotValidatedNote returns the note of one of these topics.
+func NotValidatedNote(topic celgate.Topic) celgate.Note {
+	return celgate.Note{Message: notValidated[topic], Topic: topic}
+}
+
+// IsValidation reports a note that says what is not validated.
+func IsValidation(n celgate.Note) bool { return notValidated[n.Topic] != "" }
 
 // merelyMutated reports that there is nothing to say about an object but what was changed.
 func merelyMutated(d *celgate.Decision, blocks []block) bool {
 	return d != nil && d.Allowed &&
 		!slices.ContainsFunc(blocks, func(b block) bool {
-			return b.label != "changed by" && b.message != NotValidated && b.message != CustomNotValidated
+			return b.label != "changed by" && notValidated[b.topic] == ""
 		})
 }

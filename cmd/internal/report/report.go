@@ -28,8 +28,9 @@ type Writer interface {
 
 // An Item is one request and its answer. Exactly one of Decision and Failure is set.
 type Item struct {
-	Place    policy.Position  // where the manifest or review begins
-	Request  *celgate.Request // nil if there was none to make
+	Place    policy.Position   // where the manifest or review begins
+	Request  *celgate.Request  // nil if there was none to make
+	Prepared *celgate.Prepared // nil if the server does not take the object
 	Decision *celgate.Decision
 	Failure  *Failure
 	Changes  []celgate.Change // to show: what each mutating policy did

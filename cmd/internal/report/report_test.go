@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -59,6 +60,11 @@ func request(op celgate.Operation, name string) *celgate.Request {
 	return r
 }
 
+// missing is the error about a member that an expression reads and that is not there.
+func missing(e policy.Expr, key string) error {
+	return &celgate.ExpressionError{Expr: e.Src, Err: &celgate.NoSuchKeyError{Key: key, Err: errors.New("no such key: " + key)}}
+}
+
 func item(line int, r *celgate.Request, d celgate.Decision) report.Item {
 	if r.Object != nil {
 		d.Object = r.Object
@@ -94,33 +100,36 @@ func items() []report.Item {
 		item(20, request(celgate.Create, "api"), celgate.Decision{
 			Status:           denied(`deployments.apps "api" is forbidden: too many <replicas>`),
 			AuditAnnotations: map[string]string{"replica-limit/count": "9", "validation.policy.admission.k8s.io/validation_failure": "[]"},
-			Warnings:         []string{`unknown field "spec.replicaz"`, "Validation failed for ValidatingAdmissionPolicy 'images' with binding 'all': failed expression: " + strings.TrimSpace(loop.Src)},
+			Warnings: []celgate.Warning{{Text: `unknown field "spec.replicaz"`}, {
+				Text:      "Validation failed for ValidatingAdmissionPolicy 'images' with binding 'all': failed expression: " + strings.TrimSpace(loop.Src),
+				Violation: &celgate.Violation{Policy: "images", Binding: "all"},
+			}},
 			Violations: []celgate.Violation{
 				{Policy: "replica-limit", Binding: "prod", Param: "shop/limits", Message: "must not have more than 5 replicas, because the cluster of the shop is small and shared by several teams", Actions: []policy.Action{policy.Deny, policy.Audit}, Kind: policy.Validating, Expr: replicas},
 				{Policy: "images", Binding: "all", Message: "failed expression: " + strings.TrimSpace(loop.Src), Actions: []policy.Action{policy.Warn}, Kind: policy.Validating, Expr: loop},
-				{Policy: "team", Binding: "all", IsError: true, Message: "expression '" + team.Src + "' resulted in error: no such key: team", Actions: []policy.Action{policy.Deny}, Kind: policy.Validating, Expr: team},
+				{Policy: "team", Binding: "all", IsError: true, Message: missing(team, "team").Error(), Err: missing(team, "team"), Actions: []policy.Action{policy.Deny}, Kind: policy.Validating, Expr: team},
 				{Policy: "names", Binding: "all", Message: "bad\x1b[31m name", Actions: []policy.Action{policy.Audit}, Kind: policy.Validating, Expr: many},
 			},
 		}),
 		item(40, request(celgate.Delete, "old"), celgate.Decision{
 			Status: denied(`deployments.apps "old" is forbidden: no such key`),
 			Violations: []celgate.Violation{
-				{Policy: "protect", Binding: "all", IsError: true, Message: "expression '" + locked.Src + "' resulted in error: no such key: metadata", Actions: []policy.Action{policy.Deny}, Kind: policy.Validating, Expr: locked},
+				{Policy: "protect", Binding: "all", IsError: true, Message: missing(locked, "metadata").Error(), Err: missing(locked, "metadata"), Actions: []policy.Action{policy.Deny}, Kind: policy.Validating, Expr: locked},
 			},
 		}),
 		item(50, request(celgate.Create, "param"), celgate.Decision{
 			Status: denied(`deployments.apps "param" is forbidden: no params`),
 			Violations: []celgate.Violation{
-				{Policy: "params", Binding: "prod", IsError: true, Message: "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction", Actions: []policy.Action{policy.Deny}, Kind: policy.Validating},
+				{Policy: "params", Binding: "prod", IsError: true, Message: "failed to configure binding: " + celgate.ErrNoParams.Error(), Err: celgate.ErrNoParams, Actions: []policy.Action{policy.Deny}, Kind: policy.Validating},
 			},
 		}),
 		item(60, request(celgate.Update, "lost"), celgate.Decision{
-			Status: &metav1.Status{Status: "Failure", Code: 404, Reason: "NotFound", Message: `namespaces "shop" not found`},
+			Status: &metav1.Status{Status: "Failure", Code: 404, Reason: "NotFound", Message: `namespaces "shop" not found`, Details: &metav1.StatusDetails{Kind: "namespaces", Name: "shop"}},
 		}),
 		item(80, request(celgate.Create, "quiet"), celgate.Decision{
 			Allowed: true, Mutated: true,
-			Outcomes: []celgate.Outcome{{Policy: "team", Binding: "all", Field: team.Field, Verdict: celgate.Error, Message: "expression '" + team.Src + "' resulted in error: no such key: team", Kind: policy.Validating, Expr: team}},
-			Notes:    []celgate.Note{{Quirk: "lost-copy", Message: "the copy of a list is lost"}},
+			Outcomes: []celgate.Outcome{{Policy: "team", Binding: "all", Field: team.Field, Verdict: celgate.Error, Message: missing(team, "team").Error(), Err: missing(team, "team"), Kind: policy.Validating, Expr: team}},
+			Notes:    []celgate.Note{{Quirk: &celgate.Quirk{ID: "lost-copy"}, Message: "the copy of a list is lost"}},
 		}),
 		{Place: policy.Position{File: "manifests/widget.yaml", Line: 3, Column: 1}, Kind: schema.GroupVersionKind{Group: "lab.example.test", Version: "v1", Kind: "Widget"}, Name: "shop/one",
 			Failure: &report.Failure{Message: "the kind is not known", Hint: "give its CustomResourceDefinition with -c"}},

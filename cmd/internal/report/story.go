@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/policy"
 )
@@ -16,14 +17,15 @@ type Explanation struct {
 	Orders []Order // other orders of the mutating policies that lead to another result
 }
 
-// An Event is one of [celgate.Event] with what its evaluation came to: the values are read when it happens.
+// An Event is one of [explain.Event] with what it is about.
 type Event struct {
-	celgate.Event
+	explain.Event
 	Variable string // the name of the variable that was evaluated
 	Value    string
 	Failed   bool
-	Steps    []celgate.Step
+	Steps    []explain.Step
 	Reason   blame.Reason
+	Result   *celgate.Outcome // of OpOutcome
 }
 
 // An Order is an order in which a server might ask mutating policies, and what comes out then.
@@ -38,7 +40,7 @@ type told struct {
 	kind                   policy.Kind
 	policy, binding, param string
 	second                 bool
-	matches                []celgate.Match // of the policy and of the binding
+	matches                []explain.Match // of the policy and of the binding
 	failed                 bool            // it never ran: the last match says why
 	skipped                string          // why it does not run in the second pass
 	outcomes               []toldOutcome
@@ -53,7 +55,7 @@ type toldOutcome struct {
 	celgate.Outcome
 	variables  []Event
 	evaluation *Event // nil: the expression was not evaluated
-	mutation   *celgate.Mutation
+	mutation   *explain.Mutation
 }
 
 // storyOf arranges events: an entry for each invocation, and for each policy or binding that is not for the request.
@@ -63,10 +65,10 @@ func storyOf(events []Event) []*told {
 		policy, binding string
 		second          bool
 	}
-	matched := map[key]celgate.Match{}
+	matched := map[key]explain.Match{}
 	var all []*told
 	var current *told
-	begin := func(e Event, matches ...celgate.Match) *told {
+	begin := func(e Event, matches ...explain.Match) *told {
 		one := &told{kind: e.Kind, policy: e.Policy, binding: e.Binding, param: e.Param, second: e.Second, matches: matches, used: map[string]bool{}}
 		all = append(all, one)
 		return one
@@ -74,7 +76,7 @@ func storyOf(events []Event) []*told {
 	for _, e := range events {
 		k := key{e.Kind, e.Policy, e.Binding, e.Second}
 		switch e.Op {
-		case celgate.OpMatch:
+		case explain.OpMatch:
 			switch {
 			case e.Match.By == "reinvocationPolicy":
 				if current != nil {
@@ -83,29 +85,29 @@ func storyOf(events []Event) []*told {
 			case e.Match.Matched:
 				matched[k] = *e.Match
 			default:
-				matches := []celgate.Match{*e.Match}
+				matches := []explain.Match{*e.Match}
 				if m, ok := matched[key{e.Kind, e.Policy, "", e.Second}]; ok && e.Binding != "" {
-					matches = append([]celgate.Match{m}, matches...)
+					matches = append([]explain.Match{m}, matches...)
 				}
 				begin(e, matches...).failed = true
 			}
-		case celgate.OpRun:
-			var matches []celgate.Match
+		case explain.OpRun:
+			var matches []explain.Match
 			for _, of := range []key{{e.Kind, e.Policy, "", e.Second}, k} {
 				if m, ok := matched[of]; ok {
 					matches = append(matches, m)
 				}
 			}
 			current = begin(e, matches...)
-		case celgate.OpEvaluate:
+		case explain.OpEvaluate:
 			if current != nil {
 				current.evaluated(e)
 			}
-		case celgate.OpOutcome:
+		case explain.OpOutcome:
 			if current != nil {
-				current.outcomes = append(current.outcomes, current.outcome(*e.Outcome))
+				current.outcomes = append(current.outcomes, current.outcome(*e.Result))
 			}
-		case celgate.OpMutate:
+		case explain.OpMutate:
 			if current != nil && len(current.outcomes) > 0 {
 				current.outcomes[len(current.outcomes)-1].mutation = e.Mutation
 			}

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,7 +13,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/policy"
 )
@@ -76,6 +80,8 @@ type block struct {
 	field   string   // of the object, that is to blame; empty: unknown
 	item    string   // of a list, that is to blame; empty: none
 	diff    []string // lines that begin with "-" or "+", and the paths of what they are about
+	topic   celgate.Topic
+	err     error // that the message is of
 }
 
 func newText(w io.Writer, o Options) (*textWriter, error) {
@@ -305,8 +311,8 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 	out = append(out, ignoredBlocks(it)...)
 	out = append(out, t.changeBlocks(it)...)
 	for _, w := range d.Warnings {
-		if !slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return w == warningOf(v) }) {
-			out = append(out, block{label: "warning", style: yellow, message: w})
+		if w.Violation == nil { // else its block is there
+			out = append(out, block{label: "warning", style: yellow, message: w.Text})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
@@ -315,9 +321,9 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 		}
 	}
 	for _, n := range d.Notes {
-		if !t.notes[n.Message] && n.Message != ObjectNotValidated {
+		if !t.notes[n.Message] && n.Topic != ObjectNotValidated {
 			t.notes[n.Message] = true
-			out = append(out, block{label: "note", style: bold, message: n.Message})
+			out = append(out, block{label: "note", style: bold, message: n.Message, topic: n.Topic})
 		}
 	}
 	return out
@@ -334,11 +340,6 @@ func severityOf(v celgate.Violation) policy.Action {
 	return policy.Deny
 }
 
-// warningOf is the warning that the server sends for a violation, as validating/dispatcher.go v0.37.2.
-func warningOf(v celgate.Violation) string {
-	return fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", v.Policy, v.Binding, v.Message)
-}
-
 var severities = map[policy.Action]struct {
 	label, noun string
 	style       style
@@ -350,11 +351,11 @@ var severities = map[policy.Action]struct {
 
 func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	s := severities[severityOf(v)]
-	b := block{label: s.label, style: s.style, message: headline(v.Message, v.Expr), expr: v.Expr, policy: v.Policy}
+	b := block{label: s.label, style: s.style, message: headline(v.Message, v.Err, v.Expr), err: v.Err, expr: v.Expr, policy: v.Policy}
 	if v.Expr.IsZero() {
 		b.place = t.places[source{v.Kind, v.Policy, v.Binding}]
 	}
-	b.mark = markOf(v.Expr, policy.Position{}, v.Message)
+	b.mark = markOf(v.Expr, policy.Position{}, v.Err)
 	b.footers = []string{origin(v.Policy, v.Binding, v.Param)}
 	if len(v.Actions) > 1 {
 		b.footers = append(b.footers, "validationActions "+joinActions(v.Actions))
@@ -365,7 +366,7 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	}
 	b = b.because(it, blame.OutcomeOf(it.Decision, v))
 	if v.IsError {
-		b.hint = hintFor(failing{v.Message, b.expr, it.Request, v.Param})
+		b.hint = hintFor(failing{v.Message, v.Err, b.expr, it.Request, v.Param})
 	} else {
 		b.hint = falseHint(v.Expr.Src)
 	}
@@ -394,7 +395,7 @@ func (b block) explained(r blame.Reason, remark func(part string) string) block 
 		b.expr = r.Expr
 	}
 	if whole := trimmed(r.Expr.Src); r.To == 0 || r.From <= whole.from && r.To >= whole.to {
-		b.mark = markOf(r.Expr, policy.Position{}, b.message)
+		b.mark = markOf(r.Expr, policy.Position{}, b.err)
 	} else {
 		b.mark = mark{r.From, r.To}
 	}
@@ -411,7 +412,7 @@ func (b block) explained(r blame.Reason, remark func(part string) string) block 
 
 // valueLines are the values of parts of an expression, each in one line, with a remark if there is one. The item of a loop is told where
 // it changes.
-func valueLines(steps []celgate.Step, remark func(part string) string) []string {
+func valueLines(steps []explain.Step, remark func(part string) string) []string {
 	var lines []string
 	item := ""
 	for _, s := range steps {
@@ -442,7 +443,7 @@ func refusalBlock(it Item) block {
 	b := block{label: "denied", style: red, message: d.Status.Message, hint: refusalHint(it)}
 	for i, o := range d.Outcomes {
 		if refuses(d, o) {
-			b.policy, b.expr, b.mark = o.Policy, o.Expr, markOf(o.Expr, policy.Position{}, o.Message)
+			b.policy, b.expr, b.mark = o.Policy, o.Expr, markOf(o.Expr, policy.Position{}, o.Err)
 			b.footers = []string{origin(o.Policy, o.Binding, o.Param), "the API server answers " + codeOf(d) + ", whatever failurePolicy says"}
 			return b.because(it, i)
 		}
@@ -453,7 +454,8 @@ func refusalBlock(it Item) block {
 
 // refuses reports that an outcome is why a request without a denial is refused.
 func refuses(d *celgate.Decision, o celgate.Outcome) bool {
-	return !d.Allowed && d.Status != nil && o.Verdict == celgate.Error && o.Message == d.Status.Message
+	var status *apierrors.StatusError // of the request, whatever failurePolicy says
+	return !d.Allowed && d.Status != nil && errors.As(o.Err, &status)
 }
 
 // ignoredBlocks returns the errors that changed nothing because failurePolicy is Ignore.
@@ -466,11 +468,11 @@ func ignoredBlocks(it Item) []block {
 			continue
 		}
 		b := block{
-			label: "ignored", style: bold, message: headline(o.Message, o.Expr),
-			policy: o.Policy, expr: o.Expr, mark: markOf(o.Expr, policy.Position{}, o.Message),
+			label: "ignored", style: bold, message: headline(o.Message, o.Err, o.Expr), err: o.Err,
+			policy: o.Policy, expr: o.Expr, mark: markOf(o.Expr, policy.Position{}, o.Err),
 			footers: []string{origin(o.Policy, o.Binding, o.Param), "failurePolicy Ignore: the error changes nothing"},
 		}.because(it, i)
-		b.hint = hintFor(failing{o.Message, b.expr, it.Request, o.Param})
+		b.hint = hintFor(failing{o.Message, o.Err, b.expr, it.Request, o.Param})
 		out = append(out, b)
 	}
 	return out
@@ -481,7 +483,7 @@ func rejectionBlocks(r Rejection) []block {
 	for _, p := range r.Problems {
 		b := block{
 			label: "error", style: red, message: p.Message, expr: p.Expr, place: p.Position,
-			mark: markOf(p.Expr, p.Position, p.Message),
+			mark: markOf(p.Expr, p.Position, nil),
 			hint: cmp.Or(p.Hint, hintFor(failing{message: p.Message, expr: p.Expr})),
 		}
 		if p.Field != "" {
@@ -499,12 +501,12 @@ func rejectionBlocks(r Rejection) []block {
 const falseExpression = "the expression is false"
 
 // headline removes from a message what the excerpt below it shows.
-func headline(message string, e policy.Expr) string {
+func headline(message string, err error, e policy.Expr) string {
 	if e.IsZero() {
 		return message
 	}
-	if rest, ok := strings.CutPrefix(message, "expression '"+e.Src+"' resulted in error: "); ok {
-		return rest
+	if failed, ok := err.(*celgate.ExpressionError); ok && failed.Expr == e.Src { //nolint:errorlint // what is around it is to be read
+		return failed.Err.Error()
 	}
 	if message == "failed expression: "+strings.TrimSpace(e.Src) {
 		return falseExpression
@@ -532,8 +534,8 @@ func codeOf(d *celgate.Decision) string {
 
 func refusalHint(it Item) string {
 	st := it.Decision.Status
-	if st.Code == 404 && strings.HasPrefix(st.Message, "namespaces ") {
-		return "give the Namespace beside the policies, with -c or among the manifests"
+	if isMissingNamespace(st) {
+		return giveNamespace
 	}
 	if m := wrongBoolean.FindStringSubmatch(st.Message); m != nil && it.Misread != nil {
 		for _, word := range it.Misread() {

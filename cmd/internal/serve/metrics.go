@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -267,8 +268,8 @@ func checks(d *celgate.Decision) map[check]bool {
 		c := check{kind: v.Kind, policy: v.Policy, binding: v.Binding}
 		violated[c] = true
 		// As on the server, a validation that does not hold is an error, too; its message is the author's.
-		if c.errorType = invalidError; v.IsError || strings.HasPrefix(v.Message, "validation failed due to running out of cost budget") {
-			c.errorType = errorType(true, v.Message)
+		if c.errorType = invalidError; v.IsError {
+			c.errorType = errorType(v.Err)
 		}
 		for _, action := range v.Actions {
 			c.action = strings.ToLower(string(action))
@@ -278,7 +279,7 @@ func checks(d *celgate.Decision) map[check]bool {
 	passed := map[check]string{} // to the worst type of error, that failurePolicy Ignore let pass
 	for _, o := range d.Outcomes {
 		c := check{kind: o.Kind, policy: o.Policy, binding: o.Binding}
-		if t := errorType(o.Verdict == celgate.Error, o.Message); !violated[c] && (passed[c] == "" || t != noError) {
+		if t := errorType(o.Err); !violated[c] && (passed[c] == "" || t != noError) {
 			passed[c] = t
 		}
 	}
@@ -294,11 +295,11 @@ const (
 	outOfBudget  = "out_of_budget"
 )
 
-func errorType(failed bool, message string) string {
+func errorType(err error) string {
 	switch {
-	case !failed:
+	case err == nil:
 		return noError
-	case strings.Contains(message, "cost budget"):
+	case errors.Is(err, celgate.ErrBudget):
 		return outOfBudget
 	}
 	return invalidError

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -203,7 +204,11 @@ func TestStartErrors(t *testing.T) {
 
 func TestChecks(t *testing.T) {
 	outcome := func(binding string, v celgate.Verdict, message string) celgate.Outcome {
-		return celgate.Outcome{Kind: policy.Validating, Policy: "p", Binding: binding, Verdict: v, Message: message}
+		o := celgate.Outcome{Kind: policy.Validating, Policy: "p", Binding: binding, Verdict: v, Message: message}
+		if v == celgate.Error {
+			o.Err = errors.New(message)
+		}
+		return o
 	}
 	got := checks(&celgate.Decision{
 		Outcomes: []celgate.Outcome{
@@ -213,7 +218,7 @@ func TestChecks(t *testing.T) {
 		},
 		Violations: []celgate.Violation{
 			{Kind: policy.Validating, Policy: "p", Binding: "denied", Message: "no", Actions: []policy.Action{policy.Deny, policy.Audit}},
-			{Kind: policy.Validating, Policy: "q", Message: "running out of cost budget", IsError: true, Actions: []policy.Action{policy.Deny}},
+			{Kind: policy.Validating, Policy: "q", Message: celgate.ErrBudget.Error(), IsError: true, Err: celgate.ErrBudget, Actions: []policy.Action{policy.Deny}},
 		},
 	})
 	want := []check{

@@ -201,7 +201,10 @@ func spoil(ctx context.Context, dir string, seed *rand.Rand, ready func() error)
 	soon := func(what string, right func() bool) error {
 		for end := time.Now().Add(15 * time.Second); ctx.Err() == nil && !right(); wait(ctx, 50*time.Millisecond) {
 			if time.Now().After(end) {
-				return fmt.Errorf("%s: readiness is %v", what, ready())
+				if err := ready(); err != nil {
+					return fmt.Errorf("%s: not ready: %w", what, err)
+				}
+				return fmt.Errorf("%s: it is ready", what)
 			}
 		}
 		return nil

@@ -308,7 +308,8 @@ func TestSiege(t *testing.T) {
 			t.Errorf("%s: answered %v after the deadline, while what only reads and answers took up to %v", l.row, l.by, own)
 		}
 	}
-	if all := rows.answered(); int64(late) > all/lateOf {
+	// A short siege runs beside the tests of other packages.
+	if all := rows.answered(); *siegeTime >= time.Minute && int64(late) > all/lateOf {
 		t.Errorf("%d of %d answers came more than %v after their deadline", late, all, lateness)
 	}
 	for i, n := range nuisances {

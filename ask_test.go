@@ -1,4 +1,4 @@
-package requests
+package celgate
 
 import (
 	"testing"
@@ -30,7 +30,7 @@ func TestTargetOfScale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &World{Types: types}
+	w := &Requester{Types: types}
 	to, err := w.Target(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, "sets.example.com/scale")
 	if err != nil {
 		to, err = w.Target(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, "sets/scale")

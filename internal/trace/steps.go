@@ -1,7 +1,7 @@
-package celgate
+// Package trace finds the parts of an expression that made it what it came to, and writes values as CEL does.
+package trace
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,32 +17,10 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// An Evaluation is one evaluation of one expression: a match condition, variable, validation, message, audit annotation
-// or mutation. Variables are evaluated when they are first used.
+// An Evaluation is one evaluation of an expression of a traced program.
 type Evaluation struct {
-	Policy *policy.Policy
-	Expr   policy.Expr
-
-	seen compile.Seen
-}
-
-// NewTraced is [New] for an engine that tells how it comes to its decisions. It decides as any other engine, slowly.
-func NewTraced(set *policy.Set, opts Options, trace Tracer) (*Engine, error) {
-	e, err := New(set, opts)
-	if err != nil {
-		return nil, err
-	}
-	e.trace = trace
-	for _, h := range e.index.hooks {
-		p := h.Policy
-		h.Program, err = compile.Traced(e.envs, p, func(x policy.Expr, seen compile.Seen) {
-			trace(Event{Op: OpEvaluate, Kind: p.Kind, Policy: p.Name, Evaluation: &Evaluation{p, x, seen}})
-		})
-		if err != nil {
-			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
-		}
-	}
-	return e, nil
+	Expr policy.Expr
+	Seen compile.Seen
 }
 
 // A Step is a part of an expression that had a say in its value.
@@ -63,24 +41,24 @@ type Step struct {
 
 // Result is the value that the expression came to, as CEL writes it; the error in place of it.
 func (o Evaluation) Result() (value string, failed bool) {
-	if o.seen.Tree == nil || o.seen.Values == nil {
+	if o.Seen.Tree == nil || o.Seen.Values == nil {
 		return "", false
 	}
-	v, ok := o.seen.Values.Value(o.seen.Tree.NativeRep().Expr().ID())
+	v, ok := o.Seen.Values.Value(o.Seen.Tree.NativeRep().Expr().ID())
 	if !ok {
 		return "", false
 	}
-	return shown(v), types.IsError(v)
+	return Value(v), types.IsError(v)
 }
 
 // Steps are the parts that decided, in the order of the text: of a conjunction that is false, the operands that are; of
 // a comparison, its sides; of a macro, its range. Parts that were not evaluated are left out.
 func (o Evaluation) Steps() []Step {
-	if o.seen.Tree == nil || o.seen.Values == nil {
+	if o.Seen.Tree == nil || o.Seen.Values == nil {
 		return nil
 	}
 	s := steps{o: o, seen: map[string]bool{}}
-	s.decide(o.seen.Tree.NativeRep().Expr())
+	s.decide(o.Seen.Tree.NativeRep().Expr())
 	return s.list
 }
 
@@ -104,7 +82,7 @@ type loop struct {
 // loop describes the item at which a comprehension ended.
 func (s *steps) loop(id int64, c ast.ComprehensionExpr) *loop {
 	in := &loop{variable: c.IterVar(), outer: s.in}
-	at := s.o.seen.Loops[id]
+	at := s.o.Seen.Loops[id]
 	if at == nil {
 		return in
 	}
@@ -116,7 +94,7 @@ func (s *steps) loop(id int64, c ast.ComprehensionExpr) *loop {
 	name, plain := s.nameOf(c.IterRange())
 	if m, ok := s.value(c.IterRange()).(traits.Mapper); ok {
 		if at.Item != nil && m.Contains(at.Item) == types.True {
-			name += "[" + shown(at.Item) + "]"
+			name += "[" + Value(at.Item) + "]"
 		}
 	} else {
 		if path := s.itemPath(c.IterRange(), at.Index); path != "" && !plain {
@@ -257,10 +235,10 @@ func (o Evaluation) ItemPath(index int) string {
 }
 
 func (o Evaluation) path(of func(*steps, ast.Expr) string) string {
-	if o.seen.Tree == nil || o.seen.Values == nil {
+	if o.Seen.Tree == nil || o.Seen.Values == nil {
 		return ""
 	}
-	path, _ := strings.CutPrefix(of(&steps{o: o}, o.seen.Tree.NativeRep().Expr()), "object.")
+	path, _ := strings.CutPrefix(of(&steps{o: o}, o.Seen.Tree.NativeRep().Expr()), "object.")
 	return path
 }
 
@@ -271,7 +249,7 @@ func labelOf(item ref.Val) string {
 		if isContainer(item) {
 			return ""
 		}
-		if text := shown(item); len(text) <= longestValue/3 {
+		if text := Value(item); len(text) <= longestValue/3 {
 			return " " + text
 		}
 		return ""
@@ -281,7 +259,7 @@ func labelOf(item ref.Val) string {
 		case types.String:
 			return " " + strconv.Quote(shortened(string(v)))
 		case types.Int:
-			return " " + key + " " + shown(v)
+			return " " + key + " " + Value(v)
 		}
 	}
 	return ""
@@ -302,7 +280,7 @@ func (s *steps) value(e ast.Expr) ref.Val {
 	if e.Kind() == ast.LiteralKind {
 		return e.AsLiteral()
 	}
-	if v, ok := s.o.seen.Values.Value(e.ID()); ok {
+	if v, ok := s.o.Seen.Values.Value(e.ID()); ok {
 		return v
 	}
 	if e.Kind() == ast.IdentKind {
@@ -312,10 +290,10 @@ func (s *steps) value(e ast.Expr) ref.Val {
 			}
 		}
 	}
-	if e.Kind() == ast.IdentKind && s.o.seen.Variables != nil { // the root of a path has no value of its own in the state
+	if e.Kind() == ast.IdentKind && s.o.Seen.Variables != nil { // the root of a path has no value of its own in the state
 		switch name := e.AsIdent(); name {
 		case "object", "oldObject", "params", "namespaceObject":
-			if v, ok := s.o.seen.Variables.ResolveName(name); ok {
+			if v, ok := s.o.Seen.Variables.ResolveName(name); ok {
 				root, _ := v.(ref.Val)
 				return root
 			}
@@ -440,10 +418,10 @@ func (s *steps) add(e ast.Expr) {
 	if e.Kind() == ast.IdentKind && (strings.HasPrefix(e.AsIdent(), "@") || strings.HasPrefix(e.AsIdent(), "__")) {
 		return // the accumulator of a macro
 	}
-	info := s.o.seen.Tree.NativeRep().SourceInfo()
+	info := s.o.Seen.Tree.NativeRep().SourceInfo()
 	text, err := cel.ExprToString(e, info)
 	if err != nil { // a macro is in it
-		from, to := compile.Extent(s.o.Expr.Src, s.o.seen.Tree.NativeRep(), e)
+		from, to := compile.Extent(s.o.Expr.Src, s.o.Seen.Tree.NativeRep(), e)
 		if text = strings.ReplaceAll(strings.Join(strings.Fields(s.o.Expr.Src[from:to]), " "), " .", "."); len(text) > longestValue {
 			return
 		}
@@ -452,7 +430,7 @@ func (s *steps) add(e ast.Expr) {
 		return
 	}
 	s.seen[text] = true
-	step := Step{Text: text, Value: shown(v), Error: types.IsError(v)}
+	step := Step{Text: text, Value: Value(v), Error: types.IsError(v)}
 	step.Path, _ = strings.CutPrefix(s.path(e), "object.")
 	if step.Path == "object" || step.Path == "variables" {
 		step.Path = ""
@@ -466,150 +444,15 @@ func (s *steps) add(e ast.Expr) {
 	s.list = append(s.list, step)
 }
 
-// longestValue is the number of bytes of a value that is shown.
-const longestValue = 80
-
-// shown writes a value as CEL does, with the keys of maps sorted.
-func shown(v ref.Val) string {
-	var b valueWriter
-	b.value(v, 0)
-	if b.Len() > longestValue && isContainer(v) {
-		b = valueWriter{brief: true}
-		b.value(v, 0)
-	}
-	return shortened(b.String())
-}
-
-// A valueWriter writes values as CEL does. If it is brief, of maps in a list that have names the names must do.
-type valueWriter struct {
-	strings.Builder
-	brief bool
-}
-
-func shortened(text string) string {
-	if len(text) > longestValue {
-		cut := longestValue
-		for cut > 0 && text[cut]&0xC0 == 0x80 {
-			cut--
-		}
-		text = text[:cut] + "…"
-	}
-	return text
-}
-
-func (b *valueWriter) value(v ref.Val, depth int) {
-	if b.Len() > longestValue || depth > 8 {
-		b.WriteString("…")
-		return
-	}
-	switch v := v.(type) {
-	case nil:
-		b.WriteString("null")
-	case *types.Err:
-		b.WriteString(v.Error())
-	case types.Null:
-		b.WriteString("null")
-	case types.Bool:
-		b.WriteString(strconv.FormatBool(bool(v)))
-	case types.Int:
-		b.WriteString(strconv.FormatInt(int64(v), 10))
-	case types.Uint:
-		b.WriteString(strconv.FormatUint(uint64(v), 10) + "u")
-	case types.Double:
-		b.WriteString(strconv.FormatFloat(float64(v), 'g', -1, 64))
-	case types.String:
-		b.text(string(v))
-	case *types.Optional:
-		if !v.HasValue() {
-			b.WriteString("optional.none()")
-			return
-		}
-		b.WriteString("optional.of(")
-		b.value(v.GetValue(), depth+1)
-		b.WriteString(")")
-	case traits.Mapper:
-		b.members(v, depth)
-	case traits.Lister:
-		b.WriteByte('[')
-		for it, n := v.Iterator(), 0; it.HasNext() == types.True && b.Len() <= longestValue; n++ {
-			if n > 0 {
-				b.WriteString(", ")
-			}
-			b.value(it.Next(), depth+1)
-		}
-		b.WriteByte(']')
-	default:
-		switch native := v.Value().(type) {
-		case fmt.Stringer:
-			b.WriteString(native.String())
-		default:
-			b.WriteString(v.Type().TypeName())
-		}
-	}
-}
-
-// keysOf returns the keys of a map as text, sorted.
-func keysOf(m traits.Mapper) []string {
-	var keys []string
-	for it := m.Iterator(); it.HasNext() == types.True; {
-		keys = append(keys, fmt.Sprint(it.Next().Value()))
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-func (b *valueWriter) members(m traits.Mapper, depth int) {
-	if name, ok := m.Find(types.String("name")); ok && b.brief && depth > 0 {
-		b.WriteString("{'name': ")
-		b.value(name, depth+1)
-		if m.Size() != types.IntOne {
-			b.WriteString(", …")
-		}
-		b.WriteByte('}')
-		return
-	}
-	var keys []string
-	values := map[string]ref.Val{}
-	for it := m.Iterator(); it.HasNext() == types.True; {
-		key := it.Next()
-		text, ok := key.Value().(string)
-		if !ok {
-			text = fmt.Sprint(key.Value())
-		}
-		keys = append(keys, text)
-		values[text] = key
-	}
-	slices.Sort(keys)
-	b.WriteByte('{')
-	for i, key := range keys {
-		if b.Len() > longestValue {
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.text(key)
-		b.WriteString(": ")
-		member, _ := m.Find(values[key])
-		b.value(member, depth+1)
-	}
-	b.WriteByte('}')
-}
-
-func (b *valueWriter) text(s string) {
-	quoted := strconv.Quote(s)
-	b.WriteString("'" + strings.ReplaceAll(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), "'", `\'`) + "'")
-}
-
 // Decisive returns the bytes of the part of the text that made the expression false or an error: the first operand of && that
 // is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
 func (o Evaluation) Decisive() (from, to int) {
 	whole := len(o.Expr.Src)
-	if o.seen.Tree == nil || o.seen.Values == nil {
+	if o.Seen.Tree == nil || o.Seen.Values == nil {
 		return 0, whole
 	}
 	s := steps{o: o}
-	root := o.seen.Tree.NativeRep().Expr()
+	root := o.Seen.Tree.NativeRep().Expr()
 	e := root
 	for e.Kind() == ast.CallKind {
 		next := s.culprit(e)
@@ -621,7 +464,7 @@ func (o Evaluation) Decisive() (from, to int) {
 	if e == root {
 		return 0, whole
 	}
-	if from, to = compile.Extent(o.Expr.Src, o.seen.Tree.NativeRep(), e); from >= to {
+	if from, to = compile.Extent(o.Expr.Src, o.Seen.Tree.NativeRep(), e); from >= to {
 		return 0, whole
 	}
 	return from, to

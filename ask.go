@@ -1,0 +1,451 @@
+package celgate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/state"
+)
+
+// DefaultUser makes requests for which no user is given.
+const DefaultUser = "celgate"
+
+// A Requester makes requests: what a server would be sent if someone applied a manifest, deleted an object or used a
+// subresource, and what an AdmissionReview in a file says. The errors are [UnknownKindError], [UnknownResourceError],
+// [AmbiguousSubresourceError], [ErrNoOldObject] and others that say what is wrong with the object.
+type Requester struct {
+	Types  *schema.Registry
+	Stored Objects // what existed before the requests
+}
+
+// Objects are those of a cluster. Get returns nil without an error for one that does not exist.
+type Objects interface {
+	Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error)
+}
+
+// As says who does what with an object. The zero value creates it, or updates one that exists, as a user without rights.
+type As struct {
+	User   string // who makes the request, with Groups, UID and Extra; empty: Self
+	Groups []string
+	UID    string
+	Extra  map[string][]string
+	Self   *UserInfo // who makes it if User is empty; nil: nobody knows, and DefaultUser stands for anyone
+
+	Operation   Operation // empty: CREATE, or UPDATE of an object that exists
+	Subresource string    // "scale", or with the resource that it belongs to "deployments/scale"
+	Namespace   string    // of an object that names none; empty: "default"
+	DryRun      bool
+	Old         Objects // objects before an update or deletion; those that it does not have, and all if it is nil, are those that are stored
+}
+
+// ErrNoOldObject is the error about an update of an object that is not known.
+var ErrNoOldObject = errors.New("the object to update is not known")
+
+// An UnknownKindError says that objects of a kind cannot be sent to any resource.
+type UnknownKindError struct {
+	Kind schema.GroupVersionKind
+
+	Served        []string // the versions in which the server has the kind
+	OfSubresource bool     // the kind is that of subresources
+}
+
+func (e *UnknownKindError) Error() string {
+	switch {
+	case e.Kind.Group == "kustomize.config.k8s.io":
+		return "a kustomization is no object"
+	case len(e.Served) > 0:
+		return kindText(e.Kind) + " is not served"
+	case e.OfSubresource:
+		return kindText(e.Kind) + " is the kind of a subresource"
+	}
+	return "nothing is known about the kind " + kindText(e.Kind)
+}
+
+// An UnknownResourceError says that a resource is not known.
+type UnknownResourceError struct{ Resource schema.GroupVersionResource }
+
+func (e *UnknownResourceError) Error() string {
+	return fmt.Sprintf("nothing is known about the resource %s of %s", e.Resource.Resource, e.Resource.GroupVersion())
+}
+
+// An AmbiguousSubresourceError says that several resources have a subresource that takes objects of the kind.
+type AmbiguousSubresourceError struct {
+	Kind        schema.GroupVersionKind
+	Subresource string
+	Resources   []string // sorted
+}
+
+func (e *AmbiguousSubresourceError) Error() string {
+	return fmt.Sprintf("several resources have a subresource %s for %s", e.Subresource, kindText(e.Kind))
+}
+
+// A Target is the resource that takes an object.
+type Target struct {
+	*schema.Resource
+	Subresource string
+}
+
+// Target finds the resource that objects of a kind are sent to.
+func (q *Requester) Target(kind schema.GroupVersionKind, subresource string) (Target, error) {
+	resource, sub, named := strings.Cut(subresource, "/")
+	if !named {
+		resource, sub = "", subresource
+	}
+	if sub == "" {
+		if r := q.Types.ResourceFor(kind); r != nil && !r.NotServed {
+			return Target{r, ""}, nil
+		}
+		return Target{}, q.unknown(kind)
+	}
+	if !named {
+		if r := q.Types.ResourceFor(kind); r != nil && r.Subresource(sub) != nil {
+			resource = r.Resource + "." + r.Version + "." + r.Group
+		}
+	}
+	var found []*schema.Resource
+	parents := map[string]bool{}
+	var takes []string
+	for _, r := range q.Types.Resources() {
+		s := r.Subresource(sub)
+		if s == nil || r.NotServed || named && !names(resource, r) || resource != "" && !names(resource, r) {
+			continue
+		}
+		if s.Kind != kind {
+			takes = append(takes, kindText(s.Kind))
+			continue
+		}
+		found = append(found, r)
+		parents[r.GroupResource().String()] = true
+	}
+	switch {
+	case len(parents) > 1:
+		return Target{}, &AmbiguousSubresourceError{kind, sub, slices.Sorted(maps.Keys(parents))}
+	case len(found) > 0:
+		// What is on by default and in the newest stable version comes first.
+		return Target{slices.MinFunc(found, func(x, y *schema.Resource) int {
+			return cmp.Or(cmpBool(x.OffByDefault, y.OffByDefault), version.CompareKubeAwareVersionStrings(y.Version, x.Version))
+		}), sub}, nil
+	case len(takes) > 0 && resource != "":
+		return Target{}, fmt.Errorf("the subresource %s takes %s, not %s", sub, takes[0], kindText(kind))
+	case resource != "" && named:
+		return Target{}, fmt.Errorf("no resource %s with a subresource %s", resource, sub)
+	}
+	return Target{}, fmt.Errorf("no resource has a subresource %s for %s", sub, kindText(kind))
+}
+
+// names reports that text names a resource, as kubectl takes it: "deployments", "deployments.apps" or
+// "deployments.v1.apps".
+func names(text string, r *schema.Resource) bool {
+	name, rest, _ := strings.Cut(text, ".")
+	if name != r.Resource {
+		return false
+	}
+	return rest == "" || rest == r.Group || rest == r.Version+"."+r.Group
+}
+
+func cmpBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// unknown says why objects of a kind cannot be sent to any resource.
+func (q *Requester) unknown(kind schema.GroupVersionKind) error {
+	err := &UnknownKindError{Kind: kind, OfSubresource: q.Types.Type(kind) != nil}
+	for _, r := range q.Types.Resources() {
+		if r.Group == kind.Group && r.Kind == kind.Kind && !r.NotServed && !r.OffByDefault {
+			err.Served = append(err.Served, r.GroupVersion().String())
+		}
+	}
+	return err
+}
+
+// Request makes the request that creates, updates or deletes an object as its author wrote it.
+func (q *Requester) Request(ctx context.Context, object map[string]any, a As) (*Request, error) {
+	kind := kindOf(object)
+	to, err := q.Target(kind, a.Subresource)
+	if err != nil {
+		return nil, err
+	}
+	r := &Request{
+		Kind: kind, Resource: to.GroupVersionResource, SubResource: to.Subresource,
+		Name: metadataText(object, "name"), DryRun: a.DryRun,
+		UserInfo: a.user(), UserAssumed: a.User == "" && a.Self == nil,
+	}
+	r.Namespace = q.NamespaceOf(object, to, a)
+	if t := q.Types.Type(kind); t != nil && t.Field("metadata") == nil {
+		// Options such as PodExecOptions have no metadata; in a manifest it says which object they are for.
+		object = maps.Clone(object)
+		delete(object, "metadata")
+	}
+	if r.Name == "" && (metadataText(object, "generateName") == "" || to.Subresource != "") {
+		return nil, errors.New("metadata.name is missing")
+	}
+
+	old := func() (map[string]any, error) { return q.oldObject(ctx, r, a) }
+	if r.Operation = a.Operation; r.Operation == "" {
+		if r.Operation, err = q.operationOf(r, to, old); err != nil {
+			return nil, err
+		}
+	}
+	switch r.Operation {
+	case Create, Connect:
+		r.Object = object
+	case Update:
+		if r.OldObject, err = old(); err != nil {
+			return nil, err
+		}
+		if r.OldObject == nil {
+			return nil, ErrNoOldObject
+		}
+		r.Object = object
+	case Delete:
+		if r.OldObject, err = old(); err != nil {
+			return nil, err
+		}
+		if r.OldObject == nil { // what the manifest describes is what is deleted
+			r.OldObject = InNamespace(object, r)
+		}
+	}
+	r.Options = optionsOf(r)
+	identity := []string{kind.String(), r.Namespace, r.Name, string(r.Operation)}
+	r.UID = uuid.NewSHA1(uuid.NameSpaceURL, []byte(strings.Join(identity, "\n"))).String() // always the same for the same request
+	return r, nil
+}
+
+// user makes the requests.
+func (a As) user() UserInfo {
+	if a.User == "" && a.Self != nil {
+		return *a.Self
+	}
+	name := cmp.Or(a.User, DefaultUser)
+	return UserInfo{Username: name, UID: a.UID, Groups: state.Groups(name, a.Groups), Extra: a.Extra}
+}
+
+// NamespaceOf returns the namespace of the request: of namespaced objects their own or the default one, of a Namespace
+// its own name, of other objects none.
+func (q *Requester) NamespaceOf(object map[string]any, to Target, a As) string {
+	switch {
+	case to.Namespaced:
+		return cmp.Or(metadataText(object, "namespace"), a.Namespace, "default")
+	case to.GroupVersionKind() == namespaceKind:
+		return metadataText(object, "name")
+	}
+	return ""
+}
+
+// oldObject returns the stored object that a request is about, nil if there is none.
+func (q *Requester) oldObject(ctx context.Context, r *Request, a As) (map[string]any, error) {
+	if r.Name == "" {
+		return nil, nil
+	}
+	namespace := r.Namespace
+	if res := q.Types.Resource(r.Resource); res != nil && !res.Namespaced {
+		namespace = ""
+	}
+	if a.Old != nil {
+		if old, err := a.Old.Get(ctx, r.Kind, namespace, r.Name); old != nil || err != nil {
+			return old, err
+		}
+	}
+	if r.SubResource == "scale" {
+		return q.scale(ctx, r, a, namespace)
+	}
+	if q.Types.ResourceFor(r.Kind) == nil { // an Eviction and the like is not stored
+		return nil, nil
+	}
+	return q.Stored.Get(ctx, r.Kind, namespace, r.Name)
+}
+
+// scale returns the Scale of the stored object that a request scales, nil if there is none.
+func (q *Requester) scale(ctx context.Context, r *Request, a As, namespace string) (map[string]any, error) {
+	res := q.Types.Resource(r.Resource)
+	if res == nil {
+		return nil, nil
+	}
+	var parent map[string]any
+	var err error
+	if a.Old != nil {
+		if parent, err = a.Old.Get(ctx, res.GroupVersionKind(), namespace, r.Name); err != nil {
+			return nil, err
+		}
+	}
+	if parent == nil {
+		parent, err = q.Stored.Get(ctx, res.GroupVersionKind(), namespace, r.Name)
+	}
+	if parent == nil || err != nil {
+		return nil, err
+	}
+	return prepare.Scale(parent, res)
+}
+
+// operations of subresources whose objects are not stored (as pkg/registry v1.37.2).
+var subresourceOperations = map[string]Operation{
+	"eviction": Create, "binding": Create, "token": Create,
+	"exec": Connect, "attach": Connect, "portforward": Connect, "proxy": Connect,
+}
+
+func (q *Requester) operationOf(r *Request, to Target, old func() (map[string]any, error)) (Operation, error) {
+	if to.Subresource != "" {
+		return cmp.Or(subresourceOperations[to.Subresource], Update), nil
+	}
+	stored, err := old()
+	if err != nil || stored == nil {
+		return Create, err
+	}
+	return Update, nil
+}
+
+// InNamespace returns an object that lies in the namespace of the request.
+func InNamespace(object map[string]any, r *Request) map[string]any {
+	if metadataText(object, "namespace") != "" || r.Namespace == "" || r.Kind == namespaceKind {
+		return object
+	}
+	metadata, ok := object["metadata"].(map[string]any)
+	if !ok {
+		return object
+	}
+	object, metadata = maps.Clone(object), maps.Clone(metadata)
+	metadata["namespace"] = r.Namespace
+	object["metadata"] = metadata
+	return object
+}
+
+// optionsOf returns the options of a request whose maker gave none.
+func optionsOf(r *Request) map[string]any {
+	kinds := map[Operation]string{Create: "CreateOptions", Update: "UpdateOptions", Delete: "DeleteOptions"}
+	if kinds[r.Operation] == "" {
+		return nil
+	}
+	options := map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": kinds[r.Operation]}
+	if r.DryRun {
+		options["dryRun"] = []any{"All"}
+	}
+	return options
+}
+
+// A reviewed request is that of an AdmissionReview; the two versions have the same members.
+type reviewed struct {
+	UID                string                          `json:"uid"`
+	Kind               apischema.GroupVersionKind      `json:"kind"`
+	Resource           apischema.GroupVersionResource  `json:"resource"`
+	SubResource        string                          `json:"subResource"`
+	RequestKind        *apischema.GroupVersionKind     `json:"requestKind"`
+	RequestResource    *apischema.GroupVersionResource `json:"requestResource"`
+	RequestSubResource string                          `json:"requestSubResource"`
+	Name               string                          `json:"name"`
+	Namespace          string                          `json:"namespace"`
+	Operation          Operation                       `json:"operation"`
+	UserInfo           UserInfo                        `json:"userInfo"`
+	DryRun             bool                            `json:"dryRun"`
+}
+
+// ReviewRequest makes the request that an AdmissionReview is about, in either version, as its author made it. A webhook that matches through an equivalent
+// version gets the object in that version; policies are asked about the request as it was made.
+func (q *Requester) ReviewRequest(object map[string]any) (*Request, error) {
+	tree, _ := object["request"].(map[string]any)
+	if tree == nil {
+		return nil, errors.New("an AdmissionReview without a request")
+	}
+	scalars := maps.Clone(tree)
+	for _, member := range []string{"object", "oldObject", "options"} {
+		delete(scalars, member)
+	}
+	text, err := json.Marshal(scalars)
+	if err != nil {
+		return nil, err
+	}
+	var in reviewed
+	if err := json.Unmarshal(text, &in); err != nil {
+		return nil, fmt.Errorf("request: %w", err)
+	}
+	r := &Request{
+		UID: in.UID, Kind: in.Kind, Resource: in.Resource, SubResource: in.SubResource, Name: in.Name, Namespace: in.Namespace,
+		Operation: in.Operation, UserInfo: in.UserInfo, DryRun: in.DryRun,
+	}
+	for member, to := range map[string]*map[string]any{"object": &r.Object, "oldObject": &r.OldObject, "options": &r.Options} {
+		if tree[member] == nil {
+			continue
+		}
+		value, ok := tree[member].(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("request.%s is not an object", member)
+		}
+		*to = value
+	}
+	switch r.Operation {
+	case Create, Update, Delete, Connect:
+	default:
+		return nil, fmt.Errorf("request.operation %q is none of CREATE, UPDATE, DELETE, CONNECT", r.Operation)
+	}
+	if in.RequestKind != nil && in.RequestResource != nil && (*in.RequestKind != in.Kind || *in.RequestResource != in.Resource) {
+		r.Kind, r.Resource, r.SubResource = *in.RequestKind, *in.RequestResource, in.RequestSubResource
+		for _, o := range []*map[string]any{&r.Object, &r.OldObject} {
+			if *o == nil {
+				continue
+			}
+			if *o, err = q.Types.Convert(*o, r.Kind); err != nil {
+				return nil, fmt.Errorf("converting back to requestKind: %w", err)
+			}
+		}
+	}
+	if r.Kind.Kind == "" {
+		return nil, errors.New("request.kind is missing")
+	}
+	resource := q.Types.Resource(r.Resource)
+	switch {
+	case resource == nil && r.Resource.Resource == "":
+		return nil, errors.New("request.resource is missing")
+	case resource == nil:
+		return nil, &UnknownResourceError{r.Resource}
+	case r.SubResource != "" && resource.Subresource(r.SubResource) == nil:
+		return nil, fmt.Errorf("%s has no subresource %s", resource.GroupResource(), r.SubResource)
+	case r.Object == nil && r.Operation != Delete:
+		return nil, fmt.Errorf("request.object is missing in a %s", r.Operation)
+	case r.OldObject == nil && (r.Operation == Delete || r.Operation == Update):
+		return nil, fmt.Errorf("request.oldObject is missing in a %s", r.Operation)
+	}
+	if r.Options == nil {
+		r.Options = optionsOf(r)
+	}
+	return r, nil
+}
+
+// RequestFor makes the request that creates, updates or deletes an object as its author wrote it, as the API server hands it to
+// policies. What is stored is what the cluster of the engine has.
+func (e *Engine) RequestFor(ctx context.Context, object map[string]any, as As) (*Prepared, error) {
+	q := Requester{Types: e.types, Stored: e.cluster}
+	r, err := q.Request(ctx, object, as)
+	if err != nil {
+		return nil, err
+	}
+	return e.Prepare(ctx, r)
+}
+
+// kindText returns a kind as a manifest has it.
+func kindText(kind schema.GroupVersionKind) string {
+	return kind.GroupVersion().String() + " " + kind.Kind
+}
+
+// metadataText returns a member of the metadata of an object that is text.
+func metadataText(object map[string]any, member string) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	s, _ := metadata[member].(string)
+	return s
+}

@@ -1,0 +1,113 @@
+package celgate
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// A hook is one policy that is in force: it has bindings.
+type hook struct {
+	*compile.Program
+	criteria *match.Criteria
+	param    *schema.Resource // nil without paramKind
+	err      error            // a paramKind that does not exist
+	bindings []*binding       // sorted by name
+}
+
+type binding struct {
+	*policy.Binding
+	criteria *match.Criteria
+	selector labels.Selector // of the params; nil without
+}
+
+type policyKey struct {
+	kind policy.Kind
+	name string
+}
+
+// expressions is how many outcomes one invocation may have.
+func (h *hook) expressions() int {
+	return len(h.MatchConditions) + len(h.Validations) + len(h.Mutations)
+}
+
+// byObject reports that a selector of the policy or of a binding, or a match condition, looks at the object.
+func (h *hook) byObject() bool {
+	return len(h.MatchConditions) > 0 || h.criteria.ByLabels() ||
+		slices.ContainsFunc(h.bindings, func(b *binding) bool { return b.criteria.ByLabels() })
+}
+
+// held returns a param as the server's informers hold it: those of built-in kinds drop managedFields.
+func (h *hook) held(param map[string]any) map[string]any {
+	metadata, _ := param["metadata"].(map[string]any)
+	if h.param.Custom != nil || metadata["managedFields"] == nil {
+		return param
+	}
+	metadata = maps.Clone(metadata)
+	delete(metadata, "managedFields")
+	param = maps.Clone(param)
+	param["metadata"] = metadata
+	return param
+}
+
+var withoutParam = []map[string]any{nil}
+
+// paramName is the name of a param in messages and outcomes.
+func paramName(param map[string]any) string {
+	metadata, _ := param["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	if namespace, _ := metadata["namespace"].(string); namespace != "" {
+		return namespace + "/" + name
+	}
+	return name
+}
+
+// An invocation is one policy with one binding and one param, all of which are for the request.
+type invocation struct {
+	hook     *hook
+	binding  *binding
+	param    map[string]any // nil: no param
+	idle     bool           // paramRef selects nothing and that is allowed: nothing to evaluate
+	left     int            // how many params of the binding there are from this one on
+	resource schema.GroupVersionResource
+	kind     schema.GroupVersionKind
+}
+
+func (in *invocation) key() invocationKey {
+	return invocationKey{in.hook.Name, in.binding.Name, paramName(in.param)}
+}
+
+// A configurationError is an error before any expression ran.
+type configurationError struct {
+	hook    *hook
+	binding *binding // nil: the policy's
+	err     error
+}
+
+func (e *configurationError) Error() string {
+	if e.binding == nil {
+		return "failed to configure policy: " + e.err.Error()
+	}
+	return "failed to configure binding: " + e.err.Error()
+}
+
+func (e *configurationError) Unwrap() error { return e.err }
+
+type conversionError struct{ error }
+
+func (e conversionError) Error() string {
+	return "failed to convert object version: " + e.error.Error()
+}
+
+func expression(e *compile.Expression) policy.Expr {
+	if e == nil {
+		return policy.Expr{}
+	}
+	return e.Expr
+}

@@ -1,0 +1,361 @@
+package celgate
+
+import (
+	"context"
+	"maps"
+
+	"github.com/google/cel-go/common/types/ref"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// inputs are a request and what expressions see of it: values, which are made when an expression first asks for them.
+type inputs struct {
+	*Request
+	ctx      context.Context
+	types    *schema.Registry
+	cluster  Cluster
+	form     eval.Form // how expressions see objects of built-in kinds
+	made     Made
+	resource *schema.Resource // that the request was made to
+	shown    map[string]any   // the same, as the variable request has it
+	normal   prepare.Normal   // of the object of the request, if mutating policies are asked
+
+	objects    []*versioned
+	requests   []*requestInput
+	namespaces [2]namespaceInput // by declaredOnly and whole
+	own        ownNamespace
+	authorizer authorizerValues
+
+	// What nearly every request has is in its memory.
+	firstObject  versioned
+	firstRequest requestInput
+	oneObject    [1]*versioned
+	oneRequest   [1]*requestInput
+}
+
+// begin makes the inputs those of a request that an engine is asked about.
+func (r *inputs) begin(ctx context.Context, e *Engine, req *Request, known *indexEntry) {
+	r.Request, r.ctx, r.types, r.cluster, r.form = req, ctx, e.types, e.cluster, e.typed
+	r.made, r.resource, r.shown = req.made(), known.resource, known.shown
+	r.namespaces[declaredOnly].declared = true
+	r.authorizer = authorizerValues{request: req, cluster: e.cluster}
+	r.objects, r.requests = r.oneObject[:0], r.oneRequest[:0]
+}
+
+// ownNamespace is the namespace that the request is in, asked for once.
+type ownNamespace struct {
+	asked  bool
+	object map[string]any
+	err    error
+}
+
+// requestInput is the request as matched through a resource and kind.
+type requestInput struct {
+	of       *inputs
+	resource schema.GroupVersionResource
+	kind     schema.GroupVersionKind
+	tree     map[string]any
+	user     map[string]any
+	value    ref.Val
+}
+
+// Resolve makes the value of the variable request.
+func (i *requestInput) Resolve() ref.Val {
+	if i.value == nil {
+		i.value = eval.Value(i.whole(), i.Form())
+	}
+	return i.value
+}
+
+func (i *requestInput) Form() eval.Form { return i.of.form }
+
+// Member makes a member that policies often ask for alone, else all of them.
+func (i *requestInput) Member(name string) (any, bool) {
+	r := i.of
+	switch name {
+	case "operation":
+		return string(r.Operation), true
+	case "name":
+		return r.Name, r.Name != ""
+	case "namespace":
+		return r.Namespace, r.Namespace != ""
+	case "userInfo":
+		return i.userInfo(), true
+	}
+	member, found := i.whole()[name]
+	return member, found
+}
+
+func (i *requestInput) whole() map[string]any {
+	if i.tree == nil {
+		i.tree = i.of.requestTree(i.resource, i.kind, i.userInfo())
+	}
+	return i.tree
+}
+
+func (i *requestInput) userInfo() map[string]any {
+	if i.user == nil {
+		i.user = i.of.UserInfo.tree()
+	}
+	return i.user
+}
+
+// What expressions see of the namespace.
+const (
+	declaredOnly = iota // validations: the declared members
+	whole               // mutations and audit annotations
+)
+
+// namespaceInput is the namespace of the request.
+type namespaceInput struct {
+	object   map[string]any
+	declared bool
+	form     eval.Form
+	value    ref.Val
+}
+
+// Resolve makes the value of the variable namespaceObject.
+func (i *namespaceInput) Resolve() ref.Val {
+	if i.value == nil && i.object != nil {
+		object := i.object
+		if i.declared {
+			object = celenv.DeclaredNamespace(object)
+		} else {
+			// The server takes it from a cache whose objects have neither apiVersion nor kind.
+			object = maps.Clone(object)
+			delete(object, "apiVersion")
+			delete(object, "kind")
+		}
+		i.value = eval.Value(object, i.form)
+	}
+	return i.value
+}
+
+// versioned is the object of the request in one version.
+type versioned struct {
+	kind              schema.GroupVersionKind
+	object, oldObject map[string]any
+	typ               *schema.Type // of a built-in kind
+	form              eval.Form    // in which validating policies and match conditions see it
+	custom            bool         // a custom resource
+	reflected         bool         // an expression of the mutating phase has seen it by reflection
+	dirty             bool         // a mutation ran
+
+	normal prepare.Normal // what is known about object
+}
+
+// namespace returns a namespace object, or the server's NotFound.
+func (r *inputs) namespace(name string) (map[string]any, error) {
+	if r.own.asked && name == r.Namespace {
+		return r.own.object, r.own.err
+	}
+	namespace, err := r.cluster.Get(r.ctx, namespaceKind, "", name)
+	if err != nil {
+		return nil, err
+	}
+	if namespace == nil {
+		return nil, apierrors.NewNotFound(apischema.GroupResource{Resource: "namespaces"}, name)
+	}
+	return namespace, nil
+}
+
+// requestNamespace returns the namespace object that expressions see: none for cluster-scoped requests and for
+// Namespaces themselves.
+func (r *inputs) requestNamespace() (map[string]any, error) {
+	if r.Namespace == "" || r.Kind == namespaceKind {
+		return nil, nil
+	}
+	if !r.own.asked {
+		object, err := r.namespace(r.Namespace)
+		r.own = ownNamespace{true, object, err}
+		for i := range r.namespaces {
+			r.namespaces[i].object, r.namespaces[i].form = object, r.form
+		}
+	}
+	return r.own.object, r.own.err
+}
+
+// versioned returns the object and old object in the version that a policy matched.
+func (r *inputs) versioned(kind schema.GroupVersionKind) (*versioned, error) {
+	for _, v := range r.objects {
+		if v.kind == kind {
+			return v, nil
+		}
+	}
+	v := &r.firstObject
+	if len(r.objects) > 0 {
+		v = new(versioned)
+	}
+	*v = versioned{kind: kind, object: r.Object, oldObject: r.OldObject}
+	resource := r.resource
+	if r.Made != nil {
+		resource = r.types.Resource(r.Resource)
+	}
+	v.custom = resource != nil && resource.Custom != nil
+	if !v.custom {
+		v.typ, v.form = r.types.Type(kind), r.form
+	}
+	for _, object := range []*map[string]any{&v.object, &v.oldObject} {
+		if *object == nil {
+			continue
+		}
+		if v.custom && (*object)["kind"] != r.Kind.Kind {
+			// A mutation of the first pass has changed it; the server sets it again (as pkg/admission/conversion.go v0.37.2).
+			*object = maps.Clone(*object)
+			(*object)["kind"] = r.Kind.Kind
+		}
+		if kind == r.Kind {
+			continue
+		}
+		converted, err := r.types.Convert(*object, kind)
+		if err != nil {
+			return nil, err
+		}
+		*object = converted
+	}
+	if kind == r.Kind && r.normal.Of(r.Object) {
+		v.normal = r.normal
+	}
+	r.objects = append(r.objects, v)
+	return v, nil
+}
+
+// shown is an object as expressions of validating policies see it.
+func (v *versioned) shown(tree map[string]any) ref.Val {
+	if tree == nil {
+		return nil
+	}
+	return typed(tree, v.typ, v.form)
+}
+
+// typed is an object of a built-in kind in a form.
+func typed(tree map[string]any, t *schema.Type, form eval.Form) ref.Val {
+	if form == eval.Plain {
+		return eval.Value(tree, form)
+	}
+	return eval.Typed(tree, t)
+}
+
+// values are those for the expressions of one invocation of a validating policy.
+func (r *inputs) values(in *invocation, v *versioned) eval.Inputs {
+	return eval.Inputs{
+		Object:          v.shown(v.object),
+		OldObject:       v.shown(v.oldObject),
+		Params:          r.paramValue(in),
+		Request:         r.request(in.resource, in.kind),
+		Authorizer:      userAuthorizer{&r.authorizer},
+		RequestResource: resourceAuthorizer{&r.authorizer},
+	}
+}
+
+// plain is an object as the expressions of mutations see it, nil for none.
+func plain(tree map[string]any) ref.Val {
+	if tree == nil {
+		return nil
+	}
+	return eval.Value(tree, eval.Plain)
+}
+
+// paramValue shows a param. Validating policies see built-in kinds with apiVersion and kind of the policy's
+// paramKind; mutating policies see them as they come from the server's caches: by reflection, without both.
+func (r *inputs) paramValue(in *invocation) ref.Val {
+	if in.param == nil {
+		return nil
+	}
+	if !hasTypedInformer(in.hook.param) {
+		return eval.Value(in.param, eval.Plain)
+	}
+	if in.hook.Kind == policy.Validating && in.param["apiVersion"] == in.hook.ParamKind.APIVersion && in.param["kind"] == in.hook.ParamKind.Kind {
+		return eval.Value(in.param, eval.Plain)
+	}
+	param := make(map[string]any, len(in.param))
+	for k, v := range in.param {
+		param[k] = v
+	}
+	if in.hook.Kind == policy.Mutating {
+		delete(param, "apiVersion")
+		delete(param, "kind")
+		return typed(param, r.types.Type(in.hook.param.GroupVersionKind()), r.form)
+	}
+	param["apiVersion"], param["kind"] = in.hook.ParamKind.APIVersion, in.hook.ParamKind.Kind
+	return eval.Value(param, eval.Plain)
+}
+
+// hasTypedInformer reports whether client-go has a typed informer for a kind: it has for all built-in kinds
+// but those of the aggregated API servers that live in kube-apiserver.
+func hasTypedInformer(r *schema.Resource) bool {
+	return r.Custom == nil && r.Group != "apiextensions.k8s.io" && r.Group != "apiregistration.k8s.io"
+}
+
+// request shows the request as matched through a resource and kind.
+func (r *inputs) request(resource schema.GroupVersionResource, kind schema.GroupVersionKind) *requestInput {
+	for _, i := range r.requests {
+		if i.resource == resource && i.kind == kind {
+			return i
+		}
+	}
+	i := &r.firstRequest
+	if len(r.requests) > 0 {
+		i = new(requestInput)
+	}
+	*i = requestInput{of: r, resource: resource, kind: kind}
+	r.requests = append(r.requests, i)
+	return i
+}
+
+// requestTree has the members of AdmissionRequest that the server sets, by its rules for empty ones.
+func (r *inputs) requestTree(resource schema.GroupVersionResource, kind schema.GroupVersionKind, user map[string]any) map[string]any {
+	madeKind, madeResource := kindTree(r.made.Kind), r.shown
+	asKind, asResource := madeKind, madeResource
+	if kind != r.made.Kind {
+		asKind = kindTree(kind)
+	}
+	if resource != r.made.Resource {
+		asResource = resourceTree(resource)
+	}
+	tree := map[string]any{
+		"uid":             "",
+		"kind":            asKind,
+		"resource":        asResource,
+		"requestKind":     madeKind,
+		"requestResource": madeResource,
+		"operation":       string(r.Operation),
+		"userInfo":        user,
+		"dryRun":          r.DryRun,
+		"options":         options(r.Options),
+		"object":          nil,
+		"oldObject":       nil,
+	}
+	setText(tree, "subResource", r.SubResource)
+	setText(tree, "requestSubResource", r.made.SubResource)
+	setText(tree, "name", r.Name)
+	setText(tree, "namespace", r.Namespace)
+	return tree
+}
+
+// requestType has the Go types of the structs that requestTree makes.
+var requestType = &schema.Type{Kind: schema.Struct, Name: "k8s.io/api/admission/v1.AdmissionRequest", Fields: []schema.Field{
+	{Name: "kind", Type: kindType}, {Name: "requestKind", Type: kindType},
+	{Name: "resource", Type: resourceType}, {Name: "requestResource", Type: resourceType},
+	{Name: "userInfo", Type: &schema.Type{Kind: schema.Struct, Name: "k8s.io/api/authentication/v1.UserInfo"}},
+}}
+
+var (
+	kindType     = &schema.Type{Kind: schema.Struct, Name: "k8s.io/apimachinery/pkg/apis/meta/v1.GroupVersionKind"}
+	resourceType = &schema.Type{Kind: schema.Struct, Name: "k8s.io/apimachinery/pkg/apis/meta/v1.GroupVersionResource"}
+)
+
+// options are held as raw JSON, which the server shows as a plain tree.
+func options(tree map[string]any) any {
+	if tree == nil {
+		return nil
+	}
+	return eval.Value(tree, eval.Plain)
+}

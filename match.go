@@ -1,0 +1,204 @@
+package celgate
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/celgate/celgate/explain"
+	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/policy"
+)
+
+// A matcher finds out which policies, bindings and params are for a request.
+type matcher struct {
+	teller
+	reading    context.Context // for what the cluster is asked
+	cluster    Cluster
+	index      *index
+	known      *indexEntry
+	attributes match.Attributes
+	world      match.World
+}
+
+// begin makes the matcher one for a request that an engine is asked about. LookUp finds namespaces.
+func (r *matcher) begin(
+	ctx context.Context, e *Engine, req *Request, known *indexEntry, lookUp func(name string) (map[string]any, error),
+) {
+	made := req.made()
+	r.told, r.reading, r.cluster, r.index, r.known = e.told, ctx, e.cluster, e.index, known
+	r.attributes = match.Attributes{
+		Kind: made.Kind, Resource: made.Resource, SubResource: made.SubResource,
+		Namespace: req.Namespace, Name: req.Name, Operation: string(req.Operation),
+		Object: req.Object, OldObject: req.OldObject,
+	}
+	r.world = match.World{Types: e.types, Namespace: lookUp}
+}
+
+// invocations yields what is to run for the request: policies by name, their bindings by name, their params by
+// namespace and name. An error stands in place of a policy or binding that cannot run; a policy or binding
+// that is not for the request yields nothing.
+//
+// As generic/policy_dispatcher.go and validating/dispatcher.go v0.37.2: match the policy, then its
+// configuration, then for each binding match, params.
+func (r *matcher) invocations(kind policy.Kind) iter.Seq2[invocation, *configurationError] {
+	return func(yield func(invocation, *configurationError) bool) {
+		for _, h := range r.candidates(kind) {
+			m, err := h.criteria.Match(&r.attributes, r.world)
+			if err == nil && m.Matched {
+				err = h.err
+			}
+			r.tellMatch(h, nil, m, err)
+			if err == nil && !m.Matched {
+				continue
+			}
+			if err != nil {
+				if !yield(invocation{}, &configurationError{h, nil, err}) {
+					return
+				}
+				continue
+			}
+			for _, b := range h.bindings {
+				if !r.bindingInvocations(h, b, m, yield) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// candidates are the policies that may be for the request; who listens is told about all others too.
+func (r *matcher) candidates(kind policy.Kind) []*hook {
+	if !r.tells() {
+		return r.known.of(kind).hooks
+	}
+	var all []*hook
+	for _, h := range r.index.hooks {
+		if h.Kind == kind {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+func (r *matcher) bindingInvocations(h *hook, b *binding, m match.Result, yield func(invocation, *configurationError) bool) bool {
+	bm, err := b.criteria.Match(&r.attributes, r.world)
+	r.tellMatch(h, b, bm, err)
+	if err == nil && !bm.Matched {
+		return true
+	}
+	var params []map[string]any
+	if err == nil {
+		if params, err = r.params(h, b); len(params) == 0 {
+			r.tellParams(h, b, err)
+		}
+	}
+	if err != nil {
+		return yield(invocation{}, &configurationError{h, b, err})
+	}
+	in := invocation{hook: h, binding: b, resource: m.Resource, kind: m.Kind, left: len(params)}
+	if len(params) == 0 {
+		in.idle = true
+		return yield(in, nil)
+	}
+	for _, in.param = range params {
+		if !yield(in, nil) {
+			return false
+		}
+		in.left--
+	}
+	return true
+}
+
+// params returns what one binding evaluates with: one nil for a policy or binding without params, else the
+// objects that paramRef selects (as generic/policy_dispatcher.go v0.37.2, CollectParams).
+func (r *matcher) params(h *hook, b *binding) ([]map[string]any, error) {
+	from := b.ParamRef
+	if h.ParamKind == nil || from == nil {
+		return withoutParam, nil
+	}
+	namespace := from.Namespace
+	switch {
+	case !h.param.Namespaced && namespace != "":
+		return nil, errors.New("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+	case h.param.Namespaced && namespace == "":
+		if namespace = r.attributes.Namespace; namespace == "" {
+			return nil, ErrNoParamNamespace
+		}
+	}
+	kind := h.param.GroupVersion().WithKind(h.param.Kind)
+	var params []map[string]any
+	if from.Name != "" {
+		param, err := r.cluster.Get(r.reading, kind, namespace, from.Name)
+		if err != nil {
+			return nil, err
+		}
+		if param != nil {
+			params = append(params, h.held(param))
+		}
+	} else {
+		all, err := r.cluster.List(r.reading, kind, namespace)
+		if err != nil {
+			return nil, err
+		}
+		for _, param := range all {
+			if b.selector.Matches(match.Labels(param)) {
+				params = append(params, h.held(param))
+			}
+		}
+	}
+	if len(params) == 0 && from.NotFoundAction == policy.NotFoundDeny {
+		return nil, ErrNoParams
+	}
+	return params, nil
+}
+
+// tellMatch says whether a policy, or with b its binding, is for the request.
+func (r *matcher) tellMatch(h *hook, b *binding, m match.Result, err error) {
+	if !r.tells() {
+		return
+	}
+	found := explain.Match{Kind: h.Kind, Policy: h.Name, Matched: m.Matched && err == nil, By: string(m.By), Reason: m.Reason(&r.attributes), Err: err}
+	criteria := h.criteria
+	if b != nil {
+		criteria, found.Binding = b.criteria, b.Name
+		if found.Reason != "" {
+			found.Reason += " of the binding"
+		}
+	}
+	found.Compared = criteria.Compare(&r.attributes, r.world)
+	r.tell(h, b, nil, explain.Event{Op: explain.OpMatch, Match: &found})
+}
+
+// tellParams says that a binding does not run for want of params.
+func (r *matcher) tellParams(h *hook, b *binding, err error) {
+	if !r.tells() {
+		return
+	}
+	found := explain.Match{Kind: h.Kind, Policy: h.Name, Binding: b.Name, By: "paramRef", Reason: "paramRef selects nothing", Err: err}
+	found.Compared = []explain.Comparison{{Field: "paramRef", Want: r.wantedParams(h, b), Got: "nothing"}}
+	r.tell(h, b, nil, explain.Event{Op: explain.OpMatch, Match: &found})
+}
+
+// wantedParams are the params that a binding asks for, in words.
+func (r *matcher) wantedParams(h *hook, b *binding) string {
+	ref := b.ParamRef
+	text := h.ParamKind.Kind + " "
+	if h.param != nil && h.param.Namespaced {
+		namespace := ref.Namespace
+		if namespace == "" {
+			namespace = r.attributes.Namespace
+		}
+		text += namespace + "/"
+	}
+	switch {
+	case ref.Name != "":
+		text += ref.Name
+	case b.selector != nil:
+		text += "with labels " + b.selector.String()
+	}
+	if h.param != nil && h.param.Namespaced && ref.Namespace == "" {
+		text += " (paramRef names no namespace, so that it is the request's)"
+	}
+	return text
+}

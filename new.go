@@ -1,0 +1,209 @@
+package celgate
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/patch/merge"
+	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+)
+
+// New compiles the policies of set. Policies and bindings that the server would not store are in Rejected;
+// an error means that the options cannot be met, or that the set is one that no cluster has.
+func New(set *policy.Set, opts Options) (*Engine, error) {
+	if _, twice := set.Unique(); len(twice) > 0 {
+		return nil, twice[0]
+	}
+	minor := cmp.Or(opts.KubeVersion, Newest)
+	e := &Engine{
+		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor,
+		standsIn: opts.WithoutQuirks, index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{},
+		mentions: map[string]quirks.Mention{}, policies: map[policyKey]*policy.Policy{},
+	}
+	known := quirks.Of(minor)
+	if known.Has(quirks.PatchReflectedValue) {
+		e.typed = eval.Reflected
+	}
+	if !opts.WithoutQuirks {
+		e.quirks = known
+	}
+	envs, err := celenv.New(minor, e.quirks)
+	if err != nil {
+		return nil, err
+	}
+	e.envs = envs
+	if e.types == nil {
+		if e.types, err = builtin.Registry(minor); err != nil {
+			return nil, err
+		}
+		if e.types, err = definedBy(opts.Objects, e.types); err != nil {
+			return nil, err
+		}
+	}
+	if e.cluster == nil {
+		if e.cluster, err = clusterOf(opts.Objects, e.types); err != nil {
+			return nil, err
+		}
+	}
+
+	e.index.types = e.types
+	bindings := map[policy.Kind]map[string][]*binding{policy.Validating: {}, policy.Mutating: {}}
+	for _, b := range sortedByName(set.Bindings, func(b *policy.Binding) string { return b.Name }) {
+		if !b.Stored && e.rejectUnserved(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position) {
+			continue
+		}
+		written := Written{Binding: b}
+		if b.Stored {
+			written.OldBinding = b
+		}
+		if errs := e.WriteErrors(written); len(errs) > 0 {
+			e.reject(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position, policy.Invalid(string(b.Kind)+"Binding", b.Name, errs))
+			continue
+		}
+		bound := &binding{Binding: b, criteria: match.Compile(b.MatchResources)}
+		if ref := b.ParamRef; ref != nil && ref.Selector != nil {
+			if bound.selector, err = metav1.LabelSelectorAsSelector(ref.Selector); err != nil {
+				return nil, fmt.Errorf("binding %s: %w", b.Name, err) // ValidateBinding refuses these
+			}
+		}
+		bindings[b.Kind][b.PolicyName] = append(bindings[b.Kind][b.PolicyName], bound)
+	}
+	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
+	slices.SortStableFunc(policies, func(a, b *policy.Policy) int { return cmp.Compare(turn(a), turn(b)) })
+	compiled := inParallel(policies, func(p *policy.Policy) compiledPolicy {
+		c, checked := opts.Before.of(p, minor)
+		if !checked {
+			if p.Stored {
+				c.refused = e.storedErrors(p)
+			} else {
+				c.refused = e.WriteErrors(Written{Policy: p})
+			}
+			c.mentions = quirks.Mentioned(textOf(p))
+		}
+		if c.Program == nil && len(c.refused) == 0 && len(bindings[p.Kind][p.Name]) > 0 {
+			c.Program, c.err = compile.Policy(envs, p)
+		}
+		return c
+	})
+	e.compiled = make(map[*policy.Policy]compiledPolicy, len(policies))
+	for i, p := range policies {
+		e.compiled[p] = compiled[i]
+		if !p.Stored && e.rejectUnserved(p.APIVersion, string(p.Kind), p.Name, p.Position) {
+			continue
+		}
+		if errs := compiled[i].refused; len(errs) > 0 {
+			e.reject(p.APIVersion, string(p.Kind), p.Name, p.Position, policy.Invalid(string(p.Kind), p.Name, errs))
+			continue
+		}
+		e.policies[policyKey{p.Kind, p.Name}] = p
+		if len(bindings[p.Kind][p.Name]) == 0 {
+			continue
+		}
+		prog, err := compiled[i].Program, compiled[i].err
+		if err != nil {
+			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
+		}
+		h := &hook{Program: prog, criteria: match.Compile(p.MatchConstraints), bindings: bindings[p.Kind][p.Name]}
+		if p.ParamKind != nil {
+			gv, err := parseGroupVersion(p.ParamKind.APIVersion)
+			if err != nil {
+				continue // as on the server, whose write-time rules let no such policy in
+			}
+			kind := gv.WithKind(p.ParamKind.Kind)
+			if h.param = e.types.ResourceFor(kind); h.param == nil {
+				h.err = &ParamKindError{kind}
+			}
+		}
+		e.index.hooks = append(e.index.hooks, h)
+		if found := compiled[i].mentions; len(found.Plugins)+len(found.MadeUp) > 0 {
+			all := e.mentions[p.Name] // a policy of the other kind may have the name
+			e.mentions[p.Name] = quirks.Mention{
+				Plugins: append(all.Plugins, found.Plugins...), MadeUp: append(all.MadeUp, found.MadeUp...),
+			}
+		}
+	}
+	return e, nil
+}
+
+func (e *Engine) reject(apiVersion, kind, name string, pos policy.Position, status *metav1.Status) {
+	e.rejected = append(e.rejected, Rejection{apiVersion, kind, name, status, pos})
+}
+
+// rejectUnserved rejects an object in a version that the server does not serve, and reports whether it did. A webhook
+// that stands in for the server takes every version.
+func (e *Engine) rejectUnserved(apiVersion, kind, name string, pos policy.Position) bool {
+	if e.standsIn {
+		return false
+	}
+	served := e.types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: kind})
+	message := policy.Unserved(apiVersion, kind, e.minor, served)
+	if message == "" {
+		return false
+	}
+	e.reject(apiVersion, kind, name, pos, &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: message,
+	})
+	return true
+}
+
+// of returns what the engine has compiled of a policy, and whether it has checked it.
+func (e *Engine) of(p *policy.Policy, minor string) (compiledPolicy, bool) {
+	if e == nil || e.minor != minor {
+		return compiledPolicy{}, false
+	}
+	c, ok := e.compiled[p]
+	return c, ok
+}
+
+// inParallel calls do for every item, on all processors, and returns the results in the order of the items.
+func inParallel[A, B any](items []A, do func(A) B) []B {
+	results := make([]B, len(items))
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(items)) {
+		running.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(items)); i = next.Add(1) - 1 {
+				results[i] = do(items[i])
+			}
+		})
+	}
+	running.Wait()
+	return results
+}
+
+// turn is when a policy runs among those of its kind: webhooks are asked in an order, so mutating policies of
+// failurePolicy Fail run before those of Ignore, in every engine (docs/design/0002-order.md).
+func turn(p *policy.Policy) int {
+	if p.Kind == policy.Mutating && p.FailurePolicy == policy.Ignore {
+		return 1
+	}
+	return 0
+}
+
+func sortedByName[T any](items []T, name func(T) string) []T {
+	return slices.SortedStableFunc(slices.Values(items), func(a, b T) int { return cmp.Compare(name(a), name(b)) })
+}
+
+// textOf returns all expressions of a policy.
+func textOf(p *policy.Policy) string {
+	var text strings.Builder
+	for x := range p.Expressions() {
+		text.WriteString(x.Src + "\n")
+	}
+	return text.String()
+}

@@ -1,0 +1,275 @@
+package celgate
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/google/cel-go/common/types/ref"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/celgate/celgate/explain"
+	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/patch/jsonpatch"
+	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/trace"
+	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// mutateOne runs one mutation of an invocation. The outcome is an error if the policy's failurePolicy decides
+// about it; the error is one that fails the request. What happens is written to told, unless it is nil.
+func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.Mutation) (eval.Outcome, error) {
+	e := in.hook.Mutations[index]
+	outcome := eval.Outcome{Expression: e, Index: index}
+	failed := func(err error) (eval.Outcome, error) {
+		outcome.Verdict, outcome.Message, outcome.Err = eval.Error, err.Error(), err
+		var status *apierrors.StatusError
+		if errors.As(err, &status) {
+			return outcome, status
+		}
+		return outcome, nil
+	}
+	inputs := r.values(in, v)
+	inputs.Namespace = &r.namespaces[whole]
+	if !v.reflected {
+		inputs.Object, inputs.OldObject = plain(v.object), plain(v.oldObject)
+	}
+
+	var patched map[string]any
+	if in.hook.Policy.Mutations[index].PatchType == policy.JSONPatch {
+		ops, cost, err := eval.JSONPatch(r.ctx, in.hook.Program, e, inputs)
+		outcome.Cost = cost
+		if err != nil {
+			if errors.Is(err, eval.ErrNotJSON) && r.engine.quirks.Has(quirks.PatchReflectedValue) {
+				r.decision.note(quirks.PatchReflectedValue, "")
+			}
+			return failed(r.namingStruct(err, in, v, inputs))
+		}
+		if told != nil {
+			told.Patch = operationTrees(ops)
+		}
+		if patched, err = r.applyJSONPatch(v, ops, told); err != nil {
+			return failed(err)
+		}
+	} else {
+		patch, cost, err := eval.ApplyConfiguration(r.ctx, in.hook.Program, e, inputs)
+		outcome.Cost = cost
+		if err != nil {
+			return failed(err)
+		}
+		if told != nil {
+			told.Patch = trace.Tree(patch)
+		}
+		if patched, err = r.applyConfiguration(v, patch); err != nil {
+			return failed(err)
+		}
+		if told != nil {
+			told.Patched = patched
+		}
+	}
+	if !v.custom && v.kind.GroupVersion() != r.attributes.Kind.GroupVersion() && r.engine.quirks.Has(quirks.EquivalentMutation) {
+		r.decision.note(quirks.EquivalentMutation, in.hook.Name)
+		return failed(equivalentError(v.kind, r.attributes.Kind))
+	}
+	normal, err := v.normal.Then(patched, r.engine.types, v.kind)
+	if err != nil {
+		return failed(err)
+	}
+	if normal.Truncated {
+		if !r.engine.quirks.Has(quirks.IntegerTruncation) {
+			return failed(errTruncated)
+		}
+		r.decision.note(quirks.IntegerTruncation, in.hook.Name)
+	}
+	v.object, v.normal, v.dirty = normal.Object, normal, true
+	if told != nil {
+		told.After = normal.Object
+	}
+	return outcome, nil
+}
+
+var errTruncated = errors.New("an integer is too large for its field")
+
+// namingStruct returns an error about a struct of a built-in object that names its Go type, as typedStruct.ConvertToNative in
+// k8s.io/apiserver v0.37.2 pkg/cel/common/valuesschemalesstyped.go.
+func (r *run) namingStruct(err error, in *invocation, v *versioned, inputs eval.Inputs) error {
+	var reflected *eval.ReflectedError
+	if !errors.As(err, &reflected) {
+		return err
+	}
+	var param *schema.Type
+	if in.param != nil {
+		param = r.engine.types.Type(in.hook.param.GroupVersionKind())
+	}
+	for _, input := range []struct {
+		value ref.Val
+		typ   *schema.Type
+	}{
+		{inputs.Object, v.typ}, {inputs.OldObject, v.typ}, {inputs.Params, param},
+		{inputs.Request.Resolve(), requestType}, {inputs.Namespace.Resolve(), r.engine.types.Type(namespaceKind)},
+	} {
+		found := typeOf(eval.Shown(input.value), input.typ, reflected.Members)
+		if found != nil && found.Kind == schema.Struct && found.Name != "" {
+			return fmt.Errorf("%w: type conversion error from struct type %s to %s", eval.ErrNotJSON, path.Base(found.Name), reflected.To)
+		}
+	}
+	return err
+}
+
+// typeOf returns the type of a map somewhere in a tree, nil if it is not there.
+func typeOf(in any, t *schema.Type, wanted map[string]any) *schema.Type {
+	if t == nil {
+		return nil
+	}
+	switch in := in.(type) {
+	case map[string]any:
+		if tree.Same(in, wanted) {
+			return t
+		}
+		for name, member := range in {
+			inner := t.Elem
+			if f := t.Field(name); f != nil {
+				inner = f.Type
+			}
+			if found := typeOf(member, inner, wanted); found != nil {
+				return found
+			}
+		}
+	case []any:
+		for _, item := range in {
+			if found := typeOf(item, t.Elem, wanted); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// equivalentError is why the server cannot turn a built-in object of one version into another, as convertToVersion in
+// k8s.io/apimachinery v0.37.2 pkg/runtime/scheme.go.
+func equivalentError(from, to schema.GroupVersionKind) error {
+	if from.Group != to.Group {
+		return fmt.Errorf("%s is not suitable for converting to %q in scheme %q", goType(from), to.GroupVersion(), "pkg/api/legacyscheme/scheme.go:30")
+	}
+	return fmt.Errorf("converting (%s) to (%s): unknown conversion", goType(from), goType(to))
+}
+
+// goType names a kind as Go prints the type of a built-in one.
+func goType(k schema.GroupVersionKind) string { return k.Version + "." + k.Kind }
+
+func (r *run) applyConfiguration(v *versioned, patch map[string]any) (map[string]any, error) {
+	t := r.engine.types.Type(v.kind)
+	if t == nil || r.engine.types.ResourceFor(v.kind) == nil {
+		// The kinds of subresources, such as Scale, are in no OpenAPI document of their own.
+		return nil, &PatchError{policy.ApplyConfiguration, fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %s", v.kind)}
+	}
+	if given := kindOf(v.object); v.custom && given != v.kind { // a JSON patch made it another one
+		return nil, &PatchError{policy.ApplyConfiguration, fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %v", given)}
+	}
+	merged, err := r.engine.merger.Apply(v.object, patch, t)
+	if err != nil {
+		return nil, &PatchError{policy.ApplyConfiguration, err}
+	}
+	return merged, nil
+}
+
+func (r *run) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *explain.Mutation) (map[string]any, error) {
+	doc, err := jsonpatch.ApplyBounded(v.object, ops, &r.meter)
+	if told != nil {
+		tellPatched(told, doc, err)
+	}
+	if errors.Is(err, jsonpatch.ErrTestFailed) {
+		return v.object, nil // the server drops the patch and goes on
+	}
+	var panicked *jsonpatch.PanicError
+	if errors.As(err, &panicked) {
+		r.decision.note(quirks.PatchNilMap, "")
+		return nil, apierrors.NewInternalError(panicked)
+	}
+	if err != nil {
+		return nil, &PatchError{policy.JSONPatch, err}
+	}
+	if v.custom && v.kind.Group != r.Resource.Group { // a Scale, which the server reads as a custom object
+		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", v.kind.GroupVersion())
+	}
+	patched, err := v.normal.Patched(doc, v.object, r.engine.types, v.kind)
+	if err != nil {
+		if slices.ContainsFunc(ops, func(op jsonpatch.Operation) bool { return bigInteger(op.Value) }) {
+			r.decision.note(quirks.PatchBigInteger, "")
+		}
+		r.decision.note(quirks.PatchDecodeError, "")
+		return nil, apierrors.NewInternalError(err)
+	}
+	return patched, nil
+}
+
+// bigInteger reports text that stands for an integer which JSON numbers of the server cannot hold.
+func bigInteger(v any) bool {
+	switch v := v.(type) {
+	case string:
+		n, err := strconv.ParseInt(v, 10, 64)
+		return err == nil && (n > 1<<53-1 || n < -(1<<53-1))
+	case []any:
+		return slices.ContainsFunc(v, bigInteger)
+	case map[string]any:
+		for _, member := range v {
+			if bigInteger(member) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tellMutation returns what is told about a mutation that begins; nil if nobody listens.
+func (r *run) tellMutation(in *invocation, index int, v *versioned) *explain.Mutation {
+	if !r.tells() {
+		return nil
+	}
+	m := in.hook.Policy.Mutations[index]
+	return &explain.Mutation{Index: index, Expr: m.Expr, Type: m.PatchType, As: v.kind, Before: v.object, Stopped: -1}
+}
+
+// tellPatched keeps what a JSON patch made of the object.
+func tellPatched(m *explain.Mutation, doc any, err error) {
+	m.Stopped = stoppedAt(err)
+	m.Dropped = errors.Is(err, jsonpatch.ErrTestFailed)
+	switch tree, ok := doc.(map[string]any); {
+	case m.Dropped:
+		m.Patched = m.Before
+	case ok && err == nil:
+		m.Patched = tree
+	}
+}
+
+// stoppedAt returns the index of the operation that stopped a patch; -1 if none did.
+func stoppedAt(err error) int {
+	var at *jsonpatch.OperationError
+	if errors.As(err, &at) {
+		return at.Index
+	}
+	return -1
+}
+
+func operationTrees(ops []jsonpatch.Operation) []any {
+	all := make([]any, len(ops))
+	for i, op := range ops {
+		all[i] = operationTree(op)
+	}
+	return all
+}
+
+func operationTree(op jsonpatch.Operation) map[string]any {
+	tree := map[string]any{"op": op.Op, "path": op.Path}
+	if op.From != "" {
+		tree["from"] = op.From
+	}
+	if op.HasValue {
+		tree["value"] = op.Value
+	}
+	return tree
+}

@@ -1,0 +1,179 @@
+package celgate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/celgate/celgate/explain"
+	"github.com/celgate/celgate/internal/bound"
+	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/policy"
+)
+
+// A run is one request on its way through the policies of one kind.
+type run struct {
+	inputs
+	matcher
+	engine     *Engine
+	decision   *Decision
+	validator  eval.Validator
+	meter      bound.Meter
+	evaluating string // the name of a policy
+
+	sharesLabels bool // see prepare.Result; of the object that the mutating policies leave
+
+	lookUp func(name string) (map[string]any, error) // the method namespace, which is made a value once
+}
+
+func (e *Engine) run(ctx context.Context, req *Request, known *indexEntry) *run {
+	r := runs.Get().(*run)
+	r.inputs.begin(ctx, e, req, known)
+	r.matcher.begin(ctx, e, req, known, r.lookUp)
+	r.engine, r.decision, r.meter = e, allowed(req), e.limits.meter()
+	r.meter.Done = ctx.Done()
+	return r
+}
+
+// runMutation begins the run of a request through mutating policies.
+func (e *Engine) runMutation(ctx context.Context, p *Prepared, known *indexEntry) *run {
+	r := e.run(ctx, &p.request, known)
+	r.normal, r.sharesLabels = p.normal, p.sharesLabels
+	return r
+}
+
+// runs are those that nothing refers to any more.
+var runs = sync.Pool{New: func() any {
+	r := new(run)
+	r.lookUp = r.namespace
+	return r
+}}
+
+// release gives the memory of the run to another one. Who listens may have kept values of expressions.
+func (r *run) release() {
+	r.meter.End()
+	if r.tells() {
+		return
+	}
+	r.validator.Release()
+	*r = run{validator: r.validator, lookUp: r.lookUp}
+	runs.Put(r)
+}
+
+// values are those for the expressions of one invocation of a validating policy.
+func (r *run) values(in *invocation, v *versioned) eval.Inputs {
+	r.evaluating = in.hook.Name
+	values := r.inputs.values(in, v)
+	values.Loops, values.Meter = r, &r.meter
+	return values
+}
+
+// Looped notes that an expression loops for long.
+func (r *run) Looped(uint64) {
+	if r.engine.quirks.Has(quirks.SlowLoop) {
+		r.decision.note(quirks.SlowLoop, r.evaluating)
+	}
+}
+
+// noteExcess says what an invocation took of the server that it would not get from celgate, or that it was not evaluated for it.
+func (r *run) noteExcess(in *invocation) {
+	if taken, refused := r.meter.Excess(); taken != (bound.Size{}) && !r.engine.standsIn {
+		text := "policy " + in.hook.Name + ": the API server needs " + taken.String() + " for this"
+		if refused {
+			text += ", celgate stopped before: what the server answers, if it does, is not known"
+		}
+		r.decision.say(Note{Message: text})
+	}
+}
+
+// noteNoParams notes that a binding lets a request pass because there is no param.
+func (r *run) noteNoParams(in *invocation) {
+	h, b := in.hook, in.binding
+	n := Note{Message: fmt.Sprintf("binding %q of policy %q finds no param (%s): by parameterNotFoundAction Allow it does nothing",
+		b.Name, h.Name, r.wantedParams(h, b))}
+	r.decision.say(n)
+}
+
+// tellRun says that an invocation begins, or why it does not in the second pass.
+func (r *run) tellRun(in *invocation, whyNot string) {
+	if !r.tells() {
+		return
+	}
+	if whyNot != "" {
+		found := explain.Match{Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, By: "reinvocationPolicy", Reason: whyNot}
+		r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpMatch, Match: &found})
+		return
+	}
+	r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpRun})
+}
+
+// record adds outcomes to the decision.
+func (r *run) record(in *invocation, outcomes []eval.Outcome) {
+	if r.decision.Outcomes == nil {
+		r.decision.Outcomes = make([]Outcome, 0, r.known.of(in.hook.Kind).outcomes)
+	}
+	if in.left > 1 { // the guess was one param for each binding
+		r.decision.Outcomes = slices.Grow(r.decision.Outcomes, in.left*in.hook.expressions())
+	}
+	param := paramName(in.param)
+	for i := range outcomes {
+		o := &outcomes[i]
+		expr := expression(o.Expression)
+		r.decision.Outcomes = append(r.decision.Outcomes, Outcome{
+			Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: param,
+			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Err: o.Err, Cost: o.Cost,
+		})
+		if r.tells() {
+			at := r.told.outcomes + len(r.decision.Outcomes) - 1
+			r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpOutcome, Outcome: at})
+		}
+	}
+}
+
+func (r *run) violation(in *invocation, o eval.Outcome, actions []policy.Action) {
+	r.decision.Violations = append(r.decision.Violations, Violation{
+		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
+		Message: o.Message, Reason: o.Reason, Actions: actions, IsError: o.Verdict == eval.Error, Err: o.Err,
+		Expr: expression(o.Expression), index: o.Index,
+	})
+}
+
+// configurationViolation denies under failurePolicy Fail, whatever the actions of the binding are.
+func (r *run) configurationViolation(e *configurationError) {
+	if e.hook.FailurePolicy == policy.Ignore {
+		return
+	}
+	v := Violation{
+		Kind: e.hook.Kind, Policy: e.hook.Name, Message: e.Error(), IsError: true, Err: e, Actions: []policy.Action{policy.Deny},
+	}
+	if e.binding != nil {
+		v.Binding = e.binding.Name
+	}
+	r.decision.Violations = append(r.decision.Violations, v)
+}
+
+var verdicts = [...]Verdict{eval.Admit: Admit, eval.Deny: Denied, eval.Error: Error, eval.Skip: Skip}
+
+// clock is the time if somebody wants to know how long invocations take.
+func (r *run) clock() time.Time {
+	if !r.engine.timed {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// took adds the time of an invocation to the decision.
+func (r *run) took(in *invocation, start time.Time) {
+	if !r.engine.timed {
+		return
+	}
+	if r.decision.Timings == nil {
+		r.decision.Timings = make([]Timing, 0, len(r.known.of(in.hook.Kind).hooks))
+	}
+	r.decision.Timings = append(r.decision.Timings, Timing{
+		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param), Elapsed: time.Since(start),
+	})
+}
