@@ -65,6 +65,12 @@ func TestDiff(t *testing.T) {
 				}
 				return ""
 			})
+			if i == 0 { // what differs from what the cluster enforces
+				r := celgate(t, "", "diff", "--kubeconfig", api.Kubeconfig, "--summary", "cluster", example+"policy.yaml", example+"pass.yaml", example+"fail.yaml")
+				if r.code != 1 || !strings.Contains(r.stdout, "4 requests: 2 newly denied, 1 newly changed, 1 the same") {
+					t.Errorf("%+v", r)
+				}
+			}
 			for _, tree := range manifests {
 				answers := said[name(tree)]
 				answers[i] = ask(tree)

@@ -28,10 +28,14 @@ type diffing struct {
 	suites    []string
 	structure bool
 	strict    bool
+	worlds    map[string]sources // by version, without policies
 }
 
-// noSet is the set without any policy.
-const noSet = "none"
+// Sets that are no files.
+const (
+	noSet      = "none"    // without any policy
+	clusterSet = "cluster" // what a live cluster enforces
+)
 
 func newDiff(c *console) *cobra.Command {
 	x := &diffing{apply: apply{console: c}}
@@ -45,7 +49,7 @@ them and the object as it comes out. Names of bindings and params, which do not
 change what a user is told, make no difference.
 
 OLD and NEW are files or directories of policies and bindings, as -p of apply; none
-is the empty set. Requests are those of apply: manifests, AdmissionReviews, and what
+is the empty set, and cluster, with --context, what a live cluster enforces. Requests are those of apply: manifests, AdmissionReviews, and what
 controllers make of workloads; the cases of the suites of --suite; and with -c and
 without either, the objects of the cluster state: each created anew, and updated
 without a change. Without requests diff tells what differs in the text of the sets:
@@ -67,6 +71,9 @@ something is, and 2 when something could not be evaluated or a policy is invalid
 
   # what differs between the policies themselves?
   celgate diff old/ new/
+
+  # what changes in prod if these replace its policies?
+  celgate diff --context prod cluster policies/ manifests/
 
   # may the cluster be upgraded?
   celgate diff --kube-version 1.36..1.37 policies manifests/`,
@@ -117,6 +124,7 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	if err := x.checkLine(args); err != nil {
 		return err
 	}
+	x.worlds = map[string]sources{}
 	x.once = map[string]bool{} // what is said about both sides
 	loader := &manifest.Loader{Stdin: x.stdin, MaxInput: x.maxInput}
 	batch := x.read(loader, args)
@@ -278,17 +286,28 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 	x.policies = []string{s.path}
 	version := x.kubeVersion
 	x.kubeVersion = s.version
-	from, err := x.sources(ctx)
-	x.kubeVersion = version
-	if err != nil {
-		return err
+	from, read := x.worlds[s.version]
+	if !read { // a live cluster once, so that both sides see the same
+		var err error
+		if from, err = x.sources(ctx); err != nil {
+			return err
+		}
+		x.worlds[s.version] = from
 	}
+	x.kubeVersion = version
+	from.policies = x.policies
 	from.inlineState = inline
-	if s.path == noSet {
-		if _, err := os.Stat(noSet); err != nil {
+	if _, err := os.Stat(s.path); err != nil {
+		switch {
+		case s.path == noSet:
 			from.policies, from.none, s.name = nil, true, "no policies"
+		case s.path == clusterSet && from.live != nil:
+			from.policies, s.name = nil, "the cluster"
+		case s.path == clusterSet:
+			return withHint(&usageError{errors.New("there is no file " + clusterSet)}, "name a live cluster with --context, if its policies are meant")
 		}
 	}
+	var err error
 	if s.world, err = x.load(ctx, loader, from, batch); err != nil {
 		return err
 	}
@@ -324,7 +343,7 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 	}
 	s.decider = &decider{
 		world: w, engine: engine, asked: &asked, notes: newNotes(force, w, &asked), reasons: !x.summary,
-		unknownKinds: x.unknownKinds, workloads: &x.workloads.Workloads,
+		unknownKinds: x.unknownKinds, orders: true, workloads: &x.workloads.Workloads,
 	}
 	s.options = report.Options{Set: &w.set, Rejected: s.rejected, Types: w.types}
 	return nil

@@ -82,6 +82,7 @@ func NewDiff(format string, w io.Writer, o DiffOptions) (DiffWriter, error) {
 
 // A diffTally counts requests by what became of them, and what each part of a policy did and does.
 type diffTally struct {
+	notes       []string // on what the answers rest, each once
 	total, same int
 	counts      map[delta.Change]int
 	parts       map[transition]int
@@ -96,6 +97,16 @@ type transition struct {
 
 func (d *diffTally) take(c Comparison) {
 	d.total++
+	for _, it := range []Item{c.Old, c.New} {
+		if it.Decision == nil {
+			continue
+		}
+		for _, n := range it.Decision.Notes {
+			if !IsValidation(n) && !slices.Contains(d.notes, n.Message) {
+				d.notes = append(d.notes, n.Message)
+			}
+		}
+	}
 	if len(c.Changes) == 0 {
 		d.same++
 		return
@@ -281,6 +292,12 @@ func (t *diffText) Close() error {
 		t.line("")
 	}
 	if t.diff.Requests {
+		for _, n := range t.seen.notes {
+			t.titled(bold, "note", n)
+		}
+		if len(t.seen.notes) > 0 {
+			t.line("")
+		}
 		t.line(t.counted())
 	}
 	return t.flush()
@@ -396,6 +413,11 @@ func (g *diffGitHub) Close() error {
 	}
 	if !g.text.diff.Requests {
 		return nil
+	}
+	for _, n := range g.text.seen.notes {
+		if _, err := fmt.Fprintln(g.w, "note: "+printable(n)); err != nil {
+			return err
+		}
 	}
 	_, err := fmt.Fprintln(g.w, g.text.counted())
 	return err
@@ -525,8 +547,9 @@ func (j *diffJSON) Close() error {
 		Requests   int              `json:"requests"`
 		Same       int              `json:"same"`
 		Items      []jsonComparison `json:"items"`
+		Notes      []string         `json:"notes,omitempty"`
 		Policies   []jsonMade       `json:"policies,omitempty"`
-	}{APIVersion: APIVersion, Kind: "DecisionDiff", Old: j.o.Names[0], New: j.o.Names[1], Requests: j.total, Same: j.same, Items: j.items}
+	}{APIVersion: APIVersion, Kind: "DecisionDiff", Old: j.o.Names[0], New: j.o.Names[1], Requests: j.total, Same: j.same, Items: j.items, Notes: j.notes}
 	list.OldRefused, list.NewRefused = refusedOf(j.o.Old.Rejected), refusedOf(j.o.New.Rejected)
 	for _, o := range j.o.Structure {
 		made := jsonMade{Change: o.Made, Kind: o.Kind, Name: o.Name, Place: o.Position.String(), Parts: []jsonPart{}}
