@@ -136,12 +136,10 @@ func (run *caseRun) whyNothing() string {
 	switch r := run.Request; {
 	case !run.Decision.Allowed:
 		return "the request is denied"
-	case run.unfollowed:
+	case run.workloads.Off:
 		return "workloads is false"
 	case r.SubResource != "" || r.Operation != celgate.Create && r.Operation != celgate.Update:
 		return "only a CREATE or UPDATE of a workload is followed"
-	case len(run.workloads.Children(run.Decision.Object)) > 0:
-		return "no policy is for what controllers make"
 	}
 	return "controllers make nothing of a " + run.Request.Kind.Kind
 }

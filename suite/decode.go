@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 )
 
@@ -343,14 +342,14 @@ func (n node) expectation(dir string) Expectation {
 }
 
 // workloads reads false, or how controllers make objects.
-func (n node) workloads() requests.Workloads {
+func (n node) workloads() Workloads {
 	if follow, ok := n.value.(bool); ok {
-		return requests.Workloads{Off: !follow}
+		return Workloads{Off: !follow}
 	}
 	if !n.mapping(workloadFields) {
-		return requests.Workloads{}
+		return Workloads{}
 	}
-	w := requests.Workloads{User: n.member("user").text(), PodsOf: map[string]string{}}
+	w := Workloads{User: n.member("user").text(), PodsOf: map[string]string{}}
 	paths := n.member("podsOf")
 	for _, kind := range sortedKeys(paths.object()) {
 		w.PodsOf[kind] = paths.member(kind).text()

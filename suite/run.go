@@ -237,9 +237,8 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 			run.note(message)
 		}
 	}
-	follow := c.Asked.Workloads
-	follow.All = r.opts.FollowAll
-	run.workloads, run.unfollowed = &follow, follow.Off
+	given := c.Asked.Workloads
+	run.workloads = &requests.Workloads{Off: given.Off, All: r.opts.FollowAll || len(c.Expect.Created) > 0, User: given.User, PodsOf: given.PodsOf}
 	if run.Decision.Allowed && run.workloads.Follows(run.Request, a.requests.Types, a.engine) {
 		if run.follow(run.workloads, run.Decision.Object, run.Request, 1); run.Status == NotRun {
 			return

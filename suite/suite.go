@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -64,9 +63,17 @@ type Asked struct {
 	Extra               map[string][]string
 	Pod                 string // "namespace/name" of the Pod that makes the request
 	podPlace            policy.Position
-	Workloads           requests.Workloads // what controllers make of the object is asked about too
+	Workloads           Workloads // what controllers make of the object is asked about too
 	DryRun              bool
 	Namespace           string
+}
+
+// Workloads say whether and how a case follows its object to what controllers make of it. The zero value follows the kinds that
+// are built in.
+type Workloads struct {
+	Off    bool
+	User   string            // of all controllers; empty: each has a service account
+	PodsOf map[string]string // KIND.GROUP of further kinds to the path of their pod template
 }
 
 // An Expectation is everything that must hold of an answer.

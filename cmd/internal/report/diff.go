@@ -55,7 +55,7 @@ func DiffFormats() []string { return []string{"text", "json", "github"} }
 
 // NewDiff returns the writer of a format.
 func NewDiff(format string, w io.Writer, o DiffOptions) (DiffWriter, error) {
-	tally := diffTally{counts: map[delta.Change]int{}, parts: map[transition]int{}}
+	tally := diffTally{noted: map[string]bool{}, counts: map[delta.Change]int{}, parts: map[transition]int{}}
 	both := o.New
 	for _, r := range o.Old.Rejected {
 		if !slices.ContainsFunc(both.Rejected, func(x Rejection) bool { return x.Kind == r.Kind && x.Name == r.Name && x.Place == r.Place }) {
@@ -82,7 +82,8 @@ func NewDiff(format string, w io.Writer, o DiffOptions) (DiffWriter, error) {
 
 // A diffTally counts requests by what became of them, and what each part of a policy did and does.
 type diffTally struct {
-	notes       []string // on what the answers rest, each once
+	notes       []string // on what the answers rest, each once, with the first request that it is about
+	noted       map[string]bool
 	total, same int
 	counts      map[delta.Change]int
 	parts       map[transition]int
@@ -102,9 +103,11 @@ func (d *diffTally) take(c Comparison) {
 			continue
 		}
 		for _, n := range it.Decision.Notes {
-			if !IsValidation(n) && !slices.Contains(d.notes, n.Message) {
-				d.notes = append(d.notes, n.Message)
+			if IsValidation(n) || d.noted[n.Message] {
+				continue
 			}
+			d.noted[n.Message] = true
+			d.notes = append(d.notes, strings.TrimSpace(it.subject())+": "+n.Message)
 		}
 	}
 	if len(c.Changes) == 0 {
