@@ -258,8 +258,16 @@ func (x *diffing) checkLine(args []string) error {
 	if len(x.suites) > 0 && (len(x.state) > 0 || x.live != (live{})) {
 		return &usageError{errors.New("a suite has its own state: --suite goes with neither -c nor a live cluster")}
 	}
-	if given := x.asked.given(); len(args) == 0 && len(given) > 0 && !slices.Equal(given, []string{"--as"}) {
-		return &usageError{fmt.Errorf("%s without manifests", strings.Join(given, ", "))}
+	if len(args) == 0 { // objects that exist have users, and suites say all of it themselves
+		given := slices.DeleteFunc(x.asked.given(), func(flag string) bool {
+			return len(x.state) > 0 && (strings.HasPrefix(flag, "--as") || flag == "--dry-run")
+		})
+		if x.oldFile != "" {
+			given = append(given, "--old")
+		}
+		if len(given) > 0 {
+			return &usageError{fmt.Errorf("%s without manifests", strings.Join(given, ", "))}
+		}
 	}
 	if err := x.asked.check(); err != nil {
 		return err
