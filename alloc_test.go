@@ -4,21 +4,6 @@ package celgate_test
 
 import "testing"
 
-const benchValidation = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: registry}
-spec:
-  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
-  validations:
-  - expression: object.spec.containers.all(c, c.image.startsWith('registry.example.com/'))
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: everywhere}
-spec: {policyName: registry, validationActions: [Deny]}
-`
-
 // TestAllocations bounds what one decision allocates. The API server's own plugins allocate 1,120 times for the label, 1,400 for
 // the pull policy, 685 for the JSON patch and 104 times for the validation. Not with the race detector, under which a sync.Pool
 // forgets at random what it holds.

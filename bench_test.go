@@ -81,6 +81,21 @@ spec: {policyName: policy-%[1]d}
 	return b.String()
 }
 
+const benchValidation = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: registry}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
+  validations:
+  - expression: object.spec.containers.all(c, c.image.startsWith('registry.example.com/'))
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: everywhere}
+spec: {policyName: registry, validationActions: [Deny]}
+`
+
 // prepared returns an engine of policies and a request about benchPod.
 func prepared(tb testing.TB, policies string) (*celgate.Engine, *celgate.Prepared) {
 	tb.Helper()

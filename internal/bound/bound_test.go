@@ -331,7 +331,7 @@ func TestSearchesEnd(t *testing.T) {
 	} {
 		for _, given := range []bool{true, false} {
 			done := make(chan struct{})
-			m := bound.Meter{Limits: bound.Limits{Bytes: 1 << 30, Steps: 20_000_000}, Done: done}
+			m := bound.Meter{Limits: bound.Limits{Bytes: 1 << 30, Steps: 2_000_000}, Done: done}
 			if given {
 				m.Limits.Steps = 2_000_000_000
 				time.AfterFunc(100*time.Millisecond, func() { close(done) })
@@ -350,6 +350,7 @@ func TestSearchesEnd(t *testing.T) {
 		}
 	}
 	waiting := bound.Meter{Limits: bound.Served, Done: make(chan struct{})}
+	long = types.String(strings.Repeat("x", 50_000))
 	for _, args := range [][]ref.Val{
 		{long, types.String("x")}, {long, types.String("x*y|x"), types.Int(1)}, {long, types.String("x"), types.Int(0)}, {long, types.String("(")},
 	} {
