@@ -198,13 +198,12 @@ type caseRun struct {
 	arena *arena
 	ctx   context.Context
 
-	workloads  *requests.Workloads
-	unfollowed bool              // because the case says so
-	created    []*caseRun        // what controllers would make of the object
-	says       string            // what is created, such as "Pod shop/web-*"; empty: the object of the case itself
-	prepared   *celgate.Prepared // nil if the server refuses to decode the object
-	matched    []explain.Match   // see matches; nil: nobody has asked
-	how        explain.Options
+	workloads *requests.Workloads
+	created   []*caseRun        // what controllers would make of the object
+	says      string            // what is created, such as "Pod shop/web-*"; empty: the object of the case itself
+	prepared  *celgate.Prepared // nil if the server refuses to decode the object
+	matched   []explain.Match   // see matches; nil: nobody has asked
+	how       explain.Options
 }
 
 // observing is how the one decision is made that counts for coverage.
