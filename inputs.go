@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -149,6 +150,14 @@ type versioned struct {
 	dirty             bool         // a mutation ran
 
 	normal prepare.Normal // what is known about object
+
+	values [2]shownValue // of object and oldObject
+}
+
+// A shownValue is an object as expressions of validating policies see it, which is made once.
+type shownValue struct {
+	tree  map[string]any
+	value ref.Val
 }
 
 // namespace returns a namespace object, or the server's NotFound.
@@ -227,12 +236,17 @@ func (r *inputs) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 	return v, nil
 }
 
-// shown is an object as expressions of validating policies see it.
-func (v *versioned) shown(tree map[string]any) ref.Val {
-	if tree == nil {
-		return nil
+// shownObjects are the object and the old one as expressions of validating policies see them.
+func (v *versioned) shownObjects() (object, oldObject ref.Val) {
+	for i, current := range []map[string]any{v.object, v.oldObject} {
+		if shown := &v.values[i]; !tree.Same(shown.tree, current) {
+			*shown = shownValue{tree: current}
+			if current != nil {
+				shown.value = typed(current, v.typ, v.form)
+			}
+		}
 	}
-	return typed(tree, v.typ, v.form)
+	return v.values[0].value, v.values[1].value
 }
 
 // typed is an object of a built-in kind in a form.
@@ -245,9 +259,10 @@ func typed(tree map[string]any, t *schema.Type, form eval.Form) ref.Val {
 
 // values are those for the expressions of one invocation of a validating policy.
 func (r *inputs) values(in *invocation, v *versioned) eval.Inputs {
+	object, oldObject := v.shownObjects()
 	return eval.Inputs{
-		Object:          v.shown(v.object),
-		OldObject:       v.shown(v.oldObject),
+		Object:          object,
+		OldObject:       oldObject,
 		Params:          r.paramValue(in),
 		Request:         r.request(in.resource, in.kind),
 		Authorizer:      userAuthorizer{&r.authorizer},

@@ -1,11 +1,14 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
@@ -72,11 +75,36 @@ type typed struct {
 // maxKinds bounds the kinds for which a policy with wildcards is checked.
 const maxKinds = 400
 
-// typing type-checks the expressions of a policy, once.
+// typing type-checks the expressions of a policy, once; those of all policies, since who asks for one asks for the others.
 func (s *subject) typing(f *facts) map[*expression]*typed {
-	if f.typing != nil {
-		return f.typing
+	if f.typing == nil {
+		s.typeAll()
 	}
+	return f.typing
+}
+
+// typeAll type-checks the policies on all processors. Each has a typer of its own, which remembers what it declares.
+func (s *subject) typeAll() {
+	var next atomic.Int64
+	var running sync.WaitGroup
+	workers := make([]subject, min(runtime.GOMAXPROCS(0), len(s.facts)))
+	for i := range workers {
+		w := &workers[i]
+		*w = *s
+		w.typer = newTyper(s.Types)
+		running.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(s.facts)); i = next.Add(1) - 1 {
+				w.typeOne(s.facts[i])
+			}
+		})
+	}
+	running.Wait()
+	for _, w := range workers {
+		s.err = cmp.Or(s.err, w.err)
+	}
+}
+
+func (s *subject) typeOne(f *facts) {
 	f.typing = map[*expression]*typed{}
 	for _, e := range f.exprs {
 		f.typing[e] = &typed{asts: map[schema.GroupVersionKind]*cel.Ast{}}
@@ -112,7 +140,6 @@ func (s *subject) typing(f *facts) map[*expression]*typed {
 	if f.Kind == policy.Validating {
 		s.serverCheck(f, params)
 	}
-	return f.typing
 }
 
 func add(list []finding, p problem, kind schema.GroupVersionKind) []finding {
