@@ -65,6 +65,15 @@ or deleted. Leave the kind out of the rules, or exclude the params with excludeR
 		Run:    matchesParams,
 	},
 	{
+		Code: "CG507", Name: "templates-not-covered", Severity: Note,
+		Title: "a workload is stored though its Pods are refused",
+		Text: `The policy denies Pods, and most Pods are made by controllers: whoever applies a Deployment is told that all is well, and its Pods are refused later. No policy of the set looks at the template that they are made
+of. A warning about a Pod is heard by its controller alone. celgate apply and celgate test follow workloads to their Pods, so that CI tells; to tell whoever applies the workload, write a policy for the kinds with templates, with the action Warn, as the Pods are refused anyway.`,
+		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}\n…\nexpression: object.spec.?hostNetwork != optional.of(true)",
+		After:  "# beside it, with validationActions: [Warn]\nresourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, statefulsets, daemonsets]}\n…\nexpression: object.spec.template.spec.?hostNetwork != optional.of(true)",
+		Run:    templatesNotCovered,
+	},
+	{
 		Code: "CG508", Name: "excluded-entirely", Severity: Warning,
 		Title:  "the exclude rules take away all that is included",
 		Text:   `A request that an exclude rule matches is not matched by the policy or binding, whatever its resourceRules say. Where the exclude rules cover every resource and operation that is included, nothing is left.`,
@@ -102,6 +111,65 @@ func matchesParams(p *Pass) {
 			break
 		}
 	}
+}
+
+// templates are the resources that controllers make Pods of, without those that controllers make themselves, and where the template is.
+var templates = []struct {
+	group, resource string
+	at              effects.Path
+}{
+	{"apps", "deployments", effects.At("object", "spec", "template")},
+	{"apps", "statefulsets", effects.At("object", "spec", "template")},
+	{"apps", "daemonsets", effects.At("object", "spec", "template")},
+	{"batch", "jobs", effects.At("object", "spec", "template")},
+	{"batch", "cronjobs", effects.At("object", "spec", "jobTemplate")},
+}
+
+// templatesNotCovered finds policies that deny Pods, or warn about them, whose set looks at no template of some workloads.
+func templatesNotCovered(p *Pass) {
+	var uncovered []string
+	for _, w := range templates {
+		if !slices.ContainsFunc(p.facts, func(f *facts) bool {
+			return f.Kind == policy.Validating && slices.ContainsFunc(f.targets, func(t target) bool {
+				return t.subresource == "" && t.resource.Group == w.group && t.resource.Resource == w.resource
+			}) && f.readsWithin(w.at)
+		}) {
+			uncovered = append(uncovered, w.resource)
+		}
+	}
+	if len(uncovered) == 0 {
+		return
+	}
+	for _, f := range p.facts {
+		does := func(action policy.Action) bool {
+			return slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return slices.Contains(b.Actions, action) })
+		}
+		what := "they are stored, and Pods that " + f.Name + " denies are refused later"
+		if !does(policy.Deny) {
+			what = "controllers are warned by " + f.Name + " of Pods, and read no warnings"
+		}
+		if f.Kind != policy.Validating || !does(policy.Deny) && !does(policy.Warn) || !f.operations()["CREATE"] || !f.readsWithin(effects.At("object", "spec")) {
+			continue
+		}
+		for i, rule := range f.MatchConstraints.ResourceRules {
+			if slices.Contains(rule.Resources, "pods") && slices.Contains(rule.APIGroups, "") {
+				p.atField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
+					"celgate apply and test follow workloads to their Pods; a policy with the action Warn for these kinds tells who applies them",
+					"no policy of the set looks at the templates of %s: %s", strings.Join(uncovered, ", "), what)
+				break
+			}
+		}
+	}
+}
+
+// readsWithin reports that an expression reads something at a path or below it.
+func (f *facts) readsWithin(path effects.Path) bool {
+	for e := range f.parsed() {
+		if slices.ContainsFunc(e.reads.List, func(r effects.Read) bool { return path.Contains(r.Path) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // excludes reports that exclude rules cover a resource for all of some operations.

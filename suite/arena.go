@@ -56,6 +56,9 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	a := &arena{}
 	bundle := manifest.NewBundle(given...)
 	a.set = bundle.Set
+	if o.Set != nil {
+		a.set = *o.Set
+	}
 	existing = slices.Concat(existing, bundle.Objects, bundle.Reviews)
 	for _, p := range bundle.Problems {
 		var decode *policy.DecodeError
@@ -67,7 +70,7 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 			problems = append(problems, &Problem{p.Position, strings.TrimPrefix(p.Field+": "+p.Message, ": "), ""})
 		}
 	}
-	if len(a.set.Policies) == 0 && len(problems) == 0 {
+	if len(a.set.Policies) == 0 && len(problems) == 0 && o.Set == nil {
 		problems = append(problems, &Problem{policy.Position{File: s.File}, "no policies in the files under policies", ""})
 	}
 
@@ -107,12 +110,15 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 		}
 		o.Coverage.declare(&a.set, observed)
 	}
-	if len(a.engine.Rejected()) == 0 && !inForce(&a.set) {
+	if len(a.engine.Rejected()) == 0 && !inForce(&a.set) && o.Set == nil {
 		problems = append(problems, &Problem{
 			policy.Position{File: s.File}, "no policy of the suite is in force: no binding names one", "give a binding under policies",
 		})
 	}
 	for _, r := range a.engine.Rejected() {
+		if o.Set != nil {
+			break // whoever gives a set says it
+		}
 		problems = append(problems, &Problem{r.Position, "the server would refuse this policy: " + r.Status.Message, ""})
 	}
 	return a, problems
@@ -134,6 +140,21 @@ func (a *arena) assumes(ctx context.Context, r *celgate.Request) string {
 		return ""
 	}
 	return fmt.Sprintf("namespace %q is not in the state and taken as one without labels of its own; give it under state", r.Namespace)
+}
+
+// madeUp says that a policy which decided looks at what is made up of the user; "" if none does.
+func (a *arena) madeUp(id *requests.Identity, d *celgate.Decision) string {
+	if d == nil {
+		return ""
+	}
+	for _, o := range d.Outcomes {
+		for _, p := range a.set.Policies {
+			if said := id.Said(p); said != "" && p.Kind == o.Kind && p.Name == o.Policy {
+				return said
+			}
+		}
+	}
+	return ""
 }
 
 // inForce reports that a binding makes at least one policy act.

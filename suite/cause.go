@@ -109,7 +109,7 @@ func (run *caseRun) explain() {
 
 // absent notes at a failure of a request that was let through, or left alone, which policies were not for it, and why.
 func (run *caseRun) absent() {
-	if !run.Decision.Allowed {
+	if !run.Decision.Allowed || run.Failures[0].created {
 		return
 	}
 	f := &run.Failures[0]

@@ -21,6 +21,7 @@ import (
 // compare adds a failure for everything that is not as expected.
 func (run *caseRun) compare(e *Expectation, update bool) {
 	d := run.Decision
+	defer run.compareCreated(e)
 	if !run.exercised(e) {
 		return // nothing else that could be said would help more
 	}
@@ -48,8 +49,8 @@ func (run *caseRun) compare(e *Expectation, update bool) {
 
 func (run *caseRun) fail(f Failure) { run.Failures = append(run.Failures, f) }
 
-// answer is the server's answer to a denied request.
-func (run *caseRun) answer() string {
+// answerText is the server's answer to a denied request.
+func (run *caseRun) answerText() string {
 	s := run.Decision.Status
 	if s == nil {
 		return "without a status"
@@ -61,7 +62,7 @@ func (run *caseRun) answer() string {
 func (run *caseRun) denied() string {
 	s := run.Decision.Status
 	if s == nil || !slices.ContainsFunc(run.Decision.Violations, func(v celgate.Violation) bool { return slices.Contains(v.Actions, policy.Deny) }) {
-		return "denied: " + run.answer()
+		return "denied: " + run.answerText()
 	}
 	return fmt.Sprintf("denied (%d %s)", s.Code, s.Reason)
 }
@@ -88,7 +89,7 @@ func (run *caseRun) exercised(e *Expectation) bool {
 		}
 	}
 	if len(names) == 0 {
-		if run.tookPart("", "") {
+		if run.tookPart("", "") || run.exercisedByChildren() || len(e.Created) > 0 && e.Denied == nil {
 			return true
 		}
 		run.fail(Failure{Place: e.Place, Expected: "a policy takes part in the request", Got: run.why("", ""), Causes: run.skips(""),
@@ -237,11 +238,15 @@ func (run *caseRun) compareDenials(want []Verdict) {
 				}
 			}
 			f.Causes = run.causesOf(run.decidedBy(v))
+			if i := slices.IndexFunc(run.created, func(c *caseRun) bool { return !c.Decision.Allowed }); i >= 0 {
+				f.Got += fmt.Sprintf("; the %s that is created for it is not", run.created[i].says)
+				f.Hint = fmt.Sprintf("write under expect, created: {%s: denied}", run.created[i].Request.Kind.Kind)
+			}
 			run.fail(f)
 			continue
 		}
 		if v.Code != 0 && int(d.Status.Code) != v.Code || v.Reason != "" && string(d.Status.Reason) != v.Reason {
-			run.fail(Failure{Place: v.Place, Expected: expected, Got: "denied: " + run.answer(), Causes: run.denials()})
+			run.fail(Failure{Place: v.Place, Expected: expected, Got: "denied: " + run.answerText(), Causes: run.denials()})
 			continue
 		}
 		if !v.namesPolicy() && (!v.Message.given || v.Message.holds(d.Status.Message)) {
@@ -348,7 +353,7 @@ func (run *caseRun) listed(verb string, action policy.Action) string {
 		lines = append(lines, v.describe(verb))
 	}
 	if len(lines) == 0 && action == policy.Deny {
-		return "denied: " + run.answer()
+		return "denied: " + run.answerText()
 	}
 	if len(lines) == 0 {
 		return "nothing of the kind"

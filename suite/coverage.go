@@ -96,13 +96,20 @@ func (c *Coverage) Add(r Result) {
 	for _, p := range r.Set.Policies {
 		c.of(p, r.Set)
 	}
-	d := r.Decision
+	c.add(r.Set, r.Decision)
+	for _, made := range r.Created {
+		c.add(r.Set, made.Decision)
+	}
+}
+
+// add counts what a decision saw.
+func (c *Coverage) add(set *policy.Set, d *celgate.Decision) {
 	if d == nil {
 		return
 	}
 	bindings := map[string]bool{}
 	for _, o := range d.Outcomes {
-		p := c.named(r.Set, o.Kind, o.Policy)
+		p := c.named(set, o.Kind, o.Policy)
 		if p == nil {
 			continue
 		}
@@ -122,8 +129,8 @@ func (c *Coverage) Add(r Result) {
 			e.see("false")
 		}
 	}
-	for _, p := range r.Set.Policies {
-		covered := c.named(r.Set, p.Kind, p.Name)
+	for _, p := range set.Policies {
+		covered := c.named(set, p.Kind, p.Name)
 		for _, a := range p.AuditAnnotations {
 			if _, ok := d.AuditAnnotations[p.Name+"/"+a.Key]; ok && covered != nil {
 				covered.see("auditAnnotations["+a.Key+"]", "set")

@@ -30,12 +30,14 @@ var askedFields = fields{
 	{"old", "the object before an update or a deletion, as `object`; without it the one in `state`"},
 	{"oldPatch", "a JSON merge patch of the old object; without `old` it is one of `object`"},
 	{"subresource", "such as `status` or `deployments/scale`"},
-	{"user", "who makes the request; without it `celgate`, who has no rights"},
+	{"user", "who makes the request; without it `celgate`, who has no rights. A service account, such as `system:serviceaccount:shop:web`, has the groups and the claims that the API server reads in its token"},
 	{"groups", "the groups of the user; `system:authenticated` comes by itself"},
 	{"uid", "the uid of the user"},
 	{"extra", "extra attributes of the user: lists of texts by their keys"},
+	{"pod", "`namespace/name` of a Pod in `state` that makes the request with the token of its service account, in place of `user`"},
 	{"dryRun", "`true` for a dry-run request"},
 	{"namespace", "of an object that names none; without it `default`"},
+	{"workloads", "`false`: what controllers make of the object is not asked about; or how they make it"},
 	{"review", "instead of all others: an AdmissionReview, a file or the object itself"},
 }
 
@@ -56,6 +58,12 @@ var expectFields = fields{
 	{"mutated", "`true`, or a golden file with the object after mutations, or more about it"},
 	{"untouched", "`true`: no policy changes the object"},
 	{"skipped", "`true`: no policy takes part; or which one does not and why, or a list of them"},
+	{"created", "what is expected of the objects that controllers make of an allowed workload, by their kinds, such as `Pod`, or `Kind/name`: in one word, or as here"},
+}
+
+var workloadFields = fields{
+	{"podsOf", "kinds that are not built in, as `Rollout.argoproj.io`, and where their objects hold the template of Pods, as `spec.template`"},
+	{"user", "of all controllers, such as `system:kube-controller-manager`; without it each has its service account"},
 }
 
 var verdictFields = fields{
@@ -147,7 +155,7 @@ func (n node) asked(c Case, dir string) Case {
 			*to = s
 		}
 	}
-	for name, to := range map[string]*string{"operation": &a.Operation, "subresource": &a.Subresource, "user": &a.User, "uid": &a.UID, "namespace": &a.Namespace} {
+	for name, to := range map[string]*string{"operation": &a.Operation, "subresource": &a.Subresource, "user": &a.User, "uid": &a.UID, "pod": &a.Pod, "namespace": &a.Namespace} {
 		if m := n.member(name); m.given() {
 			*to = m.text()
 		}
@@ -159,6 +167,16 @@ func (n node) asked(c Case, dir string) Case {
 	if m := n.member("groups"); m.given() {
 		a.Groups = m.texts()
 	}
+	switch pod := n.member("pod"); {
+	case !pod.given():
+		if n.member("user").given() {
+			a.Pod = "" // of the defaults
+		}
+	case n.member("user").given() || n.member("groups").given():
+		n.add(&Problem{pod.place(), "pod does not go together with user and groups", "a Pod has those of its service account"})
+	default:
+		a.podPlace, a.User, a.Groups = pod.place(), "", nil // not those of the defaults
+	}
 	if m := n.member("extra"); m.given() {
 		a.Extra = map[string][]string{}
 		for _, key := range sortedKeys(m.object()) {
@@ -167,6 +185,9 @@ func (n node) asked(c Case, dir string) Case {
 	}
 	if m := n.member("dryRun"); m.given() {
 		a.DryRun = m.boolean()
+	}
+	if m := n.member("workloads"); m.given() {
+		a.Workloads = m.workloads()
 	}
 	if p := n.member("patch").object(); p != nil {
 		a.Patches = append(slices.Clip(a.Patches), p)
@@ -301,7 +322,39 @@ func (n node) expectation(dir string) Expectation {
 		n.add(&Problem{e.Untouched, "mutated and untouched do not go together", ""})
 	}
 	e.Skipped = n.member("skipped").skips()
+	if created := n.member("created"); created.given() {
+		for _, of := range sortedKeys(created.object()) {
+			m := created.member(of)
+			want := CreatedExpectation{Place: m.place(), Of: of, Expectation: m.expectation(dir)}
+			if len(want.Created) > 0 {
+				n.add(&Problem{m.member("created").place(), "created within created", "name the kind beside " + of})
+			}
+			if want.Mutated != nil && want.Mutated.Golden != nil {
+				n.add(&Problem{m.member("mutated").place(), "what is created has no golden file", "name fields, or write the object"})
+			}
+			e.Created = append(e.Created, want)
+		}
+		if e.Denied != nil {
+			n.add(&Problem{created.place(), "denied and created do not go together", "nothing is created for an object that is denied"})
+		}
+	}
 	return e
+}
+
+// workloads reads false, or how controllers make objects.
+func (n node) workloads() Workloads {
+	if follow, ok := n.value.(bool); ok {
+		return Workloads{Off: !follow}
+	}
+	if !n.mapping(workloadFields) {
+		return Workloads{}
+	}
+	w := Workloads{User: n.member("user").text(), PodsOf: map[string]string{}}
+	paths := n.member("podsOf")
+	for _, kind := range sortedKeys(paths.object()) {
+		w.PodsOf[kind] = paths.member(kind).text()
+	}
+	return w
 }
 
 // verdicts reads what is known of denials and the like: true, text, a mapping or a list.

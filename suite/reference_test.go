@@ -34,6 +34,7 @@ func TestReference(t *testing.T) {
 		{"A text", append(fields{{"(text alone)", "the exact text"}}, textFields...)},
 		{"mutated", mutatedFields},
 		{"skipped", skipFields},
+		{"workloads", workloadFields},
 	} {
 		fmt.Fprintf(&b, "\n### %s\n\n| field | meaning |\n|---|---|\n", section.title)
 		for _, f := range section.fields {

@@ -12,11 +12,8 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
-	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -28,6 +25,8 @@ type Options struct {
 	Only        *regexp.Regexp // cases whose "suite/case" matches; nil: all
 	KubeVersion string         // empty: the newest
 	Update      bool           // write golden files instead of comparing with them
+	Set         *policy.Set    // in place of the policies of the suites; nil: theirs
+	FollowAll   bool           // workloads are followed even where no policy can be for what controllers make
 	Coverage    *Coverage      // nil: not wanted; else it counts what the cases see
 }
 
@@ -46,6 +45,7 @@ type Result struct {
 
 	Request  *celgate.Request
 	Decision *celgate.Decision
+	Created  []Created   // what controllers would make of the object
 	Set      *policy.Set // the policies and bindings of the suite
 }
 
@@ -67,6 +67,8 @@ type Failure struct {
 	Hint     string   // empty: none
 	Causes   []Cause  // the expressions that decided
 	Notes    []string // which policies were not for the request and why, and what was assumed
+
+	created bool // it is of something that controllers make
 }
 
 // Run decides about every case and yields the results in the order of the suites. Cases run in parallel.
@@ -157,6 +159,9 @@ func (r *runner) run(ctx context.Context, c *Case) []Result {
 
 func describe(object map[string]any) string {
 	name := requests.MetadataOf(object, "name")
+	if prefix := requests.MetadataOf(object, "generateName"); name == "" && prefix != "" {
+		name = prefix + "*"
+	}
 	if namespace := requests.MetadataOf(object, "namespace"); namespace != "" {
 		name = namespace + "/" + name
 	}
@@ -193,8 +198,12 @@ type caseRun struct {
 	arena *arena
 	ctx   context.Context
 
-	prepared *celgate.Prepared // nil if the server refuses to decode the object
-	matched  []explain.Match   // see matches; nil: nobody has asked
+	workloads *requests.Workloads
+	created   []*caseRun        // what controllers would make of the object
+	says      string            // what is created, such as "Pod shop/web-*"; empty: the object of the case itself
+	prepared  *celgate.Prepared // nil if the server refuses to decode the object
+	matched   []explain.Match   // see matches; nil: nobody has asked
+	how       explain.Options
 }
 
 // observing is how the one decision is made that counts for coverage.
@@ -207,50 +216,32 @@ func (r *runner) observing(a *arena) (how explain.Options) {
 
 // decide makes the request of one document, decides about it and compares.
 func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
-	run.arena, run.ctx = a, ctx
+	run.arena, run.ctx, run.how = a, ctx, r.observing(a)
 	defer func() {
 		if p := recover(); p != nil { // one case that breaks something must not take the others with it
 			run.unable(&Problem{c.Place, fmt.Sprintf("internal error: %v", p), "please report it, with this:\n" + string(debug.Stack())})
 		}
 	}()
-	request, problem := a.request(ctx, c, run.doc)
+	request, id, problem := a.request(ctx, c, run.doc)
 	if problem != nil {
 		run.unable(problem)
 		return
 	}
-	run.Request = request
-	prepared, err := a.engine.Prepare(ctx, request)
-	var status apierrors.APIStatus
-	switch {
-	case errors.As(err, &status):
-		s := status.Status()
-		run.Decision = &celgate.Decision{Status: &s}
-	case err != nil:
+	if err := run.answer(request); err != nil {
 		run.unable(&Problem{Position: c.Place, Message: err.Error()})
 		return
-	default:
-		run.Request, run.prepared = prepared.Request(), prepared
-		if run.Decision, err = a.engine.Explain(ctx, prepared, r.observing(a)); err != nil {
-			run.unable(&Problem{Position: c.Place, Message: err.Error()})
-			return
-		}
-		if note := requests.NoteSize(request); note != nil {
-			run.Decision.Notes = append(run.Decision.Notes, *note)
-			run.Notes = append(run.Notes, note.Message)
-		}
-		note, err := order.Note(ctx, a.engine, prepared, run.Decision)
-		if err != nil {
-			run.unable(&Problem{Position: c.Place, Message: err.Error()})
-			return
-		}
-		if note != nil {
-			run.Decision.Notes = append(run.Decision.Notes, *note)
-			run.Notes = append(run.Notes, note.Message)
+	}
+	for _, message := range []string{a.assumes(ctx, run.Request), a.madeUp(id, run.Decision)} {
+		if message != "" {
+			run.note(message)
 		}
 	}
-	if message := a.assumes(ctx, run.Request); message != "" {
-		run.Decision.Notes = append(run.Decision.Notes, celgate.Note{Message: message})
-		run.Notes = append(run.Notes, message)
+	given := c.Asked.Workloads
+	run.workloads = &requests.Workloads{Off: given.Off, All: r.opts.FollowAll || len(c.Expect.Created) > 0, User: given.User, PodsOf: given.PodsOf}
+	if run.Decision.Allowed && run.workloads.Follows(run.Request, a.requests.Types, a.engine) {
+		if run.follow(run.workloads, run.Decision.Object, run.Request, 1); run.Status == NotRun {
+			return
+		}
 	}
 	run.Status = Passed
 	run.compare(&c.Expect, r.opts.Update)
@@ -261,20 +252,20 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 }
 
 func (r *Result) unable(p *Problem) {
-	r.Status, r.Problems, r.Decision, r.Failures = NotRun, []*Problem{p}, nil, nil
+	r.Status, r.Problems, r.Decision, r.Failures, r.Created = NotRun, []*Problem{p}, nil, nil, nil
 }
 
-// request makes the request of a case for one document.
-func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*celgate.Request, *Problem) {
-	fail := func(place policy.Position, err error) (*celgate.Request, *Problem) {
-		return nil, &Problem{Position: place, Message: err.Error(), Hint: words.Hint(err)}
+// request makes the request of a case for one document, and says who makes it; nobody is said of a review.
+func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*celgate.Request, *requests.Identity, *Problem) {
+	fail := func(place policy.Position, err error) (*celgate.Request, *requests.Identity, *Problem) {
+		return nil, nil, &Problem{Position: place, Message: err.Error(), Hint: words.Hint(err)}
 	}
 	if manifest.IsReview(doc.Object) {
 		r, err := a.requests.ReviewRequest(doc.Object)
 		if err != nil {
 			return fail(c.Place, err)
 		}
-		return r, nil
+		return r, nil, nil
 	}
 	if !c.Asked.Review.isZero() {
 		return fail(doc.Position(), errors.New("review is not an AdmissionReview"))
@@ -284,9 +275,16 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 		UID: c.Asked.UID, Extra: c.Asked.Extra,
 		DryRun: c.Asked.DryRun, Namespace: c.Asked.Namespace,
 	}
+	id, err := requests.IdentityOf(ctx, a.requests, asked, c.Asked.Pod)
+	if err != nil {
+		return fail(c.Asked.podPlace, err)
+	}
+	if asked.User != "" || c.Asked.Pod != "" {
+		asked.User, asked.Self = "", &id.UserInfo
+	}
 	olds, problems := c.olds(doc)
 	if len(problems) > 0 {
-		return nil, problems[0]
+		return nil, nil, problems[0]
 	}
 	object, err := patched(doc.Object, c.Asked.Patches)
 	if err != nil {
@@ -316,7 +314,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 		return fail(c.Place, err)
 	}
 	r.UID = requests.UID(doc, r)
-	return r, nil
+	return r, id, nil
 }
 
 func (s *Source) place(c *Case) policy.Position {

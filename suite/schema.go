@@ -38,9 +38,11 @@ func JSONSchema() ([]byte, error) {
 				"object": source, "fields": objectShape,
 			})),
 			"untouched": truthShape, "skipped": anyOf(truthShape, oneOrMore(skip)),
+			"created": {"type": "object", "additionalProperties": shape{"$ref": "#/definitions/expect"}},
 		})))
 	asked := map[string]shape{
 		"object": source, "old": source, "review": source, "patch": objectShape, "oldPatch": objectShape, "dryRun": truthShape,
+		"workloads": anyOf(truthShape, mappingShape(workloadFields, map[string]shape{"podsOf": {"type": "object", "additionalProperties": textShape}})),
 		"operation": {"type": "string", "pattern": "^([Cc][Rr][Ee][Aa][Tt][Ee]|[Uu][Pp][Dd][Aa][Tt][Ee]|[Dd][Ee][Ll][Ee][Tt][Ee]|[Cc][Oo][Nn][Nn][Ee][Cc][Tt])$"},
 		"groups":    oneOrMore(textShape), "extra": {"type": "object", "additionalProperties": oneOrMore(textShape)},
 		"state": oneOrMore(source), "expect": expect,

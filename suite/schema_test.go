@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +102,24 @@ func TestJSONSchema(t *testing.T) {
 	}
 }
 
+func copied(v any) any {
+	switch v := v.(type) {
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = copied(v[i])
+		}
+		return list
+	case map[string]any:
+		members := map[string]any{}
+		for key, member := range v {
+			members[key] = copied(member)
+		}
+		return members
+	}
+	return v
+}
+
 // withoutReferences puts definitions in the places of references, which the validator does not follow.
 func withoutReferences(v any, definitions map[string]any) any {
 	switch v := v.(type) {
@@ -110,7 +129,10 @@ func withoutReferences(v any, definitions map[string]any) any {
 		}
 	case map[string]any:
 		if to, ok := v["$ref"].(string); ok {
-			return withoutReferences(definitions[strings.TrimPrefix(to, "#/definitions/")], definitions)
+			name := strings.TrimPrefix(to, "#/definitions/")
+			inner := maps.Clone(definitions)
+			inner[name] = map[string]any{} // what holds itself is looked at once
+			return withoutReferences(copied(definitions[name]), inner)
 		}
 		for key, member := range v {
 			if key != "definitions" {

@@ -61,8 +61,19 @@ type Asked struct {
 	Groups              []string
 	UID                 string
 	Extra               map[string][]string
+	Pod                 string // "namespace/name" of the Pod that makes the request
+	podPlace            policy.Position
+	Workloads           Workloads // what controllers make of the object is asked about too
 	DryRun              bool
 	Namespace           string
+}
+
+// Workloads say whether and how a case follows its object to what controllers make of it. The zero value follows the kinds that
+// are built in.
+type Workloads struct {
+	Off    bool
+	User   string            // of all controllers; empty: each has a service account
+	PodsOf map[string]string // KIND.GROUP of further kinds to the path of their pod template
 }
 
 // An Expectation is everything that must hold of an answer.
@@ -75,6 +86,7 @@ type Expectation struct {
 	Mutated     *Mutated
 	Untouched   policy.Position // valid: policies leave the object alone
 	Skipped     []Skip          // policies that take no part
+	Created     []CreatedExpectation
 
 	warningsGiven bool
 }

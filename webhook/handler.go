@@ -68,6 +68,9 @@ type Handler struct {
 	// Evaluations bounds what runs at once; nil: no bound. With it or not, requests are answered by their deadline.
 	Evaluations *Evaluations
 
+	// Beside asks another webhook, too; nil: none.
+	Beside *Beside
+
 	// Observe is told every answer; nil: nobody. It is called before the answer is sent.
 	Observe func(Observation)
 }
@@ -222,6 +225,9 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 	}
 	a.Observation.Shadow = a.Handler.Shadow && a.Request.Resource.Group != Group
 	a.say(ctx)
+	if a.Request.Resource.Group != Group {
+		a.Beside.ask(a.Phase, text, a.Request, a.Decision)
+	}
 	if a.Observation.Shadow {
 		return marshal(review{APIVersion: reviewVersion, Kind: reviewKind, Response: &response{UID: a.Request.UID, Allowed: true}})
 	}

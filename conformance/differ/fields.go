@@ -25,7 +25,7 @@ type Fields struct {
 // CompareFields sends a request of each operation about each kind of the world and compares, field by field, what policies see: the
 // object, the old object and the options. celgate only knows the manifests, as if they came from files.
 func (l *Live) CompareFields(ctx context.Context) (*Fields, error) {
-	engine, err := celgate.New(&policy.Set{}, celgate.Options{Types: l.world.types})
+	engine, err := celgate.New(&policy.Set{}, celgate.Options{Types: l.world.types, Cluster: l.world.cluster})
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func objects(t *testing.T, text string) []map[string]any {
 }
 
 var plurals = map[string]string{
-	"Namespace": "namespaces", "ConfigMap": "configmaps", "Deployment": "deployments", "Widget": "widgets",
+	"Namespace": "namespaces", "ConfigMap": "configmaps", "Deployment": "deployments", "Widget": "widgets", "Service": "services",
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
 	"CustomResourceDefinition":  "customresourcedefinitions",
 	"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
@@ -105,7 +105,7 @@ func pathOf(tree map[string]any) string {
 		path = "/api/" + version
 	}
 	switch kind {
-	case "ConfigMap", "Deployment", "Widget", "RoleBinding":
+	case "ConfigMap", "Deployment", "Widget", "RoleBinding", "Service":
 		namespace, _ := metadata["namespace"].(string)
 		if namespace == "" {
 			namespace = "default"

@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"internal/eval", "internal/trace"},
 	{"explain"},
 	{""},
-	{"internal/blame", "internal/order", "internal/requests", "internal/conformance", "check", "webhook"},
+	{"internal/blame", "internal/delta", "internal/order", "internal/requests", "internal/conformance", "check", "webhook"},
 	{"suite", "kube"},
 	{"kube/election", "cmd/internal/report", "cmd/internal/serve"},
 	{"cmd/internal/cli"},

@@ -28,7 +28,12 @@ func (w *Words) Hint(err error) string {
 	var kind *celgate.UnknownKindError
 	var resource *celgate.UnknownResourceError
 	var ambiguous *celgate.AmbiguousSubresourceError
+	var pod *PodError
 	switch {
+	case errors.As(err, &pod) && pod.Missing:
+		return "give it " + w.State
+	case pod != nil:
+		return pod.Hint
 	case errors.Is(err, celgate.ErrNoOldObject):
 		return "give it " + w.Old
 	case errors.As(err, &ambiguous):

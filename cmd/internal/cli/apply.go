@@ -153,6 +153,9 @@ func (a *apply) run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
+	if err := w.identify(ctx, &a.asked); err != nil {
+		return err
+	}
 	if err := w.assume(w.missingNamespaces(batch, &a.asked)); err != nil {
 		return err
 	}
@@ -177,7 +180,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), reasons: true,
-		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads}
+		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads.Workloads}
 	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
 		d.reasons = false // a table has no reasons
 	}
@@ -389,9 +392,9 @@ type decider struct {
 	reasons bool            // find those for what is not as it should be
 	how     explain.Options // of the decisions
 
-	unknownKinds string     // as --unknown-kinds
-	workloads    *workloads // nil: none is followed
-	answered     func()     // is called after each answer, those about what controllers make too; nil: nobody asks
+	unknownKinds string              // as --unknown-kinds
+	workloads    *requests.Workloads // nil: none is followed
+	answered     func()              // is called after each answer, those about what controllers make too; nil: nobody asks
 }
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
@@ -552,15 +555,16 @@ func refusal(err error) (*metav1.Status, bool) {
 // notes are said about decisions that rest on what was not given.
 type notes struct {
 	types      *schema.Registry
-	assumed    map[string]bool // namespaces
-	namespaces bool            // a policy looks at namespaces
-	user       string          // who is assumed to make requests; empty: it was said
-	users      map[string]bool // policies that look at the user, by kind and name
+	assumed    map[string]bool   // namespaces
+	namespaces bool              // a policy looks at namespaces
+	user       string            // who is assumed to make requests; empty: it was said
+	users      map[string]bool   // policies that look at the user, by kind and name
+	madeUp     map[string]string // what policies look at of the user and nothing says
 }
 
 func newNotes(set *policy.Set, w *world, a *asked) *notes {
-	n := &notes{types: w.types, assumed: w.assumed, users: map[string]bool{}}
-	if a.user == "" && a.self == nil {
+	n := &notes{types: w.types, assumed: w.assumed, users: map[string]bool{}, madeUp: map[string]string{}}
+	if a.user == "" && a.pod == "" && a.self == nil {
 		n.user = defaultUser
 	}
 	selects := func(m *policy.MatchResources) bool {
@@ -571,7 +575,8 @@ func newNotes(set *policy.Set, w *world, a *asked) *notes {
 	}
 	for _, p := range set.Policies {
 		n.namespaces = n.namespaces || selects(p.MatchConstraints)
-		for e := range expressions(p) {
+		n.madeUp[string(p.Kind)+" "+p.Name] = a.identity.Said(p)
+		for e := range p.Expressions() {
 			n.namespaces = n.namespaces || strings.Contains(e.Src, "namespaceObject")
 			if strings.Contains(e.Src, "request.userInfo") || strings.Contains(e.Src, "authorizer") {
 				n.users[string(p.Kind)+" "+p.Name] = true
@@ -598,6 +603,12 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	if n.namespaces && n.assumed[r.Namespace] && r.Kind != namespaceKind {
 		d.Notes = append(d.Notes, celgate.Note{Topic: unknownNamespace, Message: fmt.Sprintf(
 			"namespace %q is not in the cluster state and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
+	}
+	for _, o := range d.Outcomes {
+		if said := n.madeUp[string(o.Kind)+" "+o.Policy]; said != "" {
+			d.Notes = append(d.Notes, celgate.Note{Message: said})
+			break
+		}
 	}
 	if n.user != "" && r.UserAssumed && slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[string(o.Kind)+" "+o.Policy] }) {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(

@@ -371,7 +371,7 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	if a.deletions {
 		of.asks = append(of.asks, celgate.Delete)
 	}
-	of.decider = &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(of.force, w, &a.asked), workloads: &a.workloads, bare: true, orders: true}
+	of.decider = &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(of.force, w, &a.asked), workloads: &a.workloads.Workloads, bare: true, orders: true}
 	of.audit.Reasons = func(it report.Item) map[int]blame.Reason {
 		if it.Prepared == nil {
 			return nil
@@ -416,10 +416,10 @@ func (of *auditor) plan(kind schema.GroupVersionKind) *auditPlan {
 // follows reports that controllers make something of the objects of a kind that a policy may be for.
 func (of *auditor) follows(kind schema.GroupVersionKind) bool {
 	w := of.workloads
-	if w.off || !of.mayMatchChildren() {
+	if w.Off || !requests.MayMatchChildren(of.world.types, of.engine) {
 		return false
 	}
-	return workload.IsWorkload(kind.GroupKind()) || w.podsOf[kind.GroupKind().String()] != "" || w.podsOf[kind.Kind] != ""
+	return workload.IsWorkload(kind.GroupKind()) || w.PodsOf[kind.GroupKind().String()] != "" || w.PodsOf[kind.Kind] != ""
 }
 
 var asksOf = map[celgate.Operation]report.Ask{celgate.Create: report.AskCreate, celgate.Update: report.AskUpdate, celgate.Delete: report.AskDelete}

@@ -22,6 +22,7 @@ type console struct {
 	status         int                        // of the command so far; it only rises
 	progress       *progress                  // on standard error; nil: none
 	heard          func(message, hint string) // of what is said; nil: nobody
+	once           map[string]bool            // what was said, which is said once; nil: as often as it comes
 	limits         celgate.Limits             // of evaluations
 	maxInput       int64                      // bytes; 0: the default
 	helpErr        error                      // of writing the help, for which cobra has no way
@@ -32,6 +33,12 @@ func (c *console) raise(status int) { c.status = max(c.status, status) }
 
 // say writes a message about the run, and a hint unless it is empty.
 func (c *console) say(message, hint string) {
+	if c.once != nil {
+		if c.once[message] {
+			return
+		}
+		c.once[message] = true
+	}
 	c.progress.clear()
 	if c.heard != nil {
 		c.heard(message, hint)

@@ -88,6 +88,9 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 			return err
 		}
 	}
+	if err := w.identify(ctx, &x.asked); err != nil {
+		return err
+	}
 	if err := w.assume(w.missingNamespaces(batch, &x.asked)); err != nil {
 		return err
 	}
@@ -106,7 +109,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{
-		world: w, engine: engine, asked: &x.asked, changes: true, workloads: &x.workloads, how: explain.Options{Trace: x.observe},
+		world: w, engine: engine, asked: &x.asked, changes: true, workloads: &x.workloads.Workloads, how: explain.Options{Trace: x.observe},
 	}
 	force := w.inForce(x.console, rejected)
 	x.requirePolicies(x.policies, force)

@@ -59,6 +59,7 @@ func (a *asked) flags(f *pflag.FlagSet, oldFile *string) {
 	f.StringArrayVar(&a.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
 	f.StringVar(&a.uid, "as-uid", "", "`UID` the uid of that user")
 	f.Var((*extra)(&a.extra), "as-extra", "`KEY=VALUE` an extra attribute of that user; may be repeated, with one key too")
+	f.StringVar(&a.pod, "as-pod", "", "`NAMESPACE/NAME` the Pod that makes the requests with the token of\nits service account; it must exist in the cluster state")
 	f.BoolVar(&a.dryRun, "dry-run", false, "requests are dry-run requests")
 }
 
@@ -67,6 +68,15 @@ func (a *asked) check() error {
 	a.operation = strings.ToUpper(a.operation)
 	if op := a.operation; op != "" && !slices.Contains(operations, op) {
 		return &usageError{fmt.Errorf("--operation is CREATE, UPDATE, DELETE or CONNECT, not %q", op)}
+	}
+	if a.pod != "" {
+		switch {
+		case a.user != "":
+			return &usageError{errors.New("--as-pod and --as do not go together")}
+		case len(a.groups) > 0:
+			return &usageError{errors.New("--as-pod and --as-group do not go together")}
+		}
+		return nil
 	}
 	if a.user == "" {
 		switch {

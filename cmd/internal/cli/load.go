@@ -48,6 +48,7 @@ type sources struct {
 	live                *kube.Snapshot // nil: none
 	version             string
 	inline, inlineState []*manifest.Document // read already
+	none                bool                 // no policies are meant
 	plain               bool                 // objects of unknown kinds are taken as they are
 }
 
@@ -67,7 +68,7 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 		return nil, err
 	}
 	given := slices.Concat(from.inline, c.read(loader, from.policies))
-	if w.live != nil && len(from.policies) == 0 {
+	if w.live != nil && len(from.policies) == 0 && !from.none {
 		if given, err = w.livePolicies(ctx); err != nil {
 			return nil, err
 		}
@@ -79,7 +80,7 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 		w.set.MarkStored()
 	}
 	switch {
-	case len(w.set.Policies) > 0 || len(w.rejected) > 0:
+	case from.none || len(w.set.Policies) > 0 || len(w.rejected) > 0:
 	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.Recognised(d.Object) }):
 		return nil, withHint(errors.New("no policies"), "policies among the cluster state are not in force: name their files with -p")
 	case w.live != nil && len(from.policies) == 0:

@@ -39,36 +39,10 @@ func problemsOf(path, message string, expr policy.Expr, locate func(*field.Error
 
 // exprAt returns the expression of a policy at a field path; the zero Expr if there is none.
 func exprAt(p *policy.Policy, path string) policy.Expr {
-	for e := range expressions(p) {
+	for e := range p.Expressions() {
 		if e.Field == path {
 			return e
 		}
 	}
 	return policy.Expr{}
-}
-
-// expressions yields every expression of a policy.
-func expressions(p *policy.Policy) func(func(policy.Expr) bool) {
-	return func(yield func(policy.Expr) bool) {
-		var all []policy.Expr
-		for _, named := range [][]policy.NamedExpr{p.MatchConditions, p.Variables} {
-			for _, n := range named {
-				all = append(all, n.Expr)
-			}
-		}
-		for _, v := range p.Validations {
-			all = append(all, v.Expr, v.MessageExpr)
-		}
-		for _, a := range p.AuditAnnotations {
-			all = append(all, a.ValueExpr)
-		}
-		for _, m := range p.Mutations {
-			all = append(all, m.Expr)
-		}
-		for _, e := range all {
-			if !e.IsZero() && !yield(e) {
-				return
-			}
-		}
-	}
 }

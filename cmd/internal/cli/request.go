@@ -26,7 +26,9 @@ type asked struct {
 	groups      []string
 	uid         string
 	extra       map[string][]string
-	self        *celgate.UserInfo // of a live cluster; nil: defaultUser
+	pod         string             // "namespace/name" of the Pod that makes them
+	identity    *requests.Identity // what user and pod come to; nil: see user
+	self        *celgate.UserInfo  // of a live cluster; nil: defaultUser
 	dryRun      bool
 	namespace   string // of manifests that name none
 }
@@ -40,7 +42,7 @@ func (a *asked) given() []string {
 	for name, used := range map[string]bool{
 		"--operation": a.operation != "", "--old": a.old != nil, "--subresource": a.subresource != "",
 		"--as": a.user != "", "--as-group": len(a.groups) > 0,
-		"--as-uid": a.uid != "", "--as-extra": len(a.extra) > 0, "--dry-run": a.dryRun,
+		"--as-uid": a.uid != "", "--as-extra": len(a.extra) > 0, "--as-pod": a.pod != "", "--dry-run": a.dryRun,
 	} {
 		if used {
 			flags = append(flags, name)
@@ -93,7 +95,24 @@ func (a *asked) as() celgate.As {
 	if a.old != nil {
 		as.Old = a.old
 	}
+	if a.identity != nil {
+		as.User, as.Self = "", &a.identity.UserInfo
+	}
 	return as
+}
+
+// identify finds out who makes the requests. The service account of a live cluster is read if a policy looks at its token.
+func (w *world) identify(ctx context.Context, a *asked) error {
+	reads := slices.ContainsFunc(w.set.Policies, requests.ReadsToken)
+	if a.user == "" && a.pod == "" || a.pod == "" && w.live != nil && !reads {
+		return nil
+	}
+	id, err := requests.IdentityOf(ctx, w.requester(), a.as(), a.pod)
+	if hint := words.Hint(err); hint != "" {
+		return withHint(fmt.Errorf("--as-pod: %w", err), "%s", hint)
+	}
+	a.identity = id
+	return err
 }
 
 // target finds the resource that objects of a kind are sent to.

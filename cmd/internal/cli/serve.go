@@ -2,16 +2,22 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/celgate/celgate/cmd/internal/serve"
+	"github.com/celgate/celgate/webhook"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -90,6 +96,8 @@ type serving struct {
 	alone               bool
 	kubeconfig, context string
 	format, level       string
+	beside              []string // as --shadow-webhook
+	besideCA            string
 }
 
 // flags adds the flags that both programs have.
@@ -101,6 +109,8 @@ func (s *serving) flags(cmd *cobra.Command) {
 		f.StringVar(&s.context, "context", "", "`NAME` of the context in it")
 		f.BoolVar(&s.AllowSecretParams, "allow-secret-params", false, "take policies whose params are Secrets, which is to show those to whoever\nmay write such policies")
 		f.BoolVar(&s.Shadow, "shadow", false, "evaluate and never act: count and log what policies would do to requests\nthat the API server has let through")
+		f.StringArrayVar(&s.beside, "shadow-webhook", nil, "`[PHASE=]URL` ask another webhook too, and count and log where its answer is\nanother; PHASE is validate (default) or mutate, and both may be given")
+		f.StringVar(&s.besideCA, "shadow-webhook-ca", "", "`FILE` with who signs its certificate; those of the system by default")
 		minorFlag(f, &s.KubeVersion, "of Kubernetes whose kinds and CEL are used; the cluster's by default")
 	})
 	certificate := "`FILE` with the certificate, read again when it changes"
@@ -152,6 +162,9 @@ func (s *serving) run(cmd *cobra.Command, _ []string) error {
 	if err := s.check(); err != nil {
 		return err
 	}
+	if err := s.compare(); err != nil {
+		return err
+	}
 	if s.Manage {
 		host, err := os.Hostname()
 		if err != nil {
@@ -179,6 +192,11 @@ func (s *serving) check() error {
 		return &usageError{errors.New("--cert and --key belong together")}
 	case len(s.Callers.Names) > 0 && s.Callers.CA == "":
 		return &usageError{errors.New("--allowed-client-names needs --client-ca")}
+	case len(s.beside) > 0 && s.Manage:
+		return withHint(&usageError{errors.New("--shadow-webhook and --manage do not go together")},
+			"with --manage a request comes twice, for policies of each failurePolicy; compare with one replica that is asked once")
+	case s.besideCA != "" && len(s.beside) == 0:
+		return &usageError{errors.New("--shadow-webhook-ca without --shadow-webhook")}
 	case s.Callers.Rate < 0:
 		return &usageError{errors.New("--client-rate is a number of requests a second")}
 	case s.Cert == "" && (s.Target.Service == "" || !s.Manage):
@@ -188,6 +206,47 @@ func (s *serving) check() error {
 	case s.Manage && (s.Target.URL == "") == (s.Target.Service == ""):
 		return withHint(&usageError{errors.New("--manage needs to know how the API server reaches this server")}, "%s", reached)
 	}
+	return nil
+}
+
+// compare makes what asks another webhook.
+func (s *serving) compare() error {
+	if len(s.beside) == 0 {
+		return nil
+	}
+	b := &webhook.Beside{URLs: map[webhook.Phase]string{}, Log: s.Log}
+	for _, given := range s.beside {
+		phase, address := webhook.Validating, given
+		if name, rest, ok := strings.Cut(given, "="); ok && !strings.ContainsAny(name, ":/?") {
+			if phase = webhook.Phase(name); phase != webhook.Validating && phase != webhook.Mutating {
+				return &usageError{fmt.Errorf("--shadow-webhook: a phase is validate or mutate, not %q", name)}
+			}
+			address = rest
+		}
+		u, err := url.Parse(address)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+			return withHint(&usageError{fmt.Errorf("--shadow-webhook: %q is no URL", address)}, "for example https://policies.example.com/v1/admit")
+		}
+		if b.URLs[phase] != "" {
+			return &usageError{fmt.Errorf("--shadow-webhook: two for the phase %s", phase)}
+		}
+		b.URLs[phase] = address
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = nil // the API server asks webhooks without one
+	if s.besideCA != "" {
+		text, err := os.ReadFile(s.besideCA)
+		if err != nil {
+			return err
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(text) {
+			return fmt.Errorf("%s: no certificate in it", s.besideCA)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	b.Client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	s.Beside = b
 	return nil
 }
 

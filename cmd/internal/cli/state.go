@@ -174,7 +174,7 @@ func (e *exporting) params(ctx context.Context) ([]map[string]any, error) {
 func (e *exporting) roles(ctx context.Context) ([]map[string]any, error) {
 	asks := false
 	for _, p := range e.set.Policies {
-		for x := range expressions(p) {
+		for x := range p.Expressions() {
 			asks = asks || strings.Contains(x.Src, "authorizer")
 		}
 	}

@@ -266,6 +266,7 @@ type jsonResult struct {
 	Errors   []jsonError   `json:"errors"`
 	Updated  string        `json:"updated,omitempty"`
 	Decision *jsonItem     `json:"decision,omitempty"`
+	Created  []jsonItem    `json:"created,omitempty"` // what controllers would make
 }
 
 type jsonFailure struct {
@@ -309,6 +310,11 @@ func (j *suiteJSON) Write(r suite.Result) error {
 	if r.Decision != nil && r.Request != nil {
 		item := itemOf(r.Request, r.Decision)
 		out.Decision = &item
+		for _, made := range r.Created {
+			item := itemOf(made.Request, made.Decision)
+			item.CreatedBy = &jsonCreator{r.Request.Kind.Kind, NameOf(r.Request)}
+			out.Created = append(out.Created, item)
+		}
 	}
 	j.items = append(j.items, out)
 	return nil

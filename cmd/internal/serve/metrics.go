@@ -196,6 +196,21 @@ func (w watches) Collect(all chan<- prometheus.Metric) {
 	all <- prometheus.MustNewConstMetric(watchFailing, prometheus.GaugeValue, float64(failing))
 }
 
+// compare counts how another webhook answers.
+func (m *metrics) compare(b *webhook.Beside) {
+	compared := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "celgate", Subsystem: "shadow", Name: "webhook_comparisons_total",
+		Help: "With --shadow-webhook: reviews that another webhook was asked about too, by phase and how its answer compares.",
+	}, []string{"phase", "result"})
+	for phase := range b.URLs { // so that none and never are told apart
+		for _, result := range webhook.Agreements() {
+			compared.WithLabelValues(string(phase), string(result))
+		}
+	}
+	m.registry.MustRegister(compared)
+	b.Observe = func(c webhook.Contrast) { compared.WithLabelValues(string(c.Phase), string(c.Result)).Inc() }
+}
+
 func (m *metrics) load(took time.Duration, err error) {
 	m.loading.Observe(took.Seconds())
 	m.attempted.SetToCurrentTime()

@@ -56,6 +56,9 @@ type Options struct {
 	// Shadow makes celgate evaluate and never act; see webhook.Handler.
 	Shadow bool
 
+	// Beside is another webhook that is asked too; nil: none. Without Manage.
+	Beside *webhook.Beside
+
 	// DrainDelay is how long requests are taken after readiness is gone, until the Service sends no more.
 	DrainDelay time.Duration
 
@@ -107,9 +110,12 @@ func (l *loader) serve(ctx context.Context) error {
 
 	l.inFlight = webhook.NewInFlight(maxInFlight)
 	l.metrics.watch(l.evaluations, l.memory)
+	if o.Beside != nil {
+		l.metrics.compare(o.Beside)
+	}
 	handler := func(e *engines) *webhook.Handler {
 		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: l.inFlight, Evaluations: l.evaluations, Observe: l.metrics.observe,
-			Again: &webhook.Again{}, Seal: l.seal.Load, Named: l.named, AllowSecretParams: o.AllowSecretParams}
+			Again: &webhook.Again{}, Beside: o.Beside, Seal: l.seal.Load, Named: l.named, AllowSecretParams: o.AllowSecretParams}
 	}
 	mux := http.NewServeMux()
 	callers := &gatekeeper{Callers: o.Callers, log: o.Log}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/webhook"
 )
 
 const policies = `
@@ -274,5 +275,29 @@ func TestDashboard(t *testing.T) {
 	}
 	if len(shown) < 10 {
 		t.Errorf("the dashboard shows %v alone", shown)
+	}
+}
+
+// TestComparisons counts how another webhook answers, and counts nothing as none.
+func TestComparisons(t *testing.T) {
+	m := newMetrics(&loader{})
+	b := &webhook.Beside{URLs: map[webhook.Phase]string{webhook.Validating: "https://policies.example.com"}}
+	m.compare(b)
+	b.Observe(webhook.Contrast{Phase: webhook.Validating, Result: webhook.OursDenies})
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() != "celgate_shadow_webhook_comparisons_total" {
+			continue
+		}
+		for _, metric := range f.GetMetric() {
+			counts[metric.GetLabel()[1].GetValue()] = metric.GetCounter().GetValue()
+		}
+	}
+	if len(counts) != len(webhook.Agreements()) || counts["ours_denies"] != 1 || counts["same"] != 0 {
+		t.Errorf("counted %v", counts)
 	}
 }

@@ -1,0 +1,615 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/delta"
+	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/suite"
+)
+
+// A diffing is one run of the verb diff. What both sets are asked is what apply is asked.
+type diffing struct {
+	apply
+	suites    []string
+	structure bool
+	strict    bool
+	worlds    map[string]sources // by version, without policies
+}
+
+// Sets that are no files.
+const (
+	noSet      = "none"    // without any policy
+	clusterSet = "cluster" // what a live cluster enforces
+)
+
+func newDiff(c *console) *cobra.Command {
+	x := &diffing{apply: apply{console: c}}
+	cmd := &cobra.Command{
+		Use:   "diff [flags] OLD NEW [MANIFEST|REVIEW|DIR|-...]",
+		Short: "Tell which answers change when policies are replaced by others",
+		Long: `diff evaluates two sets of policies for the same requests and tells which answers
+differ: what is newly denied, changed, warned about or audited and what no longer is,
+by which policy and validation or mutation, with both messages, the values behind
+them and the object as it comes out. Names of bindings and params, which do not
+change what a user is told, make no difference.
+
+OLD and NEW are files or directories of policies and bindings, as -p of apply; none
+is the empty set, and cluster, with --context, what a live cluster enforces. Requests are those of apply: manifests, AdmissionReviews, and what
+controllers make of workloads; the cases of the suites of --suite; and with -c and
+without either, the objects of the cluster state: each created anew, and updated
+without a change. Without requests diff tells what differs in the text of the sets:
+matched resources and operations, selectors, expressions, bindings, costs.
+
+With --kube-version 1.36..1.37 there is one set, and two Kubernetes answer.
+
+The exit status is 0 when nothing is newly denied and no object newly changed, 1 when
+something is, and 2 when something could not be evaluated or a policy is invalid.`,
+		Example: `  # what do the policies of this branch refuse or change that main's do not?
+  git worktree add ../main main
+  celgate diff ../main/policies policies manifests/
+
+  # what of that which runs would be refused if these were switched on?
+  celgate diff none policies -c dump/
+
+  # do the tests see a difference?
+  celgate diff old/ new/ --suite tests/
+
+  # what differs between the policies themselves?
+  celgate diff old/ new/
+
+  # what changes in prod if these replace its policies?
+  celgate diff --context prod cluster policies/ manifests/
+
+  # may the cluster be upgraded?
+  celgate diff --kube-version 1.36..1.37 policies manifests/`,
+		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd.Context(), args) },
+	}
+	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
+		f.StringArrayVarP(&x.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster; without manifests and\nsuites its objects are what is asked about; may be repeated")
+		x.live.flags(f)
+		f.StringVar(&x.kubeVersion, "kube-version", "", "`MINOR` the Kubernetes whose CEL, kinds and defaults are used, or two as\n1.36..1.37, with one set of policies (default "+celgate.Newest+")")
+		x.limitFlag(f)
+	})
+	group(cmd, "Requests", func(f *pflag.FlagSet) {
+		f.StringArrayVar(&x.suites, "suite", nil, "`SUITE|DIR` the requests of its cases, with its state; what they\nexpect counts for nothing; may be repeated")
+	})
+	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { x.asked.flags(f, &x.oldFile) })
+	group(cmd, "Workloads", x.workloads.flags)
+	group(cmd, "Output", func(f *pflag.FlagSet) {
+		x.reporting.flags(f, report.DiffFormats(), "text (default), json or github: annotations of a workflow")
+		f.BoolVar(&x.structure, "structure", false, "with requests too: what differs in the text of the sets")
+		f.BoolVar(&x.summary, "summary", false, "no requests, but how many of them, by policy")
+		x.colorFlag(f)
+	})
+	group(cmd, "What fails", func(f *pflag.FlagSet) {
+		f.BoolVar(&x.strict, "strict", false, "exit status 1 for every answer that differs")
+		f.StringVar(&x.unknownKinds, "unknown-kinds", "", "`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)")
+	})
+	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")
+	x.complete(cmd)
+	return cmd
+}
+
+// A side is one of the two sets, or of the two versions.
+type side struct {
+	name     string // for readers
+	path     string
+	version  string
+	world    *world
+	rejected []report.Rejection
+	decider  *decider
+	options  report.Options
+}
+
+func (x *diffing) run(ctx context.Context, args []string) error {
+	sides, args, err := x.sides(args)
+	if err != nil {
+		return err
+	}
+	if err := x.checkLine(args); err != nil {
+		return err
+	}
+	x.worlds = map[string]sources{}
+	x.once = map[string]bool{} // what is said about both sides
+	loader := &manifest.Loader{Stdin: x.stdin, MaxInput: x.maxInput}
+	batch := x.read(loader, args)
+	if len(args) > 0 && len(batch) == 0 && x.status == exitClean {
+		return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
+	}
+	inline := x.read(loader, x.state) // once: it may be standard input
+	olds := x.read(loader, x.olds())
+	x.state = nil
+	for i := range sides {
+		if err := x.prepare(ctx, loader, &sides[i], batch, inline, olds); err != nil {
+			return err
+		}
+	}
+	old, now := &sides[0], &sides[1]
+	for _, s := range sides { // one set may be for what the other knows nothing of
+		x.workloads.All = x.workloads.All || requests.MayMatchChildren(s.world.types, s.decider.engine)
+	}
+	asking := len(batch) > 0 || len(x.suites) > 0 || len(inline) > 0
+	o := report.DiffOptions{
+		Old: old.options, New: now.options, Names: [2]string{old.name, now.name}, Requests: asking, Summary: x.summary,
+		Compared: !asking || x.structure,
+	}
+	if o.Compared {
+		if o.Structure, err = x.compared(ctx, old, now); err != nil {
+			return err
+		}
+	}
+	if !asking {
+		x.say("no requests are given: what differs is the text of the policies, and not yet an answer", "name manifests, suites with --suite or objects of a cluster with -c")
+	}
+	open, err := x.open(x.console)
+	if err != nil {
+		return err
+	}
+	var writers []report.DiffWriter
+	for _, out := range open {
+		o.New.Color, o.New.Width, o.Old.Color, o.Old.Width = out.color, out.width, out.color, out.width
+		writer, err := report.NewDiff(out.format, out, o)
+		if err != nil {
+			return err
+		}
+		writers = append(writers, writer)
+	}
+	write := func(c report.Comparison) error {
+		for _, change := range c.Changes {
+			if change.Fails() || x.strict {
+				x.raise(exitDenied)
+			}
+		}
+		for _, writer := range writers {
+			if err := writer.Write(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	if err := x.ask(ctx, old, now, batch, write); err != nil {
+		return err
+	}
+	if len(batch) == 0 && len(x.suites) == 0 {
+		if err := x.askExisting(ctx, old, now, inline, write); err != nil {
+			return err
+		}
+	}
+	if err := x.askSuites(ctx, old, now, write); err != nil {
+		return err
+	}
+	for _, s := range sides {
+		if err := s.world.unread(); err != nil {
+			x.raise(exitFailed)
+			x.sayError(err)
+			break
+		}
+	}
+	for _, writer := range writers {
+		if err := writer.Close(); err != nil {
+			return err
+		}
+	}
+	return closeAll(open)
+}
+
+// sides are the two sets that the command line names, and the arguments that are left.
+func (x *diffing) sides(args []string) ([]side, []string, error) {
+	if from, to, two := strings.Cut(x.kubeVersion, ".."); two {
+		if len(args) == 0 {
+			return nil, nil, withHint(&usageError{errors.New("no policies given")}, "name the set that two versions of Kubernetes are asked about")
+		}
+		var all []side
+		for _, v := range []string{from, to} {
+			minor, err := minorOf(v)
+			if err != nil {
+				return nil, nil, err
+			}
+			all = append(all, side{name: "Kubernetes " + minor, path: args[0], version: minor})
+		}
+		x.kubeVersion = ""
+		return all, args[1:], nil
+	}
+	if len(args) < 2 {
+		return nil, nil, withHint(&usageError{errors.New("two sets of policies are compared: OLD and NEW")},
+			"%s is the empty set; --kube-version 1.36..1.37 asks two versions of Kubernetes about one set", noSet)
+	}
+	if x.kubeVersion != "" {
+		minor, err := minorOf(x.kubeVersion)
+		if err != nil {
+			return nil, nil, err
+		}
+		x.kubeVersion = minor
+	}
+	return []side{{name: args[0], path: args[0], version: x.kubeVersion}, {name: args[1], path: args[1], version: x.kubeVersion}}, args[2:], nil
+}
+
+// checkLine refuses a command line that cannot be meant.
+func (x *diffing) checkLine(args []string) error {
+	stdin := 0
+	for _, path := range slices.Concat(args, x.state, []string{x.oldFile}) {
+		if path == "-" {
+			stdin++
+		}
+	}
+	if stdin > 1 {
+		return &usageError{errors.New("standard input can be read once only")}
+	}
+	if len(args) > 0 && len(x.suites) > 0 {
+		return &usageError{errors.New("manifests and --suite do not go together")}
+	}
+	if len(x.suites) > 0 && (len(x.state) > 0 || x.live != (live{})) {
+		return &usageError{errors.New("a suite has its own state: --suite goes with neither -c nor a live cluster")}
+	}
+	if len(args) == 0 { // objects that exist have users, and suites say all of it themselves
+		given := slices.DeleteFunc(x.asked.given(), func(flag string) bool {
+			return len(x.state) > 0 && (strings.HasPrefix(flag, "--as") || flag == "--dry-run")
+		})
+		if x.oldFile != "" {
+			given = append(given, "--old")
+		}
+		if len(given) > 0 {
+			return &usageError{fmt.Errorf("%s without manifests", strings.Join(given, ", "))}
+		}
+	}
+	if err := x.asked.check(); err != nil {
+		return err
+	}
+	if x.unknownKinds != "" && !slices.Contains([]string{"skip", "plain", "fail"}, x.unknownKinds) {
+		return &usageError{fmt.Errorf("%w, not %q", errUnknownKinds, x.unknownKinds)}
+	}
+	if _, err := x.targets(); err != nil {
+		return err
+	}
+	return x.workloads.check()
+}
+
+// olds are the files of --old.
+func (x *diffing) olds() []string {
+	if x.oldFile == "" {
+		return nil
+	}
+	return []string{x.oldFile}
+}
+
+// prepare reads a set and makes what decides by it.
+func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side, batch, inline, olds []*manifest.Document) error {
+	x.policies = []string{s.path}
+	version := x.kubeVersion
+	x.kubeVersion = s.version
+	from, read := x.worlds[s.version]
+	if !read { // a live cluster once, so that both sides see the same
+		var err error
+		if from, err = x.sources(ctx); err != nil {
+			return err
+		}
+		x.worlds[s.version] = from
+	}
+	x.kubeVersion = version
+	from.policies = x.policies
+	from.inlineState = inline
+	if _, err := os.Stat(s.path); err != nil {
+		switch {
+		case s.path == noSet:
+			from.policies, from.none, s.name = nil, true, "no policies"
+		case s.path == clusterSet && from.live != nil:
+			from.policies, s.name = nil, "the cluster"
+		case s.path == clusterSet:
+			return withHint(&usageError{errors.New("there is no file " + clusterSet)}, "name a live cluster with --context, if its policies are meant")
+		}
+	}
+	var err error
+	if s.world, err = x.load(ctx, loader, from, batch); err != nil {
+		return err
+	}
+	w := s.world
+	if x.oldFile != "" {
+		if x.asked.old, err = w.oldCluster(x.console, olds, x.asked.namespace); err != nil {
+			return err
+		}
+	}
+	asked := x.asked
+	if err := w.identify(ctx, &asked); err != nil {
+		return err
+	}
+	existing := batch
+	if len(batch) == 0 {
+		existing = inline
+	}
+	if err := w.assume(w.missingNamespaces(existing, &asked)); err != nil {
+		return err
+	}
+	engine, err := celgate.New(&w.set, w.options())
+	if err != nil {
+		return err
+	}
+	s.rejected = w.rejections(engine)
+	if len(s.rejected) > 0 {
+		x.raise(exitFailed)
+	}
+	force := w.inForce(x.console, s.rejected)
+	if len(force.Policies) == 0 && !from.none && len(s.rejected) == 0 {
+		x.raise(exitFailed)
+		x.say(s.name+": no policy is in force", noSet+" is the set without policies")
+	}
+	s.decider = &decider{
+		world: w, engine: engine, asked: &asked, notes: newNotes(force, w, &asked), reasons: !x.summary,
+		unknownKinds: x.unknownKinds, orders: true, workloads: &x.workloads.Workloads,
+	}
+	s.options = report.Options{Set: &w.set, Rejected: s.rejected, Types: w.types}
+	return nil
+}
+
+// answers are what two sides say about one document.
+type answers struct{ old, now answer }
+
+// ask asks both sides about documents and writes what differs.
+func (x *diffing) ask(ctx context.Context, old, now *side, batch []*manifest.Document, write func(report.Comparison) error) error {
+	// What a policy may not be for in one set it may be for in the other.
+	both := func(doc *manifest.Document) answers {
+		return answers{old.decider.answer(ctx, doc), now.decider.answer(ctx, doc)}
+	}
+	x.progress = newProgress(x.console, len(batch))
+	defer x.progress.clear()
+	done := 0
+	for a := range ordered(slices.Values(batch), runtime.GOMAXPROCS(0), both) {
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+		if err := x.contrast(old, now, a.old.Item, a.now.Item, write); err != nil {
+			return err
+		}
+		if err := x.contrastAll(old, now, a.old.followed, a.now.followed, write); err != nil {
+			return err
+		}
+		done++
+		x.progress.step(done)
+	}
+	return nil
+}
+
+// contrastAll compares what controllers make with each side. A policy may change a name, and a denial keeps what comes after it from
+// being made: the first Pod of one side is compared with the first of the other.
+func (x *diffing) contrastAll(old, now *side, was, is []report.Item, write func(report.Comparison) error) error {
+	was = slices.Clone(was)
+	for _, it := range is {
+		i := slices.IndexFunc(was, func(o report.Item) bool { return o.Kind == it.Kind })
+		var before report.Item
+		if i >= 0 {
+			before = was[i]
+			was = slices.Delete(was, i, i+1)
+		}
+		if err := x.contrast(old, now, before, it, write); err != nil {
+			return err
+		}
+	}
+	return nil // what is left is made no more, and what it is for was said to be denied
+}
+
+// contrast compares two answers to one request, and says why there is none.
+func (x *diffing) contrast(old, now *side, was, is report.Item, write func(report.Comparison) error) error {
+	for _, one := range []struct {
+		*side
+		report.Item
+	}{{old, was}, {now, is}} {
+		switch f := one.Failure; {
+		case f == nil:
+		case f.Skipped:
+			x.say(at(one.Place, subject(one.Item)+f.Message), f.Hint)
+		default:
+			x.raise(exitFailed)
+			x.say(at(one.Place, subject(one.Item)+f.Message), f.Hint)
+		}
+	}
+	if was.Failure != nil && is.Failure != nil {
+		return nil
+	}
+	if was.Failure != nil || is.Failure != nil { // skipped where no policy can be for it, which is to say allowed
+		if was.Failure != nil && !was.Failure.Skipped || is.Failure != nil && !is.Failure.Skipped {
+			return nil
+		}
+		if was.Failure != nil {
+			was = passed(is)
+		} else {
+			is = passed(was)
+		}
+	}
+	if refused(was) && refused(is) {
+		x.say(at(is.Place, subject(is)+"refused before any policy is asked: "+is.Decision.Status.Message), "")
+	}
+	answerOf := func(it report.Item) *delta.Answer {
+		if it.Decision == nil {
+			return nil
+		}
+		return &delta.Answer{Request: it.Request, Decision: it.Decision}
+	}
+	d := delta.Of(answerOf(was), answerOf(is), now.world.types)
+	return write(report.Comparison{Old: was, New: is, Difference: d})
+}
+
+// refused reports a request that the API server refuses whatever the policies say.
+func refused(it report.Item) bool {
+	d := it.Decision
+	return d != nil && !d.Allowed && d.Status != nil && len(d.Outcomes)+len(d.Violations) == 0
+}
+
+// passed is the answer of a set that has no policy for a request.
+func passed(it report.Item) report.Item {
+	it.Decision = &celgate.Decision{Allowed: true, Object: it.Request.Object}
+	it.Reasons, it.Changes = nil, nil
+	return it
+}
+
+// askExisting asks about the objects of the cluster state: may they be created, and may they be written as they are?
+func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manifest.Document, write func(report.Comparison) error) error {
+	var existing []*manifest.Document
+	for _, d := range docs {
+		if !isReview(d.Object) && !suite.Recognised(d.Object) {
+			existing = append(existing, d)
+		}
+	}
+	if len(existing) == 0 {
+		return nil
+	}
+	x.unasked(old, now)
+	copies := make([]*manifest.Document, len(existing))
+	for i, d := range existing {
+		again := *d
+		again.Object = withoutIdentity(d.Object)
+		copies[i] = &again
+	}
+	use := func(operation string) {
+		for _, s := range []*side{old, now} {
+			asked := *s.decider.asked
+			if asked.operation = operation; operation == string(celgate.Update) {
+				asked.old = s.world.stored
+			}
+			s.decider.asked = &asked
+		}
+	}
+	use(string(celgate.Create))
+	if err := x.ask(ctx, old, now, copies, write); err != nil {
+		return err
+	}
+	use(string(celgate.Update))
+	return x.ask(ctx, old, now, existing, func(c report.Comparison) error {
+		if c.Item().CreatedBy != nil {
+			return nil // it was said of the workload that is created
+		}
+		return write(c)
+	})
+}
+
+// withoutIdentity is an object as someone might create it: without what the API server gives it.
+func withoutIdentity(object map[string]any) map[string]any {
+	copied := maps.Clone(object)
+	metadata, _ := object["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	for _, member := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"} {
+		delete(metadata, member)
+	}
+	copied["metadata"] = metadata
+	return copied
+}
+
+// unasked says which policies are for nothing that is asked about existing objects.
+func (x *diffing) unasked(sides ...*side) {
+	var names []string
+	for _, s := range sides {
+		for _, p := range s.world.set.Policies {
+			if p.MatchConstraints == nil {
+				continue
+			}
+			asked := false
+			for _, r := range p.MatchConstraints.ResourceRules {
+				asked = asked || slices.ContainsFunc(r.Operations, func(op string) bool { return op != "DELETE" && op != "CONNECT" })
+			}
+			if !asked {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	if len(names) > 0 {
+		x.say("only for DELETE or CONNECT, which existing objects are not asked about: "+several(names), "name the objects as manifests with --operation DELETE")
+	}
+}
+
+// askSuites asks both sides about the cases of suites.
+func (x *diffing) askSuites(ctx context.Context, old, now *side, write func(report.Comparison) error) error {
+	if len(x.suites) == 0 {
+		return nil
+	}
+	suites, problems := suite.Load(x.suites...)
+	for _, p := range problems {
+		x.raise(exitFailed)
+		x.say(p.Error(), p.Hint)
+	}
+	if len(problems) > 0 {
+		return nil
+	}
+	var sides [2][]suite.Result
+	for i, s := range []*side{old, now} {
+		set := s.world.set
+		for r := range suite.Run(ctx, suites, suite.Options{KubeVersion: s.version, Set: &set, FollowAll: x.workloads.All}) {
+			for _, p := range r.Problems {
+				x.raise(exitFailed)
+				x.say(p.Error(), p.Hint)
+			}
+			sides[i] = append(sides[i], r)
+		}
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	if len(sides[0]) != len(sides[1]) { // a case that could not run on one side alone
+		return errors.New("the cases of the suites are not the same with both sets")
+	}
+	for i, r := range sides[0] {
+		after := sides[1][i]
+		if r.Status == suite.NotRun || after.Status == suite.NotRun {
+			continue
+		}
+		if err := x.contrast(old, now, itemOfCase(r), itemOfCase(after), write); err != nil {
+			return err
+		}
+		if err := x.contrastAll(old, now, createdItems(r), createdItems(after), write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func itemOfCase(r suite.Result) report.Item {
+	return report.Item{Place: r.Place, Request: r.Request, Decision: r.Decision, Kind: r.Request.Kind, Name: report.NameOf(r.Request)}
+}
+
+func createdItems(r suite.Result) []report.Item {
+	var all []report.Item
+	for _, c := range r.Created {
+		all = append(all, report.Item{
+			Place: r.Place, Request: c.Request, Decision: c.Decision, Kind: c.Request.Kind, Name: c.Name,
+			CreatedBy: &report.Creator{Kind: r.Request.Kind.Kind, Name: report.NameOf(r.Request)},
+		})
+	}
+	return all
+}
+
+// compared finds out what differs in the text of the sets, with what their budgets need.
+func (x *diffing) compared(ctx context.Context, old, now *side) ([]delta.Object, error) {
+	var sources [2]delta.Source
+	for i, s := range []*side{old, now} {
+		sources[i] = delta.Source{Set: &s.world.set, Types: s.world.types, Facts: map[string][]delta.Fact{}}
+		measured, err := check.Measure(ctx, check.Input{Set: &s.world.set, Types: s.world.types, KubeVersion: orNewest(s.world.version)})
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range measured {
+			key := string(m.Kind) + " " + m.Name
+			for _, c := range m.Costs {
+				cost := fmt.Sprintf("%s: at most %d of %d by estimate", c.Of, c.Estimated, c.Limit)
+				sources[i].Facts[key] = append(sources[i].Facts[key], delta.Fact{Part: "budgets", Says: cost})
+			}
+			if m.Oldest != "" {
+				sources[i].Facts[key] = append(sources[i].Facts[key], delta.Fact{Part: "oldest Kubernetes", Says: m.Oldest})
+			}
+		}
+	}
+	return delta.Sets(sources[0], sources[1]), nil
+}

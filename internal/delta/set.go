@@ -1,0 +1,308 @@
+package delta
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A Made says whether a policy or binding is new, gone or another.
+type Made string
+
+// What becomes of policies and bindings.
+const (
+	Added   Made = "added"
+	Removed Made = "removed"
+	Changed Made = "changed"
+)
+
+// An Object is a policy or binding that differs between two sets.
+type Object struct {
+	Made     Made
+	Kind     string // such as ValidatingAdmissionPolicyBinding
+	Name     string
+	Position policy.Position // in the new set, or where it was
+	Parts    []Part          // of one that is another, or all that one says
+}
+
+// A Part is a part of a policy or binding that differs.
+type Part struct {
+	Name     string   // such as "matched", "validations" or "failurePolicy"
+	Old, New []string // what is only in the old set, and only in the new one, in their order
+}
+
+// A Source is a set with the kinds that there are where it is in force.
+type Source struct {
+	Set   *policy.Set
+	Types *schema.Registry
+	Facts map[string][]Fact // by kind and name of a policy: what is known of it beside its text
+}
+
+// A Fact is something that is known of a policy, such as what its budgets need.
+type Fact struct{ Part, Says string }
+
+// Sets compares two sets: which policies and bindings differ, and in what.
+func Sets(old, now Source) []Object {
+	was, is := old.objects(), now.objects()
+	find := func(all []described, d described) *described {
+		i := slices.IndexFunc(all, func(x described) bool { return x.kind == d.kind && x.name == d.name })
+		if i < 0 {
+			return nil
+		}
+		return &all[i]
+	}
+	var out []Object
+	for _, d := range is {
+		before := find(was, d)
+		o := Object{Made: Changed, Kind: d.kind, Name: d.name, Position: d.place}
+		if before == nil {
+			o.Made, before = Added, &described{}
+		}
+		if o.Parts = partsOf(before.parts, d.parts); len(o.Parts) > 0 {
+			out = append(out, o)
+		}
+	}
+	for _, d := range was {
+		if find(is, d) == nil {
+			out = append(out, Object{Made: Removed, Kind: d.kind, Name: d.name, Position: d.place, Parts: partsOf(d.parts, nil)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Object) int {
+		return cmp.Or(strings.Compare(strings.TrimSuffix(a.Kind, "Binding"), strings.TrimSuffix(b.Kind, "Binding")), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
+	})
+	return out
+}
+
+// described is a policy or binding in words that can be compared.
+type described struct {
+	kind, name string
+	place      policy.Position
+	parts      []said
+}
+
+// said is what a part says, item by item.
+type said struct {
+	part  string
+	items []string
+}
+
+func partsOf(old, now []said) []Part {
+	items := func(all []said, part string) []string {
+		i := slices.IndexFunc(all, func(s said) bool { return s.part == part })
+		if i < 0 {
+			return nil
+		}
+		return all[i].items
+	}
+	without := func(all, others []string) []string {
+		others = slices.Clone(others)
+		var left []string
+		for _, s := range all {
+			if i := slices.Index(others, s); i >= 0 {
+				others = slices.Delete(others, i, i+1)
+			} else {
+				left = append(left, s)
+			}
+		}
+		return left
+	}
+	var parts []Part
+	for _, s := range slices.Concat(now, old) {
+		a, b := items(old, s.part), items(now, s.part)
+		if slices.ContainsFunc(parts, func(p Part) bool { return p.Name == s.part }) || slices.Equal(a, b) {
+			continue
+		}
+		p := Part{s.part, without(a, b), without(b, a)}
+		if len(p.Old)+len(p.New) == 0 { // in another order
+			p.Old, p.New = a, b
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+func (s Source) objects() []described {
+	var all []described
+	for _, p := range s.Set.Policies {
+		all = append(all, s.ofPolicy(p))
+	}
+	for _, b := range s.Set.Bindings {
+		all = append(all, s.ofBinding(b))
+	}
+	return all
+}
+
+func (s Source) ofPolicy(p *policy.Policy) described {
+	d := described{string(p.Kind), p.Name, p.Position, nil}
+	d.matches(p.MatchConstraints, s.Types)
+	d.say("failurePolicy", string(p.FailurePolicy))
+	if p.ParamKind != nil {
+		d.say("paramKind", p.ParamKind.APIVersion+" "+p.ParamKind.Kind)
+	}
+	named := func(part string, all []policy.NamedExpr) {
+		for _, x := range all {
+			d.say(part, x.Name+": "+oneLine(x.Expr.Src))
+		}
+	}
+	named("matchConditions", p.MatchConditions)
+	named("variables", p.Variables)
+	for _, v := range p.Validations {
+		text := oneLine(v.Expr.Src)
+		if v.Message != "" {
+			text += "; message: " + oneLine(v.Message)
+		}
+		if !v.MessageExpr.IsZero() {
+			text += "; messageExpression: " + oneLine(v.MessageExpr.Src)
+		}
+		if v.Reason != "" && v.Reason != metav1.StatusReasonInvalid {
+			text += "; reason: " + string(v.Reason)
+		}
+		d.say("validations", text)
+	}
+	for _, a := range p.AuditAnnotations {
+		d.say("auditAnnotations", a.Key+": "+oneLine(a.ValueExpr.Src))
+	}
+	for _, m := range p.Mutations {
+		d.say("mutations", string(m.PatchType)+": "+oneLine(m.Expr.Src))
+	}
+	if p.Kind == policy.Mutating {
+		d.say("reinvocationPolicy", string(p.Reinvocation))
+	}
+	for _, f := range s.Facts[string(p.Kind)+" "+p.Name] {
+		d.say(f.Part, f.Says)
+	}
+	return d
+}
+
+func (s Source) ofBinding(b *policy.Binding) described {
+	d := described{string(b.Kind) + "Binding", b.Name, b.Position, nil}
+	d.say("policyName", b.PolicyName)
+	for _, a := range b.Actions {
+		d.say("validationActions", string(a))
+	}
+	if r := b.ParamRef; r != nil {
+		text := r.Name
+		if r.Namespace != "" {
+			text = r.Namespace + "/" + text
+		}
+		if r.Selector != nil {
+			text = strings.TrimSpace(r.Namespace + " " + selector(r.Selector))
+		}
+		d.say("paramRef", text)
+		d.say("parameterNotFoundAction", string(r.NotFoundAction))
+	}
+	d.matches(b.MatchResources, s.Types)
+	return d
+}
+
+func (d *described) say(part, item string) {
+	if i := slices.IndexFunc(d.parts, func(s said) bool { return s.part == part }); i >= 0 {
+		d.parts[i].items = append(d.parts[i].items, item)
+	} else if item != "" {
+		d.parts = append(d.parts, said{part, []string{item}})
+	}
+}
+
+// matches says which requests a policy or binding is for: each resource with its operations, whatever the rules that say it.
+func (d *described) matches(m *policy.MatchResources, types *schema.Registry) {
+	if m == nil {
+		return
+	}
+	for part, rules := range byPart(m) {
+		for _, item := range matched(rules, types) {
+			d.say(part, item)
+		}
+	}
+	if s := selector(m.NamespaceSelector); s != "" {
+		d.say("namespaceSelector", s)
+	}
+	if s := selector(m.ObjectSelector); s != "" {
+		d.say("objectSelector", s)
+	}
+	d.say("matchPolicy", string(m.MatchPolicy))
+}
+
+func byPart(m *policy.MatchResources) iter.Seq2[string, []policy.Rule] {
+	return func(yield func(string, []policy.Rule) bool) {
+		_ = yield("matched", m.ResourceRules) && yield("excluded", m.ExcludeRules)
+	}
+}
+
+// matched tells rules by resource, as "deployments.v1.apps: CREATE, UPDATE". A wildcard stays one; what it stands for depends on
+// the cluster.
+func matched(rules []policy.Rule, types *schema.Registry) []string {
+	operations := map[string]map[string]bool{}
+	for _, r := range rules {
+		for _, group := range r.APIGroups {
+			for _, version := range r.APIVersions {
+				for _, resource := range r.Resources {
+					name := resource + "." + version
+					if group != "" {
+						name += "." + group
+					}
+					if served := kindOf(types, group, version, resource); served != "" {
+						name += " (" + served + ")"
+					}
+					if r.Scope != "" && r.Scope != "*" {
+						name += " of scope " + r.Scope
+					}
+					if len(r.ResourceNames) > 0 {
+						name += " called " + strings.Join(r.ResourceNames, ", ")
+					}
+					if operations[name] == nil {
+						operations[name] = map[string]bool{}
+					}
+					for _, op := range r.Operations {
+						operations[name][op] = true
+					}
+				}
+			}
+		}
+	}
+	var all []string
+	for name, ops := range operations {
+		var in []string
+		for _, op := range []string{"CREATE", "UPDATE", "DELETE", "CONNECT"} {
+			if ops[op] || ops["*"] {
+				in = append(in, op)
+			}
+		}
+		all = append(all, name+": "+strings.Join(in, ", "))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// kindOf names the kind of a resource; empty: it is not known, or there is a wildcard.
+func kindOf(types *schema.Registry, group, version, resource string) string {
+	if types == nil {
+		return ""
+	}
+	name, sub, _ := strings.Cut(resource, "/")
+	r := types.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: name})
+	switch {
+	case r == nil:
+		return ""
+	case sub == "":
+		return r.Kind
+	}
+	if s := r.Subresource(sub); s != nil {
+		return s.Kind.Kind
+	}
+	return ""
+}
+
+// selector writes a selector as kubectl takes it.
+func selector(s *metav1.LabelSelector) string {
+	if s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		return ""
+	}
+	return metav1.FormatLabelSelector(s)
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,93 @@
+package requests
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/workload"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/state"
+	"github.com/google/uuid"
+)
+
+// Workloads say whether and how the objects are followed that controllers make of what is asked about. The zero value follows
+// the kinds that are built in.
+type Workloads struct {
+	Off    bool
+	All    bool              // also where no policy can be for what controllers make
+	User   string            // of all controllers; empty: each has a service account
+	PodsOf map[string]string // KIND.GROUP of further kinds to the path of their pod template
+}
+
+// MaxChildren bounds how many objects are followed from one object, and MaxDepth how far.
+const (
+	MaxChildren = 64
+	MaxDepth    = 4
+)
+
+// made are the kinds of objects that controllers make.
+var made = []schema.GroupVersionKind{
+	{Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "ReplicaSet"}, {Group: "batch", Version: "v1", Kind: "Job"},
+	{Version: "v1", Kind: "PersistentVolumeClaim"},
+}
+
+// Follows reports whether what a request stores is followed: a policy may be for what controllers make of it.
+func (w *Workloads) Follows(r *celgate.Request, types *schema.Registry, e *celgate.Engine) bool {
+	if w == nil || w.Off || r.SubResource != "" || r.Operation != celgate.Create && r.Operation != celgate.Update {
+		return false
+	}
+	return w.All || MayMatchChildren(types, e)
+}
+
+// MayMatchChildren reports whether a policy may be for anything that controllers make.
+func MayMatchChildren(types *schema.Registry, e *celgate.Engine) bool {
+	return slices.ContainsFunc(made, func(kind schema.GroupVersionKind) bool {
+		r := types.ResourceFor(kind)
+		return r != nil && e.MayMatch(r.GroupVersionResource, "", celgate.Create)
+	})
+}
+
+// Children are what the controller of a stored object makes of it.
+func (w *Workloads) Children(object map[string]any) []workload.Child {
+	if children := workload.Children(object); len(children) > 0 {
+		return children
+	}
+	kind := KindOf(object).GroupKind()
+	for _, name := range []string{kind.String(), kind.Kind} {
+		if path := w.PodsOf[name]; path != "" {
+			if child, ok := workload.PodOf(object, path); ok {
+				return []workload.Child{child}
+			}
+		}
+	}
+	return nil
+}
+
+// ChildRequest is the request with which a controller creates a child of what another request stored.
+func (w *Workloads) ChildRequest(c workload.Child, parent *celgate.Request, types *schema.Registry) (*celgate.Request, error) {
+	kind := KindOf(c.Object)
+	resource := types.ResourceFor(kind)
+	if resource == nil {
+		return nil, errors.New("nothing is known about the kind " + kind.String())
+	}
+	return &celgate.Request{
+		Kind: kind, Resource: resource.GroupVersionResource, Name: MetadataOf(c.Object, "name"), Namespace: parent.Namespace,
+		Operation: celgate.Create, DryRun: parent.DryRun, UserInfo: w.requester(c, parent.UserInfo), Object: c.Object,
+		Options: map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
+		UID:     uuid.NewSHA1(uuid.NameSpaceURL, []byte(parent.UID+"\n"+kind.String()+"\n"+c.Template)).String(),
+	}, nil
+}
+
+// requester is who sends the request that creates a child.
+func (w *Workloads) requester(c workload.Child, asked celgate.UserInfo) celgate.UserInfo {
+	name := w.User
+	switch {
+	case name != "":
+	case c.Controller == "":
+		return asked
+	default:
+		name = "system:serviceaccount:kube-system:" + c.Controller
+	}
+	return celgate.UserInfo{Username: name, Groups: state.Groups(name, nil)}
+}

@@ -1,0 +1,180 @@
+package suite
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/order"
+	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// A Created is an object that controllers would make of what a case asks about, with the answer to its request.
+type Created struct {
+	Kind     string
+	Name     string // "namespace/name"; a name that the server will generate ends in an asterisk
+	Request  *celgate.Request
+	Decision *celgate.Decision
+}
+
+// A CreatedExpectation is what must hold of the answers about objects that controllers make.
+type CreatedExpectation struct {
+	Place policy.Position
+	Of    string // the kind, such as Pod, or kind/name
+	Expectation
+}
+
+// follow decides about what controllers make of what was allowed, and of that.
+func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent *celgate.Request, depth int) {
+	if depth > requests.MaxDepth {
+		return
+	}
+	for _, c := range w.Children(stored) {
+		if len(run.created) == requests.MaxChildren {
+			run.note(fmt.Sprintf("of what controllers make the first %d objects are looked at", requests.MaxChildren))
+			return
+		}
+		child := &caseRun{Result: &Result{Set: run.Set}, doc: &manifest.Document{Object: c.Object}, arena: run.arena, ctx: run.ctx, how: run.how, says: describe(c.Object)}
+		request, err := w.ChildRequest(c, parent, run.arena.requests.Types)
+		if err == nil {
+			err = child.answer(request)
+		}
+		if err != nil {
+			run.unable(&Problem{Position: run.Place, Message: child.says + ": " + err.Error()})
+			return
+		}
+		if c.Waiting != "" {
+			child.note("not created as long as " + c.Waiting)
+		}
+		run.created = append(run.created, child)
+		run.Created = append(run.Created, Created{child.Request.Kind.Kind, strings.TrimPrefix(child.says, child.Request.Kind.Kind+" "), child.Request, child.Decision})
+		if child.Decision.Allowed {
+			run.follow(w, child.Decision.Object, child.Request, depth+1)
+		}
+		if run.Status == NotRun {
+			return
+		}
+	}
+}
+
+// note says what makes the answer uncertain.
+func (run *caseRun) note(message string) {
+	run.Decision.Notes = append(run.Decision.Notes, celgate.Note{Message: message})
+	run.Notes = append(run.Notes, message)
+}
+
+// compareCreated compares what controllers make: by what is expected of it, and else it must be allowed where the case expects
+// that of its object.
+func (run *caseRun) compareCreated(e *Expectation) {
+	expected := map[*caseRun]bool{}
+	for i := range e.Created {
+		want := &e.Created[i]
+		found := false
+		for _, child := range run.created {
+			if child.Request.Kind.Kind != want.Of && !isNamed(child.doc.Object, want.Of) {
+				continue
+			}
+			found, expected[child] = true, true
+			child.compare(&want.Expectation, false)
+			run.adopt(child)
+		}
+		if !found {
+			run.fail(Failure{Place: want.Place, Expected: "controllers create the " + want.Of, Got: run.listCreated()})
+		}
+	}
+	if e.Denied != nil || len(e.Skipped) > 0 {
+		return
+	}
+	for _, child := range run.created {
+		if expected[child] || child.Decision.Allowed {
+			continue
+		}
+		child.fail(Failure{Place: e.Place, Expected: "allowed, like what it is created for", Got: child.denied(), Causes: child.denials(),
+			Hint: fmt.Sprintf("write under expect, created: {%s: denied}, if that is meant; workloads: false looks at the object alone", child.Request.Kind.Kind)})
+		run.adopt(child)
+	}
+}
+
+// adopt makes the failures of a child those of the case.
+func (run *caseRun) adopt(child *caseRun) {
+	if len(child.Failures) == 0 {
+		return
+	}
+	child.explain()
+	for _, f := range child.Failures {
+		f.Expected, f.created = child.says+": "+f.Expected, true
+		for i := range f.Causes {
+			f.Causes[i].outcome = -1 // it is of another decision, and explained
+		}
+		run.Failures = append(run.Failures, f)
+	}
+	child.Failures = nil
+}
+
+// listCreated tells what controllers create.
+func (run *caseRun) listCreated() string {
+	if len(run.created) == 0 {
+		return "nothing is created: " + run.whyNothing()
+	}
+	var lines []string
+	for _, c := range run.created {
+		line := c.says + ": allowed"
+		if !c.Decision.Allowed {
+			line = c.says + ": " + c.denied()
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (run *caseRun) whyNothing() string {
+	switch r := run.Request; {
+	case !run.Decision.Allowed:
+		return "the request is denied"
+	case run.workloads.Off:
+		return "workloads is false"
+	case r.SubResource != "" || r.Operation != celgate.Create && r.Operation != celgate.Update:
+		return "only a CREATE or UPDATE of a workload is followed"
+	}
+	return "controllers make nothing of a " + run.Request.Kind.Kind
+}
+
+// exercisedByChildren reports that a policy took part in the request of something that controllers make.
+func (run *caseRun) exercisedByChildren() bool {
+	return slices.ContainsFunc(run.created, func(c *caseRun) bool { return c.tookPart("", "") })
+}
+
+// answer prepares a request and decides about it.
+func (run *caseRun) answer(request *celgate.Request) error {
+	run.Request = request
+	engine := run.arena.engine
+	prepared, err := engine.Prepare(run.ctx, request)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		s := status.Status()
+		run.Decision = &celgate.Decision{Status: &s}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	run.Request, run.prepared = prepared.Request(), prepared
+	if run.Decision, err = engine.Explain(run.ctx, prepared, run.how); err != nil {
+		return err
+	}
+	inOrder, err := order.Note(run.ctx, engine, prepared, run.Decision)
+	if err != nil {
+		return err
+	}
+	for _, note := range []*celgate.Note{requests.NoteSize(request), inOrder} {
+		if note != nil {
+			run.note(note.Message)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	kjson "sigs.k8s.io/json"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/patch/jsonpatch"
+)
+
+// A Beside asks another webhook what a Handler is asked, and compares the answers. What the other one says is never an answer: it
+// is counted and logged. It is asked after the Handler has answered, and has no part in how long that takes.
+type Beside struct {
+	URLs   map[Phase]string // whom to ask in which phase
+	Client *http.Client     // nil: the default, which follows no redirects
+
+	// Observe is told every comparison; nil: nobody.
+	Observe func(Contrast)
+
+	// Log gets a line for each disagreement and for each answer that did not come; nil: none.
+	Log *slog.Logger
+
+	asking  sync.WaitGroup
+	waiting atomic.Int64 // reviews that are asked about
+	held    atomic.Int64 // bytes of them
+}
+
+// A Contrast is how the answer of another webhook compares with ours.
+type Contrast struct {
+	Phase   Phase
+	Result  Agreement
+	Request *celgate.Request
+	Ours    string // what a denial says, and what else differs; empty: nothing
+	Theirs  string
+}
+
+// An Agreement is how two answers compare.
+type Agreement string
+
+// The agreements.
+const (
+	Same          Agreement = "same"
+	OursDenies    Agreement = "ours_denies"   // and theirs does not
+	TheirsDenies  Agreement = "theirs_denies" // and ours does not
+	OtherMessage  Agreement = "message"       // both deny, and say something else
+	OtherObject   Agreement = "object"        // both allow, and make something else of the object
+	OtherWarnings Agreement = "warnings"      // both allow, and warn of something else
+	NoAnswer      Agreement = "no_answer"     // of theirs
+	Unasked       Agreement = "unasked"       // too many reviews were waiting
+)
+
+// Agreements are all of them.
+func Agreements() []Agreement {
+	return []Agreement{Same, OursDenies, TheirsDenies, OtherMessage, OtherObject, OtherWarnings, NoAnswer, Unasked}
+}
+
+// What waits to be asked is bounded, in number and in bytes.
+const (
+	maxBeside      = 64
+	maxBesideBytes = 16 << 20
+	besideTimeout  = 10 * time.Second
+)
+
+// ask sends a review to the other webhook and compares its answer with ours. It returns at once.
+func (b *Beside) ask(phase Phase, text string, r *celgate.Request, d *celgate.Decision) {
+	if b == nil || b.URLs[phase] == "" {
+		return
+	}
+	n := int64(len(text))
+	if b.waiting.Add(1) > maxBeside || b.held.Add(n) > maxBesideBytes {
+		b.waiting.Add(-1)
+		b.held.Add(-n)
+		b.tell(Contrast{Phase: phase, Result: Unasked, Request: r})
+		return
+	}
+	b.asking.Go(func() {
+		defer b.waiting.Add(-1)
+		defer b.held.Add(-n)
+		c := Contrast{Phase: phase, Result: NoAnswer, Request: r}
+		defer func() {
+			if v := recover(); v != nil { // an answer that breaks something must not end the program
+				c.Result, c.Theirs = NoAnswer, fmt.Sprint("internal error: ", v)
+			}
+			b.tell(c)
+		}()
+		theirs, err := b.post(b.URLs[phase], text)
+		if err != nil {
+			c.Theirs = err.Error()
+			return
+		}
+		if theirs.UID != r.UID {
+			c.Theirs = fmt.Sprintf("the answer has the uid %q, not %q", theirs.UID, r.UID)
+			return
+		}
+		c.compare(phase, d, theirs)
+	})
+}
+
+// Wait returns when no review is being asked about.
+func (b *Beside) Wait() {
+	if b != nil {
+		b.asking.Wait()
+	}
+}
+
+// post sends a review as it came and reads the answer.
+func (b *Beside) post(url, text string) (*response, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), besideTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte(text)))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", jsonType)
+	client := b.Client
+	if client == nil {
+		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(body) > maxBody:
+		return nil, fmt.Errorf("the answer is longer than %d bytes", maxBody)
+	case answer.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("status %d", answer.StatusCode)
+	}
+	var out review
+	if err := json.Unmarshal(body, &out); err != nil {
+		return nil, err
+	}
+	if out.Response == nil {
+		return nil, errors.New("the answer has no response")
+	}
+	return out.Response, nil
+}
+
+// compare says how the answers differ: first in whether they deny.
+func (c *Contrast) compare(phase Phase, d *celgate.Decision, theirs *response) {
+	ours, said := "", ""
+	if d.Status != nil {
+		ours = d.Status.Message
+	}
+	if theirs.Status != nil {
+		said = theirs.Status.Message
+	}
+	switch {
+	case !d.Allowed && theirs.Allowed:
+		c.Result, c.Ours = OursDenies, ours
+		return
+	case d.Allowed && !theirs.Allowed:
+		c.Result, c.Theirs = TheirsDenies, said
+		return
+	case !d.Allowed:
+		if c.Result = Same; ours != said {
+			c.Result, c.Ours, c.Theirs = OtherMessage, ours, said
+		}
+		return
+	}
+	if phase == Mutating {
+		mine := d.Object
+		if !d.Mutated {
+			mine = c.Request.Object
+		}
+		object, err := patchedBy(c.Request.Object, theirs)
+		if err != nil {
+			c.Result, c.Theirs = NoAnswer, "the patch: "+err.Error()
+			return
+		}
+		if differing := diff(object, mine); len(differing) > 0 {
+			c.Result = OtherObject
+			c.Ours, c.Theirs = pathsOf(differing), pathsOf(diff(mine, object))
+			return
+		}
+	}
+	if warnings := d.WarningTexts(); !slices.Equal(warnings, theirs.Warnings) {
+		c.Result, c.Ours, c.Theirs = OtherWarnings, fmt.Sprintf("%q", warnings), fmt.Sprintf("%q", theirs.Warnings)
+		return
+	}
+	c.Result = Same
+}
+
+// patchedBy is the object after the patch of an answer.
+func patchedBy(object map[string]any, r *response) (map[string]any, error) {
+	if len(r.Patch) == 0 {
+		return object, nil
+	}
+	if r.PatchType != "JSONPatch" {
+		return nil, fmt.Errorf("unknown patch type %q", r.PatchType)
+	}
+	var given []struct {
+		Op    string           `json:"op"`
+		Path  string           `json:"path"`
+		From  string           `json:"from"`
+		Value *json.RawMessage `json:"value"`
+	}
+	if err := json.Unmarshal(r.Patch, &given); err != nil {
+		return nil, err
+	}
+	ops := make([]jsonpatch.Operation, len(given))
+	for i, g := range given {
+		ops[i] = jsonpatch.Operation{Op: g.Op, Path: g.Path, From: g.From}
+		if g.Value != nil {
+			ops[i].HasValue = true
+			if err := kjson.UnmarshalCaseSensitivePreserveInts(*g.Value, &ops[i].Value); err != nil {
+				return nil, err
+			}
+		} else if g.Op == "add" || g.Op == "replace" { // a null, which a pointer does not tell from none
+			ops[i].HasValue = true
+		}
+	}
+	after, err := jsonpatch.Apply(object, ops)
+	if errors.Is(err, jsonpatch.ErrTestFailed) {
+		return object, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	tree, ok := after.(map[string]any)
+	if !ok {
+		return nil, errors.New("it leaves no object")
+	}
+	return tree, nil
+}
+
+// pathsOf names the places of operations, and no values: who reads logs need not have the right to read those.
+func pathsOf(operations []operation) string {
+	const most = 5
+	var b bytes.Buffer
+	for i, o := range operations {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(operations)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %s", o.Op, o.Path)
+	}
+	return b.String()
+}
+
+func (b *Beside) tell(c Contrast) {
+	if b.Observe != nil {
+		b.Observe(c)
+	}
+	if b.Log == nil || c.Result == Same {
+		return
+	}
+	level := slog.LevelInfo
+	if c.Result == NoAnswer {
+		level = slog.LevelWarn
+	}
+	args := []any{"result", c.Result, "phase", c.Phase}
+	switch c.Result {
+	case OtherObject:
+		args = append(args, "ours", c.Ours, "theirs", c.Theirs)
+	case NoAnswer:
+		args = append(args, "error", c.Theirs)
+	default: // messages may hold values of params and objects
+		if b.Log.Enabled(context.Background(), slog.LevelDebug) {
+			args = append(args, "ours", c.Ours, "theirs", c.Theirs)
+		}
+	}
+	if r := c.Request; r != nil {
+		args = append(args, "uid", r.UID, "operation", r.Operation, "resource", r.Resource.GroupResource().String(),
+			"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username, "dryRun", r.DryRun)
+	}
+	b.Log.Log(context.Background(), level, "another webhook", args...)
+}
