@@ -71,7 +71,7 @@ or deleted. Leave the kind out of the rules, or exclude the params with excludeR
 of. A warning about a Pod is heard by its controller alone. celgate apply and celgate test follow workloads to their Pods, so that CI tells; to tell whoever applies the workload, write a policy for the kinds with templates, with the action Warn, as the Pods are refused anyway.`,
 		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}\n…\nexpression: object.spec.?hostNetwork != optional.of(true)",
 		After:  "# beside it, with validationActions: [Warn]\nresourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, statefulsets, daemonsets]}\n…\nexpression: object.spec.template.spec.?hostNetwork != optional.of(true)",
-		Run:    templatesNotCovered,
+		run:    templatesNotCovered,
 	},
 	{
 		Code: "CG508", Name: "excluded-entirely", Severity: Warning,
@@ -126,7 +126,7 @@ var templates = []struct {
 }
 
 // templatesNotCovered finds policies that deny Pods, or warn about them, whose set looks at no template of some workloads.
-func templatesNotCovered(p *Pass) {
+func templatesNotCovered(p *pass) {
 	var uncovered []string
 	for _, w := range templates {
 		if !slices.ContainsFunc(p.facts, func(f *facts) bool {

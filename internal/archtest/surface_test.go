@@ -31,8 +31,8 @@ var exportedTypes = map[string]int{
 	"policy":        28,
 	"schema":        13,
 	"state":         2,
-	"suite":         25,
-	"webhook":       10,
+	"suite":         28,
+	"webhook":       13,
 }
 
 func TestExportedTypes(t *testing.T) {
