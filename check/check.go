@@ -1,6 +1,6 @@
 // Package check finds mistakes in admission policies without a request.
 //
-// An [Analyzer] is a value: a code, the text of its reference page, and a function over a [Pass]. [Run] gives each
+// An [Analyzer] is a value: a code, the text of its reference page, and a function that finds the problem. [Run] gives each
 // analyzer the policies, their bindings and the types of the kinds that they match, and returns the [Diagnostic]s in
 // the order of the files. There is one file for each subject: the analyzers of a file are in its variable.
 package check
@@ -81,7 +81,7 @@ type Analyzer struct {
 	Text     string   // what is wrong, why, and what the server does
 	Before   string   // an example that is reported
 	After    string   // and how to write it
-	Run      func(*Pass)
+	run      func(*pass)
 }
 
 // Analyzers returns all analyzers, by code.
@@ -120,9 +120,9 @@ func Run(ctx context.Context, in Input, analyzers ...*Analyzer) ([]Diagnostic, e
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		pass := &Pass{subject: shared, analyzer: a}
-		a.Run(pass)
-		all = append(all, pass.found...)
+		p := &pass{subject: shared, analyzer: a}
+		a.run(p)
+		all = append(all, p.found...)
 	}
 	if shared.err != nil {
 		return nil, shared.err
@@ -146,25 +146,25 @@ func Run(ctx context.Context, in Input, analyzers ...*Analyzer) ([]Diagnostic, e
 	}), nil
 }
 
-// A Pass is one analyzer at work.
-type Pass struct {
+// A pass is one analyzer at work.
+type pass struct {
 	*subject
 	analyzer *Analyzer
 	found    []Diagnostic
 }
 
 // report adds a diagnostic with what it does not say of itself.
-func (p *Pass) report(d Diagnostic) {
+func (p *pass) report(d Diagnostic) {
 	d.Code = p.analyzer.Code
 	d.Severity = cmp.Or(d.Severity, p.analyzer.Severity)
 	p.found = append(p.found, d)
 }
 
 // fix adds a change of the object to what was reported last.
-func (p *Pass) fix(change func(map[string]any)) { p.found[len(p.found)-1].Fix = &Fix{Object: change} }
+func (p *pass) fix(change func(map[string]any)) { p.found[len(p.found)-1].Fix = &Fix{Object: change} }
 
 // atField reports a problem at a field of a policy.
-func (p *Pass) atField(pol *policy.Policy, path, suggestion, format string, args ...any) {
+func (p *pass) atField(pol *policy.Policy, path, suggestion, format string, args ...any) {
 	p.report(Diagnostic{
 		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Kind: string(pol.Kind), Name: pol.Name, Field: path,
 		Position: pol.Locate(&field.Error{Field: path}),
@@ -172,7 +172,7 @@ func (p *Pass) atField(pol *policy.Policy, path, suggestion, format string, args
 }
 
 // atBinding reports a problem at a field of a binding.
-func (p *Pass) atBinding(b *policy.Binding, path, suggestion, format string, args ...any) {
+func (p *pass) atBinding(b *policy.Binding, path, suggestion, format string, args ...any) {
 	p.report(Diagnostic{
 		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Kind: string(b.Kind) + "Binding", Name: b.Name, Field: path,
 		Position: b.Locate(&field.Error{Field: path}),

@@ -27,14 +27,14 @@ of which failurePolicy decides. It is a warning where an object that was made wi
 texts of 1,000 characters. celgate check --measure shows both for all budgets. Two nested loops over one list cost the square of its length.`,
 		Before: "expression: object.spec.containers.all(a, object.spec.containers.all(b, object.spec.containers.all(c, …)))",
 		After:  "variables:\n- name: names\n  expression: object.spec.containers.map(c, c.name)\n…\nexpression: object.spec.containers.all(c, c.name in variables.names)",
-		Run:    overBudget,
+		run:    overBudget,
 	},
 	{
 		Code: "CG701", Name: "oldest-minor", Severity: Note,
 		Title: "the policy needs a newer Kubernetes than 1.30",
 		Text: `The functions that expressions may use, and the versions of the policy kinds, came with different minors. A server refuses a policy with a function that the minor before its own does not have. The
 oldest minor is found by compiling with the libraries of each one, from 1.30 to the one that is asked for.`,
-		Run: oldestMinor,
+		run: oldestMinor,
 	},
 }
 
@@ -233,7 +233,7 @@ func (s *subject) observe(f *facts, costs []Cost) (slow bool) {
 	return slow
 }
 
-func overBudget(p *Pass) {
+func overBudget(p *pass) {
 	for _, f := range p.facts {
 		for _, c := range p.measure(f).Costs {
 			i := slices.IndexFunc(f.exprs, func(e *expression) bool { return e.Field == c.field })
@@ -331,7 +331,7 @@ func (s *subject) envsOf(minor int) (*celenv.Set, error) {
 	return envs, err
 }
 
-func oldestMinor(p *Pass) {
+func oldestMinor(p *pass) {
 	for _, f := range p.facts {
 		m := p.measure(f)
 		if m.Oldest == "" || m.Why == "" {

@@ -18,14 +18,14 @@ var interplay = []*Analyzer{
 		Title: "two policies write the same field",
 		Text: `The server runs mutating policies in no particular order. If two of them write different values to one field, the last one wins, and which one that is may change with every restart. It is a
 note where match conditions or selectors may keep the policies apart.`,
-		Run: sameField,
+		run: sameField,
 	},
 	{
 		Code: "CG402", Name: "order-dependent", Severity: Warning,
 		Title: "a mutating policy reads what another one writes",
 		Text: `The server runs mutating policies in no particular order: the policy may see the field before or after the other one wrote it. With reinvocationPolicy IfNeeded the policy runs again after the others changed
 the object (this is a note then), but never if a match condition was false the first time.`,
-		Run: orderDependent,
+		run: orderDependent,
 	},
 	{
 		Code: "CG403", Name: "not-idempotent", Severity: Warning,
@@ -34,14 +34,14 @@ the object (this is a note then), but never if a match condition was false the f
 computed twice. With Never the same happens when objects are updated, if the policy matches UPDATE.`,
 		Before: "reinvocationPolicy: IfNeeded\n…\nexpression: \"[JSONPatch{op: 'add', path: '/spec/tolerations/-', value: {'key': 'a'}}]\"",
 		After:  "expression: >-\n  object.spec.tolerations.exists(t, t.key == 'a') ? []\n  : [JSONPatch{op: 'add', path: '/spec/tolerations/-', value: {'key': 'a'}}]",
-		Run:    notIdempotent,
+		run:    notIdempotent,
 	},
 	{
 		Code: "CG404", Name: "order-changes-result", Severity: Warning,
 		Title: "two mutating policies come to different results in their two orders",
 		Text: `The server runs mutating policies in no particular order, which changes with every restart. Both policies were run in both orders, with their second passes, on objects that were made from the schema of the matched
 kinds and the fields that the policies read and write. The example is an object for which the results differ. CG401 and CG402 say which field it is about.`,
-		Run: orderMatters,
+		run: orderMatters,
 	},
 	{
 		Code: "CG405", Name: "two-versions", Severity: Warning,
@@ -49,7 +49,7 @@ kinds and the fields that the policies read and write. The example is an object 
 		Text:   `With matchPolicy Equivalent a policy sees the object in the version that its rule names. Each version is a copy of the object that came in, and only the copy that was changed last is kept: what the other policies did is lost.`,
 		Before: "resourceRules:   # of one policy; the rule of another one has apiVersions: [v1]\n- {apiGroups: [example.com], apiVersions: [v2], operations: [CREATE], resources: [widgets]}",
 		After:  "resourceRules:   # of both\n- {apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: [widgets]}",
-		Run:    twoVersions,
+		run:    twoVersions,
 	},
 }
 
@@ -117,7 +117,7 @@ func (f *facts) selective() bool {
 	return some(f.MatchConstraints) || !slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return !some(b.MatchResources) })
 }
 
-func sameField(p *Pass) {
+func sameField(p *pass) {
 	for i, f := range p.facts {
 		if f.Kind != policy.Mutating {
 			continue
@@ -153,7 +153,7 @@ func sameValue(a, b ast.Expr) bool {
 	return x != nil && x == y
 }
 
-func orderDependent(p *Pass) {
+func orderDependent(p *pass) {
 	for _, f := range p.facts {
 		if f.Kind != policy.Mutating {
 			continue
@@ -188,7 +188,7 @@ func orderDependent(p *Pass) {
 	}
 }
 
-func notIdempotent(p *Pass) {
+func notIdempotent(p *pass) {
 	for _, f := range p.facts {
 		if f.Kind != policy.Mutating || f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
 			continue // it runs once in the life of an object
@@ -294,7 +294,7 @@ func (f *facts) undoes(e *expression) bool {
 }
 
 // secondRun is the counter-example of a policy that is not idempotent; nil if none was found.
-func (p *Pass) secondRun(f *facts) *unstable {
+func (p *pass) secondRun(f *facts) *unstable {
 	found, known := p.twice[f]
 	if !known {
 		found = p.runTwice(f)
@@ -315,7 +315,7 @@ func (u *unstable) show(d *Diagnostic, e *expression) {
 const mostPairs = 200
 
 // disorder is an example of two policies whose result depends on their order; nil if none was found. a comes before b.
-func (p *Pass) disorder(a, b *facts) []string {
+func (p *pass) disorder(a, b *facts) []string {
 	if a.Name > b.Name {
 		a, b = b, a
 	}
@@ -353,7 +353,7 @@ func (f *facts) touches(other *facts) bool {
 	return false
 }
 
-func orderMatters(p *Pass) {
+func orderMatters(p *pass) {
 	for i, f := range p.facts {
 		if f.Kind != policy.Mutating {
 			continue
@@ -377,7 +377,7 @@ func orderMatters(p *Pass) {
 }
 
 // twoVersions finds policies that change a custom resource through different versions of it.
-func twoVersions(p *Pass) {
+func twoVersions(p *pass) {
 	for i, f := range p.facts {
 		for _, other := range p.facts[:i] {
 			if f.Kind != policy.Mutating || other.Kind != policy.Mutating || len(f.bindings) == 0 || len(other.bindings) == 0 {

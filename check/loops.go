@@ -15,7 +15,7 @@ var loops = []*Analyzer{
 what one expression may cost. Requests then end with a timeout. It is told where an object that was made shows it; celgate itself runs such loops fast, and what it runs for a check is bounded by what it costs.`,
 		Before: "expression: lists.range(60000).all(i, object.data[string(i)] != '')",
 		After:  "expression: object.data.all(k, object.data[k] != '')",
-		Run: func(p *Pass) {
+		run: func(p *pass) {
 			for _, f := range p.facts {
 				m := p.measure(f)
 				if !m.slow || len(m.Costs) == 0 {

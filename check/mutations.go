@@ -23,7 +23,7 @@ var mutations = []*Analyzer{
 fail: ApplyConfiguration with "field not declared in schema", a JSON patch with a 500 that not even failurePolicy Ignore covers.`,
 		Before: "expression: \"Object{spec: Object.spec{replica: 3}}\"",
 		After:  "expression: \"Object{spec: Object.spec{replicas: 3}}\"",
-		Run:    mutationProblems("CG201"),
+		run:    mutationProblems("CG201"),
 	},
 	{
 		Code: "CG202", Name: "wrong-type-in-mutation", Severity: Error,
@@ -32,7 +32,7 @@ fail: ApplyConfiguration with "field not declared in schema", a JSON patch with 
 converted in an ApplyConfiguration, nor are list and map literals inside of list items and map values, which stay CEL values.`,
 		Before: "expression: \"Object{spec: Object.spec{replicas: '3'}}\"",
 		After:  "expression: \"Object{spec: Object.spec{replicas: 3}}\"",
-		Run:    mutationProblems("CG202"),
+		run:    mutationProblems("CG202"),
 	},
 	{
 		Code: "CG203", Name: "wrong-type-name", Severity: Error,
@@ -41,7 +41,7 @@ converted in an ApplyConfiguration, nor are list and map literals inside of list
 Object.spec.containers. Any other name is refused when the mutation runs.`,
 		Before: "expression: \"Object{spec: Object.spec{template: Object.template{}}}\"",
 		After:  "expression: \"Object{spec: Object.spec{template: Object.spec.template{}}}\"",
-		Run:    mutationProblems("CG203"),
+		run:    mutationProblems("CG203"),
 	},
 	{
 		Code: "CG204", Name: "atomic-field", Severity: Error,
@@ -50,7 +50,7 @@ Object.spec.containers. Any other name is refused when the mutation runs.`,
 an ApplyConfiguration that holds one: "may not mutate atomic arrays, maps or structs". A JSON patch can write them.`,
 		Before: "applyConfiguration:\n  expression: \"Object{spec: Object.spec{nodeSelector: {'disk': 'ssd'}}}\"",
 		After:  "jsonPatch:\n  expression: \"[JSONPatch{op: 'add', path: '/spec/nodeSelector', value: {'disk': 'ssd'}}]\"",
-		Run:    mutationProblems("CG204"),
+		run:    mutationProblems("CG204"),
 	},
 	{
 		Code: "CG205", Name: "null-in-mutation", Severity: Error,
@@ -58,7 +58,7 @@ an ApplyConfiguration that holds one: "may not mutate atomic arrays, maps or str
 		Text:   `A null is refused wherever it stands. A JSON patch with op remove takes a field away; ?field: optional.none() leaves it as it is; for a scalar, field: optional.none() clears it.`,
 		Before: "applyConfiguration:\n  expression: \"Object{spec: Object.spec{replicas: null}}\"",
 		After:  "jsonPatch:\n  expression: \"[JSONPatch{op: 'remove', path: '/spec/replicas'}]\"",
-		Run:    mutationProblems("CG205"),
+		run:    mutationProblems("CG205"),
 	},
 	{
 		Code: "CG206", Name: "item-without-key", Severity: Warning,
@@ -67,7 +67,7 @@ an ApplyConfiguration that holds one: "may not mutate atomic arrays, maps or str
 refuses, or is refused at once.`,
 		Before: "expression: \"Object{spec: Object.spec{containers: [Object.spec.containers{image: 'a'}]}}\"",
 		After:  "expression: \"Object{spec: Object.spec{containers: object.spec.containers.map(c, Object.spec.containers{name: c.name, image: 'a'})}}\"",
-		Run:    mutationProblems("CG206"),
+		run:    mutationProblems("CG206"),
 	},
 	{
 		Code: "CG207", Name: "missing-parent", Severity: Warning,
@@ -76,7 +76,7 @@ refuses, or is refused at once.`,
 field itself, and op replace only what it is in. Ask first whether the parent exists and add it whole if it does not, or use an ApplyConfiguration, which creates parents.`,
 		Before: "expression: \"[JSONPatch{op: 'add', path: '/metadata/labels/team', value: 'a'}]\"",
 		After:  "expression: >-\n  has(object.metadata.labels)\n  ? [JSONPatch{op: 'add', path: '/metadata/labels/team', value: 'a'}]\n  : [JSONPatch{op: 'add', path: '/metadata/labels', value: {'team': 'a'}}]",
-		Run:    missingParents,
+		run:    missingParents,
 	},
 	{
 		Code: "CG208", Name: "apply-to-subresource", Severity: Error,
@@ -85,7 +85,7 @@ field itself, and op replace only what it is in. Ask first whether the parent ex
 fails: "no corresponding type". A JSON patch works.`,
 		Before: "resources: [deployments/scale]\n…\napplyConfiguration:\n  expression: \"Object{spec: Object.spec{replicas: 5}}\"",
 		After:  "resources: [deployments/scale]\n…\njsonPatch:\n  expression: \"[JSONPatch{op: 'replace', path: '/spec/replicas', value: 5}]\"",
-		Run:    applyToSubresource,
+		run:    applyToSubresource,
 	},
 	{
 		Code: "CG209", Name: "value-cannot-be-copied", Severity: Error,
@@ -94,13 +94,13 @@ fails: "no corresponding type". A JSON patch works.`,
 them cannot be the value of a JSON patch: "could not marshal to JSON". Scalars can, and so can literals of them. An ApplyConfiguration takes both.`,
 		Before: "expression: \"[JSONPatch{op: 'add', path: '/metadata/labels', value: params.data}]\"",
 		After:  "expression: \"Object{metadata: Object.metadata{labels: params.data}}\"",
-		Run:    copiedValues,
+		run:    copiedValues,
 	},
 	{
 		Code: "CG210", Name: "test-drops-patch", Severity: Note,
 		Title: "an operation test that fails drops its patch without a word",
 		Text:  `Where the value is another one, the server drops all operations of the mutation and goes on: no error, no warning, whatever failurePolicy says. Where the parent of the path is missing it is an error.`,
-		Run: func(p *Pass) {
+		run: func(p *pass) {
 			for _, f := range p.facts {
 				for e := range f.parsed() {
 					if e.use != policy.UseJSONPatch {
@@ -124,7 +124,7 @@ them cannot be the value of a JSON patch: "could not marshal to JSON". Scalars c
 belong at its place, an operation that does not exist, a value that the field does not take. It is a warning where the mutation writes nothing at all. What other checks of mutations find is not reported twice.`,
 		Before: "expression: \"[JSONPatch{op: 'ad', path: '/spec/replicas', value: 3}]\"",
 		After:  "expression: \"[JSONPatch{op: 'add', path: '/spec/replicas', value: 3}]\"",
-		Run:    withoutEffect,
+		run:    withoutEffect,
 	},
 }
 
@@ -133,7 +133,7 @@ const enoughRuns = 8
 
 // withoutEffect finds mutations that change none of the objects that are made: their patch cannot be applied, or all of its
 // text is known and it is empty. Errors of expressions do not count, since they may be due to what was made.
-func withoutEffect(p *Pass) {
+func withoutEffect(p *pass) {
 	for _, f := range p.facts {
 		if f.Kind != policy.Mutating {
 			continue
@@ -163,7 +163,7 @@ func withoutEffect(p *Pass) {
 }
 
 // slipped reports that another check has found an error in a mutation for all kinds.
-func (p *Pass) slipped(f *facts, e *expression) bool {
+func (p *pass) slipped(f *facts, e *expression) bool {
 	typing := p.typing(f)[e]
 	for s, kinds := range p.slips(f, e) {
 		if s.code != "CG206" && !typing.unknown && len(kinds) == typing.checked {
@@ -187,7 +187,7 @@ func empty(e ast.Expr) bool {
 	return false
 }
 
-func applyToSubresource(p *Pass) {
+func applyToSubresource(p *pass) {
 	for _, f := range p.facts {
 		none := len(f.targets) > 0 && !slices.ContainsFunc(f.targets, func(t target) bool { return t.subresource == "" || p.Types.ResourceFor(t.kind) != nil })
 		for e := range f.parsed() {
@@ -201,7 +201,7 @@ func applyToSubresource(p *Pass) {
 	}
 }
 
-func copiedValues(p *Pass) {
+func copiedValues(p *pass) {
 	if !quirks.Of(p.KubeVersion).Has(quirks.PatchReflectedValue) {
 		return
 	}
@@ -253,8 +253,8 @@ type slip struct {
 }
 
 // mutationProblems returns the analyzer of one code: the literals are walked once for all of them.
-func mutationProblems(code string) func(*Pass) {
-	return func(p *Pass) {
+func mutationProblems(code string) func(*pass) {
+	return func(p *pass) {
 		for _, f := range p.facts {
 			for _, e := range f.exprs {
 				if e.ast == nil || e.use != policy.UseApplyConfiguration && e.use != policy.UseJSONPatch {
@@ -637,7 +637,7 @@ func (w *literals) operation(root *schema.Type, write effects.Write) {
 }
 
 // missingParents finds operations whose path may not lead anywhere.
-func missingParents(p *Pass) {
+func missingParents(p *pass) {
 	for _, f := range p.facts {
 		var made []effects.Path // what earlier mutations of the policy create
 		for e := range f.parsed() {
@@ -662,7 +662,7 @@ func missingParents(p *Pass) {
 	}
 }
 
-func (p *Pass) missingParent(f *facts, e *expression, w effects.Write, made []effects.Path) {
+func (p *pass) missingParent(f *facts, e *expression, w effects.Write, made []effects.Path) {
 	if w.Op != "add" && w.Op != "remove" && w.Op != "replace" {
 		return
 	}

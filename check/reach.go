@@ -19,7 +19,7 @@ var reach = []*Analyzer{
 leader election and heartbeats from being written. Name the resources that the policy is about, or exclude these with excludeResourceRules, a namespaceSelector or a match condition.`,
 		Before: "failurePolicy: Fail\nresourceRules:\n- {apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*/*']}",
 		After:  "failurePolicy: Fail\nresourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}",
-		Run:    blastRadius,
+		run:    blastRadius,
 	},
 	{
 		Code: "CG502", Name: "subresource-not-covered", Severity: Note,
@@ -28,7 +28,7 @@ leader election and heartbeats from being written. Name the resources that the p
 resize. It is a warning where the rules name the resource of what the last two write.`,
 		Before: "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}\n…\nexpression: object.spec.replicas <= 5",
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, deployments/scale]}",
-		Run:    uncovered,
+		run:    uncovered,
 	},
 	{
 		Code: "CG503", Name: "update-not-covered", Severity: Note,
@@ -36,7 +36,7 @@ resize. It is a warning where the rules name the resource of what the last two w
 		Text:   `The rules match CREATE but not UPDATE. What the policy asks of a new object, a later update may take away. Where the API lets the field change, match UPDATE too; where it does not, nothing is wrong.`,
 		Before: "operations: [CREATE]\n…\nexpression: object.spec.replicas <= 5",
 		After:  "operations: [CREATE, UPDATE]\n…\nexpression: object.spec.replicas <= 5",
-		Run:    updates,
+		run:    updates,
 	},
 	{
 		Code: "CG504", Name: "exempt-resource", Severity: Warning,
@@ -44,7 +44,7 @@ resize. It is a warning where the rules name the resource of what the last two w
 		Text:   `Policies and their bindings, token reviews and access reviews never reach a policy, or nobody could repair a policy that denies everything. A rule that names them matches nothing. Webhook configurations are not exempt.`,
 		Before: "resourceRules:\n- {apiGroups: [admissionregistration.k8s.io], apiVersions: ['*'], operations: ['*'], resources: [validatingadmissionpolicies]}",
 		After:  "# who may write policies is a matter of RBAC",
-		Run:    exemptResources,
+		run:    exemptResources,
 	},
 	{
 		Code: "CG505", Name: "namespace-leaves-selector", Severity: Warning,
@@ -53,7 +53,7 @@ resize. It is a warning where the rules name the resource of what the last two w
 update that it would have to deny. Leave out the selector and ask for oldObject's labels.`,
 		Before: "namespaceSelector: {matchLabels: {env: prod}}\nresourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [namespaces]}",
 		After:  "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [namespaces]}\n…\nmatchConditions:\n- name: was-prod\n  expression: oldObject.metadata.?labels[?'env'].orValue('') == 'prod'",
-		Run:    leavesSelector,
+		run:    leavesSelector,
 	},
 	{
 		Code: "CG506", Name: "matches-own-params", Severity: Warning,
@@ -62,7 +62,7 @@ update that it would have to deny. Leave out the selector and ask for oldObject'
 or deleted. Leave the kind out of the rules, or exclude the params with excludeResourceRules, a namespaceSelector or a match condition. It is a note where one of these, or a condition, may do so already.`,
 		Before: "paramKind: {apiVersion: v1, kind: ConfigMap}\nresourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: ['*']}",
 		After:  "paramKind: {apiVersion: v1, kind: ConfigMap}\nresourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: ['*']}\nexcludeResourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [configmaps]}",
-		Run:    matchesParams,
+		run:    matchesParams,
 	},
 	{
 		Code: "CG507", Name: "templates-not-covered", Severity: Note,
@@ -71,7 +71,7 @@ or deleted. Leave the kind out of the rules, or exclude the params with excludeR
 of. A warning about a Pod is heard by its controller alone. celgate apply and celgate test follow workloads to their Pods, so that CI tells; to tell whoever applies the workload, write a policy for the kinds with templates, with the action Warn, as the Pods are refused anyway.`,
 		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}\n…\nexpression: object.spec.?hostNetwork != optional.of(true)",
 		After:  "# beside it, with validationActions: [Warn]\nresourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, statefulsets, daemonsets]}\n…\nexpression: object.spec.template.spec.?hostNetwork != optional.of(true)",
-		Run:    templatesNotCovered,
+		run:    templatesNotCovered,
 	},
 	{
 		Code: "CG508", Name: "excluded-entirely", Severity: Warning,
@@ -79,12 +79,12 @@ of. A warning about a Pod is heard by its controller alone. celgate apply and ce
 		Text:   `A request that an exclude rule matches is not matched by the policy or binding, whatever its resourceRules say. Where the exclude rules cover every resource and operation that is included, nothing is left.`,
 		Before: "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}\nexcludeResourceRules:\n- {apiGroups: [apps], apiVersions: ['*'], operations: ['*'], resources: ['*']}",
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
-		Run:    excludedEntirely,
+		run:    excludedEntirely,
 	},
 }
 
 // matchesParams finds policies that judge their own params.
-func matchesParams(p *Pass) {
+func matchesParams(p *pass) {
 	for _, f := range p.facts {
 		kind, ops := p.paramKind(f), f.operations()
 		if kind.Kind == "" || !ops["UPDATE"] && !ops["DELETE"] && !ops["CREATE"] {
@@ -126,7 +126,7 @@ var templates = []struct {
 }
 
 // templatesNotCovered finds policies that deny Pods, or warn about them, whose set looks at no template of some workloads.
-func templatesNotCovered(p *Pass) {
+func templatesNotCovered(p *pass) {
 	var uncovered []string
 	for _, w := range templates {
 		if !slices.ContainsFunc(p.facts, func(f *facts) bool {
@@ -184,7 +184,7 @@ func excludes(m *policy.MatchResources, r *schema.Resource, subresource string, 
 	return len(m.ExcludeRules) > 0
 }
 
-func excludedEntirely(p *Pass) {
+func excludedEntirely(p *pass) {
 	for _, f := range p.facts {
 		const message, hint = "the exclude rules cover all that %s matches: nothing is left", "remove the exclude rules, or name less in them"
 		all := func(m *policy.MatchResources) bool {
@@ -214,7 +214,7 @@ func changeable(t target) bool {
 }
 
 // updates finds policies that look at new objects only.
-func updates(p *Pass) {
+func updates(p *pass) {
 	for _, f := range p.facts {
 		ops := f.operations()
 		if f.Kind != policy.Validating || !ops["CREATE"] || ops["UPDATE"] || !slices.ContainsFunc(f.targets, changeable) {
@@ -239,7 +239,7 @@ func updates(p *Pass) {
 	}
 }
 
-func exemptResources(p *Pass) {
+func exemptResources(p *pass) {
 	each(p, func(list []policy.Rule, path string, report reporter) {
 		for i, rule := range list {
 			for j, pattern := range rule.Resources {
@@ -254,7 +254,7 @@ func exemptResources(p *Pass) {
 	})
 }
 
-func leavesSelector(p *Pass) {
+func leavesSelector(p *pass) {
 	for _, f := range p.facts {
 		updated := f.Kind == policy.Validating && f.operations()["UPDATE"] && slices.ContainsFunc(f.targets, func(t target) bool { return t.named && t.kind == namespaceKind })
 		if !updated {
@@ -286,7 +286,7 @@ var vital = []struct {
 	{schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, "status"},
 }
 
-func blastRadius(p *Pass) {
+func blastRadius(p *pass) {
 	for _, f := range p.facts {
 		ops := f.operations()
 		if f.FailurePolicy != policy.Fail || f.selective() || !ops["UPDATE"] || len(f.bindings) == 0 {
@@ -324,7 +324,7 @@ var writers = []struct {
 	}},
 }
 
-func uncovered(p *Pass) {
+func uncovered(p *pass) {
 	for _, f := range p.facts {
 		if f.Kind != policy.Validating || f.MatchConstraints == nil || !f.operations()["UPDATE"] {
 			continue

@@ -21,7 +21,7 @@ var references = []*Analyzer{
 		Title: "no binding puts the policy in force",
 		Text: `A policy does nothing until a binding of its own kind names it in spec.policyName. Not even its errors show: a policy
 without a binding is never evaluated.`,
-		Run: func(p *Pass) {
+		run: func(p *pass) {
 			for _, f := range p.facts {
 				if len(f.bindings) == 0 {
 					p.atField(f.Policy, "metadata.name", "add a "+string(f.Kind)+"Binding with spec.policyName: "+f.Name, "no binding puts %s in force", f.Name)
@@ -34,7 +34,7 @@ without a binding is never evaluated.`,
 		Title: "the binding names a policy that is not given",
 		Text: `The server stores a binding whatever its spec.policyName says. A misspelt name, or the name of a policy of the other kind,
 leaves the policy without force, silently.`,
-		Run: bindingWithoutPolicy,
+		run: bindingWithoutPolicy,
 	},
 	{
 		Code: "CG012", Name: "param-references", Severity: Warning,
@@ -45,13 +45,13 @@ cluster-scoped requests; one with a namespace for a cluster-scoped paramKind is 
 that the policy matches; one of a group that Kubernetes does not have, whose CustomResourceDefinition is not among the files, is a note.`,
 		Before: "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas   # has paramKind",
 		After:  "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas\n  paramRef: {name: limits, namespace: policies, parameterNotFoundAction: Deny}",
-		Run:    paramReferences,
+		run:    paramReferences,
 	},
 	{
 		Code: "CG013", Name: "redundant-rule", Severity: Note,
 		Title: "a resource rule that an earlier rule already covers",
 		Text:  `Every request that the rule matches is matched by an earlier rule of the same list. It can go.`,
-		Run: func(p *Pass) {
+		run: func(p *pass) {
 			each(p, func(list []policy.Rule, path string, report reporter) {
 				for i, r := range list {
 					for j, other := range list[:i] {
@@ -74,25 +74,25 @@ versions of the same resource, but only if it names one that is served. A custom
 whose CustomResourceDefinition is not among the files is a note, once.`,
 		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
-		Run:    matchesNothing,
+		run:    matchesNothing,
 	},
 	{
 		Code: "CG015", Name: "binding-matches-nothing", Severity: Warning,
 		Title: "the binding can never match what its policy matches",
 		Text: `A request has to match the policy's matchConstraints and the binding's matchResources. If no operation, resource or scope is in both, the
 policy is never evaluated through this binding.`,
-		Run: bindingMatchesNothing,
+		run: bindingMatchesNothing,
 	},
 	{
 		Code: "CG016", Name: "param-may-be-missing", Severity: Note,
 		Title: "what happens without the param",
 		Text: `A binding whose paramRef selects nothing is skipped with parameterNotFoundAction Allow, so that nothing is validated, and an error with Deny: failurePolicy Fail then denies every request that the binding matches, also where
 validationActions are only Warn or Audit. It is a warning where objects of the kind are among the files but this one is not, and is not reported where it is.`,
-		Run: missingParams,
+		run: missingParams,
 	},
 }
 
-func missingParams(p *Pass) {
+func missingParams(p *pass) {
 	for _, f := range p.facts {
 		kind := p.paramKind(f)
 		resource := p.Types.ResourceFor(kind)
@@ -158,7 +158,7 @@ func missingParams(p *Pass) {
 	}
 }
 
-func bindingWithoutPolicy(p *Pass) {
+func bindingWithoutPolicy(p *pass) {
 	for _, b := range p.Set.Bindings {
 		if b.PolicyName == "" {
 			continue
@@ -190,13 +190,13 @@ func bindingWithoutPolicy(p *Pass) {
 }
 
 // undefinedGroup reports a group of custom resources of which not all may be among the files: none that Kubernetes serves.
-func (p *Pass) undefinedGroup(group string) bool {
+func (p *pass) undefinedGroup(group string) bool {
 	return strings.Contains(group, ".") && !slices.ContainsFunc(p.Types.Resources(), func(r *schema.Resource) bool {
 		return r.Custom == nil && (r.Group == group || strings.HasSuffix(group, ".k8s.io") && spell.Distance(r.Group, group) <= 2)
 	})
 }
 
-func paramReferences(p *Pass) {
+func paramReferences(p *pass) {
 	told := map[string]bool{}
 	for _, f := range p.facts {
 		var params *schema.Resource
@@ -262,7 +262,7 @@ func guardsParams(f *facts) bool {
 type reporter func(path, suggestion, format string, args ...any)
 
 // each calls visit for every list of rules.
-func each(p *Pass, visit func(list []policy.Rule, path string, report reporter)) {
+func each(p *pass, visit func(list []policy.Rule, path string, report reporter)) {
 	lists := func(m *policy.MatchResources, path string, report reporter) {
 		if m != nil {
 			visit(m.ResourceRules, path+".resourceRules", report)
@@ -299,7 +299,7 @@ func includes(a, b policy.Rule) bool {
 		(len(a.ResourceNames) == 0 || len(b.ResourceNames) > 0 && all(a.ResourceNames, b.ResourceNames))
 }
 
-func matchesNothing(p *Pass) {
+func matchesNothing(p *pass) {
 	resources := p.Types.Resources()
 	told := map[string]bool{}
 	each(p, func(list []policy.Rule, path string, report reporter) {
@@ -331,7 +331,7 @@ func matchesNothing(p *Pass) {
 }
 
 // defines reports that a definition among the files has the resource, or one that is spelt or versioned in another way.
-func (p *Pass) defines(rule policy.Rule, pattern string) bool {
+func (p *pass) defines(rule policy.Rule, pattern string) bool {
 	name, _, _ := strings.Cut(pattern, "/")
 	return slices.ContainsFunc(p.Types.Resources(), func(r *schema.Resource) bool {
 		return slices.Contains(rule.APIGroups, r.Group) && (nearest(name, []string{r.Resource, strings.ToLower(r.Kind)}) != "" || r.Resource == name)
@@ -349,7 +349,7 @@ func coversAny(rule policy.Rule, r *schema.Resource) bool {
 }
 
 // unknownResource says why a rule finds no resource; nothing for groups of custom resources that were not given.
-func (p *Pass) unknownResource(rule policy.Rule, pattern string, resources []*schema.Resource) (why, hint string) {
+func (p *pass) unknownResource(rule policy.Rule, pattern string, resources []*schema.Resource) (why, hint string) {
 	name, sub, _ := strings.Cut(pattern, "/")
 	text := pattern + " in " + strings.Join(quotedGroups(rule), ", ")
 	known := false
@@ -413,7 +413,7 @@ func quotedGroups(rule policy.Rule) []string {
 	return all
 }
 
-func bindingMatchesNothing(p *Pass) {
+func bindingMatchesNothing(p *pass) {
 	for _, f := range p.facts {
 		for _, b := range f.bindings {
 			if b.MatchResources == nil || f.MatchConstraints == nil || len(b.MatchResources.ResourceRules) == 0 {
@@ -430,7 +430,7 @@ func bindingMatchesNothing(p *Pass) {
 }
 
 // meet reports that some request may match both rules. Versions are left out: equivalent ones match too.
-func (p *Pass) meet(a, b policy.Rule) bool {
+func (p *pass) meet(a, b policy.Rule) bool {
 	some := func(a, b []string) bool {
 		return slices.Contains(a, "*") || slices.Contains(b, "*") || slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 	}

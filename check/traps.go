@@ -33,7 +33,7 @@ var traps = []*Analyzer{
 that reads object and matches DELETE lets nothing be deleted. Compare with null, look at request.operation, or leave the operation out of the rules.`,
 		Before: "operations: [CREATE, UPDATE, DELETE]\n…\nexpression: object.spec.replicas <= 5",
 		After:  "operations: [CREATE, UPDATE]\n…\nexpression: object.spec.replicas <= 5",
-		Run:    nullObjects,
+		run:    nullObjects,
 	},
 	{
 		Code: "CG302", Name: "unguarded-field", Severity: Warning,
@@ -43,7 +43,7 @@ such as a label, may always be absent: also of namespaceObject and of request.us
 brings back the default message.`,
 		Before: "expression: object.metadata.labels['team'] != ''",
 		After:  "expression: object.metadata.?labels['team'].orValue('') != ''",
-		Run:    unguarded,
+		run:    unguarded,
 	},
 	{
 		Code: "CG303", Name: "has-always-true", Severity: Warning,
@@ -53,7 +53,7 @@ is true for every object, also where the author left them out. Ask for a member,
 the field: then nothing is wrong but the question is not needed.`,
 		Before: "expression: object.spec.containers.all(c, has(c.resources))",
 		After:  "expression: object.spec.containers.all(c, has(c.resources.limits))",
-		Run:    alwaysTrue,
+		run:    alwaysTrue,
 	},
 	{
 		Code: "CG304", Name: "namespace-object", Severity: Warning,
@@ -62,7 +62,7 @@ the field: then nothing is wrong but the question is not needed.`,
 except through dyn(namespaceObject). Its timestamps are declared as timestamps but are text.`,
 		Before: "matchConditions:\n- name: team\n  expression: namespaceObject.metadata.labels['team'] == 'a'",
 		After:  "namespaceSelector:\n  matchLabels: {team: a}",
-		Run:    namespaceObjects,
+		run:    namespaceObjects,
 	},
 	{
 		Code: "CG305", Name: "int-or-string", Severity: Warning,
@@ -71,7 +71,7 @@ except through dyn(namespaceObject). Its timestamps are declared as timestamps b
 first. It is a note for equality.`,
 		Before: "expression: object.spec.maxUnavailable > 0",
 		After:  "expression: \"type(object.spec.maxUnavailable) == int ? object.spec.maxUnavailable > 0 : object.spec.maxUnavailable != '0%'\"",
-		Run:    func(p *Pass) { p.comparisons(schema.IntOrString) },
+		run:    func(p *pass) { p.comparisons(schema.IntOrString) },
 	},
 	{
 		Code: "CG306", Name: "quantity-as-text", Severity: Warning,
@@ -79,7 +79,7 @@ first. It is a note for equality.`,
 		Text:   `Quantities such as cpu and memory are text: '9Gi' > '10Gi' is true. Make quantities of both sides.`,
 		Before: "expression: object.spec.containers.all(c, c.resources.limits['memory'] <= '1Gi')",
 		After:  "expression: object.spec.containers.all(c, quantity(c.resources.limits['memory']).compareTo(quantity('1Gi')) <= 0)",
-		Run:    func(p *Pass) { p.comparisons(schema.Quantity) },
+		run:    func(p *pass) { p.comparisons(schema.Quantity) },
 	},
 	{
 		Code: "CG307", Name: "message-looks-like-cel", Severity: Warning,
@@ -87,7 +87,7 @@ first. It is a note for equality.`,
 		Text:   `message is shown as it is written. An expression belongs in messageExpression.`,
 		Before: "message: \"'replicas of ' + object.metadata.name\"",
 		After:  "messageExpression: \"'replicas of ' + object.metadata.name\"",
-		Run:    messages,
+		run:    messages,
 	},
 	{
 		Code: "CG308", Name: "multi-line-message", Severity: Warning,
@@ -95,7 +95,7 @@ first. It is a note for equality.`,
 		Text:   `A message with a line break is dropped, and the message field or a default is shown in its place.`,
 		Before: "messageExpression: \"'too many:\\\\n' + string(object.spec.replicas)\"",
 		After:  "messageExpression: \"'too many: ' + string(object.spec.replicas)\"",
-		Run:    multiLine,
+		run:    multiLine,
 	},
 	{
 		Code: "CG309", Name: "authorizer-in-annotation", Severity: Error,
@@ -104,7 +104,7 @@ first. It is a note for equality.`,
 messageExpression.`,
 		Before: "valueExpression: \"string(authorizer.group('').resource('pods').check('list').allowed())\"",
 		After:  "validations:\n- expression: authorizer.group('').resource('pods').check('list').allowed()",
-		Run:    authorizers,
+		run:    authorizers,
 	},
 	{
 		Code: "CG310", Name: "empty-then-append", Severity: Error,
@@ -113,7 +113,7 @@ messageExpression.`,
 item in one operation, or do both in the same JSON patch.`,
 		Before: "- jsonPatch: {expression: \"[JSONPatch{op: 'add', path: '/spec/tolerations', value: []}]\"}\n- jsonPatch: {expression: \"[JSONPatch{op: 'add', path: '/spec/tolerations/-', value: …}]\"}",
 		After:  "- jsonPatch: {expression: \"[JSONPatch{op: 'add', path: '/spec/tolerations', value: [{…}]}]\"}",
-		Run:    emptyThenAppend,
+		run:    emptyThenAppend,
 	},
 	{
 		Code: "CG311", Name: "params-without-kind", Severity: Error,
@@ -122,11 +122,11 @@ item in one operation, or do both in the same JSON patch.`,
 kinds have both everywhere.`,
 		Before: "paramKind: {apiVersion: v1, kind: ConfigMap}\n…\nexpression: \"Object{metadata: Object.metadata{annotations: {'from': params.kind}}}\"",
 		After:  "expression: \"Object{metadata: Object.metadata{annotations: {'from': 'ConfigMap'}}}\"",
-		Run:    paramsWithoutKind,
+		run:    paramsWithoutKind,
 	},
 }
 
-func paramsWithoutKind(p *Pass) {
+func paramsWithoutKind(p *pass) {
 	for _, f := range p.facts {
 		if r := p.Types.ResourceFor(p.paramKind(f)); f.Kind != policy.Mutating || r == nil || r.Custom != nil {
 			continue
@@ -171,7 +171,7 @@ func (f *facts) nullAt(e *expression, root effects.Path, op string) int64 {
 	return e.reads.List[i].ID
 }
 
-func nullObjects(p *Pass) {
+func nullObjects(p *pass) {
 	for _, f := range p.facts {
 		ops := f.operations()
 		for _, c := range []struct {
@@ -224,7 +224,7 @@ func (e *expression) rerooting(from, to string) *Fix {
 	return fix
 }
 
-func unguarded(p *Pass) {
+func unguarded(p *pass) {
 	for _, f := range p.facts {
 		for e := range f.parsed() {
 			p.unguardedKeys(f, e)
@@ -269,7 +269,7 @@ func unguarded(p *Pass) {
 
 // unguardedKeys finds entries of maps outside of the object that may be absent, and in a message those of the object too:
 // there an error does no more than to bring back the default message.
-func (p *Pass) unguardedKeys(f *facts, e *expression) {
+func (p *pass) unguardedKeys(f *facts, e *expression) {
 	reported := map[effects.Path]bool{}
 	for _, r := range e.reads.List {
 		parent, key, ok := r.Path.Parent()
@@ -339,7 +339,7 @@ func (f *facts) asks(index int, path effects.Path) bool {
 }
 
 // given reports that an object of the param kind is among the files, and that all of them have the field.
-func (p *Pass) given(f *facts, path effects.Path) bool {
+func (p *pass) given(f *facts, path effects.Path) bool {
 	kind, found := p.paramKind(f), false
 	for _, object := range p.State {
 		if object["kind"] != kind.Kind || object["apiVersion"] != kind.GroupVersion().String() {
@@ -354,7 +354,7 @@ func (p *Pass) given(f *facts, path effects.Path) bool {
 }
 
 // absent reports that a field is optional in all matched kinds that have it, and that nobody asks whether it is there.
-func (p *Pass) absent(f *facts, e *expression, path effects.Path) bool {
+func (p *pass) absent(f *facts, e *expression, path effects.Path) bool {
 	declared := false
 	for _, t := range f.targets {
 		if t.typ == nil {
@@ -409,7 +409,7 @@ func validated(t *schema.Type, path effects.Path) bool {
 }
 
 // other reports that the same field is asked for under the other of object and oldObject.
-func (p *Pass) other(f *facts, e *expression, path effects.Path) bool {
+func (p *pass) other(f *facts, e *expression, path effects.Path) bool {
 	if path.Root == "oldObject" {
 		return f.guards(e, effects.Path{Root: "object", Steps: path.Steps})
 	}
@@ -457,7 +457,7 @@ func (e *expression) holder(id int64) string {
 	return text
 }
 
-func alwaysTrue(p *Pass) {
+func alwaysTrue(p *pass) {
 	for _, f := range p.facts {
 		for e := range f.parsed() {
 			for _, r := range e.reads.List {
@@ -490,7 +490,7 @@ func alwaysTrue(p *Pass) {
 }
 
 // isSelection reports that the node is a has() of a field, not a membership test.
-func (p *Pass) isSelection(e *expression, id int64) bool {
+func (p *pass) isSelection(e *expression, id int64) bool {
 	found := false
 	visit(e.ast.Expr(), func(x ast.Expr) {
 		found = found || x.ID() == id && x.Kind() == ast.SelectKind
@@ -510,7 +510,7 @@ func neverAbsent(at place) bool {
 // visit calls f for every node.
 func visit(e ast.Expr, f func(ast.Expr)) { ast.PreOrderVisit(e, ast.NewExprVisitor(f)) }
 
-func namespaceObjects(p *Pass) {
+func namespaceObjects(p *pass) {
 	uid := namespaceRoot.Step("metadata").Step("UID")
 	for _, f := range p.facts {
 		clusterScoped := slices.IndexFunc(f.targets, func(t target) bool { return t.named && (!t.namespaced || t.kind.Kind == "Namespace") })
@@ -558,7 +558,7 @@ var comparing = map[string]bool{ // true: an error for a value of the other type
 }
 
 // comparisons finds comparisons of fields of a kind as they are.
-func (p *Pass) comparisons(kind schema.Kind) {
+func (p *pass) comparisons(kind schema.Kind) {
 	for _, f := range p.facts {
 		for e := range f.parsed() {
 			visit(e.ast.Expr(), func(x ast.Expr) {
@@ -609,7 +609,7 @@ func (p *Pass) comparisons(kind schema.Kind) {
 }
 
 // isOf reports that a field has a kind in every matched type that declares it.
-func (p *Pass) isOf(f *facts, path effects.Path, kind schema.Kind) bool {
+func (p *pass) isOf(f *facts, path effects.Path, kind schema.Kind) bool {
 	if path.Root != "object" && path.Root != "oldObject" {
 		return false
 	}
@@ -628,7 +628,7 @@ func (p *Pass) isOf(f *facts, path effects.Path, kind schema.Kind) bool {
 	return found
 }
 
-func messages(p *Pass) {
+func messages(p *pass) {
 	scope := p.envs.Scope(celenv.Run, false)
 	defer scope.Close()
 	env, err := scope.Env(celenv.Declared{Params: true})
@@ -674,7 +674,7 @@ func moveMessage(object map[string]any, index int) {
 	}
 }
 
-func multiLine(p *Pass) {
+func multiLine(p *pass) {
 	for _, f := range p.facts {
 		for e := range f.parsed() {
 			if e.use != policy.UseMessageExpression {
@@ -708,7 +708,7 @@ func multiLine(p *Pass) {
 	}
 }
 
-func authorizers(p *Pass) {
+func authorizers(p *pass) {
 	for _, f := range p.facts {
 		uses := func(e *expression) bool { return e.reads.Uses(effects.At("authorizer")) }
 		for e := range f.parsed() {
@@ -734,7 +734,7 @@ func authorizers(p *Pass) {
 	}
 }
 
-func emptyThenAppend(p *Pass) {
+func emptyThenAppend(p *pass) {
 	for _, f := range p.facts {
 		type emptied struct {
 			path  effects.Path

@@ -29,7 +29,7 @@ warning is about some of the kinds only, or is false: the server takes times for
 authorizer.requestResource.`,
 		Before: "expression: object.spec.replica <= 5   # undefined field 'replica'",
 		After:  "expression: object.spec.replicas <= 5",
-		Run:    typeWarnings,
+		run:    typeWarnings,
 	},
 	{
 		Code: "CG102", Name: "undefined-field", Severity: Warning,
@@ -38,7 +38,7 @@ authorizer.requestResource.`,
 exist is found when the policy runs: "no such key", which failurePolicy Fail makes a denial of every request. This check covers all of them, over all kinds that the rules match.`,
 		Before: "matchConditions:\n- name: scaled\n  expression: object.spec.replica > 1",
 		After:  "matchConditions:\n- name: scaled\n  expression: object.spec.replicas > 1",
-		Run:    undefinedFields,
+		run:    undefinedFields,
 	},
 	{
 		Code: "CG103", Name: "type-mismatch", Severity: Warning,
@@ -47,7 +47,7 @@ exist is found when the policy runs: "no such key", which failurePolicy Fail mak
 comparison is never true, or an error.`,
 		Before: "expression: object.spec.replicas == '3'",
 		After:  "expression: object.spec.replicas == 3",
-		Run:    typeMismatches,
+		run:    typeMismatches,
 	},
 }
 
@@ -344,7 +344,7 @@ func textOf(warnings []serverWarning, src string) string {
 	return strings.Join(texts, "\n")
 }
 
-func typeWarnings(p *Pass) {
+func typeWarnings(p *pass) {
 	for _, f := range p.facts {
 		for e, t := range p.typing(f) {
 			if e.ast == nil {
@@ -394,7 +394,7 @@ func telling(message string) bool {
 }
 
 // typeDiagnostic words a finding.
-func (p *Pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic {
+func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic {
 	d := in(f.Policy, e.Expr, found.offset, found.offset+token(e.Src[found.offset:]))
 	d.Message = found.message
 	of := kindsText(found.kinds)
@@ -440,7 +440,7 @@ func kindsText(kinds []schema.GroupVersionKind) string {
 	return strings.Join(names, ", ")
 }
 
-func (p *Pass) runProblems(pattern *regexp.Regexp) {
+func (p *pass) runProblems(pattern *regexp.Regexp) {
 	for _, f := range p.facts {
 		for e, t := range p.typing(f) {
 			if e.ast == nil {
@@ -457,6 +457,6 @@ func (p *Pass) runProblems(pattern *regexp.Regexp) {
 	}
 }
 
-func undefinedFields(p *Pass) { p.runProblems(undefinedField) }
+func undefinedFields(p *pass) { p.runProblems(undefinedField) }
 
-func typeMismatches(p *Pass) { p.runProblems(noOverload) }
+func typeMismatches(p *pass) { p.runProblems(noOverload) }

@@ -22,7 +22,7 @@ var writeTime = []*Analyzer{
 functions of the minor version before its own. The message is the server's. A policy that is refused protects nothing.`,
 		Before: "validations:\n- expression: object.spec.paused   # must evaluate to bool but got dyn",
 		After:  "validations:\n- expression: object.spec.paused == true",
-		Run:    refused,
+		run:    refused,
 	},
 	{
 		Code: "CG002", Name: "ignore-without-reason", Severity: Warning,
@@ -31,14 +31,14 @@ functions of the minor version before its own. The message is the server's. A po
 reason. A line without a reason is not honoured: who reads the policy next could not tell whether it still holds.`,
 		Before: "annotations:\n  celgate.dev/ignore: CG301",
 		After:  "annotations:\n  celgate.dev/ignore: \"CG301: deletions never reach this resource\"",
-		Run:    ignoreLines,
+		run:    ignoreLines,
 	},
 }
 
 // compileProblem finds the problems in the server's message about an expression that does not compile.
 var compileProblem = regexp.MustCompile(`ERROR: <input>:(\d+:\d+): ([^\n]*)`)
 
-func refused(p *Pass) {
+func refused(p *pass) {
 	unserved := func(apiVersion, kind, name string, at policy.Position) {
 		served := p.Types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: kind})
 		if message := policy.Unserved(apiVersion, kind, p.KubeVersion, served); message != "" {
@@ -66,7 +66,7 @@ func refused(p *Pass) {
 	}
 }
 
-func (p *Pass) refusal(f *facts, err *field.Error) {
+func (p *pass) refusal(f *facts, err *field.Error) {
 	var expr policy.Expr
 	for _, e := range f.exprs {
 		if e.Field == err.Field {
@@ -146,7 +146,7 @@ func suggestion(message string) string {
 	return spell.CEL(message)
 }
 
-func ignoreLines(p *Pass) {
+func ignoreLines(p *pass) {
 	const path = `metadata.annotations["` + IgnoreAnnotation + `"]`
 	each := func(annotations map[string]string, report func(path, suggestion, format string, args ...any)) {
 		for _, i := range ignoredBy(annotations) {

@@ -1,0 +1,170 @@
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// exportedTypes is how many types each public package exports. Whoever changes a number has thought about it: a type that
+// nobody outside of the module can use does not belong to the public API, and a new one has a line in CHANGELOG.md.
+var exportedTypes = map[string]int{
+	"":              36,
+	"check":         9,
+	"explain":       12,
+	"kube":          16,
+	"kube/election": 1,
+	"manifest":      6,
+	"policy":        28,
+	"schema":        13,
+	"state":         2,
+	"suite":         28,
+	"webhook":       13,
+}
+
+func TestExportedTypes(t *testing.T) {
+	found := map[string]int{}
+	for path := range list(t) {
+		public, ok := relative(path)
+		if !ok || strings.HasPrefix(public, "internal/") || strings.HasPrefix(public, "cmd/") {
+			continue
+		}
+		var names []string
+		for _, file := range parse(t, token.NewFileSet(), filepath.Join("..", "..", filepath.FromSlash(public))) {
+			for _, d := range file.Decls {
+				g, ok := d.(*ast.GenDecl)
+				if !ok || g.Tok != token.TYPE {
+					continue
+				}
+				for _, s := range g.Specs {
+					if name := s.(*ast.TypeSpec).Name; name.IsExported() {
+						names = append(names, name.Name)
+					}
+				}
+			}
+		}
+		if len(names) > 0 {
+			found[public] = len(names)
+		}
+		if want := exportedTypes[public]; len(names) != want {
+			t.Errorf("package %q exports %d types, not %d: %s", public, len(names), want, strings.Join(names, " "))
+		}
+	}
+	for public := range maps.Keys(exportedTypes) {
+		if found[public] == 0 {
+			t.Errorf("package %q exports no type", public)
+		}
+	}
+}
+
+// TestFilesOfTheRoot fails for files of package celgate that use each other in a circle: so they can be read from the
+// bottom up.
+func TestFilesOfTheRoot(t *testing.T) {
+	root := filepath.Join("..", "..")
+	exports := exportData(t, root)
+	fset := token.NewFileSet()
+	files := parse(t, fset, root)
+	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
+	config := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})}
+	pkg, err := config.Check(module, fset, files, &info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uses := map[string]map[string]string{} // file, file, a name
+	for id, used := range info.Uses {
+		from, to := fset.Position(id.Pos()).Filename, fset.Position(used.Pos()).Filename
+		if used.Pkg() != pkg || from == to {
+			continue
+		}
+		if _, isImport := used.(*types.PkgName); isImport {
+			continue
+		}
+		if uses[from] == nil {
+			uses[from] = map[string]string{}
+		}
+		uses[from][to] = used.Name()
+	}
+	done := map[string]bool{}
+	var visit func(path []string)
+	visit = func(path []string) {
+		last := path[len(path)-1]
+		if i := slices.Index(path[:len(path)-1], last); i >= 0 {
+			circle := filepath.Base(last)
+			for j := i; j < len(path)-1; j++ {
+				circle += " -(" + uses[path[j]][path[j+1]] + ")-> " + filepath.Base(path[j+1])
+			}
+			t.Errorf("files in a circle: %s", circle)
+			return
+		}
+		if done[last] {
+			return
+		}
+		for _, next := range slices.Sorted(maps.Keys(uses[last])) {
+			visit(append(slices.Clip(path), next))
+		}
+		done[last] = true
+	}
+	for _, file := range slices.Sorted(maps.Keys(uses)) {
+		visit([]string{file})
+	}
+	if len(uses) == 0 {
+		t.Error("no file uses another")
+	}
+}
+
+// parse reads the files of a package without its tests.
+func parse(t *testing.T, fset *token.FileSet, dir string) []*ast.File {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*ast.File
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(fset, path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	return files
+}
+
+// exportData returns the file with the export data of each package that the root package needs.
+func exportData(t *testing.T, root string) map[string]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export", ".")
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exports := map[string]string{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct{ ImportPath, Export string }
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return exports
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		exports[p.ImportPath] = p.Export
+	}
+}
