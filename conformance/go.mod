@@ -2,7 +2,10 @@ module github.com/celgate/celgate/conformance
 
 go 1.26.0
 
-require k8s.io/kubernetes v1.37.2
+require (
+	github.com/openreports/reports-api v0.2.1
+	k8s.io/kubernetes v1.37.2
+)
 
 require (
 	github.com/MakeNowJust/heredoc v1.0.0 // indirect

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -237,22 +238,78 @@ func (s *Snapshot) authorize(ctx context.Context, attr authorizer.Attributes) (a
 	return a.decision, a.reason, a.err
 }
 
-// list reads a collection page by page, in the order of the server's storage: by namespace and name.
+// A Page is a part of a collection.
+type Page struct {
+	Objects []map[string]any
+
+	// Remaining is how many objects follow, as far as the server tells.
+	Remaining int64
+
+	// Later says that the objects are of a later state of the cluster than those of the pages before: the server has forgotten
+	// that one in the meantime.
+	Later bool
+}
+
+// pageSize is how many objects the server is asked for at a time.
+const pageSize = 500
+
+// Pages reads a collection page by page, in the order of the server's storage: by namespace and name. Nothing is kept. After
+// an error there are no more.
+func (s *Snapshot) Pages(ctx context.Context, resource schema.GroupVersionResource, namespace string) iter.Seq2[*Page, error] {
+	return s.client.pages(ctx, resource, namespace, true)
+}
+
+// pages reads a collection page by page. What the server has forgotten between two of them is an error, or read as it is later.
+func (c *Client) pages(ctx context.Context, resource schema.GroupVersionResource, namespace string, later bool) iter.Seq2[*Page, error] {
+	return func(yield func(*Page, error) bool) {
+		options := metav1.ListOptions{Limit: pageSize}
+		next := &Page{}
+		for {
+			list, err := c.dynamic.Resource(resource).Namespace(namespace).List(ctx, options)
+			if token := continuation(err); token != "" && later && !next.Later {
+				options.Continue, next.Later = token, true
+				continue
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, item := range list.Items {
+				next.Objects = append(next.Objects, item.Object)
+			}
+			if remaining := list.GetRemainingItemCount(); remaining != nil {
+				next.Remaining = *remaining
+			}
+			if !yield(next, nil) {
+				return
+			}
+			if options.Continue = list.GetContinue(); options.Continue == "" {
+				return
+			}
+			next = &Page{}
+		}
+	}
+}
+
+// continuation is what the server offers in place of a token that has expired, to go on with the collection as it is now.
+func continuation(err error) string {
+	var status apierrors.APIStatus
+	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) {
+		return ""
+	}
+	return status.Status().Continue
+}
+
+// list reads a collection as it is at one time.
 func (c *Client) list(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]map[string]any, error) {
 	var objects []map[string]any
-	options := metav1.ListOptions{Limit: 500}
-	for {
-		page, err := c.dynamic.Resource(resource).Namespace(namespace).List(ctx, options)
+	for page, err := range c.pages(ctx, resource, namespace, false) {
 		if err != nil {
 			return nil, err
 		}
-		for _, item := range page.Items {
-			objects = append(objects, item.Object)
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return objects, nil
-		}
+		objects = append(objects, page.Objects...)
 	}
+	return objects, nil
 }
 
 // known returns the minor whose kinds and CEL stand for those of another: itself, or the newest for one that is not

@@ -38,7 +38,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if api, err = server.Start(context.Background(), server.Options{}); err != nil {
+	if api, err = server.Start(context.Background(), server.Options{AuditLevel: "RequestResponse"}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

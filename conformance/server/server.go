@@ -5,6 +5,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -26,6 +27,7 @@ import (
 
 // Options are the choices of a Server. The zero value is what the corpus is recorded with.
 type Options struct {
+	AuditLevel string // of the audit log; empty: Metadata
 	// Minor is that of another kube-apiserver, such as "1.33". It is built as [Build] says.
 	Minor string
 
@@ -71,11 +73,12 @@ type Server struct {
 	Etcd       string // http://127.0.0.1:…, where the server keeps its objects
 	Token      string // bearer token of the user
 	Kubeconfig string // path of a file for kubectl
-	AuditLog   string // path of the audit log: one event a line, level Metadata
+	AuditLog   string // path of the audit log: one event a line
 	Folder     string // everything else, with the output of both programs
 
 	Client *http.Client // trusts the server; see Do, which also sends the token
 
+	auditLevel      string
 	etcd, apiserver *process
 	controllers     *process // nil: none
 }
@@ -110,6 +113,7 @@ func start(ctx context.Context, options Options, etcdPath, apiserverPath string)
 		Token:      rand.Text(),
 		Kubeconfig: filepath.Join(folder, "kubeconfig"),
 		AuditLog:   filepath.Join(folder, "audit.log"),
+		auditLevel: options.AuditLevel,
 	}
 	defer func() {
 		if err != nil {
@@ -239,7 +243,7 @@ func (s *Server) writeFiles() error {
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules:
-- level: Metadata
+- level: ` + cmp.Or(s.auditLevel, "Metadata") + `
 `,
 		"kubeconfig": s.KubeconfigAs("", "default"),
 	} {

@@ -25,7 +25,7 @@ var exportedTypes = map[string]int{
 	"":              36,
 	"check":         9,
 	"explain":       12,
-	"kube":          14,
+	"kube":          16,
 	"kube/election": 1,
 	"manifest":      6,
 	"policy":        28,

@@ -384,6 +384,7 @@ type decider struct {
 	edits   bool // say what mutations make of the documents
 	changes bool // say what each policy changed
 	orders  bool // note where the order of policies matters
+	bare    bool // nobody looks at the objects of decisions
 	world   *world
 	engine  *celgate.Engine
 	asked   *asked
@@ -493,7 +494,9 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 	if it.Decision.Allowed {
 		stored = it.Decision.Object
 	}
-	it.Decision.Object = d.returned(it.Decision.Object, it.Request)
+	if !d.bare {
+		it.Decision.Object = d.returned(it.Decision.Object, it.Request)
+	}
 	return stored
 }
 

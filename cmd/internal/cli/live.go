@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/kube"
@@ -114,10 +115,32 @@ func (w *world) options() celgate.Options {
 
 // exist returns the given objects with the live cluster behind them.
 func (w *world) exist(given *state.Cluster) celgate.Cluster {
-	if w.live == nil {
+	switch {
+	case w.live == nil && w.anyNamespace:
+		return everywhere{given, &w.imagined}
+	case w.live == nil:
 		return given
 	}
 	return overlay{given, w.live}
+}
+
+// everywhere is a cluster in which every namespace exists. It takes note of those that are not given.
+type everywhere struct {
+	celgate.Cluster
+	imagined *sync.Map
+}
+
+// Get returns the given object, or a namespace without labels of its own.
+func (e everywhere) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
+	object, err := e.Cluster.Get(ctx, kind, namespace, name)
+	if object != nil || err != nil || kind != namespaceKind || name == "" {
+		return object, err
+	}
+	e.imagined.Store(name, true)
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "spec": map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"},
+		"metadata": map[string]any{"name": name, "labels": map[string]any{"kubernetes.io/metadata.name": name}},
+	}, nil
 }
 
 // unread joins what could not be read of the live cluster.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
@@ -32,6 +33,9 @@ type world struct {
 	cluster *state.Cluster // and what the batch brings along: what policies see
 	live    *kube.Snapshot // of which the two are ahead; nil: they are all there is
 	assumed map[string]bool
+
+	anyNamespace bool     // every namespace exists, without labels unless it is given
+	imagined     sync.Map // the names of those that are not given and were asked for
 
 	unbound int // policies and bindings that are not in force for want of the other half
 	foreign int // policies of other engines

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/kube"
 	"github.com/celgate/celgate/manifest"
@@ -362,9 +363,8 @@ func holds(got, after, before any) bool {
 
 // copyOf returns an object that can be created beside another, without what the server gives each itself.
 func copyOf(object map[string]any) map[string]any {
-	created := maps.Clone(object)
-	delete(created, "status")
-	old, _ := object["metadata"].(map[string]any)
+	created := requests.Copy(object)
+	old, _ := created["metadata"].(map[string]any)
 	metadata := map[string]any{}
 	for _, member := range []string{"namespace", "labels", "annotations"} {
 		if value, ok := old[member]; ok {
@@ -374,12 +374,5 @@ func copyOf(object map[string]any) map[string]any {
 	name, _ := old["name"].(string)
 	metadata["name"] = strings.TrimRight(name[:min(len(name), 40)], "-.") + "-celgate"
 	created["metadata"] = metadata
-	if spec, ok := object["spec"].(map[string]any); ok && object["kind"] == "Service" {
-		spec = maps.Clone(spec)
-		for _, member := range []string{"clusterIP", "clusterIPs", "healthCheckNodePort"} {
-			delete(spec, member)
-		}
-		created["spec"] = spec
-	}
 	return created
 }

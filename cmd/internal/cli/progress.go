@@ -24,6 +24,13 @@ func newProgress(c *console, total int) *progress {
 	return &progress{w: c.stderr, total: total, now: time.Now, start: time.Now()}
 }
 
+// of sets how many objects there are.
+func (p *progress) of(total int) {
+	if p != nil {
+		p.total = total
+	}
+}
+
 // step draws the line when more than a second of work remains, ten times a second at most.
 func (p *progress) step(done int) {
 	if p == nil {

@@ -40,6 +40,7 @@ type junitCase struct {
 	Time      string         `xml:"time,attr"`
 	Failures  []junitMessage `xml:"failure"`
 	Errors    []junitMessage `xml:"error"`
+	Skipped   *junitMessage  `xml:"skipped"`
 	Output    string         `xml:"system-out,omitempty"`
 }
 

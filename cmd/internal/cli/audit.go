@@ -1,0 +1,595 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/needs"
+	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/spell"
+	"github.com/celgate/celgate/internal/workload"
+	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// An audit is one run of the verb.
+type audit struct {
+	apply     // what it shares with the verb
+	deletions bool
+	top       int
+	log       string   // as --audit-log
+	last      string   // as --last
+	write     string   // as --write-reports; empty: none are
+	fails     []string // as --fail-on
+}
+
+func newAudit(c *console) *cobra.Command {
+	a := &audit{apply: apply{console: c}}
+	cmd := &cobra.Command{
+		Use:   "audit -p POLICIES -c DUMP|--context NAME",
+		Short: "Evaluate policies for objects that exist",
+		Long: `audit tells what policies say about the objects that exist: which could not be
+created again, which nobody may update as long as they are as they are (stuck),
+and which mutating policies would change (drift). Nothing is written.
+
+About every object that a rule can match two requests are made: the CREATE of a
+copy, and the UPDATE that changes nothing; with --deletions the DELETE too. Of
+workloads that no other workload owns, the objects are asked about that their
+controllers would create, down to Pods.
+
+The objects are those of a live cluster, or of -c: files, or directories such as
+a dump or a repository. What policies look at besides, such as namespaces and
+params, is found there too, and without -p the policies. Of a cluster the kinds
+are listed that a policy in force can match, 500 objects at a time. A kind that
+may not be listed is named, and the exit status is 2.
+
+No stored object tells who makes a request, what it changes, or what is sent to
+subresources. Policies that look at it are named under "not audited", with what
+helps; they are never taken as passed. --as names a user to ask for.
+
+Objects are decided about one by one and forgotten, so that memory does not grow
+with the cluster. The items of one List in a file are read together.
+
+The exit status is 0 when nothing is denied, 1 when something is or --fail-on says
+so, and 2 when something could not be read or decided about, or no policy could be
+audited.`,
+		Example: `  # what of this dump would be refused if these policies were in force?
+  celgate audit -p policies/ -c dump/
+
+  # what would be refused in this cluster, and what would its own policies refuse?
+  celgate audit -p policies/ --context prod
+  celgate audit --context prod
+
+  # a page to show, and what has changed since yesterday
+  celgate audit --context prod -o html=today.html -o json=today.json --last yesterday.json
+
+  # what would these policies have answered yesterday?
+  celgate audit -p policies/ --context prod --audit-log audit.log
+
+  # may it also be deleted, by dev?
+  celgate audit -p policies/ -c dump/ --deletions --as dev`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context()) },
+	}
+	group(cmd, "Policies and objects", func(f *pflag.FlagSet) {
+		f.StringArrayVarP(&a.policies, "policy", "p", nil, "`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
+		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` the objects that exist; may be repeated")
+		f.StringVar(&a.log, "audit-log", "", "`FILE|-` ask about the requests in an audit log of kube-apiserver\ninstead; -c or a live cluster is the state")
+		a.live.flags(f)
+		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
+		a.limitFlag(f)
+	})
+	group(cmd, "Requests", func(f *pflag.FlagSet) {
+		f.BoolVar(&a.deletions, "deletions", false, "ask about the deletion of each object, too")
+		f.StringVar(&a.asked.user, "as", "", "`USER` the user who makes the requests (default: none is known,\nand policies that look at the user are not audited)")
+		f.StringArrayVar(&a.asked.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
+		f.StringVar(&a.asked.uid, "as-uid", "", "`UID` the uid of that user")
+		f.Var((*extra)(&a.asked.extra), "as-extra", "`KEY=VALUE` an extra attribute of that user; may be repeated")
+	})
+	group(cmd, "Workloads", a.workloads.flags)
+	group(cmd, "Output", func(f *pflag.FlagSet) {
+		a.reporting.flags(f, report.AuditFormats(), "text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl")
+		f.IntVar(&a.top, "top", 10, "`N` how many of the objects with most denials are named (default 10)")
+		f.StringVar(&a.last, "last", "", "`FILE` the report of an earlier audit -o json; text and html say what\nhas changed since")
+		f.StringVar(&a.write, "write-reports", "", "`KIND` openreports or policyreport: keep one report in each namespace\nwith findings, and one of the cluster; others of celgate are removed")
+		a.colorFlag(f)
+	})
+	completeWith(cmd, "write-reports", slices.Sorted(maps.Keys(reportKinds))...)
+	group(cmd, "What fails", func(f *pflag.FlagSet) {
+		f.StringSliceVar(&a.fails, "fail-on", nil, "`FINDINGS` exit status 1 for warn, audit, change, ignored or\nunaudited too; with commas, may be repeated")
+	})
+	completeWith(cmd, "fail-on", auditFailOn...)
+	a.complete(cmd)
+	return cmd
+}
+
+// reportKinds are the kinds of reports by the names of their flag.
+var reportKinds = map[string]report.ClusterReportKind{"openreports": report.OpenReports, "policyreport": report.PolicyReports}
+
+// auditFailOn are the findings for which --fail-on makes an audit fail that would be clean without it.
+var auditFailOn = []string{"warn", "audit", "change", "ignored", "unaudited"}
+
+// checkAudit refuses a command line that cannot be meant.
+func (a *audit) checkAudit() error {
+	for _, name := range a.fails {
+		if !slices.Contains(auditFailOn, name) {
+			err := &usageError{fmt.Errorf("--fail-on takes %s, not %q", strings.Join(auditFailOn, ", "), name)}
+			if similar := spell.Nearest(name, auditFailOn, 2); similar != "" {
+				return withHint(err, "did you mean %s?", similar)
+			}
+			return err
+		}
+	}
+	switch lives := a.live != (live{}); {
+	case a.log != "" && (a.deletions || a.asked.given() != nil):
+		return &usageError{errors.New("the audit log says itself who asks for what: --deletions and --as do not go with it")}
+	case a.log != "" && a.write != "":
+		return &usageError{errors.New("--write-reports is about objects that exist, and an audit log about requests")}
+	case a.log != "":
+	case len(a.state) == 0 && !lives:
+		return withHint(&usageError{errors.New("no objects given")}, "name a live cluster with --context, or files that hold them with -c")
+	case len(a.state) > 0 && lives:
+		return &usageError{errors.New("the objects are those of a live cluster, or of -c")}
+	}
+	stdin := 0
+	for _, path := range slices.Concat(a.policies, a.state, []string{a.log}) {
+		if path == "-" {
+			stdin++
+		}
+	}
+	if stdin > 1 {
+		return &usageError{errors.New("standard input can be read once only")}
+	}
+	if _, known := reportKinds[a.write]; a.write != "" && !known {
+		return &usageError{fmt.Errorf("--write-reports takes openreports or policyreport, not %q", a.write)}
+	}
+	if a.write != "" && a.live == (live{}) {
+		return withHint(&usageError{errors.New("--write-reports without a live cluster")}, "name one with --context, or give -o %s and the output to kubectl apply -f -", a.write)
+	}
+	if a.top < 0 {
+		return &usageError{fmt.Errorf("--top is a number of objects, not %d", a.top)}
+	}
+	if err := a.workloads.check(); err != nil {
+		return err
+	}
+	if err := a.asked.check(); err != nil {
+		return err
+	}
+	_, err := a.targets()
+	return err
+}
+
+// A stock is where the objects of an audit come from.
+type stock interface {
+	// prepare reads what policies look at besides the objects. It says what it cannot read.
+	prepare(ctx context.Context, loader *manifest.Loader) (sources, error)
+
+	// subjects yields what is asked about, one after the other. Nobody keeps it.
+	subjects(ctx context.Context, of *auditor) iter.Seq[subjectOf]
+
+	// total is how many objects there are, as far as is known by now.
+	total() int
+
+	// assumed makes exist in the world what objects show to exist and nothing tells about.
+	assumed(ctx context.Context, w *world) error
+
+	// close gives back what was taken.
+	close()
+}
+
+func (a *audit) run(ctx context.Context) error {
+	if err := a.checkAudit(); err != nil {
+		return err
+	}
+	var from stock = &dump{audit: a}
+	switch {
+	case a.log != "":
+		from = &replaying{audit: a}
+	case a.live != (live{}):
+		from = &stocktaking{audit: a}
+	}
+	loader := &manifest.Loader{Stdin: a.stdin, MaxInput: cmp.Or(a.maxInput, maxDump)}
+	defer from.close()
+	given, err := from.prepare(ctx, loader)
+	if err != nil {
+		return err
+	}
+	w, err := a.load(ctx, loader, given, nil)
+	if err != nil {
+		return err
+	}
+	if err := from.assumed(ctx, w); err != nil {
+		return err
+	}
+	of, err := a.auditor(w)
+	if err != nil {
+		return err
+	}
+	if a.last != "" { // before an output of the same name replaces it
+		if of.audit.Last, err = readLast(a.last); err != nil {
+			return err
+		}
+	}
+	open, err := a.open(a.console)
+	if err != nil {
+		return err
+	}
+	var writers []report.AuditWriter
+	for _, o := range open {
+		writer, err := report.NewAuditWriter(o.format, o, of.audit, report.Options{
+			Set: of.force, Rejected: of.rejected, Types: w.types, Color: o.color, Width: o.width,
+		})
+		if err != nil {
+			return err
+		}
+		writers = append(writers, writer)
+	}
+	var kept *report.ClusterReports
+	if a.write != "" {
+		kept = report.NewClusterReports(of.audit, reportKinds[a.write], report.ReportName, time.Now())
+		writers = append(writers, unclosed{kept})
+	}
+	if err := a.judge(ctx, of, from, writers); err != nil {
+		return err
+	}
+	if kept != nil {
+		if err := a.writeReports(ctx, kept); err != nil {
+			a.raise(exitFailed)
+			a.sayError(err)
+		}
+	}
+	for _, writer := range writers {
+		if err := writer.Close(); err != nil {
+			return err
+		}
+	}
+	return closeAll(open)
+}
+
+// unclosed are reports that are written to the cluster.
+type unclosed struct{ *report.ClusterReports }
+
+// Close has nothing to do.
+func (unclosed) Close() error { return nil }
+
+// writeReports makes the reports in the cluster those that are given.
+func (a *audit) writeReports(ctx context.Context, reports *report.ClusterReports) error {
+	client, err := connect(a.live.kubeconfig, a.live.context)
+	if err != nil {
+		return err
+	}
+	kind := reportKinds[a.write]
+	of, err := apischema.ParseGroupVersion(kind.APIVersion)
+	if err != nil {
+		return err
+	}
+	to := &kube.Reports{
+		Client: client, Namespaced: of.WithResource(kind.Plural), Cluster: of.WithResource(kind.Plurals), Labels: report.ReportLabels, Name: report.ReportName,
+	}
+	written, removed, err := to.Write(ctx, reports.Objects())
+	if err != nil {
+		return fmt.Errorf("write reports: %w", err)
+	}
+	a.say(fmt.Sprintf("%s written, %d removed", plural(written, "report", "reports"), removed), "")
+	return nil
+}
+
+// readLast reads the counts of an earlier report.
+func readLast(path string) (*report.LastAudit, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return report.ReadAudit(bufio.NewReader(file), path)
+}
+
+// maxDump is how much an audit reads, unless it is told otherwise: what it reads it does not keep.
+const maxDump = 64 << 30
+
+// A subjectOf an audit is an object that exists, or a request that was made.
+type subjectOf struct {
+	doc  *manifest.Document
+	past *pastRequest // nil: it is an object
+}
+
+// An auditor asks policies about objects, on several goroutines.
+type auditor struct {
+	*decider
+	force    *policy.Set
+	rejected []report.Rejection
+	audit    *report.Audit
+	asks     []celgate.Operation
+	plans    sync.Map // of kinds: *auditPlan
+
+	comparing []needs.Limit // policies that look at the object before a request of a log
+
+	unreadMu sync.Mutex
+	unreads  []report.Unread
+	left     map[string]int
+}
+
+// auditor returns who asks the policies of a world that can be asked.
+func (a *audit) auditor(w *world) (*auditor, error) {
+	engine, err := celgate.New(&w.set, w.options())
+	if err != nil {
+		return nil, err
+	}
+	of := &auditor{rejected: w.rejections(engine)}
+	if len(of.rejected) > 0 {
+		a.raise(exitFailed)
+	}
+	of.force = w.inForce(a.console, of.rejected)
+	a.requirePolicies(a.policies, of.force)
+	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(w.version), User: a.asked.user != "" || a.log != "", Deletions: a.deletions || a.log != ""})
+	if err != nil {
+		return nil, err
+	}
+	if a.log != "" { // which has requests of all kinds
+		for _, l := range limits {
+			if l.Need == needs.OldObject {
+				of.comparing = append(of.comparing, l)
+			}
+		}
+		limits = nil
+	}
+	// What cannot be decided about is not asked: a policy that may change objects would make others answer about what nobody has.
+	asked := *of.force
+	asked.Policies = slices.DeleteFunc(slices.Clone(asked.Policies), func(p *policy.Policy) bool {
+		return slices.ContainsFunc(limits, func(l needs.Limit) bool { return l.Whole && l.Kind == p.Kind && l.Policy == p.Name })
+	})
+	if len(asked.Policies) < len(w.set.Policies) {
+		if engine, err = celgate.New(&asked, w.options()); err != nil {
+			return nil, err
+		}
+	}
+	of.audit = report.NewAudit(report.Options{Set: of.force, Rejected: of.rejected, Types: w.types}, limits, a.top)
+	of.audit.Log = a.log != ""
+	of.asks = []celgate.Operation{celgate.Create, celgate.Update}
+	if a.deletions {
+		of.asks = append(of.asks, celgate.Delete)
+	}
+	of.decider = &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(of.force, w, &a.asked), workloads: &a.workloads.Workloads, bare: true, orders: true}
+	of.audit.Reasons = func(it report.Item) map[int]blame.Reason {
+		if it.Prepared == nil {
+			return nil
+		}
+		return blame.Reasons(context.Background(), engine, it.Prepared, it.Decision.Outcomes)
+	}
+	return of, nil
+}
+
+// An auditPlan is what is asked about the objects of a kind.
+type auditPlan struct {
+	resource *schema.Resource
+	asks     []celgate.Operation
+	follow   bool // what controllers make of them
+	err      error
+}
+
+// plan returns what is asked about the objects of a kind; without asks, and not to be followed, nothing is.
+func (of *auditor) plan(kind schema.GroupVersionKind) *auditPlan {
+	if known, ok := of.plans.Load(kind); ok {
+		return known.(*auditPlan)
+	}
+	p := &auditPlan{}
+	to, err := of.world.target(kind, "")
+	switch {
+	case of.skips(kind):
+	case err != nil:
+		p.err = err
+	default:
+		p.resource = to.Resource
+		for _, op := range of.asks {
+			if of.engine.MayMatch(to.GroupVersionResource, "", op) {
+				p.asks = append(p.asks, op)
+			}
+		}
+		p.follow = of.follows(kind)
+	}
+	known, _ := of.plans.LoadOrStore(kind, p)
+	return known.(*auditPlan)
+}
+
+// follows reports that controllers make something of the objects of a kind that a policy may be for.
+func (of *auditor) follows(kind schema.GroupVersionKind) bool {
+	w := of.workloads
+	if w.Off || !requests.MayMatchChildren(of.world.types, of.engine) {
+		return false
+	}
+	return workload.IsWorkload(kind.GroupKind()) || w.PodsOf[kind.GroupKind().String()] != "" || w.PodsOf[kind.Kind] != ""
+}
+
+var asksOf = map[celgate.Operation]report.Ask{celgate.Create: report.AskCreate, celgate.Update: report.AskUpdate, celgate.Delete: report.AskDelete}
+
+// ask asks about a subject. It returns nil if no policy can be for it.
+func (of *auditor) ask(ctx context.Context, s subjectOf) *report.Audited {
+	if s.past != nil {
+		return of.replay(ctx, s)
+	}
+	return of.about(ctx, s.doc)
+}
+
+// about asks everything about an object. It returns nil if no policy can be for it.
+func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *report.Audited) {
+	kind := kindOf(doc.Object)
+	plan := of.plan(kind)
+	owner := metav1.GetControllerOf(&unstructured.Unstructured{Object: doc.Object})
+	follow := plan.follow && (owner == nil || !isWorkload(owner))
+	if plan.err == nil && len(plan.asks) == 0 && !follow {
+		return nil
+	}
+	result = &report.Audited{Object: report.AuditObject{
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: metadataOf(doc.Object, "name"), Namespace: metadataOf(doc.Object, "namespace"),
+		UID: metadataOf(doc.Object, "uid"), ResourceVersion: metadataOf(doc.Object, "resourceVersion"), Place: doc.Position(),
+	}}
+	fail := func(err error) { result.Failure = &report.Failure{Message: err.Error(), Hint: hintOf(err)} }
+	defer func() {
+		if p := recover(); p != nil { // one object that breaks something must not take the others with it
+			result.Failure = &report.Failure{Message: fmt.Sprintf("internal error: %v", p), Hint: "please report it, with this:\n" + string(debug.Stack())}
+		}
+	}()
+	if plan.err != nil {
+		fail(plan.err)
+		return result
+	}
+	if plan.resource.Namespaced {
+		result.Object.Namespace = cmp.Or(result.Object.Namespace, of.asked.namespace, "default")
+	} else {
+		result.Object.Namespace = ""
+	}
+	var stored *celgate.Request // the object as it is
+	for _, op := range of.asks {
+		wanted := slices.Contains(plan.asks, op)
+		if !wanted && !(follow && op == celgate.Update) {
+			continue
+		}
+		request, err := requests.Existing(ctx, of.world.requester(), doc.Object, op, of.asked.as())
+		if err != nil {
+			fail(err)
+			return result
+		}
+		if !wanted {
+			prepared, err := of.engine.Prepare(ctx, request)
+			if err != nil {
+				fail(err)
+				return result
+			}
+			stored = prepared.Request()
+			continue
+		}
+		asked := report.Asked{Ask: asksOf[op]}
+		it := answer{doc: doc, Item: report.Item{Place: result.Object.Place, Kind: kind, Name: nameOf(doc.Object)}}
+		of.decideAbout(ctx, &it, request, doc.Place)
+		asked.Item = it.Item
+		if it.Failure != nil {
+			result.Failure = it.Failure
+			return result
+		}
+		if len(it.Decision.Changes) > 0 {
+			asked.Item.Changes = it.Decision.Changes
+			if asked.Again, err = of.again(ctx, request, it.Decision); err != nil {
+				fail(err)
+				return result
+			}
+		}
+		if op == celgate.Update && it.Request.Object != nil {
+			stored = it.Request
+		}
+		result.Answers = append(result.Answers, asked)
+	}
+	if follow && stored != nil {
+		for _, child := range of.follow(ctx, doc, stored, stored.Object) {
+			if child.Failure != nil {
+				result.Failure = child.Failure
+				return result
+			}
+			result.Answers = append(result.Answers, report.Asked{Ask: report.AskMake, Item: child})
+		}
+	}
+	return result
+}
+
+// isWorkload reports that an owner is a workload itself, whose objects are followed from it.
+func isWorkload(owner *metav1.OwnerReference) bool {
+	return workload.IsWorkload(apischema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind())
+}
+
+// again asks the mutating policies about their own result.
+func (of *auditor) again(ctx context.Context, request *celgate.Request, d *celgate.Decision) ([]celgate.Change, error) {
+	next := *request
+	next.Object = d.Changes[len(d.Changes)-1].After
+	prepared, err := of.engine.Prepare(ctx, &next)
+	if err != nil {
+		return nil, nil // what a policy made is no object of its kind: the first answer says so
+	}
+	second, err := of.engine.Mutate(ctx, prepared)
+	if err != nil {
+		return nil, err
+	}
+	return second.Changes, nil
+}
+
+// judge asks about all objects and writes what there is to say.
+func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []report.AuditWriter) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	a.progress = newProgress(a.console, 0)
+	defer a.progress.clear()
+	done := 0
+	for it := range ordered(from.subjects(ctx, of), runtime.GOMAXPROCS(0), func(s subjectOf) *report.Audited { return of.ask(ctx, s) }) {
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+		done++
+		a.progress.of(max(done, from.total()))
+		a.progress.step(done)
+		if it == nil {
+			of.audit.Skip()
+			continue
+		}
+		findings := of.audit.See(it)
+		if it.Failure != nil {
+			a.raise(exitFailed)
+			a.say(at(it.Object.Place, it.Object.String()+": "+it.Failure.Message), it.Failure.Hint)
+		}
+		for _, writer := range writers {
+			if err := writer.Write(it, findings); err != nil {
+				return err
+			}
+		}
+	}
+	a.sayUnlisted(of)
+	if err := of.world.unread(); err != nil {
+		a.raise(exitFailed)
+		a.say("the answers cannot be trusted, because not everything in the cluster could be read", "")
+		a.sayError(err)
+	}
+	t := of.audit.Totals()
+	if t.Denied+t.Refused > 0 {
+		a.raise(exitDenied)
+	}
+	for name, n := range map[string]int{"warn": t.Warned, "audit": t.Audited, "change": t.Changed, "ignored": t.Ignored, "unaudited": of.audit.Unasked()} {
+		if n > 0 && slices.Contains(a.fails, name) {
+			a.raise(exitDenied)
+		}
+	}
+	if n := len(of.force.Policies); n > 0 && n == of.audit.Unasked() {
+		a.raise(exitFailed)
+		a.say("nothing is audited: no policy of those in force can be asked about stored objects", "")
+	}
+	if a.log != "" {
+		if t.Objects+t.Skipped == 0 {
+			a.raise(exitFailed)
+			a.say("no requests in "+a.log+" that can be made again", "levels Request and above hold the bodies of requests")
+		}
+		return nil
+	}
+	if t.Objects+t.Skipped == 0 && len(a.state) > 0 {
+		a.raise(exitFailed)
+		a.say("no objects in "+strings.Join(a.state, ", "), "")
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/schema"
+)
+
+// A stocktaking reads the objects of a live cluster, kind by kind and page by page.
+type stocktaking struct {
+	*audit
+	expected atomic.Int64 // objects, as far as is known
+	seen     int64
+}
+
+func (s *stocktaking) prepare(ctx context.Context, _ *manifest.Loader) (sources, error) {
+	return s.sources(ctx)
+}
+
+// assumed has nothing to do: what does not exist in the cluster is known not to.
+func (s *stocktaking) assumed(context.Context, *world) error { return nil }
+
+func (s *stocktaking) total() int { return int(s.expected.Load()) }
+
+func (s *stocktaking) close() {}
+
+// kinds are the resources to list, each with the versions that it may be listed in, the best first. Resources that share their
+// objects are one.
+func (s *stocktaking) kinds(of *auditor) [][]*schema.Resource {
+	var order []string
+	by := map[string][]*schema.Resource{}
+	for _, r := range of.world.types.Resources() {
+		if r.NotServed {
+			continue
+		}
+		if plan := of.plan(r.GroupVersionKind()); plan.resource == nil || len(plan.asks) == 0 && !plan.follow {
+			continue
+		}
+		if by[r.Storage] == nil {
+			order = append(order, r.Storage)
+		}
+		by[r.Storage] = append(by[r.Storage], r)
+	}
+	var all [][]*schema.Resource
+	for _, storage := range order {
+		versions := by[storage]
+		slices.SortStableFunc(versions, func(x, y *schema.Resource) int {
+			off := func(r *schema.Resource) int {
+				if r.OffByDefault {
+					return 1
+				}
+				return 0
+			}
+			return cmp.Or(off(x)-off(y), version.CompareKubeAwareVersionStrings(y.Version, x.Version))
+		})
+		all = append(all, versions)
+	}
+	return all
+}
+
+// subjects yields the objects of the kinds that policies are for. A kind that cannot be listed is named.
+func (s *stocktaking) subjects(ctx context.Context, of *auditor) iter.Seq[subjectOf] {
+	return func(yield func(subjectOf) bool) {
+		for _, versions := range s.kinds(of) {
+			for _, r := range versions {
+				stopped, err := s.list(ctx, of, r, yield)
+				if stopped || ctx.Err() != nil {
+					return
+				}
+				if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+					continue // not served in this version, or nothing of the kind is stored
+				}
+				if err != nil {
+					of.unlisted(report.Unread{What: r.GroupResource().String(), Message: err.Error()})
+				}
+				break
+			}
+		}
+	}
+}
+
+func (s *stocktaking) list(ctx context.Context, of *auditor, r *schema.Resource, yield func(subjectOf) bool) (stopped bool, err error) {
+	later := false
+	for page, err := range of.world.live.Pages(ctx, r.GroupVersionResource, "") {
+		if err != nil {
+			return false, err
+		}
+		if page.Later && !later {
+			later = true
+			of.unlisted(report.Unread{What: r.GroupResource().String(), Message: "the server has forgotten the state that the first pages were of: the others are of a later one"})
+		}
+		s.expected.Store(s.seen + int64(len(page.Objects)) + page.Remaining)
+		for _, object := range page.Objects {
+			s.seen++
+			if !yield(subjectOf{doc: &manifest.Document{Object: object}}) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// unlisted takes note of what is not or not well known. It is called by the goroutine that reads.
+func (of *auditor) unlisted(u report.Unread) {
+	of.unreadMu.Lock()
+	defer of.unreadMu.Unlock()
+	of.unreads = append(of.unreads, u)
+}
+
+// sayUnlisted says what was not read, and puts it into the report.
+func (a *audit) sayUnlisted(of *auditor) {
+	of.unreadMu.Lock()
+	defer of.unreadMu.Unlock()
+	for _, u := range of.unreads {
+		a.raise(exitFailed)
+		a.say(fmt.Sprintf("%s: %s", u.What, u.Message), "")
+	}
+	of.audit.Unread = append(of.audit.Unread, of.unreads...)
+	of.unreads = nil
+	for reason, n := range of.left {
+		of.audit.Leave(reason, n)
+	}
+}

@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/lru"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/needs"
+	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// A replaying asks about the requests in an audit log, in their order. What an object was before a request is what an earlier answer
+// in the log shows.
+type replaying struct {
+	*audit
+	world *world
+	known *lru.Cache // objectKey → map[string]any, of answers
+}
+
+// remembered is how many objects of answers are kept, the ones that were last seen.
+const remembered = 20_000
+
+// An objectKey names an object in whatever version.
+type objectKey struct {
+	storage, namespace, name string
+}
+
+// A pastRequest is a request of the log.
+type pastRequest struct {
+	event   *requests.Event
+	request *celgate.Request
+}
+
+func (r *replaying) prepare(ctx context.Context, loader *manifest.Loader) (sources, error) {
+	r.known = lru.New(remembered)
+	return r.sources(ctx)
+}
+
+// assumed makes exist what namespaces requests are in: where nothing is known of the cluster, all of them.
+func (r *replaying) assumed(_ context.Context, w *world) error {
+	r.world = w
+	w.anyNamespace = w.live == nil
+	return nil
+}
+
+func (r *replaying) total() int { return 0 }
+
+// close says which namespaces were made up.
+func (r *replaying) close() {
+	if r.world == nil || !newNotes(&r.world.set, r.world, &r.asked).namespaces {
+		return
+	}
+	var names []string
+	r.world.imagined.Range(func(name, _ any) bool {
+		names = append(names, name.(string))
+		return true
+	})
+	if len(names) > 0 {
+		r.say("namespaces that are not given are taken as ones without labels of their own: "+several(names), "give them with -c")
+	}
+}
+
+// subjects yields the requests that can be made again, and counts the others.
+func (r *replaying) subjects(ctx context.Context, of *auditor) iter.Seq[subjectOf] {
+	return func(yield func(subjectOf) bool) {
+		in := r.stdin
+		if r.log != "-" {
+			file, err := os.Open(r.log)
+			if err != nil {
+				of.fail(err)
+				return
+			}
+			defer file.Close()
+			in = file
+		}
+		lines := bufio.NewReaderSize(in, 1<<20)
+		for number := 1; ; number++ {
+			line, err := lines.ReadBytes('\n')
+			if err != nil && !errors.Is(err, io.EOF) {
+				of.fail(fmt.Errorf("%s: %w", r.log, err))
+				return
+			}
+			ended := err != nil
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				place := policy.Position{File: r.log, Line: number, Column: 1}
+				if r.log == "-" {
+					place.File = "<stdin>"
+				}
+				events, err := requests.ReadEvents(line)
+				if err != nil {
+					of.unlisted(report.Unread{What: place.String(), Message: err.Error()})
+				}
+				for _, event := range events {
+					if ctx.Err() != nil || !r.event(of, event, place, yield) {
+						return
+					}
+				}
+			}
+			if ended {
+				return
+			}
+		}
+	}
+}
+
+// fail takes note of what could not be read.
+func (of *auditor) fail(err error) {
+	of.unlisted(report.Unread{What: "the audit log", Message: err.Error()})
+}
+
+// event yields the request of an event if policies may be for it. It returns false if nobody wants more.
+func (r *replaying) event(of *auditor, event *requests.Event, place policy.Position, yield func(subjectOf) bool) bool {
+	if !event.Asks() {
+		return true
+	}
+	resource := r.world.types.Resource(event.Resource)
+	var key objectKey
+	var old map[string]any
+	if resource != nil {
+		key = objectKey{cmp.Or(resource.Storage, resource.GroupResource().String()), event.Namespace, cmp.Or(event.Name, requests.MetadataOf(event.RequestObject, "name"))}
+		old = r.before(event, key, resource)
+	}
+	defer r.learn(event, key, resource)
+	subject := subjectOf{doc: &manifest.Document{}, past: &pastRequest{event: event}}
+	if resource != nil && !of.engine.MayMatch(event.Resource, event.Sub, event.Operation()) {
+		return yield(subject)
+	}
+	if event.Code == http.StatusNotFound {
+		of.leave("what they were about did not exist, and no policy was asked")
+		return true
+	}
+	request, err := requests.EventRequest(r.world.types, event, old, !of.compares(event.Resource))
+	if err != nil {
+		of.leave(err.Error())
+		return true
+	}
+	subject.past.request = request
+	if subject.doc.Object = request.Object; request.Object == nil {
+		subject.doc.Object = request.OldObject
+	}
+	subject.doc.Source = &manifest.Source{File: place.File, Line: place.Line}
+	return yield(subject)
+}
+
+// before is the object before a request as an earlier answer shows it, or as it is given; nil if it is not known.
+func (r *replaying) before(event *requests.Event, key objectKey, resource *schema.Resource) map[string]any {
+	if event.Verb == "create" && event.Sub == "" {
+		return nil
+	}
+	known, ok := r.known.Get(key)
+	old, _ := known.(map[string]any)
+	if !ok && r.world.live == nil { // a live cluster holds what the requests led to
+		old, _ = r.world.stored.Get(context.Background(), resource.GroupVersionKind(), event.Namespace, key.name)
+	}
+	if old == nil {
+		return nil
+	}
+	if version := requests.MetadataOf(event.RequestObject, "resourceVersion"); version != "" && version != requests.MetadataOf(old, "resourceVersion") {
+		return nil // another request came in between
+	}
+	if kind := kindOf(old); kind.Version != event.Resource.Version {
+		converted, err := r.world.types.Convert(old, resource.GroupVersionKind())
+		if err != nil {
+			return nil
+		}
+		return converted
+	}
+	return old
+}
+
+// learn takes note of what a request left behind.
+func (r *replaying) learn(event *requests.Event, key objectKey, resource *schema.Resource) {
+	if resource == nil || event.DryRun() || event.Code >= 300 {
+		return
+	}
+	if event.Verb == "delete" && event.Sub == "" {
+		r.known.Remove(key)
+		return
+	}
+	if stored := event.Stored(); stored != nil && kindOf(stored).GroupKind() == resource.GroupVersionKind().GroupKind() {
+		key.name = requests.MetadataOf(stored, "name")
+		r.known.Add(key, stored)
+	} else if event.Verb != "create" {
+		r.known.Remove(key) // whatever it is now, it is not what it was
+	}
+}
+
+// compares reports that a policy that may be for a resource looks at the object before a request, or at its labels.
+func (of *auditor) compares(resource schema.GroupVersionResource) bool {
+	matches := func(p *policy.Policy) bool {
+		return p.MatchConstraints != nil && slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(rule policy.Rule) bool {
+			return (slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.APIGroups, resource.Group)) &&
+				slices.ContainsFunc(rule.Resources, func(name string) bool {
+					name, _, _ = strings.Cut(name, "/")
+					return name == "*" || name == resource.Resource
+				})
+		})
+	}
+	labels := func(m *policy.MatchResources) bool {
+		return m != nil && m.ObjectSelector != nil && len(m.ObjectSelector.MatchLabels)+len(m.ObjectSelector.MatchExpressions) > 0
+	}
+	return slices.ContainsFunc(of.force.Policies, func(p *policy.Policy) bool {
+		if !matches(p) && (p.MatchConstraints == nil || p.MatchConstraints.MatchPolicy == policy.Exact) {
+			return false
+		}
+		return labels(p.MatchConstraints) ||
+			slices.ContainsFunc(of.comparing, func(l needs.Limit) bool { return l.Kind == p.Kind && l.Policy == p.Name }) ||
+			slices.ContainsFunc(of.force.Bindings, func(b *policy.Binding) bool {
+				return b.Kind == p.Kind && b.PolicyName == p.Name && labels(b.MatchResources)
+			})
+	})
+}
+
+// leave takes note of a request that cannot be made again. It is called by the goroutine that reads.
+func (of *auditor) leave(reason string) {
+	of.unreadMu.Lock()
+	defer of.unreadMu.Unlock()
+	if of.left == nil {
+		of.left = map[string]int{}
+	}
+	of.left[reason]++
+}
+
+// replay asks about a request again. It returns nil if no policy can be for it.
+func (of *auditor) replay(ctx context.Context, s subjectOf) (result *report.Audited) {
+	event, request := s.past.event, s.past.request
+	if request == nil {
+		return nil
+	}
+	was := report.WasAllowed
+	if event.Code >= 300 {
+		if was = report.WasFailed; strings.Contains(event.Message, "AdmissionPolicy '") {
+			was = report.WasDenied
+		}
+	}
+	result = &report.Audited{
+		Past: &report.Past{ID: event.AuditID, User: event.User.Username, Time: event.Time, Sub: event.Sub, Was: was},
+		Object: report.AuditObject{
+			APIVersion: event.Resource.GroupVersion().String(), Kind: request.Kind.Kind, Name: request.Name, Namespace: event.Namespace,
+			UID: metadataOf(s.doc.Object, "uid"), Place: s.doc.Position(),
+		},
+	}
+	defer func() {
+		if p := recover(); p != nil { // one request that breaks something must not take the others with it
+			result.Failure = &report.Failure{Message: fmt.Sprintf("internal error: %v", p), Hint: "please report it, with this:\n" + string(debug.Stack())}
+		}
+	}()
+	it := answer{doc: s.doc, Item: report.Item{Place: result.Object.Place, Kind: request.Kind, Name: result.Object.Name}}
+	of.decideAbout(ctx, &it, request, nil)
+	if it.Failure != nil {
+		result.Failure = it.Failure
+		return result
+	}
+	asked := report.Asked{Ask: asksOf[request.Operation], Item: it.Item}
+	asked.Item.Changes = it.Decision.Changes
+	result.Answers = []report.Asked{asked}
+	return result
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+)
+
+// A dump is objects in files. They are read twice: first for what policies look at besides the objects, then for the objects.
+type dump struct {
+	*audit
+	paths      []string
+	spooled    string // the file that standard input was written to; empty: it is not read
+	count      int
+	namespaces map[string]bool // that objects are in
+	loader     *manifest.Loader
+}
+
+// prepare reads what policies look at besides the objects, and the policies if they are not given.
+func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, error) {
+	from := sources{version: d.kubeVersion}
+	d.loader, d.paths, d.namespaces = loader, slices.Clone(d.state), map[string]bool{}
+	from.inline = d.read(loader, d.policies)
+	bundle := manifest.NewBundle(from.inline...)
+	if len(d.policies) > 0 && len(bundle.Set.Policies)+len(bundle.Problems) == 0 {
+		return from, noPolicies(d.policies, nil)
+	}
+	if err := d.spool(); err != nil {
+		return from, err
+	}
+	w := &world{set: bundle.Set}
+	if len(d.policies) == 0 { // params are known only when all policies are
+		for doc := range d.documents(true) {
+			if policy.Recognised(doc.Object) {
+				from.inline = append(from.inline, doc)
+			}
+		}
+		w.set = manifest.NewBundle(from.inline...).Set
+	}
+	shared := w.shared()
+	for doc := range d.documents(len(d.policies) > 0) {
+		d.count++
+		if namespace := metadataOf(doc.Object, "namespace"); namespace != "" {
+			d.namespaces[namespace] = true
+		}
+		if shared(doc.Object) || len(manifest.Definitions([]*manifest.Document{doc})) > 0 {
+			from.inlineState = append(from.inlineState, doc)
+		}
+	}
+	return from, nil
+}
+
+// spool writes standard input to a file, because it is read twice.
+func (d *dump) spool() error {
+	i := slices.Index(d.paths, "-")
+	if i < 0 {
+		return nil
+	}
+	file, err := os.CreateTemp("", "celgate-audit-*.yaml")
+	if err != nil {
+		return err
+	}
+	d.spooled = file.Name()
+	d.paths[i] = d.spooled
+	_, err = io.Copy(file, d.stdin)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// close removes what was written.
+func (d *dump) close() {
+	if d.spooled != "" {
+		_ = os.Remove(d.spooled) // in the folder for such files
+	}
+}
+
+// documents yields what the files hold, and says what is wrong with them.
+func (d *dump) documents(say bool) iter.Seq[*manifest.Document] {
+	return func(yield func(*manifest.Document) bool) {
+		for doc, problem := range d.loader.Documents(d.paths...) {
+			if problem == nil {
+				if d.spooled != "" && doc.Source.File == d.spooled {
+					doc.Source.File = "<stdin>"
+				}
+				if !yield(doc) {
+					return
+				}
+				continue
+			}
+			if !say {
+				continue
+			}
+			if !problem.Warning {
+				d.raise(exitFailed)
+			}
+			d.say(problem.Error(), "")
+		}
+	}
+}
+
+func (d *dump) total() int { return d.count }
+
+// subjects yields the objects.
+func (d *dump) subjects(ctx context.Context, _ *auditor) iter.Seq[subjectOf] {
+	return func(yield func(subjectOf) bool) {
+		for doc := range d.documents(false) {
+			if ctx.Err() != nil || !isReview(doc.Object) && !yield(subjectOf{doc: doc}) {
+				return
+			}
+		}
+	}
+}
+
+// assumed makes namespaces exist that objects are in and nothing tells about.
+func (d *dump) assumed(ctx context.Context, w *world) error {
+	missing := map[string]bool{}
+	for name := range d.namespaces {
+		known, err := w.cluster.Get(ctx, namespaceKind, "", name)
+		if err != nil {
+			return err
+		}
+		if known == nil {
+			missing[name] = true
+		}
+	}
+	if err := w.assume(missing); err != nil {
+		return err
+	}
+	if names := slices.Sorted(maps.Keys(missing)); len(names) > 0 && newNotes(&w.set, w, &d.asked).namespaces {
+		d.say(fmt.Sprintf("namespaces that are not given are taken as ones without labels of their own: %s", several(names)), "")
+	}
+	return nil
+}

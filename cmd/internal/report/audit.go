@@ -1,0 +1,604 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/needs"
+	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// An Ask is a question about an object that exists.
+type Ask string
+
+// The questions.
+const (
+	AskCreate Ask = "create" // may somebody create another one like it?
+	AskUpdate Ask = "update" // may it be updated, with nothing changed?
+	AskDelete Ask = "delete" // may it be deleted?
+	AskMake   Ask = "make"   // may controllers create what they make of it?
+)
+
+// An AuditVerdict is what a policy says to a question.
+type AuditVerdict string
+
+// The verdicts, the worst first.
+const (
+	AuditRefused AuditVerdict = "refused" // by the server, whatever policies say
+	AuditDenied  AuditVerdict = "denied"
+	AuditWarned  AuditVerdict = "warned"
+	AuditAudited AuditVerdict = "audited"
+	AuditChanged AuditVerdict = "changed" // a mutating policy would change the object
+	AuditIgnored AuditVerdict = "ignored" // an error, which failurePolicy Ignore makes mean nothing
+)
+
+var auditVerdicts = []struct {
+	verdict AuditVerdict
+	style   style
+}{{AuditRefused, red}, {AuditDenied, red}, {AuditWarned, yellow}, {AuditAudited, cyan}, {AuditChanged, blue}, {AuditIgnored, bold}}
+
+func (v AuditVerdict) rank() int {
+	for i, known := range auditVerdicts {
+		if known.verdict == v {
+			return i
+		}
+	}
+	return len(auditVerdicts)
+}
+
+// An AuditObject is an object that exists.
+type AuditObject struct {
+	APIVersion, Kind, Namespace, Name string
+	UID, ResourceVersion              string          // empty: unknown
+	Place                             policy.Position // of its manifest; zero: it was read from a cluster
+}
+
+// String names the object.
+func (o AuditObject) String() string { return o.Kind + " " + o.name() }
+
+func (o AuditObject) name() string {
+	if o.Namespace == "" {
+		return o.Name
+	}
+	return o.Namespace + "/" + o.Name
+}
+
+// An Asked is a question with its answer.
+type Asked struct {
+	Ask   Ask
+	Item  Item
+	Again []celgate.Change // what the mutating policies change of their own result
+}
+
+// An Audited is an object with the answers about it.
+type Audited struct {
+	Object  AuditObject
+	Answers []Asked
+	Failure *Failure // nothing could be asked; nil: it was
+	Past    *Past    // the request that is asked about again; nil: it is about an object that exists
+}
+
+// A Past is a request of an audit log.
+type Past struct {
+	ID, User, Time string
+	Sub            string // the subresource
+	Was            string // what it came to: allowed, denied (by an admission policy) or failed
+}
+
+// The words for what a request came to.
+const (
+	WasAllowed = "allowed"
+	WasDenied  = "denied"
+	WasFailed  = "failed"
+)
+
+// An AuditFinding is what one policy has to say about an object. Answers that say the same are one.
+type AuditFinding struct {
+	Object  AuditObject
+	Verdict AuditVerdict
+	Asked   []Ask
+	Made    string // the kind of the object that a controller would create; empty: it is about the object itself
+
+	PolicyKind             policy.Kind
+	Policy, Binding, Param string
+	Expr                   policy.Expr // to blame; zero: none
+	Place                  policy.Position
+	Message, Reason        string
+	IsError                bool // an error, not a verdict
+
+	Story    []string // the values that decided, of examples
+	Diff     []string // of what is changed: lines that begin with "-", "+" or "@"
+	Unstable bool     // the policy changes its own result again
+
+	Past *Past // as of [Audited]
+
+	err   error  // of an error
+	asked *Asked // the first question that it answers; nil: it is an example that was kept
+}
+
+// Stuck reports that no update of the object is allowed as long as what is found is so.
+func (f *AuditFinding) Stuck() bool {
+	return f.Past == nil && (f.Verdict == AuditDenied || f.Verdict == AuditRefused) && slices.Contains(f.Asked, AskUpdate)
+}
+
+// field is the server's path of what is to blame.
+func (f *AuditFinding) field() string { return f.Expr.Field }
+
+// undecided says of which expressions the verdicts are left out, because they need what is not known.
+type undecided map[undecidedKey]bool
+
+type undecidedKey struct {
+	kind          policy.Kind
+	policy, field string
+}
+
+func undecidedOf(limits []needs.Limit) undecided {
+	u := undecided{}
+	for _, l := range limits {
+		if l.Need == needs.User || l.Need == needs.Authorizer {
+			u[undecidedKey{l.Kind, l.Policy, l.Field}] = true
+		}
+	}
+	return u
+}
+
+// findings are what there is to say about an object, the worst first.
+func (a *Audit) findings(of *Audited) []AuditFinding {
+	var all []AuditFinding
+	for n := range of.Answers {
+		asked := &of.Answers[n]
+		for _, f := range a.answerFindings(of.Object, asked) {
+			f.Past = of.Past
+			i := slices.IndexFunc(all, func(g AuditFinding) bool { return g.says(&f) })
+			if i < 0 {
+				all = append(all, f)
+				continue
+			}
+			if !slices.Contains(all[i].Asked, asked.Ask) {
+				all[i].Asked = append(all[i].Asked, asked.Ask)
+			}
+			all[i].Unstable = all[i].Unstable || f.Unstable
+		}
+	}
+	slices.SortStableFunc(all, func(f, g AuditFinding) int {
+		return cmp.Or(f.Verdict.rank()-g.Verdict.rank(), strings.Compare(f.Policy, g.Policy), strings.Compare(f.Binding, g.Binding))
+	})
+	return all
+}
+
+// says reports that both findings are the same answer to two questions.
+func (f *AuditFinding) says(g *AuditFinding) bool {
+	return f.Verdict == g.Verdict && f.PolicyKind == g.PolicyKind && f.Policy == g.Policy && f.Binding == g.Binding && f.Param == g.Param &&
+		f.field() == g.field() && f.Made == g.Made && (f.Verdict == AuditChanged || f.Message == g.Message)
+}
+
+var actionVerdicts = map[policy.Action]AuditVerdict{policy.Deny: AuditDenied, policy.Warn: AuditWarned, policy.Audit: AuditAudited}
+
+func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding {
+	it := asked.Item
+	d := it.Decision
+	if d == nil {
+		return nil
+	}
+	made := ""
+	if asked.Ask == AskMake {
+		made = it.kind().Kind
+	}
+	var all []AuditFinding
+	add := func(f AuditFinding) {
+		f.Object, f.Asked, f.Made, f.asked = object, []Ask{asked.Ask}, made, asked
+		all = append(all, f)
+	}
+	left := false // out, for want of what it needs
+	for _, v := range d.Violations {
+		if a.undecided[undecidedKey{v.Kind, v.Policy, v.Expr.Field}] {
+			left = true
+			continue
+		}
+		add(AuditFinding{
+			Verdict: actionVerdicts[severityOf(v)], PolicyKind: v.Kind, Policy: v.Policy, Binding: v.Binding, Param: v.Param,
+			Expr: v.Expr, Place: placeOfExpr(v.Expr), Message: headline(v.Message, v.Err, v.Expr), Reason: string(v.Reason), IsError: v.IsError, err: v.Err,
+		})
+	}
+	for _, o := range d.Outcomes {
+		if o.Verdict != celgate.Error || a.undecided[undecidedKey{o.Kind, o.Policy, o.Field}] {
+			continue
+		}
+		verdict := AuditIgnored
+		if refuses(d, o) {
+			verdict = AuditDenied
+		} else if slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool {
+			return v.IsError && v.Policy == o.Policy && (v.Binding == "" || v.Binding == o.Binding && v.Param == o.Param)
+		}) {
+			continue
+		}
+		add(AuditFinding{
+			Verdict: verdict, PolicyKind: o.Kind, Policy: o.Policy, Binding: o.Binding, Param: o.Param, Expr: o.Expr, Place: placeOfExpr(o.Expr),
+			Message: headline(o.Message, o.Err, o.Expr), IsError: true, err: o.Err,
+		})
+	}
+	if !d.Allowed && d.Status != nil && !left && !slices.ContainsFunc(all, func(f AuditFinding) bool { return f.Verdict == AuditDenied }) {
+		add(AuditFinding{Verdict: AuditRefused, Message: d.Status.Message, Reason: string(d.Status.Reason)})
+	}
+	if made == "" {
+		a.changes(asked, add)
+	}
+	return all
+}
+
+// changes finds what mutating policies would change. What they would change of a new Pod is no finding: that is what they are for.
+func (a *Audit) changes(asked *Asked, add func(AuditFinding)) {
+	for _, c := range asked.Item.Changes {
+		if c.Second {
+			continue // it is in what the first pass of the same policy did, or is told as unstable
+		}
+		f := AuditFinding{Verdict: AuditChanged, PolicyKind: policy.Mutating, Policy: c.Policy, Binding: c.Binding, Param: c.Param}
+		for _, p := range a.set.Policies {
+			if p.Kind == policy.Mutating && p.Name == c.Policy {
+				f.Place = p.Position
+			}
+		}
+		var paths []string
+		for _, h := range rewrite.Diff(c.Before, c.After, Options{Types: a.types}.typeOf(c.After)) {
+			if h.Path != "" {
+				f.Diff = append(f.Diff, "@ "+h.Path)
+			}
+			for _, line := range h.Lines {
+				if member, _, ok := strings.Cut(line[min(2, len(line)):], ":"); ok && !strings.ContainsAny(member, " -") {
+					paths = append(paths, strings.TrimPrefix(h.Path+"."+member, "."))
+				} else if !strings.HasPrefix(line[min(2, len(line)):], " ") {
+					paths = append(paths, cmp.Or(h.Path, "the object"))
+				}
+			}
+			f.Diff = append(f.Diff, h.Lines...)
+		}
+		slices.Sort(paths)
+		if paths = slices.Compact(paths); len(paths) > 3 {
+			paths = append(paths[:3], fmt.Sprintf("%d more", len(paths)-3))
+		}
+		f.Message = "would change " + strings.Join(paths, ", ")
+		if more := len(f.Diff) - longestDiff; more > 1 {
+			f.Diff = append(f.Diff[:longestDiff:longestDiff], fmt.Sprintf("  and %d more lines", more))
+		}
+		f.Unstable = slices.ContainsFunc(asked.Again, func(again celgate.Change) bool { return again.Policy == c.Policy && again.Binding == c.Binding })
+		add(f)
+	}
+}
+
+func placeOfExpr(e policy.Expr) policy.Position { return e.Locate(0) }
+
+// An Unread is a part of a cluster that could not be read.
+type Unread struct{ What, Message string }
+
+// An Audit collects what there is to say about objects. What it holds does not grow with their number: it counts, and keeps a few
+// examples of everything.
+type Audit struct {
+	set       *policy.Set
+	types     *schema.Registry
+	limits    []needs.Limit
+	undecided undecided
+	rejected  []Rejection
+	top       int
+
+	Unread []Unread // what could not be read, as the run found out
+
+	Log  bool       // it is about the requests of an audit log
+	Last *LastAudit // to compare with; nil: none
+
+	// Reasons tells why the outcomes of an answer came about, by their index. It is asked about the first of a kind. Nil: nobody is.
+	Reasons func(Item) map[int]blame.Reason
+
+	totals  AuditTotals
+	groups  map[groupKey]*auditGroup
+	worst   []offender
+	matched map[source]bool // policies that had a say, without a binding
+	said    map[string]int  // notes, by how many answers have them
+	left    map[string]int  // requests of a log that cannot be made again, by the reason
+}
+
+// AuditTotals count objects.
+type AuditTotals struct {
+	Objects  int `json:"objects"`  // that policies are for
+	Skipped  int `json:"skipped"`  // that no policy is for, and that make nothing that one is for
+	Failed   int `json:"failed"`   // that could not be decided about
+	Requests int `json:"requests"` // asked about
+	Refused  int `json:"refused"`
+	Denied   int `json:"denied"`
+	Stuck    int `json:"stuck"` // of which no update is allowed
+	Warned   int `json:"warned"`
+	Audited  int `json:"audited"`
+	Changed  int `json:"changed"`
+	Unstable int `json:"unstable"` // that a second run changes more
+	Ignored  int `json:"ignored"`
+
+	// Of the requests of an audit log.
+	NewlyDenied  int `json:"newlyDenied,omitempty"`  // that were allowed
+	NewlyAllowed int `json:"newlyAllowed,omitempty"` // that were denied by an admission policy
+	Agreed       int `json:"agreed,omitempty"`       // that are answered as they were
+}
+
+// A groupKey is what findings have in common: a policy, a binding and a reason.
+type groupKey struct {
+	verdict         AuditVerdict
+	kind            policy.Kind
+	policy, binding string
+	field           string
+	made            string
+	message         string // without a policy
+}
+
+// An auditGroup counts findings.
+type auditGroup struct {
+	groupKey
+	objects, stuck, unstable int
+	namespaces               map[string]int // of objects; "" of those without one
+	messages                 []string       // distinct ones, of the first
+	more                     bool           // there are others
+	examples                 []AuditFinding // of the first
+	last                     AuditObject
+}
+
+const (
+	maxMessages = 3
+	maxExamples = 5
+	maxOffender = 1000
+)
+
+// An offender is an object with findings.
+type offender struct {
+	object   AuditObject
+	findings int
+	stuck    bool
+}
+
+// NewAudit returns an audit that has seen nothing.
+func NewAudit(o Options, limits []needs.Limit, top int) *Audit {
+	return &Audit{set: o.Set, types: o.Types, rejected: o.Rejected, limits: limits, undecided: undecidedOf(limits), top: min(max(top, 0), maxOffender),
+		groups: map[groupKey]*auditGroup{}, matched: map[source]bool{}, said: map[string]int{}, left: map[string]int{}}
+}
+
+// Totals are what was counted so far.
+func (a *Audit) Totals() AuditTotals { return a.totals }
+
+// Leave counts requests of a log that cannot be made again for a reason.
+func (a *Audit) Leave(reason string, n int) { a.left[reason] += n }
+
+// Skip counts an object that nothing is asked about.
+func (a *Audit) Skip() { a.totals.Skipped++ }
+
+// See counts an object and returns what there is to say about it.
+func (a *Audit) See(of *Audited) []AuditFinding {
+	a.totals.Objects++
+	if of.Failure != nil {
+		a.totals.Failed++
+		return nil
+	}
+	failed := false
+	for _, asked := range of.Answers {
+		a.totals.Requests++
+		d := asked.Item.Decision
+		if d == nil {
+			failed = true
+			continue
+		}
+		for _, n := range d.Notes {
+			if _, known := a.said[n.Message]; !IsValidation(n) && (known || len(a.said) < maxOffender) {
+				a.said[n.Message]++
+			}
+		}
+		for _, o := range d.Outcomes {
+			a.matched[source{kind: o.Kind, policy: o.Policy}] = true
+		}
+		for _, v := range d.Violations {
+			a.matched[source{kind: v.Kind, policy: v.Policy}] = true
+		}
+	}
+	if failed {
+		a.totals.Failed++
+	}
+	all := a.findings(of)
+	if of.Past != nil && !failed {
+		a.compare(of)
+	}
+	var has [6]bool
+	stuck, unstable, bad := false, false, 0
+	for i := range all {
+		f := &all[i]
+		has[f.Verdict.rank()] = true
+		stuck, unstable = stuck || f.Stuck(), unstable || f.Unstable
+		if f.Verdict == AuditDenied || f.Verdict == AuditRefused {
+			bad++
+		}
+		a.count(f)
+	}
+	t := &a.totals
+	for i, n := range []*int{&t.Refused, &t.Denied, &t.Warned, &t.Audited, &t.Changed, &t.Ignored} {
+		if has[i] {
+			*n++
+		}
+	}
+	if stuck {
+		t.Stuck++
+	}
+	if unstable {
+		t.Unstable++
+	}
+	a.offend(of.Object, bad, stuck)
+	return all
+}
+
+// compare counts how a request was answered and is now.
+func (a *Audit) compare(of *Audited) {
+	allowed := of.Answers[0].Item.Decision.Allowed
+	switch was := of.Past.Was; {
+	case was == WasAllowed && !allowed:
+		a.totals.NewlyDenied++
+	case was == WasDenied && allowed:
+		a.totals.NewlyAllowed++
+	case was != WasFailed:
+		a.totals.Agreed++
+	}
+}
+
+// count adds a finding to its group.
+func (a *Audit) count(f *AuditFinding) {
+	key := groupKey{f.Verdict, f.PolicyKind, f.Policy, f.Binding, f.field(), f.Made, ""}
+	if f.Policy == "" {
+		key.message = strings.Clone(f.Message)
+		if len(a.groups) > maxOffender {
+			key.message = "" // texts of the server may name the object: they are not counted without bounds
+		}
+	}
+	g := a.groups[key]
+	if g == nil {
+		g = &auditGroup{groupKey: key, namespaces: map[string]int{}}
+		a.groups[key] = g
+	}
+	if !slices.Contains(g.messages, f.Message) {
+		if len(g.messages) < maxMessages {
+			g.messages = append(g.messages, strings.Clone(f.Message))
+		} else {
+			g.more = true
+		}
+	}
+	if len(g.examples) == 0 && a.Reasons != nil && f.Verdict != AuditChanged {
+		f.Story = f.story(a.Reasons)
+	}
+	if len(g.examples) < maxExamples {
+		g.examples = append(g.examples, f.kept())
+	}
+	if g.objects > 0 && g.last == f.Object { // of another param
+		return
+	}
+	g.last = f.Object
+	g.objects++
+	if _, known := g.namespaces[f.Object.Namespace]; !known {
+		g.namespaces[strings.Clone(f.Object.Namespace)] = 0
+	}
+	g.namespaces[f.Object.Namespace]++
+	if f.Stuck() {
+		g.stuck++
+	}
+	if f.Unstable {
+		g.unstable++
+	}
+}
+
+// story asks for the values that decided.
+func (f *AuditFinding) story(reasons func(Item) map[int]blame.Reason) []string {
+	if f.asked == nil || f.asked.Item.Request == nil {
+		return nil
+	}
+	d := f.asked.Item.Decision
+	i := slices.IndexFunc(d.Outcomes, func(o celgate.Outcome) bool {
+		return o.Kind == f.PolicyKind && o.Policy == f.Policy && o.Binding == f.Binding && o.Param == f.Param && o.Field == f.field() && o.Verdict != celgate.Admit
+	})
+	if i < 0 {
+		return nil
+	}
+	if r, ok := reasons(f.asked.Item)[i]; ok {
+		return valueLines(r.Values, nil)
+	}
+	return nil
+}
+
+// kept is a copy that does not keep the text in memory that the object was read from.
+func (f *AuditFinding) kept() AuditFinding {
+	k := *f
+	k.asked = nil
+	k.Asked = slices.Clone(f.Asked)
+	k.Object = f.Object.kept()
+	k.Param, k.Message = strings.Clone(f.Param), strings.Clone(f.Message)
+	k.Diff = slices.Clone(f.Diff)
+	for i, line := range k.Diff {
+		k.Diff[i] = strings.Clone(line)
+	}
+	k.Story = slices.Clone(f.Story)
+	return k
+}
+
+func (o AuditObject) kept() AuditObject {
+	for _, s := range []*string{&o.APIVersion, &o.Kind, &o.Namespace, &o.Name, &o.UID, &o.ResourceVersion} {
+		*s = strings.Clone(*s)
+	}
+	return o
+}
+
+// offend keeps the objects with most findings; of two the one that came first.
+func (a *Audit) offend(object AuditObject, findings int, stuck bool) {
+	if findings == 0 || a.top == 0 {
+		return
+	}
+	i := len(a.worst)
+	for i > 0 && a.worst[i-1].findings < findings {
+		i--
+	}
+	if i >= a.top {
+		return
+	}
+	a.worst = slices.Insert(a.worst, i, offender{object.kept(), findings, stuck})
+	a.worst = a.worst[:min(len(a.worst), a.top)]
+}
+
+// sorted are the groups, the worst and largest first.
+func (a *Audit) sorted() []*auditGroup {
+	all := make([]*auditGroup, 0, len(a.groups))
+	for _, g := range a.groups {
+		all = append(all, g)
+	}
+	slices.SortFunc(all, func(g, h *auditGroup) int {
+		return cmp.Or(g.verdict.rank()-h.verdict.rank(), h.objects-g.objects, strings.Compare(g.policy, h.policy), strings.Compare(g.binding, h.binding),
+			strings.Compare(g.field, h.field), strings.Compare(g.made, h.made), strings.Compare(g.message, h.message))
+	})
+	return all
+}
+
+// A namespaceCount is how many objects of a namespace there are in a group.
+type namespaceCount struct {
+	name    string
+	objects int
+}
+
+func (g *auditGroup) byNamespace() []namespaceCount {
+	var all []namespaceCount
+	for name, n := range g.namespaces {
+		all = append(all, namespaceCount{name, n})
+	}
+	slices.SortFunc(all, func(x, y namespaceCount) int {
+		return cmp.Or(y.objects-x.objects, strings.Compare(x.name, y.name))
+	})
+	return all
+}
+
+// idle are policies that were asked about and had no say about any object, sorted.
+func (a *Audit) idle() []string {
+	var names []string
+	for _, p := range a.set.Policies {
+		if !a.matched[source{kind: p.Kind, policy: p.Name}] && !a.isUnasked(p) {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Unasked counts the policies about which nothing can be decided.
+func (a *Audit) Unasked() int {
+	n := 0
+	for _, p := range a.set.Policies {
+		if a.isUnasked(p) {
+			n++
+		}
+	}
+	return n
+}
+
+func (a *Audit) isUnasked(p *policy.Policy) bool {
+	return slices.ContainsFunc(a.limits, func(l needs.Limit) bool { return l.Whole && l.Kind == p.Kind && l.Policy == p.Name })
+}

@@ -1,0 +1,281 @@
+package report
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/policy"
+)
+
+// auditCSV writes a line for each finding, for spreadsheets.
+type auditCSV struct{ w *csv.Writer }
+
+var auditColumns = []string{
+	"verdict", "stuck", "asked", "apiVersion", "kind", "namespace", "name", "creates", "policyKind", "policy", "binding", "param", "field", "message", "reason", "source",
+}
+
+func newAuditCSV(w io.Writer) (*auditCSV, error) {
+	c := &auditCSV{csv.NewWriter(w)}
+	return c, c.w.Write(auditColumns)
+}
+
+func (c *auditCSV) Write(_ *Audited, findings []AuditFinding) error {
+	for _, f := range findings {
+		asks := make([]string, len(f.Asked))
+		for i, a := range f.Asked {
+			asks[i] = string(a)
+		}
+		cells := []string{
+			string(f.Verdict), strconv.FormatBool(f.Stuck()), strings.Join(asks, " "), f.Object.APIVersion, f.Object.Kind, f.Object.Namespace, f.Object.Name,
+			f.Made, string(f.PolicyKind), f.Policy, f.Binding, f.Param, f.field(), f.Message, f.Reason, f.Object.Place.String(),
+		}
+		for i, cell := range cells {
+			cells[i] = text(cell)
+		}
+		if err := c.w.Write(cells); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text keeps a spreadsheet from taking a cell for a formula.
+func text(cell string) string {
+	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+		return "'" + cell
+	}
+	return cell
+}
+
+func (c *auditCSV) Close() error {
+	c.w.Flush()
+	return c.w.Error()
+}
+
+// maxListed is how many findings a format lists that is written at the end; the counts are of all.
+const maxListed = 5000
+
+// A listing keeps the first findings, the worst verdicts before others.
+type listing struct {
+	findings []AuditFinding
+	counts   [8]int // by the rank of the verdict
+	left     int    // out
+}
+
+func (l *listing) add(findings []AuditFinding) {
+	for i := range findings {
+		rank := findings[i].Verdict.rank()
+		if len(l.findings) >= maxListed {
+			l.left++
+			if !slices.ContainsFunc(l.counts[rank+1:], func(n int) bool { return n > 0 }) {
+				continue
+			}
+			less := slices.IndexFunc(l.findings, func(f AuditFinding) bool { return f.Verdict.rank() > rank }) // one that matters less makes room
+			l.counts[l.findings[less].Verdict.rank()]--
+			l.findings = slices.Delete(l.findings, less, less+1)
+		}
+		l.counts[rank]++
+		l.findings = append(l.findings, findings[i].kept())
+	}
+}
+
+// failures are the first objects that could not be decided about.
+type failures struct {
+	failed []failedObject
+}
+
+type failedObject struct {
+	AuditObject
+	Failure
+}
+
+func (f *failures) note(of *Audited) {
+	if of.Failure != nil && len(f.failed) < maxErrors {
+		f.failed = append(f.failed, failedObject{of.Object.kept(), Failure{Message: strings.Clone(of.Failure.Message), Hint: of.Failure.Hint}})
+	}
+}
+
+// finding is what SARIF shows of a finding.
+func (f *AuditFinding) finding() finding {
+	out := finding{level: check.Note, rule: cmp.Or(f.Policy, "refused"), title: string(f.Verdict), place: f.Object.place(), cause: f.Place}
+	switch f.Verdict {
+	case AuditRefused, AuditDenied:
+		out.level = check.Error
+	case AuditWarned, AuditIgnored:
+		out.level = check.Warning
+	}
+	lines := []string{fmt.Sprintf("%s %s: %s", f.about(), f.Verdict, f.Message)}
+	if f.Stuck() {
+		lines = append(lines, "stuck: no update of it is allowed as long as this is so")
+	}
+	lines = append(lines, f.Diff...)
+	if f.Policy != "" {
+		lines = append(lines, origin(f.Policy, f.Binding, f.Param))
+	}
+	out.message = strings.Join(lines, "\n")
+	return out
+}
+
+// place is where an object was read, or for one of a cluster a name that looks like a path.
+func (o AuditObject) place() policy.Position {
+	if o.Place.File != "" {
+		return o.Place
+	}
+	return policy.Position{File: strings.ReplaceAll("cluster/"+cmp.Or(o.Namespace, "-")+"/"+o.Kind+"/"+o.Name, ":", "%3A")}
+}
+
+// about names what a finding is about.
+func (f *AuditFinding) about() string {
+	if f.Made != "" {
+		return f.Made + " of " + f.Object.String()
+	}
+	return f.Object.String()
+}
+
+// auditSARIF writes the findings for code scanning; policies are the rules.
+type auditSARIF struct {
+	listing
+	failures
+	w     io.Writer
+	audit *Audit
+}
+
+func (s *auditSARIF) Write(of *Audited, findings []AuditFinding) error {
+	s.add(findings)
+	s.note(of)
+	return nil
+}
+
+func (s *auditSARIF) Close() error {
+	var all []finding
+	for _, r := range s.audit.rejected {
+		all = append(all, rejectionFindings(r)...)
+	}
+	used := map[string]bool{}
+	for i := range s.findings {
+		all = append(all, s.findings[i].finding())
+	}
+	for _, f := range s.failed {
+		all = append(all, finding{level: check.Error, rule: "not-run", title: "not decided", place: f.place(), message: f.String() + ": " + f.Message})
+	}
+	for _, n := range s.audit.notes() {
+		all = append(all, finding{level: check.Warning, rule: "not-audited", title: "not audited", message: "not audited: " + n})
+	}
+	if s.left > 0 {
+		all = append(all, finding{level: check.Warning, rule: "not-audited", title: "not listed", message: fmt.Sprintf("%d more findings are not listed here; -o json has all", s.left)})
+	}
+	for _, f := range all {
+		used[f.rule] = true
+	}
+	var rules []sarifRule
+	for _, r := range append(slices.Clone(otherRules), sarifRule{ID: "not-audited", Short: sarifText{"what the audit leaves out"}}) {
+		if used[r.ID] {
+			rules = append(rules, r)
+			delete(used, r.ID)
+		}
+	}
+	for _, p := range s.audit.set.Policies {
+		if used[p.Name] {
+			rules = append(rules, sarifRule{ID: p.Name, Short: sarifText{"policy " + p.Name}})
+			delete(used, p.Name)
+		}
+	}
+	return writeSARIF(s.w, "audit", rules, all)
+}
+
+// auditJUnit writes a suite for each policy, with a case for each binding and namespace that it has something to say about, and one for
+// a policy that says nothing.
+type auditJUnit struct {
+	w     io.Writer
+	audit *Audit
+	failures
+}
+
+func (j *auditJUnit) Write(of *Audited, _ []AuditFinding) error {
+	j.note(of)
+	return nil
+}
+
+func (j *auditJUnit) Close() error {
+	out := junit{Name: "celgate audit"}
+	for _, r := range j.audit.rejected {
+		c := junitCase{Name: r.Kind + " " + r.Name}
+		for _, f := range rejectionFindings(r) {
+			c.Errors = append(c.Errors, f.junit())
+		}
+		out.add("policies", r.Place, 0, c)
+	}
+	groups := j.audit.sorted()
+	for _, p := range j.audit.sortedPolicies() {
+		said := false
+		for _, g := range groups {
+			if g.policy != p.Name || g.kind != p.Kind {
+				continue
+			}
+			said = true
+			for _, n := range g.byNamespace() {
+				out.add(p.Name, p.Position, 0, g.junit(n))
+			}
+		}
+		if said {
+			continue
+		}
+		c := junitCase{Name: "no object is denied or changed"}
+		switch {
+		case j.audit.isUnasked(p):
+			c = junitCase{Name: "not audited", Skipped: &junitMessage{Message: "the policy looks at what no stored object tells", Type: "not-audited"}}
+		case slices.Contains(j.audit.idle(), p.Name):
+			c = junitCase{Name: "no object matches", Skipped: &junitMessage{Message: "the policy had no say about any object", Type: "unmatched"}}
+		}
+		out.add(p.Name, p.Position, 0, c)
+	}
+	for _, g := range groups {
+		if g.policy == "" {
+			for _, n := range g.byNamespace() {
+				out.add("the server", policy.Position{}, 0, g.junit(n))
+			}
+		}
+	}
+	for _, f := range j.failed {
+		out.add("objects", f.Place, 0, junitCase{Name: f.String(), Errors: []junitMessage{{f.Message, "not-run", f.Hint}}})
+	}
+	for _, u := range j.audit.Unread {
+		out.add("the cluster", policy.Position{}, 0, junitCase{Name: u.What, Errors: []junitMessage{{u.Message, "unread", ""}}})
+	}
+	return out.write(j.w)
+}
+
+// sortedPolicies are the policies in force by name.
+func (a *Audit) sortedPolicies() []*policy.Policy {
+	all := slices.Clone(a.set.Policies)
+	slices.SortStableFunc(all, func(p, q *policy.Policy) int { return strings.Compare(p.Name, q.Name) })
+	return all
+}
+
+// junit is the case of one namespace. Denials fail.
+func (g *auditGroup) junit(n namespaceCount) junitCase {
+	where := cmp.Or(n.name, "no namespace")
+	if g.made != "" {
+		where += ", " + g.made + "s of workloads"
+	}
+	c := junitCase{Name: strings.Join(strings.Fields(fmt.Sprint(g.verdict, " ", g.binding, " ", g.field, " in ", where)), " ")}
+	lines := []string{plural(n.objects, "object", "objects") + " " + string(g.verdict) + ": " + g.messages[0]}
+	for _, e := range g.examples {
+		if e.Object.Namespace == n.name {
+			lines = append(lines, e.subject())
+		}
+	}
+	message := strings.Join(lines, "\n")
+	if g.verdict == AuditDenied || g.verdict == AuditRefused {
+		c.Failures = []junitMessage{{lines[0], cmp.Or(g.policy, "refused"), message}}
+	} else {
+		c.Output = message
+	}
+	return c
+}

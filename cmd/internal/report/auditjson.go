@@ -1,0 +1,216 @@
+package report
+
+import (
+	"io"
+
+	"github.com/celgate/celgate/internal/needs"
+	"github.com/celgate/celgate/policy"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// auditJSON writes an AuditReport. Findings are written as they come; what counts them follows at the end.
+type auditJSON struct {
+	jsonWriter
+	audit *Audit
+}
+
+// maxErrors is how many objects that could not be decided about are listed.
+const maxErrors = 1000
+
+type jsonFinding struct {
+	Verdict  AuditVerdict    `json:"verdict"`
+	Asked    []Ask           `json:"asked"`
+	Stuck    bool            `json:"stuck"`
+	Object   jsonAuditObject `json:"object"`
+	Creates  string          `json:"creates,omitempty"` // the kind of what a controller would create
+	Source   *jsonSource     `json:"source,omitempty"`
+	Kind     policy.Kind     `json:"policyKind,omitempty"`
+	Policy   string          `json:"policy,omitempty"`
+	Binding  string          `json:"binding,omitempty"`
+	Param    string          `json:"param,omitempty"`
+	Field    string          `json:"field,omitempty"`
+	Place    *jsonPlace      `json:"place,omitempty"` // of the expression or policy
+	Message  string          `json:"message"`
+	Reason   string          `json:"reason,omitempty"`
+	Error    bool            `json:"error,omitempty"`
+	Diff     []string        `json:"diff,omitempty"`
+	Unstable bool            `json:"unstable,omitempty"`
+	Past     *jsonPast       `json:"past,omitempty"`
+}
+
+// A jsonPast is a request of an audit log.
+type jsonPast struct {
+	AuditID     string `json:"auditID"`
+	User        string `json:"user"`
+	Time        string `json:"time"`
+	SubResource string `json:"subResource,omitempty"`
+	Was         string `json:"was"`
+}
+
+type jsonPlace struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Column int    `json:"column,omitempty"`
+}
+
+func placeJSON(p policy.Position) *jsonPlace {
+	if !p.IsValid() {
+		return nil
+	}
+	return &jsonPlace{p.File, p.Line, p.Column}
+}
+
+type jsonAuditObject struct {
+	APIVersion      string `json:"apiVersion"`
+	Kind            string `json:"kind"`
+	Namespace       string `json:"namespace,omitempty"`
+	Name            string `json:"name"`
+	UID             string `json:"uid,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+}
+
+func (o AuditObject) json() jsonAuditObject {
+	return jsonAuditObject{o.APIVersion, o.Kind, o.Namespace, o.Name, o.UID, o.ResourceVersion}
+}
+
+type jsonSummary struct {
+	Totals     AuditTotals      `json:"totals"`
+	Policies   int              `json:"policies"` // in force
+	Groups     []jsonGroup      `json:"groups"`
+	Worst      []jsonOffender   `json:"worst"`
+	NotAudited []jsonNotAudited `json:"notAudited"`
+	Unmatched  []string         `json:"unmatchedPolicies"`
+	Unread     []jsonUnread     `json:"unread"`
+	Notes      map[string]int   `json:"notes"`          // by how many answers have them
+	Left       map[string]int   `json:"left,omitempty"` // requests of a log that cannot be made again, by the reason
+}
+
+type jsonGroup struct {
+	Verdict    AuditVerdict   `json:"verdict"`
+	Kind       policy.Kind    `json:"policyKind,omitempty"`
+	Policy     string         `json:"policy,omitempty"`
+	Binding    string         `json:"binding,omitempty"`
+	Field      string         `json:"field,omitempty"`
+	Creates    string         `json:"creates,omitempty"`
+	Message    string         `json:"message"` // of the first
+	Objects    int            `json:"objects"`
+	Stuck      int            `json:"stuck"`
+	Unstable   int            `json:"unstable,omitempty"`
+	Namespaces map[string]int `json:"namespaces"`
+	Values     []string       `json:"values,omitempty"` // that decided about the first
+}
+
+type jsonOffender struct {
+	Object   jsonAuditObject `json:"object"`
+	Findings int             `json:"findings"`
+	Stuck    bool            `json:"stuck"`
+}
+
+type jsonNotAudited struct {
+	Kind   policy.Kind `json:"policyKind"`
+	Policy string      `json:"policy"`
+	Whole  bool        `json:"whole"` // nothing of the policy was asked
+	Need   needs.Need  `json:"need"`
+	Field  string      `json:"field"`
+	Detail string      `json:"detail,omitempty"`
+	Place  *jsonPlace  `json:"place,omitempty"`
+}
+
+type jsonUnread struct {
+	What    string `json:"what"`
+	Message string `json:"message"`
+}
+
+func newAuditJSON(w io.Writer, a *Audit) (*auditJSON, error) {
+	j := &auditJSON{jsonWriter{w: w}, a}
+	rejected := make([]jsonRejection, 0, len(a.rejected))
+	for _, r := range a.rejected {
+		status := r.Status
+		if status == nil && len(r.Problems) > 0 {
+			status = &metav1.Status{Status: metav1.StatusFailure, Message: r.Problems[0].Message}
+		}
+		rejected = append(rejected, jsonRejection{jsonObject{r.APIVersion, r.Kind, r.Name}, status})
+	}
+	j.buf.WriteString("{\n  \"apiVersion\": \"" + APIVersion + "\",\n  \"kind\": \"AuditReport\",\n  \"rejected\": ")
+	if err := j.value(rejected, "  "); err != nil {
+		return nil, err
+	}
+	j.buf.WriteString(",\n  \"findings\": [")
+	return j, j.flush()
+}
+
+func (f *AuditFinding) json() jsonFinding {
+	out := jsonFinding{
+		Verdict: f.Verdict, Asked: f.Asked, Stuck: f.Stuck(), Object: f.Object.json(), Creates: f.Made, Kind: f.PolicyKind, Policy: f.Policy,
+		Binding: f.Binding, Param: f.Param, Field: f.field(), Place: placeJSON(f.Place), Message: f.Message, Reason: f.Reason, Error: f.IsError,
+		Diff: f.Diff, Unstable: f.Unstable,
+	}
+	if p := f.Past; p != nil {
+		out.Past = &jsonPast{p.ID, p.User, p.Time, p.Sub, p.Was}
+	}
+	if f.Object.Place.IsValid() {
+		out.Source = &jsonSource{f.Object.Place.File, f.Object.Place.Line}
+	}
+	return out
+}
+
+func (j *auditJSON) Write(of *Audited, findings []AuditFinding) error {
+	if of.Failure != nil && len(j.errors) < maxErrors {
+		o := of.Object
+		j.errors = append(j.errors, jsonError{
+			Place: o.Place.String(), Object: &jsonObject{o.APIVersion, o.Kind, o.name()}, Message: of.Failure.Message, Hint: of.Failure.Hint,
+		})
+	}
+	for i := range findings {
+		if j.items > 0 {
+			j.buf.WriteByte(',')
+		}
+		j.items++
+		j.buf.WriteString("\n    ")
+		if err := j.value(findings[i].json(), "    "); err != nil {
+			return err
+		}
+	}
+	return j.flush()
+}
+
+func (j *auditJSON) Close() error {
+	if j.items > 0 {
+		j.buf.WriteString("\n  ")
+	}
+	j.buf.WriteByte(']')
+	if len(j.errors) > 0 {
+		j.buf.WriteString(",\n  \"errors\": ")
+		if err := j.value(j.errors, "  "); err != nil {
+			return err
+		}
+	}
+	j.buf.WriteString(",\n  \"summary\": ")
+	if err := j.value(j.audit.summary(), "  "); err != nil {
+		return err
+	}
+	j.buf.WriteString("\n}\n")
+	return j.flush()
+}
+
+func (a *Audit) summary() jsonSummary {
+	s := jsonSummary{
+		Totals: a.totals, Policies: len(a.set.Policies), Groups: []jsonGroup{}, Worst: []jsonOffender{}, NotAudited: []jsonNotAudited{},
+		Unmatched: notNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Left: a.left,
+	}
+	for _, g := range a.sorted() {
+		s.Groups = append(s.Groups, jsonGroup{
+			g.verdict, g.kind, g.policy, g.binding, g.field, g.made, g.messages[0], g.objects, g.stuck, g.unstable, g.namespaces, g.examples[0].Story,
+		})
+	}
+	for _, o := range a.worst {
+		s.Worst = append(s.Worst, jsonOffender{o.object.json(), o.findings, o.stuck})
+	}
+	for _, l := range a.limits {
+		s.NotAudited = append(s.NotAudited, jsonNotAudited{l.Kind, l.Policy, l.Whole, l.Need, l.Field, l.Of, placeJSON(l.Place)})
+	}
+	for _, u := range a.Unread {
+		s.Unread = append(s.Unread, jsonUnread(u))
+	}
+	return s
+}

@@ -1,0 +1,339 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/celgate/celgate/internal/needs"
+)
+
+// An AuditWriter renders the results of an audit.
+type AuditWriter interface {
+	// Write renders what there is to say about one object, which may be nothing.
+	Write(of *Audited, findings []AuditFinding) error
+
+	// Close renders what belongs at the end, when the audit has seen all objects.
+	Close() error
+}
+
+// AuditFormats are the names that [NewAuditWriter] takes.
+func AuditFormats() []string {
+	return []string{"text", "json", "html", "junit", "sarif", "csv", "openreports", "policyreport"}
+}
+
+// NewAuditWriter returns the writer of a format about an audit.
+func NewAuditWriter(format string, w io.Writer, a *Audit, o Options) (AuditWriter, error) {
+	switch format {
+	case "text":
+		return &auditText{newTextWriter(w, o), a}, nil
+	case "json":
+		return newAuditJSON(w, a)
+	case "html":
+		return newAuditHTML(w, a), nil
+	case "junit":
+		return &auditJUnit{w: w, audit: a}, nil
+	case "sarif":
+		return &auditSARIF{w: w, audit: a}, nil
+	case "csv":
+		return newAuditCSV(w)
+	case "openreports":
+		return &reportsWriter{NewClusterReports(a, OpenReports, ReportName, time.Now()), w}, nil
+	case "policyreport":
+		return &reportsWriter{NewClusterReports(a, PolicyReports, ReportName, time.Now()), w}, nil
+	}
+	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(AuditFormats(), ", "))
+}
+
+// auditText writes for people: a block for each policy, binding and reason, the worst objects, what was not asked about, and the totals.
+type auditText struct {
+	*textWriter
+	audit *Audit
+}
+
+func (t *auditText) Write(*Audited, []AuditFinding) error { return nil }
+
+func (t *auditText) Close() error {
+	for _, r := range t.audit.rejected {
+		t.head(red, "rejected", r.Kind+" "+r.Name, r.Place)
+		t.blocksOf(rejectionBlocks(r))
+	}
+	for _, g := range t.audit.sorted() {
+		t.gap()
+		for _, l := range Wrap(printable(g.headline()), t.o.Width) {
+			t.line(t.p.paint(auditVerdicts[g.verdict.rank()].style, l))
+		}
+		t.blocksOf([]block{t.groupBlock(g)})
+	}
+	if len(t.audit.worst) > 0 {
+		t.gap()
+		t.line(t.p.paint(bold, "objects with most denials"))
+		for _, o := range t.audit.worst {
+			line := fmt.Sprintf("%s by %s", o.object, plural(o.findings, "reason", "reasons"))
+			if o.stuck {
+				line += ", stuck"
+			}
+			if o.object.Place.IsValid() {
+				line += "  " + o.object.Place.String()
+			}
+			t.hanging("", "", 0, line, plain, 2)
+		}
+	}
+	if notes := t.audit.notes(); len(notes) > 0 {
+		t.gap()
+		t.line(t.p.paint(bold, "not audited"))
+		for _, n := range notes {
+			t.hanging("", "", 0, n, plain, 2)
+		}
+	}
+	if said := t.audit.sayings(); len(said) > 0 {
+		t.gap()
+		t.line(t.p.paint(bold, "notes"))
+		for _, n := range said {
+			t.hanging("  ", "", 0, n, plain, 2)
+		}
+	}
+	t.gap()
+	t.hanging("", "", 0, t.audit.Summary(), bold, 0)
+	return t.flush()
+}
+
+// headline says how many objects a group is about, and who says it.
+func (g *auditGroup) headline() string {
+	s := fmt.Sprintf("%d %s", g.objects, g.verdict)
+	if g.made != "" {
+		s = fmt.Sprintf("%ss of %s %s", g.made, plural(g.objects, "object", "objects"), g.verdict)
+	}
+	if g.stuck > 0 {
+		s += fmt.Sprintf(", %d stuck", g.stuck)
+	}
+	if g.unstable > 0 {
+		s += fmt.Sprintf(", %d again by a second run", g.unstable)
+	}
+	switch {
+	case g.policy == "":
+		return s + " by the server, whatever policies say"
+	case g.verdict == AuditAudited:
+		return s + " (validationActions Audit) by " + origin(g.policy, g.binding, "")
+	}
+	return s + " by " + origin(g.policy, g.binding, "")
+}
+
+var groupLabels = map[AuditVerdict]string{
+	AuditRefused: "refused", AuditDenied: "denied", AuditWarned: "warning", AuditAudited: "audited", AuditChanged: "changed", AuditIgnored: "ignored error",
+}
+
+func (t *auditText) groupBlock(g *auditGroup) block {
+	first := g.examples[0]
+	b := block{label: groupLabels[g.verdict], style: auditVerdicts[g.verdict.rank()].style, message: first.Message, expr: first.Expr, diff: first.Diff}
+	if first.IsError && g.verdict == AuditDenied {
+		b.label = "error"
+	}
+	if first.Expr.IsZero() {
+		b.place = first.Place
+	}
+	b.mark = markOf(first.Expr, first.Place, first.err)
+	b.footers = slices.Clone(first.Story)
+	for _, m := range g.messages[1:] {
+		b.footers = append(b.footers, "also: "+m)
+	}
+	if g.more {
+		b.footers = append(b.footers, "and other messages")
+	}
+	spread := g.byNamespace()
+	var in []string
+	for i, n := range spread {
+		if i == 8 && len(spread) > 9 {
+			in = append(in, fmt.Sprintf("%d more namespaces", len(spread)-8))
+			break
+		}
+		if n.name == "" {
+			in = append(in, fmt.Sprintf("%d in no namespace", n.objects))
+		} else {
+			in = append(in, fmt.Sprintf("%d in %s", n.objects, n.name))
+		}
+	}
+	b.footers = append(b.footers, strings.Join(in, ", "))
+	const most = 3
+	for i, e := range g.examples {
+		if i == most && g.objects > most {
+			break
+		}
+		b.footers = append(b.footers, e.subject())
+	}
+	if n := g.objects - min(len(g.examples), most); n > 0 {
+		b.footers = append(b.footers, fmt.Sprintf("and %d more", n))
+	}
+	return b
+}
+
+// subject names the object of a finding and the questions that it answers.
+func (f *AuditFinding) subject() string {
+	s := f.Object.String()
+	if f.Made != "" {
+		s = f.Made + " of " + s
+	} else {
+		asks := make([]string, len(f.Asked))
+		for i, ask := range f.Asked {
+			asks[i] = string(ask)
+		}
+		s += " (" + strings.Join(asks, ", ") + ")"
+	}
+	if p := f.Past; p != nil {
+		if p.Sub != "" {
+			s += " " + p.Sub
+		}
+		s += " by " + p.User
+		if p.Time != "" {
+			s += " at " + p.Time
+		}
+		s += ", was " + p.Was
+	}
+	if f.Param != "" {
+		s += ", param " + f.Param
+	}
+	if f.Object.Place.IsValid() {
+		s += "  " + f.Object.Place.String()
+	}
+	return s
+}
+
+// A note is why policies were not asked, or only in part.
+type auditNote struct {
+	need  needs.Need
+	whole bool
+	text  string
+	hint  string
+}
+
+var auditNotes = []auditNote{
+	{needs.User, true, "decided by who makes the request", "--as names a user"},
+	{needs.User, false, "in expressions that look at who makes the request", "--as names a user"},
+	{needs.Authorizer, true, "decided by what the user may do", "--as names a user"},
+	{needs.Authorizer, false, "in expressions that ask what the user may do", "--as names a user"},
+	{needs.Delete, true, "about deletions alone", "--deletions asks about them"},
+	{needs.Delete, false, "as far as deletions go", "--deletions asks about them"},
+	{needs.OldObject, false, "as far as oldObject goes: the updates that are asked about change nothing", ""},
+	{needs.Connect, true, "about CONNECT alone, which no stored object stands for", ""},
+	{needs.Connect, false, "as far as CONNECT goes, which no stored object stands for", ""},
+	{needs.Subresource, true, "about requests to subresources alone", ""},
+	{needs.Subresource, false, "as far as requests to subresources go", ""},
+}
+
+// notes are what was not audited, and why.
+func (a *Audit) notes() []string {
+	var all []string
+	for _, u := range a.Unread {
+		all = append(all, u.What+": "+u.Message)
+	}
+	for _, note := range auditNotes {
+		var names []string
+		for _, l := range a.limits {
+			if l.Need == note.need && l.Whole == note.whole && !slices.Contains(names, l.Policy) {
+				names = append(names, l.Policy)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		line := "in part, "
+		if note.whole {
+			line = ""
+		}
+		line += listed(names, "policy ", "policies ") + ", " + note.text
+		if note.hint != "" {
+			line += " (" + note.hint + ")"
+		}
+		all = append(all, line)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(a.left)) {
+		all = append(all, plural(a.left[reason], "request", "requests")+": "+reason)
+	}
+	if idle := a.idle(); len(idle) > 0 && a.totals.Objects > 0 {
+		all = append(all, "for want of an object that matches, "+listed(idle, "policy ", "policies "))
+	}
+	return all
+}
+
+// sayings are the notes of answers, the most frequent first.
+func (a *Audit) sayings() []string {
+	texts := slices.SortedFunc(maps.Keys(a.said), func(x, y string) int {
+		return cmp.Or(a.said[y]-a.said[x], strings.Compare(x, y))
+	})
+	const most = 20
+	var all []string
+	for i, text := range texts {
+		if i == most {
+			return append(all, fmt.Sprintf("and %d more", len(texts)-most))
+		}
+		all = append(all, text+" ("+plural(a.said[text], "answer", "answers")+")")
+	}
+	return all
+}
+
+// listed names a few.
+func listed(names []string, one, many string) string {
+	slices.Sort(names)
+	if len(names) == 1 {
+		return one + names[0]
+	}
+	const most = 5
+	if len(names) <= most+1 {
+		return many + strings.Join(names, ", ")
+	}
+	return many + strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+}
+
+// Summary are the totals in a line.
+func (a *Audit) Summary() string {
+	t := a.totals
+	things := [2]string{"object of kinds", "objects of kinds"}
+	s := plural(t.Objects, "object", "objects") + ", "
+	if a.Log {
+		things, s = [2]string{"request", "requests"}, ""
+	}
+	s += plural(t.Requests, "request", "requests") + ": "
+	var counts []string
+	var before AuditTotals
+	if a.Last != nil {
+		before = a.Last.totals
+	}
+	add := func(n, before int, word string) {
+		if n == 0 && before == 0 {
+			return
+		}
+		said := fmt.Sprintf("%d %s", n, word)
+		if a.Last != nil {
+			said += " (" + trendOf(n, before).Text + ")"
+		}
+		counts = append(counts, said)
+	}
+	add(t.Refused, before.Refused, "refused")
+	add(t.Denied, before.Denied, "denied")
+	add(t.Stuck, before.Stuck, "stuck")
+	add(t.Warned, before.Warned, "warned")
+	add(t.Audited, before.Audited, "audited")
+	add(t.Changed, before.Changed, "changed")
+	add(t.Unstable, before.Unstable, "changed again by a second run")
+	add(t.Ignored, before.Ignored, "with ignored errors")
+	add(t.Failed, before.Failed, "not decided")
+	add(t.NewlyDenied, before.NewlyDenied, "denied that were allowed")
+	add(t.NewlyAllowed, before.NewlyAllowed, "allowed that were denied")
+	add(t.Agreed, before.Agreed, "as they were")
+	if len(counts) == 0 {
+		counts = []string{"nothing to say"}
+	}
+	s += strings.Join(counts, ", ")
+	if t.Skipped > 0 {
+		s += "; " + plural(t.Skipped, things[0], things[1]) + " that no policy is for"
+	}
+	s += fmt.Sprintf("; %s in force", plural(len(a.set.Policies), "policy", "policies"))
+	if n := a.Unasked(); n > 0 {
+		s += fmt.Sprintf(", %d not auditable", n)
+	}
+	return s
+}

@@ -1,0 +1,227 @@
+// Package needs says what policies look at that no stored object tells: who makes a request, what it changes, and requests that
+// store nothing. Whoever asks policies about stored objects says with it which answers are none.
+package needs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/policy"
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A Need is what an expression or a rule looks at.
+type Need string
+
+// The needs.
+const (
+	User        Need = "user"        // request.userInfo: who makes the request
+	Authorizer  Need = "authorizer"  // what that user may do
+	OldObject   Need = "oldObject"   // what the object was before: an update that changes nothing has it, and shows no change
+	Connect     Need = "CONNECT"     // a request that stores nothing
+	Delete      Need = "DELETE"      // a deletion
+	Subresource Need = "subresource" // a request to a subresource, such as scale or exec
+)
+
+// A Limit is one need of one policy.
+type Limit struct {
+	Kind   policy.Kind
+	Policy string
+	Need   Need
+	Field  string          // the server's path of the expression or rule
+	Place  policy.Position // of it
+	Of     string          // the subresources that are named; empty for other needs
+
+	// Whole says that nothing of the policy can be decided without what it needs.
+	Whole bool
+}
+
+// Given is what is known besides stored objects.
+type Given struct {
+	Minor     string // of the Kubernetes whose CEL is used, such as "1.37"
+	User      bool   // who makes requests
+	Deletions bool   // deletions are asked about
+}
+
+// Of returns what the policies of a set need and is not given, in their order.
+func Of(set *policy.Set, given Given) ([]Limit, error) {
+	envs, err := celenv.New(given.Minor, quirks.Of(given.Minor))
+	if err != nil {
+		return nil, err
+	}
+	scope := envs.Scope(celenv.Run, false)
+	defer scope.Close()
+	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true, Patch: true})
+	if err != nil {
+		return nil, err
+	}
+	var all []Limit
+	for _, p := range set.Policies {
+		f := &finder{given: given, env: env, policy: p, variables: map[string]effects.Result{}, uses: map[string]uses{}}
+		f.rules()
+		f.expressions()
+		all = append(all, f.limits...)
+	}
+	return all, nil
+}
+
+// A finder finds what one policy needs.
+type finder struct {
+	given     Given
+	env       *cel.Env
+	policy    *policy.Policy
+	variables map[string]effects.Result
+	uses      map[string]uses // of variables, by name
+	limits    []Limit
+}
+
+// uses are the needs of an expression.
+type uses struct{ user, authorizer, old bool }
+
+func (f *finder) add(l Limit) {
+	l.Kind, l.Policy = f.policy.Kind, f.policy.Name
+	f.limits = append(f.limits, l)
+}
+
+// rules finds requests that are not made for stored objects.
+func (f *finder) rules() {
+	if f.policy.MatchConstraints == nil {
+		return
+	}
+	asked := false
+	var found []Limit
+	need := func(n Need, path, of string) {
+		if i := slices.IndexFunc(found, func(l Limit) bool { return l.Need == n }); i >= 0 {
+			if of != "" && !slices.Contains(strings.Split(found[i].Of, ", "), of) {
+				found[i].Of += ", " + of
+			}
+			return
+		}
+		found = append(found, Limit{Need: n, Field: path, Place: f.policy.Locate(&field.Error{Field: path}), Of: of})
+	}
+	for i, rule := range f.policy.MatchConstraints.ResourceRules {
+		path := fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i)
+		has := func(op string) bool {
+			return slices.Contains(rule.Operations, op) || slices.Contains(rule.Operations, "*")
+		}
+		whole, below := false, false
+		for _, resource := range rule.Resources {
+			_, sub, named := strings.Cut(resource, "/")
+			whole = whole || !named || resource == "*/*"
+			below = below || named
+			if named && sub != "" {
+				need(Subresource, path, resource)
+			}
+		}
+		if whole && (has("CREATE") || has("UPDATE") || has("DELETE") && f.given.Deletions) {
+			asked = true
+		}
+		if whole && has("DELETE") && !f.given.Deletions {
+			need(Delete, path, "")
+		}
+		if slices.Contains(rule.Operations, "CONNECT") || below && has("CONNECT") {
+			need(Connect, path, "")
+		}
+	}
+	for _, l := range found {
+		l.Whole = !asked
+		f.add(l)
+	}
+}
+
+// expressions finds what the expressions need that decide: not those of messages and audit annotations.
+func (f *finder) expressions() {
+	for i, c := range f.policy.MatchConditions {
+		f.expression(c.Expr, fmt.Sprintf("spec.matchConditions[%d].expression", i), true)
+	}
+	for _, v := range f.policy.Variables {
+		_, f.uses[v.Name] = f.read(v.Expr, v.Name)
+	}
+	needing := 0
+	from := len(f.limits)
+	for i, v := range f.policy.Validations {
+		if f.expression(v.Expr, fmt.Sprintf("spec.validations[%d].expression", i), false) {
+			needing++
+		}
+	}
+	if needing > 0 && needing == len(f.policy.Validations) {
+		for i := range f.limits[from:] {
+			if f.limits[from+i].Need != OldObject {
+				f.limits[from+i].Whole = true
+			}
+		}
+	}
+	for i, m := range f.policy.Mutations {
+		member := "applyConfiguration"
+		if m.PatchType == policy.JSONPatch {
+			member = "jsonPatch"
+		}
+		f.expression(m.Expr, fmt.Sprintf("spec.mutations[%d].%s.expression", i, member), true)
+	}
+}
+
+// expression adds what an expression needs, and reports whether its value depends on who asks. Such an expression decides about the
+// whole policy, or about itself.
+func (f *finder) expression(e policy.Expr, path string, whole bool) bool {
+	ok, u := f.read(e, "")
+	if !ok {
+		return false // an error of the policy, which everybody is told of
+	}
+	at := e.Locate(0)
+	if !f.given.User && u.user {
+		f.add(Limit{Need: User, Field: path, Place: at, Whole: whole})
+	}
+	if !f.given.User && u.authorizer {
+		f.add(Limit{Need: Authorizer, Field: path, Place: at, Whole: whole})
+	}
+	if u.old && f.matches("UPDATE") {
+		f.add(Limit{Need: OldObject, Field: path, Place: at})
+	}
+	return !f.given.User && (u.user || u.authorizer)
+}
+
+func (f *finder) matches(operation string) bool {
+	return f.policy.MatchConstraints != nil && slices.ContainsFunc(f.policy.MatchConstraints.ResourceRules, func(r policy.Rule) bool {
+		return slices.Contains(r.Operations, operation) || slices.Contains(r.Operations, "*")
+	})
+}
+
+// read returns what an expression and the variables in it use; false if it cannot be parsed. The name is that of the variable whose
+// expression it is, if any.
+func (f *finder) read(e policy.Expr, name string) (bool, uses) {
+	parsed, issues := f.env.Parse(e.Src)
+	if issues.Err() != nil {
+		return false, uses{}
+	}
+	tree := parsed.NativeRep().Expr()
+	reads := effects.Of(tree, f.variables)
+	if name != "" {
+		f.variables[name] = reads.Result(tree)
+	}
+	u := uses{
+		user:       reads.Uses(effects.At("request", "userInfo")),
+		authorizer: reads.Uses(effects.At("authorizer")),
+		old:        reads.Uses(effects.At("oldObject")),
+	}
+	for _, r := range reads.List {
+		if r.Path == effects.At("request") && !selected(reads, r) { // the whole of it may go anywhere
+			u.user = true
+		}
+	}
+	for _, v := range reads.Variables {
+		of := f.uses[v]
+		u.user, u.authorizer, u.old = u.user || of.user, u.authorizer || of.authorizer, u.old || of.old
+	}
+	return true, u
+}
+
+// selected reports that a member of what a read is of is read next.
+func selected(reads *effects.Reads, r effects.Read) bool {
+	n := slices.Index(reads.List, r)
+	return n+1 < len(reads.List) && reads.List[n+1].Path != r.Path && r.Path.Contains(reads.List[n+1].Path)
+}

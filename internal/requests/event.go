@@ -1,0 +1,267 @@
+package requests
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/schema"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// An Event is an event of kube-apiserver's audit log (audit.k8s.io/v1), as far as it tells what was asked.
+type Event struct {
+	AuditID    string
+	Level      string
+	Stage      string
+	Verb       string
+	RequestURI string
+	Time       string // when the request arrived
+	User       celgate.UserInfo
+	Resource   schema.GroupVersionResource
+	Sub        string // the subresource
+	Namespace  string
+	Name       string
+	Code       int64 // of the answer; 0: none
+	Message    string
+
+	RequestObject, ResponseObject map[string]any
+	Patch                         []byte // of the verb patch
+}
+
+// ReadEvents reads a line of an audit log: an event, or a list of them as a webhook gets it.
+func ReadEvents(line []byte) ([]*Event, error) {
+	var tree map[string]any
+	if err := utiljson.Unmarshal(line, &tree); err != nil {
+		return nil, err
+	}
+	apiVersion, _ := tree["apiVersion"].(string)
+	if !strings.HasPrefix(apiVersion, "audit.k8s.io/") {
+		return nil, fmt.Errorf("%s %v is no event of audit.k8s.io", cmp.Or(apiVersion, "an object"), tree["kind"])
+	}
+	if tree["kind"] != "EventList" {
+		return []*Event{eventOf(tree)}, nil
+	}
+	items, _ := tree["items"].([]any)
+	var all []*Event
+	for _, item := range items {
+		if event, ok := item.(map[string]any); ok {
+			all = append(all, eventOf(event))
+		}
+	}
+	return all, nil
+}
+
+func eventOf(tree map[string]any) *Event {
+	text := func(m map[string]any, name string) string { s, _ := m[name].(string); return s }
+	child := func(m map[string]any, name string) map[string]any { c, _ := m[name].(map[string]any); return c }
+	user := child(tree, "user")
+	if as := child(tree, "impersonatedUser"); as != nil { // whom admission sees
+		user = as
+	}
+	ref, status := child(tree, "objectRef"), child(tree, "responseStatus")
+	e := &Event{
+		AuditID: text(tree, "auditID"), Level: text(tree, "level"), Stage: text(tree, "stage"), Verb: text(tree, "verb"),
+		RequestURI: text(tree, "requestURI"), Time: text(tree, "requestReceivedTimestamp"),
+		User:     celgate.UserInfo{Username: text(user, "username"), UID: text(user, "uid"), Groups: texts(user["groups"])},
+		Resource: schema.GroupVersionResource{Group: text(ref, "apiGroup"), Version: text(ref, "apiVersion"), Resource: text(ref, "resource")},
+		Sub:      text(ref, "subresource"), Namespace: text(ref, "namespace"), Name: text(ref, "name"), Message: text(status, "message"),
+		RequestObject: child(tree, "requestObject"), ResponseObject: child(tree, "responseObject"),
+	}
+	e.Code, _ = status["code"].(int64)
+	for key, values := range child(user, "extra") {
+		if e.User.Extra == nil {
+			e.User.Extra = map[string][]string{}
+		}
+		e.User.Extra[key] = texts(values)
+	}
+	if e.Verb == "patch" && tree["requestObject"] != nil {
+		e.Patch, _ = json.Marshal(tree["requestObject"]) // was decoded from JSON
+	}
+	return e
+}
+
+func texts(v any) []string {
+	list, _ := v.([]any)
+	var all []string
+	for _, item := range list {
+		if s, ok := item.(string); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Asks reports that an event is about a write that admission policies may see, and that is over.
+func (e *Event) Asks() bool {
+	return e.Stage == "ResponseComplete" && e.Resource.Resource != "" &&
+		slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
+}
+
+// Operation is what admission calls what the event is about. A create of what connects is CONNECT.
+func (e *Event) Operation() celgate.Operation {
+	switch {
+	case slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, e.Sub):
+		return celgate.Connect
+	case e.Verb == "create":
+		return celgate.Create
+	case e.Verb == "delete" || e.Verb == "deletecollection":
+		return celgate.Delete
+	}
+	return celgate.Update
+}
+
+// Stored is the object that the request left behind, as the answer shows it; nil if it does not.
+func (e *Event) Stored() map[string]any {
+	if e.Code >= 300 || e.ResponseObject == nil || e.ResponseObject["kind"] == "Status" || MetadataOf(e.ResponseObject, "uid") == "" {
+		return nil
+	}
+	return e.ResponseObject
+}
+
+// DryRun reports that nothing was written.
+func (e *Event) DryRun() bool { return len(e.query()["dryRun"]) > 0 }
+
+func (e *Event) query() url.Values {
+	_, query, _ := strings.Cut(e.RequestURI, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil
+	}
+	return values
+}
+
+// Reasons why a request of an event cannot be made.
+var (
+	ErrNoBody    = errors.New("the log does not hold the body: its level is Metadata, or the request did not get that far")
+	ErrNoOld     = errors.New("the object before it is not known: the log holds no earlier answer with it")
+	ErrNoResult  = errors.New("what a patch makes is not known: the log holds neither the answer nor the object before it")
+	ErrMany      = errors.New("a deletion of a collection does not say of which objects")
+	ErrNoOptions = errors.New("the log does not hold the options of a CONNECT")
+)
+
+// EventRequest makes the request of an event again. Old is the object before it, nil if it is not known; asOld says that no policy
+// looks at it, and the new one may stand for it.
+func EventRequest(types *schema.Registry, e *Event, old map[string]any, asOld bool) (*celgate.Request, error) {
+	resource := types.Resource(e.Resource)
+	if resource == nil {
+		return nil, fmt.Errorf("nothing is known about the resource %s", e.Resource.GroupResource())
+	}
+	kind, ok := types.KindFor(e.Resource, e.Sub)
+	if !ok {
+		return nil, fmt.Errorf("%s has no subresource %s", e.Resource.GroupResource(), e.Sub)
+	}
+	r := &celgate.Request{
+		UID: e.AuditID, Kind: kind, Resource: e.Resource, SubResource: e.Sub, Namespace: e.Namespace, Operation: e.Operation(),
+		Name: cmp.Or(e.Name, MetadataOf(e.RequestObject, "name")), UserInfo: e.User, DryRun: e.DryRun(),
+	}
+	if resource.GroupVersionKind() == Namespace {
+		r.Namespace = r.Name
+	}
+	var err error
+	switch {
+	case r.Operation == celgate.Connect:
+		return nil, ErrNoOptions
+	case e.Verb == "deletecollection":
+		return nil, ErrMany
+	case r.Operation == celgate.Delete:
+		r.OldObject = old
+		if old == nil && e.Code < 300 && e.ResponseObject != nil && e.ResponseObject["kind"] == kind.Kind {
+			r.OldObject = e.ResponseObject
+		}
+		if r.OldObject == nil {
+			return nil, ErrNoOld
+		}
+	case e.RequestObject == nil && e.Patch == nil:
+		return nil, ErrNoBody
+	case e.Verb == "patch":
+		if r.Object, err = e.patched(old); err != nil {
+			return nil, err
+		}
+		r.OldObject = old
+		if e.created() {
+			r.Operation, r.OldObject = celgate.Create, nil
+		}
+	default:
+		r.Object, r.OldObject = e.RequestObject, old
+	}
+	if r.Operation == celgate.Create {
+		r.OldObject = nil
+	}
+	if r.Operation == celgate.Update && r.OldObject == nil {
+		if !asOld {
+			return nil, ErrNoOld
+		}
+		r.OldObject = r.Object
+	}
+	r.Options = e.options(r)
+	return r, nil
+}
+
+// created reports that a patch made an object, as an apply does.
+func (e *Event) created() bool { return e.Code == 201 }
+
+// patched is what a patch makes of an object: by its answer, or, of a patch without rules for lists, by itself.
+func (e *Event) patched(old map[string]any) (map[string]any, error) {
+	if old != nil && !strings.Contains(string(e.Patch), "$") {
+		whole, err := json.Marshal(old)
+		if err != nil {
+			return nil, err
+		}
+		var next []byte
+		if strings.HasPrefix(string(e.Patch), "[") {
+			var patch jsonpatch.Patch
+			if patch, err = jsonpatch.DecodePatch(e.Patch); err == nil {
+				next, err = patch.Apply(whole)
+			}
+		} else if !hasLists(e.Patch) && MetadataOf(e.RequestObject, "name") == "" { // an apply names its object
+			next, err = jsonpatch.MergePatch(whole, e.Patch)
+		}
+		if next != nil && err == nil {
+			var tree map[string]any
+			if err := utiljson.Unmarshal(next, &tree); err != nil {
+				return nil, err
+			}
+			return tree, nil
+		}
+	}
+	if stored := e.Stored(); stored != nil {
+		return stored, nil
+	}
+	return nil, ErrNoResult
+}
+
+// hasLists reports that a patch sets lists, which kinds of patches treat differently.
+func hasLists(patch []byte) bool { return strings.Contains(string(patch), "[") }
+
+// options are those of the request, which its address holds.
+func (e *Event) options(r *celgate.Request) map[string]any {
+	if r.Operation == celgate.Delete {
+		options := map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "DeleteOptions"}
+		if e.RequestObject != nil && e.RequestObject["kind"] == "DeleteOptions" {
+			options = maps.Clone(e.RequestObject)
+			options["apiVersion"] = "meta.k8s.io/v1"
+		}
+		return options
+	}
+	options := map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"}
+	if r.Operation == celgate.Update {
+		options["kind"] = "UpdateOptions"
+	}
+	if r.DryRun {
+		options["dryRun"] = []any{"All"}
+	}
+	for _, name := range []string{"fieldManager", "fieldValidation"} {
+		if value := e.query().Get(name); value != "" {
+			options[name] = value
+		}
+	}
+	return options
+}

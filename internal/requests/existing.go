@@ -1,0 +1,60 @@
+package requests
+
+import (
+	"context"
+	"maps"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/schema"
+)
+
+// Existing makes the request about an object that exists: the CREATE of a [Copy], the UPDATE that changes nothing, or the DELETE.
+func Existing(ctx context.Context, q *celgate.Requester, object map[string]any, op celgate.Operation, as celgate.As) (*celgate.Request, error) {
+	as.Operation = op
+	to, err := q.Target(KindOf(object), "")
+	if err != nil {
+		return nil, err
+	}
+	object = celgate.InNamespace(object, &celgate.Request{Kind: KindOf(object), Namespace: q.NamespaceOf(object, to, as)})
+	as.Old = only{object}
+	if op == celgate.Create {
+		object = Copy(object)
+	}
+	return q.Request(ctx, object, as)
+}
+
+// only is a cluster that holds one object, which is the one that is asked for.
+type only struct{ object map[string]any }
+
+// Get returns the object.
+func (o only) Get(context.Context, schema.GroupVersionKind, string, string) (map[string]any, error) {
+	return o.object, nil
+}
+
+// Copy returns an object as somebody would create it who wants another one like it: without what the server gives each object itself.
+// The name is the same.
+func Copy(object map[string]any) map[string]any {
+	created := maps.Clone(object)
+	delete(created, "status")
+	if old, ok := object["metadata"].(map[string]any); ok {
+		metadata := maps.Clone(old)
+		for _, member := range servers {
+			delete(metadata, member)
+		}
+		created["metadata"] = metadata
+	}
+	spec, ok := object["spec"].(map[string]any)
+	if ok && object["kind"] == "Service" && object["apiVersion"] == "v1" && spec["clusterIP"] != "None" {
+		spec = maps.Clone(spec)
+		for _, member := range []string{"clusterIP", "clusterIPs", "healthCheckNodePort"} {
+			delete(spec, member)
+		}
+		created["spec"] = spec
+	}
+	return created
+}
+
+// servers are the members of metadata that the server gives to objects.
+var servers = []string{
+	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink",
+}

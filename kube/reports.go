@@ -1,0 +1,78 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// Reports are objects that a program keeps up to date as a whole.
+type Reports struct {
+	Client     *Client
+	Namespaced schema.GroupVersionResource
+	Cluster    schema.GroupVersionResource
+	Labels     map[string]string // of all that there are of them
+	Name       string            // of all; others with the labels belong to somebody else
+}
+
+// Write makes the reports in the cluster those that are given, and removes others of the same name. It returns how many were written
+// and removed. A namespace that ends in the meantime is no error.
+func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written, removed int, err error) {
+	keep := map[string]bool{}
+	for _, tree := range objects {
+		object := &unstructured.Unstructured{Object: tree}
+		keep[object.GetNamespace()] = true
+		resource := r.Namespaced
+		if object.GetNamespace() == "" {
+			resource = r.Cluster
+		}
+		options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+		_, err := r.Client.dynamic.Resource(resource).Namespace(object.GetNamespace()).Apply(ctx, object.GetName(), object, options)
+		switch {
+		case apierrors.IsNotFound(err) && !r.served(ctx, resource):
+			return written, removed, fmt.Errorf("the cluster has no %s: %w", resource.GroupResource(), err)
+		case apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, "NamespaceTerminating"):
+		case err != nil:
+			return written, removed, err
+		default:
+			written++
+		}
+	}
+	for _, resource := range []schema.GroupVersionResource{r.Namespaced, r.Cluster} {
+		selector := labels.SelectorFromSet(r.Labels).String()
+		options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
+		for {
+			list, err := r.Client.dynamic.Resource(resource).List(ctx, options)
+			if err != nil {
+				return written, removed, err
+			}
+			for _, item := range list.Items {
+				if item.GetName() != r.Name || keep[item.GetNamespace()] {
+					continue
+				}
+				err := r.Client.dynamic.Resource(resource).Namespace(item.GetNamespace()).Delete(ctx, item.GetName(), metav1.DeleteOptions{})
+				if err != nil && !apierrors.IsNotFound(err) {
+					return written, removed, err
+				}
+				removed++
+			}
+			if options.Continue = list.GetContinue(); options.Continue == "" {
+				break
+			}
+		}
+	}
+	return written, removed, nil
+}
+
+// served reports whether the cluster serves a resource.
+func (r *Reports) served(ctx context.Context, resource schema.GroupVersionResource) bool {
+	_, err := r.Client.dynamic.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+	return !apierrors.IsNotFound(err) || errors.Is(err, context.Canceled)
+}
