@@ -506,9 +506,7 @@ func (r *Recorder) send(ctx context.Context, c *conformance.Case, want *conforma
 		object, _ := seen.validating["object"].(map[string]any)
 		want.Object = conformance.Settle(object)
 		object, _ = seen.mutating["object"].(map[string]any)
-		if object = conformance.Settle(object); !reflect.DeepEqual(object, want.Object) {
-			want.Mutated = object
-		}
+		want.Mutated = conformance.Differs(conformance.Settle(object), want.Object)
 	} else {
 		want.Status = conformance.Bare(status)
 	}

@@ -175,7 +175,7 @@ func TestStatus(t *testing.T) {
 		"validatingadmissionpolicies/secrets": {
 			"message: 'celgate may not read v1 Secret: grant", "reason: Forbidden\n  status: \"False\"\n  type: ParamsReadable\n", "typeChecking: {}\n",
 		},
-		"mutatingadmissionpolicies/a-later": {ready, "order: 2\n"},
+		"mutatingadmissionpolicies/a-later": {"message: in force on 2 of 2 replicas\n", ready, "order: 2\n"},
 		"mutatingadmissionpolicies/b-first": {ready, "order: 1\n"},
 		"mutatingadmissionpolicies/c-alone": {"message: no binding puts it in force\n  observedGeneration: 1\n  reason: Unbound\n  status: \"False\"\n  type: Ready\n"},
 	} {

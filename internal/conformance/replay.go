@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -175,9 +174,7 @@ func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Wan
 		return mutating, nil
 	}
 	got.Object = Settle(decision.Object)
-	if object := Settle(mutating.Object); !reflect.DeepEqual(object, got.Object) {
-		got.Mutated = object
-	}
+	got.Mutated = Differs(Settle(mutating.Object), got.Object)
 	return mutating, nil
 }
 

@@ -1,12 +1,14 @@
 package conformance
 
 import (
+	"bytes"
 	"regexp"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 )
 
 // Settle returns a copy of an object without what differs from run to run. These are all the rules:
@@ -131,4 +133,14 @@ func replaceStrings(tree any, replace func(string) string) any {
 		}
 	}
 	return tree
+}
+
+// Differs returns an object if it is written in another way than another one, else nil. The numbers 2 and 2.0 are written alike.
+func Differs(object, other map[string]any) map[string]any {
+	one, _ := yaml.Marshal(object) // both come from JSON
+	two, _ := yaml.Marshal(other)
+	if bytes.Equal(one, two) {
+		return nil
+	}
+	return object
 }

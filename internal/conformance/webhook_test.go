@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -144,9 +143,7 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		return nil
 	}
 	got.Object = Settle(next.Object)
-	if object := Settle(mutated.Object); !reflect.DeepEqual(object, got.Object) {
-		got.Mutated = object
-	}
+	got.Mutated = Differs(Settle(mutated.Object), got.Object)
 	return nil
 }
 

@@ -173,8 +173,10 @@ func (r rotation) due(now time.Time, c *x509.Certificate) bool {
 	return late(now, c)
 }
 
+// late reports that a certificate is in the last third of its life, or was not made by us, so that nobody knows its life.
 func late(now time.Time, c *x509.Certificate) bool {
-	return c.NotAfter.Sub(now) < c.NotAfter.Sub(made(c))/3
+	life := c.NotAfter.Sub(made(c))
+	return life <= 0 || c.NotAfter.Sub(now) < life/3
 }
 
 // made is when a certificate of ours was made.
