@@ -204,29 +204,29 @@ func TestRenewal(t *testing.T) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(a.PEM)
-	left := func(g *gate) time.Duration {
+	serves := func(g *gate) *x509.Certificate {
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(g.URL, "https://"), &tls.Config{RootCAs: pool, ServerName: "celgate.celgate-system.svc"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		return time.Until(conn.ConnectionState().PeerCertificates[0].NotAfter)
+		return conn.ConnectionState().PeerCertificates[0]
+	}
+	before := map[*gate]*x509.Certificate{}
+	for _, g := range r.gates {
+		before[g] = serves(g)
 	}
 	l := &load{namespace: "default", dryRun: true}
 	l.during(t, 2, 100, func() {
 		good(t, do(t, server.Call{Method: http.MethodPut, Path: path, Body: tree}))
-		eventually(t, 20*time.Second, func() string {
-			for _, g := range r.gates {
-				if left(g) < time.Hour { // the one that is due is in use
-					return ""
-				}
-			}
-			return "no replica reads the Secret"
-		})
 		for _, g := range r.gates {
 			eventually(t, time.Minute, func() string {
-				if d := left(g); d < 80*24*time.Hour {
-					return fmt.Sprintf("the certificate is good for %s", d)
+				now := serves(g)
+				switch left := time.Until(now.NotAfter); {
+				case now.Equal(before[g]):
+					return "the certificate of before is in use"
+				case left < 80*24*time.Hour:
+					return fmt.Sprintf("the certificate is good for %s", left)
 				}
 				return ""
 			})
