@@ -91,7 +91,8 @@ func (e *Engine) Remutate(ctx context.Context, p *Prepared, first *Decision) (*D
 	return decision.send(p), ctx.Err()
 }
 
-// mutating is Mutate with the object as it is before it is written; sharesLabels is what [prepare.Result] says about it.
+// mutating is Mutate with the object as it is before it is written; sharesLabels is what [prepare.Result] says about
+// it.
 func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, sharesLabels bool, err error) {
 	req := &p.request
 	if p.refusal != nil {

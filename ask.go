@@ -35,7 +35,8 @@ type Objects interface {
 	Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error)
 }
 
-// As says who does what with an object. The zero value creates it, or updates one that exists, as a user without rights.
+// As says who does what with an object. The zero value creates it, or updates one that exists, as a user without
+// rights.
 type As struct {
 	User   string // who makes the request, with Groups, UID and Extra; empty: Self
 	Groups []string
@@ -47,7 +48,9 @@ type As struct {
 	Subresource string    // "scale", or with the resource that it belongs to "deployments/scale"
 	Namespace   string    // of an object that names none; empty: "default"
 	DryRun      bool
-	Old         Objects // objects before an update or deletion; those that it does not have, and all if it is nil, are those that are stored
+	// objects before an update or deletion; those that it does not have, and all if it is nil, are those that are
+	// stored
+	Old Objects
 }
 
 // ErrNoOldObject is the error about an update of an object that is not known.
@@ -135,7 +138,10 @@ func (q *Requester) Target(kind schema.GroupVersionKind, subresource string) (Ta
 	case len(found) > 0:
 		// What is on by default and in the newest stable version comes first.
 		return Target{slices.MinFunc(found, func(x, y *schema.Resource) int {
-			return cmp.Or(cmpBool(x.OffByDefault, y.OffByDefault), version.CompareKubeAwareVersionStrings(y.Version, x.Version))
+			return cmp.Or(
+				cmpBool(x.OffByDefault, y.OffByDefault),
+				version.CompareKubeAwareVersionStrings(y.Version, x.Version),
+			)
 		}), sub}, nil
 	case len(takes) > 0 && resource != "":
 		return Target{}, fmt.Errorf("the subresource %s takes %s, not %s", sub, takes[0], kindText(kind))
@@ -225,7 +231,9 @@ func (q *Requester) Request(ctx context.Context, object map[string]any, a As) (*
 	}
 	r.Options = optionsOf(r)
 	identity := []string{kind.String(), r.Namespace, r.Name, string(r.Operation)}
-	r.UID = uuid.NewSHA1(uuid.NameSpaceURL, []byte(strings.Join(identity, "\n"))).String() // always the same for the same request
+	r.UID = uuid.NewSHA1(uuid.NameSpaceURL, []byte(strings.Join(identity, "\n"))).
+		String()
+		// always the same for the same request
 	return r, nil
 }
 
@@ -356,8 +364,9 @@ type reviewed struct {
 	DryRun             bool                            `json:"dryRun"`
 }
 
-// ReviewRequest makes the request that an AdmissionReview is about, in either version, as its author made it. A webhook that matches through an equivalent
-// version gets the object in that version; policies are asked about the request as it was made.
+// ReviewRequest makes the request that an AdmissionReview is about, in either version, as its author made it. A webhook
+// that matches through an equivalent version gets the object in that version; policies are asked about the request as
+// it was made.
 func (q *Requester) ReviewRequest(object map[string]any) (*Request, error) {
 	tree, _ := object["request"].(map[string]any)
 	if tree == nil {
@@ -376,10 +385,12 @@ func (q *Requester) ReviewRequest(object map[string]any) (*Request, error) {
 		return nil, fmt.Errorf("request: %w", err)
 	}
 	r := &Request{
-		UID: in.UID, Kind: in.Kind, Resource: in.Resource, SubResource: in.SubResource, Name: in.Name, Namespace: in.Namespace,
+		UID: in.UID, Kind: in.Kind, Resource: in.Resource, SubResource: in.SubResource, Name: in.Name,
+		Namespace: in.Namespace,
 		Operation: in.Operation, UserInfo: in.UserInfo, DryRun: in.DryRun,
 	}
-	for member, to := range map[string]*map[string]any{"object": &r.Object, "oldObject": &r.OldObject, "options": &r.Options} {
+	for member, to := range map[string]*map[string]any{"object": &r.Object, "oldObject": &r.OldObject,
+		"options": &r.Options} {
 		if tree[member] == nil {
 			continue
 		}
@@ -394,7 +405,8 @@ func (q *Requester) ReviewRequest(object map[string]any) (*Request, error) {
 	default:
 		return nil, fmt.Errorf("request.operation %q is none of CREATE, UPDATE, DELETE, CONNECT", r.Operation)
 	}
-	if in.RequestKind != nil && in.RequestResource != nil && (*in.RequestKind != in.Kind || *in.RequestResource != in.Resource) {
+	if in.RequestKind != nil && in.RequestResource != nil &&
+		(*in.RequestKind != in.Kind || *in.RequestResource != in.Resource) {
 		r.Kind, r.Resource, r.SubResource = *in.RequestKind, *in.RequestResource, in.RequestSubResource
 		for _, o := range []*map[string]any{&r.Object, &r.OldObject} {
 			if *o == nil {
@@ -427,8 +439,8 @@ func (q *Requester) ReviewRequest(object map[string]any) (*Request, error) {
 	return r, nil
 }
 
-// RequestFor makes the request that creates, updates or deletes an object as its author wrote it, as the API server hands it to
-// policies. What is stored is what the cluster of the engine has.
+// RequestFor makes the request that creates, updates or deletes an object as its author wrote it, as the API server
+// hands it to policies. What is stored is what the cluster of the engine has.
 func (e *Engine) RequestFor(ctx context.Context, object map[string]any, as As) (*Prepared, error) {
 	q := Requester{Types: e.types, Stored: e.cluster}
 	r, err := q.Request(ctx, object, as)

@@ -81,13 +81,17 @@ type authorized struct {
 
 // Authorize answers from the cache or asks. A check ignores the context of the request, as on the server: one
 // that was begun is finished.
-func (c *decisionCache) Authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
+func (c *decisionCache) Authorize(
+	ctx context.Context,
+	attr authorizer.Attributes,
+) (authorizer.Decision, string, error) {
 	fields, fieldsErr := attr.GetFieldSelector()
 	labels, labelsErr := attr.GetLabelSelector()
 	who := attr.GetUser()
 	key, err := json.Marshal([]any{
 		who.GetName(), who.GetUID(), who.GetGroups(), who.GetExtra(),
-		attr.GetVerb(), attr.GetNamespace(), attr.GetAPIGroup(), attr.GetAPIVersion(), attr.GetResource(), attr.GetSubresource(),
+		attr.GetVerb(), attr.GetNamespace(), attr.GetAPIGroup(), attr.GetAPIVersion(), attr.GetResource(),
+		attr.GetSubresource(),
 		attr.GetName(), attr.GetPath(), attr.IsResourceRequest(), fields, fieldsErr != nil, labels, labelsErr != nil,
 	})
 	if err != nil {

@@ -28,14 +28,15 @@ type Decision struct {
 	Changes []Change       // what each mutating policy did to it
 	Object  map[string]any // at the end of admission; nil on DELETE
 
-	// MutatedObject is the object as mutating policies left it, before the registry gave it a uid and the like; nil on DELETE, and
-	// if the request did not get that far.
+	// MutatedObject is the object as mutating policies left it, before the registry gave it a uid and the like; nil on
+	// DELETE, and if the request did not get that far.
 	MutatedObject map[string]any
 
-	Outcomes   []Outcome   // every expression's verdict that took part, in the order of evaluation
-	Violations []Violation // what would be denied, warned about or audited, though the server reports only the first denial
-	Notes      []Note      // where the answer depends on a defect of the server or on what is not simulated
-	Timings    []Timing    // with [Options].Timed
+	Outcomes []Outcome // every expression's verdict that took part, in the order of evaluation
+	// what would be denied, warned about or audited, though the server reports only the first denial
+	Violations []Violation
+	Notes      []Note   // where the answer depends on a defect of the server or on what is not simulated
+	Timings    []Timing // with [Options].Timed
 
 	ran []invocationKey // in the first pass, of mutating policies that may run again
 }
@@ -58,7 +59,8 @@ func (d *Decision) Ran() *Decision { return &Decision{ran: d.ran} }
 
 // The budgets of the API server, in CEL cost units.
 const (
-	Budget               = celenv.Budget      // of the validations of one invocation with their messages, of its audit annotations, of one mutation
+	// of the validations of one invocation with their messages, of its audit annotations, of one mutation
+	Budget               = celenv.Budget
 	MatchConditionBudget = celenv.MatchBudget // of the match conditions of one invocation
 )
 
@@ -113,7 +115,8 @@ type Change struct {
 	Before  map[string]any
 	After   map[string]any
 
-	// Mutations are the indexes of those that changed something, of a policy with several; nil for one with a single one.
+	// Mutations are the indexes of those that changed something, of a policy with several; nil for one with a single
+	// one.
 	Mutations []int
 }
 

@@ -12,10 +12,13 @@ import (
 func TestBefore(t *testing.T) {
 	made := func(name string) *policy.Policy {
 		p, _, err := policy.FromObject(map[string]any{
-			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": map[string]any{"name": name},
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+			"metadata": map[string]any{"name": name},
 			"spec": map[string]any{
 				"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-					"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"pods"}, "operations": []any{"CREATE"},
+					"apiGroups": []any{
+						"",
+					}, "apiVersions": []any{"v1"}, "resources": []any{"pods"}, "operations": []any{"CREATE"},
 				}}},
 				"validations": []any{map[string]any{"expression": "object.metadata.name != '" + name + "'"}},
 			},
@@ -26,7 +29,12 @@ func TestBefore(t *testing.T) {
 		return p
 	}
 	bound := func(name string) *policy.Binding {
-		return &policy.Binding{Kind: policy.Validating, Name: name, PolicyName: name, Actions: []policy.Action{policy.Deny}}
+		return &policy.Binding{
+			Kind:       policy.Validating,
+			Name:       name,
+			PolicyName: name,
+			Actions:    []policy.Action{policy.Deny},
+		}
 	}
 	engine := func(before *Engine, policies []*policy.Policy, bindings ...*policy.Binding) *Engine {
 		e, err := New(&policy.Set{Policies: policies, Bindings: bindings}, Options{Before: before})
@@ -46,10 +54,12 @@ func TestBefore(t *testing.T) {
 	}
 	older := engine(nil, []*policy.Policy{a}, bound("a"))
 	older.minor = "1.36"
-	if other := engine(older, []*policy.Policy{a}, bound("a")); other.index.hooks[0].Program == older.index.hooks[0].Program {
+	if other := engine(older, []*policy.Policy{a},
+		bound("a")); other.index.hooks[0].Program == older.index.hooks[0].Program {
 		t.Error("taken over from another minor")
 	}
-	if third := engine(first, []*policy.Policy{a, b}, bound("b")); len(third.index.hooks) != 1 || third.index.hooks[0].Program == nil {
+	if third := engine(first, []*policy.Policy{a, b}, bound("b")); len(third.index.hooks) != 1 ||
+		third.index.hooks[0].Program == nil {
 		t.Error("a policy that was not bound before was not compiled")
 	}
 }

@@ -23,7 +23,8 @@ type (
 	// A NoSuchKeyError says that a member or an entry is read that is not there: Key is its name.
 	NoSuchKeyError = eval.NoSuchKeyError
 
-	// An UnboundError says that a variable is declared but has no value where the expression is evaluated: Name is its name.
+	// An UnboundError says that a variable is declared but has no value where the expression is evaluated: Name is its
+	// name.
 	UnboundError = eval.UnboundError
 )
 
@@ -33,7 +34,9 @@ var (
 	ErrNoParams = errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
 
 	// ErrNoParamNamespace is that of a cluster-scoped object and a paramRef that leaves the namespace to the object.
-	ErrNoParamNamespace = errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+	ErrNoParamNamespace = errors.New(
+		"cannot use namespaced paramRef in policy binding that matches cluster-scoped resources",
+	)
 )
 
 // A ParamKindError says that the server does not know the kind of the params of a policy.

@@ -43,17 +43,19 @@ spec: {policyName: p, validationActions: [Deny]`, "\t", "  ")
 		name, policies string
 		is             func(error) bool
 	}{
-		{"key", validating("  validations: [{expression: object.metadata.labels.team == 'a'}]") + plain, isKey("labels")},
+		{"key", validating("  validations: [{expression: object.metadata.labels.team == 'a'}]") + plain,
+			isKey("labels")},
 		{"key in a variable", validating("  variables: [{name: v, expression: object.metadata.labels}]\n"+
 			"  validations: [{expression: variables.v == null}]") + plain,
 			isKey("labels")},
 		{"key in a condition", validating("  matchConditions: [{name: c, expression: object.metadata.labels.team == 'a'}]\n"+
 			"  validations: [{expression: 'true'}]") + plain,
 			isKey("labels")},
-		{"expression", validating("  validations: [{expression: int(object.metadata.name) == 1}]") + plain, func(err error) bool {
-			var failed *celgate.ExpressionError
-			return errors.As(err, &failed) && failed.Expr == "int(object.metadata.name) == 1" && failed.Err != nil
-		}},
+		{"expression", validating("  validations: [{expression: int(object.metadata.name) == 1}]") + plain,
+			func(err error) bool {
+				var failed *celgate.ExpressionError
+				return errors.As(err, &failed) && failed.Expr == "int(object.metadata.name) == 1" && failed.Err != nil
+			}},
 		{"authorizer", validating("  validations: [{expression: 'true'}]\n"+
 			"  auditAnnotations: [{key: k, valueExpression: \"string(authorizer.path('/x').check('get').allowed())\"}]") + plain,
 			func(err error) bool {
@@ -70,11 +72,12 @@ spec: {policyName: p, validationActions: [Deny]`, "\t", "  ")
 			return errors.As(err, &unknown) && unknown.Kind.Kind == "Odd"
 		}},
 		{"patch", strings.ReplaceAll(replicaLimit, `Object{metadata: Object.metadata{labels: {"team": "shop"}}}`,
-			`Object{spec: Object.spec{selector: Object.spec.selector{matchLabels: {"a": "b"}}}}`), func(err error) bool {
-			var failed *celgate.PatchError
-			return errors.As(err, &failed) && failed.Type == policy.ApplyConfiguration &&
-				err.Error() == "error applying patch: "+failed.Err.Error()
-		}},
+			`Object{spec: Object.spec{selector: Object.spec.selector{matchLabels: {"a": "b"}}}}`),
+			func(err error) bool {
+				var failed *celgate.PatchError
+				return errors.As(err, &failed) && failed.Type == policy.ApplyConfiguration &&
+					err.Error() == "error applying patch: "+failed.Err.Error()
+			}},
 	} {
 		set, err := load(c.policies)
 		if err != nil {
@@ -85,7 +88,9 @@ spec: {policyName: p, validationActions: [Deny]`, "\t", "  ")
 		for _, r := range engine.Rejected() {
 			t.Errorf("%s: %s", c.name, r.Status.Message)
 		}
-		d := celgate.Must(engine.Admit(t.Context(), celgate.Must(engine.RequestFor(t.Context(), deployment(1), celgate.As{}))))
+		d := celgate.Must(
+			engine.Admit(t.Context(), celgate.Must(engine.RequestFor(t.Context(), deployment(1), celgate.As{}))),
+		)
 		if d.Allowed || len(d.Violations) != 1 {
 			t.Errorf("%s: %+v", c.name, d.Violations)
 			continue

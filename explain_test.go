@@ -9,8 +9,8 @@ import (
 	"github.com/celgate/celgate/explain"
 )
 
-// TestExplainBelongsToTheCall: calls at the same time on one engine are each told of their own decision, in the order that each asks
-// for, and calls that ask for nothing are told nothing.
+// TestExplainBelongsToTheCall: calls at the same time on one engine are each told of their own decision, in the order
+// that each asks for, and calls that ask for nothing are told nothing.
 func TestExplainBelongsToTheCall(t *testing.T) {
 	engine, req := prepared(t, benchPolicies(benchLabel, benchSidecar))
 	want, err := engine.Mutate(t.Context(), req)

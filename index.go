@@ -56,7 +56,11 @@ func (x *index) entry(req *Request) *indexEntry {
 			return e
 		}
 	}
-	e := &indexEntry{exempt: Exempt(made.Resource.GroupResource()), resource: x.types.Resource(made.Resource), shown: resourceTree(made.Resource)}
+	e := &indexEntry{
+		exempt:   Exempt(made.Resource.GroupResource()),
+		resource: x.types.Resource(made.Resource),
+		shown:    resourceTree(made.Resource),
+	}
 	a := match.Attributes{Resource: made.Resource, SubResource: made.SubResource, Operation: string(req.Operation)}
 	for _, h := range x.hooks {
 		if !h.criteria.Resources(&a, x.types) {
@@ -99,8 +103,8 @@ var exemptResources = map[schema.GroupResource]bool{
 	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   true,
 }
 
-// inOrder returns an index of exactly the mutating policies that are named, in the order of the names, and of all validating
-// policies.
+// inOrder returns an index of exactly the mutating policies that are named, in the order of the names, and of all
+// validating policies.
 func (x *index) inOrder(names []string) *index {
 	ordered := &index{types: x.types}
 	for _, name := range names {

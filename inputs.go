@@ -216,7 +216,8 @@ func (r *inputs) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 			continue
 		}
 		if v.custom && (*object)["kind"] != r.Kind.Kind {
-			// A mutation of the first pass has changed it; the server sets it again (as pkg/admission/conversion.go v0.37.2).
+			// A mutation of the first pass has changed it; the server sets it again (as pkg/admission/conversion.go
+			// v0.37.2).
 			*object = maps.Clone(*object)
 			(*object)["kind"] = r.Kind.Kind
 		}
@@ -287,7 +288,8 @@ func (r *inputs) paramValue(in *invocation) ref.Val {
 	if !hasTypedInformer(in.hook.param) {
 		return eval.Value(in.param, eval.Plain)
 	}
-	if in.hook.Kind == policy.Validating && in.param["apiVersion"] == in.hook.ParamKind.APIVersion && in.param["kind"] == in.hook.ParamKind.Kind {
+	if in.hook.Kind == policy.Validating && in.param["apiVersion"] == in.hook.ParamKind.APIVersion &&
+		in.param["kind"] == in.hook.ParamKind.Kind {
 		return eval.Value(in.param, eval.Plain)
 	}
 	param := make(map[string]any, len(in.param))
@@ -326,7 +328,11 @@ func (r *inputs) request(resource schema.GroupVersionResource, kind schema.Group
 }
 
 // requestTree has the members of AdmissionRequest that the server sets, by its rules for empty ones.
-func (r *inputs) requestTree(resource schema.GroupVersionResource, kind schema.GroupVersionKind, user map[string]any) map[string]any {
+func (r *inputs) requestTree(
+	resource schema.GroupVersionResource,
+	kind schema.GroupVersionKind,
+	user map[string]any,
+) map[string]any {
 	madeKind, madeResource := kindTree(r.made.Kind), r.shown
 	asKind, asResource := madeKind, madeResource
 	if kind != r.made.Kind {
@@ -356,11 +362,15 @@ func (r *inputs) requestTree(resource schema.GroupVersionResource, kind schema.G
 }
 
 // requestType has the Go types of the structs that requestTree makes.
-var requestType = &schema.Type{Kind: schema.Struct, Name: "k8s.io/api/admission/v1.AdmissionRequest", Fields: []schema.Field{
-	{Name: "kind", Type: kindType}, {Name: "requestKind", Type: kindType},
-	{Name: "resource", Type: resourceType}, {Name: "requestResource", Type: resourceType},
-	{Name: "userInfo", Type: &schema.Type{Kind: schema.Struct, Name: "k8s.io/api/authentication/v1.UserInfo"}},
-}}
+var requestType = &schema.Type{
+	Kind: schema.Struct,
+	Name: "k8s.io/api/admission/v1.AdmissionRequest",
+	Fields: []schema.Field{
+		{Name: "kind", Type: kindType}, {Name: "requestKind", Type: kindType},
+		{Name: "resource", Type: resourceType}, {Name: "requestResource", Type: resourceType},
+		{Name: "userInfo", Type: &schema.Type{Kind: schema.Struct, Name: "k8s.io/api/authentication/v1.UserInfo"}},
+	},
+}
 
 var (
 	kindType     = &schema.Type{Kind: schema.Struct, Name: "k8s.io/apimachinery/pkg/apis/meta/v1.GroupVersionKind"}

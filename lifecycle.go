@@ -12,16 +12,24 @@ import (
 )
 
 // immortal are the namespaces that nobody can delete.
-var immortal = map[string]bool{metav1.NamespaceDefault: true, metav1.NamespaceSystem: true, metav1.NamespacePublic: true}
+var immortal = map[string]bool{
+	metav1.NamespaceDefault: true,
+	metav1.NamespaceSystem:  true,
+	metav1.NamespacePublic:  true,
+}
 
-// lifecycleRefusal returns the answer of the admission plugin NamespaceLifecycle, which runs before all policies, if it refuses the
-// request (as pkg/admission/plugin/namespace/lifecycle/admission.go v0.37.2). If nobody knows the namespace, policies are
-// asked.
+// lifecycleRefusal returns the answer of the admission plugin NamespaceLifecycle, which runs before all policies, if it
+// refuses the request (as pkg/admission/plugin/namespace/lifecycle/admission.go v0.37.2). If nobody knows the
+// namespace, policies are asked.
 func (e *Engine) lifecycleRefusal(ctx context.Context, req *Request) *metav1.Status {
 	ofNamespace := req.Kind.GroupKind() == namespaceKind.GroupKind()
 	switch {
 	case req.Operation == Delete && ofNamespace && immortal[req.Name]:
-		return &apierrors.NewForbidden(req.Resource.GroupResource(), req.Name, errors.New("this namespace may not be deleted")).ErrStatus
+		return &apierrors.NewForbidden(
+			req.Resource.GroupResource(),
+			req.Name,
+			errors.New("this namespace may not be deleted"),
+		).ErrStatus
 	case req.Operation != Create || ofNamespace || req.Namespace == "" || isAccessReview(req):
 		return nil
 	}
@@ -35,10 +43,17 @@ func (e *Engine) lifecycleRefusal(ctx context.Context, req *Request) *metav1.Sta
 	if status, _ := namespace["status"].(map[string]any); status["phase"] != "Terminating" {
 		return nil
 	}
-	refused := apierrors.NewForbidden(req.Resource.GroupResource(), req.displayName(),
-		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", req.Namespace)).ErrStatus
+	refused := apierrors.NewForbidden(
+		req.Resource.GroupResource(),
+		req.displayName(),
+		fmt.Errorf(
+			"unable to create new content in namespace %s because it is being terminated",
+			req.Namespace,
+		),
+	).ErrStatus
 	refused.Details.Causes = append(refused.Details.Causes, metav1.StatusCause{
-		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", req.Namespace), Field: "metadata.namespace",
+		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", req.Namespace),
+		Field: "metadata.namespace",
 	})
 	return &refused
 }

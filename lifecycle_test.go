@@ -10,14 +10,16 @@ import (
 	"github.com/celgate/celgate/state"
 )
 
-// TestNamespaceLifecycle asks about requests that the server refuses before it asks any policy, and about some that it does not.
+// TestNamespaceLifecycle asks about requests that the server refuses before it asks any policy, and about some that it
+// does not.
 func TestNamespaceLifecycle(t *testing.T) {
 	types, err := builtin.Registry(celgate.Newest)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cluster, err := state.New(types, map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "leaving"}, "status": map[string]any{"phase": "Terminating"},
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "leaving"},
+		"status": map[string]any{"phase": "Terminating"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -27,9 +29,16 @@ func TestNamespaceLifecycle(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := func(op celgate.Operation, namespace string) *celgate.Request {
-		object := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "web", "namespace": namespace}}
+		object := map[string]any{
+			"apiVersion": "v1",
+			"kind":       "Pod",
+			"metadata":   map[string]any{"name": "web", "namespace": namespace},
+		}
 		r := &celgate.Request{
-			Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+			Kind: schema.GroupVersionKind{
+				Version: "v1",
+				Kind:    "Pod",
+			}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
 			Name: "web", Namespace: namespace, Operation: op, Object: object,
 		}
 		if op == celgate.Update {
@@ -41,9 +50,16 @@ func TestNamespaceLifecycle(t *testing.T) {
 	exec.Kind.Kind, exec.SubResource = "PodExecOptions", "exec"
 	exec.Object = map[string]any{"apiVersion": "v1", "kind": "PodExecOptions"}
 	gone := &celgate.Request{
-		Kind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
+		Kind: schema.GroupVersionKind{
+			Version: "v1",
+			Kind:    "Namespace",
+		}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
 		Name: "default", Namespace: "default", Operation: celgate.Delete,
-		OldObject: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "default"}},
+		OldObject: map[string]any{
+			"apiVersion": "v1",
+			"kind":       "Namespace",
+			"metadata":   map[string]any{"name": "default"},
+		},
 	}
 	for _, c := range []struct {
 		name    string

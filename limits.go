@@ -6,9 +6,9 @@ import (
 	"github.com/celgate/celgate/internal/bound"
 )
 
-// Limits bound what the evaluation of one policy for one request may take. What it would take is predicted, so that no call is
-// made that goes beyond them: its expression is an error instead, about which the failurePolicy decides. The API server has no
-// such limits.
+// Limits bound what the evaluation of one policy for one request may take. What it would take is predicted, so that no
+// call is made that goes beyond them: its expression is an error instead, about which the failurePolicy decides. The
+// API server has no such limits.
 type Limits struct {
 	Memory int64         // bytes of the values that expressions make; 0: the default
 	Time   time.Duration // of calls that take longer than their cost says; 0: the default

@@ -11,8 +11,8 @@ import (
 )
 
 // Load reads what paths of a file system name: files, and directories with all that is below them; without a path
-// everything. The Set of the bundle is what [New] compiles, its Objects are for [Options]. The error joins everything that
-// cannot be read or used, and the bundle holds the rest.
+// everything. The Set of the bundle is what [New] compiles, its Objects are for [Options]. The error joins everything
+// that cannot be read or used, and the bundle holds the rest.
 func Load(fsys fs.FS, paths ...string) (*manifest.Bundle, error) {
 	if len(paths) == 0 {
 		paths = []string{"."}
@@ -35,7 +35,8 @@ func load(from manifest.Loader, paths []string) (*manifest.Bundle, error) {
 	return bundle, errors.Join(append(errs, bundle.Err())...)
 }
 
-// Must returns a value, and panics if there is an error instead. It is for programs that cannot go on without the value.
+// Must returns a value, and panics if there is an error instead. It is for programs that cannot go on without the
+// value.
 func Must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
@@ -61,7 +62,8 @@ func clusterOf(objects []map[string]any, types *schema.Registry) (*state.Cluster
 		if types.Type(kind) == nil {
 			continue
 		}
-		if read, _, err := prepare.Stored(object, types, kind); err == nil { // else state says what is wrong, if it matters
+		// else state says what is wrong, if it matters
+		if read, _, err := prepare.Stored(object, types, kind); err == nil {
 			stored[i] = read
 		}
 	}

@@ -38,8 +38,8 @@ func (r *run) mutate() error {
 	return err
 }
 
-// said reports that the second pass has nothing to say that the first has not: nothing runs again, no policy looks at the
-// object to find out whether it is for the request, and the object needs no conversion, which could fail now.
+// said reports that the second pass has nothing to say that the first has not: nothing runs again, no policy looks at
+// the object to find out whether it is for the request, and the object needs no conversion, which could fail now.
 func (r *run) said(re *reinvocation) bool {
 	converted := slices.ContainsFunc(r.objects, func(v *versioned) bool { return v.kind != r.Kind })
 	return len(re.again) == 0 && !converted && !r.tells() && !r.known.mutating.byObject
@@ -58,7 +58,18 @@ func (r *run) mutationPass(re *reinvocation, second bool) error {
 		}
 		switch {
 		case confErr != nil:
-			failures = append(failures, policyError{confErr.hook, confErr.binding, confErr.Error(), metav1.StatusReasonForbidden, nil, "", confErr})
+			failures = append(
+				failures,
+				policyError{
+					confErr.hook,
+					confErr.binding,
+					confErr.Error(),
+					metav1.StatusReasonForbidden,
+					nil,
+					"",
+					confErr,
+				},
+			)
 		case in.idle:
 			r.noteNoParams(&in)
 		default:
@@ -103,7 +114,10 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			return nil, apierrors.NewInternalError(err)
 		}
 		fail := func(o eval.Outcome) {
-			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o, paramName(in.param), o.Err})
+			failures = append(
+				failures,
+				policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o, paramName(in.param), o.Err},
+			)
 		}
 		r.tellRun(in, "")
 		r.meter.Begin()
@@ -151,7 +165,8 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			re.require()
 			touched = append(touched, v)
 			r.decision.Changes = append(r.decision.Changes, Change{
-				Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param), Second: second, Before: before, After: v.object,
+				Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param), Second: second,
+				Before: before, After: v.object,
 				Mutations: changing,
 			})
 		}
@@ -225,7 +240,12 @@ func (r *run) refuseMutation(failures []policyError) {
 		text := fmt.Sprintf("policy %q denied request: %s", f.hook.Name, f.message)
 		if f.binding != nil {
 			v.Binding, v.Param = f.binding.Name, f.param
-			text = fmt.Sprintf("policy '%s' with binding '%s' denied request: %s", f.hook.Name, f.binding.Name, f.message)
+			text = fmt.Sprintf(
+				"policy '%s' with binding '%s' denied request: %s",
+				f.hook.Name,
+				f.binding.Name,
+				f.message,
+			)
 		}
 		if f.outcome != nil {
 			v.Expr = expression(f.outcome.Expression)

@@ -30,8 +30,9 @@ func (p *Prepared) Request() *Request { return &p.request }
 // policies, and so does the [Decision] about the request.
 func (p *Prepared) Warnings() []string { return p.warnings }
 
-// Refusal returns the server's answer to a request about which it asks no policy, because of the life of a namespace: one that
-// does not exist or is being terminated takes no new object, and some cannot be deleted. It is nil for all other requests.
+// Refusal returns the server's answer to a request about which it asks no policy, because of the life of a namespace:
+// one that does not exist or is being terminated takes no new object, and some cannot be deleted. It is nil for all
+// other requests.
 func (p *Prepared) Refusal() *metav1.Status { return p.refusal }
 
 // WithObject returns the request with another object, which is one as the server hands it to policies: the object of a
@@ -63,8 +64,10 @@ func (e *Engine) Prepare(ctx context.Context, req *Request) (*Prepared, error) {
 	switch req.Options["fieldValidation"] {
 	case "Strict":
 		if len(result.Unknown) > 0 {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: strict decoding error: %s",
-				req.Kind.Kind, req.Kind.Version, req.Kind.Kind, strings.Join(result.Unknown, ", ")))
+			return nil, apierrors.NewBadRequest(
+				fmt.Sprintf("%s in version %q cannot be handled as a %s: strict decoding error: %s",
+					req.Kind.Kind, req.Kind.Version, req.Kind.Kind, strings.Join(result.Unknown, ", ")),
+			)
 		}
 	case "Ignore":
 		result.Unknown = nil
@@ -81,7 +84,8 @@ func (e *Engine) Prepare(ctx context.Context, req *Request) (*Prepared, error) {
 		p.request.OldObject = old
 	}
 	resource := e.types.Resource(req.Resource)
-	if one := req.Name != "" && req.SubResource == ""; req.Operation == Delete && one && resource != nil { // not of a collection
+	if one := req.Name != "" && req.SubResource == ""; req.Operation == Delete && one &&
+		resource != nil { // not of a collection
 		p.request.Options = prepare.DeleteOptions(req.Options, p.request.OldObject, resource)
 	}
 	p.warnings = append(append(p.warnings, result.Unknown...), result.Warnings...)

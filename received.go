@@ -11,9 +11,9 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// FromReview takes the request of an AdmissionReview that an API server sent. Its objects are prepared already, and in the
-// version that the webhook asked for; policies are matched with what the request was made to. The error says what no
-// server sends.
+// FromReview takes the request of an AdmissionReview that an API server sent. Its objects are prepared already, and in
+// the version that the webhook asked for; policies are matched with what the request was made to. The error says what
+// no server sends.
 func FromReview(in *admissionv1.AdmissionRequest) (*Prepared, error) {
 	r := Request{
 		UID: string(in.UID), Kind: schema.GroupVersionKind(in.Kind), Resource: schema.GroupVersionResource(in.Resource),
@@ -32,16 +32,20 @@ func FromReview(in *admissionv1.AdmissionRequest) (*Prepared, error) {
 			r.UserInfo.Extra[key] = values
 		}
 	}
-	if in.RequestKind != nil && in.RequestResource != nil && (*in.RequestKind != in.Kind || *in.RequestResource != in.Resource) {
+	if in.RequestKind != nil && in.RequestResource != nil &&
+		(*in.RequestKind != in.Kind || *in.RequestResource != in.Resource) {
 		r.Made = &Made{
-			schema.GroupVersionKind(*in.RequestKind), schema.GroupVersionResource(*in.RequestResource), in.RequestSubResource,
+			schema.GroupVersionKind(
+				*in.RequestKind,
+			), schema.GroupVersionResource(*in.RequestResource), in.RequestSubResource,
 		}
 	}
 	for _, part := range []struct {
 		name string
 		from *runtime.RawExtension
 		to   *map[string]any
-	}{{"object", &in.Object, &r.Object}, {"oldObject", &in.OldObject, &r.OldObject}, {"options", &in.Options, &r.Options}} {
+	}{{"object", &in.Object, &r.Object}, {"oldObject", &in.OldObject, &r.OldObject},
+		{"options", &in.Options, &r.Options}} {
 		var err error
 		if *part.to, err = treeOfRaw(part.from); err != nil {
 			return nil, fmt.Errorf("%s: %w", part.name, err)

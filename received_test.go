@@ -53,9 +53,12 @@ func TestFromReview(t *testing.T) {
 		if _, timed := metadata["creationTimestamp"]; timed || spec["priority"] != int64(3) || spec["x"] != 1.5 {
 			t.Errorf("%s: the object is %v", name, r.Object)
 		}
-		if r.UID != "u" || r.Kind.Kind != "Pod" || r.Resource.Resource != "pods" || r.Made == nil || r.Made.Resource.Version != "v2" ||
-			r.Operation != celgate.Create || r.UserInfo.Username != "dev" || r.UserInfo.Extra["a"][0] != "b" || !r.DryRun ||
-			r.Options["kind"] != "CreateOptions" || r.OldObject != nil || len(p.Warnings()) > 0 || p.Refusal() != nil {
+		if r.UID != "u" || r.Kind.Kind != "Pod" || r.Resource.Resource != "pods" || r.Made == nil ||
+			r.Made.Resource.Version != "v2" ||
+			r.Operation != celgate.Create || r.UserInfo.Username != "dev" || r.UserInfo.Extra["a"][0] != "b" ||
+			!r.DryRun ||
+			r.Options["kind"] != "CreateOptions" || r.OldObject != nil || len(p.Warnings()) > 0 ||
+			p.Refusal() != nil {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -92,26 +95,39 @@ kind: Namespace
 metadata: {name: shop}
 `
 	files := fstest.MapFS{
-		"policies/limit.yaml": {Data: []byte(replicaLimit)}, "state/world.yaml": {Data: []byte(definition)}, "README.md": {Data: []byte("#")},
+		"policies/limit.yaml": {
+			Data: []byte(replicaLimit),
+		}, "state/world.yaml": {Data: []byte(definition)}, "README.md": {Data: []byte("#")},
 	}
 	bundle, err := celgate.Load(files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(bundle.Set.Policies) != 2 || len(bundle.Set.Bindings) != 2 || len(bundle.Objects) != 2 {
-		t.Errorf("%d policies, %d bindings, %d objects", len(bundle.Set.Policies), len(bundle.Set.Bindings), len(bundle.Objects))
+		t.Errorf(
+			"%d policies, %d bindings, %d objects",
+			len(bundle.Set.Policies),
+			len(bundle.Set.Bindings),
+			len(bundle.Objects),
+		)
 	}
 	engine, err := celgate.New(&bundle.Set, celgate.Options{Objects: manifest.Trees(bundle.Objects)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := map[string]any{"apiVersion": "example.com/v1", "kind": "Limit", "metadata": map[string]any{"name": "x"}, "spec": map[string]any{}}
+	limit := map[string]any{
+		"apiVersion": "example.com/v1",
+		"kind":       "Limit",
+		"metadata":   map[string]any{"name": "x"},
+		"spec":       map[string]any{},
+	}
 	p, err := engine.RequestFor(t.Context(), limit, celgate.As{User: "dev", Namespace: "shop"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := p.Request()
-	if p.Refusal() != nil || r.Resource != (schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "limits"}) ||
+	if p.Refusal() != nil ||
+		r.Resource != (schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "limits"}) ||
 		r.Object["spec"].(map[string]any)["most"] != int64(7) {
 		t.Errorf("%v, %+v", p.Refusal(), r)
 	}
@@ -148,12 +164,16 @@ func TestRequestErrors(t *testing.T) {
 		as     celgate.As
 		is     func(error) bool
 	}{
-		{"unknown", object("example.com/v1", "Odd"), celgate.As{}, is(func(e *celgate.UnknownKindError) bool { return len(e.Served) == 0 })},
-		{"not served", object("apps/v1beta1", "Deployment"), celgate.As{}, is(func(e *celgate.UnknownKindError) bool { return e.Served[0] == "apps/v1" })},
-		{"subresource", object("autoscaling/v1", "Scale"), celgate.As{}, is(func(e *celgate.UnknownKindError) bool { return e.OfSubresource })},
+		{"unknown", object("example.com/v1", "Odd"), celgate.As{},
+			is(func(e *celgate.UnknownKindError) bool { return len(e.Served) == 0 })},
+		{"not served", object("apps/v1beta1", "Deployment"), celgate.As{},
+			is(func(e *celgate.UnknownKindError) bool { return e.Served[0] == "apps/v1" })},
+		{"subresource", object("autoscaling/v1", "Scale"), celgate.As{},
+			is(func(e *celgate.UnknownKindError) bool { return e.OfSubresource })},
 		{"ambiguous", object("autoscaling/v1", "Scale"), celgate.As{Subresource: "scale"},
 			is(func(e *celgate.AmbiguousSubresourceError) bool { return len(e.Resources) > 1 })},
-		{"no old", object("v1", "Pod"), celgate.As{Operation: celgate.Update}, func(err error) bool { return errors.Is(err, celgate.ErrNoOldObject) }},
+		{"no old", object("v1", "Pod"), celgate.As{Operation: celgate.Update},
+			func(err error) bool { return errors.Is(err, celgate.ErrNoOldObject) }},
 	} {
 		if _, err := engine.RequestFor(t.Context(), c.object, c.as); err == nil || !c.is(err) {
 			t.Errorf("%s: %v (%T)", c.name, err, err)

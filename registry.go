@@ -11,10 +11,16 @@ import (
 // input is a request for package prepare.
 func (e *Engine) input(req *Request) prepare.Input {
 	return prepare.Input{
-		Types: e.types, Resource: e.types.Resource(req.Resource), SubResource: req.SubResource, Operation: string(req.Operation),
+		Types: e.types, Resource: e.types.Resource(req.Resource), SubResource: req.SubResource,
+		Operation: string(req.Operation),
 		Namespace: req.Namespace, Object: req.Object, Old: req.OldObject, Options: req.Options,
 		Name: req.Name, DryRun: req.DryRun,
-		User: prepare.User{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups, Extra: req.UserInfo.Extra},
+		User: prepare.User{
+			Name:   req.UserInfo.Username,
+			UID:    req.UserInfo.UID,
+			Groups: req.UserInfo.Groups,
+			Extra:  req.UserInfo.Extra,
+		},
 	}
 }
 
@@ -31,30 +37,39 @@ func (e *Engine) register(req *Request, object map[string]any, sharesLabels bool
 	return &next
 }
 
-// refusal is the registry's error about an object whose namespace or, if it is a custom object, kind a mutation has changed.
-// What else the registry would refuse is not looked at.
+// refusal is the registry's error about an object whose namespace or, if it is a custom object, kind a mutation has
+// changed. What else the registry would refuse is not looked at.
 func (e *Engine) refusal(req *Request) error {
-	if given := namespaceOf(req.Object); given != "" && req.Namespace != "" && given != req.Namespace && req.Kind != namespaceKind {
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	if given := namespaceOf(req.Object); given != "" && req.Namespace != "" && given != req.Namespace &&
+		req.Kind != namespaceKind {
+		return apierrors.NewBadRequest(
+			"the namespace of the provided object does not match the namespace sent on the request",
+		)
 	}
 	kind, _ := req.Object["kind"].(string)
-	if resource := e.types.Resource(req.Resource); kind == req.Kind.Kind || req.Object == nil || resource == nil || resource.Custom == nil {
+	if resource := e.types.Resource(req.Resource); kind == req.Kind.Kind || req.Object == nil || resource == nil ||
+		resource.Custom == nil {
 		return nil
 	}
 	// As pkg/registry/customresource/validator.go of apiextensions-apiserver v0.37.2.
 	wrong := field.Invalid(field.NewPath("kind"), kind, "must be "+req.Kind.Kind)
-	return apierrors.NewInvalid(apischema.GroupKind{Group: req.Kind.Group, Kind: kind}, req.Name, field.ErrorList{wrong})
+	return apierrors.NewInvalid(
+		apischema.GroupKind{Group: req.Kind.Group, Kind: kind},
+		req.Name,
+		field.ErrorList{wrong},
+	)
 }
 
-// advice is what the registry warns about, before validating policies do. It had made the object of the request of before.
+// advice is what the registry warns about, before validating policies do. It had made the object of the request of
+// before.
 func (e *Engine) advice(req *Request, before map[string]any) []string {
 	in := e.input(req)
 	in.Before = before
 	return prepare.Warnings(in)
 }
 
-// written makes the object of a decision what the server writes: to the end an empty list that a mutation sets in a custom
-// object is a list, and is null then.
+// written makes the object of a decision what the server writes: to the end an empty list that a mutation sets in a
+// custom object is a list, and is null then.
 func (e *Engine) written(req *Request, d *Decision) {
 	if !d.Mutated || d.Object == nil {
 		return

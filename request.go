@@ -21,8 +21,8 @@ const (
 	Connect Operation = "CONNECT"
 )
 
-// A Request is one admission request, with the members of admission.k8s.io/v1 AdmissionRequest. Its objects are those that
-// its author wrote; [Engine.Prepare] makes of them what policies see.
+// A Request is one admission request, with the members of admission.k8s.io/v1 AdmissionRequest. Its objects are those
+// that its author wrote; [Engine.Prepare] makes of them what policies see.
 //
 // Objects are JSON trees (map[string]any, []any, string, int64, float64, bool, nil). They are never changed; a mutated
 // object shares what was not changed.
@@ -35,8 +35,8 @@ type Request struct {
 	Resource    schema.GroupVersionResource
 	SubResource string
 
-	// Made says what the request was made to when that is not what the object is: the API server converts for a
-	// webhook that matches through an equivalent version. Policies are matched with it. Nil: Kind, Resource and SubResource.
+	// Made says what the request was made to when that is not what the object is: the API server converts for a webhook
+	// that matches through an equivalent version. Policies are matched with it. Nil: Kind, Resource and SubResource.
 	Made *Made
 
 	Name      string // empty for a CREATE with generateName
@@ -45,8 +45,8 @@ type Request struct {
 	UserInfo  UserInfo
 	DryRun    bool
 
-	// UserAssumed says that nobody is known to make the request and UserInfo stands for anyone: the rights that the server wants
-	// of the writer of a policy are not asked for.
+	// UserAssumed says that nobody is known to make the request and UserInfo stands for anyone: the rights that the
+	// server wants of the writer of a policy are not asked for.
 	UserAssumed bool
 
 	Object    map[string]any // nil on DELETE

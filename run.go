@@ -78,7 +78,8 @@ func (r *run) Looped(uint64) {
 	}
 }
 
-// noteExcess says what an invocation took of the server that it would not get from celgate, or that it was not evaluated for it.
+// noteExcess says what an invocation took of the server that it would not get from celgate, or that it was not
+// evaluated for it.
 func (r *run) noteExcess(in *invocation) {
 	if taken, refused := r.meter.Excess(); taken != (bound.Size{}) && !r.engine.standsIn {
 		text := "policy " + in.hook.Name + ": the API server needs " + taken.String() + " for this"
@@ -92,8 +93,14 @@ func (r *run) noteExcess(in *invocation) {
 // noteNoParams notes that a binding lets a request pass because there is no param.
 func (r *run) noteNoParams(in *invocation) {
 	h, b := in.hook, in.binding
-	n := Note{Message: fmt.Sprintf("binding %q of policy %q finds no param (%s): by parameterNotFoundAction Allow it does nothing",
-		b.Name, h.Name, r.wantedParams(h, b))}
+	n := Note{
+		Message: fmt.Sprintf(
+			"binding %q of policy %q finds no param (%s): by parameterNotFoundAction Allow it does nothing",
+			b.Name,
+			h.Name,
+			r.wantedParams(h, b),
+		),
+	}
 	r.decision.say(n)
 }
 
@@ -103,7 +110,13 @@ func (r *run) tellRun(in *invocation, whyNot string) {
 		return
 	}
 	if whyNot != "" {
-		found := explain.Match{Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, By: "reinvocationPolicy", Reason: whyNot}
+		found := explain.Match{
+			Kind:    in.hook.Kind,
+			Policy:  in.hook.Name,
+			Binding: in.binding.Name,
+			By:      "reinvocationPolicy",
+			Reason:  whyNot,
+		}
 		r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpMatch, Match: &found})
 		return
 	}
@@ -147,7 +160,8 @@ func (r *run) configurationViolation(e *configurationError) {
 		return
 	}
 	v := Violation{
-		Kind: e.hook.Kind, Policy: e.hook.Name, Message: e.Error(), IsError: true, Err: e, Actions: []policy.Action{policy.Deny},
+		Kind: e.hook.Kind, Policy: e.hook.Name, Message: e.Error(), IsError: true, Err: e,
+		Actions: []policy.Action{policy.Deny},
 	}
 	if e.binding != nil {
 		v.Binding = e.binding.Name
@@ -174,6 +188,7 @@ func (r *run) took(in *invocation, start time.Time) {
 		r.decision.Timings = make([]Timing, 0, len(r.known.of(in.hook.Kind).hooks))
 	}
 	r.decision.Timings = append(r.decision.Timings, Timing{
-		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param), Elapsed: time.Since(start),
+		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
+		Elapsed: time.Since(start),
 	})
 }

@@ -44,8 +44,8 @@ spec: {policyName: ratchet, validationActions: [Deny]}
 `
 }
 
-// What a cluster has stored decides, though nobody could write it: on a server of 1.37.2 with these policies in its etcd, the
-// ConfigMap is denied with these messages.
+// What a cluster has stored decides, though nobody could write it: on a server of 1.37.2 with these policies in its
+// etcd, the ConfigMap is denied with these messages.
 func TestStoredPolicyDecides(t *testing.T) {
 	const denied = "ValidatingAdmissionPolicy 'ratchet' with binding 'ratchet' denied request: "
 	for _, test := range []struct {
@@ -107,8 +107,12 @@ func TestStoredPolicyDecides(t *testing.T) {
 func TestTwoOfOneName(t *testing.T) {
 	one := setOf(t, ratchet("true"))
 	for what, add := range map[string]func(*policy.Set){
-		"policy 'ratchet'":  func(s *policy.Set) { s.Policies = append(s.Policies, setOf(t, ratchet("false")).Policies...) },
-		"binding 'ratchet'": func(s *policy.Set) { s.Bindings = append(s.Bindings, setOf(t, ratchet("false")).Bindings...) },
+		"policy 'ratchet'": func(s *policy.Set) {
+			s.Policies = append(s.Policies, setOf(t, ratchet("false")).Policies...)
+		},
+		"binding 'ratchet'": func(s *policy.Set) {
+			s.Bindings = append(s.Bindings, setOf(t, ratchet("false")).Bindings...)
+		},
 	} {
 		set := &policy.Set{Policies: one.Policies, Bindings: one.Bindings}
 		add(set)

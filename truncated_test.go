@@ -9,14 +9,18 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// TestTruncated sets an integer that does not fit into its field: an engine without quirks refuses what the server cuts.
+// TestTruncated sets an integer that does not fit into its field: an engine without quirks refuses what the server
+// cuts.
 func TestTruncated(t *testing.T) {
 	p, _, err := policy.FromObject(map[string]any{
-		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "metadata": map[string]any{"name": "replicas"},
+		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
+		"metadata": map[string]any{"name": "replicas"},
 		"spec": map[string]any{
 			"reinvocationPolicy": "Never",
 			"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-				"apiGroups": []any{"apps"}, "apiVersions": []any{"v1"}, "resources": []any{"deployments"}, "operations": []any{"CREATE"},
+				"apiGroups": []any{
+					"apps",
+				}, "apiVersions": []any{"v1"}, "resources": []any{"deployments"}, "operations": []any{"CREATE"},
 			}}},
 			"mutations": []any{map[string]any{
 				"patchType":          "ApplyConfiguration",
@@ -27,7 +31,10 @@ func TestTruncated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := &policy.Set{Policies: []*policy.Policy{p}, Bindings: []*policy.Binding{{Kind: policy.Mutating, Name: "replicas", PolicyName: "replicas"}}}
+	set := &policy.Set{
+		Policies: []*policy.Policy{p},
+		Bindings: []*policy.Binding{{Kind: policy.Mutating, Name: "replicas", PolicyName: "replicas"}},
+	}
 	for _, without := range []bool{false, true} {
 		e, err := celgate.New(set, celgate.Options{WithoutQuirks: without})
 		if err != nil || len(e.Rejected()) > 0 {
@@ -38,7 +45,8 @@ func TestTruncated(t *testing.T) {
 			Kind:     schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 			Resource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
 			Object: map[string]any{
-				"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web", "namespace": "default"}, "spec": map[string]any{},
+				"apiVersion": "apps/v1", "kind": "Deployment",
+				"metadata": map[string]any{"name": "web", "namespace": "default"}, "spec": map[string]any{},
 			},
 		}))
 		if err != nil {
@@ -47,7 +55,8 @@ func TestTruncated(t *testing.T) {
 		switch {
 		case without && (d.Allowed || !strings.HasSuffix(d.Status.Message, "an integer is too large for its field")):
 			t.Errorf("without quirks: %v %v", d.Allowed, d.Status)
-		case !without && (!d.Allowed || len(d.Notes) != 1 || d.Object["spec"].(map[string]any)["replicas"] != int64(705032705)):
+		case !without && (!d.Allowed || len(d.Notes) != 1 ||
+			d.Object["spec"].(map[string]any)["replicas"] != int64(705032705)):
 			t.Errorf("with quirks: %v %v %v", d.Status, d.Notes, d.Object["spec"])
 		}
 	}

@@ -46,7 +46,9 @@ func (r *run) noteMadeUp() {
 		if len(what) == 0 {
 			continue
 		}
-		n := Note{Message: "policy " + o.Policy + ": only a server knows " + enumerate(what) + "; the values are made up"}
+		n := Note{
+			Message: "policy " + o.Policy + ": only a server knows " + enumerate(what) + "; the values are made up",
+		}
 		r.decision.say(n)
 	}
 }
@@ -102,8 +104,10 @@ func (r *run) noteUnsimulated() {
 			continue
 		}
 		slices.Sort(names)
-		n := Note{Message: "policy " + o.Policy + ": before policies see a new Pod the server fills in " + enumerate(what) +
-			" (" + enumerate(slices.Compact(names)) + "); this is not simulated" + refusal}
+		n := Note{
+			Message: "policy " + o.Policy + ": before policies see a new Pod the server fills in " + enumerate(what) +
+				" (" + enumerate(slices.Compact(names)) + "); this is not simulated" + refusal,
+		}
 		r.decision.say(n)
 	}
 }

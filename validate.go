@@ -63,7 +63,11 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 		conditions := eval.Match(r.ctx, in.hook.Program, matching)
 		r.record(in, conditions.Outcomes)
 		if conditions.Err != nil {
-			r.violation(in, eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error(), Err: conditions.Err}, in.binding.Actions)
+			r.violation(
+				in,
+				eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error(), Err: conditions.Err},
+				in.binding.Actions,
+			)
 		}
 		if !conditions.Matched {
 			return nil
@@ -86,7 +90,8 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 		default:
 			failed := eval.Outcome{Expression: a.Expression, Verdict: eval.Error, Message: a.Err.Error(), Err: a.Err}
 			var unbound *UnboundError
-			if errors.As(a.Err, &unbound) && unbound.Name == "authorizer" && r.engine.quirks.Has(quirks.AuditAnnotationAuthorizer) {
+			if errors.As(a.Err, &unbound) && unbound.Name == "authorizer" &&
+				r.engine.quirks.Has(quirks.AuditAnnotationAuthorizer) {
 				r.decision.note(quirks.AuditAnnotationAuthorizer, in.hook.Name)
 			}
 			r.record(in, []eval.Outcome{failed})

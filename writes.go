@@ -20,11 +20,12 @@ import (
 // policyGroup has the resources of policies and bindings. No policy is asked about them, but the registry has rules.
 const policyGroup = "admissionregistration.k8s.io"
 
-// policyRefusal is the registry's error about a request that writes a policy or a binding: its write-time rules, then the rights
-// of the user to read what the params are (as pkg/registry/admissionregistration v1.37.2). An UPDATE may keep what it
-// had.
+// policyRefusal is the registry's error about a request that writes a policy or a binding: its write-time rules, then
+// the rights of the user to read what the params are (as pkg/registry/admissionregistration v1.37.2). An UPDATE may
+// keep what it had.
 func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
-	if req.Object == nil || req.SubResource != "" || req.Resource.Group != policyGroup || !exempt(req) || req.Operation != Create && req.Operation != Update {
+	if req.Object == nil || req.SubResource != "" || req.Resource.Group != policyGroup || !exempt(req) ||
+		req.Operation != Create && req.Operation != Update {
 		return nil
 	}
 	p, b, err := policy.FromObject(req.Object, nil)
@@ -68,8 +69,8 @@ type Written struct {
 	Named func(context.Context, *policy.Binding) ([]*policy.Policy, error)
 }
 
-// WriteErrors returns what the write-time rules of a server of the engine's minor find wrong with a policy or a binding. An
-// UPDATE may keep what it had (pkg/apis/admissionregistration/validation/validation.go v1.37.2).
+// WriteErrors returns what the write-time rules of a server of the engine's minor find wrong with a policy or a
+// binding. An UPDATE may keep what it had (pkg/apis/admissionregistration/validation/validation.go v1.37.2).
 func (e *Engine) WriteErrors(w Written) field.ErrorList {
 	switch {
 	case w.Binding != nil && w.OldBinding != nil:
@@ -85,9 +86,9 @@ func (e *Engine) WriteErrors(w Written) field.ErrorList {
 	return policy.ValidatePolicy(w.Policy, checker)
 }
 
-// storedErrors returns why a policy that a cluster has stored can be no policy. Its server has let it in, so what its expressions
-// may use is no question: one that does not compile fails when it is evaluated, as on the server. In the place of a server
-// nobody may have looked at what was stored, so the expressions of a policy have to compile there.
+// storedErrors returns why a policy that a cluster has stored can be no policy. Its server has let it in, so what its
+// expressions may use is no question: one that does not compile fails when it is evaluated, as on the server. In the
+// place of a server nobody may have looked at what was stored, so the expressions of a policy have to compile there.
 func (e *Engine) storedErrors(p *policy.Policy) field.ErrorList {
 	if !e.standsIn {
 		return policy.ValidatePolicyUpdate(p, nil, nil)
@@ -97,16 +98,18 @@ func (e *Engine) storedErrors(p *policy.Policy) field.ErrorList {
 	return policy.ValidatePolicyUpdate(p, nil, checker)
 }
 
-// ParamsForbidden is the registry's error about a user who writes a policy or a binding and may not read its params: every object
-// of a paramKind, what a paramRef names (authorize in pkg/registry/admissionregistration/{validating,mutating}admissionpolicy{,binding}
-// v1.37.2). It is nil where nobody can be asked.
+// ParamsForbidden is the registry's error about a user who writes a policy or a binding and may not read its params:
+// every object of a paramKind, what a paramRef names (authorize in
+// pkg/registry/admissionregistration/{validating,mutating}admissionpolicy{,binding} v1.37.2). It is nil where nobody
+// can be asked.
 func (e *Engine) ParamsForbidden(ctx context.Context, req *Request, w Written) *field.Error {
 	if e.cluster.Authorizer() == nil || slices.Contains(req.UserInfo.Groups, user.SystemPrivilegedGroup) {
 		return nil
 	}
 	spec := field.NewPath("spec")
 	switch p, old, b := w.Policy, w.OldPolicy, w.Binding; {
-	case p != nil && p.ParamKind != nil && (old == nil || w.Unasked || old.ParamKind == nil || *old.ParamKind != *p.ParamKind):
+	case p != nil && p.ParamKind != nil && (old == nil || w.Unasked || old.ParamKind == nil ||
+		*old.ParamKind != *p.ParamKind):
 		if err := e.mayReadKind(ctx, p.ParamKind, req); err != nil {
 			return field.Forbidden(spec.Child("paramKind"), err.Error())
 		}
@@ -142,11 +145,23 @@ func (e *Engine) mayReadKind(ctx context.Context, kind *policy.ParamKind, req *R
 	if err != nil || decision == authorizer.DecisionAllow {
 		return err
 	}
-	return fmt.Errorf("user %v must have \"get\" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)", who, kind.Kind, kind.APIVersion)
+	return fmt.Errorf(
+		"user %v must have \"get\" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)",
+		who,
+		kind.Kind,
+		kind.APIVersion,
+	)
 }
 
-// mayReadParam returns an error if the user may not read what a paramRef names of a kind; policyErr is why that is not known.
-func (e *Engine) mayReadParam(ctx context.Context, b *policy.Binding, kind *policy.ParamKind, policyErr error, req *Request) error {
+// mayReadParam returns an error if the user may not read what a paramRef names of a kind; policyErr is why that is not
+// known.
+func (e *Engine) mayReadParam(
+	ctx context.Context,
+	b *policy.Binding,
+	kind *policy.ParamKind,
+	policyErr error,
+	req *Request,
+) error {
 	attributes, parseErr, resolveErr := e.paramAttributes(kind)
 	attributes.Verb, attributes.Name, attributes.Namespace = "get", b.ParamRef.Name, b.ParamRef.Namespace
 	if attributes.Name == "" {
@@ -168,13 +183,26 @@ func (e *Engine) mayReadParam(ctx context.Context, b *policy.Binding, kind *poli
 	case resolveErr != nil:
 		return fmt.Errorf("unable to resolve paramKind %v "+everywhere, kind, who, attributes.Verb)
 	case b.Kind == policy.Mutating: // the server has them in each other's place
-		return fmt.Errorf("user %v does not have \"%v\" permission on the object referenced by paramRef", attributes.Verb, who)
+		return fmt.Errorf(
+			"user %v does not have \"%v\" permission on the object referenced by paramRef",
+			attributes.Verb,
+			who,
+		)
 	}
-	return fmt.Errorf("user %v does not have \"%v\" permission on the object referenced by paramRef", who, attributes.Verb)
+	return fmt.Errorf(
+		"user %v does not have \"%v\" permission on the object referenced by paramRef",
+		who,
+		attributes.Verb,
+	)
 }
 
 func userOf(req *Request) *user.DefaultInfo {
-	return &user.DefaultInfo{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups, Extra: req.UserInfo.Extra}
+	return &user.DefaultInfo{
+		Name:   req.UserInfo.Username,
+		UID:    req.UserInfo.UID,
+		Groups: req.UserInfo.Groups,
+		Extra:  req.UserInfo.Extra,
+	}
 }
 
 // paramAttributes asks for the resource of a kind, or for every one if it is not known.
@@ -201,7 +229,12 @@ func (e *Engine) policyNamed(ctx context.Context, b *policy.Binding) ([]*policy.
 	if p := e.policies[policyKey{b.Kind, b.PolicyName}]; p != nil {
 		return []*policy.Policy{p}, nil
 	}
-	object, err := e.cluster.Get(ctx, schema.GroupVersionKind{Group: policyGroup, Version: "v1", Kind: string(b.Kind)}, "", b.PolicyName)
+	object, err := e.cluster.Get(
+		ctx,
+		schema.GroupVersionKind{Group: policyGroup, Version: "v1", Kind: string(b.Kind)},
+		"",
+		b.PolicyName,
+	)
 	if err != nil {
 		return nil, err
 	}

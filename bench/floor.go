@@ -18,8 +18,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A floor is a part of the work of a workload alone: the expressions of its validations, one after the other, on variables
-// that are ready.
+// A floor is a part of the work of a workload alone: the expressions of its validations, one after the other, on
+// variables that are ready.
 type floor struct {
 	name string
 	eval func() error
@@ -69,7 +69,16 @@ func floors(w *workload, req *celgate.Request) ([]*floor, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", v.Expr.Src, err)
 			}
-			plain, tracked, planned = append(plain, one.plain), append(tracked, one.tracked), append(planned, one.planned)
+			plain, tracked, planned = append(
+				plain,
+				one.plain,
+			), append(
+				tracked,
+				one.tracked,
+			), append(
+				planned,
+				one.planned,
+			)
 		}
 	}
 	all := []*floor{
@@ -140,8 +149,14 @@ func compiled(x policy.Expr) (*compiledExpression, error) {
 	if c.tracked, err = env.Program(checked, cel.InterruptCheckFrequency(celenv.InterruptFrequency)); err != nil {
 		return nil, err
 	}
-	bare, err := cel.NewEnv(cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("request", cel.DynType),
-		cel.CrossTypeNumericComparisons(true), ext.Strings(), library.Quantity())
+	bare, err := cel.NewEnv(
+		cel.Variable("object", cel.DynType),
+		cel.Variable("oldObject", cel.DynType),
+		cel.Variable("request", cel.DynType),
+		cel.CrossTypeNumericComparisons(true),
+		ext.Strings(),
+		library.Quantity(),
+	)
 	if err != nil {
 		return nil, err
 	}

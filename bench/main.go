@@ -1,7 +1,7 @@
 // Command bench measures celgate beside the API server's own, unmodified admission plugins: same policies, same
 // objects, one process, taking turns. It prints a table and then one line per workload: ratio NAME NUMBER, how many
-// times the plugin's processor time is that of celgate. Below some workloads are rows of their expressions alone, on variables
-// that are ready: what stands between celgate and nothing but CEL.
+// times the plugin's processor time is that of celgate. Below some workloads are rows of their expressions alone, on
+// variables that are ready: what stands between celgate and nothing but CEL.
 //
 //	go -C bench run . [-run REGEXP] [-rounds N] [-all]
 package main

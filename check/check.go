@@ -1,8 +1,8 @@
 // Package check finds mistakes in admission policies without a request.
 //
-// An [Analyzer] is a value: a code, the text of its reference page, and a function that finds the problem. [Run] gives each
-// analyzer the policies, their bindings and the types of the kinds that they match, and returns the [Diagnostic]s in
-// the order of the files. There is one file for each subject: the analyzers of a file are in its variable.
+// An [Analyzer] is a value: a code, the text of its reference page, and a function that finds the problem. [Run] gives
+// each analyzer the policies, their bindings and the types of the kinds that they match, and returns the [Diagnostic]s
+// in the order of the files. There is one file for each subject: the analyzers of a file are in its variable.
 package check
 
 import (
@@ -100,7 +100,8 @@ type Input struct {
 	Types       *schema.Registry
 	KubeVersion string // a minor such as "1.37"
 
-	// State are objects that exist in the cluster, such as params, as they are written; those that are not here may exist too.
+	// State are objects that exist in the cluster, such as params, as they are written; those that are not here may
+	// exist too.
 	State []map[string]any
 }
 
@@ -138,8 +139,16 @@ func Run(ctx context.Context, in Input, analyzers ...*Analyzer) ([]Diagnostic, e
 	})
 	shared.ignore(all)
 	slices.SortStableFunc(all, func(a, b Diagnostic) int {
-		return cmp.Or(strings.Compare(a.Position.File, b.Position.File), cmp.Compare(a.Position.Line, b.Position.Line),
-			cmp.Compare(a.Position.Column, b.Position.Column), strings.Compare(a.Code, b.Code), strings.Compare(a.Message, b.Message))
+		return cmp.Or(
+			strings.Compare(a.Position.File, b.Position.File),
+			cmp.Compare(a.Position.Line, b.Position.Line),
+			cmp.Compare(
+				a.Position.Column,
+				b.Position.Column,
+			),
+			strings.Compare(a.Code, b.Code),
+			strings.Compare(a.Message, b.Message),
+		)
 	})
 	return slices.CompactFunc(all, func(a, b Diagnostic) bool {
 		return a.Code == b.Code && a.Position == b.Position && a.Message == b.Message && a.Field == b.Field
@@ -166,7 +175,9 @@ func (p *pass) fix(change func(map[string]any)) { p.found[len(p.found)-1].Fix = 
 // atField reports a problem at a field of a policy.
 func (p *pass) atField(pol *policy.Policy, path, suggestion, format string, args ...any) {
 	p.report(Diagnostic{
-		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Kind: string(pol.Kind), Name: pol.Name, Field: path,
+		Message: fmt.Sprintf(
+			format,
+			args...), Suggestion: suggestion, Kind: string(pol.Kind), Name: pol.Name, Field: path,
 		Position: pol.Locate(&field.Error{Field: path}),
 	})
 }
@@ -174,7 +185,9 @@ func (p *pass) atField(pol *policy.Policy, path, suggestion, format string, args
 // atBinding reports a problem at a field of a binding.
 func (p *pass) atBinding(b *policy.Binding, path, suggestion, format string, args ...any) {
 	p.report(Diagnostic{
-		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Kind: string(b.Kind) + "Binding", Name: b.Name, Field: path,
+		Message: fmt.Sprintf(
+			format,
+			args...), Suggestion: suggestion, Kind: string(b.Kind) + "Binding", Name: b.Name, Field: path,
 		Position: b.Locate(&field.Error{Field: path}),
 	})
 }
@@ -182,7 +195,9 @@ func (p *pass) atBinding(b *policy.Binding, path, suggestion, format string, arg
 // in is the diagnostic of the bytes from..to of an expression.
 func in(pol *policy.Policy, e policy.Expr, from, to int) Diagnostic {
 	return Diagnostic{
-		Kind: string(pol.Kind), Name: pol.Name, Field: e.Field, Expr: e, From: from, To: to, Position: placeIn(pol, e, from),
+		Kind: string(
+			pol.Kind,
+		), Name: pol.Name, Field: e.Field, Expr: e, From: from, To: to, Position: placeIn(pol, e, from),
 	}
 }
 

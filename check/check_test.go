@@ -87,7 +87,10 @@ func TestAnalyzers(t *testing.T) {
 				}
 				reported[d.Code] = true
 				line := fmt.Sprintf("%s %s: %s", d.Code, d.Severity, d.Message)
-				i := slices.IndexFunc(wants, func(w want) bool { return w.line == d.Position.Line && w.pattern.MatchString(line) })
+				i := slices.IndexFunc(
+					wants,
+					func(w want) bool { return w.line == d.Position.Line && w.pattern.MatchString(line) },
+				)
 				if i < 0 {
 					t.Errorf("%v: unexpected %s (%s)", d.Position, line, d.Suggestion)
 					continue
@@ -143,7 +146,10 @@ func TestReference(t *testing.T) {
 func TestExamples(t *testing.T) {
 	expected := map[string][]string{
 		"warn-then-deny": {"CG502 pods/resize writes object.spec.containers[].resources, and no rule matches it"},
-		"crd-versions":   {"CG302 object.spec may be absent", "CG302 object.spec may be absent"}, // the definition does not require spec
+		"crd-versions": {
+			"CG302 object.spec may be absent",
+			"CG302 object.spec may be absent",
+		}, // the definition does not require spec
 	}
 	files, err := filepath.Glob("../examples/*/policy.yaml")
 	if err != nil || len(files) == 0 {

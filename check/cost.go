@@ -23,7 +23,8 @@ var costs = []*Analyzer{
 		Code: "CG601", Name: "cost", Severity: Warning,
 		Title: "an expression or a policy may cost more than the server allows",
 		Text: `One expression may cost 1,000,000 units, the match conditions of a policy together 2,500,000, its validations with their messages 10,000,000, its audit annotations and each mutation 10,000,000. What costs more is an error,
-of which failurePolicy decides. It is a warning where an object that was made with lists of 32 items went over a budget, and a note where only the estimate does: for lists and maps of 32 items and
+of which failurePolicy decides. It is a warning where an object that was made with lists of 32 items went over a
+budget, and a note where only the estimate does: for lists and maps of 32 items and
 texts of 1,000 characters. celgate check --measure shows both for all budgets. Two nested loops over one list cost the square of its length.`,
 		Before: "expression: object.spec.containers.all(a, object.spec.containers.all(b, object.spec.containers.all(c, …)))",
 		After:  "variables:\n- name: names\n  expression: object.spec.containers.map(c, c.name)\n…\nexpression: object.spec.containers.all(c, c.name in variables.names)",
@@ -43,7 +44,8 @@ type Measurement struct {
 	Kind   policy.Kind
 	Name   string
 	Oldest string // the oldest minor on which it compiles; empty if it does not on the one that is asked for
-	Newest string // the newest minor that serves its API version, if that is withdrawn; empty: none is known to withdraw it
+	// the newest minor that serves its API version, if that is withdrawn; empty: none is known to withdraw it
+	Newest string
 	Why    string // why it does not on the one before; empty if that is not known to celgate either
 	Field  string // the expression that is to blame for it; empty: the kind
 	Costs  []Cost
@@ -125,14 +127,19 @@ func (s *subject) estimates(f *facts) []Cost {
 	var worst []Cost
 	for _, t := range types {
 		single := map[*expression]int64{}
-		s.typeCheck(f, t, s.typer.running(s.paramKind(f)), func(e *expression, env *cel.Env, tree *cel.Ast, _ []problem) {
-			if tree == nil {
-				return
-			}
-			if cost, err := celenv.Estimate(env, tree, assumed); err == nil {
-				single[e] = int64(min(cost, math.MaxInt64/1024))
-			}
-		})
+		s.typeCheck(
+			f,
+			t,
+			s.typer.running(s.paramKind(f)),
+			func(e *expression, env *cel.Env, tree *cel.Ast, _ []problem) {
+				if tree == nil {
+					return
+				}
+				if cost, err := celenv.Estimate(env, tree, assumed); err == nil {
+					single[e] = int64(min(cost, math.MaxInt64/1024))
+				}
+			},
+		)
 		var of []Cost
 		largest := map[string]int64{}
 		for _, e := range f.exprs {
@@ -243,11 +250,21 @@ func overBudget(p *pass) {
 			d := in(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
 			switch {
 			case c.Exceeded != "":
-				d.Message = fmt.Sprintf("an object with lists of %d items costs more than the server allows", assumed.Items)
+				d.Message = fmt.Sprintf(
+					"an object with lists of %d items costs more than the server allows",
+					assumed.Items,
+				)
 				d.Suggestion = "compute what the loops have in common once, in a variable"
 			case c.Estimated > c.Limit:
 				d.Severity = Note
-				d.Message = fmt.Sprintf("%s may cost %s of %s units for lists of %d items; objects that were made cost %s", c.Of, thousands(c.Estimated), thousands(c.Limit), assumed.Items, thousands(c.Observed))
+				d.Message = fmt.Sprintf(
+					"%s may cost %s of %s units for lists of %d items; objects that were made cost %s",
+					c.Of,
+					thousands(c.Estimated),
+					thousands(c.Limit),
+					assumed.Items,
+					thousands(c.Observed),
+				)
 			default:
 				continue
 			}
@@ -266,13 +283,14 @@ func thousands(n int64) string {
 
 // introduced are the minors that first serve the kinds of policies, by kind and API version.
 var introduced = map[string]int{
-	"ValidatingAdmissionPolicy v1": 30, "ValidatingAdmissionPolicy v1beta1": 28, "ValidatingAdmissionPolicy v1alpha1": 26,
-	"MutatingAdmissionPolicy v1": 36, "MutatingAdmissionPolicy v1beta1": 34, "MutatingAdmissionPolicy v1alpha1": 32,
+	"ValidatingAdmissionPolicy v1": 30, "ValidatingAdmissionPolicy v1beta1": 28,
+	"ValidatingAdmissionPolicy v1alpha1": 26,
+	"MutatingAdmissionPolicy v1":         36, "MutatingAdmissionPolicy v1beta1": 34, "MutatingAdmissionPolicy v1alpha1": 32,
 }
 
 // withdrawn are the minors from which on a server with its default flags does not serve the kinds in a version, as the
-// lifecycle of k8s.io/api v0.37.2 has it; MutatingAdmissionPolicy v1 took the place of its betas, which were never on by
-// default, in 1.36.
+// lifecycle of k8s.io/api v0.37.2 has it; MutatingAdmissionPolicy v1 took the place of its betas, which were never on
+// by default, in 1.36.
 var withdrawn = map[string]int{
 	"ValidatingAdmissionPolicy v1beta1": 34, "ValidatingAdmissionPolicy v1alpha1": 32,
 	"MutatingAdmissionPolicy v1beta1": 36, "MutatingAdmissionPolicy v1alpha1": 36,

@@ -21,8 +21,9 @@ type Example struct {
 	Decision *celgate.Decision
 }
 
-// Examples makes requests for policies that have a binding, as the checks do that run policies: for each policy one that passes, and one for
-// each expression that fails. Beside them it returns the objects that must exist for that: a namespace and params.
+// Examples makes requests for policies that have a binding, as the checks do that run policies: for each policy one
+// that passes, and one for each expression that fails. Beside them it returns the objects that must exist for that: a
+// namespace and params.
 func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error) {
 	envs, err := celenv.New(in.KubeVersion, quirks.Of(in.KubeVersion))
 	if err != nil {
@@ -44,7 +45,8 @@ func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error
 		apiVersion, _ := object["apiVersion"].(string)
 		kind, _ := object["kind"].(string)
 		exist[identity(object)] = true
-		if read, _, err := prepare.Stored(object, in.Types, apischema.FromAPIVersionAndKind(apiVersion, kind)); err == nil {
+		if read, _, err := prepare.Stored(object, in.Types,
+			apischema.FromAPIVersionAndKind(apiVersion, kind)); err == nil {
 			object = read
 		}
 		stored = append(stored, object)
@@ -91,8 +93,8 @@ func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error
 	return all, objects, nil
 }
 
-// exampleOf says what a decision is an example of: which expression of the policy fails, or that it passes, or that it changes the object. A
-// decision that another policy makes is none.
+// exampleOf says what a decision is an example of: which expression of the policy fails, or that it passes, or that it
+// changes the object. A decision that another policy makes is none.
 func (f *facts) exampleOf(d *celgate.Decision) (string, bool) {
 	for _, v := range d.Violations {
 		if v.Kind == f.Kind && v.Policy == f.Name {

@@ -15,9 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Some questions are answered by running policies. What they run on is made here: objects of the matched kinds with the fields
-// that the policies read and write, in part present and in part not, whose values are taken from the texts of the policies,
-// in a cluster with the params and namespaces that the policies ask for. The same policies always get the same objects.
+// Some questions are answered by running policies. What they run on is made here: objects of the matched kinds with the
+// fields that the policies read and write, in part present and in part not, whose values are taken from the texts of
+// the policies, in a cluster with the params and namespaces that the policies ask for. The same policies always get the
+// same objects.
 
 // specimens is how many objects are made for each kind.
 const specimens = 24
@@ -89,9 +90,17 @@ func (m *maker) cluster() (*state.Cluster, error) { return state.New(m.Types, m.
 func (m *maker) objects() []map[string]any {
 	labels := map[string]any{}
 	for _, f := range m.facts {
-		satisfy(labels, f.MatchConstraints, func(r *policy.MatchResources) *metav1.LabelSelector { return r.NamespaceSelector })
+		satisfy(
+			labels,
+			f.MatchConstraints,
+			func(r *policy.MatchResources) *metav1.LabelSelector { return r.NamespaceSelector },
+		)
 		for _, b := range f.bindings {
-			satisfy(labels, b.MatchResources, func(r *policy.MatchResources) *metav1.LabelSelector { return r.NamespaceSelector })
+			satisfy(
+				labels,
+				b.MatchResources,
+				func(r *policy.MatchResources) *metav1.LabelSelector { return r.NamespaceSelector },
+			)
 		}
 	}
 	objects := []map[string]any{{
@@ -210,9 +219,17 @@ func (m *maker) request(t target, presence float64) *celgate.Request {
 		labels = map[string]any{}
 	}
 	for _, f := range m.facts {
-		satisfy(labels, f.MatchConstraints, func(r *policy.MatchResources) *metav1.LabelSelector { return r.ObjectSelector })
+		satisfy(
+			labels,
+			f.MatchConstraints,
+			func(r *policy.MatchResources) *metav1.LabelSelector { return r.ObjectSelector },
+		)
 		for _, b := range f.bindings {
-			satisfy(labels, b.MatchResources, func(r *policy.MatchResources) *metav1.LabelSelector { return r.ObjectSelector })
+			satisfy(
+				labels,
+				b.MatchResources,
+				func(r *policy.MatchResources) *metav1.LabelSelector { return r.ObjectSelector },
+			)
 		}
 	}
 	if len(labels) > 0 {
@@ -355,7 +372,11 @@ func (m *maker) text() string {
 
 // key is the key of a map: one that could be the name of a label.
 func (m *maker) key() string {
-	if text := m.text(); strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-./_") == "" && text != "" {
+	if text := m.text(); strings.Trim(
+		text,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-./_",
+	) == "" &&
+		text != "" {
 		return text
 	}
 	return "a"

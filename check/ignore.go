@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// IgnoreAnnotation is the annotation of a policy or binding that keeps diagnostics about it from being reported. Its lines
-// are codes, a colon and the reason: "CG302: the webhook before us sets it".
+// IgnoreAnnotation is the annotation of a policy or binding that keeps diagnostics about it from being reported. Its
+// lines are codes, a colon and the reason: "CG302: the webhook before us sets it".
 const IgnoreAnnotation = "celgate.dev/ignore"
 
 // An ignored is one line of the annotation.

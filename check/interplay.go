@@ -67,7 +67,11 @@ func (f *facts) writes() []written {
 		switch e.use {
 		case policy.UseApplyConfiguration:
 			for _, w := range effects.Applied(e.ast.Expr()) {
-				if parent, last, _ := w.Path.Parent(); strings.HasSuffix(parent.Steps, "[name="+fmt.Sprint(constant(w.Value))+"]") && last == "name" {
+				if parent, last, _ := w.Path.Parent(); strings.HasSuffix(
+					parent.Steps,
+					"[name="+fmt.Sprint(constant(w.Value))+"]",
+				) &&
+					last == "name" {
 					continue
 				}
 				all = append(all, written{f, e, w})
@@ -114,7 +118,8 @@ func (f *facts) selective() bool {
 		}
 		return len(m.ResourceRules) > 0 && m != f.MatchConstraints
 	}
-	return some(f.MatchConstraints) || !slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return !some(b.MatchResources) })
+	return some(f.MatchConstraints) ||
+		!slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return !some(b.MatchResources) })
 }
 
 func sameField(p *pass) {
@@ -130,12 +135,18 @@ func sameField(p *pass) {
 			seen := map[effects.Path]bool{}
 			for _, w := range f.writes() {
 				for _, o := range other.writes() {
-					if seen[w.Path] || w.Path != o.Path || !w.Exact || !o.Exact || slices.Contains(w.Path.Split(), effects.Item) || sameValue(w.Value, o.Value) {
+					if seen[w.Path] || w.Path != o.Path || !w.Exact || !o.Exact ||
+						slices.Contains(w.Path.Split(), effects.Item) ||
+						sameValue(w.Value, o.Value) {
 						continue
 					}
 					seen[w.Path] = true
 					d := f.at(w.e, w.ID)
-					d.Message = fmt.Sprintf("%s writes %s too: the server's random order decides which value stays", other.Name, w.Path)
+					d.Message = fmt.Sprintf(
+						"%s writes %s too: the server's random order decides which value stays",
+						other.Name,
+						w.Path,
+					)
 					d.Suggestion = "write it in one policy, or keep them apart by match conditions"
 					if f.selective() || other.selective() || proved {
 						d.Severity = Note
@@ -166,7 +177,11 @@ func orderDependent(p *pass) {
 			proved := p.disorder(other, f) != nil
 			for e := range f.parsed() {
 				for _, r := range e.reads.List {
-					if r.Path.Root != "object" || slices.ContainsFunc(e.reads.List, func(o effects.Read) bool { return o.Path != r.Path && r.Path.Contains(o.Path) }) {
+					if r.Path.Root != "object" ||
+						slices.ContainsFunc(
+							e.reads.List,
+							func(o effects.Read) bool { return o.Path != r.Path && r.Path.Contains(o.Path) },
+						) {
 						continue
 					}
 					for _, w := range other.writes() {
@@ -175,7 +190,11 @@ func orderDependent(p *pass) {
 						}
 						reported[r.Path] = true
 						d := f.at(e, r.ID)
-						d.Message = fmt.Sprintf("%s is written by %s, before or after it is read here", r.Path, other.Name)
+						d.Message = fmt.Sprintf(
+							"%s is written by %s, before or after it is read here",
+							r.Path,
+							other.Name,
+						)
 						d.Suggestion = "do both in one policy"
 						if f.Reinvocation == policy.IfNeeded || f.selective() || other.selective() || proved {
 							d.Severity = Note
@@ -202,13 +221,19 @@ func notIdempotent(p *pass) {
 					continue
 				}
 				d := f.at(w.e, w.ID)
-				d.Message = fmt.Sprintf("a second run appends to %s again", strings.TrimPrefix(list.String(), "object."))
+				d.Message = fmt.Sprintf(
+					"a second run appends to %s again",
+					strings.TrimPrefix(list.String(), "object."),
+				)
 				d.Suggestion = "ask first whether the item is already there"
 				found.show(&d, w.e)
 				p.report(d)
 			case w.Value != nil && computes(w.e, w.Value, w.Path.Any()):
 				d := f.at(w.e, w.ID)
-				d.Message = fmt.Sprintf("%s is computed from itself: a second run changes it again", strings.TrimPrefix(w.Path.String(), "object."))
+				d.Message = fmt.Sprintf(
+					"%s is computed from itself: a second run changes it again",
+					strings.TrimPrefix(w.Path.String(), "object."),
+				)
 				d.Suggestion = "ask in a match condition whether it is already done"
 				if len(f.MatchConditions) > 0 {
 					d.Severity = Note
@@ -223,7 +248,8 @@ func notIdempotent(p *pass) {
 		for e := range f.parsed() {
 			if e.Field == found.mutation.Expr.Field {
 				d := in(f.Policy, e.Expr, 0, len(e.Src))
-				d.Message, d.Suggestion = "a second run changes the object again", "ask first, in the expression or in a match condition, whether it is already done"
+				d.Message, d.Suggestion = "a second run changes the object again",
+					"ask first, in the expression or in a match condition, whether it is already done"
 				found.show(&d, e)
 				p.report(d)
 			}
@@ -231,7 +257,8 @@ func notIdempotent(p *pass) {
 	}
 }
 
-// refilled are the appends of a JSON patch to a list that the same patch has set before: a second run makes the same list.
+// refilled are the appends of a JSON patch to a list that the same patch has set before: a second run makes the same
+// list.
 func refilled(e *expression) map[int64]bool {
 	found := map[int64]bool{}
 	var follow func(x ast.Expr, set []effects.Path) []effects.Path
@@ -344,7 +371,8 @@ func (f *facts) touches(other *facts) bool {
 		}
 		for e := range f.parsed() {
 			if slices.ContainsFunc(e.reads.List, func(r effects.Read) bool {
-				return r.Path.Root == "object" && r.Path.Steps != "" && (path.Contains(r.Path) || r.Path.Contains(path) && !r.Test)
+				return r.Path.Root == "object" && r.Path.Steps != "" &&
+					(path.Contains(r.Path) || r.Path.Contains(path) && !r.Test)
 			}) {
 				return true
 			}
@@ -366,9 +394,19 @@ func orderMatters(p *pass) {
 			if example == nil {
 				continue
 			}
-			j := slices.IndexFunc(f.exprs, func(e *expression) bool { return e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch })
+			j := slices.IndexFunc(
+				f.exprs,
+				func(e *expression) bool {
+					return e.use == policy.UseApplyConfiguration ||
+						e.use == policy.UseJSONPatch
+				},
+			)
 			d := in(f.Policy, f.exprs[j].Expr, 0, len(f.exprs[j].Src))
-			d.Message = fmt.Sprintf("the result depends on whether %s or %s is asked first, which is random", other.Name, f.Name)
+			d.Message = fmt.Sprintf(
+				"the result depends on whether %s or %s is asked first, which is random",
+				other.Name,
+				f.Name,
+			)
 			d.Suggestion = "do both in one policy, or let neither look at what the other writes"
 			d.Example = example
 			p.report(d)
@@ -380,18 +418,28 @@ func orderMatters(p *pass) {
 func twoVersions(p *pass) {
 	for i, f := range p.facts {
 		for _, other := range p.facts[:i] {
-			if f.Kind != policy.Mutating || other.Kind != policy.Mutating || len(f.bindings) == 0 || len(other.bindings) == 0 {
+			if f.Kind != policy.Mutating || other.Kind != policy.Mutating || len(f.bindings) == 0 ||
+				len(other.bindings) == 0 {
 				continue
 			}
 			for _, t := range f.targets {
 				j := slices.IndexFunc(other.targets, func(o target) bool {
-					return t.custom && o.resource.GroupResource() == t.resource.GroupResource() && o.resource.Version != t.resource.Version
+					return t.custom && o.resource.GroupResource() == t.resource.GroupResource() &&
+						o.resource.Version != t.resource.Version
 				})
 				if j < 0 || slices.ContainsFunc(other.targets, func(o target) bool { return o.kind == t.kind }) {
 					continue
 				}
-				p.atField(f.Policy, "spec.matchConstraints.resourceRules", "name the same versions in both policies",
-					"%s sees %s as %s and this policy as %s: of two copies that are changed the server keeps one", other.Name, t.resource.Resource, other.targets[j].resource.Version, t.resource.Version)
+				p.atField(
+					f.Policy,
+					"spec.matchConstraints.resourceRules",
+					"name the same versions in both policies",
+					"%s sees %s as %s and this policy as %s: of two copies that are changed the server keeps one",
+					other.Name,
+					t.resource.Resource,
+					other.targets[j].resource.Version,
+					t.resource.Version,
+				)
 				break
 			}
 		}
@@ -401,7 +449,10 @@ func twoVersions(p *pass) {
 // looksAt reports that e, a variable that it uses or a match condition reads below path: it may ask for the item.
 func (f *facts) looksAt(e *expression, path effects.Path) bool {
 	below := func(e *expression) bool {
-		return slices.ContainsFunc(e.reads.List, func(r effects.Read) bool { return path.Contains(r.Path) && (r.Path != path || !r.Test) })
+		return slices.ContainsFunc(
+			e.reads.List,
+			func(r effects.Read) bool { return path.Contains(r.Path) && (r.Path != path || !r.Test) },
+		)
 	}
 	if below(e) || slices.ContainsFunc(e.before, below) {
 		return true

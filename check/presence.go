@@ -27,9 +27,9 @@ var always = map[string]bool{
 	"apiVersion": true, "kind": true, "metadata": true, "metadata\x00name": true, "metadata\x00namespace": true,
 }
 
-// present reports that every object of a kind that has the parent of a path has the path itself: it is required, is never
-// left out, or has a default. An object with nothing but the parent is prepared as the server does it, and looked at. What cannot
-// be found out counts as present.
+// present reports that every object of a kind that has the parent of a path has the path itself: it is required, is
+// never left out, or has a default. An object with nothing but the parent is prepared as the server does it, and looked
+// at. What cannot be found out counts as present.
 func (s *subject) present(kind schema.GroupVersionKind, path effects.Path, as stage) bool {
 	question := presence{kind, path.Steps, as}
 	answer, known := s.presences[question]
@@ -57,7 +57,11 @@ func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path, as 
 	if at.field == nil || at.typ == nil || at.field.Required {
 		return true
 	}
-	object := map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "metadata": map[string]any{"name": "a"}}
+	object := map[string]any{
+		"apiVersion": kind.GroupVersion().String(),
+		"kind":       kind.Kind,
+		"metadata":   map[string]any{"name": "a"},
+	}
 	if !grow(object, t, parent.Split()) {
 		return true
 	}

@@ -113,7 +113,8 @@ func matchesParams(p *pass) {
 	}
 }
 
-// templates are the resources that controllers make Pods of, without those that controllers make themselves, and where the template is.
+// templates are the resources that controllers make Pods of, without those that controllers make themselves, and where
+// the template is.
 var templates = []struct {
 	group, resource string
 	at              effects.Path
@@ -125,7 +126,8 @@ var templates = []struct {
 	{"batch", "cronjobs", effects.At("object", "spec", "jobTemplate")},
 }
 
-// templatesNotCovered finds policies that deny Pods, or warn about them, whose set looks at no template of some workloads.
+// templatesNotCovered finds policies that deny Pods, or warn about them, whose set looks at no template of some
+// workloads.
 func templatesNotCovered(p *pass) {
 	var uncovered []string
 	for _, w := range templates {
@@ -142,20 +144,29 @@ func templatesNotCovered(p *pass) {
 	}
 	for _, f := range p.facts {
 		does := func(action policy.Action) bool {
-			return slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return slices.Contains(b.Actions, action) })
+			return slices.ContainsFunc(
+				f.bindings,
+				func(b *policy.Binding) bool { return slices.Contains(b.Actions, action) },
+			)
 		}
 		what := "they are stored, and Pods that " + f.Name + " denies are refused later"
 		if !does(policy.Deny) {
 			what = "controllers are warned by " + f.Name + " of Pods, and read no warnings"
 		}
-		if f.Kind != policy.Validating || !does(policy.Deny) && !does(policy.Warn) || !f.operations()["CREATE"] || !f.readsWithin(effects.At("object", "spec")) {
+		if f.Kind != policy.Validating || !does(policy.Deny) && !does(policy.Warn) || !f.operations()["CREATE"] ||
+			!f.readsWithin(effects.At("object", "spec")) {
 			continue
 		}
 		for i, rule := range f.MatchConstraints.ResourceRules {
 			if slices.Contains(rule.Resources, "pods") && slices.Contains(rule.APIGroups, "") {
-				p.atField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
+				p.atField(
+					f.Policy,
+					fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
 					"celgate apply and test follow workloads to their Pods; a policy with the action Warn for these kinds tells who applies them",
-					"no policy of the set looks at the templates of %s: %s", strings.Join(uncovered, ", "), what)
+					"no policy of the set looks at the templates of %s: %s",
+					strings.Join(uncovered, ", "),
+					what,
+				)
 				break
 			}
 		}
@@ -176,7 +187,8 @@ func (f *facts) readsWithin(path effects.Path) bool {
 func excludes(m *policy.MatchResources, r *schema.Resource, subresource string, ops map[string]bool) bool {
 	for op := range ops {
 		if op != "*" && !slices.ContainsFunc(m.ExcludeRules, func(x policy.Rule) bool {
-			return len(x.ResourceNames) == 0 && covers(x, r, subresource) && (slices.Contains(x.Operations, "*") || slices.Contains(x.Operations, op))
+			return len(x.ResourceNames) == 0 && covers(x, r, subresource) &&
+				(slices.Contains(x.Operations, "*") || slices.Contains(x.Operations, op))
 		}) {
 			return false
 		}
@@ -186,7 +198,8 @@ func excludes(m *policy.MatchResources, r *schema.Resource, subresource string, 
 
 func excludedEntirely(p *pass) {
 	for _, f := range p.facts {
-		const message, hint = "the exclude rules cover all that %s matches: nothing is left", "remove the exclude rules, or name less in them"
+		const message, hint = "the exclude rules cover all that %s matches: nothing is left",
+			"remove the exclude rules, or name less in them"
 		all := func(m *policy.MatchResources) bool {
 			return len(f.targets) > 0 && !slices.ContainsFunc(f.targets, func(t target) bool {
 				r := p.Types.Resource(t.resource)
@@ -217,7 +230,8 @@ func changeable(t target) bool {
 func updates(p *pass) {
 	for _, f := range p.facts {
 		ops := f.operations()
-		if f.Kind != policy.Validating || !ops["CREATE"] || ops["UPDATE"] || !slices.ContainsFunc(f.targets, changeable) {
+		if f.Kind != policy.Validating || !ops["CREATE"] || ops["UPDATE"] ||
+			!slices.ContainsFunc(f.targets, changeable) {
 			continue
 		}
 		for e := range f.parsed() {
@@ -245,8 +259,14 @@ func exemptResources(p *pass) {
 			for j, pattern := range rule.Resources {
 				name, _, _ := strings.Cut(pattern, "/")
 				for _, group := range rule.APIGroups {
-					if celgate.Exempt(schema.GroupResource{Group: group, Resource: name}) && strings.HasSuffix(path, "resourceRules") {
-						report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), "leave it out", "the API server asks no policy about %s", name)
+					if celgate.Exempt(schema.GroupResource{Group: group, Resource: name}) &&
+						strings.HasSuffix(path, "resourceRules") {
+						report(
+							fmt.Sprintf("%s[%d].resources[%d]", path, i, j),
+							"leave it out",
+							"the API server asks no policy about %s",
+							name,
+						)
 					}
 				}
 			}
@@ -256,14 +276,17 @@ func exemptResources(p *pass) {
 
 func leavesSelector(p *pass) {
 	for _, f := range p.facts {
-		updated := f.Kind == policy.Validating && f.operations()["UPDATE"] && slices.ContainsFunc(f.targets, func(t target) bool { return t.named && t.kind == namespaceKind })
+		updated := f.Kind == policy.Validating && f.operations()["UPDATE"] &&
+			slices.ContainsFunc(f.targets, func(t target) bool { return t.named && t.kind == namespaceKind })
 		if !updated {
 			continue
 		}
 		selects := func(m *policy.MatchResources) bool {
-			return m != nil && m.NamespaceSelector != nil && len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) > 0
+			return m != nil && m.NamespaceSelector != nil &&
+				len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) > 0
 		}
-		const message, hint = "an update that changes the labels of the Namespace is matched by its new labels", "leave out the selector and ask for oldObject's labels"
+		const message, hint = "an update that changes the labels of the Namespace is matched by its new labels",
+			"leave out the selector and ask for oldObject's labels"
 		if selects(f.MatchConstraints) {
 			p.atField(f.Policy, "spec.matchConstraints.namespaceSelector", hint, message)
 		}
@@ -296,23 +319,34 @@ func blastRadius(p *pass) {
 			var names []string
 			for _, v := range vital {
 				r := p.Types.Resource(v.resource)
-				if r == nil || !covers(rule, r, v.subresource) || len(rule.ResourceNames) > 0 || slices.ContainsFunc(f.MatchConstraints.ExcludeRules, func(x policy.Rule) bool { return covers(x, r, v.subresource) }) {
+				if r == nil || !covers(rule, r, v.subresource) || len(rule.ResourceNames) > 0 ||
+					slices.ContainsFunc(
+						f.MatchConstraints.ExcludeRules,
+						func(x policy.Rule) bool { return covers(x, r, v.subresource) },
+					) {
 					continue
 				}
-				if !slices.Contains(rule.APIGroups, "*") && !slices.ContainsFunc(rule.Resources, func(s string) bool { return strings.Contains(s, "*") }) {
+				if !slices.Contains(rule.APIGroups, "*") &&
+					!slices.ContainsFunc(rule.Resources, func(s string) bool { return strings.Contains(s, "*") }) {
 					continue // it is meant
 				}
 				names = append(names, resourceName(r, v.subresource))
 			}
 			if len(names) > 0 {
-				p.atField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i), "name the resources that the policy is about, or exclude these",
-					"the rule matches %s too, with everything in kube-system, and failurePolicy is Fail: an error stops them from being written", strings.Join(names, ", "))
+				p.atField(
+					f.Policy,
+					fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
+					"name the resources that the policy is about, or exclude these",
+					"the rule matches %s too, with everything in kube-system, and failurePolicy is Fail: an error stops them from being written",
+					strings.Join(names, ", "),
+				)
 			}
 		}
 	}
 }
 
-// writers are the subresources that write fields of their resource: below the given path, in the object of the resource.
+// writers are the subresources that write fields of their resource: below the given path, in the object of the
+// resource.
 var writers = []struct {
 	subresource string
 	paths       []effects.Path
@@ -320,7 +354,13 @@ var writers = []struct {
 	{"scale", []effects.Path{effects.At("object", "spec", "replicas")}},
 	{"ephemeralcontainers", []effects.Path{effects.At("object", "spec", "ephemeralContainers")}},
 	{"resize", []effects.Path{
-		effects.At("object", "spec", "containers", effects.Item, "resources"), effects.At("object", "spec", "initContainers", effects.Item, "resources"),
+		effects.At(
+			"object",
+			"spec",
+			"containers",
+			effects.Item,
+			"resources",
+		), effects.At("object", "spec", "initContainers", effects.Item, "resources"),
 	}},
 }
 
@@ -336,12 +376,20 @@ func uncovered(p *pass) {
 				continue
 			}
 			for _, w := range writers {
-				if r.Subresource(w.subresource) == nil || slices.ContainsFunc(f.MatchConstraints.ResourceRules, func(rule policy.Rule) bool { return covers(rule, r, w.subresource) }) {
+				if r.Subresource(w.subresource) == nil ||
+					slices.ContainsFunc(
+						f.MatchConstraints.ResourceRules,
+						func(rule policy.Rule) bool { return covers(rule, r, w.subresource) },
+					) {
 					continue
 				}
 				for e := range f.parsed() {
 					i := slices.IndexFunc(e.reads.List, func(read effects.Read) bool {
-						return slices.ContainsFunc(w.paths, func(path effects.Path) bool { return path.Contains(read.Path) }) && locate(t.typ, read.Path.Split()).typ != nil
+						return slices.ContainsFunc(
+							w.paths,
+							func(path effects.Path) bool { return path.Contains(read.Path) },
+						) &&
+							locate(t.typ, read.Path.Split()).typ != nil
 					})
 					if e.use == policy.UseMessageExpression || e.use == policy.UseAuditAnnotation || i < 0 {
 						continue
@@ -351,7 +399,12 @@ func uncovered(p *pass) {
 					}
 					wild[e.Field+w.subresource] = !t.named
 					d := f.at(e, e.reads.List[i].ID)
-					d.Message = fmt.Sprintf("%s/%s writes %s, and no rule matches it", r.Resource, w.subresource, e.reads.List[i].Path)
+					d.Message = fmt.Sprintf(
+						"%s/%s writes %s, and no rule matches it",
+						r.Resource,
+						w.subresource,
+						e.reads.List[i].Path,
+					)
 					d.Suggestion = fmt.Sprintf("add the resource %s/%s to the rules", r.Resource, w.subresource)
 					if w.subresource != "scale" && t.named {
 						d.Severity = Warning // containers of a running Pod pass by unseen

@@ -24,7 +24,13 @@ without a binding is never evaluated.`,
 		run: func(p *pass) {
 			for _, f := range p.facts {
 				if len(f.bindings) == 0 {
-					p.atField(f.Policy, "metadata.name", "add a "+string(f.Kind)+"Binding with spec.policyName: "+f.Name, "no binding puts %s in force", f.Name)
+					p.atField(
+						f.Policy,
+						"metadata.name",
+						"add a "+string(f.Kind)+"Binding with spec.policyName: "+f.Name,
+						"no binding puts %s in force",
+						f.Name,
+					)
 				}
 			}
 		},
@@ -40,8 +46,10 @@ leaves the policy without force, silently.`,
 		Code: "CG012", Name: "param-references", Severity: Warning,
 		Title: "paramKind and paramRef do not go together",
 		Text: `A policy with spec.paramKind whose binding has no spec.paramRef is evaluated with params null, and params.x is an error; a binding's paramRef
-without a paramKind is ignored. A paramRef without a namespace for a namespaced paramKind means the namespace of the request, and is an error for
-cluster-scoped requests; one with a namespace for a cluster-scoped paramKind is always an error. A paramKind that the server does not know makes every request fail
+without a paramKind is ignored. A paramRef without a namespace for a namespaced paramKind means the namespace of the
+request, and is an error for
+cluster-scoped requests; one with a namespace for a cluster-scoped paramKind is always an error. A paramKind that the
+server does not know makes every request fail
 that the policy matches; one of a group that Kubernetes does not have, whose CustomResourceDefinition is not among the files, is a note.`,
 		Before: "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas   # has paramKind",
 		After:  "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas\n  paramRef: {name: limits, namespace: policies, parameterNotFoundAction: Deny}",
@@ -69,7 +77,8 @@ that the policy matches; one of a group that Kubernetes does not have, whose Cus
 		Code: "CG014", Name: "rule-matches-nothing", Severity: Warning,
 		Title: "a resource rule that matches no resource",
 		Text: `The server does not check that the groups, versions and resources of a rule exist. A singular or misspelt resource, a kind in the place of a
-resource, a resource under the wrong group, or a version that is no longer served matches nothing. With matchPolicy Equivalent a rule matches other
+resource, a resource under the wrong group, or a version that is no longer served matches nothing. With matchPolicy
+Equivalent a rule matches other
 versions of the same resource, but only if it names one that is served. A custom resource
 whose CustomResourceDefinition is not among the files is a note, once.`,
 		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
@@ -112,7 +121,9 @@ func missingParams(p *pass) {
 				}
 				given++
 				namespace := or(ref.Namespace, fmt.Sprint(metadata["namespace"]))
-				found = found || ref.Name != "" && metadata["name"] == ref.Name && (!resource.Namespaced || metadata["namespace"] == namespace)
+				found = found ||
+					ref.Name != "" && metadata["name"] == ref.Name &&
+						(!resource.Namespaced || metadata["namespace"] == namespace)
 				if ref.Selector != nil {
 					if selector, err := metav1.LabelSelectorAsSelector(ref.Selector); err == nil {
 						labels := map[string]string{}
@@ -151,8 +162,9 @@ func missingParams(p *pass) {
 			}
 			at := "spec.paramRef"
 			p.report(Diagnostic{
-				Severity: severity, Message: fmt.Sprintf("without %s %s", what, then), Suggestion: "give the param beside the policies, and create it before the binding",
-				Kind: string(b.Kind) + "Binding", Name: b.Name, Field: at, Position: b.Locate(&field.Error{Field: at}),
+				Severity: severity, Message: fmt.Sprintf("without %s %s", what, then),
+				Suggestion: "give the param beside the policies, and create it before the binding",
+				Kind:       string(b.Kind) + "Binding", Name: b.Name, Field: at, Position: b.Locate(&field.Error{Field: at}),
 			})
 		}
 	}
@@ -180,7 +192,14 @@ func bindingWithoutPolicy(p *pass) {
 		switch near := nearest(b.PolicyName, names); {
 		case found:
 		case other:
-			p.atBinding(b, "spec.policyName", "bind it with the other kind of binding", "%s is a policy of the other kind, which a %sBinding does not put in force", b.PolicyName, b.Kind)
+			p.atBinding(
+				b,
+				"spec.policyName",
+				"bind it with the other kind of binding",
+				"%s is a policy of the other kind, which a %sBinding does not put in force",
+				b.PolicyName,
+				b.Kind,
+			)
 		case near != "":
 			p.atBinding(b, "spec.policyName", "did you mean "+near+"?", "there is no %s %s", b.Kind, b.PolicyName)
 		default:
@@ -189,10 +208,12 @@ func bindingWithoutPolicy(p *pass) {
 	}
 }
 
-// undefinedGroup reports a group of custom resources of which not all may be among the files: none that Kubernetes serves.
+// undefinedGroup reports a group of custom resources of which not all may be among the files: none that Kubernetes
+// serves.
 func (p *pass) undefinedGroup(group string) bool {
 	return strings.Contains(group, ".") && !slices.ContainsFunc(p.Types.Resources(), func(r *schema.Resource) bool {
-		return r.Custom == nil && (r.Group == group || strings.HasSuffix(group, ".k8s.io") && spell.Distance(r.Group, group) <= 2)
+		return r.Custom == nil &&
+			(r.Group == group || strings.HasSuffix(group, ".k8s.io") && spell.Distance(r.Group, group) <= 2)
 	})
 }
 
@@ -205,32 +226,69 @@ func paramReferences(p *pass) {
 			if err != nil {
 				continue // refused
 			}
-			if params = p.Types.ResourceFor(gv.WithKind(f.ParamKind.Kind)); params == nil && p.undefinedGroup(gv.Group) {
+			if params = p.Types.ResourceFor(gv.WithKind(f.ParamKind.Kind)); params == nil &&
+				p.undefinedGroup(gv.Group) {
 				if what := f.ParamKind.Kind + " in " + f.ParamKind.APIVersion; !told[what] {
 					told[what] = true
-					p.atField(f.Policy, "spec.paramKind", "give its CustomResourceDefinition", "%s is not known: no definition of it is among the files", what)
+					p.atField(
+						f.Policy,
+						"spec.paramKind",
+						"give its CustomResourceDefinition",
+						"%s is not known: no definition of it is among the files",
+						what,
+					)
 					p.found[len(p.found)-1].Severity = Note
 				}
 			} else if params == nil {
-				p.atField(f.Policy, "spec.paramKind", "give the CustomResourceDefinition of the kind, or correct apiVersion and kind",
-					"there is no kind %s in %s: every request that the policy matches will fail", f.ParamKind.Kind, f.ParamKind.APIVersion)
+				p.atField(f.Policy, "spec.paramKind",
+					"give the CustomResourceDefinition of the kind, or correct apiVersion and kind",
+					"there is no kind %s in %s: every request that the policy matches will fail", f.ParamKind.Kind,
+					f.ParamKind.APIVersion)
 			}
 		}
 		for _, b := range f.bindings {
 			switch ref := b.ParamRef; {
 			case ref == nil && f.ParamKind != nil:
-				if used := slices.ContainsFunc(f.exprs, func(e *expression) bool { return e.reads != nil && e.reads.Uses(paramsRoot) }); used && !guardsParams(f) {
-					p.atBinding(b, "spec", "add spec.paramRef", "no paramRef, though %s has a paramKind: params will be null", f.Name)
+				if used := slices.ContainsFunc(f.exprs,
+					func(e *expression) bool { return e.reads != nil && e.reads.Uses(paramsRoot) }); used &&
+					!guardsParams(f) {
+					p.atBinding(
+						b,
+						"spec",
+						"add spec.paramRef",
+						"no paramRef, though %s has a paramKind: params will be null",
+						f.Name,
+					)
 				}
 			case ref != nil && f.ParamKind == nil:
-				p.atBinding(b, "spec.paramRef", "give the policy a paramKind, or remove the paramRef", "%s has no paramKind: the paramRef is ignored", f.Name)
+				p.atBinding(
+					b,
+					"spec.paramRef",
+					"give the policy a paramKind, or remove the paramRef",
+					"%s has no paramKind: the paramRef is ignored",
+					f.Name,
+				)
 				p.fix(func(object map[string]any) { delete(memberOf(object, "spec"), "paramRef") })
 			case ref != nil && params != nil && !params.Namespaced && ref.Namespace != "":
-				p.atBinding(b, "spec.paramRef.namespace", "remove the namespace", "%s is cluster-scoped: a paramRef with a namespace is always an error", f.ParamKind.Kind)
-				p.fix(func(object map[string]any) { delete(memberOf(memberOf(object, "spec"), "paramRef"), "namespace") })
+				p.atBinding(
+					b,
+					"spec.paramRef.namespace",
+					"remove the namespace",
+					"%s is cluster-scoped: a paramRef with a namespace is always an error",
+					f.ParamKind.Kind,
+				)
+				p.fix(
+					func(object map[string]any) { delete(memberOf(memberOf(object, "spec"), "paramRef"), "namespace") },
+				)
 			case ref != nil && params != nil && params.Namespaced && ref.Namespace == "":
 				if i := slices.IndexFunc(f.targets, func(t target) bool { return t.named && !t.namespaced }); i >= 0 {
-					p.atBinding(b, "spec.paramRef", "name the namespace of the params", "without a namespace the params come from the namespace of the request, and %s has none", f.targets[i].resource.Resource)
+					p.atBinding(
+						b,
+						"spec.paramRef",
+						"name the namespace of the params",
+						"without a namespace the params come from the namespace of the request, and %s has none",
+						f.targets[i].resource.Resource,
+					)
 				}
 			}
 		}
@@ -255,7 +313,10 @@ func removeItem(object map[string]any, path string, index int) {
 }
 
 func guardsParams(f *facts) bool {
-	return slices.ContainsFunc(f.exprs, func(e *expression) bool { return e.reads != nil && e.reads.Guards(paramsRoot) })
+	return slices.ContainsFunc(
+		f.exprs,
+		func(e *expression) bool { return e.reads != nil && e.reads.Guards(paramsRoot) },
+	)
 }
 
 // A reporter reports about a field of a policy or binding.
@@ -309,15 +370,28 @@ func matchesNothing(p *pass) {
 				one.Resources = []string{pattern}
 				one.Scope = "*"
 				if slices.ContainsFunc(resources, func(r *schema.Resource) bool { return coversAny(one, r) }) {
-					if one.Scope = rule.Scope; one.Scope != "*" && one.Scope != "" && !slices.ContainsFunc(resources, func(r *schema.Resource) bool { return coversAny(one, r) }) {
-						report(fmt.Sprintf("%s[%d].scope", path, i), "", "%s is not in the scope %s: the rule never matches it", pattern, rule.Scope)
+					if one.Scope = rule.Scope; one.Scope != "*" && one.Scope != "" &&
+						!slices.ContainsFunc(resources, func(r *schema.Resource) bool { return coversAny(one, r) }) {
+						report(
+							fmt.Sprintf("%s[%d].scope", path, i),
+							"",
+							"%s is not in the scope %s: the rule never matches it",
+							pattern,
+							rule.Scope,
+						)
 					}
 					continue
 				}
-				if !slices.ContainsFunc(rule.APIGroups, func(g string) bool { return !p.undefinedGroup(g) }) && !p.defines(rule, pattern) {
+				if !slices.ContainsFunc(rule.APIGroups, func(g string) bool { return !p.undefinedGroup(g) }) &&
+					!p.defines(rule, pattern) {
 					if what := pattern + " in " + strings.Join(rule.APIGroups, ", "); !told[what] {
 						told[what] = true
-						report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), "give its CustomResourceDefinition", "%s is not known: no definition of it is among the files", what)
+						report(
+							fmt.Sprintf("%s[%d].resources[%d]", path, i, j),
+							"give its CustomResourceDefinition",
+							"%s is not known: no definition of it is among the files",
+							what,
+						)
 						p.found[len(p.found)-1].Severity = Note
 					}
 					continue
@@ -334,7 +408,8 @@ func matchesNothing(p *pass) {
 func (p *pass) defines(rule policy.Rule, pattern string) bool {
 	name, _, _ := strings.Cut(pattern, "/")
 	return slices.ContainsFunc(p.Types.Resources(), func(r *schema.Resource) bool {
-		return slices.Contains(rule.APIGroups, r.Group) && (nearest(name, []string{r.Resource, strings.ToLower(r.Kind)}) != "" || r.Resource == name)
+		return slices.Contains(rule.APIGroups, r.Group) &&
+			(nearest(name, []string{r.Resource, strings.ToLower(r.Kind)}) != "" || r.Resource == name)
 	})
 }
 
@@ -362,7 +437,11 @@ func (p *pass) unknownResource(rule policy.Rule, pattern string, resources []*sc
 		case same && inGroup && sub != "" && sub != "*" && slices.Contains(rule.APIVersions, r.Version):
 			return "there is no subresource " + pattern, subresources(r)
 		case same && inGroup && !r.NotServed:
-			return fmt.Sprintf("there is no %s in version %s", text, strings.Join(rule.APIVersions, ", ")), "it is served as " + r.Version
+			return fmt.Sprintf(
+				"there is no %s in version %s",
+				text,
+				strings.Join(rule.APIVersions, ", "),
+			), "it is served as " + r.Version
 		case same && !slices.Contains(rule.APIGroups, "*"):
 			hint = fmt.Sprintf("%s is in the group %q, version %s", name, r.Group, r.Version)
 		case strings.EqualFold(r.Kind, name) && inGroup:
@@ -420,10 +499,19 @@ func bindingMatchesNothing(p *pass) {
 				continue
 			}
 			meet := slices.ContainsFunc(f.MatchConstraints.ResourceRules, func(a policy.Rule) bool {
-				return slices.ContainsFunc(b.MatchResources.ResourceRules, func(b policy.Rule) bool { return p.meet(a, b) })
+				return slices.ContainsFunc(
+					b.MatchResources.ResourceRules,
+					func(b policy.Rule) bool { return p.meet(a, b) },
+				)
 			})
 			if !meet {
-				p.atBinding(b, "spec.matchResources.resourceRules", "compare them with the policy's matchConstraints", "no request matches both these rules and those of %s", f.Name)
+				p.atBinding(
+					b,
+					"spec.matchResources.resourceRules",
+					"compare them with the policy's matchConstraints",
+					"no request matches both these rules and those of %s",
+					f.Name,
+				)
 			}
 		}
 	}
@@ -432,7 +520,8 @@ func bindingMatchesNothing(p *pass) {
 // meet reports that some request may match both rules. Versions are left out: equivalent ones match too.
 func (p *pass) meet(a, b policy.Rule) bool {
 	some := func(a, b []string) bool {
-		return slices.Contains(a, "*") || slices.Contains(b, "*") || slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+		return slices.Contains(a, "*") || slices.Contains(b, "*") ||
+			slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 	}
 	resources := slices.ContainsFunc(a.Resources, func(x string) bool {
 		xr, xs, _ := strings.Cut(x, "/")
@@ -443,9 +532,10 @@ func (p *pass) meet(a, b policy.Rule) bool {
 	})
 	scopes := a.Scope == b.Scope || a.Scope == "*" || b.Scope == "*" || a.Scope == "" || b.Scope == ""
 	names := len(a.ResourceNames) == 0 || len(b.ResourceNames) == 0 || some(a.ResourceNames, b.ResourceNames)
-	groups := some(a.APIGroups, b.APIGroups) || slices.ContainsFunc(append(slices.Clone(a.APIGroups), b.APIGroups...), func(g string) bool {
-		return g == "" || g == "events.k8s.io" || g == "extensions" // events are in two groups
-	}) && slices.Contains(a.Resources, "events")
+	groups := some(a.APIGroups, b.APIGroups) ||
+		slices.ContainsFunc(append(slices.Clone(a.APIGroups), b.APIGroups...), func(g string) bool {
+			return g == "" || g == "events.k8s.io" || g == "extensions" // events are in two groups
+		}) && slices.Contains(a.Resources, "events")
 	return some(a.Operations, b.Operations) && groups && resources && scopes && names
 }
 

@@ -63,7 +63,8 @@ type expression struct {
 func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
 	s := &subject{
 		Input: in, envs: envs, ctx: ctx, codes: map[string]bool{}, presences: map[presence]bool{},
-		minors: map[int]*celenv.Set{}, measured: map[*facts]Measurement{}, twice: map[*facts]*unstable{}, disorders: map[[2]*facts][]string{}, ran: map[*facts]map[string]*results{},
+		minors: map[int]*celenv.Set{}, measured: map[*facts]Measurement{}, twice: map[*facts]*unstable{},
+		disorders: map[[2]*facts][]string{}, ran: map[*facts]map[string]*results{},
 	}
 	s.typer = newTyper(in.Types)
 	for _, p := range in.Set.Policies {
@@ -201,7 +202,8 @@ func token(s string) int {
 		}
 		return len(s)
 	}
-	for n < len(s) && (s[n] == '_' || s[n] >= '0' && s[n] <= '9' || s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' && s[n] <= 'Z') {
+	for n < len(s) && (s[n] == '_' || s[n] >= '0' && s[n] <= '9' || s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' &&
+		s[n] <= 'Z') {
 		n++
 	}
 	return max(n, 1)
@@ -275,7 +277,8 @@ func (s *subject) targetsOf(m *policy.MatchResources) []target {
 				}
 				t := target{
 					kind: kind, resource: r.GroupVersionResource, subresource: name, namespaced: r.Namespaced,
-					named:  !slices.Contains(rule.APIGroups, "*") && !slices.Contains(rule.APIVersions, "*") && slices.Contains(rule.Resources, resourceName(r, name)),
+					named: !slices.Contains(rule.APIGroups, "*") && !slices.Contains(rule.APIVersions, "*") &&
+						slices.Contains(rule.Resources, resourceName(r, name)),
 					custom: r.Custom != nil, typ: s.Types.Type(kind),
 				}
 				if i, ok := seen[kind]; ok {
@@ -288,7 +291,11 @@ func (s *subject) targetsOf(m *policy.MatchResources) []target {
 		}
 	}
 	slices.SortFunc(all, func(a, b target) int {
-		return cmp.Or(strings.Compare(a.kind.Group, b.kind.Group), strings.Compare(a.kind.Version, b.kind.Version), strings.Compare(a.kind.Kind, b.kind.Kind))
+		return cmp.Or(
+			strings.Compare(a.kind.Group, b.kind.Group),
+			strings.Compare(a.kind.Version, b.kind.Version),
+			strings.Compare(a.kind.Kind, b.kind.Kind),
+		)
 	})
 	return all
 }

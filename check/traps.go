@@ -39,7 +39,8 @@ that reads object and matches DELETE lets nothing be deleted. Compare with null,
 		Code: "CG302", Name: "unguarded-field", Severity: Warning,
 		Title: "a field that may be absent is read without asking",
 		Text: `The field is optional and has no default, so that objects without it reach the policy. Reading it then is the error "no such key", which failurePolicy Fail makes a denial. An entry of a map,
-such as a label, may always be absent: also of namespaceObject and of request.userInfo.extra. It is a note for params, which are the author's own, and in a messageExpression, where the error
+such as a label, may always be absent: also of namespaceObject and of request.userInfo.extra. It is a note for params,
+which are the author's own, and in a messageExpression, where the error
 brings back the default message.`,
 		Before: "expression: object.metadata.labels['team'] != ''",
 		After:  "expression: object.metadata.?labels['team'].orValue('') != ''",
@@ -49,7 +50,8 @@ brings back the default message.`,
 		Code: "CG303", Name: "has-always-true", Severity: Warning,
 		Title: "has() of a field that is always there",
 		Text: `Some fields are never left out when the server writes an object: structs that are no pointers (resources, strategy, status), and scalars and lists without omitempty. has() of them
-is true for every object, also where the author left them out. Ask for a member, or for the zero value. It is a note for scalars, and where the policy reads below
+is true for every object, also where the author left them out. Ask for a member, or for the zero value. It is a note
+for scalars, and where the policy reads below
 the field: then nothing is wrong but the question is not needed.`,
 		Before: "expression: object.spec.containers.all(c, has(c.resources))",
 		After:  "expression: object.spec.containers.all(c, has(c.resources.limits))",
@@ -133,9 +135,14 @@ func paramsWithoutKind(p *pass) {
 		}
 		for e := range f.parsed() {
 			for _, r := range e.reads.List {
-				if r.Path.Root == "params" && (r.Path.Steps == "kind" || r.Path.Steps == "apiVersion") && !r.Test && !r.Safe {
+				if r.Path.Root == "params" && (r.Path.Steps == "kind" || r.Path.Steps == "apiVersion") && !r.Test &&
+					!r.Safe {
 					d := f.at(e, r.ID)
-					d.Message = fmt.Sprintf("%s does not exist: a mutating policy sees a %s without apiVersion and kind", r.Path, f.ParamKind.Kind)
+					d.Message = fmt.Sprintf(
+						"%s does not exist: a mutating policy sees a %s without apiVersion and kind",
+						r.Path,
+						f.ParamKind.Kind,
+					)
 					d.Suggestion = "write what the paramKind says"
 					p.report(d)
 				}
@@ -158,13 +165,16 @@ func (f *facts) asksOperation(e *expression) bool {
 	return false
 }
 
-// nullAt returns where e selects from a variable that is null on an operation that the rules match; 0: nowhere, or it is
-// asked for.
+// nullAt returns where e selects from a variable that is null on an operation that the rules match; 0: nowhere, or it
+// is asked for.
 func (f *facts) nullAt(e *expression, root effects.Path, op string) int64 {
 	if e.use == policy.UseMessageExpression || !f.operations()[op] || f.guards(e, root) || f.asksOperation(e) {
 		return 0
 	}
-	i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool { return root.Contains(r.Path) && r.Path != root && !r.Safe })
+	i := slices.IndexFunc(
+		e.reads.List,
+		func(r effects.Read) bool { return root.Contains(r.Path) && r.Path != root && !r.Safe },
+	)
 	if i < 0 {
 		return 0
 	}
@@ -196,7 +206,10 @@ func nullObjects(p *pass) {
 				if only {
 					d.Message = fmt.Sprintf("%s is always null on %s", c.root, c.op)
 					d.Suggestion = c.instead
-					d.Fix = e.rerooting(c.root.Root, map[string]string{"object": "oldObject", "oldObject": "object"}[c.root.Root])
+					d.Fix = e.rerooting(
+						c.root.Root,
+						map[string]string{"object": "oldObject", "oldObject": "object"}[c.root.Root],
+					)
 				} else {
 					d.Message = fmt.Sprintf("%s is null on %s, which the rules match", c.root, c.op)
 					d.Suggestion = fmt.Sprintf("write %s == null || …, or look at request.operation", c.root)
@@ -238,7 +251,8 @@ func unguarded(p *pass) {
 			var places []int64
 			found := map[int64]*absence{}
 			for _, r := range e.reads.List {
-				if r.Test || r.Safe || r.Path.Root != "object" && r.Path.Root != "oldObject" || !p.absent(f, e, r.Path) {
+				if r.Test || r.Safe || r.Path.Root != "object" && r.Path.Root != "oldObject" ||
+					!p.absent(f, e, r.Path) {
 					continue
 				}
 				if at := found[r.ID]; at == nil {
@@ -267,8 +281,8 @@ func unguarded(p *pass) {
 	}
 }
 
-// unguardedKeys finds entries of maps outside of the object that may be absent, and in a message those of the object too:
-// there an error does no more than to bring back the default message.
+// unguardedKeys finds entries of maps outside of the object that may be absent, and in a message those of the object
+// too: there an error does no more than to bring back the default message.
 func (p *pass) unguardedKeys(f *facts, e *expression) {
 	reported := map[effects.Path]bool{}
 	for _, r := range e.reads.List {
@@ -287,7 +301,8 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 			}
 		case parent == effects.At("request", "userInfo", "extra"):
 		case r.Path.Root == "params":
-			if at := locate(p.Types.Type(p.paramKind(f)), parent.Split()); at.typ == nil || at.typ.Kind != schema.Map || p.given(f, r.Path) {
+			if at := locate(p.Types.Type(p.paramKind(f)), parent.Split()); at.typ == nil || at.typ.Kind != schema.Map ||
+				p.given(f, r.Path) {
 				continue
 			}
 			severity = Note // who writes the policy writes the params
@@ -323,15 +338,26 @@ func (f *facts) selects(label string) bool {
 		return labels[label] != nil
 	}
 	return asks(f.MatchConstraints) ||
-		len(f.bindings) > 0 && !slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return !asks(b.MatchResources) })
+		len(f.bindings) > 0 &&
+			!slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return !asks(b.MatchResources) })
 }
 
-var labelSteps, annotationSteps = effects.At("", "metadata", "labels").Steps, effects.At("", "metadata", "annotations").Steps
+var labelSteps, annotationSteps = effects.At(
+	"",
+	"metadata",
+	"labels",
+).Steps, effects.At(
+	"",
+	"metadata",
+	"annotations",
+).Steps
 
 // asks reports that the validation with an index looks at path: where its message is made, the field was looked at.
 func (f *facts) asks(index int, path effects.Path) bool {
 	for e := range f.parsed() {
-		if e.use == policy.UseValidation && e.index == index && (e.reads.Uses(path) || slices.ContainsFunc(e.before, func(v *expression) bool { return v.reads.Uses(path) })) {
+		if e.use == policy.UseValidation && e.index == index &&
+			(e.reads.Uses(path) || slices.ContainsFunc(e.before,
+				func(v *expression) bool { return v.reads.Uses(path) })) {
 			return true
 		}
 	}
@@ -382,8 +408,8 @@ func (f *facts) stage(path effects.Path) stage {
 	return decoded
 }
 
-// validated reports a field that is optional for the decoder, while the server's validation, which comes before validating
-// policies, refuses objects without it.
+// validated reports a field that is optional for the decoder, while the server's validation, which comes before
+// validating policies, refuses objects without it.
 func validated(t *schema.Type, path effects.Path) bool {
 	at := locate(t, path.Split())
 	if at.field == nil || at.owner == nil {
@@ -395,13 +421,21 @@ func validated(t *schema.Type, path effects.Path) bool {
 	}
 	owner := strings.TrimPrefix(at.owner.Name, "k8s.io/api/")
 	switch owner + "." + at.field.Name {
-	case "core/v1.PodStatus.phase", "core/v1.PodStatus.qosClass", "core/v1.NamespaceSpec.finalizers", "core/v1.NamespaceStatus.phase",
+	case "core/v1.PodStatus.phase",
+		"core/v1.PodStatus.qosClass",
+		"core/v1.NamespaceSpec.finalizers",
+		"core/v1.NamespaceStatus.phase",
 		"certificates/v1.CertificateSigningRequestSpec.username",
-		"core/v1.Container.image", "core/v1.EphemeralContainer.image", "core/v1.EphemeralContainerCommon.image",
-		"core/v1.PersistentVolumeClaimSpec.accessModes", "core/v1.PersistentVolumeSpec.capacity", "core/v1.PersistentVolumeSpec.accessModes":
+		"core/v1.Container.image",
+		"core/v1.EphemeralContainer.image",
+		"core/v1.EphemeralContainerCommon.image",
+		"core/v1.PersistentVolumeClaimSpec.accessModes",
+		"core/v1.PersistentVolumeSpec.capacity",
+		"core/v1.PersistentVolumeSpec.accessModes":
 		return true
 	}
-	if strings.HasSuffix(at.owner.Name, ".LabelSelectorRequirement") || strings.HasSuffix(at.owner.Name, "core/v1.NodeSelectorRequirement") {
+	if strings.HasSuffix(at.owner.Name, ".LabelSelectorRequirement") ||
+		strings.HasSuffix(at.owner.Name, "core/v1.NodeSelectorRequirement") {
 		return true // values depends on the operator
 	}
 	// The selector of a workload has to match the labels of its template.
@@ -478,9 +512,14 @@ func alwaysTrue(p *pass) {
 				d.Message = fmt.Sprintf("has(%s) is always true", r.Path)
 				d.Suggestion = "ask for a member, or compare the value"
 				below := func(o *expression) bool {
-					return o.reads != nil && slices.ContainsFunc(o.reads.List, func(o effects.Read) bool { return r.Path.Contains(o.Path) && o.Path != r.Path })
+					return o.reads != nil &&
+						slices.ContainsFunc(
+							o.reads.List,
+							func(o effects.Read) bool { return r.Path.Contains(o.Path) && o.Path != r.Path },
+						)
 				}
-				if t := locate(f.targets[0].typ, r.Path.Split()).typ; t.Kind != schema.Struct || slices.ContainsFunc(f.exprs, below) {
+				if t := locate(f.targets[0].typ, r.Path.Split()).typ; t.Kind != schema.Struct ||
+					slices.ContainsFunc(f.exprs, below) {
 					d.Severity, d.Suggestion = Note, "leave it out"
 				}
 				p.report(d)
@@ -513,7 +552,10 @@ func visit(e ast.Expr, f func(ast.Expr)) { ast.PreOrderVisit(e, ast.NewExprVisit
 func namespaceObjects(p *pass) {
 	uid := namespaceRoot.Step("metadata").Step("UID")
 	for _, f := range p.facts {
-		clusterScoped := slices.IndexFunc(f.targets, func(t target) bool { return t.named && (!t.namespaced || t.kind.Kind == "Namespace") })
+		clusterScoped := slices.IndexFunc(
+			f.targets,
+			func(t target) bool { return t.named && (!t.namespaced || t.kind.Kind == "Namespace") },
+		)
 		for e := range f.parsed() {
 			i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool { return namespaceRoot.Contains(r.Path) })
 			if i < 0 {
@@ -521,7 +563,8 @@ func namespaceObjects(p *pass) {
 			}
 			d := f.at(e, e.reads.List[i].ID)
 			if e.use == policy.UseMatchCondition {
-				d.Message, d.Suggestion = "namespaceObject is always null in match conditions", "use a namespaceSelector, or ask in the validations"
+				d.Message, d.Suggestion = "namespaceObject is always null in match conditions",
+					"use a namespaceSelector, or ask in the validations"
 				p.report(d)
 				continue
 			}
@@ -535,13 +578,20 @@ func namespaceObjects(p *pass) {
 				_, last, _ := r.Path.Parent()
 				switch {
 				case r.Path == uid:
-					at.Message, at.Suggestion = "namespaceObject.metadata.UID never exists", "write dyn(namespaceObject).metadata.uid"
-					if wrong, end := "namespaceObject.metadata.UID", at.To; end <= len(e.Src) && strings.HasSuffix(e.Src[:end], wrong) && !r.Test {
+					at.Message, at.Suggestion = "namespaceObject.metadata.UID never exists",
+						"write dyn(namespaceObject).metadata.uid"
+					if wrong, end := "namespaceObject.metadata.UID", at.To; end <= len(e.Src) &&
+						strings.HasSuffix(e.Src[:end], wrong) &&
+						!r.Test {
 						at.Fix = &Fix{Edits: []Edit{{end - len(wrong), end, "dyn(namespaceObject).metadata.uid"}}}
 					}
-				case namespaceRoot.Contains(r.Path) && !r.Test && strings.HasSuffix(last, "Timestamp") && !strings.Contains(e.Src, "dyn(namespaceObject)"):
+				case namespaceRoot.Contains(r.Path) && !r.Test && strings.HasSuffix(last, "Timestamp") &&
+					!strings.Contains(e.Src, "dyn(namespaceObject)"):
 					at.Message = fmt.Sprintf("%s is text, though it is declared as a timestamp", r.Path)
-					at.Suggestion = "write timestamp(dyn(namespaceObject)" + strings.TrimPrefix(r.Path.String(), "namespaceObject") + ")"
+					at.Suggestion = "write timestamp(dyn(namespaceObject)" + strings.TrimPrefix(
+						r.Path.String(),
+						"namespaceObject",
+					) + ")"
 				default:
 					continue
 				}
@@ -573,14 +623,16 @@ func (p *pass) comparisons(kind schema.Kind) {
 				for i, side := range c.Args() {
 					other := c.Args()[1-i]
 					for _, path := range e.reads.Paths[side.ID()] {
-						if side.Kind() == ast.ComprehensionKind || !p.isOf(f, path, kind) || f.guards(e, path) && slices.Contains(e.reads.Nulls, path) {
+						if side.Kind() == ast.ComprehensionKind || !p.isOf(f, path, kind) ||
+							f.guards(e, path) && slices.Contains(e.reads.Nulls, path) {
 							continue
 						}
 						_, text := constant(other).(string)
 						_, integer := constant(other).(int64)
 						d := f.at(e, x.ID())
 						switch {
-						case kind == schema.Quantity && (text || ordered || len(e.reads.Paths[other.ID()]) > 0) && c.FunctionName() != operators.Add:
+						case kind == schema.Quantity && (text || ordered || len(e.reads.Paths[other.ID()]) > 0) &&
+							c.FunctionName() != operators.Add:
 							if !text && len(e.reads.Paths[other.ID()]) == 0 {
 								continue
 							}
@@ -644,16 +696,22 @@ func messages(p *pass) {
 			}
 			reads := effects.Of(parsed.NativeRep().Expr(), nil)
 			if !slices.ContainsFunc(reads.List, func(r effects.Read) bool {
-				return r.Path.Steps != "" && slices.Contains([]string{"object", "oldObject", "params", "request", "namespaceObject"}, r.Path.Root)
+				return r.Path.Steps != "" &&
+					slices.Contains(
+						[]string{"object", "oldObject", "params", "request", "namespaceObject"},
+						r.Path.Root,
+					)
 			}) && len(reads.Variables) == 0 {
 				continue
 			}
 			path := fmt.Sprintf("spec.validations[%d].message", i)
 			d := Diagnostic{
-				Message: "message is shown as it is, though it is a CEL expression", Suggestion: "move it to messageExpression",
-				Kind: string(f.Kind), Name: f.Name, Field: path, Position: f.Locate(&field.Error{Field: path}),
+				Message:    "message is shown as it is, though it is a CEL expression",
+				Suggestion: "move it to messageExpression",
+				Kind:       string(f.Kind), Name: f.Name, Field: path, Position: f.Locate(&field.Error{Field: path}),
 			}
-			if checked, issues := celenv.Compile(env, v.Message); v.MessageExpr.IsZero() && issues.Err() == nil && checked.OutputType().IsExactType(cel.StringType) {
+			if checked, issues := celenv.Compile(env, v.Message); v.MessageExpr.IsZero() && issues.Err() == nil &&
+				checked.OutputType().IsExactType(cel.StringType) {
 				d.Fix = &Fix{Object: func(object map[string]any) { moveMessage(object, i) }}
 			}
 			p.report(d)
@@ -681,11 +739,16 @@ func multiLine(p *pass) {
 				continue
 			}
 			if i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool {
-				return !r.Test && (effects.At("object", "metadata", "annotations").Contains(r.Path) || effects.At("object", "data").Contains(r.Path)) && strings.Count(r.Path.Steps, "\x00") > strings.Count("metadata", "\x00")
+				return !r.Test && (effects.At("object", "metadata", "annotations").Contains(r.Path) ||
+					effects.At("object", "data").Contains(r.Path)) &&
+					strings.Count(r.Path.Steps, "\x00") > strings.Count("metadata", "\x00")
 			}); i >= 0 && !strings.Contains(e.Src, "replace(") {
 				d := f.at(e, e.reads.List[i].ID)
 				d.Severity = Note
-				d.Message, d.Suggestion = fmt.Sprintf("%s may hold line breaks, and then the message is not shown", e.reads.List[i].Path), "write ….replace('\\n', ' ')"
+				d.Message, d.Suggestion = fmt.Sprintf(
+					"%s may hold line breaks, and then the message is not shown",
+					e.reads.List[i].Path,
+				), "write ….replace('\\n', ' ')"
 				p.report(d)
 			}
 			searched := map[int64]bool{} // texts that functions look for, which do not get into the message
@@ -715,9 +778,12 @@ func authorizers(p *pass) {
 			if e.use != policy.UseAuditAnnotation && e.use != policy.UseMessageExpression {
 				continue
 			}
-			if i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool { return r.Path.Root == "authorizer" }); i >= 0 && e.use == policy.UseAuditAnnotation {
+			if i := slices.IndexFunc(e.reads.List,
+				func(r effects.Read) bool { return r.Path.Root == "authorizer" }); i >= 0 &&
+				e.use == policy.UseAuditAnnotation {
 				d := f.at(e, e.reads.List[i].ID)
-				d.Message, d.Suggestion = "authorizer does not exist when an audit annotation is evaluated", "ask it in a validation"
+				d.Message, d.Suggestion = "authorizer does not exist when an audit annotation is evaluated",
+					"ask it in a validation"
 				p.report(d)
 				continue
 			}
@@ -747,14 +813,25 @@ func emptyThenAppend(p *pass) {
 			}
 			for _, w := range effects.Patched(e.ast.Expr()) {
 				parent, _, ok := w.Path.Parent()
-				if i := slices.IndexFunc(empty, func(x emptied) bool { return ok && x.path == parent && x.index < e.index }); w.Op == "add" && i >= 0 {
+				if i := slices.IndexFunc(empty,
+					func(x emptied) bool { return ok && x.path == parent && x.index < e.index }); w.Op == "add" &&
+					i >= 0 {
 					d := f.at(e, w.ID)
-					d.Message = fmt.Sprintf("mutation %d leaves %s empty, and what is empty is gone before this one", empty[i].index, strings.TrimPrefix(parent.String(), "object."))
+					d.Message = fmt.Sprintf(
+						"mutation %d leaves %s empty, and what is empty is gone before this one",
+						empty[i].index,
+						strings.TrimPrefix(parent.String(), "object."),
+					)
 					d.Suggestion = "add it with its first item"
 					p.report(d)
 				}
-				empty = slices.DeleteFunc(empty, func(x emptied) bool { return x.path == w.Path || ok && x.path == parent })
-				if v := w.Value; v != nil && (v.Kind() == ast.ListKind && v.AsList().Size() == 0 || v.Kind() == ast.MapKind && v.AsMap().Size() == 0) {
+				empty = slices.DeleteFunc(
+					empty,
+					func(x emptied) bool { return x.path == w.Path || ok && x.path == parent },
+				)
+				if v := w.Value; v != nil &&
+					(v.Kind() == ast.ListKind && v.AsList().Size() == 0 || v.Kind() == ast.MapKind &&
+						v.AsMap().Size() == 0) {
 					empty = append(empty, emptied{w.Path, e.index})
 				}
 			}

@@ -24,8 +24,10 @@ var types = []*Analyzer{
 		Code: "CG101", Name: "type-warning", Severity: Warning,
 		Title: "the API server will warn about the expression in status.typeChecking",
 		Text: `The server type-checks the validations of a ValidatingAdmissionPolicy after it was stored, against the kinds that its rules name without wildcards,
-and writes what it finds into the policy's status, where few look. This check finds the same, with the same text (serverWarning in the JSON output). It is a note where the
-warning is about some of the kinds only, or is false: the server takes times for timestamps, does not know the fields of quantities, nor
+and writes what it finds into the policy's status, where few look. This check finds the same, with the same text
+(serverWarning in the JSON output). It is a note where the
+warning is about some of the kinds only, or is false: the server takes times for timestamps, does not know the fields
+of quantities, nor
 authorizer.requestResource.`,
 		Before: "expression: object.spec.replica <= 5   # undefined field 'replica'",
 		After:  "expression: object.spec.replicas <= 5",
@@ -75,7 +77,8 @@ type typed struct {
 // maxKinds bounds the kinds for which a policy with wildcards is checked.
 const maxKinds = 400
 
-// typing type-checks the expressions of a policy, once; those of all policies, since who asks for one asks for the others.
+// typing type-checks the expressions of a policy, once; those of all policies, since who asks for one asks for the
+// others.
 func (s *subject) typing(f *facts) map[*expression]*typed {
 	if f.typing == nil {
 		s.typeAll()
@@ -116,7 +119,12 @@ func (s *subject) typeOne(f *facts) {
 			t.unknown = true
 		}
 	}
-	s.typeCheck(f, nil, nil, func(e *expression, _ *cel.Env, _ *cel.Ast, problems []problem) { f.typing[e].untyped = problems })
+	s.typeCheck(
+		f,
+		nil,
+		nil,
+		func(e *expression, _ *cel.Env, _ *cel.Ast, problems []problem) { f.typing[e].untyped = problems },
+	)
 	params := s.paramKind(f)
 	for _, t := range targets {
 		object := s.typer.running(t.kind)
@@ -126,16 +134,21 @@ func (s *subject) typeOne(f *facts) {
 			}
 			continue
 		}
-		s.typeCheck(f, object, s.typer.running(params), func(e *expression, _ *cel.Env, checked *cel.Ast, problems []problem) {
-			found := f.typing[e]
-			found.checked++
-			if e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch {
-				found.asts[t.kind] = checked
-			}
-			for _, p := range problems {
-				found.run = add(found.run, p, t.kind)
-			}
-		})
+		s.typeCheck(
+			f,
+			object,
+			s.typer.running(params),
+			func(e *expression, _ *cel.Env, checked *cel.Ast, problems []problem) {
+				found := f.typing[e]
+				found.checked++
+				if e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch {
+					found.asts[t.kind] = checked
+				}
+				for _, p := range problems {
+					found.run = add(found.run, p, t.kind)
+				}
+			},
+		)
 	}
 	if f.Kind == policy.Validating {
 		s.serverCheck(f, params)
@@ -166,7 +179,11 @@ func (s *subject) paramKind(f *facts) schema.GroupVersionKind {
 }
 
 // typeCheck compiles every expression of f against one kind.
-func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType, visit func(*expression, *cel.Env, *cel.Ast, []problem)) {
+func (s *subject) typeCheck(
+	f *facts,
+	object, params *apiservercel.DeclType,
+	visit func(*expression, *cel.Env, *cel.Ast, []problem),
+) {
 	members := map[string]*apiservercel.DeclField{}
 	variables := apiservercel.NewObjectType(celenv.VariablesType, members)
 	var variableTypes *apiservercel.DeclType
@@ -223,7 +240,9 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 			}
 			if env == nil {
 				var err error
-				if env, err = s.envs.Typed(d, celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables}, true); err != nil {
+				if env, err = s.envs.Typed(d,
+					celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables},
+					true); err != nil {
 					s.err = err
 					return
 				}
@@ -250,7 +269,8 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 	}
 }
 
-// serverKinds are the kinds that the server's type checker looks at: those that rules name without wildcards, ten of a rule.
+// serverKinds are the kinds that the server's type checker looks at: those that rules name without wildcards, ten of a
+// rule.
 func (s *subject) serverKinds(m *policy.MatchResources) []schema.GroupVersionKind {
 	const most = 10
 	var all []schema.GroupVersionKind
@@ -272,7 +292,8 @@ rules:
 					if strings.ContainsAny(name, "*/") {
 						continue
 					}
-					kind, ok := s.Types.KindFor(schema.GroupVersionResource{Group: group, Version: version, Resource: name}, "")
+					kind, ok := s.Types.KindFor(
+						schema.GroupVersionResource{Group: group, Version: version, Resource: name}, "")
 					if !ok {
 						continue
 					}
@@ -297,8 +318,8 @@ var (
 	noOverload     = regexp.MustCompile(`^found no matching overload for '(.*)' applied to '(.*)'$`)
 )
 
-// certain reports that a finding is true of every request: it exists for all matched kinds, or what it is a field of does
-// not exist.
+// certain reports that a finding is true of every request: it exists for all matched kinds, or what it is a field of
+// does not exist.
 func (t *typed) certain(e *expression, f finding) bool {
 	if t.unknown || t.checked == 0 {
 		return false
@@ -329,8 +350,8 @@ func (t *typed) certain(e *expression, f finding) bool {
 	return len(kinds) == t.checked
 }
 
-// A serverWarning is what the server's type checker finds with one kind. Its text quotes the line of the expression for every
-// problem, which is long for the policies of which there is much to say: it is made when somebody asks for it.
+// A serverWarning is what the server's type checker finds with one kind. Its text quotes the line of the expression for
+// every problem, which is long for the policies of which there is much to say: it is made when somebody asks for it.
 type serverWarning struct {
 	kind   schema.GroupVersionKind
 	issues *cel.Issues
@@ -383,8 +404,8 @@ func (e *expression) pathsAt(offset int) []effects.Path {
 	return e.paths[offset]
 }
 
-// telling reports a message whose types are scalars: mixed kinds of objects are no mistake, since objects have no type when
-// expressions run.
+// telling reports a message whose types are scalars: mixed kinds of objects are no mistake, since objects have no type
+// when expressions run.
 func telling(message string) bool {
 	if undefinedField.MatchString(message) {
 		return true
@@ -448,7 +469,8 @@ func (p *pass) runProblems(pattern *regexp.Regexp) {
 			}
 			for _, found := range t.run {
 				warned := slices.ContainsFunc(t.server, func(s finding) bool { return s.problem == found.problem })
-				if !pattern.MatchString(found.message) || warned || !t.certain(e, found) || !telling(found.message) || slices.Contains(t.untyped, found.problem) {
+				if !pattern.MatchString(found.message) || warned || !t.certain(e, found) || !telling(found.message) ||
+					slices.Contains(t.untyped, found.problem) {
 					continue
 				}
 				p.report(p.typeDiagnostic(f, e, found))

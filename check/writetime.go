@@ -60,7 +60,8 @@ func refused(p *pass) {
 	for _, b := range p.Set.Bindings {
 		for _, err := range policy.ValidateBinding(b) {
 			p.report(Diagnostic{
-				Message: err.ErrorBody(), Kind: string(b.Kind) + "Binding", Name: b.Name, Field: err.Field, Position: b.Locate(err),
+				Message: err.ErrorBody(), Kind: string(b.Kind) + "Binding", Name: b.Name, Field: err.Field,
+				Position: b.Locate(err),
 			})
 		}
 	}
@@ -74,7 +75,14 @@ func (p *pass) refusal(f *facts, err *field.Error) {
 		}
 	}
 	each := func(err *field.Error, message string) {
-		d := Diagnostic{Message: message, Kind: string(f.Kind), Name: f.Name, Field: err.Field, Position: f.Locate(err), Expr: expr}
+		d := Diagnostic{
+			Message:  message,
+			Kind:     string(f.Kind),
+			Name:     f.Name,
+			Field:    err.Field,
+			Position: f.Locate(err),
+			Expr:     expr,
+		}
 		if !expr.IsZero() {
 			d.From, d.To = 0, len(expr.Src)
 			for i := range expr.Src {
@@ -110,7 +118,8 @@ func (f *facts) resultFix(expr policy.Expr, message string) *Fix {
 	switch {
 	case strings.Contains(message, "must evaluate to bool but got dyn"):
 		end = " == true"
-	case strings.Contains(message, "must evaluate to string but got dyn"), strings.Contains(message, "[string null_type] but got dyn"):
+	case strings.Contains(message, "must evaluate to string but got dyn"),
+		strings.Contains(message, "[string null_type] but got dyn"):
 		open, end = "string(", ")"
 	default:
 		return nil
@@ -132,7 +141,8 @@ func suggestion(message string) string {
 	switch {
 	case strings.Contains(message, "must evaluate to bool but got dyn"):
 		return "compare the value, as in … == true"
-	case strings.Contains(message, "must evaluate to string but got dyn"), strings.Contains(message, "[string null_type] but got dyn"):
+	case strings.Contains(message, "must evaluate to string but got dyn"),
+		strings.Contains(message, "[string null_type] but got dyn"):
 		return "wrap it in string(…)"
 	case strings.Contains(message, "undeclared reference to 'variables'"):
 		return "match conditions cannot use variables: repeat the expression there"
@@ -156,7 +166,12 @@ func ignoreLines(p *pass) {
 			case bad >= 0:
 				report(path, "celgate check --list names all codes", "there is no check %s", i.codes[bad])
 			case i.reason == "":
-				report(path, "add a colon and the reason", "%s is ignored without a reason, so that it is not", strings.Join(i.codes, ", "))
+				report(
+					path,
+					"add a colon and the reason",
+					"%s is ignored without a reason, so that it is not",
+					strings.Join(i.codes, ", "),
+				)
 			}
 		}
 	}

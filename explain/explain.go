@@ -77,14 +77,16 @@ type Match struct {
 
 // A Mutation is one mutation of one invocation.
 type Mutation struct {
-	Index   int
-	Expr    policy.Expr
-	Type    policy.PatchType
-	As      schema.GroupVersionKind // the version in which the policy sees the object
-	Before  map[string]any          // the object when the mutation begins
-	Patch   any                     // the tree of the Object literal, or the operations of the JSON patch; nil if there is none
-	Patched map[string]any          // the object with the patch, before the server reads it as its type; nil if that failed
-	After   map[string]any          // the object as the next mutation sees it; nil if the mutation failed
+	Index  int
+	Expr   policy.Expr
+	Type   policy.PatchType
+	As     schema.GroupVersionKind // the version in which the policy sees the object
+	Before map[string]any          // the object when the mutation begins
+	// the tree of the Object literal, or the operations of the JSON patch; nil if there is none
+	Patch any
+	// the object with the patch, before the server reads it as its type; nil if that failed
+	Patched map[string]any
+	After   map[string]any // the object as the next mutation sees it; nil if the mutation failed
 	// Stopped is the index of the operation of the JSON patch that could not be applied, else -1. Dropped means that
 	// it is a test, for which the server drops the whole patch without an error.
 	Stopped int

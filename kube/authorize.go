@@ -15,7 +15,11 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-var subjectAccessReviews = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "subjectaccessreviews"}
+var subjectAccessReviews = schema.GroupVersionResource{
+	Group:    "authorization.k8s.io",
+	Version:  "v1",
+	Resource: "subjectaccessreviews",
+}
 
 // authorize asks with a SubjectAccessReview. The error of an evaluation comes with the decision, as that of the
 // server's own authorizers.
@@ -26,7 +30,8 @@ func (c *Client) authorize(ctx context.Context, attr authorizer.Attributes) (aut
 		return authorizer.DecisionNoOpinion, "", err
 	}
 	tree["apiVersion"], tree["kind"] = authorizationv1.SchemeGroupVersion.String(), "SubjectAccessReview"
-	answer, err := c.dynamic.Resource(subjectAccessReviews).Create(ctx, &unstructured.Unstructured{Object: tree}, metav1.CreateOptions{})
+	answer, err := c.dynamic.Resource(subjectAccessReviews).
+		Create(ctx, &unstructured.Unstructured{Object: tree}, metav1.CreateOptions{})
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", &unansweredError{err}
 	}
@@ -73,7 +78,11 @@ func reviewSpec(attr authorizer.Attributes) authorizationv1.SubjectAccessReviewS
 	// A selector narrows what is asked about, so what cannot be read of one is left out.
 	fields, _ := attr.GetFieldSelector()
 	for _, f := range fields {
-		requirement := metav1.FieldSelectorRequirement{Key: f.Field, Operator: metav1.FieldSelectorOpIn, Values: []string{f.Value}}
+		requirement := metav1.FieldSelectorRequirement{
+			Key:      f.Field,
+			Operator: metav1.FieldSelectorOpIn,
+			Values:   []string{f.Value},
+		}
 		if f.Operator == selection.NotEquals || f.Operator == selection.NotIn {
 			requirement.Operator = metav1.FieldSelectorOpNotIn
 		}
@@ -91,9 +100,12 @@ func reviewSpec(attr authorizer.Attributes) authorizationv1.SubjectAccessReviewS
 		if resource.LabelSelector == nil {
 			resource.LabelSelector = &authorizationv1.LabelSelectorAttributes{}
 		}
-		resource.LabelSelector.Requirements = append(resource.LabelSelector.Requirements, metav1.LabelSelectorRequirement{
-			Key: l.Key(), Operator: operator, Values: l.ValuesUnsorted(),
-		})
+		resource.LabelSelector.Requirements = append(
+			resource.LabelSelector.Requirements,
+			metav1.LabelSelectorRequirement{
+				Key: l.Key(), Operator: operator, Values: l.ValuesUnsorted(),
+			},
+		)
 	}
 	spec.ResourceAttributes = resource
 	return spec

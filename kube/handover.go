@@ -96,7 +96,12 @@ func texts(m map[string]string) map[string]any {
 }
 
 // Try sends a dry-run request for an object and returns what the server would store. The error is its answer.
-func (s *Snapshot) Try(ctx context.Context, resource schema.GroupVersionResource, object map[string]any, create bool) (map[string]any, error) {
+func (s *Snapshot) Try(
+	ctx context.Context,
+	resource schema.GroupVersionResource,
+	object map[string]any,
+	create bool,
+) (map[string]any, error) {
 	u := &unstructured.Unstructured{Object: object}
 	client := s.client.dynamic.Resource(resource).Namespace(u.GetNamespace())
 	var answer *unstructured.Unstructured
@@ -116,8 +121,8 @@ func (s *Snapshot) Try(ctx context.Context, resource schema.GroupVersionResource
 const probeTime = 15 * time.Second
 
 // Probe finds out whether the server acts on native policies of a kind: it creates one, with its binding, that is about
-// a single ConfigMap name in a namespace, tries to create that ConfigMap without storing it, and removes both again. Nothing
-// else in the cluster can match it. The server's metrics would tell, too, but not everyone may read them.
+// a single ConfigMap name in a namespace, tries to create that ConfigMap without storing it, and removes both again.
+// Nothing else in the cluster can match it. The server's metrics would tell, too, but not everyone may read them.
 func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, namespace string) (acts bool, err error) {
 	of := resourcesOf[kind]
 	policies, bindings := h.Served[of.policies], h.Served[of.bindings]
@@ -128,9 +133,14 @@ func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, nam
 	spec := map[string]any{
 		"failurePolicy": "Ignore",
 		"matchConstraints": map[string]any{
-			"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": namespace}},
+			"namespaceSelector": map[string]any{
+				"matchLabels": map[string]any{"kubernetes.io/metadata.name": namespace},
+			},
 			"resourceRules": []any{map[string]any{
-				"resourceNames": []any{name}, "apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{"configmaps"},
+				"resourceNames": []any{
+					name,
+				}, "apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"},
+				"resources": []any{"configmaps"},
 			}},
 		},
 	}
@@ -140,9 +150,10 @@ func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, nam
 		bind["validationActions"] = []any{"Deny"}
 	} else {
 		spec["reinvocationPolicy"] = "Never"
-		spec["mutations"] = []any{map[string]any{"patchType": "ApplyConfiguration", "applyConfiguration": map[string]any{
-			"expression": `Object{metadata: Object.metadata{labels: {"celgate-probe": "` + name + `"}}}`,
-		}}}
+		spec["mutations"] = []any{map[string]any{"patchType": "ApplyConfiguration",
+			"applyConfiguration": map[string]any{
+				"expression": `Object{metadata: Object.metadata{labels: {"celgate-probe": "` + name + `"}}}`,
+			}}}
 	}
 	for _, object := range []struct {
 		resource schema.GroupVersionResource
@@ -152,7 +163,10 @@ func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, nam
 		client := s.client.dynamic.Resource(object.resource)
 		_, err := client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": object.resource.GroupVersion().String(), "kind": object.kind,
-			"metadata": map[string]any{"name": name, "labels": map[string]any{"app.kubernetes.io/managed-by": "celgate"}}, "spec": object.spec,
+			"metadata": map[string]any{
+				"name":   name,
+				"labels": map[string]any{"app.kubernetes.io/managed-by": "celgate"},
+			}, "spec": object.spec,
 		}}, metav1.CreateOptions{})
 		if err != nil {
 			return false, fmt.Errorf("probe: %w", err)
@@ -160,12 +174,17 @@ func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, nam
 		defer func() { // also after an interrupt
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
 			defer cancel()
-			if failed := client.Delete(ctx, name, metav1.DeleteOptions{}); failed != nil && !apierrors.IsNotFound(failed) {
+			if failed := client.Delete(ctx, name, metav1.DeleteOptions{}); failed != nil &&
+				!apierrors.IsNotFound(failed) {
 				err = errors.Join(err, fmt.Errorf("remove the probe %s %s: %w", object.kind, name, failed))
 			}
 		}()
 	}
-	configMap := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": namespace}}
+	configMap := map[string]any{
+		"apiVersion": "v1",
+		"kind":       "ConfigMap",
+		"metadata":   map[string]any{"name": name, "namespace": namespace},
+	}
 	for end := time.Now().Add(probeTime); ; sleep(ctx, 200*time.Millisecond) {
 		answer, err := s.Try(ctx, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, configMap, true)
 		switch {

@@ -35,8 +35,8 @@ type document struct {
 	types map[schema.GroupVersionKind]*schema.Type
 }
 
-// refresh reads what the server serves, and the documents of kinds that known does not know well enough, where they have
-// changed. It reports whether something is different now. What cannot be read stays as it was.
+// refresh reads what the server serves, and the documents of kinds that known does not know well enough, where they
+// have changed. It reports whether something is different now. What cannot be read stays as it was.
 func (k *kinds) refresh(ctx context.Context, known *schema.Registry) (bool, error) {
 	resources, err := k.client.Discover(ctx)
 	if err != nil {
@@ -78,7 +78,12 @@ func (k *kinds) revision() int {
 }
 
 // read returns the documents of the wanted versions: the last ones where they have not changed or cannot be read.
-func (k *kinds) read(ctx context.Context, known *schema.Registry, wanted map[schema.GroupVersion]bool, last map[schema.GroupVersion]document) (map[schema.GroupVersion]document, error) {
+func (k *kinds) read(
+	ctx context.Context,
+	known *schema.Registry,
+	wanted map[schema.GroupVersion]bool,
+	last map[schema.GroupVersion]document,
+) (map[schema.GroupVersion]document, error) {
 	next := map[schema.GroupVersion]document{}
 	if len(wanted) == 0 {
 		return next, nil
@@ -94,7 +99,8 @@ func (k *kinds) read(ctx context.Context, known *schema.Registry, wanted map[sch
 		return last, fmt.Errorf("schemas: %w", err)
 	}
 	var errs []error
-	for _, gv := range slices.SortedFunc(maps.Keys(wanted), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }) {
+	for _, gv := range slices.SortedFunc(maps.Keys(wanted),
+		func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }) {
 		url := index.Paths[strings.TrimPrefix(pathOf(gv), "/")].ServerRelativeURL
 		before, read := last[gv]
 		if read {

@@ -41,17 +41,21 @@ func TestKinds(t *testing.T) {
 	if spec.Field("template") != nil || spec.Field("novel") == nil || spec.Field("novel").Type.Merge != schema.Set {
 		t.Errorf("members %+v", spec.Fields)
 	}
-	if replicas := spec.Field("replicas"); replicas == nil || !replicas.Pointer { // that it is one, only the tables know
+	if replicas := spec.Field("replicas"); replicas == nil ||
+		!replicas.Pointer { // that it is one, only the tables know
 		t.Errorf("%+v", replicas)
 	}
-	if r := types.Resource(apps.WithResource("deployments")); r == nil || r.NotServed || r.Subresource("scale") == nil || r.Subresource("status") != nil {
+	if r := types.Resource(apps.WithResource("deployments")); r == nil || r.NotServed ||
+		r.Subresource("scale") == nil ||
+		r.Subresource("status") != nil {
 		t.Errorf("%+v", r)
 	}
 	if r := types.Resource(apps.WithResource("daemonsets")); r == nil || !r.NotServed {
 		t.Errorf("%+v", r)
 	}
 	widget := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
-	if r, typ := types.ResourceFor(widget), types.Type(widget); r == nil || r.Namespaced || typ == nil || typ.Field("parts").Type.Elem != typ {
+	if r, typ := types.ResourceFor(widget), types.Type(widget); r == nil || r.Namespaced || typ == nil ||
+		typ.Field("parts").Type.Elem != typ {
 		t.Errorf("%+v %+v", r, typ)
 	}
 	if r := types.ResourceFor(widget.GroupVersion().WithKind("Gadget")); r != nil {
@@ -60,7 +64,8 @@ func TestKinds(t *testing.T) {
 
 	// What cannot be read stays as it was.
 	f.mu.Lock()
-	f.texts["/openapi/v3/apis/example.com/v1"], f.texts["/openapi/v3"] = `{"components": 1}`, `{"paths": {"apis/example.com/v1": {"serverRelativeURL": "/openapi/v3/apis/example.com/v1?hash=2"}}}`
+	f.texts["/openapi/v3/apis/example.com/v1"], f.texts["/openapi/v3"] = `{"components": 1}`,
+		`{"paths": {"apis/example.com/v1": {"serverRelativeURL": "/openapi/v3/apis/example.com/v1?hash=2"}}}`
 	f.mu.Unlock()
 	if different, err := w.kinds.refresh(t.Context(), w.definitions()); different || err == nil {
 		t.Error(different, err)

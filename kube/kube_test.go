@@ -38,13 +38,22 @@ type fake struct {
 
 func startFake(t *testing.T) (*fake, *Client) {
 	t.Helper()
-	f := &fake{minor: "33+", texts: map[string]string{}, objects: map[string]map[string]any{}, watchers: map[string][]chan map[string]any{}, gone: map[string]int{}}
+	f := &fake{
+		minor:    "33+",
+		texts:    map[string]string{},
+		objects:  map[string]map[string]any{},
+		watchers: map[string][]chan map[string]any{},
+		gone:     map[string]int{},
+	}
 	server := httptest.NewServer(f)
 	t.Cleanup(server.CloseClientConnections)
 	f.url = server.URL
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u, namespace: own}}],
-clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}]}`, f.url)
+	text := fmt.Sprintf(
+		`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u, namespace: own}}],
+clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}]}`,
+		f.url,
+	)
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -96,14 +105,17 @@ func (f *fake) tell(path, kind string, object map[string]any) {
 func within(collection, path string) bool {
 	prefix, resource := collection[:strings.LastIndex(collection, "/")], collection[strings.LastIndex(collection, "/"):]
 	rest, ok := strings.CutPrefix(path, prefix)
-	return ok && strings.Contains(rest, resource+"/") && (strings.HasPrefix(rest, resource+"/") || strings.HasPrefix(rest, "/namespaces/"))
+	return ok && strings.Contains(rest, resource+"/") &&
+		(strings.HasPrefix(rest, resource+"/") || strings.HasPrefix(rest, "/namespaces/"))
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	fail := func(code int, reason string) {
 		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason})
+		_ = json.NewEncoder(w).
+			Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+				"reason": reason})
 	}
 	var body map[string]any
 	if r.Method != http.MethodGet {
@@ -140,7 +152,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.store(path, body)
 		_ = json.NewEncoder(w).Encode(body)
 	case r.Method == http.MethodPut:
-		if old := f.objects[path]; old == nil || old["metadata"].(map[string]any)["resourceVersion"] != body["metadata"].(map[string]any)["resourceVersion"] {
+		if old := f.objects[path]; old == nil ||
+			old["metadata"].(map[string]any)["resourceVersion"] != body["metadata"].(map[string]any)["resourceVersion"] {
 			f.mu.Unlock()
 			fail(409, "Conflict")
 			return
@@ -168,7 +181,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
 				f.mu.Lock()
-				f.watchers[path] = slices.DeleteFunc(f.watchers[path], func(c chan map[string]any) bool { return c == events })
+				f.watchers[path] = slices.DeleteFunc(
+					f.watchers[path],
+					func(c chan map[string]any) bool { return c == events },
+				)
 				f.mu.Unlock()
 				return
 			case e := <-events:
@@ -192,7 +208,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{
-			"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": strconv.Itoa(f.version)}, "items": items,
+			"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": strconv.Itoa(f.version)},
+			"items": items,
 		})
 	}
 	f.mu.Unlock()
@@ -223,14 +240,17 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func configMap(name, value string) map[string]any {
 	return map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "default"}, "data": map[string]any{"v": value},
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "default"},
+		"data": map[string]any{"v": value},
 	}
 }
 
 var configMapKind = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 
 func withParams(kind string) *policy.Set {
-	return &policy.Set{Policies: []*policy.Policy{{Name: "p", ParamKind: &policy.ParamKind{APIVersion: "v1", Kind: kind}}}}
+	return &policy.Set{
+		Policies: []*policy.Policy{{Name: "p", ParamKind: &policy.ParamKind{APIVersion: "v1", Kind: kind}}},
+	}
 }
 
 // failing are the resources whose watches do not work.
@@ -246,7 +266,10 @@ func failing(w *World) string {
 
 func TestWorld(t *testing.T) {
 	f, client := startFake(t)
-	f.put("/api/v1/namespaces/default", map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "default"}})
+	f.put(
+		"/api/v1/namespaces/default",
+		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "default"}},
+	)
 	f.put("/api/v1/namespaces/default/configmaps/a", configMap("a", "1"))
 	f.gone["/apis/policy.celgate.dev/v1/mutatingadmissionpolicies"] = 404
 	f.gone["/api/v1/secrets"] = 403
@@ -297,7 +320,8 @@ func TestWorld(t *testing.T) {
 	// What may not be read is said, and does not block.
 	err = w.Follow(t.Context(), withParams("Secret"))
 	secret := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
-	if err == nil || !strings.Contains(err.Error(), "watch secrets") || w.ParamError(secret) == nil || failing(w) != "secrets" {
+	if err == nil || !strings.Contains(err.Error(), "watch secrets") || w.ParamError(secret) == nil ||
+		failing(w) != "secrets" {
 		t.Error(err, w.ParamError(secret), w.Watches())
 	}
 	if _, err := w.List(t.Context(), secret, ""); err == nil {
@@ -312,8 +336,13 @@ func TestWorld(t *testing.T) {
 	binding := func(generation float64, annotation string) map[string]any {
 		return map[string]any{
 			"apiVersion": "policy.celgate.dev/v1", "kind": "MutatingAdmissionPolicyBinding",
-			"metadata": map[string]any{"name": "b", "uid": "u", "generation": generation, "annotations": map[string]any{webhook.DisabledAnnotation: annotation}},
-			"spec":     map[string]any{"policyName": "p"}, "status": map[string]any{},
+			"metadata": map[string]any{
+				"name":        "b",
+				"uid":         "u",
+				"generation":  generation,
+				"annotations": map[string]any{webhook.DisabledAnnotation: annotation},
+			},
+			"spec": map[string]any{"policyName": "p"}, "status": map[string]any{},
 		}
 	}
 	changed := func() bool {
@@ -353,9 +382,13 @@ func TestWorld(t *testing.T) {
 
 func TestAuthorize(t *testing.T) {
 	_, client := startFake(t)
-	for name, want := range map[string]authorizer.Decision{"dev": authorizer.DecisionAllow, "other": authorizer.DecisionNoOpinion} {
+	for name, want := range map[string]authorizer.Decision{"dev": authorizer.DecisionAllow,
+		"other": authorizer.DecisionNoOpinion} {
 		got, reason, err := client.authorize(t.Context(), authorizer.AttributesRecord{
-			User: &user.DefaultInfo{Name: name, Extra: map[string][]string{"k": {"v"}}}, Verb: "get", Resource: "pods", ResourceRequest: true,
+			User: &user.DefaultInfo{
+				Name:  name,
+				Extra: map[string][]string{"k": {"v"}},
+			}, Verb: "get", Resource: "pods", ResourceRequest: true,
 		})
 		if got != want || reason != "asked" || err != nil {
 			t.Errorf("%s: %v %q %v", name, got, reason, err)
@@ -373,7 +406,8 @@ func TestSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if members, _, err := s.Create(t.Context(), map[string][]byte{"k": {2}}); err != nil || string(members["k"]) != "\x00\x01" {
+	if members, _, err := s.Create(t.Context(), map[string][]byte{"k": {2}}); err != nil ||
+		string(members["k"]) != "\x00\x01" {
 		t.Error("the other replica was first", members, err)
 	}
 	if err := s.Update(t.Context(), map[string][]byte{"k": {3}}, version); err != nil {

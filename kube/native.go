@@ -28,8 +28,8 @@ type natives struct {
 const enforcedFor = 10 * time.Minute
 
 // overlap is how long validating policies are enforced by celgate, too, after the server has got them: it takes up to a
-// second to act on what it has stored (policy_source.go in k8s.io/apiserver/pkg/admission/plugin/policy/generic v0.37.2), and
-// there may be several servers. To be denied twice is to be denied.
+// second to act on what it has stored (policy_source.go in k8s.io/apiserver/pkg/admission/plugin/policy/generic
+// v0.37.2), and there may be several servers. To be denied twice is to be denied.
 const overlap = 5 * time.Second
 
 // followNatives watches the native kinds that the server serves by now, and asks whether it acts on them, if there are
@@ -82,7 +82,10 @@ func (c *Client) Enforced(ctx context.Context) (map[policy.Kind]bool, error) {
 	}
 	enforced := map[policy.Kind]bool{}
 	for _, kind := range []policy.Kind{policy.Validating, policy.Mutating} {
-		if bytes.Contains(text, []byte(`apiserver_admission_controller_admission_duration_seconds_count{name="`+string(kind)+`"`)) {
+		if bytes.Contains(
+			text,
+			[]byte(`apiserver_admission_controller_admission_duration_seconds_count{name="`+string(kind)+`"`),
+		) {
 			enforced[kind] = true
 		}
 	}

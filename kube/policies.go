@@ -41,7 +41,8 @@ func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
 				return nil, fmt.Errorf("policies: %w", err)
 			}
 			for _, object := range list {
-				if !names[nameOf(object)] && !(group[resource].Group == webhook.Group && (disabled(object) || withheld(object))) {
+				if !names[nameOf(object)] &&
+					!(group[resource].Group == webhook.Group && (disabled(object) || withheld(object))) {
 					all = append(all, webhook.Native(object))
 				}
 				names[nameOf(object)] = true
@@ -52,7 +53,11 @@ func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
 }
 
 // served returns the resources of a group, each in the first of the versions that serves it.
-func (c *Client) served(ctx context.Context, group string, versions []string) (map[string]schema.GroupVersionResource, error) {
+func (c *Client) served(
+	ctx context.Context,
+	group string,
+	versions []string,
+) (map[string]schema.GroupVersionResource, error) {
 	found := map[string]schema.GroupVersionResource{}
 	for _, version := range versions {
 		resources, err := c.resourcesOf(ctx, schema.GroupVersion{Group: group, Version: version})
@@ -89,6 +94,7 @@ func withheld(object map[string]any) bool {
 	conditions, _, _ := unstructured.NestedSlice(object, "status", "conditions")
 	return slices.ContainsFunc(conditions, func(c any) bool {
 		condition, _ := c.(map[string]any)
-		return condition["type"] == "Ready" && (condition["reason"] == AuthorUnknown || condition["reason"] == SecretParams)
+		return condition["type"] == "Ready" &&
+			(condition["reason"] == AuthorUnknown || condition["reason"] == SecretParams)
 	})
 }

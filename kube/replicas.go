@@ -27,8 +27,8 @@ const (
 	ReplicaRenewal = 10 * time.Second
 )
 
-// observed is a state of a Lease and when this replica saw it first. Clocks of other replicas are not trusted: a Lease has
-// expired when it did not change for its duration.
+// observed is a state of a Lease and when this replica saw it first. Clocks of other replicas are not trusted: a Lease
+// has expired when it did not change for its duration.
 type observed struct {
 	version string
 	at      time.Time
@@ -76,18 +76,23 @@ func (r *Replicas) Report(ctx context.Context, report Report) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.Client.dynamic.Resource(leases).Namespace(r.Namespace).Apply(ctx, r.name(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-		"metadata": map[string]any{
-			"name": r.name(), "namespace": r.Namespace,
-			"labels":      map[string]any{replicaLabel: "true", "app.kubernetes.io/managed-by": "celgate"},
-			"annotations": map[string]any{loadedAnnotation: string(text), certificateAnnotation: report.Certificate},
-		},
-		"spec": map[string]any{
-			"holderIdentity": r.Identity, "leaseDurationSeconds": int64(replicaDuration / time.Second),
-			"renewTime": metav1.NowMicro().UTC().Format(metav1.RFC3339Micro),
-		},
-	}}, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	_, err = r.Client.dynamic.Resource(leases).
+		Namespace(r.Namespace).
+		Apply(ctx, r.name(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+			"metadata": map[string]any{
+				"name": r.name(), "namespace": r.Namespace,
+				"labels": map[string]any{replicaLabel: "true", "app.kubernetes.io/managed-by": "celgate"},
+				"annotations": map[string]any{
+					loadedAnnotation:      string(text),
+					certificateAnnotation: report.Certificate,
+				},
+			},
+			"spec": map[string]any{
+				"holderIdentity": r.Identity, "leaseDurationSeconds": int64(replicaDuration / time.Second),
+				"renewTime": metav1.NowMicro().UTC().Format(metav1.RFC3339Micro),
+			},
+		}}, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	return err
 }
 
@@ -95,7 +100,10 @@ func (r *Replicas) Report(ctx context.Context, report Report) error {
 func (r *Replicas) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_ = r.Client.dynamic.Resource(leases).Namespace(r.Namespace).Delete(ctx, r.name(), metav1.DeleteOptions{}) // otherwise it expires
+	_ = r.Client.dynamic.Resource(leases).
+		Namespace(r.Namespace).
+		Delete(ctx, r.name(), metav1.DeleteOptions{})
+	// otherwise it expires
 }
 
 // name is that of the Lease: an identity may hold what a name must not.
@@ -121,7 +129,11 @@ func (r *Replicas) All(ctx context.Context) ([]Report, error) {
 		}
 		if time.Since(state.at) > replicaDuration {
 			version := lease.GetResourceVersion()
-			err := client.Delete(ctx, lease.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}})
+			err := client.Delete(
+				ctx,
+				lease.GetName(),
+				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}},
+			)
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				return nil, err
 			}
@@ -129,7 +141,10 @@ func (r *Replicas) All(ctx context.Context) ([]Report, error) {
 		}
 		seen[lease.GetName()] = state
 		loaded := Loaded{}
-		_ = json.Unmarshal([]byte(lease.GetAnnotations()[loadedAnnotation]), &loaded) // what cannot be read is not in force
+		_ = json.Unmarshal(
+			[]byte(lease.GetAnnotations()[loadedAnnotation]),
+			&loaded,
+		) // what cannot be read is not in force
 		all = append(all, Report{Loaded: loaded, Certificate: lease.GetAnnotations()[certificateAnnotation]})
 	}
 	r.seen = seen

@@ -22,8 +22,8 @@ type Reports struct {
 	Name       string            // of all; others with the labels belong to somebody else
 }
 
-// Write makes the reports in the cluster those that are given, and removes others of the same name. It returns how many were written
-// and removed. A namespace that ends in the meantime is no error.
+// Write makes the reports in the cluster those that are given, and removes others of the same name. It returns how many
+// were written and removed. A namespace that ends in the meantime is no error.
 func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written, removed int, err error) {
 	keep := map[string]bool{}
 	for _, tree := range objects {
@@ -34,7 +34,9 @@ func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written,
 			resource = r.Cluster
 		}
 		options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
-		_, err := r.Client.dynamic.Resource(resource).Namespace(object.GetNamespace()).Apply(ctx, object.GetName(), object, options)
+		_, err := r.Client.dynamic.Resource(resource).
+			Namespace(object.GetNamespace()).
+			Apply(ctx, object.GetName(), object, options)
 		switch {
 		case apierrors.IsNotFound(err) && !r.served(ctx, resource):
 			return written, removed, fmt.Errorf("the cluster has no %s: %w", resource.GroupResource(), err)
@@ -57,7 +59,9 @@ func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written,
 				if item.GetName() != r.Name || keep[item.GetNamespace()] {
 					continue
 				}
-				err := r.Client.dynamic.Resource(resource).Namespace(item.GetNamespace()).Delete(ctx, item.GetName(), metav1.DeleteOptions{})
+				err := r.Client.dynamic.Resource(resource).
+					Namespace(item.GetNamespace()).
+					Delete(ctx, item.GetName(), metav1.DeleteOptions{})
 				if err != nil && !apierrors.IsNotFound(err) {
 					return written, removed, err
 				}

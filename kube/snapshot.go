@@ -63,7 +63,8 @@ const many = 20
 // known one for "", and of the definitions in the cluster.
 func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) {
 	s := &Snapshot{
-		client: c, objects: map[object]map[string]any{}, lists: map[collection][]map[string]any{}, gets: map[collection]int{},
+		client: c, objects: map[object]map[string]any{}, lists: map[collection][]map[string]any{},
+		gets:    map[collection]int{},
 		answers: map[string]access{}, failures: map[string]error{},
 	}
 	var err error
@@ -143,7 +144,11 @@ func (s *Snapshot) fail(ctx context.Context, err error) error {
 }
 
 // Get reads one object. What the cluster does not serve does not exist in it.
-func (s *Snapshot) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
+func (s *Snapshot) Get(
+	ctx context.Context,
+	kind schema.GroupVersionKind,
+	namespace, name string,
+) (map[string]any, error) {
 	resource := s.types.ResourceFor(kind)
 	if resource == nil {
 		return nil, nil
@@ -168,7 +173,9 @@ func (s *Snapshot) Get(ctx context.Context, kind schema.GroupVersionKind, namesp
 			return s.objects[of], nil
 		}
 	}
-	answer, err := s.client.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	answer, err := s.client.dynamic.Resource(resource.GroupVersionResource).
+		Namespace(namespace).
+		Get(ctx, name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, s.fail(ctx, err)
 	}
@@ -245,22 +252,32 @@ type Page struct {
 	// Remaining is how many objects follow, as far as the server tells.
 	Remaining int64
 
-	// Later says that the objects are of a later state of the cluster than those of the pages before: the server has forgotten
-	// that one in the meantime.
+	// Later says that the objects are of a later state of the cluster than those of the pages before: the server has
+	// forgotten that one in the meantime.
 	Later bool
 }
 
 // pageSize is how many objects the server is asked for at a time.
 const pageSize = 500
 
-// Pages reads a collection page by page, in the order of the server's storage: by namespace and name. Nothing is kept. After
-// an error there are no more.
-func (s *Snapshot) Pages(ctx context.Context, resource schema.GroupVersionResource, namespace string) iter.Seq2[*Page, error] {
+// Pages reads a collection page by page, in the order of the server's storage: by namespace and name. Nothing is kept.
+// After an error there are no more.
+func (s *Snapshot) Pages(
+	ctx context.Context,
+	resource schema.GroupVersionResource,
+	namespace string,
+) iter.Seq2[*Page, error] {
 	return s.client.pages(ctx, resource, namespace, true)
 }
 
-// pages reads a collection page by page. What the server has forgotten between two of them is an error, or read as it is later.
-func (c *Client) pages(ctx context.Context, resource schema.GroupVersionResource, namespace string, later bool) iter.Seq2[*Page, error] {
+// pages reads a collection page by page. What the server has forgotten between two of them is an error, or read as it
+// is later.
+func (c *Client) pages(
+	ctx context.Context,
+	resource schema.GroupVersionResource,
+	namespace string,
+	later bool,
+) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		options := metav1.ListOptions{Limit: pageSize}
 		next := &Page{}
@@ -291,7 +308,8 @@ func (c *Client) pages(ctx context.Context, resource schema.GroupVersionResource
 	}
 }
 
-// continuation is what the server offers in place of a token that has expired, to go on with the collection as it is now.
+// continuation is what the server offers in place of a token that has expired, to go on with the collection as it is
+// now.
 func continuation(err error) string {
 	var status apierrors.APIStatus
 	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) {
@@ -301,7 +319,11 @@ func continuation(err error) string {
 }
 
 // list reads a collection as it is at one time.
-func (c *Client) list(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]map[string]any, error) {
+func (c *Client) list(
+	ctx context.Context,
+	resource schema.GroupVersionResource,
+	namespace string,
+) ([]map[string]any, error) {
 	var objects []map[string]any
 	for page, err := range c.pages(ctx, resource, namespace, false) {
 		if err != nil {

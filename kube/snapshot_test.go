@@ -10,7 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// TestSnapshot reads each object once, what does not exist too, and a collection as a whole once much of it is asked for.
+// TestSnapshot reads each object once, what does not exist too, and a collection as a whole once much of it is asked
+// for.
 func TestSnapshot(t *testing.T) {
 	f, client := startFake(t)
 	for i := range 30 {
@@ -34,7 +35,11 @@ func TestSnapshot(t *testing.T) {
 	if c, _ := s.Get(t.Context(), configMapKind, "default", "c00"); c["data"].(map[string]any)["v"] != "1" {
 		t.Error("a snapshot changed", c)
 	}
-	if want := []string{"/api/v1/namespaces/default/configmaps/c00", "/api/v1/namespaces/default/configmaps/none"}; !slices.Equal(f.reads, want) {
+	if want := []string{"/api/v1/namespaces/default/configmaps/c00",
+		"/api/v1/namespaces/default/configmaps/none"}; !slices.Equal(
+		f.reads,
+		want,
+	) {
 		t.Error(f.reads)
 	}
 	for i := range 30 {
@@ -63,7 +68,9 @@ func TestSnapshot(t *testing.T) {
 	}
 
 	for _, name := range []string{"dev", "nobody"} {
-		decision, reason, err := s.Authorizer().Authorize(t.Context(), authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name}, Verb: "get", ResourceRequest: true})
+		decision, reason, err := s.Authorizer().
+			Authorize(t.Context(), authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name}, Verb: "get",
+				ResourceRequest: true})
 		if (decision == authorizer.DecisionAllow) != (name == "dev") || reason != "asked" || err != nil {
 			t.Error(name, decision, reason, err)
 		}

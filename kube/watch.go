@@ -42,8 +42,18 @@ type watch struct {
 type objectKey struct{ namespace, name string }
 
 // startWatch watches until the context ends or the watch is stopped.
-func startWatch(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, changed func()) *watch {
-	w := &watch{resource: resource, changed: changed, synced: make(chan struct{}), objects: map[objectKey]map[string]any{}}
+func startWatch(
+	ctx context.Context,
+	client dynamic.Interface,
+	resource schema.GroupVersionResource,
+	changed func(),
+) *watch {
+	w := &watch{
+		resource: resource,
+		changed:  changed,
+		synced:   make(chan struct{}),
+		objects:  map[objectKey]map[string]any{},
+	}
 	ctx, w.stop = context.WithCancel(ctx)
 	of := client.Resource(resource)
 	source := &cache.ListWatch{
@@ -54,7 +64,8 @@ func startWatch(ctx context.Context, client dynamic.Interface, resource schema.G
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 			events, err := of.Watch(ctx, o)
-			if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) { // servers before 1.32 take no such watch, and are listed
+			if o.SendInitialEvents == nil ||
+				!apierrors.IsInvalid(err) { // servers before 1.32 take no such watch, and are listed
 				w.note(err)
 			}
 			return events, err
@@ -64,7 +75,13 @@ func startWatch(ctx context.Context, client dynamic.Interface, resource schema.G
 	reflector := cache.NewReflectorWithOptions(source, &unstructured.Unstructured{}, w, cache.ReflectorOptions{
 		Name: resource.String(), Logger: &quiet,
 		// A kind may be served a moment after its definition is seen, and a server that restarts is awaited.
-		Backoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 5 * time.Second},
+		Backoff: &wait.Backoff{
+			Duration: 100 * time.Millisecond,
+			Factor:   2,
+			Jitter:   0.2,
+			Steps:    10,
+			Cap:      5 * time.Second,
+		},
 	})
 	go reflector.RunWithContext(klog.NewContext(ctx, quiet))
 	return w
@@ -203,7 +220,8 @@ func (w *watch) change(object any, remove bool) error {
 // sameSpec reports that two states of an object differ in nothing that policies and kinds are made of: a status, which
 // celgate itself writes too, does not count.
 func sameSpec(a, b *unstructured.Unstructured) bool {
-	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
+	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() &&
+		maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 
 // Replace puts the objects of a list in place of all.

@@ -26,10 +26,19 @@ import (
 
 // Kinds of celgate's own group; the resource is that of the kind in admissionregistration.k8s.io.
 var (
-	ownVersion    = schema.GroupVersion{Group: webhook.Group, Version: "v1"}
-	ownResources  = []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
-	namespaces    = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	definitions   = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	ownVersion   = schema.GroupVersion{Group: webhook.Group, Version: "v1"}
+	ownResources = []string{
+		"validatingadmissionpolicies",
+		"validatingadmissionpolicybindings",
+		"mutatingadmissionpolicies",
+		"mutatingadmissionpolicybindings",
+	}
+	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	definitions = schema.GroupVersionResource{
+		Group:    "apiextensions.k8s.io",
+		Version:  "v1",
+		Resource: "customresourcedefinitions",
+	}
 	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 )
 
@@ -222,7 +231,8 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 
 // Named returns the policy of celgate's own group that a binding names, as the server has it now; nil if it has none.
 func (w *World) Named(ctx context.Context, b *policy.Binding) (*policy.Policy, error) {
-	object, err := w.client.dynamic.Resource(ownVersion.WithResource(resourcesOf[b.Kind].policies)).Get(ctx, b.PolicyName, metav1.GetOptions{})
+	object, err := w.client.dynamic.Resource(ownVersion.WithResource(resourcesOf[b.Kind].policies)).
+		Get(ctx, b.PolicyName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -254,7 +264,8 @@ func (w *World) Latest(s Source) (Source, bool) {
 // out, or as they were, because they cannot be read.
 func (w *World) Types() (*schema.Registry, error) {
 	made := madeOf{definitions: w.crds.list(""), revision: w.kinds.revision()}
-	if last := w.made.Load(); last == nil || !last.same(&made) { // what policies were checked against stays, where it can
+	if last := w.made.Load(); last == nil ||
+		!last.same(&made) { // what policies were checked against stays, where it can
 		made.types, made.err = withDefinitions(w.builtin, made.definitions)
 		made.types = w.kinds.in(made.types)
 		w.made.Store(&made)

@@ -14,8 +14,16 @@ import (
 const fieldManager = "celgate"
 
 var configurations = map[string]schema.GroupVersionResource{
-	"MutatingWebhookConfiguration":   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
-	"ValidatingWebhookConfiguration": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
+	"MutatingWebhookConfiguration": {
+		Group:    "admissionregistration.k8s.io",
+		Version:  "v1",
+		Resource: "mutatingwebhookconfigurations",
+	},
+	"ValidatingWebhookConfiguration": {
+		Group:    "admissionregistration.k8s.io",
+		Version:  "v1",
+		Resource: "validatingwebhookconfigurations",
+	},
 }
 
 // ApplyConfiguration makes a webhook configuration what it should be. What others have written elsewhere in it stays.
@@ -114,11 +122,12 @@ func (c *Client) WriteStatus(ctx context.Context, s Source, is Status) error {
 	if reflect.DeepEqual(status, old) {
 		return nil
 	}
-	_, err := c.dynamic.Resource(ownVersion.WithResource(s.Resource)).ApplyStatus(ctx, object.GetName(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": s.Object["apiVersion"], "kind": s.Object["kind"],
-		"metadata": map[string]any{"name": object.GetName(), "uid": string(object.GetUID())},
-		"status":   status,
-	}}, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	_, err := c.dynamic.Resource(ownVersion.WithResource(s.Resource)).
+		ApplyStatus(ctx, object.GetName(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": s.Object["apiVersion"], "kind": s.Object["kind"],
+			"metadata": map[string]any{"name": object.GetName(), "uid": string(object.GetUID())},
+			"status":   status,
+		}}, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the uid is another one's
 		return nil
 	}

@@ -560,7 +560,8 @@ func (b *block) flowScalar() (any, bool) {
 		return s, ok && b.pos-start <= 1000
 	case isWord(c) || c == '/' || c == '.' || c == '_':
 		end := start
-		for end < len(b.text) && (isKeyByte(b.text[end]) || b.text[end] == ':' && !b.blankAt(end+1) && isWord(b.text[end+1])) {
+		for end < len(b.text) && (isKeyByte(b.text[end]) || b.text[end] == ':' && !b.blankAt(end+1) &&
+			isWord(b.text[end+1])) {
 			end++
 		}
 		if end-start > 1000 {

@@ -20,14 +20,28 @@ spec: {policyName: p, validationActions: [Deny]}
 // A bundle says what documents are for, and names with its place what cannot be used.
 func TestBundle(t *testing.T) {
 	docs, problems := manifest.Loader{FS: fstest.MapFS{
-		"policies/a.yaml":        {Data: []byte(fmt.Sprintf(bound, "b") + "---\n" + fmt.Sprintf(bound, "other"))},
-		"policies/sub/b.yaml":    {Data: []byte("# again\n" + fmt.Sprintf(bound, "b") + "---\n" + strings.Replace(fmt.Sprintf(bound, "c"), "policyName", "policy", 1))},
+		"policies/a.yaml": {Data: []byte(fmt.Sprintf(bound, "b") + "---\n" + fmt.Sprintf(bound, "other"))},
+		"policies/sub/b.yaml": {
+			Data: []byte(
+				"# again\n" + fmt.Sprintf(
+					bound,
+					"b",
+				) + "---\n" + strings.Replace(
+					fmt.Sprintf(bound, "c"),
+					"policyName",
+					"policy",
+					1,
+				),
+			),
+		},
 		"policies/.hidden.yaml":  {Data: []byte("}")},
 		"policies/notes.txt":     {Data: []byte("}")},
 		"policies/tests/c.yaml":  {Data: []byte("apiVersion: celgate.dev/v1\nkind: Suite\n")},
 		"policies/tests/d.json":  {Data: []byte(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}`)},
 		"policies/tests/ns.yaml": {Data: []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: n}\n")},
-		"crd.yaml":               {Data: []byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: c}\n")},
+		"crd.yaml": {
+			Data: []byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: c}\n"),
+		},
 	}}.Load("policies", "crd.yaml")
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -40,11 +54,13 @@ func TestBundle(t *testing.T) {
 	if got, want := fmt.Sprint(names), "[b at policies/a.yaml:1:1 other at policies/a.yaml:6:1]"; got != want {
 		t.Errorf("bindings %s, want %s", got, want)
 	}
-	if len(b.Objects) != 2 || len(b.Definitions()) != 1 || len(b.Reviews) != 1 || len(b.Suites) != 1 || len(b.Problems) != 2 {
+	if len(b.Objects) != 2 || len(b.Definitions()) != 1 || len(b.Reviews) != 1 || len(b.Suites) != 1 ||
+		len(b.Problems) != 2 {
 		t.Fatalf("%+v", b)
 	}
 	var undecodable *policy.DecodeError
-	if err := b.Problems[0]; !errors.As(err, &undecodable) || err.Document == nil || !strings.HasPrefix(err.Error(), "policies/sub/b.yaml:7:1: ") {
+	if err := b.Problems[0]; !errors.As(err, &undecodable) || err.Document == nil ||
+		!strings.HasPrefix(err.Error(), "policies/sub/b.yaml:7:1: ") {
 		t.Errorf("%+v", err)
 	}
 	var twice *policy.DuplicateError
@@ -57,7 +73,8 @@ func TestBundle(t *testing.T) {
 // A path that an fs.FS does not have is a problem, as is one of the system.
 func TestLoadMissingOfFS(t *testing.T) {
 	_, problems := manifest.Loader{FS: fstest.MapFS{}}.Load("gone.yaml", ".")
-	if len(problems) != 2 || problems[0].Error() != "gone.yaml: file does not exist" || !strings.Contains(problems[1].Message, "in this directory") {
+	if len(problems) != 2 || problems[0].Error() != "gone.yaml: file does not exist" ||
+		!strings.Contains(problems[1].Message, "in this directory") {
 		t.Errorf("%v", problems)
 	}
 }

@@ -219,7 +219,12 @@ type identity struct{ apiVersion, kind string }
 func (d *decoder) object(doc *Document, v any, list identity) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		d.problem(Problem{Position: doc.Position(), Message: "not a Kubernetes object: " + describe(v) + " instead of a mapping"})
+		d.problem(
+			Problem{
+				Position: doc.Position(),
+				Message:  "not a Kubernetes object: " + describe(v) + " instead of a mapping",
+			},
+		)
 		return
 	}
 	if list.kind != "" && !set(m["apiVersion"]) && !set(m["kind"]) {

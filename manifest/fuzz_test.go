@@ -160,11 +160,30 @@ func FuzzRead(f *testing.F) {
 
 // randomYAML returns a text made of pieces of YAML. Such texts meet more rules than random bytes do.
 func randomYAML(seed int) string {
-	keys := []string{"a: ", "b: ", "c:", "key:", "a.b/c: ", "'q': ", "d:  ", "items:", "e: ", `"d q": `, "on: ", "12: ", "x :", "? k", "<<: "}
+	keys := []string{
+		"a: ",
+		"b: ",
+		"c:",
+		"key:",
+		"a.b/c: ",
+		"'q': ",
+		"d:  ",
+		"items:",
+		"e: ",
+		`"d q": `,
+		"on: ",
+		"12: ",
+		"x :",
+		"? k",
+		"<<: ",
+	}
 	values := []string{
-		"", "", "", "", "v", "two words", "|", "|-", "|+", `"x"`, `"a\n\"b"`, "'it''s'", "{}", "[]", "{a: 1, b: [x, \"y\"]}", "[1, 2.5, -v]",
-		"~", "yes", "0777", "1.0", "100m", "-1", "# c", "v # c", "v#c", "a:b", "http://x/?a=b#c", "v ", "é", "v, w", `"a" # c`, "[a, [b, {c: d}]]",
-		">", ">-", "| ", "|2", `"open`, "'open", "[a, b", "{a}", "{a: }", "-", "- x", "a: b", "x:", "&n v", "*n", "!!str 1",
+		"", "", "", "", "v", "two words", "|", "|-", "|+", `"x"`, `"a\n\"b"`, "'it''s'", "{}", "[]",
+		"{a: 1, b: [x, \"y\"]}", "[1, 2.5, -v]",
+		"~", "yes", "0777", "1.0", "100m", "-1", "# c", "v # c", "v#c", "a:b", "http://x/?a=b#c", "v ", "é", "v, w",
+		`"a" # c`, "[a, [b, {c: d}]]",
+		">", ">-", "| ", "|2", `"open`, "'open", "[a, b", "{a}", "{a: }", "-", "- x", "a: b", "x:", "&n v", "*n",
+		"!!str 1",
 		"\tv", "v\tw", "@x", "%x", "...", "---", "{{ x }}", `{"a": "b", 'c': d}`, "{a: b, a: c}", `"a"#c`, "[] x", "- - y", "v\t# c", "v:\t",
 	}
 	indents := []string{"", "", "  ", "  ", "    ", "    ", "      ", " ", "\t"}
@@ -222,7 +241,9 @@ func randomScalars(seed int) string {
 	words := func(more ...string) string {
 		var b strings.Builder
 		for range 1 + r.IntN(4) {
-			b.WriteString(pick(append(more, "one", "two", "x.y()", "é", "a:b", "c#d", ",", "-", "[i]", "{", "\t", "  ")...))
+			b.WriteString(
+				pick(append(more, "one", "two", "x.y()", "é", "a:b", "c#d", ",", "-", "[i]", "{", "\t", "  ")...),
+			)
 			b.WriteString(pick("", " "))
 		}
 		return b.String()
@@ -245,7 +266,20 @@ func randomScalars(seed int) string {
 		case 1:
 			text.WriteString(key + "'" + quoted("''", "\"", "\\") + "'\n")
 		case 2:
-			text.WriteString(key + "\"" + quoted("'", `\n`, `\"`, `\\`, `\x41`, `\u20ac`, `\U0001F600`, `\_`, "\\\n    ", `\/`) + "\"\n")
+			text.WriteString(
+				key + "\"" + quoted(
+					"'",
+					`\n`,
+					`\"`,
+					`\\`,
+					`\x41`,
+					`\u20ac`,
+					`\U0001F600`,
+					`\_`,
+					"\\\n    ",
+					`\/`,
+				) + "\"\n",
+			)
 		default:
 			indent := pick("   ", "    ", "      ")
 			indicator := pick("", "", "-", "+")
@@ -253,10 +287,31 @@ func randomScalars(seed int) string {
 				indent = "    "
 				indicator = pick("2", "-2", "2+", "+2")
 			}
-			text.WriteString(key + pick("|", "|", ">") + indicator + pick("", "", " ", " # c") + pick("\n", "\n", "\r\n"))
+			text.WriteString(
+				key + pick("|", "|", ">") + indicator + pick("", "", " ", " # c") + pick("\n", "\n", "\r\n"),
+			)
 			for range 1 + r.IntN(4) {
 				text.WriteString(pick("", "", "\n", "  \n", indent+"\n", indent+" \n"))
-				text.WriteString(indent + pick("", "", "", "  ", "\t") + words("\"", "'", "\\") + pick("\n", "\n", "\n", "\n\n", "\r\n", ""))
+				text.WriteString(
+					indent + pick(
+						"",
+						"",
+						"",
+						"  ",
+						"\t",
+					) + words(
+						"\"",
+						"'",
+						"\\",
+					) + pick(
+						"\n",
+						"\n",
+						"\n",
+						"\n\n",
+						"\r\n",
+						"",
+					),
+				)
 				if !strings.HasSuffix(text.String(), "\n") {
 					text.WriteString("\n")
 				}
@@ -268,7 +323,35 @@ func randomScalars(seed int) string {
 
 // TestPlainRandom compares scalars that may be numbers, dates or words with a meaning.
 func TestPlainRandom(t *testing.T) {
-	pieces := []string{"0", "1", "7", "9", "2024", "12", "9223372036854775807", "_", "+", "-", ".", "e", "E", "x", "0x", "0o", "0b", "b", "inf", "nan", "y", "on", ":", "T", "t", "Z", "~"}
+	pieces := []string{
+		"0",
+		"1",
+		"7",
+		"9",
+		"2024",
+		"12",
+		"9223372036854775807",
+		"_",
+		"+",
+		"-",
+		".",
+		"e",
+		"E",
+		"x",
+		"0x",
+		"0o",
+		"0b",
+		"b",
+		"inf",
+		"nan",
+		"y",
+		"on",
+		":",
+		"T",
+		"t",
+		"Z",
+		"~",
+	}
 	for seed := range 5 * rounds() {
 		r := rand.New(rand.NewPCG(uint64(seed), 3))
 		s := ""

@@ -22,7 +22,8 @@ type Loader struct {
 	Stdin io.Reader // what the path "-" reads; nil means os.Stdin
 	FS    fs.FS     // in which paths are; nil means the system's files
 
-	// MaxInput is how many bytes one call reads in all; 0: 256 MiB. What is longer is a problem, and is read no further.
+	// MaxInput is how many bytes one call reads in all; 0: 256 MiB. What is longer is a problem, and is read no
+	// further.
 	MaxInput int64
 }
 
@@ -222,8 +223,8 @@ func (p *pipeline) file(path string, named bool) {
 	p.read(bounded{f, p.left}, path, named)
 }
 
-// unfit says why something is no file to read. A pipe without a writer would stop everything, and a device has no end; but who
-// names a pipe, as <(command) of a shell does, means it.
+// unfit says why something is no file to read. A pipe without a writer would stop everything, and a device has no end;
+// but who names a pipe, as <(command) of a shell does, means it.
 func (p *pipeline) unfit(path string, named bool) string {
 	info, err := fs.Stat(p.files, path)
 	if err != nil {
@@ -236,7 +237,8 @@ func (p *pipeline) unfit(path string, named bool) string {
 		return ""
 	case mode&fs.ModeNamedPipe != 0:
 		return "this is a pipe, not a file: it is read only if it is named itself"
-	case mode&fs.ModeDevice != 0 && named && (path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") || path == os.DevNull):
+	case mode&fs.ModeDevice != 0 && named && (path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") ||
+		path == os.DevNull):
 		return ""
 	}
 	return "this is not a file"

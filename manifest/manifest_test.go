@@ -83,25 +83,34 @@ func TestBytes(t *testing.T) {
 			strings.ReplaceAll(object+"---\n"+object+"a: b: c\n", "\n", "\r\n"),
 			"f:1:1: ConfigMap a\nf:8:5: unexpected \": \"; put text that holds it in quotes, or check the indentation\n",
 		},
-		"only returns":      {strings.ReplaceAll(object, "\n", "\r"), "f:1:1: ConfigMap a\n"},
-		"no line break":     {"---\n" + strings.TrimSuffix(object, "\n"), "f:2:1: ConfigMap a\n"},
-		"separator at end":  {object + "---", "f:1:1: ConfigMap a\n"},
-		"invalid UTF-8":     {object + "data: {a: caf\xe9}\n---\n" + object, "f:4:14: invalid UTF-8\nf:6:1: ConfigMap a\n"},
-		"UTF-16":            {"\xff\xfea\x00", "f:1:1: UTF-16 text; save the file as UTF-8\n"},
-		"binary":            {"\x7fELF\x02\n\x01\x00\x00\n---\n", "f:2:2: a NUL byte: this is a binary file, neither YAML nor JSON\n"},
+		"only returns":     {strings.ReplaceAll(object, "\n", "\r"), "f:1:1: ConfigMap a\n"},
+		"no line break":    {"---\n" + strings.TrimSuffix(object, "\n"), "f:2:1: ConfigMap a\n"},
+		"separator at end": {object + "---", "f:1:1: ConfigMap a\n"},
+		"invalid UTF-8": {object + "data: {a: caf\xe9}\n---\n" + object,
+			"f:4:14: invalid UTF-8\nf:6:1: ConfigMap a\n"},
+		"UTF-16": {"\xff\xfea\x00", "f:1:1: UTF-16 text; save the file as UTF-8\n"},
+		"binary": {"\x7fELF\x02\n\x01\x00\x00\n---\n",
+			"f:2:2: a NUL byte: this is a binary file, neither YAML nor JSON\n"},
 		"control character": {object + "a: b\x1b[0m", "f:4:5: control character U+001B is not allowed\n"},
-		"late NUL":          {object + strings.Repeat("#\n", 5000) + "a: \x00", "f:5004:4: control character U+0000 is not allowed\n"},
-		"line separator":    {"apiVersion: v1\u2028kind: ConfigMap\nmetadata: {name: a}\n", "f:1:1: ConfigMap a\n"},
-		"deep flow":         {object + "data: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "f:4:1006: nested deeper than 1000 levels\n"},
-		"deeper flow":       {object + "data: " + strings.Repeat("[", 20000), "f:4:1: exceeded max depth of 10000\n"},
-		"deep block":        {object + "data:\n  " + strings.Repeat("- ", 1500) + "a\n", "f:5:2001: nested deeper than 1000 levels\n"},
-		"deep json":         {`{"a": ` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}", "f:1:1006: nested deeper than 1000 levels\n"},
-		"alias bomb":        {bomb, "f:2:8: too many values come from aliases\n"},
-		"tabs in a stream":  {object + "---\n\ta: b\n---\n" + object, "f:1:1: ConfigMap a\nf:5:1: a tab cannot indent; use spaces\nf:7:1: ConfigMap a\n"},
-		"empty":             {"", "f: no document in this file\n"},
-		"spaces":            {" \n\t\n", "f: no document in this file\n"},
-		"large":             {object + "data:\n  a: |\n" + strings.Repeat("    "+strings.Repeat("x", 95)+"\n", 30<<10), "f:1:1: ConfigMap a\n"},
-		"too large":         {object + "---\na: |\n" + strings.Repeat("  "+strings.Repeat("x", 1021)+"\n", 65<<10) + "---\n" + object, "f:1:1: ConfigMap a\nf:5:1: the document is larger than 64 MiB\nf:66567:1: ConfigMap a\n"},
+		"late NUL": {object + strings.Repeat("#\n", 5000) + "a: \x00",
+			"f:5004:4: control character U+0000 is not allowed\n"},
+		"line separator": {"apiVersion: v1\u2028kind: ConfigMap\nmetadata: {name: a}\n", "f:1:1: ConfigMap a\n"},
+		"deep flow": {object + "data: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
+			"f:4:1006: nested deeper than 1000 levels\n"},
+		"deeper flow": {object + "data: " + strings.Repeat("[", 20000), "f:4:1: exceeded max depth of 10000\n"},
+		"deep block": {object + "data:\n  " + strings.Repeat("- ", 1500) + "a\n",
+			"f:5:2001: nested deeper than 1000 levels\n"},
+		"deep json": {`{"a": ` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}",
+			"f:1:1006: nested deeper than 1000 levels\n"},
+		"alias bomb": {bomb, "f:2:8: too many values come from aliases\n"},
+		"tabs in a stream": {object + "---\n\ta: b\n---\n" + object,
+			"f:1:1: ConfigMap a\nf:5:1: a tab cannot indent; use spaces\nf:7:1: ConfigMap a\n"},
+		"empty":  {"", "f: no document in this file\n"},
+		"spaces": {" \n\t\n", "f: no document in this file\n"},
+		"large": {object + "data:\n  a: |\n" + strings.Repeat("    "+strings.Repeat("x", 95)+"\n", 30<<10),
+			"f:1:1: ConfigMap a\n"},
+		"too large": {object + "---\na: |\n" + strings.Repeat("  "+strings.Repeat("x", 1021)+"\n",
+			65<<10) + "---\n" + object, "f:1:1: ConfigMap a\nf:5:1: the document is larger than 64 MiB\nf:66567:1: ConfigMap a\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, summary([]byte(test.text), "f")); diff != "" {
@@ -199,7 +208,10 @@ func (f failing) Read(p []byte) (int, error) {
 }
 
 func TestReadError(t *testing.T) {
-	documents, problems := manifest.Read(failing{strings.NewReader("apiVersion: v1\nkind: A\n---\napiVersion: v1\nkind: B\n")}, "f")
+	documents, problems := manifest.Read(
+		failing{strings.NewReader("apiVersion: v1\nkind: A\n---\napiVersion: v1\nkind: B\n")},
+		"f",
+	)
 	if len(documents) != 2 || len(problems) != 1 || problems[0].Error() != "f: connection lost" {
 		t.Errorf("%d documents, problems %v", len(documents), problems)
 	}

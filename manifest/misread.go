@@ -9,7 +9,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A Misreading is a word that YAML 1.1 reads as true or false, such as n, yes and off, and that may have been meant as text.
+// A Misreading is a word that YAML 1.1 reads as true or false, such as n, yes and off, and that may have been meant as
+// text.
 type Misreading struct {
 	Path     string // without the indexes of lists, such as spec.containers.image
 	Hint     string

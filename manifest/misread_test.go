@@ -33,7 +33,8 @@ func TestMisread(t *testing.T) {
 		t.Fatalf("got %v", got)
 	}
 	for i, w := range want {
-		if g := got[i]; g.Path != w.path || g.Hint != w.hint || g.Position.Line != w.line || g.Position.Column != w.column {
+		if g := got[i]; g.Path != w.path || g.Hint != w.hint || g.Position.Line != w.line ||
+			g.Position.Column != w.column {
 			t.Errorf("got %v, want %v", g, w)
 		}
 	}

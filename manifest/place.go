@@ -155,7 +155,10 @@ func (y *yamlPlaces) value(n *yaml.Node) *value {
 	case yaml.SequenceNode:
 		v.style = sequenceStyle
 		for _, item := range n.Content {
-			v.entries = append(v.entries, entry{at: y.offset(item), alias: item.Kind == yaml.AliasNode, value: y.value(item)})
+			v.entries = append(
+				v.entries,
+				entry{at: y.offset(item), alias: item.Kind == yaml.AliasNode, value: y.value(item)},
+			)
 		}
 	case yaml.ScalarNode:
 		v.text = n.Value
@@ -178,7 +181,8 @@ func (y *yamlPlaces) value(n *yaml.Node) *value {
 
 // keyName returns the key of a node as JSON has it; for keys that are not possible their text.
 func keyName(k *yaml.Node) string {
-	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle | yaml.TaggedStyle
+	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle |
+		yaml.FoldedStyle | yaml.TaggedStyle
 	if k.Style&quoted != 0 {
 		return k.Value
 	}

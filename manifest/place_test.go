@@ -113,7 +113,8 @@ func TestSource(t *testing.T) {
 	if len(documents) != 4 || len(problems) != 0 {
 		t.Fatalf("%d documents, problems %v", len(documents), problems)
 	}
-	if documents[1].Source != documents[2].Source || documents[1].Item != "items[0]" || documents[2].Item != "items[1]" {
+	if documents[1].Source != documents[2].Source || documents[1].Item != "items[0]" ||
+		documents[2].Item != "items[1]" {
 		t.Error("the items of a List must share their Source")
 	}
 	if got := together(documents); got != text {
@@ -123,8 +124,10 @@ func TestSource(t *testing.T) {
 
 // TestSourceTail does the same for files that go on behind their last document.
 func TestSourceTail(t *testing.T) {
-	for _, start := range []string{"apiVersion: v1\nkind: A\n# its own\n", `{"apiVersion": "v1", "kind": "A"}`, `{"apiVersion": "v1", "kind": "A"} {"apiVersion": "v1", "kind": "B"}`} {
-		for _, end := range []string{"", "\n", "\n---", "\n--- # the end", "\n---\n# the end", "\n---\r\n# the\n---\n---\n\n# end\n", strings.Repeat("\n---\n# page", 20_000)} {
+	for _, start := range []string{"apiVersion: v1\nkind: A\n# its own\n", `{"apiVersion": "v1", "kind": "A"}`,
+		`{"apiVersion": "v1", "kind": "A"} {"apiVersion": "v1", "kind": "B"}`} {
+		for _, end := range []string{"", "\n", "\n---", "\n--- # the end", "\n---\n# the end",
+			"\n---\r\n# the\n---\n---\n\n# end\n", strings.Repeat("\n---\n# page", 20_000)} {
 			documents, problems := manifest.Read(strings.NewReader(start+end), "f")
 			if len(problems) != 0 {
 				t.Fatalf("%.60q: %v", start+end, problems)

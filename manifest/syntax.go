@@ -125,7 +125,8 @@ func explainLibrary(text string, err error) (offset int, message string) {
 		}
 	case problem == "found character that cannot start any token":
 		offset, message = t.badToken(max(line, 1))
-	case problem == "found a tab character where an indentation space is expected", problem == "found a tab character that violates indentation":
+	case problem == "found a tab character where an indentation space is expected",
+		problem == "found a tab character that violates indentation":
 		offset, message = t.firstTab(max(line, 1)), "a tab cannot indent; use spaces"
 	case problem == "mapping values are not allowed in this context":
 		offset = t.secondColon(max(line, 1))
@@ -138,8 +139,13 @@ func explainLibrary(text string, err error) (offset int, message string) {
 		offset, message = t.openQuote(max(line, 1)), "the quote is never closed"
 	case problem == "found unexpected document indicator":
 		offset = t.first(max(line, 1))
-	case problem == "found unknown escape character", problem == "found invalid Unicode character escape code", problem == "did not find expected hexdecimal number":
-		offset, message = t.find(max(line, 1), `\`), "unknown escape in a double-quoted text; write \\\\ for a backslash, or use single quotes"
+	case problem == "found unknown escape character",
+		problem == "found invalid Unicode character escape code",
+		problem == "did not find expected hexdecimal number":
+		offset, message = t.find(
+			max(line, 1),
+			`\`,
+		), "unknown escape in a double-quoted text; write \\\\ for a backslash, or use single quotes"
 	case strings.HasPrefix(problem, "unknown anchor '"):
 		name, _, _ := strings.Cut(strings.TrimPrefix(problem, "unknown anchor '"), "'")
 		offset = max(strings.Index(text, "*"+name), 0)
@@ -340,7 +346,8 @@ func (t lines) openQuote(n int) int {
 	}
 	s, start := t.line(low)
 	for i := 0; i < len(s); i++ {
-		if c := s[i]; (c == '"' || c == '\'') && (i == 0 || strings.IndexByte(" [{,:-", s[i-1]) >= 0) && strings.Count(s[i:], string(c))%2 == 1 {
+		if c := s[i]; (c == '"' || c == '\'') && (i == 0 || strings.IndexByte(" [{,:-", s[i-1]) >= 0) &&
+			strings.Count(s[i:], string(c))%2 == 1 {
 			return start + i
 		}
 	}

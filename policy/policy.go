@@ -28,8 +28,8 @@ type Set struct {
 	Bindings []*Binding
 }
 
-// Unique returns the set with the first of all policies, and of all bindings, of one kind and name, and errors about the others:
-// no cluster has two.
+// Unique returns the set with the first of all policies, and of all bindings, of one kind and name, and errors about
+// the others: no cluster has two.
 func (s *Set) Unique() (Set, []*DuplicateError) {
 	type id struct{ kind, name string }
 	var unique Set

@@ -24,8 +24,8 @@ var goTypes = func() *runtime.Scheme {
 }()
 
 // NewSet makes a set of policies and bindings as Go programs hold them: values of the types of
-// k8s.io/api/admissionregistration in v1, v1beta1 and v1alpha1, unstructured objects, and lists of either. They are read as
-// [FromObject] reads them, and are not kept. Two of one kind and name are a [*DuplicateError].
+// k8s.io/api/admissionregistration in v1, v1beta1 and v1alpha1, unstructured objects, and lists of either. They are
+// read as [FromObject] reads them, and are not kept. Two of one kind and name are a [*DuplicateError].
 func NewSet(objects ...runtime.Object) (*Set, error) {
 	set := &Set{}
 	for _, object := range objects {

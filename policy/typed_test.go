@@ -19,8 +19,9 @@ import (
 // TestNewSet makes sets of what typed and dynamic clients return, in all versions and with and without their kind.
 func TestNewSet(t *testing.T) {
 	tree := map[string]any{
-		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": map[string]any{"name": "p"},
-		"spec": map[string]any{"validations": []any{map[string]any{"expression": "true"}}},
+		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+		"metadata": map[string]any{"name": "p"},
+		"spec":     map[string]any{"validations": []any{map[string]any{"expression": "true"}}},
 	}
 	want, _, err := policy.FromObject(tree, nil)
 	if err != nil {
@@ -28,7 +29,8 @@ func TestNewSet(t *testing.T) {
 	}
 	meta := metav1.ObjectMeta{Name: "p"}
 	v1 := &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{Validations: []admissionv1.Validation{{Expression: "true"}}},
+		ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			Validations: []admissionv1.Validation{{Expression: "true"}}},
 	}
 	said := v1.DeepCopy()
 	said.APIVersion, said.Kind = "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"
@@ -38,7 +40,8 @@ func TestNewSet(t *testing.T) {
 		"list":         &admissionv1.ValidatingAdmissionPolicyList{Items: []admissionv1.ValidatingAdmissionPolicy{*v1}},
 		"unstructured": &unstructured.Unstructured{Object: tree},
 		"unstructured list": &unstructured.UnstructuredList{
-			Object: map[string]any{"apiVersion": "v1", "kind": "List"}, Items: []unstructured.Unstructured{{Object: tree}},
+			Object: map[string]any{"apiVersion": "v1", "kind": "List"},
+			Items:  []unstructured.Unstructured{{Object: tree}},
 		},
 	} {
 		set, err := policy.NewSet(object)
@@ -51,12 +54,23 @@ func TestNewSet(t *testing.T) {
 		}
 	}
 	older, err := policy.NewSet(
-		&admissionv1beta1.ValidatingAdmissionPolicy{ObjectMeta: meta}, &admissionv1alpha1.MutatingAdmissionPolicy{ObjectMeta: meta},
-		&admissionv1beta1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1beta1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "p"}},
-		&admissionv1alpha1.MutatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1alpha1.MutatingAdmissionPolicyBindingSpec{PolicyName: "p"}},
+		&admissionv1beta1.ValidatingAdmissionPolicy{
+			ObjectMeta: meta,
+		},
+		&admissionv1alpha1.MutatingAdmissionPolicy{ObjectMeta: meta},
+		&admissionv1beta1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: meta,
+			Spec:       admissionv1beta1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "p"},
+		},
+		&admissionv1alpha1.MutatingAdmissionPolicyBinding{
+			ObjectMeta: meta,
+			Spec:       admissionv1alpha1.MutatingAdmissionPolicyBindingSpec{PolicyName: "p"},
+		},
 	)
-	if err != nil || len(older.Policies) != 2 || len(older.Bindings) != 2 || older.Policies[1].Kind != policy.Mutating ||
-		older.Policies[1].APIVersion != "admissionregistration.k8s.io/v1alpha1" || older.Bindings[1].PolicyName != "p" {
+	if err != nil || len(older.Policies) != 2 || len(older.Bindings) != 2 ||
+		older.Policies[1].Kind != policy.Mutating ||
+		older.Policies[1].APIVersion != "admissionregistration.k8s.io/v1alpha1" ||
+		older.Bindings[1].PolicyName != "p" {
 		t.Errorf("%v, %+v", err, older)
 	}
 	var twice *policy.DuplicateError
@@ -66,7 +80,8 @@ func TestNewSet(t *testing.T) {
 	if _, err := policy.NewSet(&corev1.Pod{}); err == nil {
 		t.Error("a Pod is taken for a policy")
 	}
-	if _, err := policy.NewSet(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}); err == nil {
+	if _, err := policy.NewSet(&unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}); err == nil {
 		t.Error("an unstructured Pod is taken for a policy")
 	}
 }

@@ -73,15 +73,19 @@ var (
 	operations           = []word{"*", "CONNECT", "CREATE", "DELETE", "UPDATE"}
 	mutatingOperations   = []word{"*", "CONNECT", "CREATE", "UPDATE"}
 	scopes               = []word{"*", "Cluster", "Namespaced"}
-	reasons              = []metav1.StatusReason{metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonRequestEntityTooLarge}
+	reasons              = []metav1.StatusReason{
+		metav1.StatusReasonForbidden,
+		metav1.StatusReasonInvalid,
+		metav1.StatusReasonRequestEntityTooLarge,
+	}
 )
 
 // A word is a string that messages show as JSON does, like every enumerated value of the API.
 type word string
 
 // ValidatePolicy returns what the server finds wrong with p when p is created: its messages, field paths and order
-// (pkg/apis/admissionregistration/validation/validation.go and pkg/registry/admissionregistration v1.37.2). Its
-// random order among the entries of a map is replaced by theirs. A nil checker leaves out the compilation of expressions.
+// (pkg/apis/admissionregistration/validation/validation.go and pkg/registry/admissionregistration v1.37.2). Its random
+// order among the entries of a map is replaced by theirs. A nil checker leaves out the compilation of expressions.
 //
 // One rule is not the server's: the names of variables must differ.
 func ValidatePolicy(p *Policy, checker Checker) field.ErrorList {
@@ -91,8 +95,8 @@ func ValidatePolicy(p *Policy, checker Checker) field.ErrorList {
 	return v.distinct()
 }
 
-// ValidatePolicyUpdate returns what the server finds wrong with p when p takes the place of old; see [ValidatePolicy]. Old
-// is nil if nothing is known of it, as for a policy that is stored: nothing of p is kept then.
+// ValidatePolicyUpdate returns what the server finds wrong with p when p takes the place of old; see [ValidatePolicy].
+// Old is nil if nothing is known of it, as for a policy that is stored: nothing of p is kept then.
 func ValidatePolicyUpdate(p, old *Policy, checker Checker) field.ErrorList {
 	v := validator{checker: checker}
 	v.policy(p, old)
@@ -277,7 +281,9 @@ func (v *validator) labels(labels map[string]string, path *field.Path) {
 func (v *validator) reserved(name string) {
 	if strings.HasSuffix(name, reservedSuffix) {
 		v.add(field.Invalid(field.NewPath("metadata", "name"), name, fmt.Sprintf(
-			"names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", reservedSuffix)))
+			"names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API",
+			reservedSuffix,
+		)))
 	}
 }
 
@@ -306,7 +312,8 @@ func (v *validator) paramKind(k *ParamKind, path *field.Path) {
 	if kind := path.Child("kind"); k.Kind == "" {
 		v.add(field.Required(kind, ""))
 	} else {
-		v.joined(kind, k.Kind, "may have mixed case, but should otherwise match: ", validation.IsDNS1035Label(strings.ToLower(k.Kind)))
+		v.joined(kind, k.Kind, "may have mixed case, but should otherwise match: ",
+			validation.IsDNS1035Label(strings.ToLower(k.Kind)))
 	}
 }
 
@@ -340,7 +347,12 @@ func (v *validator) requiredSelector(s *metav1.LabelSelector, path *field.Path) 
 func (v *validator) selector(s *metav1.LabelSelector, path *field.Path) {
 	v.labels(s.MatchLabels, path.Child("matchLabels"))
 	expressions := metav1.LabelSelector{MatchExpressions: s.MatchExpressions}
-	v.add(selectorvalidation.ValidateLabelSelector(&expressions, selectorvalidation.LabelSelectorValidationOptions{}, path)...)
+	v.add(
+		selectorvalidation.ValidateLabelSelector(
+			&expressions,
+			selectorvalidation.LabelSelectorValidationOptions{},
+			path,
+		)...)
 }
 
 func (v *validator) rule(r Rule, path *field.Path) {
@@ -393,7 +405,13 @@ func (v *validator) resources(items []string, path *field.Path) {
 		default:
 			for _, wildcard := range []string{resource + "/*", "*/" + sub} {
 				if slices.Contains(items[:i], wildcard) {
-					v.add(field.Invalid(path.Index(i), item, fmt.Sprintf("if '%s' is present, must not specify %s", wildcard, item)))
+					v.add(
+						field.Invalid(
+							path.Index(i),
+							item,
+							fmt.Sprintf("if '%s' is present, must not specify %s", wildcard, item),
+						),
+					)
 				}
 			}
 		}
@@ -514,7 +532,13 @@ func (v *validator) validating(p *Policy, spec *field.Path) {
 		v.validation(x, validations.Index(i))
 	}
 	if len(p.AuditAnnotations) > maxAuditAnnotations {
-		v.add(field.Invalid(annotations, shownAnnotations(p.AuditAnnotations), fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations)))
+		v.add(
+			field.Invalid(
+				annotations,
+				shownAnnotations(p.AuditAnnotations),
+				fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations),
+			),
+		)
 	}
 	seen := map[string]bool{}
 	for i, a := range p.AuditAnnotations {
@@ -609,7 +633,13 @@ func (v *validator) member(m Mutation, path *field.Path, named, other string) {
 		v.trimmed(use, m.Expr.Src, path.Child(named, "expression"))
 	}
 	if m.extra {
-		v.add(field.Invalid(path.Child(other), "{"+other+"}", "must not be specified when patchType is "+string(m.PatchType)))
+		v.add(
+			field.Invalid(
+				path.Child(other),
+				"{"+other+"}",
+				"must not be specified when patchType is "+string(m.PatchType),
+			),
+		)
 	}
 }
 

@@ -45,7 +45,11 @@ type targetMember struct{ v2, v1 string }
 var metricShapes = []metricShape{
 	{
 		member: "object",
-		v1:     map[string]string{"describedObject": "target", "metric.name": "metricName", "metric.selector": "selector"},
+		v1: map[string]string{
+			"describedObject": "target",
+			"metric.name":     "metricName",
+			"metric.selector": "selector",
+		},
 		target: []targetMember{{"value", "targetValue"}, {"averageValue", "averageValue"}},
 		status: []targetMember{{"value", "currentValue"}, {"averageValue", "averageValue"}},
 	},
@@ -58,14 +62,26 @@ var metricShapes = []metricShape{
 	{
 		member: "resource",
 		v1:     map[string]string{"name": "name"},
-		target: []targetMember{{"averageUtilization", "targetAverageUtilization"}, {"averageValue", "targetAverageValue"}},
-		status: []targetMember{{"averageUtilization", "currentAverageUtilization"}, {"averageValue", "currentAverageValue"}},
+		target: []targetMember{
+			{"averageUtilization", "targetAverageUtilization"},
+			{"averageValue", "targetAverageValue"},
+		},
+		status: []targetMember{
+			{"averageUtilization", "currentAverageUtilization"},
+			{"averageValue", "currentAverageValue"},
+		},
 	},
 	{
 		member: "containerResource",
 		v1:     map[string]string{"name": "name", "container": "container"},
-		target: []targetMember{{"averageUtilization", "targetAverageUtilization"}, {"averageValue", "targetAverageValue"}},
-		status: []targetMember{{"averageUtilization", "currentAverageUtilization"}, {"averageValue", "currentAverageValue"}},
+		target: []targetMember{
+			{"averageUtilization", "targetAverageUtilization"},
+			{"averageValue", "targetAverageValue"},
+		},
+		status: []targetMember{
+			{"averageUtilization", "currentAverageUtilization"},
+			{"averageValue", "currentAverageValue"},
+		},
 	},
 	{
 		member: "external",
@@ -93,7 +109,8 @@ func autoscalerToV1(r *Registry, obj map[string]any) (map[string]any, error) {
 	for _, metric := range list(status["currentMetrics"]) {
 		metric := object(metric)
 		statuses = append(statuses, metricToV1(metric, "current"))
-		if utilization := object(object(metric["resource"])["current"])["averageUtilization"]; isCPU(metric) && utilization != nil {
+		if utilization := object(object(metric["resource"])["current"])["averageUtilization"]; isCPU(metric) &&
+			utilization != nil {
 			status["currentCPUUtilizationPercentage"] = utilization
 		}
 	}
@@ -120,9 +137,9 @@ func autoscalerToV1(r *Registry, obj map[string]any) (map[string]any, error) {
 	return obj, nil
 }
 
-// HeldAutoscaler returns an autoscaling/v1 HorizontalPodAutoscaler as the server holds it: read into its internal version, which
-// has the members of v2, and written as v1 again. The internal object is new, or, if held is not nil, that of held, which
-// keeps what obj does not say.
+// HeldAutoscaler returns an autoscaling/v1 HorizontalPodAutoscaler as the server holds it: read into its internal
+// version, which has the members of v2, and written as v1 again. The internal object is new, or, if held is not nil,
+// that of held, which keeps what obj does not say.
 func (r *Registry) HeldAutoscaler(obj, held map[string]any) (map[string]any, error) {
 	var internal map[string]any
 	if held != nil {
@@ -157,8 +174,8 @@ func autoscalerFromV1(r *Registry, obj map[string]any) (map[string]any, error) {
 	return autoscalerInto(r, obj, nil)
 }
 
-// autoscalerInto reads v1 into an object with the members of v2, which keeps what obj does not say. An annotation that cannot be
-// read is ignored.
+// autoscalerInto reads v1 into an object with the members of v2, which keeps what obj does not say. An annotation that
+// cannot be read is ignored.
 func autoscalerInto(r *Registry, obj, into map[string]any) (map[string]any, error) {
 	spec, status := object(obj["spec"]), object(obj["status"])
 	annotations := object(object(obj["metadata"])["annotations"])
@@ -182,12 +199,19 @@ func autoscalerInto(r *Registry, obj, into map[string]any) (map[string]any, erro
 		metrics = all
 	}
 	if len(metrics) == 0 {
-		metrics = append(metrics, cpuMetric("target", map[string]any{"type": "Utilization", "averageUtilization": int64(defaultCPUUtilization)}))
+		metrics = append(
+			metrics,
+			cpuMetric(
+				"target",
+				map[string]any{"type": "Utilization", "averageUtilization": int64(defaultCPUUtilization)},
+			),
+		)
 	}
 	spec["metrics"] = metrics
 	keep(spec, "behavior", object(into["spec"]))
 	if behavior := decodeBehavior(annotations[behaviorAnnotation]); behavior != nil {
-		if clean, err := conform(behavior, r.tables.named("k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerBehavior")); err == nil {
+		if clean, err := conform(behavior, r.tables.named(
+			"k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerBehavior")); err == nil {
 			spec["behavior"] = clean
 		}
 	}
@@ -438,12 +462,21 @@ func fold(v any, t *Type) any {
 
 // The behavior annotation has the server's internal type, whose members have no JSON names. All are written.
 var (
-	behaviorType = &Type{Kind: Struct, Fields: []Field{{Name: "ScaleUp", Type: scalingRules, Pointer: true}, {Name: "ScaleDown", Type: scalingRules, Pointer: true}}}
+	behaviorType = &Type{
+		Kind: Struct,
+		Fields: []Field{
+			{Name: "ScaleUp", Type: scalingRules, Pointer: true},
+			{Name: "ScaleDown", Type: scalingRules, Pointer: true},
+		},
+	}
 	scalingRules = &Type{Kind: Struct, Fields: []Field{
 		{Name: "StabilizationWindowSeconds", Type: scalars["int32"], Pointer: true},
 		{Name: "SelectPolicy", Type: scalars["string"], Pointer: true},
 		{Name: "Policies", Type: &Type{Kind: List, Elem: &Type{Kind: Struct, Fields: []Field{
-			{Name: "Type", Type: scalars["string"]}, {Name: "Value", Type: scalars["int32"]}, {Name: "PeriodSeconds", Type: scalars["int32"]},
+			{
+				Name: "Type",
+				Type: scalars["string"],
+			}, {Name: "Value", Type: scalars["int32"]}, {Name: "PeriodSeconds", Type: scalars["int32"]},
 		}}}},
 		{Name: "Tolerance", Type: scalars["quantity"], Pointer: true},
 	}}

@@ -31,19 +31,22 @@ func TestConvert(t *testing.T) {
 		for _, from := range versions {
 			for _, to := range versions {
 				from, to := from.(map[string]any), to.(map[string]any)
-				t.Run(filepath.Base(name)+" "+from["apiVersion"].(string)+" to "+to["apiVersion"].(string), func(t *testing.T) {
-					before := runtime.DeepCopyJSON(from)
-					got, err := r.Convert(from, kindOf(t, to))
-					if err != nil {
-						t.Fatal(err)
-					}
-					if diff := cmp.Diff(to, got); diff != "" {
-						t.Errorf("-want +got\n%s", diff)
-					}
-					if diff := cmp.Diff(before, from); diff != "" {
-						t.Errorf("the input was changed\n%s", diff)
-					}
-				})
+				t.Run(
+					filepath.Base(name)+" "+from["apiVersion"].(string)+" to "+to["apiVersion"].(string),
+					func(t *testing.T) {
+						before := runtime.DeepCopyJSON(from)
+						got, err := r.Convert(from, kindOf(t, to))
+						if err != nil {
+							t.Fatal(err)
+						}
+						if diff := cmp.Diff(to, got); diff != "" {
+							t.Errorf("-want +got\n%s", diff)
+						}
+						if diff := cmp.Diff(before, from); diff != "" {
+							t.Errorf("the input was changed\n%s", diff)
+						}
+					},
+				)
 			}
 		}
 	}
@@ -111,7 +114,8 @@ func TestConvertErrors(t *testing.T) {
 	v2 := schema.GroupVersionKind{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}
 	for _, test := range []struct{ name, obj, want string }{
 		{"no kind", `{}`, `an object without apiVersion and kind cannot be converted`},
-		{"no versions of one kind", `{apiVersion: v1, kind: Pod}`, `v1 Pod cannot be converted to autoscaling/v2 HorizontalPodAutoscaler: they are not versions of one kind`},
+		{"no versions of one kind", `{apiVersion: v1, kind: Pod}`,
+			`v1 Pod cannot be converted to autoscaling/v2 HorizontalPodAutoscaler: they are not versions of one kind`},
 		{"unknown kind", `{apiVersion: x/v1, kind: Z}`, `x/v1 Z cannot be converted`},
 		{"broken version", `{apiVersion: a/b/c, kind: Z}`, `unexpected GroupVersion string: a/b/c`},
 		{"value of another type", `{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, spec: {maxReplicas: x}}`,

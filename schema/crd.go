@@ -165,7 +165,10 @@ func (b typeBuilder) version(version node, res *Resource) (*Type, error) {
 		return nil, err
 	}
 	if subresources["scale"].value != nil {
-		res.Subresources = append(res.Subresources, Subresource{Name: "scale", Kind: GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}})
+		res.Subresources = append(
+			res.Subresources,
+			Subresource{Name: "scale", Kind: GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}},
+		)
 	}
 	if subresources["status"].value != nil {
 		res.Subresources = append(res.Subresources, Subresource{Name: "status", Kind: res.GroupVersionKind()})
@@ -176,7 +179,11 @@ func (b typeBuilder) version(version node, res *Resource) (*Type, error) {
 // embed returns an object type with apiVersion, kind and metadata as every object has them.
 func (b typeBuilder) embed(t *Type) *Type {
 	out := *t
-	fields := []Field{{Name: "apiVersion", Type: stringType}, {Name: "kind", Type: stringType}, {Name: "metadata", Type: b.objectMeta}}
+	fields := []Field{
+		{Name: "apiVersion", Type: stringType},
+		{Name: "kind", Type: stringType},
+		{Name: "metadata", Type: b.objectMeta},
+	}
 	for _, f := range t.Fields {
 		switch f.Name {
 		case "apiVersion", "kind", "metadata":
@@ -197,13 +204,15 @@ func (b typeBuilder) typ(s node) (*Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"} {
+	for _, name := range []string{"id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems",
+		"definitions"} {
 		if v, ok := m[name]; ok && v != nil && v != "" {
 			return nil, s.child(name).errorf("is not supported")
 		}
 	}
 	t := &Type{Default: m["default"]}
-	for name, into := range map[string]*bool{"nullable": &t.Nullable, "x-kubernetes-embedded-resource": &t.Embedded, "x-kubernetes-preserve-unknown-fields": &t.PreserveUnknown} {
+	for name, into := range map[string]*bool{"nullable": &t.Nullable, "x-kubernetes-embedded-resource": &t.Embedded,
+		"x-kubernetes-preserve-unknown-fields": &t.PreserveUnknown} {
 		if *into, err = s.flag(name); err != nil {
 			return nil, err
 		}
@@ -251,7 +260,8 @@ func (b typeBuilder) typ(s node) (*Type, error) {
 			err = b.object(t, s)
 		}
 	default:
-		return nil, s.child("type").errorf("unsupported value %q: array, boolean, integer, number, object or string", typeName)
+		return nil, s.child("type").
+			errorf("unsupported value %q: array, boolean, integer, number, object or string", typeName)
 	}
 	if err != nil {
 		return nil, err
@@ -309,7 +319,10 @@ func (b typeBuilder) object(t *Type, s node) error {
 		if err != nil {
 			return err
 		}
-		fields = append(fields, Field{Name: name, Type: typ, Default: typ.Default, Required: slices.Contains(required, name)})
+		fields = append(
+			fields,
+			Field{Name: name, Type: typ, Default: typ.Default, Required: slices.Contains(required, name)},
+		)
 	}
 	t.setFields(fields)
 	return nil

@@ -109,11 +109,14 @@ func TestCustomType(t *testing.T) {
 			continue
 		}
 		got := shape{
-			Kind: f.Type.Kind, Bits: f.Type.Bits, Merge: f.Type.Merge, Keys: strings.Join(f.Type.Keys, ","), Format: f.Type.Format, Preserve: f.Type.PreserveUnknown,
-			Null: f.Type.Nullable, Embedded: f.Type.Embedded, Required: f.Required, Default: f.Default, Members: len(f.Type.Fields),
+			Kind: f.Type.Kind, Bits: f.Type.Bits, Merge: f.Type.Merge, Keys: strings.Join(f.Type.Keys, ","),
+			Format: f.Type.Format, Preserve: f.Type.PreserveUnknown,
+			Null: f.Type.Nullable, Embedded: f.Type.Embedded, Required: f.Required, Default: f.Default,
+			Members: len(f.Type.Fields),
 		}
 		if f.Type.Elem != nil {
-			got.Elem, got.ElemDefault, got.ElementsPreserve = f.Type.Elem.Kind, f.Type.Elem.Default, f.Type.Elem.PreserveUnknown
+			got.Elem, got.ElemDefault, got.ElementsPreserve = f.Type.Elem.Kind, f.Type.Elem.Default,
+				f.Type.Elem.PreserveUnknown
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
@@ -134,7 +137,8 @@ func TestCustomResource(t *testing.T) {
 		t.Fatal(err)
 	}
 	res := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
-	if got := r.Resource(res); got == nil || !got.Namespaced || got.NotServed || got.Custom == nil || got != r.ResourceFor(widget("v1")) {
+	if got := r.Resource(res); got == nil || !got.Namespaced || got.NotServed || got.Custom == nil ||
+		got != r.ResourceFor(widget("v1")) {
 		t.Errorf("widgets: %+v", got)
 	}
 	if old := r.ResourceFor(widget("v1alpha1")); old == nil || !old.NotServed {
@@ -149,7 +153,8 @@ func TestCustomResource(t *testing.T) {
 			t.Errorf("equivalents with %q: %q, want %q", sub, text, want)
 		}
 	}
-	for sub, want := range map[string]schema.GroupVersionKind{"": widget("v1"), "status": widget("v1"), "scale": {Group: "autoscaling", Version: "v1", Kind: "Scale"}} {
+	for sub, want := range map[string]schema.GroupVersionKind{"": widget("v1"), "status": widget("v1"),
+		"scale": {Group: "autoscaling", Version: "v1", Kind: "Scale"}} {
 		if got, ok := r.KindFor(res, sub); !ok || got != want {
 			t.Errorf("kind of %q: %v", sub, got)
 		}
@@ -195,36 +200,49 @@ func TestBrokenDefinition(t *testing.T) {
 	// A path that starts with a dot is in the schema of the first version, and the input is that schema alone.
 	const inSchema = "spec.versions[0].schema.openAPIV3Schema"
 	for _, test := range []struct{ name, crd, want string }{
-		{"version of the definition", `{apiVersion: apiextensions.k8s.io/v1beta1}`, `apiVersion: only apiextensions.k8s.io/v1 is supported, not apiextensions.k8s.io/v1beta1`},
+		{"version of the definition", `{apiVersion: apiextensions.k8s.io/v1beta1}`,
+			`apiVersion: only apiextensions.k8s.io/v1 is supported, not apiextensions.k8s.io/v1beta1`},
 		{"no spec", `{}`, `spec: is required`},
 		{"spec of another type", `{spec: []}`, `spec: must be an object`},
 		{"no group", `{spec: {}}`, `spec.group: is required`},
 		{"no names", `{spec: {group: g}}`, `spec.names: is required`},
 		{"no kind", `{spec: {group: g, names: {plural: p}}}`, `spec.names.kind: is required`},
-		{"scope", `{spec: {group: g, names: {plural: p, kind: K}, scope: Other}}`, `spec.scope: unsupported value "Other": Namespaced or Cluster`},
-		{"no versions", `{spec: {group: g, names: {plural: p, kind: K}, scope: Cluster, versions: []}}`, `spec.versions: must have at least one version`},
-		{"no schema", `{spec: {group: g, names: {plural: p, kind: K}, scope: Cluster, versions: [{name: v1}]}}`, `spec.versions[0].schema: is required`},
+		{"scope", `{spec: {group: g, names: {plural: p, kind: K}, scope: Other}}`,
+			`spec.scope: unsupported value "Other": Namespaced or Cluster`},
+		{"no versions", `{spec: {group: g, names: {plural: p, kind: K}, scope: Cluster, versions: []}}`,
+			`spec.versions: must have at least one version`},
+		{"no schema", `{spec: {group: g, names: {plural: p, kind: K}, scope: Cluster, versions: [{name: v1}]}}`,
+			`spec.versions[0].schema: is required`},
 		{"served", `{spec: {group: g, names: {plural: p, kind: K}, scope: Cluster, versions: [{name: v1, served: "yes"}]}}`, `spec.versions[0].served: must be true or false`},
 		{"built in", `{spec: {group: apps, names: {plural: deployments, kind: K}, scope: Cluster, versions: [{name: v1}]}}`, `the resource deployments.apps is built in`},
 		{"root", `{type: string}`, `.type: must be object at the root`},
 		{"no type", `{}`, `.type: is required`},
 		{"no type below", `{type: object, properties: {spec: {}}}`, `.properties[spec].type: is required`},
-		{"unknown type", `{type: object, properties: {spec: {type: text}}}`, `.properties[spec].type: unsupported value "text": array, boolean, integer, number, object or string`},
+		{"unknown type", `{type: object, properties: {spec: {type: text}}}`,
+			`.properties[spec].type: unsupported value "text": array, boolean, integer, number, object or string`},
 		{"schema of another type", `{type: object, properties: {spec: 1}}`, `.properties[spec]: must be an object`},
 		{"no items", `{type: object, properties: {l: {type: array}}}`, `.properties[l].items: is required`},
-		{"list of items", `{type: object, properties: {l: {type: array, items: [{type: string}]}}}`, `.properties[l].items: must be a schema, not a list of schemas`},
-		{"items", `{type: object, properties: {l: {type: array, items: {type: x}}}}`, `.properties[l].items.type: unsupported value "x": array, boolean, integer, number, object or string`},
+		{"list of items", `{type: object, properties: {l: {type: array, items: [{type: string}]}}}`,
+			`.properties[l].items: must be a schema, not a list of schemas`},
+		{"items", `{type: object, properties: {l: {type: array, items: {type: x}}}}`,
+			`.properties[l].items.type: unsupported value "x": array, boolean, integer, number, object or string`},
 		{"list type", `{type: object, properties: {l: {type: array, x-kubernetes-list-type: bag, items: {type: string}}}}`, `.properties[l].x-kubernetes-list-type: unsupported value "bag": atomic, map or set`},
 		{"no keys", `{type: object, properties: {l: {type: array, x-kubernetes-list-type: map, items: {type: object}}}}`, `.properties[l].x-kubernetes-list-map-keys: is required for lists of type map`},
 		{"keys of a set", `{type: object, properties: {l: {type: array, x-kubernetes-list-map-keys: [a], items: {type: object}}}}`, `.properties[l].x-kubernetes-list-map-keys: is for lists of type map`},
-		{"map type", `{type: object, x-kubernetes-map-type: odd}`, `.x-kubernetes-map-type: unsupported value "odd": atomic or granular`},
+		{"map type", `{type: object, x-kubernetes-map-type: odd}`,
+			`.x-kubernetes-map-type: unsupported value "odd": atomic or granular`},
 		{"both", `{type: object, properties: {m: {type: object, properties: {a: {type: string}}, additionalProperties: {type: string}}}}`, `.properties[m].additionalProperties: must not be used with properties`},
-		{"values", `{type: object, properties: {m: {type: object, additionalProperties: {type: x}}}}`, `.properties[m].additionalProperties.type: unsupported value "x": array, boolean, integer, number, object or string`},
-		{"no values", `{type: object, properties: {m: {type: object, additionalProperties: false}}}`, `.properties[m].additionalProperties: must not be false`},
+		{"values", `{type: object, properties: {m: {type: object, additionalProperties: {type: x}}}}`,
+			`.properties[m].additionalProperties.type: unsupported value "x": array, boolean, integer, number, object or string`},
+		{"no values", `{type: object, properties: {m: {type: object, additionalProperties: false}}}`,
+			`.properties[m].additionalProperties: must not be false`},
 		{"reference", `{type: object, properties: {m: {$ref: "#/x"}}}`, `.properties[m].$ref: is not supported`},
-		{"preserve", `{type: object, x-kubernetes-preserve-unknown-fields: false}`, `.x-kubernetes-preserve-unknown-fields: must be true or undefined`},
-		{"int or string", `{type: object, properties: {p: {type: string, x-kubernetes-int-or-string: true}}}`, `.properties[p].type: must be empty if x-kubernetes-int-or-string is true`},
-		{"embedded", `{type: object, properties: {p: {type: string, x-kubernetes-embedded-resource: true}}}`, `.properties[p].x-kubernetes-embedded-resource: is for type object`},
+		{"preserve", `{type: object, x-kubernetes-preserve-unknown-fields: false}`,
+			`.x-kubernetes-preserve-unknown-fields: must be true or undefined`},
+		{"int or string", `{type: object, properties: {p: {type: string, x-kubernetes-int-or-string: true}}}`,
+			`.properties[p].type: must be empty if x-kubernetes-int-or-string is true`},
+		{"embedded", `{type: object, properties: {p: {type: string, x-kubernetes-embedded-resource: true}}}`,
+			`.properties[p].x-kubernetes-embedded-resource: is for type object`},
 		{"required", `{type: object, required: [1]}`, `.required[0]: must be a string`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

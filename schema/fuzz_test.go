@@ -44,7 +44,8 @@ func FuzzWithCustomResources(f *testing.F) {
 
 // What v1 says after one round is not changed by another.
 func FuzzConvert(f *testing.F) {
-	for _, text := range []string{`[{"type":"Pods","pods":{"metricName":"m"}}]`, `{"ScaleUp":{"Policies":[{"Type":"Pods"}]}}`, `[null]`, `1`} {
+	for _, text := range []string{`[{"type":"Pods","pods":{"metricName":"m"}}]`,
+		`{"ScaleUp":{"Policies":[{"Type":"Pods"}]}}`, `[null]`, `1`} {
 		f.Add([]byte(`{"metadata":{"name":"a"},"spec":{"maxReplicas":1},"status":{}}`), text)
 	}
 	r := registry(f)

@@ -252,7 +252,8 @@ func (b *openAPIBuilder) object(s *openAPISchema, known *Type, name string) *Typ
 func (r *Registry) WithServed(served []Resource, types map[GroupVersionKind]*Type) *Registry {
 	out := &Registry{
 		tables: r.tables, custom: orMake(maps.Clone(r.custom)),
-		resources: map[GroupVersionResource]*Resource{}, byKind: map[GroupVersionKind]*Resource{}, classes: map[string][]*Resource{},
+		resources: map[GroupVersionResource]*Resource{}, byKind: map[GroupVersionKind]*Resource{},
+		classes: map[string][]*Resource{},
 	}
 	listed := map[GroupVersionResource]*Resource{}
 	for i := range served {

@@ -37,8 +37,8 @@ type Resource struct {
 	// in --runtime-config, or with a feature gate: all alpha and beta resources.
 	OffByDefault bool
 
-	// Storage is the key of the equivalence class: resources with the same Storage hold the same objects. It is the name
-	// of a built-in resource (all versions; also events of core and events.k8s.io) and the name of a definition.
+	// Storage is the key of the equivalence class: resources with the same Storage hold the same objects. It is the
+	// name of a built-in resource (all versions; also events of core and events.k8s.io) and the name of a definition.
 	Storage string
 }
 
@@ -89,7 +89,12 @@ func Open(files fs.FS) (*Registry, error) {
 		return nil, err
 	}
 	r := &Registry{
-		tables:    &tables{files: files, kinds: map[GroupVersionKind]string{}, off: map[string]bool{}, packages: map[string]*typePackage{}},
+		tables: &tables{
+			files:    files,
+			kinds:    map[GroupVersionKind]string{},
+			off:      map[string]bool{},
+			packages: map[string]*typePackage{},
+		},
 		resources: map[GroupVersionResource]*Resource{},
 		byKind:    map[GroupVersionKind]*Resource{},
 		classes:   map[string][]*Resource{},
@@ -122,7 +127,9 @@ func (r *Registry) readIndex(text string) error {
 			r.tables.kinds[group.WithKind(words[1])] = words[2]
 		case len(words) >= 4 && words[0] == "resource":
 			resource = &Resource{
-				GroupVersionResource: group.WithResource(words[1]), Kind: words[2], Namespaced: words[3] == "namespaced",
+				GroupVersionResource: group.WithResource(
+					words[1],
+				), Kind: words[2], Namespaced: words[3] == "namespaced",
 				Storage: words[1], OffByDefault: slices.Contains(words[4:], "off"),
 			}
 			r.add(resource)
@@ -131,7 +138,10 @@ func (r *Registry) readIndex(text string) error {
 			if err != nil {
 				return fmt.Errorf("index:%d: %w", number, err)
 			}
-			resource.Subresources = append(resource.Subresources, Subresource{Name: words[1], Kind: gv.WithKind(words[3])})
+			resource.Subresources = append(
+				resource.Subresources,
+				Subresource{Name: words[1], Kind: gv.WithKind(words[3])},
+			)
 		default:
 			return fmt.Errorf("index:%d: unknown line %q", number, line)
 		}

@@ -16,8 +16,8 @@ import (
 // tables are the built-in types of one Kubernetes minor. A package of types is decoded when a type of it is asked
 // for the first time.
 //
-// The files are written by tools/schematables: "index" lists groups, kinds and resources, and features that are off; each other file holds the
-// types of one Go package, named after its path with _ for /. A type file reads
+// The files are written by tools/schematables: "index" lists groups, kinds and resources, and features that are off;
+// each other file holds the types of one Go package, named after its path with _ for /. A type file reads
 //
 //	package k8s.io/api/apps/v1
 //	import k8s.io/api/core/v1
@@ -26,8 +26,9 @@ import (
 //		template	core/v1.PodTemplateSpec	r	{}
 //
 // with name, type, flags and default of each member. Flags: p pointer, e omitempty, z omitzero, a atomic and g granular
-// at this place, r required. Types: []T is an atomic list, []{}T a set, []{k1,k2}T a keyed list, map T and map! T a granular and
-// an atomic map; a struct followed by ! is atomic. A list, map or scalar follows its Go type and = if that says more, as in v1.PullPolicy=string.
+// at this place, r required. Types: []T is an atomic list, []{}T a set, []{k1,k2}T a keyed list, map T and map! T a
+// granular and an atomic map; a struct followed by ! is atomic. A list, map or scalar follows its Go type and = if that
+// says more, as in v1.PullPolicy=string.
 type tables struct {
 	files fs.FS
 	kinds map[GroupVersionKind]string // full type name
@@ -114,7 +115,13 @@ func (t *tables) load(path string) (*typePackage, error) {
 	if err != nil {
 		return nil, err
 	}
-	pkg := &typePackage{path: path, off: t.off, imports: map[string]*typePackage{}, named: map[string]*Type{}, unnamed: map[string]*Type{}}
+	pkg := &typePackage{
+		path:    path,
+		off:     t.off,
+		imports: map[string]*typePackage{},
+		named:   map[string]*Type{},
+		unnamed: map[string]*Type{},
+	}
 	t.packages[path] = pkg // already here, so that an import cycle ends: as an error, for types it does not have yet
 	if err := pkg.decode(string(raw), t.load); err != nil {
 		delete(t.packages, path)
@@ -216,7 +223,8 @@ func (p *typePackage) mix() {
 }
 
 func (t *Type) mixes() bool {
-	return t.Kind == Union || t.Elem != nil && t.Elem.Mixed || slices.ContainsFunc(t.Fields, func(f Field) bool { return f.Type.Mixed })
+	return t.Kind == Union || t.Elem != nil && t.Elem.Mixed ||
+		slices.ContainsFunc(t.Fields, func(f Field) bool { return f.Type.Mixed })
 }
 
 // field decodes "name<tab>type<tab>flags<tab>default".

@@ -40,7 +40,8 @@ func TestOpen(t *testing.T) {
 		t.Fatalf("%+v", typ)
 	}
 	one, two := typ.Field("one"), typ.Field("two")
-	if !one.Pointer || !one.OmitEmpty || !one.Atomic || !one.Required || one.Default.([]any)[0] != int64(1) || one.Default.([]any)[1] != 1.5 {
+	if !one.Pointer || !one.OmitEmpty || !one.Atomic || !one.Required || one.Default.([]any)[0] != int64(1) ||
+		one.Default.([]any)[1] != 1.5 {
 		t.Errorf("one: %+v", one)
 	}
 	if two.Type.Merge != schema.Granular || two.Type.Name != "c/d.X" {
@@ -52,7 +53,8 @@ func TestOpen(t *testing.T) {
 func TestOpenBroken(t *testing.T) {
 	for name, text := range map[string]string{
 		"no index": "", "unknown line": "odd\n", "kind without package": "group g/v1\nkind Thing Thing\n",
-		"version": "group a/b/c\n", "version of a subresource": "resource a B cluster\nsub s a/b/c K\n", "subresource of nothing": "sub s v1 K\n",
+		"version": "group a/b/c\n", "version of a subresource": "resource a B cluster\nsub s a/b/c K\n",
+		"subresource of nothing": "sub s v1 K\n",
 	} {
 		broken := files("index", text)
 		if text == "" {

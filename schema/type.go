@@ -24,7 +24,8 @@ const (
 	Struct                  // an object with declared Fields
 	Map                     // an object with any keys and values of type Elem
 	List                    // an array with items of type Elem
-	Union                   // one of OneOf, told apart by the JSON type of the value: JSONSchemaPropsOrBool and its like
+	// one of OneOf, told apart by the JSON type of the value: JSONSchemaPropsOrBool and its like
+	Union
 )
 
 // A Merge says how two values of a struct, map or list are merged by an ApplyConfiguration.
@@ -42,8 +43,9 @@ const (
 
 // A Type is the type of a value. Types are shared and may be recursive; they are not changed once built.
 type Type struct {
-	Name   string // Go type such as "k8s.io/api/core/v1.PodSpec"; empty for anonymous and custom types
-	GoName string // Go type of a list, map or scalar of a built-in kind, such as "v1.PullPolicy", where the rest does not say it
+	Name string // Go type such as "k8s.io/api/core/v1.PodSpec"; empty for anonymous and custom types
+	// Go type of a list, map or scalar of a built-in kind, such as "v1.PullPolicy", where the rest does not say it
+	GoName string
 	Kind   Kind
 	Bits   uint8   // Integer: 8, 16, 32 or 64
 	Elem   *Type   // Map and List; never nil in a Registry's types
@@ -52,9 +54,9 @@ type Type struct {
 	Keys   []string // Keyed: the members that identify an item
 	OneOf  []*Type  // Union
 
-	// Mixed is set for built-in types that are, or hold somewhere, values of Kind Any or Union. Those have a JSON form of their
-	// own in Go, and the server shows them to expressions in another way than the rest of an object. managedFields
-	// do not count.
+	// Mixed is set for built-in types that are, or hold somewhere, values of Kind Any or Union. Those have a JSON form
+	// of their own in Go, and the server shows them to expressions in another way than the rest of an object.
+	// managedFields do not count.
 	Mixed bool
 
 	// Custom types only. An Any without PreserveUnknown takes any value, but objects in it lose all their members.
@@ -69,8 +71,8 @@ type Type struct {
 	off     map[string]bool // the features of the type's minor that are off; nil for custom types
 }
 
-// Without reports that a feature gate such as "MaxUnavailableStatefulSet" is off by default at the minor that a built-in
-// type is of.
+// Without reports that a feature gate such as "MaxUnavailableStatefulSet" is off by default at the minor that a
+// built-in type is of.
 func (t *Type) Without(feature string) bool { return t != nil && t.off[feature] }
 
 // A Field is one member of a struct.

@@ -27,10 +27,11 @@ func namespaces() []map[string]any {
 // created is when Namespaces were created that do not say so.
 const created = "2026-01-01T00:00:00Z"
 
-// existingNamespace returns a Namespace with what each one in a cluster has, on a copy: the label kubernetes.io/metadata.name (set by
-// defaulting and again by the registry, whatever the user wrote), the finalizer that the registry adds on create,
-// and a phase. As pkg/apis/core/v1/defaults.go and pkg/registry/core/namespace/strategy.go v1.37.2. A Namespace without
-// uid, resourceVersion or creationTimestamp has made-up ones that are the same in every run.
+// existingNamespace returns a Namespace with what each one in a cluster has, on a copy: the label
+// kubernetes.io/metadata.name (set by defaulting and again by the registry, whatever the user wrote), the finalizer
+// that the registry adds on create, and a phase. As pkg/apis/core/v1/defaults.go and
+// pkg/registry/core/namespace/strategy.go v1.37.2. A Namespace without uid, resourceVersion or creationTimestamp has
+// made-up ones that are the same in every run.
 func existingNamespace(object map[string]any, name string) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)

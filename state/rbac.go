@@ -17,10 +17,10 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// authorize answers as the authorizer chain of kube-apiserver with the one mode RBAC: pkg/kubeapiserver/authorizer/reload.go
-// (system:masters before every mode, reasons of modes without an opinion prefixed by their name), and
-// plugin/pkg/auth/authorizer/rbac/rbac.go v1.37.2. Where the server visits bindings in no defined order, this visits them by
-// name, so that the reason is always the same.
+// authorize answers as the authorizer chain of kube-apiserver with the one mode RBAC:
+// pkg/kubeapiserver/authorizer/reload.go (system:masters before every mode, reasons of modes without an opinion
+// prefixed by their name), and plugin/pkg/auth/authorizer/rbac/rbac.go v1.37.2. Where the server visits bindings in no
+// defined order, this visits them by name, so that the reason is always the same.
 func (c *Cluster) authorize(_ context.Context, request authorizer.Attributes) (authorizer.Decision, string, error) {
 	who := request.GetUser()
 	if who == nil {
@@ -132,9 +132,9 @@ func decodable(r row) error {
 	return decode(r.object, into)
 }
 
-// aggregate fills the rules of cluster roles with an aggregationRule, as pkg/controller/clusterroleaggregation v1.37.2 does until nothing
-// changes: the rules of the selected roles in the order of selectors and names, each once. The rules that were
-// written beside an aggregationRule are lost. A role with a selector that cannot be parsed keeps its rules.
+// aggregate fills the rules of cluster roles with an aggregationRule, as pkg/controller/clusterroleaggregation v1.37.2
+// does until nothing changes: the rules of the selected roles in the order of selectors and names, each once. The rules
+// that were written beside an aggregationRule are lost. A role with a selector that cannot be parsed keeps its rules.
 func aggregate(roles []*rbacv1.ClusterRole) []*rbacv1.ClusterRole {
 	var aggregated []*rbacv1.ClusterRole
 	sources := map[*rbacv1.ClusterRole][]*rbacv1.ClusterRole{}
@@ -151,7 +151,11 @@ func aggregate(roles []*rbacv1.ClusterRole) []*rbacv1.ClusterRole {
 		settled := true
 		for _, role := range aggregated {
 			rules := union(sources[role])
-			if !slices.EqualFunc(rules, role.Rules, func(a, b rbacv1.PolicyRule) bool { return ruleKey(a) == ruleKey(b) }) {
+			if !slices.EqualFunc(
+				rules,
+				role.Rules,
+				func(a, b rbacv1.PolicyRule) bool { return ruleKey(a) == ruleKey(b) },
+			) {
 				role.Rules = rules
 				settled = false
 			}
@@ -277,7 +281,10 @@ func allows(rule *rbacv1.PolicyRule, request authorizer.Attributes) bool {
 		return false
 	}
 	if !request.IsResourceRequest() {
-		return slices.ContainsFunc(rule.NonResourceURLs, func(url string) bool { return coversURL(url, request.GetPath()) })
+		return slices.ContainsFunc(
+			rule.NonResourceURLs,
+			func(url string) bool { return coversURL(url, request.GetPath()) },
+		)
 	}
 	name := request.GetName()
 	return lists(rule.APIGroups, request.GetAPIGroup()) &&

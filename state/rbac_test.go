@@ -53,8 +53,10 @@ func TestAuthorizer(t *testing.T) {
 		{"jane", "get - configmaps store settings", authorizer.DecisionAllow, readers + `User "jane"`},
 		{"jane", "get - configmaps store other", authorizer.DecisionNoOpinion, ""},
 		{"jane", "get - configmaps store -", authorizer.DecisionNoOpinion, ""},
-		{"system:serviceaccount:store:robot", "get - pods store p", authorizer.DecisionAllow, readers + `ServiceAccount "robot/store"`},
-		{"system:serviceaccount:tools:robot", "get - pods store p", authorizer.DecisionAllow, readers + `ServiceAccount "robot/tools"`},
+		{"system:serviceaccount:store:robot", "get - pods store p", authorizer.DecisionAllow,
+			readers + `ServiceAccount "robot/store"`},
+		{"system:serviceaccount:tools:robot", "get - pods store p", authorizer.DecisionAllow,
+			readers + `ServiceAccount "robot/tools"`},
 		{"system:serviceaccount:other:robot", "get - pods store p", authorizer.DecisionNoOpinion, ""},
 		{"max,viewers", "get - services store s", authorizer.DecisionAllow, viewers},
 		{"max,viewers", "get - secrets store s", authorizer.DecisionNoOpinion, ""},
@@ -68,13 +70,15 @@ func TestAuthorizer(t *testing.T) {
 		{"max,scalers", "get /metrics", authorizer.DecisionNoOpinion, ""},
 		{"lost", "get - pods store p", authorizer.DecisionNoOpinion,
 			`rbac: RBAC: [clusterrole.rbac.authorization.k8s.io "gone" not found, role.rbac.authorization.k8s.io "gone" not found]`},
-		{"lost", "get - pods other p", authorizer.DecisionNoOpinion, `rbac: RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found`},
+		{"lost", "get - pods other p", authorizer.DecisionNoOpinion,
+			`rbac: RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found`},
 		{"eve,admins", "get example.com widgets any w", authorizer.DecisionAllow, admins},
 		{"eve,admins", "create apps deployments any d", authorizer.DecisionAllow, admins},
 		{"eve,admins", "create rbac.authorization.k8s.io roles any r", authorizer.DecisionAllow, admins},
 		{"eve,admins", "create - nodes - n", authorizer.DecisionNoOpinion, ""},
 		{"art,painters", "draw example.com circles - c", authorizer.DecisionAllow, painters},
-		{"max,system:authenticated", "create authorization.k8s.io selfsubjectaccessreviews - -", authorizer.DecisionAllow,
+		{"max,system:authenticated", "create authorization.k8s.io selfsubjectaccessreviews - -",
+			authorizer.DecisionAllow,
 			`RBAC: allowed by ClusterRoleBinding "system:basic-user" of ClusterRole "system:basic-user" to Group "system:authenticated"`},
 		{"max,system:authenticated", "get /openapi/v3", authorizer.DecisionAllow,
 			`RBAC: allowed by ClusterRoleBinding "system:discovery" of ClusterRole "system:discovery" to Group "system:authenticated"`},
@@ -90,7 +94,15 @@ func TestAuthorizer(t *testing.T) {
 			t.Errorf("%s: %s: %v", test.user, test.request, err)
 		}
 		if decision != test.want || reason != test.reason {
-			t.Errorf("%s: %s\ngot  %v %q\nwant %v %q", test.user, test.request, decision, reason, test.want, test.reason)
+			t.Errorf(
+				"%s: %s\ngot  %v %q\nwant %v %q",
+				test.user,
+				test.request,
+				decision,
+				reason,
+				test.want,
+				test.reason,
+			)
 		}
 	}
 }
@@ -102,7 +114,8 @@ func TestAuthorizerOfNewState(t *testing.T) {
 		t.Fatal(err)
 	}
 	who := &user.DefaultInfo{Name: "jane"}
-	for c, want := range map[*state.Cluster]authorizer.Decision{before: authorizer.DecisionNoOpinion, after: authorizer.DecisionAllow} {
+	for c, want := range map[*state.Cluster]authorizer.Decision{before: authorizer.DecisionNoOpinion,
+		after: authorizer.DecisionAllow} {
 		if got, _, _ := c.Authorizer().Authorize(t.Context(), request("get - pods store p", who)); got != want {
 			t.Errorf("got %v, want %v", got, want)
 		}
@@ -117,7 +130,8 @@ func TestGroups(t *testing.T) {
 		{"jane", "system:unauthenticated", "system:unauthenticated"},
 		{"system:anonymous", "", "system:unauthenticated"},
 		{"system:anonymous", "a", "a system:unauthenticated"},
-		{"system:serviceaccount:store:robot", "", "system:serviceaccounts system:serviceaccounts:store system:authenticated"},
+		{"system:serviceaccount:store:robot", "",
+			"system:serviceaccounts system:serviceaccounts:store system:authenticated"},
 		{"system:serviceaccount:store:robot", "a", "a system:authenticated"},
 		{"system:serviceaccount:broken", "", "system:authenticated"},
 	} {

@@ -76,11 +76,11 @@ func (e *DuplicateError) Error() string { return e.text }
 
 // New returns a cluster that holds the objects and what exists in every cluster.
 //
-// The objects are kept as they are: a caller who reads them from files passes them through prepare.Stored
-// first, so that they look as the server reads them. Two things are completed here, on a copy, because they need more than
-// the object's type: a namespaced object without a namespace is put in default, as kubectl does, and a
-// Namespace has what the server gives it when it is created (see existingNamespace). The namespace of an object of
-// a cluster-scoped kind is dropped, as the server does.
+// The objects are kept as they are: a caller who reads them from files passes them through prepare.Stored first, so
+// that they look as the server reads them. Two things are completed here, on a copy, because they need more than the
+// object's type: a namespaced object without a namespace is put in default, as kubectl does, and a Namespace has what
+// the server gives it when it is created (see existingNamespace). The namespace of an object of a cluster-scoped kind
+// is dropped, as the server does.
 //
 // An error names the object that is wrong: one without apiVersion, kind or name, an RBAC object that cannot be
 // decoded, or, as [DuplicateError], two that are the same. Several errors are joined.
@@ -101,8 +101,8 @@ func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
 // source knows better.
 func Empty(types *schema.Registry) *Cluster { return (&Cluster{types: types}).with(nil) }
 
-// With returns a cluster that holds the objects too, each instead of one that is the same. The receiver is not changed and
-// shares what the new cluster keeps. Objects and errors are as in [New].
+// With returns a cluster that holds the objects too, each instead of one that is the same. The receiver is not changed
+// and shares what the new cluster keeps. Objects and errors are as in [New].
 func (c *Cluster) With(objects ...map[string]any) (*Cluster, error) {
 	rows, err := c.rowsOf(objects)
 	if err != nil {
@@ -205,7 +205,11 @@ func (c *Cluster) Get(_ context.Context, kind schema.GroupVersionKind, namespace
 	if t == nil {
 		return nil, nil
 	}
-	i, found := slices.BinarySearchFunc(t.rows, name, func(r row, name string) int { return r.compare(namespace, name) })
+	i, found := slices.BinarySearchFunc(
+		t.rows,
+		name,
+		func(r row, name string) int { return r.compare(namespace, name) },
+	)
 	if !found {
 		return nil, nil
 	}
@@ -283,8 +287,8 @@ func (c *Cluster) listAs(kind schema.GroupVersionKind, t *table) ([]map[string]a
 	return objects, nil
 }
 
-// storage returns the key of the table that holds objects of a kind: that of the resource, so that its versions share it, or
-// the group and kind themselves when no type is known.
+// storage returns the key of the table that holds objects of a kind: that of the resource, so that its versions share
+// it, or the group and kind themselves when no type is known.
 func (c *Cluster) storage(kind schema.GroupVersionKind) string {
 	if r := c.resource(kind); r != nil && r.Storage != "" {
 		return r.Storage

@@ -156,10 +156,13 @@ func TestNamespaces(t *testing.T) {
 		if got := fmt.Sprint(metadata["labels"]); got != wantLabels {
 			t.Errorf("%s: got labels %s", name, got)
 		}
-		if got := fmt.Sprint(metadata["namespace"], object["spec"], object["status"]); got != "<nil> map[finalizers:[kubernetes]] map[phase:Active]" {
+		if got := fmt.Sprint(metadata["namespace"], object["spec"],
+			object["status"]); got != "<nil> map[finalizers:[kubernetes]] map[phase:Active]" {
 			t.Errorf("%s: got %s", name, got)
 		}
-		if uid, _ := metadata["uid"].(string); len(uid) != 36 || metadata["creationTimestamp"] != "2026-01-01T00:00:00Z" || metadata["resourceVersion"] != "1" {
+		if uid, _ := metadata["uid"].(string); len(uid) != 36 ||
+			metadata["creationTimestamp"] != "2026-01-01T00:00:00Z" ||
+			metadata["resourceVersion"] != "1" {
 			t.Errorf("%s: got %v", name, metadata)
 		}
 	}
@@ -235,8 +238,10 @@ func TestWrongObjects(t *testing.T) {
 		{`{kind: ConfigMap, metadata: {name: a}}`, `object 0: "" is not an apiVersion`},
 		{`{apiVersion: a/b/c, kind: ConfigMap, metadata: {name: a}}`, `object 0: "a/b/c" is not an apiVersion`},
 		{`{apiVersion: v1, metadata: {name: a}}`, "object 0: an object of v1 has no kind"},
-		{`{apiVersion: v1, kind: ConfigMap}`, "object 0: ConfigMap without metadata.name: an object that exists has a name"},
-		{`{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-}}`, "object 0: ConfigMap without metadata.name: an object that exists has a name"},
+		{`{apiVersion: v1, kind: ConfigMap}`,
+			"object 0: ConfigMap without metadata.name: an object that exists has a name"},
+		{`{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-}}`,
+			"object 0: ConfigMap without metadata.name: an object that exists has a name"},
 		{"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default}}",
 			`object 1: v1 ConfigMap "a" in namespace "default" is the same object as v1 ConfigMap "a" in namespace "default", object 0`},
 		{"{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, metadata: {name: a}}\n---\n{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: a}}",
@@ -254,7 +259,12 @@ func TestWrongObjects(t *testing.T) {
 }
 
 func TestDuplicateError(t *testing.T) {
-	_, err := state.New(nil, trees(t, "{apiVersion: v1, kind: A, metadata: {name: a}}\n---\n{apiVersion: v1, kind: B, metadata: {name: a}}\n---\n{apiVersion: v1, kind: A, metadata: {name: a}}")...)
+	_, err := state.New(
+		nil,
+		trees(
+			t,
+			"{apiVersion: v1, kind: A, metadata: {name: a}}\n---\n{apiVersion: v1, kind: B, metadata: {name: a}}\n---\n{apiVersion: v1, kind: A, metadata: {name: a}}",
+		)...)
 	var duplicate *state.DuplicateError
 	if !errors.As(err, &duplicate) || duplicate.First != 0 || duplicate.Second != 2 {
 		t.Errorf("got %v", err)

@@ -40,7 +40,17 @@ func (run *caseRun) denials() []Cause {
 		if len(v.Actions) > 0 && !slices.Contains(v.Actions, policy.Deny) || len(all) == mostCauses {
 			continue
 		}
-		all = append(all, Cause{Policy: v.Policy, Binding: v.Binding, Says: v.Message, Expr: v.Expr, Violation: &run.Decision.Violations[i], outcome: blame.OutcomeOf(run.Decision, v)})
+		all = append(
+			all,
+			Cause{
+				Policy:    v.Policy,
+				Binding:   v.Binding,
+				Says:      v.Message,
+				Expr:      v.Expr,
+				Violation: &run.Decision.Violations[i],
+				outcome:   blame.OutcomeOf(run.Decision, v),
+			},
+		)
 	}
 	return all
 }
@@ -49,8 +59,12 @@ func (run *caseRun) denials() []Cause {
 func (run *caseRun) skips(name string) []Cause {
 	var all []Cause
 	for i, o := range run.Decision.Outcomes {
-		if isCondition(o) && o.Verdict != celgate.Admit && !o.Expr.IsZero() && (name == "" || o.Policy == name) && len(all) < mostCauses &&
-			!slices.ContainsFunc(all, func(c Cause) bool { return c.Expr.Field == o.Field && c.Expr.Src == o.Expr.Src }) {
+		if isCondition(o) && o.Verdict != celgate.Admit && !o.Expr.IsZero() && (name == "" || o.Policy == name) &&
+			len(all) < mostCauses &&
+			!slices.ContainsFunc(
+				all,
+				func(c Cause) bool { return c.Expr.Field == o.Field && c.Expr.Src == o.Expr.Src },
+			) {
 			all = append(all, run.cause(i))
 		}
 	}
@@ -93,7 +107,8 @@ func (run *caseRun) explain() {
 				continue
 			}
 			if reasons == nil {
-				if reasons = blame.Reasons(run.ctx, run.arena.engine, run.prepared, run.Decision.Outcomes); reasons == nil {
+				if reasons = blame.Reasons(run.ctx, run.arena.engine, run.prepared,
+					run.Decision.Outcomes); reasons == nil {
 					return
 				}
 			}
@@ -128,7 +143,11 @@ func (run *caseRun) absent() {
 		f.Notes = append(f.Notes, by+" is not for this request: "+strings.TrimSuffix(m.Reason, " of the binding"))
 	}
 	for _, p := range run.Set.Policies {
-		if len(f.Notes) < mostNotes && !slices.ContainsFunc(run.Set.Bindings, func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
+		if len(f.Notes) < mostNotes &&
+			!slices.ContainsFunc(
+				run.Set.Bindings,
+				func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name },
+			) {
 			f.Notes = append(f.Notes, "policy "+p.Name+" has no binding in the suite: it is never evaluated")
 		}
 	}

@@ -31,7 +31,14 @@ func (run *caseRun) compare(e *Expectation, update bool) {
 	case !d.Allowed && len(e.Skipped) == 0:
 		run.fail(Failure{Place: e.Place, Expected: "allowed", Got: run.denied(), Causes: run.denials()})
 	case !d.Allowed:
-		run.fail(Failure{Place: e.Place, Expected: "allowed, because policies are skipped", Got: run.denied(), Causes: run.denials()})
+		run.fail(
+			Failure{
+				Place:    e.Place,
+				Expected: "allowed, because policies are skipped",
+				Got:      run.denied(),
+				Causes:   run.denials(),
+			},
+		)
 	}
 	if e.warningsGiven {
 		run.compareWarnings(e)
@@ -61,7 +68,11 @@ func (run *caseRun) answerText() string {
 // denied tells a denial that is not expected; what policies said is for the report.
 func (run *caseRun) denied() string {
 	s := run.Decision.Status
-	if s == nil || !slices.ContainsFunc(run.Decision.Violations, func(v celgate.Violation) bool { return slices.Contains(v.Actions, policy.Deny) }) {
+	if s == nil ||
+		!slices.ContainsFunc(
+			run.Decision.Violations,
+			func(v celgate.Violation) bool { return slices.Contains(v.Actions, policy.Deny) },
+		) {
 		return "denied: " + run.answerText()
 	}
 	return fmt.Sprintf("denied (%d %s)", s.Code, s.Reason)
@@ -92,15 +103,29 @@ func (run *caseRun) exercised(e *Expectation) bool {
 		if run.tookPart("", "") || run.exercisedByChildren() || len(e.Created) > 0 && e.Denied == nil {
 			return true
 		}
-		run.fail(Failure{Place: e.Place, Expected: "a policy takes part in the request", Got: run.why("", ""), Causes: run.skips(""),
-			Hint: "write expect: skipped if that is what the case is about"})
+		run.fail(
+			Failure{
+				Place:    e.Place,
+				Expected: "a policy takes part in the request",
+				Got:      run.why("", ""),
+				Causes:   run.skips(""),
+				Hint:     "write expect: skipped if that is what the case is about",
+			},
+		)
 		return false
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if !slices.ContainsFunc(run.Set.Policies, func(p *policy.Policy) bool { return p.Name == name }) {
-			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request", Got: "there is no such policy in the suite"})
+			run.fail(
+				Failure{
+					Place:    e.Place,
+					Expected: "policy " + name + " takes part in the request",
+					Got:      "there is no such policy in the suite",
+				},
+			)
 		} else if !run.tookPart(name, "") {
-			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request", Got: run.why(name, ""), Causes: run.skips(name)})
+			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request",
+				Got: run.why(name, ""), Causes: run.skips(name)})
 		}
 	}
 	return len(run.Failures) == 0
@@ -119,7 +144,10 @@ func (run *caseRun) tookPart(name, binding string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(run.matches(), func(m explain.Match) bool { return is(m.Policy, m.Binding) && m.Matched })
+	return slices.ContainsFunc(
+		run.matches(),
+		func(m explain.Match) bool { return is(m.Policy, m.Binding) && m.Matched },
+	)
 }
 
 // isCondition reports an outcome of a match condition, or what did not run because of one.
@@ -148,7 +176,11 @@ func (run *caseRun) why(name, binding string) string {
 		reasons = append(reasons, reason)
 	}
 	for _, p := range run.Set.Policies {
-		if (name == "" || p.Name == name) && !slices.ContainsFunc(run.Set.Bindings, func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
+		if (name == "" || p.Name == name) &&
+			!slices.ContainsFunc(
+				run.Set.Bindings,
+				func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name },
+			) {
 			reasons = append(reasons, "policy "+p.Name+" has no binding")
 		}
 	}
@@ -180,14 +212,16 @@ func (run *caseRun) compareSkip(s Skip) {
 	if s.Condition != "" {
 		expected += " (" + s.Condition + ")"
 	}
-	if s.Policy != "" && !slices.ContainsFunc(run.Set.Policies, func(p *policy.Policy) bool { return p.Name == s.Policy }) {
+	if s.Policy != "" &&
+		!slices.ContainsFunc(run.Set.Policies, func(p *policy.Policy) bool { return p.Name == s.Policy }) {
 		run.fail(Failure{Place: s.Place, Expected: expected, Got: "there is no such policy in the suite"})
 		return
 	}
 	if run.tookPart(s.Policy, s.Binding) {
 		f := Failure{Place: s.Place, Expected: expected, Got: "it took part in the request"}
 		for i, o := range run.Decision.Outcomes {
-			if (s.Policy == "" || o.Policy == s.Policy) && (s.Binding == "" || o.Binding == s.Binding) && !isCondition(o) {
+			if (s.Policy == "" || o.Policy == s.Policy) && (s.Binding == "" || o.Binding == s.Binding) &&
+				!isCondition(o) {
 				f.Got = "policy " + o.Policy + ", binding " + o.Binding + ", took part"
 				f.Causes = run.causesOf(i)
 				break
@@ -200,14 +234,22 @@ func (run *caseRun) compareSkip(s Skip) {
 		return
 	}
 	for _, m := range run.matches() {
-		if s.Policy != "" && m.Policy != s.Policy || s.Binding != "" && m.Binding != "" && m.Binding != s.Binding || m.By != s.By {
+		if s.Policy != "" && m.Policy != s.Policy || s.Binding != "" && m.Binding != "" && m.Binding != s.Binding ||
+			m.By != s.By {
 			continue
 		}
 		if s.Condition == "" || m.Field == run.conditionField(m, s.Condition) {
 			return
 		}
 	}
-	run.fail(Failure{Place: s.Place, Expected: expected, Got: strings.TrimPrefix(run.why(s.Policy, s.Binding), "not exercised\n"), Causes: run.skips(s.Policy)})
+	run.fail(
+		Failure{
+			Place:    s.Place,
+			Expected: expected,
+			Got:      strings.TrimPrefix(run.why(s.Policy, s.Binding), "not exercised\n"),
+			Causes:   run.skips(s.Policy),
+		},
+	)
 }
 
 func (run *caseRun) conditionField(m explain.Match, name string) string {
@@ -246,7 +288,9 @@ func (run *caseRun) compareDenials(want []Verdict) {
 			continue
 		}
 		if v.Code != 0 && int(d.Status.Code) != v.Code || v.Reason != "" && string(d.Status.Reason) != v.Reason {
-			run.fail(Failure{Place: v.Place, Expected: expected, Got: "denied: " + run.answerText(), Causes: run.denials()})
+			run.fail(
+				Failure{Place: v.Place, Expected: expected, Got: "denied: " + run.answerText(), Causes: run.denials()},
+			)
 			continue
 		}
 		if !v.namesPolicy() && (!v.Message.given || v.Message.holds(d.Status.Message)) {
@@ -255,7 +299,12 @@ func (run *caseRun) compareDenials(want []Verdict) {
 		if !slices.ContainsFunc(d.Violations, func(x celgate.Violation) bool {
 			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, answered(d, x))
 		}) {
-			f := Failure{Place: v.Place, Expected: expected, Got: run.listed("denied", policy.Deny), Causes: run.denials()}
+			f := Failure{
+				Place:    v.Place,
+				Expected: expected,
+				Got:      run.listed("denied", policy.Deny),
+				Causes:   run.denials(),
+			}
 			if v.namesPolicy() {
 				if i := run.decidedBy(v); i >= 0 && run.Decision.Outcomes[i].Verdict == celgate.Admit {
 					f.Causes = run.causesOf(i)
@@ -269,7 +318,8 @@ func (run *caseRun) compareDenials(want []Verdict) {
 // decidedBy returns the index of the outcome that let a request pass that was to be denied; -1 if there is none.
 func (run *caseRun) decidedBy(v Verdict) int {
 	for at, o := range run.Decision.Outcomes {
-		if v.Policy != "" && o.Policy != v.Policy || v.Binding != "" && o.Binding != v.Binding || o.Kind != policy.Validating {
+		if v.Policy != "" && o.Policy != v.Policy || v.Binding != "" && o.Binding != v.Binding ||
+			o.Kind != policy.Validating {
 			continue
 		}
 		if i, ok := validationIndex(o.Field); ok && (v.Validation < 0 || i == v.Validation) {
@@ -288,7 +338,8 @@ func validationIndex(field string) (int, bool) {
 
 // holds reports that a violation is the one that is meant.
 func (v Verdict) holds(x celgate.Violation, answer string) bool {
-	if v.Policy != "" && v.Policy != x.Policy || v.Binding != "" && v.Binding != x.Binding || v.Param != "" && v.Param != x.Param {
+	if v.Policy != "" && v.Policy != x.Policy || v.Binding != "" && v.Binding != x.Binding ||
+		v.Param != "" && v.Param != x.Param {
 		return false
 	}
 	if i, ok := validationIndex(x.Expr.Field); v.Validation >= 0 && (!ok || i != v.Validation) {
@@ -346,7 +397,13 @@ func (run *caseRun) listed(verb string, action policy.Action) string {
 		if !slices.Contains(x.Actions, action) {
 			continue
 		}
-		v := Verdict{Policy: x.Policy, Binding: x.Binding, Param: x.Param, Validation: -1, Message: Text{Exact: x.Message, given: true}}
+		v := Verdict{
+			Policy:     x.Policy,
+			Binding:    x.Binding,
+			Param:      x.Param,
+			Validation: -1,
+			Message:    Text{Exact: x.Message, given: true},
+		}
 		if i, ok := validationIndex(x.Expr.Field); ok {
 			v.Validation = i
 		}
@@ -392,10 +449,12 @@ func (run *caseRun) warns(want Verdict, got celgate.Warning) bool {
 		return true
 	}
 	of := got.Violation
-	return of != nil && slices.ContainsFunc(run.Decision.Violations, func(x celgate.Violation) bool { // others may have the same text
-		return slices.Contains(x.Actions, policy.Warn) && x.Policy == of.Policy && x.Binding == of.Binding && x.Message == of.Message &&
-			want.holds(x, got.Text)
-	})
+	return of != nil &&
+		slices.ContainsFunc(run.Decision.Violations, func(x celgate.Violation) bool { // others may have the same text
+			return slices.Contains(x.Actions, policy.Warn) && x.Policy == of.Policy && x.Binding == of.Binding &&
+				x.Message == of.Message &&
+				want.holds(x, got.Text)
+		})
 }
 
 func (run *caseRun) compareAudited(want Verdict) {
@@ -462,7 +521,11 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 	changed := !reflect.DeepEqual(before, after)
 	if e.Untouched.IsValid() {
 		if changed {
-			f := Failure{Place: e.Untouched, Expected: "the object is untouched", Got: "it is changed\n" + difference(before, after)}
+			f := Failure{
+				Place:    e.Untouched,
+				Expected: "the object is untouched",
+				Got:      "it is changed\n" + difference(before, after),
+			}
 			if n := len(mutated.Changes); n > 0 {
 				f.Got = "it is changed by policy " + mutated.Changes[0].Policy + "\n" + difference(before, after)
 				f.Causes = run.causesOf(run.mutation(mutated.Changes[0].Policy, mutated.Changes[0].Binding))
@@ -486,7 +549,14 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 		steps, _ := parsePath(f.Path) // checked when it was read
 		got := valueAt(after, steps)
 		if !equal(got, f.Value) {
-			run.fail(Failure{Place: f.Place, Expected: f.Path + ": " + text(f.Value), Got: f.Path + ": " + text(got), Causes: run.setBy(mutated.Changes, steps)})
+			run.fail(
+				Failure{
+					Place:    f.Place,
+					Expected: f.Path + ": " + text(f.Value),
+					Got:      f.Path + ": " + text(got),
+					Causes:   run.setBy(mutated.Changes, steps),
+				},
+			)
 		}
 	}
 	if want.Object != nil {
@@ -497,10 +567,12 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 	}
 }
 
-// mutation returns the index of the first outcome of a mutation, by any policy or the one of a change; -1 if there is none.
+// mutation returns the index of the first outcome of a mutation, by any policy or the one of a change; -1 if there is
+// none.
 func (run *caseRun) mutation(name, binding string) int {
 	return slices.IndexFunc(run.Decision.Outcomes, func(o celgate.Outcome) bool {
-		return o.Kind == policy.Mutating && strings.HasPrefix(o.Field, "spec.mutations") && (name == "" || o.Policy == name && o.Binding == binding)
+		return o.Kind == policy.Mutating && strings.HasPrefix(o.Field, "spec.mutations") &&
+			(name == "" || o.Policy == name && o.Binding == binding)
 	})
 }
 
@@ -524,7 +596,13 @@ func (run *caseRun) compareWhole(place policy.Position, want, got map[string]any
 		return
 	}
 	if whole := prepared.Request().Object; !equal(whole, got) {
-		run.fail(Failure{Place: place, Expected: "the object after mutations as given", Got: "it differs\n" + difference(whole, got)})
+		run.fail(
+			Failure{
+				Place:    place,
+				Expected: "the object after mutations as given",
+				Got:      "it differs\n" + difference(whole, got),
+			},
+		)
 	}
 }
 
@@ -550,7 +628,12 @@ func (run *caseRun) compareGolden(want *Mutated, after map[string]any, update bo
 }
 
 func describeName(object map[string]any) string {
-	return requests.KindOf(object).Kind + "/" + strings.TrimPrefix(requests.MetadataOf(object, "namespace")+"/"+requests.MetadataOf(object, "name"), "/")
+	return requests.KindOf(
+		object,
+	).Kind + "/" + strings.TrimPrefix(
+		requests.MetadataOf(object, "namespace")+"/"+requests.MetadataOf(object, "name"),
+		"/",
+	)
 }
 
 // write makes the golden file hold the object, as its author would have written it, unless it does already.

@@ -39,7 +39,14 @@ func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent 
 			run.note(fmt.Sprintf("of what controllers make the first %d objects are looked at", requests.MaxChildren))
 			return
 		}
-		child := &caseRun{Result: &Result{Set: run.Set}, doc: &manifest.Document{Object: c.Object}, arena: run.arena, ctx: run.ctx, how: run.how, says: describe(c.Object)}
+		child := &caseRun{
+			Result: &Result{Set: run.Set},
+			doc:    &manifest.Document{Object: c.Object},
+			arena:  run.arena,
+			ctx:    run.ctx,
+			how:    run.how,
+			says:   describe(c.Object),
+		}
 		request, err := w.ChildRequest(c, parent, run.arena.requests.Types)
 		if err == nil {
 			err = child.answer(request)
@@ -52,7 +59,15 @@ func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent 
 			child.note("not created as long as " + c.Waiting)
 		}
 		run.created = append(run.created, child)
-		run.Created = append(run.Created, Created{child.Request.Kind.Kind, strings.TrimPrefix(child.says, child.Request.Kind.Kind+" "), child.Request, child.Decision})
+		run.Created = append(
+			run.Created,
+			Created{
+				child.Request.Kind.Kind,
+				strings.TrimPrefix(child.says, child.Request.Kind.Kind+" "),
+				child.Request,
+				child.Decision,
+			},
+		)
 		if child.Decision.Allowed {
 			run.follow(w, child.Decision.Object, child.Request, depth+1)
 		}
@@ -68,8 +83,8 @@ func (run *caseRun) note(message string) {
 	run.Notes = append(run.Notes, message)
 }
 
-// compareCreated compares what controllers make: by what is expected of it, and else it must be allowed where the case expects
-// that of its object.
+// compareCreated compares what controllers make: by what is expected of it, and else it must be allowed where the case
+// expects that of its object.
 func (run *caseRun) compareCreated(e *Expectation) {
 	expected := map[*caseRun]bool{}
 	for i := range e.Created {
@@ -94,8 +109,18 @@ func (run *caseRun) compareCreated(e *Expectation) {
 		if expected[child] || child.Decision.Allowed {
 			continue
 		}
-		child.fail(Failure{Place: e.Place, Expected: "allowed, like what it is created for", Got: child.denied(), Causes: child.denials(),
-			Hint: fmt.Sprintf("write under expect, created: {%s: denied}, if that is meant; workloads: false looks at the object alone", child.Request.Kind.Kind)})
+		child.fail(
+			Failure{
+				Place:    e.Place,
+				Expected: "allowed, like what it is created for",
+				Got:      child.denied(),
+				Causes:   child.denials(),
+				Hint: fmt.Sprintf(
+					"write under expect, created: {%s: denied}, if that is meant; workloads: false looks at the object alone",
+					child.Request.Kind.Kind,
+				),
+			},
+		)
 		run.adopt(child)
 	}
 }

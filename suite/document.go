@@ -221,7 +221,8 @@ func (f fields) similar(name string) string {
 	best, least := "", 3
 	for _, x := range f {
 		d := spell.Distance(name, x.name)
-		if strings.HasPrefix(strings.ToLower(x.name), strings.ToLower(name)) || strings.HasPrefix(strings.ToLower(name), strings.ToLower(x.name)) {
+		if strings.HasPrefix(strings.ToLower(x.name), strings.ToLower(name)) ||
+			strings.HasPrefix(strings.ToLower(name), strings.ToLower(x.name)) {
 			d = min(d, 1)
 		}
 		if d < least {

@@ -17,7 +17,11 @@ func (run *caseRun) matches() []explain.Match {
 		return run.matched
 	}
 	var events []explain.Event
-	d, err := run.arena.engine.Explain(run.ctx, run.prepared, explain.Options{Trace: func(e explain.Event) { events = append(events, e) }})
+	d, err := run.arena.engine.Explain(
+		run.ctx,
+		run.prepared,
+		explain.Options{Trace: func(e explain.Event) { events = append(events, e) }},
+	)
 	if err != nil {
 		return nil
 	}
@@ -31,14 +35,18 @@ func (run *caseRun) matches() []explain.Match {
 		case e.Op == explain.OpMatch:
 			all, failed, told = append(all, *e.Match), nil, 0
 		case e.Op == explain.OpRun:
-			all, failed, told = append(all, explain.Match{Kind: e.Kind, Policy: e.Policy, Binding: e.Binding, Matched: true}), nil, 0
+			all, failed, told = append(
+				all,
+				explain.Match{Kind: e.Kind, Policy: e.Policy, Binding: e.Binding, Matched: true},
+			), nil, 0
 		case e.Op == explain.OpOutcome && last >= 0 && all[last].By != "matchConditions":
 			o := d.Outcomes[e.Outcome]
 			told++
 			switch {
 			case o.Verdict == celgate.Skip && !o.Expr.IsZero():
 				all[last] = run.skipped(all[last], o)
-			case o.Verdict == celgate.Error && run.ofConditions(all[last], o, told == 1) && !slices.Contains(failed, o.Message):
+			case o.Verdict == celgate.Error && run.ofConditions(all[last], o, told == 1) &&
+				!slices.Contains(failed, o.Message):
 				failed = append(failed, o.Message)
 				all[last] = run.failedCondition(all[last], failed)
 			}

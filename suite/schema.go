@@ -15,8 +15,8 @@ var (
 	truthShape  = shape{"type": "boolean"}
 )
 
-// JSONSchema is the JSON Schema (draft 7) of suites and cases, for editors. It is made of what the decoder knows, but says less: the decoder
-// knows which members go together, too.
+// JSONSchema is the JSON Schema (draft 7) of suites and cases, for editors. It is made of what the decoder knows, but
+// says less: the decoder knows which members go together, too.
 func JSONSchema() ([]byte, error) {
 	definitions := shape{}
 	define := func(name string, s shape) shape {
@@ -32,31 +32,55 @@ func JSONSchema() ([]byte, error) {
 	expect := define("expect", anyOf(
 		shape{"type": "string", "enum": []string{"allowed", "denied", "mutated", "untouched", "skipped"}},
 		mappingShape(expectFields, map[string]shape{
-			"allowed": truthShape, "denied": anyOf(truthShape, oneOrMore(verdict)), "warnings": oneOrMore(verdict), "audited": oneOrMore(verdict),
+			"allowed": truthShape, "denied": anyOf(truthShape, oneOrMore(verdict)), "warnings": oneOrMore(verdict),
+			"audited":          oneOrMore(verdict),
 			"auditAnnotations": {"type": "object", "additionalProperties": anyOf(shape{"type": "null"}, match)},
-			"mutated": anyOf(truthShape, shape{"type": "string", "minLength": 1}, mappingShape(mutatedFields, map[string]shape{
-				"object": source, "fields": objectShape,
-			})),
+			"mutated": anyOf(
+				truthShape,
+				shape{"type": "string", "minLength": 1},
+				mappingShape(mutatedFields, map[string]shape{
+					"object": source, "fields": objectShape,
+				}),
+			),
 			"untouched": truthShape, "skipped": anyOf(truthShape, oneOrMore(skip)),
 			"created": {"type": "object", "additionalProperties": shape{"$ref": "#/definitions/expect"}},
 		})))
 	asked := map[string]shape{
-		"object": source, "old": source, "review": source, "patch": objectShape, "oldPatch": objectShape, "dryRun": truthShape,
-		"workloads": anyOf(truthShape, mappingShape(workloadFields, map[string]shape{"podsOf": {"type": "object", "additionalProperties": textShape}})),
-		"operation": {"type": "string", "pattern": "^([Cc][Rr][Ee][Aa][Tt][Ee]|[Uu][Pp][Dd][Aa][Tt][Ee]|[Dd][Ee][Ll][Ee][Tt][Ee]|[Cc][Oo][Nn][Nn][Ee][Cc][Tt])$"},
-		"groups":    oneOrMore(textShape), "extra": {"type": "object", "additionalProperties": oneOrMore(textShape)},
+		"object": source, "old": source, "review": source, "patch": objectShape, "oldPatch": objectShape,
+		"dryRun": truthShape,
+		"workloads": anyOf(
+			truthShape,
+			mappingShape(
+				workloadFields,
+				map[string]shape{"podsOf": {"type": "object", "additionalProperties": textShape}},
+			),
+		),
+		"operation": {
+			"type":    "string",
+			"pattern": "^([Cc][Rr][Ee][Aa][Tt][Ee]|[Uu][Pp][Dd][Aa][Tt][Ee]|[Dd][Ee][Ll][Ee][Tt][Ee]|[Cc][Oo][Nn][Nn][Ee][Cc][Tt])$",
+		},
+		"groups": oneOrMore(textShape), "extra": {"type": "object", "additionalProperties": oneOrMore(textShape)},
 		"state": oneOrMore(source), "expect": expect,
 	}
 	row := define("row", mappingShape(rowFields, asked))
 	asked["table"] = oneOrMore(row)
 	document := func(kind string, own fields, shapes map[string]shape) shape {
-		shapes["apiVersion"], shapes["kind"] = shape{"type": "string", "enum": []string{APIVersion}}, shape{"type": "string", "enum": []string{kind}}
+		shapes["apiVersion"], shapes["kind"] = shape{
+			"type": "string",
+			"enum": []string{APIVersion},
+		}, shape{
+			"type": "string",
+			"enum": []string{kind},
+		}
 		s := mappingShape(append(documentFields[:len(documentFields):len(documentFields)], own...), shapes)
 		s["required"] = []string{"apiVersion", "kind"}
 		return s
 	}
 	suite := document("Suite", suiteFields, map[string]shape{
-		"policies": oneOrMore(source), "state": oneOrMore(source), "defaults": mappingShape(askedFields, asked), "cases": oneOrMore(define("case", mappingShape(caseFields, asked))),
+		"policies": oneOrMore(
+			source,
+		), "state": oneOrMore(source), "defaults": mappingShape(askedFields, asked),
+		"cases": oneOrMore(define("case", mappingShape(caseFields, asked))),
 	})
 	suite["required"] = []string{"apiVersion", "kind", "cases"}
 	all := anyOf(suite, document("Case", caseFields, asked))

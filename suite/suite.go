@@ -68,8 +68,8 @@ type Asked struct {
 	Namespace           string
 }
 
-// Workloads say whether and how a case follows its object to what controllers make of it. The zero value follows the kinds that
-// are built in.
+// Workloads say whether and how a case follows its object to what controllers make of it. The zero value follows the
+// kinds that are built in.
 type Workloads struct {
 	Off    bool
 	User   string            // of all controllers; empty: each has a service account
@@ -159,8 +159,13 @@ func Load(paths ...string) ([]*Suite, []*Problem) {
 			l.found = false
 			l.directory(path)
 			if file := katTest(path); !l.found && file != "" {
-				l.problem(&Problem{policy.Position{File: path}, "no suite in this directory, but tests of kat, such as " + file,
-					"write a Suite beside them: the object file as object, and deny or allow in its name as expect: denied or allowed"})
+				l.problem(
+					&Problem{
+						policy.Position{File: path},
+						"no suite in this directory, but tests of kat, such as " + file,
+						"write a Suite beside them: the object file as object, and deny or allow in its name as expect: denied or allowed",
+					},
+				)
 			} else if !l.found {
 				l.problem(&Problem{policy.Position{File: path}, "no suite in this directory",
 					"a suite is a file of kind: Suite, or policy.yaml beside a folder cases"})
@@ -173,7 +178,9 @@ func Load(paths ...string) ([]*Suite, []*Problem) {
 }
 
 // katNames are the files of tests of kat, which say in their names what is expected and what they hold.
-var katNames = regexp.MustCompile(`(?i)\.(allow|deny|warn|audit|mutate|error)\.(object|oldObject|params|request|namespaceObject|gold|annotations)\.(ya?ml|json)$`)
+var katNames = regexp.MustCompile(
+	`(?i)\.(allow|deny|warn|audit|mutate|error)\.(object|oldObject|params|request|namespaceObject|gold|annotations)\.(ya?ml|json)$`,
+)
 
 // katTest returns the name of a test of kat below a directory, "" if there is none.
 func katTest(root string) (name string) {
@@ -264,19 +271,33 @@ func (l *loader) file(path string, named bool) {
 			l.suite(d)
 		case kind == "Case":
 			dir := filepath.Dir(path)
-			if parent := filepath.Dir(dir); filepath.Base(dir) == "cases" && exists(filepath.Join(parent, "policy.yaml")) {
+			if parent := filepath.Dir(dir); filepath.Base(dir) == "cases" &&
+				exists(filepath.Join(parent, "policy.yaml")) {
 				l.folder(parent)
 			} else {
-				l.problem(&Problem{d.Position(), "a Case belongs in a folder cases beside a policy.yaml", "or write it under cases of a Suite"})
+				l.problem(&Problem{d.Position(), "a Case belongs in a folder cases beside a policy.yaml",
+					"or write it under cases of a Suite"})
 			}
 		default:
-			l.problem(&Problem{d.Position(), fmt.Sprintf("unknown kind %q of %s", kind, d.Object["apiVersion"]), "the kinds are Suite and Case"})
+			l.problem(
+				&Problem{
+					d.Position(),
+					fmt.Sprintf("unknown kind %q of %s", kind, d.Object["apiVersion"]),
+					"the kinds are Suite and Case",
+				},
+			)
 		}
 		found = true
 		l.found, l.seen[key] = true, true
 	}
 	if named && !found && len(problems) == 0 {
-		l.problem(&Problem{policy.Position{File: path}, "no suite in this file", "a suite has apiVersion: " + APIVersion + " and kind: Suite"})
+		l.problem(
+			&Problem{
+				policy.Position{File: path},
+				"no suite in this file",
+				"a suite has apiVersion: " + APIVersion + " and kind: Suite",
+			},
+		)
 	}
 }
 
@@ -315,7 +336,13 @@ func (l *loader) folder(dir string) {
 		l.problems = append(l.problems, r.sorted()...)
 	}
 	if len(s.Cases) == 0 && len(problems) == 0 {
-		l.problem(&Problem{policy.Position{File: key}, "no case in this directory", "a case has apiVersion: " + APIVersion + " and kind: Case"})
+		l.problem(
+			&Problem{
+				policy.Position{File: key},
+				"no case in this directory",
+				"a case has apiVersion: " + APIVersion + " and kind: Case",
+			},
+		)
 	}
 	l.suites = append(l.suites, s)
 }
@@ -359,7 +386,13 @@ func (l *loader) suite(d *manifest.Document) {
 	s.Policies, s.State = n.member("policies").sources(dir), n.member("state").sources(dir)
 	s.conventions(dir)
 	if len(s.Policies) == 0 {
-		n.add(&Problem{d.Position(), "policies is missing", "name the files of the policies, as in policies: [policy.yaml]"})
+		n.add(
+			&Problem{
+				d.Position(),
+				"policies is missing",
+				"name the files of the policies, as in policies: [policy.yaml]",
+			},
+		)
 	}
 	var defaults Case
 	if from := n.member("defaults"); from.given() && from.mapping(askedFields) {

@@ -12,8 +12,8 @@ import (
 )
 
 // admitPolicy applies to an object of celgate's own kinds the write-time rules that kube-apiserver applies to the kind
-// that it stands for, with the server's message, and asks whether its author may read its params. In the mutating phase the
-// object gets its seal.
+// that it stands for, with the server's message, and asks whether its author may read its params. In the mutating phase
+// the object gets its seal.
 func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celgate.Decision, error) {
 	r := a.Request
 	allowed := &celgate.Decision{Allowed: true, Object: r.Object}
@@ -52,12 +52,21 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	return &celgate.Decision{Status: policy.Invalid(string(p.Kind), p.Name, errs)}, nil
 }
 
-// sealed allows an object, with its seal if its author may read its params. The validating phase refuses what has no right.
-func (a *answer) sealed(ctx context.Context, engine *celgate.Engine, p *policy.Policy, b *policy.Binding) (*celgate.Decision, error) {
+// sealed allows an object, with its seal if its author may read its params. The validating phase refuses what has no
+// right.
+func (a *answer) sealed(
+	ctx context.Context,
+	engine *celgate.Engine,
+	p *policy.Policy,
+	b *policy.Binding,
+) (*celgate.Decision, error) {
 	d := &celgate.Decision{Allowed: true, Object: a.Request.Object}
 	seal := a.seal()
 	if seal == nil && a.Handler.Seal != nil && !seal.Holds(d.Object, p, b) {
-		return nil, refuse(http.StatusServiceUnavailable, "the key of the seal is not known yet, without which nothing with params would come into force")
+		return nil, refuse(
+			http.StatusServiceUnavailable,
+			"the key of the seal is not known yet, without which nothing with params would come into force",
+		)
 	}
 	if seal == nil || seal.Holds(d.Object, p, b) || a.paramsForbidden(ctx, engine, p, b) != nil {
 		return d, nil
@@ -73,9 +82,14 @@ func (a *answer) seal() *Seal {
 	return a.Handler.Seal()
 }
 
-// paramsForbidden is why the author of a policy or binding may not use its params; nil if he may. A policy whose paramKind
-// stays is not asked about again, as on the server, if it is known that its author was.
-func (a *answer) paramsForbidden(ctx context.Context, engine *celgate.Engine, p *policy.Policy, b *policy.Binding) *field.Error {
+// paramsForbidden is why the author of a policy or binding may not use its params; nil if he may. A policy whose
+// paramKind stays is not asked about again, as on the server, if it is known that its author was.
+func (a *answer) paramsForbidden(
+	ctx context.Context,
+	engine *celgate.Engine,
+	p *policy.Policy,
+	b *policy.Binding,
+) *field.Error {
 	if !a.AllowSecretParams && p != nil && SecretParams(p.ParamKind) {
 		return field.Forbidden(field.NewPath("spec", "paramKind"), SecretsRefused)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/celgate/celgate/webhook"
 )
 
-// An update of celgate's own kinds keeps what it had, as one of the server's kinds does (rule W-1.4.41), and the minor of the
-// engine says what may be written.
+// An update of celgate's own kinds keeps what it had, as one of the server's kinds does (rule W-1.4.41), and the minor
+// of the engine says what may be written.
 func TestPolicyUpdateKeepsExpressions(t *testing.T) {
 	admissionPolicy := func(label, expression, condition string) string {
 		return `{"apiVersion":"policy.celgate.dev/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"p","labels":{"l":"` + label + `"}},` +
@@ -31,13 +31,18 @@ func TestPolicyUpdateKeepsExpressions(t *testing.T) {
 		name, minor, old, object, refused string
 	}{
 		{"new", "1.37", "", admissionPolicy("a", "[1].includes(1)", "true"), "undeclared reference to 'includes'"},
-		{"kept", "1.37", admissionPolicy("a", "[1].includes(1)", "true"), admissionPolicy("b", "[1].includes(1)", "true"), ""},
-		{"another", "1.37", admissionPolicy("a", "[1].includes(1)", "true"), admissionPolicy("a", "[2].includes(1)", "true"), "undeclared reference to 'includes'"},
-		{"kept condition", "1.37", admissionPolicy("a", "true", "[1].includes(1)"), admissionPolicy("b", "true", "[1].includes(1)"), ""},
-		{"new condition", "1.37", admissionPolicy("a", "true", "true"), admissionPolicy("b", "true", "[1].includes(1)"), "undeclared reference to 'includes'"},
+		{"kept", "1.37", admissionPolicy("a", "[1].includes(1)", "true"),
+			admissionPolicy("b", "[1].includes(1)", "true"), ""},
+		{"another", "1.37", admissionPolicy("a", "[1].includes(1)", "true"),
+			admissionPolicy("a", "[2].includes(1)", "true"), "undeclared reference to 'includes'"},
+		{"kept condition", "1.37", admissionPolicy("a", "true", "[1].includes(1)"),
+			admissionPolicy("b", "true", "[1].includes(1)"), ""},
+		{"new condition", "1.37", admissionPolicy("a", "true", "true"), admissionPolicy("b", "true", "[1].includes(1)"),
+			"undeclared reference to 'includes'"},
 		{"new name", "1.37", "", binding(reserved), "static.k8s.io"},
 		{"kept name", "1.37", binding(reserved), binding(reserved), ""},
-		{"kept of a later minor", "1.36", admissionPolicy("a", "[1].includes(1)", "true"), admissionPolicy("b", "[1].includes(1)", "true"), "undeclared reference to 'includes'"},
+		{"kept of a later minor", "1.36", admissionPolicy("a", "[1].includes(1)", "true"),
+			admissionPolicy("b", "[1].includes(1)", "true"), "undeclared reference to 'includes'"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e, err := celgate.New(&policy.Set{}, celgate.Options{KubeVersion: test.minor, WithoutQuirks: true})
@@ -58,7 +63,8 @@ func TestPolicyUpdateKeepsExpressions(t *testing.T) {
 				`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"`+operation+`","name":"p",`+
 					`"kind":{"group":"policy.celgate.dev","version":"v1","kind":"`+kind+`"},`+
 					`"resource":{"group":"policy.celgate.dev","version":"v1","resource":"`+resource+`"},`+
-					`"userInfo":{"username":"dev"},"object":`+test.object+old+`}}`))
+					`"userInfo":{"username":"dev"},"object":`+test.object+old+`}}`,
+			))
 			if code != http.StatusOK {
 				t.Fatalf("%d %s", code, text)
 			}
@@ -66,7 +72,8 @@ func TestPolicyUpdateKeepsExpressions(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &review); err != nil {
 				t.Fatal(err)
 			}
-			if got := review.Response; got.Allowed != (test.refused == "") || !got.Allowed && !strings.Contains(got.Result.Message, test.refused) {
+			if got := review.Response; got.Allowed != (test.refused == "") ||
+				!got.Allowed && !strings.Contains(got.Result.Message, test.refused) {
 				t.Errorf("%+v", got.Result)
 			}
 		})

@@ -15,12 +15,14 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// Again remembers, for as long as a request may take, what mutating policies made of its object. The API server calls a webhook a second
-// time when another one has changed the object since, and does not say so. A policy would then run four times that the server itself runs
-// twice. A request that comes again is told by its object, which still holds what was made of it; the second run is taken back and made
-// once more, on what the others left. The zero value remembers nothing yet.
+// Again remembers, for as long as a request may take, what mutating policies made of its object. The API server calls a
+// webhook a second time when another one has changed the object since, and does not say so. A policy would then run
+// four times that the server itself runs twice. A request that comes again is told by its object, which still holds
+// what was made of it; the second run is taken back and made once more, on what the others left. The zero value
+// remembers nothing yet.
 //
-// What is not remembered runs from the start: a request whose second call goes to another replica, and one on which nothing was changed.
+// What is not remembered runs from the start: a request whose second call goes to another replica, and one on which
+// nothing was changed.
 type Again struct {
 	mu    sync.Mutex
 	known map[string]*queue.Element // of *made
@@ -50,8 +52,18 @@ func requestKey(r *celgate.Request) string {
 		metadata, _ := object["metadata"].(map[string]any)
 		return metadata[name]
 	}
-	return fmt.Sprint(r.Operation, r.Resource, r.SubResource, r.Namespace, r.Name, part(r.Object, "generateName"), r.UserInfo.Username, r.DryRun,
-		part(r.OldObject, "uid"), part(r.OldObject, "resourceVersion"))
+	return fmt.Sprint(
+		r.Operation,
+		r.Resource,
+		r.SubResource,
+		r.Namespace,
+		r.Name,
+		part(r.Object, "generateName"),
+		r.UserInfo.Username,
+		r.DryRun,
+		part(r.OldObject, "uid"),
+		part(r.OldObject, "resourceVersion"),
+	)
 }
 
 // mutate runs the mutating policies, or only what is left of their two runs.
@@ -80,8 +92,8 @@ func (a *Again) mutate(ctx context.Context, engine *celgate.Engine, p *celgate.P
 	return d, err
 }
 
-// undo returns operations that fail for an object that does not hold what was made of before, and otherwise leave what the first
-// run made. Members that were added are tested one by one, because others may add some beside them.
+// undo returns operations that fail for an object that does not hold what was made of before, and otherwise leave what
+// the first run made. Members that were added are tested one by one, because others may add some beside them.
 func undo(before, first, second map[string]any) []jsonpatch.Operation {
 	var operations []jsonpatch.Operation
 	test := func(path string, value any) {
@@ -144,7 +156,8 @@ func detached(value any) any {
 
 func (a *Again) put(m *made) {
 	text, err := marshal(m.undo)
-	if err != nil || len(text) > againEach || !slices.ContainsFunc(m.undo, func(o jsonpatch.Operation) bool { return o.Op == "test" }) {
+	if err != nil || len(text) > againEach ||
+		!slices.ContainsFunc(m.undo, func(o jsonpatch.Operation) bool { return o.Op == "test" }) {
 		return // without a test, every object would be taken for this one
 	}
 	m.at, m.size = time.Now(), len(text)

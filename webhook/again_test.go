@@ -33,7 +33,8 @@ metadata: {name: c}
 spec: {policyName: c}
 `
 
-// TestAgain calls a handler as the API server does: again with what others have made of an object, and with requests that only look so.
+// TestAgain calls a handler as the API server does: again with what others have made of an object, and with requests
+// that only look so.
 func TestAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(path, []byte(counter), 0o600); err != nil {
@@ -48,7 +49,10 @@ func TestAgain(t *testing.T) {
 		_, text := post(t, server.URL+"/mutate", "application/json", strings.NewReader(fmt.Sprintf(
 			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"version":"v1","kind":"ConfigMap"},"operation":"CREATE",`+
 				`"resource":{"version":"v1","resource":"configmaps"},"name":"%s","namespace":"default","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s"},"data":{%s}}}}`,
-			name, name, data)))
+			name,
+			name,
+			data,
+		)))
 		var review admissionv1.AdmissionReview
 		if err := json.Unmarshal([]byte(text), &review); err != nil {
 			t.Fatal(err)
@@ -57,7 +61,8 @@ func TestAgain(t *testing.T) {
 		if len(review.Response.Patch) == 0 {
 			return ""
 		}
-		if err := json.Unmarshal(review.Response.Patch, &patch); err != nil || len(patch) != 1 || patch[0].Path != "/data/n" {
+		if err := json.Unmarshal(review.Response.Patch, &patch); err != nil || len(patch) != 1 ||
+			patch[0].Path != "/data/n" {
 			t.Fatal(err, string(review.Response.Patch))
 		}
 		return patch[0].Value

@@ -11,8 +11,9 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// The API server puts the name of the webhook and a slash before the keys of a webhook's annotations, and drops
-// keys that then are no qualified name (checkKeyFormat in k8s.io/apiserver/pkg/admission/attributes.go v0.37.2). So the keys of an engine, "policy/key", are written "policy_key".
+// The API server puts the name of the webhook and a slash before the keys of a webhook's annotations, and drops keys
+// that then are no qualified name (checkKeyFormat in k8s.io/apiserver/pkg/admission/attributes.go v0.37.2). So the keys
+// of an engine, "policy/key", are written "policy_key".
 const (
 	changesKey    = "mutated_by"
 	longestKey    = 63 // of the part after the slash in a qualified name
@@ -32,8 +33,8 @@ func annotationKey(key string) string {
 	return safe[:min(len(safe), longestHashed)] + "_" + hex.EncodeToString(sum[:4])
 }
 
-// annotations are those of the decision, and one that says which mutations of which policy and binding changed what: a JSON list, because
-// the patch that the server audits does not tell.
+// annotations are those of the decision, and one that says which mutations of which policy and binding changed what: a
+// JSON list, because the patch that the server audits does not tell.
 func annotations(d *celgate.Decision) map[string]string {
 	if len(d.AuditAnnotations) == 0 && len(d.Changes) == 0 {
 		return nil
@@ -67,7 +68,14 @@ func changes(all []celgate.Change) []change {
 	out := make([]change, len(all))
 	var d differ
 	for i, c := range all {
-		out[i] = change{Policy: c.Policy, Binding: c.Binding, Param: c.Param, Mutations: c.Mutations, Second: c.Second, Paths: []string{}}
+		out[i] = change{
+			Policy:    c.Policy,
+			Binding:   c.Binding,
+			Param:     c.Param,
+			Mutations: c.Mutations,
+			Second:    c.Second,
+			Paths:     []string{},
+		}
 		if c.Mutations == nil {
 			out[i].Mutations = []int{0}
 		}

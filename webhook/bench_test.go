@@ -40,8 +40,8 @@ func benchSet(b *testing.B, path string) *policy.Set {
 	return &bundle.Set
 }
 
-// BenchmarkMutate has a Deployment changed by four mutating policies, without a network. What celgate serve takes beside handlers
-// that do nothing is measured by bench/serve.
+// BenchmarkMutate has a Deployment changed by four mutating policies, without a network. What celgate serve takes
+// beside handlers that do nothing is measured by bench/serve.
 func BenchmarkMutate(b *testing.B) {
 	review, err := os.ReadFile("testdata/deployment.json")
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/celgate/celgate/internal/patch/jsonpatch"
 )
 
-// A Beside asks another webhook what a Handler is asked, and compares the answers. What the other one says is never an answer: it
-// is counted and logged. It is asked after the Handler has answered, and has no part in how long that takes.
+// A Beside asks another webhook what a Handler is asked, and compares the answers. What the other one says is never an
+// answer: it is counted and logged. It is asked after the Handler has answered, and has no part in how long that takes.
 type Beside struct {
 	URLs   map[Phase]string // whom to ask in which phase
 	Client *http.Client     // nil: the default, which follows no redirects
@@ -126,7 +126,9 @@ func (b *Beside) post(url, text string) (*response, error) {
 	request.Header.Set("Content-Type", jsonType)
 	client := b.Client
 	if client == nil {
-		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		client = &http.Client{
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
 	}
 	answer, err := client.Do(request)
 	if err != nil {
@@ -280,8 +282,25 @@ func (b *Beside) tell(c Contrast) {
 		}
 	}
 	if r := c.Request; r != nil {
-		args = append(args, "uid", r.UID, "operation", r.Operation, "resource", r.Resource.GroupResource().String(),
-			"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username, "dryRun", r.DryRun)
+		args = append(
+			args,
+			"uid",
+			r.UID,
+			"operation",
+			r.Operation,
+			"resource",
+			r.Resource.GroupResource().String(),
+			"subresource",
+			r.SubResource,
+			"namespace",
+			r.Namespace,
+			"name",
+			r.Name,
+			"user",
+			r.UserInfo.Username,
+			"dryRun",
+			r.DryRun,
+		)
 	}
 	b.Log.Log(context.Background(), level, "another webhook", args...)
 }

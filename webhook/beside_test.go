@@ -46,7 +46,8 @@ func TestBeside(t *testing.T) {
 	defer shadow.Close()
 
 	const password, fine = `"data":{"password":"x"}`, `"data":{"a":"1"}`
-	labelled := "W3sib3AiOiJhZGQiLCJwYXRoIjoiL21ldGFkYXRhL2xhYmVscyIsInZhbHVlIjp7Im93bmVyIjoiZGV2In19XQ==" // what the policies do
+	// what the policies do
+	labelled := "W3sib3AiOiJhZGQiLCJwYXRoIjoiL21ldGFkYXRhL2xhYmVscyIsInZhbHVlIjp7Im93bmVyIjoiZGV2In19XQ=="
 	other2 := "W3sib3AiOiJhZGQiLCJwYXRoIjoiL21ldGFkYXRhL2xhYmVscyIsInZhbHVlIjp7Im93bmVyIjoib3BzIn19XQ=="
 	for _, test := range []struct {
 		name, path, data, theirs string
@@ -54,13 +55,17 @@ func TestBeside(t *testing.T) {
 	}{
 		{"allowed", "validate", fine, `{"uid":"u","allowed":true}`, webhook.Same},
 		{"denied here", "validate", password, `{"uid":"u","allowed":true}`, webhook.OursDenies},
-		{"denied there", "validate", fine, `{"uid":"u","allowed":false,"status":{"message":"no"}}`, webhook.TheirsDenies},
-		{"another message", "validate", password, `{"uid":"u","allowed":false,"status":{"message":"no"}}`, webhook.OtherMessage},
+		{"denied there", "validate", fine, `{"uid":"u","allowed":false,"status":{"message":"no"}}`,
+			webhook.TheirsDenies},
+		{"another message", "validate", password, `{"uid":"u","allowed":false,"status":{"message":"no"}}`,
+			webhook.OtherMessage},
 		{"warned there", "validate", fine, `{"uid":"u","allowed":true,"warnings":["w"]}`, webhook.OtherWarnings},
-		{"same object", "mutate", fine, `{"uid":"u","allowed":true,"patchType":"JSONPatch","patch":"` + labelled + `"}`, webhook.Same},
+		{"same object", "mutate", fine, `{"uid":"u","allowed":true,"patchType":"JSONPatch","patch":"` + labelled + `"}`,
+			webhook.Same},
 		{"another object", "mutate", fine, `{"uid":"u","allowed":true,"patchType":"JSONPatch","patch":"` + other2 + `"}`, webhook.OtherObject},
 		{"no patch", "mutate", fine, `{"uid":"u","allowed":true}`, webhook.OtherObject},
-		{"a wrong patch", "mutate", fine, `{"uid":"u","allowed":true,"patchType":"JSONPatch","patch":"W3t9XQ=="}`, webhook.NoAnswer},
+		{"a wrong patch", "mutate", fine, `{"uid":"u","allowed":true,"patchType":"JSONPatch","patch":"W3t9XQ=="}`,
+			webhook.NoAnswer},
 		{"gone", "validate", fine, ``, webhook.NoAnswer},
 		{"no answer", "validate", fine, `null`, webhook.NoAnswer},
 		{"of another review", "validate", fine, `{"uid":"x","allowed":true}`, webhook.NoAnswer},
@@ -84,8 +89,10 @@ func TestBeside(t *testing.T) {
 			}
 		})
 	}
-	if text := log.String(); strings.Contains(text, "result=same") || !strings.Contains(text, `result=ours_denies phase=validate uid=u`) ||
-		!strings.Contains(text, `result=object phase=mutate ours="replace /metadata/labels/owner"`) || strings.Contains(text, "ops") {
+	if text := log.String(); strings.Contains(text, "result=same") ||
+		!strings.Contains(text, `result=ours_denies phase=validate uid=u`) ||
+		!strings.Contains(text, `result=object phase=mutate ours="replace /metadata/labels/owner"`) ||
+		strings.Contains(text, "ops") {
 		t.Errorf("the log:\n%s", text)
 	}
 }

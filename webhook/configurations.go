@@ -24,7 +24,8 @@ type Target struct {
 	Leases    string // namespace of celgate's own Leases, if that is not Namespace
 }
 
-// The timeout of each webhook: policies take milliseconds, and a request is not to wait for long for a server that is gone.
+// The timeout of each webhook: policies take milliseconds, and a request is not to wait for long for a server that is
+// gone.
 const timeoutSeconds = 10
 
 // Configurations returns the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration that make the API
@@ -33,8 +34,9 @@ const timeoutSeconds = 10
 // its policies, and each policy runs once; see [Split].
 //
 // The rules hold for all bindings, as matchPolicy Equivalent if any policy asks for that. The selectors of policies are
-// taken over where all of a webhook share them. Both also ask about celgate's own kinds: with failurePolicy Fail about those
-// with params, whose author must be allowed to read them (see [Seal]), otherwise with Ignore and for validation alone.
+// taken over where all of a webhook share them. Both also ask about celgate's own kinds: with failurePolicy Fail about
+// those with params, whose author must be allowed to read them (see [Seal]), otherwise with Ignore and for validation
+// alone.
 func Configurations(set *policy.Set, t Target) (mutating, validating map[string]any) {
 	return t.configuration(set, policy.Mutating), t.configuration(set, policy.Validating)
 }
@@ -69,7 +71,9 @@ func (t Target) configuration(set *policy.Set, kind policy.Kind) map[string]any 
 	withParams["matchConditions"] = []any{map[string]any{"name": "params-in-force", "expression": paramsInForce}}
 	if webhooks = append(webhooks, withParams); kind == policy.Validating {
 		others := t.own("policies.celgate.dev", phase, policy.Ignore)
-		others["matchConditions"] = []any{map[string]any{"name": "not-params-in-force", "expression": "!(" + paramsInForce + ")"}}
+		others["matchConditions"] = []any{
+			map[string]any{"name": "not-params-in-force", "expression": "!(" + paramsInForce + ")"},
+		}
 		webhooks = append(webhooks, others)
 	} else {
 		withParams["reinvocationPolicy"] = "IfNeeded" // what another webhook makes of the params is sealed, too
@@ -82,9 +86,9 @@ func (t Target) configuration(set *policy.Set, kind policy.Kind) map[string]any 
 	}
 }
 
-// paramsInForce holds for an object of celgate's own kinds that may make celgate read params: such are not stored unless celgate
-// was asked about their author. What is disabled can be stored always, so that a policy can be taken out of force while celgate
-// is away.
+// paramsInForce holds for an object of celgate's own kinds that may make celgate read params: such are not stored
+// unless celgate was asked about their author. What is disabled can be stored always, so that a policy can be taken out
+// of force while celgate is away.
 const paramsInForce = `has(object.spec) && (has(object.spec.paramKind) || has(object.spec.paramRef)) && ` +
 	`!has(object.metadata.deletionTimestamp) && !(has(object.metadata.annotations) && ` +
 	`"` + DisabledAnnotation + `" in object.metadata.annotations && object.metadata.annotations["` + DisabledAnnotation + `"] == "true")`
@@ -92,7 +96,9 @@ const paramsInForce = `has(object.spec) && (has(object.spec.paramKind) || has(ob
 // own returns a webhook for celgate's own kinds.
 func (t Target) own(name string, phase Phase, fp policy.FailurePolicy) map[string]any {
 	return t.entry(name, "/fail/"+string(phase), fp, []any{map[string]any{
-		"apiGroups": []any{Group}, "apiVersions": []any{"*"}, "resources": []any{"*"}, "operations": []any{"CREATE", "UPDATE"}, "scope": "*",
+		"apiGroups": []any{
+			Group,
+		}, "apiVersions": []any{"*"}, "resources": []any{"*"}, "operations": []any{"CREATE", "UPDATE"}, "scope": "*",
 	}})
 }
 
@@ -101,7 +107,10 @@ func bound(set *policy.Set, kind policy.Kind, fp policy.FailurePolicy) []*policy
 	var policies []*policy.Policy
 	for _, p := range set.Policies {
 		if p.Kind == kind && p.FailurePolicy == fp && p.MatchConstraints != nil &&
-			slices.ContainsFunc(set.Bindings, func(b *policy.Binding) bool { return b.Kind == kind && b.PolicyName == p.Name }) {
+			slices.ContainsFunc(
+				set.Bindings,
+				func(b *policy.Binding) bool { return b.Kind == kind && b.PolicyName == p.Name },
+			) {
 			policies = append(policies, p)
 		}
 	}
@@ -120,7 +129,10 @@ func (t Target) webhook(policies []*policy.Policy, kind policy.Kind, fp policy.F
 	prefix := strings.ToLower(string(fp))
 	w := t.entry(prefix+".policies.celgate.dev", "/"+prefix+"/"+string(phase), fp, rulesTree(rules))
 	w["matchPolicy"] = "Exact"
-	if slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.MatchConstraints.MatchPolicy == policy.Equivalent }) {
+	if slices.ContainsFunc(
+		policies,
+		func(p *policy.Policy) bool { return p.MatchConstraints.MatchPolicy == policy.Equivalent },
+	) {
 		w["matchPolicy"] = "Equivalent"
 	}
 	if kind == policy.Mutating {
@@ -133,7 +145,9 @@ func (t Target) webhook(policies []*policy.Policy, kind policy.Kind, fp policy.F
 		w["matchConditions"] = conditions
 	}
 	namespaces := &metav1.LabelSelector{}
-	if s := shared(policies, func(m *policy.MatchResources) *metav1.LabelSelector { return m.NamespaceSelector }); s != nil {
+	if s := shared(policies, func(m *policy.MatchResources) *metav1.LabelSelector {
+		return m.NamespaceSelector
+	}); s != nil {
 		namespaces = s.DeepCopy()
 	}
 	if t.Namespace != "" {
@@ -142,7 +156,9 @@ func (t Target) webhook(policies []*policy.Policy, kind policy.Kind, fp policy.F
 		})
 	}
 	w["namespaceSelector"] = asTree(namespaces)
-	if s := shared(policies, func(m *policy.MatchResources) *metav1.LabelSelector { return m.ObjectSelector }); s != nil {
+	if s := shared(policies, func(m *policy.MatchResources) *metav1.LabelSelector {
+		return m.ObjectSelector
+	}); s != nil {
 		w["objectSelector"] = asTree(s)
 	}
 	return w
@@ -231,13 +247,16 @@ func ruleText(r policy.Rule) string {
 // for those whose lists say the same in other words ("*" and also "pods"), of which the shorter one covers.
 func covers(wide, narrow policy.Rule) bool {
 	if !(coversAll(wide.Operations, narrow.Operations, plain) && coversAll(wide.APIGroups, narrow.APIGroups, plain) &&
-		coversAll(wide.APIVersions, narrow.APIVersions, plain) && coversAll(wide.Resources, narrow.Resources, resource) &&
+		coversAll(wide.APIVersions, narrow.APIVersions, plain) &&
+		coversAll(wide.Resources, narrow.Resources, resource) &&
 		(wide.Scope == "*" || wide.Scope == narrow.Scope)) {
 		return false
 	}
 	size := func(r policy.Rule) int { return len(ruleText(r)) }
-	back := coversAll(narrow.Operations, wide.Operations, plain) && coversAll(narrow.APIGroups, wide.APIGroups, plain) &&
-		coversAll(narrow.APIVersions, wide.APIVersions, plain) && coversAll(narrow.Resources, wide.Resources, resource) &&
+	back := coversAll(narrow.Operations, wide.Operations, plain) &&
+		coversAll(narrow.APIGroups, wide.APIGroups, plain) &&
+		coversAll(narrow.APIVersions, wide.APIVersions, plain) &&
+		coversAll(narrow.Resources, wide.Resources, resource) &&
 		(narrow.Scope == "*" || wide.Scope == narrow.Scope)
 	return !back || size(wide) < size(narrow) || size(wide) == size(narrow) && ruleText(wide) < ruleText(narrow)
 }
@@ -265,7 +284,10 @@ func resource(wide, narrow string) bool {
 func (t Target) conditions(rules []policy.Rule) []any {
 	reach := func(groups ...string) bool {
 		return slices.ContainsFunc(rules, func(r policy.Rule) bool {
-			return slices.ContainsFunc(r.APIGroups, func(g string) bool { return g == "*" || slices.Contains(groups, g) })
+			return slices.ContainsFunc(
+				r.APIGroups,
+				func(g string) bool { return g == "*" || slices.Contains(groups, g) },
+			)
 		})
 	}
 	var conditions []any
@@ -276,10 +298,16 @@ func (t Target) conditions(rules []policy.Rule) []any {
 		add("not-exempt", `!(request.resource.group in ["authentication.k8s.io", "authorization.k8s.io", "`+Group+`"])`)
 	}
 	if reach("apiextensions.k8s.io") {
-		add("not-own-definitions", `!(request.resource.group == "apiextensions.k8s.io" && request.name.endsWith(".`+Group+`"))`)
+		add(
+			"not-own-definitions",
+			`!(request.resource.group == "apiextensions.k8s.io" && request.name.endsWith(".`+Group+`"))`,
+		)
 	}
 	if t.Leases != "" && t.Leases != t.Namespace && reach("coordination.k8s.io") {
-		add("not-own-leases", `!(request.resource.group == "coordination.k8s.io" && request.namespace == "`+t.Leases+`" && request.name.matches("^celgate(-[0-9a-f]{10})?$"))`)
+		add(
+			"not-own-leases",
+			`!(request.resource.group == "coordination.k8s.io" && request.namespace == "`+t.Leases+`" && request.name.matches("^celgate(-[0-9a-f]{10})?$"))`,
+		)
 	}
 	return conditions
 }

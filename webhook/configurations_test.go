@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations in testdata")
 
-// TestConfigurations computes the configurations of each testdata/configurations/*.yaml; what they are to be lies beside
-// it in *.want.
+// TestConfigurations computes the configurations of each testdata/configurations/*.yaml; what they are to be lies
+// beside it in *.want.
 func TestConfigurations(t *testing.T) {
 	files, err := filepath.Glob("testdata/configurations/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -32,7 +32,10 @@ func TestConfigurations(t *testing.T) {
 			if err := bundle.Err(); err != nil {
 				t.Fatal(err)
 			}
-			mutating, validating := webhook.Configurations(&bundle.Set, webhook.Target{Service: "celgate", Namespace: "celgate-system", CABundle: []byte("PEM")})
+			mutating, validating := webhook.Configurations(
+				&bundle.Set,
+				webhook.Target{Service: "celgate", Namespace: "celgate-system", CABundle: []byte("PEM")},
+			)
 			a, err := yaml.Marshal(mutating)
 			if err != nil {
 				t.Fatal(err)

@@ -14,10 +14,11 @@ import (
 	"github.com/celgate/celgate"
 )
 
-// Evaluations bounds what runs at once. A request is answered at its deadline even if its evaluation has not ended. Such an
-// abandoned evaluation looks at the deadline every hundred steps of a loop and before it asks a cluster, so that it ends
-// soon, but not at once. As long as too many go on, or too large ones, further requests are refused at once with status 503, and
-// the failurePolicy of the webhook decides about them as about a server that does not answer in time: what it would become.
+// Evaluations bounds what runs at once. A request is answered at its deadline even if its evaluation has not ended.
+// Such an abandoned evaluation looks at the deadline every hundred steps of a loop and before it asks a cluster, so
+// that it ends soon, but not at once. As long as too many go on, or too large ones, further requests are refused at
+// once with status 503, and the failurePolicy of the webhook decides about them as about a server that does not answer
+// in time: what it would become.
 //
 // Handlers that share one share the bound. Objects of celgate's own kinds are always checked, so that the policy that
 // is to blame can be taken back.

@@ -56,7 +56,8 @@ type Handler struct {
 	// nil returned: nothing is marked.
 	Seal func() *Seal
 
-	// Named returns the policies that the name in a binding of celgate's own kinds may stand for; nil: what the engine knows.
+	// Named returns the policies that the name in a binding of celgate's own kinds may stand for; nil: what the engine
+	// knows.
 	Named func(context.Context, *policy.Binding) ([]*policy.Policy, error)
 
 	// AllowSecretParams lets policies of celgate's own kinds have Secrets as params.
@@ -91,8 +92,8 @@ type Disagreement struct {
 	Would  string // "deny", "change", or "fail" for an error that failurePolicy Fail makes a denial
 }
 
-// Disagreements are those of a decision in a shadow: each change and each violation that denies. If the server acts on the
-// same policies, it has denied and changed already, and there are none.
+// Disagreements are those of a decision in a shadow: each change and each violation that denies. If the server acts on
+// the same policies, it has denied and changed already, and there are none.
 func (o *Observation) Disagreements() []Disagreement {
 	if !o.Shadow || o.Decision == nil {
 		return nil
@@ -229,7 +230,9 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		a.Beside.ask(a.Phase, text, a.Request, a.Decision)
 	}
 	if a.Observation.Shadow {
-		return marshal(review{APIVersion: reviewVersion, Kind: reviewKind, Response: &response{UID: a.Request.UID, Allowed: true}})
+		return marshal(
+			review{APIVersion: reviewVersion, Kind: reviewKind, Response: &response{UID: a.Request.UID, Allowed: true}},
+		)
 	}
 	return a.review()
 }
@@ -240,8 +243,8 @@ const longestTimeout = 30 * time.Second
 // longestReturn is how long an answer may be on its way.
 const longestReturn = 500 * time.Millisecond
 
-// withDeadline ends the context shortly before the server waits no longer, so that what is answered then still arrives. The server
-// says how long it waits in the parameter timeout.
+// withDeadline ends the context shortly before the server waits no longer, so that what is answered then still arrives.
+// The server says how long it waits in the parameter timeout.
 func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) {
 	timeout := longestTimeout
 	if text := r.URL.Query().Get("timeout"); text != "" {
@@ -267,7 +270,8 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, size int64)
 func (a *answer) review() ([]byte, error) {
 	d := a.Decision
 	out := &response{
-		UID: a.Request.UID, Allowed: d.Allowed, Status: d.Status, Warnings: d.WarningTexts(), AuditAnnotations: annotations(d),
+		UID: a.Request.UID, Allowed: d.Allowed, Status: d.Status, Warnings: d.WarningTexts(),
+		AuditAnnotations: annotations(d),
 	}
 	if a.Phase == Mutating && d.Allowed && d.Mutated {
 		if operations := diff(a.Request.Object, d.Object); len(operations) > 0 {
@@ -302,7 +306,20 @@ func (a *answer) say(ctx context.Context) {
 		if v.IsError {
 			level = slog.LevelWarn
 		}
-		args := []any{"policy", v.Policy, "binding", v.Binding, "param", v.Param, "expression", v.Expr.Field, "actions", v.Actions, "error", v.IsError}
+		args := []any{
+			"policy",
+			v.Policy,
+			"binding",
+			v.Binding,
+			"param",
+			v.Param,
+			"expression",
+			v.Expr.Field,
+			"actions",
+			v.Actions,
+			"error",
+			v.IsError,
+		}
 		a.log(ctx, level, "violation", a.secret(ctx, args, v.Message)...)
 	}
 	if !a.Decision.Allowed && len(a.Decision.Violations) == 0 { // an object of celgate's own kinds
@@ -310,8 +327,8 @@ func (a *answer) say(ctx context.Context) {
 	}
 }
 
-// secret adds the text of a message, which may hold values of params and objects, only where all is logged: who reads logs need not
-// have the right to read those.
+// secret adds the text of a message, which may hold values of params and objects, only where all is logged: who reads
+// logs need not have the right to read those.
 func (a *answer) secret(ctx context.Context, args []any, message string) []any {
 	if !a.Log.Enabled(ctx, slog.LevelDebug) {
 		return args
@@ -328,8 +345,25 @@ func (a *answer) log(ctx context.Context, level slog.Level, message string, args
 		args = append(args, "shadow", true)
 	}
 	if r := a.Request; r != nil {
-		args = append(args, "uid", r.UID, "operation", r.Operation, "resource", r.Resource.GroupResource().String(),
-			"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username, "dryRun", r.DryRun)
+		args = append(
+			args,
+			"uid",
+			r.UID,
+			"operation",
+			r.Operation,
+			"resource",
+			r.Resource.GroupResource().String(),
+			"subresource",
+			r.SubResource,
+			"namespace",
+			r.Namespace,
+			"name",
+			r.Name,
+			"user",
+			r.UserInfo.Username,
+			"dryRun",
+			r.DryRun,
+		)
 	}
 	a.Log.Log(ctx, level, message, args...)
 }

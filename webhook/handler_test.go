@@ -64,9 +64,15 @@ func TestReviews(t *testing.T) {
 	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})
 	defer server.Close()
 	var disagreements []webhook.Disagreement
-	shadow := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }, Shadow: true, Observe: func(o webhook.Observation) {
-		disagreements = o.Disagreements()
-	}})
+	shadow := httptest.NewServer(
+		&webhook.Handler{
+			Engine: func() *celgate.Engine { return e },
+			Shadow: true,
+			Observe: func(o webhook.Observation) {
+				disagreements = o.Disagreements()
+			},
+		},
+	)
 	defer shadow.Close()
 	would := map[string][]webhook.Disagreement{
 		"mutated": {{Policy: "label", Would: "change"}}, "mutated of 1.33": {{Policy: "label", Would: "change"}},
@@ -146,25 +152,37 @@ func TestNoAnswer(t *testing.T) {
 		code   int
 		text   string
 	}{
-		{"no engine", func() *celgate.Engine { return nil }, "/mutate", "application/json", review, 503, "policies are not loaded yet"},
-		{"panic", func() *celgate.Engine { panic("boom") }, "/mutate", "application/json", review, 500, "internal error"},
+		{"no engine", func() *celgate.Engine { return nil }, "/mutate", "application/json", review, 503,
+			"policies are not loaded yet"},
+		{"panic", func() *celgate.Engine { panic("boom") }, "/mutate", "application/json", review, 500,
+			"internal error"},
 		{"other path", ready, "/", "application/json", review, 404, "404 page not found"},
-		{"content type", ready, "/validate", "text/plain", review, 415, `content type "text/plain" is not application/json`},
-		{"empty", ready, "/validate", "application/json", "", 400, "the body is no AdmissionReview: unexpected end of JSON input"},
+		{"content type", ready, "/validate", "text/plain", review, 415,
+			`content type "text/plain" is not application/json`},
+		{"empty", ready, "/validate", "application/json", "", 400,
+			"the body is no AdmissionReview: unexpected end of JSON input"},
 		{"other version", ready, "/validate", "application/json", strings.Replace(review, "/v1", "/v1beta1", 1), 400,
 			`the body is "AdmissionReview" of "admission.k8s.io/v1beta1", not an AdmissionReview of admission.k8s.io/v1`},
-		{"no request", ready, "/validate", "application/json", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, 400, "the AdmissionReview has no request"},
-		{"no uid", ready, "/validate", "application/json", strings.Replace(review, `"u"`, `""`, 1), 400, "the request has no uid"},
-		{"operation", ready, "/validate", "application/json", strings.Replace(review, "CREATE", "READ", 1), 400, `unknown operation "READ"`},
-		{"object is a list", ready, "/validate", "application/json", strings.Replace(review, `"CREATE"`, `"CREATE","object":[]`, 1), 400,
+		{"no request", ready, "/validate", "application/json",
+			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, 400, "the AdmissionReview has no request"},
+		{"no uid", ready, "/validate", "application/json", strings.Replace(review, `"u"`, `""`, 1), 400,
+			"the request has no uid"},
+		{"operation", ready, "/validate", "application/json", strings.Replace(review, "CREATE", "READ", 1), 400,
+			`unknown operation "READ"`},
+		{"object is a list", ready, "/validate", "application/json",
+			strings.Replace(review, `"CREATE"`, `"CREATE","object":[]`, 1), 400,
 			"the body is no AdmissionReview: json: cannot unmarshal array into Go struct field request.request.object of type map[string]interface {}"},
-		{"too long", ready, "/validate", "application/json", strings.Repeat(" ", 8<<20+1), 413, "the body is longer than 8388608 bytes"},
+		{"too long", ready, "/validate", "application/json", strings.Repeat(" ", 8<<20+1), 413,
+			"the body is longer than 8388608 bytes"},
 		{"timeout", ready, "/validate?timeout=soon", "application/json", review, 400, `timeout "soon" is no duration`},
-		{"too late", ready, "/validate?timeout=1ns", "application/json", review, 504, "no answer in time: context deadline exceeded"},
+		{"too late", ready, "/validate?timeout=1ns", "application/json", review, 504,
+			"no answer in time: context deadline exceeded"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var seen []webhook.Observation
-			server := httptest.NewServer(&webhook.Handler{Engine: test.engine, Observe: func(o webhook.Observation) { seen = append(seen, o) }})
+			server := httptest.NewServer(
+				&webhook.Handler{Engine: test.engine, Observe: func(o webhook.Observation) { seen = append(seen, o) }},
+			)
 			defer server.Close()
 			code, text := post(t, server.URL+test.path, test.media, strings.NewReader(test.body))
 			if code != test.code || text != test.text+"\n" {
@@ -190,17 +208,34 @@ func TestOwnKinds(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			spec := map[string]any{
 				"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-					"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"pods"}, "operations": []any{"CREATE"},
+					"apiGroups": []any{
+						"",
+					}, "apiVersions": []any{"v1"}, "resources": []any{"pods"}, "operations": []any{"CREATE"},
 				}}},
 			}
 			if test.expression != "" {
 				spec["validations"] = []any{map[string]any{"expression": test.expression}}
 			}
-			body, err := json.Marshal(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": map[string]any{
-				"uid": "u", "operation": "CREATE", "name": "p",
-				"resource": map[string]any{"group": webhook.Group, "version": "v1", "resource": "validatingadmissionpolicies"},
-				"object":   map[string]any{"apiVersion": webhook.Group + "/v1", "kind": "ValidatingAdmissionPolicy", "metadata": map[string]any{"name": "p"}, "spec": spec},
-			}})
+			body, err := json.Marshal(
+				map[string]any{
+					"apiVersion": "admission.k8s.io/v1",
+					"kind":       "AdmissionReview",
+					"request": map[string]any{
+						"uid": "u", "operation": "CREATE", "name": "p",
+						"resource": map[string]any{
+							"group":    webhook.Group,
+							"version":  "v1",
+							"resource": "validatingadmissionpolicies",
+						},
+						"object": map[string]any{
+							"apiVersion": webhook.Group + "/v1",
+							"kind":       "ValidatingAdmissionPolicy",
+							"metadata":   map[string]any{"name": "p"},
+							"spec":       spec,
+						},
+					},
+				},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +244,8 @@ func TestOwnKinds(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &review); err != nil {
 				t.Fatal(err, text)
 			}
-			if review.Response.Allowed != (test.want == "") || test.want != "" && !strings.Contains(review.Response.Result.Message, test.want) {
+			if review.Response.Allowed != (test.want == "") ||
+				test.want != "" && !strings.Contains(review.Response.Result.Message, test.want) {
 				t.Errorf("have %s\nwant %s", text, test.want)
 			}
 		})
@@ -280,8 +316,10 @@ spec: {policyName: labels}
 	code, text := post(t, server.URL+"/mutate", "application/json", strings.NewReader(
 		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","name":"c","namespace":"default",`+
 			`"kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"},`+
-			`"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"default"}}}}`))
-	if want := `"mutated_by":"[{\"policy\":\"labels\",\"binding\":\"labels\",\"mutations\":[0,2],\"paths\":[\"/metadata/labels\"]}]"`; code != 200 || !strings.Contains(text, want) {
+			`"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"default"}}}}`,
+	))
+	if want := `"mutated_by":"[{\"policy\":\"labels\",\"binding\":\"labels\",\"mutations\":[0,2],\"paths\":[\"/metadata/labels\"]}]"`; code != 200 ||
+		!strings.Contains(text, want) {
 		t.Errorf("%d %s\nnot %s", code, text, want)
 	}
 }

@@ -38,8 +38,8 @@ const (
 	longestWait  = 10 * time.Second // without a deadline of the server
 )
 
-// NewInFlight returns a bound of some bytes for short bodies, and as many for longer ones: at least the longest body that
-// is taken.
+// NewInFlight returns a bound of some bytes for short bodies, and as many for longer ones: at least the longest body
+// that is taken.
 func NewInFlight(limit int64) *InFlight {
 	limit = max(limit, maxBody)
 	return &InFlight{short: semaphore.NewWeighted(limit), long: semaphore.NewWeighted(limit)}
@@ -47,7 +47,12 @@ func NewInFlight(limit int64) *InFlight {
 
 // read reads a body, whose length is -1 if it is not announced, and counts it until done is called. A nil InFlight does
 // not count.
-func (f *InFlight) read(ctx context.Context, w http.ResponseWriter, body io.Reader, length int64) (text string, done func(), err error) {
+func (f *InFlight) read(
+	ctx context.Context,
+	w http.ResponseWriter,
+	body io.Reader,
+	length int64,
+) (text string, done func(), err error) {
 	if length < 0 || length > maxBody {
 		length = maxBody // a longer one is an error, once that much has come
 	}

@@ -30,14 +30,19 @@ func (c *deciding) List(context.Context, schema.GroupVersionKind, string) ([]map
 }
 
 func (c *deciding) Authorizer() authorizer.Authorizer {
-	return authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-		user := a.GetUser().GetName()
-		c.asked = append(c.asked, strings.Join([]string{user, a.GetVerb(), a.GetResource(), a.GetNamespace(), a.GetName()}, " "))
-		if user == "root" || a.GetResource() == "configmaps" && a.GetNamespace() == user {
-			return authorizer.DecisionAllow, "", nil
-		}
-		return authorizer.DecisionNoOpinion, "", nil
-	})
+	return authorizer.AuthorizerFunc(
+		func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			user := a.GetUser().GetName()
+			c.asked = append(
+				c.asked,
+				strings.Join([]string{user, a.GetVerb(), a.GetResource(), a.GetNamespace(), a.GetName()}, " "),
+			)
+			if user == "root" || a.GetResource() == "configmaps" && a.GetNamespace() == user {
+				return authorizer.DecisionAllow, "", nil
+			}
+			return authorizer.DecisionNoOpinion, "", nil
+		},
+	)
 }
 
 // TestParamsOfOthers writes policies and bindings with params as several users.
@@ -50,7 +55,8 @@ func TestParamsOfOthers(t *testing.T) {
 	seal := webhook.NewSeal([]byte("key"))
 	kind := &policy.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
 	h := &webhook.Handler{
-		Engine: func() *celgate.Engine { return e }, Seal: func() *webhook.Seal { return seal }, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Engine: func() *celgate.Engine { return e }, Seal: func() *webhook.Seal { return seal },
+		Log: slog.New(slog.NewTextHandler(log, nil)),
 		Named: func(context.Context, *policy.Binding) ([]*policy.Policy, error) {
 			return []*policy.Policy{{Kind: policy.Validating, Name: "p", ParamKind: kind}}, nil
 		},
@@ -63,9 +69,14 @@ func TestParamsOfOthers(t *testing.T) {
 		if old != "" {
 			operation, old = "UPDATE", `,"oldObject":`+old
 		}
-		code, text := post(t, server.URL+"/"+phase, "application/json", strings.NewReader(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u",`+
-			`"operation":"`+operation+`","name":"p","kind":{"group":"policy.celgate.dev","version":"v1","kind":"ValidatingAdmissionPolicyBinding"},"resource":{"group":"policy.celgate.dev",`+
-			`"version":"v1","resource":"validatingadmissionpolicybindings"},"userInfo":{"username":"`+user+`"},"object":`+object+old+`}}`))
+		code, text := post(
+			t,
+			server.URL+"/"+phase,
+			"application/json",
+			strings.NewReader(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u",`+
+				`"operation":"`+operation+`","name":"p","kind":{"group":"policy.celgate.dev","version":"v1","kind":"ValidatingAdmissionPolicyBinding"},"resource":{"group":"policy.celgate.dev",`+
+				`"version":"v1","resource":"validatingadmissionpolicybindings"},"userInfo":{"username":"`+user+`"},"object":`+object+old+`}}`),
+		)
 		if code != http.StatusOK {
 			return &admissionv1.AdmissionResponse{Patch: []byte(text)}
 		}
@@ -79,11 +90,17 @@ func TestParamsOfOthers(t *testing.T) {
 		return `{"apiVersion":"policy.celgate.dev/v1","kind":"` + kind + `","metadata":{"name":"p"},"spec":` + spec + `}`
 	}
 	binding := func(ref string) string {
-		return of("ValidatingAdmissionPolicyBinding", `{"policyName":"p","validationActions":["Deny"],"paramRef":{`+ref+`,"parameterNotFoundAction":"Deny"}}`)
+		return of(
+			"ValidatingAdmissionPolicyBinding",
+			`{"policyName":"p","validationActions":["Deny"],"paramRef":{`+ref+`,"parameterNotFoundAction":"Deny"}}`,
+		)
 	}
 	authored := func(paramKind string) string {
-		return of("ValidatingAdmissionPolicy", `{"paramKind":{"apiVersion":"v1","kind":"`+paramKind+`"},"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],`+
-			`"operations":["CREATE"],"resources":["pods"]}]},"validations":[{"expression":"true"}]}`)
+		return of(
+			"ValidatingAdmissionPolicy",
+			`{"paramKind":{"apiVersion":"v1","kind":"`+paramKind+`"},"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],`+
+				`"operations":["CREATE"],"resources":["pods"]}]},"validations":[{"expression":"true"}]}`,
+		)
 	}
 	for _, test := range []struct {
 		name, user, object string
@@ -91,10 +108,12 @@ func TestParamsOfOthers(t *testing.T) {
 		refused, asked     string
 	}{
 		{"a policy", "root", authored("ConfigMap"), true, "", "root get configmaps * *"},
-		{"a policy of another's", "dev", authored("ConfigMap"), false, "spec.paramKind: Forbidden: user &{dev  [] map[]} must have", "dev get configmaps * *"},
+		{"a policy of another's", "dev", authored("ConfigMap"), false,
+			"spec.paramKind: Forbidden: user &{dev  [] map[]} must have", "dev get configmaps * *"},
 		{"Secrets", "root", authored("Secret"), false, "--allow-secret-params", ""},
 		{"a name", "dev", binding(`"name":"a","namespace":"dev"`), true, "", "dev get configmaps dev a"},
-		{"a name elsewhere", "dev", binding(`"name":"a","namespace":"prod"`), false, "spec.paramRef: Forbidden", "dev get configmaps prod a"},
+		{"a name elsewhere", "dev", binding(`"name":"a","namespace":"prod"`), false, "spec.paramRef: Forbidden",
+			"dev get configmaps prod a"},
 		{"a selector", "dev", binding(`"selector":{},"namespace":"dev"`), true, "", "dev list configmaps dev "},
 		{"everywhere", "dev", binding(`"selector":{}`), false, "spec.paramRef: Forbidden", "dev list configmaps  "},
 	} {
@@ -118,7 +137,8 @@ func TestParamsOfOthers(t *testing.T) {
 		t.Error("the log has messages: " + log.String())
 	}
 	seal = nil
-	if got := ask("mutate", "root", authored("ConfigMap"), ""); got.Allowed || !strings.Contains(string(got.Patch), "not known yet") {
+	if got := ask("mutate", "root", authored("ConfigMap"), ""); got.Allowed ||
+		!strings.Contains(string(got.Patch), "not known yet") {
 		t.Errorf("without a key: %+v", got)
 	}
 }

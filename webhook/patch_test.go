@@ -19,8 +19,10 @@ func TestDiff(t *testing.T) {
 		{"escapes", `{}`, `{"a/b~c":"<"}`, `[{"op":"add","path":"/a~1b~0c","value":"<"}]`},
 		{"item at the end", `{"l":[1]}`, `{"l":[1,2]}`, `[{"op":"add","path":"/l/1","value":2}]`},
 		{"item at the start", `{"l":[2,3]}`, `{"l":[1,2,3]}`, `[{"op":"add","path":"/l/0","value":1}]`},
-		{"items out of the middle", `{"l":[1,2,3,4]}`, `{"l":[1,4]}`, `[{"op":"remove","path":"/l/2"},{"op":"remove","path":"/l/1"}]`},
-		{"within an item", `{"l":[{"n":"a"},{"n":"b"}]}`, `{"l":[{"n":"a"},{"n":"b","v":1}]}`, `[{"op":"add","path":"/l/1/v","value":1}]`},
+		{"items out of the middle", `{"l":[1,2,3,4]}`, `{"l":[1,4]}`,
+			`[{"op":"remove","path":"/l/2"},{"op":"remove","path":"/l/1"}]`},
+		{"within an item", `{"l":[{"n":"a"},{"n":"b"}]}`, `{"l":[{"n":"a"},{"n":"b","v":1}]}`,
+			`[{"op":"add","path":"/l/1/v","value":1}]`},
 		{"other types", `{"a":{},"b":[],"c":null,"d":1}`, `{"a":[],"b":{},"c":0,"d":1.5}`,
 			`[{"op":"replace","path":"/a","value":[]},{"op":"replace","path":"/b","value":{}},{"op":"replace","path":"/c","value":0},{"op":"replace","path":"/d","value":1.5}]`},
 	} {
@@ -30,7 +32,8 @@ func TestDiff(t *testing.T) {
 				t.Fatal(err)
 			}
 			var have, want any
-			if json.Unmarshal(got, &have) != nil || json.Unmarshal([]byte(test.want), &want) != nil || !reflect.DeepEqual(have, want) {
+			if json.Unmarshal(got, &have) != nil || json.Unmarshal([]byte(test.want), &want) != nil ||
+				!reflect.DeepEqual(have, want) {
 				t.Errorf("have %s\nwant %s", got, test.want)
 			}
 		})
@@ -53,7 +56,8 @@ func FuzzDiff(f *testing.F) {
 	f.Add(`{"":{"~":[]}}`, `{"":{"/":[null]}}`)
 	f.Fuzz(func(t *testing.T, before, after string) {
 		var a, b map[string]any
-		if utiljson.Unmarshal([]byte(before), &a) != nil || utiljson.Unmarshal([]byte(after), &b) != nil || a == nil || b == nil {
+		if utiljson.Unmarshal([]byte(before), &a) != nil || utiljson.Unmarshal([]byte(after), &b) != nil || a == nil ||
+			b == nil {
 			return
 		}
 		source, err := json.Marshal(a)

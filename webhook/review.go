@@ -60,8 +60,8 @@ const (
 	reviewKind    = "AdmissionReview"
 )
 
-// read reads a review in one pass, and reports whether it could: unmarshal has the last word about a body that no server
-// writes.
+// read reads a review in one pass, and reports whether it could: unmarshal has the last word about a body that no
+// server writes.
 func read(body string) (*review, bool) {
 	in, from := &review{}, tree.NewReader(body)
 	for name := range from.Members() {
@@ -193,7 +193,13 @@ func decode(body string) (*celgate.Request, error) {
 		}
 	}
 	if in.APIVersion != reviewVersion || in.Kind != reviewKind {
-		return nil, fmt.Errorf("the body is %q of %q, not an %s of %s", in.Kind, in.APIVersion, reviewKind, reviewVersion)
+		return nil, fmt.Errorf(
+			"the body is %q of %q, not an %s of %s",
+			in.Kind,
+			in.APIVersion,
+			reviewKind,
+			reviewVersion,
+		)
 	}
 	r := in.Request
 	if r == nil {
@@ -232,9 +238,12 @@ func decode(body string) (*celgate.Request, error) {
 		OldObject:   r.OldObject,
 		Options:     r.Options,
 	}
-	if r.RequestKind != nil && r.RequestResource != nil && (*r.RequestKind != r.Kind || *r.RequestResource != r.Resource) {
+	if r.RequestKind != nil && r.RequestResource != nil &&
+		(*r.RequestKind != r.Kind || *r.RequestResource != r.Resource) {
 		request.Made = &celgate.Made{
-			Kind: schema.GroupVersionKind(*r.RequestKind), Resource: schema.GroupVersionResource(*r.RequestResource), SubResource: r.RequestSubResource,
+			Kind: schema.GroupVersionKind(
+				*r.RequestKind,
+			), Resource: schema.GroupVersionResource(*r.RequestResource), SubResource: r.RequestSubResource,
 		}
 	}
 	return request, nil

@@ -10,10 +10,12 @@ import (
 
 // TestDecodeNoTime reads a Deployment as kube-apiserver 1.33 sends it.
 func TestDecodeNoTime(t *testing.T) {
-	r, err := decode(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE",` +
-		`"object":{"metadata":{"name":"d","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"template":{"metadata":{"creationTimestamp":null},` +
-		`"spec":{"volumes":[{"ephemeral":{"volumeClaimTemplate":{"metadata":{"creationTimestamp":null}}}}]}}},"data":{"creationTimestamp":null}},` +
-		`"oldObject":{"metadata":{"name":"d","creationTimestamp":null}}}}`)
+	r, err := decode(
+		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE",` +
+			`"object":{"metadata":{"name":"d","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"template":{"metadata":{"creationTimestamp":null},` +
+			`"spec":{"volumes":[{"ephemeral":{"volumeClaimTemplate":{"metadata":{"creationTimestamp":null}}}}]}}},"data":{"creationTimestamp":null}},` +
+			`"oldObject":{"metadata":{"name":"d","creationTimestamp":null}}}}`,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,9 +51,12 @@ func TestRead(t *testing.T) {
 		}
 	}
 	for _, body := range []string{
-		``, `null`, `[]`, `{"apiVersion":"a","apiVersion":"b"}`, `{"request":null}`, `{"response":{}}`, `{"request":{"uid":null}}`, `{"request":{"uid":1}}`,
-		`{"request":{"object":{"a":1},"object":{"b":2}}}`, `{"request":{"object":[]}}`, `{"request":{"dryRun":"true"}}`, `{"request":{"userInfo":{"groups":[1]}}}`,
-		`{"request":{"kind":{"kind":"a"},"kind":{"group":"b"}}}`, `{"request":{"kind":{"kind":null}}}`, `{"request":{}`, `{"request":{}}}`,
+		``, `null`, `[]`, `{"apiVersion":"a","apiVersion":"b"}`, `{"request":null}`, `{"response":{}}`,
+		`{"request":{"uid":null}}`, `{"request":{"uid":1}}`,
+		`{"request":{"object":{"a":1},"object":{"b":2}}}`, `{"request":{"object":[]}}`, `{"request":{"dryRun":"true"}}`,
+		`{"request":{"userInfo":{"groups":[1]}}}`,
+		`{"request":{"kind":{"kind":"a"},"kind":{"group":"b"}}}`, `{"request":{"kind":{"kind":null}}}`, `{"request":{}`,
+		`{"request":{}}}`,
 	} {
 		if agree(t, body) {
 			t.Errorf("%s is read in one pass", body)
@@ -68,7 +73,9 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(string(body))
 	}
-	f.Add(`{"apiVersion":"a","kind":"k","request":{"userInfo":{"extra":{"a":["b"]}},"requestKind":{"kind":"k"},"options":{"a":1.5}}}`)
+	f.Add(
+		`{"apiVersion":"a","kind":"k","request":{"userInfo":{"extra":{"a":["b"]}},"requestKind":{"kind":"k"},"options":{"a":1.5}}}`,
+	)
 	f.Fuzz(func(t *testing.T, body string) { agree(t, body) })
 }
 

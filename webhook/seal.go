@@ -18,10 +18,10 @@ const (
 	DisabledAnnotation = "celgate.dev/disabled"
 )
 
-// A Seal marks policies and bindings whose author was allowed to read their params, so that what was stored while nobody
-// was asked about that is told from the rest. It is a keyed hash of what the right was asked for: the kind and the name of the
-// object, and its paramKind, or its policyName and paramRef. Only who knows the key can make one; design/0009-params.md says
-// what that means.
+// A Seal marks policies and bindings whose author was allowed to read their params, so that what was stored while
+// nobody was asked about that is told from the rest. It is a keyed hash of what the right was asked for: the kind and
+// the name of the object, and its paramKind, or its policyName and paramRef. Only who knows the key can make one;
+// design/0009-params.md says what that means.
 type Seal struct{ key []byte }
 
 // NewSeal returns the seal of a key.

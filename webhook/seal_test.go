@@ -16,10 +16,15 @@ func TestSeal(t *testing.T) {
 	if seal.Holds(nil, p, nil) || (*webhook.Seal)(nil).Holds(nil, p, nil) {
 		t.Error("an object without a seal is taken for one with")
 	}
-	if !seal.Holds(nil, &policy.Policy{Name: "p"}, nil) || !(*webhook.Seal)(nil).Holds(nil, nil, &policy.Binding{Name: "b"}) {
+	if !seal.Holds(nil, &policy.Policy{Name: "p"}, nil) ||
+		!(*webhook.Seal)(nil).Holds(nil, nil, &policy.Binding{Name: "b"}) {
 		t.Error("an object without params needs no seal")
 	}
-	sealed := seal.Put(map[string]any{"metadata": map[string]any{"name": "p", "annotations": map[string]any{"a": "b"}}}, p, nil)
+	sealed := seal.Put(
+		map[string]any{"metadata": map[string]any{"name": "p", "annotations": map[string]any{"a": "b"}}},
+		p,
+		nil,
+	)
 	if !seal.Holds(sealed, p, nil) {
 		t.Fatal("the right seal does not hold")
 	}
@@ -42,7 +47,8 @@ func TestSeal(t *testing.T) {
 	bound := seal.Put(nil, nil, b)
 	moved := *b
 	moved.ParamRef = &policy.ParamRef{Name: "y"}
-	if !seal.Holds(bound, nil, b) || seal.Holds(bound, nil, &moved) || webhook.NewSeal([]byte("other")).Holds(bound, nil, b) {
+	if !seal.Holds(bound, nil, b) || seal.Holds(bound, nil, &moved) ||
+		webhook.NewSeal([]byte("other")).Holds(bound, nil, b) {
 		t.Error("the seal of a binding holds for another paramRef or key")
 	}
 }

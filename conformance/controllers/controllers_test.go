@@ -1,5 +1,5 @@
-// Package controllers holds what package workload says of the objects that controllers create beside what the controllers of
-// a real kube-controller-manager create.
+// Package controllers holds what package workload says of the objects that controllers create beside what the
+// controllers of a real kube-controller-manager create.
 package controllers
 
 import (
@@ -36,16 +36,18 @@ type cluster struct {
 	types *schema.Registry
 }
 
-// TestChildren creates each workload, waits for what the controllers make of it and of that, and compares each object with what
-// package workload makes of the stored parent: created in a dry run, so that both have the server's defaults.
+// TestChildren creates each workload, waits for what the controllers make of it and of that, and compares each object
+// with what package workload makes of the stored parent: created in a dry run, so that both have the server's defaults.
 func TestChildren(t *testing.T) {
 	s, err := server.Start(t.Context(), server.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Stop() })
-	if err := s.StartControllers(t.Context(), "deployment-controller", "replicaset-controller", "replicationcontroller-controller",
-		"statefulset-controller", "daemonset-controller", "job-controller", "cronjob-controller", "serviceaccount-controller"); err != nil {
+	if err := s.StartControllers(t.Context(), "deployment-controller", "replicaset-controller",
+		"replicationcontroller-controller",
+		"statefulset-controller", "daemonset-controller", "job-controller", "cronjob-controller",
+		"serviceaccount-controller"); err != nil {
 		t.Fatal(err)
 	}
 	types, err := builtin.Registry("1.37")
@@ -146,7 +148,8 @@ func isChild(object map[string]any, parent any, child workload.Child) bool {
 	return slices.ContainsFunc(owners, func(o any) bool { return o.(map[string]any)["uid"] == parent })
 }
 
-// creators are who sent requests that may have created an object: the audit log does not say which names were generated.
+// creators are who sent requests that may have created an object: the audit log does not say which names were
+// generated.
 func (c *cluster) creators(path string, object map[string]any) []string {
 	c.Helper()
 	resource := path[strings.LastIndexByte(path, '/')+1:]
@@ -205,7 +208,8 @@ func (c *cluster) dryRun(path string, object map[string]any) map[string]any {
 		c.Fatal(err)
 	}
 	var made map[string]any
-	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(text), `"`+taken+`x"`, `"`+taken+`"`)), &made); err != nil {
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(text), `"`+taken+`x"`, `"`+taken+`"`)),
+		&made); err != nil {
 		c.Fatal(err)
 	}
 	return made
@@ -242,8 +246,8 @@ var (
 	minutes = regexp.MustCompile(`-[0-9]{8}$`)
 )
 
-// comparable is an object without what differs between two runs: uids, times, versions, the random end of a generated name, the
-// hash of a template, the minute for which a Job is scheduled, and the status.
+// comparable is an object without what differs between two runs: uids, times, versions, the random end of a generated
+// name, the hash of a template, the minute for which a Job is scheduled, and the status.
 func comparable(t *testing.T, object map[string]any) map[string]any {
 	t.Helper()
 	text, err := json.Marshal(object)
@@ -274,7 +278,8 @@ func comparable(t *testing.T, object map[string]any) map[string]any {
 	}
 	if annotations, ok := metadata["annotations"].(map[string]any); ok {
 		if at, ok := annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"].(string); ok {
-			annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"] = at[len("2006-01-02T15:04:05"):] // the time zone
+			// the time zone
+			annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"] = at[len("2006-01-02T15:04:05"):]
 		}
 	}
 	if text, err = json.Marshal(copied); err != nil {
@@ -289,7 +294,8 @@ func comparable(t *testing.T, object map[string]any) map[string]any {
 	if at := minutes.FindString(name(copied)); copied["kind"] == "Job" && at != "" {
 		masked = strings.ReplaceAll(masked, at, "-MINUTES")
 	}
-	masked = regexp.MustCompile(`"(batch\.kubernetes\.io/)?controller-uid":"[^"]*"|"uid":"[^"]*"`).ReplaceAllString(masked, `"uid":"UID"`)
+	masked = regexp.MustCompile(`"(batch\.kubernetes\.io/)?controller-uid":"[^"]*"|"uid":"[^"]*"`).
+		ReplaceAllString(masked, `"uid":"UID"`)
 	var result map[string]any
 	if err := json.Unmarshal([]byte(masked), &result); err != nil {
 		t.Fatal(err)

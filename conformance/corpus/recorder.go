@@ -93,8 +93,26 @@ func (r *Recorder) Stop() error {
 // foundation is what the server holds in every case: what the user dev may do, and policies that match nothing but
 // keep the server's informers of param kinds alive. The server never restarts the informer of a built-in kind once
 // the last policy with that paramKind is gone, so without them a param would be remembered from an earlier case.
-var foundation = conformance.Rights + anchors("v1", "ConfigMap") + anchors("v1", "Secret") + anchors("v1", "Namespace") + anchors("v1", "Service") +
-	anchors("v1", "ResourceQuota") + anchors("apps/v1", "Deployment")
+var foundation = conformance.Rights + anchors(
+	"v1",
+	"ConfigMap",
+) + anchors(
+	"v1",
+	"Secret",
+) + anchors(
+	"v1",
+	"Namespace",
+) + anchors(
+	"v1",
+	"Service",
+) +
+	anchors(
+		"v1",
+		"ResourceQuota",
+	) + anchors(
+	"apps/v1",
+	"Deployment",
+)
 
 func anchors(apiVersion, kind string) string {
 	name := "anchor-" + strings.ToLower(kind)
@@ -227,7 +245,8 @@ func (r *Recorder) Record(ctx context.Context, c *conformance.Case) (*conformanc
 
 func (r *Recorder) record(ctx context.Context, c *conformance.Case) (*conformance.Want, error) {
 	want := &conformance.Want{Minors: []string{Minor}}
-	if r.last != nil && c.SamePolicies(r.last) && c.Old == nil && r.last.Old == nil && (r.last.Want == nil || r.last.Want.Rejected == nil) {
+	if r.last != nil && c.SamePolicies(r.last) && c.Old == nil && r.last.Old == nil &&
+		(r.last.Want == nil || r.last.Want.Rejected == nil) {
 		want.Rejected = nil
 	} else {
 		if err := r.clear(ctx); err != nil {
@@ -303,14 +322,20 @@ func (r *Recorder) setUp(ctx context.Context, c *conformance.Case) ([]conformanc
 }
 
 // write creates policies and bindings, and returns those that were written and those that the server refused.
-func (r *Recorder) write(ctx context.Context, policies []map[string]any) (written []map[string]any, rejected []conformance.Rejection, err error) {
+func (r *Recorder) write(
+	ctx context.Context,
+	policies []map[string]any,
+) (written []map[string]any, rejected []conformance.Rejection, err error) {
 	for _, policy := range policies {
 		err := r.objects.create(ctx, policy)
 		var refused *refusal
 		switch {
 		case errors.As(err, &refused) && refused.status.Code != http.StatusConflict:
 			rejected = append(rejected, conformance.Rejection{
-				Kind: text(policy, "kind"), Name: text(policy, "metadata", "name"), Status: conformance.Bare(refused.status),
+				Kind: text(
+					policy,
+					"kind",
+				), Name: text(policy, "metadata", "name"), Status: conformance.Bare(refused.status),
 			})
 		case err != nil:
 			return written, rejected, err
@@ -335,7 +360,8 @@ func (r *Recorder) Permitted(ctx context.Context, request *conformance.Request) 
 	if err != nil {
 		return err
 	}
-	verb := map[string]string{"CREATE": "create", "UPDATE": "update", "DELETE": "delete", "CONNECT": "create"}[request.Operation]
+	verb := map[string]string{"CREATE": "create", "UPDATE": "update", "DELETE": "delete",
+		"CONNECT": "create"}[request.Operation]
 	review := map[string]any{
 		"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
 		"spec": map[string]any{
@@ -346,17 +372,22 @@ func (r *Recorder) Permitted(ctx context.Context, request *conformance.Request) 
 			},
 		},
 	}
-	return poll(ctx, 5*time.Second, fmt.Errorf("%s may not %s %s", request.User, verb, request.Resource), func() (bool, error) {
-		answer, err := r.server.Do(ctx, server.Call{
-			Method: http.MethodPost, Path: "/apis/authorization.k8s.io/v1/subjectaccessreviews", Body: review,
-		})
-		if err != nil {
-			return false, err
-		}
-		object, err := answer.Object()
-		status, _ := object["status"].(map[string]any)
-		return status["allowed"] == true, err
-	})
+	return poll(
+		ctx,
+		5*time.Second,
+		fmt.Errorf("%s may not %s %s", request.User, verb, request.Resource),
+		func() (bool, error) {
+			answer, err := r.server.Do(ctx, server.Call{
+				Method: http.MethodPost, Path: "/apis/authorization.k8s.io/v1/subjectaccessreviews", Body: review,
+			})
+			if err != nil {
+				return false, err
+			}
+			object, err := answer.Object()
+			status, _ := object["status"].(map[string]any)
+			return status["allowed"] == true, err
+		},
+	)
 }
 
 // marker holds the policies that show, by a warning about a Lease, that everything written before them is in force.
@@ -365,7 +396,8 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: NAME}
 spec:
-  matchConstraints: {resourceRules: [{apiGroups: [coordination.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [leases]}]}
+  matchConstraints:
+    resourceRules: [{apiGroups: [coordination.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [leases]}]
   matchConditions: [{name: marker, expression: "object.metadata.name == 'NAME'"}]
   validations:
   - expression: "false"
@@ -377,7 +409,8 @@ metadata: {name: NAME}
 spec:
   reinvocationPolicy: Never
   failurePolicy: Ignore
-  matchConstraints: {resourceRules: [{apiGroups: [coordination.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [leases]}]}
+  matchConstraints:
+    resourceRules: [{apiGroups: [coordination.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [leases]}]
   matchConditions: [{name: marker, expression: "object.metadata.name == 'NAME'"}]
   mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{` + "`NAME`" + `: 'x'}}}"}}]
 ---
@@ -416,8 +449,13 @@ func (r *Recorder) mark(ctx context.Context) error {
 // lease sends the request that the marker policies match.
 func (r *Recorder) lease(ctx context.Context, name string) (*server.Answer, error) {
 	return r.server.Do(ctx, server.Call{
-		Method: http.MethodPost, Path: "/apis/coordination.k8s.io/v1/namespaces/default/leases", Query: url.Values{"dryRun": {"All"}},
-		Body: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": name}},
+		Method: http.MethodPost, Path: "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+		Query: url.Values{"dryRun": {"All"}},
+		Body: map[string]any{
+			"apiVersion": "coordination.k8s.io/v1",
+			"kind":       "Lease",
+			"metadata":   map[string]any{"name": name},
+		},
 	})
 }
 
@@ -488,7 +526,10 @@ func (r *Recorder) send(ctx context.Context, c *conformance.Case, want *conforma
 		seen = r.webhooks.watch(c.Request)
 		defer r.webhooks.unwatch(seen)
 		if answer, err = r.server.Do(ctx, call); err != nil {
-			if strings.Contains(err.Error(), "INTERNAL_ERROR; received from peer") { // how a panic ends a stream of HTTP/2
+			if strings.Contains(
+				err.Error(),
+				"INTERNAL_ERROR; received from peer",
+			) { // how a panic ends a stream of HTTP/2
 				err = errPanic
 			}
 			return false, err
@@ -531,7 +572,10 @@ func (r *Recorder) removeCreated(answer *server.Answer) error {
 
 // tooEarly reports whether the answer comes from a server that has not taken up a CustomResourceDefinition yet.
 func (r *Recorder) tooEarly(c *conformance.Case, answer *server.Answer) bool {
-	defines := slices.ContainsFunc(c.State, func(object map[string]any) bool { return object["kind"] == "CustomResourceDefinition" })
+	defines := slices.ContainsFunc(
+		c.State,
+		func(object map[string]any) bool { return object["kind"] == "CustomResourceDefinition" },
+	)
 	if !defines {
 		return false
 	}
@@ -553,7 +597,11 @@ func (r *Recorder) call(ctx context.Context, c *conformance.Case) (server.Call, 
 	if err != nil {
 		return call, err
 	}
-	resource, err := r.objects.discover(ctx, gv, func(found metav1.APIResource) bool { return found.Name == request.Resource })
+	resource, err := r.objects.discover(
+		ctx,
+		gv,
+		func(found metav1.APIResource) bool { return found.Name == request.Resource },
+	)
 	if err != nil {
 		return call, err
 	}
@@ -601,11 +649,12 @@ func (r *Recorder) call(ctx context.Context, c *conformance.Case) (server.Call, 
 	return call, err
 }
 
-// withResourceVersion returns the object of an UPDATE with the stored object's resourceVersion, without which some kinds
-// cannot be updated.
+// withResourceVersion returns the object of an UPDATE with the stored object's resourceVersion, without which some
+// kinds cannot be updated.
 func (r *Recorder) withResourceVersion(ctx context.Context, c *conformance.Case) (map[string]any, error) {
 	object := c.Object
-	if metadata, _ := object["metadata"].(map[string]any); c.Old == nil || metadata == nil || metadata["resourceVersion"] != nil {
+	if metadata, _ := object["metadata"].(map[string]any); c.Old == nil || metadata == nil ||
+		metadata["resourceVersion"] != nil {
 		return object, nil
 	}
 	stored, err := r.objects.get(ctx, c.Old)
@@ -642,7 +691,12 @@ func (r *Recorder) auditSize() (int64, error) {
 }
 
 // auditAnnotations returns the annotations of policies in the audit event of a request, which was logged after offset.
-func (r *Recorder) auditAnnotations(ctx context.Context, c *conformance.Case, id string, offset int64) (map[string]string, error) {
+func (r *Recorder) auditAnnotations(
+	ctx context.Context,
+	c *conformance.Case,
+	id string,
+	offset int64,
+) (map[string]string, error) {
 	names := map[string]bool{"validation.policy.admission.k8s.io": true}
 	for _, policy := range c.Policies {
 		names[text(policy, "metadata", "name")] = true

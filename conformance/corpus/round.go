@@ -38,8 +38,8 @@ func Each(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// Keep creates an object that stays on the server, such as what all cases of a round share, and returns it as it is stored. A
-// CustomResourceDefinition is served when Keep returns.
+// Keep creates an object that stays on the server, such as what all cases of a round share, and returns it as it is
+// stored. A CustomResourceDefinition is served when Keep returns.
 func (r *Recorder) Keep(ctx context.Context, object map[string]any) (map[string]any, error) {
 	if object["kind"] == "CustomResourceDefinition" {
 		return object, r.define(ctx, object)
@@ -61,7 +61,8 @@ func Refused(err error) bool {
 	return errors.As(err, &refused)
 }
 
-// KeepParams makes the server hold what it knows of the objects of a param kind, whatever policies come and go: see foundation.
+// KeepParams makes the server hold what it knows of the objects of a param kind, whatever policies come and go: see
+// foundation.
 func (r *Recorder) KeepParams(ctx context.Context, apiVersion, kind string) error {
 	policies, err := conformance.Documents([]byte(anchors(apiVersion, kind)))
 	if err != nil {
@@ -80,8 +81,8 @@ func (r *Recorder) Remove(ctx context.Context, object map[string]any) error {
 	return r.objects.remove(ctx, object)
 }
 
-// Try sends the request of a case as a dry run to the server, which has no policies about it, and returns what would be stored,
-// or the status of the server that refuses.
+// Try sends the request of a case as a dry run to the server, which has no policies about it, and returns what would be
+// stored, or the status of the server that refuses.
 func (r *Recorder) Try(ctx context.Context, c *conformance.Case) (map[string]any, *metav1.Status, error) {
 	call, err := r.call(ctx, c)
 	if err != nil {
@@ -99,8 +100,8 @@ func (r *Recorder) Try(ctx context.Context, c *conformance.Case) (map[string]any
 	return object, nil, err
 }
 
-// Enforce makes the policies of many cases come into force at once, after those of the last round are gone, and returns which of
-// each case the server refused. Nothing keeps the cases apart but their match rules.
+// Enforce makes the policies of many cases come into force at once, after those of the last round are gone, and returns
+// which of each case the server refused. Nothing keeps the cases apart but their match rules.
 func (r *Recorder) Enforce(ctx context.Context, cases []*conformance.Case) ([][]conformance.Rejection, error) {
 	if err := r.clear(ctx); err != nil {
 		return nil, err
@@ -127,12 +128,13 @@ type Observation struct {
 	Mutated map[string]any // the object at the end of the mutating phase, whatever came later
 	Panic   bool           // the server panicked, so that there is no answer
 
-	// Review is the request of the validating webhook's review with nothing taken out: what policies see. Nil if there was none.
+	// Review is the request of the validating webhook's review with nothing taken out: what policies see. Nil if there
+	// was none.
 	Review map[string]any
 }
 
-// Ask sends the request of a case whose policies are in force and whose old object is stored. It may be called from several
-// goroutines with requests of different users or names.
+// Ask sends the request of a case whose policies are in force and whose old object is stored. It may be called from
+// several goroutines with requests of different users or names.
 func (r *Recorder) Ask(ctx context.Context, c *conformance.Case) (*Observation, error) {
 	want := &conformance.Want{Minors: []string{Minor}}
 	seen, err := r.send(ctx, c, want)
@@ -143,5 +145,10 @@ func (r *Recorder) Ask(ctx context.Context, c *conformance.Case) (*Observation, 
 		return nil, err
 	}
 	object, _ := seen.mutating["object"].(map[string]any)
-	return &Observation{Want: want, Passed: seen.mutating != nil, Mutated: conformance.Settle(object), Review: seen.validating}, nil
+	return &Observation{
+		Want:    want,
+		Passed:  seen.mutating != nil,
+		Mutated: conformance.Settle(object),
+		Review:  seen.validating,
+	}, nil
 }

@@ -41,10 +41,12 @@ type view struct {
 	mutating, validating map[string]any
 }
 
-// shows reports whether a review is about the request of the view. The name of an object may be made between both webhooks.
+// shows reports whether a review is about the request of the view. The name of an object may be made between both
+// webhooks.
 func (v *view) shows(review map[string]any) bool {
 	name := text(review, "name")
-	return text(review, "userInfo", "username") == v.request.User && (name == v.request.Name || name == "" || v.request.Name == "")
+	return text(review, "userInfo", "username") == v.request.User &&
+		(name == v.request.Name || name == "" || v.request.Name == "")
 }
 
 func startWebhooks() (*webhooks, error) {

@@ -39,7 +39,8 @@ func newDefinition(tree map[string]any) (*definition, error) {
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&d.Spec)
 	for _, version := range d.Spec.Versions {
 		var internal apiextensions.JSONSchemaProps
-		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+			version.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
 			return nil, err
 		}
 		s, err := structural.NewStructural(&internal)
@@ -66,7 +67,8 @@ func (d *definition) interfaces(resources runtime.EquivalentResourceMapper) (adm
 		return nil, err
 	}
 	return &admission.RuntimeObjectInterfaces{
-		ObjectCreater: creator{}, ObjectTyper: crdserverscheme.NewUnstructuredObjectTyper(), ObjectDefaulter: d, ObjectConvertor: safe, EquivalentResourceMapper: resources,
+		ObjectCreater: creator{}, ObjectTyper: crdserverscheme.NewUnstructuredObjectTyper(), ObjectDefaulter: d,
+		ObjectConvertor: safe, EquivalentResourceMapper: resources,
 	}, nil
 }
 

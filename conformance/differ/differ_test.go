@@ -68,7 +68,8 @@ func TestShrink(t *testing.T) {
 		}
 		found[s] = true
 	}
-	for _, want := range []string{"Object{}", "has(object.x) && [1, 2].all(i, i > 0)", "(has(object.x) && [1, 2].all(i, i > 0)) ? Object{a: 'b)'} : Object{}"} {
+	for _, want := range []string{"Object{}", "has(object.x) && [1, 2].all(i, i > 0)",
+		"(has(object.x) && [1, 2].all(i, i > 0)) ? Object{a: 'b)'} : Object{}"} {
 		if !found[want] {
 			t.Errorf("no %s", want)
 		}

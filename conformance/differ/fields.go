@@ -22,8 +22,9 @@ type Fields struct {
 	Differences      []string
 }
 
-// CompareFields sends a request of each operation about each kind of the world and compares, field by field, what policies see: the
-// object, the old object and the options. celgate only knows the manifests, as if they came from files.
+// CompareFields sends a request of each operation about each kind of the world and compares, field by field, what
+// policies see: the object, the old object and the options. celgate only knows the manifests, as if they came from
+// files.
 func (l *Live) CompareFields(ctx context.Context) (*Fields, error) {
 	engine, err := celgate.New(&policy.Set{}, celgate.Options{Types: l.world.types, Cluster: l.world.cluster})
 	if err != nil {
@@ -60,7 +61,8 @@ func (l *Live) compareFields(ctx context.Context, engine *celgate.Engine, k *kin
 	s := &slot{kind: k, c: &Case{}}
 	ask := func(q *question) error { return l.askFields(ctx, engine, s, q, into) }
 	fresh := named(manifest, "new")
-	if err := ask(&question{kind: k, operation: celgate.Create, object: fresh, user: liveUsers[0]}); err != nil || createOnly(k) {
+	if err := ask(&question{kind: k, operation: celgate.Create, object: fresh, user: liveUsers[0]}); err != nil ||
+		createOnly(k) {
 		return err
 	}
 	s.old = manifest
@@ -77,7 +79,11 @@ func (l *Live) compareFields(ctx context.Context, engine *celgate.Engine, k *kin
 	}
 	labels["changed"] = "yes"
 	metadata["labels"] = labels
-	questions := []*question{{operation: celgate.Update, object: manifest}, {operation: celgate.Update, object: changed}, {operation: celgate.Delete}}
+	questions := []*question{
+		{operation: celgate.Update, object: manifest},
+		{operation: celgate.Update, object: changed},
+		{operation: celgate.Delete},
+	}
 	if status := k.resource.Subresource("status"); status != nil && status.Kind == k.resource.GroupVersionKind() {
 		questions = append(questions, &question{operation: celgate.Update, object: changed, sub: "status"})
 	}
@@ -102,10 +108,16 @@ func (l *Live) askFields(ctx context.Context, engine *celgate.Engine, s *slot, q
 	}
 	r := q.kind.resource
 	request := &celgate.Request{
-		Kind: r.GroupVersionKind(), Resource: r.GroupVersionResource, SubResource: q.sub, Name: c.Request.Name, Namespace: c.Request.Namespace,
+		Kind: r.GroupVersionKind(), Resource: r.GroupVersionResource, SubResource: q.sub, Name: c.Request.Name,
+		Namespace: c.Request.Namespace,
 		Operation: q.operation, DryRun: true, Object: q.object,
-		UserInfo: celgate.UserInfo{Username: q.user.Username, UID: q.user.UID, Groups: append(slices.Clone(q.user.Groups), "system:authenticated"), Extra: q.user.Extra},
-		Options:  map[string]any{"dryRun": []any{"All"}},
+		UserInfo: celgate.UserInfo{
+			Username: q.user.Username,
+			UID:      q.user.UID,
+			Groups:   append(slices.Clone(q.user.Groups), "system:authenticated"),
+			Extra:    q.user.Extra,
+		},
+		Options: map[string]any{"dryRun": []any{"All"}},
 	}
 	for _, name := range []string{"apiVersion", "kind"} {
 		options, _ := seen.Review["options"].(map[string]any)
@@ -133,7 +145,17 @@ func (l *Live) askFields(ctx context.Context, engine *celgate.Engine, s *slot, q
 	d.compare("options", seen.Review["options"], asAny(request.Options))
 	into.Fields += d.fields
 	if len(d.found) > 0 {
-		into.Differences = append(into.Differences, fmt.Sprintf("%s %s %s/%s: - server + celgate\n%s", q.operation, r.GroupVersion(), r.Resource, q.sub, strings.Join(d.found, "\n")))
+		into.Differences = append(
+			into.Differences,
+			fmt.Sprintf(
+				"%s %s %s/%s: - server + celgate\n%s",
+				q.operation,
+				r.GroupVersion(),
+				r.Resource,
+				q.sub,
+				strings.Join(d.found, "\n"),
+			),
+		)
 	}
 	return nil
 }
@@ -196,7 +218,8 @@ func form(path string, v any) any {
 		if strings.HasSuffix(path, ".metadata.resourceVersion") {
 			return "<version>"
 		}
-		return anyTime.ReplaceAllString(madeAddress.ReplaceAllString(madeUID.ReplaceAllString(v, "<uid>"), "<address>"), "<time>")
+		return anyTime.ReplaceAllString(madeAddress.ReplaceAllString(madeUID.ReplaceAllString(v, "<uid>"), "<address>"),
+			"<time>")
 	case int64:
 		if strings.HasSuffix(path, "odePort") && v >= 30000 && v < 32768 {
 			return "<port>"
@@ -205,8 +228,8 @@ func form(path string, v any) any {
 	return v
 }
 
-// unknown are the fields of stored objects that no manifest says, by resource: who made a signing request, and what controllers of
-// the server write into the status.
+// unknown are the fields of stored objects that no manifest says, by resource: who made a signing request, and what
+// controllers of the server write into the status.
 var unknown = map[string]*regexp.Regexp{
 	"certificatesigningrequests": regexp.MustCompile(`bject\.spec\.(username|uid|groups|extra)$`),
 	"customresourcedefinitions":  regexp.MustCompile(`bject\.status\.(acceptedNames\..*|conditions)$`),

@@ -23,10 +23,10 @@ import (
 
 // A Live is the world on a live server.
 //
-// A policy takes about a second to be in force there, so a round brings many at once, each about names of its own: the rules
-// of a policy have the names of its objects in resourceNames. Nothing else sets the policies of a round apart, so objects,
-// namespaces and selectors are as random as in one process. The requests are dry runs; all objects that they are about are
-// such that the server would take them if there were no policies.
+// A policy takes about a second to be in force there, so a round brings many at once, each about names of its own: the
+// rules of a policy have the names of its objects in resourceNames. Nothing else sets the policies of a round apart, so
+// objects, namespaces and selectors are as random as in one process. The requests are dry runs; all objects that they
+// are about are such that the server would take them if there were no policies.
 type Live struct {
 	world    *World
 	recorder *corpus.Recorder
@@ -118,8 +118,8 @@ func startWorld(ctx context.Context) (_ *Live, err error) {
 // Stop ends the server.
 func (l *Live) Stop() error { return l.recorder.Stop() }
 
-// warm waits until the server knows the custom kinds wherever policies need them, also with params of these kinds, and the rights
-// of the users.
+// warm waits until the server knows the custom kinds wherever policies need them, also with params of these kinds, and
+// the rights of the users.
 func (l *Live) warm(ctx context.Context, params map[schema.GroupVersionKind]bool) error {
 	var cases []*conformance.Case
 	for kind := range params {
@@ -133,11 +133,19 @@ func (l *Live) warm(ctx context.Context, params map[schema.GroupVersionKind]bool
 		s := &slot{kind: k, token: fmt.Sprintf("warm%d", i), questions: []*question{q}}
 		q.object = named(k.templates[0], s.token)
 		s.c = s.isolated(&Case{
-			Policy: tree(`{kind: MutatingAdmissionPolicy, spec: {reinvocationPolicy: Never, paramKind: {apiVersion: %s, kind: %s},
+			Policy: tree(
+				`{kind: MutatingAdmissionPolicy, spec: {reinvocationPolicy: Never, paramKind: {apiVersion: %s, kind: %s},
 matchConstraints: {resourceRules: [{apiGroups: [%q], apiVersions: [%s], operations: [CREATE], resources: [%s]}]},
 mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{a: 'b'}}}"}}]}}`,
-				param.GroupVersion(), param.Kind, k.resource.Group, k.resource.Version, k.resource.Resource),
-			Binding: tree(`{kind: MutatingAdmissionPolicyBinding, spec: {paramRef: {name: limits, parameterNotFoundAction: Allow}}}`),
+				param.GroupVersion(),
+				param.Kind,
+				k.resource.Group,
+				k.resource.Version,
+				k.resource.Resource,
+			),
+			Binding: tree(
+				`{kind: MutatingAdmissionPolicyBinding, spec: {paramRef: {name: limits, parameterNotFoundAction: Allow}}}`,
+			),
 		})
 		c := s.corpusCase(q)
 		c.State = l.world.definitions // makes Ask wait for them
@@ -182,7 +190,10 @@ func tree(format string, args ...any) map[string]any {
 var liveUsers = []celgate.UserInfo{
 	{Username: "alice", Groups: []string{"devs"}},
 	{Username: "bob", UID: "7", Extra: map[string][]string{"scope": {"a", "b"}}},
-	{Username: "system:serviceaccount:shop:robot", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:shop"}},
+	{
+		Username: "system:serviceaccount:shop:robot",
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:shop"},
+	},
 }
 
 // A slot is a policy of a round with its requests.
@@ -209,7 +220,8 @@ type question struct {
 func bare(manifest map[string]any) map[string]any {
 	out := runtime.DeepCopyJSON(manifest)
 	metadata, _ := out["metadata"].(map[string]any)
-	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
+	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+		"deletionGracePeriodSeconds", "selfLink",
 		"managedFields", "generateName", "finalizers"} {
 		delete(metadata, name)
 	}
@@ -266,7 +278,8 @@ func (s *slot) isolated(c *Case) *Case {
 	if bound, ok := binding["spec"].(map[string]any); ok {
 		bound["policyName"] = "policy-" + s.token
 		ref, _ := bound["paramRef"].(map[string]any)
-		if selector, ok := ref["selector"].(map[string]any); ok && len(selector) == 0 { // not the objects of other slots
+		if selector, ok := ref["selector"].(map[string]any); ok &&
+			len(selector) == 0 { // not the objects of other slots
 			ref["selector"] = map[string]any{"matchLabels": map[string]any{"kind": "limits"}}
 		}
 	}
@@ -276,10 +289,17 @@ func (s *slot) isolated(c *Case) *Case {
 // corpusCase returns a question as a case of the corpus.
 func (s *slot) corpusCase(q *question) *conformance.Case {
 	r := q.kind.resource
-	c := &conformance.Case{Policies: []map[string]any{s.c.Policy, s.c.Binding}, Object: q.object, Request: &conformance.Request{
-		Operation: string(q.operation), APIVersion: r.GroupVersion().String(), Resource: r.Resource, Subresource: q.sub,
-		User: q.user.Username, UID: q.user.UID, Groups: q.user.Groups, Extra: q.user.Extra, DryRun: q.operation != celgate.Connect,
-	}}
+	c := &conformance.Case{
+		Policies: []map[string]any{s.c.Policy, s.c.Binding},
+		Object:   q.object,
+		Request: &conformance.Request{
+			Operation: string(
+				q.operation,
+			), APIVersion: r.GroupVersion().String(), Resource: r.Resource, Subresource: q.sub,
+			User: q.user.Username, UID: q.user.UID, Groups: q.user.Groups, Extra: q.user.Extra,
+			DryRun: q.operation != celgate.Connect,
+		},
+	}
 	main := q.object
 	if q.operation != celgate.Create {
 		c.Old = s.stored
@@ -327,11 +347,21 @@ func (l *Live) refill(ctx context.Context, seed uint64, epoch int) error {
 	pools := make([]*pool, len(l.world.kinds))
 	err := corpus.Each(len(pools), func(i int) (err error) {
 		g, k := l.world.generator(^seed, 1<<48|uint64(i)<<32|uint64(epoch)), l.world.kinds[i]
-		pools[i], err = l.fill(ctx, k, fmt.Sprintf("pool%d", i), func() map[string]any { return k.templates[0] }, func(manifest map[string]any) map[string]any {
-			return g.decorate(k.typ, manifest, 1+g.IntN(5))
-		})
+		pools[i], err = l.fill(
+			ctx,
+			k,
+			fmt.Sprintf("pool%d", i),
+			func() map[string]any { return k.templates[0] },
+			func(manifest map[string]any) map[string]any {
+				return g.decorate(k.typ, manifest, 1+g.IntN(5))
+			},
+		)
 		if err == nil && len(pools[i].creates) == 0 {
-			err = fmt.Errorf("the server does not take the %s of world/objects.yaml: %s", k.resource.Kind, pools[i].refusal)
+			err = fmt.Errorf(
+				"the server does not take the %s of world/objects.yaml: %s",
+				k.resource.Kind,
+				pools[i].refusal,
+			)
 		}
 		return err
 	})
@@ -352,10 +382,19 @@ const (
 )
 
 // fill makes a pool of a kind. Its objects are variants of manifests, the first one the manifest itself.
-func (l *Live) fill(ctx context.Context, k *kind, token string, manifest func() map[string]any, vary func(map[string]any) map[string]any) (*pool, error) {
+func (l *Live) fill(
+	ctx context.Context,
+	k *kind,
+	token string,
+	manifest func() map[string]any,
+	vary func(map[string]any) map[string]any,
+) (*pool, error) {
 	try := func(operation celgate.Operation, object, stored map[string]any) (map[string]any, *metav1.Status, error) {
 		s := &slot{kind: k, c: &Case{}, stored: stored}
-		return l.recorder.Try(ctx, s.corpusCase(&question{kind: k, operation: operation, object: named(object, token), user: liveUsers[0]}))
+		return l.recorder.Try(
+			ctx,
+			s.corpusCase(&question{kind: k, operation: operation, object: named(object, token), user: liveUsers[0]}),
+		)
 	}
 	p := &pool{}
 	for tries := 0; len(p.creates) < poolCreates && tries < 5*poolCreates; tries++ {
@@ -426,7 +465,17 @@ func (l *Live) slot(g *generator, k *kind, token string, requests int) *slot {
 	for range requests {
 		q := &question{kind: k, operation: celgate.Create, user: pick(g, liveUsers...)}
 		if s.old != nil {
-			q.operation = pick(g, celgate.Create, celgate.Create, celgate.Create, celgate.Create, celgate.Update, celgate.Update, celgate.Update, celgate.Delete)
+			q.operation = pick(
+				g,
+				celgate.Create,
+				celgate.Create,
+				celgate.Create,
+				celgate.Create,
+				celgate.Update,
+				celgate.Update,
+				celgate.Update,
+				celgate.Delete,
+			)
 		}
 		switch q.operation {
 		case celgate.Create:
@@ -469,7 +518,10 @@ func (g *generator) narrow(q *question, old map[string]any) {
 		namespace, name := nameOf(q.object)
 		q.object = map[string]any{
 			"apiVersion": scale.Kind.GroupVersion().String(), "kind": scale.Kind.Kind,
-			"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": map[string]any{"replicas": int64(g.IntN(4))},
+			"metadata": map[string]any{
+				"name":      name,
+				"namespace": namespace,
+			}, "spec": map[string]any{"replicas": int64(g.IntN(4))},
 		}
 	case "ephemeralcontainers":
 		q.object = runtime.DeepCopyJSON(old)
@@ -485,7 +537,15 @@ func (g *generator) narrow(q *question, old map[string]any) {
 // prepared returns a manifest as policies see it.
 func (l *Live) prepared(k *kind, manifest map[string]any) map[string]any {
 	namespace, _ := nameOf(manifest)
-	result, err := prepare.Object(prepare.Input{Types: l.world.types, Resource: k.resource, Operation: "CREATE", Namespace: namespace, Object: manifest})
+	result, err := prepare.Object(
+		prepare.Input{
+			Types:     l.world.types,
+			Resource:  k.resource,
+			Operation: "CREATE",
+			Namespace: namespace,
+			Object:    manifest,
+		},
+	)
 	if err != nil {
 		return manifest
 	}
@@ -510,9 +570,14 @@ func (l *Live) round(ctx context.Context, slots []*slot) ([]finding, error) {
 		if s.old == nil {
 			return nil
 		}
-		if s.stored, err = l.recorder.Keep(ctx, s.old); corpus.Refused(err) { // another slot has what it needs, such as a port
+		if s.stored, err = l.recorder.Keep(ctx, s.old); corpus.Refused(
+			err,
+		) { // another slot has what it needs, such as a port
 			s.old, err = nil, nil
-			s.questions = slices.DeleteFunc(s.questions, func(q *question) bool { return q.operation != celgate.Create })
+			s.questions = slices.DeleteFunc(
+				s.questions,
+				func(q *question) bool { return q.operation != celgate.Create },
+			)
 		}
 		return err
 	})
@@ -548,7 +613,12 @@ func (l *Live) round(ctx context.Context, slots []*slot) ([]finding, error) {
 }
 
 // ask asks the questions of a slot.
-func (l *Live) ask(ctx context.Context, world *conformance.World, s *slot, rejected []conformance.Rejection) ([]finding, error) {
+func (l *Live) ask(
+	ctx context.Context,
+	world *conformance.World,
+	s *slot,
+	rejected []conformance.Rejection,
+) ([]finding, error) {
 	engine, ours, err := world.Engine([]map[string]any{s.c.Policy, s.c.Binding})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.token, err)
@@ -588,7 +658,11 @@ func (l *Live) ask(ctx context.Context, world *conformance.World, s *slot, rejec
 }
 
 // compare returns how the answers differ, and whether there was something to compare.
-func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating *celgate.Decision) (diff string, compared bool) {
+func (s *slot) compare(
+	seen *corpus.Observation,
+	got *conformance.Want,
+	mutating *celgate.Decision,
+) (diff string, compared bool) {
 	if seen.Panic {
 		if got.Status == nil || got.Status.Code != 500 {
 			return "- the server panics\n", true
@@ -598,7 +672,8 @@ func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating
 	want := settledWant(seen.Want)
 	diff = conformance.Compare(want, got)
 	// Webhooks are not asked about their own configurations, so that nothing shows what the mutating phase made of one.
-	if diff == "" || want.Status == nil || !seen.Passed && !unseen(s.kind) || strings.Contains(want.Status.Message, "policy-"+s.token) {
+	if diff == "" || want.Status == nil || !seen.Passed && !unseen(s.kind) ||
+		strings.Contains(want.Status.Message, "policy-"+s.token) {
 		return diff, true
 	}
 	// The registry refused what came out of the mutating phase, which celgate does not foresee.
@@ -612,7 +687,10 @@ func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating
 	if object != nil && seen.Mutated != nil {
 		object["kind"] = seen.Mutated["kind"] // webhooks are shown the kind of the request, whatever a patch made of it
 	}
-	return conformance.Compare(settledWant(&conformance.Want{Object: seen.Mutated}), settledWant(&conformance.Want{Object: object})), true
+	return conformance.Compare(
+		settledWant(&conformance.Want{Object: seen.Mutated}),
+		settledWant(&conformance.Want{Object: object}),
+	), true
 }
 
 // settledWant returns an answer without what may differ.
@@ -682,7 +760,9 @@ var (
 	madeAddress = regexp.MustCompile(`10\.(?:0|96)\.[0-9]{1,3}\.[0-9]{1,3}\b`) // of a Service
 
 	madeUID     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
-	currentTime = regexp.MustCompile(`20(?:2[6-9]|[3-9][0-9])-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z`) // of no generated object
+	currentTime = regexp.MustCompile(
+		`20(?:2[6-9]|[3-9][0-9])-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z`,
+	) // of no generated object
 )
 
 // A LiveRun is one comparison with a live server.
@@ -696,18 +776,20 @@ type LiveRun struct {
 
 // LiveTotals count what a run on a live server did.
 type LiveTotals struct {
-	Seed        uint64 `json:"seed"`
-	Rounds      int    `json:"rounds"`
-	Policies    int    `json:"policies"`
-	Rejected    int    `json:"rejected"` // policies that the server refused to store; each is a comparison, of the messages
-	Comparisons int    `json:"comparisons"`
-	Denied      int    `json:"denied"`
-	Mutated     int    `json:"mutated"`
-	Annotated   int    `json:"annotated"`
-	Unordered   int    `json:"unordered"`
-	Refused     int    `json:"refused"`          // requests that the registry refused before policies saw them: not compared
-	Unmade      int    `json:"unmade,omitempty"` // policies of which the server took no object
-	Differences int    `json:"differences"`
+	Seed     uint64 `json:"seed"`
+	Rounds   int    `json:"rounds"`
+	Policies int    `json:"policies"`
+	// policies that the server refused to store; each is a comparison, of the messages
+	Rejected    int `json:"rejected"`
+	Comparisons int `json:"comparisons"`
+	Denied      int `json:"denied"`
+	Mutated     int `json:"mutated"`
+	Annotated   int `json:"annotated"`
+	Unordered   int `json:"unordered"`
+	// requests that the registry refused before policies saw them: not compared
+	Refused     int `json:"refused"`
+	Unmade      int `json:"unmade,omitempty"` // policies of which the server took no object
+	Differences int `json:"differences"`
 }
 
 // epochRounds is how many rounds use the same objects.
@@ -718,7 +800,9 @@ func (r *LiveRun) Do(ctx context.Context, l *Live) (*LiveTotals, error) {
 	t := &LiveTotals{Seed: r.Seed}
 	start := time.Now()
 	for i := int(r.First); ; i++ {
-		if r.Time > 0 && time.Since(start) > r.Time || r.Rounds > 0 && t.Rounds >= r.Rounds || t.Differences >= r.Limit || ctx.Err() != nil {
+		if r.Time > 0 && time.Since(start) > r.Time || r.Rounds > 0 && t.Rounds >= r.Rounds ||
+			t.Differences >= r.Limit ||
+			ctx.Err() != nil {
 			return t, nil
 		}
 		began := time.Now()
@@ -728,7 +812,8 @@ func (r *LiveRun) Do(ctx context.Context, l *Live) (*LiveTotals, error) {
 			}
 			return t, fmt.Errorf("round %d of seed %d: %w", i, r.Seed, err)
 		}
-		if rest := time.Duration(float64(time.Since(began)) * (1/r.Share - 1)); rest > 0 && (r.Time == 0 || time.Since(start)+rest < r.Time) {
+		if rest := time.Duration(float64(time.Since(began)) * (1/r.Share - 1)); rest > 0 &&
+			(r.Time == 0 || time.Since(start)+rest < r.Time) {
 			select {
 			case <-ctx.Done():
 			case <-time.After(rest):
@@ -772,7 +857,15 @@ func (r *LiveRun) compare(ctx context.Context, l *Live, index int, slots []*slot
 	}
 	for _, f := range different {
 		t.Differences++
-		fmt.Fprintf(r.Out, "DIFFERENCE %d on the live server: %s in round %d of seed %d\n- server + celgate\n%s\n", t.Differences, f.slot.token, index, r.Seed, f.diff)
+		fmt.Fprintf(
+			r.Out,
+			"DIFFERENCE %d on the live server: %s in round %d of seed %d\n- server + celgate\n%s\n",
+			t.Differences,
+			f.slot.token,
+			index,
+			r.Seed,
+			f.diff,
+		)
 		if r.Whole {
 			fmt.Fprintln(r.Out, l.report(f))
 			continue

@@ -80,7 +80,8 @@ func (t *topic) add(p effects.Path) {
 	steps := p.Split()
 	switch { // what a request says elsewhere, or the server sets
 	case len(steps) == 0, p.Root == "object" && (steps[0] == "apiVersion" || steps[0] == "kind"),
-		p.Root == "object" && steps[0] == "metadata" && (len(steps) < 2 || steps[1] != "labels" && steps[1] != "annotations"):
+		p.Root == "object" && steps[0] == "metadata" &&
+			(len(steps) < 2 || steps[1] != "labels" && steps[1] != "annotations"):
 		return
 	}
 	if !slices.Contains(t.paths[p.Root], p) {
@@ -90,7 +91,10 @@ func (t *topic) add(p effects.Path) {
 
 // speaksOf reports that the policy reads a field of request, such as userInfo.groups, or something below it.
 func (t *topic) speaksOf(root string, steps ...string) bool {
-	return slices.ContainsFunc(t.paths[root], func(p effects.Path) bool { return effects.At(root, steps...).Contains(p) })
+	return slices.ContainsFunc(
+		t.paths[root],
+		func(p effects.Path) bool { return effects.At(root, steps...).Contains(p) },
+	)
 }
 
 // near returns a copy of a manifest with some of the fields that a policy speaks of there, some gone, and little else
@@ -236,7 +240,8 @@ func (g *generator) user(t *topic) celgate.UserInfo {
 		return user
 	}
 	text := pick(g, t.texts...)
-	if text == "" || strings.ContainsAny(text, " \n\"\\,%") || text == "system:authenticated" || strings.Trim(text, printable) != "" {
+	if text == "" || strings.ContainsAny(text, " \n\"\\,%") || text == "system:authenticated" ||
+		strings.Trim(text, printable) != "" {
 		return user
 	}
 	switch {

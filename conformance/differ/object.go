@@ -20,7 +20,8 @@ type generator struct {
 	*rand.Rand
 	world *World
 
-	// What a policy speaks of, so that values are near what it asks for; empty for a policy that is made for its objects.
+	// What a policy speaks of, so that values are near what it asks for; empty for a policy that is made for its
+	// objects.
 	texts   []string
 	numbers []int64
 }
@@ -31,11 +32,24 @@ func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 func (g *generator) chance(n int) bool { return g.IntN(100) < n }
 
 var words = []string{
-	"", "a", "app", "web", "shop", "v1", "latest", "web:latest", "registry.example.test:5000/web", "Always", "Never", "RollingUpdate", "OnDelete",
-	"User", "Group", "None", "ClusterIP", "NodePort", "Retain", "10.0.0.1", "10.0.0.0/8", "1.2.3", "https://example.com/x", "1h", "5", "true", "é<&>", "a b", "a/b~c",
+	"", "a", "app", "web", "shop", "v1", "latest", "web:latest", "registry.example.test:5000/web", "Always", "Never",
+	"RollingUpdate", "OnDelete",
+	"User", "Group", "None", "ClusterIP", "NodePort", "Retain", "10.0.0.1", "10.0.0.0/8", "1.2.3",
+	"https://example.com/x", "1h", "5", "true", "é<&>", "a b", "a/b~c",
 }
 
-var mapKeys = []string{"app", "team", "cpu", "memory", "a", "example.com/x", "kubernetes.io/hostname", "b-c", "with.dot", "in"}
+var mapKeys = []string{
+	"app",
+	"team",
+	"cpu",
+	"memory",
+	"a",
+	"example.com/x",
+	"kubernetes.io/hostname",
+	"b-c",
+	"with.dot",
+	"in",
+}
 
 var quantities = []any{"1", "100m", "0", "1.5", "1Gi", "1024Mi", "5n", "1e3", int64(2), "-1"}
 
@@ -75,7 +89,15 @@ func (g *generator) integer() int64 {
 func (g *generator) value(t *schema.Type, depth int) any {
 	switch t.Kind {
 	case schema.Any:
-		return pick[any](g, "x", int64(3), 1.5, true, map[string]any{"a": int64(1), "b": []any{"x"}}, []any{int64(1), "y"})
+		return pick[any](
+			g,
+			"x",
+			int64(3),
+			1.5,
+			true,
+			map[string]any{"a": int64(1), "b": []any{"x"}},
+			[]any{int64(1), "y"},
+		)
 	case schema.Boolean:
 		return g.chance(50)
 	case schema.Integer:
@@ -200,7 +222,8 @@ func (g *generator) change(t *schema.Type, m map[string]any, depth int) {
 		}
 		f := &t.Fields[g.IntN(len(t.Fields))]
 		switch {
-		case f.Name == "managedFields" || depth == 0 && (f.Name == "apiVersion" || f.Name == "kind" || f.Name == "metadata"):
+		case f.Name == "managedFields" || depth == 0 &&
+			(f.Name == "apiVersion" || f.Name == "kind" || f.Name == "metadata"):
 		case m[f.Name] != nil && g.chance(30):
 			delete(m, f.Name)
 		default:
@@ -252,7 +275,9 @@ func (w *World) prepared(k *kind, tree map[string]any) *object {
 	} else if namespace == "" {
 		namespace = "default"
 	}
-	result, err := prepare.Object(prepare.Input{Types: w.types, Resource: k.resource, Operation: "CREATE", Namespace: namespace, Object: tree})
+	result, err := prepare.Object(
+		prepare.Input{Types: w.types, Resource: k.resource, Operation: "CREATE", Namespace: namespace, Object: tree},
+	)
 	if err != nil {
 		return nil
 	}
@@ -273,8 +298,18 @@ func (g *generator) request(k *kind, sample *object) *request {
 	}
 	r := &request{resource: k.resource, Request: &celgate.Request{
 		Kind: k.resource.GroupVersionKind(), Resource: k.resource.GroupVersionResource,
-		Operation: pick(g, celgate.Create, celgate.Create, celgate.Create, celgate.Create, celgate.Update, celgate.Update, celgate.Update, celgate.Delete),
-		UserInfo:  pick(g, users...), DryRun: g.chance(20),
+		Operation: pick(
+			g,
+			celgate.Create,
+			celgate.Create,
+			celgate.Create,
+			celgate.Create,
+			celgate.Update,
+			celgate.Update,
+			celgate.Update,
+			celgate.Delete,
+		),
+		UserInfo: pick(g, users...), DryRun: g.chance(20),
 	}}
 	if r.Operation != celgate.Delete {
 		r.object = from()
@@ -312,7 +347,12 @@ func (r *request) complete() {
 
 var users = []celgate.UserInfo{
 	{Username: "alice", Groups: []string{"devs", "system:authenticated"}},
-	{Username: "bob", UID: "7", Groups: []string{"system:authenticated"}, Extra: map[string][]string{"scope": {"a", "b"}}},
+	{
+		Username: "bob",
+		UID:      "7",
+		Groups:   []string{"system:authenticated"},
+		Extra:    map[string][]string{"scope": {"a", "b"}},
+	},
 	{Username: "system:serviceaccount:shop:robot", Groups: []string{"system:serviceaccounts"}},
 	{},
 }

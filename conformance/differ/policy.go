@@ -12,7 +12,10 @@ func (g *generator) policy(k *kind, sample *object) *Case {
 	if mutating {
 		name = "MutatingAdmissionPolicy"
 	}
-	spec := map[string]any{"matchConstraints": g.match(k, false), "failurePolicy": pick(g, "Fail", "Fail", "Fail", "Fail", "Ignore")}
+	spec := map[string]any{
+		"matchConstraints": g.match(k, false),
+		"failurePolicy":    pick(g, "Fail", "Fail", "Fail", "Fail", "Ignore"),
+	}
 	bound := map[string]any{"policyName": "policy"}
 	if g.chance(25) {
 		bound["matchResources"] = g.match(k, true)
@@ -30,26 +33,46 @@ func (g *generator) policy(k *kind, sample *object) *Case {
 		b := *a
 		b.conditions = true
 		for i := range 1 + g.IntN(2) {
-			spec["matchConditions"] = appended(spec["matchConditions"], map[string]any{"name": fmt.Sprintf("c%d", i), "expression": pick(g, b.bool(1), "object != null", b.bool(0)+" || true")})
+			spec["matchConditions"] = appended(
+				spec["matchConditions"],
+				map[string]any{
+					"name":       fmt.Sprintf("c%d", i),
+					"expression": pick(g, b.bool(1), "object != null", b.bool(0)+" || true"),
+				},
+			)
 		}
 	}
 	if mutating {
 		spec["reinvocationPolicy"] = pick(g, "Never", "IfNeeded")
 		for range 1 + g.IntN(3) {
-			m := map[string]any{"patchType": "ApplyConfiguration", "applyConfiguration": map[string]any{"expression": a.applyConfiguration()}}
+			m := map[string]any{
+				"patchType":          "ApplyConfiguration",
+				"applyConfiguration": map[string]any{"expression": a.applyConfiguration()},
+			}
 			if g.chance(45) {
 				m = map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": a.jsonPatch()}}
 			}
 			spec["mutations"] = appended(spec["mutations"], m)
 		}
 	} else {
-		bound["validationActions"] = pick(g, []any{"Deny"}, []any{"Deny"}, []any{"Warn"}, []any{"Audit"}, []any{"Warn", "Audit"}, []any{"Audit", "Deny"})
+		bound["validationActions"] = pick(g, []any{"Deny"}, []any{"Deny"}, []any{"Warn"}, []any{"Audit"},
+			[]any{"Warn", "Audit"}, []any{"Audit", "Deny"})
 		a.validations(spec)
 	}
 	const api = "admissionregistration.k8s.io/v1"
 	return &Case{
-		Policy:  map[string]any{"apiVersion": api, "kind": name, "metadata": map[string]any{"name": "policy"}, "spec": spec},
-		Binding: map[string]any{"apiVersion": api, "kind": name + "Binding", "metadata": map[string]any{"name": "binding"}, "spec": bound},
+		Policy: map[string]any{
+			"apiVersion": api,
+			"kind":       name,
+			"metadata":   map[string]any{"name": "policy"},
+			"spec":       spec,
+		},
+		Binding: map[string]any{
+			"apiVersion": api,
+			"kind":       name + "Binding",
+			"metadata":   map[string]any{"name": "binding"},
+			"spec":       bound,
+		},
 	}
 }
 
@@ -76,7 +99,20 @@ func (a *author) validations(spec map[string]any) {
 	}
 	if a.chance(35) {
 		for i := range 1 + a.IntN(2) {
-			spec["auditAnnotations"] = appended(spec["auditAnnotations"], map[string]any{"key": fmt.Sprintf("a%d", i), "valueExpression": pick(a.generator, b.text(), b.text(), "null", "''", "string(authorizer.path('/x').check('get').allowed())")})
+			spec["auditAnnotations"] = appended(
+				spec["auditAnnotations"],
+				map[string]any{
+					"key": fmt.Sprintf("a%d", i),
+					"valueExpression": pick(
+						a.generator,
+						b.text(),
+						b.text(),
+						"null",
+						"''",
+						"string(authorizer.path('/x').check('get').allowed())",
+					),
+				},
+			)
 		}
 	}
 }
@@ -93,8 +129,25 @@ func (g *generator) match(k *kind, binding bool) map[string]any {
 			group, version = other.Group, other.Version
 		}
 		m := map[string]any{
-			"apiGroups": []any{pick(g, group, group, group, "*")}, "apiVersions": []any{pick(g, version, version, version, "*")},
-			"resources":  []any{pick(g, r.Resource, r.Resource, r.Resource, r.Resource, "*", "*", "*/*", "*/*", r.Resource+"/*", r.Resource+"/*", "pods/log")},
+			"apiGroups": []any{
+				pick(g, group, group, group, "*"),
+			}, "apiVersions": []any{pick(g, version, version, version, "*")},
+			"resources": []any{
+				pick(
+					g,
+					r.Resource,
+					r.Resource,
+					r.Resource,
+					r.Resource,
+					"*",
+					"*",
+					"*/*",
+					"*/*",
+					r.Resource+"/*",
+					r.Resource+"/*",
+					"pods/log",
+				),
+			},
 			"operations": []any{"*"},
 		}
 		switch g.IntN(12) {
@@ -136,9 +189,19 @@ func (g *generator) match(k *kind, binding bool) map[string]any {
 func (g *generator) selector() map[string]any {
 	key := pick(g, "app", "team", "env", "kubernetes.io/metadata.name")
 	value := pick(g, "web", "shop", "prod", "default")
-	return pick(g, map[string]any{}, map[string]any{"matchLabels": map[string]any{key: value}},
-		map[string]any{"matchExpressions": []any{map[string]any{"key": key, "operator": pick(g, "In", "NotIn"), "values": []any{value, "x"}}}},
-		map[string]any{"matchExpressions": []any{map[string]any{"key": key, "operator": pick(g, "Exists", "DoesNotExist")}}})
+	return pick(
+		g,
+		map[string]any{},
+		map[string]any{"matchLabels": map[string]any{key: value}},
+		map[string]any{
+			"matchExpressions": []any{
+				map[string]any{"key": key, "operator": pick(g, "In", "NotIn"), "values": []any{value, "x"}},
+			},
+		},
+		map[string]any{
+			"matchExpressions": []any{map[string]any{"key": key, "operator": pick(g, "Exists", "DoesNotExist")}},
+		},
+	)
 }
 
 // paramsOf gives a policy and its binding params. It returns samples.
@@ -160,9 +223,11 @@ func (g *generator) paramsOf(spec, bound map[string]any) []map[string]any {
 			ref["name"] = "absent"
 		}
 	} else {
-		ref["selector"] = pick(g, map[string]any{}, map[string]any{"matchLabels": map[string]any{"kind": "limits"}}, map[string]any{"matchLabels": map[string]any{"extra": "yes"}})
+		ref["selector"] = pick(g, map[string]any{}, map[string]any{"matchLabels": map[string]any{"kind": "limits"}},
+			map[string]any{"matchLabels": map[string]any{"extra": "yes"}})
 	}
-	if namespaced := g.world.types.ResourceFor(kind).Namespaced; namespaced && g.chance(60) || !namespaced && g.chance(4) {
+	if namespaced := g.world.types.ResourceFor(kind).Namespaced; namespaced && g.chance(60) ||
+		!namespaced && g.chance(4) {
 		ref["namespace"] = pick[any](g, "shop", "default", "shop")
 	}
 	bound["paramRef"] = ref

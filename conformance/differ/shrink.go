@@ -162,7 +162,8 @@ func smallerExpressions(e string) []string {
 			all = append(all, s)
 		}
 	}
-	for _, constant := range []string{"true", "false", "'x'", "1", "Object{}", "[JSONPatch{op: 'remove', path: '/x'}]"} {
+	for _, constant := range []string{"true", "false", "'x'", "1", "Object{}",
+		"[JSONPatch{op: 'remove', path: '/x'}]"} {
 		add(constant)
 	}
 	for _, m := range operators.FindAllStringIndex(e, -1) {
@@ -299,13 +300,19 @@ func (w *World) report(ctx context.Context, c *Case, q *request) string {
 		}
 	}
 	return diff + "\n" + w.corpusCase(c, q.resource, q.OldObject, q.Object, map[string]any{
-		"operation": q.Operation, "apiVersion": q.resource.GroupVersion().String(), "resource": q.resource.Resource, "namespace": q.Namespace,
-		"name": q.Name, "user": q.UserInfo.Username, "dryRun": q.DryRun,
+		"operation": q.Operation, "apiVersion": q.resource.GroupVersion().String(), "resource": q.resource.Resource,
+		"namespace": q.Namespace,
+		"name":      q.Name, "user": q.UserInfo.Username, "dryRun": q.DryRun,
 	}, nil)
 }
 
 // corpusCase writes a case as one of the corpus, with the objects that its policy may look at and further ones.
-func (w *World) corpusCase(c *Case, resource *schema.Resource, old, object, request map[string]any, further []map[string]any) string {
+func (w *World) corpusCase(
+	c *Case,
+	resource *schema.Resource,
+	old, object, request map[string]any,
+	further []map[string]any,
+) string {
 	archive := &txtar.Archive{}
 	add := func(name string, trees ...map[string]any) {
 		var all []string
@@ -331,7 +338,8 @@ func (w *World) corpusCase(c *Case, resource *schema.Resource, old, object, requ
 	}
 	for _, object := range w.state {
 		metadata, _ := object["metadata"].(map[string]any)
-		if params != nil && kindOf(object) == kindOf(params) || object["kind"] == "Namespace" && metadata["name"] == request["namespace"] {
+		if params != nil && kindOf(object) == kindOf(params) ||
+			object["kind"] == "Namespace" && metadata["name"] == request["namespace"] {
 			state = append(state, object)
 		}
 	}

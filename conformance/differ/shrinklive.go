@@ -21,12 +21,19 @@ const (
 	liveShrinkSize = 100              // how many smaller cases are tried in one round
 )
 
-// shrink drops what is not needed for the difference, greedily: each round tries many smaller cases, and the first that still
-// differs is the next one.
+// shrink drops what is not needed for the difference, greedily: each round tries many smaller cases, and the first that
+// still differs is the next one.
 func (l *Live) shrink(ctx context.Context, f finding) (finding, error) {
 	deadline := time.Now().Add(liveShrinkTime)
 	if f.question != nil {
-		f.slot = &slot{kind: f.slot.kind, token: f.slot.token, c: f.slot.c, old: f.slot.old, stored: f.slot.stored, questions: []*question{f.question}}
+		f.slot = &slot{
+			kind:      f.slot.kind,
+			token:     f.slot.token,
+			c:         f.slot.c,
+			old:       f.slot.old,
+			stored:    f.slot.stored,
+			questions: []*question{f.question},
+		}
 	}
 	world := &conformance.World{Minor: celgate.Newest, Types: l.world.types}
 	var err error
@@ -87,8 +94,9 @@ func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f fin
 	add := func(next slot) {
 		next.c = next.isolated(next.c)
 		_, rejected, err := world.Engine([]map[string]any{next.c.Policy, next.c.Binding})
-		if err == nil && (len(rejected) == 0 || f.question == nil) && !(reflect.DeepEqual(next.c, f.slot.c) && reflect.DeepEqual(next.old, f.slot.old) &&
-			(f.question == nil || reflect.DeepEqual(next.questions[0], f.question))) {
+		if err == nil && (len(rejected) == 0 || f.question == nil) &&
+			!(reflect.DeepEqual(next.c, f.slot.c) && reflect.DeepEqual(next.old, f.slot.old) &&
+				(f.question == nil || reflect.DeepEqual(next.questions[0], f.question))) {
 			all = append(all, &next)
 		}
 	}
@@ -118,7 +126,8 @@ func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f fin
 	whole := func(manifest any) (map[string]any, bool) {
 		m := manifest.(map[string]any)
 		namespace, name := nameOf(m)
-		return m, m["kind"] != nil && m["apiVersion"] != nil && name != "" && (namespace != "" || !q.kind.resource.Namespaced)
+		return m, m["kind"] != nil && m["apiVersion"] != nil && name != "" &&
+			(namespace != "" || !q.kind.resource.Namespaced)
 	}
 	if q.object != nil {
 		for _, less := range smaller(q.object, false) {
@@ -136,7 +145,10 @@ func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f fin
 				continue
 			}
 			s := &slot{kind: q.kind, c: &Case{}}
-			if created, _, err := l.recorder.Try(ctx, s.corpusCase(&question{kind: q.kind, operation: celgate.Create, object: m, user: q.user})); created != nil && err == nil {
+			if created, _, err := l.recorder.Try(ctx,
+				s.corpusCase(&question{kind: q.kind, operation: celgate.Create, object: m,
+					user: q.user})); created != nil &&
+				err == nil {
 				with(*q, m)
 			}
 		}
@@ -151,7 +163,8 @@ func (l *Live) report(f finding) string {
 	var old, object map[string]any
 	if q := f.question; q != nil {
 		request = map[string]any{
-			"operation": q.operation, "apiVersion": s.kind.resource.GroupVersion().String(), "resource": s.kind.resource.Resource, "user": q.user.Username,
+			"operation": q.operation, "apiVersion": s.kind.resource.GroupVersion().String(),
+			"resource": s.kind.resource.Resource, "user": q.user.Username,
 		}
 		if q.operation != celgate.Connect { // which has no dry run
 			request["dryRun"] = true

@@ -66,7 +66,8 @@ func newUpstream(ctx context.Context, w *World) (*upstream, error) {
 	resources := equivalents(w.types)
 	scheme := legacyscheme.Scheme
 	u.builtin = &admission.RuntimeObjectInterfaces{
-		ObjectCreater: scheme, ObjectTyper: scheme, ObjectDefaulter: scheme, ObjectConvertor: scheme, EquivalentResourceMapper: resources,
+		ObjectCreater: scheme, ObjectTyper: scheme, ObjectDefaulter: scheme, ObjectConvertor: scheme,
+		EquivalentResourceMapper: resources,
 	}
 	converters := &converters{
 		by:     map[schema.GroupVersion]managedfields.TypeConverter{},
@@ -126,7 +127,10 @@ func (u *upstream) informers(ctx context.Context, w *World) (*fake.Clientset, er
 	}
 	client := fake.NewSimpleClientset(typed...)
 	factory := informers.NewSharedInformerFactory(client, 0)
-	custom := dynamicinformer.NewDynamicSharedInformerFactory(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, trees...), 0)
+	custom := dynamicinformer.NewDynamicSharedInformerFactory(
+		dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, trees...),
+		0,
+	)
 	for _, object := range w.state {
 		kind := kindOf(object)
 		resource := w.types.ResourceFor(kind)
@@ -158,7 +162,9 @@ func equivalents(types *schema.Registry) runtime.EquivalentResourceMapper {
 	for _, r := range types.Resources() {
 		storage[r.GroupResource()] = r.Storage
 	}
-	registry := runtime.NewEquivalentResourceRegistryWithIdentity(func(r schema.GroupResource) string { return storage[r] })
+	registry := runtime.NewEquivalentResourceRegistryWithIdentity(
+		func(r schema.GroupResource) string { return storage[r] },
+	)
 	done := map[string]bool{}
 	for _, r := range types.Resources() {
 		if done[r.Storage] || r.OffByDefault {
@@ -187,7 +193,9 @@ func (c *converters) published() error {
 	if err != nil {
 		return fmt.Errorf("find the OpenAPI documents: %w", err)
 	}
-	names, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "api/openapi-spec/v3/api*__*_openapi.json"))
+	names, err := filepath.Glob(
+		filepath.Join(strings.TrimSpace(string(dir)), "api/openapi-spec/v3/api*__*_openapi.json"),
+	)
 	if err != nil || len(names) == 0 {
 		return fmt.Errorf("no OpenAPI documents below %s: %w", dir, err)
 	}
@@ -304,8 +312,29 @@ func (u *upstream) ask(ctx context.Context, p *compiled, r *request) (a *answer)
 	}
 	object, old := r.object.internal(), r.old.internal()
 	ctx = warning.WithWarningRecorder(ctx, a)
-	attributes := &recorder{answer: a, Attributes: admission.NewAttributesRecord(object, old, r.Kind, r.Namespace, r.Name, r.Resource, r.SubResource,
-		admission.Operation(r.Operation), r.options(), r.DryRun, &user.DefaultInfo{Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: r.UserInfo.Extra})}
+	attributes := &recorder{
+		answer: a,
+		Attributes: admission.NewAttributesRecord(
+			object,
+			old,
+			r.Kind,
+			r.Namespace,
+			r.Name,
+			r.Resource,
+			r.SubResource,
+			admission.Operation(
+				r.Operation,
+			),
+			r.options(),
+			r.DryRun,
+			&user.DefaultInfo{
+				Name:   r.UserInfo.Username,
+				UID:    r.UserInfo.UID,
+				Groups: r.UserInfo.Groups,
+				Extra:  r.UserInfo.Extra,
+			},
+		),
+	}
 	var err error
 	if p.mutating != nil {
 		if r.Operation == celgate.Delete { // the plugin does not handle it
@@ -313,7 +342,8 @@ func (u *upstream) ask(ctx context.Context, p *compiled, r *request) (a *answer)
 		}
 		hooks := []mutating.PolicyHook{*p.mutating}
 		err = u.mutating.Dispatch(ctx, attributes, objects, hooks)
-		if again := attributes.GetReinvocationContext(); err == nil && again.ShouldReinvoke() { // as pkg/admission/reinvocation.go v0.37.2
+		if again := attributes.GetReinvocationContext(); err == nil &&
+			again.ShouldReinvoke() { // as pkg/admission/reinvocation.go v0.37.2
 			again.SetIsReinvoke()
 			err = u.mutating.Dispatch(ctx, attributes, objects, hooks)
 		}
@@ -325,7 +355,8 @@ func (u *upstream) ask(ctx context.Context, p *compiled, r *request) (a *answer)
 		return a
 	}
 	if p.mutating != nil {
-		if a.Object, err = treeOf(object, r.Kind); err == nil && r.resource.Custom != nil && !equalTrees(a.Object, r.object.tree) {
+		if a.Object, err = treeOf(object, r.Kind); err == nil && r.resource.Custom != nil &&
+			!equalTrees(a.Object, r.object.tree) {
 			a.Object, err = written(a.Object)
 		}
 		if err != nil {
@@ -393,7 +424,10 @@ func newObject(tree map[string]any, resource *schema.Resource) (*object, error) 
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, versioned); err != nil {
 		return nil, err
 	}
-	hub, err := legacyscheme.Scheme.ConvertToVersion(versioned, schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal})
+	hub, err := legacyscheme.Scheme.ConvertToVersion(
+		versioned,
+		schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal},
+	)
 	return &object{tree, hub}, err
 }
 

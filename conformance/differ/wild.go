@@ -27,11 +27,11 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A Wild is a live server with policies that people wrote: those of folders, each with objects of the kinds that it is about and
-// near what it speaks of.
+// A Wild is a live server with policies that people wrote: those of folders, each with objects of the kinds that it is
+// about and near what it speaks of.
 //
-// Each policy is alone with one of its bindings in a slot of a round, and its rules get the names of the slot's objects, as in
-// [Live]. Nothing else of it changes. Its namespaces and params are made where the folders have none.
+// Each policy is alone with one of its bindings in a slot of a round, and its rules get the names of the slot's
+// objects, as in [Live]. Nothing else of it changes. Its namespaces and params are made where the folders have none.
 type Wild struct {
 	*Live
 	units   []*unit
@@ -61,7 +61,8 @@ type target struct {
 	sub       string
 }
 
-// A find is one object of a folder. Policies belong to the bindings of the same folder, or of the same case of the corpus.
+// A find is one object of a folder. Policies belong to the bindings of the same folder, or of the same case of the
+// corpus.
 type find struct {
 	scope, file string
 	object      map[string]any
@@ -151,13 +152,15 @@ const admissionV1 = "admissionregistration.k8s.io/v1"
 func policyKind(object map[string]any) (kind string, binding bool) {
 	kind, _ = object["kind"].(string)
 	kind, binding = strings.CutSuffix(kind, "Binding")
-	if group := kindOf(object).Group; group != "admissionregistration.k8s.io" || kind != string(policy.Validating) && kind != string(policy.Mutating) {
+	if group := kindOf(object).Group; group != "admissionregistration.k8s.io" ||
+		kind != string(policy.Validating) && kind != string(policy.Mutating) {
 		return "", false
 	}
 	return kind, binding
 }
 
-// pair makes the units: every policy with each binding that its folder has for it, or with one that binds it everywhere.
+// pair makes the units: every policy with each binding that its folder has for it, or with one that binds it
+// everywhere.
 func (w *Wild) pair(finds []find) error {
 	envs, err := celenv.New(celgate.Newest, quirks.Of(celgate.Newest))
 	if err != nil {
@@ -394,7 +397,8 @@ func (w *Wild) populate(ctx context.Context, finds []find, params map[schema.Gro
 		}
 	}
 	for _, f := range finds {
-		if kind := kindOf(f.object); params[kind] && kind.Kind != "Namespace" || kind.Group == "rbac.authorization.k8s.io" {
+		if kind := kindOf(f.object); params[kind] && kind.Kind != "Namespace" ||
+			kind.Group == "rbac.authorization.k8s.io" {
 			own, name := nameOf(f.object)
 			if r := w.world.types.ResourceFor(kind); name == "" || r != nil && r.Namespaced && own == "" {
 				continue

@@ -108,12 +108,20 @@ spec: {policyName: color, validationActions: [Deny]}
 `
 
 func deployment(namespace, name string, replicas int) string {
-	return fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: %s, namespace: %s}, spec: {replicas: %d, selector: {matchLabels: {a: b}},
-  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: c}]}}}}`, name, namespace, replicas)
+	return fmt.Sprintf(
+		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: %s, namespace: %s}, spec: {replicas: %d, selector: {matchLabels: {a: b}},
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: c}]}}}}`,
+		name,
+		namespace,
+		replicas,
+	)
 }
 
 func widget(spec string) string {
-	return fmt.Sprintf("{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, namespace: shop}, spec: %s}", spec)
+	return fmt.Sprintf(
+		"{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, namespace: shop}, spec: %s}",
+		spec,
+	)
 }
 
 // TestApply asks celgate what the policies of the cluster say about manifests, and then the server.
@@ -123,7 +131,13 @@ func TestApply(t *testing.T) {
 	ask := func(manifest, user string) *server.Answer {
 		tree := objects(t, manifest)[0]
 		path := pathOf(tree)
-		call := server.Call{Method: http.MethodPut, Path: path, Body: tree, Query: map[string][]string{"dryRun": {"All"}}, User: user}
+		call := server.Call{
+			Method: http.MethodPut,
+			Path:   path,
+			Body:   tree,
+			Query:  map[string][]string{"dryRun": {"All"}},
+			User:   user,
+		}
 		if a, err := api.Do(t.Context(), server.Call{Method: http.MethodGet, Path: path}); err != nil {
 			t.Fatal(err)
 		} else if a.Code == http.StatusNotFound {
@@ -169,7 +183,8 @@ func TestApply(t *testing.T) {
 				t.Fatalf("allowed %v\nserver %d %s", got.Response.Allowed, want.Code, want.Body)
 			}
 			if status != nil {
-				if s := got.Response.Status; s.Message != status.Message || s.Code != int(status.Code) || s.Reason != string(status.Reason) {
+				if s := got.Response.Status; s.Message != status.Message || s.Code != int(status.Code) ||
+					s.Reason != string(status.Reason) {
 					t.Errorf("celgate %+v\nserver %+v", s, status)
 				}
 				return
@@ -189,8 +204,13 @@ func TestApply(t *testing.T) {
 
 	t.Run("given policies alone", func(t *testing.T) {
 		path := t.TempDir() + "/policies.yaml"
-		write(t, path, strings.ReplaceAll(policies, "object.spec.replicas <= int(params.data.max)", "object.spec.replicas == 7"))
-		if got := decide(t, deployment("shop", "new", 2), "--kubeconfig="+api.Kubeconfig, "-p", path); got.Response.Allowed {
+		write(
+			t,
+			path,
+			strings.ReplaceAll(policies, "object.spec.replicas <= int(params.data.max)", "object.spec.replicas == 7"),
+		)
+		if got := decide(t, deployment("shop", "new", 2), "--kubeconfig="+api.Kubeconfig, "-p",
+			path); got.Response.Allowed {
 			t.Error("the policies of the cluster were asked")
 		}
 	})
@@ -203,7 +223,8 @@ metadata: {name: scale, namespace: shop}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 `
-		// The admin of a namespace may do everything that is listed, of which "scale" is nothing: the role must be read.
+		// The admin of a namespace may do everything that is listed, of which "scale" is nothing: the role must be
+		// read.
 		r := celgate(t, strings.ReplaceAll(deployment("shop", "new", 3)+role, "name: admin", "name: cluster-admin"),
 			"apply", "--kubeconfig="+api.Kubeconfig, "--as=dev", "-")
 		if r.code != 0 {
@@ -223,16 +244,30 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 		for _, object := range objects(t, exported.stdout) {
 			kinds[fmt.Sprint(object["kind"])]++
 		}
-		if kinds["ConfigMap"] != 1 || kinds["CustomResourceDefinition"] != 1 || kinds["Namespace"] < 4 || kinds["ClusterRole"] < 2 || kinds["ClusterRoleBinding"] < 2 {
+		if kinds["ConfigMap"] != 1 || kinds["CustomResourceDefinition"] != 1 || kinds["Namespace"] < 4 ||
+			kinds["ClusterRole"] < 2 ||
+			kinds["ClusterRoleBinding"] < 2 {
 			t.Errorf("the state holds %v", kinds)
 		}
 		// Without the cluster the answers are what they are in it.
 		for _, manifest := range []string{
-			deployment("shop", "fresh", 2), deployment("shop", "fresh", 3), deployment("shop", "fresh", 9), deployment("default", "fresh", 9),
+			deployment("shop", "fresh", 2), deployment("shop", "fresh", 3), deployment("shop", "fresh", 9),
+			deployment("default", "fresh", 9),
 			widget("{}"), widget("{color: blue}"), widget("{color: blue, size: 1, extra: x}"),
 		} {
 			alone := celgate(t, manifest, "apply", "--as=dev", "-p", given, "-c", state, "-o", "yaml", "-")
-			there := celgate(t, manifest, "apply", "--as=dev", "-p", given, "--kubeconfig="+api.Kubeconfig, "-o", "yaml", "-")
+			there := celgate(
+				t,
+				manifest,
+				"apply",
+				"--as=dev",
+				"-p",
+				given,
+				"--kubeconfig="+api.Kubeconfig,
+				"-o",
+				"yaml",
+				"-",
+			)
 			if alone.code != there.code || alone.stdout != there.stdout {
 				t.Errorf("%s\nwith the state: %+v\nin the cluster: %+v", manifest, alone, there)
 			}
@@ -240,7 +275,11 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 	})
 	t.Run("what cannot be read", func(t *testing.T) {
 		r := celgate(t, deployment("shop", "new", 3), "apply", "--kubeconfig="+as(t, "nobody"), "-")
-		if r.code != 2 || !strings.Contains(r.stderr, `validatingadmissionpolicies.admissionregistration.k8s.io is forbidden: User "nobody" cannot list`) {
+		if r.code != 2 ||
+			!strings.Contains(
+				r.stderr,
+				`validatingadmissionpolicies.admissionregistration.k8s.io is forbidden: User "nobody" cannot list`,
+			) {
 			t.Errorf("%+v", r)
 		}
 		path := t.TempDir() + "/policies.yaml"

@@ -172,13 +172,20 @@ func audit(t *testing.T, code int, args ...string) (auditReport, result) {
 	return report, r
 }
 
-// TestAudit asks celgate about all objects of the cluster, and then the server, by dry run, about each object: it denies what celgate
-// says, with the words that celgate says, changes what celgate says, and nothing else. Nothing is written.
+// TestAudit asks celgate about all objects of the cluster, and then the server, by dry run, about each object: it
+// denies what celgate says, with the words that celgate says, changes what celgate says, and nothing else. Nothing is
+// written.
 func TestAudit(t *testing.T) {
 	keep(t, auditWorld)
 	var given strings.Builder
 	configMap := func(namespace, name, labels string) {
-		fmt.Fprintf(&given, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, labels: %s}}\n", name, namespace, labels)
+		fmt.Fprintf(
+			&given,
+			"---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, labels: %s}}\n",
+			name,
+			namespace,
+			labels,
+		)
 	}
 	for _, namespace := range []string{"audit-a", "audit-b", "audit-c"} {
 		configMap(namespace, "owned", "{owner: x}")
@@ -187,8 +194,16 @@ func TestAudit(t *testing.T) {
 			fmt.Fprintf(&given, "---\n%s\n", deployment(namespace, fmt.Sprintf("web-%d", i), 2+i))
 		}
 	}
-	fmt.Fprintf(&given, "---\n%s\n", strings.Replace(deployment("audit-a", "tagged", 1), "image: c}", "image: 'c:1'}", 1))
-	fmt.Fprintf(&given, "---\n%s\n", strings.Replace(deployment("audit-c", "teamed", 1), "name: teamed", "labels: {team: audit-c}, name: teamed", 1))
+	fmt.Fprintf(
+		&given,
+		"---\n%s\n",
+		strings.Replace(deployment("audit-a", "tagged", 1), "image: c}", "image: 'c:1'}", 1),
+	)
+	fmt.Fprintf(
+		&given,
+		"---\n%s\n",
+		strings.Replace(deployment("audit-c", "teamed", 1), "name: teamed", "labels: {team: audit-c}, name: teamed", 1),
+	)
 	for i := range 520 { // more than a page
 		configMap("audit-c", fmt.Sprintf("many-%03d", i), "{}")
 	}
@@ -206,11 +221,39 @@ func TestAudit(t *testing.T) {
 		return answer
 	}
 	eventually(t, func() string {
-		stray := ask(t, server.Call{Method: http.MethodPatch, Path: "/api/v1/namespaces/audit-a/configmaps/stray", ContentType: "application/merge-patch+json", Body: map[string]any{}})
-		web := ask(t, server.Call{Method: http.MethodPatch, Path: "/apis/apps/v1/namespaces/audit-c/deployments/web-2", ContentType: "application/merge-patch+json", Body: map[string]any{}})
-		pod := ask(t, server.Call{Method: http.MethodPost, Path: "/api/v1/namespaces/audit-c/pods", Body: podOf("audit-c", "c")})
-		create := ask(t, server.Call{Method: http.MethodPost, Path: "/apis/apps/v1/namespaces/audit-a/deployments", Body: objects(t, deployment("audit-a", "new", 9))[0]})
-		if stray.Code != 422 || !strings.Contains(string(web.Body), `"team":"audit-c"`) || len(web.Warnings) == 0 || pod.Code != 422 || create.Code != 403 {
+		stray := ask(
+			t,
+			server.Call{
+				Method:      http.MethodPatch,
+				Path:        "/api/v1/namespaces/audit-a/configmaps/stray",
+				ContentType: "application/merge-patch+json",
+				Body:        map[string]any{},
+			},
+		)
+		web := ask(
+			t,
+			server.Call{
+				Method:      http.MethodPatch,
+				Path:        "/apis/apps/v1/namespaces/audit-c/deployments/web-2",
+				ContentType: "application/merge-patch+json",
+				Body:        map[string]any{},
+			},
+		)
+		pod := ask(
+			t,
+			server.Call{Method: http.MethodPost, Path: "/api/v1/namespaces/audit-c/pods", Body: podOf("audit-c", "c")},
+		)
+		create := ask(
+			t,
+			server.Call{
+				Method: http.MethodPost,
+				Path:   "/apis/apps/v1/namespaces/audit-a/deployments",
+				Body:   objects(t, deployment("audit-a", "new", 9))[0],
+			},
+		)
+		if stray.Code != 422 || !strings.Contains(string(web.Body), `"team":"audit-c"`) || len(web.Warnings) == 0 ||
+			pod.Code != 422 ||
+			create.Code != 403 {
 			return "the policies are not in force"
 		}
 		return ""
@@ -218,7 +261,8 @@ func TestAudit(t *testing.T) {
 
 	versions := func() map[string]string {
 		all := map[string]string{}
-		for _, path := range []string{"/api/v1/configmaps", "/apis/apps/v1/deployments", "/api/v1/namespaces", "/api/v1/pods", "/apis/apps/v1/replicasets"} {
+		for _, path := range []string{"/api/v1/configmaps", "/apis/apps/v1/deployments", "/api/v1/namespaces",
+			"/api/v1/pods", "/apis/apps/v1/replicasets"} {
 			answer, err := api.Do(context.Background(), server.Call{Method: http.MethodGet, Path: path})
 			if err != nil {
 				t.Fatal(err)
@@ -272,7 +316,8 @@ func TestAudit(t *testing.T) {
 	compare := func(t *testing.T, q question, answer *server.Answer, stored map[string]any) {
 		t.Helper()
 		status := answer.Status()
-		exists := status != nil && answer.Code == http.StatusConflict // the copy has the same name, which is found out last
+		exists := status != nil &&
+			answer.Code == http.StatusConflict // the copy has the same name, which is found out last
 		message, deny := denied[q]
 		switch {
 		case status != nil && !exists && !deny:
@@ -280,7 +325,8 @@ func TestAudit(t *testing.T) {
 		case deny && (status == nil || exists || !strings.Contains(status.Message, message)):
 			t.Errorf("%v: celgate says %s, the server %d %s", q, message, answer.Code, answer.Body)
 		}
-		if text, warn := warned[q]; warn != strings.Contains(strings.Join(answer.Warnings, "\n"), "more than") || warn && !strings.Contains(strings.Join(answer.Warnings, "\n"), text) {
+		if text, warn := warned[q]; warn != strings.Contains(strings.Join(answer.Warnings, "\n"), "more than") ||
+			warn && !strings.Contains(strings.Join(answer.Warnings, "\n"), text) {
 			t.Errorf("%v: celgate warns %q, the server %q", q, text, answer.Warnings)
 		}
 		if status != nil {
@@ -311,8 +357,18 @@ func TestAudit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		compare(t, question{object, "update"}, ask(t, server.Call{Method: http.MethodPut, Path: path, Body: stored}), stored)
-		compare(t, question{object, "create"}, ask(t, server.Call{Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: tree}), nil)
+		compare(
+			t,
+			question{object, "update"},
+			ask(t, server.Call{Method: http.MethodPut, Path: path, Body: stored}),
+			stored,
+		)
+		compare(
+			t,
+			question{object, "create"},
+			ask(t, server.Call{Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: tree}),
+			nil,
+		)
 		if tree["kind"] == "Deployment" { // the Pod of it, which no ReplicaSet controller of this server creates
 			pod := podOf(fmt.Sprint(m["namespace"]), "c")
 			if name == "tagged" {
@@ -320,8 +376,13 @@ func TestAudit(t *testing.T) {
 			}
 			const controller = "system:serviceaccount:kube-system:replicaset-controller"
 			compare(t, question{object, "make"}, ask(t, server.Call{
-				Method: http.MethodPost, Path: "/api/v1/namespaces/" + fmt.Sprint(m["namespace"]) + "/pods", Body: pod, User: controller,
-				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
+				Method: http.MethodPost, Path: "/api/v1/namespaces/" + fmt.Sprint(m["namespace"]) + "/pods", Body: pod,
+				User: controller,
+				Groups: []string{
+					"system:serviceaccounts",
+					"system:serviceaccounts:kube-system",
+					"system:authenticated",
+				},
 			}), nil)
 		}
 	}
@@ -333,7 +394,11 @@ func TestAudit(t *testing.T) {
 			unread = append(unread, fmt.Sprint(u["what"]))
 		}
 		slices.Sort(unread)
-		if !slices.Equal(unread, []string{"pods", "secrets"}) || !strings.Contains(r.stderr, `secrets: secrets is forbidden: User "auditor" cannot list resource "secrets"`) {
+		if !slices.Equal(unread, []string{"pods", "secrets"}) ||
+			!strings.Contains(
+				r.stderr,
+				`secrets: secrets is forbidden: User "auditor" cannot list resource "secrets"`,
+			) {
 			t.Errorf("%v\n%s", unread, r.stderr)
 		}
 		if len(report.Findings) == 0 || report.Summary.Totals.Objects < 500 {
@@ -341,7 +406,10 @@ func TestAudit(t *testing.T) {
 		}
 	})
 	t.Run("what is not audited", func(t *testing.T) {
-		if !slices.ContainsFunc(report.Summary.NotAudited, func(n map[string]any) bool { return n["policy"] == "audit-user" && n["whole"] == true }) {
+		if !slices.ContainsFunc(
+			report.Summary.NotAudited,
+			func(n map[string]any) bool { return n["policy"] == "audit-user" && n["whole"] == true },
+		) {
 			t.Errorf("%v", report.Summary.NotAudited)
 		}
 		with, _ := audit(t, 1, "--kubeconfig="+api.Kubeconfig, "--as=dev", "--deletions")
@@ -353,7 +421,8 @@ func TestAudit(t *testing.T) {
 
 func podOf(namespace, image string) map[string]any {
 	return map[string]any{
-		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"generateName": "x-", "namespace": namespace, "labels": map[string]any{"a": "b"}},
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"generateName": "x-", "namespace": namespace,
+			"labels": map[string]any{"a": "b"}},
 		"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": image}}},
 	}
 }

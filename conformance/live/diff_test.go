@@ -12,8 +12,8 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// TestDiff puts one set of policies in force and then the other, and asks the server about each manifest: which answers differ, and how,
-// must be what celgate diff says without the server.
+// TestDiff puts one set of policies in force and then the other, and asks the server about each manifest: which answers
+// differ, and how, must be what celgate diff says without the server.
 func TestDiff(t *testing.T) {
 	const example = "../../examples/policy-change/"
 	read := func(name string) string {
@@ -33,7 +33,8 @@ func TestDiff(t *testing.T) {
 	ask := func(tree map[string]any) answer {
 		path := pathOf(tree)
 		got, err := api.Do(t.Context(), server.Call{
-			Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: tree, Query: map[string][]string{"dryRun": {"All"}},
+			Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: tree,
+			Query: map[string][]string{"dryRun": {"All"}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -59,15 +60,28 @@ func TestDiff(t *testing.T) {
 			eventually(t, func() string {
 				for _, tree := range manifests {
 					a := ask(tree)
-					if name(tree) == "cache-debug" && a.allowed && (i == 1 || a.warnings == "[]") || i == 1 && name(tree) == "web" && a.reach == "" {
+					if name(tree) == "cache-debug" && a.allowed && (i == 1 || a.warnings == "[]") ||
+						i == 1 && name(tree) == "web" && a.reach == "" {
 						return "the policies are not in force"
 					}
 				}
 				return ""
 			})
 			if i == 0 { // what differs from what the cluster enforces
-				r := celgate(t, "", "diff", "--kubeconfig", api.Kubeconfig, "--summary", "cluster", example+"policy.yaml", example+"pass.yaml", example+"fail.yaml")
-				if r.code != 1 || !strings.Contains(r.stdout, "4 requests: 2 newly denied, 1 newly changed, 1 the same") {
+				r := celgate(
+					t,
+					"",
+					"diff",
+					"--kubeconfig",
+					api.Kubeconfig,
+					"--summary",
+					"cluster",
+					example+"policy.yaml",
+					example+"pass.yaml",
+					example+"fail.yaml",
+				)
+				if r.code != 1 ||
+					!strings.Contains(r.stdout, "4 requests: 2 newly denied, 1 newly changed, 1 the same") {
 					t.Errorf("%+v", r)
 				}
 			}
@@ -79,7 +93,19 @@ func TestDiff(t *testing.T) {
 		})
 	}
 
-	r := celgate(t, "", "diff", "-o", "json", "-c", example+"state.yaml", example+"old.yaml", example+"policy.yaml", example+"pass.yaml", example+"fail.yaml")
+	r := celgate(
+		t,
+		"",
+		"diff",
+		"-o",
+		"json",
+		"-c",
+		example+"state.yaml",
+		example+"old.yaml",
+		example+"policy.yaml",
+		example+"pass.yaml",
+		example+"fail.yaml",
+	)
 	type side struct {
 		Response struct {
 			Allowed  bool
@@ -111,7 +137,8 @@ func TestDiff(t *testing.T) {
 		}
 		differing++
 		for j, s := range []side{got.Items[i].Old, got.Items[i].New} {
-			if s.Response.Allowed != answers[j].allowed || s.Response.Status.Message != answers[j].message || fmt.Sprint(s.Response.Warnings) != answers[j].warnings {
+			if s.Response.Allowed != answers[j].allowed || s.Response.Status.Message != answers[j].message ||
+				fmt.Sprint(s.Response.Warnings) != answers[j].warnings {
 				t.Errorf("%s: celgate %+v\nserver %+v", name(tree), s, answers[j])
 			}
 		}
@@ -120,6 +147,11 @@ func TestDiff(t *testing.T) {
 		}
 	}
 	if differing != 3 || got.Requests != len(manifests) || got.Same != len(manifests)-differing {
-		t.Errorf("%d answers differ on the server; celgate has %d requests, %d the same", differing, got.Requests, got.Same)
+		t.Errorf(
+			"%d answers differ on the server; celgate has %d requests, %d the same",
+			differing,
+			got.Requests,
+			got.Same,
+		)
 	}
 }

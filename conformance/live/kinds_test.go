@@ -71,8 +71,8 @@ func TestOpenAPIKeepsTables(t *testing.T) {
 	}
 }
 
-// TestOpenAPIAlone makes types of the documents with nothing else to go by: members and merge rules must be those of the
-// tables.
+// TestOpenAPIAlone makes types of the documents with nothing else to go by: members and merge rules must be those of
+// the tables.
 func TestOpenAPIAlone(t *testing.T) {
 	tables, err := builtin.Registry("1.37")
 	if err != nil {
@@ -110,7 +110,9 @@ func (c *comparison) compare(at string, got, want *schema.Type) {
 	differ := func(format string, args ...any) {
 		c.differences = append(c.differences, at+": "+fmt.Sprintf(format, args...))
 	}
-	if c.alone && (got.Kind == schema.Any || want.Kind == schema.Any || want.Kind == schema.Union || strings.HasSuffix(at, ".metadata")) {
+	if c.alone &&
+		(got.Kind == schema.Any || want.Kind == schema.Any || want.Kind == schema.Union ||
+			strings.HasSuffix(at, ".metadata")) {
 		return // not described
 	}
 	if got.Kind != want.Kind && !(c.alone && got.Kind == schema.String && want.Kind == schema.Duration) {
@@ -129,7 +131,8 @@ func (c *comparison) compare(at string, got, want *schema.Type) {
 			differ("no %s", f.Name)
 			continue
 		}
-		if !c.alone && (g.Pointer != f.Pointer || g.OmitEmpty != f.OmitEmpty || g.OmitZero != f.OmitZero || g.Atomic != f.Atomic) {
+		if !c.alone &&
+			(g.Pointer != f.Pointer || g.OmitEmpty != f.OmitEmpty || g.OmitZero != f.OmitZero || g.Atomic != f.Atomic) {
 			differ("%s: other flags", f.Name)
 		}
 		c.compare(at+"."+f.Name, g.Type, f.Type)

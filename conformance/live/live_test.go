@@ -89,11 +89,14 @@ func objects(t *testing.T, text string) []map[string]any {
 }
 
 var plurals = map[string]string{
-	"Namespace": "namespaces", "ConfigMap": "configmaps", "Deployment": "deployments", "Widget": "widgets", "Service": "services",
+	"Namespace": "namespaces", "ConfigMap": "configmaps", "Deployment": "deployments", "Widget": "widgets",
+	"Service":     "services",
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
-	"CustomResourceDefinition":  "customresourcedefinitions",
-	"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-	"MutatingAdmissionPolicy": "mutatingadmissionpolicies", "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+	"CustomResourceDefinition":         "customresourcedefinitions",
+	"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
+	"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+	"MutatingAdmissionPolicy":          "mutatingadmissionpolicies",
+	"MutatingAdmissionPolicyBinding":   "mutatingadmissionpolicybindings",
 }
 
 // pathOf is where an object is; namespaced ones without a namespace are in default.

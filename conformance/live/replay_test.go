@@ -82,8 +82,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: celgate-
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: replayer}]
 `
 
-// TestReplay records the audit log of a mixed load while policies are in force, and asks celgate about it: every request that can be made
-// again is answered as it was, with the server's message.
+// TestReplay records the audit log of a mixed load while policies are in force, and asks celgate about it: every
+// request that can be made again is answered as it was, with the server's message.
 func TestReplay(t *testing.T) {
 	keep(t, "{apiVersion: v1, kind: Namespace, metadata: {name: replay, labels: {replay: 'yes'}}}")
 	put(t, replayPolicies)
@@ -97,13 +97,41 @@ func TestReplay(t *testing.T) {
 		return answer
 	}
 	configMap := func(name string, data map[string]any, labels map[string]any) map[string]any {
-		return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "labels": labels}, "data": data}
+		return map[string]any{
+			"apiVersion": "v1",
+			"kind":       "ConfigMap",
+			"metadata":   map[string]any{"name": name, "labels": labels},
+			"data":       data,
+		}
 	}
 	eventually(t, func() string {
 		dry := map[string][]string{"dryRun": {"All"}}
-		bad := do(server.Call{Method: http.MethodPost, Path: maps, Query: dry, Body: configMap("x", map[string]any{"bad": "x"}, nil), User: "replayer"})
-		good := do(server.Call{Method: http.MethodPost, Path: maps, Query: dry, Body: configMap("x", nil, nil), User: "replayer"})
-		many := do(server.Call{Method: http.MethodPost, Path: deployments, Query: dry, Body: objects(t, deployment("replay", "x", 9))[0]})
+		bad := do(
+			server.Call{
+				Method: http.MethodPost,
+				Path:   maps,
+				Query:  dry,
+				Body:   configMap("x", map[string]any{"bad": "x"}, nil),
+				User:   "replayer",
+			},
+		)
+		good := do(
+			server.Call{
+				Method: http.MethodPost,
+				Path:   maps,
+				Query:  dry,
+				Body:   configMap("x", nil, nil),
+				User:   "replayer",
+			},
+		)
+		many := do(
+			server.Call{
+				Method: http.MethodPost,
+				Path:   deployments,
+				Query:  dry,
+				Body:   objects(t, deployment("replay", "x", 9))[0],
+			},
+		)
 		if bad.Code != 422 || !strings.Contains(string(good.Body), `"by":"replayer"`) || many.Code != 422 {
 			return "the policies are not in force"
 		}
@@ -136,7 +164,10 @@ func TestReplay(t *testing.T) {
 		case 5:
 			merge("application/merge-patch+json", map[string]any{"data": data})
 		case 6:
-			merge("application/strategic-merge-patch+json", map[string]any{"data": data, "metadata": map[string]any{"labels": labels}})
+			merge(
+				"application/strategic-merge-patch+json",
+				map[string]any{"data": data, "metadata": map[string]any{"labels": labels}},
+			)
 		case 7:
 			merge("application/json-patch+json", []any{map[string]any{"op": "add", "path": "/data", "value": data}})
 		case 8:
@@ -151,14 +182,17 @@ func TestReplay(t *testing.T) {
 		case 10:
 			name := fmt.Sprintf("d-%d", random.IntN(5))
 			replicas := random.IntN(8)
-			call.Method, call.Path, call.Body = http.MethodPost, deployments, objects(t, deployment("replay", name, replicas))[0]
+			call.Method, call.Path, call.Body = http.MethodPost, deployments,
+				objects(t, deployment("replay", name, replicas))[0]
 			switch random.IntN(3) {
 			case 0:
 				call.Method, call.Path = http.MethodPut, deployments+"/"+name
 			case 1:
 				call.Method, call.Path = http.MethodPut, deployments+"/"+name+"/scale"
 				call.Body = map[string]any{
-					"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": map[string]any{"name": name, "namespace": "replay"}, "spec": map[string]any{"replicas": replicas},
+					"apiVersion": "autoscaling/v1", "kind": "Scale",
+					"metadata": map[string]any{"name": name, "namespace": "replay"},
+					"spec":     map[string]any{"replicas": replicas},
 				}
 			}
 		}

@@ -16,10 +16,12 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// TestWriteReports keeps reports in a cluster with the definitions of the module that has the types, reads them as these types, and removes
-// them when nothing is left to report.
+// TestWriteReports keeps reports in a cluster with the definitions of the module that has the types, reads them as
+// these types, and removes them when nothing is left to report.
 func TestWriteReports(t *testing.T) {
-	folder, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openreports/reports-api").Output()
+	folder, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/openreports/reports-api").
+		Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,11 @@ spec: {policyName: named, validationActions: [Deny]}
 `)
 	var given strings.Builder
 	for i := range 600 { // more than a report holds
-		fmt.Fprintf(&given, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: bad-%03d, namespace: reports-a}}\n", i)
+		fmt.Fprintf(
+			&given,
+			"---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: bad-%03d, namespace: reports-a}}\n",
+			i,
+		)
 	}
 	good := "{apiVersion: v1, kind: ConfigMap, metadata: {name: good, namespace: reports-a}}\n"
 	put(t, given.String()[len("---\n"):])
@@ -71,7 +77,13 @@ spec: {policyName: named, validationActions: [Deny]}
 	}
 	get := func(t *testing.T, namespace string) (*openreports.Report, int) {
 		t.Helper()
-		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet, Path: "/apis/openreports.io/v1alpha1/namespaces/" + namespace + "/reports/celgate-audit"})
+		answer, err := api.Do(
+			t.Context(),
+			server.Call{
+				Method: http.MethodGet,
+				Path:   "/apis/openreports.io/v1alpha1/namespaces/" + namespace + "/reports/celgate-audit",
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,8 +107,11 @@ spec: {policyName: named, validationActions: [Deny]}
 		t.Errorf("%+v with %d results", s, len(report.Results))
 	}
 	first := report.Results[0]
-	if first.Policy != "named" || first.Result != "fail" || first.Description != "a bad name" || len(first.Subjects) != 1 || first.Subjects[0].UID == "" ||
-		first.Properties["stuck"] != "true" || report.Source != "celgate" || first.Timestamp.Seconds == 0 {
+	if first.Policy != "named" || first.Result != "fail" || first.Description != "a bad name" ||
+		len(first.Subjects) != 1 || first.Subjects[0].UID == "" ||
+		first.Properties["stuck"] != "true" ||
+		report.Source != "celgate" ||
+		first.Timestamp.Seconds == 0 {
 		t.Errorf("%+v", first)
 	}
 	if _, code := get(t, "reports-b"); code != http.StatusNotFound {

@@ -29,7 +29,8 @@ spec:
 				t.Fatal(err)
 			}
 			t.Cleanup(func() {
-				if _, err := api.Do(context.Background(), server.Call{Method: http.MethodDelete, Path: pathOf(policy)}); err != nil {
+				if _, err := api.Do(context.Background(),
+					server.Call{Method: http.MethodDelete, Path: pathOf(policy)}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -44,7 +45,8 @@ spec: {policyName: ratchet, validationActions: [Deny]}
 				tree := objects(t, configMap)[0]
 				path := pathOf(tree)
 				answer, err := api.Do(t.Context(), server.Call{
-					Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: tree, Query: map[string][]string{"dryRun": {"All"}},
+					Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: tree,
+					Query: map[string][]string{"dryRun": {"All"}},
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package merge holds package merge and the tables of types against the schemas that kube-apiserver merges by: those that
-// kube-openapi makes of the published OpenAPI documents.
+// Package merge holds package merge and the tables of types against the schemas that kube-apiserver merges by: those
+// that kube-openapi makes of the published OpenAPI documents.
 package merge
 
 import (
@@ -208,10 +208,21 @@ func (c *comparison) refs(want, got smd.TypeRef, path string, members bool) {
 	}
 	if w.List != nil {
 		if w.List.ElementRelationship != g.List.ElementRelationship || !slices.Equal(w.List.Keys, g.List.Keys) {
-			c.report(path, "list %s %q, want %s %q", g.List.ElementRelationship, g.List.Keys, w.List.ElementRelationship, w.List.Keys)
+			c.report(
+				path,
+				"list %s %q, want %s %q",
+				g.List.ElementRelationship,
+				g.List.Keys,
+				w.List.ElementRelationship,
+				w.List.Keys,
+			)
 		}
 		for _, key := range w.List.Keys {
-			if d, want := c.keyDefault(c.got, g.List.ElementType, key), c.keyDefault(c.want, w.List.ElementType, key); !reflect.DeepEqual(d, want) {
+			if d, want := c.keyDefault(c.got, g.List.ElementType, key),
+				c.keyDefault(c.want, w.List.ElementType, key); !reflect.DeepEqual(
+				d,
+				want,
+			) {
 				c.report(path, "default of key %s is %#v, want %#v", key, d, want)
 			}
 		}
@@ -226,7 +237,8 @@ func (c *comparison) maps(want, got *smd.Map, path string) {
 	if (want.ElementRelationship == smd.Atomic) != (got.ElementRelationship == smd.Atomic) {
 		c.report(path, "map %q, want %q", got.ElementRelationship, want.ElementRelationship)
 	}
-	if open, wantOpen := !reflect.DeepEqual(got.ElementType, smd.TypeRef{}), !reflect.DeepEqual(want.ElementType, smd.TypeRef{}); open != wantOpen {
+	if open, wantOpen := !reflect.DeepEqual(got.ElementType, smd.TypeRef{}),
+		!reflect.DeepEqual(want.ElementType, smd.TypeRef{}); open != wantOpen {
 		c.report(path, "takes undeclared members: %v, want %v", open, wantOpen)
 	} else if open {
 		c.refs(want.ElementType, got.ElementType, path+".*", true)
@@ -305,8 +317,13 @@ func TestApplyToKinds(t *testing.T) {
 				object["apiVersion"], object["kind"] = s.kind.GroupVersion().String(), s.kind.Kind
 				drop(object, "fieldsV1") // see compareTypes
 			}
-			want, wantErr := upstream.ApplyStructuredMergeDiff(s.converter,
-				&unstructured.Unstructured{Object: runtime.DeepCopyJSON(live)}, &unstructured.Unstructured{Object: mergetest.Copy(patch).(map[string]any)})
+			want, wantErr := upstream.ApplyStructuredMergeDiff(
+				s.converter,
+				&unstructured.Unstructured{
+					Object: runtime.DeepCopyJSON(live),
+				},
+				&unstructured.Unstructured{Object: mergetest.Copy(patch).(map[string]any)},
+			)
 			got, err := merge.Apply(live, patch, s.typ)
 			if err != nil || wantErr != nil {
 				if (err == nil) != (wantErr == nil) || !sameText(err.Error(), wantErr.Error()) {
@@ -341,8 +358,8 @@ func drop(v any, name string) {
 	}
 }
 
-// sameText compares error texts in which the server leaves the order of members to chance. An undeclared member ends its
-// look at a map, so of several problems it may tell others.
+// sameText compares error texts in which the server leaves the order of members to chance. An undeclared member ends
+// its look at a map, so of several problems it may tell others.
 func sameText(got, want string) bool {
 	const unfit = " object to typed object: "
 	stage, list, found := strings.Cut(want, unfit)

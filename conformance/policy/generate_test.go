@@ -76,19 +76,45 @@ spec:
 // Values that are put in place of others. There is no map of more than one entry where the server walks maps in
 // random order.
 var values = []string{
-	`null`, `{}`, `[]`, `1`, `1.5`, `-1`, `true`, `""`, `" "`, `"\n"`, `[null]`, `[""]`, `[[]]`, `{"a":1}`, `{"a b":"c d"}`, `["*"]`, `["*","*"]`, `["a","a"]`,
-	`"*"`, `"*/*"`, `"pods/*"`, `"*/log"`, `"pods"`, `"a/b/c"`, `"/"`, `"."`, `".."`, `"a%b"`, `"a b"`, `"A"`, `"1a"`, `"a.b"`, `"é"`, `"<&>"`, `"a\nb"`, `"a\r"`, `"\u2028"`,
-	`"Fail"`, `"Ignore"`, `"Exact"`, `"Never"`, `"Deny"`, `"Warn"`, `"Audit"`, `"Allow"`, `"CREATE"`, `"DELETE"`, `"CONNECT"`, `"create"`, `"Cluster"`, `"Invalid"`, `"Unauthorized"`,
-	`"RequestEntityTooLarge"`, `"In"`, `"NotIn"`, `"Exists"`, `"ApplyConfiguration"`, `"JSONPatch"`, `"x.static.k8s.io"`, `"in"`, `"_x"`, `"apps/v1"`, `"a/"`, `"/v1"`,
-	`{"expression":"true"}`, `{"expression":" \n"}`, `{"patchType":"JSONPatch","applyConfiguration":{},"jsonPatch":{"expression":"[]"}}`, `{"patchType":"ApplyConfiguration","jsonPatch":{}}`,
+	`null`, `{}`, `[]`, `1`, `1.5`, `-1`, `true`, `""`, `" "`, `"\n"`, `[null]`, `[""]`, `[[]]`, `{"a":1}`,
+	`{"a b":"c d"}`, `["*"]`, `["*","*"]`, `["a","a"]`,
+	`"*"`, `"*/*"`, `"pods/*"`, `"*/log"`, `"pods"`, `"a/b/c"`, `"/"`, `"."`, `".."`, `"a%b"`, `"a b"`, `"A"`, `"1a"`,
+	`"a.b"`, `"é"`, `"<&>"`, `"a\nb"`, `"a\r"`, `"\u2028"`,
+	`"Fail"`, `"Ignore"`, `"Exact"`, `"Never"`, `"Deny"`, `"Warn"`, `"Audit"`, `"Allow"`, `"CREATE"`, `"DELETE"`,
+	`"CONNECT"`, `"create"`, `"Cluster"`, `"Invalid"`, `"Unauthorized"`,
+	`"RequestEntityTooLarge"`, `"In"`, `"NotIn"`, `"Exists"`, `"ApplyConfiguration"`, `"JSONPatch"`,
+	`"x.static.k8s.io"`, `"in"`, `"_x"`, `"apps/v1"`, `"a/"`, `"/v1"`,
+	`{"expression":"true"}`, `{"expression":" \n"}`,
+	`{"patchType":"JSONPatch","applyConfiguration":{},"jsonPatch":{"expression":"[]"}}`,
+	`{"patchType":"ApplyConfiguration","jsonPatch":{}}`,
 	`{"name":"x","expression":"1"}`, `{"key":"a","valueExpression":"'x'"}`,
-	`"true"`, `" true "`, `"1"`, `"object.x"`, `"object.x == 1"`, `"variables.x"`, `"variables.nope == 1"`, `"params.y == 1"`, `"authorizer.requestResource.check('get').allowed()"`,
-	`"has(object.x) && 'a' == 1"`, `"\n  é ==\n"`, `"'a'.find('[') == ''"`, `"'a'.matches('[')"`, `"namespaceObject.metadata.name == 'a'"`, `"request.nope"`, `"Object{}"`, `"JSONPatch{}"`,
-	`"[JSONPatch{op: 1}]"`, `"quantity('1').includes(1)"`, `"[1].includes(1)"`, `"object.?a.orValue('b')"`, `"'é' + (1)"`, `"{'a': 1, 'b': 'c'}"`, `"string(1)"`, `"null"`, `"size(variables) == 0"`,
-	`"cel.bind(a, 1, a == 1)"`, `"[1, 2].all(i, i > 0)"`, `"oldObject == null"`, `"duration('x') == duration('1s')"`, `"ip('::1') == ip('::1')"`, `"1 / 0 == 1"`, `"("`, `"'"`, "\"`a`\"",
+	`"true"`, `" true "`, `"1"`, `"object.x"`, `"object.x == 1"`, `"variables.x"`, `"variables.nope == 1"`,
+	`"params.y == 1"`, `"authorizer.requestResource.check('get').allowed()"`,
+	`"has(object.x) && 'a' == 1"`, `"\n  é ==\n"`, `"'a'.find('[') == ''"`, `"'a'.matches('[')"`,
+	`"namespaceObject.metadata.name == 'a'"`, `"request.nope"`, `"Object{}"`, `"JSONPatch{}"`,
+	`"[JSONPatch{op: 1}]"`, `"quantity('1').includes(1)"`, `"[1].includes(1)"`, `"object.?a.orValue('b')"`,
+	`"'é' + (1)"`, `"{'a': 1, 'b': 'c'}"`, `"string(1)"`, `"null"`, `"size(variables) == 0"`,
+	`"cel.bind(a, 1, a == 1)"`, `"[1, 2].all(i, i > 0)"`, `"oldObject == null"`, `"duration('x') == duration('1s')"`,
+	`"ip('::1') == ip('::1')"`, `"1 / 0 == 1"`, `"("`, `"'"`, "\"`a`\"",
 }
 
-var keys = []string{"unknown", "name", "expression", "message", "reason", "selector", "matchLabels", "scope", "jsonPatch", "applyConfiguration", "generateName", "namespace", "labels", "variables", "paramRef"}
+var keys = []string{
+	"unknown",
+	"name",
+	"expression",
+	"message",
+	"reason",
+	"selector",
+	"matchLabels",
+	"scope",
+	"jsonPatch",
+	"applyConfiguration",
+	"generateName",
+	"namespace",
+	"labels",
+	"variables",
+	"paramRef",
+}
 
 // TestGenerated compares the answers to objects with random faults.
 func TestGenerated(t *testing.T) {
@@ -100,7 +126,13 @@ func TestGenerated(t *testing.T) {
 		}
 		pool = append(pool, v)
 	}
-	pool = append(pool, strings.Repeat("a", 64), strings.Repeat("a.b", 90), "'"+strings.Repeat("a", 5119)+"'", strings.Repeat("1 +", 300)+" 1")
+	pool = append(
+		pool,
+		strings.Repeat("a", 64),
+		strings.Repeat("a.b", 90),
+		"'"+strings.Repeat("a", 5119)+"'",
+		strings.Repeat("1 +", 300)+" 1",
+	)
 	stored, failed := 0, 0
 	for n := range *rounds {
 		s := *seed + uint64(n)

@@ -53,8 +53,8 @@ func normalise(t *testing.T, i int, types *schema.Registry, kind schema.GroupVer
 	got, gotErr := prepare.Normalise(in, types, kind)
 	if wantErr != nil || gotErr != nil {
 		w, g := text(wantErr), text(gotErr)
-		// The server visits maps in random order, and tells what it meets first: one of its answers must be celgate's. Those
-		// about the schemas in a CustomResourceDefinition are too many to wait for.
+		// The server visits maps in random order, and tells what it meets first: one of its answers must be celgate's.
+		// Those about the schemas in a CustomResourceDefinition are too many to wait for.
 		inMaps := kind.Kind == "CustomResourceDefinition" && w != "" && g != ""
 		for try := 0; w != g && w != "" && g != "" && !inMaps && try < 100; try++ {
 			_, wantErr = serverOf(kind).mutated(in, kind)

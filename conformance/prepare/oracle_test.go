@@ -142,7 +142,10 @@ func kinds(r *schema.Registry) []schema.GroupVersionKind {
 	return all
 }
 
-func eachKind(t *testing.T, test func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *schema.Type)) {
+func eachKind(
+	t *testing.T,
+	test func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *schema.Type),
+) {
 	types := registry(t)
 	for _, kind := range kinds(types) {
 		typ := types.Type(kind)
@@ -224,7 +227,8 @@ func compare(t *testing.T, i int, types *schema.Registry, kind schema.GroupVersi
 func stored(t *schema.Type, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		if webhook, ok := v["webhook"].(map[string]any); ok && reflect.DeepEqual(webhook, map[string]any{"conversionReviewVersions": []any{}}) {
+		if webhook, ok := v["webhook"].(map[string]any); ok &&
+			reflect.DeepEqual(webhook, map[string]any{"conversionReviewVersions": []any{}}) {
 			delete(v, "webhook") // the hub of CustomResourceDefinitions knows it by its members
 		}
 		for name, member := range v {

@@ -23,7 +23,8 @@ import (
 	servicestorage "k8s.io/kubernetes/pkg/registry/core/service/storage"
 )
 
-// services is the server's storage of Services in a cluster of IPv4, with nothing below it: what it allocates is given back.
+// services is the server's storage of Services in a cluster of IPv4, with nothing below it: what it allocates is given
+// back.
 var services = func() *genericregistry.Store {
 	_, addresses, err := net.ParseCIDR("10.0.0.0/16")
 	if err != nil {
@@ -37,7 +38,15 @@ var services = func() *genericregistry.Store {
 	if err != nil {
 		panic(err)
 	}
-	rest, _, _, err := servicestorage.NewREST(nowhere{}, core.IPv4Protocol, map[core.IPFamily]ipallocator.Interface{core.IPv4Protocol: ips}, ports, nil, nil, nil)
+	rest, _, _, err := servicestorage.NewREST(
+		nowhere{},
+		core.IPv4Protocol,
+		map[core.IPFamily]ipallocator.Interface{core.IPv4Protocol: ips},
+		ports,
+		nil,
+		nil,
+		nil,
+	)
 	if err != nil {
 		panic(err)
 	}
@@ -51,8 +60,10 @@ func (nowhere) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (
 	return generic.RESTOptions{
 		ResourcePrefix: resource.Resource,
 		StorageConfig:  storagebackend.NewDefaultConfig("", nil).ForResource(resource),
-		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object,
-			func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error),
+			func() runtime.Object,
+			func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface,
+			factory.DestroyFunc, error) {
 			return nil, func() {}, nil
 		},
 	}, nil
@@ -66,7 +77,8 @@ func dryRun(yes bool) []string {
 	return nil
 }
 
-// allocateNew does what the storage of Services does before a new one is validated. The error is the answer that the server gives.
+// allocateNew does what the storage of Services does before a new one is validated. The error is the answer that the
+// server gives.
 func allocateNew(ctx context.Context, obj runtime.Object, dry bool) error {
 	finish, err := services.BeginCreate(ctx, obj, &metav1.CreateOptions{DryRun: dryRun(dry)})
 	if err == nil {
@@ -75,7 +87,8 @@ func allocateNew(ctx context.Context, obj runtime.Object, dry bool) error {
 	return err
 }
 
-// reallocate is allocateNew for an update. The server panics, in this request, where it has no addresses of a second family.
+// reallocate is allocateNew for an update. The server panics, in this request, where it has no addresses of a second
+// family.
 func reallocate(ctx context.Context, obj, old runtime.Object, dry bool) (err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
@@ -115,7 +128,11 @@ func (g *generator) service(obj map[string]any) {
 	set("allocateLoadBalancerNodePorts", nil, nil, true, false)
 	var ports []any
 	for i := range g.IntN(4) {
-		port := map[string]any{"name": string(rune('a' + i)), "port": pick(g, []any{int64(53), int64(80), int64(443)}), "protocol": pick(g, []any{"TCP", "UDP"})}
+		port := map[string]any{
+			"name":     string(rune('a' + i)),
+			"port":     pick(g, []any{int64(53), int64(80), int64(443)}),
+			"protocol": pick(g, []any{"TCP", "UDP"}),
+		}
 		if g.IntN(4) == 0 {
 			port["nodePort"] = pick(g, []any{int64(30053), int64(30080), int64(30443)})
 		}
@@ -124,8 +141,8 @@ func (g *generator) service(obj map[string]any) {
 	spec["ports"] = ports
 }
 
-// A drawing pairs the addresses and ports that celgate and the server have drawn for a Service: what was drawn once must be the
-// same elsewhere, and what the request holds must not change.
+// A drawing pairs the addresses and ports that celgate and the server have drawn for a Service: what was drawn once
+// must be the same elsewhere, and what the request holds must not change.
 type drawing struct {
 	given map[any]bool // in the request or in the stored object
 	pairs map[any]any  // of the server, with those of celgate

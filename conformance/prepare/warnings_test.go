@@ -21,18 +21,24 @@ import (
 )
 
 var warnedWords = []string{
-	"010.0.0.1", "10.0.0.0/8", "10.0.0.1/08", "10.0.0.1/8", "::ffff:1.2.3.4", "2001:DB8::1", "2001:db8::/33", "::ffff:1.2.3.0/120",
-	"Indexed", "PreferClose", "FQDN", "kubernetes.io/tls", "Recycle", "$(a)", "x$(A)", "a/b", "a/", "TZ=UTC 0 0 * * *", "Not a label!",
-	"beta.kubernetes.io/arch", "node-role.kubernetes.io/master", "runtime/default", "unconfined", "localhost/a", "RuntimeDefault",
+	"010.0.0.1", "10.0.0.0/8", "10.0.0.1/08", "10.0.0.1/8", "::ffff:1.2.3.4", "2001:DB8::1", "2001:db8::/33",
+	"::ffff:1.2.3.0/120",
+	"Indexed", "PreferClose", "FQDN", "kubernetes.io/tls", "Recycle", "$(a)", "x$(A)", "a/b", "a/", "TZ=UTC 0 0 * * *",
+	"Not a label!",
+	"beta.kubernetes.io/arch", "node-role.kubernetes.io/master", "runtime/default", "unconfined", "localhost/a",
+	"RuntimeDefault",
 	"Localhost", "TCP", "UDP", "a.b.c", "orphan",
 }
 
 var warnedKeys = []string{
-	"beta.kubernetes.io/os", "app.kubernetes.io/created-by", "scheduler.alpha.kubernetes.io/critical-pod", "security.alpha.kubernetes.io/sysctls",
+	"beta.kubernetes.io/os", "app.kubernetes.io/created-by", "scheduler.alpha.kubernetes.io/critical-pod",
+	"security.alpha.kubernetes.io/sysctls",
 	"seccomp.security.alpha.kubernetes.io/pod", "container.seccomp.security.alpha.kubernetes.io/a",
 	"container.apparmor.security.beta.kubernetes.io/a", "container.apparmor.security.beta.kubernetes.io/",
-	"volume.beta.kubernetes.io/storage-class", "volume.beta.kubernetes.io/mount-options", "service.kubernetes.io/topology-aware-hints",
-	"kubernetes.io/ingress.class", "kubernetes.io/enforce-mountable-secrets", "requests.cpu", "limits.cpu", "limits.memory", "storage",
+	"volume.beta.kubernetes.io/storage-class", "volume.beta.kubernetes.io/mount-options",
+	"service.kubernetes.io/topology-aware-hints",
+	"kubernetes.io/ingress.class", "kubernetes.io/enforce-mountable-secrets", "requests.cpu", "limits.cpu",
+	"limits.memory", "storage",
 	"ephemeral-storage", "tls.crt", "tls.key",
 }
 
@@ -49,24 +55,36 @@ func TestWarnings(t *testing.T) {
 		for sub, s := range strategies[name] {
 			t.Run(name+" "+sub, func(t *testing.T) {
 				g := &generator{Rand: rand.New(rand.NewPCG(*seed, 4)), plausible: true, warned: true}
-				in := prepare.Input{Types: registry, Resource: res, SubResource: sub, Namespace: "shop", Now: now, User: prepare.User{Name: "dev"}}
+				in := prepare.Input{
+					Types:       registry,
+					Resource:    res,
+					SubResource: sub,
+					Namespace:   "shop",
+					Now:         now,
+					User:        prepare.User{Name: "dev"},
+				}
 				for range *count {
 					in.Operation, in.Object, in.Old = "CREATE", decoded(t, g, in), nil
 					if c, ok := s.(interface {
 						both
 						WarningsOnCreate(context.Context, runtime.Object) []string
 					}); ok && sub == "" {
-						compareWarnings(t, in, kinds, func(ctx context.Context, obj, _ runtime.Object) ([]string, error) {
-							m, _ := meta.Accessor(obj)
-							m.SetCreationTimestamp(metav1.Time{Time: now})
-							m.SetUID(types.UID(uidOf(in)))
-							if m.GetName() == "" {
-								m.SetName(nameOf(in))
-							}
-							c.PrepareForCreate(ctx, obj)
-							allAddresses(obj)
-							return c.WarningsOnCreate(ctx, obj), nil
-						})
+						compareWarnings(
+							t,
+							in,
+							kinds,
+							func(ctx context.Context, obj, _ runtime.Object) ([]string, error) {
+								m, _ := meta.Accessor(obj)
+								m.SetCreationTimestamp(metav1.Time{Time: now})
+								m.SetUID(types.UID(uidOf(in)))
+								if m.GetName() == "" {
+									m.SetName(nameOf(in))
+								}
+								c.PrepareForCreate(ctx, obj)
+								allAddresses(obj)
+								return c.WarningsOnCreate(ctx, obj), nil
+							},
+						)
 					}
 					in.Operation, in.Old = "UPDATE", decoded(t, g, in)
 					if g.IntN(2) == 0 {
@@ -75,13 +93,18 @@ func TestWarnings(t *testing.T) {
 					if u, ok := s.(interface {
 						WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string
 					}); ok {
-						compareWarnings(t, in, kinds, func(ctx context.Context, obj, old runtime.Object) ([]string, error) {
-							if err := update(ctx, s, obj, old, in); err != nil {
-								return nil, err
-							}
-							allAddresses(obj)
-							return u.WarningsOnUpdate(ctx, obj, old), nil
-						})
+						compareWarnings(
+							t,
+							in,
+							kinds,
+							func(ctx context.Context, obj, old runtime.Object) ([]string, error) {
+								if err := update(ctx, s, obj, old, in); err != nil {
+									return nil, err
+								}
+								allAddresses(obj)
+								return u.WarningsOnUpdate(ctx, obj, old), nil
+							},
+						)
 					}
 					if t.Failed() {
 						return
@@ -103,7 +126,8 @@ func allAddresses(obj runtime.Object) {
 	}
 }
 
-// compareWarnings compares the warnings about a request that the server's registry takes; an error of warn says that it does not.
+// compareWarnings compares the warnings about a request that the server's registry takes; an error of warn says that it
+// does not.
 func compareWarnings(t *testing.T, in prepare.Input, kinds map[string]bool,
 	warn func(ctx context.Context, obj, old runtime.Object) ([]string, error)) {
 	t.Helper()
@@ -120,7 +144,10 @@ func compareWarnings(t *testing.T, in prepare.Input, kinds map[string]bool,
 		}
 	}
 	ctx := request.WithNamespace(context.Background(), in.Namespace)
-	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{APIGroup: kind.Group, APIVersion: kind.Version, Resource: in.Resource.Resource})
+	ctx = request.WithRequestInfo(
+		ctx,
+		&request.RequestInfo{APIGroup: kind.Group, APIVersion: kind.Version, Resource: in.Resource.Resource},
+	)
 	warnings, err := warn(ctx, obj, old)
 	if err != nil {
 		return // refused: nobody is warned

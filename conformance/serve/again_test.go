@@ -63,8 +63,14 @@ func TestAgain(t *testing.T) {
 		eventually(t, 10*time.Second, func() string {
 			round++
 			tree, err := do(t, server.Call{
-				Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps", Query: map[string][]string{"dryRun": {"All"}},
-				Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": fmt.Sprint("counted", round)}, "data": map[string]any{"k": "v"}},
+				Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps",
+				Query: map[string][]string{"dryRun": {"All"}},
+				Body: map[string]any{
+					"apiVersion": "v1",
+					"kind":       "ConfigMap",
+					"metadata":   map[string]any{"name": fmt.Sprint("counted", round)},
+					"data":       map[string]any{"k": "v"},
+				},
 			}).Object()
 			if err != nil {
 				t.Fatal(err)
@@ -92,7 +98,9 @@ func TestAgain(t *testing.T) {
 			"name": "other.example.com", "admissionReviewVersions": []any{"v1"}, "sideEffects": "None",
 			"clientConfig": map[string]any{"url": g.URL + "/mutate", "caBundle": g.CA},
 			"rules": []any{map[string]any{
-				"operations": []any{"CREATE"}, "apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"configmaps"},
+				"operations": []any{
+					"CREATE",
+				}, "apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"configmaps"},
 			}},
 		}},
 	})

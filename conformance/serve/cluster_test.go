@@ -75,7 +75,8 @@ func installDefinitions(t *testing.T) {
 			}
 		}
 	}
-	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
+	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings",
+		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
 		eventually(t, 20*time.Second, func() string {
 			a := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/" + resource})
 			if a.Code != 200 {
@@ -87,14 +88,19 @@ func installDefinitions(t *testing.T) {
 }
 
 var resources = map[string]string{
-	"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-	"MutatingAdmissionPolicy": "mutatingadmissionpolicies", "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+	"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
+	"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+	"MutatingAdmissionPolicy":          "mutatingadmissionpolicies",
+	"MutatingAdmissionPolicyBinding":   "mutatingadmissionpolicybindings",
 }
 
 // moved returns policies in celgate's own group: one line changes.
 func moved(t *testing.T, text string) []map[string]any {
 	t.Helper()
-	return documents(t, bytes.ReplaceAll([]byte(text), []byte("admissionregistration.k8s.io/v1"), []byte("policy.celgate.dev/v1")))
+	return documents(
+		t,
+		bytes.ReplaceAll([]byte(text), []byte("admissionregistration.k8s.io/v1"), []byte("policy.celgate.dev/v1")),
+	)
 }
 
 // inForce creates policies of celgate's own group and removes them when the test ends.
@@ -142,7 +148,8 @@ spec:
 `)
 	tree["spec"].(map[string]any)["replicas"] = replicas
 	return do(t, server.Call{
-		Method: http.MethodPost, Path: "/apis/apps/v1/namespaces/default/deployments", Query: map[string][]string{"dryRun": {"All"}}, Body: tree,
+		Method: http.MethodPost, Path: "/apis/apps/v1/namespaces/default/deployments",
+		Query: map[string][]string{"dryRun": {"All"}}, Body: tree,
 	})
 }
 
@@ -168,7 +175,11 @@ func denied(t *testing.T, message string, ask func() *server.Answer) {
 func TestCluster(t *testing.T) {
 	r := managed(t, 1)
 	inForce(t, policies)
-	denied(t, "denied request: passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	denied(
+		t,
+		"denied request: passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
+	)
 	eventually(t, 5*time.Second, func() string {
 		if got := label(t, configMap(t, nil), "owner"); got != "admin" {
 			return fmt.Sprintf("label %v", got)
@@ -181,7 +192,12 @@ func TestCluster(t *testing.T) {
 		func() *server.Answer { return deployment(t, 1) })
 	const params = "/api/v1/namespaces/default/configmaps"
 	limit := func(n string) map[string]any {
-		return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "limit"}, "data": map[string]any{"max": n}}
+		return map[string]any{
+			"apiVersion": "v1",
+			"kind":       "ConfigMap",
+			"metadata":   map[string]any{"name": "limit"},
+			"data":       map[string]any{"max": n},
+		}
 	}
 	good(t, apply(t, params, limit("2")))
 	denied(t, "denied request: at most 2", func() *server.Answer { return deployment(t, 3) })
@@ -192,7 +208,10 @@ func TestCluster(t *testing.T) {
 	denied(t, "parameterNotFoundAction", func() *server.Answer { return deployment(t, 1) })
 
 	eventually(t, 5*time.Second, func() string {
-		tree, err := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/limit"}).Object()
+		tree, err := do(
+			t,
+			server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/limit"},
+		).Object()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,14 +224,23 @@ func TestCluster(t *testing.T) {
 		return ""
 	})
 
-	bad := moved(t, strings.ReplaceAll(limits, "object.spec.replicas <=", "object.spec.replicas <"+"="+"=")) // never in force
+	bad := moved(
+		t,
+		strings.ReplaceAll(limits, "object.spec.replicas <=", "object.spec.replicas <"+"="+"="),
+	) // never in force
 	if status := apply(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicies", bad[0]).Status(); status == nil ||
-		!strings.Contains(status.Message, "spec.validations[0].expression: Invalid value") || !strings.Contains(status.Message, "compilation failed: ERROR: <input>:1:") {
+		!strings.Contains(
+			status.Message,
+			"spec.validations[0].expression: Invalid value",
+		) || !strings.Contains(status.Message, "compilation failed: ERROR: <input>:1:") {
 		t.Errorf("a policy that does not compile: %+v", status)
 	}
 	bad[0]["spec"].(map[string]any)["failurePolicy"] = "Maybe"
 	if status := apply(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicies", bad[0]).Status(); status == nil ||
-		!strings.Contains(status.Message, `spec.failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"`) {
+		!strings.Contains(
+			status.Message,
+			`spec.failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"`,
+		) {
 		t.Errorf("a failurePolicy that there is not: %+v", status)
 	}
 
@@ -304,8 +332,12 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 `)))
 	create := func(user string) *server.Answer {
 		return do(t, server.Call{
-			Method: http.MethodPost, Path: "/apis/example.com/v1/namespaces/default/widgets", Query: map[string][]string{"dryRun": {"All"}},
-			Body: object(t, `{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, spec: {size: 3}}`), User: user,
+			Method: http.MethodPost, Path: "/apis/example.com/v1/namespaces/default/widgets",
+			Query: map[string][]string{"dryRun": {"All"}},
+			Body: object(
+				t,
+				`{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, spec: {size: 3}}`,
+			), User: user,
 		})
 	}
 	eventually(t, 20*time.Second, func() string {
@@ -333,10 +365,12 @@ func TestDeployment(t *testing.T) {
 	}
 	paths := map[string]string{
 		"Namespace": "/api/v1/namespaces", "ServiceAccount": "/api/v1/namespaces/celgate-system/serviceaccounts",
-		"ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles", "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-		"Role":        "/apis/rbac.authorization.k8s.io/v1/namespaces/celgate-system/roles",
-		"RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/celgate-system/rolebindings",
-		"Service":     "/api/v1/namespaces/celgate-system/services", "Deployment": "/apis/apps/v1/namespaces/celgate-system/deployments",
+		"ClusterRole":         "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+		"ClusterRoleBinding":  "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+		"Role":                "/apis/rbac.authorization.k8s.io/v1/namespaces/celgate-system/roles",
+		"RoleBinding":         "/apis/rbac.authorization.k8s.io/v1/namespaces/celgate-system/rolebindings",
+		"Service":             "/api/v1/namespaces/celgate-system/services",
+		"Deployment":          "/apis/apps/v1/namespaces/celgate-system/deployments",
 		"PodDisruptionBudget": "/apis/policy/v1/namespaces/celgate-system/poddisruptionbudgets",
 		"NetworkPolicy":       "/apis/networking.k8s.io/v1/namespaces/celgate-system/networkpolicies",
 		"ConfigMap":           "/api/v1/namespaces/default/configmaps",
@@ -351,7 +385,11 @@ func TestDeployment(t *testing.T) {
 
 	answer := do(t, server.Call{
 		Method: http.MethodPost, Path: paths["ServiceAccount"] + "/celgate/token",
-		Body: map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{}},
+		Body: map[string]any{
+			"apiVersion": "authentication.k8s.io/v1",
+			"kind":       "TokenRequest",
+			"spec":       map[string]any{},
+		},
 	})
 	good(t, answer)
 	tree, err := answer.Object()
@@ -381,11 +419,23 @@ kind: Service
 metadata: {name: celgate}
 spec: {type: ExternalName, externalName: localhost}
 `)))
-	g := startWebhook(t, "--kubeconfig="+kubeconfig, "--manage", "--service=celgate", "--service-port="+port, "--listen="+address,
-		"--namespace=celgate-system", "--metrics-listen=127.0.0.1:0")
+	g := startWebhook(
+		t,
+		"--kubeconfig="+kubeconfig,
+		"--manage",
+		"--service=celgate",
+		"--service-port="+port,
+		"--listen="+address,
+		"--namespace=celgate-system",
+		"--metrics-listen=127.0.0.1:0",
+	)
 	g.ready(t)
 
-	text = bytes.ReplaceAll([]byte(limits), []byte("spec:\n  paramKind"), []byte("spec:\n  failurePolicy: Ignore\n  paramKind"))
+	text = bytes.ReplaceAll(
+		[]byte(limits),
+		[]byte("spec:\n  paramKind"),
+		[]byte("spec:\n  failurePolicy: Ignore\n  paramKind"),
+	)
 	inForce(t, string(text))
 	t.Cleanup(func() {
 		for _, kind := range []string{"mutating", "validating"} {
@@ -394,7 +444,10 @@ spec: {type: ExternalName, externalName: localhost}
 	})
 	var bundle string
 	eventually(t, 10*time.Second, func() string {
-		tree, err := do(t, server.Call{Method: http.MethodGet, Path: webhookPath + "validatingwebhookconfigurations/celgate"}).Object()
+		tree, err := do(
+			t,
+			server.Call{Method: http.MethodGet, Path: webhookPath + "validatingwebhookconfigurations/celgate"},
+		).Object()
 		webhooks, _ := tree["webhooks"].([]any)
 		if err != nil || len(webhooks) != 3 {
 			return fmt.Sprintf("%d webhooks, %v\n%s", len(webhooks), err, g.log())
@@ -403,7 +456,10 @@ spec: {type: ExternalName, externalName: localhost}
 		return ""
 	})
 	eventually(t, 10*time.Second, func() string {
-		tree, err := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/limit"}).Object()
+		tree, err := do(
+			t,
+			server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/limit"},
+		).Object()
 		text, _ := yaml.Marshal(tree["status"])
 		if err != nil || strings.Count(string(text), `status: "True"`) != 3 {
 			return fmt.Sprintf("status %s\n%s", text, g.log())
@@ -416,7 +472,11 @@ spec: {type: ExternalName, externalName: localhost}
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(pem)
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(g.URL, "https://"), &tls.Config{RootCAs: trusted, ServerName: "celgate.celgate-system.svc"})
+	conn, err := tls.Dial(
+		"tcp",
+		strings.TrimPrefix(g.URL, "https://"),
+		&tls.Config{RootCAs: trusted, ServerName: "celgate.celgate-system.svc"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

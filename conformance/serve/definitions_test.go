@@ -117,7 +117,15 @@ func TestDefinitions(t *testing.T) {
 	}
 	installDefinitions(t)
 	try := func(path string, tree map[string]any) *server.Answer {
-		return do(t, server.Call{Method: http.MethodPost, Path: path, Query: map[string][]string{"dryRun": {"All"}, "fieldValidation": {"Strict"}}, Body: tree})
+		return do(
+			t,
+			server.Call{
+				Method: http.MethodPost,
+				Path:   path,
+				Query:  map[string][]string{"dryRun": {"All"}, "fieldValidation": {"Strict"}},
+				Body:   tree,
+			},
+		)
 	}
 	tried := 0
 	for _, tree := range documents(t, []byte(whole)) {
@@ -147,8 +155,11 @@ func TestDefinitions(t *testing.T) {
 // beyondSchemas reports a mistake that no schema can find: CEL, the syntax of names, and what is given twice.
 func beyondSchemas(message string) bool {
 	for _, part := range []string{
-		"compilation failed", "undeclared reference", "Syntax error", "must evaluate to", "must consist of", "must be a valid", "name part must",
-		"must be specified for an", "a lowercase RFC", "is not a valid CEL identifier", "resourceVersion", "subresource", "a valid label", "Duplicate value", // of atomic lists
+		"compilation failed", "undeclared reference", "Syntax error", "must evaluate to", "must consist of",
+		"must be a valid", "name part must",
+		// of atomic lists
+		"must be specified for an", "a lowercase RFC", "is not a valid CEL identifier", "resourceVersion",
+		"subresource", "a valid label", "Duplicate value",
 	} {
 		if strings.Contains(message, part) {
 			return true

@@ -62,8 +62,8 @@ metadata: {name: mark}
 spec: {policyName: mark}
 `
 
-// TestEquivalent sends a request in another version than the rules name: the API server converts it for the webhook, and
-// policies see what they would see in the server: the object converted, the request as it was made, and only those
+// TestEquivalent sends a request in another version than the rules name: the API server converts it for the webhook,
+// and policies see what they would see in the server: the object converted, the request as it was made, and only those
 // that ask for equivalents.
 func TestEquivalent(t *testing.T) {
 	managed(t, 1)
@@ -71,11 +71,18 @@ func TestEquivalent(t *testing.T) {
 	create := func(version, spec string) *server.Answer {
 		return do(t, server.Call{
 			Method: http.MethodPost, Path: "/apis/autoscaling/" + version + "/namespaces/default/horizontalpodautoscalers", Query: map[string][]string{"dryRun": {"All"}},
-			Body: object(t, "{apiVersion: autoscaling/"+version+", kind: HorizontalPodAutoscaler, metadata: {name: h}, spec: {maxReplicas: 3, "+
-				"scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, "+spec+"}}"),
+			Body: object(
+				t,
+				"{apiVersion: autoscaling/"+version+", kind: HorizontalPodAutoscaler, metadata: {name: h}, spec: {maxReplicas: 3, "+
+					"scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, "+spec+"}}",
+			),
 		})
 	}
-	denied(t, "denied request: made to v1", func() *server.Answer { return create("v1", "targetCPUUtilizationPercentage: 50") })
+	denied(
+		t,
+		"denied request: made to v1",
+		func() *server.Answer { return create("v1", "targetCPUUtilizationPercentage: 50") },
+	)
 	const half = "metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]"
 	denied(t, "", func() *server.Answer { return create("v2", half) })
 	eventually(t, 5*time.Second, func() string {
@@ -85,6 +92,9 @@ func TestEquivalent(t *testing.T) {
 		return ""
 	})
 	denied(t, "denied request: not converted", func() *server.Answer {
-		return create("v2", "metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}]")
+		return create(
+			"v2",
+			"metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}]",
+		)
 	})
 }

@@ -61,13 +61,25 @@ type handover struct {
 
 var handovers = []handover{
 	{name: "both kinds", version: "v1", verdict: "the policies of policy.celgate.dev can be deleted"},
-	{name: "validating only", minor: "1.33", verdict: "the ValidatingAdmissionPolicy objects of policy.celgate.dev and their bindings can be deleted"},
-	{name: "mutating as v1alpha1", minor: "1.33", version: "v1alpha1", verdict: "the policies of policy.celgate.dev can be deleted",
-		args: []string{"--runtime-config=admissionregistration.k8s.io/v1alpha1=true", "--feature-gates=MutatingAdmissionPolicy=true"}},
+	{
+		name:    "validating only",
+		minor:   "1.33",
+		verdict: "the ValidatingAdmissionPolicy objects of policy.celgate.dev and their bindings can be deleted",
+	},
+	{
+		name:    "mutating as v1alpha1",
+		minor:   "1.33",
+		version: "v1alpha1",
+		verdict: "the policies of policy.celgate.dev can be deleted",
+		args: []string{
+			"--runtime-config=admissionregistration.k8s.io/v1alpha1=true",
+			"--feature-gates=MutatingAdmissionPolicy=true",
+		},
+	},
 }
 
-// TestHandover hands policies over, by the commands of docs/serve.md and under load, to servers that serve the kinds, or one
-// of them. The API server calls two replicas, so what both do would be seen.
+// TestHandover hands policies over, by the commands of docs/serve.md and under load, to servers that serve the kinds,
+// or one of them. The API server calls two replicas, so what both do would be seen.
 func TestHandover(t *testing.T) {
 	for _, h := range handovers {
 		if h.minor != *minor {
@@ -107,7 +119,14 @@ func (h *handover) run(t *testing.T) {
 
 	r := managed(t, 2)
 	inForce(t, counted)
-	good(t, apply(t, "/api/v1/namespaces/default/configmaps", object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: stored}}`)))
+	good(
+		t,
+		apply(
+			t,
+			"/api/v1/namespaces/default/configmaps",
+			object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: stored}}`),
+		),
+	)
 	const password = "passwords belong into Secrets"
 	denied(t, password, func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	w := watchers{}
@@ -117,19 +136,23 @@ func (h *handover) run(t *testing.T) {
 		}
 		return ""
 	})
-	if out := command(1, program, "migrate", "--verify"); !strings.Contains(out, "does not exist natively") || h.version == "" && !strings.Contains(out, "the server does not serve MutatingAdmissionPolicy: 1 stay with celgate serve") {
+	if out := command(1, program, "migrate", "--verify"); !strings.Contains(out, "does not exist natively") ||
+		h.version == "" &&
+			!strings.Contains(out, "the server does not serve MutatingAdmissionPolicy: 1 stay with celgate serve") {
 		t.Errorf("before: %s", out)
 	}
 
 	stop := w.start(t)
 	script := program + " migrate | " + kubectl + " apply -f -"
-	if out := command(0, "sh", "-c", script); strings.Contains(out, "mutating") && h.version == "" || strings.Count(out, " created\n") != map[bool]int{true: 2, false: 4}[h.version == ""] {
+	if out := command(0, "sh", "-c", script); strings.Contains(out, "mutating") && h.version == "" ||
+		strings.Count(out, " created\n") != map[bool]int{true: 2, false: 4}[h.version == ""] {
 		t.Error(out)
 	}
 	native := []string{"validatingadmissionpolicies/no-passwords", "validatingadmissionpolicybindings/no-passwords"}
 	if h.version != "" {
 		native = append(native, "mutatingadmissionpolicies/count", "mutatingadmissionpolicybindings/count")
-		if a := do(t, server.Call{Method: http.MethodGet, Path: "/apis/admissionregistration.k8s.io/" + h.version + "/mutatingadmissionpolicies/count"}); a.Code != http.StatusOK {
+		if a := do(t, server.Call{Method: http.MethodGet,
+			Path: "/apis/admissionregistration.k8s.io/" + h.version + "/mutatingadmissionpolicies/count"}); a.Code != http.StatusOK {
 			t.Error(string(a.Body))
 		}
 	}
@@ -159,10 +182,13 @@ func (h *handover) run(t *testing.T) {
 	if seen := w.ask(t); seen != "x" {
 		t.Errorf("changed %q", seen)
 	}
-	if s := configMap(t, map[string]any{"password": "x"}).Status(); s == nil || !strings.Contains(s.Message, password) || strings.Contains(s.Message, "admission webhook") {
+	if s := configMap(t, map[string]any{"password": "x"}).Status(); s == nil ||
+		!strings.Contains(s.Message, password) ||
+		strings.Contains(s.Message, "admission webhook") {
 		t.Errorf("%+v", s)
 	}
-	if out := command(0, program, "migrate", "--verify"); !strings.Contains(out, h.verdict) || !strings.Contains(out, " 0 disagree") {
+	if out := command(0, program, "migrate", "--verify"); !strings.Contains(out, h.verdict) ||
+		!strings.Contains(out, " 0 disagree") {
 		t.Error(out)
 	}
 	for _, each := range native {

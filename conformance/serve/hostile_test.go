@@ -36,7 +36,8 @@ spec:
   validations:
   - expression: >-
       [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(b, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(c,
-      [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(d, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(e, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(f, a + b + c + d + e + f >= 0))))))
+      [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(d, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(e,
+      [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].all(f, a + b + c + d + e + f >= 0))))))
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -44,8 +45,8 @@ metadata: {name: spender}
 spec: {policyName: spender, validationActions: [Deny]}
 `
 
-// TestHostile sends what no API server sends, and policies what costs most, in great numbers. Others are answered as ever
-// all the while, and memory stays below what deploy/ allows.
+// TestHostile sends what no API server sends, and policies what costs most, in great numbers. Others are answered as
+// ever all the while, and memory stays below what deploy/ allows.
 func TestHostile(t *testing.T) {
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "policies.yaml"), []byte(policies+"---"+spender))
@@ -53,7 +54,9 @@ func TestHostile(t *testing.T) {
 	g := alone(t, "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(g.CA)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, MaxIdleConnsPerHost: 100}}
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, MaxIdleConnsPerHost: 100},
+	}
 	post := func(path, contentType string, body io.Reader) (int, string, error) {
 		response, err := client.Post(g.URL+path, contentType, body)
 		if err != nil {
@@ -71,7 +74,13 @@ func TestHostile(t *testing.T) {
 			var times []time.Duration
 			for {
 				start := time.Now()
-				code, text, err := post("/validate?timeout=10s", "application/json", strings.NewReader(reviewStart+`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"password":"x"}}}}`))
+				code, text, err := post(
+					"/validate?timeout=10s",
+					"application/json",
+					strings.NewReader(
+						reviewStart+`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"password":"x"}}}}`,
+					),
+				)
 				times = append(times, time.Since(start))
 				if err != nil || code != 200 || !strings.Contains(text, "passwords belong into Secrets") {
 					t.Errorf("an ordinary request: %v %d %.300s", err, code, text)
@@ -109,8 +118,13 @@ func TestHostile(t *testing.T) {
 						body[random.IntN(len(body))] = byte(random.Uint32())
 					}
 					path := []string{"/mutate", "/validate", "/fail/mutate", "/ignore/validate"}[random.IntN(4)]
-					media := []string{"application/json", "application/json", "application/json;charset=", "text/plain", "", "application/vnd.kubernetes.protobuf"}[random.IntN(6)]
-					code, text, err := post(path+"?timeout=10s", media, bytes.NewReader(body[:random.IntN(len(body)+1)]))
+					media := []string{"application/json", "application/json", "application/json;charset=", "text/plain",
+						"", "application/vnd.kubernetes.protobuf"}[random.IntN(6)]
+					code, text, err := post(
+						path+"?timeout=10s",
+						media,
+						bytes.NewReader(body[:random.IntN(len(body)+1)]),
+					)
 					if err != nil || code >= 500 && code != http.StatusServiceUnavailable {
 						t.Errorf("%v %d %s", err, code, text)
 					}
@@ -121,7 +135,10 @@ func TestHostile(t *testing.T) {
 	t.Run("long bodies", func(t *testing.T) {
 		for _, filler := range []string{"{}", "0"} {
 			long := reviewStart + `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"password":"x"},"items":[` +
-				strings.Repeat(filler+",", (8<<20-1000)/(len(filler)+1)) + filler + `]}}}`
+				strings.Repeat(
+					filler+",",
+					(8<<20-1000)/(len(filler)+1),
+				) + filler + `]}}}`
 			largest := make(chan int64)
 			done := make(chan struct{})
 			go func() {
@@ -156,7 +173,11 @@ func TestHostile(t *testing.T) {
 				t.Errorf("%d MiB", most>>20)
 			}
 		}
-		code, text, err := post("/validate", "application/json", strings.NewReader(reviewStart+strings.Repeat(" ", 9<<20)))
+		code, text, err := post(
+			"/validate",
+			"application/json",
+			strings.NewReader(reviewStart+strings.Repeat(" ", 9<<20)),
+		)
 		if err == nil && code != http.StatusRequestEntityTooLarge {
 			t.Errorf("%d %s", code, text)
 		}
@@ -170,7 +191,11 @@ func TestHostile(t *testing.T) {
 					return
 				}
 				defer conn.Close()
-				fmt.Fprintf(conn, "POST /validate HTTP/1.1\r\nHost: celgate\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", 8<<20)
+				fmt.Fprintf(
+					conn,
+					"POST /validate HTTP/1.1\r\nHost: celgate\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+					8<<20,
+				)
 				if i%2 == 0 { // so long that it counts
 					_, _ = conn.Write(bytes.Repeat([]byte(" "), 70<<10))
 				}
@@ -185,8 +210,15 @@ func TestHostile(t *testing.T) {
 		meanwhile(t, func() {
 			many(8, func(int) {
 				for range 3 {
-					code, text, err := post("/validate?timeout=10s", "application/json", strings.NewReader(reviewStart+`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"spend":"x"}}}}`))
-					if err != nil || code != 200 || !strings.Contains(text, "budget") && !strings.Contains(text, "cost limit") {
+					code, text, err := post(
+						"/validate?timeout=10s",
+						"application/json",
+						strings.NewReader(
+							reviewStart+`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"spend":"x"}}}}`,
+						),
+					)
+					if err != nil || code != 200 ||
+						!strings.Contains(text, "budget") && !strings.Contains(text, "cost limit") {
 						t.Errorf("%v %d %.300s", err, code, text)
 					}
 				}
@@ -199,7 +231,11 @@ func TestHostile(t *testing.T) {
 func TestThousand(t *testing.T) {
 	r := managed(t, 2)
 	inForce(t, policies)
-	denied(t, "passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	denied(
+		t,
+		"passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
+	)
 	const number, workers = 1000, 8
 	each := func(do func(i int)) {
 		var running sync.WaitGroup
@@ -217,7 +253,8 @@ func TestThousand(t *testing.T) {
 	t.Cleanup(func() {
 		for _, resource := range []string{"validatingadmissionpolicybindings", "validatingadmissionpolicies"} {
 			_, _ = api.Do(context.Background(), server.Call{
-				Method: http.MethodDelete, Path: own + resource, Query: map[string][]string{"labelSelector": {"thousand=true"}},
+				Method: http.MethodDelete, Path: own + resource,
+				Query: map[string][]string{"labelSelector": {"thousand=true"}},
 			})
 		}
 	})
@@ -226,7 +263,10 @@ func TestThousand(t *testing.T) {
 		start := time.Now()
 		each(func(i int) {
 			for _, tree := range moved(t, strings.ReplaceAll(thousand, "NAME", name(i))) {
-				if a, err := api.Do(t.Context(), server.Call{Method: http.MethodPost, Path: own + resources[tree["kind"].(string)], Body: tree}); err != nil || a.Status() != nil {
+				if a, err := api.Do(t.Context(),
+					server.Call{Method: http.MethodPost, Path: own + resources[tree["kind"].(string)],
+						Body: tree}); err != nil ||
+					a.Status() != nil {
 					t.Errorf("%v %+v", err, a.Status())
 				}
 			}
@@ -234,7 +274,11 @@ func TestThousand(t *testing.T) {
 		created := time.Since(start)
 		for i := range number {
 			if i%100 == 0 || i == number-1 {
-				denied(t, "denied request: not "+name(i), func() *server.Answer { return configMap(t, map[string]any{name(i): "x"}) })
+				denied(
+					t,
+					"denied request: not "+name(i),
+					func() *server.Answer { return configMap(t, map[string]any{name(i): "x"}) },
+				)
 			}
 		}
 		t.Logf("created in %s, in force after %s", created, time.Since(start))

@@ -61,8 +61,14 @@ func TestParamsOfOthers(t *testing.T) {
 		good(t, apply(t, path, tree))
 		t.Cleanup(func() { remove(t, path+"/policy-author") })
 	}
-	create(t, "/api/v1/namespaces/kube-system/secrets",
-		object(t, `{apiVersion: v1, kind: Secret, metadata: {name: db, namespace: kube-system}, stringData: {password: hunter2}}`))
+	create(
+		t,
+		"/api/v1/namespaces/kube-system/secrets",
+		object(
+			t,
+			`{apiVersion: v1, kind: Secret, metadata: {name: db, namespace: kube-system}, stringData: {password: hunter2}}`,
+		),
+	)
 	objects := moved(t, leaks)
 	path := func(tree map[string]any) string { return ownPath + resources[tree["kind"].(string)] }
 	as := func(user string, tree map[string]any) *server.Answer {
@@ -81,7 +87,8 @@ func TestParamsOfOthers(t *testing.T) {
 	})
 	leak := func() string {
 		status := do(t, server.Call{
-			Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps", Query: map[string][]string{"dryRun": {"All"}}, User: "mallory",
+			Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps",
+			Query: map[string][]string{"dryRun": {"All"}}, User: "mallory",
 			Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "leak"}},
 		}).Status()
 		if status == nil {
@@ -98,16 +105,36 @@ func TestParamsOfOthers(t *testing.T) {
 	const mallory = "user &{mallory  [system:authenticated] map[]} "
 
 	// Asked, celgate says what the server says about its own kinds.
-	refused(as("mallory", objects[0]), `ValidatingAdmissionPolicy.admissionregistration.k8s.io "leak" is invalid: spec.paramKind: Forbidden: `+mallory+
-		`must have "get" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`)
-	refused(as("mallory", objects[1]), `spec.paramRef: Forbidden: unable to get policy leak to determine minimum required permissions and `+mallory+
-		`does not have "get" permission for all groups, versions and resources`)
+	refused(
+		as("mallory", objects[0]),
+		`ValidatingAdmissionPolicy.admissionregistration.k8s.io "leak" is invalid: spec.paramKind: Forbidden: `+mallory+
+			`must have "get" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`,
+	)
+	refused(
+		as("mallory", objects[1]),
+		`spec.paramRef: Forbidden: unable to get policy leak to determine minimum required permissions and `+mallory+
+			`does not have "get" permission for all groups, versions and resources`,
+	)
 	good(t, as("", objects[0]))
-	refused(as("mallory", objects[1]), `spec.paramRef: Forbidden: `+mallory+`does not have "get" permission on the object referenced by paramRef`)
+	refused(
+		as("mallory", objects[1]),
+		`spec.paramRef: Forbidden: `+mallory+`does not have "get" permission on the object referenced by paramRef`,
+	)
 	good(t, as("", objects[1]))
 	denied(t, "secret: aHVudGVyMg==", func() *server.Answer {
-		return do(t, server.Call{Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps", Query: map[string][]string{"dryRun": {"All"}},
-			Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "leak"}}})
+		return do(
+			t,
+			server.Call{
+				Method: http.MethodPost,
+				Path:   "/api/v1/namespaces/default/configmaps",
+				Query:  map[string][]string{"dryRun": {"All"}},
+				Body: map[string]any{
+					"apiVersion": "v1",
+					"kind":       "ConfigMap",
+					"metadata":   map[string]any{"name": "leak"},
+				},
+			},
+		)
 	})
 	sealed, err := do(t, server.Call{Method: http.MethodGet, Path: path(objects[0]) + "/leak"}).Object()
 	if err != nil {
@@ -130,11 +157,15 @@ func TestParamsOfOthers(t *testing.T) {
 	patch := func(user, resource string, annotations map[string]any) *server.Answer {
 		t.Helper()
 		return do(t, server.Call{
-			Method: http.MethodPatch, Path: ownPath + resource + "/leak", ContentType: "application/merge-patch+json", User: user,
+			Method: http.MethodPatch, Path: ownPath + resource + "/leak", ContentType: "application/merge-patch+json",
+			User: user,
 			Body: map[string]any{"metadata": map[string]any{"annotations": annotations}},
 		})
 	}
-	refused(patch("mallory", "validatingadmissionpolicies", map[string]any{"celgate.dev/disabled": nil}), `must have "get" permission on all objects`)
+	refused(
+		patch("mallory", "validatingadmissionpolicies", map[string]any{"celgate.dev/disabled": nil}),
+		`must have "get" permission on all objects`,
+	)
 	gone()
 
 	// What was written while the API server did not know of celgate, or with the seal of another object, is not in
@@ -145,7 +176,8 @@ func TestParamsOfOthers(t *testing.T) {
 			tree["metadata"].(map[string]any)["annotations"] = sealed["metadata"].(map[string]any)["annotations"]
 		}
 		eventually(t, 5*time.Second, func() string {
-			for _, kind := range []string{"mutating", "validating"} { // the leader writes them again whenever something changes
+			// the leader writes them again whenever something changes
+			for _, kind := range []string{"mutating", "validating"} {
 				remove(t, webhookPath+kind+"webhookconfigurations/celgate")
 			}
 			if status := as("mallory", tree).Status(); status != nil {
@@ -156,7 +188,10 @@ func TestParamsOfOthers(t *testing.T) {
 	}
 	unknown := func(resource string) func() string {
 		return func() string {
-			if text, _ := status(t, resource, "leak"); !strings.Contains(text, "reason: AuthorUnknown\n  status: \"False\"\n  type: Ready\n") ||
+			if text, _ := status(t, resource, "leak"); !strings.Contains(
+				text,
+				"reason: AuthorUnknown\n  status: \"False\"\n  type: Ready\n",
+			) ||
 				!strings.Contains(text, resource+".policy.celgate.dev NAME celgate.dev/approved=") {
 				return text
 			}
@@ -166,7 +201,9 @@ func TestParamsOfOthers(t *testing.T) {
 	eventually(t, 60*time.Second, unknown("validatingadmissionpolicies"))
 	eventually(t, 10*time.Second, unknown("validatingadmissionpolicybindings"))
 	eventually(t, 60*time.Second, func() string {
-		if status := as("mallory", moved(t, strings.ReplaceAll(leaks, "name: leak", "name: leak2"))[0]).Status(); status == nil || !strings.Contains(status.Message, "Forbidden") {
+		if status := as("mallory", moved(t, strings.ReplaceAll(leaks, "name: leak",
+			"name: leak2"))[0]).Status(); status == nil ||
+			!strings.Contains(status.Message, "Forbidden") {
 			return fmt.Sprintf("%+v", status)
 		}
 		return ""
@@ -179,7 +216,10 @@ func TestParamsOfOthers(t *testing.T) {
 	}
 
 	// A change that leaves the paramKind does not make it known; whoever may read the params does.
-	refused(patch("mallory", "validatingadmissionpolicies", map[string]any{"celgate.dev/approved": "1"}), "spec.paramKind: Forbidden")
+	refused(
+		patch("mallory", "validatingadmissionpolicies", map[string]any{"celgate.dev/approved": "1"}),
+		"spec.paramKind: Forbidden",
+	)
 	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
 		good(t, patch("", resource, map[string]any{"celgate.dev/approved": "1"}))
 	}

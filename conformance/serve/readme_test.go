@@ -20,10 +20,13 @@ import (
 )
 
 // TestReadme runs the commands of the README from an empty cluster to a mutated Pod, and those of docs/serve.md after
-// them, in a shell. What a cluster has and this one has not is played: the controllers and the kubelet, which start what
-// the Deployment says, with its service account and arguments, and the network, by which a Service reaches Pods.
+// them, in a shell. What a cluster has and this one has not is played: the controllers and the kubelet, which start
+// what the Deployment says, with its service account and arguments, and the network, by which a Service reaches Pods.
 func TestReadme(t *testing.T) {
-	empty, err := server.Start(t.Context(), server.Options{Minor: *minor, Plugins: []string{"PodSecurity"}, Disabled: ownPolicies})
+	empty, err := server.Start(
+		t.Context(),
+		server.Options{Minor: *minor, Plugins: []string{"PodSecurity"}, Disabled: ownPolicies},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +64,10 @@ func TestReadme(t *testing.T) {
 		t.Errorf("the annotation is %q", lines[len(lines)-1])
 	}
 
-	lines := strings.SplitAfter(strings.TrimSpace(commands(t, "../../docs/serve.md", "## From an empty cluster to a mutated object")), "\n")
+	lines := strings.SplitAfter(
+		strings.TrimSpace(commands(t, "../../docs/serve.md", "## From an empty cluster to a mutated object")),
+		"\n",
+	)
 	deny := lines[len(lines)-1]
 	for _, line := range lines[1 : len(lines)-1] { // it is installed
 		if out, err := sh.run(t.Context(), line); err != nil {
@@ -73,10 +79,12 @@ func TestReadme(t *testing.T) {
 			}
 		}
 	}
-	if out, err := sh.run(t.Context(), deny); err == nil || !strings.Contains(out, "denied request: at most 5 replicas") {
+	if out, err := sh.run(t.Context(), deny); err == nil ||
+		!strings.Contains(out, "denied request: at most 5 replicas") {
 		t.Errorf("%v %s", err, out)
 	}
-	if out, err := sh.run(t.Context(), `kubectl get deployment web -o jsonpath='{.metadata.annotations.example\.com/owner}'`); err != nil || out != "admin" {
+	if out, err := sh.run(t.Context(), `kubectl get deployment web -o jsonpath='{.metadata.annotations.example\.com/owner}'`); err != nil ||
+		out != "admin" {
 		t.Error(err, out)
 	}
 	for _, g := range gates {
@@ -124,7 +132,12 @@ func (s *shell) run(ctx context.Context, script string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", script)
 	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.server.Kubeconfig, "PATH="+s.path+":"+os.Getenv("PATH"), "HOME="+s.server.Folder)
+	cmd.Env = append(
+		os.Environ(),
+		"KUBECONFIG="+s.server.Kubeconfig,
+		"PATH="+s.path+":"+os.Getenv("PATH"),
+		"HOME="+s.server.Folder,
+	)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()
@@ -160,7 +173,9 @@ func (s *shell) play(ctx context.Context, t *testing.T) ([]*gate, error) {
 		return nil, err
 	}
 	// The namespace enforces the restricted level, which is about Pods.
-	review := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "celgate"}, "spec": ` + string(deployment.Spec.Template.Spec) + `}`
+	review := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "celgate"}, "spec": ` + string(
+		deployment.Spec.Template.Spec,
+	) + `}`
 	if out, err := s.run(ctx, in+"create --dry-run=server -f - <<'END'\n"+review+"\nEND"); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
@@ -187,8 +202,14 @@ func (s *shell) play(ctx context.Context, t *testing.T) ([]*gate, error) {
 		return nil, err
 	}
 	args := pod.Containers[0].Args
-	args = append(args, "--kubeconfig="+kubeconfig, "--service-port="+port, "--metrics-listen=127.0.0.1:0", "--drain-delay=0s",
-		"--log-format=text")
+	args = append(
+		args,
+		"--kubeconfig="+kubeconfig,
+		"--service-port="+port,
+		"--metrics-listen=127.0.0.1:0",
+		"--drain-delay=0s",
+		"--log-format=text",
+	)
 	var gates []*gate
 	for range deployment.Spec.Replicas {
 		g := startWebhook(t, args...)

@@ -20,8 +20,8 @@ import (
 // probeInterval is how often a balancer asks a replica whether it is ready.
 const probeInterval = 100 * time.Millisecond
 
-// A balancer stands for the Service of replicas: it forwards each new connection to one of those that are ready. What it
-// cannot connect to is a failure, as with a Service, until the next probe.
+// A balancer stands for the Service of replicas: it forwards each new connection to one of those that are ready. What
+// it cannot connect to is a failure, as with a Service, until the next probe.
 type balancer struct {
 	*relay
 
@@ -221,7 +221,14 @@ func service(t *testing.T, kubeconfig string, n int, flags ...string) *replicas 
 	})
 	// A Service of this type leads the API server to any address. It sends over HTTP/1.1 to Services, unlike to
 	// URLs of loopback, so that replicas share the load.
-	good(t, apply(t, "/api/v1/namespaces", object(t, `{apiVersion: v1, kind: Namespace, metadata: {name: celgate-system}}`)))
+	good(
+		t,
+		apply(
+			t,
+			"/api/v1/namespaces",
+			object(t, `{apiVersion: v1, kind: Namespace, metadata: {name: celgate-system}}`),
+		),
+	)
 	good(t, apply(t, "/api/v1/namespaces/celgate-system/services", object(t, `
 apiVersion: v1
 kind: Service
@@ -240,7 +247,8 @@ spec: {type: ExternalName, externalName: localhost}
 	r.link = startRelay(t, func() string { return strings.TrimPrefix(api.URL, "https://") })
 	write(t, config, []byte(strings.ReplaceAll(string(own), api.URL, "https://"+r.link.address)))
 	r.args = append([]string{
-		"--kubeconfig=" + config, "--manage", "--namespace=celgate-system", "--service=celgate", "--service-port=" + port,
+		"--kubeconfig=" + config, "--manage", "--namespace=celgate-system", "--service=celgate",
+		"--service-port=" + port,
 		"--metrics-listen=127.0.0.1:0", "--drain-delay=1s",
 	}, flags...)
 	for range n {
@@ -352,7 +360,12 @@ func (l *load) ask(ctx context.Context, forbidden bool) {
 	}
 	call := server.Call{
 		Method: http.MethodPost, Path: "/api/v1/namespaces/" + l.namespace + "/configmaps",
-		Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"generateName": "c-"}, "data": data},
+		Body: map[string]any{
+			"apiVersion": "v1",
+			"kind":       "ConfigMap",
+			"metadata":   map[string]any{"generateName": "c-"},
+			"data":       data,
+		},
 	}
 	if l.dryRun {
 		call.Query = map[string][]string{"dryRun": {"All"}}
@@ -415,14 +428,21 @@ func (l *load) during(t *testing.T, workers, rate int, do func()) {
 func TestReplicas(t *testing.T) {
 	r := managed(t, 2)
 	inForce(t, policies)
-	denied(t, "passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	denied(
+		t,
+		"passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
+	)
 	l := &load{namespace: "default", dryRun: true}
 	l.during(t, 2, 100, func() {
 		r.end(t, r.leader(t), true)
 		start := time.Now()
 		inForce(t, limits) // whose rule the next leader writes
 		eventually(t, 40*time.Second, func() string {
-			a := do(t, server.Call{Method: http.MethodGet, Path: webhookPath + "validatingwebhookconfigurations/celgate"})
+			a := do(
+				t,
+				server.Call{Method: http.MethodGet, Path: webhookPath + "validatingwebhookconfigurations/celgate"},
+			)
 			if !strings.Contains(string(a.Body), "deployments") {
 				return "no new leader"
 			}
@@ -437,7 +457,11 @@ func TestReplicas(t *testing.T) {
 func TestRolling(t *testing.T) {
 	r := managed(t, 2)
 	inForce(t, policies)
-	denied(t, "passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	denied(
+		t,
+		"passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
+	)
 	l := &load{namespace: "default", dryRun: true}
 	l.during(t, 2, 200, func() {
 		for i := range 50 {
@@ -472,7 +496,8 @@ func replacePolicies(t *testing.T, round int) {
 		if spec := tree["spec"].(map[string]any); tree["kind"] == "ValidatingAdmissionPolicy" {
 			spec["variables"] = []any{map[string]any{"name": "round", "expression": fmt.Sprintf(`"%d"`, round)}}
 			spec["validations"] = append(spec["validations"].([]any), map[string]any{
-				"expression": "object.?data.round.orValue('') != variables.round", "message": fmt.Sprintf("this is round %d", round),
+				"expression": "object.?data.round.orValue('') != variables.round",
+				"message":    fmt.Sprintf("this is round %d", round),
 			})
 		}
 		good(t, apply(t, "/apis/policy.celgate.dev/v1/"+resources[tree["kind"].(string)], tree))

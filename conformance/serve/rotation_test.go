@@ -16,25 +16,32 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// TestRotation lets replicas keep a certificate of their own that lives for a minute, of an authority that lives for two, until the
-// authority was replaced twice, under load and while leaders end. No call fails, and at each moment every replica has a certificate
-// that the configurations trust.
+// TestRotation lets replicas keep a certificate of their own that lives for a minute, of an authority that lives for
+// two, until the authority was replaced twice, under load and while leaders end. No call fails, and at each moment
+// every replica has a certificate that the configurations trust.
 func TestRotation(t *testing.T) {
 	t.Cleanup(func() { // the next test is to begin with one of its own
 		remove(t, "/api/v1/namespaces/celgate-system/secrets/celgate")
 	})
-	if a := do(t, server.Call{Method: http.MethodDelete, Path: "/api/v1/namespaces/celgate-system/secrets/celgate"}); a.Code != http.StatusOK && a.Code != http.StatusNotFound {
+	if a := do(t, server.Call{Method: http.MethodDelete,
+		Path: "/api/v1/namespaces/celgate-system/secrets/celgate"}); a.Code != http.StatusOK &&
+		a.Code != http.StatusNotFound {
 		good(t, a)
 	}
 	r := service(t, api.Kubeconfig, 2, "--certificate-life=1m", "--authority-life=2m")
 	inForce(t, policies)
-	denied(t, "passwords belong into Secrets", func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
+	denied(
+		t,
+		"passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
+	)
 
 	authorities, leaves, both := map[[32]byte]bool{}, map[[32]byte]bool{}, false
 	var handshakes, ended int
 	l := &load{namespace: "default", dryRun: true}
 	l.during(t, faultWorkers, faultRate, func() {
-		for end := time.Now().Add(6 * time.Minute); len(authorities) < 3 || len(leaves) < 5; time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(6 * time.Minute); len(authorities) < 3 ||
+			len(leaves) < 5; time.Sleep(100 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%d authorities and %d certificates", len(authorities), len(leaves))
 			}
@@ -72,7 +79,13 @@ func TestRotation(t *testing.T) {
 	if !both {
 		t.Error("never were two authorities trusted")
 	}
-	t.Logf("%d authorities, %d certificates, %d handshakes, the longest answer %s", len(authorities), len(leaves), handshakes, l.slow)
+	t.Logf(
+		"%d authorities, %d certificates, %d handshakes, the longest answer %s",
+		len(authorities),
+		len(leaves),
+		handshakes,
+		l.slow,
+	)
 }
 
 // bundles are whom the webhooks of the configurations trust.
@@ -80,7 +93,10 @@ func bundles(t *testing.T) (all [][]*x509.Certificate) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, kind := range []string{"mutating", "validating"} {
-		tree, err := do(t, server.Call{Method: http.MethodGet, Path: webhookPath + kind + "webhookconfigurations/celgate"}).Object()
+		tree, err := do(
+			t,
+			server.Call{Method: http.MethodGet, Path: webhookPath + kind + "webhookconfigurations/celgate"},
+		).Object()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,26 +52,40 @@ func TestSafety(t *testing.T) {
 	})
 
 	for name, call := range map[string]server.Call{
-		"a review of rights": {Method: http.MethodPost, Path: "/apis/authorization.k8s.io/v1/subjectaccessreviews", Body: object(t,
-			"{apiVersion: authorization.k8s.io/v1, kind: SubjectAccessReview, spec: {user: dev, resourceAttributes: {verb: get, resource: pods}}}")},
-		"a review of a token": {Method: http.MethodPost, Path: "/apis/authentication.k8s.io/v1/tokenreviews", Body: object(t,
-			"{apiVersion: authentication.k8s.io/v1, kind: TokenReview, spec: {token: x}}")},
+		"a review of rights": {Method: http.MethodPost, Path: "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+			Body: object(t,
+				"{apiVersion: authorization.k8s.io/v1, kind: SubjectAccessReview, spec: {user: dev, resourceAttributes: {verb: get, resource: pods}}}")},
+		"a review of a token": {Method: http.MethodPost, Path: "/apis/authentication.k8s.io/v1/tokenreviews",
+			Body: object(t,
+				"{apiVersion: authentication.k8s.io/v1, kind: TokenReview, spec: {token: x}}")},
 		"the definition of an own kind": {
-			Method: http.MethodPatch, Path: definitionPath + "/validatingadmissionpolicies.policy.celgate.dev", ContentType: "application/merge-patch+json",
-			Body: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"test": "x"}}}, Query: map[string][]string{"dryRun": {"All"}},
+			Method: http.MethodPatch, Path: definitionPath + "/validatingadmissionpolicies.policy.celgate.dev",
+			ContentType: "application/merge-patch+json",
+			Body:        map[string]any{"metadata": map[string]any{"annotations": map[string]any{"test": "x"}}},
+			Query:       map[string][]string{"dryRun": {"All"}},
 		},
 		"a policy": {
-			Method: http.MethodPatch, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/nothing", ContentType: "application/merge-patch+json",
-			Body: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"test": "x"}}}, Query: map[string][]string{"dryRun": {"All"}},
+			Method: http.MethodPatch, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/nothing",
+			ContentType: "application/merge-patch+json",
+			Body:        map[string]any{"metadata": map[string]any{"annotations": map[string]any{"test": "x"}}},
+			Query:       map[string][]string{"dryRun": {"All"}},
 		},
-		"a policy's end": {Method: http.MethodDelete, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicybindings/nothing", Query: map[string][]string{"dryRun": {"All"}}},
+		"a policy's end": {Method: http.MethodDelete,
+			Path:  "/apis/policy.celgate.dev/v1/validatingadmissionpolicybindings/nothing",
+			Query: map[string][]string{"dryRun": {"All"}}},
 	} {
 		if status := do(t, call).Status(); status != nil {
 			t.Errorf("%s: %s", name, status.Message)
 		}
 	}
 	renewed := func() string {
-		tree, err := do(t, server.Call{Method: http.MethodGet, Path: "/apis/coordination.k8s.io/v1/namespaces/celgate-system/leases/celgate"}).Object()
+		tree, err := do(
+			t,
+			server.Call{
+				Method: http.MethodGet,
+				Path:   "/apis/coordination.k8s.io/v1/namespaces/celgate-system/leases/celgate",
+			},
+		).Object()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,10 +102,14 @@ func TestSafety(t *testing.T) {
 
 	// Its annotation takes out of force what forbids that it be taken out of force.
 	disable := func(value any) {
-		for _, resource := range []string{"validatingadmissionpolicies/nothing", "mutatingadmissionpolicies/everything"} {
+		for _, resource := range []string{"validatingadmissionpolicies/nothing",
+			"mutatingadmissionpolicies/everything"} {
 			good(t, do(t, server.Call{
-				Method: http.MethodPatch, Path: "/apis/policy.celgate.dev/v1/" + resource, ContentType: "application/merge-patch+json",
-				Body: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"celgate.dev/disabled": value}}},
+				Method: http.MethodPatch, Path: "/apis/policy.celgate.dev/v1/" + resource,
+				ContentType: "application/merge-patch+json",
+				Body: map[string]any{
+					"metadata": map[string]any{"annotations": map[string]any{"celgate.dev/disabled": value}},
+				},
 			}))
 		}
 	}
@@ -114,7 +132,10 @@ func TestSafety(t *testing.T) {
 		return ""
 	})
 	for _, kind := range []string{"mutating", "validating"} {
-		good(t, do(t, server.Call{Method: http.MethodDelete, Path: webhookPath + kind + "webhookconfigurations/celgate"}))
+		good(
+			t,
+			do(t, server.Call{Method: http.MethodDelete, Path: webhookPath + kind + "webhookconfigurations/celgate"}),
+		)
 	}
 	denied(t, "", write)
 }
@@ -134,7 +155,8 @@ func TestShadow(t *testing.T) {
 			t.Fatalf("label %v", got)
 		}
 		metrics := g.metrics(t)
-		for _, want := range []string{`celgate_shadow_disagreements_total{policy="no-passwords",would="deny"} `, `celgate_shadow_disagreements_total{policy="label",would="change"} `} {
+		for _, want := range []string{`celgate_shadow_disagreements_total{policy="no-passwords",would="deny"} `,
+			`celgate_shadow_disagreements_total{policy="label",would="change"} `} {
 			if !strings.Contains(metrics, want) {
 				return "no metric " + want
 			}

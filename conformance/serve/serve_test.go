@@ -1,5 +1,5 @@
-// Package serve holds the end-to-end tests of celgate-webhook and celgate serve: the programs, and a real kube-apiserver whose own admission
-// policies are turned off.
+// Package serve holds the end-to-end tests of celgate-webhook and celgate serve: the programs, and a real
+// kube-apiserver whose own admission policies are turned off.
 package serve
 
 import (
@@ -96,7 +96,12 @@ func alone(t *testing.T, args ...string) *gate {
 	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	ca := newAuthority(t)
 	ca.issue(t, cert, key)
-	g := startGate(t, exec.Command(program, append([]string{"serve", "--listen=127.0.0.1:0", "--alone", "--cert=" + cert, "--key=" + key}, args...)...))
+	g := startGate(
+		t,
+		exec.Command(
+			program,
+			append([]string{"serve", "--listen=127.0.0.1:0", "--alone", "--cert=" + cert, "--key=" + key}, args...)...),
+	)
 	g.CA = ca.PEM
 	return g
 }
@@ -259,7 +264,9 @@ func (a *authority) issue(t *testing.T, cert, key string) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "celgate"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(cmp.Or(a.life, time.Hour)), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().
+			Add(-time.Hour),
+		NotAfter: time.Now().Add(cmp.Or(a.life, time.Hour)), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		DNSNames: []string{"celgate.celgate-system.svc"},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
@@ -307,7 +314,8 @@ func create(t *testing.T, path string, tree map[string]any) {
 	}
 	name := tree["metadata"].(map[string]any)["name"].(string)
 	t.Cleanup(func() {
-		if _, err := api.Do(context.Background(), server.Call{Method: http.MethodDelete, Path: path + "/" + name}); err != nil {
+		if _, err := api.Do(context.Background(),
+			server.Call{Method: http.MethodDelete, Path: path + "/" + name}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -341,7 +349,9 @@ func handWritten(t *testing.T, g *gate) {
 				"name": "celgate.example.com", "admissionReviewVersions": []any{"v1"}, "sideEffects": "None",
 				"clientConfig": map[string]any{"url": g.URL + "/" + path, "caBundle": g.CA},
 				"rules": []any{map[string]any{
-					"operations": []any{"*"}, "apiGroups": []any{""}, "apiVersions": []any{"*"}, "resources": []any{"configmaps"},
+					"operations": []any{
+						"*",
+					}, "apiGroups": []any{""}, "apiVersions": []any{"*"}, "resources": []any{"configmaps"},
 				}},
 			}},
 		})
@@ -387,8 +397,14 @@ spec: {policyName: no-passwords, validationActions: [Deny]}
 func configMap(t *testing.T, data map[string]any) *server.Answer {
 	t.Helper()
 	return do(t, server.Call{
-		Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps", Query: map[string][]string{"dryRun": {"All"}},
-		Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}, "data": data},
+		Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps",
+		Query: map[string][]string{"dryRun": {"All"}},
+		Body: map[string]any{
+			"apiVersion": "v1",
+			"kind":       "ConfigMap",
+			"metadata":   map[string]any{"name": "c"},
+			"data":       data,
+		},
 	})
 }
 
@@ -414,8 +430,9 @@ func TestDirectory(t *testing.T) {
 
 	eventually(t, 5*time.Second, func() string { // the server takes a moment to see the configurations
 		answer := configMap(t, map[string]any{"password": "x"})
-		if status := answer.Status(); status == nil || status.Code != 403 || status.Reason != "Forbidden" || status.Message !=
-			`admission webhook "celgate.example.com" denied the request: configmaps "c" is forbidden: ValidatingAdmissionPolicy 'no-passwords' with binding 'no-passwords' denied request: passwords belong into Secrets` {
+		if status := answer.Status(); status == nil || status.Code != 403 || status.Reason != "Forbidden" ||
+			status.Message !=
+				`admission webhook "celgate.example.com" denied the request: configmaps "c" is forbidden: ValidatingAdmissionPolicy 'no-passwords' with binding 'no-passwords' denied request: passwords belong into Secrets` {
 			return fmt.Sprintf("status %+v", status)
 		}
 		return ""
@@ -432,7 +449,10 @@ func TestDirectory(t *testing.T) {
 		}
 		for line := range strings.Lines(string(log)) {
 			if strings.Contains(line, answer.AuditID) &&
-				strings.Contains(line, `"celgate.example.com/mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"mutations\":[0],\"paths\":[\"/metadata/labels\"]}]"`) {
+				strings.Contains(
+					line,
+					`"celgate.example.com/mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"mutations\":[0],\"paths\":[\"/metadata/labels\"]}]"`,
+				) {
 				return ""
 			}
 		}
@@ -446,6 +466,7 @@ func TestDirectory(t *testing.T) {
 	}
 	write(strings.ReplaceAll(policies, `"owner"`, `"creator"`))
 	eventually(t, 5*time.Second, func() string {
-		return map[bool]string{false: "the new policies are not in force"}[label(t, configMap(t, nil), "creator") == "admin"]
+		return map[bool]string{false: "the new policies are not in force"}[label(t, configMap(t, nil),
+			"creator") == "admin"]
 	})
 }

@@ -141,7 +141,10 @@ func asCelgate(t *testing.T) string {
 // status returns the status of one of celgate's own objects as YAML without what differs between runs.
 func status(t *testing.T, resource, name string) (string, string) {
 	t.Helper()
-	tree, err := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/" + resource + "/" + name}).Object()
+	tree, err := do(
+		t,
+		server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/" + resource + "/" + name},
+	).Object()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +167,8 @@ func TestStatus(t *testing.T) {
 	const ready = "reason: InForce\n  status: \"True\"\n  type: Ready\n"
 	for object, wants := range map[string][]string{
 		"validatingadmissionpolicies/typo": {
-			"message: in force on 2 of 2 replicas\n  observedGeneration: 1\n  " + ready, "observedGeneration: 1\ntypeChecking:\n  expressionWarnings:\n  - fieldRef: spec.validations[1].expression\n",
+			"message: in force on 2 of 2 replicas\n  observedGeneration: 1\n  " + ready,
+			"observedGeneration: 1\ntypeChecking:\n  expressionWarnings:\n  - fieldRef: spec.validations[1].expression\n",
 			"undefined field 'replica'",
 		},
 		"validatingadmissionpolicybindings/typo":    {ready},
@@ -173,11 +177,13 @@ func TestStatus(t *testing.T) {
 		"validatingadmissionpolicies/no-kind":       {"reason: NoParamKind\n  status: \"False\"\n  type: Ready\n"},
 		"validatingadmissionpolicybindings/no-kind": {"reason: NoParamKind\n  status: \"False\"\n  type: Ready\n"},
 		"validatingadmissionpolicies/secrets": {
-			"message: 'celgate may not read v1 Secret: grant", "reason: Forbidden\n  status: \"False\"\n  type: ParamsReadable\n", "typeChecking: {}\n",
+			"message: 'celgate may not read v1 Secret: grant",
+			"reason: Forbidden\n  status: \"False\"\n  type: ParamsReadable\n", "typeChecking: {}\n",
 		},
 		"mutatingadmissionpolicies/a-later": {"message: in force on 2 of 2 replicas\n", ready, "order: 2\n"},
 		"mutatingadmissionpolicies/b-first": {ready, "order: 1\n"},
-		"mutatingadmissionpolicies/c-alone": {"message: no binding puts it in force\n  observedGeneration: 1\n  reason: Unbound\n  status: \"False\"\n  type: Ready\n"},
+		"mutatingadmissionpolicies/c-alone": {
+			"message: no binding puts it in force\n  observedGeneration: 1\n  reason: Unbound\n  status: \"False\"\n  type: Ready\n"},
 	} {
 		resource, name, _ := strings.Cut(object, "/")
 		eventually(t, 45*time.Second, // a replica that an earlier test has killed counts for 30 s
@@ -201,8 +207,11 @@ func TestStatus(t *testing.T) {
 	// One annotation takes a policy out of force, and another change back.
 	annotate := func(value any) {
 		good(t, do(t, server.Call{
-			Method: http.MethodPatch, Path: "/apis/policy.celgate.dev/v1/mutatingadmissionpolicies/b-first", ContentType: "application/merge-patch+json",
-			Body: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"celgate.dev/disabled": value}}},
+			Method: http.MethodPatch, Path: "/apis/policy.celgate.dev/v1/mutatingadmissionpolicies/b-first",
+			ContentType: "application/merge-patch+json",
+			Body: map[string]any{
+				"metadata": map[string]any{"annotations": map[string]any{"celgate.dev/disabled": value}},
+			},
 		}))
 	}
 	labelled := func(want any) {
@@ -215,7 +224,11 @@ func TestStatus(t *testing.T) {
 	}
 	annotate("true")
 	eventually(t, 10*time.Second, func() string {
-		if text, _ := status(t, "mutatingadmissionpolicies", "b-first"); !strings.Contains(text, "reason: Disabled\n") || strings.Contains(text, "order:") {
+		if text, _ := status(t, "mutatingadmissionpolicies", "b-first"); !strings.Contains(
+			text,
+			"reason: Disabled\n",
+		) ||
+			strings.Contains(text, "order:") {
 			return text
 		}
 		return ""
@@ -225,9 +238,13 @@ func TestStatus(t *testing.T) {
 	annotate(nil)
 	labelled("c")
 
-	// A native policy of the same name takes nothing away as long as the server does not act on it, which it does not here.
+	// A native policy of the same name takes nothing away as long as the server does not act on it, which it does not
+	// here.
 	t.Run("native", func(t *testing.T) {
-		if do(t, server.Call{Method: http.MethodGet, Path: webhookPath + "mutatingadmissionpolicies"}).Code == http.StatusNotFound {
+		if do(
+			t,
+			server.Call{Method: http.MethodGet, Path: webhookPath + "mutatingadmissionpolicies"},
+		).Code == http.StatusNotFound {
 			t.Skip("this server has no native MutatingAdmissionPolicies v1")
 		}
 		for _, tree := range documents(t, []byte(reported)) {

@@ -27,7 +27,10 @@ type release struct {
 
 // releases are the other kube-apiservers that can be built, by minor.
 var releases = map[string]release{
-	"1.33": {version: "v1.33.13", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection", "PodResizeValidator"}},
+	"1.33": {
+		version: "v1.33.13",
+		unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection", "PodResizeValidator"},
+	},
 }
 
 var (
@@ -59,7 +62,10 @@ func Build(ctx context.Context, minor string) (etcdPath, apiserverPath string, e
 	if !ok {
 		return "", "", fmt.Errorf("no kube-apiserver %s: there are %s", minor, slices.Sorted(maps.Keys(releases)))
 	}
-	apiserverPath, err = apiserver.cached(other.version, func(path string) error { return apiserver.buildRelease(ctx, other.version, path) })
+	apiserverPath, err = apiserver.cached(
+		other.version,
+		func(path string) error { return apiserver.buildRelease(ctx, other.version, path) },
+	)
 	return etcdPath, apiserverPath, err
 }
 
@@ -119,8 +125,8 @@ func (b binary) cached(version string, build func(path string) error) (string, e
 	return path, os.Rename(partial, path)
 }
 
-// buildRelease builds a version of k8s.io/kubernetes in a module that has the requirements of that version and no others.
-// It is kept beside the path until the program is built.
+// buildRelease builds a version of k8s.io/kubernetes in a module that has the requirements of that version and no
+// others. It is kept beside the path until the program is built.
 func (b binary) buildRelease(ctx context.Context, version, path string) error {
 	folder := path + ".module"
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -151,7 +157,14 @@ func (b binary) buildRelease(ctx context.Context, version, path string) error {
 	if err := json.Unmarshal([]byte(out), &file); err != nil {
 		return err
 	}
-	args := []string{"-C", folder, "mod", "edit", "-module=celgate.invalid/kubernetes", "-require=" + b.module + "@" + version}
+	args := []string{
+		"-C",
+		folder,
+		"mod",
+		"edit",
+		"-module=celgate.invalid/kubernetes",
+		"-require=" + b.module + "@" + version,
+	}
 	published := "v0." + strings.TrimPrefix(version, "v1.")
 	for _, each := range file.Replace {
 		if strings.HasPrefix(each.New.Path, "./staging/") { // in the release's tree; published as a module of its own

@@ -19,7 +19,8 @@ func TestReleases(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := Build(t.Context(), "1.9"); err == nil || !strings.Contains(err.Error(), "no kube-apiserver 1.9: there are [1.33") {
+	if _, _, err := Build(t.Context(), "1.9"); err == nil ||
+		!strings.Contains(err.Error(), "no kube-apiserver 1.9: there are [1.33") {
 		t.Error(err)
 	}
 }

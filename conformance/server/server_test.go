@@ -46,13 +46,15 @@ func TestServer(t *testing.T) {
 		return answer
 	}
 	var version struct{ Major, Minor string }
-	if err := json.Unmarshal(get("/version", "").Body, &version); err != nil || version.Major+"."+version.Minor != "1.37" {
+	if err := json.Unmarshal(get("/version", "").Body, &version); err != nil ||
+		version.Major+"."+version.Minor != "1.37" {
 		t.Errorf("version %v, %v", version, err)
 	}
 	if code := get("/api/v1/secrets", "").Code; code != http.StatusOK {
 		t.Errorf("admin: %d", code)
 	}
-	if status := get("/api/v1/secrets", "nobody").Status(); status == nil || !strings.Contains(status.Message, `User "nobody" cannot list resource "secrets"`) {
+	if status := get("/api/v1/secrets", "nobody").Status(); status == nil ||
+		!strings.Contains(status.Message, `User "nobody" cannot list resource "secrets"`) {
 		t.Errorf("nobody: %v", status)
 	}
 	answer := get("/api/v1/namespaces/default/endpoints", "")

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// Store puts an object of no namespace into etcd, past all rules of writing, as a server of another minor would have left it. Of
-// the built-in kinds only, whose keys have no group.
+// Store puts an object of no namespace into etcd, past all rules of writing, as a server of another minor would have
+// left it. Of the built-in kinds only, whose keys have no group.
 func (s *Server) Store(ctx context.Context, resource string, object map[string]any) error {
 	metadata, _ := object["metadata"].(map[string]any)
 	metadata, object = maps.Clone(metadata), maps.Clone(object)

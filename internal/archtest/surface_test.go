@@ -19,8 +19,9 @@ import (
 	"testing"
 )
 
-// exportedTypes is how many types each public package exports. Whoever changes a number has thought about it: a type that
-// nobody outside of the module can use does not belong to the public API, and a new one has a line in CHANGELOG.md.
+// exportedTypes is how many types each public package exports. Whoever changes a number has thought about it: a type
+// that nobody outside of the module can use does not belong to the public API, and a new one has a line in
+// CHANGELOG.md.
 var exportedTypes = map[string]int{
 	"":              36,
 	"check":         9,

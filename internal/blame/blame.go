@@ -1,5 +1,5 @@
-// Package blame finds what made an expression what it is: the values of its parts, the item of a list at which it failed, and
-// the variable in which an error happened.
+// Package blame finds what made an expression what it is: the values of its parts, the item of a list at which it
+// failed, and the variable in which an error happened.
 package blame
 
 import (
@@ -25,7 +25,8 @@ type Reason struct {
 func (r *Reason) Field() string {
 	best, depth := "", 0
 	for _, v := range r.Values {
-		if d := 1 + strings.Count(v.Path, ".") + strings.Count(v.Path, "["); v.Path != "" && d > depth && !strings.HasPrefix(v.Path, "variables.") {
+		if d := 1 + strings.Count(v.Path, ".") + strings.Count(v.Path, "["); v.Path != "" && d > depth &&
+			!strings.HasPrefix(v.Path, "variables.") {
 			best, depth = v.Path, d
 		}
 	}
@@ -95,13 +96,16 @@ func values(e explain.Evaluation, variables []explain.Evaluation) []explain.Step
 		}
 	}
 	of(e, "")
-	return slices.DeleteFunc(slices.Clone(all), func(s explain.Step) bool { // of an error and those that it is the reason for, the innermost
-		last := len(all) - 1
-		for last >= 0 && !(all[last].Error && all[last].Value == s.Value) {
-			last--
-		}
-		return s.Error && all[last].Text != s.Text
-	})
+	return slices.DeleteFunc(
+		slices.Clone(all),
+		func(s explain.Step) bool { // of an error and those that it is the reason for, the innermost
+			last := len(all) - 1
+			for last >= 0 && !(all[last].Error && all[last].Value == s.Value) {
+				last--
+			}
+			return s.Error && all[last].Text != s.Text
+		},
+	)
 }
 
 // evaluationOf returns the last evaluation of a variable.
@@ -146,8 +150,8 @@ func resolved(path string, variables []explain.Evaluation) string {
 	return path
 }
 
-// Reasons decides again about a prepared request and returns the reasons for the outcomes of its decision, by their index. An
-// outcome may have none.
+// Reasons decides again about a prepared request and returns the reasons for the outcomes of its decision, by their
+// index. An outcome may have none.
 func Reasons(
 	ctx context.Context, engine *celgate.Engine, request *celgate.Prepared, outcomes []celgate.Outcome,
 ) map[int]Reason {

@@ -1,8 +1,9 @@
 // Package bound keeps evaluations within memory and time.
 //
-// The costs of CEL are counted when a call has returned, and a call can make a text of terabytes of two short ones. So before
-// a call that can grow something, or that can take much longer than its cost says, its size is predicted (predict.go), and
-// charged to the [Meter] of the evaluation. A charge beyond a limit is an error of the expression like any other.
+// The costs of CEL are counted when a call has returned, and a call can make a text of terabytes of two short ones. So
+// before a call that can grow something, or that can take much longer than its cost says, its size is predicted
+// (predict.go), and charged to the [Meter] of the evaluation. A charge beyond a limit is an error of the expression
+// like any other.
 package bound
 
 import (
@@ -101,8 +102,9 @@ func (p *Pool) take(n int64) bool {
 	return false
 }
 
-// A Meter adds up what one evaluation takes: all expressions of one invocation of a policy, and what the invocations before it
-// have left in the object. It is for one goroutine. The zero value has the limits Served and is there for one call each.
+// A Meter adds up what one evaluation takes: all expressions of one invocation of a policy, and what the invocations
+// before it have left in the object. It is for one goroutine. The zero value has the limits Served and is there for one
+// call each.
 type Meter struct {
 	Limits Limits
 	Pool   *Pool           // nil: none
@@ -224,7 +226,8 @@ func (m *Meter) Aside(from Mark, do func()) {
 	*m = saved
 }
 
-// Begin starts another invocation: what the one before has made is garbage. It returns to the pool what this gives back.
+// Begin starts another invocation: what the one before has made is garbage. It returns to the pool what this gives
+// back.
 func (m *Meter) Begin() {
 	if m == nil {
 		return
@@ -250,8 +253,8 @@ func (m *Meter) End() {
 	*m = Meter{}
 }
 
-// Excess returns what the invocation took, or would have taken, if that is more than Served, and whether it was refused. It
-// forgets it.
+// Excess returns what the invocation took, or would have taken, if that is more than Served, and whether it was
+// refused. It forgets it.
 func (m *Meter) Excess() (taken Size, refused bool) {
 	taken, refused = m.largest, m.refused
 	m.largest, m.refused = Size{}, false

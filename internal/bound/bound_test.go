@@ -21,8 +21,8 @@ import (
 	"github.com/celgate/celgate/internal/quirks"
 )
 
-// free are functions that need no guard: what they make is no longer than their arguments or has a fixed size, and they take
-// no longer than these are long, or their costs say before the call what they take.
+// free are functions that need no guard: what they make is no longer than their arguments or has a fixed size, and they
+// take no longer than these are long, or their costs say before the call what they take.
 var free = map[string]string{
 	"logic and numbers": `!_ -_ _%_ _&&_ _*_ _-_ _/_ _<=_ _<_ _>=_ _>_ _?_:_ _||_ @not_strictly_false __not_strictly_false__
 		bool double int uint dyn type size`,
@@ -33,7 +33,8 @@ var free = map[string]string{
 	"addresses of pages": `url isURL getScheme getHost getHostname getPort getEscapedPath getQuery`,
 	"versions":           `semver isSemver major minor patch`,
 	"named formats": `format.named format.byte format.date format.datetime format.dns1035Label format.dns1035LabelPrefix
-		format.dns1123Label format.dns1123LabelPrefix format.dns1123Subdomain format.dns1123SubdomainPrefix format.labelValue
+		format.dns1123Label format.dns1123LabelPrefix format.dns1123Subdomain format.dns1123SubdomainPrefix
+		format.labelValue
 		format.qualifiedName format.uri format.uuid`,
 	"authorization": `path group serviceAccount resource subresource namespace name check allowed reason errored error fieldSelector labelSelector`,
 }
@@ -167,7 +168,8 @@ func TestPredictions(t *testing.T) {
 		{"substring", "string_substring_int", []ref.Val{a, types.Int(3)}},
 		{"strings.quote", "strings_quote", []ref.Val{mixed}},
 		{"strings.quote", "strings_quote", []ref.Val{types.String(strings.Repeat("\xff", 5000))}},
-		{"jsonpatch.escapeKey", "string_jsonpatch_escapeKey_string", []ref.Val{types.String(strings.Repeat("~/", 5000))}},
+		{"jsonpatch.escapeKey", "string_jsonpatch_escapeKey_string",
+			[]ref.Val{types.String(strings.Repeat("~/", 5000))}},
 		{"string", "bytes_to_string", []ref.Val{types.Bytes(a)}},
 		{"bytes", "string_to_bytes", []ref.Val{mixed}},
 		{"lists.range", "lists_range", []ref.Val{types.Int(10_000)}},
@@ -178,7 +180,8 @@ func TestPredictions(t *testing.T) {
 		{"flatten", "list_flatten_int", []ref.Val{listOf(doubled(10), doubled(10)), types.Int(12)}},
 		{"format", "string_format", []ref.Val{types.String("%s and %s"), listOf(a, mixed)}},
 		{"format", "string_format", []ref.Val{types.String("%x %X"), listOf(a, types.Bytes(mixed))}},
-		{"format", "string_format", []ref.Val{types.String("%.100f|%.90e|%b|%%|%d"), listOf(types.Double(1e300), types.Double(2), types.Int(math.MinInt64), types.Int(7))}},
+		{"format", "string_format", []ref.Val{types.String("%.100f|%.90e|%b|%%|%d"),
+			listOf(types.Double(1e300), types.Double(2), types.Int(math.MinInt64), types.Int(7))}},
 		{"format", "string_format", []ref.Val{types.String("%s"), listOf(doubled(10))}},
 	} {
 		impl := impls[c.overload]
@@ -279,8 +282,10 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: refused after %v", c.function, took)
 		}
 	}
-	for _, v := range []ref.Val{huge, object(huge), types.NewRefValMap(types.DefaultTypeAdapter, map[ref.Val]ref.Val{types.String("a"): huge})} {
-		if bound.ChargeMade(&bound.Meter{Limits: bound.Served}, v) == nil || bound.ChargeTree(&bound.Meter{Limits: bound.Served}, v) == nil {
+	for _, v := range []ref.Val{huge, object(huge),
+		types.NewRefValMap(types.DefaultTypeAdapter, map[ref.Val]ref.Val{types.String("a"): huge})} {
+		if bound.ChargeMade(&bound.Meter{Limits: bound.Served}, v) == nil ||
+			bound.ChargeTree(&bound.Meter{Limits: bound.Served}, v) == nil {
 			t.Errorf("%v is not refused", v.Type())
 		}
 	}
@@ -289,7 +294,8 @@ func TestRefused(t *testing.T) {
 // What a pattern takes is known, whatever it is made of.
 func TestPatterns(t *testing.T) {
 	for _, part := range []string{
-		"a*", `\pL`, `[^\PL]`, "(?i)k", "x{1000}", "(x{10}){100}", `\pL{100}`, "[a-c]", "(a|b)", "(a)", "a|", "x?", "(x?x?){500}", "(?:(?i)k{1000})", ".{0,1000}",
+		"a*", `\pL`, `[^\PL]`, "(?i)k", "x{1000}", "(x{10}){100}", `\pL{100}`, "[a-c]", "(a|b)", "(a)", "a|", "x?",
+		"(x?x?){500}", "(?:(?i)k{1000})", ".{0,1000}",
 		"(?:a{3,}|b){50}", "[[:word:]]{200}", `(\d+\.){3}`, "(?P<name>a)", "(x?)", "(?:x??){500}", "(?:|x){300}",
 	} {
 		for _, n := range []int{1, 10, 100} {
@@ -316,7 +322,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// Searches that take hours end soon after nobody waits for them any more, and when they have taken much longer than the limit.
+// Searches that take hours end soon after nobody waits for them any more, and when they have taken much longer than the
+// limit.
 func TestSearchesEnd(t *testing.T) {
 	long, nullable := types.String(strings.Repeat("x", 1_000_000)), types.String(strings.Repeat("x?", 20_000)+"y")
 	for _, c := range []struct {
@@ -352,7 +359,8 @@ func TestSearchesEnd(t *testing.T) {
 	waiting := bound.Meter{Limits: bound.Served, Done: make(chan struct{})}
 	long = types.String(strings.Repeat("x", 50_000))
 	for _, args := range [][]ref.Val{
-		{long, types.String("x")}, {long, types.String("x*y|x"), types.Int(1)}, {long, types.String("x"), types.Int(0)}, {long, types.String("(")},
+		{long, types.String("x")}, {long, types.String("x*y|x"), types.Int(1)}, {long, types.String("x"), types.Int(0)},
+		{long, types.String("(")},
 	} {
 		for _, function := range []string{"findAll", "find", "matches"} {
 			if err := bound.GuardOf(function, "")(&waiting, args); err != nil {
@@ -463,19 +471,50 @@ func FuzzPredict(f *testing.F) {
 		{"split", "string_split_string_int", func(a, b, _ string, n int64) []ref.Val {
 			return []ref.Val{types.String(a), types.String(b), types.Int(n)}
 		}},
-		{"_+_", "add_string", func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} }},
+		{
+			"_+_",
+			"add_string",
+			func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} },
+		},
 		{"join", "list_join_string", func(a, b, c string, n int64) []ref.Val {
 			return []ref.Val{texts(int(uint64(n)%100), a+c), types.String(b)}
 		}},
 		{"format", "string_format", func(a, b, c string, n int64) []ref.Val {
-			return []ref.Val{types.String(a), listOf(types.String(b), types.Double(n), types.Int(n), texts(3, c), types.Bytes(b))}
+			return []ref.Val{
+				types.String(a),
+				listOf(types.String(b), types.Double(n), types.Int(n), texts(3, c), types.Bytes(b)),
+			}
 		}},
-		{"findAll", "string_find_all_string", func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} }},
-		{"strings.quote", "strings_quote", func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} }},
-		{"jsonpatch.escapeKey", "string_jsonpatch_escapeKey_string", func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} }},
-		{"lists.range", "lists_range", func(_, _, _ string, n int64) []ref.Val { return []ref.Val{types.Int(n % 10_000)} }},
-		{"matches", "matches_string", func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} }},
-		{"quantity", "string_to_quantity", func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} }},
+		{
+			"findAll",
+			"string_find_all_string",
+			func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} },
+		},
+		{
+			"strings.quote",
+			"strings_quote",
+			func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} },
+		},
+		{
+			"jsonpatch.escapeKey",
+			"string_jsonpatch_escapeKey_string",
+			func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} },
+		},
+		{
+			"lists.range",
+			"lists_range",
+			func(_, _, _ string, n int64) []ref.Val { return []ref.Val{types.Int(n % 10_000)} },
+		},
+		{
+			"matches",
+			"matches_string",
+			func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} },
+		},
+		{
+			"quantity",
+			"string_to_quantity",
+			func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} },
+		},
 	}
 	f.Fuzz(func(t *testing.T, which uint8, a, b, c string, n int64) {
 		k := cases[int(which)%len(cases)]

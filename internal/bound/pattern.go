@@ -21,17 +21,22 @@ type Pattern struct {
 
 // Of regexp of Go 1.26, measured by TestPatterns.
 const (
-	characterBytes   = 450  // of the parsed tree, the program and the state of a match, for a character
-	instructionBytes = 300  // of those, for an instruction that a repetition makes; 3.3 million are the most that regexp compiles
+	characterBytes = 450 // of the parsed tree, the program and the state of a match, for a character
+	// of those, for an instruction that a repetition makes; 3.3 million are the most that regexp compiles
+	instructionBytes = 300
 	groupBytes       = 16   // of where a group begins and ends
 	categoryBytes    = 7000 // of the ranges of \pL
-	instructionSteps = 16   // instructions that are looked at for a character of a text in one step; few are alive at a time
+	// instructions that are looked at for a character of a text in one step; few are alive at a time
+	instructionSteps = 16
 )
 
 // PatternOf looks at a regular expression. It parses only what does not take more than most bytes to parse.
 func PatternOf(pattern string, most int64) Pattern {
 	n := int64(len(pattern))
-	p := Pattern{chars: n, Spare: n*characterBytes + int64(strings.Count(pattern, `\p`)+strings.Count(pattern, `\P`))*categoryBytes}
+	p := Pattern{
+		chars: n,
+		Spare: n*characterBytes + int64(strings.Count(pattern, `\p`)+strings.Count(pattern, `\P`))*categoryBytes,
+	}
 	if p.Spare <= most && strings.Contains(pattern, "{") {
 		if re, err := syntax.Parse(pattern, syntax.Perl); err == nil {
 			p.extra = max(0, instructions(re)-n)
@@ -164,20 +169,24 @@ func chargeFindAll(m *Meter, args []ref.Val) error {
 		if heavy {
 			search(re, s, look)
 		}
-		_ = re.ReplaceAllStringFunc(s, func(string) string { // of what looks for all matches, this tells when it has found one
-			look()
-			if left--; left == 0 {
-				panic(errEnough)
-			}
-			return ""
-		})
+		_ = re.ReplaceAllStringFunc(
+			s,
+			func(string) string { // of what looks for all matches, this tells when it has found one
+				look()
+				if left--; left == 0 {
+					panic(errEnough)
+				}
+				return ""
+			},
+		)
 	})
 }
 
 // Light reports whether a match takes so little that it needs no charge.
 func (p Pattern) Light(text string) bool { return mul(int64(len(text)), p.chars+p.extra) < 100_000 }
 
-// heavy reports whether a match can take longer than some tens of milliseconds: every instruction may be looked at for every character.
+// heavy reports whether a match can take longer than some tens of milliseconds: every instruction may be looked at for
+// every character.
 func (p Pattern) heavy(text string) bool { return mul(int64(len(text)), p.chars+p.extra) > 4_000_000 }
 
 // search looks for the first match, and at something else now and then.
@@ -185,8 +194,8 @@ func search(re *regexp.Regexp, text string, look func()) {
 	re.FindReaderIndex(&lookingReader{Reader: strings.NewReader(text), look: look})
 }
 
-// A lookingReader calls look before each few characters. A program of regexp has some 50,000 instructions at most here, so that these
-// take milliseconds.
+// A lookingReader calls look before each few characters. A program of regexp has some 50,000 instructions at most here,
+// so that these take milliseconds.
 type lookingReader struct {
 	*strings.Reader
 	n    int
@@ -208,8 +217,8 @@ var (
 // tried is how many times longer than its limit something may take that is tried, because the machine may be busy.
 const tried = 10
 
-// try does what a call would do whose time nobody can predict and that nothing can stop, in a way that looks whether it has
-// taken too long. Then the call is not made.
+// try does what a call would do whose time nobody can predict and that nothing can stop, in a way that looks whether it
+// has taken too long. Then the call is not made.
 func (m *Meter) try(do func(look func())) (err error) {
 	defer func() {
 		switch reason := recover(); reason {
@@ -233,7 +242,12 @@ func (m *Meter) try(do func(look func())) (err error) {
 			runtime.Gosched() // others answer requests
 		}
 		if took := time.Since(start); took > tried*limit {
-			panic(&Error{Size: Size{Steps: Steps(took)}, Limits: Limits{Bytes: m.limits().Bytes, Steps: m.stepsLeft() - 1}})
+			panic(
+				&Error{
+					Size:   Size{Steps: Steps(took)},
+					Limits: Limits{Bytes: m.limits().Bytes, Steps: m.stepsLeft() - 1},
+				},
+			)
 		}
 	}
 	look()

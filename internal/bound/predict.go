@@ -16,8 +16,8 @@ import (
 // A Guard charges what a call with some arguments will take.
 type Guard func(m *Meter, args []ref.Val) error
 
-// GuardOf returns the guard of a function, nil for one that can neither grow nor take longer than its arguments are long.
-// The overload is empty if it is not known.
+// GuardOf returns the guard of a function, nil for one that can neither grow nor take longer than its arguments are
+// long. The overload is empty if it is not known.
 func GuardOf(function, overload string) Guard {
 	if strings.HasPrefix(overload, "add_") && overload != overloads.AddString && overload != overloads.AddBytes {
 		return nil
@@ -28,7 +28,15 @@ func GuardOf(function, overload string) Guard {
 	switch function {
 	case "quantity", "isQuantity":
 		return chargeQuantity
-	case "isGreaterThan", "isLessThan", "compareTo", "add", "sub", "isInteger", "asInteger", "asApproximateFloat", "sign":
+	case "isGreaterThan",
+		"isLessThan",
+		"compareTo",
+		"add",
+		"sub",
+		"isInteger",
+		"asInteger",
+		"asApproximateFloat",
+		"sign":
 		return chargeDigits
 	case overloads.Matches, "find":
 		return chargeMatch
@@ -123,8 +131,8 @@ func predictAdd(args []ref.Val, _ int64) Size {
 	return Size{} // a list of two lists holds both
 }
 
-// predictEqual counts the values of what is compared in lockstep: of the smaller side. Where one side is given, not made,
-// that is no larger than the object.
+// predictEqual counts the values of what is compared in lockstep: of the smaller side. Where one side is given, not
+// made, that is no larger than the object.
 func predictEqual(args []ref.Val, most int64) Size {
 	if !Made(args[0]) || !Made(args[1]) || count(args[0]) != count(args[1]) {
 		return Size{}
@@ -476,7 +484,8 @@ func predictInsert(args []ref.Val, _ int64) Size {
 // A quantity with an exponent beyond this is written out, digit by digit, by what reads, compares or adds it.
 const shortExponent = 1000
 
-// chargeQuantity charges what it takes to read a quantity. ParseQuantity of k8s.io/apimachinery v0.37.2 knows no largest exponent.
+// chargeQuantity charges what it takes to read a quantity. ParseQuantity of k8s.io/apimachinery v0.37.2 knows no
+// largest exponent.
 func chargeQuantity(m *Meter, args []ref.Val) error {
 	s, ok := text(args, 0)
 	if !ok {
@@ -501,7 +510,8 @@ func chargeDigits(m *Meter, _ []ref.Val) error {
 	return m.Charge(digitsSize(m.digits))
 }
 
-// digitsSize is what two numbers with so many digits take, of which one becomes as long as the other. The time is measured.
+// digitsSize is what two numbers with so many digits take, of which one becomes as long as the other. The time is
+// measured.
 func digitsSize(digits int64) Size {
 	return Size{Spare: 2 * digits, Steps: int64(math.Pow(float64(digits), 1.6) / 100)}
 }
@@ -521,16 +531,16 @@ func digitsOf(s string) int64 {
 	return n
 }
 
-// ChargeMade charges what it takes to look at a list, map or object that an expression has just made of some values. Without
-// it, thirty lists that each hold the one before twice would be two to the thirtieth values for whatever compares, writes or
-// converts them.
+// ChargeMade charges what it takes to look at a list, map or object that an expression has just made of some values.
+// Without it, thirty lists that each hold the one before twice would be two to the thirtieth values for whatever
+// compares, writes or converts them.
 func ChargeMade(m *Meter, v ref.Val) error {
 	values, _ := Weight(v, m.stepsLeft())
 	return m.Charge(Size{Steps: values})
 }
 
-// ChargeTree charges the JSON tree that is made of a value, as a part of a patch: also of a given one, for the next mutation
-// may do the same with the result.
+// ChargeTree charges the JSON tree that is made of a value, as a part of a patch: also of a given one, for the next
+// mutation may do the same with the result.
 func ChargeTree(m *Meter, v ref.Val) error {
 	if !Deep(v) {
 		return nil
@@ -539,10 +549,12 @@ func ChargeTree(m *Meter, v ref.Val) error {
 	return m.Charge(Size{Bytes: mul(values, 3*slot), Steps: values})
 }
 
-// manyGiven is how many values of a given tree may be in a list, each the whole object, before somebody counts what is in them.
+// manyGiven is how many values of a given tree may be in a list, each the whole object, before somebody counts what is
+// in them.
 const manyGiven = 1000
 
-// Heavy reports items of a list or map that are to be charged when it is made: those that an expression has made, and very many.
+// Heavy reports items of a list or map that are to be charged when it is made: those that an expression has made, and
+// very many.
 func Heavy(items []ref.Val) bool {
 	for _, item := range items {
 		if Made(item) {

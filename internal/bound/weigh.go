@@ -28,16 +28,16 @@ func Deep(v ref.Val) bool {
 	return false
 }
 
-// Made reports a list, map or object that an expression has made: only there can one value be in several places, so that the
-// whole is larger than what is in memory.
+// Made reports a list, map or object that an expression has made: only there can one value be in several places, so
+// that the whole is larger than what is in memory.
 func Made(v ref.Val) bool {
 	_, given := v.(tree)
 	return !given && Deep(v)
 }
 
-// Weight returns how many values there are in a value, each as often as it can be reached, and how many bytes of text: what it
-// takes to write it out. A list, map or object that an expression has made is looked at once, however often it is there, and
-// beyond most values nothing is looked at any more.
+// Weight returns how many values there are in a value, each as often as it can be reached, and how many bytes of text:
+// what it takes to write it out. A list, map or object that an expression has made is looked at once, however often it
+// is there, and beyond most values nothing is looked at any more.
 func Weight(v ref.Val, most int64) (values, text int64) {
 	s := scale{left: most}
 	w := s.value(v)

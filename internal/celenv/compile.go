@@ -11,8 +11,8 @@ import (
 	"github.com/google/cel-go/common"
 )
 
-// Compile checks an expression. Where cel-go panics, as its validator of literals v0.29.2 does about {?'a': object}, that is an
-// issue of the expression.
+// Compile checks an expression. Where cel-go panics, as its validator of literals v0.29.2 does about {?'a': object},
+// that is an issue of the expression.
 func Compile(env *cel.Env, src string) (checked *cel.Ast, issues *cel.Issues) {
 	return compile(env, common.NewTextSource(src))
 }
@@ -25,8 +25,8 @@ func compile(env *cel.Env, src common.Source) (*cel.Ast, *cel.Issues) {
 	return Check(env, parsed)
 }
 
-// Parse parses an expression to be checked in several environments that declare the same names. Its issues, and those of
-// [Check], do not quote it: [Quote] does.
+// Parse parses an expression to be checked in several environments that declare the same names. Its issues, and those
+// of [Check], do not quote it: [Quote] does.
 func Parse(env *cel.Env, src string) (*cel.Ast, *cel.Issues) {
 	return parse(env, unquoted{common.NewTextSource(src)})
 }
@@ -65,7 +65,10 @@ func Quote(issues *cel.Issues, src string) string {
 	text := common.NewTextSource(src)
 	found := slices.Clone(issues.Errors())
 	slices.SortStableFunc(found, func(a, b *cel.Error) int {
-		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(), b.Location.Column()))
+		return cmp.Or(
+			cmp.Compare(a.Location.Line(), b.Location.Line()),
+			cmp.Compare(a.Location.Column(), b.Location.Column()),
+		)
 	})
 	var b strings.Builder
 	for i, e := range found {
@@ -78,7 +81,10 @@ func Quote(issues *cel.Issues, src string) string {
 		}
 	}
 	unquoted := issues.String()
-	if last := unquoted[strings.LastIndexByte(unquoted, '\n')+1:]; strings.HasSuffix(last, " more errors were truncated") {
+	if last := unquoted[strings.LastIndexByte(unquoted, '\n')+1:]; strings.HasSuffix(
+		last,
+		" more errors were truncated",
+	) {
 		b.WriteString("\n" + last)
 	}
 	return b.String()

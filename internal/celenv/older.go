@@ -19,9 +19,9 @@ import (
 	"github.com/celgate/celgate/internal/quirks"
 )
 
-// The language and its libraries are those of the newest minor, linked into this program. What they did otherwise in an older one
-// is a quirk of it, which is put into its environments here. Recorded with cel-go v0.26.0 and k8s.io/apiserver v0.36.3:
-// testdata/older.json.
+// The language and its libraries are those of the newest minor, linked into this program. What they did otherwise in an
+// older one is a quirk of it, which is put into its environments here. Recorded with cel-go v0.26.0 and
+// k8s.io/apiserver v0.36.3: testdata/older.json.
 
 // olderLibrary is what one quirk changes in an environment, which then knows it by its name.
 type olderLibrary struct {
@@ -47,11 +47,13 @@ func older(env *cel.Env, known quirks.Set) ([]cel.EnvOption, error) {
 		{id: quirks.OptionalOfAny, program: []cel.ProgramOption{cel.CustomDecoratorV2(lenient)}}, // see Program
 		{id: quirks.QuantityAliased, options: aliasedQuantities},
 		{id: quirks.RangeUnbounded, options: []cel.EnvOption{cel.Function("lists.range",
-			cel.Overload("lists_range", []*cel.Type{cel.IntType}, cel.ListType(cel.IntType), cel.UnaryBinding(unboundedRange)))}},
+			cel.Overload("lists_range", []*cel.Type{cel.IntType}, cel.ListType(cel.IntType),
+				cel.UnaryBinding(unboundedRange)))}},
 		{id: quirks.TextCosts, program: []cel.ProgramOption{cel.CostTrackerOptions(
 			interpreter.OverloadCostTracker(overloads.StartsWithString, costOfText),
 			interpreter.OverloadCostTracker(overloads.EndsWithString, costOfText),
-			interpreter.OverloadCostTracker(overloads.Matches, func([]ref.Val, ref.Val) *uint64 { return new(uint64(1)) }))}},
+			interpreter.OverloadCostTracker(overloads.Matches,
+				func([]ref.Val, ref.Val) *uint64 { return new(uint64(1)) }))}},
 	} {
 		if known.Has(l.id) {
 			all = append(all, cel.Lib(l))
@@ -72,7 +74,8 @@ func olderPlans(known quirks.Set) plan.Older {
 // emptySearch makes the search for an empty text return the place where it begins, wherever that is.
 func emptySearch(env *cel.Env) ([]cel.EnvOption, error) {
 	var all []cel.EnvOption
-	for name, overload := range map[string]string{"indexOf": "string_index_of_string_int", "lastIndexOf": "string_last_index_of_string_int"} {
+	for name, overload := range map[string]string{"indexOf": "string_index_of_string_int",
+		"lastIndexOf": "string_last_index_of_string_int"} {
 		bindings, err := env.Functions()[name].Bindings()
 		if err != nil {
 			return nil, err
@@ -87,8 +90,15 @@ func emptySearch(env *cel.Env) ([]cel.EnvOption, error) {
 				}
 				return b.Function(args...)
 			}
-			all = append(all, cel.Function(name,
-				cel.MemberOverload(overload, []*cel.Type{cel.StringType, cel.StringType, cel.IntType}, cel.IntType, cel.FunctionBinding(search))))
+			all = append(all, cel.Function(
+				name,
+				cel.MemberOverload(
+					overload,
+					[]*cel.Type{cel.StringType, cel.StringType, cel.IntType},
+					cel.IntType,
+					cel.FunctionBinding(search),
+				),
+			))
 		}
 	}
 	return all, nil
@@ -115,8 +125,8 @@ type overlong struct {
 
 func (l overlong) Size() ref.Val { return l.size }
 
-// aliasedQuantities make sums and differences of a copy that has the digits of the first quantity in common with it, if it is one
-// of more digits than an int64 holds.
+// aliasedQuantities make sums and differences of a copy that has the digits of the first quantity in common with it, if
+// it is one of more digits than an int64 holds.
 var aliasedQuantities = func() []cel.EnvOption {
 	calculate := func(do func(q *resource.Quantity, other resource.Quantity)) cel.OverloadOpt {
 		return cel.BinaryBinding(func(left, right ref.Val) ref.Val {
@@ -169,7 +179,12 @@ func lenient(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error)
 	}
 	switch name := call.Function(); name {
 	case lenientNames["or"], lenientNames["orValue"]:
-		return &alternative{id: call.ID(), optional: call.Args()[0], otherwise: call.Args()[1], unwrap: name == lenientNames["orValue"]}, nil
+		return &alternative{
+			id:        call.ID(),
+			optional:  call.Args()[0],
+			otherwise: call.Args()[1],
+			unwrap:    name == lenientNames["orValue"],
+		}, nil
 	}
 	return i, nil
 }
@@ -215,7 +230,9 @@ func Program(env *cel.Env, checked *cel.Ast, opts ...cel.ProgramOption) (cel.Pro
 			}
 		}))
 	}
-	return env.Program(checked, append([]cel.ProgramOption{cel.InterruptCheckFrequency(InterruptFrequency)}, opts...)...)
+	return env.Program(
+		checked,
+		append([]cel.ProgramOption{cel.InterruptCheckFrequency(InterruptFrequency)}, opts...)...)
 }
 
 // refusedSyntax returns the problems of names in backticks in an environment that does not know them.
@@ -223,7 +240,11 @@ func refusedSyntax(env *cel.Env, src common.Source) *cel.Issues {
 	if !env.HasLibrary(string(quirks.BacktickSyntax)) {
 		return nil
 	}
-	p, err := parser.NewParser(parser.Macros(env.Macros()...), parser.EnableOptionalSyntax(true), parser.EnableIdentEscapeSyntax(false))
+	p, err := parser.NewParser(
+		parser.Macros(env.Macros()...),
+		parser.EnableOptionalSyntax(true),
+		parser.EnableIdentEscapeSyntax(false),
+	)
 	if err != nil {
 		return nil
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/celgate/celgate/internal/quirks"
 )
 
-// An olderAnswer is what cel-go v0.26.0 with the libraries of k8s.io/apiserver v0.36.3 and the environment for the stored
-// expressions of a server 1.36 made of an expression.
+// An olderAnswer is what cel-go v0.26.0 with the libraries of k8s.io/apiserver v0.36.3 and the environment for the
+// stored expressions of a server 1.36 made of an expression.
 type olderAnswer struct {
 	Expression string
 	Refused    string // what the compiler says
@@ -34,7 +34,8 @@ func (o object) ResolveName(name string) (any, bool) {
 
 func (object) Parent() cel.Activation { return nil }
 
-// TestOlder compares values, errors and costs of expressions in minor 1.36 with the libraries of that minor, by cel-go and by plans.
+// TestOlder compares values, errors and costs of expressions in minor 1.36 with the libraries of that minor, by cel-go
+// and by plans.
 func TestOlder(t *testing.T) {
 	text, err := os.ReadFile("testdata/older.json")
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/celgate/celgate/internal/bound"
 )
 
-// checkPatterns checks an expression. ValidateRegexLiterals of cel/validator.go v0.29.2 compiles every constant pattern, which takes
-// half a gigabyte for 3,000 times `x{1000}`; whether one is right is known when it is parsed. So while the validator looks, something
-// short stands where a large pattern is.
+// checkPatterns checks an expression. ValidateRegexLiterals of cel/validator.go v0.29.2 compiles every constant
+// pattern, which takes half a gigabyte for 3,000 times `x{1000}`; whether one is right is known when it is parsed. So
+// while the validator looks, something short stands where a large pattern is.
 func checkPatterns(env *cel.Env, parsed *cel.Ast) (*cel.Ast, *cel.Issues) {
 	large := map[int64]ref.Val{}
 	visit(parsed, func(e ast.Expr) {

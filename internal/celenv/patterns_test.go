@@ -29,7 +29,8 @@ func TestLargePatterns(t *testing.T) {
 		{"[1].all(i, 'x'.matches('" + large + "'))", ""},
 		{"'x'.matches('" + large + "(')", "invalid matches argument"},
 		{"'x'.matches('" + large + "x{1001}')", "invalid matches argument"},
-		{"'x'.matches('" + strings.Repeat("x{1000}", 4000) + "')", "invalid matches argument"}, // larger than regexp takes
+		// larger than regexp takes
+		{"'x'.matches('" + strings.Repeat("x{1000}", 4000) + "')", "invalid matches argument"},
 		{"1.matches('" + large + "')", "no matching overload"},
 	} {
 		var before, after runtime.MemStats

@@ -34,14 +34,16 @@ func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
 	return c
 }
 
-// NewStoredChecker returns a checker for a policy that is stored: it may use all that a server of the chosen minor evaluates.
+// NewStoredChecker returns a checker for a policy that is stored: it may use all that a server of the chosen minor
+// evaluates.
 func NewStoredChecker(set *celenv.Set, p *policy.Policy) *Checker {
 	noVariables := p.Kind == policy.Validating && len(p.Variables) == 0
 	return &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Run, noVariables)}
 }
 
-// kept lists the expressions of a policy by where the server looks for them when it is updated: a JSON patch among those of
-// ApplyConfigurations, where it seldom is (as pkg/apis/admissionregistration/validation/validation.go v1.37.2).
+// kept lists the expressions of a policy by where the server looks for them when it is updated: a JSON patch among
+// those of ApplyConfigurations, where it seldom is (as pkg/apis/admissionregistration/validation/validation.go
+// v1.37.2).
 func kept(old *policy.Policy) map[policy.Use]map[string]bool {
 	all := map[policy.Use]map[string]bool{}
 	add := func(use policy.Use, e policy.Expr) {

@@ -40,8 +40,8 @@ type Expression struct {
 	Name    string      // of a match condition
 	Program cel.Program // nil if Err is set
 	Plan    *plan.Plan  // the same, faster; nil for what it does not cover
-	// Watch evaluates the expression once more, after each evaluation, to tell what becomes of its parts; else nil. Failed says
-	// that the evaluation was an error.
+	// Watch evaluates the expression once more, after each evaluation, to tell what becomes of its parts; else nil.
+	// Failed says that the evaluation was an error.
 	Watch  func(ctx context.Context, vars interpreter.Activation, failed bool)
 	Output *cel.Type   // nil if Err is set
 	Err    error       // why it does not compile, with the server's text
@@ -128,7 +128,11 @@ func (c *compiler) compile(x policy.Expr, d celenv.Declared, results ...*cel.Typ
 	if strings.Contains(x.Src, celenv.VariablesName) {
 		return c.compileAlone(x, d, results...)
 	}
-	compiled := c.scope.Shared(d, fmt.Sprint(results, " ", x.Src), func() any { return c.compileAlone(x, d, results...) })
+	compiled := c.scope.Shared(
+		d,
+		fmt.Sprint(results, " ", x.Src),
+		func() any { return c.compileAlone(x, d, results...) },
+	)
 	e := *compiled.(*Expression)
 	e.Expr = x
 	return &e
@@ -155,7 +159,12 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 	}
 	if err == nil {
 		if p := plan.New(env, fns, ast, celenv.ExpressionLimit); p != nil {
-			return &Expression{Expr: x, Plan: p, Program: &lateProgram{env: base, ast: ast, functions: fns}, Output: ast.OutputType()}
+			return &Expression{
+				Expr:    x,
+				Plan:    p,
+				Program: &lateProgram{env: base, ast: ast, functions: fns},
+				Output:  ast.OutputType(),
+			}
 		}
 	}
 	if err != nil {

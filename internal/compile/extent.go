@@ -7,8 +7,8 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// Extent returns which bytes of the text of an expression a part of its tree stands for, without the parentheses around it; none
-// if that is not known. A macro is its call.
+// Extent returns which bytes of the text of an expression a part of its tree stands for, without the parentheses around
+// it; none if that is not known. A macro is its call.
 func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
 	from, to = len(src), 0
 	info := tree.SourceInfo()
@@ -23,7 +23,8 @@ func Extent(src string, tree *ast.AST, part ast.Expr) (from, to int) {
 			return
 		}
 		before := strings.TrimRight(src[:at], " \t\r\n")
-		if e.Kind() == ast.CallKind && !e.AsCall().IsMemberFunction() && strings.HasSuffix(before, e.AsCall().FunctionName()) {
+		if e.Kind() == ast.CallKind && !e.AsCall().IsMemberFunction() &&
+			strings.HasSuffix(before, e.AsCall().FunctionName()) {
 			from = min(from, len(before)-len(e.AsCall().FunctionName()))
 		}
 		if e.Kind() != ast.ComprehensionKind && e.Kind() != ast.SelectKind {
@@ -75,7 +76,8 @@ func wordAt(s string) int {
 	case '\'', '"':
 		return quoted(s)
 	}
-	for n < len(s) && (s[n] == '_' || s[n] >= '0' && s[n] <= '9' || s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' && s[n] <= 'Z') {
+	for n < len(s) && (s[n] == '_' || s[n] >= '0' && s[n] <= '9' || s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' &&
+		s[n] <= 'Z') {
 		n++
 	}
 	return max(n, 1)

@@ -14,8 +14,9 @@ import (
 
 // A Seen is what one evaluation of an expression came to.
 type Seen struct {
-	Tree      *cel.Ast
-	Values    interpreter.EvalState  // of the nodes of the tree; in the body of a loop those of the item at which it ended
+	Tree *cel.Ast
+	// of the nodes of the tree; in the body of a loop those of the item at which it ended
+	Values    interpreter.EvalState
 	Variables interpreter.Activation // what variables stand for
 	Loops     map[int64]*Loop        // by the node of the comprehension, as far as its body was evaluated
 }
@@ -42,7 +43,8 @@ func Traced(set *celenv.Set, prog *Program) (*Program, error) {
 				return
 			}
 			seen := Seen{Tree: tree, Variables: vars, Loops: map[int64]*Loop{}}
-			if _, d, _ := watched.ContextEval(ctx, followed{vars, &follower{seen.Loops, failed}}); d != nil && d.State() != nil {
+			if _, d, _ := watched.ContextEval(ctx, followed{vars, &follower{seen.Loops, failed}}); d != nil &&
+				d.State() != nil {
 				seen.Values = d.State()
 				tell(prog.Policy, e.Expr, seen)
 			}

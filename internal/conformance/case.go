@@ -65,15 +65,16 @@ type Request struct {
 	Groups []string            `json:"groups,omitempty"` // besides system:authenticated
 	Extra  map[string][]string `json:"extra,omitempty"`
 
-	// Apply is the field manager that applies the object to the stored one, on the server's side. The object has all fields of the
-	// stored one.
+	// Apply is the field manager that applies the object to the stored one, on the server's side. The object has all
+	// fields of the stored one.
 	Apply string `json:"apply,omitempty"`
 
 	// Stored says that etcd holds the old object whatever the rules of writing say. It is a policy or a binding.
 	Stored bool `json:"stored,omitempty"`
 
-	DryRun          bool   `json:"dryRun,omitempty"`
-	FieldValidation string `json:"fieldValidation,omitempty"` // Strict, Warn (what the server does by default) or Ignore
+	DryRun bool `json:"dryRun,omitempty"`
+	// Strict, Warn (what the server does by default) or Ignore
+	FieldValidation string `json:"fieldValidation,omitempty"`
 
 	// Answers is how many different answers the server gives, because it takes policies in a random order. More than
 	// one answer makes the recorder ask until it has seen so many.
@@ -254,7 +255,10 @@ func (c *Case) Format(want *Want) ([]byte, error) {
 // SamePolicies reports whether both cases have the same policies and the same state, byte for byte.
 func (c *Case) SamePolicies(other *Case) bool {
 	return other != nil && bytes.Equal(c.file("policy.yaml"), other.file("policy.yaml")) &&
-		bytes.Equal(c.file("stored.yaml"), other.file("stored.yaml")) && bytes.Equal(c.file("state.yaml"), other.file("state.yaml"))
+		bytes.Equal(
+			c.file("stored.yaml"),
+			other.file("stored.yaml"),
+		) && bytes.Equal(c.file("state.yaml"), other.file("state.yaml"))
 }
 
 func (c *Case) file(name string) []byte {

@@ -9,8 +9,8 @@ import (
 )
 
 // Compare returns how an answer differs from the recorded one, "" if it does not. Objects must be settled. Everything
-// is compared exactly, but that objects are left out if none was recorded: the recorder does not see those of policies and of
-// reviews.
+// is compared exactly, but that objects are left out if none was recorded: the recorder does not see those of policies
+// and of reviews.
 //
 // One of several recorded answers is enough.
 func Compare(recorded, got *Want) string {

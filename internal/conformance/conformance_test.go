@@ -64,9 +64,14 @@ func TestBare(t *testing.T) {
 	got := Bare(&metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status"},
 		Message:  "proto:\u00a0x in scheme \"pkg/scheme.go:1\"",
-		Details:  &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: `in '{"managedFields":[{"fieldsV1":{"f:a":{}},"time":"t"}],"name":"n"}'`}}},
+		Details: &metav1.StatusDetails{
+			Causes: []metav1.StatusCause{
+				{Message: `in '{"managedFields":[{"fieldsV1":{"f:a":{}},"time":"t"}],"name":"n"}'`},
+			},
+		},
 	})
-	if got.Kind != "" || got.Message != `proto: x in scheme "<scheme>"` || got.Details.Causes[0].Message != `in '{"name":"n"}'` {
+	if got.Kind != "" || got.Message != `proto: x in scheme "<scheme>"` ||
+		got.Details.Causes[0].Message != `in '{"name":"n"}'` {
 		t.Errorf("%+v", got)
 	}
 }
@@ -78,17 +83,21 @@ func TestCompare(t *testing.T) {
 		recorded, got *Want
 		differ        string // a line of the difference; "" for none
 	}{
-		"same":             {&Want{Allowed: &yes, Object: object, Minors: []string{"1.37"}}, &Want{Allowed: &yes, Object: object}, ""},
-		"allowed":          {&Want{Allowed: &yes}, &Want{Allowed: &no}, "- allowed: true\n+ allowed: false\n"},
-		"object":           {&Want{Object: object}, &Want{Object: map[string]any{"a": int64(2)}}, "-   a: 1\n+   a: 2\n"},
-		"no object":        {&Want{Allowed: &yes}, &Want{Allowed: &yes, Object: object}, ""},
-		"object missing":   {&Want{Object: object}, &Want{}, "- object:\n"},
-		"advice":           {&Want{Warnings: []string{"v1 X is deprecated"}}, &Want{}, "- warnings:\n"},
-		"warning":          {&Want{}, &Want{Warnings: []string{`unknown field "x"`}}, "+ warnings:\n"},
-		"order of warning": {&Want{Warnings: []string{`unknown field "x"`, `unknown field "y"`}}, &Want{Warnings: []string{`unknown field "y"`, `unknown field "x"`}}, "field"},
-		"annotation":       {&Want{AuditAnnotations: map[string]string{"p/k": "v"}}, &Want{}, "-   p/k: v"},
-		"other answer":     {&Want{Allowed: &yes, Others: []*Want{{Allowed: &no}}}, &Want{Allowed: &no}, ""},
-		"no other answer":  {&Want{Allowed: &yes, Others: []*Want{{Allowed: &yes, Object: object}}}, &Want{Allowed: &no}, "- allowed: true"},
+		"same": {&Want{Allowed: &yes, Object: object, Minors: []string{"1.37"}},
+			&Want{Allowed: &yes, Object: object}, ""},
+		"allowed": {&Want{Allowed: &yes}, &Want{Allowed: &no}, "- allowed: true\n+ allowed: false\n"},
+		"object": {&Want{Object: object}, &Want{Object: map[string]any{"a": int64(2)}},
+			"-   a: 1\n+   a: 2\n"},
+		"no object":      {&Want{Allowed: &yes}, &Want{Allowed: &yes, Object: object}, ""},
+		"object missing": {&Want{Object: object}, &Want{}, "- object:\n"},
+		"advice":         {&Want{Warnings: []string{"v1 X is deprecated"}}, &Want{}, "- warnings:\n"},
+		"warning":        {&Want{}, &Want{Warnings: []string{`unknown field "x"`}}, "+ warnings:\n"},
+		"order of warning": {&Want{Warnings: []string{`unknown field "x"`, `unknown field "y"`}},
+			&Want{Warnings: []string{`unknown field "y"`, `unknown field "x"`}}, "field"},
+		"annotation":   {&Want{AuditAnnotations: map[string]string{"p/k": "v"}}, &Want{}, "-   p/k: v"},
+		"other answer": {&Want{Allowed: &yes, Others: []*Want{{Allowed: &no}}}, &Want{Allowed: &no}, ""},
+		"no other answer": {&Want{Allowed: &yes, Others: []*Want{{Allowed: &yes, Object: object}}},
+			&Want{Allowed: &no}, "- allowed: true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			diff := Compare(c.recorded, c.got)
@@ -102,14 +111,15 @@ func TestCompare(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	const request = "-- object.yaml --\napiVersion: v1\nkind: X\n-- request.yaml --\n"
 	for name, c := range map[string]struct{ file, want string }{
-		"no idea":       {"-- policy.yaml --\na: b\n", "no comment"},
-		"unknown file":  {"idea\n-- other.yaml --\n", "other.yaml: not a file of a case"},
-		"unknown field": {"idea\n" + request + "operation: CREATE\nresource: xs\ncolour: red\n", "unknown field \"colour\""},
-		"operation":     {"idea\n" + request + "operation: PATCH\nresource: xs\n", `operation "PATCH"`},
-		"no resource":   {"idea\n" + request + "operation: CREATE\n", "no resource"},
-		"empty":         {"idea\n", "neither policies nor a request"},
-		"two objects":   {"idea\n-- object.yaml --\na: b\n---\na: b\n", "2 documents, not one"},
-		"not YAML":      {"idea\n-- state.yaml --\n{\n", "state.yaml"},
+		"no idea":      {"-- policy.yaml --\na: b\n", "no comment"},
+		"unknown file": {"idea\n-- other.yaml --\n", "other.yaml: not a file of a case"},
+		"unknown field": {"idea\n" + request + "operation: CREATE\nresource: xs\ncolour: red\n",
+			"unknown field \"colour\""},
+		"operation":   {"idea\n" + request + "operation: PATCH\nresource: xs\n", `operation "PATCH"`},
+		"no resource": {"idea\n" + request + "operation: CREATE\n", "no resource"},
+		"empty":       {"idea\n", "neither policies nor a request"},
+		"two objects": {"idea\n-- object.yaml --\na: b\n---\na: b\n", "2 documents, not one"},
+		"not YAML":    {"idea\n-- state.yaml --\n{\n", "state.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse("a/b", []byte(c.file))
@@ -121,12 +131,19 @@ func TestParseErrors(t *testing.T) {
 }
 
 func TestParseCompletes(t *testing.T) {
-	c, err := Parse("a/b", []byte("idea\n-- object.yaml --\napiVersion: v1\nkind: X\nmetadata: {name: m, namespace: n-1}\n"+
-		"-- request.yaml --\noperation: CREATE\nresource: xs\n-- want.yaml --\nallowed: true\nobject: {big: 9007199254740993}\n"))
+	c, err := Parse(
+		"a/b",
+		[]byte("idea\n-- object.yaml --\napiVersion: v1\nkind: X\nmetadata: {name: m, namespace: n-1}\n"+
+			"-- request.yaml --\noperation: CREATE\nresource: xs\n-- want.yaml --\nallowed: true\nobject: {big: 9007199254740993}\n"),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (&Request{Operation: "CREATE", APIVersion: "v1", Resource: "xs", Namespace: "n-1", Name: "m", User: "dev"}); cmp.Diff(want, c.Request) != "" {
+	if want := (&Request{Operation: "CREATE", APIVersion: "v1", Resource: "xs", Namespace: "n-1", Name: "m",
+		User: "dev"}); cmp.Diff(
+		want,
+		c.Request,
+	) != "" {
 		t.Error(cmp.Diff(want, c.Request))
 	}
 	if c.Want.Object["big"] != int64(9007199254740993) {

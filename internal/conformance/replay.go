@@ -112,16 +112,21 @@ func enabled(types *registry.Registry, policies []map[string]any) *registry.Regi
 	return types.WithServed(served, nil)
 }
 
-// Engine compiles policies and bindings, beside those that are stored, and returns those that the server would refuse to
-// store, in their order.
+// Engine compiles policies and bindings, beside those that are stored, and returns those that the server would refuse
+// to store, in their order.
 func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*celgate.Engine, []Rejection, error) {
-	written, held := manifest.NewBundle(manifest.DocumentsOf(policies)...), manifest.NewBundle(manifest.DocumentsOf(stored)...)
+	written, held := manifest.NewBundle(
+		manifest.DocumentsOf(policies)...), manifest.NewBundle(
+		manifest.DocumentsOf(stored)...)
 	if err := held.Err(); err != nil {
 		return nil, nil, err
 	}
 	held.Set.MarkStored()
 	set := policy.Set{
-		Policies: slices.Concat(written.Set.Policies, held.Set.Policies), Bindings: slices.Concat(written.Set.Bindings, held.Set.Bindings),
+		Policies: slices.Concat(
+			written.Set.Policies,
+			held.Set.Policies,
+		), Bindings: slices.Concat(written.Set.Bindings, held.Set.Bindings),
 	}
 	var rejected []Rejection
 	for _, p := range written.Problems {
@@ -131,7 +136,9 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 		}
 		metadata, _ := p.Document.Object["metadata"].(map[string]any)
 		rejected = append(rejected, Rejection{
-			Kind: fmt.Sprint(p.Document.Object["kind"]), Name: fmt.Sprint(metadata["name"]), Status: Bare(undecodable.Status()),
+			Kind: fmt.Sprint(
+				p.Document.Object["kind"],
+			), Name: fmt.Sprint(metadata["name"]), Status: Bare(undecodable.Status()),
 		})
 	}
 	engine, err := celgate.New(&set, celgate.Options{KubeVersion: w.Minor, Types: w.Types, Cluster: w.Cluster})
@@ -151,8 +158,8 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 	return engine, rejected, nil
 }
 
-// Answer notes what the engine says to the request of a case, whose old object must exist in the world. It returns the decision of
-// the mutating phase, nil if the request did not get there.
+// Answer notes what the engine says to the request of a case, whose old object must exist in the world. It returns the
+// decision of the mutating phase, nil if the request did not get there.
 func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Decision, error) {
 	request, err := w.prepared(ctx, e, c, got)
 	if request == nil || err != nil {
@@ -178,8 +185,8 @@ func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Wan
 	return mutating, nil
 }
 
-// prepared returns the request of a case as admission gets it. Without one the server refuses the case before admission, as got
-// then says.
+// prepared returns the request of a case as admission gets it. Without one the server refuses the case before
+// admission, as got then says.
 func (w *World) prepared(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Prepared, error) {
 	r, err := w.request(ctx, c)
 	if err != nil {
@@ -212,7 +219,8 @@ func (w *World) request(ctx context.Context, c *Case) (*celgate.Request, error) 
 		DryRun:      r.DryRun,
 		Object:      c.Object,
 		UserInfo: celgate.UserInfo{
-			Username: r.User, UID: r.UID, Groups: append(slices.Clone(r.Groups), "system:authenticated"), Extra: r.Extra,
+			Username: r.User, UID: r.UID, Groups: append(slices.Clone(r.Groups), "system:authenticated"),
+			Extra: r.Extra,
 		},
 	}
 	if r.Operation == "DELETE" {
@@ -230,7 +238,8 @@ func (w *World) request(ctx context.Context, c *Case) (*celgate.Request, error) 
 			request.Options = map[string]any{}
 		}
 		request.Options["apiVersion"] = "meta.k8s.io/v1"
-		request.Options["kind"] = map[string]string{"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}[r.Operation]
+		request.Options["kind"] = map[string]string{"CREATE": "CreateOptions", "UPDATE": "UpdateOptions",
+			"DELETE": "DeleteOptions"}[r.Operation]
 		if r.DryRun {
 			request.Options["dryRun"] = []any{"All"}
 		}

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// unvalidated holds the cases in which the registry of the server refuses an object that the engine, which does not validate objects,
-// allows, and for what. A case that agrees must leave.
+// unvalidated holds the cases in which the registry of the server refuses an object that the engine, which does not
+// validate objects, allows, and for what. A case that agrees must leave.
 var unvalidated = map[string]string{
 	"proposals/mutating-ingress-class-verbatim-name": "the name of an ingress class, after a mutation",
 	"proposals/mutating-nested-verbatim":             "a mount without a volume",
@@ -30,7 +30,8 @@ func unexpected(c *Case, got *Want, diff string) string {
 		return diff
 	case diff == "":
 		return "agrees now, but is known to be refused by the server only: " + what
-	case c.Want.Status == nil || c.Want.Status.Reason != metav1.StatusReasonInvalid || got.Allowed == nil || !*got.Allowed:
+	case c.Want.Status == nil || c.Want.Status.Reason != metav1.StatusReasonInvalid || got.Allowed == nil ||
+		!*got.Allowed:
 		return "differs in more than the validation of " + what + ":\n" + diff
 	}
 	return ""

@@ -24,8 +24,9 @@ type Section struct {
 
 var ruleID = regexp.MustCompile(`^[A-Z]-\d+(\.\d+)+$`)
 
-// ParseRules reads rules as testdata/rules.txt has them: "## ID title" begins a section, "ID sentence" a rule, and indented lines
-// below it name cases or say "no case: reason". Empty lines and those that begin with "# " or are "#" alone do not count.
+// ParseRules reads rules as testdata/rules.txt has them: "## ID title" begins a section, "ID sentence" a rule, and
+// indented lines below it name cases or say "no case: reason". Empty lines and those that begin with "# " or are "#"
+// alone do not count.
 func ParseRules(text string) ([]Section, error) {
 	var sections []Section
 	for i, line := range strings.Split(text, "\n") {
@@ -59,8 +60,8 @@ func ParseRules(text string) ([]Section, error) {
 	return sections, nil
 }
 
-// CheckRules returns what is wrong with rules about cases: numbers that do not count up, cases that do not exist, that a rule
-// names twice or that no rule names, and reasons for having no case where there is one.
+// CheckRules returns what is wrong with rules about cases: numbers that do not count up, cases that do not exist, that
+// a rule names twice or that no rule names, and reasons for having no case where there is one.
 func CheckRules(sections []Section, cases []*Case) []string {
 	var problems []string
 	unnamed := map[string]bool{}
@@ -107,7 +108,12 @@ func RulesTable(sections []Section, cases []*Case) string {
 	var tables strings.Builder
 	rules, gaps := 0, 0
 	for _, section := range sections {
-		fmt.Fprintf(&tables, "\n### %s %s\n\n| rule | what the server does | cases |\n|---|---|---|\n", section.ID, section.Title)
+		fmt.Fprintf(
+			&tables,
+			"\n### %s %s\n\n| rule | what the server does | cases |\n|---|---|---|\n",
+			section.ID,
+			section.Title,
+		)
 		for _, rule := range section.Rules {
 			rules++
 			var shown string

@@ -28,7 +28,8 @@ func TestRules(t *testing.T) {
 		t.Error(problem)
 	}
 
-	const file, begin, end = "../../docs/semantics.md", "<!-- generated: go test ./internal/conformance -run Rules -update -->\n", "<!-- end -->\n"
+	const file, begin, end = "../../docs/semantics.md",
+		"<!-- generated: go test ./internal/conformance -run Rules -update -->\n", "<!-- end -->\n"
 	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -51,11 +52,14 @@ func TestRules(t *testing.T) {
 }
 
 func TestParseRules(t *testing.T) {
-	sections, err := ParseRules("# a comment\n\n## M-2.5 Matching\n\nM-2.5.1 One | two.\n  a/b c/*\n  a/d\nM-2.5.2 Three.\n  no case: nobody knows\nM-2.5.3 Four.\n")
+	sections, err := ParseRules(
+		"# a comment\n\n## M-2.5 Matching\n\nM-2.5.1 One | two.\n  a/b c/*\n  a/d\nM-2.5.2 Three.\n  no case: nobody knows\nM-2.5.3 Four.\n",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(sections) != 1 || len(sections[0].Rules) != 3 || !slices.Equal(sections[0].Rules[0].Cases, []string{"a/b", "c/*", "a/d"}) {
+	if len(sections) != 1 || len(sections[0].Rules) != 3 ||
+		!slices.Equal(sections[0].Rules[0].Cases, []string{"a/b", "c/*", "a/d"}) {
 		t.Fatalf("%+v", sections)
 	}
 	want := `

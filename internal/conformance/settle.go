@@ -25,7 +25,8 @@ func Settle(object map[string]any) map[string]any {
 	object = runtime.DeepCopyJSON(object)
 	metadata, _ := object["metadata"].(map[string]any)
 	uid, _ := metadata["uid"].(string)
-	for _, member := range []string{"uid", "creationTimestamp", "managedFields", "resourceVersion", "generation", "selfLink"} {
+	for _, member := range []string{"uid", "creationTimestamp", "managedFields", "resourceVersion", "generation",
+		"selfLink"} {
 		delete(metadata, member)
 	}
 	if uid != "" {
@@ -35,7 +36,8 @@ func Settle(object map[string]any) map[string]any {
 		metadata, _ = object["metadata"].(map[string]any)
 	}
 	generate, _ := metadata["generateName"].(string)
-	if name, _ := metadata["name"].(string); generate != "" && len(name) > len(generate) && strings.HasPrefix(name, generate) {
+	if name, _ := metadata["name"].(string); generate != "" && len(name) > len(generate) &&
+		strings.HasPrefix(name, generate) {
 		metadata["name"] = generate + "<random>"
 	}
 	if object["apiVersion"] == "v1" && object["kind"] == "Service" {
@@ -135,7 +137,8 @@ func replaceStrings(tree any, replace func(string) string) any {
 	return tree
 }
 
-// Differs returns an object if it is written in another way than another one, else nil. The numbers 2 and 2.0 are written alike.
+// Differs returns an object if it is written in another way than another one, else nil. The numbers 2 and 2.0 are
+// written alike.
 func Differs(object, other map[string]any) map[string]any {
 	one, _ := yaml.Marshal(object) // both come from JSON
 	two, _ := yaml.Marshal(other)

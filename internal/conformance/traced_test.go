@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// TestTraced holds that an engine that tells what it does decides as one that does not, costs included, and that what it tells
-// is the decision: each outcome once, in order, and mutations that begin where the one before ended.
+// TestTraced holds that an engine that tells what it does decides as one that does not, costs included, and that what
+// it tells is the decision: each outcome once, in order, and mutations that begin where the one before ended.
 func TestTraced(t *testing.T) {
 	cases, err := Load(os.DirFS("testdata"))
 	if err != nil {
@@ -55,8 +55,14 @@ func TestTraced(t *testing.T) {
 				t.Fatal(err)
 			}
 			ignored := cmp.Options{
-				cmpopts.IgnoreFields(celgate.Decision{}, "Object", "Changes"), cmpopts.IgnoreUnexported(celgate.Decision{}, celgate.Violation{}),
-				cmp.Comparer(func(a, b policy.Expr) bool { return a.Src == b.Src && a.Field == b.Field }), cmpopts.EquateEmpty(),
+				cmpopts.IgnoreFields(
+					celgate.Decision{},
+					"Object",
+					"Changes",
+				), cmpopts.IgnoreUnexported(celgate.Decision{}, celgate.Violation{}),
+				cmp.Comparer(
+					func(a, b policy.Expr) bool { return a.Src == b.Src && a.Field == b.Field },
+				), cmpopts.EquateEmpty(),
 				cmp.Comparer(func(a, b error) bool { return fmt.Sprintf("%T %v", a, a) == fmt.Sprintf("%T %v", b, b) }),
 			}
 			if diff := cmp.Diff(want, got, ignored); diff != "" {

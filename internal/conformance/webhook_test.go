@@ -27,7 +27,8 @@ import (
 	"github.com/celgate/celgate/webhook"
 )
 
-// asJSON holds the cases in which it matters that an object is JSON between two webhooks, and why. A case that agrees again must leave.
+// asJSON holds the cases in which it matters that an object is JSON between two webhooks, and why. A case that agrees
+// again must leave.
 var asJSON = map[string]string{
 	"prepare/job-labels-mutated-nothing": "a patch that changes nothing is not sent, so that the server goes on with its own object",
 	"prepare/job-labels-removed":         "the labels that the mutation removes are back in the object that is sent, so that the server does not share them",
@@ -111,10 +112,16 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 	}
 	next := mutated
 	in := prepare.Input{
-		Types: w.Types, Resource: w.Types.Resource(request.Resource), SubResource: request.SubResource, Operation: string(request.Operation),
+		Types: w.Types, Resource: w.Types.Resource(request.Resource), SubResource: request.SubResource,
+		Operation: string(request.Operation),
 		Namespace: request.Namespace, Object: mutated.Object, Old: request.OldObject, Options: request.Options,
 		Name: request.Name, DryRun: request.DryRun, SharesLabels: shares,
-		User: prepare.User{Name: request.UserInfo.Username, UID: request.UserInfo.UID, Groups: request.UserInfo.Groups, Extra: request.UserInfo.Extra},
+		User: prepare.User{
+			Name:   request.UserInfo.Username,
+			UID:    request.UserInfo.UID,
+			Groups: request.UserInfo.Groups,
+			Extra:  request.UserInfo.Extra,
+		},
 	}
 	next.Object = prepare.ForValidation(in)
 	in.Before, in.Object = in.Object, next.Object
@@ -123,16 +130,29 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		if next.Name == "" {
 			next.Name, _ = metadata["name"].(string)
 		}
-		if given, _ := metadata["namespace"].(string); given != "" && request.Namespace != "" && given != request.Namespace && request.Kind.Kind != "Namespace" {
+		if given, _ := metadata["namespace"].(string); given != "" && request.Namespace != "" &&
+			given != request.Namespace &&
+			request.Kind.Kind != "Namespace" {
 			*got.Allowed = false
-			got.Status = Bare(&apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request").ErrStatus)
+			got.Status = Bare(
+				&apierrors.NewBadRequest(
+					"the namespace of the provided object does not match the namespace sent on the request",
+				).ErrStatus,
+			)
 			return nil
 		}
 	}
-	if given := fmt.Sprint(next.Object["kind"]); next.Object != nil && given != request.Kind.Kind && w.Types.Resource(request.Resource).Custom != nil {
+	if given := fmt.Sprint(next.Object["kind"]); next.Object != nil && given != request.Kind.Kind &&
+		w.Types.Resource(request.Resource).Custom != nil {
 		*got.Allowed = false
 		wrong := field.Invalid(field.NewPath("kind"), given, "must be "+request.Kind.Kind)
-		got.Status = Bare(&apierrors.NewInvalid(request.Kind.GroupVersion().WithKind(given).GroupKind(), next.Name, field.ErrorList{wrong}).ErrStatus)
+		got.Status = Bare(
+			&apierrors.NewInvalid(
+				request.Kind.GroupVersion().WithKind(given).GroupKind(),
+				next.Name,
+				field.ErrorList{wrong},
+			).ErrStatus,
+		)
 		return nil
 	}
 	if answer, err = send(ctx, url+"/validate", &next); err != nil {
@@ -147,13 +167,15 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 	return nil
 }
 
-// sharesLabels reports that the server's decoding of an object leaves labels in one map. What it cannot decode shares none.
+// sharesLabels reports that the server's decoding of an object leaves labels in one map. What it cannot decode shares
+// none.
 func (w *World) sharesLabels(r *celgate.Request, object map[string]any) bool {
 	if r.Operation == celgate.Delete {
 		return false
 	}
 	result, _ := prepare.Object(prepare.Input{
-		Types: w.Types, Resource: w.Types.Resource(r.Resource), SubResource: r.SubResource, Operation: string(r.Operation),
+		Types: w.Types, Resource: w.Types.Resource(r.Resource), SubResource: r.SubResource,
+		Operation: string(r.Operation),
 		Namespace: r.Namespace, Object: object, Old: r.OldObject,
 	})
 	return result.SharesLabels
@@ -211,10 +233,17 @@ func send(ctx context.Context, url string, r *celgate.Request) (*admissionv1.Adm
 	body, err := json.Marshal(&admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
-			UID: "u", Kind: metav1.GroupVersionKind(r.Kind), Resource: metav1.GroupVersionResource(r.Resource), SubResource: r.SubResource,
-			Name: r.Name, Namespace: r.Namespace, Operation: admissionv1.Operation(r.Operation), DryRun: &r.DryRun,
-			UserInfo: authenticationv1.UserInfo{Username: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: extra},
-			Object:   raw(r.Object), OldObject: raw(r.OldObject), Options: raw(r.Options),
+			UID: "u", Kind: metav1.GroupVersionKind(r.Kind), Resource: metav1.GroupVersionResource(r.Resource),
+			SubResource: r.SubResource,
+			Name:        r.Name, Namespace: r.Namespace, Operation: admissionv1.Operation(r.Operation),
+			DryRun: &r.DryRun,
+			UserInfo: authenticationv1.UserInfo{
+				Username: r.UserInfo.Username,
+				UID:      r.UserInfo.UID,
+				Groups:   r.UserInfo.Groups,
+				Extra:    extra,
+			},
+			Object: raw(r.Object), OldObject: raw(r.OldObject), Options: raw(r.Options),
 		},
 	})
 	if err != nil {
@@ -235,7 +264,8 @@ func send(ctx context.Context, url string, r *celgate.Request) (*admissionv1.Adm
 		return nil, err
 	}
 	var review admissionv1.AdmissionReview
-	if err := json.Unmarshal(text, &review); err != nil || response.StatusCode != http.StatusOK || review.Response == nil {
+	if err := json.Unmarshal(text, &review); err != nil || response.StatusCode != http.StatusOK ||
+		review.Response == nil {
 		return nil, fmt.Errorf("%s: %s", response.Status, text)
 	}
 	return review.Response, nil

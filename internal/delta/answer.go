@@ -33,7 +33,17 @@ const (
 
 // Changes are all of them, the worst first.
 func Changes() []Change {
-	return []Change{NewlyDenied, NewlyChanged, NewlyWarned, NewlyAudited, NoLongerDenied, NoLongerChanged, NoLongerWarned, NoLongerAudited, Otherwise}
+	return []Change{
+		NewlyDenied,
+		NewlyChanged,
+		NewlyWarned,
+		NewlyAudited,
+		NoLongerDenied,
+		NoLongerChanged,
+		NoLongerWarned,
+		NoLongerAudited,
+		Otherwise,
+	}
 }
 
 // Fails reports a change that nobody may make unseen: something is refused that was not, or stored as another object.
@@ -65,7 +75,8 @@ type Entry struct {
 	Violation *celgate.Violation // of a denial, a warning or what is audited, by a policy
 }
 
-// same is what must be equal for two entries to be the same to whoever sends the request: names of bindings and params are not.
+// same is what must be equal for two entries to be the same to whoever sends the request: names of bindings and params
+// are not.
 func (e Entry) same() string {
 	return strings.Join([]string{e.Does, string(e.Kind), e.Policy, e.Message, fmt.Sprint(e.Hunks)}, "\n")
 }
@@ -94,7 +105,8 @@ type Answer struct {
 	Decision *celgate.Decision
 }
 
-// Of compares two answers to a request. Either is nil when there was no such request, because what would have made it was denied.
+// Of compares two answers to a request. Either is nil when there was no such request, because what would have made it
+// was denied.
 func Of(old, now *Answer, types *schema.Registry) Difference {
 	var d Difference
 	was, is := entriesOf(old, types), entriesOf(now, types)
@@ -126,7 +138,8 @@ func pair(was, is []*Entry) []Pair {
 	var pairs []Pair
 	like := []func(a, b *Entry) bool{
 		func(a, b *Entry) bool {
-			return a.Policy == b.Policy && a.Kind == b.Kind && a.Part == b.Part && (a.Does == Mutates) == (b.Does == Mutates)
+			return a.Policy == b.Policy && a.Kind == b.Kind && a.Part == b.Part &&
+				(a.Does == Mutates) == (b.Does == Mutates)
 		},
 		func(a, b *Entry) bool { return a.Policy == b.Policy && a.Kind == b.Kind && a.Does == b.Does },
 	}
@@ -147,7 +160,11 @@ func pair(was, is []*Entry) []Pair {
 	}
 	slices.SortStableFunc(pairs, func(a, b Pair) int {
 		x, y := a.Of(), b.Of()
-		return cmp.Or(strings.Compare(x.Policy, y.Policy), strings.Compare(string(x.Kind), string(y.Kind)), strings.Compare(x.Part, y.Part))
+		return cmp.Or(
+			strings.Compare(x.Policy, y.Policy),
+			strings.Compare(string(x.Kind), string(y.Kind)),
+			strings.Compare(x.Part, y.Part),
+		)
 	})
 	return pairs
 }
@@ -168,7 +185,8 @@ func changesOf(old, now *Answer, d Difference) []Change {
 		}
 	}
 	for does, changes := range map[string][2]Change{
-		Denies: {NewlyDenied, NoLongerDenied}, Warns: {NewlyWarned, NoLongerWarned}, Audits: {NewlyAudited, NoLongerAudited},
+		Denies: {NewlyDenied, NoLongerDenied}, Warns: {NewlyWarned, NoLongerWarned},
+		Audits: {NewlyAudited, NoLongerAudited},
 	} {
 		switch {
 		case is[does] && !was[does]:
@@ -240,7 +258,17 @@ func entriesOf(a *Answer, types *schema.Registry) []Entry {
 	refused := d.Allowed
 	for i := range d.Violations {
 		v := &d.Violations[i]
-		e := Entry{Kind: v.Kind, Policy: v.Policy, Binding: v.Binding, Param: v.Param, Part: partOf(v.Expr.Field), Message: v.Message, Err: v.Err, Expr: v.Expr, Violation: v}
+		e := Entry{
+			Kind:      v.Kind,
+			Policy:    v.Policy,
+			Binding:   v.Binding,
+			Param:     v.Param,
+			Part:      partOf(v.Expr.Field),
+			Message:   v.Message,
+			Err:       v.Err,
+			Expr:      v.Expr,
+			Violation: v,
+		}
 		actions := v.Actions
 		if len(actions) == 0 { // an error before any binding had a say
 			actions = []policy.Action{policy.Deny}
@@ -263,18 +291,42 @@ func entriesOf(a *Answer, types *schema.Registry) []Entry {
 		if o.Verdict == celgate.Error && !slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool {
 			return v.Policy == o.Policy && v.Kind == o.Kind && v.Binding == o.Binding && v.Expr.Field == o.Expr.Field
 		}) {
-			all = append(all, Entry{Does: Ignores, Kind: o.Kind, Policy: o.Policy, Binding: o.Binding, Param: o.Param, Part: partOf(o.Field), Message: o.Message, Err: o.Err, Expr: o.Expr})
+			all = append(
+				all,
+				Entry{
+					Does:    Ignores,
+					Kind:    o.Kind,
+					Policy:  o.Policy,
+					Binding: o.Binding,
+					Param:   o.Param,
+					Part:    partOf(o.Field),
+					Message: o.Message,
+					Err:     o.Err,
+					Expr:    o.Expr,
+				},
+			)
 		}
 	}
 	for _, c := range d.Changes {
 		all = append(all, Entry{
-			Does: Mutates, Kind: policy.Mutating, Policy: c.Policy, Binding: c.Binding, Param: c.Param, Part: mutations(c.Mutations),
+			Does: Mutates, Kind: policy.Mutating, Policy: c.Policy, Binding: c.Binding, Param: c.Param,
+			Part:  mutations(c.Mutations),
 			Hunks: rewrite.Diff(c.Before, c.After, typeOf(types, c.After)),
 		})
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
-		if name, _, ok := strings.Cut(key, "/"); ok && name != "validation.policy.admission.k8s.io" && name != "mutation.policy.admission.k8s.io" {
-			all = append(all, Entry{Does: Annotates, Kind: policy.Validating, Policy: name, Part: key, Message: key + ": " + d.AuditAnnotations[key]})
+		if name, _, ok := strings.Cut(key, "/"); ok && name != "validation.policy.admission.k8s.io" &&
+			name != "mutation.policy.admission.k8s.io" {
+			all = append(
+				all,
+				Entry{
+					Does:    Annotates,
+					Kind:    policy.Validating,
+					Policy:  name,
+					Part:    key,
+					Message: key + ": " + d.AuditAnnotations[key],
+				},
+			)
 		}
 	}
 	return all

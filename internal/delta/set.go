@@ -69,11 +69,18 @@ func Sets(old, now Source) []Object {
 	}
 	for _, d := range was {
 		if find(is, d) == nil {
-			out = append(out, Object{Made: Removed, Kind: d.kind, Name: d.name, Position: d.place, Parts: partsOf(d.parts, nil)})
+			out = append(
+				out,
+				Object{Made: Removed, Kind: d.kind, Name: d.name, Position: d.place, Parts: partsOf(d.parts, nil)},
+			)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Object) int {
-		return cmp.Or(strings.Compare(strings.TrimSuffix(a.Kind, "Binding"), strings.TrimSuffix(b.Kind, "Binding")), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
+		return cmp.Or(
+			strings.Compare(strings.TrimSuffix(a.Kind, "Binding"), strings.TrimSuffix(b.Kind, "Binding")),
+			strings.Compare(a.Name, b.Name),
+			strings.Compare(a.Kind, b.Kind),
+		)
 	})
 	return out
 }
@@ -208,7 +215,8 @@ func (d *described) say(part, item string) {
 	}
 }
 
-// matches says which requests a policy or binding is for: each resource with its operations, whatever the rules that say it.
+// matches says which requests a policy or binding is for: each resource with its operations, whatever the rules that
+// say it.
 func (d *described) matches(m *policy.MatchResources, types *schema.Registry) {
 	if m == nil {
 		return
@@ -233,8 +241,8 @@ func byPart(m *policy.MatchResources) iter.Seq2[string, []policy.Rule] {
 	}
 }
 
-// matched tells rules by resource, as "deployments.v1.apps: CREATE, UPDATE". A wildcard stays one; what it stands for depends on
-// the cluster.
+// matched tells rules by resource, as "deployments.v1.apps: CREATE, UPDATE". A wildcard stays one; what it stands for
+// depends on the cluster.
 func matched(rules []policy.Rule, types *schema.Registry) []string {
 	operations := map[string]map[string]bool{}
 	for _, r := range rules {

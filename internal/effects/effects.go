@@ -118,7 +118,8 @@ func (r *Reads) Uses(p Path) bool {
 
 // Guards reports that the expression asks whether path exists: it is tested, selected optionally or compared to null.
 func (r *Reads) Guards(p Path) bool {
-	return slices.Contains(r.Nulls, p) || slices.ContainsFunc(r.List, func(x Read) bool { return (x.Test || x.Safe) && x.Path == p })
+	return slices.Contains(r.Nulls, p) ||
+		slices.ContainsFunc(r.List, func(x Read) bool { return (x.Test || x.Safe) && x.Path == p })
 }
 
 // A Result is what the value of an expression may be: one of the fields, or a value made of their items.
@@ -323,7 +324,8 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 // keyOf is the name in a scope of what the value of a loop variable may be a key of.
 func keyOf(variable string) string { return variable + separator + "key" }
 
-// askKey reads a comparison of a loop variable over the keys of a map with one key as the question whether the map has it.
+// askKey reads a comparison of a loop variable over the keys of a map with one key as the question whether the map has
+// it.
 func (w *walker) askKey(id int64, variable, key ast.Expr, s scope) {
 	if variable.Kind() != ast.IdentKind {
 		return
@@ -347,7 +349,12 @@ func isOptional(e ast.Expr, variables map[string]Result) bool {
 	case ast.CallKind:
 		c := e.AsCall()
 		switch name := Function(c); {
-		case name == optSelect, name == optIndex, strings.HasPrefix(name, "optional."), name == "or", name == "first", name == "last":
+		case name == optSelect,
+			name == optIndex,
+			strings.HasPrefix(name, "optional."),
+			name == "or",
+			name == "first",
+			name == "last":
 			return true
 		case name == operators.Index:
 			return isOptional(c.Args()[0], variables)
@@ -387,7 +394,8 @@ func (w *walker) comprehension(c ast.ComprehensionExpr, s scope) []Path {
 // keepsItems reports a filter: the items of its result are items of its range.
 func keepsItems(c ast.ComprehensionExpr) bool {
 	step := c.LoopStep()
-	if c.AccuInit().Kind() != ast.ListKind || step.Kind() != ast.CallKind || step.AsCall().FunctionName() != operators.Conditional {
+	if c.AccuInit().Kind() != ast.ListKind || step.Kind() != ast.CallKind ||
+		step.AsCall().FunctionName() != operators.Conditional {
 		return false
 	}
 	add := step.AsCall().Args()[1]

@@ -37,22 +37,28 @@ func TestReads(t *testing.T) {
 		guarded  []string
 		variable map[string]effects.Result
 	}{
-		{src: "object.spec.replicas <= params.data['max']", unsafe: []string{"object.spec.replicas", "params.data.max"}},
+		{src: "object.spec.replicas <= params.data['max']",
+			unsafe: []string{"object.spec.replicas", "params.data.max"}},
 		{src: "has(object.a.b) && object.a.b", unsafe: []string{"object.a.b"}, guarded: []string{"object.a.b"}},
 		{src: "'x' in object.m", unsafe: []string{"object.m"}, guarded: []string{"object.m.x"}},
 		{src: "object.?a.b.c.orValue('')", guarded: []string{"object.a", "object.a.b", "object.a.b.c"}},
-		{src: "object.a.?b[?'x/y'].hasValue()", unsafe: []string{"object.a"}, guarded: []string{"object.a.b", `object.a.b["x/y"]`}},
+		{src: "object.a.?b[?'x/y'].hasValue()", unsafe: []string{"object.a"},
+			guarded: []string{"object.a.b", `object.a.b["x/y"]`}},
 		{src: "(object.a + object.b).all(c, c.d)", unsafe: []string{"object.a[].d", "object.b[].d"}},
 		{src: "object.a.filter(x, x.b > 1).map(y, y.c)", unsafe: []string{"object.a[].b", "object.a[].c"}},
-		{src: "object == null ? oldObject.x : object.x", unsafe: []string{"oldObject.x", "object.x"}, guarded: []string{"object"}},
+		{src: "object == null ? oldObject.x : object.x", unsafe: []string{"oldObject.x", "object.x"},
+			guarded: []string{"object"}},
 		{
 			src: "variables.all.exists(c, c.image == '')", unsafe: []string{"object.spec.containers[].image"},
 			variable: map[string]effects.Result{"all": {Paths: []effects.Path{containers}}},
 		},
-		{src: "object.m.exists(k, k == 'x') && object.m['x'] == ''", unsafe: []string{"object.m.x"}, guarded: []string{"object.m.x"}},
+		{src: "object.m.exists(k, k == 'x') && object.m['x'] == ''", unsafe: []string{"object.m.x"},
+			guarded: []string{"object.m.x"}},
 		{src: "object.m.all(k, v, 'x' != k || v == '')", unsafe: []string{"object.m"}, guarded: []string{"object.m.x"}},
-		{src: "object.m.filter(k, k in ['x', 'y']).size() == 2", unsafe: []string{"object.m"}, guarded: []string{"object.m.x", "object.m.y"}},
-		{src: "object.?a.optMap(v, v.b).orValue('')", unsafe: []string{"object.a.b"}, guarded: []string{"object.a", "object.a"}},
+		{src: "object.m.filter(k, k in ['x', 'y']).size() == 2", unsafe: []string{"object.m"},
+			guarded: []string{"object.m.x", "object.m.y"}},
+		{src: "object.?a.optMap(v, v.b).orValue('')", unsafe: []string{"object.a.b"},
+			guarded: []string{"object.a", "object.a"}},
 	} {
 		t.Run(c.src, func(t *testing.T) {
 			reads := effects.Of(parse(t, c.src), c.variable)
@@ -82,9 +88,12 @@ func TestWrites(t *testing.T) {
 		src  string
 		want []string
 	}{
-		{"Object{spec: Object.spec{replicas: 1, paused: true}}", []string{"object.spec.replicas", "object.spec.paused"}},
-		{"Object{spec: Object.spec{c: [Object.spec.c{name: 'a', image: 'b'}]}}", []string{"object.spec.c[name=a].name", "object.spec.c[name=a].image"}},
-		{"Object{spec: Object.spec{c: object.spec.c.map(x, Object.spec.c{name: x.name})}}", []string{"object.spec.c[].name"}},
+		{"Object{spec: Object.spec{replicas: 1, paused: true}}",
+			[]string{"object.spec.replicas", "object.spec.paused"}},
+		{"Object{spec: Object.spec{c: [Object.spec.c{name: 'a', image: 'b'}]}}",
+			[]string{"object.spec.c[name=a].name", "object.spec.c[name=a].image"}},
+		{"Object{spec: Object.spec{c: object.spec.c.map(x, Object.spec.c{name: x.name})}}",
+			[]string{"object.spec.c[].name"}},
 		{"Object{metadata: Object.metadata{labels: {'a/b': 'c'}}}", []string{`object.metadata.labels["a/b"]`}},
 		{"[JSONPatch{op: 'add', path: '/spec/a~1b/0/c', value: 1}]", []string{`object.spec["a/b"][].c`}},
 		{"has(object.x) ? [JSONPatch{op: 'add', path: '/x/-', value: 1}] : []", []string{"object.x[] append"}},

@@ -8,9 +8,11 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// ErrBudget is the error of expressions that together cost more than their budget, with the server's text. That of a single one
-// which goes beyond the limit is one, too.
-var ErrBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
+// ErrBudget is the error of expressions that together cost more than their budget, with the server's text. That of a
+// single one which goes beyond the limit is one, too.
+var ErrBudget = errors.New(
+	"validation failed due to running out of cost budget, no further validation rules will be run",
+)
 
 // An ExpressionError says that an expression has no value.
 type ExpressionError struct {
@@ -56,8 +58,8 @@ type limitError struct{ error }
 func (e limitError) Is(target error) bool { return target == ErrBudget }
 func (e limitError) Unwrap() error        { return e.error }
 
-// typed gives an error of an evaluation its type. cel-go's own errors have none that can be seen: this is the only place that
-// reads their texts (resolutionError in interpreter/attributes.go v0.29.2).
+// typed gives an error of an evaluation its type. cel-go's own errors have none that can be seen: this is the only
+// place that reads their texts (resolutionError in interpreter/attributes.go v0.29.2).
 func typed(err error) error {
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {

@@ -63,9 +63,12 @@ func TestExpressions(t *testing.T) {
 		{src: "object.spec.replicas == 3", form: both},
 		{src: "object.spec.replicas > 3", form: both, message: "failed expression: object.spec.replicas > 3"},
 		{src: "oldObject == null && !has(oldObject.metadata)", form: both},
-		{src: "oldObject.metadata.name == ''", form: both, message: "expression 'oldObject.metadata.name == ''' resulted in error: no such key: metadata"},
-		{src: "object.metadata.labels.c == ''", form: both, message: "expression 'object.metadata.labels.c == ''' resulted in error: no such key: c"},
-		{src: "object.metadata.labels == {'a': '1', 'b': '2'} && {'a': '1', 'b': '2'} == object.metadata.labels", form: both},
+		{src: "oldObject.metadata.name == ''", form: both,
+			message: "expression 'oldObject.metadata.name == ''' resulted in error: no such key: metadata"},
+		{src: "object.metadata.labels.c == ''", form: both,
+			message: "expression 'object.metadata.labels.c == ''' resulted in error: no such key: c"},
+		{src: "object.metadata.labels == {'a': '1', 'b': '2'} && {'a': '1', 'b': '2'} == object.metadata.labels",
+			form: both},
 		{src: "object.metadata.labels.map(k, k).join(',') == 'a,b'", form: both},
 		{src: "object.metadata.labels.all(k, v, object.metadata.labels[k] == v)", form: both},
 		{src: "object.spec.template.spec.containers.map(c, c.name) == ['app']", form: both},
@@ -75,8 +78,10 @@ func TestExpressions(t *testing.T) {
 		{src: "object.?spec.?paused.orValue(false) == false", form: both},
 		{src: "type(object.spec) == map && type(object.spec.replicas) == int", form: both},
 		// An empty struct counts as a value only in a tree that is read by reflection.
-		{src: "optional.ofNonZeroValue(object.spec.template.spec.containers[0].resources).hasValue()", form: eval.Reflected},
-		{src: "!optional.ofNonZeroValue(object.spec.template.spec.containers[0].resources).hasValue()", form: eval.Plain},
+		{src: "optional.ofNonZeroValue(object.spec.template.spec.containers[0].resources).hasValue()",
+			form: eval.Reflected},
+		{src: "!optional.ofNonZeroValue(object.spec.template.spec.containers[0].resources).hasValue()",
+			form: eval.Plain},
 		{src: "object.spec.template.spec.containers[0.0].name == 'app'", form: eval.Plain},
 	} {
 		forms := []eval.Form{c.form}
@@ -150,7 +155,10 @@ func TestLimits(t *testing.T) {
 	t.Run("per invocation", func(t *testing.T) {
 		var p policy.Policy
 		for range 40 {
-			p.Validations = append(p.Validations, validation("lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"))
+			p.Validations = append(
+				p.Validations,
+				validation("lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"),
+			)
 		}
 		out := new(eval.Validator).Validate(context.Background(), program(t, p), eval.Inputs{}, nil).Outcomes
 		want := "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -176,14 +184,17 @@ func TestMessages(t *testing.T) {
 		v    policy.Validation
 		want string
 	}{
-		{"message expression", policy.Validation{MessageExpr: text("'replicas: ' + string(object.spec.replicas)"), Message: "m"}, "replicas: 3"},
+		{"message expression", policy.Validation{MessageExpr: text("'replicas: ' + string(object.spec.replicas)"),
+			Message: "m"}, "replicas: 3"},
 		{"trimmed", policy.Validation{MessageExpr: text("'  x\\n '")}, "x"},
 		{"two lines", policy.Validation{MessageExpr: text("'a\\nb'"), Message: " m "}, "m"},
 		{"blank", policy.Validation{MessageExpr: text("' '")}, "failed expression: false"},
 		{"error", policy.Validation{MessageExpr: text("object.nope"), Message: "m"}, "m"},
 		{"too long", policy.Validation{MessageExpr: text("lists.range(5121).map(i, 'x').join('')"), Message: "m"}, "m"},
-		{"not too long", policy.Validation{MessageExpr: text("lists.range(5120).map(i, 'x').join('')")}, strings.Repeat("x", 5120)},
-		{"authorizer through a variable", policy.Validation{MessageExpr: text("string(variables.may)"), Message: "m"}, "m"},
+		{"not too long", policy.Validation{MessageExpr: text("lists.range(5120).map(i, 'x').join('')")},
+			strings.Repeat("x", 5120)},
+		{"authorizer through a variable", policy.Validation{MessageExpr: text("string(variables.may)"), Message: "m"},
+			"m"},
 	} {
 		c.v.Expr = text(" false ")
 		prog := program(t, policy.Policy{
@@ -214,8 +225,10 @@ func TestMatch(t *testing.T) {
 		{name: "none", matched: true},
 		{name: "true", src: []string{"true", "namespaceObject == null"}, matched: true},
 		{name: "false wins over errors", src: []string{"object.x == 1", "false", "object.y == 1"}},
-		{name: "one error", src: []string{"object.x == 1"}, err: "expression 'object.x == 1' resulted in error: no such key: x"},
-		{name: "equal errors", src: []string{"object.x == 1", "object.x == 1"}, err: "expression 'object.x == 1' resulted in error: no such key: x"},
+		{name: "one error", src: []string{"object.x == 1"},
+			err: "expression 'object.x == 1' resulted in error: no such key: x"},
+		{name: "equal errors", src: []string{"object.x == 1", "object.x == 1"},
+			err: "expression 'object.x == 1' resulted in error: no such key: x"},
 		{name: "two errors", src: []string{"object.x == 1", "true", "object.y == 1"},
 			err: "[expression 'object.x == 1' resulted in error: no such key: x, expression 'object.y == 1' resulted in error: no such key: y]"},
 		{name: "ignored", src: []string{"object.x == 1"}, failure: policy.Ignore},
@@ -223,7 +236,10 @@ func TestMatch(t *testing.T) {
 			err: "validation failed due to running out of cost budget, no further validation rules will be run"},
 	} {
 		prog := program(t, policy.Policy{FailurePolicy: c.failure, MatchConditions: conditions(c.src...)})
-		in := eval.Inputs{Object: eval.Value(deployment, eval.Reflected), Namespace: eval.Made{Val: eval.Value(deployment, eval.Plain)}}
+		in := eval.Inputs{
+			Object:    eval.Value(deployment, eval.Reflected),
+			Namespace: eval.Made{Val: eval.Value(deployment, eval.Plain)},
+		}
 		got := eval.Match(context.Background(), prog, in)
 		text := ""
 		if got.Err != nil {
@@ -276,7 +292,10 @@ func TestAnnotations(t *testing.T) {
 
 // A loop beyond the limit ends at once, with cel-go's text, for which cel-go itself takes minutes.
 func TestLoopOverTheLimit(t *testing.T) {
-	prog := program(t, policy.Policy{Validations: []policy.Validation{validation("lists.range(300000).all(i, i >= 0)")}})
+	prog := program(
+		t,
+		policy.Policy{Validations: []policy.Validation{validation("lists.range(300000).all(i, i >= 0)")}},
+	)
 	seen := loops(0)
 	in := eval.Inputs{Object: eval.Value(deployment, eval.Plain), Loops: &seen}
 	start := time.Now()
@@ -284,7 +303,8 @@ func TestLoopOverTheLimit(t *testing.T) {
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
-	if !strings.Contains(o.Message, "operation cancelled: actual cost limit exceeded") || o.Cost <= celenv.ExpressionLimit ||
+	if !strings.Contains(o.Message, "operation cancelled: actual cost limit exceeded") ||
+		o.Cost <= celenv.ExpressionLimit ||
 		o.Cost > celenv.ExpressionLimit+10 {
 		t.Errorf("%q for %d", o.Message, o.Cost)
 	}

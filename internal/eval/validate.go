@@ -187,7 +187,8 @@ func (v *Validator) Release() {
 	v.activation, v.outcomes = activation{}, v.outcomes[:0]
 }
 
-// validations evaluates the validations to outcomes, of which denials have no text yet, and returns the rest of the budget.
+// validations evaluates the validations to outcomes, of which denials have no text yet, and returns the rest of the
+// budget.
 func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
 	v.outcomes = slices.Grow(v.outcomes[:0], len(prog.Validations))
 	left = budget

@@ -35,8 +35,8 @@ var _ = [...]plan.Tree{&plainMap{}, &plainList{}, &reflectedMap{}, &reflectedLis
 // chance. A nil map is null, and so is a nil list of the form Reflected.
 func Value(tree any, form Form) ref.Val { return adapter{form}.NativeToValue(tree) }
 
-// Typed shows an object of a built-in kind to CEL in the form Reflected. What has a JSON form of its own in the type, such as a
-// RawExtension, is plain, as json.Marshaler makes it in valuesschemalesstyped.go.
+// Typed shows an object of a built-in kind to CEL in the form Reflected. What has a JSON form of its own in the type,
+// such as a RawExtension, is plain, as json.Marshaler makes it in valuesschemalesstyped.go.
 func Typed(tree map[string]any, t *schema.Type) ref.Val {
 	if t == nil || !t.Mixed {
 		return Value(tree, Reflected)

@@ -14,8 +14,8 @@ type Comparison struct {
 	Holds bool   // they match
 }
 
-// Compare tells what [Criteria.Match] compared: what decided, for explanations. It looks at what Match looked at and takes
-// the answer from the same code.
+// Compare tells what [Criteria.Match] compared: what decided, for explanations. It looks at what Match looked at and
+// takes the answer from the same code.
 func (c *Criteria) Compare(a *Attributes, w World) []Comparison {
 	if c == nil {
 		return nil
@@ -49,7 +49,10 @@ func (c *Criteria) Compare(a *Attributes, w World) []Comparison {
 	}
 	for i := range c.excludes {
 		if r, err := c.matchRules(c.excludes[i:i+1], a, w); err == nil && r.Matched {
-			return append(all, Comparison{fmt.Sprintf("excludeResourceRules[%d]", i), c.excludes[i].String(), a.String(), true})
+			return append(
+				all,
+				Comparison{fmt.Sprintf("excludeResourceRules[%d]", i), c.excludes[i].String(), a.String(), true},
+			)
 		}
 	}
 	for i := range c.rules { // as it is comes before equivalents, in all rules
@@ -63,7 +66,10 @@ func (c *Criteria) Compare(a *Attributes, w World) []Comparison {
 			continue
 		}
 		return append(all, Comparison{
-			fmt.Sprintf("resourceRules[%d]", i), c.rules[i].String(), a.String() + ", as " + r.Resource.GroupVersion().String() + " " + r.Kind.Kind + " (matchPolicy Equivalent)", true,
+			fmt.Sprintf(
+				"resourceRules[%d]",
+				i,
+			), c.rules[i].String(), a.String() + ", as " + r.Resource.GroupVersion().String() + " " + r.Kind.Kind + " (matchPolicy Equivalent)", true,
 		})
 	}
 	for i := range c.rules {
@@ -74,7 +80,8 @@ func (c *Criteria) Compare(a *Attributes, w World) []Comparison {
 
 // namespaceLabels shows the labels that the namespace selector looked at.
 func (c *Criteria) namespaceLabels(a *Attributes, w World) string {
-	if a.Resource.Resource == "namespaces" && a.SubResource == "" && (a.Operation == "CREATE" || a.Operation == "UPDATE") {
+	if a.Resource.Resource == "namespaces" && a.SubResource == "" &&
+		(a.Operation == "CREATE" || a.Operation == "UPDATE") {
 		got := "the Namespace in the request has " + shownLabels(c.namespaces, a.Object)
 		if a.OldObject != nil {
 			got += " (the stored one has " + shownLabels(c.namespaces, a.OldObject) + ", which does not count)"
@@ -107,7 +114,15 @@ func shownLabels(s selector, object map[string]any) string {
 
 // String is what a rule says, in words.
 func (r *rule) String() string {
-	text := strings.Join(r.operations, ", ") + " of " + r.resourcesText() + " in " + groupsText(r.groups) + " " + strings.Join(r.versions, ", ")
+	text := strings.Join(
+		r.operations,
+		", ",
+	) + " of " + r.resourcesText() + " in " + groupsText(
+		r.groups,
+	) + " " + strings.Join(
+		r.versions,
+		", ",
+	)
 	if r.scope != "" && r.scope != "*" {
 		text += ", scope " + r.scope
 	}

@@ -119,7 +119,8 @@ func compileRules(rules []policy.Rule) []rule {
 	compiled := make([]rule, len(rules))
 	for i, r := range rules {
 		compiled[i] = rule{
-			names: r.ResourceNames, operations: r.Operations, groups: r.APIGroups, versions: r.APIVersions, scope: r.Scope,
+			names: r.ResourceNames, operations: r.Operations, groups: r.APIGroups, versions: r.APIVersions,
+			scope: r.Scope,
 		}
 		for _, pattern := range r.Resources {
 			resource, subresource, _ := strings.Cut(pattern, "/")

@@ -1,5 +1,5 @@
-// Package needs says what policies look at that no stored object tells: who makes a request, what it changes, and requests that
-// store nothing. Whoever asks policies about stored objects says with it which answers are none.
+// Package needs says what policies look at that no stored object tells: who makes a request, what it changes, and
+// requests that store nothing. Whoever asks policies about stored objects says with it which answers are none.
 package needs
 
 import (
@@ -20,9 +20,10 @@ type Need string
 
 // The needs.
 const (
-	User        Need = "user"        // request.userInfo: who makes the request
-	Authorizer  Need = "authorizer"  // what that user may do
-	OldObject   Need = "oldObject"   // what the object was before: an update that changes nothing has it, and shows no change
+	User       Need = "user"       // request.userInfo: who makes the request
+	Authorizer Need = "authorizer" // what that user may do
+	// what the object was before: an update that changes nothing has it, and shows no change
+	OldObject   Need = "oldObject"
 	Connect     Need = "CONNECT"     // a request that stores nothing
 	Delete      Need = "DELETE"      // a deletion
 	Subresource Need = "subresource" // a request to a subresource, such as scale or exec
@@ -165,8 +166,8 @@ func (f *finder) expressions() {
 	}
 }
 
-// expression adds what an expression needs, and reports whether its value depends on who asks. Such an expression decides about the
-// whole policy, or about itself.
+// expression adds what an expression needs, and reports whether its value depends on who asks. Such an expression
+// decides about the whole policy, or about itself.
 func (f *finder) expression(e policy.Expr, path string, whole bool) bool {
 	ok, u := f.read(e, "")
 	if !ok {
@@ -186,13 +187,14 @@ func (f *finder) expression(e policy.Expr, path string, whole bool) bool {
 }
 
 func (f *finder) matches(operation string) bool {
-	return f.policy.MatchConstraints != nil && slices.ContainsFunc(f.policy.MatchConstraints.ResourceRules, func(r policy.Rule) bool {
-		return slices.Contains(r.Operations, operation) || slices.Contains(r.Operations, "*")
-	})
+	return f.policy.MatchConstraints != nil &&
+		slices.ContainsFunc(f.policy.MatchConstraints.ResourceRules, func(r policy.Rule) bool {
+			return slices.Contains(r.Operations, operation) || slices.Contains(r.Operations, "*")
+		})
 }
 
-// read returns what an expression and the variables in it use; false if it cannot be parsed. The name is that of the variable whose
-// expression it is, if any.
+// read returns what an expression and the variables in it use; false if it cannot be parsed. The name is that of the
+// variable whose expression it is, if any.
 func (f *finder) read(e policy.Expr, name string) (bool, uses) {
 	parsed, issues := f.env.Parse(e.Src)
 	if issues.Err() != nil {

@@ -19,7 +19,8 @@ type Record interface {
 	Member(name string) (any, bool)
 }
 
-// Records are Variables of which some hold records. A plan asks for the value of such a variable only where it needs the whole.
+// Records are Variables of which some hold records. A plan asks for the value of such a variable only where it needs
+// the whole.
 type Records interface {
 	// Record returns what makes members, and what makes values of them; nil if the variable holds no record.
 	Record(variable string) (Record, types.Adapter)

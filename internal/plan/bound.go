@@ -104,8 +104,8 @@ func optimized(name string) bool {
 		overloads.IsTypeConversionFunction(name)
 }
 
-// A guardedCall evaluates a call as evalBinary, evalVarArgs, evalEq and evalNe of interpreter/interpretable.go v0.29.2 do, and
-// charges it between the arguments and the call.
+// A guardedCall evaluates a call as evalBinary, evalVarArgs, evalEq and evalNe of interpreter/interpretable.go v0.29.2
+// do, and charges it between the arguments and the call.
 type guardedCall struct {
 	interpreter.InterpretableCall
 	guard bound.Guard
@@ -182,8 +182,8 @@ func (c *chargedConstructor) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return v
 }
 
-// stop ends the evaluation as cel-go does where the cost limit is passed. As a value the error would not: a loop goes on, and
-// what counts costs does not expect errors where lists should be.
+// stop ends the evaluation as cel-go does where the cost limit is passed. As a value the error would not: a loop goes
+// on, and what counts costs does not expect errors where lists should be.
 func stop(err error) {
 	panic(interpreter.EvalCancelledError{Cause: interpreter.ContextCancelled, Message: err.Error()})
 }

@@ -35,8 +35,9 @@ const (
 	costLibrary              // what the estimator of the server's libraries says, else by the overload
 )
 
-// costOf classifies a call as CostTracker.costCall in interpreter/runtimecost.go v0.29.2 does: by the trackers of the list and set
-// libraries (ext v0.29.2), then as library.CostEstimator does, then by the overload. Not covered are trackers of other libraries.
+// costOf classifies a call as CostTracker.costCall in interpreter/runtimecost.go v0.29.2 does: by the trackers of the
+// list and set libraries (ext v0.29.2), then as library.CostEstimator does, then by the overload. Not covered are
+// trackers of other libraries.
 func costOf(name, overload string) (kind costKind, covered bool) {
 	switch overload {
 	case "list_slice", "lists_range", "list_reverse":
@@ -209,7 +210,8 @@ var estimator library.CostEstimator
 
 func equalityCost(left, right, result ref.Val) uint64 {
 	switch left.(type) {
-	case types.String, types.Int, types.Bool, types.Double, types.Uint, types.Null, types.Bytes, types.Timestamp, types.Duration,
+	case types.String, types.Int, types.Bool, types.Double, types.Uint, types.Null, types.Bytes, types.Timestamp,
+		types.Duration,
 		traits.Lister, traits.Mapper:
 	default:
 		if cost := estimator.CallCost("_==_", overloads.Equals, []ref.Val{left, right}, result); cost != nil {

@@ -175,7 +175,12 @@ func quantified(f *fold) *quantifier {
 	if !ok || init.value != !step.decisive || len(step.terms) != 2 || !f.isAccumulator(step.terms[0]) {
 		return nil
 	}
-	q := &quantifier{fold: f, test: step.terms[1], decisive: step.decisive, going: 2} // the accumulator, notStrictlyFalse
+	q := &quantifier{
+		fold:     f,
+		test:     step.terms[1],
+		decisive: step.decisive,
+		going:    2,
+	} // the accumulator, notStrictlyFalse
 	condition, ok := f.condition.(notStrictlyFalse)
 	if !ok {
 		return nil

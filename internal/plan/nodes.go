@@ -230,7 +230,8 @@ type binary struct {
 	fast           shortcut    // else nil
 }
 
-// A shortcut applies a function to parts of trees without values of them, and says what it costs. Nil: it does not know.
+// A shortcut applies a function to parts of trees without values of them, and says what it costs. Nil: it does not
+// know.
 type shortcut func(left, right part) (v ref.Val, cost uint64)
 
 // shortcutOf returns the shortcut of a function with two arguments, nil if there is none.
@@ -241,7 +242,10 @@ func shortcutOf(name, overload string, cost costKind) shortcut {
 	case overload == overloads.EndsWithString:
 		return textTest(strings.HasSuffix, endCost(cost))
 	case overload == overloads.ContainsString:
-		return textTest(strings.Contains, func(s, part string) uint64 { return traversal(runes(s)) * traversal(runes(part)) })
+		return textTest(
+			strings.Contains,
+			func(s, part string) uint64 { return traversal(runes(s)) * traversal(runes(part)) },
+		)
 	case name == operators.In && (cost == costUnit || cost == costMembership):
 		return func(left, right part) (ref.Val, uint64) { return isIn(left, right, cost) }
 	}
@@ -379,7 +383,8 @@ func (n *matches) eval(m *machine) ref.Val {
 	return types.Bool(n.re.MatchString(text))
 }
 
-// small reports whether a constant pattern is compiled once. One that takes much is compiled for each call, which is charged for it.
+// small reports whether a constant pattern is compiled once. One that takes much is compiled for each call, which is
+// charged for it.
 func small(pattern ref.Val) bool {
 	text, isText := pattern.(types.String)
 	return !isText || bound.PatternOf(string(text), bound.Served.Bytes).Small()
@@ -474,7 +479,8 @@ func membership(arg node, v ref.Val) node {
 		}
 		for _, t := range others {
 			converted := item.ConvertToType(t)
-			if _, isDouble := item.(types.Double); !types.IsError(converted) && (!isDouble || converted.Equal(item) == types.True) {
+			if _, isDouble := item.(types.Double); !types.IsError(converted) &&
+				(!isDouble || converted.Equal(item) == types.True) {
 				values[converted] = true
 			}
 		}

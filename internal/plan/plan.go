@@ -105,8 +105,8 @@ type machine struct {
 
 var machines = sync.Pool{New: func() any { return new(machine) }}
 
-// Panicked is told why a plan gives up when its own code panicked, which is a defect of this package that cel-go hides. Tests set it,
-// before anything is evaluated.
+// Panicked is told why a plan gives up when its own code panicked, which is a defect of this package that cel-go hides.
+// Tests set it, before anything is evaluated.
 var Panicked func(reason any)
 
 // Eval evaluates the plan. The result is never an error; ok is false if the plan gives up: nothing is known then.
@@ -114,7 +114,11 @@ func (p *Plan) Eval(vars Variables, done <-chan struct{}) (value ref.Val, cost u
 	return p.run(vars, done, p.root.eval)
 }
 
-func (p *Plan) run(vars Variables, done <-chan struct{}, eval func(*machine) ref.Val) (value ref.Val, cost uint64, ok bool) {
+func (p *Plan) run(
+	vars Variables,
+	done <-chan struct{},
+	eval func(*machine) ref.Val,
+) (value ref.Val, cost uint64, ok bool) {
 	m := machines.Get().(*machine)
 	m.vars, m.done, m.limit, m.cost, m.iterations = vars, done, p.limit, 0, 0
 	if len(m.locals) < p.slots {
@@ -144,11 +148,12 @@ func (p *Plan) run(vars Variables, done <-chan struct{}, eval func(*machine) ref
 	return value, m.cost, true
 }
 
-// ManyIterations are so many in one evaluation that cel-go v0.29.2 takes a second and more for them: its cost tracker searches a stack
-// that grows with every iteration.
+// ManyIterations are so many in one evaluation that cel-go v0.29.2 takes a second and more for them: its cost tracker
+// searches a stack that grows with every iteration.
 const ManyIterations = 15_000
 
-// A Looper is a Variables that is told about evaluations with many iterations, their costs, and whether those are over the limit.
+// A Looper is a Variables that is told about evaluations with many iterations, their costs, and whether those are over
+// the limit.
 type Looper interface {
 	Looped(iterations, cost uint64, over bool)
 }
@@ -167,7 +172,8 @@ func (m *machine) next() bool {
 		case <-m.done:
 			return false
 		default:
-			runtime.Gosched() // to who answers at deadlines: many long evaluations would take the processor for 10 ms each
+			// to who answers at deadlines: many long evaluations would take the processor for 10 ms each
+			runtime.Gosched()
 		}
 	}
 	return true
@@ -275,7 +281,8 @@ func (b *builder) selection(e ast.Expr) node {
 	}
 	if t := b.types[s.Operand().ID()]; t != nil && t.Kind() == types.StructKind {
 		// A field of a Go struct is read by functions of its own.
-		if f, found := b.provider.FindStructFieldType(t.TypeName(), s.FieldName()); found && f.IsSet != nil && f.GetFrom != nil {
+		if f, found := b.provider.FindStructFieldType(t.TypeName(), s.FieldName()); found && f.IsSet != nil &&
+			f.GetFrom != nil {
 			return nil
 		}
 	}
@@ -517,10 +524,27 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 		}
 		n = &variadic{name: name, overload: overload, impl: impl, cost: kind}
 	case len(args) == 1 && impl.Unary != nil:
-		n = &unary{name: name, overload: overload, arg: args[0], trait: impl.OperandTrait, impl: impl.Unary, cost: kind, guard: guard}
+		n = &unary{
+			name:     name,
+			overload: overload,
+			arg:      args[0],
+			trait:    impl.OperandTrait,
+			impl:     impl.Unary,
+			cost:     kind,
+			guard:    guard,
+		}
 	case len(args) == 2 && impl.Binary != nil:
-		n = &binary{name: name, overload: overload, left: args[0], right: args[1], trait: impl.OperandTrait, impl: impl.Binary, cost: kind, guard: guard,
-			fast: shortcutOf(name, overload, kind)}
+		n = &binary{
+			name:     name,
+			overload: overload,
+			left:     args[0],
+			right:    args[1],
+			trait:    impl.OperandTrait,
+			impl:     impl.Binary,
+			cost:     kind,
+			guard:    guard,
+			fast:     shortcutOf(name, overload, kind),
+		}
 	case impl.Function != nil:
 		n = &variadic{name: name, overload: overload, args: args, impl: impl, cost: kind, guard: guard}
 	default:
@@ -547,7 +571,16 @@ func (b *builder) implementation(name, overload string) *functions.Overload {
 }
 
 // pure are functions whose value for constants is made once, though every call is paid for.
-var pure = map[string]bool{"quantity": true, "semver": true, "ip": true, "cidr": true, "isQuantity": true, "isSemver": true, "lowerAscii": true, "upperAscii": true}
+var pure = map[string]bool{
+	"quantity":   true,
+	"semver":     true,
+	"ip":         true,
+	"cidr":       true,
+	"isQuantity": true,
+	"isSemver":   true,
+	"lowerAscii": true,
+	"upperAscii": true,
+}
 
 func once(n node, args []node) node {
 	for _, a := range args {

@@ -12,9 +12,9 @@ import (
 )
 
 // Tree evaluates a plan whose expression is an Object literal to the JSON tree that dynamic.ObjectVal of
-// k8s.io/apiserver/pkg/cel/mutation v0.37.2 converts it to, without the values in between. Trees of several
-// evaluations may share parts, and are not to be changed. ok is false if the plan gives up, or if a type name does not match
-// its place.
+// k8s.io/apiserver/pkg/cel/mutation v0.37.2 converts it to, without the values in between. Trees of several evaluations
+// may share parts, and are not to be changed. ok is false if the plan gives up, or if a type name does not match its
+// place.
 func (p *Plan) Tree(vars Variables, done <-chan struct{}) (tree map[string]any, cost uint64, ok bool) {
 	if p.tree == nil {
 		return nil, 0, false

@@ -80,7 +80,8 @@ func (s *shape) object(t *schema.Type, in, known map[string]any) (map[string]any
 	return o.m, !o.owned
 }
 
-// meta treats metadata as the Go type ObjectMeta, at the root and in embedded objects, whose apiVersion and kind are texts.
+// meta treats metadata as the Go type ObjectMeta, at the root and in embedded objects, whose apiVersion and kind are
+// texts.
 func (s *shape) meta(t *schema.Type, o *members, name string, old any) {
 	if name != "metadata" {
 		_, isText := old.(string)
@@ -144,8 +145,8 @@ func typeMember(name string) bool {
 	return name == "apiVersion" || name == "kind" || name == "metadata"
 }
 
-// customProblems says what is wrong with a custom object, in the server's words: an error of its metadata, or the unknown
-// fields, those of metadata first.
+// customProblems says what is wrong with a custom object, in the server's words: an error of its metadata, or the
+// unknown fields, those of metadata first.
 func customProblems(t *schema.Type, obj map[string]any) (unknown []string, err error) {
 	var inMeta, pruned, embedded []string
 	// Embedded metadata is named by a field path, in which members of a map stand in brackets.

@@ -14,8 +14,8 @@ import (
 // as encoding/json does (omitempty drops zero scalars, null pointers and empty lists and maps, but
 // never a struct).
 //
-// What a value shares with known, the value at its place in an object that a pass leaves as it is (see [Normal]), the pass
-// leaves as it is too: what becomes of a value depends on nothing but the value and its type.
+// What a value shares with known, the value at its place in an object that a pass leaves as it is (see [Normal]), the
+// pass leaves as it is too: what becomes of a value depends on nothing but the value and its type.
 //
 // A pass only finds out that something is wrong. What it is, in the server's words, is said by problems.
 type pass struct {
@@ -32,7 +32,8 @@ type pass struct {
 	truncated bool // an integer lost bits, which only a lenient pass lets it
 }
 
-// value returns v as a value of type t is written; same reports that it is v itself. A nil known is that nothing is known.
+// value returns v as a value of type t is written; same reports that it is v itself. A nil known is that nothing is
+// known.
 func (p *pass) value(t *schema.Type, v, known any) (out any, same bool) {
 	switch t.Kind {
 	case schema.Any:
@@ -170,7 +171,13 @@ func (p *pass) member(f *schema.Field, o *members, old any, given bool, known an
 func (p *pass) field(f *schema.Field, v, known any) (out any, keep, same bool) {
 	if v == nil {
 		switch f.Type.Kind {
-		case schema.Struct, schema.Any, schema.Quantity, schema.Time, schema.MicroTime, schema.Duration, schema.IntOrString:
+		case schema.Struct,
+			schema.Any,
+			schema.Quantity,
+			schema.Time,
+			schema.MicroTime,
+			schema.Duration,
+			schema.IntOrString:
 			if !f.Pointer {
 				break // a struct in Go: always there, whatever omitempty says
 			}

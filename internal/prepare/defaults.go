@@ -158,10 +158,16 @@ var rules = map[string]rule{
 	resources + "v1alpha3.DeviceTaint":                   timeAdded,
 	resources + "v1alpha3.ResourcePoolStatusRequestSpec": absent("limit", int64(100)),
 
-	flowcontrol + "v1.FlowSchemaSpec":                    precedence,
-	flowcontrol + "v1.QueuingConfiguration":              queuing,
-	flowcontrol + "v1.ExemptPriorityLevelConfiguration":  all(absent("nominalConcurrencyShares", int64(0)), absent("lendablePercent", int64(0))),
-	flowcontrol + "v1.LimitedPriorityLevelConfiguration": all(absent("nominalConcurrencyShares", int64(30)), absent("lendablePercent", int64(0))),
+	flowcontrol + "v1.FlowSchemaSpec":       precedence,
+	flowcontrol + "v1.QueuingConfiguration": queuing,
+	flowcontrol + "v1.ExemptPriorityLevelConfiguration": all(
+		absent("nominalConcurrencyShares", int64(0)),
+		absent("lendablePercent", int64(0)),
+	),
+	flowcontrol + "v1.LimitedPriorityLevelConfiguration": all(
+		absent("nominalConcurrencyShares", int64(30)),
+		absent("lendablePercent", int64(0)),
+	),
 
 	registration + "v1.ValidatingWebhook":                  webhook,
 	registration + "v1.MutatingWebhook":                    all(webhook, absent("reinvocationPolicy", "Never")),
@@ -186,7 +192,8 @@ var rules = map[string]rule{
 	apiregistration + "v1beta1.ServiceReference": absent("port", int64(443)),
 }
 
-// templateLabels gives an object without labels those of its pod template, and a ReplicationController its selector too.
+// templateLabels gives an object without labels those of its pod template, and a ReplicationController its selector
+// too.
 func templateLabels(selector bool) rule {
 	return func(o *members, _ map[string]any) {
 		labels := at(o.m, "spec", "template", "metadata")["labels"]
@@ -238,7 +245,10 @@ func service(o *members, _ map[string]any) {
 			s.drop("sessionAffinityConfig")
 		case "ClientIP":
 			if at(s.m, "sessionAffinityConfig", "clientIP")["timeoutSeconds"] == nil {
-				s.set("sessionAffinityConfig", map[string]any{"clientIP": map[string]any{"timeoutSeconds": int64(10800)}})
+				s.set(
+					"sessionAffinityConfig",
+					map[string]any{"clientIP": map[string]any{"timeoutSeconds": int64(10800)}},
+				)
 			}
 		}
 		s.fillText("type", "ClusterIP")

@@ -95,7 +95,9 @@ func graft(tree, from any, depth int) any {
 
 func FuzzEverything(f *testing.F) {
 	types := registry(f)
-	types, err := types.WithCustomResources(cases(&testing.T{}, "object.yaml")[len(cases(&testing.T{}, "object.yaml"))-1].Definition)
+	types, err := types.WithCustomResources(
+		cases(&testing.T{}, "object.yaml")[len(cases(&testing.T{}, "object.yaml"))-1].Definition,
+	)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -114,7 +116,8 @@ func FuzzEverything(f *testing.F) {
 		{"customresourcedefinitions", `{"spec":{"versions":[{"storage":true,"schema":{"openAPIV3Schema":{"items":[{"items":true}],"additionalProperties":{}}}}]}}`, `null`},
 		{"horizontalpodautoscalers", `{"spec":{"behavior":{"scaleUp":{"policies":[]}}},"status":{"currentCPUUtilizationPercentage":1}}`, `{"metadata":[]}`},
 		{"secrets", `{"data":{"a":[1,2],"b":null},"stringData":{"c":""}}`, `{"metadata":{}}`},
-		{"widgets", `{"metadata":{"labels":null},"spec":{"pods":[null,{"metadata":1}],"limits":[]},"status":{}}`, `{"status":[]}`},
+		{"widgets", `{"metadata":{"labels":null},"spec":{"pods":[null,{"metadata":1}],"limits":[]},"status":{}}`,
+			`{"status":[]}`},
 	} {
 		f.Add(find(seed.resource), []byte(seed.object), []byte(seed.old))
 	}
@@ -132,7 +135,21 @@ func FuzzEverything(f *testing.F) {
 // TestOddValues gives every resource trees that no JSON document is.
 func TestOddValues(t *testing.T) {
 	types := registry(t)
-	odd := []any{nil, 1, uint64(1), math.NaN(), math.Inf(1), []byte("x"), map[string]string{"a": "b"}, []string{"x"}, struct{}{}, map[string]any(nil), []any(nil), make(chan int), func() {}}
+	odd := []any{
+		nil,
+		1,
+		uint64(1),
+		math.NaN(),
+		math.Inf(1),
+		[]byte("x"),
+		map[string]string{"a": "b"},
+		[]string{"x"},
+		struct{}{},
+		map[string]any(nil),
+		[]any(nil),
+		make(chan int),
+		func() {},
+	}
 	for _, res := range types.Resources() {
 		typ := types.Type(res.GroupVersionKind())
 		for _, v := range odd {

@@ -77,8 +77,14 @@ func (f feature) without(t *schema.Type) (off feature) {
 // gates name, by Go type, the members of features that may be off. It is never written after initialisation.
 var gates = func() map[string]map[string]feature {
 	all := map[string]map[string]feature{
-		core + "PodSpec":                       {"evictionResponders": evictionRequestAPI, "schedulingGroup": genericWorkload},
-		core + "PodStatus":                     {"nodeAllocatableResourceClaimStatuses": draNodeAllocatableResources, "volumeHealth": csiVolumeHealth},
+		core + "PodSpec": {
+			"evictionResponders": evictionRequestAPI,
+			"schedulingGroup":    genericWorkload,
+		},
+		core + "PodStatus": {
+			"nodeAllocatableResourceClaimStatuses": draNodeAllocatableResources,
+			"volumeHealth":                         csiVolumeHealth,
+		},
 		core + "VolumeMountStatus":             {"volumeStatus": imageVolumeWithDigest},
 		core + "Lifecycle":                     {"stopSignal": containerStopSignals},
 		core + "GRPCAction":                    {"mode": grpcContainerProbeTLS},
@@ -95,9 +101,12 @@ var gates = func() map[string]map[string]feature {
 		core + "DownwardAPIVolumeSource":       {"defaultUser": atomicWriteVolumeUserFields},
 		core + "ProjectedVolumeSource":         {"defaultUser": atomicWriteVolumeUserFields},
 		core + "NodeSpec":                      {"podPreemptionPolicy": podVerticalScalingPreemption},
-		core + "VolumeProjection":              {"clusterTrustBundle": clusterTrustBundleProjection, "podCertificate": podCertificateRequest},
-		storage + "v1.CSIDriverSpec":           {"preventPodSchedulingIfMissing": volumeLimitScaling},
-		storage + "v1.CSINodeStatus":           {"storageHealth": csiVolumeHealth},
+		core + "VolumeProjection": {
+			"clusterTrustBundle": clusterTrustBundleProjection,
+			"podCertificate":     podCertificateRequest,
+		},
+		storage + "v1.CSIDriverSpec": {"preventPodSchedulingIfMissing": volumeLimitScaling},
+		storage + "v1.CSINodeStatus": {"storageHealth": csiVolumeHealth},
 
 		"k8s.io/api/apps/v1.RollingUpdateStatefulSetStrategy": {"maxUnavailable": maxUnavailableStatefulSet},
 
@@ -106,11 +115,13 @@ var gates = func() map[string]map[string]feature {
 	}
 	for _, version := range [...]string{"v1.", "v1beta2.", "v1beta1."} {
 		for name, members := range map[string]map[string]feature{
-			"ResourceSliceSpec":             {"partitionTypeAttribute": draPartitionableDevicesType, "skipNodeOperations": draOptionalNodeOperations},
-			"Device":                        {"nodeAllocatableResources": draNodeAllocatableResources},
-			"BasicDevice":                   {"nodeAllocatableResources": draNodeAllocatableResources},
-			"DeviceCounterConsumption":      {"compatibilityGroups": draDeviceCompatibilityGroups},
-			"DeviceAttribute":               {"bools": draListTypeAttributes, "ints": draListTypeAttributes, "strings": draListTypeAttributes, "versions": draListTypeAttributes},
+			"ResourceSliceSpec": {"partitionTypeAttribute": draPartitionableDevicesType,
+				"skipNodeOperations": draOptionalNodeOperations},
+			"Device":                   {"nodeAllocatableResources": draNodeAllocatableResources},
+			"BasicDevice":              {"nodeAllocatableResources": draNodeAllocatableResources},
+			"DeviceCounterConsumption": {"compatibilityGroups": draDeviceCompatibilityGroups},
+			"DeviceAttribute": {"bools": draListTypeAttributes, "ints": draListTypeAttributes,
+				"strings": draListTypeAttributes, "versions": draListTypeAttributes},
 			"DeviceRequest":                 {"derivedAttributes": draDerivedAttributes},
 			"ExactDeviceRequest":            {"derivedAttributes": draDerivedAttributes},
 			"DeviceSubRequest":              {"derivedAttributes": draDerivedAttributes},

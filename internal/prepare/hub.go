@@ -23,7 +23,8 @@ var hubs = map[string]func(o *members) error{
 }
 
 // heldHubs are those of kinds whose internal object keeps what the object that is read into it does not say. The server
-// reads a mutated object into the one that it already holds, in the same version; that is nil for an object that is decoded.
+// reads a mutated object into the one that it already holds, in the same version; that is nil for an object that is
+// decoded.
 var heldHubs = map[string]func(o *members, held map[string]any, types *schema.Registry) error{
 	"k8s.io/api/apps/v1.DaemonSet":                      daemonSetHub,
 	"k8s.io/api/autoscaling/v1.HorizontalPodAutoscaler": scalerV1Hub,
@@ -170,7 +171,8 @@ func scalerHub(o *members) error {
 	return nil
 }
 
-// scalerV1Hub takes the annotations, in which autoscaling/v1 keeps what it has no fields for, through the internal version.
+// scalerV1Hub takes the annotations, in which autoscaling/v1 keeps what it has no fields for, through the internal
+// version.
 func scalerV1Hub(o *members, held map[string]any, types *schema.Registry) error {
 	out, err := types.HeldAutoscaler(o.m, held)
 	if err != nil {
@@ -182,7 +184,8 @@ func scalerV1Hub(o *members, held map[string]any, types *schema.Registry) error 
 			*notes = members{m: written, owned: true}
 		}
 	})
-	for member, percentage := range map[string]string{"spec": "targetCPUUtilizationPercentage", "status": "currentCPUUtilizationPercentage"} {
+	for member, percentage := range map[string]string{"spec": "targetCPUUtilizationPercentage",
+		"status": "currentCPUUtilizationPercentage"} {
 		o.within(member, func(m *members) {
 			if from := at(out, member); m.m[percentage] != from[percentage] {
 				m.take(percentage, from)

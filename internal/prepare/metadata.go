@@ -11,13 +11,15 @@ import (
 // (rest.SubresourceObjectMetaPreserver).
 func keepsSystemMembers(in Input) bool {
 	return in.Resource.Group == "" &&
-		(in.Resource.Resource == "pods" && in.SubResource == "binding" || in.Resource.Resource == "serviceaccounts" && in.SubResource == "token")
+		(in.Resource.Resource == "pods" && in.SubResource == "binding" || in.Resource.Resource == "serviceaccounts" &&
+			in.SubResource == "token")
 }
 
 // wipeSystemMembers drops what a client cannot set (rest.WipeObjectMetaSystemFields).
 func wipeSystemMembers(o *members) {
 	o.within("metadata", func(meta *members) {
-		for _, name := range [...]string{"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
+		for _, name := range [...]string{"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds",
+			"selfLink"} {
 			meta.drop(name)
 		}
 	})
@@ -55,8 +57,9 @@ func keepSystemMembers(o *members, old map[string]any) {
 	})
 }
 
-// keepManagers gives an object that is updated the managedFields of the stored one. The server computes them anew before the mutating
-// phase (handlers/update.go); they stay as they are where the update changes nothing, so that object == oldObject holds.
+// keepManagers gives an object that is updated the managedFields of the stored one. The server computes them anew
+// before the mutating phase (handlers/update.go); they stay as they are where the update changes nothing, so that
+// object == oldObject holds.
 func keepManagers(o *members, in Input) {
 	if managers := at(in.Old, "metadata")["managedFields"]; managers != nil && in.Operation == update {
 		o.within("metadata", func(meta *members) { meta.fill("managedFields", managers) })
@@ -81,7 +84,9 @@ func matchNamespace(o *members, in Input) error {
 	case want == "":
 		o.within("metadata", func(meta *members) { meta.drop("namespace") })
 	default:
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return apierrors.NewBadRequest(
+			"the namespace of the provided object does not match the namespace sent on the request",
+		)
 	}
 	return nil
 }

@@ -5,12 +5,13 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A Normal is an object between mutations, with what is known about its being normal: that [Normalise] leaves it as it is.
-// After a mutation only what the mutation changed needs a look then: the result of a mutation shares the rest with the
-// object that it was made from.
+// A Normal is an object between mutations, with what is known about its being normal: that [Normalise] leaves it as it
+// is. After a mutation only what the mutation changed needs a look then: the result of a mutation shares the rest with
+// the object that it was made from.
 //
-// This is exact because a value's normal form depends on the value and its type alone. The defaults that reach across siblings
-// and levels are rules of the object that all of them lie in, and run wherever something below that object differs.
+// This is exact because a value's normal form depends on the value and its type alone. The defaults that reach across
+// siblings and levels are rules of the object that all of them lie in, and run wherever something below that object
+// differs.
 type Normal struct {
 	Object    map[string]any
 	Truncated bool // the mutation that made Object set an integer that lost the bits which do not fit into its field
@@ -60,8 +61,8 @@ func (n Normal) Then(obj map[string]any, types *schema.Registry, kind schema.Gro
 	return Normal{Object: out, Truncated: truncated, SharesLabels: sharesLabels(t, obj), from: obj}, nil
 }
 
-// counterpart returns the known item to compare item i of a list with: the one that lies as far from the start or, where
-// items were put in before it, from the end. Any item would be right; a good one shares more.
+// counterpart returns the known item to compare item i of a list with: the one that lies as far from the start or,
+// where items were put in before it, from the end. Any item would be right; a good one shares more.
 func counterpart(known, list []any, i int) (any, bool) {
 	if i < len(known) && (len(known) == len(list) || tree.Shared(list[i], known[i])) {
 		return known[i], true

@@ -13,14 +13,22 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Patched checks the result of a JSON patch of before, which n may be about, as the server decodes it: strictly for built-in
-// kinds, where apiVersion and kind may be missing, and as any object with a kind for custom resources. The error has the
-// server's text (as pkg/admission/plugin/policy/mutating/patch/json_patch.go v0.37.2 decodes, without defaults). Maps of before
-// that are in the result were not looked into by the patch.
-func (n Normal) Patched(doc any, before map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
+// Patched checks the result of a JSON patch of before, which n may be about, as the server decodes it: strictly for
+// built-in kinds, where apiVersion and kind may be missing, and as any object with a kind for custom resources. The
+// error has the server's text (as pkg/admission/plugin/policy/mutating/patch/json_patch.go v0.37.2 decodes, without
+// defaults). Maps of before that are in the result were not looked into by the patch.
+func (n Normal) Patched(
+	doc any,
+	before map[string]any,
+	types *schema.Registry,
+	kind schema.GroupVersionKind,
+) (map[string]any, error) {
 	obj, ok := doc.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }", jsonKind(doc))
+		return nil, fmt.Errorf(
+			"couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }",
+			jsonKind(doc),
+		)
 	}
 	t := types.Type(kind)
 	if t == nil {
@@ -66,7 +74,13 @@ func (n Normal) Patched(doc any, before map[string]any, types *schema.Registry, 
 	if given != kind {
 		// The server goes on with an object of the other kind and cannot write it back.
 		group, _, _ := strings.Cut(cmp.Or(kind.Group, "core"), ".")
-		return nil, fmt.Errorf("failed to convert object: converting (%s.%s) to (%s.%s): unknown conversion", given.Version, given.Kind, group, kind.Kind)
+		return nil, fmt.Errorf(
+			"failed to convert object: converting (%s.%s) to (%s.%s): unknown conversion",
+			given.Version,
+			given.Kind,
+			group,
+			kind.Kind,
+		)
 	}
 	return setKind(obj, kind), nil
 }
@@ -78,7 +92,8 @@ func Written(obj map[string]any) map[string]any {
 	return written
 }
 
-// reread returns a tree as it is after JSON, where a float without a fraction is an integer, and whether that changed it.
+// reread returns a tree as it is after JSON, where a float without a fraction is an integer, and whether that changed
+// it.
 func reread(v any) (any, bool) {
 	switch v := v.(type) {
 	case float64:
@@ -116,14 +131,15 @@ func reread(v any) (any, bool) {
 	return v, false
 }
 
-// groupVersion returns what a patched object has as apiVersion (as json/meta.go of apimachinery v0.37.2 serializers, which
-// wants texts of apiVersion and kind).
+// groupVersion returns what a patched object has as apiVersion (as json/meta.go of apimachinery v0.37.2 serializers,
+// which wants texts of apiVersion and kind).
 func groupVersion(obj map[string]any) (schema.GroupVersion, error) {
 	for _, member := range []string{"apiVersion", "kind"} {
 		switch v := obj[member].(type) {
 		case nil, string:
 		default:
-			return schema.GroupVersion{}, fmt.Errorf("couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go struct field .%s of type string", jsonKind(v), member)
+			return schema.GroupVersion{}, fmt.Errorf(
+				"couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go struct field .%s of type string", jsonKind(v), member)
 		}
 	}
 	apiVersion, _ := obj["apiVersion"].(string)
@@ -132,11 +148,21 @@ func groupVersion(obj map[string]any) (schema.GroupVersion, error) {
 
 // interpreted returns the kind that a patch made of an object of a built-in kind, or an error if it is unknown (as
 // json/json.go of apimachinery v0.37.2 serializers decodes into an object that exists).
-func interpreted(obj map[string]any, version schema.GroupVersion, types *schema.Registry, kind schema.GroupVersionKind) (schema.GroupVersionKind, error) {
+func interpreted(
+	obj map[string]any,
+	version schema.GroupVersion,
+	types *schema.Registry,
+	kind schema.GroupVersionKind,
+) (schema.GroupVersionKind, error) {
 	name, _ := obj["kind"].(string)
 	given := version.WithKind(cmp.Or(name, kind.Kind))
 	if t := types.Type(given); given != kind && (t == nil || custom(t)) {
-		return kind, fmt.Errorf("no kind %q is registered for version %q in scheme %q", given.Kind, version, "pkg/api/legacyscheme/scheme.go:30")
+		return kind, fmt.Errorf(
+			"no kind %q is registered for version %q in scheme %q",
+			given.Kind,
+			version,
+			"pkg/api/legacyscheme/scheme.go:30",
+		)
 	}
 	return given, nil
 }

@@ -2,8 +2,8 @@ package prepare
 
 import "strconv"
 
-// A place is the path of a field that may be warned about; nil is the object itself. Nearly always there is nothing to say, and
-// then nobody wants its text: a place lies on the stack as long as nothing keeps it.
+// A place is the path of a field that may be warned about; nil is the object itself. Nearly always there is nothing to
+// say, and then nobody wants its text: a place lies on the stack as long as nothing keeps it.
 type place struct {
 	in    *place
 	name  string

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// What a new pod's resources mean: its class, and the defaults of the resources of the pod as a whole (k8s.io/kubernetes
-// v1.37.2 pkg/api/pod/util.go DefaultPodLevelResources, pkg/apis/core/helper/qos).
+// What a new pod's resources mean: its class, and the defaults of the resources of the pod as a whole
+// (k8s.io/kubernetes v1.37.2 pkg/api/pod/util.go DefaultPodLevelResources, pkg/apis/core/helper/qos).
 
 // defaultPodResources completes spec.resources, if it says anything, from what its containers have together.
 func defaultPodResources(spec *members) {
@@ -26,7 +26,10 @@ func defaultPodResources(spec *members) {
 		r.merge("limits", written(limits))
 
 		requests := togetherIn(spec.m, "requests")
-		maps.DeleteFunc(requests, func(name string, _ resource.Quantity) bool { return name != "cpu" && name != "memory" })
+		maps.DeleteFunc(
+			requests,
+			func(name string, _ resource.Quantity) bool { return name != "cpu" && name != "memory" },
+		)
 		r.merge("requests", written(requests))
 		own := map[string]any{}
 		for name, v := range at(r.m, "limits") {
@@ -82,10 +85,11 @@ func containersIn(spec map[string]any, list string) []map[string]any {
 	return all
 }
 
-// togetherIn returns what the containers of a pod have together: those that run at the same time are added, and the largest
-// of what the init containers need one after the other counts.
+// togetherIn returns what the containers of a pod have together: those that run at the same time are added, and the
+// largest of what the init containers need one after the other counts.
 func togetherIn(spec map[string]any, which string) map[string]resource.Quantity {
-	total, sidecars, first := map[string]resource.Quantity{}, map[string]resource.Quantity{}, map[string]resource.Quantity{}
+	total, sidecars, first := map[string]resource.Quantity{}, map[string]resource.Quantity{},
+		map[string]resource.Quantity{}
 	for _, c := range containersIn(spec, "containers") {
 		addAmounts(total, at(c, "resources", which))
 	}

@@ -10,8 +10,9 @@
 // Trees consist of map[string]any, []any, string, int64, float64, bool and nil. Trees that are given are never
 // changed; results share what did not change.
 //
-// What the server draws by chance or takes from its clock (uids, addresses and ports of Services, times) is made up: equal
-// requests get equal values, in the form of the server's. Not simulated: managedFields, but that those of the stored object stay.
+// What the server draws by chance or takes from its clock (uids, addresses and ports of Services, times) is made up:
+// equal requests get equal values, in the form of the server's. Not simulated: managedFields, but that those of the
+// stored object stay.
 package prepare
 
 import (
@@ -81,8 +82,8 @@ type Result struct {
 	Unknown  []string       // what the server warns about fields that it does not know, before all else
 	Warnings []string       // what else it warns the client about
 
-	// SharesLabels says that the server holds the labels of the object and of its template in one map, as its defaults leave
-	// them: what the registry adds to the one is in the other too.
+	// SharesLabels says that the server holds the labels of the object and of its template in one map, as its defaults
+	// leave them: what the registry adds to the one is in the other too.
 	SharesLabels bool
 }
 
@@ -115,8 +116,9 @@ func custom(t *schema.Type) bool { return t.Name == "" }
 
 // Object returns the object as the policies of the mutating phase see it.
 //
-// The error is a *apierrors.StatusError: what the server answers a request with an object that it cannot decode (400), or
-// whose namespace is not that of the request (400), a dry run of a connection (400), or for a resource it does not know (404).
+// The error is a *apierrors.StatusError: what the server answers a request with an object that it cannot decode (400),
+// or whose namespace is not that of the request (400), a dry run of a connection (400), or for a resource it does not
+// know (404).
 func Object(in Input) (Result, error) {
 	if in.Operation == connect && in.DryRun { // as ConnectResource in endpoints/handlers/rest.go v0.37.2
 		return Result{}, apierrors.NewBadRequest("dryRun is not supported")
@@ -153,14 +155,22 @@ func Object(in Input) (Result, error) {
 	}
 	var warnings []string
 	if repeated := dedupOwners(&o); len(repeated) > 0 {
-		warnings = append(warnings, ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "+
-			"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "+strings.Join(repeated, ", "))
+		warnings = append(
+			warnings,
+			".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "+
+				"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "+strings.Join(repeated, ", "),
+		)
 	}
 	return Result{o.m, unknown, warnings, shares}, nil
 }
 
 // decode makes a tree of what the server makes an object of, or of what it has stored. Warnings read as the server's.
-func decode(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind, stored bool) (map[string]any, []string, error) {
+func decode(
+	obj map[string]any,
+	types *schema.Registry,
+	kind schema.GroupVersionKind,
+	stored bool,
+) (map[string]any, []string, error) {
 	t := types.Type(kind)
 	if custom(t) {
 		return decodeCustom(obj, t, kind)
@@ -230,8 +240,9 @@ func rounds(kind schema.GroupVersionKind) bool {
 }
 
 // Normalise returns an object after a mutation, as the next mutation sees it: decoded into its Go type and encoded
-// again, and defaulted. The decoding is lenient: undeclared members are dropped, integers lose the bits that do not fit. A
-// custom object only gets its defaults. What does not change is shared with obj; if nothing does, obj is returned.
+// again, and defaulted. The decoding is lenient: undeclared members are dropped, integers lose the bits that do not
+// fit. A custom object only gets its defaults. What does not change is shared with obj; if nothing does, obj is
+// returned.
 //
 // The error is the one of the server's conversion: "unable to convert unstructured object to …".
 func Normalise(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
@@ -239,8 +250,8 @@ func Normalise(obj map[string]any, types *schema.Registry, kind schema.GroupVers
 	return out, err
 }
 
-// mutatedType returns the type of an object after a mutation: that of the kind, but for a custom object that a patch made
-// one of another version, or of no kind that has defaults.
+// mutatedType returns the type of an object after a mutation: that of the kind, but for a custom object that a patch
+// made one of another version, or of no kind that has defaults.
 func mutatedType(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) *schema.Type {
 	t := types.Type(kind)
 	if t == nil || !custom(t) {
@@ -256,10 +267,20 @@ func mutatedType(obj map[string]any, types *schema.Registry, kind schema.GroupVe
 	return anything
 }
 
-// normalise normalises what obj does not share with known. Truncated reports that an integer did not fit into its field.
-func normalise(obj, known map[string]any, t *schema.Type, kind schema.GroupVersionKind) (out map[string]any, truncated bool, err error) {
+// normalise normalises what obj does not share with known. Truncated reports that an integer did not fit into its
+// field.
+func normalise(
+	obj, known map[string]any,
+	t *schema.Type,
+	kind schema.GroupVersionKind,
+) (out map[string]any, truncated bool, err error) {
 	if t == nil {
-		return nil, false, fmt.Errorf("unable to convert unstructured object to %v: no kind %q is registered for version %q", kind, kind.Kind, kind.GroupVersion())
+		return nil, false, fmt.Errorf(
+			"unable to convert unstructured object to %v: no kind %q is registered for version %q",
+			kind,
+			kind.Kind,
+			kind.GroupVersion(),
+		)
 	}
 	if custom(t) {
 		s := shape{}
@@ -274,8 +295,8 @@ func normalise(obj, known map[string]any, t *schema.Type, kind schema.GroupVersi
 	return setKind(out, kind), p.truncated, nil
 }
 
-// Held returns an object that policies have mutated as the server holds it between the phases: through the internal version
-// of its kind and back. Before is the object that it held until then. The error is the one of the conversion.
+// Held returns an object that policies have mutated as the server holds it between the phases: through the internal
+// version of its kind and back. Before is the object that it held until then. The error is the one of the conversion.
 func Held(obj, before map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
 	t := types.Type(kind)
 	switch {
@@ -295,7 +316,11 @@ func heldCustom(obj map[string]any, types *schema.Registry, kind schema.GroupVer
 		return obj, nil
 	}
 	if given.Group != kind.Group {
-		return nil, fmt.Errorf("%v is unstructured and is not suitable for converting to %q", given, kind.GroupVersion())
+		return nil, fmt.Errorf(
+			"%v is unstructured and is not suitable for converting to %q",
+			given,
+			kind.GroupVersion(),
+		)
 	}
 	if types.ResourceFor(given.GroupVersion().WithKind(kind.Kind)) == nil {
 		return nil, fmt.Errorf("request to convert CR from an invalid group/version: %v", given.GroupVersion())
@@ -421,17 +446,27 @@ func checkKind(obj map[string]any, kind schema.GroupVersionKind) error {
 			group = "core"
 		}
 		version = version[strings.LastIndexByte(version, '/')+1:]
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: converting (%s.%s) to (%s.%s): unknown conversion",
-			name, version, kind.Kind, version, name, group, kind.Kind))
+		return apierrors.NewBadRequest(
+			fmt.Sprintf("%s in version %q cannot be handled as a %s: converting (%s.%s) to (%s.%s): unknown conversion",
+				name, version, kind.Kind, version, name, group, kind.Kind),
+		)
 	}
 	if version != kind.GroupVersion().String() {
-		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", version, kind.GroupVersion()))
+		return apierrors.NewBadRequest(
+			fmt.Sprintf(
+				"the API version in the data (%s) does not match the expected API version (%s)",
+				version,
+				kind.GroupVersion(),
+			),
+		)
 	}
 	return nil
 }
 
 func badRequest(kind schema.GroupVersionKind, err error) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind, kind.Version, kind.Kind, err))
+	return apierrors.NewBadRequest(
+		fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind, kind.Version, kind.Kind, err),
+	)
 }
 
 func notFound(in Input) error {
@@ -442,5 +477,13 @@ func notFound(in Input) error {
 			resource += "/" + in.SubResource
 		}
 	}
-	return apierrors.NewGenericServerResponse(404, strings.ToLower(in.Operation), schema.GroupResource{Resource: resource}, "", "", 0, false)
+	return apierrors.NewGenericServerResponse(
+		404,
+		strings.ToLower(in.Operation),
+		schema.GroupResource{Resource: resource},
+		"",
+		"",
+		0,
+		false,
+	)
 }

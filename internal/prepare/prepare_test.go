@@ -106,7 +106,8 @@ func input(types *schema.Registry, version, resource, operation string, object m
 		group, v = "", version
 	}
 	return prepare.Input{
-		Types: types, Resource: types.Resource(schema.GroupVersionResource{Group: group, Version: v, Resource: resource}),
+		Types: types, Resource: types.Resource(
+			schema.GroupVersionResource{Group: group, Version: v, Resource: resource}),
 		Operation: operation, Namespace: "shop", Object: object, Now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
 	}
 }
@@ -196,7 +197,8 @@ func TestObject(t *testing.T) {
 				t.Fatal(err)
 			}
 			check(t, result.Object, c)
-			if got := slices.Concat(result.Unknown, result.Warnings); !slices.Equal(got, c.Warnings) && len(got)+len(c.Warnings) > 0 {
+			if got := slices.Concat(result.Unknown, result.Warnings); !slices.Equal(got, c.Warnings) &&
+				len(got)+len(c.Warnings) > 0 {
 				t.Errorf("got warnings %q, want %q", got, c.Warnings)
 			}
 		})
@@ -250,7 +252,8 @@ func TestSharing(t *testing.T) {
 	if reflect.ValueOf(got["spec"]).Pointer() != reflect.ValueOf(obj["spec"]).Pointer() {
 		t.Error("spec was copied without a change")
 	}
-	if problems := missing("", got["metadata"], map[string]any{"name": "web", "labels": "ABSENT", "surprise": "ABSENT"}); problems != nil {
+	if problems := missing("", got["metadata"],
+		map[string]any{"name": "web", "labels": "ABSENT", "surprise": "ABSENT"}); problems != nil {
 		t.Error(problems)
 	}
 }
@@ -258,7 +261,11 @@ func TestSharing(t *testing.T) {
 // TestManagers checks that an update which changes nothing leaves the object as it is stored.
 func TestManagers(t *testing.T) {
 	object := func() map[string]any {
-		return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "default"}}
+		return map[string]any{
+			"apiVersion": "v1",
+			"kind":       "ConfigMap",
+			"metadata":   map[string]any{"name": "a", "namespace": "default"},
+		}
 	}
 	in := input(registry(t), "v1", "configmaps", "UPDATE", object())
 	in.Namespace, in.Old = "default", object()
@@ -280,7 +287,8 @@ func TestGeneratedName(t *testing.T) {
 	})
 	meta, _ := prepare.ForValidation(in)["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)
-	if len(name) != 63 || !strings.HasPrefix(name, strings.Repeat("a", 58)) || strings.Trim(name[58:], "bcdfghjklmnpqrstvwxz2456789") != "" {
+	if len(name) != 63 || !strings.HasPrefix(name, strings.Repeat("a", 58)) ||
+		strings.Trim(name[58:], "bcdfghjklmnpqrstvwxz2456789") != "" {
 		t.Errorf("got name %q", name)
 	}
 	if id, _ := meta["uid"].(string); len(id) != 36 || id[14] != '4' {

@@ -21,8 +21,9 @@ import (
 // maxUnknown is the number of unknown fields that the decoder reports (sigs.k8s.io/json kubernetes_patch.go).
 const maxUnknown = 100
 
-// problems says what a strict decoding of v finds, in the server's words: the error that ends it, or the unknown fields. A
-// pass that went wrong is followed by it; members are visited by name, which is the order in which kubectl sends them.
+// problems says what a strict decoding of v finds, in the server's words: the error that ends it, or the unknown
+// fields. A pass that went wrong is followed by it; members are visited by name, which is the order in which kubectl
+// sends them.
 func problems(t *schema.Type, v any) (unknown []string, err error) { return new(finder).problems(t, v) }
 
 func (f *finder) problems(t *schema.Type, v any) (unknown []string, err error) {
@@ -247,7 +248,13 @@ func (f *finder) union(t *schema.Type, v any) error {
 		_, isBool := v.(bool)
 		switch {
 		case isObject && alternative.Kind == schema.Struct, isList && alternative.Kind == schema.List:
-			inner := finder{path: f.path, names: slices.Clone(f.names), within: f.within, document: true, structs: f.structs}
+			inner := finder{
+				path:     f.path,
+				names:    slices.Clone(f.names),
+				within:   f.within,
+				document: true,
+				structs:  f.structs,
+			}
 			if err := inner.value(alternative, v); err != nil {
 				return err
 			}
@@ -260,7 +267,15 @@ func (f *finder) union(t *schema.Type, v any) error {
 }
 
 func (f *finder) mismatch(what string, t *schema.Type) {
-	f.save(fmt.Errorf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", what, f.within, strings.Join(f.names, "."), goType(t)))
+	f.save(
+		fmt.Errorf(
+			"json: cannot unmarshal %s into Go struct field %s.%s of type %s",
+			what,
+			f.within,
+			strings.Join(f.names, "."),
+			goType(t),
+		),
+	)
 }
 
 func (f *finder) save(err error) {
@@ -317,7 +332,8 @@ func unnamedType(t *schema.Type) string {
 func embeddedIn(t *schema.Type, member string) string {
 	name := t.Name[strings.LastIndexByte(t.Name, '.')+1:]
 	if member == "kind" || member == "apiVersion" {
-		if len(t.Fields) > 1 && t.Fields[0].Name == "kind" && t.Fields[1].Name == "apiVersion" && name != "BoundObjectReference" {
+		if len(t.Fields) > 1 && t.Fields[0].Name == "kind" && t.Fields[1].Name == "apiVersion" &&
+			name != "BoundObjectReference" {
 			return "TypeMeta"
 		}
 	}
@@ -338,14 +354,25 @@ var embeddings = []struct {
 }{
 	{"VolumeSource", []string{"Volume"}, []string{"name"}, true},
 	{"PersistentVolumeSource", []string{"PersistentVolumeSpec"}, []string{"capacity", "accessModes", "claimRef",
-		"persistentVolumeReclaimPolicy", "storageClassName", "mountOptions", "volumeMode", "nodeAffinity", "volumeAttributesClassName"}, true},
+		"persistentVolumeReclaimPolicy", "storageClassName", "mountOptions", "volumeMode", "nodeAffinity",
+		"volumeAttributesClassName"}, true},
 	{"EphemeralContainerCommon", []string{"EphemeralContainer"}, []string{"targetContainerName"}, true},
 	{"ProbeHandler", []string{"Probe"}, []string{"exec", "httpGet", "tcpSocket", "grpc"}, false},
-	{"LocalObjectReference", []string{"ConfigMapEnvSource", "ConfigMapKeySelector", "ConfigMapProjection", "ConfigMapVolumeSource",
-		"SecretEnvSource", "SecretKeySelector", "SecretProjection"}, []string{"name"}, false},
+	{
+		"LocalObjectReference",
+		[]string{"ConfigMapEnvSource", "ConfigMapKeySelector", "ConfigMapProjection", "ConfigMapVolumeSource",
+			"SecretEnvSource", "SecretKeySelector", "SecretProjection"},
+		[]string{"name"},
+		false,
+	},
 	{"IngressRuleValue", []string{"IngressRule"}, []string{"http"}, false},
 	{"Rule", []string{"RuleWithOperations"}, []string{"operations"}, true},
 	{"RuleWithOperations", []string{"NamedRuleWithOperations"}, []string{"operations"}, false},
 	{"RuleWithOperations.Rule", []string{"NamedRuleWithOperations"}, []string{"operations", "resourceNames"}, true},
-	{"DeviceConfiguration", []string{"DeviceClaimConfiguration", "DeviceAllocationConfiguration", "DeviceClassConfiguration"}, []string{"opaque"}, false},
+	{
+		"DeviceConfiguration",
+		[]string{"DeviceClaimConfiguration", "DeviceAllocationConfiguration", "DeviceClassConfiguration"},
+		[]string{"opaque"},
+		false,
+	},
 }

@@ -56,7 +56,8 @@ func truncate(f float64) int64 {
 	return math.MinInt64
 }
 
-// number returns v as a Go float64. Types with their own encoding write JSON, where an integral float reads as an integer.
+// number returns v as a Go float64. Types with their own encoding write JSON, where an integral float reads as an
+// integer.
 func (p *pass) number(v any) (any, bool) {
 	switch n := v.(type) {
 	case float64:

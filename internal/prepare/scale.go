@@ -12,9 +12,9 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Scale returns the Scale of a stored object, as the scale subresource of its resource shows it: replicas and selector in the
-// members that the built-in kinds or the CustomResourceDefinition use. The error says that a member has another type
-// (as scaleFromDeployment and the like in pkg/registry/apps v1.37.2, and scaleFromCustomResource in
+// Scale returns the Scale of a stored object, as the scale subresource of its resource shows it: replicas and selector
+// in the members that the built-in kinds or the CustomResourceDefinition use. The error says that a member has another
+// type (as scaleFromDeployment and the like in pkg/registry/apps v1.37.2, and scaleFromCustomResource in
 // apiextensions-apiserver pkg/registry/customresource v0.37.2).
 func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, error) {
 	paths := scalePaths{spec: ".spec.replicas", status: ".status.replicas"}
@@ -51,7 +51,8 @@ func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, er
 		selector = labels.SelectorFromSet(set).String()
 	default:
 		var given metav1.LabelSelector
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(at(parent, "spec", "selector"), &given); err != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(at(parent, "spec", "selector"),
+			&given); err != nil {
 			return nil, fmt.Errorf("spec.selector: %w", err)
 		}
 		parsed, err := metav1.LabelSelectorAsSelector(&given)
@@ -63,11 +64,17 @@ func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, er
 	if selector != "" {
 		status["selector"] = selector
 	}
-	return map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": spec, "status": status}, nil
+	return map[string]any{
+		"apiVersion": "autoscaling/v1",
+		"kind":       "Scale",
+		"metadata":   metadata,
+		"spec":       spec,
+		"status":     status,
+	}, nil
 }
 
-// scalePaths says where a kind has the members of its Scale, as ".spec.replicas". No selector means that there is none, or, for
-// built-in kinds, that it is no text.
+// scalePaths says where a kind has the members of its Scale, as ".spec.replicas". No selector means that there is none,
+// or, for built-in kinds, that it is no text.
 type scalePaths struct{ spec, status, selector string }
 
 func scalePathsOf(resource *schema.Resource) scalePaths {
@@ -108,8 +115,8 @@ func integerAt(tree map[string]any, path string) (int64, bool, error) {
 	}
 }
 
-// scaled returns the Scale that the validating phase sees: that of the parent after the request, in which the request can change
-// nothing but the number of replicas.
+// scaled returns the Scale that the validating phase sees: that of the parent after the request, in which the request
+// can change nothing but the number of replicas.
 func scaled(object, old map[string]any) map[string]any {
 	scale := maps.Clone(old)
 	spec := map[string]any{}

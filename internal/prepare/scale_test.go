@@ -79,10 +79,12 @@ spec:
 			`{metadata: {name: a}, spec: {replicas: 4}, status: {replicas: 3, selector: b=c}}`, "",
 		},
 		"custom without": {
-			"example.com/v1/things", `{metadata: {name: a}, spec: {size: 4}}`, `{metadata: {name: a}, spec: {}, status: {replicas: 0}}`, "",
+			"example.com/v1/things", `{metadata: {name: a}, spec: {size: 4}}`,
+			`{metadata: {name: a}, spec: {}, status: {replicas: 0}}`, "",
 		},
 		"custom of another type": {
-			"example.com/v1/things", `{metadata: {name: a}, spec: {size: {wanted: many}}}`, ``, "spec.size.wanted: many is no integer",
+			"example.com/v1/things", `{metadata: {name: a}, spec: {size: {wanted: many}}}`, ``,
+			"spec.size.wanted: many is no integer",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

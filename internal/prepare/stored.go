@@ -8,13 +8,17 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Stored returns an object that exists as the server reads it: canonical, and with what every stored object has. An object that
-// says no resourceVersion does not come from a server but from a file: it gets the metadata and the members that the registry would
-// have given to it, such as a uid, the phase of a Pod or the addresses of a Service, as far as it does not have them. The values
-// are made up, see [MadeUp].
+// Stored returns an object that exists as the server reads it: canonical, and with what every stored object has. An
+// object that says no resourceVersion does not come from a server but from a file: it gets the metadata and the members
+// that the registry would have given to it, such as a uid, the phase of a Pod or the addresses of a Service, as far as
+// it does not have them. The values are made up, see [MadeUp].
 //
 // The warnings are those of a decoding; the error says why it is no such object.
-func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string, error) {
+func Stored(
+	obj map[string]any,
+	types *schema.Registry,
+	kind schema.GroupVersionKind,
+) (map[string]any, []string, error) {
 	out, warnings, err := Canonical(obj, types, kind)
 	if err != nil {
 		return nil, nil, err
@@ -33,10 +37,14 @@ func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersion
 	return out, warnings, err
 }
 
-// Canonical returns an object in the form in which the server reads it from etcd: decoded and defaulted, with nothing that only the
-// registry gives. Protocol buffers, in which etcd holds the built-in kinds, have no empty lists: one of a required member, such as
-// the rules of a ClusterRole, is null. Warnings and error are those of [Stored].
-func Canonical(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string, error) {
+// Canonical returns an object in the form in which the server reads it from etcd: decoded and defaulted, with nothing
+// that only the registry gives. Protocol buffers, in which etcd holds the built-in kinds, have no empty lists: one of a
+// required member, such as the rules of a ClusterRole, is null. Warnings and error are those of [Stored].
+func Canonical(
+	obj map[string]any,
+	types *schema.Registry,
+	kind schema.GroupVersionKind,
+) (map[string]any, []string, error) {
 	if types.Type(kind) == nil {
 		return nil, nil, fmt.Errorf("unknown kind %s", kind)
 	}
@@ -45,8 +53,8 @@ func Canonical(obj map[string]any, types *schema.Registry, kind schema.GroupVers
 
 const scalerV1Type = "k8s.io/api/autoscaling/v1.HorizontalPodAutoscaler"
 
-// throughStorage takes an object through the version in which it is stored, whose defaults it gets when it is read. Of the built-in
-// kinds only that of autoscaling/v1 has a version with other defaults.
+// throughStorage takes an object through the version in which it is stored, whose defaults it gets when it is read. Of
+// the built-in kinds only that of autoscaling/v1 has a version with other defaults.
 func throughStorage(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
 	storage := kind
 	storage.Version = "v2"
@@ -77,7 +85,8 @@ func complete(obj map[string]any, sharesLabels bool, types *schema.Registry, res
 		return obj
 	}
 	in := Input{
-		Types: types, Resource: resource, Operation: create, Object: obj, Now: madeTime, SharesLabels: sharesLabels, exists: true,
+		Types: types, Resource: resource, Operation: create, Object: obj, Now: madeTime, SharesLabels: sharesLabels,
+		exists: true,
 	}
 	o := members{m: obj}
 	o.fill("metadata", map[string]any{})
@@ -88,16 +97,18 @@ func complete(obj map[string]any, sharesLabels bool, types *schema.Registry, res
 		meta.fillText("resourceVersion", madeVersion)
 	})
 	strategyOf(in, t).complete(&o, in)
-	if again, _, err := decode(o.m, types, resource.GroupVersionKind(), true); err == nil { // what is defaulted when it is read
+	// what is defaulted when it is read
+	if again, _, err := decode(o.m, types, resource.GroupVersionKind(), true); err == nil {
 		return again
 	}
 	return o.m
 }
 
-// DeleteOptions returns the options of a DELETE of one object as policies see them. The registries complete what the client sent:
-// the grace period of a Pod (CheckGracefulDelete in pkg/registry/core/pod/strategy.go), a precondition about the uid for what
-// is deleted in steps (Delete in pkg/registry/core/namespace/storage/storage.go and in pkg/registry/customresourcedefinition/etcd.go
-// of apiextensions-apiserver), and no grace period is negative (rest.BeforeDelete in k8s.io/apiserver).
+// DeleteOptions returns the options of a DELETE of one object as policies see them. The registries complete what the
+// client sent: the grace period of a Pod (CheckGracefulDelete in pkg/registry/core/pod/strategy.go), a precondition
+// about the uid for what is deleted in steps (Delete in pkg/registry/core/namespace/storage/storage.go and in
+// pkg/registry/customresourcedefinition/etcd.go of apiextensions-apiserver), and no grace period is negative
+// (rest.BeforeDelete in k8s.io/apiserver).
 func DeleteOptions(options, stored map[string]any, resource *schema.Resource) map[string]any {
 	o := members{m: options}
 	if n, _ := o.m["gracePeriodSeconds"].(int64); n < 0 {
@@ -124,7 +135,8 @@ func gracefully(options *members, pod map[string]any) {
 	if meta["deletionTimestamp"] != nil {
 		return
 	}
-	if node, _ := spec["nodeName"].(string); node == "" || status["phase"] == "Failed" || status["phase"] == "Succeeded" {
+	if node, _ := spec["nodeName"].(string); node == "" || status["phase"] == "Failed" ||
+		status["phase"] == "Succeeded" {
 		options.set("gracePeriodSeconds", int64(0))
 		return
 	}
@@ -135,8 +147,8 @@ func gracefully(options *members, pod map[string]any) {
 	options.fill("gracePeriodSeconds", period)
 }
 
-// MadeUp returns the members of an object whose values this package has made up and an expression may well compare with others:
-// creationTimestamp of a stored object, clusterIP and nodePort of a Service.
+// MadeUp returns the members of an object whose values this package has made up and an expression may well compare with
+// others: creationTimestamp of a stored object, clusterIP and nodePort of a Service.
 func MadeUp(obj map[string]any, resource *schema.Resource) []string {
 	meta := members{m: at(obj, "metadata")}
 	in := Input{Resource: resource, Namespace: meta.text("namespace"), Object: obj, Now: madeTime}

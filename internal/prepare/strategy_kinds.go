@@ -38,7 +38,8 @@ func countAnnotations(o *members, in Input) {
 	}
 }
 
-// generatedLabels are those that the registry gives to the pods of a Job, as legacy and qualified names of one value each.
+// generatedLabels are those that the registry gives to the pods of a Job, as legacy and qualified names of one value
+// each.
 var generatedLabels = [...]struct{ short, long string }{
 	{"job-name", "batch.kubernetes.io/job-name"},
 	{"controller-uid", "batch.kubernetes.io/controller-uid"},
@@ -69,16 +70,17 @@ func selectJobPods(o *members, in Input) {
 	}
 }
 
-// sharesLabels reports that SetDefaults_Job (pkg/apis/batch/v1/defaults.go) makes the labels of a Job and of its template one map:
-// there are labels in the template, be it none, and none in the Job.
+// sharesLabels reports that SetDefaults_Job (pkg/apis/batch/v1/defaults.go) makes the labels of a Job and of its
+// template one map: there are labels in the template, be it none, and none in the Job.
 func sharesLabels(t *schema.Type, obj map[string]any) bool {
-	return t.Name == jobType && size(at(obj, "metadata")["labels"]) == 0 && at(obj, "spec", "template", "metadata", "labels") != nil
+	return t.Name == jobType && size(at(obj, "metadata")["labels"]) == 0 &&
+		at(obj, "spec", "template", "metadata", "labels") != nil
 }
 
 const jobType = "k8s.io/api/batch/v1.Job"
 
-// keepJobPods gives a Job that is updated the selector and the labels that were generated for the stored one, if the client left
-// out the selector: the server would refuse it without them, so that no client sends it so.
+// keepJobPods gives a Job that is updated the selector and the labels that were generated for the stored one, if the
+// client left out the selector: the server would refuse it without them, so that no client sends it so.
 func keepJobPods(o *members, in Input, shares bool) {
 	if in.typ().Name != jobType || in.Old == nil {
 		return
@@ -121,12 +123,16 @@ func propagateDryRun(o *members, in Input) {
 	})
 }
 
-// completeTokenRequest names the ServiceAccount in a TokenRequest (pkg/registry/core/serviceaccount/storage/token.go). Its uid is the
-// one that [Stored] makes up; the audience is that of a server which is told no other.
+// completeTokenRequest names the ServiceAccount in a TokenRequest (pkg/registry/core/serviceaccount/storage/token.go).
+// Its uid is the one that [Stored] makes up; the audience is that of a server which is told no other.
 func completeTokenRequest(o *members, in Input) {
 	o.within("metadata", func(meta *members) {
 		meta.fillText("name", in.Name)
-		account := Input{Resource: in.Resource, Namespace: in.Namespace, Object: map[string]any{"metadata": map[string]any{"name": meta.m["name"]}}}
+		account := Input{
+			Resource:  in.Resource,
+			Namespace: in.Namespace,
+			Object:    map[string]any{"metadata": map[string]any{"name": meta.m["name"]}},
+		}
 		meta.fillText("uid", uid(account))
 		meta.set("creationTimestamp", in.now())
 	})
@@ -290,7 +296,8 @@ func sameDataSources(o *members, in Input) {
 	o.within("spec", func(s *members) {
 		old := at(in.Old, "spec")
 		inUse := old["dataSource"] != nil || old["dataSourceRef"] != nil
-		if namespace, _ := at(s.m, "dataSourceRef")["namespace"].(string); namespace != "" && old["dataSourceRef"] == nil {
+		if namespace, _ := at(s.m, "dataSourceRef")["namespace"].(string); namespace != "" &&
+			old["dataSourceRef"] == nil {
 			s.drop("dataSourceRef") // the feature CrossNamespaceVolumeDataSource is off
 		}
 		if !inUse && s.m["dataSourceRef"] == nil && !claimOrSnapshot(at(s.m, "dataSource")) {
@@ -310,7 +317,8 @@ func sameDataSources(o *members, in Input) {
 func claimOrSnapshot(source map[string]any) bool {
 	kind, _ := source["kind"].(string)
 	group, _ := source["apiGroup"].(string)
-	return kind == "PersistentVolumeClaim" && group == "" || kind == "VolumeSnapshot" && group == "snapshot.storage.k8s.io"
+	return kind == "PersistentVolumeClaim" && group == "" ||
+		kind == "VolumeSnapshot" && group == "snapshot.storage.k8s.io"
 }
 
 // typedReference keeps that apiGroup is written as null when it is absent.
@@ -348,8 +356,8 @@ func createPod(o *members, in Input) {
 	o.set("status", status)
 }
 
-// confine makes fields of the annotations of AppArmor profiles, as applyAppArmorVersionSkew of pkg/registry/core/pod/strategy.go
-// v1.37.2 does. The registry refuses a Pod whose annotations are no profiles.
+// confine makes fields of the annotations of AppArmor profiles, as applyAppArmorVersionSkew of
+// pkg/registry/core/pod/strategy.go v1.37.2 does. The registry refuses a Pod whose annotations are no profiles.
 func confine(spec *members, annotations map[string]any) {
 	if onWindows(spec.m) {
 		return
@@ -359,7 +367,8 @@ func confine(spec *members, annotations map[string]any) {
 		spec.each(list, func(container *members) {
 			annotation, annotated := annotations[containerAppArmor+text(container.m["name"])].(string)
 			profile := profileOf(annotation)
-			if !annotated || profile == nil || at(container.m, "securityContext")["appArmorProfile"] != nil || equal(profile, ofPod) {
+			if !annotated || profile == nil || at(container.m, "securityContext")["appArmorProfile"] != nil ||
+				equal(profile, ofPod) {
 				return
 			}
 			if container.m["securityContext"] == nil {
@@ -370,7 +379,8 @@ func confine(spec *members, annotations map[string]any) {
 	}
 }
 
-// unconfined warns about annotations of AppArmor profiles that confine makes fields of, or cannot: it looks at the Pod before.
+// unconfined warns about annotations of AppArmor profiles that confine makes fields of, or cannot: it looks at the Pod
+// before.
 func (w *warner) unconfined(pod map[string]any) {
 	spec, annotations := at(pod, "spec"), at(pod, "metadata", "annotations")
 	if onWindows(spec) {
@@ -415,7 +425,10 @@ func selectOwnLabels(spec *members, labels map[string]any) {
 	spec.within("affinity", func(a *members) {
 		for _, name := range [...]string{"podAffinity", "podAntiAffinity"} {
 			a.within(name, func(p *members) {
-				p.each("preferredDuringSchedulingIgnoredDuringExecution", func(w *members) { w.within("podAffinityTerm", term) })
+				p.each(
+					"preferredDuringSchedulingIgnoredDuringExecution",
+					func(w *members) { w.within("podAffinityTerm", term) },
+				)
 				p.each("requiredDuringSchedulingIgnoredDuringExecution", term)
 			})
 		}
@@ -455,7 +468,8 @@ func updatePod(o *members, in Input) {
 		})
 		status := at(in.Old, "status")
 		o.within("status", func(s *members) {
-			for _, name := range [...]string{"qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses", "observedGeneration"} {
+			for _, name := range [...]string{"qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus",
+				"nodeAllocatableResourceClaimStatuses", "observedGeneration"} {
 				if v := status[name]; v != nil {
 					s.fill(name, v)
 				}
@@ -487,8 +501,8 @@ func updatePod(o *members, in Input) {
 	}
 }
 
-// keepObserved gives the conditions of a pod that do not say which generation they observed the one that the stored condition
-// of their type has; of several, the next in order.
+// keepObserved gives the conditions of a pod that do not say which generation they observed the one that the stored
+// condition of their type has; of several, the next in order.
 func keepObserved(status *members, old map[string]any) {
 	observed := map[string][]any{}
 	(&members{m: old}).each("conditions", func(c *members) {
@@ -518,8 +532,8 @@ func keepPod(o *members, in Input) {
 	})
 }
 
-// resizePod keeps of a change of a pod the resources and resize policies of its containers. It does nothing if containers
-// were added, removed, renamed or moved, which the server then refuses.
+// resizePod keeps of a change of a pod the resources and resize policies of its containers. It does nothing if
+// containers were added, removed, renamed or moved, which the server then refuses.
 func resizePod(o *members, in Input) {
 	spec, old := at(o.m, "spec"), at(in.Old, "spec")
 	lists := map[string]any{}
@@ -704,7 +718,8 @@ func stampConditions(o *members, in Input) {
 			}
 			since := any(in.now())
 			old.each("conditions", func(was *members) {
-				if equal(was.m["type"], c.m["type"]) && equal(was.m["status"], c.m["status"]) && was.m["lastTransitionTime"] != nil {
+				if equal(was.m["type"], c.m["type"]) && equal(was.m["status"], c.m["status"]) &&
+					was.m["lastTransitionTime"] != nil {
 					since = was.m["lastTransitionTime"]
 				}
 			})

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// What the storage of Services allocates before an object is validated, and what its strategy drops, as k8s.io/kubernetes v1.37.2
-// pkg/registry/core/service: storage/storage.go (beginCreate, beginUpdate, defaultOnRead), storage/alloc.go and strategy.go. The
-// cluster is taken for one of IPv4 alone unless a Service asks for more: what such a cluster refuses is not found out.
+// What the storage of Services allocates before an object is validated, and what its strategy drops, as
+// k8s.io/kubernetes v1.37.2 pkg/registry/core/service: storage/storage.go (beginCreate, beginUpdate, defaultOnRead),
+// storage/alloc.go and strategy.go. The cluster is taken for one of IPv4 alone unless a Service asks for more: what
+// such a cluster refuses is not found out.
 
 const (
 	ipv4, ipv6                     = "IPv4", "IPv6"
@@ -87,7 +88,8 @@ func updateService(o *members, in Input) {
 	}
 }
 
-// keepAllocated gives a Service what was allocated for the stored one, where the client left it out (patchAllocatedValues).
+// keepAllocated gives a Service what was allocated for the stored one, where the client left it out
+// (patchAllocatedValues).
 func keepAllocated(s *members, old map[string]any) {
 	keep := func(name string) {
 		if v := old[name]; v != nil {
@@ -116,7 +118,8 @@ func keepAllocated(s *members, old map[string]any) {
 	}
 }
 
-// samePlural makes spec.clusterIPs of an update follow spec.clusterIP, where the client changed only that (normalizeClusterIPs).
+// samePlural makes spec.clusterIPs of an update follow spec.clusterIP, where the client changed only that
+// (normalizeClusterIPs).
 func samePlural(s *members, old map[string]any) {
 	one, was := s.text("clusterIP"), (&members{m: old}).text("clusterIP")
 	if size(old["clusterIPs"]) > 0 && size(s.m["clusterIPs"]) == 0 && one == was {
@@ -176,7 +179,8 @@ func chooseFamilies(s *members, old map[string]any) {
 	}
 }
 
-// staysDualStack reports an update that leaves a Service of either stack as it is (isMatchingPreferDualStackClusterIPFields).
+// staysDualStack reports an update that leaves a Service of either stack as it is
+// (isMatchingPreferDualStackClusterIPFields).
 func staysDualStack(spec, old map[string]any) bool {
 	return old != nil && spec["type"] == old["type"] && spec["ipFamilyPolicy"] == either &&
 		(old["ipFamilyPolicy"] == nil || old["ipFamilyPolicy"] == either) &&
@@ -251,7 +255,8 @@ func (a *allocator) address(family any) string {
 	return fmt.Sprintf("10.96.%d.%d", b[0], 1+b[1]%254)
 }
 
-// sharedPorts allocates the node ports of a new Service: one for all of its ports that have the same number (initNodePorts).
+// sharedPorts allocates the node ports of a new Service: one for all of its ports that have the same number
+// (initNodePorts).
 func (a *allocator) sharedPorts(s *members) {
 	if !nodePort(s.m) {
 		return
@@ -310,8 +315,9 @@ func (a *allocator) healthCheckPort(s *members) {
 // take allocates a port that the client asks for.
 func (a *allocator) take(port int64) { a.last = max(a.last, port) }
 
-// port draws a port of the server's range of node ports that the Service does not have yet. A dry run on the server draws none: it
-// counts on from what it has, or from a number outside the range (portallocator/operation.go AllocateNext).
+// port draws a port of the server's range of node ports that the Service does not have yet. A dry run on the server
+// draws none: it counts on from what it has, or from a number outside the range (portallocator/operation.go
+// AllocateNext).
 func (a *allocator) port(s *members) int64 {
 	const first, count = 30000, 2768
 	if a.in.DryRun {
@@ -335,8 +341,8 @@ func (a *allocator) port(s *members) int64 {
 	return first + n%count
 }
 
-// dropOfType drops, when the type of a Service changes, what the old type needed, the new one does not, and the client left as it
-// was (strategy.go dropTypeDependentFields).
+// dropOfType drops, when the type of a Service changes, what the old type needed, the new one does not, and the client
+// left as it was (strategy.go dropTypeDependentFields).
 func dropOfType(s *members, old map[string]any) {
 	if clusterIP(old) && !clusterIP(s.m) {
 		if equal(s.m["clusterIP"], old["clusterIP"]) && equal(s.m["clusterIPs"], old["clusterIPs"]) {

@@ -44,9 +44,9 @@ func (w *warner) cidr(at *place, v any) {
 	}
 }
 
-// Warnings returns what the registry warns about the object of a request as [ForValidation] returns it, before validating policies
-// see it: the functions WarningsOnCreate and WarningsOnUpdate in k8s.io/kubernetes v1.37.2 pkg/registry/*/*/strategy.go, and of
-// custom resources.
+// Warnings returns what the registry warns about the object of a request as [ForValidation] returns it, before
+// validating policies see it: the functions WarningsOnCreate and WarningsOnUpdate in k8s.io/kubernetes v1.37.2
+// pkg/registry/*/*/strategy.go, and of custom resources.
 //
 // Left out are those of CustomResourceDefinitions about formats, and of webhook configurations about virtual resources.
 func Warnings(in Input) []string {
@@ -61,7 +61,8 @@ func Warnings(in Input) []string {
 		return w.texts
 	}
 	group := in.Resource.GroupResource()
-	warn := warnings[schema.GroupResource{Group: group.Group, Resource: strings.TrimSuffix(group.Resource+"/"+in.SubResource, "/")}]
+	warn := warnings[schema.GroupResource{Group: group.Group,
+		Resource: strings.TrimSuffix(group.Resource+"/"+in.SubResource, "/")}]
 	if warn == nil {
 		return nil
 	}
@@ -153,7 +154,8 @@ var warnings = map[schema.GroupResource]*warning{
 	{Group: "apps", Resource: "daemonsets"}: {
 		create: workload(false, "spec", "template").create,
 		update: func(w *warner, o, old map[string]any) {
-			if at(o, "metadata", "annotations")[templateGeneration] != at(old, "metadata", "annotations")[templateGeneration] {
+			if at(o, "metadata", "annotations")[templateGeneration] != at(old, "metadata",
+				"annotations")[templateGeneration] {
 				w.template(at(o, "spec", "template"), (*place)(nil).Child("spec").Child("template"))
 			}
 		},
@@ -182,8 +184,10 @@ var warnings = map[schema.GroupResource]*warning{
 		},
 		delete: func(w *warner, in Input) {
 			if in.Options["propagationPolicy"] == nil && in.Options["orphanDependents"] == nil {
-				w.add("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them " +
-					"or set propagationPolicy=Orphan to suppress this warning")
+				w.add(
+					"child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them " +
+						"or set propagationPolicy=Orphan to suppress this warning",
+				)
 			}
 		},
 	},
@@ -194,7 +198,10 @@ var warnings = map[schema.GroupResource]*warning{
 		},
 		update: func(w *warner, o, old map[string]any) {
 			if generation(o) != generation(old) {
-				w.job(at(o, "spec", "jobTemplate", "spec"), (*place)(nil).Child("spec").Child("jobTemplate").Child("spec"))
+				w.job(
+					at(o, "spec", "jobTemplate", "spec"),
+					(*place)(nil).Child("spec").Child("jobTemplate").Child("spec"),
+				)
 			}
 			if strings.Contains(text(at(o, "spec")["schedule"]), "TZ") {
 				w.add("cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, " +
@@ -255,7 +262,12 @@ var warnings = map[schema.GroupResource]*warning{
 	}),
 	{Resource: "persistentvolumes"}: both((*warner).volume),
 	{Resource: "persistentvolumeclaims"}: both(func(w *warner, o map[string]any) {
-		w.annotated(o, nil, "volume.beta.kubernetes.io/storage-class", `deprecated since v1.8; use "storageClassName" attribute instead`)
+		w.annotated(
+			o,
+			nil,
+			"volume.beta.kubernetes.io/storage-class",
+			`deprecated since v1.8; use "storageClassName" attribute instead`,
+		)
 		w.claim(at(o, "spec"), (*place)(nil).Child("spec"))
 	}),
 	{Resource: "resourcequotas"}: {create: (*warner).quota},
@@ -296,7 +308,17 @@ var warnings = map[schema.GroupResource]*warning{
 		for i, topology := range objects(o["allowedTopologies"]) {
 			for j, e := range objects(topology["matchLabelExpressions"]) {
 				if why := deprecatedLabels[text(e["key"])]; why != "" {
-					w.say((*place)(nil).Child("allowedTopologies").Index(i).Child("matchLabelExpressions").Index(j).Child("key"), "%s", why)
+					w.say(
+						(*place)(
+							nil,
+						).Child("allowedTopologies").
+							Index(i).
+							Child("matchLabelExpressions").
+							Index(j).
+							Child("key"),
+						"%s",
+						why,
+					)
 				}
 			}
 		}
@@ -410,7 +432,9 @@ func (w *warner) statefulSet(spec map[string]any, below ...string) {
 		w.claim(at(claim, "spec"), path)
 	}
 	if limit, ok := spec["revisionHistoryLimit"].(int64); ok && limit < 0 {
-		w.add("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
+		w.add(
+			"spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended",
+		)
 	}
 }
 
@@ -489,7 +513,10 @@ func (w *warner) mountableSecrets(o, old map[string]any) {
 		return
 	}
 	if _, set := at(o, "metadata", "annotations")[annotation]; set {
-		w.add("metadata.annotations[%s]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets", annotation)
+		w.add(
+			"metadata.annotations[%s]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets",
+			annotation,
+		)
 	}
 }
 
@@ -523,17 +550,40 @@ func (w *warner) lost(volume map[string]any, path *place, names ...string) {
 }
 
 func (w *warner) volume(o map[string]any) {
-	w.annotated(o, nil, "volume.beta.kubernetes.io/storage-class", `deprecated since v1.8; use "storageClassName" attribute instead`)
-	w.annotated(o, nil, "volume.beta.kubernetes.io/mount-options", `deprecated since v1.31; use "mountOptions" attribute instead`)
+	w.annotated(
+		o,
+		nil,
+		"volume.beta.kubernetes.io/storage-class",
+		`deprecated since v1.8; use "storageClassName" attribute instead`,
+	)
+	w.annotated(
+		o,
+		nil,
+		"volume.beta.kubernetes.io/mount-options",
+		`deprecated since v1.31; use "mountOptions" attribute instead`,
+	)
 	spec := at(o, "spec")
 	if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
 		w.add("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. " +
 			"Instead, the recommended approach is to use dynamic provisioning.")
 	}
 	for i, term := range objects(at(spec, "nodeAffinity", "required")["nodeSelectorTerms"]) {
-		w.expressions(term, false, (*place)(nil).Child("spec").Child("nodeAffinity").Child("required").Child("nodeSelectorTerms").Index(i))
+		w.expressions(
+			term,
+			false,
+			(*place)(nil).Child("spec").Child("nodeAffinity").Child("required").Child("nodeSelectorTerms").Index(i),
+		)
 	}
-	w.lost(spec, (*place)(nil).Child("spec"), "cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
+	w.lost(
+		spec,
+		(*place)(nil).Child("spec"),
+		"cephfs",
+		"photonPersistentDisk",
+		"scaleIO",
+		"storageos",
+		"glusterfs",
+		"rbd",
+	)
 }
 
 // claim warns about the sizes in a PersistentVolumeClaimSpec.
@@ -571,7 +621,13 @@ func (w *warner) quota(o map[string]any) {
 			}
 		}
 		if limit, limited := amountOf(limits); found && limited && request.Cmp(limit) > 0 {
-			w.add("ResourceQuota %s (%s) should be less than %s (%s)", requests, request.String(), limits, limit.String())
+			w.add(
+				"ResourceQuota %s (%s) should be less than %s (%s)",
+				requests,
+				request.String(),
+				limits,
+				limit.String(),
+			)
 		}
 	}
 }
@@ -583,8 +639,8 @@ func (w *warner) tokenRequests(spec map[string]any) {
 	}
 }
 
-// finalizers warns about new finalizers of custom objects (pkg/registry/customresource/validator.go of apiextensions-apiserver
-// v0.37.2).
+// finalizers warns about new finalizers of custom objects (pkg/registry/customresource/validator.go of
+// apiextensions-apiserver v0.37.2).
 func (w *warner) finalizers(in Input) {
 	old := list(at(in.Old, "metadata")["finalizers"])
 	var added []string

@@ -31,12 +31,14 @@ func containers(spec map[string]any, path *place) []placedContainer {
 	return all
 }
 
-// template warns about a Pod, whose place is nil, or the template of Pods, as warningsForPodSpecAndMeta of pkg/api/pod/warnings.go.
+// template warns about a Pod, whose place is nil, or the template of Pods, as warningsForPodSpecAndMeta of
+// pkg/api/pod/warnings.go.
 func (w *warner) template(o map[string]any, path *place) {
 	spec, in := at(o, "spec"), path.Child("spec")
 	w.scheduling(spec, in)
 	for _, old := range [][2]string{
-		{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
+		{"scheduler.alpha.kubernetes.io/critical-pod",
+			`non-functional in v1.16+; use the "priorityClassName" field instead`},
 		{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
 		{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
 	} {
@@ -45,7 +47,10 @@ func (w *warner) template(o map[string]any, path *place) {
 	for i, v := range objects(spec["volumes"]) {
 		at2 := in.Child("volumes").Index(i)
 		w.lost(v, at2, "photonPersistentDisk", "gitRepo", "scaleIO", "flocker", "storageos", "quobyte", "glusterfs")
-		w.claim(at(v, "ephemeral", "volumeClaimTemplate", "spec"), at2.Child("ephemeral").Child("volumeClaimTemplate").Child("spec"))
+		w.claim(
+			at(v, "ephemeral", "volumeClaimTemplate", "spec"),
+			at2.Child("ephemeral").Child("volumeClaimTemplate").Child("spec"),
+		)
 		w.lost(v, at2, "cephfs", "rbd")
 	}
 	for _, v := range objects(spec["volumes"]) {
@@ -70,16 +75,27 @@ func (w *warner) template(o map[string]any, path *place) {
 	}
 	w.ports(all)
 	if seconds, ok := spec["terminationGracePeriodSeconds"].(int64); ok && seconds < 0 {
-		w.say(in.Child("terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
+		w.say(
+			in.Child("terminationGracePeriodSeconds"),
+			"must be >= 0; negative values are invalid and will be treated as 1",
+		)
 	}
 	for _, kind := range []string{"podAffinity", "podAntiAffinity"} {
 		affinity, at2 := at(spec, "affinity", kind), in.Child("affinity").Child(kind)
 		for i, term := range objects(affinity["requiredDuringSchedulingIgnoredDuringExecution"]) {
-			w.nullSelector(term, at2.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i).Child("labelSelector"))
+			w.nullSelector(
+				term,
+				at2.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i).Child("labelSelector"),
+			)
 		}
 		for i, term := range objects(affinity["preferredDuringSchedulingIgnoredDuringExecution"]) {
-			w.nullSelector(at(term, "podAffinityTerm"),
-				at2.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm").Child("labelSelector"))
+			w.nullSelector(
+				at(term, "podAffinityTerm"),
+				at2.Child("preferredDuringSchedulingIgnoredDuringExecution").
+					Index(i).
+					Child("podAffinityTerm").
+					Child("labelSelector"),
+			)
 		}
 	}
 	for i, server := range list(at(spec, "dnsConfig")["nameservers"]) {
@@ -142,7 +158,12 @@ func (w *warner) container(o map[string]any, c placedContainer, template *place)
 	if template != nil && security["appArmorProfile"] == nil {
 		annotation, _ := at(o, "metadata", "annotations")[containerAppArmor+name].(string)
 		if pod := at(o, "spec", "securityContext", "appArmorProfile"); pod == nil || !sameProfile(pod, annotation) {
-			w.annotated(o, template, containerAppArmor+name, `deprecated since v1.30; use the "appArmorProfile" field instead`)
+			w.annotated(
+				o,
+				template,
+				containerAppArmor+name,
+				`deprecated since v1.30; use the "appArmorProfile" field instead`,
+			)
 		}
 	}
 	for _, amount := range []string{"memory", "ephemeral-storage"} {
@@ -155,7 +176,11 @@ func (w *warner) container(o map[string]any, c placedContainer, template *place)
 		name, value := text(env["name"]), text(env["value"])
 		reference := "$(" + name + ")"
 		if seen[name] && (env["valueFrom"] != nil || value == reference || !strings.Contains(value, reference)) {
-			w.say(c.path.Child("env").Index(i), "hides previous definition of %q, which may be dropped when using apply", name)
+			w.say(
+				c.path.Child("env").Index(i),
+				"hides previous definition of %q, which may be dropped when using apply",
+				name,
+			)
 		}
 		seen[name] = true
 	}
@@ -229,7 +254,13 @@ func (w *warner) ports(all []placedContainer) {
 			continue
 		}
 		if other, exists := named[name]; exists {
-			w.say(p.path, "duplicate port name %q with %s, services and probes that select ports by name will use %s", name, other.String(), other.String())
+			w.say(
+				p.path,
+				"duplicate port name %q with %s, services and probes that select ports by name will use %s",
+				name,
+				other.String(),
+				other.String(),
+			)
 			continue
 		}
 		named[name] = p.path

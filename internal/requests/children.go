@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Workloads say whether and how the objects are followed that controllers make of what is asked about. The zero value follows
-// the kinds that are built in.
+// Workloads say whether and how the objects are followed that controllers make of what is asked about. The zero value
+// follows the kinds that are built in.
 type Workloads struct {
 	Off    bool
 	All    bool              // also where no policy can be for what controllers make
@@ -28,7 +28,10 @@ const (
 
 // made are the kinds of objects that controllers make.
 var made = []schema.GroupVersionKind{
-	{Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "ReplicaSet"}, {Group: "batch", Version: "v1", Kind: "Job"},
+	{
+		Version: "v1",
+		Kind:    "Pod",
+	}, {Group: "apps", Version: "v1", Kind: "ReplicaSet"}, {Group: "batch", Version: "v1", Kind: "Job"},
 	{Version: "v1", Kind: "PersistentVolumeClaim"},
 }
 
@@ -65,14 +68,19 @@ func (w *Workloads) Children(object map[string]any) []workload.Child {
 }
 
 // ChildRequest is the request with which a controller creates a child of what another request stored.
-func (w *Workloads) ChildRequest(c workload.Child, parent *celgate.Request, types *schema.Registry) (*celgate.Request, error) {
+func (w *Workloads) ChildRequest(
+	c workload.Child,
+	parent *celgate.Request,
+	types *schema.Registry,
+) (*celgate.Request, error) {
 	kind := KindOf(c.Object)
 	resource := types.ResourceFor(kind)
 	if resource == nil {
 		return nil, errors.New("nothing is known about the kind " + kind.String())
 	}
 	return &celgate.Request{
-		Kind: kind, Resource: resource.GroupVersionResource, Name: MetadataOf(c.Object, "name"), Namespace: parent.Namespace,
+		Kind: kind, Resource: resource.GroupVersionResource, Name: MetadataOf(c.Object, "name"),
+		Namespace: parent.Namespace,
 		Operation: celgate.Create, DryRun: parent.DryRun, UserInfo: w.requester(c, parent.UserInfo), Object: c.Object,
 		Options: map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
 		UID:     uuid.NewSHA1(uuid.NameSpaceURL, []byte(parent.UID+"\n"+kind.String()+"\n"+c.Template)).String(),

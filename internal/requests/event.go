@@ -68,11 +68,25 @@ func eventOf(tree map[string]any) *Event {
 	}
 	ref, status := child(tree, "objectRef"), child(tree, "responseStatus")
 	e := &Event{
-		AuditID: text(tree, "auditID"), Level: text(tree, "level"), Stage: text(tree, "stage"), Verb: text(tree, "verb"),
+		AuditID: text(
+			tree,
+			"auditID",
+		), Level: text(tree, "level"), Stage: text(tree, "stage"), Verb: text(tree, "verb"),
 		RequestURI: text(tree, "requestURI"), Time: text(tree, "requestReceivedTimestamp"),
-		User:     celgate.UserInfo{Username: text(user, "username"), UID: text(user, "uid"), Groups: texts(user["groups"])},
-		Resource: schema.GroupVersionResource{Group: text(ref, "apiGroup"), Version: text(ref, "apiVersion"), Resource: text(ref, "resource")},
-		Sub:      text(ref, "subresource"), Namespace: text(ref, "namespace"), Name: text(ref, "name"), Message: text(status, "message"),
+		User: celgate.UserInfo{
+			Username: text(user, "username"),
+			UID:      text(user, "uid"),
+			Groups:   texts(user["groups"]),
+		},
+		Resource: schema.GroupVersionResource{
+			Group:    text(ref, "apiGroup"),
+			Version:  text(ref, "apiVersion"),
+			Resource: text(ref, "resource"),
+		},
+		Sub: text(
+			ref,
+			"subresource",
+		), Namespace: text(ref, "namespace"), Name: text(ref, "name"), Message: text(status, "message"),
 		RequestObject: child(tree, "requestObject"), ResponseObject: child(tree, "responseObject"),
 	}
 	e.Code, _ = status["code"].(int64)
@@ -120,7 +134,8 @@ func (e *Event) Operation() celgate.Operation {
 
 // Stored is the object that the request left behind, as the answer shows it; nil if it does not.
 func (e *Event) Stored() map[string]any {
-	if e.Code >= 300 || e.ResponseObject == nil || e.ResponseObject["kind"] == "Status" || MetadataOf(e.ResponseObject, "uid") == "" {
+	if e.Code >= 300 || e.ResponseObject == nil || e.ResponseObject["kind"] == "Status" ||
+		MetadataOf(e.ResponseObject, "uid") == "" {
 		return nil
 	}
 	return e.ResponseObject
@@ -140,15 +155,19 @@ func (e *Event) query() url.Values {
 
 // Reasons why a request of an event cannot be made.
 var (
-	ErrNoBody    = errors.New("the log does not hold the body: its level is Metadata, or the request did not get that far")
-	ErrNoOld     = errors.New("the object before it is not known: the log holds no earlier answer with it")
-	ErrNoResult  = errors.New("what a patch makes is not known: the log holds neither the answer nor the object before it")
+	ErrNoBody = errors.New(
+		"the log does not hold the body: its level is Metadata, or the request did not get that far",
+	)
+	ErrNoOld    = errors.New("the object before it is not known: the log holds no earlier answer with it")
+	ErrNoResult = errors.New(
+		"what a patch makes is not known: the log holds neither the answer nor the object before it",
+	)
 	ErrMany      = errors.New("a deletion of a collection does not say of which objects")
 	ErrNoOptions = errors.New("the log does not hold the options of a CONNECT")
 )
 
-// EventRequest makes the request of an event again. Old is the object before it, nil if it is not known; asOld says that no policy
-// looks at it, and the new one may stand for it.
+// EventRequest makes the request of an event again. Old is the object before it, nil if it is not known; asOld says
+// that no policy looks at it, and the new one may stand for it.
 func EventRequest(types *schema.Registry, e *Event, old map[string]any, asOld bool) (*celgate.Request, error) {
 	resource := types.Resource(e.Resource)
 	if resource == nil {
@@ -159,8 +178,9 @@ func EventRequest(types *schema.Registry, e *Event, old map[string]any, asOld bo
 		return nil, fmt.Errorf("%s has no subresource %s", e.Resource.GroupResource(), e.Sub)
 	}
 	r := &celgate.Request{
-		UID: e.AuditID, Kind: kind, Resource: e.Resource, SubResource: e.Sub, Namespace: e.Namespace, Operation: e.Operation(),
-		Name: cmp.Or(e.Name, MetadataOf(e.RequestObject, "name")), UserInfo: e.User, DryRun: e.DryRun(),
+		UID: e.AuditID, Kind: kind, Resource: e.Resource, SubResource: e.Sub, Namespace: e.Namespace,
+		Operation: e.Operation(),
+		Name:      cmp.Or(e.Name, MetadataOf(e.RequestObject, "name")), UserInfo: e.User, DryRun: e.DryRun(),
 	}
 	if resource.GroupVersionKind() == Namespace {
 		r.Namespace = r.Name

@@ -8,14 +8,24 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Existing makes the request about an object that exists: the CREATE of a [Copy], the UPDATE that changes nothing, or the DELETE.
-func Existing(ctx context.Context, q *celgate.Requester, object map[string]any, op celgate.Operation, as celgate.As) (*celgate.Request, error) {
+// Existing makes the request about an object that exists: the CREATE of a [Copy], the UPDATE that changes nothing, or
+// the DELETE.
+func Existing(
+	ctx context.Context,
+	q *celgate.Requester,
+	object map[string]any,
+	op celgate.Operation,
+	as celgate.As,
+) (*celgate.Request, error) {
 	as.Operation = op
 	to, err := q.Target(KindOf(object), "")
 	if err != nil {
 		return nil, err
 	}
-	object = celgate.InNamespace(object, &celgate.Request{Kind: KindOf(object), Namespace: q.NamespaceOf(object, to, as)})
+	object = celgate.InNamespace(
+		object,
+		&celgate.Request{Kind: KindOf(object), Namespace: q.NamespaceOf(object, to, as)},
+	)
 	as.Old = only{object}
 	if op == celgate.Create {
 		object = Copy(object)
@@ -31,8 +41,8 @@ func (o only) Get(context.Context, schema.GroupVersionKind, string, string) (map
 	return o.object, nil
 }
 
-// Copy returns an object as somebody would create it who wants another one like it: without what the server gives each object itself.
-// The name is the same.
+// Copy returns an object as somebody would create it who wants another one like it: without what the server gives each
+// object itself. The name is the same.
 func Copy(object map[string]any) map[string]any {
 	created := maps.Clone(object)
 	delete(created, "status")
@@ -56,5 +66,6 @@ func Copy(object map[string]any) map[string]any {
 
 // servers are the members of metadata that the server gives to objects.
 var servers = []string{
-	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink",
+	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+	"managedFields", "selfLink",
 }

@@ -44,9 +44,10 @@ type PodError struct {
 
 func (e *PodError) Error() string { return e.Message }
 
-// IdentityOf returns who makes the requests that are asked for: a Pod, "namespace/name", with the token that is bound to it, or
-// else whom as says. A service account has a token of its own; what the API server reads in such a token is filled in where nothing
-// else was said. Who names groups impersonates, and gets no more than these. The error is a [PodError], or says what cannot be read.
+// IdentityOf returns who makes the requests that are asked for: a Pod, "namespace/name", with the token that is bound
+// to it, or else whom as says. A service account has a token of its own; what the API server reads in such a token is
+// filled in where nothing else was said. Who names groups impersonates, and gets no more than these. The error is a
+// [PodError], or says what cannot be read.
 func IdentityOf(ctx context.Context, q *celgate.Requester, as celgate.As, pod string) (*Identity, error) {
 	if pod != "" {
 		return podIdentity(ctx, q, as, pod)
@@ -55,7 +56,9 @@ func IdentityOf(ctx context.Context, q *celgate.Requester, as celgate.As, pod st
 		return &Identity{UserInfo: *as.Self}, nil
 	}
 	name := cmp.Or(as.User, celgate.DefaultUser)
-	id := &Identity{UserInfo: celgate.UserInfo{Username: name, UID: as.UID, Groups: state.Groups(name, as.Groups), Extra: as.Extra}}
+	id := &Identity{
+		UserInfo: celgate.UserInfo{Username: name, UID: as.UID, Groups: state.Groups(name, as.Groups), Extra: as.Extra},
+	}
 	if namespace, name, err := serviceaccount.SplitUsername(id.Username); err == nil && len(as.Groups) == 0 {
 		if err := id.bound(ctx, q, namespace, name); err != nil {
 			return nil, err
@@ -67,7 +70,10 @@ func IdentityOf(ctx context.Context, q *celgate.Requester, as celgate.As, pod st
 func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named string) (*Identity, error) {
 	namespace, name, ok := strings.Cut(named, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return nil, &PodError{Message: fmt.Sprintf("a Pod is NAMESPACE/NAME, not %q", named), Hint: "for example shop/web-0"}
+		return nil, &PodError{
+			Message: fmt.Sprintf("a Pod is NAMESPACE/NAME, not %q", named),
+			Hint:    "for example shop/web-0",
+		}
 	}
 	pod, err := w.Stored.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, namespace, name)
 	if err != nil {
@@ -88,10 +94,20 @@ func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named 
 		}
 	}
 	if mounts, given := spec["automountServiceAccountToken"].(bool); given && !mounts && !projectsToken(spec) {
-		return nil, &PodError{Message: "the Pod " + named + " has no token: automountServiceAccountToken is false", Hint: "name a user"}
+		return nil, &PodError{
+			Message: "the Pod " + named + " has no token: automountServiceAccountToken is false",
+			Hint:    "name a user",
+		}
 	}
 	username := serviceaccount.MakeUsername(namespace, account)
-	id := &Identity{UserInfo: celgate.UserInfo{Username: username, UID: a.UID, Groups: state.Groups(username, nil), Extra: maps.Clone(a.Extra)}}
+	id := &Identity{
+		UserInfo: celgate.UserInfo{
+			Username: username,
+			UID:      a.UID,
+			Groups:   state.Groups(username, nil),
+			Extra:    maps.Clone(a.Extra),
+		},
+	}
 	if id.Extra == nil {
 		id.Extra = map[string][]string{}
 	}
@@ -135,7 +151,12 @@ func projectsToken(spec map[string]any) bool {
 // bound fills in what the token of a service account says of it.
 func (id *Identity) bound(ctx context.Context, w *celgate.Requester, namespace, name string) error {
 	if id.UID == "" {
-		account, err := w.Stored.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, namespace, name)
+		account, err := w.Stored.Get(
+			ctx,
+			schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"},
+			namespace,
+			name,
+		)
 		if err != nil {
 			return err
 		}
@@ -179,7 +200,8 @@ func uidOf(kind, name string) string {
 func ReadsToken(p *policy.Policy) bool {
 	for e := range p.Expressions() {
 		for src, found := e.Src, true; found; {
-			if _, src, found = strings.Cut(src, "userInfo"); found && !strings.HasPrefix(src, ".username") && !strings.HasPrefix(src, ".groups") {
+			if _, src, found = strings.Cut(src, "userInfo"); found && !strings.HasPrefix(src, ".username") &&
+				!strings.HasPrefix(src, ".groups") {
 				return true
 			}
 		}

@@ -13,19 +13,29 @@ const (
 	mostStored = 3 << 19
 )
 
-// NoteSize returns the note about an object that a server does not take for its size; nil if it is small enough. The server
-// answers before it asks policies, or once it has: celgate decides all the same.
+// NoteSize returns the note about an object that a server does not take for its size; nil if it is small enough. The
+// server answers before it asks policies, or once it has: celgate decides all the same.
 func NoteSize(r *celgate.Request) *celgate.Note {
 	if r.Object == nil || r.Operation != celgate.Create && r.Operation != celgate.Update {
 		return nil
 	}
 	switch size := sizeOf(r.Object); {
 	case size > mostSent:
-		return &celgate.Note{Message: fmt.Sprintf("the object is too large for a server, which takes requests of 3 MiB (413 RequestEntityTooLarge): "+
-			"as JSON it has %.1f MiB", float64(size)/(1<<20))}
+		return &celgate.Note{
+			Message: fmt.Sprintf(
+				"the object is too large for a server, which takes requests of 3 MiB (413 RequestEntityTooLarge): "+
+					"as JSON it has %.1f MiB",
+				float64(size)/(1<<20),
+			),
+		}
 	case size > mostStored && !r.DryRun:
-		return &celgate.Note{Message: fmt.Sprintf("the object may be too large to be stored: etcd takes 1.5 MiB unless it is told otherwise, "+
-			"and as JSON the object has %.1f MiB", float64(size)/(1<<20))}
+		return &celgate.Note{
+			Message: fmt.Sprintf(
+				"the object may be too large to be stored: etcd takes 1.5 MiB unless it is told otherwise, "+
+					"and as JSON the object has %.1f MiB",
+				float64(size)/(1<<20),
+			),
+		}
 	}
 	return nil
 }

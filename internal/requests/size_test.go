@@ -9,8 +9,8 @@ import (
 	"github.com/celgate/celgate/internal/requests"
 )
 
-// TestNoteSize has objects on both sides of the limits of a server, which answered 413 to a body of 3.2 MB, dry run or not, and 500
-// "etcdserver: request is too large" to one of 1.6 MB that is stored.
+// TestNoteSize has objects on both sides of the limits of a server, which answered 413 to a body of 3.2 MB, dry run or
+// not, and 500 "etcdserver: request is too large" to one of 1.6 MB that is stored.
 func TestNoteSize(t *testing.T) {
 	for _, c := range []struct {
 		bytes  int

@@ -147,7 +147,15 @@ func (e *editor) mapping(n *node, old, new map[string]any, t *schema.Type) bool 
 		for _, key := range after[m] {
 			member := memberType(t, key)
 			if n.flow {
-				pieces = append(pieces, e.style.key(key, keyQuote, true)+e.style.colon+e.styleIn(n).inline(new[key], member, quote, e.indentOf(m)))
+				pieces = append(
+					pieces,
+					e.style.key(
+						key,
+						keyQuote,
+						true,
+					)+e.style.colon+e.styleIn(n).
+						inline(new[key], member, quote, e.indentOf(m)),
+				)
 			} else {
 				p := e.style.value(new[key], member, n.column, quote)
 				pieces = append(pieces, strings.Join(e.style.member(key, p, n.column, keyQuote), e.style.newline))
@@ -271,7 +279,8 @@ func (e *editor) sequence(n *node, old, new []any, t *schema.Type) bool {
 			if n.flow {
 				pieces = append(pieces, e.styleIn(n).inline(item, elem, quote, e.indentOf(at)))
 			} else {
-				pieces = append(pieces, strings.Join(e.style.entry(e.style.item(item, elem, n.column, quote), n.column), e.style.newline))
+				pieces = append(pieces, strings.Join(e.style.entry(e.style.item(item, elem, n.column, quote), n.column),
+					e.style.newline))
 			}
 		}
 		return pieces
@@ -300,7 +309,8 @@ func (e *editor) insert(n *node, m *entry, pieces []string) {
 		comma++
 	}
 	i := slices.Index(n.entries, m) + 1
-	final := i < len(n.entries) && !slices.ContainsFunc(n.entries[i:], func(m *entry) bool { return !e.gone[m] }) // all behind m leave
+	final := i < len(n.entries) &&
+		!slices.ContainsFunc(n.entries[i:], func(m *entry) bool { return !e.gone[m] }) // all behind m leave
 	has := comma < len(e.text) && e.text[comma] == ',' && !final
 	switch between := e.between(m); {
 	case strings.Contains(between, "\n"): // each entry on its own line
@@ -479,7 +489,8 @@ func (e *editor) replace(n *node, v any, t *schema.Type) {
 		p = e.style.item(v, t, parent.column, quote)
 	}
 	from := e.behindAnchor(n)
-	if n.form != alias && n.from == n.start && (n.form == mapping || n.form == sequence) && !n.flow && strings.Contains(e.text[m.colon:n.start], "\n") {
+	if n.form != alias && n.from == n.start && (n.form == mapping || n.form == sequence) && !n.flow &&
+		strings.Contains(e.text[m.colon:n.start], "\n") {
 		from = lineEnd(e.text, m.colon) // what follows the colon is a comment
 		if p.head != "" {
 			e.splice(m.colon, m.colon, " "+p.head)

@@ -24,7 +24,28 @@ type mutator struct{ *rand.Rand }
 
 func newMutator(seed uint64) mutator { return mutator{rand.New(rand.NewPCG(seed, 1))} }
 
-var someText = []string{"", "x", "yes", "a: b", "# c", "two words", "one\ntwo\n", "'", `"\`, "grüß", "1", "-", "*a", "\ttab", "nginx:1.27", "line\n\n\nend", " lead", "trail ", "\u0001", "a, b"}
+var someText = []string{
+	"",
+	"x",
+	"yes",
+	"a: b",
+	"# c",
+	"two words",
+	"one\ntwo\n",
+	"'",
+	`"\`,
+	"grüß",
+	"1",
+	"-",
+	"*a",
+	"\ttab",
+	"nginx:1.27",
+	"line\n\n\nend",
+	" lead",
+	"trail ",
+	"\u0001",
+	"a, b",
+}
 
 func (m mutator) scalar() any {
 	switch m.IntN(6) {
@@ -196,7 +217,15 @@ func FuzzObject(f *testing.F) {
 		kind := kindOf(d.Object)
 		resource := types.ResourceFor(kind)
 		prepared := func(object map[string]any) (map[string]any, error) {
-			r, err := prepare.Object(prepare.Input{Types: types, Resource: resource, Operation: "CREATE", Namespace: "default", Object: object})
+			r, err := prepare.Object(
+				prepare.Input{
+					Types:     types,
+					Resource:  resource,
+					Operation: "CREATE",
+					Namespace: "default",
+					Object:    object,
+				},
+			)
 			return r.Object, err
 		}
 		before, err := prepared(d.Object)
@@ -209,7 +238,9 @@ func FuzzObject(f *testing.F) {
 			return // a value of the wrong type
 		}
 		copied := plainJSON(t, d.Object)
-		object := rewrite.Object(rewrite.Mutation{Author: d.Object, Before: before, After: after, Type: types.Type(kind), Prepare: prepared})
+		object := rewrite.Object(
+			rewrite.Mutation{Author: d.Object, Before: before, After: after, Type: types.Type(kind), Prepare: prepared},
+		)
 		if !reflect.DeepEqual(copied, plainJSON(t, d.Object)) {
 			t.Fatal("the author's object changed")
 		}
@@ -220,7 +251,10 @@ func FuzzObject(f *testing.F) {
 		if diff := cmp.Diff(after, got); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", kind.Kind, diff)
 		}
-		out, err := rewrite.Text(d.Source.Text, []rewrite.Edit{{Item: d.Item, Old: d.Object, New: object, Type: types.Type(kind)}})
+		out, err := rewrite.Text(
+			d.Source.Text,
+			[]rewrite.Edit{{Item: d.Item, Old: d.Object, New: object, Type: types.Type(kind)}},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +272,8 @@ func (m mutator) mutate(v any, key string) any {
 	case map[string]any:
 		out := map[string]any{}
 		for _, k := range sortedKeys(v) {
-			if out[k] = m.mutate(v[k], k); k == "apiVersion" || k == "kind" || k == "name" || k == "namespace" || k == "generateName" {
+			if out[k] = m.mutate(v[k], k); k == "apiVersion" || k == "kind" || k == "name" || k == "namespace" ||
+				k == "generateName" {
 				out[k] = v[k]
 			}
 		}

@@ -142,7 +142,8 @@ func (w *walker) node(n *yaml.Node, indent int, flow bool) *node {
 		} else {
 			v.tag = true
 		}
-		for w.pos < len(w.text) && strings.IndexByte(" \t\r\n", w.text[w.pos]) < 0 && !(flow && strings.IndexByte(",]}", w.text[w.pos]) >= 0) {
+		for w.pos < len(w.text) && strings.IndexByte(" \t\r\n", w.text[w.pos]) < 0 &&
+			!(flow && strings.IndexByte(",]}", w.text[w.pos]) >= 0) {
 			w.pos++
 		}
 		v.start, v.end = w.pos, w.pos
@@ -238,7 +239,8 @@ func (w *walker) sequence(v *node, n *yaml.Node, flow bool) {
 		w.comma(v.flow)
 		e := &entry{start: w.pos}
 		if v.flow {
-			if item.Kind == yaml.MappingNode && w.peek() != '{' && item.Anchor == "" && item.Style&yaml.TaggedStyle == 0 {
+			if item.Kind == yaml.MappingNode && w.peek() != '{' && item.Anchor == "" &&
+				item.Style&yaml.TaggedStyle == 0 {
 				w.fail() // a single pair
 				return
 			}

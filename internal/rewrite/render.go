@@ -50,7 +50,8 @@ func (s *style) inline(v any, t *schema.Type, quote form, indent string) string 
 			if i > 0 {
 				b.WriteString(between)
 			}
-			b.WriteString(s.key(key, quote, true) + s.colon + s.inline(v[key], memberType(t, key), quote, indent+s.unit))
+			b.WriteString(s.key(key, quote, true) + s.colon + s.inline(v[key], memberType(t, key), quote,
+				indent+s.unit))
 		}
 		b.WriteString(end + "}")
 		return b.String()
@@ -266,7 +267,9 @@ func quoted(v string) string {
 }
 
 // simple text needs no quotes anywhere, unless it reads as something else.
-var simple = regexp.MustCompile(`^[A-Za-z0-9_/.][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*(?:[ :][A-Za-z0-9_/.+@=()$-][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*)*$`)
+var simple = regexp.MustCompile(
+	`^[A-Za-z0-9_/.][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*(?:[ :][A-Za-z0-9_/.+@=()$-][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*)*$`,
+)
 
 // isPlain reports whether text can be written without quotes and is text for readers of every version of YAML.
 func isPlain(v string, flow bool) bool {

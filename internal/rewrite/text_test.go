@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the results in testdata")
 
-// TestText holds each file of testdata/text: "from" is edited to mean "to", which gives "want". Line breaks of "from" are
-// CR LF if the comment says crlf, and the last one is missing if it says unterminated.
+// TestText holds each file of testdata/text: "from" is edited to mean "to", which gives "want". Line breaks of "from"
+// are CR LF if the comment says crlf, and the last one is missing if it says unterminated.
 func TestText(t *testing.T) {
 	files, err := filepath.Glob("testdata/text/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -81,7 +81,15 @@ func editsOf(t *testing.T, from, to string) (string, []rewrite.Edit) {
 	types := registry(t)
 	var edits []rewrite.Edit
 	for i := range old {
-		edits = append(edits, rewrite.Edit{Item: old[i].Item, Old: old[i].Object, New: now[i].Object, Type: types.Type(kindOf(old[i].Object))})
+		edits = append(
+			edits,
+			rewrite.Edit{
+				Item: old[i].Item,
+				Old:  old[i].Object,
+				New:  now[i].Object,
+				Type: types.Type(kindOf(old[i].Object)),
+			},
+		)
 	}
 	return old[0].Source.Text, edits
 }

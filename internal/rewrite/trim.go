@@ -48,9 +48,14 @@ func trim(object, want map[string]any, added []place, prepare func(map[string]an
 		return
 	}
 	for _, p := range absent {
-		if slices.ContainsFunc(leaves, func(q place) bool { // an older name of another, as serviceAccount of serviceAccountName
-			return q.key != p.key && strings.HasPrefix(q.key, p.key) && key(place{in: q.in, key: p.key}) == key(p) && equal(q.in[q.key], p.in[p.key])
-		}) {
+		if slices.ContainsFunc(
+			leaves,
+			func(q place) bool { // an older name of another, as serviceAccount of serviceAccountName
+				return q.key != p.key && strings.HasPrefix(q.key, p.key) &&
+					key(place{in: q.in, key: p.key}) == key(p) &&
+					equal(q.in[q.key], p.in[p.key])
+			},
+		) {
 			alike = append(alike, p)
 		}
 	}

@@ -30,12 +30,12 @@ type Step struct {
 	Value  string // as CEL writes it, shortened; of an error, its message
 	Error  bool
 	Last   bool // in the body of a macro: the value is that of the last item that was looked at
-	// Item is that item, such as containers[1] "side"; empty outside of macros. It decided, unless Of is set: then the macro
-	// looked at as many items as that, and none of them alone made it what it is.
+	// Item is that item, such as containers[1] "side"; empty outside of macros. It decided, unless Of is set: then the
+	// macro looked at as many items as that, and none of them alone made it what it is.
 	Item string
 	Of   int
-	// Path is that of the part in the object, as spec.containers[1].image; in a variable it begins with variables. It is empty
-	// if the part is none.
+	// Path is that of the part in the object, as spec.containers[1].image; in a variable it begins with variables. It
+	// is empty if the part is none.
 	Path string
 }
 
@@ -87,8 +87,10 @@ func (s *steps) loop(id int64, c ast.ComprehensionExpr) *loop {
 		return in
 	}
 	in.value = at.Item
-	if (c.LoopCondition().Kind() == ast.LiteralKind || c.AccuInit().Kind() == ast.LiteralKind && at.After == c.AccuInit().AsLiteral()) &&
-		!types.IsError(at.After) && at.Index > 0 {
+	if (c.LoopCondition().Kind() == ast.LiteralKind || c.AccuInit().Kind() == ast.LiteralKind &&
+		at.After == c.AccuInit().AsLiteral()) &&
+		!types.IsError(at.After) &&
+		at.Index > 0 {
 		in.of = at.Index + 1
 	}
 	name, plain := s.nameOf(c.IterRange())
@@ -119,8 +121,8 @@ func (s *steps) loop(id int64, c ast.ComprehensionExpr) *loop {
 	return in
 }
 
-// nameOf returns the name by which a reader of the object knows a list or map: of a path its last member. It is plain if the
-// indices are those of the object, too.
+// nameOf returns the name by which a reader of the object knows a list or map: of a path its last member. It is plain
+// if the indices are those of the object, too.
 func (s *steps) nameOf(e ast.Expr) (name string, plain bool) {
 	switch e.Kind() {
 	case ast.SelectKind:
@@ -242,7 +244,8 @@ func (o Evaluation) path(of func(*steps, ast.Expr) string) string {
 	return path
 }
 
-// labelOf tells one item of a list from the others: a short text or number itself, of a map its name or what stands for one.
+// labelOf tells one item of a list from the others: a short text or number itself, of a map its name or what stands for
+// one.
 func labelOf(item ref.Val) string {
 	m, ok := item.(traits.Mapper)
 	if !ok {
@@ -290,7 +293,8 @@ func (s *steps) value(e ast.Expr) ref.Val {
 			}
 		}
 	}
-	if e.Kind() == ast.IdentKind && s.o.Seen.Variables != nil { // the root of a path has no value of its own in the state
+	if e.Kind() == ast.IdentKind &&
+		s.o.Seen.Variables != nil { // the root of a path has no value of its own in the state
 		switch name := e.AsIdent(); name {
 		case "object", "oldObject", "params", "namespaceObject":
 			if v, ok := s.o.Seen.Variables.ResolveName(name); ok {
@@ -422,7 +426,9 @@ func (s *steps) add(e ast.Expr) {
 	text, err := cel.ExprToString(e, info)
 	if err != nil { // a macro is in it
 		from, to := compile.Extent(s.o.Expr.Src, s.o.Seen.Tree.NativeRep(), e)
-		if text = strings.ReplaceAll(strings.Join(strings.Fields(s.o.Expr.Src[from:to]), " "), " .", "."); len(text) > longestValue {
+		if text = strings.ReplaceAll(strings.Join(strings.Fields(s.o.Expr.Src[from:to]), " "), " .", "."); len(
+			text,
+		) > longestValue {
 			return
 		}
 	}
@@ -444,8 +450,8 @@ func (s *steps) add(e ast.Expr) {
 	s.list = append(s.list, step)
 }
 
-// Decisive returns the bytes of the part of the text that made the expression false or an error: the first operand of && that
-// is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
+// Decisive returns the bytes of the part of the text that made the expression false or an error: the first operand of
+// && that is, the branch of ?: that was taken. It is the whole text if no part is alone to blame.
 func (o Evaluation) Decisive() (from, to int) {
 	whole := len(o.Expr.Src)
 	if o.Seen.Tree == nil || o.Seen.Values == nil {

@@ -12,18 +12,30 @@ import (
 
 // texts are JSON that a Reader reads.
 var texts = []string{
-	`null`, ` true `, "\t\r\n false", `{}`, `[]`, `{"a":{}, "b" : [ ] ,"c":[1,[2,{"d":[]}],3]}`, `{"":null}`, `{"a":1,"a":{"b":2},"a":{"c":3}}`,
-	`0`, `-0`, `9223372036854775807`, `9223372036854775808`, `-9223372036854775808`, `-9223372036854775809`, `1.0`, `-0.0`, `1e3`, `1E+3`, `12.5e-1`, `1e-400`,
-	`""`, `"ä€😀"`, `"\"\\\/\b\f\n\r\t"`, `"a\nb"`, `"\u0041\u00e4\ud83d\ude00"`, `"\ud83d"`, `"\ud83d\u0041\n"`, "\"\u2028\x7f\"", `{"\n\"k\"":"\t"}`,
+	`null`, ` true `, "\t\r\n false", `{}`, `[]`, `{"a":{}, "b" : [ ] ,"c":[1,[2,{"d":[]}],3]}`, `{"":null}`,
+	`{"a":1,"a":{"b":2},"a":{"c":3}}`,
+	`0`, `-0`, `9223372036854775807`, `9223372036854775808`, `-9223372036854775808`, `-9223372036854775809`, `1.0`,
+	`-0.0`, `1e3`, `1E+3`, `12.5e-1`, `1e-400`,
+	`""`, `"ä€😀"`, `"\"\\\/\b\f\n\r\t"`, `"a\nb"`, `"\u0041\u00e4\ud83d\ude00"`, `"\ud83d"`, `"\ud83d\u0041\n"`,
+	"\"\u2028\x7f\"", `{"\n\"k\"":"\t"}`,
 	strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth),
-	`{"a":[1,` + strings.Repeat("{},", longList) + `[2,` + strings.Repeat("3,", longList) + `4]],"b":[5,6],"c":{"d":7}}`,
+	`{"a":[1,` + strings.Repeat(
+		"{},",
+		longList,
+	) + `[2,` + strings.Repeat(
+		"3,",
+		longList,
+	) + `4]],"b":[5,6],"c":{"d":7}}`,
 }
 
 // others are texts that it gives up on.
 var others = []string{
-	``, ` `, `{`, `[`, `"`, `"\`, `"\"`, `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{"a" 1}`, `{1:2}`, `{,}`, `[1`, `[1,`, `[1,]`, `[,]`, `[1 2]`, `[}`, `{]`,
-	`tru`, `nulL`, `truefalse`, `{}{}`, `{} x`, `1 2`, `-`, `+1`, `01`, `-01`, `1.`, `.1`, `1e`, `1e+`, `0x1`, `1_0`, `1e400`, `NaN`, `Infinity`,
-	`"\x"`, `"\u12"`, `"\u12g4"`, "\"\n\"", "\"\x00\"", "\"\xff\"", "\"\xed\xa0\x80\"", "\"\\n\xff\"", "\ufeff{}", "{}\x00",
+	``, ` `, `{`, `[`, `"`, `"\`, `"\"`, `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{"a" 1}`, `{1:2}`, `{,}`,
+	`[1`, `[1,`, `[1,]`, `[,]`, `[1 2]`, `[}`, `{]`,
+	`tru`, `nulL`, `truefalse`, `{}{}`, `{} x`, `1 2`, `-`, `+1`, `01`, `-01`, `1.`, `.1`, `1e`, `1e+`, `0x1`, `1_0`,
+	`1e400`, `NaN`, `Infinity`,
+	`"\x"`, `"\u12"`, `"\u12g4"`, "\"\n\"", "\"\x00\"", "\"\xff\"", "\"\xed\xa0\x80\"", "\"\\n\xff\"", "\ufeff{}",
+	"{}\x00",
 	strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1), strings.Repeat(`{"a":`, 100000),
 }
 
@@ -81,7 +93,8 @@ func TestMembers(t *testing.T) {
 		}
 		return names, r.Done()
 	}
-	if names, done := read(` { "a" : 1 , "b":{"a":2,"a":3} } `); !done || !reflect.DeepEqual(names, []string{"a", "b"}) {
+	if names, done := read(` { "a" : 1 , "b":{"a":2,"a":3} } `); !done ||
+		!reflect.DeepEqual(names, []string{"a", "b"}) {
 		t.Errorf("%q, done: %v", names, done)
 	}
 	if names, done := read(`{}`); !done || len(names) > 0 {
@@ -94,7 +107,8 @@ func TestMembers(t *testing.T) {
 	if names, done := read(strings.TrimSuffix(many, ",") + "}"); !done || len(names) != maxMembers {
 		t.Errorf("%d members, done: %v", len(names), done)
 	}
-	for _, text := range []string{``, `null`, `[]`, `{"a":1,"a":1}`, `{"a":1,"\u0061":1}`, `{"a":1`, `{"a":1,}`, `{"a"}`, `{"a":}`, `{} {}`, many + `"one more":1}`} {
+	for _, text := range []string{``, `null`, `[]`, `{"a":1,"a":1}`, `{"a":1,"\u0061":1}`, `{"a":1`, `{"a":1,}`,
+		`{"a"}`, `{"a":}`, `{} {}`, many + `"one more":1}`} {
 		if names, done := read(text); done {
 			t.Errorf("%s: %q", text, names)
 		}
@@ -107,10 +121,12 @@ func TestReaderTypes(t *testing.T) {
 		read func(r *Reader) any
 		want map[string]any // by the texts that it reads
 	}{
-		"Object":  {func(r *Reader) any { return r.Object() }, map[string]any{`null`: map[string]any(nil), `{"a":1}`: map[string]any{"a": int64(1)}}},
-		"Bool":    {func(r *Reader) any { return r.Bool() }, map[string]any{`true`: true}},
-		"String":  {func(r *Reader) any { return r.String() }, map[string]any{`"a"`: "a"}},
-		"Strings": {func(r *Reader) any { return r.Strings() }, map[string]any{`["a"]`: []string{"a"}, `[]`: []string{}}},
+		"Object": {func(r *Reader) any { return r.Object() },
+			map[string]any{`null`: map[string]any(nil), `{"a":1}`: map[string]any{"a": int64(1)}}},
+		"Bool":   {func(r *Reader) any { return r.Bool() }, map[string]any{`true`: true}},
+		"String": {func(r *Reader) any { return r.String() }, map[string]any{`"a"`: "a"}},
+		"Strings": {func(r *Reader) any { return r.Strings() },
+			map[string]any{`["a"]`: []string{"a"}, `[]`: []string{}}},
 	} {
 		for _, text := range texts {
 			r := NewReader(text)

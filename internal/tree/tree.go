@@ -1,5 +1,6 @@
-// Package tree reads and compares JSON trees: map[string]any, []any, string, int64, float64, bool and nil. Trees are never changed, and
-// what a mutation leaves alone is shared with the tree before it, so that most comparisons end where two trees are one.
+// Package tree reads and compares JSON trees: map[string]any, []any, string, int64, float64, bool and nil. Trees are
+// never changed, and what a mutation leaves alone is shared with the tree before it, so that most comparisons end where
+// two trees are one.
 package tree
 
 import (
@@ -12,7 +13,8 @@ func Same(a, b map[string]any) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
-// Shared reports that two values are one: the same scalar, its type and the sign of a zero included, or the same map or list in memory.
+// Shared reports that two values are one: the same scalar, its type and the sign of a zero included, or the same map or
+// list in memory.
 func Shared(a, b any) bool {
 	switch a := a.(type) {
 	case nil:
@@ -77,8 +79,8 @@ func Equal(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// Semantic compares trees of objects as apiequality.Semantic compares the Go values: a null is an empty list. Numbers of two types, and
-// what is no part of a JSON tree, are compared by other.
+// Semantic compares trees of objects as apiequality.Semantic compares the Go values: a null is an empty list. Numbers
+// of two types, and what is no part of a JSON tree, are compared by other.
 func Semantic(a, b any, other func(a, b any) bool) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -124,9 +126,9 @@ func Semantic(a, b any, other func(a, b any) bool) bool {
 	return other(a, b)
 }
 
-// DropNoTime removes the creationTimestamp null from all metadata in a tree. Servers up to 1.33 write it into every object and
-// template that has not been created yet; later ones leave it out. Policies must see one form, and no mutation must seem to
-// have removed it.
+// DropNoTime removes the creationTimestamp null from all metadata in a tree. Servers up to 1.33 write it into every
+// object and template that has not been created yet; later ones leave it out. Policies must see one form, and no
+// mutation must seem to have removed it.
 func DropNoTime(in any) {
 	switch in := in.(type) {
 	case map[string]any:

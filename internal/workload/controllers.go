@@ -66,8 +66,12 @@ func ofDeployment(w object) []Child {
 	selector := spec.at("selector")
 	made := map[string]any{
 		"replicas": replicas,
-		"selector": selector.with(map[string]any{"matchLabels": selector.at("matchLabels").with(map[string]any{uniqueLabel: hash})}),
-		"template": template.with(map[string]any{"metadata": template.at("metadata").with(map[string]any{"labels": labels})}),
+		"selector": selector.with(
+			map[string]any{"matchLabels": selector.at("matchLabels").with(map[string]any{uniqueLabel: hash})},
+		),
+		"template": template.with(
+			map[string]any{"metadata": template.at("metadata").with(map[string]any{"labels": labels})},
+		),
 	}
 	if ready := spec.number("minReadySeconds", 0); ready != 0 {
 		made["minReadySeconds"] = ready
@@ -98,8 +102,8 @@ func replicaSetName(deployment, hash string) string {
 	return deployment + "-" + hash
 }
 
-// revisionOf is the revision of the ReplicaSet that a Deployment has now: the one that the controller has written, if it has
-// seen the Deployment.
+// revisionOf is the revision of the ReplicaSet that a Deployment has now: the one that the controller has written, if
+// it has seen the Deployment.
 func revisionOf(w object) string {
 	if w.at("status").number("observedGeneration", 0) > 0 {
 		if revision := w.at("metadata", "annotations").text("deployment.kubernetes.io/revision"); revision != "" {
@@ -143,8 +147,8 @@ func podOf(w object, controller string) Child {
 	}
 }
 
-// As newStatefulSetPod and its neighbours in pkg/controller/statefulset/stateful_set_utils.go v1.37.2. Claims come before
-// the Pod that uses them.
+// As newStatefulSetPod and its neighbours in pkg/controller/statefulset/stateful_set_utils.go v1.37.2. Claims come
+// before the Pod that uses them.
 func ofStatefulSet(w object) []Child {
 	const controller = "statefulset-controller"
 	spec, template := w.at("spec"), w.at("spec", "template")
@@ -161,7 +165,10 @@ func ofStatefulSet(w object) []Child {
 		volume := object(claim).name()
 		claimed[volume] = true
 		claimName := volume + "-" + name
-		volumes = append(volumes, map[string]any{"name": volume, "persistentVolumeClaim": map[string]any{"claimName": claimName}})
+		volumes = append(
+			volumes,
+			map[string]any{"name": volume, "persistentVolumeClaim": map[string]any{"claimName": claimName}},
+		)
 		metadata := object(claim).at("metadata").with(map[string]any{"name": claimName})
 		if namespace := w.at("metadata").text("namespace"); namespace != "" {
 			metadata["namespace"] = namespace
@@ -170,7 +177,9 @@ func ofStatefulSet(w object) []Child {
 			metadata["labels"] = labels
 		}
 		all = append(all, Child{
-			Object:     object(claim).with(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}),
+			Object: object(
+				claim,
+			).with(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}),
 			Controller: controller, Template: fmt.Sprintf("spec.volumeClaimTemplates[%d]", i), Waiting: waiting,
 		})
 	}
@@ -210,7 +219,8 @@ func ofDaemonSet(w object) []Child {
 	metadata := pod["metadata"].(map[string]any)
 	labels := map[string]any{"controller-revision-hash": hashOf(template)}
 	// The annotation that apps/v1 has for the member templateGeneration of old versions.
-	if generation := w.at("metadata", "annotations").text("deprecated.daemonset.template.generation"); generation != "" {
+	if generation := w.at("metadata", "annotations").text(
+		"deprecated.daemonset.template.generation"); generation != "" {
 		labels["pod-template-generation"] = generation
 	}
 	metadata["labels"] = object(metadata).at("labels").with(labels)
@@ -241,7 +251,8 @@ func daemonTolerations(spec object) []any {
 		i := slices.IndexFunc(tolerations, func(item any) bool {
 			have, _ := item.(map[string]any)
 			o := object(have)
-			return o.text("key") == t.key && o.text("effect") == t.effect && o.text("operator") == "Exists" && o.text("value") == ""
+			return o.text("key") == t.key && o.text("effect") == t.effect && o.text("operator") == "Exists" &&
+				o.text("value") == ""
 		})
 		if i >= 0 {
 			tolerations[i] = added
@@ -260,7 +271,9 @@ func nodeAffinity(affinity object) map[string]any {
 	}}}
 	node := affinity.at("nodeAffinity")
 	return affinity.with(map[string]any{
-		"nodeAffinity": node.with(map[string]any{required: node.at(required).with(map[string]any{"nodeSelectorTerms": terms})}),
+		"nodeAffinity": node.with(
+			map[string]any{required: node.at(required).with(map[string]any{"nodeSelectorTerms": terms})},
+		),
 	})
 }
 
@@ -333,8 +346,8 @@ func withIndex(containers []any, label string) []any {
 	return all
 }
 
-// As getJobFromTemplate2 in pkg/controller/cronjob/utils.go v1.37.2. The time for which the Job is scheduled is the minute
-// in which the CronJob was created.
+// As getJobFromTemplate2 in pkg/controller/cronjob/utils.go v1.37.2. The time for which the Job is scheduled is the
+// minute in which the CronJob was created.
 func ofCronJob(w object) []Child {
 	const template = "spec.jobTemplate"
 	scheduled, err := time.Parse(time.RFC3339, w.at("metadata").text("creationTimestamp"))
@@ -353,7 +366,12 @@ func ofCronJob(w object) []Child {
 		"batch.kubernetes.io/cronjob-scheduled-timestamp": scheduled.Format(time.RFC3339),
 	})
 	child := Child{
-		Object:     map[string]any{"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": map[string]any(job.at("spec"))},
+		Object: map[string]any{
+			"apiVersion": "batch/v1",
+			"kind":       "Job",
+			"metadata":   metadata,
+			"spec":       map[string]any(job.at("spec")),
+		},
 		Controller: "cronjob-controller", Template: template,
 	}
 	if w.at("spec")["suspend"] == true {

@@ -6,8 +6,8 @@ import (
 	"hash/fnv"
 )
 
-// hashOf stands for the hash of a pod template: the same for an equal template, of the same form as the controllers', and
-// another value, since theirs is one of Go structs.
+// hashOf stands for the hash of a pod template: the same for an equal template, of the same form as the controllers',
+// and another value, since theirs is one of Go structs.
 func hashOf(template object) string {
 	text, err := json.Marshal(map[string]any(template)) // members are sorted
 	if err != nil {

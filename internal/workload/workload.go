@@ -1,9 +1,9 @@
 // Package workload says which objects the controllers of a cluster make of a workload, down to its Pods.
 //
-// A Deployment becomes a ReplicaSet, a CronJob a Job, and all workloads become Pods; a StatefulSet also makes the claims of
-// its first Pod. The children are those that kube-controller-manager v1.37.2 sends to the API server when the workload is
-// new: their labels, names, owners and annotations are its, and so is the user who sends them. They are not defaulted:
-// whoever asks a policy about one prepares it like any other request.
+// A Deployment becomes a ReplicaSet, a CronJob a Job, and all workloads become Pods; a StatefulSet also makes the
+// claims of its first Pod. The children are those that kube-controller-manager v1.37.2 sends to the API server when the
+// workload is new: their labels, names, owners and annotations are its, and so is the user who sends them. They are not
+// defaulted: whoever asks a policy about one prepares it like any other request.
 //
 // What a controller takes from the cluster is stood in for: a hash of the template is another one of the same
 // form, and the Pod of a DaemonSet is for a node called "node". Of several equal children there is one, the first.
@@ -20,12 +20,12 @@ import (
 type Child struct {
 	Object map[string]any // without defaults, as the controller sends it
 
-	// Controller is the name of the controller, which is that of its service account in kube-system; empty for a kind that is
-	// not built in.
+	// Controller is the name of the controller, which is that of its service account in kube-system; empty for a kind
+	// that is not built in.
 	Controller string
 
-	// Template is the path in the parent of what the child was made of, whose metadata and spec became the child's. It is empty
-	// for a ReplicaSet, whose spec has the paths of its Deployment's.
+	// Template is the path in the parent of what the child was made of, whose metadata and spec became the child's. It
+	// is empty for a ReplicaSet, whose spec has the paths of its Deployment's.
 	Template string
 
 	// Waiting says why the controller does not create the child now, such as "replicas is 0"; empty: it does.
@@ -54,8 +54,8 @@ var children = map[apischema.GroupKind]func(w object) []Child{
 // IsWorkload reports whether controllers of the cluster make objects of a kind's objects.
 func IsWorkload(kind apischema.GroupKind) bool { return children[kind] != nil }
 
-// Children returns what the controller of a workload creates first. The workload is one as the API server stores it, with
-// its defaults; an object of another kind has no children. Objects share what did not change.
+// Children returns what the controller of a workload creates first. The workload is one as the API server stores it,
+// with its defaults; an object of another kind has no children. Objects share what did not change.
 func Children(stored map[string]any) []Child {
 	w := object(stored)
 	of := children[w.groupKind()]
@@ -65,8 +65,8 @@ func Children(stored map[string]any) []Child {
 	return of(w)
 }
 
-// PodOf returns the Pod of an object of another kind that holds a pod template at a path such as spec.template, and false
-// if it holds none there. Who creates it is not known.
+// PodOf returns the Pod of an object of another kind that holds a pod template at a path such as spec.template, and
+// false if it holds none there. Who creates it is not known.
 func PodOf(stored map[string]any, path string) (Child, bool) {
 	w := object(stored)
 	template := w.at(strings.Split(path, ".")...)
@@ -128,12 +128,15 @@ func (o object) with(members map[string]any) map[string]any {
 // owner is the reference of a child to its controller (as NewControllerRef in apimachinery's meta/v1).
 func (o object) owner() map[string]any {
 	return map[string]any{
-		"apiVersion": o.text("apiVersion"), "kind": o.text("kind"), "name": o.name(), "uid": o.at("metadata").text("uid"),
+		"apiVersion": o.text(
+			"apiVersion",
+		), "kind": o.text("kind"), "name": o.name(), "uid": o.at("metadata").text("uid"),
 		"controller": true, "blockOwnerDeletion": true,
 	}
 }
 
-// metadataFrom is the metadata of a child that is made of a template: its labels, annotations and finalizers and no others.
+// metadataFrom is the metadata of a child that is made of a template: its labels, annotations and finalizers and no
+// others.
 func metadataFrom(template, owner object) map[string]any {
 	metadata := map[string]any{"ownerReferences": []any{owner.owner()}}
 	if namespace := owner.at("metadata").text("namespace"); namespace != "" {
@@ -155,5 +158,10 @@ func metadataFrom(template, owner object) map[string]any {
 func podFrom(template, owner object, prefix string) map[string]any {
 	metadata := metadataFrom(template, owner)
 	metadata["generateName"] = podPrefix(prefix)
-	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": map[string]any(template.at("spec"))}
+	return map[string]any{
+		"apiVersion": "v1",
+		"kind":       "Pod",
+		"metadata":   metadata,
+		"spec":       map[string]any(template.at("spec")),
+	}
 }

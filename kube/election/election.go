@@ -31,8 +31,8 @@ type Candidate struct {
 	Log       *slog.Logger
 }
 
-// Lead runs lead while this replica holds the Lease, each time it gets it, until ctx ends. The context of lead ends before
-// others may take a Lease that was not renewed, and lead has ended before the Lease is given back.
+// Lead runs lead while this replica holds the Lease, each time it gets it, until ctx ends. The context of lead ends
+// before others may take a Lease that was not renewed, and lead has ended before the Lease is given back.
 func (c *Candidate) Lead(ctx context.Context, lead func(context.Context)) error {
 	lease, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, c.Namespace, c.Name,
 		resourcelock.ResourceLockConfig{Identity: c.Identity}, c.Client.Config(), renewDeadline)
@@ -51,7 +51,8 @@ func (c *Candidate) term(ctx context.Context, lease resourcelock.Interface, lead
 	defer held.expiry.Stop()
 	began := make(chan struct{}, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: held, Name: c.Name, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: true,
+		Lock: held, Name: c.Name, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { began <- struct{}{} },
 			OnStoppedLeading: stop,
@@ -77,8 +78,8 @@ func (c *Candidate) term(ctx context.Context, lease resourcelock.Interface, lead
 	return nil
 }
 
-// A lock ends what is led when the Lease was not renewed for too long. The elector alone would do so only after it has tried
-// to give the Lease back, for which it may wait until another replica leads.
+// A lock ends what is led when the Lease was not renewed for too long. The elector alone would do so only after it has
+// tried to give the Lease back, for which it may wait until another replica leads.
 type lock struct {
 	resourcelock.Interface
 	expiry *time.Timer

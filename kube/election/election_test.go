@@ -98,8 +98,11 @@ func connect(t *testing.T, s *server) *kube.Client {
 	t.Cleanup(listener.Close)
 	t.Cleanup(listener.CloseClientConnections)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
-clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}]}`, listener.URL)
+	text := fmt.Sprintf(
+		`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}]}`,
+		listener.URL,
+	)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +127,13 @@ func (h *history) run(ctx context.Context, client *kube.Client, name string, bef
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c := &Candidate{Client: client, Namespace: "own", Name: "celgate", Identity: name, Log: slog.New(slog.DiscardHandler)}
+		c := &Candidate{
+			Client:    client,
+			Namespace: "own",
+			Name:      "celgate",
+			Identity:  name,
+			Log:       slog.New(slog.DiscardHandler),
+		}
 		err := c.Lead(ctx, func(ctx context.Context) {
 			h.mu.Lock()
 			h.terms = append(h.terms, name)
@@ -161,8 +170,8 @@ func (h *history) await(what string, within time.Duration, terms ...string) {
 	}
 }
 
-// TestHandOver lets two replicas compete: one leads at a time, the other one follows when it ends, and it gives the Lease
-// back only when what it led has ended.
+// TestHandOver lets two replicas compete: one leads at a time, the other one follows when it ends, and it gives the
+// Lease back only when what it led has ended.
 func TestHandOver(t *testing.T) {
 	s := &server{}
 	client := connect(t, s)
@@ -189,8 +198,8 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// TestServerAway freezes the API server: the holder stops leading before another replica may take the Lease, and leads again
-// afterwards.
+// TestServerAway freezes the API server: the holder stops leading before another replica may take the Lease, and leads
+// again afterwards.
 func TestServerAway(t *testing.T) {
 	s := &server{}
 	client := connect(t, s)

@@ -209,7 +209,8 @@ func TestMerge(t *testing.T) {
 		{"v1", "Event", "involvedObject", schema.Atomic, ""},
 		{"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "spec.variables", schema.Keyed, "name"},
 		{"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "spec.validations", schema.Atomic, ""},
-		{"admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicy", "spec.matchConditions", schema.Keyed, "name"},
+		{"admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicy", "spec.matchConditions", schema.Keyed,
+			"name"},
 	} {
 		t.Run(test.kind+" "+test.path, func(t *testing.T) {
 			_, typ := at(t, r, kind(test.apiVersion, test.kind), test.path)
@@ -247,9 +248,12 @@ func TestFields(t *testing.T) {
 		{"meta.k8s.io/v1", "CreateOptions", "dryRun", schema.List, 0, "e", nil},
 		{"apiregistration.k8s.io/v1", "APIService", "spec.caBundle", schema.Bytes, 0, "e", nil},
 		{"apps/v1", "ControllerRevision", "data", schema.Any, 0, "r", nil},
-		{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "spec.versions[].schema.openAPIV3Schema.maximum", schema.Number, 0, "pe", nil},
-		{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "spec.versions[].schema.openAPIV3Schema.additionalProperties", schema.Union, 0, "pe", nil},
-		{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "spec.versions[].schema.openAPIV3Schema.default", schema.Any, 0, "pe", nil},
+		{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "spec.versions[].schema.openAPIV3Schema.maximum",
+			schema.Number, 0, "pe", nil},
+		{"apiextensions.k8s.io/v1", "CustomResourceDefinition",
+			"spec.versions[].schema.openAPIV3Schema.additionalProperties", schema.Union, 0, "pe", nil},
+		{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "spec.versions[].schema.openAPIV3Schema.default",
+			schema.Any, 0, "pe", nil},
 	} {
 		t.Run(test.kind+" "+test.path, func(t *testing.T) {
 			f, typ := at(t, r, kind(test.apiVersion, test.kind), test.path)
@@ -277,8 +281,14 @@ func TestFields(t *testing.T) {
 }
 
 func TestRecursion(t *testing.T) {
-	_, props := at(t, registry(t), kind("apiextensions.k8s.io/v1", "CustomResourceDefinition"), "spec.versions[].schema.openAPIV3Schema")
-	if props.Field("not").Type != props || props.Field("properties").Type.Elem != props || props.Field("items").Type.OneOf[0] != props {
+	_, props := at(
+		t,
+		registry(t),
+		kind("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+		"spec.versions[].schema.openAPIV3Schema",
+	)
+	if props.Field("not").Type != props || props.Field("properties").Type.Elem != props ||
+		props.Field("items").Type.OneOf[0] != props {
 		t.Error("JSONSchemaProps does not contain itself")
 	}
 }
@@ -299,7 +309,8 @@ func TestEquivalents(t *testing.T) {
 		{"none", "v1", "nothing", "", ""},
 	} {
 		var got []string
-		for _, res := range r.Equivalents(schema.GroupVersionResource{Group: test.group, Version: test.version, Resource: test.resource}, test.sub) {
+		for _, res := range r.Equivalents(schema.GroupVersionResource{Group: test.group, Version: test.version,
+			Resource: test.resource}, test.sub) {
 			got = append(got, res.GroupVersion().String())
 		}
 		if text := strings.Join(got, " "); text != test.want {
@@ -323,11 +334,15 @@ func TestKindFor(t *testing.T) {
 		{"", "v1", "serviceaccounts", "token", kind("authentication.k8s.io/v1", "TokenRequest")},
 		{"", "v1", "replicationcontrollers", "scale", kind("autoscaling/v1", "Scale")},
 		{"apps", "v1", "statefulsets", "scale", kind("autoscaling/v1", "Scale")},
-		{"certificates.k8s.io", "v1", "certificatesigningrequests", "approval", kind("certificates.k8s.io/v1", "CertificateSigningRequest")},
+		{"certificates.k8s.io", "v1", "certificatesigningrequests", "approval",
+			kind("certificates.k8s.io/v1", "CertificateSigningRequest")},
 		{"", "v1", "pods", "nothing", schema.GroupVersionKind{}},
 		{"", "v1", "nothing", "", schema.GroupVersionKind{}},
 	} {
-		got, ok := r.KindFor(schema.GroupVersionResource{Group: test.group, Version: test.version, Resource: test.resource}, test.sub)
+		got, ok := r.KindFor(
+			schema.GroupVersionResource{Group: test.group, Version: test.version, Resource: test.resource},
+			test.sub,
+		)
 		if got != test.want || ok != (got != schema.GroupVersionKind{}) {
 			t.Errorf("%s %s: %v", test.resource, test.sub, got)
 		}

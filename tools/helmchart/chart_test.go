@@ -17,9 +17,14 @@ import (
 	"github.com/celgate/celgate/deploy"
 )
 
-// TestChart renders the chart with Helm: with its own values and an image it is what celgate install prints, without the namespace.
+// TestChart renders the chart with Helm: with its own values and an image it is what celgate install prints, without
+// the namespace.
 func TestChart(t *testing.T) {
-	rendered, definitions := render(t, "celgate-system", map[string]any{"image": map[string]any{"repository": "celgate"}})
+	rendered, definitions := render(
+		t,
+		"celgate-system",
+		map[string]any{"image": map[string]any{"repository": "celgate"}},
+	)
 	all := documents(t, slices.Concat(definitions, []byte("\n---\n"), []byte(rendered)))
 	want := documents(t, slices.Concat(deploy.Definitions(), []byte("---\n"), deploy.Server("celgate")))
 	want = slices.DeleteFunc(want, func(tree map[string]any) bool { return tree["kind"] == "Namespace" })
@@ -28,16 +33,27 @@ func TestChart(t *testing.T) {
 	}
 
 	rendered, _ = render(t, "elsewhere", map[string]any{
-		"image": map[string]any{"repository": "example.com/celgate", "tag": "1", "digest": "sha256:0123"}, "replicas": 3, "args": []any{"--log-level=debug"}, "memory": map[string]any{"limit": "1Gi", "target": "900MiB"},
-		"clients": map[string]any{"secret": "api-servers", "names": []any{"kube-apiserver", "other"}, "rate": 50}, "apiServers": []any{"10.0.0.0/28"},
+		"image": map[string]any{
+			"repository": "example.com/celgate",
+			"tag":        "1",
+			"digest":     "sha256:0123",
+		}, "replicas": 3, "args": []any{"--log-level=debug"},
+		"memory": map[string]any{"limit": "1Gi", "target": "900MiB"},
+		"clients": map[string]any{
+			"secret": "api-servers",
+			"names":  []any{"kube-apiserver", "other"},
+			"rate":   50,
+		}, "apiServers": []any{"10.0.0.0/28"},
 	})
 	for _, text := range []string{"celgate-system", "512Mi", "450MiB", "image: celgate"} {
 		if strings.Contains(rendered, text) {
 			t.Errorf("%q is still in what is rendered", text)
 		}
 	}
-	for _, text := range []string{`image: "example.com/celgate:1@sha256:0123"`, "replicas: 3", `- "--log-level=debug"`, `limits: {memory: "1Gi"}`, `value: "900MiB"`,
-		"- --client-ca=/etc/celgate/clients/ca.crt", `- "--allowed-client-names=kube-apiserver,other"`, "- --client-rate=50 ", `secretName: "api-servers"`,
+	for _, text := range []string{`image: "example.com/celgate:1@sha256:0123"`, "replicas: 3", `- "--log-level=debug"`,
+		`limits: {memory: "1Gi"}`, `value: "900MiB"`,
+		"- --client-ca=/etc/celgate/clients/ca.crt", `- "--allowed-client-names=kube-apiserver,other"`,
+		"- --client-rate=50 ", `secretName: "api-servers"`,
 		`- ipBlock: {cidr: "10.0.0.0/28"}`} {
 		if !strings.Contains(rendered, text) {
 			t.Errorf("%q is not in what is rendered", text)
@@ -45,13 +61,18 @@ func TestChart(t *testing.T) {
 	}
 	documents(t, []byte(rendered))
 
-	if _, _, err := renderChart(t, "celgate-system", nil); err == nil || !strings.Contains(err.Error(), "give image.repository") {
+	if _, _, err := renderChart(t, "celgate-system", nil); err == nil ||
+		!strings.Contains(err.Error(), "give image.repository") {
 		t.Errorf("a chart without an image: %v", err)
 	}
 	for want, image := range map[string]map[string]any{
-		`"a/b:1.2"`: {"repository": "a/b", "tag": "1.2"}, `"a/b@sha256:0123"`: {"repository": "a/b", "digest": "sha256:0123"},
+		`"a/b:1.2"`:         {"repository": "a/b", "tag": "1.2"},
+		`"a/b@sha256:0123"`: {"repository": "a/b", "digest": "sha256:0123"},
 	} {
-		if rendered, _ := render(t, "celgate-system", map[string]any{"image": image}); !strings.Contains(rendered, "image: "+want+"\n") {
+		if rendered, _ := render(t, "celgate-system", map[string]any{"image": image}); !strings.Contains(
+			rendered,
+			"image: "+want+"\n",
+		) {
 			t.Errorf("no image %s", want)
 		}
 	}
@@ -73,7 +94,12 @@ func renderChart(t *testing.T, namespace string, values map[string]any) (string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := chartutil.ToRenderValues(chart, values, chartutil.ReleaseOptions{Name: "celgate", Namespace: namespace, IsInstall: true}, nil)
+	all, err := chartutil.ToRenderValues(
+		chart,
+		values,
+		chartutil.ReleaseOptions{Name: "celgate", Namespace: namespace, IsInstall: true},
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,5 @@
-// Command image builds the container image of celgate-webhook with ko, as .ko.yaml says, into bin/image, an OCI image layout:
+// Command image builds the container image of celgate-webhook with ko, as .ko.yaml says, into bin/image, an OCI image
+// layout:
 //
 //	go -C tools run ./image -platforms linux/amd64,linux/arm64
 //
@@ -58,11 +59,22 @@ func build(ctx context.Context, root string, platforms []string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "go", "run", ko, "build", "--push=false", "--sbom=none", "--oci-layout-path="+folder,
-		"--platform="+strings.Join(platforms, ","), "--image-user="+user,
+	cmd := exec.CommandContext(
+		ctx,
+		"go",
+		"run",
+		ko,
+		"build",
+		"--push=false",
+		"--sbom=none",
+		"--oci-layout-path="+folder,
+		"--platform="+strings.Join(platforms, ","),
+		"--image-user="+user,
 		"--image-label=org.opencontainers.image.title=celgate",
 		"--image-label=org.opencontainers.image.description=Kubernetes CEL admission policies outside kube-apiserver",
-		"--image-label=org.opencontainers.image.licenses=Apache-2.0", "./cmd/celgate-webhook")
+		"--image-label=org.opencontainers.image.licenses=Apache-2.0",
+		"./cmd/celgate-webhook",
+	)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "KO_DEFAULTBASEIMAGE="+base, "KOCACHE="+cache)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -83,16 +95,23 @@ func writeBase(cache string, platforms []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		image, err := mutate.ConfigFile(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), &v1.ConfigFile{
-			OS: platform.OS, Architecture: platform.Architecture, Variant: platform.Variant, RootFS: v1.RootFS{Type: "layers"},
-		})
+		image, err := mutate.ConfigFile(
+			mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
+			&v1.ConfigFile{
+				OS: platform.OS, Architecture: platform.Architecture, Variant: platform.Variant,
+				RootFS: v1.RootFS{Type: "layers"},
+			},
+		)
 		if err != nil {
 			return "", err
 		}
 		if err := images.AppendImage(image); err != nil { // where ko looks for it
 			return "", err
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
+		index = mutate.AppendManifests(
+			index,
+			mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}},
+		)
 	}
 	if err := images.AppendIndex(index); err != nil {
 		return "", err

@@ -37,10 +37,12 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	is := config.Config
-	if config.OS != "linux" || config.Architecture != runtime.GOARCH || len(is.Entrypoint) != 1 || is.Labels["org.opencontainers.image.licenses"] != "Apache-2.0" {
+	if config.OS != "linux" || config.Architecture != runtime.GOARCH || len(is.Entrypoint) != 1 ||
+		is.Labels["org.opencontainers.image.licenses"] != "Apache-2.0" {
 		t.Errorf("%+v", config)
 	}
-	if uid, _, _ := strings.Cut(is.User, ":"); uid == "" || !bytes.Contains(deploy.Server("celgate"), []byte("runAsUser: "+uid+",")) {
+	if uid, _, _ := strings.Cut(is.User, ":"); uid == "" ||
+		!bytes.Contains(deploy.Server("celgate"), []byte("runAsUser: "+uid+",")) {
 		t.Errorf("user %q is not that of the Deployment", is.User)
 	}
 	layers, err := image.Layers()
@@ -171,7 +173,8 @@ func unpack(t *testing.T, image v1.Image, root string) (files []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, os.FileMode(header.Mode))); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, content, os.FileMode(header.Mode))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,7 +15,8 @@ func TestNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(text), "\n")
-	for _, path := range []string{"github.com/google/cel-go", "k8s.io/api", "github.com/spf13/cobra", "the Go standard library"} {
+	for _, path := range []string{"github.com/google/cel-go", "k8s.io/api", "github.com/spf13/cobra",
+		"the Go standard library"} {
 		if !slices.Contains(lines, path) {
 			t.Errorf("%s is missing", path)
 		}

@@ -80,7 +80,8 @@ func TestConvertAnnotations(t *testing.T) {
 		`[{"type":"A","status":"True","lastTransitionTime":"2020-01-01T00:00:00Z"}]`,
 		`[{"type":"A","status":"True","lastTransitionTime":"2020-01-01T02:00:00+02:00"}]`,
 		`[{"type":"A","status":"True","lastTransitionTime":"yesterday"}]`,
-		`{"ScaleUp":{"Tolerance":"0.1"}}`, `{"scaleup":{}}`, `{"ScaleUp":null}`, `{"ScaleUp":{"Policies":[{"Type":"Pods"}]}}`, `{"ScaleUp":1}`,
+		`{"ScaleUp":{"Tolerance":"0.1"}}`, `{"scaleup":{}}`, `{"ScaleUp":null}`,
+		`{"ScaleUp":{"Policies":[{"Type":"Pods"}]}}`, `{"ScaleUp":1}`,
 		`{"ScaleUp":{},"scaleUp":{"Tolerance":"1"}}`,
 		`[{"type":"a<b"}]`, ` [ ] `, `[{"type":"x"}] `,
 	}
@@ -89,7 +90,14 @@ func TestConvertAnnotations(t *testing.T) {
 			for _, cpu := range []*int32{nil, new(int32)} {
 				for _, version := range []string{"v1", "v2"} {
 					t.Run(name+" "+version+" "+text, func(t *testing.T) {
-						obj := newObject(t, schema.GroupVersionKind{Group: "autoscaling", Version: version, Kind: "HorizontalPodAutoscaler"})
+						obj := newObject(
+							t,
+							schema.GroupVersionKind{
+								Group:   "autoscaling",
+								Version: version,
+								Kind:    "HorizontalPodAutoscaler",
+							},
+						)
 						meta := obj.(metav1.Object)
 						meta.SetAnnotations(map[string]string{prefix + name: text, "other": "x"})
 						if v1, ok := obj.(*autoscalingv1.HorizontalPodAutoscaler); ok {
@@ -100,7 +108,12 @@ func TestConvertAnnotations(t *testing.T) {
 						if version == "v1" {
 							to = "v2"
 						}
-						compare(t, r, obj, schema.GroupVersionKind{Group: "autoscaling", Version: to, Kind: "HorizontalPodAutoscaler"})
+						compare(
+							t,
+							r,
+							obj,
+							schema.GroupVersionKind{Group: "autoscaling", Version: to, Kind: "HorizontalPodAutoscaler"},
+						)
 					})
 				}
 			}

@@ -49,16 +49,21 @@ func readGroups(dir string) ([]*group, error) {
 	return groups, checkShared(groups)
 }
 
-// checkShared reports groups that share the name of a resource. Resources of one name share their storage prefix and are
-// equivalent (k8s.io/apiserver pkg/server/storage: ResourcePrefix is the lower-case name without the group, but for
-// pkg/kubeapiserver's SpecialDefaultResourcePrefixes, which bring no two names together), and the order in which
-// the server installs the groups then matters. Only events are known to be such.
+// checkShared reports groups that share the name of a resource. Resources of one name share their storage prefix and
+// are equivalent (k8s.io/apiserver pkg/server/storage: ResourcePrefix is the lower-case name without the group, but for
+// pkg/kubeapiserver's SpecialDefaultResourcePrefixes, which bring no two names together), and the order in which the
+// server installs the groups then matters. Only events are known to be such.
 func checkShared(groups []*group) error {
 	owner := map[string]string{}
 	for _, g := range groups {
 		for _, r := range g.resources {
 			if other, ok := owner[r.Name]; ok && other != g.Group && r.Name != "events" {
-				return fmt.Errorf("the groups %q and %q share the name %s: check which one the server installs first", other, g.Group, r.Name)
+				return fmt.Errorf(
+					"the groups %q and %q share the name %s: check which one the server installs first",
+					other,
+					g.Group,
+					r.Name,
+				)
 			}
 			owner[r.Name] = g.Group
 		}

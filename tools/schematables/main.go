@@ -8,7 +8,8 @@
 //
 // Field names, omitempty, pointers and special types come from the Go API types by reflection; list types, map keys,
 // declared defaults and required members from the OpenAPI v3 documents of k8s.io/kubernetes; resources, subresources
-// and their kinds from its discovery documents; features that are off from its feature gates. Where the two views of a type disagree, it stops.
+// and their kinds from its discovery documents; features that are off from its feature gates. Where the two views of a
+// type disagree, it stops.
 package main
 
 import (

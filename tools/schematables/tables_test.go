@@ -42,7 +42,14 @@ func TestMergeRules(t *testing.T) {
 	}
 }
 
-func compareMerge(t *testing.T, s *smd.Schema, typ *schema.Type, atom smd.Atom, path string, seen map[*schema.Type]bool) {
+func compareMerge(
+	t *testing.T,
+	s *smd.Schema,
+	typ *schema.Type,
+	atom smd.Atom,
+	path string,
+	seen map[*schema.Type]bool,
+) {
 	if typ.Name != "" {
 		if seen[typ] {
 			return
@@ -223,7 +230,9 @@ func describes(t *testing.T, typ *schema.Type, v any, path string) {
 					t.Errorf("%s.%s is not declared", path, name)
 					continue
 				}
-				if f.OmitEmpty && !f.Pointer && (member == "" && f.Type.Kind == schema.String || member == false || member == int64(0) && f.Type.Kind == schema.Integer) {
+				if f.OmitEmpty && !f.Pointer &&
+					(member == "" && f.Type.Kind == schema.String || member == false || member == int64(0) &&
+						f.Type.Kind == schema.Integer) {
 					t.Errorf("%s.%s is written though it is empty", path, name)
 				}
 				describes(t, f.Type, member, path+"."+name)

@@ -38,9 +38,18 @@ var leaves = map[reflect.Type]string{
 
 // unions are the Go types whose JSON form is one of several: the alternatives, told apart by their JSON type.
 var unions = map[reflect.Type][]reflect.Type{
-	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrBool]():        {reflect.TypeFor[apiextensionsv1.JSONSchemaProps](), reflect.TypeFor[bool]()},
-	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrArray]():       {reflect.TypeFor[apiextensionsv1.JSONSchemaProps](), reflect.TypeFor[[]apiextensionsv1.JSONSchemaProps]()},
-	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrStringArray](): {reflect.TypeFor[apiextensionsv1.JSONSchemaProps](), reflect.TypeFor[[]string]()},
+	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrBool](): {
+		reflect.TypeFor[apiextensionsv1.JSONSchemaProps](),
+		reflect.TypeFor[bool](),
+	},
+	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrArray](): {
+		reflect.TypeFor[apiextensionsv1.JSONSchemaProps](),
+		reflect.TypeFor[[]apiextensionsv1.JSONSchemaProps](),
+	},
+	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrStringArray](): {
+		reflect.TypeFor[apiextensionsv1.JSONSchemaProps](),
+		reflect.TypeFor[[]string](),
+	},
 }
 
 // A walk collects the types that the kinds of all groups reach.
@@ -65,7 +74,8 @@ type tableField struct {
 
 func newWalk(defs map[string]*definition) *walk {
 	w := &walk{scheme: runtime.NewScheme(), defs: defs, used: map[string]bool{}, types: map[reflect.Type]*named{}}
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme,
+		apiregistrationv1.AddToScheme} {
 		if err := add(w.scheme); err != nil {
 			panic(err) // the API packages disagree about a kind
 		}
@@ -93,10 +103,14 @@ func (w *walk) addMeta() (*group, error) {
 	g := &group{GroupVersion: schema.GroupVersion{Group: "meta.k8s.io", Version: "v1"}}
 	known := map[string]reflect.Type{}
 	for _, t := range []reflect.Type{
-		reflect.TypeFor[metav1.Status](), reflect.TypeFor[metav1.CreateOptions](), reflect.TypeFor[metav1.UpdateOptions](),
-		reflect.TypeFor[metav1.PatchOptions](), reflect.TypeFor[metav1.DeleteOptions](), reflect.TypeFor[metav1.GetOptions](),
-		reflect.TypeFor[metav1.ListOptions](), reflect.TypeFor[metav1.PartialObjectMetadata](), reflect.TypeFor[metav1.WatchEvent](),
-		reflect.TypeFor[metav1.APIGroup](), reflect.TypeFor[metav1.APIGroupList](), reflect.TypeFor[metav1.APIResourceList](), reflect.TypeFor[metav1.APIVersions](),
+		reflect.TypeFor[metav1.Status](), reflect.TypeFor[metav1.CreateOptions](),
+		reflect.TypeFor[metav1.UpdateOptions](),
+		reflect.TypeFor[metav1.PatchOptions](), reflect.TypeFor[metav1.DeleteOptions](),
+		reflect.TypeFor[metav1.GetOptions](),
+		reflect.TypeFor[metav1.ListOptions](), reflect.TypeFor[metav1.PartialObjectMetadata](),
+		reflect.TypeFor[metav1.WatchEvent](),
+		reflect.TypeFor[metav1.APIGroup](), reflect.TypeFor[metav1.APIGroupList](),
+		reflect.TypeFor[metav1.APIResourceList](), reflect.TypeFor[metav1.APIVersions](),
 	} {
 		known[t.Name()] = t
 	}
@@ -389,7 +403,8 @@ func qualified(t reflect.Type) string { return t.PkgPath() + "." + t.Name() }
 func (w *walk) checkComplete() error {
 	var missing []string
 	for name := range w.defs {
-		if !w.used[name] && name != "io.k8s.apimachinery.pkg.version.Info" && name != metaDefinition+"Patch" { // bodies of no object
+		if !w.used[name] && name != "io.k8s.apimachinery.pkg.version.Info" &&
+			name != metaDefinition+"Patch" { // bodies of no object
 			missing = append(missing, name)
 		}
 	}

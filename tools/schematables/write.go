@@ -33,7 +33,8 @@ func write(dir string, off []string, groups []*group, w *walk) error {
 	}
 	for path, types := range packages {
 		slices.SortFunc(types, func(a, b *named) int { return strings.Compare(a.typ.Name(), b.typ.Name()) })
-		if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(path, "/", "_")), table(path, types), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(path, "/", "_")), table(path, types),
+			0o644); err != nil {
 			return err
 		}
 	}
@@ -61,7 +62,10 @@ func index(off []string, groups []*group) []byte {
 				off = " off"
 			}
 			fmt.Fprintf(&b, "resource %s %s %s%s\n", r.Name, r.Kind, scope, off)
-			slices.SortFunc(r.subresources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
+			slices.SortFunc(
+				r.subresources,
+				func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) },
+			)
 			for _, s := range r.subresources {
 				gv := strings.TrimPrefix(s.Group+"/"+s.Version, "/")
 				fmt.Fprintf(&b, "sub %s %s %s\n", s.Name, gv, s.Kind)

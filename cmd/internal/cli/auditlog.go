@@ -26,8 +26,8 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A replaying asks about the requests in an audit log, in their order. What an object was before a request is what an earlier answer
-// in the log shows.
+// A replaying asks about the requests in an audit log, in their order. What an object was before a request is what an
+// earlier answer in the log shows.
 type replaying struct {
 	*audit
 	world *world
@@ -73,7 +73,10 @@ func (r *replaying) close() {
 		return true
 	})
 	if len(names) > 0 {
-		r.say("namespaces that are not given are taken as ones without labels of their own: "+several(names), "give them with -c")
+		r.say(
+			"namespaces that are not given are taken as ones without labels of their own: "+several(names),
+			"give them with -c",
+		)
 	}
 }
 
@@ -134,7 +137,11 @@ func (r *replaying) event(of *auditor, event *requests.Event, place policy.Posit
 	var key objectKey
 	var old map[string]any
 	if resource != nil {
-		key = objectKey{cmp.Or(resource.Storage, resource.GroupResource().String()), event.Namespace, cmp.Or(event.Name, requests.MetadataOf(event.RequestObject, "name"))}
+		key = objectKey{
+			cmp.Or(resource.Storage, resource.GroupResource().String()),
+			event.Namespace,
+			cmp.Or(event.Name, requests.MetadataOf(event.RequestObject, "name")),
+		}
 		old = r.before(event, key, resource)
 	}
 	defer r.learn(event, key, resource)
@@ -172,7 +179,8 @@ func (r *replaying) before(event *requests.Event, key objectKey, resource *schem
 	if old == nil {
 		return nil
 	}
-	if version := requests.MetadataOf(event.RequestObject, "resourceVersion"); version != "" && version != requests.MetadataOf(old, "resourceVersion") {
+	if version := requests.MetadataOf(event.RequestObject, "resourceVersion"); version != "" &&
+		version != requests.MetadataOf(old, "resourceVersion") {
 		return nil // another request came in between
 	}
 	if kind := kindOf(old); kind.Version != event.Resource.Version {
@@ -194,7 +202,8 @@ func (r *replaying) learn(event *requests.Event, key objectKey, resource *schema
 		r.known.Remove(key)
 		return
 	}
-	if stored := event.Stored(); stored != nil && kindOf(stored).GroupKind() == resource.GroupVersionKind().GroupKind() {
+	if stored := event.Stored(); stored != nil &&
+		kindOf(stored).GroupKind() == resource.GroupVersionKind().GroupKind() {
 		key.name = requests.MetadataOf(stored, "name")
 		r.known.Add(key, stored)
 	} else if event.Verb != "create" {
@@ -205,23 +214,28 @@ func (r *replaying) learn(event *requests.Event, key objectKey, resource *schema
 // compares reports that a policy that may be for a resource looks at the object before a request, or at its labels.
 func (of *auditor) compares(resource schema.GroupVersionResource) bool {
 	matches := func(p *policy.Policy) bool {
-		return p.MatchConstraints != nil && slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(rule policy.Rule) bool {
-			return (slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.APIGroups, resource.Group)) &&
-				slices.ContainsFunc(rule.Resources, func(name string) bool {
-					name, _, _ = strings.Cut(name, "/")
-					return name == "*" || name == resource.Resource
-				})
-		})
+		return p.MatchConstraints != nil &&
+			slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(rule policy.Rule) bool {
+				return (slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.APIGroups, resource.Group)) &&
+					slices.ContainsFunc(rule.Resources, func(name string) bool {
+						name, _, _ = strings.Cut(name, "/")
+						return name == "*" || name == resource.Resource
+					})
+			})
 	}
 	labels := func(m *policy.MatchResources) bool {
-		return m != nil && m.ObjectSelector != nil && len(m.ObjectSelector.MatchLabels)+len(m.ObjectSelector.MatchExpressions) > 0
+		return m != nil && m.ObjectSelector != nil &&
+			len(m.ObjectSelector.MatchLabels)+len(m.ObjectSelector.MatchExpressions) > 0
 	}
 	return slices.ContainsFunc(of.force.Policies, func(p *policy.Policy) bool {
 		if !matches(p) && (p.MatchConstraints == nil || p.MatchConstraints.MatchPolicy == policy.Exact) {
 			return false
 		}
 		return labels(p.MatchConstraints) ||
-			slices.ContainsFunc(of.comparing, func(l needs.Limit) bool { return l.Kind == p.Kind && l.Policy == p.Name }) ||
+			slices.ContainsFunc(
+				of.comparing,
+				func(l needs.Limit) bool { return l.Kind == p.Kind && l.Policy == p.Name },
+			) ||
 			slices.ContainsFunc(of.force.Bindings, func(b *policy.Binding) bool {
 				return b.Kind == p.Kind && b.PolicyName == p.Name && labels(b.MatchResources)
 			})
@@ -253,16 +267,24 @@ func (of *auditor) replay(ctx context.Context, s subjectOf) (result *report.Audi
 	result = &report.Audited{
 		Past: &report.Past{ID: event.AuditID, User: event.User.Username, Time: event.Time, Sub: event.Sub, Was: was},
 		Object: report.AuditObject{
-			APIVersion: event.Resource.GroupVersion().String(), Kind: request.Kind.Kind, Name: request.Name, Namespace: event.Namespace,
+			APIVersion: event.Resource.GroupVersion().
+				String(),
+			Kind: request.Kind.Kind, Name: request.Name, Namespace: event.Namespace,
 			UID: metadataOf(s.doc.Object, "uid"), Place: s.doc.Position(),
 		},
 	}
 	defer func() {
 		if p := recover(); p != nil { // one request that breaks something must not take the others with it
-			result.Failure = &report.Failure{Message: fmt.Sprintf("internal error: %v", p), Hint: "please report it, with this:\n" + string(debug.Stack())}
+			result.Failure = &report.Failure{
+				Message: fmt.Sprintf("internal error: %v", p),
+				Hint:    "please report it, with this:\n" + string(debug.Stack()),
+			}
 		}
 	}()
-	it := answer{doc: s.doc, Item: report.Item{Place: result.Object.Place, Kind: request.Kind, Name: result.Object.Name}}
+	it := answer{
+		doc:  s.doc,
+		Item: report.Item{Place: result.Object.Place, Kind: request.Kind, Name: result.Object.Name},
+	}
 	of.decideAbout(ctx, &it, request, nil)
 	if it.Failure != nil {
 		result.Failure = it.Failure

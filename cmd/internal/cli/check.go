@@ -60,13 +60,24 @@ when the policies could not be read.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return k.run(cmd.Context(), args) },
 	}
 	group(cmd, "Cluster", func(f *pflag.FlagSet) {
-		f.StringArrayVarP(&k.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster, such as\nCustomResourceDefinitions; may be repeated")
+		f.StringArrayVarP(
+			&k.state,
+			"cluster-state",
+			"c",
+			nil,
+			"`FILE|DIR|-` what exists in the cluster, such as\nCustomResourceDefinitions; may be repeated",
+		)
 		minorFlag(f, &k.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
 		k.inputFlag(f)
 	})
 	group(cmd, "Checks", func(f *pflag.FlagSet) {
 		f.BoolVar(&k.fix, "fix", false, "change the files where that is sure, and say what was done")
-		f.BoolVar(&k.measure, "measure", false, "show costs against budgets, estimated and observed, and the oldest\nKubernetes on which each policy works")
+		f.BoolVar(
+			&k.measure,
+			"measure",
+			false,
+			"show costs against budgets, estimated and observed, and the oldest\nKubernetes on which each policy works",
+		)
 		f.StringVar(&k.explain, "explain", "", "`CODE` say what a check is about, with an example")
 		f.BoolVar(&k.list, "list", false, "list all checks")
 	})
@@ -138,7 +149,8 @@ func (k *checking) run(ctx context.Context, args []string) error {
 		return err
 	}
 	for _, o := range open {
-		if err := report.Diagnostics(o.format, o, found, report.Options{Set: &w.set, Color: o.color, Width: o.width, Quiet: !k.notes}); err != nil {
+		if err := report.Diagnostics(o.format, o, found,
+			report.Options{Set: &w.set, Color: o.color, Width: o.width, Quiet: !k.notes}); err != nil {
 			return err
 		}
 	}
@@ -189,7 +201,8 @@ func undecoded(rejected []report.Rejection) []check.Diagnostic {
 				at = r.Place
 			}
 			all = append(all, check.Diagnostic{
-				Code: "CG001", Severity: check.Error, Message: p.Message, Kind: r.Kind, Name: cmp.Or(r.Name, "without a name"), Field: p.Field, Position: at,
+				Code: "CG001", Severity: check.Error, Message: p.Message, Kind: r.Kind,
+				Name: cmp.Or(r.Name, "without a name"), Field: p.Field, Position: at,
 				Suggestion: p.Hint,
 			})
 		}

@@ -19,7 +19,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"celgate": func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 		"celgate-webhook": func() {
-			os.Exit(cli.Webhook(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, nil)) // what these scripts start elects nobody
+			os.Exit(
+				cli.Webhook(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, nil),
+			) // what these scripts start elects nobody
 		},
 	})
 }

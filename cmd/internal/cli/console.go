@@ -88,8 +88,8 @@ func (c *console) colored(mode string) (bool, error) {
 	return false, &usageError{fmt.Errorf("--color is auto, always or never, not %q", mode)}
 }
 
-// width returns the columns that a line of standard output may take: what COLUMNS says, or else what the terminal has; 0
-// for as many as there are.
+// width returns the columns that a line of standard output may take: what COLUMNS says, or else what the terminal has;
+// 0 for as many as there are.
 func (c *console) width() int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n

@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fence finds the blocks of a document. A console block shows commands and what they print; a block that cannot run here
-// is another, such as ```sh. A block with a name behind its language is a file: ```yaml policy.yaml.
+// fence finds the blocks of a document. A console block shows commands and what they print; a block that cannot run
+// here is another, such as ```sh. A block with a name behind its language is a file: ```yaml policy.yaml.
 var fence = regexp.MustCompile("(?ms)^```([a-z]+)(?: (\\S+))?\n(.*?)^```$")
 
-// TestDocumentation runs every command of the console blocks in README.md, docs and examples and compares what it prints on
-// both outputs. The commands of one block run in one shell, so that echo $? works. They run in the root of the repository;
-// those of a document with files, in a folder that holds the files above the command, and nothing else. What its files tell a CI system to run
-// must pass.
+// TestDocumentation runs every command of the console blocks in README.md, docs and examples and compares what it
+// prints on both outputs. The commands of one block run in one shell, so that echo $? works. They run in the root of
+// the repository; those of a document with files, in a folder that holds the files above the command, and nothing else.
+// What its files tell a CI system to run must pass.
 func TestDocumentation(t *testing.T) {
 	root := "../../.."
 	var files []string

@@ -13,7 +13,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A dump is objects in files. They are read twice: first for what policies look at besides the objects, then for the objects.
+// A dump is objects in files. They are read twice: first for what policies look at besides the objects, then for the
+// objects.
 type dump struct {
 	*audit
 	paths      []string
@@ -136,7 +137,13 @@ func (d *dump) assumed(ctx context.Context, w *world) error {
 		return err
 	}
 	if names := slices.Sorted(maps.Keys(missing)); len(names) > 0 && newNotes(&w.set, w, &d.asked).namespaces {
-		d.say(fmt.Sprintf("namespaces that are not given are taken as ones without labels of their own: %s", several(names)), "")
+		d.say(
+			fmt.Sprintf(
+				"namespaces that are not given are taken as ones without labels of their own: %s",
+				several(names),
+			),
+			"",
+		)
 	}
 	return nil
 }

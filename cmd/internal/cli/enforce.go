@@ -97,7 +97,8 @@ func (c *console) requirePolicies(given []string, force *policy.Set) {
 
 // policyKinds are the kinds that make up policies.
 var policyKinds = []string{
-	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy",
+	"MutatingAdmissionPolicyBinding",
 }
 
 const nativeGroup = "admissionregistration.k8s.io"
@@ -115,7 +116,8 @@ func (w *world) misspelt(kind apischema.GroupVersionKind) string {
 	}
 	meant := kind.Kind
 	if !known {
-		if meant = spell.Nearest(kind.Kind, policyKinds, 6); meant == "" || kind.Kind == "PolicyBinding" || kind.Kind == "Policy" {
+		if meant = spell.Nearest(kind.Kind, policyKinds, 6); meant == "" || kind.Kind == "PolicyBinding" ||
+			kind.Kind == "Policy" {
 			suffix := ""
 			if strings.HasSuffix(kind.Kind, "Binding") {
 				suffix = "Binding"
@@ -132,8 +134,16 @@ func (w *world) misspelt(kind apischema.GroupVersionKind) string {
 
 // engines are the groups of other policy engines, with what to do about their policies.
 var engines = []struct{ suffix, name, todo string }{
-	{"kyverno.io", "Kyverno", "write it as a ValidatingAdmissionPolicy or MutatingAdmissionPolicy; celgate test --convert takes over the tests of its command line"},
-	{"gatekeeper.sh", "Gatekeeper", "write it as a ValidatingAdmissionPolicy: the CEL of engine K8sNativeValidation is nearly that, or let Gatekeeper generate it"},
+	{
+		"kyverno.io",
+		"Kyverno",
+		"write it as a ValidatingAdmissionPolicy or MutatingAdmissionPolicy; celgate test --convert takes over the tests of its command line",
+	},
+	{
+		"gatekeeper.sh",
+		"Gatekeeper",
+		"write it as a ValidatingAdmissionPolicy: the CEL of engine K8sNativeValidation is nearly that, or let Gatekeeper generate it",
+	},
 	{"kubewarden.io", "Kubewarden", "write it as a ValidatingAdmissionPolicy"},
 }
 
@@ -162,7 +172,13 @@ func (c *console) foreign(docs []*manifest.Document) int {
 			if n := count[kind] - 1; n > 0 {
 				more = fmt.Sprintf(" (and %d more)", n)
 			}
-			c.say(at(first[kind].Position(), fmt.Sprintf("%s is of %s and is not evaluated%s", describe(first[kind].Object), e.name, more)), e.todo)
+			c.say(
+				at(
+					first[kind].Position(),
+					fmt.Sprintf("%s is of %s and is not evaluated%s", describe(first[kind].Object), e.name, more),
+				),
+				e.todo,
+			)
 		}
 	}
 	return all
@@ -203,7 +219,8 @@ func (w *world) binds(b *policy.Binding) string {
 		if p.Kind == b.Kind {
 			names = append(names, p.Name)
 		} else if p.Name == b.PolicyName {
-			return fmt.Sprintf("%s is a %s, and %s is a %sBinding: the kinds must agree", p.Name, p.Kind, b.Name, b.Kind)
+			return fmt.Sprintf("%s is a %s, and %s is a %sBinding: the kinds must agree", p.Name, p.Kind, b.Name,
+				b.Kind)
 		}
 	}
 	if similar := spell.Nearest(b.PolicyName, names, len(b.PolicyName)/3+1); similar != "" {
@@ -214,8 +231,8 @@ func (w *world) binds(b *policy.Binding) string {
 
 var errUnknownKinds = errors.New("--unknown-kinds is skip, plain or fail")
 
-// mayMatch reports that a rule of a policy may be for objects of a kind whose resource nobody knows. A rule for all groups is, if
-// it is for all resources or for one that the kind would usually have.
+// mayMatch reports that a rule of a policy may be for objects of a kind whose resource nobody knows. A rule for all
+// groups is, if it is for all resources or for one that the kind would usually have.
 func mayMatch(set *policy.Set, kind apischema.GroupVersionKind) bool {
 	plural, singular := meta.UnsafeGuessKindToResource(kind)
 	usual := []string{"*", "*/*", plural.Resource, singular.Resource}
@@ -225,7 +242,8 @@ func mayMatch(set *policy.Set, kind apischema.GroupVersionKind) bool {
 		}
 		for _, r := range p.MatchConstraints.ResourceRules {
 			switch {
-			case slices.Contains(r.APIGroups, kind.Group): // a version that is not named may be an equivalent of one that is
+			// a version that is not named may be an equivalent of one that is
+			case slices.Contains(r.APIGroups, kind.Group):
 				return true
 			case slices.Contains(r.APIGroups, "*") &&
 				slices.ContainsFunc(r.Resources, func(name string) bool { return slices.Contains(usual, name) }):
@@ -244,10 +262,17 @@ func crdOf(kind apischema.GroupVersionKind) map[string]any {
 		"metadata": map[string]any{"name": plural + "." + kind.Group},
 		"spec": map[string]any{
 			"group": kind.Group, "scope": "Namespaced",
-			"names": map[string]any{"plural": plural, "kind": kind.Kind, "singular": strings.ToLower(kind.Kind), "listKind": kind.Kind + "List"},
+			"names": map[string]any{
+				"plural":   plural,
+				"kind":     kind.Kind,
+				"singular": strings.ToLower(kind.Kind),
+				"listKind": kind.Kind + "List",
+			},
 			"versions": []any{map[string]any{
 				"name": kind.Version, "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+				"schema": map[string]any{
+					"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+				},
 			}},
 		},
 	}
@@ -260,7 +285,9 @@ const unknownNamespace celgate.Topic = "unknown namespace"
 func skipped(kind apischema.GroupVersionKind) *report.Failure {
 	return &report.Failure{
 		Skipped: true,
-		Message: "nothing is known about the kind " + kind.GroupVersion().String() + " " + kind.Kind + ", and no policy is for its group",
-		Hint:    "give its CustomResourceDefinition with -c, or --unknown-kinds=fail",
+		Message: "nothing is known about the kind " + kind.GroupVersion().
+			String() +
+			" " + kind.Kind + ", and no policy is for its group",
+		Hint: "give its CustomResourceDefinition with -c, or --unknown-kinds=fail",
 	}
 }

@@ -50,9 +50,21 @@ whole objects before and after each mutation. The exit status is that of apply.`
 		RunE: func(cmd *cobra.Command, args []string) error { return x.explain(cmd.Context(), args) },
 	}
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
-		f.StringArrayVarP(&x.policies, "policy", "p", nil, "`FILE|DIR|-|NAME` policies, bindings and the cluster state that lies\nbeside them; a NAME that is no file narrows as --only does; may be repeated")
+		f.StringArrayVarP(
+			&x.policies,
+			"policy",
+			"p",
+			nil,
+			"`FILE|DIR|-|NAME` policies, bindings and the cluster state that lies\nbeside them; a NAME that is no file narrows as --only does; may be repeated",
+		)
 		f.StringArrayVar(&x.only, "only", nil, "`NAME` tell about this policy only; may be repeated")
-		f.StringArrayVarP(&x.state, "cluster-state", "c", nil, "`FILE|DIR|-` what exists in the cluster; may be repeated")
+		f.StringArrayVarP(
+			&x.state,
+			"cluster-state",
+			"c",
+			nil,
+			"`FILE|DIR|-` what exists in the cluster; may be repeated",
+		)
 		x.live.flags(f)
 		minorFlag(f, &x.kubeVersion, kubeVersionUsage)
 		x.limitFlag(f)
@@ -84,7 +96,8 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 		return err
 	}
 	if x.oldFile != "" {
-		if x.asked.old, err = w.oldCluster(x.console, x.read(loader, []string{x.oldFile}), x.asked.namespace); err != nil {
+		if x.asked.old, err = w.oldCluster(x.console, x.read(loader, []string{x.oldFile}),
+			x.asked.namespace); err != nil {
 			return err
 		}
 	}
@@ -109,7 +122,8 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{
-		world: w, engine: engine, asked: &x.asked, changes: true, workloads: &x.workloads.Workloads, how: explain.Options{Trace: x.observe},
+		world: w, engine: engine, asked: &x.asked, changes: true, workloads: &x.workloads.Workloads,
+		how: explain.Options{Trace: x.observe},
 	}
 	force := w.inForce(x.console, rejected)
 	x.requirePolicies(x.policies, force)
@@ -178,8 +192,8 @@ func (x *explaining) known(set *policy.Set) error {
 	return nil
 }
 
-// stories decide about one document, and about what controllers make of it as far as policies are evaluated for that, and collect
-// what happened.
+// stories decide about one document, and about what controllers make of it as far as policies are evaluated for that,
+// and collect what happened.
 func (x *explaining) stories(ctx context.Context, d *decider, doc *manifest.Document) ([]report.Explanation, error) {
 	var told [][]report.Event // by answer
 	begin := func() { x.events, x.evaluated = nil, map[*policy.Policy][]explain.Evaluation{} }
@@ -201,7 +215,8 @@ func (x *explaining) stories(ctx context.Context, d *decider, doc *manifest.Docu
 	all := []report.Explanation{e}
 	for i, child := range it.followed {
 		events := told[min(i+1, len(told)-1)]
-		if child.Failure == nil && !slices.ContainsFunc(events, func(e report.Event) bool { return e.Op == explain.OpRun }) {
+		if child.Failure == nil &&
+			!slices.ContainsFunc(events, func(e report.Event) bool { return e.Op == explain.OpRun }) {
 			continue
 		}
 		e, err := x.story(ctx, d, child, events)
@@ -214,7 +229,12 @@ func (x *explaining) stories(ctx context.Context, d *decider, doc *manifest.Docu
 }
 
 // story is the explanation of one answer.
-func (x *explaining) story(ctx context.Context, d *decider, it report.Item, events []report.Event) (report.Explanation, error) {
+func (x *explaining) story(
+	ctx context.Context,
+	d *decider,
+	it report.Item,
+	events []report.Event,
+) (report.Explanation, error) {
 	e := report.Explanation{Item: it}
 	switch {
 	case it.Failure != nil:
@@ -239,8 +259,14 @@ func (x *explaining) story(ctx context.Context, d *decider, it report.Item, even
 	return e, err
 }
 
-// otherOrders makes the decision in the other orders that a server may choose, and returns one whose result is another one.
-func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, events []report.Event) ([]report.Order, error) {
+// otherOrders makes the decision in the other orders that a server may choose, and returns one whose result is another
+// one.
+func (x *explaining) otherOrders(
+	ctx context.Context,
+	engine *celgate.Engine,
+	req *celgate.Prepared,
+	events []report.Event,
+) ([]report.Order, error) {
 	var names []string
 	for _, e := range events {
 		if e.Op == explain.OpRun && e.Kind == policy.Mutating && !slices.Contains(names, e.Policy) {

@@ -45,7 +45,8 @@ type result struct {
 	heard    bool // it is on standard error already
 }
 
-// resourceList returns the text of standard input if it is a ResourceList. Otherwise what was read of it is still there.
+// resourceList returns the text of standard input if it is a ResourceList. Otherwise what was read of it is still
+// there.
 func (c *console) resourceList() (string, bool, error) {
 	const enough = 4 << 10
 	in := bufio.NewReaderSize(c.stdin, enough)
@@ -57,7 +58,8 @@ func (c *console) resourceList() (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	if list, err := decodeTree(text); err == nil && kindOf(list).Group == functionGroup && kindOf(list).Kind == "ResourceList" {
+	if list, err := decodeTree(text); err == nil && kindOf(list).Group == functionGroup &&
+		kindOf(list).Kind == "ResourceList" {
 		return string(text), true, nil
 	}
 	c.stdin = bytes.NewReader(text)
@@ -187,7 +189,15 @@ func (f *function) decide(ctx context.Context) ([]rewrite.Edit, error) {
 	}
 	force := w.inForce(f.console, rejected)
 	f.requirePolicies([]string{"the function"}, force)
-	d := &decider{world: w, engine: engine, asked: &f.asked, notes: newNotes(force, w, &f.asked), edits: true, changes: true, orders: true}
+	d := &decider{
+		world:   w,
+		engine:  engine,
+		asked:   &f.asked,
+		notes:   newNotes(force, w, &f.asked),
+		edits:   true,
+		changes: true,
+		orders:  true,
+	}
 	var edits []rewrite.Edit
 	notes := map[string]bool{}
 	for _, doc := range batch {
@@ -209,7 +219,10 @@ func (f *function) items() []*manifest.Document {
 		if !ok || annotationOf(object, "config.kubernetes.io/local-config") == "true" {
 			continue
 		}
-		docs = append(docs, &manifest.Document{Object: object, Source: f.source, Item: "items[" + strconv.Itoa(i) + "]"})
+		docs = append(
+			docs,
+			&manifest.Document{Object: object, Source: f.source, Item: "items[" + strconv.Itoa(i) + "]"},
+		)
 	}
 	return docs
 }
@@ -238,7 +251,14 @@ func (f *function) sources() (sources, error) {
 			if !ok {
 				return nil, fmt.Errorf("%s[%d] of the functionConfig is no object", path, i)
 			}
-			docs = append(docs, &manifest.Document{Object: object, Source: f.source, Item: "functionConfig." + path + "[" + strconv.Itoa(i) + "]"})
+			docs = append(
+				docs,
+				&manifest.Document{
+					Object: object,
+					Source: f.source,
+					Item:   "functionConfig." + path + "[" + strconv.Itoa(i) + "]",
+				},
+			)
 		}
 		return docs, nil
 	}
@@ -270,7 +290,10 @@ func (f *function) sources() (sources, error) {
 		from.version = cmp.Or(from.version, version)
 	}
 	if err == nil && len(from.inline)+len(from.policies) == 0 {
-		return from, withHint(errors.New("no policies given"), "put them into spec.policies of the functionConfig, or name files with -p")
+		return from, withHint(
+			errors.New("no policies given"),
+			"put them into spec.policies of the functionConfig, or name files with -p",
+		)
 	}
 	return from, err
 }
@@ -302,7 +325,13 @@ func (f *function) reject(r report.Rejection) {
 	if len(messages) == 0 && r.Status != nil {
 		messages = append(messages, r.Status.Message)
 	}
-	f.results = append(f.results, result{severity: "error", message: fmt.Sprintf("%s %s is rejected: %s", r.Kind, r.Name, strings.Join(messages, "; "))})
+	f.results = append(
+		f.results,
+		result{
+			severity: "error",
+			message:  fmt.Sprintf("%s %s is rejected: %s", r.Kind, r.Name, strings.Join(messages, "; ")),
+		},
+	)
 }
 
 var severities = map[policy.Action]string{policy.Deny: "error", policy.Warn: "warning", policy.Audit: "info"}
@@ -368,7 +397,11 @@ func (r result) tree() map[string]any {
 	if r.object == nil {
 		return out
 	}
-	ref := map[string]any{"apiVersion": r.object["apiVersion"], "kind": r.object["kind"], "name": metadataOf(r.object, "name")}
+	ref := map[string]any{
+		"apiVersion": r.object["apiVersion"],
+		"kind":       r.object["kind"],
+		"name":       metadataOf(r.object, "name"),
+	}
 	if namespace := metadataOf(r.object, "namespace"); namespace != "" {
 		ref["namespace"] = namespace
 	}

@@ -11,9 +11,9 @@ import (
 // patience is how long what runs has to end in order after the first signal.
 const patience = 700 * time.Millisecond
 
-// interruptible ends the context with the first SIGINT or SIGTERM. What has not ended soon after, as an evaluation that looks at
-// no context, ends with the program, and so does everything with a second signal. The function it returns says that all has ended
-// in order: from then on the program's own exit code counts.
+// interruptible ends the context with the first SIGINT or SIGTERM. What has not ended soon after, as an evaluation that
+// looks at no context, ends with the program, and so does everything with a second signal. The function it returns says
+// that all has ended in order: from then on the program's own exit code counts.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)

@@ -27,13 +27,15 @@ spec: {policyName: slow, validationActions: [Deny]}
 // A signal ends the program though an evaluation does not end; a second one at once.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"p.yaml": slow, "c.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"} {
+	for name, text := range map[string]string{"p.yaml": slow,
+		"c.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	program := filepath.Join(dir, "celgate")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../celgate").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program,
+		"../../celgate").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, signals := range [][]os.Signal{{os.Interrupt}, {syscall.SIGTERM}, {os.Interrupt, os.Interrupt}} {

@@ -22,7 +22,12 @@ import (
 type live struct{ kubeconfig, context string }
 
 func (l *live) flags(f *pflag.FlagSet) {
-	f.StringVar(&l.kubeconfig, "kubeconfig", "", "`FILE` that names a live cluster, which is read as state;\nwithout -p with its policies")
+	f.StringVar(
+		&l.kubeconfig,
+		"kubeconfig",
+		"",
+		"`FILE` that names a live cluster, which is read as state;\nwithout -p with its policies",
+	)
 	f.StringVar(&l.context, "context", "", "`NAME` of the context in it, or in kubectl's own")
 }
 
@@ -49,7 +54,14 @@ func (a *apply) snap(ctx context.Context, client *kube.Client) (sources, error) 
 	if from.version == "" {
 		from.version = from.live.KnownMinor()
 		if minor := from.live.Minor(); minor != from.version {
-			a.say(fmt.Sprintf("the cluster has Kubernetes %s, which celgate does not know; CEL and defaults are those of %s", minor, from.version), "")
+			a.say(
+				fmt.Sprintf(
+					"the cluster has Kubernetes %s, which celgate does not know; CEL and defaults are those of %s",
+					minor,
+					from.version,
+				),
+				"",
+			)
 		}
 	}
 	if a.asked.namespace == "" {
@@ -87,14 +99,18 @@ func (w *world) livePolicies(ctx context.Context) ([]*manifest.Document, error) 
 	return manifest.DocumentsOf(objects), err
 }
 
-// begin returns the cluster that given objects are put in. Behind them may be a live one, which then has all that exists.
-// Its roles and bindings are read when there are others among the given objects, because one may need the other.
+// begin returns the cluster that given objects are put in. Behind them may be a live one, which then has all that
+// exists. Its roles and bindings are read when there are others among the given objects, because one may need the
+// other.
 func (w *world) begin(ctx context.Context, given ...[]*manifest.Document) (*state.Cluster, error) {
 	if w.live == nil {
 		return state.New(w.types)
 	}
 	cluster := state.Empty(w.types)
-	if !slices.ContainsFunc(slices.Concat(given...), func(d *manifest.Document) bool { return kindOf(d.Object).Group == rbacv1.GroupName }) {
+	if !slices.ContainsFunc(
+		slices.Concat(given...),
+		func(d *manifest.Document) bool { return kindOf(d.Object).Group == rbacv1.GroupName },
+	) {
 		return cluster, nil
 	}
 	var objects []map[string]any
@@ -131,14 +147,19 @@ type everywhere struct {
 }
 
 // Get returns the given object, or a namespace without labels of its own.
-func (e everywhere) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
+func (e everywhere) Get(
+	ctx context.Context,
+	kind schema.GroupVersionKind,
+	namespace, name string,
+) (map[string]any, error) {
 	object, err := e.Cluster.Get(ctx, kind, namespace, name)
 	if object != nil || err != nil || kind != namespaceKind || name == "" {
 		return object, err
 	}
 	e.imagined.Store(name, true)
 	return map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "spec": map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"},
+		"apiVersion": "v1", "kind": "Namespace", "spec": map[string]any{"finalizers": []any{"kubernetes"}},
+		"status":   map[string]any{"phase": "Active"},
 		"metadata": map[string]any{"name": name, "labels": map[string]any{"kubernetes.io/metadata.name": name}},
 	}, nil
 }
@@ -158,7 +179,11 @@ type overlay struct {
 }
 
 // Get returns the given object, or that of the cluster.
-func (o overlay) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
+func (o overlay) Get(
+	ctx context.Context,
+	kind schema.GroupVersionKind,
+	namespace, name string,
+) (map[string]any, error) {
 	if object, err := o.given.Get(ctx, kind, namespace, name); object != nil || err != nil {
 		return object, err
 	}
@@ -199,13 +224,15 @@ func (o overlay) List(ctx context.Context, kind schema.GroupVersionKind, namespa
 // take away is still allowed.
 func (o overlay) Authorizer() authorizer.Authorizer {
 	live, given := o.live.Authorizer(), o.given.Authorizer()
-	return authorizer.AuthorizerFunc(func(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
-		decision, reason, err := live.Authorize(ctx, attr)
-		if decision == authorizer.DecisionNoOpinion && err == nil {
-			if also, why, failed := given.Authorize(ctx, attr); failed == nil && also == authorizer.DecisionAllow {
-				return also, why, nil
+	return authorizer.AuthorizerFunc(
+		func(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
+			decision, reason, err := live.Authorize(ctx, attr)
+			if decision == authorizer.DecisionNoOpinion && err == nil {
+				if also, why, failed := given.Authorize(ctx, attr); failed == nil && also == authorizer.DecisionAllow {
+					return also, why, nil
+				}
 			}
-		}
-		return decision, reason, err
-	})
+			return decision, reason, err
+		},
+	)
 }

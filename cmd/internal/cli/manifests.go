@@ -144,7 +144,8 @@ func (v *serverView) flush(w io.Writer) error {
 	}{"v1", "List", append([]map[string]any{}, v.objects...)})
 }
 
-// asides writes on standard error, in the text form, what there is to say besides manifests: denials, warnings and notes.
+// asides writes on standard error, in the text form, what there is to say besides manifests: denials, warnings and
+// notes.
 type asides struct{ report.Writer }
 
 func (c *console) newAsides(color string, set *policy.Set, rejected []report.Rejection) (asides, error) {
@@ -154,7 +155,11 @@ func (c *console) newAsides(color string, set *policy.Set, rejected []report.Rej
 	if err != nil {
 		return asides{}, err
 	}
-	w, err := report.New("text", c.stderr, report.Options{Set: set, Rejected: rejected, Color: colored, Width: side.width(), Quiet: true})
+	w, err := report.New(
+		"text",
+		c.stderr,
+		report.Options{Set: set, Rejected: rejected, Color: colored, Width: side.width(), Quiet: true},
+	)
 	return asides{w}, err
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A reporting is how a command writes its results: the flags --output and --color, which all commands with results share.
+// A reporting is how a command writes its results: the flags --output and --color, which all commands with results
+// share.
 type reporting struct {
 	formats []string // the names that --output takes; the first is the default
 	wanted  []string
@@ -23,7 +24,13 @@ type reporting struct {
 // flags adds the flags; usage says what formats there are.
 func (r *reporting) flags(f *pflag.FlagSet, formats []string, usage string) {
 	r.formats = formats
-	f.StringArrayVarP(&r.wanted, "output", "o", nil, "`FORMAT[=FILE]` "+usage+"; may be repeated with files, as in -o text -o sarif=FILE")
+	f.StringArrayVarP(
+		&r.wanted,
+		"output",
+		"o",
+		nil,
+		"`FORMAT[=FILE]` "+usage+"; may be repeated with files, as in -o text -o sarif=FILE",
+	)
 }
 
 // colorFlag adds the flag --color, which comes last.
@@ -72,7 +79,11 @@ func (r *reporting) targets() ([]target, error) {
 		}
 		if slices.ContainsFunc(all, func(had target) bool { return had.file == t.file }) {
 			if file == "" {
-				return nil, withHint(&usageError{errors.New("two outputs cannot both go to standard output")}, "name a file for one of them: -o %s=FILE", format)
+				return nil, withHint(
+					&usageError{errors.New("two outputs cannot both go to standard output")},
+					"name a file for one of them: -o %s=FILE",
+					format,
+				)
 			}
 			return nil, &usageError{fmt.Errorf("two outputs cannot both go to %s", file)}
 		}
@@ -81,7 +92,8 @@ func (r *reporting) targets() ([]target, error) {
 	return all, nil
 }
 
-// open makes the outputs. Files are as plain as possible: without colour, unless it is asked for, and without wrapped lines.
+// open makes the outputs. Files are as plain as possible: without colour, unless it is asked for, and without wrapped
+// lines.
 func (r *reporting) open(c *console) ([]*output, error) {
 	targets, err := r.targets()
 	if err != nil {

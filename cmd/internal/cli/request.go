@@ -101,7 +101,8 @@ func (a *asked) as() celgate.As {
 	return as
 }
 
-// identify finds out who makes the requests. The service account of a live cluster is read if a policy looks at its token.
+// identify finds out who makes the requests. The service account of a live cluster is read if a policy looks at its
+// token.
 func (w *world) identify(ctx context.Context, a *asked) error {
 	reads := slices.ContainsFunc(w.set.Policies, requests.ReadsToken)
 	if a.user == "" && a.pod == "" || a.pod == "" && w.live != nil && !reads {

@@ -81,7 +81,8 @@ func (e *exporting) export(ctx context.Context) error {
 		return fmt.Errorf("no policies in %s", cmp.Or(where, "the cluster"))
 	}
 	var out strings.Builder
-	for _, read := range []func(context.Context) ([]map[string]any, error){e.definitions, e.namespaces, e.params, e.roles} {
+	for _, read := range []func(context.Context) ([]map[string]any, error){e.definitions, e.namespaces, e.params,
+		e.roles} {
 		objects, err := read(ctx)
 		if err != nil {
 			return err
@@ -102,7 +103,11 @@ func (e *exporting) export(ctx context.Context) error {
 
 // definitions are those of the kinds of params and of the resources that policies match.
 func (e *exporting) definitions(ctx context.Context) ([]map[string]any, error) {
-	all, err := e.world.live.List(ctx, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "")
+	all, err := e.world.live.List(
+		ctx,
+		schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+		"",
+	)
 	return slices.DeleteFunc(slices.Clone(all), func(object map[string]any) bool {
 		spec, _ := object["spec"].(map[string]any)
 		names, _ := spec["names"].(map[string]any)
@@ -116,13 +121,14 @@ func (e *exporting) definitions(ctx context.Context) ([]map[string]any, error) {
 					return true
 				}
 			}
-			return p.MatchConstraints != nil && slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(r policy.Rule) bool {
-				return (slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, group)) &&
-					slices.ContainsFunc(r.Resources, func(name string) bool {
-						resource, _, _ := strings.Cut(name, "/")
-						return resource == "*" || resource == plural
-					})
-			})
+			return p.MatchConstraints != nil &&
+				slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(r policy.Rule) bool {
+					return (slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, group)) &&
+						slices.ContainsFunc(r.Resources, func(name string) bool {
+							resource, _, _ := strings.Cut(name, "/")
+							return resource == "*" || resource == plural
+						})
+				})
 		})
 	}), err
 }
@@ -135,7 +141,10 @@ func (e *exporting) namespaces(ctx context.Context) ([]map[string]any, error) {
 func (e *exporting) params(ctx context.Context) ([]map[string]any, error) {
 	found := map[string]map[string]any{}
 	for _, b := range e.set.Bindings {
-		i := slices.IndexFunc(e.set.Policies, func(p *policy.Policy) bool { return p.Kind == b.Kind && p.Name == b.PolicyName })
+		i := slices.IndexFunc(
+			e.set.Policies,
+			func(p *policy.Policy) bool { return p.Kind == b.Kind && p.Name == b.PolicyName },
+		)
 		if i < 0 || b.ParamRef == nil || e.set.Policies[i].ParamKind == nil {
 			continue
 		}
@@ -208,7 +217,8 @@ func bare(object map[string]any) map[string]any {
 	delete(object, "status")
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		metadata = maps.Clone(metadata)
-		for _, member := range []string{"managedFields", "resourceVersion", "uid", "generation", "selfLink", "creationTimestamp"} {
+		for _, member := range []string{"managedFields", "resourceVersion", "uid", "generation", "selfLink",
+			"creationTimestamp"} {
 			delete(metadata, member)
 		}
 		if annotations, ok := metadata["annotations"].(map[string]any); ok {

@@ -155,7 +155,10 @@ func (s *applySARIF) Write(it Item) error {
 
 func (s *applySARIF) Close() error {
 	if why := s.text.unenforced(); why != "" {
-		s.all = append(s.all, finding{level: check.Warning, rule: "unenforced", title: "nothing enforced", message: why})
+		s.all = append(
+			s.all,
+			finding{level: check.Warning, rule: "unenforced", title: "nothing enforced", message: why},
+		)
 	}
 	used := map[string]bool{}
 	for _, f := range s.all {
@@ -174,7 +177,8 @@ func (s *applySARIF) Close() error {
 	return writeSARIF(s.w, "apply", rules, s.all)
 }
 
-// applyJUnit writes a testsuite for each file, a testcase for each request; policies that the server would not store come first.
+// applyJUnit writes a testsuite for each file, a testcase for each request; policies that the server would not store
+// come first.
 type applyJUnit struct {
 	findingsWriter
 	junit

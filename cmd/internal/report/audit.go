@@ -41,7 +41,8 @@ const (
 var auditVerdicts = []struct {
 	verdict AuditVerdict
 	style   style
-}{{AuditRefused, red}, {AuditDenied, red}, {AuditWarned, yellow}, {AuditAudited, cyan}, {AuditChanged, blue}, {AuditIgnored, bold}}
+}{{AuditRefused, red}, {AuditDenied, red}, {AuditWarned, yellow}, {AuditAudited, cyan}, {AuditChanged, blue},
+	{AuditIgnored, bold}}
 
 func (v AuditVerdict) rank() int {
 	for i, known := range auditVerdicts {
@@ -124,7 +125,8 @@ type AuditFinding struct {
 
 // Stuck reports that no update of the object is allowed as long as what is found is so.
 func (f *AuditFinding) Stuck() bool {
-	return f.Past == nil && (f.Verdict == AuditDenied || f.Verdict == AuditRefused) && slices.Contains(f.Asked, AskUpdate)
+	return f.Past == nil && (f.Verdict == AuditDenied || f.Verdict == AuditRefused) &&
+		slices.Contains(f.Asked, AskUpdate)
 }
 
 // field is the server's path of what is to blame.
@@ -167,18 +169,29 @@ func (a *Audit) findings(of *Audited) []AuditFinding {
 		}
 	}
 	slices.SortStableFunc(all, func(f, g AuditFinding) int {
-		return cmp.Or(f.Verdict.rank()-g.Verdict.rank(), strings.Compare(f.Policy, g.Policy), strings.Compare(f.Binding, g.Binding))
+		return cmp.Or(
+			f.Verdict.rank()-g.Verdict.rank(),
+			strings.Compare(f.Policy, g.Policy),
+			strings.Compare(f.Binding, g.Binding),
+		)
 	})
 	return all
 }
 
 // says reports that both findings are the same answer to two questions.
 func (f *AuditFinding) says(g *AuditFinding) bool {
-	return f.Verdict == g.Verdict && f.PolicyKind == g.PolicyKind && f.Policy == g.Policy && f.Binding == g.Binding && f.Param == g.Param &&
-		f.field() == g.field() && f.Made == g.Made && (f.Verdict == AuditChanged || f.Message == g.Message)
+	return f.Verdict == g.Verdict && f.PolicyKind == g.PolicyKind && f.Policy == g.Policy && f.Binding == g.Binding &&
+		f.Param == g.Param &&
+		f.field() == g.field() &&
+		f.Made == g.Made &&
+		(f.Verdict == AuditChanged || f.Message == g.Message)
 }
 
-var actionVerdicts = map[policy.Action]AuditVerdict{policy.Deny: AuditDenied, policy.Warn: AuditWarned, policy.Audit: AuditAudited}
+var actionVerdicts = map[policy.Action]AuditVerdict{
+	policy.Deny:  AuditDenied,
+	policy.Warn:  AuditWarned,
+	policy.Audit: AuditAudited,
+}
 
 func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding {
 	it := asked.Item
@@ -202,8 +215,10 @@ func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding 
 			continue
 		}
 		add(AuditFinding{
-			Verdict: actionVerdicts[severityOf(v)], PolicyKind: v.Kind, Policy: v.Policy, Binding: v.Binding, Param: v.Param,
-			Expr: v.Expr, Place: placeOfExpr(v.Expr), Message: headline(v.Message, v.Err, v.Expr), Reason: string(v.Reason), IsError: v.IsError, err: v.Err,
+			Verdict: actionVerdicts[severityOf(v)], PolicyKind: v.Kind, Policy: v.Policy, Binding: v.Binding,
+			Param: v.Param,
+			Expr:  v.Expr, Place: placeOfExpr(v.Expr), Message: headline(v.Message, v.Err, v.Expr),
+			Reason: string(v.Reason), IsError: v.IsError, err: v.Err,
 		})
 	}
 	for _, o := range d.Outcomes {
@@ -214,16 +229,19 @@ func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding 
 		if refuses(d, o) {
 			verdict = AuditDenied
 		} else if slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool {
-			return v.IsError && v.Policy == o.Policy && (v.Binding == "" || v.Binding == o.Binding && v.Param == o.Param)
+			return v.IsError && v.Policy == o.Policy &&
+				(v.Binding == "" || v.Binding == o.Binding && v.Param == o.Param)
 		}) {
 			continue
 		}
 		add(AuditFinding{
-			Verdict: verdict, PolicyKind: o.Kind, Policy: o.Policy, Binding: o.Binding, Param: o.Param, Expr: o.Expr, Place: placeOfExpr(o.Expr),
+			Verdict: verdict, PolicyKind: o.Kind, Policy: o.Policy, Binding: o.Binding, Param: o.Param, Expr: o.Expr,
+			Place:   placeOfExpr(o.Expr),
 			Message: headline(o.Message, o.Err, o.Expr), IsError: true, err: o.Err,
 		})
 	}
-	if !d.Allowed && d.Status != nil && !left && !slices.ContainsFunc(all, func(f AuditFinding) bool { return f.Verdict == AuditDenied }) {
+	if !d.Allowed && d.Status != nil && !left &&
+		!slices.ContainsFunc(all, func(f AuditFinding) bool { return f.Verdict == AuditDenied }) {
 		add(AuditFinding{Verdict: AuditRefused, Message: d.Status.Message, Reason: string(d.Status.Reason)})
 	}
 	if made == "" {
@@ -232,13 +250,20 @@ func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding 
 	return all
 }
 
-// changes finds what mutating policies would change. What they would change of a new Pod is no finding: that is what they are for.
+// changes finds what mutating policies would change. What they would change of a new Pod is no finding: that is what
+// they are for.
 func (a *Audit) changes(asked *Asked, add func(AuditFinding)) {
 	for _, c := range asked.Item.Changes {
 		if c.Second {
 			continue // it is in what the first pass of the same policy did, or is told as unstable
 		}
-		f := AuditFinding{Verdict: AuditChanged, PolicyKind: policy.Mutating, Policy: c.Policy, Binding: c.Binding, Param: c.Param}
+		f := AuditFinding{
+			Verdict:    AuditChanged,
+			PolicyKind: policy.Mutating,
+			Policy:     c.Policy,
+			Binding:    c.Binding,
+			Param:      c.Param,
+		}
 		for _, p := range a.set.Policies {
 			if p.Kind == policy.Mutating && p.Name == c.Policy {
 				f.Place = p.Position
@@ -250,7 +275,8 @@ func (a *Audit) changes(asked *Asked, add func(AuditFinding)) {
 				f.Diff = append(f.Diff, "@ "+h.Path)
 			}
 			for _, line := range h.Lines {
-				if member, _, ok := strings.Cut(line[min(2, len(line)):], ":"); ok && !strings.ContainsAny(member, " -") {
+				if member, _, ok := strings.Cut(line[min(2, len(line)):], ":"); ok &&
+					!strings.ContainsAny(member, " -") {
 					paths = append(paths, strings.TrimPrefix(h.Path+"."+member, "."))
 				} else if !strings.HasPrefix(line[min(2, len(line)):], " ") {
 					paths = append(paths, cmp.Or(h.Path, "the object"))
@@ -266,7 +292,10 @@ func (a *Audit) changes(asked *Asked, add func(AuditFinding)) {
 		if more := len(f.Diff) - longestDiff; more > 1 {
 			f.Diff = append(f.Diff[:longestDiff:longestDiff], fmt.Sprintf("  and %d more lines", more))
 		}
-		f.Unstable = slices.ContainsFunc(asked.Again, func(again celgate.Change) bool { return again.Policy == c.Policy && again.Binding == c.Binding })
+		f.Unstable = slices.ContainsFunc(
+			asked.Again,
+			func(again celgate.Change) bool { return again.Policy == c.Policy && again.Binding == c.Binding },
+		)
 		add(f)
 	}
 }
@@ -276,8 +305,8 @@ func placeOfExpr(e policy.Expr) policy.Position { return e.Locate(0) }
 // An Unread is a part of a cluster that could not be read.
 type Unread struct{ What, Message string }
 
-// An Audit collects what there is to say about objects. What it holds does not grow with their number: it counts, and keeps a few
-// examples of everything.
+// An Audit collects what there is to say about objects. What it holds does not grow with their number: it counts, and
+// keeps a few examples of everything.
 type Audit struct {
 	set       *policy.Set
 	types     *schema.Registry
@@ -291,7 +320,8 @@ type Audit struct {
 	Log  bool       // it is about the requests of an audit log
 	Last *LastAudit // to compare with; nil: none
 
-	// Reasons tells why the outcomes of an answer came about, by their index. It is asked about the first of a kind. Nil: nobody is.
+	// Reasons tells why the outcomes of an answer came about, by their index. It is asked about the first of a kind.
+	// Nil: nobody is.
 	Reasons func(Item) map[int]blame.Reason
 
 	totals  AuditTotals
@@ -359,8 +389,18 @@ type offender struct {
 
 // NewAudit returns an audit that has seen nothing.
 func NewAudit(o Options, limits []needs.Limit, top int) *Audit {
-	return &Audit{set: o.Set, types: o.Types, rejected: o.Rejected, limits: limits, undecided: undecidedOf(limits), top: min(max(top, 0), maxOffender),
-		groups: map[groupKey]*auditGroup{}, matched: map[source]bool{}, said: map[string]int{}, left: map[string]int{}}
+	return &Audit{
+		set:       o.Set,
+		types:     o.Types,
+		rejected:  o.Rejected,
+		limits:    limits,
+		undecided: undecidedOf(limits),
+		top:       min(max(top, 0), maxOffender),
+		groups:    map[groupKey]*auditGroup{},
+		matched:   map[source]bool{},
+		said:      map[string]int{},
+		left:      map[string]int{},
+	}
 }
 
 // Totals are what was counted so far.
@@ -497,7 +537,9 @@ func (f *AuditFinding) story(reasons func(Item) map[int]blame.Reason) []string {
 	}
 	d := f.asked.Item.Decision
 	i := slices.IndexFunc(d.Outcomes, func(o celgate.Outcome) bool {
-		return o.Kind == f.PolicyKind && o.Policy == f.Policy && o.Binding == f.Binding && o.Param == f.Param && o.Field == f.field() && o.Verdict != celgate.Admit
+		return o.Kind == f.PolicyKind && o.Policy == f.Policy && o.Binding == f.Binding && o.Param == f.Param &&
+			o.Field == f.field() &&
+			o.Verdict != celgate.Admit
 	})
 	if i < 0 {
 		return nil
@@ -553,8 +595,15 @@ func (a *Audit) sorted() []*auditGroup {
 		all = append(all, g)
 	}
 	slices.SortFunc(all, func(g, h *auditGroup) int {
-		return cmp.Or(g.verdict.rank()-h.verdict.rank(), h.objects-g.objects, strings.Compare(g.policy, h.policy), strings.Compare(g.binding, h.binding),
-			strings.Compare(g.field, h.field), strings.Compare(g.made, h.made), strings.Compare(g.message, h.message))
+		return cmp.Or(
+			g.verdict.rank()-h.verdict.rank(),
+			h.objects-g.objects,
+			strings.Compare(g.policy, h.policy),
+			strings.Compare(g.binding, h.binding),
+			strings.Compare(g.field, h.field),
+			strings.Compare(g.made, h.made),
+			strings.Compare(g.message, h.message),
+		)
 	})
 	return all
 }
@@ -600,5 +649,8 @@ func (a *Audit) Unasked() int {
 }
 
 func (a *Audit) isUnasked(p *policy.Policy) bool {
-	return slices.ContainsFunc(a.limits, func(l needs.Limit) bool { return l.Whole && l.Kind == p.Kind && l.Policy == p.Name })
+	return slices.ContainsFunc(
+		a.limits,
+		func(l needs.Limit) bool { return l.Whole && l.Kind == p.Kind && l.Policy == p.Name },
+	)
 }

@@ -112,9 +112,12 @@ func (h *auditHTML) Close() error {
 		{"objects", "", t.Objects, before.Objects, true}, {"refused", "refused", t.Refused, before.Refused, false},
 		{"denied", "denied", t.Denied, before.Denied, true}, {"stuck", "denied", t.Stuck, before.Stuck, true},
 		{"warned", "warned", t.Warned, before.Warned, true}, {"audited", "audited", t.Audited, before.Audited, false},
-		{"changed", "changed", t.Changed, before.Changed, true}, {"unstable", "changed", t.Unstable, before.Unstable, false},
-		{"ignored errors", "ignored", t.Ignored, before.Ignored, false}, {"not decided", "denied", t.Failed, before.Failed, false},
-		{"newly denied", "denied", t.NewlyDenied, before.NewlyDenied, false}, {"newly allowed", "changed", t.NewlyAllowed, before.NewlyAllowed, false},
+		{"changed", "changed", t.Changed, before.Changed, true},
+		{"unstable", "changed", t.Unstable, before.Unstable, false},
+		{"ignored errors", "ignored", t.Ignored, before.Ignored, false},
+		{"not decided", "denied", t.Failed, before.Failed, false},
+		{"newly denied", "denied", t.NewlyDenied, before.NewlyDenied, false},
+		{"newly allowed", "changed", t.NewlyAllowed, before.NewlyAllowed, false},
 	} {
 		if c.now == 0 && !c.always && c.before == 0 {
 			continue
@@ -156,7 +159,10 @@ func (h *auditHTML) Close() error {
 		return strings.Compare(x.Name, y.Name)
 	})
 	for _, o := range a.worst {
-		page.Worst = append(page.Worst, htmlObject{Object: o.object.String(), Place: o.object.Place.String(), Findings: o.findings, Stuck: o.stuck})
+		page.Worst = append(
+			page.Worst,
+			htmlObject{Object: o.object.String(), Place: o.object.Place.String(), Findings: o.findings, Stuck: o.stuck},
+		)
 	}
 	for _, f := range h.failed {
 		page.Failed = append(page.Failed, htmlObject{Object: f.String(), Message: f.Message, Place: f.Place.String()})
@@ -167,7 +173,10 @@ func (h *auditHTML) Close() error {
 		if !slices.Contains(page.Verdicts, f.Verdict) {
 			page.Verdicts = append(page.Verdicts, f.Verdict)
 		}
-		page.Findings = append(page.Findings, htmlFinding{f.Verdict, f.Stuck(), f.about(), f.Object.Place.String(), f.Policy, f.Message})
+		page.Findings = append(
+			page.Findings,
+			htmlFinding{f.Verdict, f.Stuck(), f.about(), f.Object.Place.String(), f.Policy, f.Message},
+		)
 	}
 	return auditTemplate.Execute(h.w, page)
 }
@@ -182,8 +191,10 @@ func namespaceText(name string) string {
 func (a *Audit) htmlGroup(g *auditGroup) htmlGroup {
 	first := g.examples[0]
 	out := htmlGroup{
-		Verdict: g.verdict, Objects: g.objects, Stuck: g.stuck, Unstable: g.unstable, More: g.objects - len(g.examples), Made: g.made,
-		Message: first.Message, Place: first.Place.String(), Source: strings.TrimSpace(first.Expr.Src), Story: first.Story, Who: "the server, whatever policies say",
+		Verdict: g.verdict, Objects: g.objects, Stuck: g.stuck, Unstable: g.unstable, More: g.objects - len(g.examples),
+		Made:    g.made,
+		Message: first.Message, Place: first.Place.String(), Source: strings.TrimSpace(first.Expr.Src),
+		Story: first.Story, Who: "the server, whatever policies say",
 	}
 	if out.Message == falseExpression {
 		out.Message = "false: " + strings.Join(strings.Fields(first.Expr.Src), " ")

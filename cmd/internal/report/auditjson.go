@@ -141,8 +141,10 @@ func newAuditJSON(w io.Writer, a *Audit) (*auditJSON, error) {
 
 func (f *AuditFinding) json() jsonFinding {
 	out := jsonFinding{
-		Verdict: f.Verdict, Asked: f.Asked, Stuck: f.Stuck(), Object: f.Object.json(), Creates: f.Made, Kind: f.PolicyKind, Policy: f.Policy,
-		Binding: f.Binding, Param: f.Param, Field: f.field(), Place: placeJSON(f.Place), Message: f.Message, Reason: f.Reason, Error: f.IsError,
+		Verdict: f.Verdict, Asked: f.Asked, Stuck: f.Stuck(), Object: f.Object.json(), Creates: f.Made,
+		Kind: f.PolicyKind, Policy: f.Policy,
+		Binding: f.Binding, Param: f.Param, Field: f.field(), Place: placeJSON(f.Place), Message: f.Message,
+		Reason: f.Reason, Error: f.IsError,
 		Diff: f.Diff, Unstable: f.Unstable,
 	}
 	if p := f.Past; p != nil {
@@ -158,7 +160,8 @@ func (j *auditJSON) Write(of *Audited, findings []AuditFinding) error {
 	if of.Failure != nil && len(j.errors) < maxErrors {
 		o := of.Object
 		j.errors = append(j.errors, jsonError{
-			Place: o.Place.String(), Object: &jsonObject{o.APIVersion, o.Kind, o.name()}, Message: of.Failure.Message, Hint: of.Failure.Hint,
+			Place: o.Place.String(), Object: &jsonObject{o.APIVersion, o.Kind, o.name()}, Message: of.Failure.Message,
+			Hint: of.Failure.Hint,
 		})
 	}
 	for i := range findings {
@@ -195,19 +198,24 @@ func (j *auditJSON) Close() error {
 
 func (a *Audit) summary() jsonSummary {
 	s := jsonSummary{
-		Totals: a.totals, Policies: len(a.set.Policies), Groups: []jsonGroup{}, Worst: []jsonOffender{}, NotAudited: []jsonNotAudited{},
-		Unmatched: notNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Left: a.left,
+		Totals: a.totals, Policies: len(a.set.Policies), Groups: []jsonGroup{}, Worst: []jsonOffender{},
+		NotAudited: []jsonNotAudited{},
+		Unmatched:  notNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Left: a.left,
 	}
 	for _, g := range a.sorted() {
 		s.Groups = append(s.Groups, jsonGroup{
-			g.verdict, g.kind, g.policy, g.binding, g.field, g.made, g.messages[0], g.objects, g.stuck, g.unstable, g.namespaces, g.examples[0].Story,
+			g.verdict, g.kind, g.policy, g.binding, g.field, g.made, g.messages[0], g.objects, g.stuck, g.unstable,
+			g.namespaces, g.examples[0].Story,
 		})
 	}
 	for _, o := range a.worst {
 		s.Worst = append(s.Worst, jsonOffender{o.object.json(), o.findings, o.stuck})
 	}
 	for _, l := range a.limits {
-		s.NotAudited = append(s.NotAudited, jsonNotAudited{l.Kind, l.Policy, l.Whole, l.Need, l.Field, l.Of, placeJSON(l.Place)})
+		s.NotAudited = append(
+			s.NotAudited,
+			jsonNotAudited{l.Kind, l.Policy, l.Whole, l.Need, l.Field, l.Of, placeJSON(l.Place)},
+		)
 	}
 	for _, u := range a.Unread {
 		s.Unread = append(s.Unread, jsonUnread(u))

@@ -20,7 +20,8 @@ type lastKey struct {
 	policy, binding, field, creates string
 }
 
-// ReadAudit reads the counts of a report that celgate audit -o json wrote. The findings in it are passed over, one by one.
+// ReadAudit reads the counts of a report that celgate audit -o json wrote. The findings in it are passed over, one by
+// one.
 func ReadAudit(r io.Reader, file string) (*LastAudit, error) {
 	wrong := func(err error) error { return fmt.Errorf("%s is not a report of celgate audit -o json: %w", file, err) }
 	dec := json.NewDecoder(r)

@@ -49,7 +49,8 @@ func NewAuditWriter(format string, w io.Writer, a *Audit, o Options) (AuditWrite
 	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(AuditFormats(), ", "))
 }
 
-// auditText writes for people: a block for each policy, binding and reason, the worst objects, what was not asked about, and the totals.
+// auditText writes for people: a block for each policy, binding and reason, the worst objects, what was not asked
+// about, and the totals.
 type auditText struct {
 	*textWriter
 	audit *Audit
@@ -124,12 +125,19 @@ func (g *auditGroup) headline() string {
 }
 
 var groupLabels = map[AuditVerdict]string{
-	AuditRefused: "refused", AuditDenied: "denied", AuditWarned: "warning", AuditAudited: "audited", AuditChanged: "changed", AuditIgnored: "ignored error",
+	AuditRefused: "refused", AuditDenied: "denied", AuditWarned: "warning", AuditAudited: "audited",
+	AuditChanged: "changed", AuditIgnored: "ignored error",
 }
 
 func (t *auditText) groupBlock(g *auditGroup) block {
 	first := g.examples[0]
-	b := block{label: groupLabels[g.verdict], style: auditVerdicts[g.verdict.rank()].style, message: first.Message, expr: first.Expr, diff: first.Diff}
+	b := block{
+		label:   groupLabels[g.verdict],
+		style:   auditVerdicts[g.verdict.rank()].style,
+		message: first.Message,
+		expr:    first.Expr,
+		diff:    first.Diff,
+	}
 	if first.IsError && g.verdict == AuditDenied {
 		b.label = "error"
 	}

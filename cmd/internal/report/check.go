@@ -15,8 +15,8 @@ import (
 // DiagnosticFormats are the names that [Diagnostics] takes.
 func DiagnosticFormats() []string { return []string{"text", "json", "junit", "sarif", "github"} }
 
-// Diagnostics writes what check found, in the order in which it is given. Text leaves out what annotations ignore and, with
-// o.Quiet, notes, which it counts; JSON holds everything. o.Set are the policies and bindings that were checked.
+// Diagnostics writes what check found, in the order in which it is given. Text leaves out what annotations ignore and,
+// with o.Quiet, notes, which it counts; JSON holds everything. o.Set are the policies and bindings that were checked.
 func Diagnostics(format string, w io.Writer, found []check.Diagnostic, o Options) error {
 	switch format {
 	case "text":
@@ -58,7 +58,14 @@ func diagnosticText(w io.Writer, found []check.Diagnostic, o Options) error {
 		if d.Severity == check.Note && o.Quiet {
 			continue
 		}
-		b := block{label: string(d.Severity), message: d.Message, expr: d.Expr, mark: mark{d.From, d.To}, place: d.Position, hint: d.Suggestion}
+		b := block{
+			label:   string(d.Severity),
+			message: d.Message,
+			expr:    d.Expr,
+			mark:    mark{d.From, d.To},
+			place:   d.Position,
+			hint:    d.Suggestion,
+		}
 		for _, s := range checkSeverities {
 			if s.severity == d.Severity {
 				b.style = s.style
@@ -103,11 +110,19 @@ func checkedText(set *policy.Set) string {
 	if set == nil {
 		return ""
 	}
-	return plural(len(set.Policies), "policy", "policies") + ", " + plural(len(set.Bindings), "binding", "bindings") + ": "
+	return plural(
+		len(set.Policies),
+		"policy",
+		"policies",
+	) + ", " + plural(
+		len(set.Bindings),
+		"binding",
+		"bindings",
+	) + ": "
 }
 
-// diagnosticJUnit writes a testsuite for each file and a testcase for each policy and binding, which errors and warnings
-// fail; notes are its output.
+// diagnosticJUnit writes a testsuite for each file and a testcase for each policy and binding, which errors and
+// warnings fail; notes are its output.
 func diagnosticJUnit(w io.Writer, found []check.Diagnostic, set *policy.Set) error {
 	j := &junit{Name: "celgate check"}
 	written := map[string]bool{}
@@ -184,7 +199,14 @@ func diagnosticJSON(w io.Writer, found []check.Diagnostic) error {
 func diagnosticFindings(found []check.Diagnostic) []finding {
 	all := make([]finding, len(found))
 	for i, d := range found {
-		all[i] = finding{level: d.Severity, rule: d.Code, title: d.Code, place: d.Position, message: sentence(d), ignored: d.Ignored}
+		all[i] = finding{
+			level:   d.Severity,
+			rule:    d.Code,
+			title:   d.Code,
+			place:   d.Position,
+			message: sentence(d),
+			ignored: d.Ignored,
+		}
 	}
 	return all
 }
@@ -206,7 +228,8 @@ func checkRules() []sarifRule {
 	var rules []sarifRule
 	for _, a := range check.Analyzers() {
 		rules = append(rules, sarifRule{
-			ID: a.Code, Name: a.Name, Short: sarifText{a.Title}, Full: &sarifText{a.Text}, Default: &sarifLevel{string(a.Severity)},
+			ID: a.Code, Name: a.Name, Short: sarifText{a.Title}, Full: &sarifText{a.Text},
+			Default: &sarifLevel{string(a.Severity)},
 		})
 	}
 	return rules
@@ -240,7 +263,14 @@ func Measurements(w io.Writer, all []check.Measurement) error {
 			fmt.Fprintf(&b, "  %-18s %12s %12s %12s\n", "costs", "estimated", "observed", "budget")
 		}
 		for _, c := range m.Costs {
-			fmt.Fprintf(&b, "  %-18s %12s %12s %12s\n", c.Of, thousands(c.Estimated), thousands(c.Observed), thousands(c.Limit))
+			fmt.Fprintf(
+				&b,
+				"  %-18s %12s %12s %12s\n",
+				c.Of,
+				thousands(c.Estimated),
+				thousands(c.Observed),
+				thousands(c.Limit),
+			)
 		}
 	}
 	_, err := io.WriteString(w, b.String())

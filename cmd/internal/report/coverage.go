@@ -11,8 +11,8 @@ import (
 	"github.com/celgate/celgate/suite"
 )
 
-// coverage writes for each policy its expressions as they stand in the file, with what they and their branches came to, and a table
-// of all policies. A line that begins with "!" has something that no case has seen.
+// coverage writes for each policy its expressions as they stand in the file, with what they and their branches came to,
+// and a table of all policies. A line that begins with "!" has something that no case has seen.
 func (t *suiteText) coverage(c *suite.Coverage) {
 	for _, p := range c.Policies {
 		t.line(t.p.paint(bold, printable(p.Name)))
@@ -85,7 +85,8 @@ func (t *suiteText) annotated(e *suite.Entry, branches []*suite.Entry) {
 			}
 			t.line(strings.TrimRight(indent+indent+bar(number)+string(piece), " "))
 			for _, b := range branches {
-				if _, from, to := cells(l, mark{b.From, b.To}); from >= row && from < row+len(piece) && b.From >= l.offset {
+				if _, from, to := cells(l, mark{b.From, b.To}); from >= row && from < row+len(piece) &&
+					b.From >= l.offset {
 					t.marked(b, indent+bar("")+t.underline(b, style(b), from-row, min(to, row+len(piece))-row, width))
 				}
 			}
@@ -94,8 +95,8 @@ func (t *suiteText) annotated(e *suite.Entry, branches []*suite.Entry) {
 	}
 }
 
-// underline is a line below the columns from..to with the counts of a branch: at its right, or at its left where there is no room,
-// or over its end.
+// underline is a line below the columns from..to with the counts of a branch: at its right, or at its left where there
+// is no room, or over its end.
 func (t *suiteText) underline(b *suite.Entry, s style, from, to, width int) string {
 	line, label := "-", counts(b)
 	if len(b.Missing()) > 0 {

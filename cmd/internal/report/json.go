@@ -241,7 +241,8 @@ func itemOf(r *celgate.Request, d *celgate.Decision) jsonItem {
 	}
 	for _, o := range d.Outcomes {
 		it.Outcomes = append(it.Outcomes, jsonOutcome{
-			Policy: o.Policy, Binding: o.Binding, Param: o.Param, Field: o.Field, Verdict: o.Verdict, Message: o.Message, Cost: o.Cost,
+			Policy: o.Policy, Binding: o.Binding, Param: o.Param, Field: o.Field, Verdict: o.Verdict,
+			Message: o.Message, Cost: o.Cost,
 		})
 	}
 	for _, n := range d.Notes {

@@ -1,4 +1,5 @@
-// Package report renders decisions: text for people, JSON for programs, JUnit, SARIF and annotations for what shows them to people.
+// Package report renders decisions: text for people, JSON for programs, JUnit, SARIF and annotations for what shows
+// them to people.
 //
 // A [Writer] takes the items in the order of the input and writes each as it comes; nothing is held
 // back until the end, so that a run over many objects shows its first answer at once and stays small.

@@ -67,7 +67,8 @@ func sarifAt(place policy.Position) []sarifLocation {
 	return []sarifLocation{at}
 }
 
-// fingerprints tell a finding from others though lines move: what is found in which file, and the first line of what is said.
+// fingerprints tell a finding from others though lines move: what is found in which file, and the first line of what is
+// said.
 func (f finding) fingerprints() map[string]string {
 	headline, _, _ := strings.Cut(f.message, "\n")
 	sum := sha256.Sum256([]byte(strings.Join([]string{f.rule, f.place.File, f.title, headline}, "\x00")))
@@ -88,7 +89,8 @@ func writeSARIF(w io.Writer, command string, rules []sarifRule, all []finding) e
 	results := make([]sarifResult, len(all))
 	for i, f := range all {
 		results[i] = sarifResult{
-			RuleID: f.rule, Level: string(f.level), Message: sarifText{f.message}, Locations: sarifAt(f.place), Fingerprints: f.fingerprints(),
+			RuleID: f.rule, Level: string(f.level), Message: sarifText{f.message}, Locations: sarifAt(f.place),
+			Fingerprints: f.fingerprints(),
 		}
 		if f.cause.IsValid() {
 			results[i].Related = sarifAt(f.cause)
@@ -105,7 +107,8 @@ func writeSARIF(w io.Writer, command string, rules []sarifRule, all []finding) e
 		"version": "2.1.0",
 		"runs": []any{map[string]any{
 			"tool": map[string]any{"driver": map[string]any{
-				"name": "celgate " + command, "version": Version(), "informationUri": "https://github.com/celgate/celgate", "rules": notNil(rules),
+				"name": "celgate " + command, "version": Version(),
+				"informationUri": "https://github.com/celgate/celgate", "rules": notNil(rules),
 			}},
 			"results": results,
 		}},

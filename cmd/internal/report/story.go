@@ -69,7 +69,15 @@ func storyOf(events []Event) []*told {
 	var all []*told
 	var current *told
 	begin := func(e Event, matches ...explain.Match) *told {
-		one := &told{kind: e.Kind, policy: e.Policy, binding: e.Binding, param: e.Param, second: e.Second, matches: matches, used: map[string]bool{}}
+		one := &told{
+			kind:    e.Kind,
+			policy:  e.Policy,
+			binding: e.Binding,
+			param:   e.Param,
+			second:  e.Second,
+			matches: matches,
+			used:    map[string]bool{},
+		}
 		all = append(all, one)
 		return one
 	}
@@ -166,7 +174,8 @@ func (one *told) spending() []spent {
 		switch {
 		case o.mutation != nil:
 			all = append(all, spent{o.Field, o.Cost, celgate.Budget})
-		case len(o.Field) > len("spec.matchConditions") && o.Field[:len("spec.matchConditions")] == "spec.matchConditions":
+		case len(o.Field) > len("spec.matchConditions") &&
+			o.Field[:len("spec.matchConditions")] == "spec.matchConditions":
 			conditions.cost += o.Cost
 			seen[conditions.of] = true
 		default:

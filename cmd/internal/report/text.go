@@ -64,7 +64,8 @@ const (
 var words = []struct {
 	word  string
 	style style
-}{{wordOK, green}, {wordMutated, blue}, {wordAudited, cyan}, {wordWarned, yellow}, {wordDenied, red}, {wordSkipped, bold}, {wordNotRun, red}}
+}{{wordOK, green}, {wordMutated, blue}, {wordAudited, cyan}, {wordWarned, yellow}, {wordDenied, red},
+	{wordSkipped, bold}, {wordNotRun, red}}
 
 // A block is one thing to say about an object or a rejected policy.
 type block struct {
@@ -97,7 +98,8 @@ func newText(w io.Writer, o Options) (*textWriter, error) {
 func newTextWriter(w io.Writer, o Options) *textWriter {
 	t := &textWriter{
 		w: w, o: o, p: palette(o.Color),
-		counts: map[string]int{}, createdCounts: map[string]int{}, matched: map[source]bool{}, places: map[source]policy.Position{}, notes: map[string]bool{}, told: map[story]string{}, table: table{},
+		counts: map[string]int{}, createdCounts: map[string]int{}, matched: map[source]bool{},
+		places: map[source]policy.Position{}, notes: map[string]bool{}, told: map[story]string{}, table: table{},
 		spaced: true,
 	}
 	if o.Set != nil {
@@ -147,7 +149,15 @@ func (t *textWriter) Write(it Item) error {
 func (t *textWriter) compact(s style, word string, it Item, blocks []block) {
 	at := it.Place
 	at.Column = 0
-	line := t.p.paint(s, fmt.Sprintf("%-7s", word)) + "  " + printable(it.subject()) + "  " + t.p.paint(dim, printable(at.String()))
+	line := t.p.paint(
+		s,
+		fmt.Sprintf("%-7s", word),
+	) + "  " + printable(
+		it.subject(),
+	) + "  " + t.p.paint(
+		dim,
+		printable(at.String()),
+	)
 	if text := brief(it, blocks); text != "" {
 		line += "  " + printable(strings.ReplaceAll(text, "\n", " "))
 	}
@@ -183,7 +193,9 @@ func (t *textWriter) take(it Item) (string, style, []block) {
 				return wordSkipped, bold, nil
 			}
 			t.notes[it.Failure.Message] = true
-			return wordSkipped, bold, []block{{label: "note", style: bold, message: it.Failure.Message, hint: it.Failure.Hint}}
+			return wordSkipped, bold, []block{
+				{label: "note", style: bold, message: it.Failure.Message, hint: it.Failure.Hint},
+			}
 		}
 		counts[wordNotRun]++
 		return wordNotRun, red, nil
@@ -351,7 +363,14 @@ var severities = map[policy.Action]struct {
 
 func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	s := severities[severityOf(v)]
-	b := block{label: s.label, style: s.style, message: headline(v.Message, v.Err, v.Expr), err: v.Err, expr: v.Expr, policy: v.Policy}
+	b := block{
+		label:   s.label,
+		style:   s.style,
+		message: headline(v.Message, v.Err, v.Expr),
+		err:     v.Err,
+		expr:    v.Expr,
+		policy:  v.Policy,
+	}
 	if v.Expr.IsZero() {
 		b.place = t.places[source{v.Kind, v.Policy, v.Binding}]
 	}
@@ -382,8 +401,8 @@ func (b block) because(it Item, outcome int) block {
 	return b.explained(r, nil)
 }
 
-// explained shows in a block the part of the expression that decided, and above its other lines the values behind it. Of an error in
-// a variable the variable is shown.
+// explained shows in a block the part of the expression that decided, and above its other lines the values behind it.
+// Of an error in a variable the variable is shown.
 func (b block) explained(r blame.Reason, remark func(part string) string) block {
 	lines := valueLines(r.Values, remark)
 	if r.Variable != "" {
@@ -410,8 +429,8 @@ func (b block) explained(r blame.Reason, remark func(part string) string) block 
 	return b
 }
 
-// valueLines are the values of parts of an expression, each in one line, with a remark if there is one. The item of a loop is told where
-// it changes.
+// valueLines are the values of parts of an expression, each in one line, with a remark if there is one. The item of a
+// loop is told where it changes.
 func valueLines(steps []explain.Step, remark func(part string) string) []string {
 	var lines []string
 	item := ""
@@ -444,7 +463,10 @@ func refusalBlock(it Item) block {
 	for i, o := range d.Outcomes {
 		if refuses(d, o) {
 			b.policy, b.expr, b.mark = o.Policy, o.Expr, markOf(o.Expr, policy.Position{}, o.Err)
-			b.footers = []string{origin(o.Policy, o.Binding, o.Param), "the API server answers " + codeOf(d) + ", whatever failurePolicy says"}
+			b.footers = []string{
+				origin(o.Policy, o.Binding, o.Param),
+				"the API server answers " + codeOf(d) + ", whatever failurePolicy says",
+			}
 			return b.because(it, i)
 		}
 	}
@@ -462,9 +484,11 @@ func refuses(d *celgate.Decision, o celgate.Outcome) bool {
 func ignoredBlocks(it Item) []block {
 	var out []block
 	for i, o := range it.Decision.Outcomes {
-		if o.Verdict != celgate.Error || refuses(it.Decision, o) || slices.ContainsFunc(it.Decision.Violations, func(v celgate.Violation) bool {
-			return v.IsError && v.Policy == o.Policy && (v.Binding == "" || v.Binding == o.Binding && v.Param == o.Param)
-		}) {
+		if o.Verdict != celgate.Error || refuses(it.Decision, o) ||
+			slices.ContainsFunc(it.Decision.Violations, func(v celgate.Violation) bool {
+				return v.IsError && v.Policy == o.Policy &&
+					(v.Binding == "" || v.Binding == o.Binding && v.Param == o.Param)
+			}) {
 			continue
 		}
 		b := block{
@@ -492,7 +516,15 @@ func rejectionBlocks(r Rejection) []block {
 		out = append(out, b)
 	}
 	if len(out) == 0 && r.Status != nil {
-		out = append(out, block{label: "error", style: red, message: r.Status.Message, hint: hintFor(failing{message: r.Status.Message})})
+		out = append(
+			out,
+			block{
+				label:   "error",
+				style:   red,
+				message: r.Status.Message,
+				hint:    hintFor(failing{message: r.Status.Message}),
+			},
+		)
 	}
 	return out
 }
@@ -505,7 +537,8 @@ func headline(message string, err error, e policy.Expr) string {
 	if e.IsZero() {
 		return message
 	}
-	if failed, ok := err.(*celgate.ExpressionError); ok && failed.Expr == e.Src { //nolint:errorlint // what is around it is to be read
+	failed, ok := err.(*celgate.ExpressionError) //nolint:errorlint // what is around it is to be read
+	if ok && failed.Expr == e.Src {
 		return failed.Err.Error()
 	}
 	if message == "failed expression: "+strings.TrimSpace(e.Src) {
@@ -539,7 +572,8 @@ func refusalHint(it Item) string {
 	}
 	if m := wrongBoolean.FindStringSubmatch(st.Message); m != nil && it.Misread != nil {
 		for _, word := range it.Misread() {
-			if word.Path == m[1] || strings.HasPrefix(word.Path, m[1]+".") { // of a map, the message names the map alone
+			if word.Path == m[1] ||
+				strings.HasPrefix(word.Path, m[1]+".") { // of a map, the message names the map alone
 				return word.Position.String() + ": " + word.Hint
 			}
 		}
@@ -592,8 +626,8 @@ func (t *textWriter) titled(s style, label, text string) {
 	t.hanging("", t.p.paint(s, label+":"), len(label)+1, text, plain, 2*len(indent))
 }
 
-// hanging writes a label of a length and text behind it, after a margin; further lines of the text begin at a column behind the margin.
-// A label that leaves no room stands alone.
+// hanging writes a label of a length and text behind it, after a margin; further lines of the text begin at a column
+// behind the margin. A label that leaves no room stands alone.
 func (t *textWriter) hanging(margin, label string, length int, text string, s style, column int) {
 	room := 0
 	if t.o.Width > 0 {

@@ -28,8 +28,8 @@ func shown(r rune) bool {
 	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && r != utf8.RuneError
 }
 
-// Wrap breaks text at spaces into lines of at most width columns, and words that are longer than a line. Width 0 breaks at
-// line breaks only.
+// Wrap breaks text at spaces into lines of at most width columns, and words that are longer than a line. Width 0 breaks
+// at line breaks only.
 func Wrap(text string, width int) []string {
 	var lines []string
 	for para := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSpace(text), "\r", ""), "\n") {
@@ -63,7 +63,8 @@ func Wrap(text string, width int) []string {
 	return lines
 }
 
-// chunks cuts source text into pieces of at most width, after a space if there is one in the second half; width 0 keeps it whole.
+// chunks cuts source text into pieces of at most width, after a space if there is one in the second half; width 0 keeps
+// it whole.
 func chunks(r []rune, width int) [][]rune {
 	if width <= 0 || len(r) <= width {
 		return [][]rune{r}

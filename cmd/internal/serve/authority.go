@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Members of the Secret: those of type kubernetes.io/tls, and the authorities. All of ca.crt are trusted; the first of them has
-// signed the certificate and ca.key is its key.
+// Members of the Secret: those of type kubernetes.io/tls, and the authorities. All of ca.crt are trusted; the first of
+// them has signed the certificate and ca.key is its key.
 const (
 	caCertificate   = "ca.crt"
 	caKey           = "ca.key"
@@ -37,7 +37,8 @@ const (
 	// trustTime is how long a new authority is trusted, at least, before it signs: until every API server knows it.
 	trustTime = 24 * time.Hour
 
-	// skew is by how much two clocks may differ: that of the leader, an hour wrong, and that of an API server, the other way.
+	// skew is by how much two clocks may differ: that of the leader, an hour wrong, and that of an API server, the
+	// other way.
 	skew = 2 * time.Hour
 )
 
@@ -78,11 +79,12 @@ func makeAuthority(now time.Time, life time.Duration) (certificate, privateKey [
 	return block("CERTIFICATE", der), privateKey, err
 }
 
-// advance returns what the Secret is to hold, and whether that is something else than it holds; known says that every replica
-// has what it holds, and that the webhook configurations trust its authorities. An authority is replaced in steps. The
-// next one is trusted beside it. When that is known, for a day at least, it signs a certificate. The old one is trusted until it
-// ends, for no certificate of it lives longer, and a replica that reads nothing may serve the last of those. So whatever
-// certificate is in use, its authority is trusted; a step that comes late only makes the next one late.
+// advance returns what the Secret is to hold, and whether that is something else than it holds; known says that every
+// replica has what it holds, and that the webhook configurations trust its authorities. An authority is replaced in
+// steps. The next one is trusted beside it. When that is known, for a day at least, it signs a certificate. The old one
+// is trusted until it ends, for no certificate of it lives longer, and a replica that reads nothing may serve the last
+// of those. So whatever certificate is in use, its authority is trusted; a step that comes late only makes the next one
+// late.
 func (r rotation) advance(now time.Time, held map[string][]byte, known bool) (map[string][]byte, bool, error) {
 	authorities, err := certificates(held[caCertificate])
 	if err != nil {
@@ -107,7 +109,8 @@ func (r rotation) advance(now time.Time, held map[string][]byte, known bool) (ma
 		next[nextCertificate], next[nextKey], err = makeAuthority(now, r.authority)
 		next[caCertificate] = append(bytes.Clone(held[caCertificate]), next[nextCertificate]...)
 		return next, true, err
-	case held[nextCertificate] == nil && len(authorities) > 1 && now.After(last.NotAfter.Add(min(skew, r.authority/24))):
+	case held[nextCertificate] == nil && len(authorities) > 1 &&
+		now.After(last.NotAfter.Add(min(skew, r.authority/24))):
 		next[caCertificate] = block("CERTIFICATE", signing.Raw)
 		return next, true, nil
 	case r.due(now, pair.Leaf):
@@ -173,7 +176,8 @@ func (r rotation) due(now time.Time, c *x509.Certificate) bool {
 	return late(now, c)
 }
 
-// late reports that a certificate is in the last third of its life, or was not made by us, so that nobody knows its life.
+// late reports that a certificate is in the last third of its life, or was not made by us, so that nobody knows its
+// life.
 func late(now time.Time, c *x509.Certificate) bool {
 	life := c.NotAfter.Sub(made(c))
 	return life <= 0 || c.NotAfter.Sub(now) < life/3

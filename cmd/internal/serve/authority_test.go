@@ -28,9 +28,10 @@ type simulated struct {
 	mute  bool      // nor says anything, so that nobody knows that it is there
 }
 
-// TestRotation runs whole lives of authorities and certificates, with replicas whose clocks are up to an hour wrong and which do
-// not read the Secret for a while, with leaders that change and with times in which the configurations cannot be written. At every
-// moment whatever certificate a replica serves is trusted by the configurations, by a clock of an API server that is up to an hour wrong.
+// TestRotation runs whole lives of authorities and certificates, with replicas whose clocks are up to an hour wrong and
+// which do not read the Secret for a while, with leaders that change and with times in which the configurations cannot
+// be written. At every moment whatever certificate a replica serves is trusted by the configurations, by a clock of an
+// API server that is up to an hour wrong.
 func TestRotation(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -71,7 +72,9 @@ func TestRotation(t *testing.T) {
 						trusted = leader.held[caCertificate]
 					}
 					for _, one := range replicas {
-						known = known && (one.mute || bytes.Equal(one.held[certificate], stored[certificate]) && bytes.Equal(one.held[caCertificate], stored[caCertificate]))
+						known = known &&
+							(one.mute || bytes.Equal(one.held[certificate], stored[certificate]) &&
+								bytes.Equal(one.held[caCertificate], stored[caCertificate]))
 					}
 					if stored, _, err = r.advance(now.Add(leader.clock), leader.held, known); err != nil {
 						t.Fatal(now, err)
@@ -171,12 +174,14 @@ func TestRotationSteps(t *testing.T) {
 	if !advance(0, true) || held[nextCertificate] != nil || signedBy() != 1 {
 		t.Fatal("the next authority does not sign")
 	}
-	if all, err := certificates(held[caCertificate]); err != nil || len(all) != 2 || !all[0].Equal(oldest[1]) || !all[1].Equal(oldest[0]) {
+	if all, err := certificates(held[caCertificate]); err != nil || len(all) != 2 || !all[0].Equal(oldest[1]) ||
+		!all[1].Equal(oldest[0]) {
 		t.Fatal("not both are trusted", err)
 	}
 	for now.Before(oldest[0].NotAfter) {
 		advance(24*time.Hour, true)
-		if all, err := certificates(held[caCertificate]); err != nil || len(all) != 2 && now.Before(oldest[0].NotAfter) {
+		if all, err := certificates(held[caCertificate]); err != nil ||
+			len(all) != 2 && now.Before(oldest[0].NotAfter) {
 			t.Fatal(now, "the old one is not trusted until it ends", err)
 		}
 	}
@@ -220,7 +225,8 @@ func TestDue(t *testing.T) {
 		hosts []string
 		want  bool
 	}{
-		{0, r.hosts, false}, {CertificateLife / 2, r.hosts, false}, {CertificateLife * 3 / 4, r.hosts, true}, {0, []string{"other.svc"}, true},
+		{0, r.hosts, false}, {CertificateLife / 2, r.hosts, false}, {CertificateLife * 3 / 4, r.hosts, true},
+		{0, []string{"other.svc"}, true},
 	} {
 		if got := years(test.hosts).due(start.Add(test.after), c.Leaf); got != test.want {
 			t.Errorf("due after %s for %v: %t", test.after, test.hosts, got)

@@ -128,7 +128,8 @@ func (k *gatekeeper) caller(r *http.Request) (string, error) {
 	}
 	leaf := r.TLS.VerifiedChains[0][0]
 	names := append([]string{leaf.Subject.CommonName}, leaf.DNSNames...)
-	if len(k.Names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return name != "" && slices.Contains(k.Names, name) }) {
+	if len(k.Names) > 0 &&
+		!slices.ContainsFunc(names, func(name string) bool { return name != "" && slices.Contains(k.Names, name) }) {
 		return "", fmt.Errorf("the client %q may not ask", leaf.Subject.CommonName)
 	}
 	return leaf.Subject.String(), nil

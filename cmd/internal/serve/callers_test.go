@@ -37,7 +37,8 @@ func clients(t *testing.T, names ...string) (ca string, certificates map[string]
 			t.Fatal(err)
 		}
 		der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-			SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+			SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+			NotAfter:    time.Now().Add(time.Hour),
 			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		}, authority.Leaf, &key.PublicKey, authority.PrivateKey)
 		if err != nil {
@@ -55,12 +56,22 @@ func TestCallers(t *testing.T) {
 	_, bad := clients(t, "kube-apiserver")
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	write(t, file, ca)
-	r := run(t, map[string]string{"one.yaml": one}, func(o *Options) { o.Callers = Callers{CA: file, Names: []string{"kube-apiserver"}} })
+	r := run(
+		t,
+		map[string]string{"one.yaml": one},
+		func(o *Options) { o.Callers = Callers{CA: file, Names: []string{"kube-apiserver"}} },
+	)
 	ask := func(path string, certificates ...tls.Certificate) int {
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{
-			InsecureSkipVerify: true, Certificates: certificates,
-		}}}
-		response, err := client.Post("https://"+r.log.await(t, `listening address=(\S+)`)+path, "application/json", strings.NewReader("{}"))
+		client := &http.Client{
+			Transport: &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{
+				InsecureSkipVerify: true, Certificates: certificates,
+			}},
+		}
+		response, err := client.Post(
+			"https://"+r.log.await(t, `listening address=(\S+)`)+path,
+			"application/json",
+			strings.NewReader("{}"),
+		)
 		if err != nil {
 			return 0
 		}
@@ -73,7 +84,8 @@ func TestCallers(t *testing.T) {
 		certs []tls.Certificate
 		code  int
 	}{
-		"the API server":     {"/validate", []tls.Certificate{good["kube-apiserver"]}, http.StatusBadRequest}, // {} is no review
+		// {} is no review
+		"the API server":     {"/validate", []tls.Certificate{good["kube-apiserver"]}, http.StatusBadRequest},
 		"another name":       {"/validate", []tls.Certificate{good["somebody"]}, http.StatusForbidden},
 		"nobody":             {"/validate", nil, http.StatusForbidden},
 		"another authority":  {"/validate", []tls.Certificate{bad["kube-apiserver"]}, 0}, // no handshake
@@ -114,7 +126,11 @@ func TestTrouble(t *testing.T) {
 	r := run(t, map[string]string{"one.yaml": one}, nil)
 	body, writer := io.Pipe()
 	go func() {
-		request, _ := http.NewRequest(http.MethodPost, "https://"+r.log.await(t, `listening address=(\S+)`)+"/validate", body)
+		request, _ := http.NewRequest(
+			http.MethodPost,
+			"https://"+r.log.await(t, `listening address=(\S+)`)+"/validate",
+			body,
+		)
 		request.Header.Set("Content-Type", "application/json")
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 		if response, err := client.Do(request); err == nil {
@@ -123,8 +139,10 @@ func TestTrouble(t *testing.T) {
 	}()
 	r.await(t, "counted", func() bool {
 		_, text := r.get(t, "/metrics")
-		return strings.Contains(text, "\ncelgate_webhook_requests_in_flight 1\n") && strings.Contains(text, "\ncelgate_webhook_bytes_in_flight 0\n") &&
-			strings.Contains(text, "\ncelgate_policy_loads_total{result=\"success\"} 1\n") && strings.Contains(text, "\ncelgate_policy_load_attempt_timestamp_seconds 1")
+		return strings.Contains(text, "\ncelgate_webhook_requests_in_flight 1\n") &&
+			strings.Contains(text, "\ncelgate_webhook_bytes_in_flight 0\n") &&
+			strings.Contains(text, "\ncelgate_policy_loads_total{result=\"success\"} 1\n") &&
+			strings.Contains(text, "\ncelgate_policy_load_attempt_timestamp_seconds 1")
 	})
 	_ = writer.Close() // of a pipe: never fails
 	r.await(t, "answered", func() bool {

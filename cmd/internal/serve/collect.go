@@ -8,9 +8,9 @@ import (
 	runtimemetrics "runtime/metrics"
 )
 
-// garbage is how much may lie around before it is collected. Go alone collects when there is as much of it as of what is in use;
-// a few policies are so little that this would be many times a second, and a sixth of the processor time of a request. What
-// 1,000 policies hold is more than this, and changes nothing.
+// garbage is how much may lie around before it is collected. Go alone collects when there is as much of it as of what
+// is in use; a few policies are so little that this would be many times a second, and a sixth of the processor time of
+// a request. What 1,000 policies hold is more than this, and changes nothing.
 const garbage = 32 << 20
 
 // collectLater keeps the collector to that until the context ends, unless the environment says how it works.

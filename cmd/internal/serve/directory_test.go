@@ -104,10 +104,13 @@ var (
 func TestDirectoryStays(t *testing.T) {
 	start := map[string]string{"one.yaml": one + "---" + other}
 	for name, change := range map[string]func(t *testing.T, path string){
-		"empty":               func(t *testing.T, path string) { write(t, path, "") },
-		"a comment":           func(t *testing.T, path string) { write(t, path, "# nothing\n") },
-		"without its binding": func(t *testing.T, path string) { write(t, path, one+"---"+other[:strings.Index(other, "---")]) },
-		"one truncated away":  func(t *testing.T, path string) { write(t, path, one) },
+		"empty":     func(t *testing.T, path string) { write(t, path, "") },
+		"a comment": func(t *testing.T, path string) { write(t, path, "# nothing\n") },
+		"without its binding": func(t *testing.T,
+			path string) {
+			write(t, path, one+"---"+other[:strings.Index(other, "---")])
+		},
+		"one truncated away": func(t *testing.T, path string) { write(t, path, one) },
 		"a rule cut off": func(t *testing.T, path string) {
 			write(t, path, (one + "---" + other)[:strings.Index(one, "  validations:")]+"\n")
 		},
@@ -128,7 +131,11 @@ func TestDirectoryStays(t *testing.T) {
 			r := run(t, start, nil)
 			path := filepath.Join(r.dir, "one.yaml")
 			change(t, path)
-			r.await(t, "refused", func() bool { code, _ := r.get(t, "/readyz"); return code == http.StatusServiceUnavailable })
+			r.await(
+				t,
+				"refused",
+				func() bool { code, _ := r.get(t, "/readyz"); return code == http.StatusServiceUnavailable },
+			)
 			if got := r.inForce(); got != "one other" {
 				t.Errorf("in force: %s", got)
 			}

@@ -29,8 +29,8 @@ func (l *loader) replicas() *kube.Replicas {
 
 func (l *loader) namespace() string { return cmp.Or(l.Target.Namespace, l.Cluster.Namespace()) }
 
-// report tells the leader what this replica has in force, until the context ends. It begins when the replica is ready and whoever
-// sends requests here has seen that: a policy is not Ready before somebody can be asked about it.
+// report tells the leader what this replica has in force, until the context ends. It begins when the replica is ready
+// and whoever sends requests here has seen that: a policy is not Ready before somebody can be asked about it.
 func (l *loader) report(ctx context.Context) {
 	if !l.Manage {
 		return
@@ -49,7 +49,8 @@ func (l *loader) report(ctx context.Context) {
 			for _, s := range current.sources {
 				loaded.Add(s.Object)
 			}
-			if err := replicas.Report(ctx, kube.Report{Loaded: loaded, Certificate: l.secret.mark()}); err != nil && ctx.Err() == nil {
+			if err := replicas.Report(ctx, kube.Report{Loaded: loaded, Certificate: l.secret.mark()}); err != nil &&
+				ctx.Err() == nil {
 				l.Log.Error("not reported what is in force", "error", err.Error())
 				wait = retry
 			}
@@ -112,7 +113,16 @@ func (l *loader) write(ctx context.Context) {
 			var changed chan struct{}
 			if current != nil {
 				changed = current.changed
-				wait = l.writeOnce(ctx, &writing{loaded: current, replicas: replicas, checks: checked, order: order(current.set), shadow: l.Shadow})
+				wait = l.writeOnce(
+					ctx,
+					&writing{
+						loaded:   current,
+						replicas: replicas,
+						checks:   checked,
+						order:    order(current.set),
+						shadow:   l.Shadow,
+					},
+				)
 			}
 			select {
 			case <-ctx.Done():

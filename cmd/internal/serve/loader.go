@@ -32,8 +32,8 @@ const (
 	paramTimeout = 2 * time.Second       // a new set of policies waits this long for the params that it names
 	retry        = 2 * time.Second
 
-	// lingering is how long a policy stays behind the webhook of its last failurePolicy, too: until the API server surely
-	// asks the other one, even if the leader has to be replaced first.
+	// lingering is how long a policy stays behind the webhook of its last failurePolicy, too: until the API server
+	// surely asks the other one, even if the leader has to be replaced first.
 	lingering = 30 * time.Second
 )
 
@@ -114,7 +114,12 @@ func (l *loader) ready() error {
 func (l *loader) start() error {
 	l.folder, l.moved, l.again = &folder{}, map[string]time.Time{}, make(chan struct{}, 1)
 	if l.PolicyDir != "" {
-		l.directory = &directory{path: l.PolicyDir, allowEmpty: l.AllowEmpty, allowSecretParams: l.AllowSecretParams, alone: l.Cluster == nil}
+		l.directory = &directory{
+			path:              l.PolicyDir,
+			allowEmpty:        l.AllowEmpty,
+			allowSecretParams: l.AllowSecretParams,
+			alone:             l.Cluster == nil,
+		}
 		f, err := l.directory.read()
 		if err = cmp.Or(err, l.directory.unread); err != nil {
 			return err
@@ -264,7 +269,8 @@ func (l *loader) lookAtDirectory() bool {
 	}
 	changed := l.directory.changed()
 	unread := l.directory.unread
-	if last := l.unread.Swap(&unread); unread != nil && !changed && (last == nil || *last == nil || (*last).Error() != unread.Error()) {
+	if last := l.unread.Swap(&unread); unread != nil && !changed &&
+		(last == nil || *last == nil || (*last).Error() != unread.Error()) {
 		l.Log.Error("files count as they last were", "error", unread.Error())
 	}
 	return changed
@@ -314,7 +320,10 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 		l.Log.Warn("params cannot be read", "error", err.Error())
 	}
 	return l.compile(f, set, sources, celgate.Options{
-		KubeVersion: cmp.Or(l.KubeVersion, world.KnownMinor()), Types: types, Cluster: world, WithoutQuirks: true, Timed: true,
+		KubeVersion: cmp.Or(
+			l.KubeVersion,
+			world.KnownMinor(),
+		), Types: types, Cluster: world, WithoutQuirks: true, Timed: true,
 	})
 }
 
@@ -322,12 +331,18 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 func overlay(over policy.Set, under *policy.Set) *policy.Set {
 	set := &policy.Set{Policies: slices.Clone(over.Policies), Bindings: slices.Clone(over.Bindings)}
 	for _, p := range under.Policies {
-		if !slices.ContainsFunc(over.Policies, func(o *policy.Policy) bool { return o.Kind == p.Kind && o.Name == p.Name }) {
+		if !slices.ContainsFunc(
+			over.Policies,
+			func(o *policy.Policy) bool { return o.Kind == p.Kind && o.Name == p.Name },
+		) {
 			set.Policies = append(set.Policies, p)
 		}
 	}
 	for _, b := range under.Bindings {
-		if !slices.ContainsFunc(over.Bindings, func(o *policy.Binding) bool { return o.Kind == b.Kind && o.Name == b.Name }) {
+		if !slices.ContainsFunc(
+			over.Bindings,
+			func(o *policy.Binding) bool { return o.Kind == b.Kind && o.Name == b.Name },
+		) {
 			set.Bindings = append(set.Bindings, b)
 		}
 	}
@@ -352,7 +367,12 @@ func (l *loader) build(f *folder) error {
 	if err != nil {
 		return err
 	}
-	return l.compile(f, &f.set, nil, celgate.Options{KubeVersion: minor, Types: types, Cluster: alone{cluster}, WithoutQuirks: true, Timed: true})
+	return l.compile(
+		f,
+		&f.set,
+		nil,
+		celgate.Options{KubeVersion: minor, Types: types, Cluster: alone{cluster}, WithoutQuirks: true, Timed: true},
+	)
 }
 
 func (f *folder) definitions() []map[string]any {
@@ -366,7 +386,8 @@ func (f *folder) stored(types *schema.Registry) ([]map[string]any, error) {
 		apiVersion, _ := object["apiVersion"].(string)
 		kind, _ := object["kind"].(string)
 		var err error
-		if objects[i], _, err = prepare.Stored(object, types, apischema.FromAPIVersionAndKind(apiVersion, kind)); err != nil {
+		if objects[i], _, err = prepare.Stored(object, types,
+			apischema.FromAPIVersionAndKind(apiVersion, kind)); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", apiVersion, kind, err)
 		}
 	}
@@ -413,31 +434,59 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 		return err
 	}
 	force := &policy.Set{ // for the configurations: the rules of a rejected policy are not asked for
-		Policies: slices.DeleteFunc(slices.Clone(set.Policies), func(p *policy.Policy) bool { _, bad := rejected[string(p.Kind)+" "+p.Name]; return bad }),
-		Bindings: slices.DeleteFunc(slices.Clone(set.Bindings), func(b *policy.Binding) bool { _, bad := rejected[string(b.Kind)+"Binding "+b.Name]; return bad }),
+		Policies: slices.DeleteFunc(
+			slices.Clone(set.Policies),
+			func(p *policy.Policy) bool { _, bad := rejected[string(p.Kind)+" "+p.Name]; return bad },
+		),
+		Bindings: slices.DeleteFunc(
+			slices.Clone(set.Bindings),
+			func(b *policy.Binding) bool { _, bad := rejected[string(b.Kind)+"Binding "+b.Name]; return bad },
+		),
 	}
 	l.folder = f
 	for live, engine := range replace {
 		live.Replace(engine)
 	}
-	last := l.current.Swap(&loaded{set: force, types: options.Types, minor: options.KubeVersion, sources: sources, rejected: rejected, changed: make(chan struct{})})
+	last := l.current.Swap(
+		&loaded{
+			set:      force,
+			types:    options.Types,
+			minor:    options.KubeVersion,
+			sources:  sources,
+			rejected: rejected,
+			changed:  make(chan struct{}),
+		},
+	)
 	if last != nil {
 		close(last.changed)
 	}
 	l.metrics.policies.WithLabelValues("inforce").Set(float64(len(force.Policies) + len(force.Bindings)))
 	l.metrics.policies.WithLabelValues("rejected").Set(float64(len(rejected)))
 	level := slog.LevelInfo
-	if last != nil && slices.Equal(last.set.Policies, force.Policies) && slices.Equal(last.set.Bindings, force.Bindings) && len(last.rejected) == len(rejected) {
+	if last != nil && slices.Equal(last.set.Policies, force.Policies) &&
+		slices.Equal(last.set.Bindings, force.Bindings) &&
+		len(last.rejected) == len(rejected) {
 		level = slog.LevelDebug // the kinds have changed, or what the API server does itself
 	}
-	l.Log.Log(context.Background(), level, "policies in force", "policies", len(force.Policies), "bindings", len(force.Bindings), "rejected", len(rejected),
-		"took", took.String())
+	l.Log.Log(
+		context.Background(),
+		level,
+		"policies in force",
+		"policies",
+		len(force.Policies),
+		"bindings",
+		len(force.Bindings),
+		"rejected",
+		len(rejected),
+		"took",
+		took.String(),
+	)
 	return nil
 }
 
-// linger adds to the policies of each failurePolicy the validating ones that had it until a moment ago. Otherwise there would be
-// requests between two webhooks: one without the policy by now, and one that is not asked yet. Where both are asked, a
-// request is denied twice, which is to be denied. A mutating policy moves at once, because a change that is
+// linger adds to the policies of each failurePolicy the validating ones that had it until a moment ago. Otherwise there
+// would be requests between two webhooks: one without the policy by now, and one that is not asked yet. Where both are
+// asked, a request is denied twice, which is to be denied. A mutating policy moves at once, because a change that is
 // made twice may be another one.
 func (l *loader) linger(set, fail, ignore *policy.Set) {
 	last := map[string]policy.FailurePolicy{}
@@ -497,6 +546,12 @@ func (f *folder) place(id string, r celgate.Rejection) policy.Position {
 
 // has reports whether a policy or binding, as "Kind name", is one of the folder's.
 func (f *folder) has(id string) bool {
-	return slices.ContainsFunc(f.set.Policies, func(p *policy.Policy) bool { return string(p.Kind)+" "+p.Name == id }) ||
-		slices.ContainsFunc(f.set.Bindings, func(b *policy.Binding) bool { return string(b.Kind)+"Binding "+b.Name == id })
+	return slices.ContainsFunc(
+		f.set.Policies,
+		func(p *policy.Policy) bool { return string(p.Kind)+" "+p.Name == id },
+	) ||
+		slices.ContainsFunc(
+			f.set.Bindings,
+			func(b *policy.Binding) bool { return string(b.Kind)+"Binding "+b.Name == id },
+		)
 }

@@ -35,7 +35,11 @@ type metrics struct {
 }
 
 func newMetrics(l *loader) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry(), checks: map[policy.Kind]*prometheus.CounterVec{}, times: map[policy.Kind]*prometheus.HistogramVec{}}
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		checks:   map[policy.Kind]*prometheus.CounterVec{},
+		times:    map[policy.Kind]*prometheus.HistogramVec{},
+	}
 	for kind, subsystem := range map[policy.Kind]string{
 		policy.Validating: "validating_admission_policy", policy.Mutating: "mutating_admission_policy",
 	} {
@@ -44,7 +48,8 @@ func newMetrics(l *loader) *metrics {
 			labels = append(labels, "enforcement_action")
 		}
 		m.checks[kind] = prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "celgate", Subsystem: subsystem, Name: "check_total", Help: "Evaluations of policies, by policy and binding.",
+			Namespace: "celgate", Subsystem: subsystem, Name: "check_total",
+			Help: "Evaluations of policies, by policy and binding.",
 		}, labels)
 		m.times[kind] = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "celgate", Subsystem: subsystem, Name: "check_duration_seconds",
@@ -63,7 +68,8 @@ func newMetrics(l *loader) *metrics {
 		Buckets: []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 10},
 	}, []string{"phase"})
 	m.loads = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "celgate", Name: "policy_loads_total", Help: "Attempts to put a set of policies in force, by result: success or failure.",
+		Namespace: "celgate", Name: "policy_loads_total",
+		Help: "Attempts to put a set of policies in force, by result: success or failure.",
 	}, []string{"result"})
 	m.loading = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: "celgate", Name: "policy_load_duration_seconds",
@@ -75,13 +81,16 @@ func newMetrics(l *loader) *metrics {
 		Buckets: []float64{0.001, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10},
 	})
 	m.loaded = prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "celgate", Name: "policy_load_timestamp_seconds", Help: "When the policies in force were put in force.",
+		Namespace: "celgate", Name: "policy_load_timestamp_seconds",
+		Help: "When the policies in force were put in force.",
 	})
 	m.attempted = prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "celgate", Name: "policy_load_attempt_timestamp_seconds", Help: "When it was last tried to put policies in force, whether it worked or not.",
+		Namespace: "celgate", Name: "policy_load_attempt_timestamp_seconds",
+		Help: "When it was last tried to put policies in force, whether it worked or not.",
 	})
 	m.policies = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: "celgate", Name: "policies", Help: "Policies and bindings, by state: inforce, rejected or withheld, because it is not known whether the author may read the params.",
+		Namespace: "celgate", Name: "policies",
+		Help: "Policies and bindings, by state: inforce, rejected or withheld, because it is not known whether the author may read the params.",
 	}, []string{"state"})
 	m.leader = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "leader", Help: "1 for the replica that writes to the cluster.",
@@ -99,15 +108,31 @@ func newMetrics(l *loader) *metrics {
 		return 1
 	})
 	failing := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "celgate", Name: "directory_failing", Help: "1 when what --policy-dir holds is not all in force: the last good set is.",
+		Namespace: "celgate", Name: "directory_failing",
+		Help: "1 when what --policy-dir holds is not all in force: the last good set is.",
 	}, func() float64 {
 		if l.directoryError() != nil {
 			return 1
 		}
 		return 0
 	})
-	m.registry.MustRegister(m.shadow, m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies, m.leader, synced, failing, trouble{l, m}, m.attempted,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(
+		m.shadow,
+		m.answers,
+		m.duration,
+		m.loads,
+		m.loading,
+		m.compiling,
+		m.loaded,
+		m.policies,
+		m.leader,
+		synced,
+		failing,
+		trouble{l, m},
+		m.attempted,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
 	return m
 }
 
@@ -118,11 +143,30 @@ type trouble struct {
 }
 
 var (
-	inFlightRequests = prometheus.NewDesc("celgate_webhook_requests_in_flight", "Requests that are being answered.", nil, nil)
-	longestRequest   = prometheus.NewDesc("celgate_webhook_longest_request_seconds", "For how long the oldest request in flight has been answered until now.", nil, nil)
-	inFlightBytes    = prometheus.NewDesc("celgate_webhook_bytes_in_flight", "Bytes of bodies that count against the bound, those of abandoned evaluations too.", nil, nil)
-	slowestPolicy    = prometheus.NewDesc("celgate_policy_slowest_seconds",
-		"The longest time of a policy with a binding and a param in one request, of the last five to ten minutes.", []string{"kind", "policy"}, nil)
+	inFlightRequests = prometheus.NewDesc(
+		"celgate_webhook_requests_in_flight",
+		"Requests that are being answered.",
+		nil,
+		nil,
+	)
+	longestRequest = prometheus.NewDesc(
+		"celgate_webhook_longest_request_seconds",
+		"For how long the oldest request in flight has been answered until now.",
+		nil,
+		nil,
+	)
+	inFlightBytes = prometheus.NewDesc(
+		"celgate_webhook_bytes_in_flight",
+		"Bytes of bodies that count against the bound, those of abandoned evaluations too.",
+		nil,
+		nil,
+	)
+	slowestPolicy = prometheus.NewDesc(
+		"celgate_policy_slowest_seconds",
+		"The longest time of a policy with a binding and a param in one request, of the last five to ten minutes.",
+		[]string{"kind", "policy"},
+		nil,
+	)
 )
 
 // Describe is that of prometheus.Collector.
@@ -146,18 +190,30 @@ func (t trouble) Collect(all chan<- prometheus.Metric) {
 // watch exposes what evaluations take.
 func (m *metrics) watch(evaluations *webhook.Evaluations, memory *celgate.MemoryPool) {
 	gauge := func(name, help string, value func() int64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "celgate", Name: name, Help: help}, func() float64 { return float64(value()) })
+		return prometheus.NewGaugeFunc(
+			prometheus.GaugeOpts{Namespace: "celgate", Name: name, Help: help},
+			func() float64 { return float64(value()) },
+		)
 	}
 	counter := func(name, help string, value func() int64) prometheus.Collector {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "celgate", Name: name, Help: help}, func() float64 { return float64(value()) })
+		return prometheus.NewCounterFunc(
+			prometheus.CounterOpts{Namespace: "celgate", Name: name, Help: help},
+			func() float64 { return float64(value()) },
+		)
 	}
 	m.registry.MustRegister(
 		gauge("evaluations_running", "Evaluations of requests at the moment, abandoned ones included.",
 			func() int64 { return evaluations.Counts().Running }),
-		gauge("evaluations_abandoned", "Evaluations that go on at the moment though their request was answered at its deadline.",
-			func() int64 { return evaluations.Counts().Abandoned }),
-		counter("evaluations_abandoned_total", "Requests that were answered at their deadline, before their evaluation had ended.",
-			func() int64 { return evaluations.Counts().AbandonedTotal }),
+		gauge(
+			"evaluations_abandoned",
+			"Evaluations that go on at the moment though their request was answered at its deadline.",
+			func() int64 { return evaluations.Counts().Abandoned },
+		),
+		counter(
+			"evaluations_abandoned_total",
+			"Requests that were answered at their deadline, before their evaluation had ended.",
+			func() int64 { return evaluations.Counts().AbandonedTotal },
+		),
 		counter("evaluations_refused_total", "Requests that were refused because too many evaluations went on.",
 			func() int64 { return evaluations.Counts().RefusedTotal }),
 		gauge("evaluation_memory_bytes", "Memory that evaluations share, as much of it as is in use.", memory.Taken),
@@ -168,10 +224,24 @@ func (m *metrics) watch(evaluations *webhook.Evaluations, memory *celgate.Memory
 type watches struct{ world *kube.World }
 
 var (
-	watchFailing = prometheus.NewDesc("celgate_watches_failing", "Watches, of params too, that do not work at the moment.", nil, nil)
-	watchObjects = prometheus.NewDesc("celgate_watch_objects", "Objects that are known by the watch of a resource.", []string{"resource"}, nil)
-	watchHeard   = prometheus.NewDesc("celgate_watch_heard_timestamp_seconds",
-		"When the API server was last heard of on the watch of a resource; it says something about once a minute, even if nothing changes.", []string{"resource"}, nil)
+	watchFailing = prometheus.NewDesc(
+		"celgate_watches_failing",
+		"Watches, of params too, that do not work at the moment.",
+		nil,
+		nil,
+	)
+	watchObjects = prometheus.NewDesc(
+		"celgate_watch_objects",
+		"Objects that are known by the watch of a resource.",
+		[]string{"resource"},
+		nil,
+	)
+	watchHeard = prometheus.NewDesc(
+		"celgate_watch_heard_timestamp_seconds",
+		"When the API server was last heard of on the watch of a resource; it says something about once a minute, even if nothing changes.",
+		[]string{"resource"},
+		nil,
+	)
 )
 
 // Describe is that of prometheus.Collector.
@@ -190,7 +260,8 @@ func (w watches) Collect(all chan<- prometheus.Metric) {
 		}
 		all <- prometheus.MustNewConstMetric(watchObjects, prometheus.GaugeValue, float64(each.Objects), each.Resource)
 		if !each.Heard.IsZero() {
-			all <- prometheus.MustNewConstMetric(watchHeard, prometheus.GaugeValue, float64(each.Heard.UnixMilli())/1000, each.Resource)
+			all <- prometheus.MustNewConstMetric(watchHeard, prometheus.GaugeValue,
+				float64(each.Heard.UnixMilli())/1000, each.Resource)
 		}
 	}
 	all <- prometheus.MustNewConstMetric(watchFailing, prometheus.GaugeValue, float64(failing))

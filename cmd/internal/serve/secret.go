@@ -76,8 +76,9 @@ func (s *secret) read(ctx context.Context) error {
 	return nil
 }
 
-// renew does what is due about the certificate and its authority, and reports whether that was anything. Only the leader calls
-// it; other replicas read what it wrote. Unknown says why not everybody has what this replica holds; it is empty if all have.
+// renew does what is due about the certificate and its authority, and reports whether that was anything. Only the
+// leader calls it; other replicas read what it wrote. Unknown says why not everybody has what this replica holds; it is
+// empty if all have.
 func (s *secret) renew(ctx context.Context, unknown string) (bool, error) {
 	now, current := time.Now(), s.current.Load()
 	if s.rotation.waits(now, current.members) && unknown != "" {

@@ -33,7 +33,8 @@ type Options struct {
 	Listen    string // address of the webhook
 	Cert, Key string // files; empty: celgate keeps a certificate of its own in the Secret "celgate" of Target.Namespace
 	CA        string // file with who signed Cert; empty: the API server trusts it anyway
-	// Of the certificate that celgate keeps itself, and of the authority that signs it; 0: AuthorityLife and CertificateLife.
+	// Of the certificate that celgate keeps itself, and of the authority that signs it; 0: AuthorityLife and
+	// CertificateLife.
 	CertificateLife, AuthorityLife time.Duration
 
 	Ops     string // address of metrics, health and readiness, without TLS; empty: none
@@ -114,8 +115,19 @@ func (l *loader) serve(ctx context.Context) error {
 		l.metrics.compare(o.Beside)
 	}
 	handler := func(e *engines) *webhook.Handler {
-		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: l.inFlight, Evaluations: l.evaluations, Observe: l.metrics.observe,
-			Again: &webhook.Again{}, Beside: o.Beside, Seal: l.seal.Load, Named: l.named, AllowSecretParams: o.AllowSecretParams}
+		return &webhook.Handler{
+			Engine:            e.Engine,
+			Shadow:            o.Shadow,
+			Log:               o.Log,
+			InFlight:          l.inFlight,
+			Evaluations:       l.evaluations,
+			Observe:           l.metrics.observe,
+			Again:             &webhook.Again{},
+			Beside:            o.Beside,
+			Seal:              l.seal.Load,
+			Named:             l.named,
+			AllowSecretParams: o.AllowSecretParams,
+		}
 	}
 	mux := http.NewServeMux()
 	callers := &gatekeeper{Callers: o.Callers, log: o.Log}
@@ -172,7 +184,9 @@ func (l *loader) serve(ctx context.Context) error {
 		return err
 	}
 	server := o.server(closing(mux, &draining))
-	server.TLSConfig = callers.configure(&tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
+	server.TLSConfig = callers.configure(
+		&tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}},
+	)
 	o.Log.Info("listening", "address", listener.Addr().String())
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
 	loaded := make(chan struct{})
@@ -210,8 +224,8 @@ func say(w http.ResponseWriter, err error) {
 }
 
 // closing gives connections back with their next answer while the server drains. Otherwise the API server, which sends
-// over HTTP/1.1, could send a request over a connection at the moment at which the end closes it, and that request would
-// be lost.
+// over HTTP/1.1, could send a request over a connection at the moment at which the end closes it, and that request
+// would be lost.
 func closing(next http.Handler, draining *atomic.Bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if draining.Load() {
@@ -238,9 +252,17 @@ func (l *loader) certificates(ctx context.Context) (func(*tls.ClientHelloInfo) (
 	if l.Cert == "" {
 		host := l.Target.Service + "." + l.Target.Namespace + ".svc"
 		l.secret = &secret{
-			store: &kube.Secret{Client: l.Cluster, Namespace: l.Target.Namespace, Name: "celgate", Type: "kubernetes.io/tls"},
+			store: &kube.Secret{
+				Client:    l.Cluster,
+				Namespace: l.Target.Namespace,
+				Name:      "celgate",
+				Type:      "kubernetes.io/tls",
+			},
 			rotation: rotation{
-				hosts: []string{host}, authority: cmp.Or(l.AuthorityLife, AuthorityLife), certificate: cmp.Or(l.CertificateLife, CertificateLife),
+				hosts: []string{
+					host,
+				}, authority: cmp.Or(l.AuthorityLife, AuthorityLife),
+				certificate: cmp.Or(l.CertificateLife, CertificateLife),
 			},
 			log: l.Log,
 		}

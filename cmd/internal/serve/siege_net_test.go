@@ -19,8 +19,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// A nuisance is somebody who can reach the port and wants to keep others from being answered. It goes on until the context ends; what
-// becomes of its connections does not matter.
+// A nuisance is somebody who can reach the port and wants to keep others from being answered. It goes on until the
+// context ends; what becomes of its connections does not matter.
 type nuisance struct {
 	name string
 	do   func(ctx context.Context, at *target, seed *rand.Rand)
@@ -103,20 +103,35 @@ var nuisances = []nuisance{
 		}
 		defer c.Close()
 		bodies := []string{
-			"", "{}", "[]", "null", `{"request":`, strings.Repeat("[", 100000), `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`,
+			"", "{}", "[]", "null", `{"request":`, strings.Repeat("[", 100000),
+			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`,
 			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":1}}`,
-			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":` + strings.Repeat(`{"a":`, 5000) + strings.Repeat("}", 5000) + `}}`,
+			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":` + strings.Repeat(
+				`{"a":`,
+				5000,
+			) + strings.Repeat(
+				"}",
+				5000,
+			) + `}}`,
 		}
 		body := bodies[seed.IntN(len(bodies))]
-		fmt.Fprintf(c, "POST /%s?timeout=%ds HTTP/1.1\r\nHost: celgate.test\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
-			[]string{"validate", "mutate", "other", "../etc"}[seed.IntN(4)], seed.IntN(40), len(body), body)
+		fmt.Fprintf(
+			c,
+			"POST /%s?timeout=%ds HTTP/1.1\r\nHost: celgate.test\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+			[]string{"validate", "mutate", "other", "../etc"}[seed.IntN(4)],
+			seed.IntN(40),
+			len(body),
+			body,
+		)
 		_, _ = io.Copy(io.Discard, io.LimitReader(c, 1_000_000))
 	}},
 	{"HTTP/2 streams that are reset", func(ctx context.Context, at *target, _ *rand.Rand) {
 		at.frames(ctx, func(f *http2.Framer, headers []byte) {
 			for id := uint32(1); id < 2000; id += 2 {
 				at.counts.Add(1)
-				if f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: headers, EndHeaders: true}) != nil ||
+				if f.WriteHeaders(
+					http2.HeadersFrameParam{StreamID: id, BlockFragment: headers, EndHeaders: true},
+				) != nil ||
 					f.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
 					return
 				}
@@ -127,7 +142,9 @@ var nuisances = []nuisance{
 		at.frames(ctx, func(f *http2.Framer, headers []byte) {
 			for id := uint32(1); id < 1000; id += 2 {
 				at.counts.Add(1)
-				if f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: headers, EndHeaders: true}) != nil {
+				if f.WriteHeaders(
+					http2.HeadersFrameParam{StreamID: id, BlockFragment: headers, EndHeaders: true},
+				) != nil {
 					return
 				}
 			}
@@ -137,7 +154,8 @@ var nuisances = []nuisance{
 	{"HTTP/2 settings and pings", func(ctx context.Context, at *target, _ *rand.Rand) {
 		at.frames(ctx, func(f *http2.Framer, _ []byte) {
 			for i := range 2000 {
-				if f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(i + 1)}) != nil || f.WritePing(false, [8]byte{}) != nil {
+				if f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(i + 1)}) != nil ||
+					f.WritePing(false, [8]byte{}) != nil {
 					return
 				}
 			}
@@ -174,7 +192,8 @@ func (a *target) frames(ctx context.Context, send func(f *http2.Framer, headers 
 	var headers bytes.Buffer
 	encoder := hpack.NewEncoder(&headers)
 	for _, h := range [][2]string{
-		{":method", "POST"}, {":scheme", "https"}, {":authority", "celgate.test"}, {":path", "/validate?timeout=2s"}, {"content-type", "application/json"},
+		{":method", "POST"}, {":scheme", "https"}, {":authority", "celgate.test"}, {":path", "/validate?timeout=2s"},
+		{"content-type", "application/json"},
 	} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}) // into memory
 	}
@@ -191,7 +210,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// spoil does to a directory of policies what disks and people do, and puts it right again. Readiness says so, both times. It returns how often.
+// spoil does to a directory of policies what disks and people do, and puts it right again. Readiness says so, both
+// times. It returns how often.
 func spoil(ctx context.Context, dir string, seed *rand.Rand, ready func() error) (times int, err error) {
 	path := filepath.Join(dir, "p.yaml")
 	good, err := os.ReadFile(path)
@@ -209,7 +229,8 @@ func spoil(ctx context.Context, dir string, seed *rand.Rand, ready func() error)
 		}
 		return nil
 	}
-	for i, bad := range [][]byte{nil, good[:seed.IntN(len(good)-10)], []byte("# nothing\n"), []byte("apiVersion: [\n"), bytes.Repeat([]byte("a: b\n"), 100_000)} {
+	for i, bad := range [][]byte{nil, good[:seed.IntN(len(good)-10)], []byte("# nothing\n"), []byte("apiVersion: [\n"),
+		bytes.Repeat([]byte("a: b\n"), 100_000)} {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			return times, err
 		}

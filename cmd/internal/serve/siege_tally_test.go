@@ -82,12 +82,22 @@ func (y *tally) table(timeout time.Duration) string {
 			fmt.Fprintf(&b, "| %s | %d | | | | |\n", name, r.n)
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %s |\n", name, r.n, r.codes[200], r.codes[503], r.codes[504], (r.latest + timeout).Round(time.Millisecond))
+		fmt.Fprintf(
+			&b,
+			"| %s | %d | %d | %d | %d | %s |\n",
+			name,
+			r.n,
+			r.codes[200],
+			r.codes[503],
+			r.codes[504],
+			(r.latest + timeout).Round(time.Millisecond),
+		)
 	}
 	return b.String()
 }
 
-// A control is a handler that only reads and answers, asked as the besieged one is: what it takes is the machine's share.
+// A control is a handler that only reads and answers, asked as the besieged one is: what it takes is the machine's
+// share.
 type control struct {
 	server *httptest.Server
 	mu     sync.Mutex

@@ -104,7 +104,9 @@ spec: {policyName: doubling}
 // hostile are policies with the attacks, each for the object of its name, and one that denies without any.
 func hostile() string {
 	var b strings.Builder
-	b.WriteString(strings.ReplaceAll(strings.ReplaceAll(policies, `operations: ["*"]`, "operations: [CREATE]"), "MESSAGE", "bad"))
+	b.WriteString(
+		strings.ReplaceAll(strings.ReplaceAll(policies, `operations: ["*"]`, "operations: [CREATE]"), "MESSAGE", "bad"),
+	)
 	for _, a := range attacks {
 		fmt.Fprintf(&b, `---
 apiVersion: admissionregistration.k8s.io/v1
@@ -128,8 +130,14 @@ spec: {policyName: %[2]s, validationActions: [Deny]}
 	}
 	var steps strings.Builder
 	for i := range 30 {
-		fmt.Fprintf(&steps, "  - {patchType: JSONPatch, jsonPatch: {expression: %q}}\n",
-			fmt.Sprintf(`[JSONPatch{op: "add", path: "/data/x%d", value: object.data.long}, JSONPatch{op: "replace", path: "/data/long", value: object.data.long + object.data.long}]`, i))
+		fmt.Fprintf(
+			&steps,
+			"  - {patchType: JSONPatch, jsonPatch: {expression: %q}}\n",
+			fmt.Sprintf(
+				`[JSONPatch{op: "add", path: "/data/x%d", value: object.data.long}, JSONPatch{op: "replace", path: "/data/long", value: object.data.long + object.data.long}]`,
+				i,
+			),
+		)
 	}
 	fmt.Fprintf(&b, "---"+mutations, steps.String())
 	return b.String()
@@ -141,15 +149,17 @@ var (
 )
 
 const (
-	// lateness is how long after its deadline a request may be answered, beside what the machine takes to answer at all.
+	// lateness is how long after its deadline a request may be answered, beside what the machine takes to answer at
+	// all.
 	lateness = 200 * time.Millisecond
 	// Where others use the processors, too, one in lateOf may be later, but not by more than latest.
 	lateOf = 200
 	latest = 2 * time.Second
 )
 
-// TestSiege runs the program in the memory of its Pod, with policies and objects that want more, beside hostile connections and a
-// directory that is spoiled. Requests are answered in time, none is let through, the program lives, and says how it is.
+// TestSiege runs the program in the memory of its Pod, with policies and objects that want more, beside hostile
+// connections and a directory that is spoiled. Requests are answered in time, none is let through, the program lives,
+// and says how it is.
 func TestSiege(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the program")
@@ -161,12 +171,27 @@ func TestSiege(t *testing.T) {
 	draw := func(n uint64) grower { return grower{rand.New(rand.NewPCG(*siegeSeed, n))} }
 	write(t, filepath.Join(dir, "grown.yaml"), draw(0).policies(compiles))
 	program := filepath.Join(t.TempDir(), "celgate")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../celgate").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program,
+		"../../celgate").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	log := &logged{}
-	cmd := exec.CommandContext(t.Context(), program, "serve", "--alone", "--policy-dir", dir, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
-		"--cert", filepath.Join(certs, "tls.crt"), "--key", filepath.Join(certs, "tls.key"))
+	cmd := exec.CommandContext(
+		t.Context(),
+		program,
+		"serve",
+		"--alone",
+		"--policy-dir",
+		dir,
+		"--listen",
+		"127.0.0.1:0",
+		"--metrics-listen",
+		"127.0.0.1:0",
+		"--cert",
+		filepath.Join(certs, "tls.crt"),
+		"--key",
+		filepath.Join(certs, "tls.key"),
+	)
 	cmd.Env = append(os.Environ(), "GOMEMLIMIT=450MiB")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -177,16 +202,24 @@ func TestSiege(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	address, ops := log.await(t, `listening address=(\S+)`), log.await(t, `metrics address=(\S+)`)
 
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, ServerName: "celgate.test"}}}
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, ServerName: "celgate.test"}},
+	}
 	const timeout = 2 * time.Second
 	rows := newTally()
 	machine := newControl(t)
 	ask := func(row, phase, name string, object map[string]any) string {
 		text, _ := json.Marshal(object)
 		body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","namespace":"anywhere","name":"` + name + `",` +
-			`"kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"},"object":` + string(text) + `}}`
+			`"kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"},"object":` + string(
+			text,
+		) + `}}`
 		start := time.Now()
-		response, err := client.Post("https://"+address+"/"+phase+"?timeout="+timeout.String(), "application/json", strings.NewReader(body))
+		response, err := client.Post(
+			"https://"+address+"/"+phase+"?timeout="+timeout.String(),
+			"application/json",
+			strings.NewReader(body),
+		)
 		if err != nil {
 			return err.Error()
 		}
@@ -208,11 +241,13 @@ func TestSiege(t *testing.T) {
 	for _, a := range attacks {
 		if got := attack("known attacks, one by one", "validate", a.name); strings.HasPrefix(got, "504") {
 			t.Logf("%s: not refused before its deadline", a.name) // by a slow machine, and foundLate
-		} else if !strings.Contains(got, `"allowed":false`) || !strings.Contains(got, "evaluation stopped") && !strings.Contains(got, "cost limit") {
+		} else if !strings.Contains(got, `"allowed":false`) || !strings.Contains(got, "evaluation stopped") &&
+			!strings.Contains(got, "cost limit") {
 			t.Errorf("%s: %.500s", a.name, got)
 		}
 	}
-	if got := attack("known attacks, one by one", "mutate", "doubling"); !strings.Contains(got, "evaluation stopped") && !strings.Contains(got, "cost limit") {
+	if got := attack("known attacks, one by one", "mutate", "doubling"); !strings.Contains(got, "evaluation stopped") &&
+		!strings.Contains(got, "cost limit") {
 		t.Errorf("doubling: %.500s", got)
 	}
 	// And all together.
@@ -242,7 +277,8 @@ func TestSiege(t *testing.T) {
 				return
 			}
 			for range 4 {
-				if err := os.WriteFile(filepath.Join(dir, "grown.yaml"), []byte(draw(uint64(drawn)).policies(compiles)), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, "grown.yaml"), []byte(draw(uint64(drawn)).policies(compiles)),
+					0o600); err != nil {
 					t.Error(err)
 				}
 				drawn++
@@ -273,7 +309,8 @@ func TestSiege(t *testing.T) {
 				default:
 					got = attack("known attacks, 8 at a time", "validate", attacks[i].name)
 				}
-				if strings.Contains(got, `"allowed":true`) || !strings.HasPrefix(got, "200") && !strings.HasPrefix(got, "503") && !strings.HasPrefix(got, "504") {
+				if strings.Contains(got, `"allowed":true`) ||
+					!strings.HasPrefix(got, "200") && !strings.HasPrefix(got, "503") && !strings.HasPrefix(got, "504") {
 					t.Errorf("%.500s", got)
 				}
 			}
@@ -286,7 +323,8 @@ func TestSiege(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	attackers.Wait()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end) && strings.HasPrefix(ordinary("good"), "503"); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end) &&
+		strings.HasPrefix(ordinary("good"), "503"); time.Sleep(100 * time.Millisecond) {
 	} // what was abandoned ends
 	if got := ordinary("bad"); !strings.Contains(got, "denied request: bad") {
 		t.Errorf("afterwards: %.500s", got)
@@ -305,7 +343,12 @@ func TestSiege(t *testing.T) {
 			late++
 		}
 		if l.by > latest+own {
-			t.Errorf("%s: answered %v after the deadline, while what only reads and answers took up to %v", l.row, l.by, own)
+			t.Errorf(
+				"%s: answered %v after the deadline, while what only reads and answers took up to %v",
+				l.row,
+				l.by,
+				own,
+			)
 		}
 	}
 	// A short siege runs beside the tests of other packages.
@@ -317,8 +360,20 @@ func TestSiege(t *testing.T) {
 	}
 	rows.note("directory spoiled", int64(spoiled))
 	rows.note("times that policies were drawn", int64(drawn))
-	t.Logf("%s under siege, seed %d:\n\n%s\nThe slowest of %d answers of a handler that only reads took %s; %d of %d answers came more than %v later than it could explain. At most %d MiB.", *siegeTime, *siegeSeed, rows.table(timeout),
-		len(machine.asked), machine.slowest(time.Time{}, end).Round(time.Millisecond), late, rows.answered(), lateness, peak>>20)
+	t.Logf(
+		"%s under siege, seed %d:\n\n%s\nThe slowest of %d answers of a handler that only reads took %s; %d of %d answers came more than %v later than it could explain. At most %d MiB.",
+		*siegeTime,
+		*siegeSeed,
+		rows.table(timeout),
+		len(
+			machine.asked,
+		),
+		machine.slowest(time.Time{}, end).Round(time.Millisecond),
+		late,
+		rows.answered(),
+		lateness,
+		peak>>20,
+	)
 	select {
 	case err := <-ended:
 		log.mu.Lock()
@@ -373,7 +428,8 @@ func peakMemory(t *testing.T, pid int) int64 {
 // confine puts a process in a cgroup of the memory limit, where one can be made; elsewhere the peak is looked at alone.
 func confine(t *testing.T, pid int) {
 	t.Helper()
-	for _, c := range []struct{ root, limit string }{{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}} {
+	for _, c := range []struct{ root, limit string }{{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
+		{"/sys/fs/cgroup", "memory.max"}} {
 		group := filepath.Join(c.root, fmt.Sprintf("celgate-siege-%d", pid))
 		if os.Mkdir(group, 0o700) != nil {
 			continue

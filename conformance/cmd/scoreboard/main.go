@@ -1,5 +1,5 @@
-// Command scoreboard writes docs/conformance.md: what of celgate was compared with Kubernetes, and with what result. Every
-// figure is counted from the corpus, or is the recorded total of a run that anyone can repeat.
+// Command scoreboard writes docs/conformance.md: what of celgate was compared with Kubernetes, and with what result.
+// Every figure is counted from the corpus, or is the recorded total of a run that anyone can repeat.
 //
 //	go -C conformance run ./cmd/scoreboard [-check]
 package main

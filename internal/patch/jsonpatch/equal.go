@@ -10,9 +10,9 @@ import (
 // equal compares a node of the document, not nil, with a node of a test value, not nil either, as lazyNode.equal of
 // patch.go v4.13.0 does.
 //
-// Two peculiarities are visible: the null of a whole value equals an empty object or array, because it decodes into one;
-// and comparing arrays that hold null dereferences it. If an object differs in one member and panics in another the
-// library's answer depends on the order of its maps; here the difference counts.
+// Two peculiarities are visible: the null of a whole value equals an empty object or array, because it decodes into
+// one; and comparing arrays that hold null dereferences it. If an object differs in one member and panics in another
+// the library's answer depends on the order of its maps; here the difference counts.
 func equal(node, value any, depth int) (bool, error) {
 	if depth == 0 {
 		return false, errTooDeep

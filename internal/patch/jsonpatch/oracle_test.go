@@ -68,7 +68,28 @@ func (g *generator) object(depth int) map[string]any {
 func (g *generator) path() string {
 	path := pick(g, "", "", "", "", "", "", "x")
 	for range pick(g, 1, 2, 3, 1, 2, 0) {
-		path += "/" + pick(g, "a", "b", "c", "0", "1", "-1", "-", "", "~01", "00", "+1", "-2", "x", "3", "-4", "9999999999999999999", "\x7f", "\v", "é\t")
+		path += "/" + pick(
+			g,
+			"a",
+			"b",
+			"c",
+			"0",
+			"1",
+			"-1",
+			"-",
+			"",
+			"~01",
+			"00",
+			"+1",
+			"-2",
+			"x",
+			"3",
+			"-4",
+			"9999999999999999999",
+			"\x7f",
+			"\v",
+			"é\t",
+		)
 	}
 	return path
 }
@@ -76,7 +97,24 @@ func (g *generator) path() string {
 func (g *generator) operations() []jsonpatch.Operation {
 	ops := make([]jsonpatch.Operation, 1+g.choose(6))
 	for i := range ops {
-		op := jsonpatch.Operation{Op: pick(g, "add", "remove", "replace", "move", "copy", "test", "add", "test", "add", "replace", "", "x\a"), Path: g.path()}
+		op := jsonpatch.Operation{
+			Op: pick(
+				g,
+				"add",
+				"remove",
+				"replace",
+				"move",
+				"copy",
+				"test",
+				"add",
+				"test",
+				"add",
+				"replace",
+				"",
+				"x\a",
+			),
+			Path: g.path(),
+		}
 		if op.Op == "move" || op.Op == "copy" {
 			op.From = g.path()
 		}
@@ -145,7 +183,8 @@ func compare(t *testing.T, choices []byte) {
 	gotPanics := errors.As(err, &panics)
 	if errors.As(wantErr, &wantPanics) || gotPanics {
 		// Which of two failures of one comparison the library meets first depends on the order of its maps.
-		if errors.Is(err, jsonpatch.ErrTestFailed) && wantPanics != nil || panics != nil && errors.Is(wantErr, upstream.ErrTestFailed) {
+		if errors.Is(err, jsonpatch.ErrTestFailed) && wantPanics != nil ||
+			panics != nil && errors.Is(wantErr, upstream.ErrTestFailed) {
 			return
 		}
 		if panics == nil || wantPanics == nil || panics.Reason != wantPanics.Reason {
@@ -153,7 +192,8 @@ func compare(t *testing.T, choices []byte) {
 		}
 		return
 	}
-	if text(err) != text(wantErr) || errors.Is(err, jsonpatch.ErrTestFailed) != errors.Is(wantErr, upstream.ErrTestFailed) {
+	if text(err) != text(wantErr) ||
+		errors.Is(err, jsonpatch.ErrTestFailed) != errors.Is(wantErr, upstream.ErrTestFailed) {
 		report("got error %v\nwant      %v", err, wantErr)
 	}
 	if err != nil {
@@ -177,16 +217,22 @@ func TestApplyAgainstLibrary(t *testing.T) {
 	}
 }
 
-// FuzzJSONPatch holds Apply to gopkg.in/evanphx/json-patch.v4, called as the server calls it: the same document, error or
-// panic.
+// FuzzJSONPatch holds Apply to gopkg.in/evanphx/json-patch.v4, called as the server calls it: the same document, error
+// or panic.
 func FuzzJSONPatch(f *testing.F) {
 	f.Add([]byte("add, remove, replace, move, copy, test"))
 	f.Fuzz(compare)
 }
 
 func BenchmarkApply(b *testing.B) {
-	doc := tree(b, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","labels":{"a":"b"}},"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
-	ops := operations(b, `[{"op":"add","path":"/metadata/labels/x","value":"y"},{"op":"add","path":"/spec/template/spec/containers/0/imagePullPolicy","value":"Always"}]`)
+	doc := tree(
+		b,
+		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","labels":{"a":"b"}},"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}}`,
+	)
+	ops := operations(
+		b,
+		`[{"op":"add","path":"/metadata/labels/x","value":"y"},{"op":"add","path":"/spec/template/spec/containers/0/imagePullPolicy","value":"Always"}]`,
+	)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := jsonpatch.Apply(doc, ops); err != nil {

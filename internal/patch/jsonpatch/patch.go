@@ -59,12 +59,12 @@ var (
 	errTooDeep      = errors.New("exceeded max depth")
 )
 
-// Apply returns doc after the operations, applied in order. The document is an object or an array; nil is the JSON null,
-// as doc and as result: only replace with the empty path makes it one.
+// Apply returns doc after the operations, applied in order. The document is an object or an array; nil is the JSON
+// null, as doc and as result: only replace with the empty path makes it one.
 //
-// Neither doc nor the values of operations are modified. The result shares with them what no operation has looked into, so it
-// must not be modified either. The library encodes what operations have looked into with sorted members, and leaves the rest
-// as it was encoded: where a map of doc is in the result, its members have their order of then.
+// Neither doc nor the values of operations are modified. The result shares with them what no operation has looked into,
+// so it must not be modified either. The library encodes what operations have looked into with sorted members, and
+// leaves the rest as it was encoded: where a map of doc is in the result, its members have their order of then.
 //
 // The first operation that fails ends the patch with an [*OperationError]; the result is then doc. If the error is
 // [ErrTestFailed] the server goes on with doc as if nothing had happened.
@@ -265,7 +265,11 @@ func (d *document) copy(op Operation) error {
 	}
 	d.copied += size
 	if d.copied > maxCopyBytes {
-		return fmt.Errorf("Unable to complete the copy, the accumulated size increase of copy is %d, exceeding the limit %d", d.copied, maxCopyBytes)
+		return fmt.Errorf(
+			"Unable to complete the copy, the accumulated size increase of copy is %d, exceeding the limit %d",
+			d.copied,
+			maxCopyBytes,
+		)
 	}
 	if err := d.charger.ChargeBytes(size); err != nil {
 		return err

@@ -123,12 +123,16 @@ func TestEscapes(t *testing.T) {
 		op  jsonpatch.Operation
 		err string
 	}{
-		"DEL":          {jsonpatch.Operation{Op: "add", Path: prefix + "\x7f"}, "add operation failed to decode path: missing value"},
-		"not printing": {jsonpatch.Operation{Op: "remove", Path: prefix + "\U000e0001"}, "remove operation failed to decode path: missing value"},
-		"bell":         {jsonpatch.Operation{Op: "replace", Path: prefix + "\a"}, "replace operation failed to decode path: invalid character 'a' in string escape code"},
-		"from":         {jsonpatch.Operation{Op: "copy", Path: prefix + "x", From: "/\v"}, "copy operation failed to decode from: invalid character 'v' in string escape code"},
-		"op":           {jsonpatch.Operation{Op: "add\x00", Path: prefix + "x"}, "Unexpected kind: unknown"},
-		"tab":          {jsonpatch.Operation{Op: "add", Path: prefix + "\t\u2028é😀"}, ""},
+		"DEL": {jsonpatch.Operation{Op: "add", Path: prefix + "\x7f"},
+			"add operation failed to decode path: missing value"},
+		"not printing": {jsonpatch.Operation{Op: "remove", Path: prefix + "\U000e0001"},
+			"remove operation failed to decode path: missing value"},
+		"bell": {jsonpatch.Operation{Op: "replace", Path: prefix + "\a"},
+			"replace operation failed to decode path: invalid character 'a' in string escape code"},
+		"from": {jsonpatch.Operation{Op: "copy", Path: prefix + "x", From: "/\v"},
+			"copy operation failed to decode from: invalid character 'v' in string escape code"},
+		"op":  {jsonpatch.Operation{Op: "add\x00", Path: prefix + "x"}, "Unexpected kind: unknown"},
+		"tab": {jsonpatch.Operation{Op: "add", Path: prefix + "\t\u2028é😀"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := jsonpatch.Apply(doc, []jsonpatch.Operation{c.op})
@@ -167,8 +171,16 @@ func TestApplySharesWhatItDoesNotTouch(t *testing.T) {
 func TestCopyIsLimited(t *testing.T) {
 	ops := []jsonpatch.Operation{{Op: "add", Path: "/a", Value: map[string]any{}, HasValue: true}}
 	for range 64 {
-		ops = append(ops, jsonpatch.Operation{Op: "copy", From: "/a", Path: "/b"},
-			jsonpatch.Operation{Op: "move", From: "/b", Path: "/a/b"}, jsonpatch.Operation{Op: "copy", From: "/a/b", Path: "/a/c"})
+		ops = append(
+			ops,
+			jsonpatch.Operation{Op: "copy", From: "/a", Path: "/b"},
+			jsonpatch.Operation{
+				Op:   "move",
+				From: "/b",
+				Path: "/a/b",
+			},
+			jsonpatch.Operation{Op: "copy", From: "/a/b", Path: "/a/c"},
+		)
 	}
 	_, err := jsonpatch.Apply(map[string]any{}, ops)
 	const want = "Unable to complete the copy, the accumulated size increase of copy is "
@@ -193,7 +205,10 @@ func TestDepthIsLimited(t *testing.T) {
 		{Op: "test", Path: "/a/0", Value: deep, HasValue: true},
 		{Op: "add", Path: "/a" + strings.Repeat("/0", 90_000) + "/-"},
 	} {
-		if _, err := jsonpatch.Apply(doc, []jsonpatch.Operation{op}); !strings.HasSuffix(text(err), "exceeded max depth") {
+		if _, err := jsonpatch.Apply(doc, []jsonpatch.Operation{op}); !strings.HasSuffix(
+			text(err),
+			"exceeded max depth",
+		) {
 			t.Errorf("%s: got %v", op.Op, err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 // A document is the tree that operations work on.
 //
-// Containers that come from outside, map[string]any and []any, are only read. The first operation that looks below one replaces it, and
-// all containers above it, by an *object or *array that the document owns.
+// Containers that come from outside, map[string]any and []any, are only read. The first operation that looks below one
+// replaces it, and all containers above it, by an *object or *array that the document owns.
 type document struct {
 	root   any
 	copied int // bytes of JSON that copy operations have added
@@ -201,8 +201,8 @@ func remove(parent any, key string) error {
 	return fmt.Errorf("Unable to remove nonexistent key: %s: %w", key, errMissing)
 }
 
-// plain returns a node as a JSON tree. With reuse the containers of owned nodes become part of it, and the nodes must not
-// be used again; otherwise they are copied.
+// plain returns a node as a JSON tree. With reuse the containers of owned nodes become part of it, and the nodes must
+// not be used again; otherwise they are copied.
 func plain(node any, reuse bool, depth int) (any, error) {
 	if depth == 0 {
 		return nil, errTooDeep

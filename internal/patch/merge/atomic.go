@@ -17,8 +17,8 @@ func (e *AtomicError) Error() string {
 	return "may not mutate atomic arrays, maps or structs: " + strings.Join(e.Paths, ", ")
 }
 
-// atomics returns the paths of what is atomic in a valid patch. As findAtomics of smd.go v0.37.2 it goes through declared
-// members and list items only: below the values of free-form maps it finds nothing, and null is never atomic.
+// atomics returns the paths of what is atomic in a valid patch. As findAtomics of smd.go v0.37.2 it goes through
+// declared members and list items only: below the values of free-form maps it finds nothing, and null is never atomic.
 func atomics(r ref, value any) []string {
 	paths := atomicsBelow(r, value, false)
 	if len(paths) > 1 {

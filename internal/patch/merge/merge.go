@@ -1,19 +1,19 @@
 // Package merge applies the patches of ApplyConfiguration mutations: it merges a partial object into a live one by the
 // merge rules of the type, and tells in the server's words why a patch is refused.
 //
-// The server does this with sigs.k8s.io/structured-merge-diff v6.4.2 under the schema of the kind's OpenAPI document, as
-// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go v0.37.2 shows. Here the same rules work on JSON trees
-// under a [schema.Type]. Nothing that the patch does not mention is copied.
+// The server does this with sigs.k8s.io/structured-merge-diff v6.4.2 under the schema of the kind's OpenAPI document,
+// as k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go v0.37.2 shows. Here the same rules work on JSON
+// trees under a [schema.Type]. Nothing that the patch does not mention is copied.
 //
 // # Values
 //
-// Live objects and patches are JSON trees. In a patch, nil is the explicit null of an optional.none(): it clears scalars
-// and whatever merges atomically, and leaves other maps and lists that are not empty as they are.
+// Live objects and patches are JSON trees. In a patch, nil is the explicit null of an optional.none(): it clears
+// scalars and whatever merges atomically, and leaves other maps and lists that are not empty as they are.
 //
-// A patch may also hold values that are no JSON, because CEL has such values: the null of CEL (structpb.NullValue), uint64,
-// []byte, time.Time, time.Duration, a map[ref.Val]ref.Val that nobody unpacked, an error. They never fit, and the texts
-// that refuse them print them with their Go type, as the server's do. So a caller leaves in the patch exactly the value
-// that the server would have there.
+// A patch may also hold values that are no JSON, because CEL has such values: the null of CEL (structpb.NullValue),
+// uint64, []byte, time.Time, time.Duration, a map[ref.Val]ref.Val that nobody unpacked, an error. They never fit, and
+// the texts that refuse them print them with their Go type, as the server's do. So a caller leaves in the patch exactly
+// the value that the server would have there.
 package merge
 
 import (
@@ -28,12 +28,13 @@ import (
 // Apply returns live with patch merged into it. The type is that of both; nil stands for a kind without a schema.
 // The apiVersion and kind of the patch do not matter.
 //
-// Neither live nor patch is modified. The result shares with them what it did not have to copy, so it must not be modified
-// either; if the patch changes nothing it is live itself.
+// Neither live nor patch is modified. The result shares with them what it did not have to copy, so it must not be
+// modified either; if the patch changes nothing it is live itself.
 //
-// The texts of errors are those that the server prints after "error applying patch: ". Where the server's text depends on
-// the order of its maps, members come sorted by name here; an undeclared member ends the look at its map, as it does there.
-// Wrapped in the error are [Problems], or an [*AtomicError] for a patch that fits but touches what merges atomically.
+// The texts of errors are those that the server prints after "error applying patch: ". Where the server's text depends
+// on the order of its maps, members come sorted by name here; an undeclared member ends the look at its map, as it does
+// there. Wrapped in the error are [Problems], or an [*AtomicError] for a patch that fits but touches what merges
+// atomically.
 func Apply(live, patch map[string]any, t *schema.Type) (map[string]any, error) {
 	return apply(live, patch, t, validator{duplicates: true})
 }
@@ -66,7 +67,10 @@ func apply(live, patch map[string]any, t *schema.Type, ofLive validator) (map[st
 	merged, _ := merge(root, live, patch)
 	result, ok := merged.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("failed to convert typed object to object: failed to convert value to unstructured for type %T", merged)
+		return nil, fmt.Errorf(
+			"failed to convert typed object to object: failed to convert value to unstructured for type %T",
+			merged,
+		)
 	}
 	return result, nil
 }
@@ -161,9 +165,9 @@ func mergeList(r ref, l any, p []any) (any, bool) {
 
 // mergeItems merges two associative lists that are not empty.
 //
-// New items keep the order of the patch, shared items follow it, items of live alone keep their place before the item of
-// the patch that comes next. Items whose key is not unique in live stay as they are unless the patch has the key: then the
-// patch's item takes their place, without any merging.
+// New items keep the order of the patch, shared items follow it, items of live alone keep their place before the item
+// of the patch that comes next. Items whose key is not unique in live stay as they are unless the patch has the key:
+// then the patch's item takes their place, without any merging.
 func mergeItems(r ref, live, patch []any) (any, bool) {
 	var few struct { // of the usual short lists nothing of this is allocated
 		liveKeys, patchKeys [maxScan]key

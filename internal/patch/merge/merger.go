@@ -9,12 +9,14 @@ import (
 // A Merger is [Apply] without a look at what cannot be wrong. The zero value is ready; it may be used from many
 // goroutines, and remembers what it finds out about types.
 //
-// The live objects of built-in kinds must be as the server would encode them, as package prepare makes them. They come out
-// of Go values, so that the only thing in them that a schema can refuse is the item of a keyed list whose keys are all left
-// out. Few types have such lists; everywhere else the work does not depend on the size of the live object. Objects of
-// custom kinds are validated as a whole, since the server validates them against their schema only after admission.
+// The live objects of built-in kinds must be as the server would encode them, as package prepare makes them. They come
+// out of Go values, so that the only thing in them that a schema can refuse is the item of a keyed list whose keys are
+// all left out. Few types have such lists; everywhere else the work does not depend on the size of the live object.
+// Objects of custom kinds are validated as a whole, since the server validates them against their schema only after
+// admission.
 type Merger struct {
-	keyless sync.Map // *schema.Type of an object → map[*schema.Type][]int: the types and members that lead to such lists
+	// *schema.Type of an object → map[*schema.Type][]int: the types and members that lead to such lists
+	keyless sync.Map
 }
 
 // Apply returns live with patch merged into it, as the function does.
@@ -35,8 +37,8 @@ func (m *Merger) leadToKeyless(t *schema.Type) map[*schema.Type][]int {
 	return lead
 }
 
-// leadToKeyless returns the types in t that are keyed lists whose items may lack all keys, or that have one in them, and
-// of structs the members that do.
+// leadToKeyless returns the types in t that are keyed lists whose items may lack all keys, or that have one in them,
+// and of structs the members that do.
 func leadToKeyless(t *schema.Type) map[*schema.Type][]int {
 	users := map[*schema.Type][]*schema.Type{}
 	lead := map[*schema.Type][]int{}

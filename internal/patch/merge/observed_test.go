@@ -143,10 +143,15 @@ func TestErrorsCanBeTakenApart(t *testing.T) {
 	live := thing(map[string]any{})
 	_, err := merge.Apply(live, map[string]any{"spec": map[string]any{"foo": int64(1)}}, typ)
 	var problems merge.Problems
-	if !errors.As(err, &problems) || !slices.Equal(problems, merge.Problems{{Path: ".spec.foo", Message: "field not declared in schema"}}) {
+	if !errors.As(err, &problems) ||
+		!slices.Equal(problems, merge.Problems{{Path: ".spec.foo", Message: "field not declared in schema"}}) {
 		t.Errorf("got %#v", err)
 	}
-	_, err = merge.Apply(live, map[string]any{"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]any{}}}}, typ)
+	_, err = merge.Apply(
+		live,
+		map[string]any{"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]any{}}}},
+		typ,
+	)
 	var atomic *merge.AtomicError
 	if !errors.As(err, &atomic) || !slices.Equal(atomic.Paths, []string{".spec.selector"}) {
 		t.Errorf("got %#v", err)
@@ -158,7 +163,9 @@ func TestKindWithoutSchema(t *testing.T) {
 		"v1":             "failed to convert patch object to typed object: no corresponding type for /v1, Kind=Scale",
 		"autoscaling/v1": "failed to convert patch object to typed object: no corresponding type for autoscaling/v1, Kind=Scale",
 	} {
-		if _, err := merge.Apply(map[string]any{"apiVersion": apiVersion, "kind": "Scale"}, nil, nil); text(err) != want {
+		if _, err := merge.Apply(map[string]any{"apiVersion": apiVersion, "kind": "Scale"}, nil, nil); text(
+			err,
+		) != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -168,12 +175,20 @@ func TestPatchThatChangesNothingReturnsLive(t *testing.T) {
 	typ := deployment(t)
 	live := thing(map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"a": "b"}, "finalizers": []any{"x/y"}},
-		"spec":     map[string]any{"replicas": int64(2), "template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "a", "image": "i"}, map[string]any{"name": "b"}}}}},
+		"spec": map[string]any{
+			"replicas": int64(2),
+			"template": map[string]any{
+				"spec": map[string]any{
+					"containers": []any{map[string]any{"name": "a", "image": "i"}, map[string]any{"name": "b"}},
+				},
+			},
+		},
 	})
 	for name, patch := range map[string]map[string]any{
-		"empty":   {},
-		"same":    mergetest.Copy(live).(map[string]any),
-		"partial": {"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "b"}}}}}},
+		"empty": {},
+		"same":  mergetest.Copy(live).(map[string]any),
+		"partial": {"spec": map[string]any{"template": map[string]any{
+			"spec": map[string]any{"containers": []any{map[string]any{"name": "b"}}}}}},
 	} {
 		got, err := merge.Apply(live, patch, typ)
 		if err != nil {
@@ -203,9 +218,21 @@ func TestDepthIsLimited(t *testing.T) {
 func TestApplySurvivesOddInput(t *testing.T) {
 	odd := []map[string]any{nil, {}, {"spec": nil}, {"a": foreign["<null>"]}, {"spec": []any{nil}}}
 	types := []*schema.Type{
-		nil, {}, {Kind: schema.List}, {Kind: schema.List, Merge: schema.Keyed}, {Kind: schema.Map}, {Kind: schema.Struct}, {Kind: 255}, {Kind: schema.String},
-		{Kind: schema.Struct, Fields: []schema.Field{{Name: "spec"}, {Name: "a", Type: &schema.Type{Kind: schema.List, Merge: schema.Set}}}},
-		{Kind: schema.Struct, Fields: []schema.Field{{Name: "spec", Type: &schema.Type{Kind: schema.List, Merge: schema.Keyed, Keys: []string{"a", "b"}}}}},
+		nil, {}, {Kind: schema.List}, {Kind: schema.List, Merge: schema.Keyed}, {Kind: schema.Map},
+		{Kind: schema.Struct}, {Kind: 255}, {Kind: schema.String},
+		{
+			Kind: schema.Struct,
+			Fields: []schema.Field{
+				{Name: "spec"},
+				{Name: "a", Type: &schema.Type{Kind: schema.List, Merge: schema.Set}},
+			},
+		},
+		{
+			Kind: schema.Struct,
+			Fields: []schema.Field{
+				{Name: "spec", Type: &schema.Type{Kind: schema.List, Merge: schema.Keyed, Keys: []string{"a", "b"}}},
+			},
+		},
 	}
 	for _, live := range odd {
 		for _, patch := range odd {
@@ -224,7 +251,9 @@ func TestMerger(t *testing.T) {
 	}
 	var m merge.Merger
 	serviceAccount := types.Type(schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"})
-	definition := types.Type(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}) // recursive
+	definition := types.Type(
+		schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+	) // recursive
 	labels := map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}
 	for _, c := range []struct {
 		live, patch map[string]any
@@ -235,8 +264,10 @@ func TestMerger(t *testing.T) {
 		{thing(map[string]any{"secrets": []any{map[string]any{}}}), labels, serviceAccount,
 			`failed to convert original object to typed object: .secrets: element 0: associative list with keys has an element that omits all key fields ["name"] (and doesn't have default values for any key fields)`},
 		{thing(map[string]any{}), labels, definition, ""},
-		{thing(map[string]any{}), map[string]any{"spec": map[string]any{"a": int64(1)}}, definition, "failed to convert patch object to typed object: .spec.a: field not declared in schema"},
-		{thing(map[string]any{"a": int64(1)}), map[string]any{"a": "b"}, &schema.Type{Kind: schema.Struct, Fields: object(schema.Field{Name: "a", Type: stringType}).Fields},
+		{thing(map[string]any{}), map[string]any{"spec": map[string]any{"a": int64(1)}}, definition,
+			"failed to convert patch object to typed object: .spec.a: field not declared in schema"},
+		{thing(map[string]any{"a": int64(1)}), map[string]any{"a": "b"},
+			&schema.Type{Kind: schema.Struct, Fields: object(schema.Field{Name: "a", Type: stringType}).Fields},
 			"failed to convert original object to typed object: .a: expected string, got &value.valueUnstructured{Value:1}"},
 	} {
 		got, err := m.Apply(c.live, c.patch, c.typ)
@@ -282,7 +313,8 @@ func BenchmarkApply(b *testing.B) {
 	for _, name := range slices.Sorted(maps.Keys(file.Patch)) {
 		patch := value(file.Patch[name]).(map[string]any)
 		var m merge.Merger
-		for how, apply := range map[string]func(live, patch map[string]any, t *schema.Type) (map[string]any, error){"function": merge.Apply, "merger": m.Apply} {
+		for how, apply := range map[string]func(live, patch map[string]any, t *schema.Type) (map[string]any,
+			error){"function": merge.Apply, "merger": m.Apply} {
 			b.Run(name+"/"+how, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

@@ -2,9 +2,9 @@ package merge
 
 import "github.com/celgate/celgate/schema"
 
-// A ref is a type at the place where it is used. It answers what structured-merge-diff's schema says of the place, which
-// k8s.io/kube-openapi/pkg/schemaconv builds from the OpenAPI document: a value may be a scalar, a list or a map, and free
-// types may be all of them.
+// A ref is a type at the place where it is used. It answers what structured-merge-diff's schema says of the place,
+// which k8s.io/kube-openapi/pkg/schemaconv builds from the OpenAPI document: a value may be a scalar, a list or a map,
+// and free types may be all of them.
 type ref struct {
 	typ    *schema.Type // nil for values whose shape nothing describes
 	atomic bool         // the field says that the map is atomic here
@@ -124,8 +124,8 @@ func (r ref) item() ref {
 	return r.below(r.typ.Elem)
 }
 
-// below returns a place in a value of this type. Keeping unknown members is handed down to types that are written out in
-// the same schema, not to named ones (as kube-openapi's convert.visitSpec does).
+// below returns a place in a value of this type. Keeping unknown members is handed down to types that are written out
+// in the same schema, not to named ones (as kube-openapi's convert.visitSpec does).
 func (r ref) below(t *schema.Type) ref {
 	if t == nil {
 		return ref{}

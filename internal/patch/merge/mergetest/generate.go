@@ -29,7 +29,11 @@ var memberNames = []string{"a", "b", "key", "name", "port", "x/y"}
 
 func (g *Generator) root() *schema.Type {
 	t := g.structure(3)
-	t.Fields = append(t.Fields, schema.Field{Name: "apiVersion", Type: &schema.Type{Kind: schema.String}}, schema.Field{Name: "kind", Type: &schema.Type{Kind: schema.String}})
+	t.Fields = append(
+		t.Fields,
+		schema.Field{Name: "apiVersion", Type: &schema.Type{Kind: schema.String}},
+		schema.Field{Name: "kind", Type: &schema.Type{Kind: schema.String}},
+	)
 	t.Merge = schema.Granular
 	return t
 }
@@ -42,7 +46,11 @@ func (g *Generator) typ(depth int) *schema.Type {
 	case 0, 1:
 		return g.structure(depth)
 	case 2, 3:
-		t := &schema.Type{Kind: schema.Map, Merge: pick(g, schema.Granular, schema.Granular, schema.Atomic), PreserveUnknown: g.choose(10) == 0}
+		t := &schema.Type{
+			Kind:            schema.Map,
+			Merge:           pick(g, schema.Granular, schema.Granular, schema.Atomic),
+			PreserveUnknown: g.choose(10) == 0,
+		}
 		if g.choose(5) != 0 {
 			t.Elem = g.typ(depth - 1)
 		}
@@ -54,7 +62,10 @@ func (g *Generator) typ(depth int) *schema.Type {
 }
 
 func (g *Generator) leaf() *schema.Type {
-	t := &schema.Type{Kind: schema.Kind(g.choose(int(schema.IntOrString) + 1)), Format: pick(g, "", "", "", "date", "byte")}
+	t := &schema.Type{
+		Kind:   schema.Kind(g.choose(int(schema.IntOrString) + 1)),
+		Format: pick(g, "", "", "", "date", "byte"),
+	}
 	if t.Kind == schema.Any {
 		t.Merge = pick(g, schema.Granular, schema.Atomic)
 	}
@@ -62,7 +73,11 @@ func (g *Generator) leaf() *schema.Type {
 }
 
 func (g *Generator) structure(depth int) *schema.Type {
-	t := &schema.Type{Kind: schema.Struct, Name: pick(g, "", "", "pkg.T"), Merge: pick(g, schema.Granular, schema.Granular, schema.Granular, schema.Granular, schema.Atomic)}
+	t := &schema.Type{
+		Kind:  schema.Struct,
+		Name:  pick(g, "", "", "pkg.T"),
+		Merge: pick(g, schema.Granular, schema.Granular, schema.Granular, schema.Granular, schema.Atomic),
+	}
 	t.PreserveUnknown = t.Name == "" && g.choose(6) == 0
 	for _, name := range memberNames {
 		if g.choose(3) == 0 {
@@ -86,7 +101,10 @@ func (g *Generator) structure(depth int) *schema.Type {
 }
 
 func (g *Generator) list(depth int) *schema.Type {
-	t := &schema.Type{Kind: schema.List, Merge: pick(g, schema.Keyed, schema.Keyed, schema.Set, schema.Set, schema.Atomic, schema.Granular)}
+	t := &schema.Type{
+		Kind:  schema.List,
+		Merge: pick(g, schema.Keyed, schema.Keyed, schema.Set, schema.Set, schema.Atomic, schema.Granular),
+	}
 	switch {
 	case t.Merge == schema.Keyed && g.choose(8) != 0:
 		t.Keys = pick(g, []string{"name"}, []string{"key"}, []string{"port", "name"}, []string{"name", "key"})
@@ -99,7 +117,11 @@ func (g *Generator) list(depth int) *schema.Type {
 				i = len(t.Elem.Fields) - 1
 			}
 			if g.choose(5) != 0 {
-				t.Elem.Fields[i] = schema.Field{Name: name, Type: &schema.Type{Kind: pick(g, schema.String, schema.Integer, schema.IntOrString)}, Default: t.Elem.Fields[i].Default}
+				t.Elem.Fields[i] = schema.Field{
+					Name:    name,
+					Type:    &schema.Type{Kind: pick(g, schema.String, schema.Integer, schema.IntOrString)},
+					Default: t.Elem.Fields[i].Default,
+				}
 			} else if t.Elem.Fields[i].Type == nil {
 				t.Elem.Fields[i].Type = g.leaf()
 			}
@@ -120,11 +142,28 @@ func (g *Generator) list(depth int) *schema.Type {
 type foreign int
 
 func (g *Generator) odd() any {
-	return pick[any](g, uint64(2), []byte("a"), foreign(1), map[string]string{"a": "b"}, nil, nil, nil, "text", int64(1), 2.5, true, map[string]any{"a": int64(1)}, []any{"a"}, []any{nil}, map[string]any{})
+	return pick[any](
+		g,
+		uint64(2),
+		[]byte("a"),
+		foreign(1),
+		map[string]string{"a": "b"},
+		nil,
+		nil,
+		nil,
+		"text",
+		int64(1),
+		2.5,
+		true,
+		map[string]any{"a": int64(1)},
+		[]any{"a"},
+		[]any{nil},
+		map[string]any{},
+	)
 }
 
-// value makes a value of a type; if noise is positive, one in noise is of another one. Members are sometimes null unless
-// noise is negative.
+// value makes a value of a type; if noise is positive, one in noise is of another one. Members are sometimes null
+// unless noise is negative.
 func (g *Generator) value(t *schema.Type, depth, noise int) any {
 	if noise > 0 && g.choose(noise) == 0 {
 		return g.odd()
@@ -269,7 +308,8 @@ func dropAtomics(t *schema.Type, value any) {
 			_, isMap := member.(map[string]any)
 			list, isList := member.([]any)
 			switch {
-			case f.Atomic, isMap && f.Type.Merge == schema.Atomic, isList && f.Type.Merge != schema.Set && f.Type.Merge != schema.Keyed:
+			case f.Atomic, isMap && f.Type.Merge == schema.Atomic, isList && f.Type.Merge != schema.Set &&
+				f.Type.Merge != schema.Keyed:
 				delete(value, f.Name)
 			case isList:
 				for _, item := range list {

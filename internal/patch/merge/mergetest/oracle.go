@@ -1,5 +1,5 @@
-// Package mergetest has the oracle of package merge, the API server's own merge of ApplyConfiguration patches, and makes
-// types and objects to ask it about.
+// Package mergetest has the oracle of package merge, the API server's own merge of ApplyConfiguration patches, and
+// makes types and objects to ask it about.
 package mergetest
 
 import (
@@ -56,7 +56,11 @@ type converter struct {
 }
 
 func (c converter) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	return typed.AsTyped(ordered{value.NewValueInterface(obj.(*unstructured.Unstructured).Object)}, c.schema, c.root, opts...)
+	return typed.AsTyped(
+		ordered{value.NewValueInterface(obj.(*unstructured.Unstructured).Object)},
+		c.schema,
+		c.root,
+		opts...)
 }
 
 func (c converter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
@@ -120,7 +124,12 @@ func (m orderedMap) IterateUsing(_ value.Allocator, fn func(string, value.Value)
 	return m.Iterate(fn)
 }
 
-func (m orderedMap) ZipUsing(_ value.Allocator, other value.Map, _ value.MapTraverseOrder, fn func(string, value.Value, value.Value) bool) bool {
+func (m orderedMap) ZipUsing(
+	_ value.Allocator,
+	other value.Map,
+	_ value.MapTraverseOrder,
+	fn func(string, value.Value, value.Value) bool,
+) bool {
 	names := m.names()
 	if other != nil {
 		names = append(names, other.(orderedMap).names()...)
@@ -139,8 +148,8 @@ func (m orderedMap) ZipUsing(_ value.Allocator, other value.Map, _ value.MapTrav
 	return true
 }
 
-// Schema says in structured-merge-diff's words what kube-openapi/pkg/schemaconv makes of the OpenAPI schema of a type. It
-// shares no code with package merge.
+// Schema says in structured-merge-diff's words what kube-openapi/pkg/schemaconv makes of the OpenAPI schema of a type.
+// It shares no code with package merge.
 func Schema(t *schema.Type) (*smd.Schema, smd.TypeRef) {
 	w := schemaWriter{names: map[*schema.Type]string{}}
 	root := w.ref(t, false)
