@@ -27,6 +27,7 @@ func ExampleNewSet() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(set.Policies[0].Name, set.Policies[0].FailurePolicy, set.Bindings[0].PolicyName, set.Bindings[0].Actions)
+	p, b := set.Policies[0], set.Bindings[0]
+	fmt.Println(p.Name, p.FailurePolicy, b.PolicyName, b.Actions)
 	// Output: limit Fail limit [Deny]
 }
