@@ -81,8 +81,8 @@ func (p Pattern) states(text string) int64 {
 	return stateBytes * min(mul(add(p.chars, p.extra), int64(len(text))+1), mostStates)
 }
 
-// Folding is how many steps it takes to parse the classes of a regular expression that take no notice of upper and lower
-// case: (?i)[B-𞥂] is read character by character. It counts what looks like a range, also in the text of an expression.
+// Folding is how many steps it takes to parse the classes of a regular expression for which upper and lower case are
+// one: (?i)[B-𞥂] is read character by character. It counts what looks like a range, also in the text of an expression.
 func Folding(pattern string) (steps int64) {
 	if !strings.Contains(pattern, "(?") {
 		return 0

@@ -55,7 +55,7 @@ var attacks = []struct{ name, variables, expression string }{
 	{"folding", "", "object.data.list.matches('(?i)' + lists.range(3000).map(i, '[B-𞥂]').join())"},
 	{
 		"versions", "",
-		"lists.range(20).all(i, isSemver('1.0.0-' + lists.range(100000).map(j, 'a').join('.')) && i < 0)",
+		"lists.range(20).map(i, semver('1.0.0-' + lists.range(100000).map(j, 'a').join('.'))).size() < 0",
 	},
 	{"nullable", "", "lists.range(50).all(i, !object.data.list.matches('" + strings.Repeat("a?", 2000) + "b'))"},
 	{"category", "", `object.data.list.find(lists.range(90000).map(i, '\\pL').join()) == ''`},
