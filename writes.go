@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -78,6 +80,9 @@ func (e *Engine) WriteErrors(w Written) field.ErrorList {
 	case w.Binding != nil:
 		return policy.ValidateBinding(w.Binding)
 	}
+	if errs := e.slowPatterns(w.Policy); len(errs) > 0 {
+		return errs
+	}
 	checker := compile.NewChecker(e.envs, w.Policy, w.OldPolicy)
 	defer checker.Close()
 	if w.OldPolicy != nil {
@@ -93,9 +98,33 @@ func (e *Engine) storedErrors(p *policy.Policy) field.ErrorList {
 	if !e.standsIn {
 		return policy.ValidatePolicyUpdate(p, nil, nil)
 	}
+	if errs := e.slowPatterns(p); len(errs) > 0 {
+		return errs
+	}
 	checker := compile.NewStoredChecker(e.envs, p)
 	defer checker.Close()
 	return policy.ValidatePolicyUpdate(p, nil, checker)
+}
+
+// patternTime is how long the regular expressions of one policy may take to be read where celgate stands in for the
+// server. Those of policies that people write take some microseconds.
+const patternTime = 2 * time.Second
+
+// slowPatterns refuses a policy whose regular expressions would keep a server busy before the policy is in force.
+func (e *Engine) slowPatterns(p *policy.Policy) field.ErrorList {
+	if !e.standsIn {
+		return nil
+	}
+	var took time.Duration
+	for x := range p.Expressions() {
+		took += bound.Time(bound.Folding(x.Src))
+		if took > patternTime {
+			return field.ErrorList{{Type: field.ErrorTypeForbidden, Field: x.Field, Detail: fmt.Sprintf(
+				"the regular expressions of the policy take about %v or more to be read, more than the limit of %v",
+				took.Round(100*time.Millisecond), patternTime)}}
+		}
+	}
+	return nil
 }
 
 // ParamsForbidden is the registry's error about a user who writes a policy or a binding and may not read its params:

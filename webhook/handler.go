@@ -214,6 +214,9 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "read the body: %w", err)
 	}
+	if done, err = a.InFlight.weigh(ctx, text, done); err != nil {
+		return nil, err
+	}
 	defer done()
 	if a.Request, err = decode(text); err != nil {
 		return nil, refuse(http.StatusBadRequest, "%w", err)

@@ -29,9 +29,9 @@ var free = map[string]string{
 	"part of a value":    `_?._ _[?_] _[_] first last hasValue or orValue value optional.none optional.of optional.ofNonZeroValue trim`,
 	"search of a text":   `contains startsWith endsWith validate`,
 	"times":              `duration timestamp getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds`,
-	"addresses":          `ip cidr ip.isCanonical isIP isCIDR family masked prefixLength containsIP containsCIDR isGlobalUnicast isLinkLocalMulticast isLinkLocalUnicast isLoopback isUnspecified`,
-	"addresses of pages": `url isURL getScheme getHost getHostname getPort getEscapedPath getQuery`,
-	"versions":           `semver isSemver major minor patch`,
+	"addresses":          `family masked prefixLength containsIP containsCIDR isGlobalUnicast isLinkLocalMulticast isLinkLocalUnicast isLoopback isUnspecified`,
+	"addresses of pages": `getScheme getHost getHostname getPort getEscapedPath getQuery`,
+	"versions":           `major minor patch`,
 	"named formats": `format.named format.byte format.date format.datetime format.dns1035Label format.dns1035LabelPrefix
 		format.dns1123Label format.dns1123LabelPrefix format.dns1123Subdomain format.dns1123SubdomainPrefix
 		format.labelValue
@@ -543,4 +543,81 @@ func FuzzPredict(f *testing.F) {
 			t.Errorf("%s(%q): predicted %v, and it took %v", k.overload, args, bound.Time(predicted.Steps), took)
 		}
 	})
+}
+
+// What functions that read a text make of a long one is charged, and ordinary texts are charged nothing.
+func TestLongTexts(t *testing.T) {
+	known, n := implementations(t), 300_000
+	for _, c := range []struct{ function, overload, text string }{
+		{"semver", "string_to_semver", "1.0.0-" + strings.Repeat("a.", n/2) + "a"},
+		{"isSemver", "is_semver_string", "1.0.0-" + strings.Repeat("a.", n/2) + "a"},
+		{"url", "string_to_url", "http://x/" + strings.Repeat("%41", n/3)},
+		{"url", "string_to_url", "http://x/" + strings.Repeat("é", n/2)},
+		{"isURL", "is_url_string", "http://x/" + strings.Repeat("é", n/2)},
+		{"ip", "string_to_ip", strings.Repeat("1.", n/2)},
+		{"isIP", "is_ip", strings.Repeat("1:", n/2)},
+		{"cidr", "string_to_cidr", strings.Repeat("1.", n/2)},
+		{"quantity", "string_to_quantity", strings.Repeat("1", n)},
+		{"trim", "string_trim", strings.Repeat(" ", n)},
+		{"timestamp", "string_to_timestamp", strings.Repeat("a", n)},
+		{"duration", "string_to_duration", strings.Repeat("1h", n/2)},
+		{"int", "string_to_int64", strings.Repeat("1", n)},
+		{"double", "string_to_double", strings.Repeat("1", n)},
+	} {
+		impl := known[c.overload]
+		if impl == nil {
+			t.Errorf("%s: there is no %s", c.function, c.overload)
+			continue
+		}
+		m := bound.Meter{Limits: bound.Limits{Bytes: 1 << 50, Steps: 1 << 50}}
+		args := []ref.Val{types.String(c.text)}
+		most := int64(8 * n)
+		if guard := bound.GuardOf(c.function, c.overload); guard != nil {
+			if err := guard(&m, args); err != nil {
+				t.Fatal(err)
+			}
+			refused := bound.Meter{Limits: bound.Limits{Bytes: 1000, Steps: 1 << 50}}
+			if c.function != "quantity" && guard(&refused, args) == nil {
+				t.Errorf("%s(%.10s…) is charged less than 1,000 bytes", c.function, c.text)
+			}
+			most = 110 * int64(len(c.text)) // of spare
+			if err := guard(&m, []ref.Val{types.String("1.2.3")}); err != nil {
+				t.Error(err)
+			}
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		call(t, impl, args)
+		runtime.ReadMemStats(&after)
+		used := int64(after.TotalAlloc - before.TotalAlloc)
+		if c.function != "quantity" && used > most+m.Charged().Bytes { // of a quantity it is garbage
+			t.Errorf("%s(%.10s…): charged %+v, and it allocated %d", c.function, c.text, m.Charged(), used)
+		}
+	}
+}
+
+// How long classes take that take no notice of case is known before they are parsed.
+func TestFolding(t *testing.T) {
+	for _, c := range []struct {
+		pattern string
+		slow    bool
+	}{
+		{strings.Repeat("(?i)[B-𞥂]", 200), true},
+		{"(?i)" + strings.Repeat(`[\x{42}-\x{1E942}]`, 200), true},
+		{"(?i)" + strings.Repeat(`[B-\x{10FFFF}]`, 200), true},
+		{"(?i)^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", false},
+		{strings.Repeat("[B-𞥂]", 200), false},
+	} {
+		start := time.Now()
+		if _, err := regexp.Compile(c.pattern); err != nil {
+			t.Fatal(err)
+		}
+		took, known := time.Since(start), bound.Time(bound.Folding(c.pattern))
+		if c.slow != (known > 100*time.Millisecond) || c.slow && took > 10*known {
+			t.Errorf("%.40s: taken to take %v, and it took %v", c.pattern, known, took)
+		}
+		if small := bound.PatternOf(c.pattern, bound.Served.Bytes).Small(); c.slow && small {
+			t.Errorf("%.40s is small", c.pattern)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/common/types/ref"
 )
@@ -17,6 +18,7 @@ type Pattern struct {
 	Spare int64 // bytes while it is compiled and used
 	chars int64
 	extra int64 // instructions beyond those that its characters stand for
+	fold  int64 // steps while it is parsed
 }
 
 // Of regexp of Go 1.26, measured by TestPatterns.
@@ -24,8 +26,13 @@ const (
 	characterBytes = 450 // of the parsed tree, the program and the state of a match, for a character
 	// of those, for an instruction that a repetition makes; 3.3 million are the most that regexp compiles
 	instructionBytes = 300
-	groupBytes       = 16   // of where a group begins and ends
-	categoryBytes    = 7000 // of the ranges of \pL
+	stateBytes       = 24      // of a place in a text at which an instruction was tried
+	mostStates       = 1 << 18 // of those
+	mostInstructions = 3_360_000
+	foldSteps        = 5           // for a character of a class whose case does not count
+	longFold         = 100_000_000 // steps after which nothing is parsed to predict what it takes
+	groupBytes       = 16          // of where a group begins and ends
+	categoryBytes    = 7000        // of the ranges of \pL
 	// instructions that are looked at for a character of a text in one step; few are alive at a time
 	instructionSteps = 16
 )
@@ -37,11 +44,14 @@ func PatternOf(pattern string, most int64) Pattern {
 		chars: n,
 		Spare: n*characterBytes + int64(strings.Count(pattern, `\p`)+strings.Count(pattern, `\P`))*categoryBytes,
 	}
+	p.fold = Folding(pattern)
 	if p.Spare <= most && strings.Contains(pattern, "{") {
-		if re, err := syntax.Parse(pattern, syntax.Perl); err == nil {
+		if p.fold > longFold {
+			p.extra = mostInstructions
+		} else if re, err := syntax.Parse(pattern, syntax.Perl); err == nil {
 			p.extra = max(0, instructions(re)-n)
-			p.Spare = add(p.Spare, mul(p.extra, instructionBytes))
 		}
+		p.Spare = add(p.Spare, mul(p.extra, instructionBytes))
 	}
 	// A match may be at every instruction at once, and has the places of all groups for each.
 	p.Spare = add(p.Spare, mul(add(n, p.extra), groups(pattern)*groupBytes))
@@ -54,15 +64,48 @@ func groups(pattern string) int64 {
 	return int64(capture - other + strings.Count(pattern, "(?P<") + strings.Count(pattern, "(?<"))
 }
 
-// Small reports whether a pattern may stay compiled for as long as its policy is in force.
-func (p Pattern) Small() bool { return p.Spare <= 256<<10 }
+// Small reports whether a pattern is soon compiled and may stay so for as long as its policy is in force.
+func (p Pattern) Small() bool { return p.Spare <= 256<<10 && p.fold <= Steps(10*time.Millisecond) }
 
 // Steps is what a match with a text takes beyond its cost, once the pattern is compiled.
 func (p Pattern) Steps(text string) int64 { return mul(p.extra, int64(len(text))) / instructionSteps }
 
 // Over is what a match with a text takes, with all that comes before it.
 func (p Pattern) Over(text string) Size {
-	return Size{Spare: p.Spare, Steps: p.Steps(text)}
+	return Size{Spare: add(p.Spare, p.states(text)), Steps: add(p.fold, p.Steps(text))}
+}
+
+// states is what a match remembers of the places in a text at which instructions were tried, in a program of up to 500
+// instructions.
+func (p Pattern) states(text string) int64 {
+	return stateBytes * min(mul(add(p.chars, p.extra), int64(len(text))+1), mostStates)
+}
+
+// Folding is how many steps it takes to parse the classes of a regular expression for which upper and lower case are
+// one: (?i)[B-𞥂] is read character by character. It counts what looks like a range, also in the text of an expression.
+func Folding(pattern string) (steps int64) {
+	if !strings.Contains(pattern, "(?") {
+		return 0
+	}
+	const first, last = 'A', 0x1e943 // of the characters that have another case
+	for i := strings.IndexByte(pattern, '-'); i >= 0; {
+		rest := pattern[i+1:]
+		to, _ := utf8.DecodeRuneInString(rest)
+		from, _ := utf8.DecodeLastRuneInString(pattern[:i])
+		if strings.Contains(pattern[max(0, i-len(`\x{10FFFF}`)):i], `\`) {
+			from = first
+		}
+		if to == '\\' {
+			to = last
+		}
+		steps += foldSteps * max(0, int64(min(to, last))-int64(max(from, first)))
+		next := strings.IndexByte(rest, '-')
+		if next < 0 {
+			break
+		}
+		i += 1 + next
+	}
+	return steps
 }
 
 // instructions is how many a regular expression is compiled to, within a few for each of its characters.
@@ -135,10 +178,8 @@ func chargeMatch(m *Meter, args []ref.Val) error {
 
 // ChargeMatch charges a match with a constant pattern, which is compiled.
 func (m *Meter) ChargeMatch(p Pattern, re *regexp.Regexp, text string) error {
-	if p.extra > 0 {
-		if err := m.Charge(Size{Steps: p.Steps(text)}); err != nil {
-			return err
-		}
+	if err := m.Charge(Size{Spare: p.states(text), Steps: p.Steps(text)}); err != nil {
+		return err
 	}
 	if m == nil || !p.heavy(text) {
 		return nil

@@ -77,6 +77,15 @@ const (
 // predictors has every function that can grow, by its name: which overload is called may only be known when it is.
 // TestEveryFunction knows why all others need none.
 var predictors = map[string]predictor{
+	"semver":                    predictVersion,
+	"isSemver":                  predictVersion,
+	"url":                       predictReading,
+	"isURL":                     predictReading,
+	"ip":                        predictReading,
+	"isIP":                      predictReading,
+	"cidr":                      predictReading,
+	"isCIDR":                    predictReading,
+	"ip.isCanonical":            predictReading,
 	operators.Add:               predictAdd,
 	operators.Equals:            predictEqual,
 	operators.NotEquals:         predictEqual,
@@ -339,6 +348,30 @@ func predictSplit(args []ref.Val, _ int64) Size {
 	return Size{Bytes: slot * n, Steps: n + int64(len(s))/16}
 }
 
+// predictVersion predicts a version, which is a list of what stands between its dots.
+func predictVersion(args []ref.Val, _ int64) Size {
+	s, _ := text(args, 0)
+	if len(s) <= shortReading {
+		return Size{}
+	}
+	n := int64(len(s))
+	dots := int64(strings.Count(s, "."))
+	return Size{Bytes: 40*dots + n, Spare: 200*dots + 2*n, Steps: 4*dots + n}
+}
+
+// predictReading predicts a value that is no longer than its text, or an error that quotes it.
+func predictReading(args []ref.Val, _ int64) Size {
+	s, _ := text(args, 0)
+	if len(s) <= shortReading {
+		return Size{}
+	}
+	n := int64(len(s))
+	return Size{Bytes: 2 * n, Spare: 14 * n, Steps: n}
+}
+
+// shortReading is so short that whatever is made of it is small.
+const shortReading = 1024
+
 func predictRunes(args []ref.Val, _ int64) Size {
 	s, _ := text(args, 0)
 	n := int64(len(s))
@@ -513,7 +546,7 @@ func chargeDigits(m *Meter, _ []ref.Val) error {
 // digitsSize is what two numbers with so many digits take, of which one becomes as long as the other. The time is
 // measured.
 func digitsSize(digits int64) Size {
-	return Size{Spare: 2 * digits, Steps: int64(math.Pow(float64(digits), 1.6) / 100)}
+	return Size{Spare: 2 * digits, Steps: int64(math.Pow(float64(digits), 1.6) / 33)}
 }
 
 // digitsOf returns how many digits a text has as a number without an exponent.

@@ -52,6 +52,11 @@ var attacks = []struct{ name, variables, expression string }{
 	{"patterns", "", "lists.range(200).all(i, !object.data.list.matches('(a?a?){999}' + string(i)))"},
 	{"constantPattern", "", "!object.data.list.matches('" + strings.Repeat("a{1000}", 3000) + "')"},
 	{"groups", "", "!object.data.list.matches(lists.range(20000).map(i, '(a?)').join() + 'b')"},
+	{"folding", "", "object.data.list.matches('(?i)' + lists.range(3000).map(i, '[B-𞥂]').join())"},
+	{
+		"versions", "",
+		"lists.range(20).map(i, semver('1.0.0-' + lists.range(100000).map(j, 'a').join('.'))).size() < 0",
+	},
 	{"nullable", "", "lists.range(50).all(i, !object.data.list.matches('" + strings.Repeat("a?", 2000) + "b'))"},
 	{"category", "", `object.data.list.find(lists.range(90000).map(i, '\\pL').join()) == ''`},
 }
