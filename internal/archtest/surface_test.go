@@ -31,7 +31,7 @@ var exportedTypes = map[string]int{
 	"manifest":      6,
 	"policy":        28,
 	"schema":        13,
-	"state":         2,
+	"state":         3,
 	"suite":         28,
 	"webhook":       13,
 }

@@ -325,8 +325,11 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 		seen[id] = given[i].Position()
 		next, err := cluster.With(object)
 		if err != nil {
+			if wrong := (*state.ObjectError)(nil); errors.As(err, &wrong) {
+				err = wrong.Err
+			}
 			c.raise(exitFailed)
-			c.say(at(given[i].Position(), strings.TrimPrefix(err.Error(), "object 0: ")), "")
+			c.say(at(given[i].Position(), err.Error()), "")
 			continue
 		}
 		cluster = next
