@@ -222,7 +222,8 @@ func (d *decoder) object(doc *Document, v any, list identity) {
 		d.problem(
 			Problem{
 				Position: doc.Position(),
-				Message:  "not a Kubernetes object: " + describe(v) + " instead of a mapping",
+				Message:  ErrNoObject.Error() + ": " + describe(v) + " instead of a mapping",
+				Err:      ErrNoObject,
 			},
 		)
 		return
@@ -277,12 +278,12 @@ func (d *decoder) noObject(doc *Document, m map[string]any) Problem {
 			}
 		}
 	}
-	p := Problem{Position: doc.Position()}
+	p := Problem{Position: doc.Position(), Err: ErrNoObject}
 	if len(lacking) == 2 {
-		p.Message = "not a Kubernetes object: apiVersion and kind are missing"
+		p.Message = ErrNoObject.Error() + ": apiVersion and kind are missing"
 		p.Warning = !d.named && doc.Item == ""
 	} else {
-		p.Message = "not a Kubernetes object: " + lacking[0] + " is missing"
+		p.Message = ErrNoObject.Error() + ": " + lacking[0] + " is missing"
 	}
 	return p
 }

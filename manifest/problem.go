@@ -1,6 +1,10 @@
 package manifest
 
-import "github.com/celgate/celgate/policy"
+import (
+	"errors"
+
+	"github.com/celgate/celgate/policy"
+)
 
 // A Problem is one thing that could not be read, in one line.
 type Problem struct {
@@ -14,6 +18,9 @@ type Problem struct {
 	Document *Document // that the problem is about; nil if there is none
 	Err      error     // what has gone wrong, if there is more to it than the message; else nil
 }
+
+// ErrNoObject is the Err of a problem with a document that is no Kubernetes object, and may be meant to be none.
+var ErrNoObject = errors.New("not a Kubernetes object")
 
 // Unwrap returns Err.
 func (p Problem) Unwrap() error { return p.Err }

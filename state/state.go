@@ -74,6 +74,16 @@ type DuplicateError struct {
 
 func (e *DuplicateError) Error() string { return e.text }
 
+// An ObjectError says what is wrong with one object of a call.
+type ObjectError struct {
+	Index int // in the call
+	Err   error
+}
+
+func (e *ObjectError) Error() string { return fmt.Sprintf("object %d: %v", e.Index, e.Err) }
+
+func (e *ObjectError) Unwrap() error { return e.Err }
+
 // New returns a cluster that holds the objects and what exists in every cluster.
 //
 // The objects are kept as they are: a caller who reads them from files passes them through prepare.Stored first, so
@@ -82,8 +92,8 @@ func (e *DuplicateError) Error() string { return e.text }
 // the server gives it when it is created (see existingNamespace). The namespace of an object of a cluster-scoped kind
 // is dropped, as the server does.
 //
-// An error names the object that is wrong: one without apiVersion, kind or name, an RBAC object that cannot be
-// decoded, or, as [DuplicateError], two that are the same. Several errors are joined.
+// An error names the object that is wrong: as [ObjectError] one without apiVersion, kind or name, or an RBAC object
+// that cannot be decoded, and as [DuplicateError] two that are the same. Several errors are joined.
 func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
 	roles, err := bootstrap()
 	if err != nil {
@@ -110,7 +120,7 @@ func (c *Cluster) With(objects ...map[string]any) (*Cluster, error) {
 	}
 	for i, r := range rows {
 		if problem := decodable(r); problem != nil {
-			err = errors.Join(err, fmt.Errorf("object %d: %v: %w", i, r, problem))
+			err = errors.Join(err, &ObjectError{i, fmt.Errorf("%v: %w", r, problem)})
 		}
 	}
 	if err != nil {
@@ -152,7 +162,7 @@ func (c *Cluster) rowsOf(objects []map[string]any) ([]row, error) {
 	for i, object := range objects {
 		r, err := c.rowOf(object)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("object %d: %w", i, err))
+			problems = append(problems, &ObjectError{i, err})
 			continue
 		}
 		rows[i] = r

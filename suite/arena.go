@@ -99,7 +99,10 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 		}
 		next, err := a.cluster.With(stored(d.Object, types))
 		if err != nil {
-			problems = append(problems, &Problem{d.Position(), strings.TrimPrefix(err.Error(), "object 0: "), ""})
+			if wrong := (*state.ObjectError)(nil); errors.As(err, &wrong) {
+				err = wrong.Err
+			}
+			problems = append(problems, &Problem{d.Position(), err.Error(), ""})
 			continue
 		}
 		a.cluster = next

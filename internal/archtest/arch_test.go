@@ -54,8 +54,8 @@ var layers = [][]string{
 		"check",
 		"webhook",
 	},
-	{"suite", "kube"},
-	{"kube/election", "cmd/internal/report", "cmd/internal/serve"},
+	{"suite", "internal/kube"},
+	{"internal/kube/election", "cmd/internal/report", "cmd/internal/serve"},
 	{"cmd/internal/cli"},
 	{"cmd/celgate", "cmd/celgate-webhook"},
 }
@@ -97,11 +97,11 @@ var bans = []ban{
 	{
 		packages: []string{"..."},
 		imports:  []string{"k8s.io/client-go/...", "sigs.k8s.io/controller-runtime/..."},
-		except:   []string{"kube/..."},
+		except:   []string{"internal/kube/..."},
 		why:      "one package talks to clusters",
 	},
 	{
-		packages: []string{"kube", "cmd/celgate"},
+		packages: []string{"internal/kube", "cmd/celgate"},
 		closure:  true,
 		imports:  []string{"k8s.io/client-go/tools/leaderelection/...", "k8s.io/client-go/kubernetes/..."},
 		why: "the election links the typed clients and the scheme of all kinds, which a command line would pay for in size and at each " +

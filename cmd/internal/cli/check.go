@@ -172,7 +172,7 @@ func (k *checking) world(paths []string) (*world, []map[string]any, error) {
 		}
 		docs, problems := loader.Load(paths...)
 		for _, p := range problems {
-			if strings.HasPrefix(p.Message, "not a Kubernetes object") {
+			if errors.Is(p, manifest.ErrNoObject) {
 				continue
 			}
 			if !p.Warning {

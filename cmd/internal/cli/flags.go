@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/spell"
-	"github.com/celgate/celgate/kube"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"

@@ -97,7 +97,7 @@ func (m *formatting) run(args []string) error {
 func (m *formatting) files(path string, types *schema.Registry) (map[string]*fileEdits, error) {
 	docs, problems := (&manifest.Loader{}).Load(path)
 	for _, p := range problems {
-		if strings.HasPrefix(p.Message, "not a Kubernetes object") {
+		if errors.Is(p, manifest.ErrNoObject) {
 			continue
 		}
 		if !p.Warning {

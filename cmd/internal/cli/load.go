@@ -11,8 +11,8 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/prepare"
-	"github.com/celgate/celgate/kube"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -325,8 +325,11 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 		seen[id] = given[i].Position()
 		next, err := cluster.With(object)
 		if err != nil {
+			if wrong := (*state.ObjectError)(nil); errors.As(err, &wrong) {
+				err = wrong.Err
+			}
 			c.raise(exitFailed)
-			c.say(at(given[i].Position(), strings.TrimPrefix(err.Error(), "object 0: ")), "")
+			c.say(at(given[i].Position(), err.Error()), "")
 			continue
 		}
 		cluster = next

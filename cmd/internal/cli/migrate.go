@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
-	"github.com/celgate/celgate/kube"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"

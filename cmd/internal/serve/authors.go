@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/webhook"
 )

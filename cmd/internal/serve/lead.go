@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/webhook"
 )
 

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/prepare"
-	"github.com/celgate/celgate/kube"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"

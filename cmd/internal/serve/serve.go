@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/webhook"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/celgate/celgate"
 	analysis "github.com/celgate/celgate/check"
-	"github.com/celgate/celgate/kube"
+	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/webhook"
