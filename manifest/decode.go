@@ -103,12 +103,14 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 
 // part returns the part of s between two offsets.
 func (s *Source) part(from, to int) *Source {
-	return &Source{
-		File: s.File,
-		Line: s.Line + strings.Count(s.Text[:from], "\n"),
-		Lead: s.Lead,
-		Text: s.Text[from:to],
+	before := s.Text[:from]
+	p := &Source{File: s.File, Line: s.Line + strings.Count(before, "\n"), Lead: s.Lead, Text: s.Text[from:to]}
+	if i := strings.LastIndexByte(before, '\n'); i >= 0 {
+		p.ahead = from - i - 1
+	} else {
+		p.ahead = s.ahead + from
 	}
+	return p
 }
 
 // yamlChunk decodes one YAML document.

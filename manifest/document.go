@@ -34,6 +34,7 @@ type Source struct {
 	Tail string
 
 	json  bool // Text was read as JSON
+	ahead int  // bytes of another value on the line that Text starts in
 	items []position
 
 	parse sync.Once
@@ -56,7 +57,7 @@ func (d *Document) Position() policy.Position {
 	}
 	if i, ok := itemIndex(d.Item); ok && i < len(d.Source.items) {
 		p := d.Source.items[i]
-		return policy.Position{File: d.Source.File, Line: d.Source.Line + p.line, Column: p.column + 1}
+		return d.Source.position(p)
 	}
 	e, _ := d.Source.places().find(d.Item)
 	return d.Source.at(e.at)
@@ -102,7 +103,14 @@ func (s *Source) at(offset int) policy.Position {
 	if !exact {
 		line--
 	}
-	return policy.Position{File: s.File, Line: s.Line + line, Column: offset - s.starts[line] + 1}
+	return s.position(position{line, offset - s.starts[line]})
+}
+
+func (s *Source) position(p position) policy.Position {
+	if p.line == 0 {
+		p.column += s.ahead
+	}
+	return policy.Position{File: s.File, Line: s.Line + p.line, Column: p.column + 1}
 }
 
 // place returns the position of the byte at offset of text, whose first line is line of file.

@@ -66,8 +66,12 @@ var indexes = regexp.MustCompile(`\[\d+\]`)
 // from returns the rest of the line at a place.
 func (s *Source) from(at policy.Position) string {
 	lines := strings.Split(s.Text, "\n")
-	if i := at.Line - s.Line; i >= 0 && i < len(lines) && at.Column > 0 && at.Column <= len(lines[i]) {
-		return lines[i][at.Column-1:]
+	i, column := at.Line-s.Line, at.Column-1
+	if i == 0 {
+		column -= s.ahead
+	}
+	if i >= 0 && i < len(lines) && column >= 0 && column < len(lines[i]) {
+		return lines[i][column:]
 	}
 	return ""
 }
