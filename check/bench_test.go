@@ -98,6 +98,9 @@ func BenchmarkManyPolicies(b *testing.B) {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".yaml") {
 			return err
 		}
+		if filepath.Base(path) == "old.yaml" { // the same policies as in the file beside it, before a change
+			return nil
+		}
 		text, err := os.ReadFile(path)
 		if n := len(policyKind.FindAll(text, -1)); n > 0 {
 			files, count = append(files, path), count+n
