@@ -138,10 +138,8 @@ func (q *Requester) Target(kind schema.GroupVersionKind, subresource string) (Ta
 	case len(found) > 0:
 		// What is on by default and in the newest stable version comes first.
 		return Target{slices.MinFunc(found, func(x, y *schema.Resource) int {
-			return cmp.Or(
-				cmpBool(x.OffByDefault, y.OffByDefault),
-				version.CompareKubeAwareVersionStrings(y.Version, x.Version),
-			)
+			return cmp.Or(cmpBool(x.OffByDefault, y.OffByDefault),
+				version.CompareKubeAwareVersionStrings(y.Version, x.Version))
 		}), sub}, nil
 	case len(takes) > 0 && resource != "":
 		return Target{}, fmt.Errorf("the subresource %s takes %s, not %s", sub, takes[0], kindText(kind))

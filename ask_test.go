@@ -16,12 +16,10 @@ func TestTargetOfScale(t *testing.T) {
 	version := func(name string) map[string]any {
 		return map[string]any{
 			"name": name, "served": true, "storage": name == "v2",
-			"schema": map[string]any{
-				"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-			},
-			"subresources": map[string]any{
-				"scale": map[string]any{"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
-			},
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+				"x-kubernetes-preserve-unknown-fields": true}},
+			"subresources": map[string]any{"scale": map[string]any{"specReplicasPath": ".spec.replicas",
+				"statusReplicasPath": ".status.replicas"}},
 		}
 	}
 	types, err = types.WithCustomResources(map[string]any{
@@ -36,10 +34,8 @@ func TestTargetOfScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &Requester{Types: types}
-	to, err := w.Target(
-		schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"},
-		"sets.example.com/scale",
-	)
+	to, err := w.Target(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"},
+		"sets.example.com/scale")
 	if err != nil {
 		to, err = w.Target(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, "sets/scale")
 	}

@@ -81,10 +81,8 @@ type authorized struct {
 
 // Authorize answers from the cache or asks. A check ignores the context of the request, as on the server: one
 // that was begun is finished.
-func (c *decisionCache) Authorize(
-	ctx context.Context,
-	attr authorizer.Attributes,
-) (authorizer.Decision, string, error) {
+func (c *decisionCache) Authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string,
+	error) {
 	fields, fieldsErr := attr.GetFieldSelector()
 	labels, labelsErr := attr.GetLabelSelector()
 	who := attr.GetUser()

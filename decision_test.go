@@ -17,21 +17,16 @@ func TestDecisionLinks(t *testing.T) {
 		engine := celgate.Must(celgate.New(set, celgate.Options{}))
 		object := deployment(9)
 		object["spec"].(map[string]any)["odd"] = true
-		return celgate.Must(
-			engine.Admit(t.Context(), celgate.Must(engine.RequestFor(t.Context(), object, celgate.As{}))),
-		)
+		return celgate.Must(engine.Admit(t.Context(),
+			celgate.Must(engine.RequestFor(t.Context(), object, celgate.As{}))))
 	}
 	d := decide("[Warn, Audit]")
 	if len(d.Warnings) != 2 || d.Warnings[0].Violation != nil || d.Warnings[0].Text != `unknown field "spec.odd"` {
 		t.Fatalf("%+v", d.Warnings)
 	}
 	if v := &d.Violations[0]; d.Warnings[1].Violation != v || d.Denial != nil {
-		t.Errorf(
-			"the warning is about %p, the answer about %p, the violation is %p",
-			d.Warnings[1].Violation,
-			d.Denial,
-			v,
-		)
+		t.Errorf("the warning is about %p, the answer about %p, the violation is %p", d.Warnings[1].Violation, d.Denial,
+			v)
 	}
 	if d.MutatedObject == nil || d.Object["metadata"].(map[string]any)["uid"] == nil ||
 		d.MutatedObject["metadata"].(map[string]any)["uid"] != nil {

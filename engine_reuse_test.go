@@ -16,9 +16,8 @@ func TestBefore(t *testing.T) {
 			"metadata": map[string]any{"name": name},
 			"spec": map[string]any{
 				"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-					"apiGroups": []any{
-						"",
-					}, "apiVersions": []any{"v1"}, "resources": []any{"pods"}, "operations": []any{"CREATE"},
+					"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"pods"},
+					"operations": []any{"CREATE"},
 				}}},
 				"validations": []any{map[string]any{"expression": "object.metadata.name != '" + name + "'"}},
 			},
@@ -29,12 +28,8 @@ func TestBefore(t *testing.T) {
 		return p
 	}
 	bound := func(name string) *policy.Binding {
-		return &policy.Binding{
-			Kind:       policy.Validating,
-			Name:       name,
-			PolicyName: name,
-			Actions:    []policy.Action{policy.Deny},
-		}
+		return &policy.Binding{Kind: policy.Validating, Name: name, PolicyName: name,
+			Actions: []policy.Action{policy.Deny}}
 	}
 	engine := func(before *Engine, policies []*policy.Policy, bindings ...*policy.Binding) *Engine {
 		e, err := New(&policy.Set{Policies: policies, Bindings: bindings}, Options{Before: before})

@@ -34,9 +34,7 @@ var (
 	ErrNoParams = errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
 
 	// ErrNoParamNamespace is that of a cluster-scoped object and a paramRef that leaves the namespace to the object.
-	ErrNoParamNamespace = errors.New(
-		"cannot use namespaced paramRef in policy binding that matches cluster-scoped resources",
-	)
+	ErrNoParamNamespace = errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
 )
 
 // A ParamKindError says that the server does not know the kind of the params of a policy.

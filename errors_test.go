@@ -88,9 +88,8 @@ spec: {policyName: p, validationActions: [Deny]`, "\t", "  ")
 		for _, r := range engine.Rejected() {
 			t.Errorf("%s: %s", c.name, r.Status.Message)
 		}
-		d := celgate.Must(
-			engine.Admit(t.Context(), celgate.Must(engine.RequestFor(t.Context(), deployment(1), celgate.As{}))),
-		)
+		d := celgate.Must(engine.Admit(t.Context(),
+			celgate.Must(engine.RequestFor(t.Context(), deployment(1), celgate.As{}))))
 		if d.Allowed || len(d.Violations) != 1 {
 			t.Errorf("%s: %+v", c.name, d.Violations)
 			continue

@@ -109,10 +109,8 @@ func (e *Engine) watch(what watches) (watchedHooks, error) {
 				return w
 			}
 			for x := range h.Policy.Expressions() {
-				w.observed = append(
-					w.observed,
-					explain.Observed{Policy: h.Policy, Field: x.Field, Branches: branches[x.Field]},
-				)
+				w.observed = append(w.observed,
+					explain.Observed{Policy: h.Policy, Field: x.Field, Branches: branches[x.Field]})
 			}
 		}
 		return w

@@ -56,11 +56,8 @@ func (x *index) entry(req *Request) *indexEntry {
 			return e
 		}
 	}
-	e := &indexEntry{
-		exempt:   Exempt(made.Resource.GroupResource()),
-		resource: x.types.Resource(made.Resource),
-		shown:    resourceTree(made.Resource),
-	}
+	e := &indexEntry{exempt: Exempt(made.Resource.GroupResource()), resource: x.types.Resource(made.Resource),
+		shown: resourceTree(made.Resource)}
 	a := match.Attributes{Resource: made.Resource, SubResource: made.SubResource, Operation: string(req.Operation)}
 	for _, h := range x.hooks {
 		if !h.criteria.Resources(&a, x.types) {

@@ -328,11 +328,8 @@ func (r *inputs) request(resource schema.GroupVersionResource, kind schema.Group
 }
 
 // requestTree has the members of AdmissionRequest that the server sets, by its rules for empty ones.
-func (r *inputs) requestTree(
-	resource schema.GroupVersionResource,
-	kind schema.GroupVersionKind,
-	user map[string]any,
-) map[string]any {
+func (r *inputs) requestTree(resource schema.GroupVersionResource, kind schema.GroupVersionKind,
+	user map[string]any) map[string]any {
 	madeKind, madeResource := kindTree(r.made.Kind), r.shown
 	asKind, asResource := madeKind, madeResource
 	if kind != r.made.Kind {
@@ -362,9 +359,7 @@ func (r *inputs) requestTree(
 }
 
 // requestType has the Go types of the structs that requestTree makes.
-var requestType = &schema.Type{
-	Kind: schema.Struct,
-	Name: "k8s.io/api/admission/v1.AdmissionRequest",
+var requestType = &schema.Type{Kind: schema.Struct, Name: "k8s.io/api/admission/v1.AdmissionRequest",
 	Fields: []schema.Field{
 		{Name: "kind", Type: kindType}, {Name: "requestKind", Type: kindType},
 		{Name: "resource", Type: resourceType}, {Name: "requestResource", Type: resourceType},

@@ -12,11 +12,8 @@ import (
 )
 
 // immortal are the namespaces that nobody can delete.
-var immortal = map[string]bool{
-	metav1.NamespaceDefault: true,
-	metav1.NamespaceSystem:  true,
-	metav1.NamespacePublic:  true,
-}
+var immortal = map[string]bool{metav1.NamespaceDefault: true, metav1.NamespaceSystem: true,
+	metav1.NamespacePublic: true}
 
 // lifecycleRefusal returns the answer of the admission plugin NamespaceLifecycle, which runs before all policies, if it
 // refuses the request (as pkg/admission/plugin/namespace/lifecycle/admission.go v0.37.2). If nobody knows the
@@ -25,11 +22,8 @@ func (e *Engine) lifecycleRefusal(ctx context.Context, req *Request) *metav1.Sta
 	ofNamespace := req.Kind.GroupKind() == namespaceKind.GroupKind()
 	switch {
 	case req.Operation == Delete && ofNamespace && immortal[req.Name]:
-		return &apierrors.NewForbidden(
-			req.Resource.GroupResource(),
-			req.Name,
-			errors.New("this namespace may not be deleted"),
-		).ErrStatus
+		return &apierrors.NewForbidden(req.Resource.GroupResource(), req.Name,
+			errors.New("this namespace may not be deleted")).ErrStatus
 	case req.Operation != Create || ofNamespace || req.Namespace == "" || isAccessReview(req):
 		return nil
 	}
@@ -46,11 +40,8 @@ func (e *Engine) lifecycleRefusal(ctx context.Context, req *Request) *metav1.Sta
 	refused := apierrors.NewForbidden(
 		req.Resource.GroupResource(),
 		req.displayName(),
-		fmt.Errorf(
-			"unable to create new content in namespace %s because it is being terminated",
-			req.Namespace,
-		),
-	).ErrStatus
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated",
+			req.Namespace)).ErrStatus
 	refused.Details.Causes = append(refused.Details.Causes, metav1.StatusCause{
 		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", req.Namespace),
 		Field: "metadata.namespace",

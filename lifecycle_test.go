@@ -29,17 +29,12 @@ func TestNamespaceLifecycle(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := func(op celgate.Operation, namespace string) *celgate.Request {
-		object := map[string]any{
-			"apiVersion": "v1",
-			"kind":       "Pod",
-			"metadata":   map[string]any{"name": "web", "namespace": namespace},
-		}
+		object := map[string]any{"apiVersion": "v1", "kind": "Pod",
+			"metadata": map[string]any{"name": "web", "namespace": namespace}}
 		r := &celgate.Request{
-			Kind: schema.GroupVersionKind{
-				Version: "v1",
-				Kind:    "Pod",
-			}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
-			Name: "web", Namespace: namespace, Operation: op, Object: object,
+			Kind:     schema.GroupVersionKind{Version: "v1", Kind: "Pod"},
+			Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+			Name:     "web", Namespace: namespace, Operation: op, Object: object,
 		}
 		if op == celgate.Update {
 			r.OldObject = object
@@ -50,16 +45,11 @@ func TestNamespaceLifecycle(t *testing.T) {
 	exec.Kind.Kind, exec.SubResource = "PodExecOptions", "exec"
 	exec.Object = map[string]any{"apiVersion": "v1", "kind": "PodExecOptions"}
 	gone := &celgate.Request{
-		Kind: schema.GroupVersionKind{
-			Version: "v1",
-			Kind:    "Namespace",
-		}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
-		Name: "default", Namespace: "default", Operation: celgate.Delete,
-		OldObject: map[string]any{
-			"apiVersion": "v1",
-			"kind":       "Namespace",
-			"metadata":   map[string]any{"name": "default"},
-		},
+		Kind:     schema.GroupVersionKind{Version: "v1", Kind: "Namespace"},
+		Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
+		Name:     "default", Namespace: "default", Operation: celgate.Delete,
+		OldObject: map[string]any{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{"name": "default"}},
 	}
 	for _, c := range []struct {
 		name    string

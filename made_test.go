@@ -25,22 +25,14 @@ spec: {policyName: asks, validationActions: [Warn]}
 // TestMadeUp asks for values that only a server knows: a note says so where the answer may depend on them.
 func TestMadeUp(t *testing.T) {
 	service := func(spec map[string]any) map[string]any {
-		return map[string]any{
-			"apiVersion": "v1",
-			"kind":       "Service",
-			"metadata":   map[string]any{"name": "web", "namespace": "default"},
-			"spec":       spec,
-		}
+		return map[string]any{"apiVersion": "v1", "kind": "Service",
+			"metadata": map[string]any{"name": "web", "namespace": "default"}, "spec": spec}
 	}
 	ports := []any{map[string]any{"port": int64(80)}}
 	given := map[string]any{"clusterIP": "10.0.0.9", "ports": ports}
 	aged := service(given)
-	aged["metadata"] = map[string]any{
-		"name":              "web",
-		"namespace":         "default",
-		"resourceVersion":   "7",
-		"creationTimestamp": "2021-01-01T00:00:00Z",
-	}
+	aged["metadata"] = map[string]any{"name": "web", "namespace": "default", "resourceVersion": "7",
+		"creationTimestamp": "2021-01-01T00:00:00Z"}
 	for _, c := range []struct {
 		expression string
 		old, new   map[string]any
@@ -63,11 +55,9 @@ func TestMadeUp(t *testing.T) {
 	} {
 		engine, _ := prepared(t, strings.Replace(madeUpPolicy, "EXPRESSION", `"`+c.expression+`"`, 1))
 		req := &celgate.Request{
-			Kind: schema.GroupVersionKind{
-				Version: "v1",
-				Kind:    "Service",
-			}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "services"},
-			Name: "web", Namespace: "default", Operation: celgate.Create, Object: c.new, OldObject: c.old,
+			Kind:     schema.GroupVersionKind{Version: "v1", Kind: "Service"},
+			Resource: schema.GroupVersionResource{Version: "v1", Resource: "services"},
+			Name:     "web", Namespace: "default", Operation: celgate.Create, Object: c.new, OldObject: c.old,
 		}
 		if c.old != nil {
 			req.Operation = celgate.Update

@@ -81,12 +81,8 @@ func (r *matcher) candidates(kind policy.Kind) []*hook {
 	return all
 }
 
-func (r *matcher) bindingInvocations(
-	h *hook,
-	b *binding,
-	m match.Result,
-	yield func(invocation, *configurationError) bool,
-) bool {
+func (r *matcher) bindingInvocations(h *hook, b *binding, m match.Result,
+	yield func(invocation, *configurationError) bool) bool {
 	bm, err := b.criteria.Match(&r.attributes, r.world)
 	r.tellMatch(h, b, bm, err)
 	if err == nil && !bm.Matched {
@@ -163,14 +159,8 @@ func (r *matcher) tellMatch(h *hook, b *binding, m match.Result, err error) {
 	if !r.tells() {
 		return
 	}
-	found := explain.Match{
-		Kind:    h.Kind,
-		Policy:  h.Name,
-		Matched: m.Matched && err == nil,
-		By:      string(m.By),
-		Reason:  m.Reason(&r.attributes),
-		Err:     err,
-	}
+	found := explain.Match{Kind: h.Kind, Policy: h.Name, Matched: m.Matched && err == nil, By: string(m.By),
+		Reason: m.Reason(&r.attributes), Err: err}
 	criteria := h.criteria
 	if b != nil {
 		criteria, found.Binding = b.criteria, b.Name
@@ -187,14 +177,8 @@ func (r *matcher) tellParams(h *hook, b *binding, err error) {
 	if !r.tells() {
 		return
 	}
-	found := explain.Match{
-		Kind:    h.Kind,
-		Policy:  h.Name,
-		Binding: b.Name,
-		By:      "paramRef",
-		Reason:  "paramRef selects nothing",
-		Err:     err,
-	}
+	found := explain.Match{Kind: h.Kind, Policy: h.Name, Binding: b.Name, By: "paramRef",
+		Reason: "paramRef selects nothing", Err: err}
 	found.Compared = []explain.Comparison{{Field: "paramRef", Want: r.wantedParams(h, b), Got: "nothing"}}
 	r.tell(h, b, nil, explain.Event{Op: explain.OpMatch, Match: &found})
 }

@@ -58,18 +58,8 @@ func (r *run) mutationPass(re *reinvocation, second bool) error {
 		}
 		switch {
 		case confErr != nil:
-			failures = append(
-				failures,
-				policyError{
-					confErr.hook,
-					confErr.binding,
-					confErr.Error(),
-					metav1.StatusReasonForbidden,
-					nil,
-					"",
-					confErr,
-				},
-			)
+			failures = append(failures, policyError{confErr.hook, confErr.binding, confErr.Error(),
+				metav1.StatusReasonForbidden, nil, "", confErr})
 		case in.idle:
 			r.noteNoParams(&in)
 		default:
@@ -114,10 +104,8 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			return nil, apierrors.NewInternalError(err)
 		}
 		fail := func(o eval.Outcome) {
-			failures = append(
-				failures,
-				policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o, paramName(in.param), o.Err},
-			)
+			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o,
+				paramName(in.param), o.Err})
 		}
 		r.tellRun(in, "")
 		r.meter.Begin()
@@ -240,12 +228,8 @@ func (r *run) refuseMutation(failures []policyError) {
 		text := fmt.Sprintf("policy %q denied request: %s", f.hook.Name, f.message)
 		if f.binding != nil {
 			v.Binding, v.Param = f.binding.Name, f.param
-			text = fmt.Sprintf(
-				"policy '%s' with binding '%s' denied request: %s",
-				f.hook.Name,
-				f.binding.Name,
-				f.message,
-			)
+			text = fmt.Sprintf("policy '%s' with binding '%s' denied request: %s", f.hook.Name, f.binding.Name,
+				f.message)
 		}
 		if f.outcome != nil {
 			v.Expr = expression(f.outcome.Expression)

@@ -72,13 +72,8 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			written.OldBinding = b
 		}
 		if errs := e.WriteErrors(written); len(errs) > 0 {
-			e.reject(
-				b.APIVersion,
-				string(b.Kind)+"Binding",
-				b.Name,
-				b.Position,
-				policy.Invalid(string(b.Kind)+"Binding", b.Name, errs),
-			)
+			e.reject(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position,
+				policy.Invalid(string(b.Kind)+"Binding", b.Name, errs))
 			continue
 		}
 		bound := &binding{Binding: b, criteria: match.Compile(b.MatchResources)}

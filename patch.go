@@ -115,12 +115,8 @@ func (r *run) namingStruct(err error, in *invocation, v *versioned, inputs eval.
 	} {
 		found := typeOf(eval.Shown(input.value), input.typ, reflected.Members)
 		if found != nil && found.Kind == schema.Struct && found.Name != "" {
-			return fmt.Errorf(
-				"%w: type conversion error from struct type %s to %s",
-				eval.ErrNotJSON,
-				path.Base(found.Name),
-				reflected.To,
-			)
+			return fmt.Errorf("%w: type conversion error from struct type %s to %s", eval.ErrNotJSON,
+				path.Base(found.Name), reflected.To)
 		}
 	}
 	return err
@@ -159,12 +155,8 @@ func typeOf(in any, t *schema.Type, wanted map[string]any) *schema.Type {
 // k8s.io/apimachinery v0.37.2 pkg/runtime/scheme.go.
 func equivalentError(from, to schema.GroupVersionKind) error {
 	if from.Group != to.Group {
-		return fmt.Errorf(
-			"%s is not suitable for converting to %q in scheme %q",
-			goType(from),
-			to.GroupVersion(),
-			"pkg/api/legacyscheme/scheme.go:30",
-		)
+		return fmt.Errorf("%s is not suitable for converting to %q in scheme %q", goType(from), to.GroupVersion(),
+			"pkg/api/legacyscheme/scheme.go:30")
 	}
 	return fmt.Errorf("converting (%s) to (%s): unknown conversion", goType(from), goType(to))
 }
@@ -176,16 +168,12 @@ func (r *run) applyConfiguration(v *versioned, patch map[string]any) (map[string
 	t := r.engine.types.Type(v.kind)
 	if t == nil || r.engine.types.ResourceFor(v.kind) == nil {
 		// The kinds of subresources, such as Scale, are in no OpenAPI document of their own.
-		return nil, &PatchError{
-			policy.ApplyConfiguration,
-			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %s", v.kind),
-		}
+		return nil, &PatchError{policy.ApplyConfiguration,
+			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %s", v.kind)}
 	}
 	if given := kindOf(v.object); v.custom && given != v.kind { // a JSON patch made it another one
-		return nil, &PatchError{
-			policy.ApplyConfiguration,
-			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %v", given),
-		}
+		return nil, &PatchError{policy.ApplyConfiguration,
+			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %v", given)}
 	}
 	merged, err := r.engine.merger.Apply(v.object, patch, t)
 	if err != nil {

@@ -35,9 +35,8 @@ func FromReview(in *admissionv1.AdmissionRequest) (*Prepared, error) {
 	if in.RequestKind != nil && in.RequestResource != nil &&
 		(*in.RequestKind != in.Kind || *in.RequestResource != in.Resource) {
 		r.Made = &Made{
-			schema.GroupVersionKind(
-				*in.RequestKind,
-			), schema.GroupVersionResource(*in.RequestResource), in.RequestSubResource,
+			schema.GroupVersionKind(*in.RequestKind), schema.GroupVersionResource(*in.RequestResource),
+			in.RequestSubResource,
 		}
 	}
 	for _, part := range []struct {

@@ -95,32 +95,23 @@ kind: Namespace
 metadata: {name: shop}
 `
 	files := fstest.MapFS{
-		"policies/limit.yaml": {
-			Data: []byte(replicaLimit),
-		}, "state/world.yaml": {Data: []byte(definition)}, "README.md": {Data: []byte("#")},
+		"policies/limit.yaml": {Data: []byte(replicaLimit)}, "state/world.yaml": {Data: []byte(definition)},
+		"README.md": {Data: []byte("#")},
 	}
 	bundle, err := celgate.Load(files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(bundle.Set.Policies) != 2 || len(bundle.Set.Bindings) != 2 || len(bundle.Objects) != 2 {
-		t.Errorf(
-			"%d policies, %d bindings, %d objects",
-			len(bundle.Set.Policies),
-			len(bundle.Set.Bindings),
-			len(bundle.Objects),
-		)
+		t.Errorf("%d policies, %d bindings, %d objects", len(bundle.Set.Policies), len(bundle.Set.Bindings),
+			len(bundle.Objects))
 	}
 	engine, err := celgate.New(&bundle.Set, celgate.Options{Objects: manifest.Trees(bundle.Objects)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := map[string]any{
-		"apiVersion": "example.com/v1",
-		"kind":       "Limit",
-		"metadata":   map[string]any{"name": "x"},
-		"spec":       map[string]any{},
-	}
+	limit := map[string]any{"apiVersion": "example.com/v1", "kind": "Limit", "metadata": map[string]any{"name": "x"},
+		"spec": map[string]any{}}
 	p, err := engine.RequestFor(t.Context(), limit, celgate.As{User: "dev", Namespace: "shop"})
 	if err != nil {
 		t.Fatal(err)

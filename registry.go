@@ -15,12 +15,8 @@ func (e *Engine) input(req *Request) prepare.Input {
 		Operation: string(req.Operation),
 		Namespace: req.Namespace, Object: req.Object, Old: req.OldObject, Options: req.Options,
 		Name: req.Name, DryRun: req.DryRun,
-		User: prepare.User{
-			Name:   req.UserInfo.Username,
-			UID:    req.UserInfo.UID,
-			Groups: req.UserInfo.Groups,
-			Extra:  req.UserInfo.Extra,
-		},
+		User: prepare.User{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups,
+			Extra: req.UserInfo.Extra},
 	}
 }
 
@@ -42,9 +38,7 @@ func (e *Engine) register(req *Request, object map[string]any, sharesLabels bool
 func (e *Engine) refusal(req *Request) error {
 	if given := namespaceOf(req.Object); given != "" && req.Namespace != "" && given != req.Namespace &&
 		req.Kind != namespaceKind {
-		return apierrors.NewBadRequest(
-			"the namespace of the provided object does not match the namespace sent on the request",
-		)
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	kind, _ := req.Object["kind"].(string)
 	if resource := e.types.Resource(req.Resource); kind == req.Kind.Kind || req.Object == nil || resource == nil ||
@@ -53,11 +47,8 @@ func (e *Engine) refusal(req *Request) error {
 	}
 	// As pkg/registry/customresource/validator.go of apiextensions-apiserver v0.37.2.
 	wrong := field.Invalid(field.NewPath("kind"), kind, "must be "+req.Kind.Kind)
-	return apierrors.NewInvalid(
-		apischema.GroupKind{Group: req.Kind.Group, Kind: kind},
-		req.Name,
-		field.ErrorList{wrong},
-	)
+	return apierrors.NewInvalid(apischema.GroupKind{Group: req.Kind.Group, Kind: kind}, req.Name,
+		field.ErrorList{wrong})
 }
 
 // advice is what the registry warns about, before validating policies do. It had made the object of the request of

@@ -93,13 +93,11 @@ func (r *run) noteExcess(in *invocation) {
 // noteNoParams notes that a binding lets a request pass because there is no param.
 func (r *run) noteNoParams(in *invocation) {
 	h, b := in.hook, in.binding
-	n := Note{
-		Message: fmt.Sprintf(
-			"binding %q of policy %q finds no param (%s): by parameterNotFoundAction Allow it does nothing",
-			b.Name,
-			h.Name,
-			r.wantedParams(h, b),
-		),
+	n := Note{Message: fmt.Sprintf("binding %q of policy %q finds no param (%s): by parameterNotFoundAction Allow it does nothing",
+		b.Name,
+		h.Name,
+		r.wantedParams(h, b),
+	),
 	}
 	r.decision.say(n)
 }
@@ -110,13 +108,8 @@ func (r *run) tellRun(in *invocation, whyNot string) {
 		return
 	}
 	if whyNot != "" {
-		found := explain.Match{
-			Kind:    in.hook.Kind,
-			Policy:  in.hook.Name,
-			Binding: in.binding.Name,
-			By:      "reinvocationPolicy",
-			Reason:  whyNot,
-		}
+		found := explain.Match{Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name,
+			By: "reinvocationPolicy", Reason: whyNot}
 		r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpMatch, Match: &found})
 		return
 	}

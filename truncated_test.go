@@ -18,9 +18,8 @@ func TestTruncated(t *testing.T) {
 		"spec": map[string]any{
 			"reinvocationPolicy": "Never",
 			"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-				"apiGroups": []any{
-					"apps",
-				}, "apiVersions": []any{"v1"}, "resources": []any{"deployments"}, "operations": []any{"CREATE"},
+				"apiGroups": []any{"apps"}, "apiVersions": []any{"v1"}, "resources": []any{"deployments"},
+				"operations": []any{"CREATE"},
 			}}},
 			"mutations": []any{map[string]any{
 				"patchType":          "ApplyConfiguration",
@@ -31,10 +30,8 @@ func TestTruncated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := &policy.Set{
-		Policies: []*policy.Policy{p},
-		Bindings: []*policy.Binding{{Kind: policy.Mutating, Name: "replicas", PolicyName: "replicas"}},
-	}
+	set := &policy.Set{Policies: []*policy.Policy{p},
+		Bindings: []*policy.Binding{{Kind: policy.Mutating, Name: "replicas", PolicyName: "replicas"}}}
 	for _, without := range []bool{false, true} {
 		e, err := celgate.New(set, celgate.Options{WithoutQuirks: without})
 		if err != nil || len(e.Rejected()) > 0 {

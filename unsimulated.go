@@ -46,9 +46,8 @@ func (r *run) noteMadeUp() {
 		if len(what) == 0 {
 			continue
 		}
-		n := Note{
-			Message: "policy " + o.Policy + ": only a server knows " + enumerate(what) + "; the values are made up",
-		}
+		n := Note{Message: "policy " + o.Policy + ": only a server knows " + enumerate(
+			what) + "; the values are made up"}
 		r.decision.say(n)
 	}
 }

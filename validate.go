@@ -63,11 +63,8 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 		conditions := eval.Match(r.ctx, in.hook.Program, matching)
 		r.record(in, conditions.Outcomes)
 		if conditions.Err != nil {
-			r.violation(
-				in,
-				eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error(), Err: conditions.Err},
-				in.binding.Actions,
-			)
+			r.violation(in, eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error(), Err: conditions.Err},
+				in.binding.Actions)
 		}
 		if !conditions.Matched {
 			return nil

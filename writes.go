@@ -174,23 +174,13 @@ func (e *Engine) mayReadKind(ctx context.Context, kind *policy.ParamKind, req *R
 	if err != nil || decision == authorizer.DecisionAllow {
 		return err
 	}
-	return fmt.Errorf(
-		"user %v must have \"get\" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)",
-		who,
-		kind.Kind,
-		kind.APIVersion,
-	)
+	return fmt.Errorf("user %v must have \"get\" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)", who, kind.Kind, kind.APIVersion)
 }
 
 // mayReadParam returns an error if the user may not read what a paramRef names of a kind; policyErr is why that is not
 // known.
-func (e *Engine) mayReadParam(
-	ctx context.Context,
-	b *policy.Binding,
-	kind *policy.ParamKind,
-	policyErr error,
-	req *Request,
-) error {
+func (e *Engine) mayReadParam(ctx context.Context, b *policy.Binding, kind *policy.ParamKind, policyErr error,
+	req *Request) error {
 	attributes, parseErr, resolveErr := e.paramAttributes(kind)
 	attributes.Verb, attributes.Name, attributes.Namespace = "get", b.ParamRef.Name, b.ParamRef.Namespace
 	if attributes.Name == "" {
@@ -212,26 +202,16 @@ func (e *Engine) mayReadParam(
 	case resolveErr != nil:
 		return fmt.Errorf("unable to resolve paramKind %v "+everywhere, kind, who, attributes.Verb)
 	case b.Kind == policy.Mutating: // the server has them in each other's place
-		return fmt.Errorf(
-			"user %v does not have \"%v\" permission on the object referenced by paramRef",
-			attributes.Verb,
-			who,
-		)
+		return fmt.Errorf("user %v does not have \"%v\" permission on the object referenced by paramRef",
+			attributes.Verb, who)
 	}
-	return fmt.Errorf(
-		"user %v does not have \"%v\" permission on the object referenced by paramRef",
-		who,
-		attributes.Verb,
-	)
+	return fmt.Errorf("user %v does not have \"%v\" permission on the object referenced by paramRef", who,
+		attributes.Verb)
 }
 
 func userOf(req *Request) *user.DefaultInfo {
-	return &user.DefaultInfo{
-		Name:   req.UserInfo.Username,
-		UID:    req.UserInfo.UID,
-		Groups: req.UserInfo.Groups,
-		Extra:  req.UserInfo.Extra,
-	}
+	return &user.DefaultInfo{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups,
+		Extra: req.UserInfo.Extra}
 }
 
 // paramAttributes asks for the resource of a kind, or for every one if it is not known.
@@ -258,12 +238,8 @@ func (e *Engine) policyNamed(ctx context.Context, b *policy.Binding) ([]*policy.
 	if p := e.policies[policyKey{b.Kind, b.PolicyName}]; p != nil {
 		return []*policy.Policy{p}, nil
 	}
-	object, err := e.cluster.Get(
-		ctx,
-		schema.GroupVersionKind{Group: policyGroup, Version: "v1", Kind: string(b.Kind)},
-		"",
-		b.PolicyName,
-	)
+	object, err := e.cluster.Get(ctx, schema.GroupVersionKind{Group: policyGroup, Version: "v1", Kind: string(b.Kind)},
+		"", b.PolicyName)
 	if err != nil {
 		return nil, err
 	}

@@ -69,16 +69,8 @@ func floors(w *workload, req *celgate.Request) ([]*floor, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", v.Expr.Src, err)
 			}
-			plain, tracked, planned = append(
-				plain,
-				one.plain,
-			), append(
-				tracked,
-				one.tracked,
-			), append(
-				planned,
-				one.planned,
-			)
+			plain, tracked, planned = append(plain, one.plain), append(tracked, one.tracked),
+				append(planned, one.planned)
 		}
 	}
 	all := []*floor{
@@ -149,9 +141,7 @@ func compiled(x policy.Expr) (*compiledExpression, error) {
 	if c.tracked, err = env.Program(checked, cel.InterruptCheckFrequency(celenv.InterruptFrequency)); err != nil {
 		return nil, err
 	}
-	bare, err := cel.NewEnv(
-		cel.Variable("object", cel.DynType),
-		cel.Variable("oldObject", cel.DynType),
+	bare, err := cel.NewEnv(cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType),
 		cel.Variable("request", cel.DynType),
 		cel.CrossTypeNumericComparisons(true),
 		ext.Strings(),

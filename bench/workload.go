@@ -82,13 +82,8 @@ spec:
 
 func workloads() []workload {
 	mutation := func(name string, mutations ...string) workload {
-		return workload{
-			name:     name,
-			mutating: true,
-			changes:  len(mutations) > 0,
-			policies: mutating(name, mutations...),
-			object:   pod,
-		}
+		return workload{name: name, mutating: true, changes: len(mutations) > 0, policies: mutating(name, mutations...),
+			object: pod}
 	}
 	validation := func(name string, expressions ...string) workload {
 		return workload{name: name, policies: validating(name, podRule, expressions...), object: pod, floors: true}
@@ -105,34 +100,18 @@ func workloads() []workload {
 		validation("validation-1", podValidations[0]),
 		validation("validation-20", podValidations...),
 		byHand,
-		{
-			name:     "deployment",
-			policies: validating("deployment", deploymentRule, deploymentValidations...),
-			object:   fmt.Sprintf(deployment, 3),
-			floors:   true,
-		},
-		{
-			name:       "custom-resource",
-			policies:   validating("crontab", crontabRule, crontabValidations...),
-			object:     crontab,
-			definition: crontabDefinition,
-			floors:     true,
-		},
-		{
-			name:     "update",
-			policies: validating("update", deploymentRule, updateValidations...),
-			object:   fmt.Sprintf(deployment, 3),
-			old:      fmt.Sprintf(deployment, 2),
-			floors:   true,
-		},
+		{name: "deployment", policies: validating("deployment", deploymentRule, deploymentValidations...),
+			object: fmt.Sprintf(deployment, 3), floors: true},
+		{name: "custom-resource", policies: validating("crontab", crontabRule, crontabValidations...), object: crontab,
+			definition: crontabDefinition, floors: true},
+		{name: "update", policies: validating("update", deploymentRule, updateValidations...),
+			object: fmt.Sprintf(deployment, 3), old: fmt.Sprintf(deployment, 2), floors: true},
 		{name: "params-10", policies: withParams, object: pod, state: params(10)},
 	}
 	for _, n := range []int{10, 500, 10_000} {
 		all = append(all, workload{
-			name: fmt.Sprintf(
-				"nonmatching-%d",
-				n,
-			), policies: repeated(n, deploymentRule, "object.spec.replicas < 10"), object: pod, slow: n > 1000,
+			name: fmt.Sprintf("nonmatching-%d", n), policies: repeated(n, deploymentRule, "object.spec.replicas < 10"),
+			object: pod, slow: n > 1000,
 		})
 	}
 	all = append(all, workload{
@@ -141,11 +120,8 @@ func workloads() []workload {
 	})
 	for _, n := range []int{1, 10, 100} {
 		all = append(all, workload{
-			name: fmt.Sprintf(
-				"matching-%d",
-				n,
-			), policies: repeated(n, podRule,
-				"object.spec.containers.all(c, c.image.startsWith('registry.example.com/'))"), object: pod,
+			name:     fmt.Sprintf("matching-%d", n),
+			policies: repeated(n, podRule, "object.spec.containers.all(c, c.image.startsWith('registry.example.com/'))"), object: pod,
 		})
 	}
 	for i := range all {
@@ -225,20 +201,12 @@ var updateValidations = []string{
 
 func validating(name, rule string, expressions ...string) string {
 	var b strings.Builder
-	fmt.Fprintf(
-		&b,
-		"---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: %s}\n",
-		name,
-	)
+	fmt.Fprintf(&b, "---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: %s}\n", name)
 	fmt.Fprintf(&b, "spec:\n  matchConstraints: {resourceRules: [%s]}\n  validations:\n", rule)
 	for _, e := range expressions {
 		fmt.Fprintf(&b, "  - {expression: %q}\n", e)
 	}
-	fmt.Fprintf(
-		&b,
-		"---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: %s}\n",
-		name,
-	)
+	fmt.Fprintf(&b, "---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: %s}\n", name)
 	fmt.Fprintf(&b, "spec: {policyName: %s, validationActions: [Deny]}\n", name)
 	return b.String()
 }
@@ -248,16 +216,9 @@ func mutating(name string, mutations ...string) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(
-		&b,
-		"---\napiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\nmetadata: {name: %s}\n",
-		name,
-	)
-	fmt.Fprintf(
-		&b,
-		"spec:\n  reinvocationPolicy: Never\n  matchConstraints: {resourceRules: [%s]}\n  mutations:\n",
-		podRule,
-	)
+	fmt.Fprintf(&b, "---\napiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\nmetadata: {name: %s}\n", name)
+	fmt.Fprintf(&b, "spec:\n  reinvocationPolicy: Never\n  matchConstraints: {resourceRules: [%s]}\n  mutations:\n",
+		podRule)
 	for _, m := range mutations {
 		if strings.HasPrefix(m, "[JSONPatch") {
 			fmt.Fprintf(&b, "  - {patchType: JSONPatch, jsonPatch: {expression: %q}}\n", m)
@@ -265,11 +226,7 @@ func mutating(name string, mutations ...string) string {
 			fmt.Fprintf(&b, "  - {patchType: ApplyConfiguration, applyConfiguration: {expression: %q}}\n", m)
 		}
 	}
-	fmt.Fprintf(
-		&b,
-		"---\napiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicyBinding\nmetadata: {name: %s}\n",
-		name,
-	)
+	fmt.Fprintf(&b, "---\napiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicyBinding\nmetadata: {name: %s}\n", name)
 	fmt.Fprintf(&b, "spec: {policyName: %s}\n", name)
 	return b.String()
 }
@@ -317,11 +274,7 @@ spec:
 func params(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(
-			&b,
-			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: limits-%d, namespace: default, labels: {kind: limits}}\n",
-			i,
-		)
+		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: limits-%d, namespace: default, labels: {kind: limits}}\n", i)
 		fmt.Fprintf(&b, "data: {maxContainers: %q, registry: registry.example.com/}\n", fmt.Sprint(i+5))
 	}
 	return b.String()

@@ -32,26 +32,20 @@ var tenKinds = []podKind{
 // manyKinds is a policy over kinds: for each of some members of securityContext one line that asks every kind for it.
 func manyKinds(name string, podOf []podKind, members ...string) string {
 	var b strings.Builder
-	b.WriteString(
-		"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: " + name + "}\n" +
-			"spec:\n  matchConstraints:\n    resourceRules:\n",
+	b.WriteString("apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: " + name + "}\n" +
+		"spec:\n  matchConstraints:\n    resourceRules:\n",
 	)
 	for _, k := range podOf {
-		fmt.Fprintf(
-			&b,
-			"    - {apiGroups: [%s], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [%s]}\n",
-			k.group,
-			k.resource,
-		)
+		fmt.Fprintf(&b, "    - {apiGroups: [%s], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [%s]}\n",
+			k.group, k.resource)
 	}
 	b.WriteString("  validations:\n")
 	for _, member := range members {
 		var parts []string
 		for _, k := range podOf {
-			part := fmt.Sprintf(
-				"object.kind == '%[1]s' && has(%[2]s.securityContext) && has(%[2]s.securityContext.%[3]s)"+
-					" && %[2]s.securityContext.%[3]s || has(%[2]s.containers) && %[2]s.containers.all(c, has(c.securityContext)"+
-					" && has(c.securityContext.%[3]s) && c.securityContext.%[3]s)",
+			part := fmt.Sprintf("object.kind == '%[1]s' && has(%[2]s.securityContext) && has(%[2]s.securityContext.%[3]s)"+
+				" && %[2]s.securityContext.%[3]s || has(%[2]s.containers) && %[2]s.containers.all(c, has(c.securityContext)"+
+				" && has(c.securityContext.%[3]s) && c.securityContext.%[3]s)",
 				k.kind,
 				k.pod,
 				member,
@@ -113,9 +107,7 @@ func BenchmarkManyPolicies(b *testing.B) {
 	for i := 0; count < 449; i, count = i+1, count+1 {
 		file := filepath.Join(b.TempDir(), "policy.yaml")
 		kinds := tenKinds[:1+i%len(tenKinds)]
-		text := manyKinds(
-			fmt.Sprintf("generated-%d", i),
-			kinds,
+		text := manyKinds(fmt.Sprintf("generated-%d", i), kinds,
 			containerMembers[:1+i/len(tenKinds)%len(containerMembers)]...)
 		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 			b.Fatal(err)

@@ -142,13 +142,8 @@ func Run(ctx context.Context, in Input, analyzers ...*Analyzer) ([]Diagnostic, e
 		return cmp.Or(
 			strings.Compare(a.Position.File, b.Position.File),
 			cmp.Compare(a.Position.Line, b.Position.Line),
-			cmp.Compare(
-				a.Position.Column,
-				b.Position.Column,
-			),
-			strings.Compare(a.Code, b.Code),
-			strings.Compare(a.Message, b.Message),
-		)
+			cmp.Compare(a.Position.Column, b.Position.Column), strings.Compare(a.Code, b.Code),
+			strings.Compare(a.Message, b.Message))
 	})
 	return slices.CompactFunc(all, func(a, b Diagnostic) bool {
 		return a.Code == b.Code && a.Position == b.Position && a.Message == b.Message && a.Field == b.Field
@@ -175,9 +170,8 @@ func (p *pass) fix(change func(map[string]any)) { p.found[len(p.found)-1].Fix = 
 // atField reports a problem at a field of a policy.
 func (p *pass) atField(pol *policy.Policy, path, suggestion, format string, args ...any) {
 	p.report(Diagnostic{
-		Message: fmt.Sprintf(
-			format,
-			args...), Suggestion: suggestion, Kind: string(pol.Kind), Name: pol.Name, Field: path,
+		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Kind: string(pol.Kind), Name: pol.Name,
+		Field:    path,
 		Position: pol.Locate(&field.Error{Field: path}),
 	})
 }
@@ -185,9 +179,8 @@ func (p *pass) atField(pol *policy.Policy, path, suggestion, format string, args
 // atBinding reports a problem at a field of a binding.
 func (p *pass) atBinding(b *policy.Binding, path, suggestion, format string, args ...any) {
 	p.report(Diagnostic{
-		Message: fmt.Sprintf(
-			format,
-			args...), Suggestion: suggestion, Kind: string(b.Kind) + "Binding", Name: b.Name, Field: path,
+		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Kind: string(b.Kind) + "Binding", Name: b.Name,
+		Field:    path,
 		Position: b.Locate(&field.Error{Field: path}),
 	})
 }
@@ -195,9 +188,8 @@ func (p *pass) atBinding(b *policy.Binding, path, suggestion, format string, arg
 // in is the diagnostic of the bytes from..to of an expression.
 func in(pol *policy.Policy, e policy.Expr, from, to int) Diagnostic {
 	return Diagnostic{
-		Kind: string(
-			pol.Kind,
-		), Name: pol.Name, Field: e.Field, Expr: e, From: from, To: to, Position: placeIn(pol, e, from),
+		Kind: string(pol.Kind), Name: pol.Name, Field: e.Field, Expr: e, From: from, To: to,
+		Position: placeIn(pol, e, from),
 	}
 }
 

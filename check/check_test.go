@@ -87,10 +87,10 @@ func TestAnalyzers(t *testing.T) {
 				}
 				reported[d.Code] = true
 				line := fmt.Sprintf("%s %s: %s", d.Code, d.Severity, d.Message)
-				i := slices.IndexFunc(
-					wants,
-					func(w want) bool { return w.line == d.Position.Line && w.pattern.MatchString(line) },
-				)
+				i := slices.IndexFunc(wants, func(w want) bool {
+					return w.line == d.Position.Line &&
+						w.pattern.MatchString(line)
+				})
 				if i < 0 {
 					t.Errorf("%v: unexpected %s (%s)", d.Position, line, d.Suggestion)
 					continue

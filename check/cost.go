@@ -127,10 +127,7 @@ func (s *subject) estimates(f *facts) []Cost {
 	var worst []Cost
 	for _, t := range types {
 		single := map[*expression]int64{}
-		s.typeCheck(
-			f,
-			t,
-			s.typer.running(s.paramKind(f)),
+		s.typeCheck(f, t, s.typer.running(s.paramKind(f)),
 			func(e *expression, env *cel.Env, tree *cel.Ast, _ []problem) {
 				if tree == nil {
 					return
@@ -250,21 +247,12 @@ func overBudget(p *pass) {
 			d := in(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
 			switch {
 			case c.Exceeded != "":
-				d.Message = fmt.Sprintf(
-					"an object with lists of %d items costs more than the server allows",
-					assumed.Items,
-				)
+				d.Message = fmt.Sprintf("an object with lists of %d items costs more than the server allows",
+					assumed.Items)
 				d.Suggestion = "compute what the loops have in common once, in a variable"
 			case c.Estimated > c.Limit:
 				d.Severity = Note
-				d.Message = fmt.Sprintf(
-					"%s may cost %s of %s units for lists of %d items; objects that were made cost %s",
-					c.Of,
-					thousands(c.Estimated),
-					thousands(c.Limit),
-					assumed.Items,
-					thousands(c.Observed),
-				)
+				d.Message = fmt.Sprintf("%s may cost %s of %s units for lists of %d items; objects that were made cost %s", c.Of, thousands(c.Estimated), thousands(c.Limit), assumed.Items, thousands(c.Observed))
 			default:
 				continue
 			}

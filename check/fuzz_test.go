@@ -15,29 +15,16 @@ func FuzzRun(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add("object.spec.replicas <= 5", "object.metadata.labels['é'] == params.data.x", "apps", "deployments")
-	f.Add(
-		"Object{spec: Object.spec{replicas: 'x', a: [Object.b{}]}}",
-		"object.spec.containers.filter(c, has(c.image)).map(c, c.image + '\\n')",
-		"",
-		"pods",
-	)
-	f.Add(
-		"[JSONPatch{op: 'add', path: '/spec/a~1b/-', value: {'a': [1u]}}]",
-		"variables.v ? variables.v.x : object.?a[?'b'].c",
-		"*",
-		"*/scale",
-	)
-	f.Add(
-		"object.x.optMap(v, v.y).orValue(namespaceObject.metadata.UID)",
-		"authorizer.requestResource.check('x')",
-		"",
-		"nodes",
-	)
+	f.Add("Object{spec: Object.spec{replicas: 'x', a: [Object.b{}]}}",
+		"object.spec.containers.filter(c, has(c.image)).map(c, c.image + '\\n')", "", "pods")
+	f.Add("[JSONPatch{op: 'add', path: '/spec/a~1b/-', value: {'a': [1u]}}]",
+		"variables.v ? variables.v.x : object.?a[?'b'].c", "*", "*/scale")
+	f.Add("object.x.optMap(v, v.y).orValue(namespaceObject.metadata.UID)", "authorizer.requestResource.check('x')", "",
+		"nodes")
 	f.Fuzz(func(t *testing.T, a, b, group, resource string) {
 		rules := &policy.MatchResources{ResourceRules: []policy.Rule{{
-			APIGroups: []string{
-				group,
-			}, APIVersions: []string{"v1"}, Resources: []string{resource}, Operations: []string{"*"},
+			APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource},
+			Operations: []string{"*"},
 		}}}
 		expr := func(src, field string) policy.Expr { return policy.Expr{Src: src, Field: field} }
 		set := &policy.Set{}
@@ -49,15 +36,10 @@ func FuzzRun(f *testing.F) {
 			}
 			if kind == policy.Validating {
 				p.Validations = []policy.Validation{
-					{
-						Expr:        expr(a, "spec.validations[0].expression"),
-						Message:     a,
-						MessageExpr: expr(b, "spec.validations[0].messageExpression"),
-					},
-				}
+					{Expr: expr(a, "spec.validations[0].expression"), Message: a,
+						MessageExpr: expr(b, "spec.validations[0].messageExpression")}}
 				p.AuditAnnotations = []policy.AuditAnnotation{
-					{Key: "k", ValueExpr: expr(b, "spec.auditAnnotations[0].valueExpression")},
-				}
+					{Key: "k", ValueExpr: expr(b, "spec.auditAnnotations[0].valueExpression")}}
 			} else {
 				p.Mutations = []policy.Mutation{
 					{PatchType: policy.ApplyConfiguration,
@@ -65,14 +47,10 @@ func FuzzRun(f *testing.F) {
 					{PatchType: policy.JSONPatch, Expr: expr(b, "spec.mutations[1].jsonPatch.expression")}}
 			}
 			set.Policies = append(set.Policies, p)
-			set.Bindings = append(
-				set.Bindings,
-				&policy.Binding{Kind: kind, Name: "b", PolicyName: "p", MatchResources: rules},
-			)
+			set.Bindings = append(set.Bindings,
+				&policy.Binding{Kind: kind, Name: "b", PolicyName: "p", MatchResources: rules})
 		}
-		found, err := check.Run(
-			t.Context(),
-			check.Input{Set: set, Types: types, KubeVersion: "1.37"},
+		found, err := check.Run(t.Context(), check.Input{Set: set, Types: types, KubeVersion: "1.37"},
 			check.Analyzers()...)
 		if err != nil {
 			t.Fatal(err)

@@ -90,17 +90,12 @@ func (m *maker) cluster() (*state.Cluster, error) { return state.New(m.Types, m.
 func (m *maker) objects() []map[string]any {
 	labels := map[string]any{}
 	for _, f := range m.facts {
-		satisfy(
-			labels,
-			f.MatchConstraints,
-			func(r *policy.MatchResources) *metav1.LabelSelector { return r.NamespaceSelector },
-		)
+		satisfy(labels, f.MatchConstraints, func(r *policy.MatchResources) *metav1.LabelSelector {
+			return r.NamespaceSelector
+		})
 		for _, b := range f.bindings {
-			satisfy(
-				labels,
-				b.MatchResources,
-				func(r *policy.MatchResources) *metav1.LabelSelector { return r.NamespaceSelector },
-			)
+			satisfy(labels, b.MatchResources,
+				func(r *policy.MatchResources) *metav1.LabelSelector { return r.NamespaceSelector })
 		}
 	}
 	objects := []map[string]any{{
@@ -219,17 +214,12 @@ func (m *maker) request(t target, presence float64) *celgate.Request {
 		labels = map[string]any{}
 	}
 	for _, f := range m.facts {
-		satisfy(
-			labels,
-			f.MatchConstraints,
-			func(r *policy.MatchResources) *metav1.LabelSelector { return r.ObjectSelector },
-		)
+		satisfy(labels, f.MatchConstraints, func(r *policy.MatchResources) *metav1.LabelSelector {
+			return r.ObjectSelector
+		})
 		for _, b := range f.bindings {
-			satisfy(
-				labels,
-				b.MatchResources,
-				func(r *policy.MatchResources) *metav1.LabelSelector { return r.ObjectSelector },
-			)
+			satisfy(labels, b.MatchResources,
+				func(r *policy.MatchResources) *metav1.LabelSelector { return r.ObjectSelector })
 		}
 	}
 	if len(labels) > 0 {
@@ -372,11 +362,7 @@ func (m *maker) text() string {
 
 // key is the key of a map: one that could be the name of a label.
 func (m *maker) key() string {
-	if text := m.text(); strings.Trim(
-		text,
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-./_",
-	) == "" &&
-		text != "" {
+	if text := m.text(); strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-./_") == "" && text != "" {
 		return text
 	}
 	return "a"

@@ -67,11 +67,8 @@ func (f *facts) writes() []written {
 		switch e.use {
 		case policy.UseApplyConfiguration:
 			for _, w := range effects.Applied(e.ast.Expr()) {
-				if parent, last, _ := w.Path.Parent(); strings.HasSuffix(
-					parent.Steps,
-					"[name="+fmt.Sprint(constant(w.Value))+"]",
-				) &&
-					last == "name" {
+				if parent, last, _ := w.Path.Parent(); strings.HasSuffix(parent.Steps,
+					"[name="+fmt.Sprint(constant(w.Value))+"]") && last == "name" {
 					continue
 				}
 				all = append(all, written{f, e, w})
@@ -136,17 +133,13 @@ func sameField(p *pass) {
 			for _, w := range f.writes() {
 				for _, o := range other.writes() {
 					if seen[w.Path] || w.Path != o.Path || !w.Exact || !o.Exact ||
-						slices.Contains(w.Path.Split(), effects.Item) ||
-						sameValue(w.Value, o.Value) {
+						slices.Contains(w.Path.Split(), effects.Item) || sameValue(w.Value, o.Value) {
 						continue
 					}
 					seen[w.Path] = true
 					d := f.at(w.e, w.ID)
-					d.Message = fmt.Sprintf(
-						"%s writes %s too: the server's random order decides which value stays",
-						other.Name,
-						w.Path,
-					)
+					d.Message = fmt.Sprintf("%s writes %s too: the server's random order decides which value stays",
+						other.Name, w.Path)
 					d.Suggestion = "write it in one policy, or keep them apart by match conditions"
 					if f.selective() || other.selective() || proved {
 						d.Severity = Note
@@ -178,10 +171,8 @@ func orderDependent(p *pass) {
 			for e := range f.parsed() {
 				for _, r := range e.reads.List {
 					if r.Path.Root != "object" ||
-						slices.ContainsFunc(
-							e.reads.List,
-							func(o effects.Read) bool { return o.Path != r.Path && r.Path.Contains(o.Path) },
-						) {
+						slices.ContainsFunc(e.reads.List,
+							func(o effects.Read) bool { return o.Path != r.Path && r.Path.Contains(o.Path) }) {
 						continue
 					}
 					for _, w := range other.writes() {
@@ -190,11 +181,8 @@ func orderDependent(p *pass) {
 						}
 						reported[r.Path] = true
 						d := f.at(e, r.ID)
-						d.Message = fmt.Sprintf(
-							"%s is written by %s, before or after it is read here",
-							r.Path,
-							other.Name,
-						)
+						d.Message = fmt.Sprintf("%s is written by %s, before or after it is read here", r.Path,
+							other.Name)
 						d.Suggestion = "do both in one policy"
 						if f.Reinvocation == policy.IfNeeded || f.selective() || other.selective() || proved {
 							d.Severity = Note
@@ -221,19 +209,15 @@ func notIdempotent(p *pass) {
 					continue
 				}
 				d := f.at(w.e, w.ID)
-				d.Message = fmt.Sprintf(
-					"a second run appends to %s again",
-					strings.TrimPrefix(list.String(), "object."),
-				)
+				d.Message = fmt.Sprintf("a second run appends to %s again",
+					strings.TrimPrefix(list.String(), "object."))
 				d.Suggestion = "ask first whether the item is already there"
 				found.show(&d, w.e)
 				p.report(d)
 			case w.Value != nil && computes(w.e, w.Value, w.Path.Any()):
 				d := f.at(w.e, w.ID)
-				d.Message = fmt.Sprintf(
-					"%s is computed from itself: a second run changes it again",
-					strings.TrimPrefix(w.Path.String(), "object."),
-				)
+				d.Message = fmt.Sprintf("%s is computed from itself: a second run changes it again",
+					strings.TrimPrefix(w.Path.String(), "object."))
 				d.Suggestion = "ask in a match condition whether it is already done"
 				if len(f.MatchConditions) > 0 {
 					d.Severity = Note
@@ -394,19 +378,13 @@ func orderMatters(p *pass) {
 			if example == nil {
 				continue
 			}
-			j := slices.IndexFunc(
-				f.exprs,
-				func(e *expression) bool {
-					return e.use == policy.UseApplyConfiguration ||
-						e.use == policy.UseJSONPatch
-				},
-			)
+			j := slices.IndexFunc(f.exprs, func(e *expression) bool {
+				return e.use == policy.UseApplyConfiguration ||
+					e.use == policy.UseJSONPatch
+			})
 			d := in(f.Policy, f.exprs[j].Expr, 0, len(f.exprs[j].Src))
-			d.Message = fmt.Sprintf(
-				"the result depends on whether %s or %s is asked first, which is random",
-				other.Name,
-				f.Name,
-			)
+			d.Message = fmt.Sprintf("the result depends on whether %s or %s is asked first, which is random",
+				other.Name, f.Name)
 			d.Suggestion = "do both in one policy, or let neither look at what the other writes"
 			d.Example = example
 			p.report(d)
@@ -435,11 +413,7 @@ func twoVersions(p *pass) {
 					"spec.matchConstraints.resourceRules",
 					"name the same versions in both policies",
 					"%s sees %s as %s and this policy as %s: of two copies that are changed the server keeps one",
-					other.Name,
-					t.resource.Resource,
-					other.targets[j].resource.Version,
-					t.resource.Version,
-				)
+					other.Name, t.resource.Resource, other.targets[j].resource.Version, t.resource.Version)
 				break
 			}
 		}
@@ -449,10 +423,8 @@ func twoVersions(p *pass) {
 // looksAt reports that e, a variable that it uses or a match condition reads below path: it may ask for the item.
 func (f *facts) looksAt(e *expression, path effects.Path) bool {
 	below := func(e *expression) bool {
-		return slices.ContainsFunc(
-			e.reads.List,
-			func(r effects.Read) bool { return path.Contains(r.Path) && (r.Path != path || !r.Test) },
-		)
+		return slices.ContainsFunc(e.reads.List,
+			func(r effects.Read) bool { return path.Contains(r.Path) && (r.Path != path || !r.Test) })
 	}
 	if below(e) || slices.ContainsFunc(e.before, below) {
 		return true

@@ -37,8 +37,8 @@ what one expression may cost. Requests then end with a timeout. It is told where
 
 // loopsForLong reports that a decision notes a slow loop.
 func loopsForLong(d *celgate.Decision) bool {
-	return slices.ContainsFunc(
-		d.Notes,
-		func(n celgate.Note) bool { return n.Quirk != nil && n.Quirk.ID == string(quirks.SlowLoop) },
-	)
+	return slices.ContainsFunc(d.Notes, func(n celgate.Note) bool {
+		return n.Quirk != nil &&
+			n.Quirk.ID == string(quirks.SlowLoop)
+	})
 }

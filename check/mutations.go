@@ -192,20 +192,13 @@ func empty(e ast.Expr) bool {
 
 func applyToSubresource(p *pass) {
 	for _, f := range p.facts {
-		none := len(f.targets) > 0 &&
-			!slices.ContainsFunc(
-				f.targets,
-				func(t target) bool { return t.subresource == "" || p.Types.ResourceFor(t.kind) != nil },
-			)
+		none := len(f.targets) > 0 && !slices.ContainsFunc(f.targets,
+			func(t target) bool { return t.subresource == "" || p.Types.ResourceFor(t.kind) != nil })
 		for e := range f.parsed() {
 			if none && e.use == policy.UseApplyConfiguration {
 				d := in(f.Policy, e.Expr, 0, len(e.Src))
-				d.Message = fmt.Sprintf(
-					"%s of %s/%s has no schema: an ApplyConfiguration always fails",
-					f.targets[0].kind.Kind,
-					f.targets[0].resource.Resource,
-					f.targets[0].subresource,
-				)
+				d.Message = fmt.Sprintf("%s of %s/%s has no schema: an ApplyConfiguration always fails",
+					f.targets[0].kind.Kind, f.targets[0].resource.Resource, f.targets[0].subresource)
 				d.Suggestion = "use a JSON patch"
 				p.report(d)
 			}
@@ -331,10 +324,9 @@ func (s *subject) slips(f *facts, e *expression) map[slip][]schema.GroupVersionK
 		}
 	}
 	for _, kinds := range t.slips {
-		slices.SortFunc(
-			kinds,
-			func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) },
-		)
+		slices.SortFunc(kinds, func(a, b schema.GroupVersionKind) int {
+			return strings.Compare(a.String(), b.String())
+		})
 	}
 	return t.slips
 }
@@ -439,30 +431,17 @@ func (w *literals) item(e ast.Expr, list spot) {
 	at.typ, at.field, at.nested = list.typ.Elem, nil, true
 	if list.typ.Merge == schema.Keyed && e.Kind() == ast.StructKind && !w.patch {
 		has := func(key string) bool {
-			return slices.ContainsFunc(
-				e.AsStruct().Fields(),
-				func(f ast.EntryExpr) bool { return f.AsStructField().Name() == key },
-			)
+			return slices.ContainsFunc(e.AsStruct().Fields(),
+				func(f ast.EntryExpr) bool { return f.AsStructField().Name() == key })
 		}
 		if !slices.ContainsFunc(list.typ.Keys, has) {
-			w.add(
-				"CG206",
-				e.ID(),
-				"set it, as in name: c.name",
-				"an item of %s without %s",
-				list.path,
-				strings.Join(list.typ.Keys, ", "),
-			)
+			w.add("CG206", e.ID(), "set it, as in name: c.name", "an item of %s without %s", list.path,
+				strings.Join(list.typ.Keys, ", "))
 		}
 	}
 	if !w.patch && (e.Kind() == ast.MapKind || e.Kind() == ast.ListKind) {
-		w.add(
-			"CG202",
-			e.ID(),
-			"write "+at.name+"{…}",
-			"a literal of a map or list among the items of %s is not converted",
-			list.path,
-		)
+		w.add("CG202", e.ID(), "write "+at.name+"{…}",
+			"a literal of a map or list among the items of %s is not converted", list.path)
 		return
 	}
 	w.value(e, at)
@@ -514,13 +493,8 @@ func (w *literals) member(id int64, name string, value ast.Expr, at spot, inMap 
 			next.name = at.name + "." + name
 		}
 		if inMap && !w.patch && (value.Kind() == ast.MapKind || value.Kind() == ast.ListKind) {
-			w.add(
-				"CG202",
-				value.ID(),
-				"write "+at.name+"{…} in its place",
-				"a literal of a map or list in the values of %s is not converted",
-				orRoot(at.path),
-			)
+			w.add("CG202", value.ID(), "write "+at.name+"{…} in its place",
+				"a literal of a map or list in the values of %s is not converted", orRoot(at.path))
 			return
 		}
 	default:
@@ -565,12 +539,8 @@ func (w *literals) scalar(e ast.Expr, at spot) bool {
 	if got == null {
 		if !w.patch {
 			if at.path == "" {
-				w.add(
-					"CG205",
-					e.ID(),
-					"write Object{}, which changes nothing",
-					"the mutation is null, which the server refuses",
-				)
+				w.add("CG205", e.ID(), "write Object{}, which changes nothing",
+					"the mutation is null, which the server refuses")
 			} else {
 				w.add("CG205", e.ID(), "use a JSON patch with op remove", "%s: null, which does not unset it", at.path)
 			}
@@ -671,25 +641,16 @@ func (w *literals) operation(root *schema.Type, write effects.Write) {
 				hint = "did you mean " + near + "?"
 			}
 		}
-		name := strings.TrimPrefix(
-			effects.Path{Steps: strings.Join(steps[:min(at.depth+1, len(steps))], "\x00")}.String(),
-			".",
-		)
+		name := strings.TrimPrefix(effects.Path{
+			Steps: strings.Join(steps[:min(at.depth+1, len(steps))], "\x00")}.String(), ".")
 		w.add("CG201", write.ID, hint, "%s is not a field", name)
 		return
 	}
 	if write.Value == nil || !write.Exact || write.Op != "add" && write.Op != "replace" {
 		return
 	}
-	w.value(
-		write.Value,
-		spot{
-			typ:   at.typ,
-			field: at.field,
-			path:  strings.TrimPrefix(effects.Path{Steps: write.Path.Steps}.String(), "."),
-			loose: true,
-		},
-	)
+	w.value(write.Value, spot{typ: at.typ, field: at.field,
+		path: strings.TrimPrefix(effects.Path{Steps: write.Path.Steps}.String(), "."), loose: true})
 }
 
 // missingParents finds operations whose path may not lead anywhere.
@@ -729,12 +690,10 @@ func (p *pass) missingParent(f *facts, e *expression, w effects.Write, made []ef
 	}
 	for n := 1; n <= last; n++ {
 		path := effects.At("object", steps[:n]...)
-		if slices.ContainsFunc(
-			made,
-			func(m effects.Path) bool { return path.Contains(m) && (n < len(steps) && m != w.Path) },
-		) ||
-			f.guards(e, path) ||
-			f.needs(e, path) {
+		if slices.ContainsFunc(made, func(m effects.Path) bool {
+			return path.Contains(m) &&
+				(n < len(steps) && m != w.Path)
+		}) || f.guards(e, path) || f.needs(e, path) {
 			continue
 		}
 		var kinds []schema.GroupVersionKind

@@ -57,11 +57,8 @@ func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path, as 
 	if at.field == nil || at.typ == nil || at.field.Required {
 		return true
 	}
-	object := map[string]any{
-		"apiVersion": kind.GroupVersion().String(),
-		"kind":       kind.Kind,
-		"metadata":   map[string]any{"name": "a"},
-	}
+	object := map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind,
+		"metadata": map[string]any{"name": "a"}}
 	if !grow(object, t, parent.Split()) {
 		return true
 	}

@@ -144,10 +144,8 @@ func templatesNotCovered(p *pass) {
 	}
 	for _, f := range p.facts {
 		does := func(action policy.Action) bool {
-			return slices.ContainsFunc(
-				f.bindings,
-				func(b *policy.Binding) bool { return slices.Contains(b.Actions, action) },
-			)
+			return slices.ContainsFunc(f.bindings,
+				func(b *policy.Binding) bool { return slices.Contains(b.Actions, action) })
 		}
 		what := "they are stored, and Pods that " + f.Name + " denies are refused later"
 		if !does(policy.Deny) {
@@ -159,14 +157,9 @@ func templatesNotCovered(p *pass) {
 		}
 		for i, rule := range f.MatchConstraints.ResourceRules {
 			if slices.Contains(rule.Resources, "pods") && slices.Contains(rule.APIGroups, "") {
-				p.atField(
-					f.Policy,
-					fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
+				p.atField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
 					"celgate apply and test follow workloads to their Pods; a policy with the action Warn for these kinds tells who applies them",
-					"no policy of the set looks at the templates of %s: %s",
-					strings.Join(uncovered, ", "),
-					what,
-				)
+					"no policy of the set looks at the templates of %s: %s", strings.Join(uncovered, ", "), what)
 				break
 			}
 		}
@@ -261,12 +254,8 @@ func exemptResources(p *pass) {
 				for _, group := range rule.APIGroups {
 					if celgate.Exempt(schema.GroupResource{Group: group, Resource: name}) &&
 						strings.HasSuffix(path, "resourceRules") {
-						report(
-							fmt.Sprintf("%s[%d].resources[%d]", path, i, j),
-							"leave it out",
-							"the API server asks no policy about %s",
-							name,
-						)
+						report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), "leave it out",
+							"the API server asks no policy about %s", name)
 					}
 				}
 			}
@@ -320,10 +309,8 @@ func blastRadius(p *pass) {
 			for _, v := range vital {
 				r := p.Types.Resource(v.resource)
 				if r == nil || !covers(rule, r, v.subresource) || len(rule.ResourceNames) > 0 ||
-					slices.ContainsFunc(
-						f.MatchConstraints.ExcludeRules,
-						func(x policy.Rule) bool { return covers(x, r, v.subresource) },
-					) {
+					slices.ContainsFunc(f.MatchConstraints.ExcludeRules,
+						func(x policy.Rule) bool { return covers(x, r, v.subresource) }) {
 					continue
 				}
 				if !slices.Contains(rule.APIGroups, "*") &&
@@ -333,13 +320,9 @@ func blastRadius(p *pass) {
 				names = append(names, resourceName(r, v.subresource))
 			}
 			if len(names) > 0 {
-				p.atField(
-					f.Policy,
-					fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
+				p.atField(f.Policy, fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i),
 					"name the resources that the policy is about, or exclude these",
-					"the rule matches %s too, with everything in kube-system, and failurePolicy is Fail: an error stops them from being written",
-					strings.Join(names, ", "),
-				)
+					"the rule matches %s too, with everything in kube-system, and failurePolicy is Fail: an error stops them from being written", strings.Join(names, ", "))
 			}
 		}
 	}
@@ -354,13 +337,8 @@ var writers = []struct {
 	{"scale", []effects.Path{effects.At("object", "spec", "replicas")}},
 	{"ephemeralcontainers", []effects.Path{effects.At("object", "spec", "ephemeralContainers")}},
 	{"resize", []effects.Path{
-		effects.At(
-			"object",
-			"spec",
-			"containers",
-			effects.Item,
-			"resources",
-		), effects.At("object", "spec", "initContainers", effects.Item, "resources"),
+		effects.At("object", "spec", "containers", effects.Item, "resources"),
+		effects.At("object", "spec", "initContainers", effects.Item, "resources"),
 	}},
 }
 
@@ -377,18 +355,14 @@ func uncovered(p *pass) {
 			}
 			for _, w := range writers {
 				if r.Subresource(w.subresource) == nil ||
-					slices.ContainsFunc(
-						f.MatchConstraints.ResourceRules,
-						func(rule policy.Rule) bool { return covers(rule, r, w.subresource) },
-					) {
+					slices.ContainsFunc(f.MatchConstraints.ResourceRules,
+						func(rule policy.Rule) bool { return covers(rule, r, w.subresource) }) {
 					continue
 				}
 				for e := range f.parsed() {
 					i := slices.IndexFunc(e.reads.List, func(read effects.Read) bool {
-						return slices.ContainsFunc(
-							w.paths,
-							func(path effects.Path) bool { return path.Contains(read.Path) },
-						) &&
+						return slices.ContainsFunc(w.paths,
+							func(path effects.Path) bool { return path.Contains(read.Path) }) &&
 							locate(t.typ, read.Path.Split()).typ != nil
 					})
 					if e.use == policy.UseMessageExpression || e.use == policy.UseAuditAnnotation || i < 0 {
@@ -399,12 +373,8 @@ func uncovered(p *pass) {
 					}
 					wild[e.Field+w.subresource] = !t.named
 					d := f.at(e, e.reads.List[i].ID)
-					d.Message = fmt.Sprintf(
-						"%s/%s writes %s, and no rule matches it",
-						r.Resource,
-						w.subresource,
-						e.reads.List[i].Path,
-					)
+					d.Message = fmt.Sprintf("%s/%s writes %s, and no rule matches it", r.Resource, w.subresource,
+						e.reads.List[i].Path)
 					d.Suggestion = fmt.Sprintf("add the resource %s/%s to the rules", r.Resource, w.subresource)
 					if w.subresource != "scale" && t.named {
 						d.Severity = Warning // containers of a running Pod pass by unseen

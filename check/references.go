@@ -24,13 +24,9 @@ without a binding is never evaluated.`,
 		run: func(p *pass) {
 			for _, f := range p.facts {
 				if len(f.bindings) == 0 {
-					p.atField(
-						f.Policy,
-						"metadata.name",
-						"add a "+string(f.Kind)+"Binding with spec.policyName: "+f.Name,
-						"no binding puts %s in force",
-						f.Name,
-					)
+					p.atField(f.Policy, "metadata.name",
+						"add a "+string(f.Kind)+"Binding with spec.policyName: "+f.Name, "no binding puts %s in force",
+						f.Name)
 				}
 			}
 		},
@@ -121,9 +117,8 @@ func missingParams(p *pass) {
 				}
 				given++
 				namespace := or(ref.Namespace, fmt.Sprint(metadata["namespace"]))
-				found = found ||
-					ref.Name != "" && metadata["name"] == ref.Name &&
-						(!resource.Namespaced || metadata["namespace"] == namespace)
+				found = found || ref.Name != "" && metadata["name"] == ref.Name &&
+					(!resource.Namespaced || metadata["namespace"] == namespace)
 				if ref.Selector != nil {
 					if selector, err := metav1.LabelSelectorAsSelector(ref.Selector); err == nil {
 						labels := map[string]string{}
@@ -192,14 +187,8 @@ func bindingWithoutPolicy(p *pass) {
 		switch near := nearest(b.PolicyName, names); {
 		case found:
 		case other:
-			p.atBinding(
-				b,
-				"spec.policyName",
-				"bind it with the other kind of binding",
-				"%s is a policy of the other kind, which a %sBinding does not put in force",
-				b.PolicyName,
-				b.Kind,
-			)
+			p.atBinding(b, "spec.policyName", "bind it with the other kind of binding",
+				"%s is a policy of the other kind, which a %sBinding does not put in force", b.PolicyName, b.Kind)
 		case near != "":
 			p.atBinding(b, "spec.policyName", "did you mean "+near+"?", "there is no %s %s", b.Kind, b.PolicyName)
 		default:
@@ -230,13 +219,8 @@ func paramReferences(p *pass) {
 				p.undefinedGroup(gv.Group) {
 				if what := f.ParamKind.Kind + " in " + f.ParamKind.APIVersion; !told[what] {
 					told[what] = true
-					p.atField(
-						f.Policy,
-						"spec.paramKind",
-						"give its CustomResourceDefinition",
-						"%s is not known: no definition of it is among the files",
-						what,
-					)
+					p.atField(f.Policy, "spec.paramKind", "give its CustomResourceDefinition",
+						"%s is not known: no definition of it is among the files", what)
 					p.found[len(p.found)-1].Severity = Note
 				}
 			} else if params == nil {
@@ -252,43 +236,24 @@ func paramReferences(p *pass) {
 				if used := slices.ContainsFunc(f.exprs,
 					func(e *expression) bool { return e.reads != nil && e.reads.Uses(paramsRoot) }); used &&
 					!guardsParams(f) {
-					p.atBinding(
-						b,
-						"spec",
-						"add spec.paramRef",
-						"no paramRef, though %s has a paramKind: params will be null",
-						f.Name,
-					)
+					p.atBinding(b, "spec", "add spec.paramRef",
+						"no paramRef, though %s has a paramKind: params will be null", f.Name)
 				}
 			case ref != nil && f.ParamKind == nil:
-				p.atBinding(
-					b,
-					"spec.paramRef",
-					"give the policy a paramKind, or remove the paramRef",
-					"%s has no paramKind: the paramRef is ignored",
-					f.Name,
-				)
+				p.atBinding(b, "spec.paramRef", "give the policy a paramKind, or remove the paramRef",
+					"%s has no paramKind: the paramRef is ignored", f.Name)
 				p.fix(func(object map[string]any) { delete(memberOf(object, "spec"), "paramRef") })
 			case ref != nil && params != nil && !params.Namespaced && ref.Namespace != "":
-				p.atBinding(
-					b,
-					"spec.paramRef.namespace",
-					"remove the namespace",
-					"%s is cluster-scoped: a paramRef with a namespace is always an error",
-					f.ParamKind.Kind,
-				)
-				p.fix(
-					func(object map[string]any) { delete(memberOf(memberOf(object, "spec"), "paramRef"), "namespace") },
-				)
+				p.atBinding(b, "spec.paramRef.namespace", "remove the namespace",
+					"%s is cluster-scoped: a paramRef with a namespace is always an error", f.ParamKind.Kind)
+				p.fix(func(object map[string]any) {
+					delete(memberOf(memberOf(object, "spec"), "paramRef"), "namespace")
+				})
 			case ref != nil && params != nil && params.Namespaced && ref.Namespace == "":
 				if i := slices.IndexFunc(f.targets, func(t target) bool { return t.named && !t.namespaced }); i >= 0 {
-					p.atBinding(
-						b,
-						"spec.paramRef",
-						"name the namespace of the params",
+					p.atBinding(b, "spec.paramRef", "name the namespace of the params",
 						"without a namespace the params come from the namespace of the request, and %s has none",
-						f.targets[i].resource.Resource,
-					)
+						f.targets[i].resource.Resource)
 				}
 			}
 		}
@@ -313,10 +278,10 @@ func removeItem(object map[string]any, path string, index int) {
 }
 
 func guardsParams(f *facts) bool {
-	return slices.ContainsFunc(
-		f.exprs,
-		func(e *expression) bool { return e.reads != nil && e.reads.Guards(paramsRoot) },
-	)
+	return slices.ContainsFunc(f.exprs, func(e *expression) bool {
+		return e.reads != nil &&
+			e.reads.Guards(paramsRoot)
+	})
 }
 
 // A reporter reports about a field of a policy or binding.
@@ -372,13 +337,8 @@ func matchesNothing(p *pass) {
 				if slices.ContainsFunc(resources, func(r *schema.Resource) bool { return coversAny(one, r) }) {
 					if one.Scope = rule.Scope; one.Scope != "*" && one.Scope != "" &&
 						!slices.ContainsFunc(resources, func(r *schema.Resource) bool { return coversAny(one, r) }) {
-						report(
-							fmt.Sprintf("%s[%d].scope", path, i),
-							"",
-							"%s is not in the scope %s: the rule never matches it",
-							pattern,
-							rule.Scope,
-						)
+						report(fmt.Sprintf("%s[%d].scope", path, i), "",
+							"%s is not in the scope %s: the rule never matches it", pattern, rule.Scope)
 					}
 					continue
 				}
@@ -386,12 +346,8 @@ func matchesNothing(p *pass) {
 					!p.defines(rule, pattern) {
 					if what := pattern + " in " + strings.Join(rule.APIGroups, ", "); !told[what] {
 						told[what] = true
-						report(
-							fmt.Sprintf("%s[%d].resources[%d]", path, i, j),
-							"give its CustomResourceDefinition",
-							"%s is not known: no definition of it is among the files",
-							what,
-						)
+						report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), "give its CustomResourceDefinition",
+							"%s is not known: no definition of it is among the files", what)
 						p.found[len(p.found)-1].Severity = Note
 					}
 					continue
@@ -437,11 +393,8 @@ func (p *pass) unknownResource(rule policy.Rule, pattern string, resources []*sc
 		case same && inGroup && sub != "" && sub != "*" && slices.Contains(rule.APIVersions, r.Version):
 			return "there is no subresource " + pattern, subresources(r)
 		case same && inGroup && !r.NotServed:
-			return fmt.Sprintf(
-				"there is no %s in version %s",
-				text,
-				strings.Join(rule.APIVersions, ", "),
-			), "it is served as " + r.Version
+			return fmt.Sprintf("there is no %s in version %s", text, strings.Join(rule.APIVersions, ", ")),
+				"it is served as " + r.Version
 		case same && !slices.Contains(rule.APIGroups, "*"):
 			hint = fmt.Sprintf("%s is in the group %q, version %s", name, r.Group, r.Version)
 		case strings.EqualFold(r.Kind, name) && inGroup:
@@ -499,19 +452,12 @@ func bindingMatchesNothing(p *pass) {
 				continue
 			}
 			meet := slices.ContainsFunc(f.MatchConstraints.ResourceRules, func(a policy.Rule) bool {
-				return slices.ContainsFunc(
-					b.MatchResources.ResourceRules,
-					func(b policy.Rule) bool { return p.meet(a, b) },
-				)
+				return slices.ContainsFunc(b.MatchResources.ResourceRules,
+					func(b policy.Rule) bool { return p.meet(a, b) })
 			})
 			if !meet {
-				p.atBinding(
-					b,
-					"spec.matchResources.resourceRules",
-					"compare them with the policy's matchConstraints",
-					"no request matches both these rules and those of %s",
-					f.Name,
-				)
+				p.atBinding(b, "spec.matchResources.resourceRules", "compare them with the policy's matchConstraints",
+					"no request matches both these rules and those of %s", f.Name)
 			}
 		}
 	}

@@ -53,10 +53,8 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 		set.Policies = append(set.Policies, f.Policy)
 		set.Bindings = append(set.Bindings, f.bindings...)
 		if len(f.bindings) == 0 { // not in force yet
-			set.Bindings = append(
-				set.Bindings,
-				&policy.Binding{Kind: f.Kind, Name: f.Name, PolicyName: f.Name, Actions: []policy.Action{policy.Deny}},
-			)
+			set.Bindings = append(set.Bindings,
+				&policy.Binding{Kind: f.Kind, Name: f.Name, PolicyName: f.Name, Actions: []policy.Action{policy.Deny}})
 		}
 	}
 	t := &trial{}
@@ -133,22 +131,16 @@ func (s *subject) runTwice(f *facts) *unstable {
 		if twice == nil || reflect.DeepEqual(once, twice) {
 			continue
 		}
-		i := slices.IndexFunc(
-			t.told,
-			func(m *explain.Mutation) bool { return m.After != nil && !reflect.DeepEqual(m.Before, m.After) },
-		)
+		i := slices.IndexFunc(t.told, func(m *explain.Mutation) bool {
+			return m.After != nil &&
+				!reflect.DeepEqual(m.Before, m.After)
+		})
 		if i < 0 {
 			continue
 		}
 		typ := s.Types.Type(r.Kind)
-		example := slices.Concat(
-			[]string{"an object:"},
-			yaml(r.Object, typ),
-			[]string{"the first run:"},
-			diff(r.Object, once, typ),
-			[]string{"the second run:"},
-			diff(once, twice, typ),
-		)
+		example := slices.Concat([]string{"an object:"}, yaml(r.Object, typ), []string{"the first run:"},
+			diff(r.Object, once, typ), []string{"the second run:"}, diff(once, twice, typ))
 		return &unstable{mutation: t.told[i], example: example}
 	}
 	return nil
@@ -239,13 +231,8 @@ func (s *subject) bothOrders(a, b *facts) []string {
 		return slices.Concat(
 			[]string{"an object:"},
 			yaml(r.Object, typ),
-			[]string{
-				a.Name + ", then " + b.Name + ":",
-			},
-			outcome(x),
-			[]string{b.Name + ", then " + a.Name + ":"},
-			outcome(y),
-		)
+			[]string{a.Name + ", then " + b.Name + ":"}, outcome(x), []string{b.Name + ", then " + a.Name + ":"},
+			outcome(y))
 	}
 	return nil
 }

@@ -291,11 +291,8 @@ func (s *subject) targetsOf(m *policy.MatchResources) []target {
 		}
 	}
 	slices.SortFunc(all, func(a, b target) int {
-		return cmp.Or(
-			strings.Compare(a.kind.Group, b.kind.Group),
-			strings.Compare(a.kind.Version, b.kind.Version),
-			strings.Compare(a.kind.Kind, b.kind.Kind),
-		)
+		return cmp.Or(strings.Compare(a.kind.Group, b.kind.Group), strings.Compare(a.kind.Version, b.kind.Version),
+			strings.Compare(a.kind.Kind, b.kind.Kind))
 	})
 	return all
 }

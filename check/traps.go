@@ -138,11 +138,7 @@ func paramsWithoutKind(p *pass) {
 				if r.Path.Root == "params" && (r.Path.Steps == "kind" || r.Path.Steps == "apiVersion") && !r.Test &&
 					!r.Safe {
 					d := f.at(e, r.ID)
-					d.Message = fmt.Sprintf(
-						"%s does not exist: a mutating policy sees a %s without apiVersion and kind",
-						r.Path,
-						f.ParamKind.Kind,
-					)
+					d.Message = fmt.Sprintf("%s does not exist: a mutating policy sees a %s without apiVersion and kind", r.Path, f.ParamKind.Kind)
 					d.Suggestion = "write what the paramKind says"
 					p.report(d)
 				}
@@ -171,10 +167,10 @@ func (f *facts) nullAt(e *expression, root effects.Path, op string) int64 {
 	if e.use == policy.UseMessageExpression || !f.operations()[op] || f.guards(e, root) || f.asksOperation(e) {
 		return 0
 	}
-	i := slices.IndexFunc(
-		e.reads.List,
-		func(r effects.Read) bool { return root.Contains(r.Path) && r.Path != root && !r.Safe },
-	)
+	i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool {
+		return root.Contains(r.Path) && r.Path != root &&
+			!r.Safe
+	})
 	if i < 0 {
 		return 0
 	}
@@ -206,10 +202,8 @@ func nullObjects(p *pass) {
 				if only {
 					d.Message = fmt.Sprintf("%s is always null on %s", c.root, c.op)
 					d.Suggestion = c.instead
-					d.Fix = e.rerooting(
-						c.root.Root,
-						map[string]string{"object": "oldObject", "oldObject": "object"}[c.root.Root],
-					)
+					d.Fix = e.rerooting(c.root.Root,
+						map[string]string{"object": "oldObject", "oldObject": "object"}[c.root.Root])
 				} else {
 					d.Message = fmt.Sprintf("%s is null on %s, which the rules match", c.root, c.op)
 					d.Suggestion = fmt.Sprintf("write %s == null || …, or look at request.operation", c.root)
@@ -342,15 +336,8 @@ func (f *facts) selects(label string) bool {
 			!slices.ContainsFunc(f.bindings, func(b *policy.Binding) bool { return !asks(b.MatchResources) })
 }
 
-var labelSteps, annotationSteps = effects.At(
-	"",
-	"metadata",
-	"labels",
-).Steps, effects.At(
-	"",
-	"metadata",
-	"annotations",
-).Steps
+var labelSteps, annotationSteps = effects.At("", "metadata", "labels").Steps,
+	effects.At("", "metadata", "annotations").Steps
 
 // asks reports that the validation with an index looks at path: where its message is made, the field was looked at.
 func (f *facts) asks(index int, path effects.Path) bool {
@@ -421,16 +408,13 @@ func validated(t *schema.Type, path effects.Path) bool {
 	}
 	owner := strings.TrimPrefix(at.owner.Name, "k8s.io/api/")
 	switch owner + "." + at.field.Name {
-	case "core/v1.PodStatus.phase",
-		"core/v1.PodStatus.qosClass",
-		"core/v1.NamespaceSpec.finalizers",
+	case "core/v1.PodStatus.phase", "core/v1.PodStatus.qosClass", "core/v1.NamespaceSpec.finalizers",
 		"core/v1.NamespaceStatus.phase",
 		"certificates/v1.CertificateSigningRequestSpec.username",
 		"core/v1.Container.image",
 		"core/v1.EphemeralContainer.image",
 		"core/v1.EphemeralContainerCommon.image",
-		"core/v1.PersistentVolumeClaimSpec.accessModes",
-		"core/v1.PersistentVolumeSpec.capacity",
+		"core/v1.PersistentVolumeClaimSpec.accessModes", "core/v1.PersistentVolumeSpec.capacity",
 		"core/v1.PersistentVolumeSpec.accessModes":
 		return true
 	}
@@ -512,11 +496,8 @@ func alwaysTrue(p *pass) {
 				d.Message = fmt.Sprintf("has(%s) is always true", r.Path)
 				d.Suggestion = "ask for a member, or compare the value"
 				below := func(o *expression) bool {
-					return o.reads != nil &&
-						slices.ContainsFunc(
-							o.reads.List,
-							func(o effects.Read) bool { return r.Path.Contains(o.Path) && o.Path != r.Path },
-						)
+					return o.reads != nil && slices.ContainsFunc(o.reads.List,
+						func(o effects.Read) bool { return r.Path.Contains(o.Path) && o.Path != r.Path })
 				}
 				if t := locate(f.targets[0].typ, r.Path.Split()).typ; t.Kind != schema.Struct ||
 					slices.ContainsFunc(f.exprs, below) {
@@ -552,10 +533,8 @@ func visit(e ast.Expr, f func(ast.Expr)) { ast.PreOrderVisit(e, ast.NewExprVisit
 func namespaceObjects(p *pass) {
 	uid := namespaceRoot.Step("metadata").Step("UID")
 	for _, f := range p.facts {
-		clusterScoped := slices.IndexFunc(
-			f.targets,
-			func(t target) bool { return t.named && (!t.namespaced || t.kind.Kind == "Namespace") },
-		)
+		clusterScoped := slices.IndexFunc(f.targets,
+			func(t target) bool { return t.named && (!t.namespaced || t.kind.Kind == "Namespace") })
 		for e := range f.parsed() {
 			i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool { return namespaceRoot.Contains(r.Path) })
 			if i < 0 {
@@ -581,17 +560,14 @@ func namespaceObjects(p *pass) {
 					at.Message, at.Suggestion = "namespaceObject.metadata.UID never exists",
 						"write dyn(namespaceObject).metadata.uid"
 					if wrong, end := "namespaceObject.metadata.UID", at.To; end <= len(e.Src) &&
-						strings.HasSuffix(e.Src[:end], wrong) &&
-						!r.Test {
+						strings.HasSuffix(e.Src[:end], wrong) && !r.Test {
 						at.Fix = &Fix{Edits: []Edit{{end - len(wrong), end, "dyn(namespaceObject).metadata.uid"}}}
 					}
 				case namespaceRoot.Contains(r.Path) && !r.Test && strings.HasSuffix(last, "Timestamp") &&
 					!strings.Contains(e.Src, "dyn(namespaceObject)"):
 					at.Message = fmt.Sprintf("%s is text, though it is declared as a timestamp", r.Path)
-					at.Suggestion = "write timestamp(dyn(namespaceObject)" + strings.TrimPrefix(
-						r.Path.String(),
-						"namespaceObject",
-					) + ")"
+					at.Suggestion = "write timestamp(dyn(namespaceObject)" + strings.TrimPrefix(r.Path.String(),
+						"namespaceObject") + ")"
 				default:
 					continue
 				}
@@ -696,11 +672,8 @@ func messages(p *pass) {
 			}
 			reads := effects.Of(parsed.NativeRep().Expr(), nil)
 			if !slices.ContainsFunc(reads.List, func(r effects.Read) bool {
-				return r.Path.Steps != "" &&
-					slices.Contains(
-						[]string{"object", "oldObject", "params", "request", "namespaceObject"},
-						r.Path.Root,
-					)
+				return r.Path.Steps != "" && slices.Contains(
+					[]string{"object", "oldObject", "params", "request", "namespaceObject"}, r.Path.Root)
 			}) && len(reads.Variables) == 0 {
 				continue
 			}
@@ -745,10 +718,8 @@ func multiLine(p *pass) {
 			}); i >= 0 && !strings.Contains(e.Src, "replace(") {
 				d := f.at(e, e.reads.List[i].ID)
 				d.Severity = Note
-				d.Message, d.Suggestion = fmt.Sprintf(
-					"%s may hold line breaks, and then the message is not shown",
-					e.reads.List[i].Path,
-				), "write ….replace('\\n', ' ')"
+				d.Message, d.Suggestion = fmt.Sprintf("%s may hold line breaks, and then the message is not shown",
+					e.reads.List[i].Path), "write ….replace('\\n', ' ')"
 				p.report(d)
 			}
 			searched := map[int64]bool{} // texts that functions look for, which do not get into the message
@@ -817,21 +788,15 @@ func emptyThenAppend(p *pass) {
 					func(x emptied) bool { return ok && x.path == parent && x.index < e.index }); w.Op == "add" &&
 					i >= 0 {
 					d := f.at(e, w.ID)
-					d.Message = fmt.Sprintf(
-						"mutation %d leaves %s empty, and what is empty is gone before this one",
-						empty[i].index,
-						strings.TrimPrefix(parent.String(), "object."),
-					)
+					d.Message = fmt.Sprintf("mutation %d leaves %s empty, and what is empty is gone before this one",
+						empty[i].index, strings.TrimPrefix(parent.String(), "object."))
 					d.Suggestion = "add it with its first item"
 					p.report(d)
 				}
-				empty = slices.DeleteFunc(
-					empty,
-					func(x emptied) bool { return x.path == w.Path || ok && x.path == parent },
-				)
-				if v := w.Value; v != nil &&
-					(v.Kind() == ast.ListKind && v.AsList().Size() == 0 || v.Kind() == ast.MapKind &&
-						v.AsMap().Size() == 0) {
+				empty = slices.DeleteFunc(empty,
+					func(x emptied) bool { return x.path == w.Path || ok && x.path == parent })
+				if v := w.Value; v != nil && (v.Kind() == ast.ListKind && v.AsList().Size() == 0 ||
+					v.Kind() == ast.MapKind && v.AsMap().Size() == 0) {
 					empty = append(empty, emptied{w.Path, e.index})
 				}
 			}

@@ -64,13 +64,8 @@ func (ty *typer) runningType(t *schema.Type, name string, open map[*schema.Type]
 		fields := map[string]*apiservercel.DeclField{}
 		for i := range t.Fields {
 			f := &t.Fields[i]
-			fields[f.Name] = apiservercel.NewDeclField(
-				f.Name,
-				ty.runningType(f.Type, name+"."+f.Name, open),
-				true,
-				nil,
-				nil,
-			)
+			fields[f.Name] = apiservercel.NewDeclField(f.Name, ty.runningType(f.Type, name+"."+f.Name, open), true, nil,
+				nil)
 		}
 		if t.Embedded {
 			for _, member := range []string{"apiVersion", "kind"} {
@@ -201,11 +196,8 @@ func locate(t *schema.Type, steps []string) place {
 		case at.typ.Kind == schema.Struct:
 			f := at.typ.Field(step)
 			if f == nil {
-				return place{
-					open:  at.typ.PreserveUnknown || len(at.typ.Fields) == 0 || at.typ.Embedded,
-					owner: at.typ,
-					depth: at.depth,
-				}
+				return place{open: at.typ.PreserveUnknown || len(at.typ.Fields) == 0 || at.typ.Embedded, owner: at.typ,
+					depth: at.depth}
 			}
 			at.owner, at.field, at.typ = at.typ, f, f.Type
 		case at.typ.Kind == schema.Map, at.typ.Kind == schema.List && step == effects.Item:

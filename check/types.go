@@ -119,12 +119,10 @@ func (s *subject) typeOne(f *facts) {
 			t.unknown = true
 		}
 	}
-	s.typeCheck(
-		f,
-		nil,
-		nil,
-		func(e *expression, _ *cel.Env, _ *cel.Ast, problems []problem) { f.typing[e].untyped = problems },
-	)
+	s.typeCheck(f, nil, nil, func(e *expression, _ *cel.Env, _ *cel.Ast,
+		problems []problem) {
+		f.typing[e].untyped = problems
+	})
 	params := s.paramKind(f)
 	for _, t := range targets {
 		object := s.typer.running(t.kind)
@@ -134,10 +132,7 @@ func (s *subject) typeOne(f *facts) {
 			}
 			continue
 		}
-		s.typeCheck(
-			f,
-			object,
-			s.typer.running(params),
+		s.typeCheck(f, object, s.typer.running(params),
 			func(e *expression, _ *cel.Env, checked *cel.Ast, problems []problem) {
 				found := f.typing[e]
 				found.checked++
@@ -179,11 +174,8 @@ func (s *subject) paramKind(f *facts) schema.GroupVersionKind {
 }
 
 // typeCheck compiles every expression of f against one kind.
-func (s *subject) typeCheck(
-	f *facts,
-	object, params *apiservercel.DeclType,
-	visit func(*expression, *cel.Env, *cel.Ast, []problem),
-) {
+func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType,
+	visit func(*expression, *cel.Env, *cel.Ast, []problem)) {
 	members := map[string]*apiservercel.DeclField{}
 	variables := apiservercel.NewObjectType(celenv.VariablesType, members)
 	var variableTypes *apiservercel.DeclType

@@ -75,14 +75,8 @@ func (p *pass) refusal(f *facts, err *field.Error) {
 		}
 	}
 	each := func(err *field.Error, message string) {
-		d := Diagnostic{
-			Message:  message,
-			Kind:     string(f.Kind),
-			Name:     f.Name,
-			Field:    err.Field,
-			Position: f.Locate(err),
-			Expr:     expr,
-		}
+		d := Diagnostic{Message: message, Kind: string(f.Kind), Name: f.Name, Field: err.Field, Position: f.Locate(err),
+			Expr: expr}
 		if !expr.IsZero() {
 			d.From, d.To = 0, len(expr.Src)
 			for i := range expr.Src {
@@ -166,12 +160,8 @@ func ignoreLines(p *pass) {
 			case bad >= 0:
 				report(path, "celgate check --list names all codes", "there is no check %s", i.codes[bad])
 			case i.reason == "":
-				report(
-					path,
-					"add a colon and the reason",
-					"%s is ignored without a reason, so that it is not",
-					strings.Join(i.codes, ", "),
-				)
+				report(path, "add a colon and the reason", "%s is ignored without a reason, so that it is not",
+					strings.Join(i.codes, ", "))
 			}
 		}
 	}

@@ -79,11 +79,7 @@ func BenchmarkList(b *testing.B) {
 	text := deployments(10_000)
 	text = bytes.ReplaceAll(text, []byte("\n"), []byte("\n  "))
 	text = bytes.ReplaceAll(text, []byte("  ---\n  apiVersion"), []byte("- apiVersion"))
-	text = bytes.Replace(
-		text,
-		[]byte("---\n  apiVersion"),
-		[]byte("apiVersion: v1\nkind: List\nitems:\n- apiVersion"),
-		1,
-	)
+	text = bytes.Replace(text, []byte("---\n  apiVersion"), []byte("apiVersion: v1\nkind: List\nitems:\n- apiVersion"),
+		1)
 	benchmarkRead(b, text, 10_000)
 }

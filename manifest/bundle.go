@@ -35,10 +35,8 @@ func NewBundle(docs ...*Document) *Bundle {
 			p, bound, err := policy.FromObject(d.Object, d)
 			switch {
 			case err != nil:
-				b.Problems = append(
-					b.Problems,
-					Problem{Position: d.Position(), Message: err.Error(), Document: d, Err: err},
-				)
+				b.Problems = append(b.Problems,
+					Problem{Position: d.Position(), Message: err.Error(), Document: d, Err: err})
 			case p != nil:
 				given.Policies = append(given.Policies, p)
 			default:

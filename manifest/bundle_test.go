@@ -21,27 +21,16 @@ spec: {policyName: p, validationActions: [Deny]}
 func TestBundle(t *testing.T) {
 	docs, problems := manifest.Loader{FS: fstest.MapFS{
 		"policies/a.yaml": {Data: []byte(fmt.Sprintf(bound, "b") + "---\n" + fmt.Sprintf(bound, "other"))},
-		"policies/sub/b.yaml": {
-			Data: []byte(
-				"# again\n" + fmt.Sprintf(
-					bound,
-					"b",
-				) + "---\n" + strings.Replace(
-					fmt.Sprintf(bound, "c"),
-					"policyName",
-					"policy",
-					1,
-				),
-			),
-		},
+		"policies/sub/b.yaml": {Data: []byte(
+			"# again\n" + fmt.Sprintf(bound, "b") + "---\n" + strings.Replace(fmt.Sprintf(bound, "c"), "policyName",
+				"policy", 1))},
 		"policies/.hidden.yaml":  {Data: []byte("}")},
 		"policies/notes.txt":     {Data: []byte("}")},
 		"policies/tests/c.yaml":  {Data: []byte("apiVersion: celgate.dev/v1\nkind: Suite\n")},
 		"policies/tests/d.json":  {Data: []byte(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}`)},
 		"policies/tests/ns.yaml": {Data: []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: n}\n")},
-		"crd.yaml": {
-			Data: []byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: c}\n"),
-		},
+		"crd.yaml": {Data: []byte(
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: c}\n")},
 	}}.Load("policies", "crd.yaml")
 	if len(problems) > 0 {
 		t.Fatal(problems)

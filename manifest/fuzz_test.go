@@ -160,23 +160,8 @@ func FuzzRead(f *testing.F) {
 
 // randomYAML returns a text made of pieces of YAML. Such texts meet more rules than random bytes do.
 func randomYAML(seed int) string {
-	keys := []string{
-		"a: ",
-		"b: ",
-		"c:",
-		"key:",
-		"a.b/c: ",
-		"'q': ",
-		"d:  ",
-		"items:",
-		"e: ",
-		`"d q": `,
-		"on: ",
-		"12: ",
-		"x :",
-		"? k",
-		"<<: ",
-	}
+	keys := []string{"a: ", "b: ", "c:", "key:", "a.b/c: ", "'q': ", "d:  ", "items:", "e: ", `"d q": `, "on: ", "12: ",
+		"x :", "? k", "<<: "}
 	values := []string{
 		"", "", "", "", "v", "two words", "|", "|-", "|+", `"x"`, `"a\n\"b"`, "'it''s'", "{}", "[]",
 		"{a: 1, b: [x, \"y\"]}", "[1, 2.5, -v]",

@@ -208,10 +208,8 @@ func (f failing) Read(p []byte) (int, error) {
 }
 
 func TestReadError(t *testing.T) {
-	documents, problems := manifest.Read(
-		failing{strings.NewReader("apiVersion: v1\nkind: A\n---\napiVersion: v1\nkind: B\n")},
-		"f",
-	)
+	documents, problems := manifest.Read(failing{
+		strings.NewReader("apiVersion: v1\nkind: A\n---\napiVersion: v1\nkind: B\n")}, "f")
 	if len(documents) != 2 || len(problems) != 1 || problems[0].Error() != "f: connection lost" {
 		t.Errorf("%d documents, problems %v", len(documents), problems)
 	}

@@ -155,10 +155,8 @@ func (y *yamlPlaces) value(n *yaml.Node) *value {
 	case yaml.SequenceNode:
 		v.style = sequenceStyle
 		for _, item := range n.Content {
-			v.entries = append(
-				v.entries,
-				entry{at: y.offset(item), alias: item.Kind == yaml.AliasNode, value: y.value(item)},
-			)
+			v.entries = append(v.entries, entry{at: y.offset(item), alias: item.Kind == yaml.AliasNode,
+				value: y.value(item)})
 		}
 	case yaml.ScalarNode:
 		v.text = n.Value

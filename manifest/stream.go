@@ -136,10 +136,8 @@ func (s *splitter) advance() {
 	case content(text) < 0:
 		s.lead = append(s.lead, text...)
 	default:
-		s.ready = append(
-			s.ready,
-			chunk{file: s.file, line: s.line, first: s.cuts == 0, lead: string(s.lead), text: text},
-		)
+		s.ready = append(s.ready, chunk{file: s.file, line: s.line, first: s.cuts == 0, lead: string(s.lead),
+			text: text})
 		s.lead = nil
 	}
 	s.lead = append(s.lead, line...)
@@ -181,10 +179,8 @@ func (s *splitter) separator() (start, end int) {
 // refuse makes the document in buf a problem because of its size.
 func (s *splitter) refuse() {
 	s.drop = true
-	s.problem(
-		policy.Position{Line: s.line, Column: 1},
-		fmt.Sprintf("the document is larger than %d MiB", maxDocument>>20),
-	)
+	s.problem(policy.Position{Line: s.line, Column: 1},
+		fmt.Sprintf("the document is larger than %d MiB", maxDocument>>20))
 }
 
 // forget drops what was read of a document that is too large.

@@ -139,13 +139,10 @@ func explainLibrary(text string, err error) (offset int, message string) {
 		offset, message = t.openQuote(max(line, 1)), "the quote is never closed"
 	case problem == "found unexpected document indicator":
 		offset = t.first(max(line, 1))
-	case problem == "found unknown escape character",
-		problem == "found invalid Unicode character escape code",
+	case problem == "found unknown escape character", problem == "found invalid Unicode character escape code",
 		problem == "did not find expected hexdecimal number":
-		offset, message = t.find(
-			max(line, 1),
-			`\`,
-		), "unknown escape in a double-quoted text; write \\\\ for a backslash, or use single quotes"
+		offset, message = t.find(max(line, 1), `\`),
+			"unknown escape in a double-quoted text; write \\\\ for a backslash, or use single quotes"
 	case strings.HasPrefix(problem, "unknown anchor '"):
 		name, _, _ := strings.Cut(strings.TrimPrefix(problem, "unknown anchor '"), "'")
 		offset = max(strings.Index(text, "*"+name), 0)

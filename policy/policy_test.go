@@ -114,13 +114,8 @@ func corpus(t testing.TB) map[string]answered {
 			t.Fatal(err)
 		}
 		for _, f := range txtar.Parse(data).Files {
-			name := strings.TrimSuffix(
-				filepath.Base(file),
-				".txtar",
-			) + "/" + strings.TrimSuffix(
-				strings.TrimSuffix(f.Name, ".yaml"),
-				".want",
-			)
+			name := strings.TrimSuffix(filepath.Base(file),
+				".txtar") + "/" + strings.TrimSuffix(strings.TrimSuffix(f.Name, ".yaml"), ".want")
 			c := all[name]
 			if strings.HasSuffix(f.Name, ".want") {
 				c.want = string(f.Data)
@@ -148,9 +143,8 @@ func TestFromObject(t *testing.T) {
 		ObjectSelector:    &metav1.LabelSelector{},
 		MatchPolicy:       policy.Equivalent,
 		ResourceRules: []policy.Rule{{
-			APIGroups: []string{
-				"",
-			}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Operations: []string{"CREATE"}, Scope: "*",
+			APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"},
+			Operations: []string{"CREATE"}, Scope: "*",
 		}},
 	}
 	tests := map[string]struct {
@@ -173,11 +167,9 @@ func TestFromObject(t *testing.T) {
 				ParamKind:        &policy.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
 				MatchConstraints: all,
 				MatchConditions: []policy.NamedExpr{
-					{Name: "m", Expr: policy.Expr{Src: "a", Field: "spec.matchConditions[0].expression"}},
-				},
+					{Name: "m", Expr: policy.Expr{Src: "a", Field: "spec.matchConditions[0].expression"}}},
 				Variables: []policy.NamedExpr{
-					{Name: "x", Expr: policy.Expr{Src: " 1\n", Field: "spec.variables[0].expression"}},
-				},
+					{Name: "x", Expr: policy.Expr{Src: " 1\n", Field: "spec.variables[0].expression"}}},
 				Validations: []policy.Validation{
 					{
 						Expr:        policy.Expr{Src: "b", Field: "spec.validations[0].expression"},
@@ -188,8 +180,7 @@ func TestFromObject(t *testing.T) {
 					{Expr: policy.Expr{Src: "e", Field: "spec.validations[1].expression"}},
 				},
 				AuditAnnotations: []policy.AuditAnnotation{
-					{Key: "f", ValueExpr: policy.Expr{Src: "g", Field: "spec.auditAnnotations[0].valueExpression"}},
-				},
+					{Key: "f", ValueExpr: policy.Expr{Src: "g", Field: "spec.auditAnnotations[0].valueExpression"}}},
 			},
 		},
 		"mutating": {
@@ -206,22 +197,15 @@ spec:
 `,
 			policy: &policy.Policy{
 				Kind: policy.Mutating, APIVersion: "admissionregistration.k8s.io/v1beta1", Name: "p-4b6g8",
-				Metadata: metav1.ObjectMeta{
-					Name:         "p-4b6g8",
-					GenerateName: "p-",
-					Labels:       map[string]string{"a": "b"},
-				},
+				Metadata: metav1.ObjectMeta{Name: "p-4b6g8", GenerateName: "p-",
+					Labels: map[string]string{"a": "b"}},
 				FailurePolicy: policy.Ignore,
 				Reinvocation:  policy.IfNeeded,
 				Mutations: []policy.Mutation{
-					{
-						PatchType: policy.ApplyConfiguration,
-						Expr:      policy.Expr{Src: "a", Field: "spec.mutations[0].applyConfiguration.expression"},
-					},
-					{
-						PatchType: policy.JSONPatch,
-						Expr:      policy.Expr{Src: "b", Field: "spec.mutations[1].jsonPatch.expression"},
-					},
+					{PatchType: policy.ApplyConfiguration,
+						Expr: policy.Expr{Src: "a", Field: "spec.mutations[0].applyConfiguration.expression"}},
+					{PatchType: policy.JSONPatch,
+						Expr: policy.Expr{Src: "b", Field: "spec.mutations[1].jsonPatch.expression"}},
 				},
 			},
 		},
@@ -335,28 +319,13 @@ spec:
 	}
 	at := func(line int) policy.Position { return policy.Position{Line: line, Column: 1} }
 	want := []policy.Problem{
-		{
-			at(4),
-			`metadata.labels["a.b/c"]`,
-			"json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
-		},
+		{at(4), `metadata.labels["a.b/c"]`, "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string"},
 		{at(6), "spec.failurepolicy", `unknown field "spec.failurepolicy"`},
-		{
-			at(8),
-			"spec.validations[0].reason",
-			"json: cannot unmarshal array into Go struct field Validation.spec.validations.reason of type v1.StatusReason",
-		},
-		{
-			at(9),
-			"spec.validations[1]",
-			"json: cannot unmarshal bool into Go struct field ValidatingAdmissionPolicySpec.spec.validations of type v1.Validation",
-		},
+		{at(8), "spec.validations[0].reason",
+			"json: cannot unmarshal array into Go struct field Validation.spec.validations.reason of type v1.StatusReason"},
+		{at(9), "spec.validations[1]", "json: cannot unmarshal bool into Go struct field ValidatingAdmissionPolicySpec.spec.validations of type v1.Validation"},
 		{at(10), "spec.validations[2].messageExpresion", `unknown field "spec.validations[2].messageExpresion"`},
-		{
-			at(11),
-			"spec.matchConstraints",
-			"json: cannot unmarshal array into Go struct field ValidatingAdmissionPolicySpec.spec.matchConstraints of type v1.MatchResources",
-		},
+		{at(11), "spec.matchConstraints", "json: cannot unmarshal array into Go struct field ValidatingAdmissionPolicySpec.spec.matchConstraints of type v1.MatchResources"},
 	}
 	if diff := cmp.Diff(want, failed.Problems); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -536,22 +505,13 @@ func TestLocate(t *testing.T) {
 		field, detail string
 		want          policy.Position
 	}{
-		{
-			"spec.matchConditions[0].expression",
-			"compilation failed: ERROR: <input>:2:6: undeclared",
-			policy.Position{Line: 10, Column: 1 + len("\n  a\n  é &")},
-		},
-		{
-			"spec.validations[0].expression",
-			"compilation failed: ERROR: <input>:1:3: x\n | y\nERROR: <input>:2:1: z",
-			policy.Position{Line: 11, Column: 3},
-		},
+		{"spec.matchConditions[0].expression", "compilation failed: ERROR: <input>:2:6: undeclared",
+			policy.Position{Line: 10, Column: 1 + len("\n  a\n  é &")}},
+		{"spec.validations[0].expression", "compilation failed: ERROR: <input>:1:3: x\n | y\nERROR: <input>:2:1: z",
+			policy.Position{Line: 11, Column: 3}},
 		{"spec.validations[0].expression", "must evaluate to bool but got int", policy.Position{Line: 11, Column: 1}},
-		{
-			"spec.validations[0].expression",
-			"ERROR: <input>:9:9: beyond",
-			policy.Position{Line: 11, Column: 1 + len("  a\n")},
-		},
+		{"spec.validations[0].expression", "ERROR: <input>:9:9: beyond",
+			policy.Position{Line: 11, Column: 1 + len("  a\n")}},
 		{"spec.validations[0].expression", "ERROR: <input>:1:99: beyond", policy.Position{Line: 11, Column: 4}},
 		{"spec.validations[0].expression", "ERROR: <input>:x:y: none", policy.Position{Line: 11, Column: 1}},
 		{"spec.auditAnnotations[0].valueExpression", "ERROR: <input>:1:1: x", policy.Position{Line: 12, Column: 1}},
@@ -564,11 +524,8 @@ func TestLocate(t *testing.T) {
 			t.Errorf("%s %q: %v, want %v", test.field, test.detail, got, test.want)
 		}
 	}
-	p = mustPolicy(
-		t,
-		strings.Replace(head, "[CREATE]", "[CREATE, DELETE, PATCH]", 1),
-		rows{"": 1, "spec.matchConstraints.resourceRules[0].operations[2]": 6},
-	)
+	p = mustPolicy(t, strings.Replace(head, "[CREATE]", "[CREATE, DELETE, PATCH]", 1),
+		rows{"": 1, "spec.matchConstraints.resourceRules[0].operations[2]": 6})
 	p.Kind = policy.Mutating
 	for _, err := range policy.ValidatePolicy(p, nil) {
 		if got := p.Locate(err); (err.BadValue != nil && strings.Contains(err.Error(), "PATCH")) != (got.Line == 6) {

@@ -54,18 +54,12 @@ func TestNewSet(t *testing.T) {
 		}
 	}
 	older, err := policy.NewSet(
-		&admissionv1beta1.ValidatingAdmissionPolicy{
-			ObjectMeta: meta,
-		},
+		&admissionv1beta1.ValidatingAdmissionPolicy{ObjectMeta: meta},
 		&admissionv1alpha1.MutatingAdmissionPolicy{ObjectMeta: meta},
-		&admissionv1beta1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: meta,
-			Spec:       admissionv1beta1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "p"},
-		},
-		&admissionv1alpha1.MutatingAdmissionPolicyBinding{
-			ObjectMeta: meta,
-			Spec:       admissionv1alpha1.MutatingAdmissionPolicyBindingSpec{PolicyName: "p"},
-		},
+		&admissionv1beta1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta,
+			Spec: admissionv1beta1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "p"}},
+		&admissionv1alpha1.MutatingAdmissionPolicyBinding{ObjectMeta: meta,
+			Spec: admissionv1alpha1.MutatingAdmissionPolicyBindingSpec{PolicyName: "p"}},
 	)
 	if err != nil || len(older.Policies) != 2 || len(older.Bindings) != 2 ||
 		older.Policies[1].Kind != policy.Mutating ||

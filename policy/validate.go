@@ -73,11 +73,8 @@ var (
 	operations           = []word{"*", "CONNECT", "CREATE", "DELETE", "UPDATE"}
 	mutatingOperations   = []word{"*", "CONNECT", "CREATE", "UPDATE"}
 	scopes               = []word{"*", "Cluster", "Namespaced"}
-	reasons              = []metav1.StatusReason{
-		metav1.StatusReasonForbidden,
-		metav1.StatusReasonInvalid,
-		metav1.StatusReasonRequestEntityTooLarge,
-	}
+	reasons              = []metav1.StatusReason{metav1.StatusReasonForbidden, metav1.StatusReasonInvalid,
+		metav1.StatusReasonRequestEntityTooLarge}
 )
 
 // A word is a string that messages show as JSON does, like every enumerated value of the API.
@@ -281,9 +278,7 @@ func (v *validator) labels(labels map[string]string, path *field.Path) {
 func (v *validator) reserved(name string) {
 	if strings.HasSuffix(name, reservedSuffix) {
 		v.add(field.Invalid(field.NewPath("metadata", "name"), name, fmt.Sprintf(
-			"names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API",
-			reservedSuffix,
-		)))
+			"names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", reservedSuffix)))
 	}
 }
 
@@ -347,12 +342,8 @@ func (v *validator) requiredSelector(s *metav1.LabelSelector, path *field.Path) 
 func (v *validator) selector(s *metav1.LabelSelector, path *field.Path) {
 	v.labels(s.MatchLabels, path.Child("matchLabels"))
 	expressions := metav1.LabelSelector{MatchExpressions: s.MatchExpressions}
-	v.add(
-		selectorvalidation.ValidateLabelSelector(
-			&expressions,
-			selectorvalidation.LabelSelectorValidationOptions{},
-			path,
-		)...)
+	v.add(selectorvalidation.ValidateLabelSelector(&expressions, selectorvalidation.LabelSelectorValidationOptions{},
+		path)...)
 }
 
 func (v *validator) rule(r Rule, path *field.Path) {
@@ -405,13 +396,8 @@ func (v *validator) resources(items []string, path *field.Path) {
 		default:
 			for _, wildcard := range []string{resource + "/*", "*/" + sub} {
 				if slices.Contains(items[:i], wildcard) {
-					v.add(
-						field.Invalid(
-							path.Index(i),
-							item,
-							fmt.Sprintf("if '%s' is present, must not specify %s", wildcard, item),
-						),
-					)
+					v.add(field.Invalid(path.Index(i), item,
+						fmt.Sprintf("if '%s' is present, must not specify %s", wildcard, item)))
 				}
 			}
 		}
@@ -532,13 +518,8 @@ func (v *validator) validating(p *Policy, spec *field.Path) {
 		v.validation(x, validations.Index(i))
 	}
 	if len(p.AuditAnnotations) > maxAuditAnnotations {
-		v.add(
-			field.Invalid(
-				annotations,
-				shownAnnotations(p.AuditAnnotations),
-				fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations),
-			),
-		)
+		v.add(field.Invalid(annotations, shownAnnotations(p.AuditAnnotations),
+			fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations)))
 	}
 	seen := map[string]bool{}
 	for i, a := range p.AuditAnnotations {
@@ -633,13 +614,8 @@ func (v *validator) member(m Mutation, path *field.Path, named, other string) {
 		v.trimmed(use, m.Expr.Src, path.Child(named, "expression"))
 	}
 	if m.extra {
-		v.add(
-			field.Invalid(
-				path.Child(other),
-				"{"+other+"}",
-				"must not be specified when patchType is "+string(m.PatchType),
-			),
-		)
+		v.add(field.Invalid(path.Child(other), "{"+other+"}",
+			"must not be specified when patchType is "+string(m.PatchType)))
 	}
 }
 

@@ -45,11 +45,8 @@ type targetMember struct{ v2, v1 string }
 var metricShapes = []metricShape{
 	{
 		member: "object",
-		v1: map[string]string{
-			"describedObject": "target",
-			"metric.name":     "metricName",
-			"metric.selector": "selector",
-		},
+		v1: map[string]string{"describedObject": "target", "metric.name": "metricName",
+			"metric.selector": "selector"},
 		target: []targetMember{{"value", "targetValue"}, {"averageValue", "averageValue"}},
 		status: []targetMember{{"value", "currentValue"}, {"averageValue", "averageValue"}},
 	},
@@ -62,14 +59,10 @@ var metricShapes = []metricShape{
 	{
 		member: "resource",
 		v1:     map[string]string{"name": "name"},
-		target: []targetMember{
-			{"averageUtilization", "targetAverageUtilization"},
-			{"averageValue", "targetAverageValue"},
-		},
-		status: []targetMember{
-			{"averageUtilization", "currentAverageUtilization"},
-			{"averageValue", "currentAverageValue"},
-		},
+		target: []targetMember{{"averageUtilization", "targetAverageUtilization"},
+			{"averageValue", "targetAverageValue"}},
+		status: []targetMember{{"averageUtilization", "currentAverageUtilization"},
+			{"averageValue", "currentAverageValue"}},
 	},
 	{
 		member: "containerResource",
@@ -199,13 +192,8 @@ func autoscalerInto(r *Registry, obj, into map[string]any) (map[string]any, erro
 		metrics = all
 	}
 	if len(metrics) == 0 {
-		metrics = append(
-			metrics,
-			cpuMetric(
-				"target",
-				map[string]any{"type": "Utilization", "averageUtilization": int64(defaultCPUUtilization)},
-			),
-		)
+		metrics = append(metrics, cpuMetric("target",
+			map[string]any{"type": "Utilization", "averageUtilization": int64(defaultCPUUtilization)}))
 	}
 	spec["metrics"] = metrics
 	keep(spec, "behavior", object(into["spec"]))
@@ -462,21 +450,14 @@ func fold(v any, t *Type) any {
 
 // The behavior annotation has the server's internal type, whose members have no JSON names. All are written.
 var (
-	behaviorType = &Type{
-		Kind: Struct,
-		Fields: []Field{
-			{Name: "ScaleUp", Type: scalingRules, Pointer: true},
-			{Name: "ScaleDown", Type: scalingRules, Pointer: true},
-		},
-	}
+	behaviorType = &Type{Kind: Struct, Fields: []Field{{Name: "ScaleUp", Type: scalingRules, Pointer: true},
+		{Name: "ScaleDown", Type: scalingRules, Pointer: true}}}
 	scalingRules = &Type{Kind: Struct, Fields: []Field{
 		{Name: "StabilizationWindowSeconds", Type: scalars["int32"], Pointer: true},
 		{Name: "SelectPolicy", Type: scalars["string"], Pointer: true},
 		{Name: "Policies", Type: &Type{Kind: List, Elem: &Type{Kind: Struct, Fields: []Field{
-			{
-				Name: "Type",
-				Type: scalars["string"],
-			}, {Name: "Value", Type: scalars["int32"]}, {Name: "PeriodSeconds", Type: scalars["int32"]},
+			{Name: "Type", Type: scalars["string"]}, {Name: "Value", Type: scalars["int32"]},
+			{Name: "PeriodSeconds", Type: scalars["int32"]},
 		}}}},
 		{Name: "Tolerance", Type: scalars["quantity"], Pointer: true},
 	}}

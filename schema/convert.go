@@ -72,8 +72,7 @@ func convertCustom(obj map[string]any, target *Resource) (map[string]any, error)
 		return nil, err
 	}
 	if strategy == "Webhook" {
-		return nil, fmt.Errorf(
-			"%v %v cannot be converted to %s: the CustomResourceDefinition %q converts with a webhook, which cannot be called here",
+		return nil, fmt.Errorf("%v %v cannot be converted to %s: the CustomResourceDefinition %q converts with a webhook, which cannot be called here",
 			obj["apiVersion"],
 			obj["kind"],
 			target.GroupVersion(),
@@ -171,16 +170,8 @@ func (p claimPath) requests(obj map[string]any) []any {
 }
 
 // requestMembers are the members of a v1beta1 request that make an "exactly" of later versions.
-var requestMembers = []string{
-	"deviceClassName",
-	"selectors",
-	"allocationMode",
-	"count",
-	"adminAccess",
-	"tolerations",
-	"capacity",
-	"derivedAttributes",
-}
+var requestMembers = []string{"deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations",
+	"capacity", "derivedAttributes"}
 
 func (p claimPath) fromV1beta1(_ *Registry, obj map[string]any) (map[string]any, error) {
 	for _, item := range p.requests(obj) {

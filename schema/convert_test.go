@@ -31,8 +31,7 @@ func TestConvert(t *testing.T) {
 		for _, from := range versions {
 			for _, to := range versions {
 				from, to := from.(map[string]any), to.(map[string]any)
-				t.Run(
-					filepath.Base(name)+" "+from["apiVersion"].(string)+" to "+to["apiVersion"].(string),
+				t.Run(filepath.Base(name)+" "+from["apiVersion"].(string)+" to "+to["apiVersion"].(string),
 					func(t *testing.T) {
 						before := runtime.DeepCopyJSON(from)
 						got, err := r.Convert(from, kindOf(t, to))

@@ -165,10 +165,8 @@ func (b typeBuilder) version(version node, res *Resource) (*Type, error) {
 		return nil, err
 	}
 	if subresources["scale"].value != nil {
-		res.Subresources = append(
-			res.Subresources,
-			Subresource{Name: "scale", Kind: GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}},
-		)
+		res.Subresources = append(res.Subresources,
+			Subresource{Name: "scale", Kind: GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}})
 	}
 	if subresources["status"].value != nil {
 		res.Subresources = append(res.Subresources, Subresource{Name: "status", Kind: res.GroupVersionKind()})
@@ -179,11 +177,8 @@ func (b typeBuilder) version(version node, res *Resource) (*Type, error) {
 // embed returns an object type with apiVersion, kind and metadata as every object has them.
 func (b typeBuilder) embed(t *Type) *Type {
 	out := *t
-	fields := []Field{
-		{Name: "apiVersion", Type: stringType},
-		{Name: "kind", Type: stringType},
-		{Name: "metadata", Type: b.objectMeta},
-	}
+	fields := []Field{{Name: "apiVersion", Type: stringType}, {Name: "kind", Type: stringType},
+		{Name: "metadata", Type: b.objectMeta}}
 	for _, f := range t.Fields {
 		switch f.Name {
 		case "apiVersion", "kind", "metadata":
@@ -319,10 +314,8 @@ func (b typeBuilder) object(t *Type, s node) error {
 		if err != nil {
 			return err
 		}
-		fields = append(
-			fields,
-			Field{Name: name, Type: typ, Default: typ.Default, Required: slices.Contains(required, name)},
-		)
+		fields = append(fields, Field{Name: name, Type: typ, Default: typ.Default,
+			Required: slices.Contains(required, name)})
 	}
 	t.setFields(fields)
 	return nil

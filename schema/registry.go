@@ -89,12 +89,8 @@ func Open(files fs.FS) (*Registry, error) {
 		return nil, err
 	}
 	r := &Registry{
-		tables: &tables{
-			files:    files,
-			kinds:    map[GroupVersionKind]string{},
-			off:      map[string]bool{},
-			packages: map[string]*typePackage{},
-		},
+		tables: &tables{files: files, kinds: map[GroupVersionKind]string{}, off: map[string]bool{},
+			packages: map[string]*typePackage{}},
 		resources: map[GroupVersionResource]*Resource{},
 		byKind:    map[GroupVersionKind]*Resource{},
 		classes:   map[string][]*Resource{},
@@ -127,10 +123,9 @@ func (r *Registry) readIndex(text string) error {
 			r.tables.kinds[group.WithKind(words[1])] = words[2]
 		case len(words) >= 4 && words[0] == "resource":
 			resource = &Resource{
-				GroupVersionResource: group.WithResource(
-					words[1],
-				), Kind: words[2], Namespaced: words[3] == "namespaced",
-				Storage: words[1], OffByDefault: slices.Contains(words[4:], "off"),
+				GroupVersionResource: group.WithResource(words[1]), Kind: words[2],
+				Namespaced: words[3] == "namespaced",
+				Storage:    words[1], OffByDefault: slices.Contains(words[4:], "off"),
 			}
 			r.add(resource)
 		case len(words) == 4 && words[0] == "sub" && resource != nil:
@@ -138,10 +133,8 @@ func (r *Registry) readIndex(text string) error {
 			if err != nil {
 				return fmt.Errorf("index:%d: %w", number, err)
 			}
-			resource.Subresources = append(
-				resource.Subresources,
-				Subresource{Name: words[1], Kind: gv.WithKind(words[3])},
-			)
+			resource.Subresources = append(resource.Subresources,
+				Subresource{Name: words[1], Kind: gv.WithKind(words[3])})
 		default:
 			return fmt.Errorf("index:%d: unknown line %q", number, line)
 		}

@@ -115,13 +115,8 @@ func (t *tables) load(path string) (*typePackage, error) {
 	if err != nil {
 		return nil, err
 	}
-	pkg := &typePackage{
-		path:    path,
-		off:     t.off,
-		imports: map[string]*typePackage{},
-		named:   map[string]*Type{},
-		unnamed: map[string]*Type{},
-	}
+	pkg := &typePackage{path: path, off: t.off, imports: map[string]*typePackage{}, named: map[string]*Type{},
+		unnamed: map[string]*Type{}}
 	t.packages[path] = pkg // already here, so that an import cycle ends: as an error, for types it does not have yet
 	if err := pkg.decode(string(raw), t.load); err != nil {
 		delete(t.packages, path)

@@ -151,11 +151,8 @@ func aggregate(roles []*rbacv1.ClusterRole) []*rbacv1.ClusterRole {
 		settled := true
 		for _, role := range aggregated {
 			rules := union(sources[role])
-			if !slices.EqualFunc(
-				rules,
-				role.Rules,
-				func(a, b rbacv1.PolicyRule) bool { return ruleKey(a) == ruleKey(b) },
-			) {
+			if !slices.EqualFunc(rules, role.Rules,
+				func(a, b rbacv1.PolicyRule) bool { return ruleKey(a) == ruleKey(b) }) {
 				role.Rules = rules
 				settled = false
 			}
@@ -281,10 +278,8 @@ func allows(rule *rbacv1.PolicyRule, request authorizer.Attributes) bool {
 		return false
 	}
 	if !request.IsResourceRequest() {
-		return slices.ContainsFunc(
-			rule.NonResourceURLs,
-			func(url string) bool { return coversURL(url, request.GetPath()) },
-		)
+		return slices.ContainsFunc(rule.NonResourceURLs,
+			func(url string) bool { return coversURL(url, request.GetPath()) })
 	}
 	name := request.GetName()
 	return lists(rule.APIGroups, request.GetAPIGroup()) &&

@@ -94,15 +94,8 @@ func TestAuthorizer(t *testing.T) {
 			t.Errorf("%s: %s: %v", test.user, test.request, err)
 		}
 		if decision != test.want || reason != test.reason {
-			t.Errorf(
-				"%s: %s\ngot  %v %q\nwant %v %q",
-				test.user,
-				test.request,
-				decision,
-				reason,
-				test.want,
-				test.reason,
-			)
+			t.Errorf("%s: %s\ngot  %v %q\nwant %v %q", test.user, test.request, decision, reason, test.want,
+				test.reason)
 		}
 	}
 }

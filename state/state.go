@@ -215,11 +215,8 @@ func (c *Cluster) Get(_ context.Context, kind schema.GroupVersionKind, namespace
 	if t == nil {
 		return nil, nil
 	}
-	i, found := slices.BinarySearchFunc(
-		t.rows,
-		name,
-		func(r row, name string) int { return r.compare(namespace, name) },
-	)
+	i, found := slices.BinarySearchFunc(t.rows, name,
+		func(r row, name string) int { return r.compare(namespace, name) })
 	if !found {
 		return nil, nil
 	}

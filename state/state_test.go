@@ -161,8 +161,7 @@ func TestNamespaces(t *testing.T) {
 			t.Errorf("%s: got %s", name, got)
 		}
 		if uid, _ := metadata["uid"].(string); len(uid) != 36 ||
-			metadata["creationTimestamp"] != "2026-01-01T00:00:00Z" ||
-			metadata["resourceVersion"] != "1" {
+			metadata["creationTimestamp"] != "2026-01-01T00:00:00Z" || metadata["resourceVersion"] != "1" {
 			t.Errorf("%s: got %v", name, metadata)
 		}
 	}
@@ -259,12 +258,7 @@ func TestWrongObjects(t *testing.T) {
 }
 
 func TestDuplicateError(t *testing.T) {
-	_, err := state.New(
-		nil,
-		trees(
-			t,
-			"{apiVersion: v1, kind: A, metadata: {name: a}}\n---\n{apiVersion: v1, kind: B, metadata: {name: a}}\n---\n{apiVersion: v1, kind: A, metadata: {name: a}}",
-		)...)
+	_, err := state.New(nil, trees(t, "{apiVersion: v1, kind: A, metadata: {name: a}}\n---\n{apiVersion: v1, kind: B, metadata: {name: a}}\n---\n{apiVersion: v1, kind: A, metadata: {name: a}}")...)
 	var duplicate *state.DuplicateError
 	if !errors.As(err, &duplicate) || duplicate.First != 0 || duplicate.Second != 2 {
 		t.Errorf("got %v", err)

@@ -38,13 +38,8 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	var problems []*Problem
 	types, err := builtin.Registry(cmp.Or(o.KubeVersion, celgate.Newest))
 	if err != nil {
-		return nil, []*Problem{
-			{
-				policy.Position{File: s.File},
-				err.Error(),
-				"celgate knows Kubernetes " + strings.Join(builtin.Minors(), ", "),
-			},
-		}
+		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(),
+			"celgate knows Kubernetes " + strings.Join(builtin.Minors(), ", ")}}
 	}
 	read := func(sources []Source) (docs []*manifest.Document) {
 		for i := range sources {
@@ -77,10 +72,8 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 		}
 	}
 	if len(a.set.Policies) == 0 && len(problems) == 0 && o.Set == nil {
-		problems = append(
-			problems,
-			&Problem{policy.Position{File: s.File}, "no policies in the files under policies", ""},
-		)
+		problems = append(problems, &Problem{policy.Position{File: s.File}, "no policies in the files under policies",
+			""})
 	}
 
 	for _, d := range manifest.Definitions(existing) {
@@ -111,11 +104,8 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 		return nil, problems
 	}
 	a.requests = &celgate.Requester{Types: types, Stored: a.cluster}
-	opts := celgate.Options{
-		KubeVersion: o.KubeVersion,
-		Types:       types,
-		Cluster:     &assuming{Cluster: a.cluster, types: types},
-	}
+	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: types,
+		Cluster: &assuming{Cluster: a.cluster, types: types}}
 	if a.engine, err = celgate.New(&a.set, opts); err != nil {
 		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
 	}
@@ -128,19 +118,16 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	}
 	if len(a.engine.Rejected()) == 0 && !inForce(&a.set) && o.Set == nil {
 		problems = append(problems, &Problem{
-			policy.Position{
-				File: s.File,
-			}, "no policy of the suite is in force: no binding names one", "give a binding under policies",
+			policy.Position{File: s.File}, "no policy of the suite is in force: no binding names one",
+			"give a binding under policies",
 		})
 	}
 	for _, r := range a.engine.Rejected() {
 		if o.Set != nil {
 			break // whoever gives a set says it
 		}
-		problems = append(
-			problems,
-			&Problem{r.Position, "the server would refuse this policy: " + r.Status.Message, ""},
-		)
+		problems = append(problems, &Problem{r.Position, "the server would refuse this policy: " + r.Status.Message,
+			""})
 	}
 	return a, problems
 }
@@ -162,10 +149,7 @@ func (a *arena) assumes(ctx context.Context, r *celgate.Request) string {
 	if known, err := a.cluster.Get(ctx, requests.Namespace, "", r.Namespace); known != nil || err != nil {
 		return ""
 	}
-	return fmt.Sprintf(
-		"namespace %q is not in the state and taken as one without labels of its own; give it under state",
-		r.Namespace,
-	)
+	return fmt.Sprintf("namespace %q is not in the state and taken as one without labels of its own; give it under state", r.Namespace)
 }
 
 // madeUp says that a policy which decided looks at what is made up of the user; "" if none does.
@@ -186,10 +170,8 @@ func (a *arena) madeUp(id *requests.Identity, d *celgate.Decision) string {
 // inForce reports that a binding makes at least one policy act.
 func inForce(set *policy.Set) bool {
 	return slices.ContainsFunc(set.Bindings, func(b *policy.Binding) bool {
-		return slices.ContainsFunc(
-			set.Policies,
-			func(p *policy.Policy) bool { return p.Kind == b.Kind && p.Name == b.PolicyName },
-		)
+		return slices.ContainsFunc(set.Policies,
+			func(p *policy.Policy) bool { return p.Kind == b.Kind && p.Name == b.PolicyName })
 	})
 }
 
@@ -234,10 +216,8 @@ func (s *Source) documents() ([]*manifest.Document, []*Problem) {
 func isNamed(object map[string]any, name string) bool {
 	kind := requests.KindOf(object).Kind
 	own, namespace := requests.MetadataOf(object, "name"), requests.MetadataOf(object, "namespace")
-	return slices.Contains(
-		[]string{own, namespace + "/" + own, kind + "/" + own, kind + "/" + namespace + "/" + own},
-		name,
-	)
+	return slices.Contains([]string{own, namespace + "/" + own, kind + "/" + own, kind + "/" + namespace + "/" + own},
+		name)
 }
 
 // assuming is a cluster in which every namespace exists that a request names: one without labels of its own, unless
@@ -248,11 +228,8 @@ type assuming struct {
 	assumed sync.Map // by name
 }
 
-func (c *assuming) Get(
-	ctx context.Context,
-	kind schema.GroupVersionKind,
-	namespace, name string,
-) (map[string]any, error) {
+func (c *assuming) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any,
+	error) {
 	object, err := c.Cluster.Get(ctx, kind, namespace, name)
 	if object != nil || err != nil || kind != requests.Namespace || name == "" {
 		return object, err
@@ -260,10 +237,8 @@ func (c *assuming) Get(
 	if known, ok := c.assumed.Load(name); ok {
 		return known.(map[string]any), nil
 	}
-	alone, err := state.New(
-		c.types,
-		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}},
-	)
+	alone, err := state.New(c.types, map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": name}})
 	if err != nil {
 		return nil, err
 	}

@@ -40,17 +40,8 @@ func (run *caseRun) denials() []Cause {
 		if len(v.Actions) > 0 && !slices.Contains(v.Actions, policy.Deny) || len(all) == mostCauses {
 			continue
 		}
-		all = append(
-			all,
-			Cause{
-				Policy:    v.Policy,
-				Binding:   v.Binding,
-				Says:      v.Message,
-				Expr:      v.Expr,
-				Violation: &run.Decision.Violations[i],
-				outcome:   blame.OutcomeOf(run.Decision, v),
-			},
-		)
+		all = append(all, Cause{Policy: v.Policy, Binding: v.Binding, Says: v.Message, Expr: v.Expr,
+			Violation: &run.Decision.Violations[i], outcome: blame.OutcomeOf(run.Decision, v)})
 	}
 	return all
 }
@@ -61,10 +52,10 @@ func (run *caseRun) skips(name string) []Cause {
 	for i, o := range run.Decision.Outcomes {
 		if isCondition(o) && o.Verdict != celgate.Admit && !o.Expr.IsZero() && (name == "" || o.Policy == name) &&
 			len(all) < mostCauses &&
-			!slices.ContainsFunc(
-				all,
-				func(c Cause) bool { return c.Expr.Field == o.Field && c.Expr.Src == o.Expr.Src },
-			) {
+			!slices.ContainsFunc(all, func(c Cause) bool {
+				return c.Expr.Field == o.Field &&
+					c.Expr.Src == o.Expr.Src
+			}) {
 			all = append(all, run.cause(i))
 		}
 	}
@@ -143,11 +134,8 @@ func (run *caseRun) absent() {
 		f.Notes = append(f.Notes, by+" is not for this request: "+strings.TrimSuffix(m.Reason, " of the binding"))
 	}
 	for _, p := range run.Set.Policies {
-		if len(f.Notes) < mostNotes &&
-			!slices.ContainsFunc(
-				run.Set.Bindings,
-				func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name },
-			) {
+		if len(f.Notes) < mostNotes && !slices.ContainsFunc(run.Set.Bindings,
+			func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
 			f.Notes = append(f.Notes, "policy "+p.Name+" has no binding in the suite: it is never evaluated")
 		}
 	}

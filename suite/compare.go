@@ -31,14 +31,8 @@ func (run *caseRun) compare(e *Expectation, update bool) {
 	case !d.Allowed && len(e.Skipped) == 0:
 		run.fail(Failure{Place: e.Place, Expected: "allowed", Got: run.denied(), Causes: run.denials()})
 	case !d.Allowed:
-		run.fail(
-			Failure{
-				Place:    e.Place,
-				Expected: "allowed, because policies are skipped",
-				Got:      run.denied(),
-				Causes:   run.denials(),
-			},
-		)
+		run.fail(Failure{Place: e.Place, Expected: "allowed, because policies are skipped", Got: run.denied(),
+			Causes: run.denials()})
 	}
 	if e.warningsGiven {
 		run.compareWarnings(e)
@@ -68,11 +62,8 @@ func (run *caseRun) answerText() string {
 // denied tells a denial that is not expected; what policies said is for the report.
 func (run *caseRun) denied() string {
 	s := run.Decision.Status
-	if s == nil ||
-		!slices.ContainsFunc(
-			run.Decision.Violations,
-			func(v celgate.Violation) bool { return slices.Contains(v.Actions, policy.Deny) },
-		) {
+	if s == nil || !slices.ContainsFunc(run.Decision.Violations,
+		func(v celgate.Violation) bool { return slices.Contains(v.Actions, policy.Deny) }) {
 		return "denied: " + run.answerText()
 	}
 	return fmt.Sprintf("denied (%d %s)", s.Code, s.Reason)
@@ -103,26 +94,17 @@ func (run *caseRun) exercised(e *Expectation) bool {
 		if run.tookPart("", "") || run.exercisedByChildren() || len(e.Created) > 0 && e.Denied == nil {
 			return true
 		}
-		run.fail(
-			Failure{
-				Place:    e.Place,
-				Expected: "a policy takes part in the request",
-				Got:      run.why("", ""),
-				Causes:   run.skips(""),
-				Hint:     "write expect: skipped if that is what the case is about",
-			},
+		run.fail(Failure{Place: e.Place, Expected: "a policy takes part in the request", Got: run.why("", ""),
+			Causes: run.skips(""),
+			Hint:   "write expect: skipped if that is what the case is about",
+		},
 		)
 		return false
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if !slices.ContainsFunc(run.Set.Policies, func(p *policy.Policy) bool { return p.Name == name }) {
-			run.fail(
-				Failure{
-					Place:    e.Place,
-					Expected: "policy " + name + " takes part in the request",
-					Got:      "there is no such policy in the suite",
-				},
-			)
+			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request",
+				Got: "there is no such policy in the suite"})
 		} else if !run.tookPart(name, "") {
 			run.fail(Failure{Place: e.Place, Expected: "policy " + name + " takes part in the request",
 				Got: run.why(name, ""), Causes: run.skips(name)})
@@ -144,10 +126,8 @@ func (run *caseRun) tookPart(name, binding string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(
-		run.matches(),
-		func(m explain.Match) bool { return is(m.Policy, m.Binding) && m.Matched },
-	)
+	return slices.ContainsFunc(run.matches(),
+		func(m explain.Match) bool { return is(m.Policy, m.Binding) && m.Matched })
 }
 
 // isCondition reports an outcome of a match condition, or what did not run because of one.
@@ -176,11 +156,8 @@ func (run *caseRun) why(name, binding string) string {
 		reasons = append(reasons, reason)
 	}
 	for _, p := range run.Set.Policies {
-		if (name == "" || p.Name == name) &&
-			!slices.ContainsFunc(
-				run.Set.Bindings,
-				func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name },
-			) {
+		if (name == "" || p.Name == name) && !slices.ContainsFunc(run.Set.Bindings,
+			func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
 			reasons = append(reasons, "policy "+p.Name+" has no binding")
 		}
 	}
@@ -242,14 +219,8 @@ func (run *caseRun) compareSkip(s Skip) {
 			return
 		}
 	}
-	run.fail(
-		Failure{
-			Place:    s.Place,
-			Expected: expected,
-			Got:      strings.TrimPrefix(run.why(s.Policy, s.Binding), "not exercised\n"),
-			Causes:   run.skips(s.Policy),
-		},
-	)
+	run.fail(Failure{Place: s.Place, Expected: expected,
+		Got: strings.TrimPrefix(run.why(s.Policy, s.Binding), "not exercised\n"), Causes: run.skips(s.Policy)})
 }
 
 func (run *caseRun) conditionField(m explain.Match, name string) string {
@@ -288,9 +259,8 @@ func (run *caseRun) compareDenials(want []Verdict) {
 			continue
 		}
 		if v.Code != 0 && int(d.Status.Code) != v.Code || v.Reason != "" && string(d.Status.Reason) != v.Reason {
-			run.fail(
-				Failure{Place: v.Place, Expected: expected, Got: "denied: " + run.answerText(), Causes: run.denials()},
-			)
+			run.fail(Failure{Place: v.Place, Expected: expected, Got: "denied: " + run.answerText(),
+				Causes: run.denials()})
 			continue
 		}
 		if !v.namesPolicy() && (!v.Message.given || v.Message.holds(d.Status.Message)) {
@@ -299,12 +269,8 @@ func (run *caseRun) compareDenials(want []Verdict) {
 		if !slices.ContainsFunc(d.Violations, func(x celgate.Violation) bool {
 			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, answered(d, x))
 		}) {
-			f := Failure{
-				Place:    v.Place,
-				Expected: expected,
-				Got:      run.listed("denied", policy.Deny),
-				Causes:   run.denials(),
-			}
+			f := Failure{Place: v.Place, Expected: expected, Got: run.listed("denied", policy.Deny),
+				Causes: run.denials()}
 			if v.namesPolicy() {
 				if i := run.decidedBy(v); i >= 0 && run.Decision.Outcomes[i].Verdict == celgate.Admit {
 					f.Causes = run.causesOf(i)
@@ -397,13 +363,8 @@ func (run *caseRun) listed(verb string, action policy.Action) string {
 		if !slices.Contains(x.Actions, action) {
 			continue
 		}
-		v := Verdict{
-			Policy:     x.Policy,
-			Binding:    x.Binding,
-			Param:      x.Param,
-			Validation: -1,
-			Message:    Text{Exact: x.Message, given: true},
-		}
+		v := Verdict{Policy: x.Policy, Binding: x.Binding, Param: x.Param, Validation: -1,
+			Message: Text{Exact: x.Message, given: true}}
 		if i, ok := validationIndex(x.Expr.Field); ok {
 			v.Validation = i
 		}
@@ -521,11 +482,8 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 	changed := !reflect.DeepEqual(before, after)
 	if e.Untouched.IsValid() {
 		if changed {
-			f := Failure{
-				Place:    e.Untouched,
-				Expected: "the object is untouched",
-				Got:      "it is changed\n" + difference(before, after),
-			}
+			f := Failure{Place: e.Untouched, Expected: "the object is untouched",
+				Got: "it is changed\n" + difference(before, after)}
 			if n := len(mutated.Changes); n > 0 {
 				f.Got = "it is changed by policy " + mutated.Changes[0].Policy + "\n" + difference(before, after)
 				f.Causes = run.causesOf(run.mutation(mutated.Changes[0].Policy, mutated.Changes[0].Binding))
@@ -549,14 +507,8 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 		steps, _ := parsePath(f.Path) // checked when it was read
 		got := valueAt(after, steps)
 		if !equal(got, f.Value) {
-			run.fail(
-				Failure{
-					Place:    f.Place,
-					Expected: f.Path + ": " + text(f.Value),
-					Got:      f.Path + ": " + text(got),
-					Causes:   run.setBy(mutated.Changes, steps),
-				},
-			)
+			run.fail(Failure{Place: f.Place, Expected: f.Path + ": " + text(f.Value), Got: f.Path + ": " + text(got),
+				Causes: run.setBy(mutated.Changes, steps)})
 		}
 	}
 	if want.Object != nil {
@@ -596,13 +548,8 @@ func (run *caseRun) compareWhole(place policy.Position, want, got map[string]any
 		return
 	}
 	if whole := prepared.Request().Object; !equal(whole, got) {
-		run.fail(
-			Failure{
-				Place:    place,
-				Expected: "the object after mutations as given",
-				Got:      "it differs\n" + difference(whole, got),
-			},
-		)
+		run.fail(Failure{Place: place, Expected: "the object after mutations as given",
+			Got: "it differs\n" + difference(whole, got)})
 	}
 }
 
@@ -628,12 +575,8 @@ func (run *caseRun) compareGolden(want *Mutated, after map[string]any, update bo
 }
 
 func describeName(object map[string]any) string {
-	return requests.KindOf(
-		object,
-	).Kind + "/" + strings.TrimPrefix(
-		requests.MetadataOf(object, "namespace")+"/"+requests.MetadataOf(object, "name"),
-		"/",
-	)
+	return requests.KindOf(object).Kind + "/" + strings.TrimPrefix(
+		requests.MetadataOf(object, "namespace")+"/"+requests.MetadataOf(object, "name"), "/")
 }
 
 // write makes the golden file hold the object, as its author would have written it, unless it does already.

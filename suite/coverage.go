@@ -174,10 +174,10 @@ func (c *Coverage) named(set *policy.Set, kind policy.Kind, name string) *Policy
 // of returns the coverage of a policy, which is new the first time.
 func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 	place := p.Position
-	i := slices.IndexFunc(
-		c.Policies,
-		func(x *PolicyCoverage) bool { return x.Kind == p.Kind && x.Name == p.Name && x.place == place },
-	)
+	i := slices.IndexFunc(c.Policies, func(x *PolicyCoverage) bool {
+		return x.Kind == p.Kind && x.Name == p.Name &&
+			x.place == place
+	})
 	if i >= 0 {
 		return c.Policies[i]
 	}
@@ -214,10 +214,8 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 	})
 	for _, b := range set.Bindings {
 		if b.Kind == p.Kind && b.PolicyName == p.Name {
-			covered.Entries = append(
-				covered.Entries,
-				&Entry{Name: "binding " + b.Name, Place: b.Position, Outcomes: []*Count{{Name: "ran"}}},
-			)
+			covered.Entries = append(covered.Entries,
+				&Entry{Name: "binding " + b.Name, Place: b.Position, Outcomes: []*Count{{Name: "ran"}}})
 		}
 	}
 	c.Policies = append(c.Policies, covered)
@@ -238,10 +236,8 @@ func (c *Coverage) declare(set *policy.Set, observed []explain.Observed) {
 		for _, b := range o.Branches {
 			e := p.Entries[at].Expr
 			branches = append(branches, &Entry{
-				Name: strings.Join(
-					strings.Fields(e.Src[b.From:b.To]),
-					" ",
-				), Branch: true, Place: e.Locate(b.From), Expr: e, From: b.From, To: b.To,
+				Name: strings.Join(strings.Fields(e.Src[b.From:b.To]), " "), Branch: true, Place: e.Locate(b.From),
+				Expr: e, From: b.From, To: b.To,
 				Outcomes: []*Count{{Name: "true"}, {Name: "false"}},
 			})
 		}
@@ -281,10 +277,7 @@ func (c *Coverage) sort() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	slices.SortStableFunc(c.Policies, func(a, b *PolicyCoverage) int {
-		return cmp.Or(
-			cmp.Compare(a.place.File, b.place.File),
-			cmp.Compare(a.place.Line, b.place.Line),
-			cmp.Compare(a.Name, b.Name),
-		)
+		return cmp.Or(cmp.Compare(a.place.File, b.place.File), cmp.Compare(a.place.Line, b.place.Line),
+			cmp.Compare(a.Name, b.Name))
 	})
 }

@@ -39,14 +39,8 @@ func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent 
 			run.note(fmt.Sprintf("of what controllers make the first %d objects are looked at", requests.MaxChildren))
 			return
 		}
-		child := &caseRun{
-			Result: &Result{Set: run.Set},
-			doc:    &manifest.Document{Object: c.Object},
-			arena:  run.arena,
-			ctx:    run.ctx,
-			how:    run.how,
-			says:   describe(c.Object),
-		}
+		child := &caseRun{Result: &Result{Set: run.Set}, doc: &manifest.Document{Object: c.Object}, arena: run.arena,
+			ctx: run.ctx, how: run.how, says: describe(c.Object)}
 		request, err := w.ChildRequest(c, parent, run.arena.requests.Types)
 		if err == nil {
 			err = child.answer(request)
@@ -59,15 +53,8 @@ func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent 
 			child.note("not created as long as " + c.Waiting)
 		}
 		run.created = append(run.created, child)
-		run.Created = append(
-			run.Created,
-			Created{
-				child.Request.Kind.Kind,
-				strings.TrimPrefix(child.says, child.Request.Kind.Kind+" "),
-				child.Request,
-				child.Decision,
-			},
-		)
+		run.Created = append(run.Created, Created{child.Request.Kind.Kind,
+			strings.TrimPrefix(child.says, child.Request.Kind.Kind+" "), child.Request, child.Decision})
 		if child.Decision.Allowed {
 			run.follow(w, child.Decision.Object, child.Request, depth+1)
 		}
@@ -109,18 +96,9 @@ func (run *caseRun) compareCreated(e *Expectation) {
 		if expected[child] || child.Decision.Allowed {
 			continue
 		}
-		child.fail(
-			Failure{
-				Place:    e.Place,
-				Expected: "allowed, like what it is created for",
-				Got:      child.denied(),
-				Causes:   child.denials(),
-				Hint: fmt.Sprintf(
-					"write under expect, created: {%s: denied}, if that is meant; workloads: false looks at the object alone",
-					child.Request.Kind.Kind,
-				),
-			},
-		)
+		child.fail(Failure{Place: e.Place, Expected: "allowed, like what it is created for", Got: child.denied(),
+			Causes: child.denials(),
+			Hint:   fmt.Sprintf("write under expect, created: {%s: denied}, if that is meant; workloads: false looks at the object alone", child.Request.Kind.Kind)})
 		run.adopt(child)
 	}
 }

@@ -18,38 +18,23 @@ var documentFields = fields{
 var suiteFields = fields{
 	{"name", "name of the suite; without it the name of the file, or of the folder of a `suite.yaml`"},
 	{"policies", "files and directories with policies and bindings, or objects; without it `policy.yaml`"},
-	{
-		"state",
-		"files and directories with what exists in the cluster, or objects: namespaces, params, CustomResourceDefinitions, RBAC, stored objects; without it `state.yaml` if there is one. A namespace that is in none of it is taken as one without labels of its own, for an AdmissionReview too (`celgate apply` answers 404 for that, as the server does)",
-	},
+	{"state", "files and directories with what exists in the cluster, or objects: namespaces, params, CustomResourceDefinitions, RBAC, stored objects; without it `state.yaml` if there is one. A namespace that is in none of it is taken as one without labels of its own, for an AdmissionReview too (`celgate apply` answers 404 for that, as the server does)"},
 	{"defaults", "members of a request that all cases have"},
 	{"cases", "the cases"},
 }
 
 var askedFields = fields{
-	{
-		"object",
-		"the manifest: a file, or the object itself. A file with several objects makes a case for each; `file.yaml#name`, `#namespace/name` or `#Kind/name` takes one of them",
-	},
+	{"object", "the manifest: a file, or the object itself. A file with several objects makes a case for each; `file.yaml#name`, `#namespace/name` or `#Kind/name` takes one of them"},
 	{"patch", "a JSON merge patch of the object: `null` removes a member"},
-	{
-		"operation",
-		"`CREATE`, `UPDATE`, `DELETE` or `CONNECT`; without it `CREATE`, or `UPDATE` if the old object is known",
-	},
+	{"operation", "`CREATE`, `UPDATE`, `DELETE` or `CONNECT`; without it `CREATE`, or `UPDATE` if the old object is known"},
 	{"old", "the object before an update or a deletion, as `object`; without it the one in `state`"},
 	{"oldPatch", "a JSON merge patch of the old object; without `old` it is one of `object`"},
 	{"subresource", "such as `status` or `deployments/scale`"},
-	{
-		"user",
-		"who makes the request; without it `celgate`, who has no rights. A service account, such as `system:serviceaccount:shop:web`, has the groups and the claims that the API server reads in its token",
-	},
+	{"user", "who makes the request; without it `celgate`, who has no rights. A service account, such as `system:serviceaccount:shop:web`, has the groups and the claims that the API server reads in its token"},
 	{"groups", "the groups of the user; `system:authenticated` comes by itself"},
 	{"uid", "the uid of the user"},
 	{"extra", "extra attributes of the user: lists of texts by their keys"},
-	{
-		"pod",
-		"`namespace/name` of a Pod in `state` that makes the request with the token of its service account, in place of `user`",
-	},
+	{"pod", "`namespace/name` of a Pod in `state` that makes the request with the token of its service account, in place of `user`"},
 	{"dryRun", "`true` for a dry-run request"},
 	{"namespace", "of an object that names none; without it `default`"},
 	{"workloads", "`false`: what controllers make of the object is not asked about; or how they make it"},
@@ -59,43 +44,25 @@ var askedFields = fields{
 var caseFields = slices.Concat(fields{{"name", "what the case is about"}}, askedFields, fields{
 	{"state", "what exists in this case besides, as in the suite"},
 	{"expect", "what is expected of the answer"},
-	{
-		"table",
-		"variations: each row is a case that has all members of this one, and its own instead. A `patch` of a row is applied after that of the case",
-	},
+	{"table", "variations: each row is a case that has all members of this one, and its own instead. A `patch` of a row is applied after that of the case"},
 })
 
 var rowFields = slices.DeleteFunc(slices.Clone(caseFields), func(f field) bool { return f.name == "table" })
 
 var expectFields = fields{
 	{"allowed", "`true`; also meant where nothing is said about `denied`"},
-	{
-		"denied",
-		"`true`, or what is known of the denial, or a list of them: all must be among the denials, of which the server reports the first",
-	},
-	{
-		"warnings",
-		"all warnings, in their order: the text, or what is known of the failure that is warned about. `[]` for none",
-	},
+	{"denied", "`true`, or what is known of the denial, or a list of them: all must be among the denials, of which the server reports the first"},
+	{"warnings", "all warnings, in their order: the text, or what is known of the failure that is warned about. `[]` for none"},
 	{"audited", "failures that a binding with the action Audit writes into the audit log"},
-	{
-		"auditAnnotations",
-		"annotations of the audit event by their keys, `policy/key`; `null` for one that is not there",
-	},
+	{"auditAnnotations", "annotations of the audit event by their keys, `policy/key`; `null` for one that is not there"},
 	{"mutated", "`true`, or a golden file with the object after mutations, or more about it"},
 	{"untouched", "`true`: no policy changes the object"},
 	{"skipped", "`true`: no policy takes part; or which one does not and why, or a list of them"},
-	{
-		"created",
-		"what is expected of the objects that controllers make of an allowed workload, by their kinds, such as `Pod`, or `Kind/name`: in one word, or as here",
-	},
+	{"created", "what is expected of the objects that controllers make of an allowed workload, by their kinds, such as `Pod`, or `Kind/name`: in one word, or as here"},
 }
 
 var workloadFields = fields{
-	{
-		"podsOf",
-		"kinds that are not built in, as `Rollout.argoproj.io`, and where their objects hold the template of Pods, as `spec.template`",
-	},
+	{"podsOf", "kinds that are not built in, as `Rollout.argoproj.io`, and where their objects hold the template of Pods, as `spec.template`"},
 	{"user", "of all controllers, such as `system:kube-controller-manager`; without it each has its service account"},
 }
 
@@ -118,10 +85,7 @@ var mutatedFields = fields{
 var skipFields = fields{
 	{"policy", "name of the policy; without it all"},
 	{"binding", "name of the binding"},
-	{
-		"by",
-		"`resourceRules`, `excludeResourceRules`, `namespaceSelector`, `objectSelector`, `matchConditions` or `paramRef`",
-	},
+	{"by", "`resourceRules`, `excludeResourceRules`, `namespaceSelector`, `objectSelector`, `matchConditions` or `paramRef`"},
 	{"condition", "name of the match condition that is false"},
 }
 
@@ -159,13 +123,8 @@ func (n node) source(dir string) *Source {
 		}
 		return &Source{Path: path, Only: only, Place: n.place()}
 	}
-	n.add(
-		&Problem{
-			n.place(),
-			fmt.Sprintf("%s is the name of a file or an object, not %s", n.name(), typeOf(n.value)),
-			"",
-		},
-	)
+	n.add(&Problem{n.place(), fmt.Sprintf("%s is the name of a file or an object, not %s", n.name(), typeOf(n.value)),
+		""})
 	return nil
 }
 
@@ -207,13 +166,8 @@ func (n node) asked(c Case, dir string) Case {
 	a.Operation = strings.ToUpper(a.Operation)
 	if op := n.member("operation"); op.given() &&
 		!slices.Contains([]string{"CREATE", "UPDATE", "DELETE", "CONNECT"}, a.Operation) {
-		n.add(
-			&Problem{
-				op.place(),
-				fmt.Sprintf("operation is CREATE, UPDATE, DELETE or CONNECT, not %q", a.Operation),
-				"",
-			},
-		)
+		n.add(&Problem{op.place(), fmt.Sprintf("operation is CREATE, UPDATE, DELETE or CONNECT, not %q", a.Operation),
+			""})
 	}
 	if m := n.member("groups"); m.given() {
 		a.Groups = m.texts()
@@ -224,13 +178,8 @@ func (n node) asked(c Case, dir string) Case {
 			a.Pod = "" // of the defaults
 		}
 	case n.member("user").given() || n.member("groups").given():
-		n.add(
-			&Problem{
-				pod.place(),
-				"pod does not go together with user and groups",
-				"a Pod has those of its service account",
-			},
-		)
+		n.add(&Problem{pod.place(), "pod does not go together with user and groups",
+			"a Pod has those of its service account"})
 	default:
 		a.podPlace, a.User, a.Groups = pod.place(), "", nil // not those of the defaults
 	}
@@ -317,13 +266,8 @@ func (n node) finish(c *Case, expect node, dir string) {
 	case !a.Review.isZero():
 		for _, f := range askedFields {
 			if m := n.member(f.name); f.name != "review" && m.given() {
-				n.add(
-					&Problem{
-						m.place(),
-						f.name + " and review do not go together",
-						"a review says all of the request itself",
-					},
-				)
+				n.add(&Problem{m.place(), f.name + " and review do not go together",
+					"a review says all of the request itself"})
 			}
 		}
 	}
@@ -351,13 +295,8 @@ func (n node) expectation(dir string) Expectation {
 		case "skipped":
 			e.Skipped = []Skip{{Place: e.Place}}
 		default:
-			n.add(
-				&Problem{
-					e.Place,
-					fmt.Sprintf("unknown expectation %q", s),
-					"in one word: allowed, denied, mutated, untouched or skipped",
-				},
-			)
+			n.add(&Problem{e.Place, fmt.Sprintf("unknown expectation %q", s),
+				"in one word: allowed, denied, mutated, untouched or skipped"})
 		}
 		return e
 	}
@@ -380,10 +319,8 @@ func (n node) expectation(dir string) Expectation {
 	if notes := n.member("auditAnnotations"); notes.given() {
 		for _, key := range sortedKeys(notes.object()) {
 			m := notes.member(key)
-			e.Annotations = append(
-				e.Annotations,
-				Annotation{Place: m.place(), Key: key, Value: m.match(), Absent: m.value == nil},
-			)
+			e.Annotations = append(e.Annotations,
+				Annotation{Place: m.place(), Key: key, Value: m.match(), Absent: m.value == nil})
 		}
 	}
 	e.Mutated = n.member("mutated").mutated(dir)
@@ -402,24 +339,14 @@ func (n node) expectation(dir string) Expectation {
 				n.add(&Problem{m.member("created").place(), "created within created", "name the kind beside " + of})
 			}
 			if want.Mutated != nil && want.Mutated.Golden != nil {
-				n.add(
-					&Problem{
-						m.member("mutated").place(),
-						"what is created has no golden file",
-						"name fields, or write the object",
-					},
-				)
+				n.add(&Problem{m.member("mutated").place(), "what is created has no golden file",
+					"name fields, or write the object"})
 			}
 			e.Created = append(e.Created, want)
 		}
 		if e.Denied != nil {
-			n.add(
-				&Problem{
-					created.place(),
-					"denied and created do not go together",
-					"nothing is created for an object that is denied",
-				},
-			)
+			n.add(&Problem{created.place(), "denied and created do not go together",
+				"nothing is created for an object that is denied"})
 		}
 	}
 	return e
@@ -467,12 +394,8 @@ func (n node) verdicts(truth bool) []Verdict {
 		if !item.mapping(known) {
 			continue
 		}
-		v.Policy, v.Binding, v.Param = item.member("policy").
-			text(),
-			item.member("binding").
-				text(),
-			item.member("param").
-				text()
+		v.Policy, v.Binding, v.Param = item.member("policy").text(), item.member("binding").text(),
+			item.member("param").text()
 		if i, ok := item.member("validation").integer(); ok {
 			v.Validation = i
 		}
@@ -544,13 +467,8 @@ func (n node) mutated(dir string) *Mutated {
 		for _, path := range sortedKeys(given.object()) {
 			f := Field{Place: given.member(path).place(), Path: path, Value: given.member(path).value}
 			if _, err := parsePath(path); err != nil {
-				n.add(
-					&Problem{
-						f.Place,
-						err.Error(),
-						`a path is like spec.containers[0].image or metadata.labels["example.com/team"]`,
-					},
-				)
+				n.add(&Problem{f.Place, err.Error(),
+					`a path is like spec.containers[0].image or metadata.labels["example.com/team"]`})
 			}
 			m.Fields = append(m.Fields, f)
 		}
@@ -558,14 +476,8 @@ func (n node) mutated(dir string) *Mutated {
 	return m
 }
 
-var matchers = []string{
-	"resourceRules",
-	"excludeResourceRules",
-	"namespaceSelector",
-	"objectSelector",
-	"matchConditions",
-	"paramRef",
-}
+var matchers = []string{"resourceRules", "excludeResourceRules", "namespaceSelector", "objectSelector",
+	"matchConditions", "paramRef"}
 
 func (n node) skips() []Skip {
 	if yes, ok := n.value.(bool); ok {
@@ -588,13 +500,8 @@ func (n node) skips() []Skip {
 		s.Policy, s.Binding = item.member("policy").text(), item.member("binding").text()
 		s.By, s.Condition = item.member("by").text(), item.member("condition").text()
 		if s.By != "" && !slices.Contains(matchers, s.By) {
-			n.add(
-				&Problem{
-					item.member("by").place(),
-					fmt.Sprintf("by is none of the matchers: %q", s.By),
-					"they are " + strings.Join(matchers, ", "),
-				},
-			)
+			n.add(&Problem{item.member("by").place(), fmt.Sprintf("by is none of the matchers: %q", s.By),
+				"they are " + strings.Join(matchers, ", ")})
 		}
 		if s.Condition != "" && s.By == "" {
 			s.By = "matchConditions"

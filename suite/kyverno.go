@@ -42,10 +42,8 @@ func KyvernoTests(paths ...string) (files []string, problems []*Problem) {
 		case err != nil:
 			problems = append(problems, &Problem{policy.Position{File: root}, reasonOf(err), ""})
 		case len(files) == found:
-			problems = append(
-				problems,
-				&Problem{policy.Position{File: root}, "no kyverno-test.yaml in this directory", ""},
-			)
+			problems = append(problems, &Problem{policy.Position{File: root}, "no kyverno-test.yaml in this directory",
+				""})
 		}
 	}
 	return files, problems
@@ -211,14 +209,7 @@ func (k *kyverno) test(d *manifest.Document) {
 	for i, result := range results {
 		if !done[i] {
 			m := result.member("policy")
-			k.left(
-				m.place(),
-				fmt.Sprintf(
-					"no ValidatingAdmissionPolicy or MutatingAdmissionPolicy %q in the files under policies",
-					m.text(),
-				),
-				"",
-			)
+			k.left(m.place(), fmt.Sprintf("no ValidatingAdmissionPolicy or MutatingAdmissionPolicy %q in the files under policies", m.text()), "")
 		}
 	}
 	k.Left = append(k.Left, r.sorted()...)
@@ -293,15 +284,8 @@ func (k *kyverno) readPolicies(n node) {
 	var bindings []kyvernoBinding
 	for _, o := range k.objects(n) {
 		if !policy.Recognised(o.doc.Object) {
-			k.left(
-				o.doc.Position(),
-				fmt.Sprintf(
-					"%s is left out: it is a %s",
-					requests.MetadataOf(o.doc.Object, "name"),
-					requests.KindOf(o.doc.Object).Kind,
-				),
-				"",
-			)
+			k.left(o.doc.Position(), fmt.Sprintf("%s is left out: it is a %s",
+				requests.MetadataOf(o.doc.Object, "name"), requests.KindOf(o.doc.Object).Kind), "")
 			continue
 		}
 		p, b, err := policy.FromObject(o.doc.Object, o.doc)
@@ -343,12 +327,7 @@ func (k *kyverno) inForce(p kyvernoPolicy) []any {
 	if p.policy.Kind == policy.Validating {
 		spec["validationActions"] = []string{string(policy.Deny)}
 	}
-	k.left(
-		p.policy.Position,
-		fmt.Sprintf(
-			"policy %s has no binding, without which it does nothing in a cluster; the suite has one",
-			p.policy.Name,
-		),
+	k.left(p.policy.Position, fmt.Sprintf("policy %s has no binding, without which it does nothing in a cluster; the suite has one", p.policy.Name),
 		"write a binding beside the policy and remove that of the suite",
 	)
 	return append(all, map[string]any{
@@ -399,11 +378,8 @@ func (k *kyverno) about(n node) []kyvernoObject {
 			}
 		}
 		if !found {
-			k.left(
-				at.place(),
-				fmt.Sprintf("no object %s in the files under resources", strings.TrimSpace(kind+" "+name)),
-				"",
-			)
+			k.left(at.place(), fmt.Sprintf("no object %s in the files under resources",
+				strings.TrimSpace(kind+" "+name)), "")
 		}
 	}
 	names := slices.Concat(n.member("resources").list(), n.member("resource").list())
@@ -413,11 +389,8 @@ func (k *kyverno) about(n node) []kyvernoObject {
 	specs := n.member("resourceSpecs").list()
 	for _, item := range specs {
 		if sub := item.member("subresource"); sub.given() {
-			k.left(
-				sub.place(),
-				"subresource is left out",
-				"say subresource: deployments/scale and the like in the case",
-			)
+			k.left(sub.place(), "subresource is left out",
+				"say subresource: deployments/scale and the like in the case")
 		}
 		find(item, item.member("name").text(), item.member("namespace").text())
 	}
@@ -445,9 +418,8 @@ func (k *kyverno) expectation(n, result node, p kyvernoPolicy, o kyvernoObject) 
 	case what == "pass" && p.acts(policy.Warn):
 		return map[string]any{"warnings": []string{}}
 	case what == "pass":
-		return map[string]any{
-			"auditAnnotations": map[string]any{"validation.policy.admission.k8s.io/validation_failure": nil},
-		}
+		return map[string]any{"auditAnnotations": map[string]any{
+			"validation.policy.admission.k8s.io/validation_failure": nil}}
 	case what == "fail" && p.acts(policy.Deny):
 		return map[string]any{"denied": map[string]any{"policy": p.policy.Name}}
 	case what == "fail" && p.acts(policy.Warn):
@@ -455,21 +427,17 @@ func (k *kyverno) expectation(n, result node, p kyvernoPolicy, o kyvernoObject) 
 	case what == "fail":
 		return map[string]any{"audited": map[string]any{"policy": p.policy.Name}}
 	}
-	k.left(
-		result.place(),
-		fmt.Sprintf("the result %q of a %s has no counterpart", result.text(), p.policy.Kind),
-		"write the case by hand",
-	)
+	k.left(result.place(), fmt.Sprintf("the result %q of a %s has no counterpart", result.text(), p.policy.Kind),
+		"write the case by hand")
 	return nil
 }
 
 // acts reports that a binding of a policy has an action; the binding that a policy without one gets denies.
 func (p kyvernoPolicy) acts(action policy.Action) bool {
 	return len(p.bindings) == 0 && action == policy.Deny ||
-		slices.ContainsFunc(
-			p.bindings,
-			func(b kyvernoBinding) bool { return slices.Contains(b.binding.Actions, action) },
-		)
+		slices.ContainsFunc(p.bindings, func(b kyvernoBinding) bool {
+			return slices.Contains(b.binding.Actions, action)
+		})
 }
 
 // patched names the object after mutations, if the test says what it is.
@@ -486,11 +454,8 @@ func (k *kyverno) patched(n node, o kyvernoObject) any {
 			return map[string]any{"mutated": golden.named}
 		}
 	}
-	k.left(
-		file.place(),
-		fmt.Sprintf("no object %s in %s", describe(o.doc.Object), file.text()),
-		"what the policy makes of it is not compared",
-	)
+	k.left(file.place(), fmt.Sprintf("no object %s in %s", describe(o.doc.Object), file.text()),
+		"what the policy makes of it is not compared")
 	return "mutated"
 }
 
@@ -506,14 +471,7 @@ func (k *kyverno) variables(c *suiteCase, p kyvernoPolicy, o kyvernoObject, n no
 	case operation == "" && c.Subresource != "", operation == "UPDATE": // a subresource is there before it is written
 		operation = "UPDATE"
 		c.Operation, c.Old = operation, c.Object
-		k.left(
-			n.place(),
-			fmt.Sprintf(
-				"the test does not say what %s was before the update; the suite takes it as it is",
-				describe(o.doc.Object),
-			),
-			"give it under old",
-		)
+		k.left(n.place(), fmt.Sprintf("the test does not say what %s was before the update; the suite takes it as it is", describe(o.doc.Object)), "give it under old")
 	case operation != "CREATE":
 		c.Operation = operation
 	}
@@ -540,11 +498,8 @@ func (k *kyverno) readValues(n node) {
 		for _, name := range sortedKeys(values.object()) {
 			m := values.member(name)
 			if name != "request.operation" {
-				k.left(
-					m.place(),
-					fmt.Sprintf("the variable %s is left out", name),
-					"these policies see the request, params and the namespace only",
-				)
+				k.left(m.place(), fmt.Sprintf("the variable %s is left out", name),
+					"these policies see the request, params and the namespace only")
 				continue
 			}
 			if k.values[under] == nil {

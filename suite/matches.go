@@ -17,11 +17,8 @@ func (run *caseRun) matches() []explain.Match {
 		return run.matched
 	}
 	var events []explain.Event
-	d, err := run.arena.engine.Explain(
-		run.ctx,
-		run.prepared,
-		explain.Options{Trace: func(e explain.Event) { events = append(events, e) }},
-	)
+	d, err := run.arena.engine.Explain(run.ctx, run.prepared,
+		explain.Options{Trace: func(e explain.Event) { events = append(events, e) }})
 	if err != nil {
 		return nil
 	}
@@ -35,10 +32,8 @@ func (run *caseRun) matches() []explain.Match {
 		case e.Op == explain.OpMatch:
 			all, failed, told = append(all, *e.Match), nil, 0
 		case e.Op == explain.OpRun:
-			all, failed, told = append(
-				all,
-				explain.Match{Kind: e.Kind, Policy: e.Policy, Binding: e.Binding, Matched: true},
-			), nil, 0
+			all, failed, told = append(all, explain.Match{Kind: e.Kind, Policy: e.Policy, Binding: e.Binding,
+				Matched: true}), nil, 0
 		case e.Op == explain.OpOutcome && last >= 0 && all[last].By != "matchConditions":
 			o := d.Outcomes[e.Outcome]
 			told++

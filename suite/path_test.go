@@ -5,9 +5,8 @@ import "testing"
 func TestPath(t *testing.T) {
 	object := map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"a.b/c": "x"}},
-		"spec": map[string]any{
-			"list": []any{map[string]any{"name": "one"}, map[string]any{"name": "two", "port": int64(2)}},
-		},
+		"spec": map[string]any{"list": []any{map[string]any{"name": "one"},
+			map[string]any{"name": "two", "port": int64(2)}}},
 	}
 	for path, want := range map[string]any{
 		`metadata.labels["a.b/c"]`:  "x",

@@ -140,13 +140,8 @@ func (r *runner) run(ctx context.Context, c *Case) []Result {
 	first.Set = &a.set
 	if m := c.Expect.Mutated; len(docs) > 1 && m != nil && (m.Golden != nil || m.Object != nil) {
 		first.Status = NotRun
-		first.Problems = []*Problem{
-			{
-				m.Place,
-				"one object is expected, but the case has several",
-				"take one of them, as in object: file.yaml#name",
-			},
-		}
+		first.Problems = []*Problem{{m.Place, "one object is expected, but the case has several",
+			"take one of them, as in object: file.yaml#name"}}
 		return []Result{first}
 	}
 	results := make([]Result, len(docs))
@@ -225,13 +220,8 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 	run.arena, run.ctx, run.how = a, ctx, r.observing(a)
 	defer func() {
 		if p := recover(); p != nil { // one case that breaks something must not take the others with it
-			run.unable(
-				&Problem{
-					c.Place,
-					fmt.Sprintf("internal error: %v", p),
-					"please report it, with this:\n" + string(debug.Stack()),
-				},
-			)
+			run.unable(&Problem{c.Place, fmt.Sprintf("internal error: %v", p),
+				"please report it, with this:\n" + string(debug.Stack())})
 		}
 	}()
 	request, id, problem := a.request(ctx, c, run.doc)
@@ -249,12 +239,8 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 		}
 	}
 	given := c.Asked.Workloads
-	run.workloads = &requests.Workloads{
-		Off:    given.Off,
-		All:    r.opts.FollowAll || len(c.Expect.Created) > 0,
-		User:   given.User,
-		PodsOf: given.PodsOf,
-	}
+	run.workloads = &requests.Workloads{Off: given.Off, All: r.opts.FollowAll || len(c.Expect.Created) > 0,
+		User: given.User, PodsOf: given.PodsOf}
 	if run.Decision.Allowed && run.workloads.Follows(run.Request, a.requests.Types, a.engine) {
 		if run.follow(run.workloads, run.Decision.Object, run.Request, 1); run.Status == NotRun {
 			return
@@ -273,11 +259,8 @@ func (r *Result) unable(p *Problem) {
 }
 
 // request makes the request of a case for one document, and says who makes it; nobody is said of a review.
-func (a *arena) request(
-	ctx context.Context,
-	c *Case,
-	doc *manifest.Document,
-) (*celgate.Request, *requests.Identity, *Problem) {
+func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*celgate.Request, *requests.Identity,
+	*Problem) {
 	fail := func(place policy.Position, err error) (*celgate.Request, *requests.Identity, *Problem) {
 		return nil, nil, &Problem{Position: place, Message: err.Error(), Hint: words.Hint(err)}
 	}
@@ -292,10 +275,9 @@ func (a *arena) request(
 		return fail(doc.Position(), errors.New("review is not an AdmissionReview"))
 	}
 	asked := celgate.As{
-		Operation: celgate.Operation(
-			c.Asked.Operation,
-		), Subresource: c.Asked.Subresource, User: c.Asked.User, Groups: c.Asked.Groups,
-		UID: c.Asked.UID, Extra: c.Asked.Extra,
+		Operation: celgate.Operation(c.Asked.Operation), Subresource: c.Asked.Subresource, User: c.Asked.User,
+		Groups: c.Asked.Groups,
+		UID:    c.Asked.UID, Extra: c.Asked.Extra,
 		DryRun: c.Asked.DryRun, Namespace: c.Asked.Namespace,
 	}
 	id, err := requests.IdentityOf(ctx, a.requests, asked, c.Asked.Pod)
@@ -324,10 +306,8 @@ func (a *arena) request(
 			}
 			kind := requests.KindOf(old)
 			if to, err := a.requests.Target(kind, asked.Subresource); err == nil {
-				old = celgate.InNamespace(
-					old,
-					&celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)},
-				)
+				old = celgate.InNamespace(old,
+					&celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
 			}
 			if before, err = before.With(stored(old, a.requests.Types)); err != nil {
 				return fail(c.Asked.Old.place(c), err)

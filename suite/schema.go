@@ -35,9 +35,7 @@ func JSONSchema() ([]byte, error) {
 			"allowed": truthShape, "denied": anyOf(truthShape, oneOrMore(verdict)), "warnings": oneOrMore(verdict),
 			"audited":          oneOrMore(verdict),
 			"auditAnnotations": {"type": "object", "additionalProperties": anyOf(shape{"type": "null"}, match)},
-			"mutated": anyOf(
-				truthShape,
-				shape{"type": "string", "minLength": 1},
+			"mutated": anyOf(truthShape, shape{"type": "string", "minLength": 1},
 				mappingShape(mutatedFields, map[string]shape{
 					"object": source, "fields": objectShape,
 				}),
@@ -48,38 +46,23 @@ func JSONSchema() ([]byte, error) {
 	asked := map[string]shape{
 		"object": source, "old": source, "review": source, "patch": objectShape, "oldPatch": objectShape,
 		"dryRun": truthShape,
-		"workloads": anyOf(
-			truthShape,
-			mappingShape(
-				workloadFields,
-				map[string]shape{"podsOf": {"type": "object", "additionalProperties": textShape}},
-			),
-		),
-		"operation": {
-			"type":    "string",
-			"pattern": "^([Cc][Rr][Ee][Aa][Tt][Ee]|[Uu][Pp][Dd][Aa][Tt][Ee]|[Dd][Ee][Ll][Ee][Tt][Ee]|[Cc][Oo][Nn][Nn][Ee][Cc][Tt])$",
-		},
-		"groups": oneOrMore(textShape), "extra": {"type": "object", "additionalProperties": oneOrMore(textShape)},
+		"workloads": anyOf(truthShape, mappingShape(workloadFields,
+			map[string]shape{"podsOf": {"type": "object", "additionalProperties": textShape}})),
+		"operation": {"type": "string", "pattern": "^([Cc][Rr][Ee][Aa][Tt][Ee]|[Uu][Pp][Dd][Aa][Tt][Ee]|[Dd][Ee][Ll][Ee][Tt][Ee]|[Cc][Oo][Nn][Nn][Ee][Cc][Tt])$"},
+		"groups":    oneOrMore(textShape), "extra": {"type": "object", "additionalProperties": oneOrMore(textShape)},
 		"state": oneOrMore(source), "expect": expect,
 	}
 	row := define("row", mappingShape(rowFields, asked))
 	asked["table"] = oneOrMore(row)
 	document := func(kind string, own fields, shapes map[string]shape) shape {
-		shapes["apiVersion"], shapes["kind"] = shape{
-			"type": "string",
-			"enum": []string{APIVersion},
-		}, shape{
-			"type": "string",
-			"enum": []string{kind},
-		}
+		shapes["apiVersion"], shapes["kind"] = shape{"type": "string", "enum": []string{APIVersion}},
+			shape{"type": "string", "enum": []string{kind}}
 		s := mappingShape(append(documentFields[:len(documentFields):len(documentFields)], own...), shapes)
 		s["required"] = []string{"apiVersion", "kind"}
 		return s
 	}
 	suite := document("Suite", suiteFields, map[string]shape{
-		"policies": oneOrMore(
-			source,
-		), "state": oneOrMore(source), "defaults": mappingShape(askedFields, asked),
+		"policies": oneOrMore(source), "state": oneOrMore(source), "defaults": mappingShape(askedFields, asked),
 		"cases": oneOrMore(define("case", mappingShape(caseFields, asked))),
 	})
 	suite["required"] = []string{"apiVersion", "kind", "cases"}

@@ -159,13 +159,9 @@ func Load(paths ...string) ([]*Suite, []*Problem) {
 			l.found = false
 			l.directory(path)
 			if file := katTest(path); !l.found && file != "" {
-				l.problem(
-					&Problem{
-						policy.Position{File: path},
-						"no suite in this directory, but tests of kat, such as " + file,
-						"write a Suite beside them: the object file as object, and deny or allow in its name as expect: denied or allowed",
-					},
-				)
+				l.problem(&Problem{policy.Position{File: path},
+					"no suite in this directory, but tests of kat, such as " + file,
+					"write a Suite beside them: the object file as object, and deny or allow in its name as expect: denied or allowed"})
 			} else if !l.found {
 				l.problem(&Problem{policy.Position{File: path}, "no suite in this directory",
 					"a suite is a file of kind: Suite, or policy.yaml beside a folder cases"})
@@ -178,9 +174,7 @@ func Load(paths ...string) ([]*Suite, []*Problem) {
 }
 
 // katNames are the files of tests of kat, which say in their names what is expected and what they hold.
-var katNames = regexp.MustCompile(
-	`(?i)\.(allow|deny|warn|audit|mutate|error)\.(object|oldObject|params|request|namespaceObject|gold|annotations)\.(ya?ml|json)$`,
-)
+var katNames = regexp.MustCompile(`(?i)\.(allow|deny|warn|audit|mutate|error)\.(object|oldObject|params|request|namespaceObject|gold|annotations)\.(ya?ml|json)$`)
 
 // katTest returns the name of a test of kat below a directory, "" if there is none.
 func katTest(root string) (name string) {
@@ -279,25 +273,15 @@ func (l *loader) file(path string, named bool) {
 					"or write it under cases of a Suite"})
 			}
 		default:
-			l.problem(
-				&Problem{
-					d.Position(),
-					fmt.Sprintf("unknown kind %q of %s", kind, d.Object["apiVersion"]),
-					"the kinds are Suite and Case",
-				},
-			)
+			l.problem(&Problem{d.Position(), fmt.Sprintf("unknown kind %q of %s", kind, d.Object["apiVersion"]),
+				"the kinds are Suite and Case"})
 		}
 		found = true
 		l.found, l.seen[key] = true, true
 	}
 	if named && !found && len(problems) == 0 {
-		l.problem(
-			&Problem{
-				policy.Position{File: path},
-				"no suite in this file",
-				"a suite has apiVersion: " + APIVersion + " and kind: Suite",
-			},
-		)
+		l.problem(&Problem{policy.Position{File: path}, "no suite in this file",
+			"a suite has apiVersion: " + APIVersion + " and kind: Suite"})
 	}
 }
 
@@ -336,13 +320,8 @@ func (l *loader) folder(dir string) {
 		l.problems = append(l.problems, r.sorted()...)
 	}
 	if len(s.Cases) == 0 && len(problems) == 0 {
-		l.problem(
-			&Problem{
-				policy.Position{File: key},
-				"no case in this directory",
-				"a case has apiVersion: " + APIVersion + " and kind: Case",
-			},
-		)
+		l.problem(&Problem{policy.Position{File: key}, "no case in this directory",
+			"a case has apiVersion: " + APIVersion + " and kind: Case"})
 	}
 	l.suites = append(l.suites, s)
 }
@@ -386,13 +365,8 @@ func (l *loader) suite(d *manifest.Document) {
 	s.Policies, s.State = n.member("policies").sources(dir), n.member("state").sources(dir)
 	s.conventions(dir)
 	if len(s.Policies) == 0 {
-		n.add(
-			&Problem{
-				d.Position(),
-				"policies is missing",
-				"name the files of the policies, as in policies: [policy.yaml]",
-			},
-		)
+		n.add(&Problem{d.Position(), "policies is missing",
+			"name the files of the policies, as in policies: [policy.yaml]"})
 	}
 	var defaults Case
 	if from := n.member("defaults"); from.given() && from.mapping(askedFields) {

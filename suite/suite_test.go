@@ -49,19 +49,10 @@ func TestExamples(t *testing.T) {
 func TestVersions(t *testing.T) {
 	var c suite.Comparison
 	for _, version := range []string{"1.36", "1.37"} {
-		c.Add(
-			version,
-			suite.Result{Suite: "s", Name: "same", Status: suite.Passed, Decision: &celgate.Decision{Allowed: true}},
-		)
-		c.Add(
-			version,
-			suite.Result{
-				Suite:    "s",
-				Name:     "other",
-				Status:   suite.Passed,
-				Decision: &celgate.Decision{Allowed: true, Mutated: version == "1.37"},
-			},
-		)
+		c.Add(version, suite.Result{Suite: "s", Name: "same", Status: suite.Passed,
+			Decision: &celgate.Decision{Allowed: true}})
+		c.Add(version, suite.Result{Suite: "s", Name: "other", Status: suite.Passed,
+			Decision: &celgate.Decision{Allowed: true, Mutated: version == "1.37"}})
 	}
 	got := c.Differences()
 	if len(got) != 1 || got[0].Name != "s/other" || got[0].Answers[0].Text != "allowed" ||
@@ -83,9 +74,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		f.Add(string(text))
 	}
-	f.Add(
-		"apiVersion: celgate.dev/v1alpha1\nkind: Suite\ncases: {table: [[]], expect: {mutated: {fields: {'[': 1}}}}\n",
-	)
+	f.Add("apiVersion: celgate.dev/v1alpha1\nkind: Suite\ncases: {table: [[]], expect: {mutated: {fields: {'[': 1}}}}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		file := filepath.Join(t.TempDir(), "suite.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
@@ -106,13 +95,10 @@ func FuzzLoad(f *testing.F) {
 // FuzzKyverno: no text makes a conversion panic, what it converts can be loaded, and what it leaves out has a place in
 // a file.
 func FuzzKyverno(f *testing.F) {
-	f.Add(
-		"apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\npolicies: [policy.yaml]\nresources: [policy.yaml]\n" +
-			"results:\n- {policy: replica-limit.example.com, kind: ValidatingAdmissionPolicy, result: skip}\n",
+	f.Add("apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\npolicies: [policy.yaml]\nresources: [policy.yaml]\n" +
+		"results:\n- {policy: replica-limit.example.com, kind: ValidatingAdmissionPolicy, result: skip}\n",
 	)
-	f.Add(
-		"apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nvalues: {namespaceSelector: [{name: x, labels: 3}], subresources: x, policies: {}}\nresults: 3\n",
-	)
+	f.Add("apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nvalues: {namespaceSelector: [{name: x, labels: 3}], subresources: x, policies: {}}\nresults: 3\n")
 	given, err := os.ReadFile("../examples/replica-limit/policy.yaml")
 	if err != nil {
 		f.Fatal(err)

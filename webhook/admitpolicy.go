@@ -54,19 +54,13 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 
 // sealed allows an object, with its seal if its author may read its params. The validating phase refuses what has no
 // right.
-func (a *answer) sealed(
-	ctx context.Context,
-	engine *celgate.Engine,
-	p *policy.Policy,
-	b *policy.Binding,
-) (*celgate.Decision, error) {
+func (a *answer) sealed(ctx context.Context, engine *celgate.Engine, p *policy.Policy,
+	b *policy.Binding) (*celgate.Decision, error) {
 	d := &celgate.Decision{Allowed: true, Object: a.Request.Object}
 	seal := a.seal()
 	if seal == nil && a.Handler.Seal != nil && !seal.Holds(d.Object, p, b) {
-		return nil, refuse(
-			http.StatusServiceUnavailable,
-			"the key of the seal is not known yet, without which nothing with params would come into force",
-		)
+		return nil, refuse(http.StatusServiceUnavailable,
+			"the key of the seal is not known yet, without which nothing with params would come into force")
 	}
 	if seal == nil || seal.Holds(d.Object, p, b) || a.paramsForbidden(ctx, engine, p, b) != nil {
 		return d, nil
@@ -84,12 +78,8 @@ func (a *answer) seal() *Seal {
 
 // paramsForbidden is why the author of a policy or binding may not use its params; nil if he may. A policy whose
 // paramKind stays is not asked about again, as on the server, if it is known that its author was.
-func (a *answer) paramsForbidden(
-	ctx context.Context,
-	engine *celgate.Engine,
-	p *policy.Policy,
-	b *policy.Binding,
-) *field.Error {
+func (a *answer) paramsForbidden(ctx context.Context, engine *celgate.Engine, p *policy.Policy,
+	b *policy.Binding) *field.Error {
 	if !a.AllowSecretParams && p != nil && SecretParams(p.ParamKind) {
 		return field.Forbidden(field.NewPath("spec", "paramKind"), SecretsRefused)
 	}

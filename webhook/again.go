@@ -52,15 +52,8 @@ func requestKey(r *celgate.Request) string {
 		metadata, _ := object["metadata"].(map[string]any)
 		return metadata[name]
 	}
-	return fmt.Sprint(
-		r.Operation,
-		r.Resource,
-		r.SubResource,
-		r.Namespace,
-		r.Name,
-		part(r.Object, "generateName"),
-		r.UserInfo.Username,
-		r.DryRun,
+	return fmt.Sprint(r.Operation, r.Resource, r.SubResource, r.Namespace, r.Name, part(r.Object, "generateName"),
+		r.UserInfo.Username, r.DryRun,
 		part(r.OldObject, "uid"),
 		part(r.OldObject, "resourceVersion"),
 	)

@@ -68,14 +68,8 @@ func changes(all []celgate.Change) []change {
 	out := make([]change, len(all))
 	var d differ
 	for i, c := range all {
-		out[i] = change{
-			Policy:    c.Policy,
-			Binding:   c.Binding,
-			Param:     c.Param,
-			Mutations: c.Mutations,
-			Second:    c.Second,
-			Paths:     []string{},
-		}
+		out[i] = change{Policy: c.Policy, Binding: c.Binding, Param: c.Param, Mutations: c.Mutations, Second: c.Second,
+			Paths: []string{}}
 		if c.Mutations == nil {
 			out[i].Mutations = []int{0}
 		}

@@ -126,9 +126,10 @@ func (b *Beside) post(url, text string) (*response, error) {
 	request.Header.Set("Content-Type", jsonType)
 	client := b.Client
 	if client == nil {
-		client = &http.Client{
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}
+		client = &http.Client{CheckRedirect: func(*http.Request,
+			[]*http.Request) error {
+			return http.ErrUseLastResponse
+		}}
 	}
 	answer, err := client.Do(request)
 	if err != nil {
@@ -290,17 +291,8 @@ func (b *Beside) tell(c Contrast) {
 			r.Operation,
 			"resource",
 			r.Resource.GroupResource().String(),
-			"subresource",
-			r.SubResource,
-			"namespace",
-			r.Namespace,
-			"name",
-			r.Name,
-			"user",
-			r.UserInfo.Username,
-			"dryRun",
-			r.DryRun,
-		)
+			"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username,
+			"dryRun", r.DryRun)
 	}
 	b.Log.Log(context.Background(), level, "another webhook", args...)
 }

@@ -71,9 +71,8 @@ func (t Target) configuration(set *policy.Set, kind policy.Kind) map[string]any 
 	withParams["matchConditions"] = []any{map[string]any{"name": "params-in-force", "expression": paramsInForce}}
 	if webhooks = append(webhooks, withParams); kind == policy.Validating {
 		others := t.own("policies.celgate.dev", phase, policy.Ignore)
-		others["matchConditions"] = []any{
-			map[string]any{"name": "not-params-in-force", "expression": "!(" + paramsInForce + ")"},
-		}
+		others["matchConditions"] = []any{map[string]any{"name": "not-params-in-force",
+			"expression": "!(" + paramsInForce + ")"}}
 		webhooks = append(webhooks, others)
 	} else {
 		withParams["reinvocationPolicy"] = "IfNeeded" // what another webhook makes of the params is sealed, too
@@ -96,9 +95,8 @@ const paramsInForce = `has(object.spec) && (has(object.spec.paramKind) || has(ob
 // own returns a webhook for celgate's own kinds.
 func (t Target) own(name string, phase Phase, fp policy.FailurePolicy) map[string]any {
 	return t.entry(name, "/fail/"+string(phase), fp, []any{map[string]any{
-		"apiGroups": []any{
-			Group,
-		}, "apiVersions": []any{"*"}, "resources": []any{"*"}, "operations": []any{"CREATE", "UPDATE"}, "scope": "*",
+		"apiGroups": []any{Group}, "apiVersions": []any{"*"}, "resources": []any{"*"},
+		"operations": []any{"CREATE", "UPDATE"}, "scope": "*",
 	}})
 }
 
@@ -107,10 +105,8 @@ func bound(set *policy.Set, kind policy.Kind, fp policy.FailurePolicy) []*policy
 	var policies []*policy.Policy
 	for _, p := range set.Policies {
 		if p.Kind == kind && p.FailurePolicy == fp && p.MatchConstraints != nil &&
-			slices.ContainsFunc(
-				set.Bindings,
-				func(b *policy.Binding) bool { return b.Kind == kind && b.PolicyName == p.Name },
-			) {
+			slices.ContainsFunc(set.Bindings,
+				func(b *policy.Binding) bool { return b.Kind == kind && b.PolicyName == p.Name }) {
 			policies = append(policies, p)
 		}
 	}
@@ -129,10 +125,9 @@ func (t Target) webhook(policies []*policy.Policy, kind policy.Kind, fp policy.F
 	prefix := strings.ToLower(string(fp))
 	w := t.entry(prefix+".policies.celgate.dev", "/"+prefix+"/"+string(phase), fp, rulesTree(rules))
 	w["matchPolicy"] = "Exact"
-	if slices.ContainsFunc(
-		policies,
-		func(p *policy.Policy) bool { return p.MatchConstraints.MatchPolicy == policy.Equivalent },
-	) {
+	if slices.ContainsFunc(policies, func(p *policy.Policy) bool {
+		return p.MatchConstraints.MatchPolicy == policy.Equivalent
+	}) {
 		w["matchPolicy"] = "Equivalent"
 	}
 	if kind == policy.Mutating {
@@ -284,10 +279,8 @@ func resource(wide, narrow string) bool {
 func (t Target) conditions(rules []policy.Rule) []any {
 	reach := func(groups ...string) bool {
 		return slices.ContainsFunc(rules, func(r policy.Rule) bool {
-			return slices.ContainsFunc(
-				r.APIGroups,
-				func(g string) bool { return g == "*" || slices.Contains(groups, g) },
-			)
+			return slices.ContainsFunc(r.APIGroups,
+				func(g string) bool { return g == "*" || slices.Contains(groups, g) })
 		})
 	}
 	var conditions []any
@@ -298,16 +291,10 @@ func (t Target) conditions(rules []policy.Rule) []any {
 		add("not-exempt", `!(request.resource.group in ["authentication.k8s.io", "authorization.k8s.io", "`+Group+`"])`)
 	}
 	if reach("apiextensions.k8s.io") {
-		add(
-			"not-own-definitions",
-			`!(request.resource.group == "apiextensions.k8s.io" && request.name.endsWith(".`+Group+`"))`,
-		)
+		add("not-own-definitions", `!(request.resource.group == "apiextensions.k8s.io" && request.name.endsWith(".`+Group+`"))`)
 	}
 	if t.Leases != "" && t.Leases != t.Namespace && reach("coordination.k8s.io") {
-		add(
-			"not-own-leases",
-			`!(request.resource.group == "coordination.k8s.io" && request.namespace == "`+t.Leases+`" && request.name.matches("^celgate(-[0-9a-f]{10})?$"))`,
-		)
+		add("not-own-leases", `!(request.resource.group == "coordination.k8s.io" && request.namespace == "`+t.Leases+`" && request.name.matches("^celgate(-[0-9a-f]{10})?$"))`)
 	}
 	return conditions
 }

@@ -32,10 +32,8 @@ func TestConfigurations(t *testing.T) {
 			if err := bundle.Err(); err != nil {
 				t.Fatal(err)
 			}
-			mutating, validating := webhook.Configurations(
-				&bundle.Set,
-				webhook.Target{Service: "celgate", Namespace: "celgate-system", CABundle: []byte("PEM")},
-			)
+			mutating, validating := webhook.Configurations(&bundle.Set,
+				webhook.Target{Service: "celgate", Namespace: "celgate-system", CABundle: []byte("PEM")})
 			a, err := yaml.Marshal(mutating)
 			if err != nil {
 				t.Fatal(err)

@@ -42,9 +42,8 @@ func TestAbandoned(t *testing.T) {
 	e := engineIn(t, "testdata/policies.yaml", celgate.Options{WithoutQuirks: true, Cluster: world})
 	evaluations := webhook.NewEvaluations()
 	inFlight := webhook.NewInFlight(0)
-	server := httptest.NewServer(
-		&webhook.Handler{Engine: func() *celgate.Engine { return e }, Evaluations: evaluations, InFlight: inFlight},
-	)
+	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }, Evaluations: evaluations,
+		InFlight: inFlight})
 	defer server.Close()
 	ask := func(group, resource, filler string) (int, string, time.Duration) {
 		start := time.Now()

@@ -233,9 +233,8 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		a.Beside.ask(a.Phase, text, a.Request, a.Decision)
 	}
 	if a.Observation.Shadow {
-		return marshal(
-			review{APIVersion: reviewVersion, Kind: reviewKind, Response: &response{UID: a.Request.UID, Allowed: true}},
-		)
+		return marshal(review{APIVersion: reviewVersion, Kind: reviewKind,
+			Response: &response{UID: a.Request.UID, Allowed: true}})
 	}
 	return a.review()
 }
@@ -309,20 +308,8 @@ func (a *answer) say(ctx context.Context) {
 		if v.IsError {
 			level = slog.LevelWarn
 		}
-		args := []any{
-			"policy",
-			v.Policy,
-			"binding",
-			v.Binding,
-			"param",
-			v.Param,
-			"expression",
-			v.Expr.Field,
-			"actions",
-			v.Actions,
-			"error",
-			v.IsError,
-		}
+		args := []any{"policy", v.Policy, "binding", v.Binding, "param", v.Param, "expression", v.Expr.Field, "actions",
+			v.Actions, "error", v.IsError}
 		a.log(ctx, level, "violation", a.secret(ctx, args, v.Message)...)
 	}
 	if !a.Decision.Allowed && len(a.Decision.Violations) == 0 { // an object of celgate's own kinds
@@ -356,17 +343,8 @@ func (a *answer) log(ctx context.Context, level slog.Level, message string, args
 			r.Operation,
 			"resource",
 			r.Resource.GroupResource().String(),
-			"subresource",
-			r.SubResource,
-			"namespace",
-			r.Namespace,
-			"name",
-			r.Name,
-			"user",
-			r.UserInfo.Username,
-			"dryRun",
-			r.DryRun,
-		)
+			"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username,
+			"dryRun", r.DryRun)
 	}
 	a.Log.Log(ctx, level, message, args...)
 }

@@ -64,14 +64,11 @@ func TestReviews(t *testing.T) {
 	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})
 	defer server.Close()
 	var disagreements []webhook.Disagreement
-	shadow := httptest.NewServer(
-		&webhook.Handler{
-			Engine: func() *celgate.Engine { return e },
-			Shadow: true,
-			Observe: func(o webhook.Observation) {
-				disagreements = o.Disagreements()
-			},
+	shadow := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }, Shadow: true,
+		Observe: func(o webhook.Observation) {
+			disagreements = o.Disagreements()
 		},
+	},
 	)
 	defer shadow.Close()
 	would := map[string][]webhook.Disagreement{
@@ -180,9 +177,8 @@ func TestNoAnswer(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var seen []webhook.Observation
-			server := httptest.NewServer(
-				&webhook.Handler{Engine: test.engine, Observe: func(o webhook.Observation) { seen = append(seen, o) }},
-			)
+			server := httptest.NewServer(&webhook.Handler{Engine: test.engine,
+				Observe: func(o webhook.Observation) { seen = append(seen, o) }})
 			defer server.Close()
 			code, text := post(t, server.URL+test.path, test.media, strings.NewReader(test.body))
 			if code != test.code || text != test.text+"\n" {
@@ -208,33 +204,22 @@ func TestOwnKinds(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			spec := map[string]any{
 				"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-					"apiGroups": []any{
-						"",
-					}, "apiVersions": []any{"v1"}, "resources": []any{"pods"}, "operations": []any{"CREATE"},
+					"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"pods"},
+					"operations": []any{"CREATE"},
 				}}},
 			}
 			if test.expression != "" {
 				spec["validations"] = []any{map[string]any{"expression": test.expression}}
 			}
-			body, err := json.Marshal(
-				map[string]any{
-					"apiVersion": "admission.k8s.io/v1",
-					"kind":       "AdmissionReview",
-					"request": map[string]any{
-						"uid": "u", "operation": "CREATE", "name": "p",
-						"resource": map[string]any{
-							"group":    webhook.Group,
-							"version":  "v1",
-							"resource": "validatingadmissionpolicies",
-						},
-						"object": map[string]any{
-							"apiVersion": webhook.Group + "/v1",
-							"kind":       "ValidatingAdmissionPolicy",
-							"metadata":   map[string]any{"name": "p"},
-							"spec":       spec,
-						},
-					},
+			body, err := json.Marshal(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+				"request": map[string]any{
+					"uid": "u", "operation": "CREATE", "name": "p",
+					"resource": map[string]any{"group": webhook.Group, "version": "v1",
+						"resource": "validatingadmissionpolicies"},
+					"object": map[string]any{"apiVersion": webhook.Group + "/v1", "kind": "ValidatingAdmissionPolicy",
+						"metadata": map[string]any{"name": "p"}, "spec": spec},
 				},
+			},
 			)
 			if err != nil {
 				t.Fatal(err)
@@ -318,8 +303,7 @@ spec: {policyName: labels}
 			`"kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"},`+
 			`"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"default"}}}}`,
 	))
-	if want := `"mutated_by":"[{\"policy\":\"labels\",\"binding\":\"labels\",\"mutations\":[0,2],\"paths\":[\"/metadata/labels\"]}]"`; code != 200 ||
-		!strings.Contains(text, want) {
+	if want := `"mutated_by":"[{\"policy\":\"labels\",\"binding\":\"labels\",\"mutations\":[0,2],\"paths\":[\"/metadata/labels\"]}]"`; code != 200 || !strings.Contains(text, want) {
 		t.Errorf("%d %s\nnot %s", code, text, want)
 	}
 }

@@ -47,12 +47,8 @@ func NewInFlight(limit int64) *InFlight {
 
 // read reads a body, whose length is -1 if it is not announced, and counts it until done is called. A nil InFlight does
 // not count.
-func (f *InFlight) read(
-	ctx context.Context,
-	w http.ResponseWriter,
-	body io.Reader,
-	length int64,
-) (text string, done func(), err error) {
+func (f *InFlight) read(ctx context.Context, w http.ResponseWriter, body io.Reader, length int64) (text string,
+	done func(), err error) {
 	if length < 0 || length > maxBody {
 		length = maxBody // a longer one is an error, once that much has come
 	}

@@ -33,10 +33,8 @@ func (c *deciding) Authorizer() authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(
 		func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 			user := a.GetUser().GetName()
-			c.asked = append(
-				c.asked,
-				strings.Join([]string{user, a.GetVerb(), a.GetResource(), a.GetNamespace(), a.GetName()}, " "),
-			)
+			c.asked = append(c.asked, strings.Join(
+				[]string{user, a.GetVerb(), a.GetResource(), a.GetNamespace(), a.GetName()}, " "))
 			if user == "root" || a.GetResource() == "configmaps" && a.GetNamespace() == user {
 				return authorizer.DecisionAllow, "", nil
 			}
@@ -69,14 +67,10 @@ func TestParamsOfOthers(t *testing.T) {
 		if old != "" {
 			operation, old = "UPDATE", `,"oldObject":`+old
 		}
-		code, text := post(
-			t,
-			server.URL+"/"+phase,
-			"application/json",
+		code, text := post(t, server.URL+"/"+phase, "application/json",
 			strings.NewReader(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u",`+
 				`"operation":"`+operation+`","name":"p","kind":{"group":"policy.celgate.dev","version":"v1","kind":"ValidatingAdmissionPolicyBinding"},"resource":{"group":"policy.celgate.dev",`+
-				`"version":"v1","resource":"validatingadmissionpolicybindings"},"userInfo":{"username":"`+user+`"},"object":`+object+old+`}}`),
-		)
+				`"version":"v1","resource":"validatingadmissionpolicybindings"},"userInfo":{"username":"`+user+`"},"object":`+object+old+`}}`))
 		if code != http.StatusOK {
 			return &admissionv1.AdmissionResponse{Patch: []byte(text)}
 		}
@@ -90,14 +84,11 @@ func TestParamsOfOthers(t *testing.T) {
 		return `{"apiVersion":"policy.celgate.dev/v1","kind":"` + kind + `","metadata":{"name":"p"},"spec":` + spec + `}`
 	}
 	binding := func(ref string) string {
-		return of(
-			"ValidatingAdmissionPolicyBinding",
-			`{"policyName":"p","validationActions":["Deny"],"paramRef":{`+ref+`,"parameterNotFoundAction":"Deny"}}`,
-		)
+		return of("ValidatingAdmissionPolicyBinding",
+			`{"policyName":"p","validationActions":["Deny"],"paramRef":{`+ref+`,"parameterNotFoundAction":"Deny"}}`)
 	}
 	authored := func(paramKind string) string {
-		return of(
-			"ValidatingAdmissionPolicy",
+		return of("ValidatingAdmissionPolicy",
 			`{"paramKind":{"apiVersion":"v1","kind":"`+paramKind+`"},"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],`+
 				`"operations":["CREATE"],"resources":["pods"]}]},"validations":[{"expression":"true"}]}`,
 		)

@@ -193,13 +193,8 @@ func decode(body string) (*celgate.Request, error) {
 		}
 	}
 	if in.APIVersion != reviewVersion || in.Kind != reviewKind {
-		return nil, fmt.Errorf(
-			"the body is %q of %q, not an %s of %s",
-			in.Kind,
-			in.APIVersion,
-			reviewKind,
-			reviewVersion,
-		)
+		return nil, fmt.Errorf("the body is %q of %q, not an %s of %s", in.Kind, in.APIVersion, reviewKind,
+			reviewVersion)
 	}
 	r := in.Request
 	if r == nil {
@@ -241,9 +236,8 @@ func decode(body string) (*celgate.Request, error) {
 	if r.RequestKind != nil && r.RequestResource != nil &&
 		(*r.RequestKind != r.Kind || *r.RequestResource != r.Resource) {
 		request.Made = &celgate.Made{
-			Kind: schema.GroupVersionKind(
-				*r.RequestKind,
-			), Resource: schema.GroupVersionResource(*r.RequestResource), SubResource: r.RequestSubResource,
+			Kind: schema.GroupVersionKind(*r.RequestKind), Resource: schema.GroupVersionResource(*r.RequestResource),
+			SubResource: r.RequestSubResource,
 		}
 	}
 	return request, nil

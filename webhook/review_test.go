@@ -10,11 +10,10 @@ import (
 
 // TestDecodeNoTime reads a Deployment as kube-apiserver 1.33 sends it.
 func TestDecodeNoTime(t *testing.T) {
-	r, err := decode(
-		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE",` +
-			`"object":{"metadata":{"name":"d","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"template":{"metadata":{"creationTimestamp":null},` +
-			`"spec":{"volumes":[{"ephemeral":{"volumeClaimTemplate":{"metadata":{"creationTimestamp":null}}}}]}}},"data":{"creationTimestamp":null}},` +
-			`"oldObject":{"metadata":{"name":"d","creationTimestamp":null}}}}`,
+	r, err := decode(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE",` +
+		`"object":{"metadata":{"name":"d","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"template":{"metadata":{"creationTimestamp":null},` +
+		`"spec":{"volumes":[{"ephemeral":{"volumeClaimTemplate":{"metadata":{"creationTimestamp":null}}}}]}}},"data":{"creationTimestamp":null}},` +
+		`"oldObject":{"metadata":{"name":"d","creationTimestamp":null}}}}`,
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -73,9 +72,7 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(string(body))
 	}
-	f.Add(
-		`{"apiVersion":"a","kind":"k","request":{"userInfo":{"extra":{"a":["b"]}},"requestKind":{"kind":"k"},"options":{"a":1.5}}}`,
-	)
+	f.Add(`{"apiVersion":"a","kind":"k","request":{"userInfo":{"extra":{"a":["b"]}},"requestKind":{"kind":"k"},"options":{"a":1.5}}}`)
 	f.Fuzz(func(t *testing.T, body string) { agree(t, body) })
 }
 

@@ -20,11 +20,8 @@ func TestSeal(t *testing.T) {
 		!(*webhook.Seal)(nil).Holds(nil, nil, &policy.Binding{Name: "b"}) {
 		t.Error("an object without params needs no seal")
 	}
-	sealed := seal.Put(
-		map[string]any{"metadata": map[string]any{"name": "p", "annotations": map[string]any{"a": "b"}}},
-		p,
-		nil,
-	)
+	sealed := seal.Put(map[string]any{"metadata": map[string]any{"name": "p", "annotations": map[string]any{"a": "b"}}},
+		p, nil)
 	if !seal.Holds(sealed, p, nil) {
 		t.Fatal("the right seal does not hold")
 	}

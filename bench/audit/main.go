@@ -63,14 +63,8 @@ func run(counts []string) error {
 		cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		most := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		fmt.Printf(
-			"%10d %10.1f %10d %12d  %s\n",
-			n,
-			cpu.Seconds(),
-			most>>10,
-			(cpu / time.Duration(n)).Microseconds(),
-			lines[len(lines)-1],
-		)
+		fmt.Printf("%10d %10.1f %10d %12d  %s\n", n, cpu.Seconds(), most>>10, (cpu / time.Duration(n)).Microseconds(),
+			lines[len(lines)-1])
 	}
 	return nil
 }
@@ -102,36 +96,13 @@ var kinds = []struct {
 		"'team' in object.metadata.?labels.orValue({})",
 		"object.spec.template.spec.containers.all(c, has(c.resources) && has(c.resources.limits))",
 	}},
-	{
-		"",
-		"services",
-		[]string{
-			"object.spec.type != 'NodePort'",
-			"size(object.spec.ports) < 10",
-			"'app' in object.spec.selector",
-			"object.metadata.name.size() < 60",
-		},
-	},
-	{
-		"",
-		"configmaps",
-		[]string{
-			"size(object.?data.orValue({})) < 20",
-			"'team' in object.metadata.?labels.orValue({})",
-			"!object.metadata.name.startsWith('x-')",
-			"!object.?immutable.orValue(false)",
-		},
-	},
-	{
-		"networking.k8s.io",
-		"ingresses",
-		[]string{
-			"object.spec.rules.all(r, r.host.endsWith('.example.com'))",
-			"size(object.spec.rules) < 10",
-			"has(object.spec.ingressClassName)",
-			"'team' in object.metadata.?labels.orValue({})",
-		},
-	},
+	{"", "services", []string{"object.spec.type != 'NodePort'", "size(object.spec.ports) < 10",
+		"'app' in object.spec.selector", "object.metadata.name.size() < 60"}},
+	{"", "configmaps", []string{"size(object.?data.orValue({})) < 20", "'team' in object.metadata.?labels.orValue({})",
+		"!object.metadata.name.startsWith('x-')", "!object.?immutable.orValue(false)"}},
+	{"networking.k8s.io", "ingresses", []string{"object.spec.rules.all(r, r.host.endsWith('.example.com'))",
+		"size(object.spec.rules) < 10", "has(object.spec.ingressClassName)",
+		"'team' in object.metadata.?labels.orValue({})"}},
 }
 
 func policies(w io.Writer) {
@@ -167,13 +138,7 @@ func objects(w io.Writer, n int) {
 		if i%100 == 0 {
 			registry = "docker.io"
 		}
-		metadata := fmt.Sprintf(
-			"metadata:\n  name: object-%07d\n  namespace: ns-%02d\n  labels:\n    app: web\n    team: shop\n  uid: 6f1f5ab4-0000-4000-8000-%012d\n  resourceVersion: \"%d\"\n",
-			i,
-			i%50,
-			i,
-			i,
-		)
+		metadata := fmt.Sprintf("metadata:\n  name: object-%07d\n  namespace: ns-%02d\n  labels:\n    app: web\n    team: shop\n  uid: 6f1f5ab4-0000-4000-8000-%012d\n  resourceVersion: \"%d\"\n", i, i%50, i, i)
 		containers := func(indent string) string {
 			return indent + "containers:\n" + indent + "- name: app\n" + indent + "  image: " + registry + "/app:1\n" +
 				indent + "  securityContext:\n" + indent + "    runAsNonRoot: true\n" + indent + "  resources:\n" + indent + "    limits:\n" + indent + "      memory: 64Mi\n"
@@ -182,26 +147,13 @@ func objects(w io.Writer, n int) {
 		case 0, 1, 2:
 			fmt.Fprintf(w, "---\napiVersion: v1\nkind: Pod\n%sspec:\n%s", metadata, containers("  "))
 		case 3, 4:
-			fmt.Fprintf(
-				w,
-				"---\napiVersion: apps/v1\nkind: Deployment\n%sspec:\n  replicas: 3\n  selector:\n    matchLabels:\n      app: web\n  template:\n    metadata:\n      labels:\n        app: web\n    spec:\n%s",
-				metadata,
-				containers("      "),
-			)
+			fmt.Fprintf(w, "---\napiVersion: apps/v1\nkind: Deployment\n%sspec:\n  replicas: 3\n  selector:\n    matchLabels:\n      app: web\n  template:\n    metadata:\n      labels:\n        app: web\n    spec:\n%s", metadata, containers("      "))
 		case 5:
-			fmt.Fprintf(
-				w,
-				"---\napiVersion: v1\nkind: Service\n%sspec:\n  selector:\n    app: web\n  ports:\n  - name: http\n    port: 80\n",
-				metadata,
-			)
+			fmt.Fprintf(w, "---\napiVersion: v1\nkind: Service\n%sspec:\n  selector:\n    app: web\n  ports:\n  - name: http\n    port: 80\n", metadata)
 		case 6:
 			fmt.Fprintf(w, "---\napiVersion: v1\nkind: ConfigMap\n%sdata:\n  key: value\n", metadata)
 		case 7:
-			fmt.Fprintf(
-				w,
-				"---\napiVersion: networking.k8s.io/v1\nkind: Ingress\n%sspec:\n  ingressClassName: nginx\n  rules:\n  - host: a.example.com\n",
-				metadata,
-			)
+			fmt.Fprintf(w, "---\napiVersion: networking.k8s.io/v1\nkind: Ingress\n%sspec:\n  ingressClassName: nginx\n  rules:\n  - host: a.example.com\n", metadata)
 		}
 	}
 }

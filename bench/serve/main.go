@@ -55,11 +55,7 @@ const (
 
 func main() {
 	var b bench
-	child := flag.String(
-		"child",
-		"",
-		"serve with the certificate of this `folder` at an address, and metrics at another, for the measuring process",
-	)
+	child := flag.String("child", "", "serve with the certificate of this `folder` at an address, and metrics at another, for the measuring process")
 	flag.IntVar(&b.rate, "rate", 1000, "requests a second")
 	flag.DurationVar(&b.turn, "turn", 3*time.Second, "how long one turn takes")
 	flag.IntVar(&b.rounds, "rounds", 3, "how many turns each side has")
@@ -102,15 +98,10 @@ func serveChild(folder, address, metrics string) error {
 		return fmt.Errorf("no handler is called %q", filepath.Base(folder))
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
-	ops := &http.Server{
-		Addr:              metrics,
-		Handler:           promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
-		ReadHeaderTimeout: time.Minute,
-	}
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	ops := &http.Server{Addr: metrics, Handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		ReadHeaderTimeout: time.Minute}
 	server := &http.Server{Addr: address, Handler: allow(decode), ReadHeaderTimeout: time.Minute}
 	ended := make(chan error)
 	go func() { ended <- ops.ListenAndServe() }()
@@ -133,10 +124,8 @@ func allow(decode func(body []byte) (*admissionv1.AdmissionReview, error)) http.
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		answer := admissionv1.AdmissionReview{
-			TypeMeta: review.TypeMeta,
-			Response: &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true},
-		}
+		answer := admissionv1.AdmissionReview{TypeMeta: review.TypeMeta,
+			Response: &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(answer)
 	})
@@ -227,11 +216,7 @@ func (b *bench) run(ctx context.Context, out io.Writer) error {
 	loads, _ := os.ReadFile("/proc/loadavg")
 	fmt.Fprintf(out, "%s, %s, GOMAXPROCS=%d, load %s", runtime.Version(), cpuName(), runtime.GOMAXPROCS(0), loads)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(
-		table,
-		"side\tp50 at %d/s\tp99 at %[1]d/s\trequests/s at most\tprocessor time of one\tallocated by one\tmemory\n",
-		b.rate,
-	)
+	fmt.Fprintf(table, "side\tp50 at %d/s\tp99 at %[1]d/s\trequests/s at most\tprocessor time of one\tallocated by one\tmemory\n", b.rate)
 	for _, s := range sides {
 		slices.Sort(s.paced)
 		one := s.each()
@@ -305,22 +290,10 @@ func start(ctx context.Context, parent, name, set string) (*side, error) {
 		metrics: metrics,
 	}
 	if s.patched {
-		s.cmd = exec.CommandContext(
-			ctx,
-			filepath.Join(parent, program),
-			"serve",
-			"--alone",
-			"--policy-dir",
+		s.cmd = exec.CommandContext(ctx, filepath.Join(parent, program), "serve", "--alone", "--policy-dir",
 			filepath.Join(folder, "policies"),
-			"--listen",
-			address,
-			"--metrics-listen",
-			metrics,
-			"--cert",
-			filepath.Join(folder, "tls.crt"),
-			"--key",
-			filepath.Join(folder, "tls.key"),
-		)
+			"--listen", address, "--metrics-listen", metrics, "--cert", filepath.Join(folder, "tls.crt"), "--key",
+			filepath.Join(folder, "tls.key"))
 	} else {
 		self, err := os.Executable()
 		if err != nil {
@@ -473,11 +446,8 @@ func ofThousand(ctx context.Context, folder, four string) (int64, error) {
 		text = strings.ReplaceAll(text, "{policyName: ", fmt.Sprintf("{policyName: p%d-", i))
 		text = strings.ReplaceAll(text, "object.spec", fmt.Sprintf("(%d == 0 ? object : object).spec", i))
 		text = strings.ReplaceAll(text, `"web"`, fmt.Sprintf(`"web%d"`, i))
-		text = strings.ReplaceAll(
-			text,
-			"resources: [deployments]",
-			fmt.Sprintf("resources: [deployments, things%d]", i),
-		)
+		text = strings.ReplaceAll(text, "resources: [deployments]",
+			fmt.Sprintf("resources: [deployments, things%d]", i))
 		set.WriteString(text + "\n---\n")
 	}
 	s, err := start(ctx, folder, thousand, strings.TrimSuffix(set.String(), "---\n"))
@@ -526,9 +496,8 @@ func certify(folder string) (*x509.CertPool, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().
-			Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
@@ -545,10 +514,6 @@ func certify(folder string) (*x509.CertPool, error) {
 	pool.AppendCertsFromPEM(certificate)
 	return pool, errors.Join(
 		os.WriteFile(filepath.Join(folder, "tls.crt"), certificate, 0o600),
-		os.WriteFile(
-			filepath.Join(folder, "tls.key"),
-			pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
-			0o600,
-		),
-	)
+		os.WriteFile(filepath.Join(folder, "tls.key"),
+			pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
 }

@@ -14,12 +14,7 @@ import (
 func main() { os.Exit(cli.Webhook(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, elect)) }
 
 func elect(ctx context.Context, r serve.Replica, lead func(context.Context)) error {
-	candidate := &election.Candidate{
-		Client:    r.Cluster,
-		Namespace: r.Namespace,
-		Name:      "celgate",
-		Identity:  r.Identity,
-		Log:       r.Log,
-	}
+	candidate := &election.Candidate{Client: r.Cluster, Namespace: r.Namespace, Name: "celgate", Identity: r.Identity,
+		Log: r.Log}
 	return candidate.Lead(ctx, lead)
 }

@@ -53,11 +53,8 @@ func prefix(gv schema.GroupVersion) string {
 
 // discover returns the resources of a group version that are wanted, in their order. It asks again when what it knows
 // holds none, because CustomResourceDefinitions come and go.
-func (o *objects) discover(
-	ctx context.Context,
-	gv schema.GroupVersion,
-	wanted func(metav1.APIResource) bool,
-) ([]metav1.APIResource, error) {
+func (o *objects) discover(ctx context.Context, gv schema.GroupVersion,
+	wanted func(metav1.APIResource) bool) ([]metav1.APIResource, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	find := func() (found []metav1.APIResource) {
@@ -136,15 +133,8 @@ func (o *objects) create(ctx context.Context, object map[string]any) error {
 		return err
 	}
 	what := "create " + text(object, "kind") + " " + text(object, "metadata", "name")
-	answer, err := o.server.Do(
-		ctx,
-		server.Call{
-			Method: http.MethodPost,
-			Path:   path,
-			Body:   object,
-			Query:  url.Values{"fieldValidation": {"Strict"}},
-		},
-	)
+	answer, err := o.server.Do(ctx, server.Call{Method: http.MethodPost, Path: path, Body: object,
+		Query: url.Values{"fieldValidation": {"Strict"}}})
 	if err != nil {
 		return err
 	}
@@ -159,14 +149,8 @@ func (o *objects) create(ctx context.Context, object map[string]any) error {
 		return err
 	}
 	stored["status"] = object["status"]
-	answer, err = o.server.Do(
-		ctx,
-		server.Call{
-			Method: http.MethodPut,
-			Path:   path + "/" + text(object, "metadata", "name") + "/status",
-			Body:   stored,
-		},
-	)
+	answer, err = o.server.Do(ctx, server.Call{Method: http.MethodPut,
+		Path: path + "/" + text(object, "metadata", "name") + "/status", Body: stored})
 	if err != nil {
 		return err
 	}
@@ -191,10 +175,8 @@ func (o *objects) get(ctx context.Context, object map[string]any) (map[string]an
 	if err != nil {
 		return nil, err
 	}
-	answer, err := o.server.Do(
-		ctx,
-		server.Call{Method: http.MethodGet, Path: path + "/" + text(object, "metadata", "name")},
-	)
+	answer, err := o.server.Do(ctx, server.Call{Method: http.MethodGet,
+		Path: path + "/" + text(object, "metadata", "name")})
 	if err != nil || answer.Code == http.StatusNotFound {
 		return nil, err
 	}

@@ -93,23 +93,9 @@ func (r *Recorder) Stop() error {
 // foundation is what the server holds in every case: what the user dev may do, and policies that match nothing but
 // keep the server's informers of param kinds alive. The server never restarts the informer of a built-in kind once
 // the last policy with that paramKind is gone, so without them a param would be remembered from an earlier case.
-var foundation = conformance.Rights + anchors(
-	"v1",
-	"ConfigMap",
-) + anchors(
-	"v1",
-	"Secret",
-) + anchors(
-	"v1",
-	"Namespace",
-) + anchors(
-	"v1",
-	"Service",
-) +
-	anchors(
-		"v1",
-		"ResourceQuota",
-	) + anchors(
+var foundation = conformance.Rights + anchors("v1", "ConfigMap") + anchors("v1", "Secret") + anchors("v1",
+	"Namespace") + anchors("v1", "Service") +
+	anchors("v1", "ResourceQuota") + anchors(
 	"apps/v1",
 	"Deployment",
 )
@@ -322,20 +308,16 @@ func (r *Recorder) setUp(ctx context.Context, c *conformance.Case) ([]conformanc
 }
 
 // write creates policies and bindings, and returns those that were written and those that the server refused.
-func (r *Recorder) write(
-	ctx context.Context,
-	policies []map[string]any,
-) (written []map[string]any, rejected []conformance.Rejection, err error) {
+func (r *Recorder) write(ctx context.Context, policies []map[string]any) (written []map[string]any,
+	rejected []conformance.Rejection, err error) {
 	for _, policy := range policies {
 		err := r.objects.create(ctx, policy)
 		var refused *refusal
 		switch {
 		case errors.As(err, &refused) && refused.status.Code != http.StatusConflict:
 			rejected = append(rejected, conformance.Rejection{
-				Kind: text(
-					policy,
-					"kind",
-				), Name: text(policy, "metadata", "name"), Status: conformance.Bare(refused.status),
+				Kind: text(policy, "kind"), Name: text(policy, "metadata", "name"),
+				Status: conformance.Bare(refused.status),
 			})
 		case err != nil:
 			return written, rejected, err
@@ -372,10 +354,7 @@ func (r *Recorder) Permitted(ctx context.Context, request *conformance.Request) 
 			},
 		},
 	}
-	return poll(
-		ctx,
-		5*time.Second,
-		fmt.Errorf("%s may not %s %s", request.User, verb, request.Resource),
+	return poll(ctx, 5*time.Second, fmt.Errorf("%s may not %s %s", request.User, verb, request.Resource),
 		func() (bool, error) {
 			answer, err := r.server.Do(ctx, server.Call{
 				Method: http.MethodPost, Path: "/apis/authorization.k8s.io/v1/subjectaccessreviews", Body: review,
@@ -451,11 +430,8 @@ func (r *Recorder) lease(ctx context.Context, name string) (*server.Answer, erro
 	return r.server.Do(ctx, server.Call{
 		Method: http.MethodPost, Path: "/apis/coordination.k8s.io/v1/namespaces/default/leases",
 		Query: url.Values{"dryRun": {"All"}},
-		Body: map[string]any{
-			"apiVersion": "coordination.k8s.io/v1",
-			"kind":       "Lease",
-			"metadata":   map[string]any{"name": name},
-		},
+		Body: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+			"metadata": map[string]any{"name": name}},
 	})
 }
 
@@ -526,10 +502,8 @@ func (r *Recorder) send(ctx context.Context, c *conformance.Case, want *conforma
 		seen = r.webhooks.watch(c.Request)
 		defer r.webhooks.unwatch(seen)
 		if answer, err = r.server.Do(ctx, call); err != nil {
-			if strings.Contains(
-				err.Error(),
-				"INTERNAL_ERROR; received from peer",
-			) { // how a panic ends a stream of HTTP/2
+			if strings.Contains(err.Error(),
+				"INTERNAL_ERROR; received from peer") { // how a panic ends a stream of HTTP/2
 				err = errPanic
 			}
 			return false, err
@@ -572,10 +546,9 @@ func (r *Recorder) removeCreated(answer *server.Answer) error {
 
 // tooEarly reports whether the answer comes from a server that has not taken up a CustomResourceDefinition yet.
 func (r *Recorder) tooEarly(c *conformance.Case, answer *server.Answer) bool {
-	defines := slices.ContainsFunc(
-		c.State,
-		func(object map[string]any) bool { return object["kind"] == "CustomResourceDefinition" },
-	)
+	defines := slices.ContainsFunc(c.State, func(object map[string]any) bool {
+		return object["kind"] == "CustomResourceDefinition"
+	})
 	if !defines {
 		return false
 	}
@@ -597,11 +570,8 @@ func (r *Recorder) call(ctx context.Context, c *conformance.Case) (server.Call, 
 	if err != nil {
 		return call, err
 	}
-	resource, err := r.objects.discover(
-		ctx,
-		gv,
-		func(found metav1.APIResource) bool { return found.Name == request.Resource },
-	)
+	resource, err := r.objects.discover(ctx, gv,
+		func(found metav1.APIResource) bool { return found.Name == request.Resource })
 	if err != nil {
 		return call, err
 	}
@@ -691,12 +661,8 @@ func (r *Recorder) auditSize() (int64, error) {
 }
 
 // auditAnnotations returns the annotations of policies in the audit event of a request, which was logged after offset.
-func (r *Recorder) auditAnnotations(
-	ctx context.Context,
-	c *conformance.Case,
-	id string,
-	offset int64,
-) (map[string]string, error) {
+func (r *Recorder) auditAnnotations(ctx context.Context, c *conformance.Case, id string,
+	offset int64) (map[string]string, error) {
 	names := map[string]bool{"validation.policy.admission.k8s.io": true}
 	for _, policy := range c.Policies {
 		names[text(policy, "metadata", "name")] = true

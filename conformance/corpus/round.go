@@ -145,10 +145,6 @@ func (r *Recorder) Ask(ctx context.Context, c *conformance.Case) (*Observation, 
 		return nil, err
 	}
 	object, _ := seen.mutating["object"].(map[string]any)
-	return &Observation{
-		Want:    want,
-		Passed:  seen.mutating != nil,
-		Mutated: conformance.Settle(object),
-		Review:  seen.validating,
-	}, nil
+	return &Observation{Want: want, Passed: seen.mutating != nil, Mutated: conformance.Settle(object),
+		Review: seen.validating}, nil
 }

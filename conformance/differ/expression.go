@@ -100,11 +100,9 @@ func (a *author) root() ref {
 		p := pick(a.generator, a.params...)
 		return ref{expr: "params", value: p, typ: a.world.types.Type(kindOf(p)), guard: []string{"params != null"}}
 	case n < 24:
-		return ref{
-			expr:  "dyn(namespaceObject)",
+		return ref{expr: "dyn(namespaceObject)",
 			value: map[string]any{"metadata": map[string]any{"name": "shop", "labels": map[string]any{"env": "prod"}}},
-			guard: []string{"namespaceObject != null"},
-		}
+			guard: []string{"namespaceObject != null"}}
 	}
 	return ref{expr: "object", value: a.sample, typ: a.kind.typ, guard: []string{"object != null"}}
 }
@@ -244,42 +242,21 @@ func (a *author) bool(depth int) string {
 	case n < 24 && len(a.variables) > 0 && !a.conditions:
 		return a.aboutVariable()
 	case n < 27:
-		return pick(
-			a.generator,
-			"true",
-			"false",
-			"1 / 0 == 1",
-			"object == oldObject",
-			"object != null",
-			"oldObject == null",
-			"size(object) > 3",
-			"type(object) == map",
-			"object.metadata.name == oldObject.metadata.name",
-			"dyn(object) == dyn(1)",
-			"object.metadata == object.metadata",
-			"object.nope == 1",
-			"has(object.metadata.labels)",
-			"[1, 2, 3].map(i, i * 2).sum() == 12",
-			"{'a': 1}.all(k, k == 'a')",
-			"lists.range(3) == [0, 1, 2]",
-			"object.spec == oldObject.spec",
-			"!has(object.metadata.generateName)",
-			"object.metadata.?labels[?'app'].orValue('') == 'web'",
-			"optional.of(object).hasValue()",
-			"object.?spec.hasValue()",
-			"object.?spec.?nope.hasValue()",
-		)
+		return pick(a.generator, "true", "false", "1 / 0 == 1", "object == oldObject", "object != null",
+			"oldObject == null", "size(object) > 3", "type(object) == map",
+			"object.metadata.name == oldObject.metadata.name", "dyn(object) == dyn(1)",
+			"object.metadata == object.metadata", "object.nope == 1", "has(object.metadata.labels)",
+			"[1, 2, 3].map(i, i * 2).sum() == 12", "{'a': 1}.all(k, k == 'a')", "lists.range(3) == [0, 1, 2]",
+			"object.spec == oldObject.spec", "!has(object.metadata.generateName)",
+			"object.metadata.?labels[?'app'].orValue('') == 'web'", "optional.of(object).hasValue()",
+			"object.?spec.hasValue()", "object.?spec.?nope.hasValue()")
 	}
 	r := a.ref()
 	if a.chance(6) {
 		if o := optional(r.expr); o != "" {
-			return pick(
-				a.generator,
-				o+".hasValue()",
-				o+".orValue("+a.simple(r)+") == "+literal(r.value),
-				o+" == optional.none()",
-				o+".optMap(x, "+a.aboutValue(ref{expr: "x", value: r.value, typ: r.typ}, 0)+").orValue(false)",
-			)
+			return pick(a.generator, o+".hasValue()", o+".orValue("+a.simple(r)+") == "+literal(r.value),
+				o+" == optional.none()", o+".optMap(x, "+a.aboutValue(ref{expr: "x", value: r.value, typ: r.typ},
+					0)+").orValue(false)")
 		}
 	}
 	if len(r.guard) > 1 && a.chance(8) {
@@ -364,18 +341,8 @@ func (a *author) aboutValue(r ref, depth int) string {
 	case map[string]any:
 		return a.aboutMap(r, v, depth)
 	}
-	return pick(
-		g,
-		e+" == null",
-		e+" != null",
-		e+" == ''",
-		"type("+e+") == null_type",
-		e+" > 1",
-		"has("+selectable(e)+")",
-		e+".size() == 0",
-		"!"+e,
-		e+".all(x, true)",
-	)
+	return pick(g, e+" == null", e+" != null", e+" == ''", "type("+e+") == null_type", e+" > 1",
+		"has("+selectable(e)+")", e+".size() == 0", "!"+e, e+".all(x, true)")
 }
 
 // selectable is an expression that has() takes.
@@ -422,21 +389,13 @@ func (a *author) aboutList(r ref, v []any, depth int) string {
 	x := a.name()
 	if a.chance(55) {
 		inner := a.within(x, item, max(depth, 1))
-		return pick(
-			g,
-			e+".all("+x+", "+inner+")",
-			e+".exists("+x+", "+inner+")",
-			e+".exists_one("+x+", "+inner+")",
+		return pick(g, e+".all("+x+", "+inner+")", e+".exists("+x+", "+inner+")", e+".exists_one("+x+", "+inner+")",
 			e+".filter("+x+", "+inner+").size() > 0",
-			e+".map("+x+", "+inner+") == [true]",
-			e+".map("+x+", "+inner+", "+x+").size() == 1",
-			e+".all(i, "+x+", "+inner+")",
-			e+".exists(i, "+x+", i > 0 || "+inner+")",
+			e+".map("+x+", "+inner+") == [true]", e+".map("+x+", "+inner+", "+x+").size() == 1",
+			e+".all(i, "+x+", "+inner+")", e+".exists(i, "+x+", i > 0 || "+inner+")",
 			"!"+e+".existsOne(i, "+x+", "+inner+")",
-			e+".transformList(i, "+x+", "+inner+").size() > 1",
-			e+".transformMap(i, "+x+", "+inner+")[0]",
-			"optional.of("+e+").optMap(l, l.all("+x+", "+inner+")).orValue(true)",
-		)
+			e+".transformList(i, "+x+", "+inner+").size() > 1", e+".transformMap(i, "+x+", "+inner+")[0]",
+			"optional.of("+e+").optMap(l, l.all("+x+", "+inner+")).orValue(true)")
 	}
 	lit := literal(item.value)
 	n := strconv.Itoa(len(v))
@@ -453,26 +412,13 @@ func (a *author) aboutList(r ref, v []any, depth int) string {
 		e + ".sum() == 3", e + ".map(q, q).size() == " + n, "dyn(" + e + ").x == 1",
 	}
 	if _, ok := item.value.(string); ok {
-		common = append(
-			common,
-			e+".join(',') == "+lit,
-			e+".sort() == "+e,
-			e+".min() == "+lit,
-			e+".max() < 'z'",
-			e+".exists(s, s.startsWith('a'))",
-			e+".map(s, s + 'x').join() != ''",
-		)
+		common = append(common, e+".join(',') == "+lit, e+".sort() == "+e, e+".min() == "+lit, e+".max() < 'z'",
+			e+".exists(s, s.startsWith('a'))", e+".map(s, s + 'x').join() != ''")
 	}
 	if m, ok := item.value.(map[string]any); ok {
 		if _, named := m["name"].(string); named {
-			common = append(
-				common,
-				e+".map(s, s.name).join(',') == 'a,b'",
-				e+".sortBy(s, s.name)[0].name == 'a'",
-				e+".map(s, s.name).isSorted()",
-				"'app' in "+e+".map(s, s.name)",
-				e+".exists(s, s == "+e+"[0])",
-			)
+			common = append(common, e+".map(s, s.name).join(',') == 'a,b'", e+".sortBy(s, s.name)[0].name == 'a'",
+				e+".map(s, s.name).isSorted()", "'app' in "+e+".map(s, s.name)", e+".exists(s, s == "+e+"[0])")
 		}
 	}
 	return pick(g, common...)
@@ -491,46 +437,18 @@ func (a *author) aboutMap(r ref, v map[string]any, depth int) string {
 		x := a.name()
 		byKey := a.within(x, ref{value: names[0]}, 0)
 		byValue := a.within(x, item, 0)
-		return pick(
-			g,
-			e+".all("+x+", "+byKey+")",
-			e+".exists("+x+", "+byKey+")",
-			e+".exists_one("+x+", "+byKey+")",
-			e+".filter("+x+", "+byKey+").size() > 0",
-			e+".map("+x+", "+byKey+").size() == "+n,
-			e+".all(k, "+x+", "+byValue+")",
-			e+".exists(k, "+x+", k == "+quote(key)+" && "+byValue+")",
-			e+".existsOne(k, "+x+", "+byValue+")",
-			e+".transformMap(k, "+x+", "+byValue+").size() == "+n,
-			e+".transformList(k, "+x+", k).sort() == "+literal(
-				anys(names),
-			),
-			e+".transformMapEntry(k, "+x+", {k: 1}).size() == "+n,
-		)
+		return pick(g, e+".all("+x+", "+byKey+")", e+".exists("+x+", "+byKey+")", e+".exists_one("+x+", "+byKey+")",
+			e+".filter("+x+", "+byKey+").size() > 0", e+".map("+x+", "+byKey+").size() == "+n,
+			e+".all(k, "+x+", "+byValue+")", e+".exists(k, "+x+", k == "+quote(key)+" && "+byValue+")",
+			e+".existsOne(k, "+x+", "+byValue+")", e+".transformMap(k, "+x+", "+byValue+").size() == "+n,
+			e+".transformList(k, "+x+", k).sort() == "+literal(anys(names)),
+			e+".transformMapEntry(k, "+x+", {k: 1}).size() == "+n)
 	}
-	return pick(
-		g,
-		quote(key)+" in "+e,
-		e+"["+quote(key)+"] == "+literal(v[key]),
-		"size("+e+") == "+n,
-		e+".size() < "+n,
-		e+" == "+e,
-		e+" == {}",
-		e+".?"+"name.orValue('') == 'web'",
-		"has("+e+".name)",
-		e+"[?"+quote(
-			key,
-		)+"].hasValue()",
-		"type("+e+") == map",
-		e+".map(k, k).size() == "+n,
-		"!("+quote(key)+" in "+e+")",
-		"1 in "+e,
-		e+"[1] == 1",
-		e+" == "+e+" && true",
-		"dyn("+e+") == dyn([])",
-		e+".filter(k, k.startsWith('a')).size() >= 0",
-		e+" != null",
-	)
+	return pick(g, quote(key)+" in "+e, e+"["+quote(key)+"] == "+literal(v[key]), "size("+e+") == "+n, e+".size() < "+n,
+		e+" == "+e, e+" == {}", e+".?"+"name.orValue('') == 'web'", "has("+e+".name)",
+		e+"[?"+quote(key)+"].hasValue()", "type("+e+") == map", e+".map(k, k).size() == "+n,
+		"!("+quote(key)+" in "+e+")", "1 in "+e, e+"[1] == 1", e+" == "+e+" && true", "dyn("+e+") == dyn([])",
+		e+".filter(k, k.startsWith('a')).size() >= 0", e+" != null")
 }
 
 func anys(names []string) []any {
@@ -545,91 +463,49 @@ func (a *author) aboutRequest() string {
 	r := a.kind.resource
 	return pick(
 		a.generator,
-		"request.operation == 'CREATE'",
-		"request.operation in ['UPDATE', 'DELETE']",
-		"request.namespace == 'shop'",
-		"has(request.namespace) && request.namespace.startsWith('sh')",
-		"request.name == 'web'",
-		"has(request.name)",
-		"request.userInfo.username == 'alice'",
-		"'devs' in request.userInfo.groups",
+		"request.operation == 'CREATE'", "request.operation in ['UPDATE', 'DELETE']", "request.namespace == 'shop'",
+		"has(request.namespace) && request.namespace.startsWith('sh')", "request.name == 'web'", "has(request.name)",
+		"request.userInfo.username == 'alice'", "'devs' in request.userInfo.groups",
 		"request.userInfo.groups.exists(g, g.startsWith('system:'))",
 		"has(request.userInfo.extra) && 'scope' in request.userInfo.extra",
-		"request.userInfo.extra.scope[0] == 'a'",
-		"request.userInfo.uid == '7'",
-		"request.kind.kind == "+quote(r.Kind),
-		"request.kind.group == "+quote(r.Group),
-		"request.kind.version == 'v1'",
-		"request.requestKind == request.kind",
-		"request.resource.resource == "+quote(
-			r.Resource,
-		),
-		"request.requestResource.version == request.resource.version",
-		"request.dryRun",
-		"!request.dryRun",
-		"has(request.subResource)",
-		"request.subResource == ''",
-		"request.options == null",
-		"has(request.options)",
-		"request.options.kind == 'CreateOptions'",
-		"has(request.options.dryRun) && 'All' in request.options.dryRun",
-		"size(request.userInfo.groups) > 1",
-		"dyn(request).operation == 'CREATE'",
-		"has(request.requestSubResource)",
-		"request.userInfo.extra.all(k, request.userInfo.extra[k].size() > 0)",
-		"request == request",
-		"dyn(request).userInfo.groups[7] == 'x'",
-	)
+		"request.userInfo.extra.scope[0] == 'a'", "request.userInfo.uid == '7'", "request.kind.kind == "+quote(r.Kind),
+		"request.kind.group == "+quote(r.Group), "request.kind.version == 'v1'", "request.requestKind == request.kind",
+		"request.resource.resource == "+quote(r.Resource),
+		"request.requestResource.version == request.resource.version", "request.dryRun", "!request.dryRun",
+		"has(request.subResource)", "request.subResource == ''", "request.options == null",
+		"has(request.options)", "request.options.kind == 'CreateOptions'",
+		"has(request.options.dryRun) && 'All' in request.options.dryRun", "size(request.userInfo.groups) > 1",
+		"dyn(request).operation == 'CREATE'", "has(request.requestSubResource)",
+		"request.userInfo.extra.all(k, request.userInfo.extra[k].size() > 0)", "request == request",
+		"dyn(request).userInfo.groups[7] == 'x'")
 }
 
 func (a *author) aboutNamespace() string {
 	return pick(
 		a.generator,
-		"namespaceObject == null",
-		"namespaceObject.metadata.name == 'shop'",
+		"namespaceObject == null", "namespaceObject.metadata.name == 'shop'",
 		"namespaceObject != null && namespaceObject.metadata.labels['env'] == 'prod'",
 		"namespaceObject.metadata.?labels[?'team'].orValue('') == 'shop'",
-		"has(namespaceObject.metadata.annotations)",
-		"namespaceObject.spec.finalizers.exists(f, f == 'kubernetes')",
-		"namespaceObject.status.phase == 'Active'",
-		"'env' in namespaceObject.metadata.labels",
+		"has(namespaceObject.metadata.annotations)", "namespaceObject.spec.finalizers.exists(f, f == 'kubernetes')",
+		"namespaceObject.status.phase == 'Active'", "'env' in namespaceObject.metadata.labels",
 		"namespaceObject.metadata.labels.all(k, k != 'x')",
-		"has(namespaceObject.metadata.deletionTimestamp)",
-		"namespaceObject.metadata.UID == ''",
+		"has(namespaceObject.metadata.deletionTimestamp)", "namespaceObject.metadata.UID == ''",
 		"namespaceObject.metadata.creationTimestamp < timestamp('2030-01-01T00:00:00Z')",
-		"has(namespaceObject.status.conditions)",
-		"size(dyn(namespaceObject)) == 3",
-	)
+		"has(namespaceObject.status.conditions)", "size(dyn(namespaceObject)) == 3")
 }
 
 func (a *author) aboutAuthorizer() string {
 	verb := pick(a.generator, "get", "list", "create", "fail", "")
-	check := pick(
-		a.generator,
-		"authorizer.requestResource",
-		"authorizer.group('apps').resource('deployments')",
-		"authorizer.group('').resource('pods').namespace('shop').name('x')",
-		"authorizer.path('/healthz')",
+	check := pick(a.generator, "authorizer.requestResource", "authorizer.group('apps').resource('deployments')",
+		"authorizer.group('').resource('pods').namespace('shop').name('x')", "authorizer.path('/healthz')",
 		"authorizer.group('apps').resource('deployments').subresource('scale')",
 		"authorizer.group('').resource('secrets').fieldSelector('metadata.name=x').labelSelector('app in (a, b)')",
 		"authorizer.serviceAccount('shop', 'robot').group('').resource('pods')",
 		"authorizer.group('').resource('pods').labelSelector('((')",
-		"authorizer.group('x').resource('y').namespace(request.namespace)",
-		"authorizer.path('')",
-		"authorizer.serviceAccount('SHOP', 'robot').path('/x')",
-	) + ".check(" + quote(
-		verb,
-	) + ")"
-	return pick(
-		a.generator,
-		check+".allowed()",
-		"!"+check+".allowed()",
-		check+".reason().contains('get')",
-		check+".reason() == ''",
-		check+".errored()",
-		check+".error().startsWith('the')",
-		check+" == "+check,
-	)
+		"authorizer.group('x').resource('y').namespace(request.namespace)", "authorizer.path('')",
+		"authorizer.serviceAccount('SHOP', 'robot').path('/x')") + ".check(" + quote(verb) + ")"
+	return pick(a.generator, check+".allowed()", "!"+check+".allowed()", check+".reason().contains('get')",
+		check+".reason() == ''", check+".errored()", check+".error().startsWith('the')", check+" == "+check)
 }
 
 func (a *author) aboutVariable() string {
@@ -661,41 +537,14 @@ func (a *author) text() string {
 	if o := optional(r.expr); o != "" && a.chance(25) {
 		e = "string(" + o + ".orValue(" + a.simple(r) + "))"
 	}
-	return pick(
-		a.generator,
-		e,
-		e,
-		"'it is ' + "+e,
-		e+" + ' at ' + request.operation",
-		quote(pick(a.generator, words...)),
-		"("+a.bool(0)+") ? 'yes' : "+e,
-		e+".trim() + ' '",
-		"' '",
-		"'a\\nb'",
-		"string(1 / 0)",
-		"request.userInfo.username",
-		strconv.Quote(
-			"%s of %v",
-		)+".format(["+e+", "+r.expr+"])",
-		"string(size("+e+"))",
-		"string(object.metadata.name)",
-		"'x' + string(object.metadata.namespace)",
-		"string("+a.integer()+")",
-		"object.metadata.labels.map(k, k).sort().join(',')",
-		"'<&>é'",
-		"string("+pick(
-			a.generator,
-			"1.5",
-			"true",
-			"duration('90s')",
-			"timestamp('2024-01-01T00:00:00Z')",
-			"b'abc'",
-			"1u",
-			"quantity('1')",
-			"ip('10.0.0.1')",
-			"cidr('10.0.0.0/8')",
-		)+")",
-	)
+	return pick(a.generator, e, e, "'it is ' + "+e, e+" + ' at ' + request.operation",
+		quote(pick(a.generator, words...)), "("+a.bool(0)+") ? 'yes' : "+e, e+".trim() + ' '", "' '", "'a\\nb'",
+		"string(1 / 0)", "request.userInfo.username",
+		strconv.Quote("%s of %v")+".format(["+e+", "+r.expr+"])", "string(size("+e+"))", "string(object.metadata.name)",
+		"'x' + string(object.metadata.namespace)", "string("+a.integer()+")",
+		"object.metadata.labels.map(k, k).sort().join(',')", "'<&>é'",
+		"string("+pick(a.generator, "1.5", "true", "duration('90s')", "timestamp('2024-01-01T00:00:00Z')", "b'abc'",
+			"1u", "quantity('1')", "ip('10.0.0.1')", "cidr('10.0.0.0/8')")+")")
 }
 
 // integer writes an expression of type int.
@@ -724,25 +573,13 @@ func (a *author) expression(c class) string {
 	case text:
 		return a.text()
 	case list:
-		return pick(
-			a.generator,
-			"[1, 2, 3]",
-			"['a', "+a.text()+"]",
-			"["+a.integer()+"]",
-			"object.metadata.name.split('-')",
-			"['x'].map(y, y + 'z')",
-		)
+		return pick(a.generator, "[1, 2, 3]", "['a', "+a.text()+"]", "["+a.integer()+"]",
+			"object.metadata.name.split('-')", "['x'].map(y, y + 'z')")
 	}
 	r := a.ref()
 	if o := optional(r.expr); o != "" && a.chance(40) {
 		return o + ".orValue(" + a.simple(r) + ")"
 	}
-	return pick(
-		a.generator,
-		r.expr,
-		r.expr,
-		"("+a.bool(0)+") ? "+"dyn("+r.expr+") : dyn(null)",
-		"optional.of("+r.expr+")",
-		"quantity('1')",
-	)
+	return pick(a.generator, r.expr, r.expr, "("+a.bool(0)+") ? "+"dyn("+r.expr+") : dyn(null)",
+		"optional.of("+r.expr+")", "quantity('1')")
 }

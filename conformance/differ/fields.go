@@ -79,11 +79,8 @@ func (l *Live) compareFields(ctx context.Context, engine *celgate.Engine, k *kin
 	}
 	labels["changed"] = "yes"
 	metadata["labels"] = labels
-	questions := []*question{
-		{operation: celgate.Update, object: manifest},
-		{operation: celgate.Update, object: changed},
-		{operation: celgate.Delete},
-	}
+	questions := []*question{{operation: celgate.Update, object: manifest},
+		{operation: celgate.Update, object: changed}, {operation: celgate.Delete}}
 	if status := k.resource.Subresource("status"); status != nil && status.Kind == k.resource.GroupVersionKind() {
 		questions = append(questions, &question{operation: celgate.Update, object: changed, sub: "status"})
 	}
@@ -111,12 +108,8 @@ func (l *Live) askFields(ctx context.Context, engine *celgate.Engine, s *slot, q
 		Kind: r.GroupVersionKind(), Resource: r.GroupVersionResource, SubResource: q.sub, Name: c.Request.Name,
 		Namespace: c.Request.Namespace,
 		Operation: q.operation, DryRun: true, Object: q.object,
-		UserInfo: celgate.UserInfo{
-			Username: q.user.Username,
-			UID:      q.user.UID,
-			Groups:   append(slices.Clone(q.user.Groups), "system:authenticated"),
-			Extra:    q.user.Extra,
-		},
+		UserInfo: celgate.UserInfo{Username: q.user.Username, UID: q.user.UID,
+			Groups: append(slices.Clone(q.user.Groups), "system:authenticated"), Extra: q.user.Extra},
 		Options: map[string]any{"dryRun": []any{"All"}},
 	}
 	for _, name := range []string{"apiVersion", "kind"} {
@@ -145,17 +138,9 @@ func (l *Live) askFields(ctx context.Context, engine *celgate.Engine, s *slot, q
 	d.compare("options", seen.Review["options"], asAny(request.Options))
 	into.Fields += d.fields
 	if len(d.found) > 0 {
-		into.Differences = append(
-			into.Differences,
-			fmt.Sprintf(
-				"%s %s %s/%s: - server + celgate\n%s",
-				q.operation,
-				r.GroupVersion(),
-				r.Resource,
-				q.sub,
-				strings.Join(d.found, "\n"),
-			),
-		)
+		into.Differences = append(into.Differences,
+			fmt.Sprintf("%s %s %s/%s: - server + celgate\n%s", q.operation, r.GroupVersion(), r.Resource, q.sub,
+				strings.Join(d.found, "\n")))
 	}
 	return nil
 }

@@ -143,9 +143,7 @@ mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Ob
 				k.resource.Version,
 				k.resource.Resource,
 			),
-			Binding: tree(
-				`{kind: MutatingAdmissionPolicyBinding, spec: {paramRef: {name: limits, parameterNotFoundAction: Allow}}}`,
-			),
+			Binding: tree(`{kind: MutatingAdmissionPolicyBinding, spec: {paramRef: {name: limits, parameterNotFoundAction: Allow}}}`),
 		})
 		c := s.corpusCase(q)
 		c.State = l.world.definitions // makes Ask wait for them
@@ -190,10 +188,8 @@ func tree(format string, args ...any) map[string]any {
 var liveUsers = []celgate.UserInfo{
 	{Username: "alice", Groups: []string{"devs"}},
 	{Username: "bob", UID: "7", Extra: map[string][]string{"scope": {"a", "b"}}},
-	{
-		Username: "system:serviceaccount:shop:robot",
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:shop"},
-	},
+	{Username: "system:serviceaccount:shop:robot",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:shop"}},
 }
 
 // A slot is a policy of a round with its requests.
@@ -289,9 +285,7 @@ func (s *slot) isolated(c *Case) *Case {
 // corpusCase returns a question as a case of the corpus.
 func (s *slot) corpusCase(q *question) *conformance.Case {
 	r := q.kind.resource
-	c := &conformance.Case{
-		Policies: []map[string]any{s.c.Policy, s.c.Binding},
-		Object:   q.object,
+	c := &conformance.Case{Policies: []map[string]any{s.c.Policy, s.c.Binding}, Object: q.object,
 		Request: &conformance.Request{
 			Operation: string(
 				q.operation,
@@ -347,21 +341,14 @@ func (l *Live) refill(ctx context.Context, seed uint64, epoch int) error {
 	pools := make([]*pool, len(l.world.kinds))
 	err := corpus.Each(len(pools), func(i int) (err error) {
 		g, k := l.world.generator(^seed, 1<<48|uint64(i)<<32|uint64(epoch)), l.world.kinds[i]
-		pools[i], err = l.fill(
-			ctx,
-			k,
-			fmt.Sprintf("pool%d", i),
-			func() map[string]any { return k.templates[0] },
+		pools[i], err = l.fill(ctx, k, fmt.Sprintf("pool%d", i), func() map[string]any { return k.templates[0] },
 			func(manifest map[string]any) map[string]any {
 				return g.decorate(k.typ, manifest, 1+g.IntN(5))
 			},
 		)
 		if err == nil && len(pools[i].creates) == 0 {
-			err = fmt.Errorf(
-				"the server does not take the %s of world/objects.yaml: %s",
-				k.resource.Kind,
-				pools[i].refusal,
-			)
+			err = fmt.Errorf("the server does not take the %s of world/objects.yaml: %s", k.resource.Kind,
+				pools[i].refusal)
 		}
 		return err
 	})
@@ -382,19 +369,12 @@ const (
 )
 
 // fill makes a pool of a kind. Its objects are variants of manifests, the first one the manifest itself.
-func (l *Live) fill(
-	ctx context.Context,
-	k *kind,
-	token string,
-	manifest func() map[string]any,
-	vary func(map[string]any) map[string]any,
-) (*pool, error) {
+func (l *Live) fill(ctx context.Context, k *kind, token string, manifest func() map[string]any,
+	vary func(map[string]any) map[string]any) (*pool, error) {
 	try := func(operation celgate.Operation, object, stored map[string]any) (map[string]any, *metav1.Status, error) {
 		s := &slot{kind: k, c: &Case{}, stored: stored}
-		return l.recorder.Try(
-			ctx,
-			s.corpusCase(&question{kind: k, operation: operation, object: named(object, token), user: liveUsers[0]}),
-		)
+		return l.recorder.Try(ctx, s.corpusCase(
+			&question{kind: k, operation: operation, object: named(object, token), user: liveUsers[0]}))
 	}
 	p := &pool{}
 	for tries := 0; len(p.creates) < poolCreates && tries < 5*poolCreates; tries++ {
@@ -465,17 +445,8 @@ func (l *Live) slot(g *generator, k *kind, token string, requests int) *slot {
 	for range requests {
 		q := &question{kind: k, operation: celgate.Create, user: pick(g, liveUsers...)}
 		if s.old != nil {
-			q.operation = pick(
-				g,
-				celgate.Create,
-				celgate.Create,
-				celgate.Create,
-				celgate.Create,
-				celgate.Update,
-				celgate.Update,
-				celgate.Update,
-				celgate.Delete,
-			)
+			q.operation = pick(g, celgate.Create, celgate.Create, celgate.Create, celgate.Create, celgate.Update,
+				celgate.Update, celgate.Update, celgate.Delete)
 		}
 		switch q.operation {
 		case celgate.Create:
@@ -518,10 +489,8 @@ func (g *generator) narrow(q *question, old map[string]any) {
 		namespace, name := nameOf(q.object)
 		q.object = map[string]any{
 			"apiVersion": scale.Kind.GroupVersion().String(), "kind": scale.Kind.Kind,
-			"metadata": map[string]any{
-				"name":      name,
-				"namespace": namespace,
-			}, "spec": map[string]any{"replicas": int64(g.IntN(4))},
+			"metadata": map[string]any{"name": name, "namespace": namespace},
+			"spec":     map[string]any{"replicas": int64(g.IntN(4))},
 		}
 	case "ephemeralcontainers":
 		q.object = runtime.DeepCopyJSON(old)
@@ -537,15 +506,8 @@ func (g *generator) narrow(q *question, old map[string]any) {
 // prepared returns a manifest as policies see it.
 func (l *Live) prepared(k *kind, manifest map[string]any) map[string]any {
 	namespace, _ := nameOf(manifest)
-	result, err := prepare.Object(
-		prepare.Input{
-			Types:     l.world.types,
-			Resource:  k.resource,
-			Operation: "CREATE",
-			Namespace: namespace,
-			Object:    manifest,
-		},
-	)
+	result, err := prepare.Object(prepare.Input{Types: l.world.types, Resource: k.resource, Operation: "CREATE",
+		Namespace: namespace, Object: manifest})
 	if err != nil {
 		return manifest
 	}
@@ -574,10 +536,8 @@ func (l *Live) round(ctx context.Context, slots []*slot) ([]finding, error) {
 			err,
 		) { // another slot has what it needs, such as a port
 			s.old, err = nil, nil
-			s.questions = slices.DeleteFunc(
-				s.questions,
-				func(q *question) bool { return q.operation != celgate.Create },
-			)
+			s.questions = slices.DeleteFunc(s.questions,
+				func(q *question) bool { return q.operation != celgate.Create })
 		}
 		return err
 	})
@@ -613,12 +573,8 @@ func (l *Live) round(ctx context.Context, slots []*slot) ([]finding, error) {
 }
 
 // ask asks the questions of a slot.
-func (l *Live) ask(
-	ctx context.Context,
-	world *conformance.World,
-	s *slot,
-	rejected []conformance.Rejection,
-) ([]finding, error) {
+func (l *Live) ask(ctx context.Context, world *conformance.World, s *slot, rejected []conformance.Rejection) ([]finding,
+	error) {
 	engine, ours, err := world.Engine([]map[string]any{s.c.Policy, s.c.Binding})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.token, err)
@@ -658,11 +614,8 @@ func (l *Live) ask(
 }
 
 // compare returns how the answers differ, and whether there was something to compare.
-func (s *slot) compare(
-	seen *corpus.Observation,
-	got *conformance.Want,
-	mutating *celgate.Decision,
-) (diff string, compared bool) {
+func (s *slot) compare(seen *corpus.Observation, got *conformance.Want, mutating *celgate.Decision) (diff string,
+	compared bool) {
 	if seen.Panic {
 		if got.Status == nil || got.Status.Code != 500 {
 			return "- the server panics\n", true
@@ -687,10 +640,8 @@ func (s *slot) compare(
 	if object != nil && seen.Mutated != nil {
 		object["kind"] = seen.Mutated["kind"] // webhooks are shown the kind of the request, whatever a patch made of it
 	}
-	return conformance.Compare(
-		settledWant(&conformance.Want{Object: seen.Mutated}),
-		settledWant(&conformance.Want{Object: object}),
-	), true
+	return conformance.Compare(settledWant(&conformance.Want{Object: seen.Mutated}),
+		settledWant(&conformance.Want{Object: object})), true
 }
 
 // settledWant returns an answer without what may differ.
@@ -801,8 +752,7 @@ func (r *LiveRun) Do(ctx context.Context, l *Live) (*LiveTotals, error) {
 	start := time.Now()
 	for i := int(r.First); ; i++ {
 		if r.Time > 0 && time.Since(start) > r.Time || r.Rounds > 0 && t.Rounds >= r.Rounds ||
-			t.Differences >= r.Limit ||
-			ctx.Err() != nil {
+			t.Differences >= r.Limit || ctx.Err() != nil {
 			return t, nil
 		}
 		began := time.Now()
@@ -857,15 +807,8 @@ func (r *LiveRun) compare(ctx context.Context, l *Live, index int, slots []*slot
 	}
 	for _, f := range different {
 		t.Differences++
-		fmt.Fprintf(
-			r.Out,
-			"DIFFERENCE %d on the live server: %s in round %d of seed %d\n- server + celgate\n%s\n",
-			t.Differences,
-			f.slot.token,
-			index,
-			r.Seed,
-			f.diff,
-		)
+		fmt.Fprintf(r.Out, "DIFFERENCE %d on the live server: %s in round %d of seed %d\n- server + celgate\n%s\n",
+			t.Differences, f.slot.token, index, r.Seed, f.diff)
 		if r.Whole {
 			fmt.Fprintln(r.Out, l.report(f))
 			continue

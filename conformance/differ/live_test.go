@@ -20,10 +20,8 @@ func TestSlot(t *testing.T) {
 	l := &Live{world: world, pools: map[*kind]*pool{}}
 	for i, k := range world.kinds {
 		manifest := k.templates[0]
-		l.pools[k] = &pool{
-			creates: []creation{{manifest: manifest}},
-			updates: []update{{manifest, []map[string]any{manifest}}},
-		}
+		l.pools[k] = &pool{creates: []creation{{manifest: manifest}},
+			updates: []update{{manifest, []map[string]any{manifest}}}}
 		g := world.generator(*seed, uint64(i))
 		s := l.slot(g, k, "q7", 10)
 		other, err := s.renamed("z9")
@@ -72,9 +70,7 @@ func TestSlot(t *testing.T) {
 // TestSettledWant checks that of what a server makes anew only that goes.
 func TestSettledWant(t *testing.T) {
 	got := settledWant(&conformance.Want{
-		Status: &metav1.Status{
-			Message: "uid 1b4e28ba-2fa1-4d2c-883f-0016d3cca427 at 2026-11-28T04:53:17Z, not 2024-02-03T04:05:06Z",
-		},
+		Status:           &metav1.Status{Message: "uid 1b4e28ba-2fa1-4d2c-883f-0016d3cca427 at 2026-11-28T04:53:17Z, not 2024-02-03T04:05:06Z"},
 		Warnings:         []string{`in scheme "pkg/api/legacyscheme/scheme.go:30"`},
 		AuditAnnotations: map[string]string{"p/a": "2027-01-01T00:00:00Z"},
 		Object:           map[string]any{"a": []any{"2026-11-28T04:53:17Z", int64(3)}},

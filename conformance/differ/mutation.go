@@ -68,14 +68,8 @@ func (a *author) object(name string, t *schema.Type, sample map[string]any, dept
 				members = append(members, "?"+key+": "+o)
 				continue
 			}
-			members = append(
-				members,
-				"?"+key+": "+pick(
-					a.generator,
-					"optional.none()",
-					"optional.of("+a.patchValue(name+"."+field, inner, sample[field], depth+1)+")",
-				),
-			)
+			members = append(members, "?"+key+": "+pick(a.generator, "optional.none()",
+				"optional.of("+a.patchValue(name+"."+field, inner, sample[field], depth+1)+")"))
 			continue
 		}
 		members = append(members, key+": "+a.patchValue(name+"."+field, inner, sample[field], depth+1))
@@ -86,40 +80,13 @@ func (a *author) object(name string, t *schema.Type, sample map[string]any, dept
 // patchValue writes the value of a member of an object literal.
 func (a *author) patchValue(name string, t *schema.Type, sample any, depth int) string {
 	if a.chance(4) {
-		return pick(
-			a.generator,
-			a.ref().expr,
-			"optional.none()",
-			"null",
-			"1u",
-			"b'x'",
-			"timestamp('2024-01-01T00:00:00Z')",
-			"duration('5s')",
-			"quantity('1')",
-			"{}",
-			"[]",
-			a.expression(dynamic),
-			"dyn("+a.text()+")",
-			"5000000000",
-			"1.0",
-			"'x'",
-			"true",
-		)
+		return pick(a.generator, a.ref().expr, "optional.none()", "null", "1u", "b'x'",
+			"timestamp('2024-01-01T00:00:00Z')", "duration('5s')", "quantity('1')", "{}", "[]", a.expression(dynamic),
+			"dyn("+a.text()+")", "5000000000", "1.0", "'x'", "true")
 	}
 	if t == nil {
-		return pick(
-			a.generator,
-			"'x'",
-			"3",
-			"1.5",
-			"true",
-			"{'a': 'b'}",
-			"['a']",
-			name+"{x: 1}",
-			"["+name+"{x: 1}]",
-			"{'a': {'b': 'c'}}",
-			"[['a']]",
-		)
+		return pick(a.generator, "'x'", "3", "1.5", "true", "{'a': 'b'}", "['a']", name+"{x: 1}", "["+name+"{x: 1}]",
+			"{'a': {'b': 'c'}}", "[['a']]")
 	}
 	switch t.Kind {
 	case schema.Struct:
@@ -264,26 +231,10 @@ func (a *author) operation() string {
 			e = a.patchValue("Object"+strings.ReplaceAll(path, "/", "."), nil, nil, 3)
 			e = strings.ReplaceAll(e, "Object"+strings.ReplaceAll(path, "/", ".")+"{", "Object.spec{")
 		case n < 6:
-			e = pick(
-				a.generator,
-				"null",
-				"1u",
-				"b'x'",
-				"1.5",
-				"9007199254740993",
-				"duration('5s')",
-				"timestamp('2024-01-01T00:00:00Z')",
-				"optional.of('x')",
-				"optional.none()",
-				"quantity('1')",
-				"{'a': dyn(1), 'b': dyn(['x'])}",
-				"Object.spec{a: 1}",
-				"[Object.spec{a: 'b'}]",
-				"{1: 2}",
-				a.text(),
-				a.bool(0),
-				a.integer(),
-			)
+			e = pick(a.generator, "null", "1u", "b'x'", "1.5", "9007199254740993", "duration('5s')",
+				"timestamp('2024-01-01T00:00:00Z')", "optional.of('x')", "optional.none()", "quantity('1')",
+				"{'a': dyn(1), 'b': dyn(['x'])}", "Object.spec{a: 1}", "[Object.spec{a: 'b'}]", "{1: 2}", a.text(),
+				a.bool(0), a.integer())
 		case t != nil:
 			e = literal(a.value(t, 3))
 		default:

@@ -91,10 +91,8 @@ func (t *topic) add(p effects.Path) {
 
 // speaksOf reports that the policy reads a field of request, such as userInfo.groups, or something below it.
 func (t *topic) speaksOf(root string, steps ...string) bool {
-	return slices.ContainsFunc(
-		t.paths[root],
-		func(p effects.Path) bool { return effects.At(root, steps...).Contains(p) },
-	)
+	return slices.ContainsFunc(t.paths[root],
+		func(p effects.Path) bool { return effects.At(root, steps...).Contains(p) })
 }
 
 // near returns a copy of a manifest with some of the fields that a policy speaks of there, some gone, and little else

@@ -38,18 +38,8 @@ var words = []string{
 	"https://example.com/x", "1h", "5", "true", "é<&>", "a b", "a/b~c",
 }
 
-var mapKeys = []string{
-	"app",
-	"team",
-	"cpu",
-	"memory",
-	"a",
-	"example.com/x",
-	"kubernetes.io/hostname",
-	"b-c",
-	"with.dot",
-	"in",
-}
+var mapKeys = []string{"app", "team", "cpu", "memory", "a", "example.com/x", "kubernetes.io/hostname", "b-c",
+	"with.dot", "in"}
 
 var quantities = []any{"1", "100m", "0", "1.5", "1Gi", "1024Mi", "5n", "1e3", int64(2), "-1"}
 
@@ -89,15 +79,8 @@ func (g *generator) integer() int64 {
 func (g *generator) value(t *schema.Type, depth int) any {
 	switch t.Kind {
 	case schema.Any:
-		return pick[any](
-			g,
-			"x",
-			int64(3),
-			1.5,
-			true,
-			map[string]any{"a": int64(1), "b": []any{"x"}},
-			[]any{int64(1), "y"},
-		)
+		return pick[any](g, "x", int64(3), 1.5, true, map[string]any{"a": int64(1), "b": []any{"x"}},
+			[]any{int64(1), "y"})
 	case schema.Boolean:
 		return g.chance(50)
 	case schema.Integer:
@@ -275,9 +258,8 @@ func (w *World) prepared(k *kind, tree map[string]any) *object {
 	} else if namespace == "" {
 		namespace = "default"
 	}
-	result, err := prepare.Object(
-		prepare.Input{Types: w.types, Resource: k.resource, Operation: "CREATE", Namespace: namespace, Object: tree},
-	)
+	result, err := prepare.Object(prepare.Input{Types: w.types, Resource: k.resource, Operation: "CREATE",
+		Namespace: namespace, Object: tree})
 	if err != nil {
 		return nil
 	}
@@ -298,17 +280,8 @@ func (g *generator) request(k *kind, sample *object) *request {
 	}
 	r := &request{resource: k.resource, Request: &celgate.Request{
 		Kind: k.resource.GroupVersionKind(), Resource: k.resource.GroupVersionResource,
-		Operation: pick(
-			g,
-			celgate.Create,
-			celgate.Create,
-			celgate.Create,
-			celgate.Create,
-			celgate.Update,
-			celgate.Update,
-			celgate.Update,
-			celgate.Delete,
-		),
+		Operation: pick(g, celgate.Create, celgate.Create, celgate.Create, celgate.Create, celgate.Update,
+			celgate.Update, celgate.Update, celgate.Delete),
 		UserInfo: pick(g, users...), DryRun: g.chance(20),
 	}}
 	if r.Operation != celgate.Delete {
@@ -347,12 +320,8 @@ func (r *request) complete() {
 
 var users = []celgate.UserInfo{
 	{Username: "alice", Groups: []string{"devs", "system:authenticated"}},
-	{
-		Username: "bob",
-		UID:      "7",
-		Groups:   []string{"system:authenticated"},
-		Extra:    map[string][]string{"scope": {"a", "b"}},
-	},
+	{Username: "bob", UID: "7", Groups: []string{"system:authenticated"},
+		Extra: map[string][]string{"scope": {"a", "b"}}},
 	{Username: "system:serviceaccount:shop:robot", Groups: []string{"system:serviceaccounts"}},
 	{},
 }

@@ -12,10 +12,8 @@ func (g *generator) policy(k *kind, sample *object) *Case {
 	if mutating {
 		name = "MutatingAdmissionPolicy"
 	}
-	spec := map[string]any{
-		"matchConstraints": g.match(k, false),
-		"failurePolicy":    pick(g, "Fail", "Fail", "Fail", "Fail", "Ignore"),
-	}
+	spec := map[string]any{"matchConstraints": g.match(k, false),
+		"failurePolicy": pick(g, "Fail", "Fail", "Fail", "Fail", "Ignore")}
 	bound := map[string]any{"policyName": "policy"}
 	if g.chance(25) {
 		bound["matchResources"] = g.match(k, true)
@@ -33,22 +31,16 @@ func (g *generator) policy(k *kind, sample *object) *Case {
 		b := *a
 		b.conditions = true
 		for i := range 1 + g.IntN(2) {
-			spec["matchConditions"] = appended(
-				spec["matchConditions"],
-				map[string]any{
-					"name":       fmt.Sprintf("c%d", i),
-					"expression": pick(g, b.bool(1), "object != null", b.bool(0)+" || true"),
-				},
-			)
+			spec["matchConditions"] = appended(spec["matchConditions"],
+				map[string]any{"name": fmt.Sprintf("c%d", i),
+					"expression": pick(g, b.bool(1), "object != null", b.bool(0)+" || true")})
 		}
 	}
 	if mutating {
 		spec["reinvocationPolicy"] = pick(g, "Never", "IfNeeded")
 		for range 1 + g.IntN(3) {
-			m := map[string]any{
-				"patchType":          "ApplyConfiguration",
-				"applyConfiguration": map[string]any{"expression": a.applyConfiguration()},
-			}
+			m := map[string]any{"patchType": "ApplyConfiguration",
+				"applyConfiguration": map[string]any{"expression": a.applyConfiguration()}}
 			if g.chance(45) {
 				m = map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": a.jsonPatch()}}
 			}
@@ -61,18 +53,10 @@ func (g *generator) policy(k *kind, sample *object) *Case {
 	}
 	const api = "admissionregistration.k8s.io/v1"
 	return &Case{
-		Policy: map[string]any{
-			"apiVersion": api,
-			"kind":       name,
-			"metadata":   map[string]any{"name": "policy"},
-			"spec":       spec,
-		},
-		Binding: map[string]any{
-			"apiVersion": api,
-			"kind":       name + "Binding",
-			"metadata":   map[string]any{"name": "binding"},
-			"spec":       bound,
-		},
+		Policy: map[string]any{"apiVersion": api, "kind": name, "metadata": map[string]any{"name": "policy"},
+			"spec": spec},
+		Binding: map[string]any{"apiVersion": api, "kind": name + "Binding",
+			"metadata": map[string]any{"name": "binding"}, "spec": bound},
 	}
 }
 
@@ -99,20 +83,10 @@ func (a *author) validations(spec map[string]any) {
 	}
 	if a.chance(35) {
 		for i := range 1 + a.IntN(2) {
-			spec["auditAnnotations"] = appended(
-				spec["auditAnnotations"],
-				map[string]any{
-					"key": fmt.Sprintf("a%d", i),
-					"valueExpression": pick(
-						a.generator,
-						b.text(),
-						b.text(),
-						"null",
-						"''",
-						"string(authorizer.path('/x').check('get').allowed())",
-					),
-				},
-			)
+			spec["auditAnnotations"] = appended(spec["auditAnnotations"],
+				map[string]any{"key": fmt.Sprintf("a%d", i),
+					"valueExpression": pick(a.generator, b.text(), b.text(), "null", "''",
+						"string(authorizer.path('/x').check('get').allowed())")})
 		}
 	}
 }
@@ -129,25 +103,10 @@ func (g *generator) match(k *kind, binding bool) map[string]any {
 			group, version = other.Group, other.Version
 		}
 		m := map[string]any{
-			"apiGroups": []any{
-				pick(g, group, group, group, "*"),
-			}, "apiVersions": []any{pick(g, version, version, version, "*")},
-			"resources": []any{
-				pick(
-					g,
-					r.Resource,
-					r.Resource,
-					r.Resource,
-					r.Resource,
-					"*",
-					"*",
-					"*/*",
-					"*/*",
-					r.Resource+"/*",
-					r.Resource+"/*",
-					"pods/log",
-				),
-			},
+			"apiGroups":   []any{pick(g, group, group, group, "*")},
+			"apiVersions": []any{pick(g, version, version, version, "*")},
+			"resources": []any{pick(g, r.Resource, r.Resource, r.Resource, r.Resource, "*", "*", "*/*", "*/*",
+				r.Resource+"/*", r.Resource+"/*", "pods/log")},
 			"operations": []any{"*"},
 		}
 		switch g.IntN(12) {
@@ -193,15 +152,10 @@ func (g *generator) selector() map[string]any {
 		g,
 		map[string]any{},
 		map[string]any{"matchLabels": map[string]any{key: value}},
-		map[string]any{
-			"matchExpressions": []any{
-				map[string]any{"key": key, "operator": pick(g, "In", "NotIn"), "values": []any{value, "x"}},
-			},
-		},
-		map[string]any{
-			"matchExpressions": []any{map[string]any{"key": key, "operator": pick(g, "Exists", "DoesNotExist")}},
-		},
-	)
+		map[string]any{"matchExpressions": []any{
+			map[string]any{"key": key, "operator": pick(g, "In", "NotIn"), "values": []any{value, "x"}}}},
+		map[string]any{"matchExpressions": []any{
+			map[string]any{"key": key, "operator": pick(g, "Exists", "DoesNotExist")}}})
 }
 
 // paramsOf gives a policy and its binding params. It returns samples.

@@ -43,8 +43,7 @@ func (r *Run) Do(ctx context.Context, w *World) (*Totals, error) {
 	start := time.Now()
 	for i := r.First; ; i++ {
 		if r.Time > 0 && time.Since(start) > r.Time || r.Policies > 0 && t.Policies+t.Rejected >= r.Policies ||
-			t.Differences >= r.Limit ||
-			ctx.Err() != nil {
+			t.Differences >= r.Limit || ctx.Err() != nil {
 			return t, nil
 		}
 		if err := r.one(ctx, w, i, t); err != nil {
@@ -103,14 +102,8 @@ func (r *Run) one(ctx context.Context, w *World, index uint64, t *Totals) error 
 		}
 		t.Differences++
 		small, smallRequest := w.shrink(ctx, c, q)
-		fmt.Fprintf(
-			r.Out,
-			"DIFFERENCE %d: policy %d of seed %d\n%s\n",
-			t.Differences,
-			index,
-			r.Seed,
-			w.report(ctx, small, smallRequest),
-		)
+		fmt.Fprintf(r.Out, "DIFFERENCE %d: policy %d of seed %d\n%s\n", t.Differences, index, r.Seed,
+			w.report(ctx, small, smallRequest))
 		return nil
 	}
 	return nil

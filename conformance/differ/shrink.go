@@ -307,12 +307,8 @@ func (w *World) report(ctx context.Context, c *Case, q *request) string {
 }
 
 // corpusCase writes a case as one of the corpus, with the objects that its policy may look at and further ones.
-func (w *World) corpusCase(
-	c *Case,
-	resource *schema.Resource,
-	old, object, request map[string]any,
-	further []map[string]any,
-) string {
+func (w *World) corpusCase(c *Case, resource *schema.Resource, old, object, request map[string]any,
+	further []map[string]any) string {
 	archive := &txtar.Archive{}
 	add := func(name string, trees ...map[string]any) {
 		var all []string

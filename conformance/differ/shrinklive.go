@@ -26,14 +26,8 @@ const (
 func (l *Live) shrink(ctx context.Context, f finding) (finding, error) {
 	deadline := time.Now().Add(liveShrinkTime)
 	if f.question != nil {
-		f.slot = &slot{
-			kind:      f.slot.kind,
-			token:     f.slot.token,
-			c:         f.slot.c,
-			old:       f.slot.old,
-			stored:    f.slot.stored,
-			questions: []*question{f.question},
-		}
+		f.slot = &slot{kind: f.slot.kind, token: f.slot.token, c: f.slot.c, old: f.slot.old, stored: f.slot.stored,
+			questions: []*question{f.question}}
 	}
 	world := &conformance.World{Minor: celgate.Newest, Types: l.world.types}
 	var err error
@@ -147,8 +141,7 @@ func (l *Live) smallerSlots(ctx context.Context, world *conformance.World, f fin
 			s := &slot{kind: q.kind, c: &Case{}}
 			if created, _, err := l.recorder.Try(ctx,
 				s.corpusCase(&question{kind: q.kind, operation: celgate.Create, object: m,
-					user: q.user})); created != nil &&
-				err == nil {
+					user: q.user})); created != nil && err == nil {
 				with(*q, m)
 			}
 		}

@@ -128,9 +128,7 @@ func (u *upstream) informers(ctx context.Context, w *World) (*fake.Clientset, er
 	client := fake.NewSimpleClientset(typed...)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	custom := dynamicinformer.NewDynamicSharedInformerFactory(
-		dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, trees...),
-		0,
-	)
+		dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, trees...), 0)
 	for _, object := range w.state {
 		kind := kindOf(object)
 		resource := w.types.ResourceFor(kind)
@@ -163,8 +161,7 @@ func equivalents(types *schema.Registry) runtime.EquivalentResourceMapper {
 		storage[r.GroupResource()] = r.Storage
 	}
 	registry := runtime.NewEquivalentResourceRegistryWithIdentity(
-		func(r schema.GroupResource) string { return storage[r] },
-	)
+		func(r schema.GroupResource) string { return storage[r] })
 	done := map[string]bool{}
 	for _, r := range types.Resources() {
 		if done[r.Storage] || r.OffByDefault {
@@ -193,9 +190,8 @@ func (c *converters) published() error {
 	if err != nil {
 		return fmt.Errorf("find the OpenAPI documents: %w", err)
 	}
-	names, err := filepath.Glob(
-		filepath.Join(strings.TrimSpace(string(dir)), "api/openapi-spec/v3/api*__*_openapi.json"),
-	)
+	names, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)),
+		"api/openapi-spec/v3/api*__*_openapi.json"))
 	if err != nil || len(names) == 0 {
 		return fmt.Errorf("no OpenAPI documents below %s: %w", dir, err)
 	}
@@ -312,29 +308,11 @@ func (u *upstream) ask(ctx context.Context, p *compiled, r *request) (a *answer)
 	}
 	object, old := r.object.internal(), r.old.internal()
 	ctx = warning.WithWarningRecorder(ctx, a)
-	attributes := &recorder{
-		answer: a,
-		Attributes: admission.NewAttributesRecord(
-			object,
-			old,
-			r.Kind,
-			r.Namespace,
-			r.Name,
-			r.Resource,
-			r.SubResource,
-			admission.Operation(
-				r.Operation,
-			),
-			r.options(),
-			r.DryRun,
-			&user.DefaultInfo{
-				Name:   r.UserInfo.Username,
-				UID:    r.UserInfo.UID,
-				Groups: r.UserInfo.Groups,
-				Extra:  r.UserInfo.Extra,
-			},
-		),
-	}
+	attributes := &recorder{answer: a, Attributes: admission.NewAttributesRecord(object, old, r.Kind, r.Namespace,
+		r.Name, r.Resource, r.SubResource,
+		admission.Operation(r.Operation), r.options(), r.DryRun,
+		&user.DefaultInfo{Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups,
+			Extra: r.UserInfo.Extra})}
 	var err error
 	if p.mutating != nil {
 		if r.Operation == celgate.Delete { // the plugin does not handle it
@@ -424,10 +402,8 @@ func newObject(tree map[string]any, resource *schema.Resource) (*object, error) 
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, versioned); err != nil {
 		return nil, err
 	}
-	hub, err := legacyscheme.Scheme.ConvertToVersion(
-		versioned,
-		schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal},
-	)
+	hub, err := legacyscheme.Scheme.ConvertToVersion(versioned,
+		schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal})
 	return &object{tree, hub}, err
 }
 

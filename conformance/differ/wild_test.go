@@ -20,11 +20,8 @@ func topicOfExpressions(t *testing.T, expressions ...string) *topic {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &policy.Policy{
-		Variables: []policy.NamedExpr{
-			{Name: "list", Expr: policy.Expr{Src: "object.spec.containers", Field: "spec.variables[0].expression"}},
-		},
-	}
+	p := &policy.Policy{Variables: []policy.NamedExpr{
+		{Name: "list", Expr: policy.Expr{Src: "object.spec.containers", Field: "spec.variables[0].expression"}}}}
 	for _, e := range expressions {
 		p.Validations = append(p.Validations, policy.Validation{Expr: policy.Expr{Src: e}})
 	}
@@ -37,9 +34,7 @@ func topicOfExpressions(t *testing.T, expressions ...string) *topic {
 
 // TestTopic checks that what a policy speaks of is found behind variables too, and nothing that a request has anyway.
 func TestTopic(t *testing.T) {
-	topic := topicOfExpressions(
-		t,
-		"variables.list.all(c, c.image.startsWith('registry/'))",
+	topic := topicOfExpressions(t, "variables.list.all(c, c.image.startsWith('registry/'))",
 		"oldObject.metadata.labels['team'] == 'a' && object.kind == 'Pod'",
 		"request.userInfo.username != 'bob' || size(object.metadata.name) < 12",
 		"no CEL",
@@ -50,13 +45,8 @@ func TestTopic(t *testing.T) {
 			paths = append(paths, p.String())
 		}
 	}
-	want := []string{
-		"object.spec.containers",
-		"object.spec.containers[].image",
-		"object.metadata.labels",
-		"object.metadata.labels.team",
-		"request.userInfo.username",
-	}
+	want := []string{"object.spec.containers", "object.spec.containers[].image", "object.metadata.labels",
+		"object.metadata.labels.team", "request.userInfo.username"}
 	for _, p := range want {
 		if !slices.Contains(paths, p) {
 			t.Errorf("no %s in %v", p, paths)
@@ -80,11 +70,7 @@ func TestNear(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := world.kinds[0]
-	topic := topicOfExpressions(
-		t,
-		"variables.list.all(c, c.image.startsWith('registry/') && !c.securityContext.privileged)",
-		"object.spec.hostNetwork",
-	)
+	topic := topicOfExpressions(t, "variables.list.all(c, c.image.startsWith('registry/') && !c.securityContext.privileged)", "object.spec.hostNetwork")
 	g := world.generator(*seed, 7)
 	g.texts = topic.texts
 	seen := map[string]int{}
@@ -124,11 +110,8 @@ func TestPut(t *testing.T) {
 	typ := world.types.Type(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"})
 	made := map[string]any{}
 	for range 20 {
-		g.put(
-			typ,
-			made,
-			effects.At("object", "spec", "template", "spec", "containers", "[]", "env", "[name=A]", "value").Split(),
-		)
+		g.put(typ, made, effects.At("object", "spec", "template", "spec", "containers", "[]", "env", "[name=A]",
+			"value").Split())
 	}
 	if text := fmt.Sprint(made); !strings.Contains(text, "name:A") || !strings.Contains(text, "value:") {
 		t.Error(text)

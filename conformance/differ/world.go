@@ -169,23 +169,10 @@ func (a authorized) Authorizer() authorizer.Authorizer { return a.by }
 func authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	fields, fieldErr := a.GetFieldSelector()
 	labels, labelErr := a.GetLabelSelector()
-	reason := fmt.Sprintf(
-		"%s %s by %v: %s/%s/%s/%s %s/%s %q %v %v %v %v",
-		a.GetVerb(),
-		a.GetUser().GetName(),
+	reason := fmt.Sprintf("%s %s by %v: %s/%s/%s/%s %s/%s %q %v %v %v %v", a.GetVerb(), a.GetUser().GetName(),
 		a.GetUser().GetGroups(),
-		a.GetAPIGroup(),
-		a.GetAPIVersion(),
-		a.GetResource(),
-		a.GetSubresource(),
-		a.GetNamespace(),
-		a.GetName(),
-		a.GetPath(),
-		fields,
-		fieldErr,
-		labels,
-		labelErr,
-	)
+		a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetSubresource(), a.GetNamespace(), a.GetName(),
+		a.GetPath(), fields, fieldErr, labels, labelErr)
 	switch {
 	case strings.HasPrefix(a.GetVerb(), "g"):
 		return authorizer.DecisionAllow, reason, nil

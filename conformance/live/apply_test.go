@@ -118,10 +118,8 @@ func deployment(namespace, name string, replicas int) string {
 }
 
 func widget(spec string) string {
-	return fmt.Sprintf(
-		"{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, namespace: shop}, spec: %s}",
-		spec,
-	)
+	return fmt.Sprintf("{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, namespace: shop}, spec: %s}",
+		spec)
 }
 
 // TestApply asks celgate what the policies of the cluster say about manifests, and then the server.
@@ -131,13 +129,8 @@ func TestApply(t *testing.T) {
 	ask := func(manifest, user string) *server.Answer {
 		tree := objects(t, manifest)[0]
 		path := pathOf(tree)
-		call := server.Call{
-			Method: http.MethodPut,
-			Path:   path,
-			Body:   tree,
-			Query:  map[string][]string{"dryRun": {"All"}},
-			User:   user,
-		}
+		call := server.Call{Method: http.MethodPut, Path: path, Body: tree,
+			Query: map[string][]string{"dryRun": {"All"}}, User: user}
 		if a, err := api.Do(t.Context(), server.Call{Method: http.MethodGet, Path: path}); err != nil {
 			t.Fatal(err)
 		} else if a.Code == http.StatusNotFound {
@@ -204,11 +197,8 @@ func TestApply(t *testing.T) {
 
 	t.Run("given policies alone", func(t *testing.T) {
 		path := t.TempDir() + "/policies.yaml"
-		write(
-			t,
-			path,
-			strings.ReplaceAll(policies, "object.spec.replicas <= int(params.data.max)", "object.spec.replicas == 7"),
-		)
+		write(t, path, strings.ReplaceAll(policies, "object.spec.replicas <= int(params.data.max)",
+			"object.spec.replicas == 7"))
 		if got := decide(t, deployment("shop", "new", 2), "--kubeconfig="+api.Kubeconfig, "-p",
 			path); got.Response.Allowed {
 			t.Error("the policies of the cluster were asked")
@@ -245,8 +235,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 			kinds[fmt.Sprint(object["kind"])]++
 		}
 		if kinds["ConfigMap"] != 1 || kinds["CustomResourceDefinition"] != 1 || kinds["Namespace"] < 4 ||
-			kinds["ClusterRole"] < 2 ||
-			kinds["ClusterRoleBinding"] < 2 {
+			kinds["ClusterRole"] < 2 || kinds["ClusterRoleBinding"] < 2 {
 			t.Errorf("the state holds %v", kinds)
 		}
 		// Without the cluster the answers are what they are in it.
@@ -256,18 +245,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 			widget("{}"), widget("{color: blue}"), widget("{color: blue, size: 1, extra: x}"),
 		} {
 			alone := celgate(t, manifest, "apply", "--as=dev", "-p", given, "-c", state, "-o", "yaml", "-")
-			there := celgate(
-				t,
-				manifest,
-				"apply",
-				"--as=dev",
-				"-p",
-				given,
-				"--kubeconfig="+api.Kubeconfig,
-				"-o",
-				"yaml",
-				"-",
-			)
+			there := celgate(t, manifest, "apply", "--as=dev", "-p", given, "--kubeconfig="+api.Kubeconfig, "-o",
+				"yaml", "-")
 			if alone.code != there.code || alone.stdout != there.stdout {
 				t.Errorf("%s\nwith the state: %+v\nin the cluster: %+v", manifest, alone, there)
 			}
@@ -275,11 +254,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 	})
 	t.Run("what cannot be read", func(t *testing.T) {
 		r := celgate(t, deployment("shop", "new", 3), "apply", "--kubeconfig="+as(t, "nobody"), "-")
-		if r.code != 2 ||
-			!strings.Contains(
-				r.stderr,
-				`validatingadmissionpolicies.admissionregistration.k8s.io is forbidden: User "nobody" cannot list`,
-			) {
+		if r.code != 2 || !strings.Contains(r.stderr,
+			`validatingadmissionpolicies.admissionregistration.k8s.io is forbidden: User "nobody" cannot list`) {
 			t.Errorf("%+v", r)
 		}
 		path := t.TempDir() + "/policies.yaml"

@@ -179,13 +179,8 @@ func TestAudit(t *testing.T) {
 	keep(t, auditWorld)
 	var given strings.Builder
 	configMap := func(namespace, name, labels string) {
-		fmt.Fprintf(
-			&given,
-			"---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, labels: %s}}\n",
-			name,
-			namespace,
-			labels,
-		)
+		fmt.Fprintf(&given, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s, labels: %s}}\n",
+			name, namespace, labels)
 	}
 	for _, namespace := range []string{"audit-a", "audit-b", "audit-c"} {
 		configMap(namespace, "owned", "{owner: x}")
@@ -194,16 +189,10 @@ func TestAudit(t *testing.T) {
 			fmt.Fprintf(&given, "---\n%s\n", deployment(namespace, fmt.Sprintf("web-%d", i), 2+i))
 		}
 	}
-	fmt.Fprintf(
-		&given,
-		"---\n%s\n",
-		strings.Replace(deployment("audit-a", "tagged", 1), "image: c}", "image: 'c:1'}", 1),
-	)
-	fmt.Fprintf(
-		&given,
-		"---\n%s\n",
-		strings.Replace(deployment("audit-c", "teamed", 1), "name: teamed", "labels: {team: audit-c}, name: teamed", 1),
-	)
+	fmt.Fprintf(&given, "---\n%s\n", strings.Replace(deployment("audit-a", "tagged", 1), "image: c}", "image: 'c:1'}",
+		1))
+	fmt.Fprintf(&given, "---\n%s\n", strings.Replace(deployment("audit-c", "teamed", 1), "name: teamed",
+		"labels: {team: audit-c}, name: teamed", 1))
 	for i := range 520 { // more than a page
 		configMap("audit-c", fmt.Sprintf("many-%03d", i), "{}")
 	}
@@ -221,39 +210,16 @@ func TestAudit(t *testing.T) {
 		return answer
 	}
 	eventually(t, func() string {
-		stray := ask(
-			t,
-			server.Call{
-				Method:      http.MethodPatch,
-				Path:        "/api/v1/namespaces/audit-a/configmaps/stray",
-				ContentType: "application/merge-patch+json",
-				Body:        map[string]any{},
-			},
-		)
-		web := ask(
-			t,
-			server.Call{
-				Method:      http.MethodPatch,
-				Path:        "/apis/apps/v1/namespaces/audit-c/deployments/web-2",
-				ContentType: "application/merge-patch+json",
-				Body:        map[string]any{},
-			},
-		)
-		pod := ask(
-			t,
-			server.Call{Method: http.MethodPost, Path: "/api/v1/namespaces/audit-c/pods", Body: podOf("audit-c", "c")},
-		)
-		create := ask(
-			t,
-			server.Call{
-				Method: http.MethodPost,
-				Path:   "/apis/apps/v1/namespaces/audit-a/deployments",
-				Body:   objects(t, deployment("audit-a", "new", 9))[0],
-			},
-		)
+		stray := ask(t, server.Call{Method: http.MethodPatch, Path: "/api/v1/namespaces/audit-a/configmaps/stray",
+			ContentType: "application/merge-patch+json", Body: map[string]any{}})
+		web := ask(t, server.Call{Method: http.MethodPatch, Path: "/apis/apps/v1/namespaces/audit-c/deployments/web-2",
+			ContentType: "application/merge-patch+json", Body: map[string]any{}})
+		pod := ask(t, server.Call{Method: http.MethodPost, Path: "/api/v1/namespaces/audit-c/pods",
+			Body: podOf("audit-c", "c")})
+		create := ask(t, server.Call{Method: http.MethodPost, Path: "/apis/apps/v1/namespaces/audit-a/deployments",
+			Body: objects(t, deployment("audit-a", "new", 9))[0]})
 		if stray.Code != 422 || !strings.Contains(string(web.Body), `"team":"audit-c"`) || len(web.Warnings) == 0 ||
-			pod.Code != 422 ||
-			create.Code != 403 {
+			pod.Code != 422 || create.Code != 403 {
 			return "the policies are not in force"
 		}
 		return ""
@@ -357,18 +323,10 @@ func TestAudit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		compare(
-			t,
-			question{object, "update"},
-			ask(t, server.Call{Method: http.MethodPut, Path: path, Body: stored}),
-			stored,
-		)
-		compare(
-			t,
-			question{object, "create"},
-			ask(t, server.Call{Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: tree}),
-			nil,
-		)
+		compare(t, question{object, "update"}, ask(t, server.Call{Method: http.MethodPut, Path: path, Body: stored}),
+			stored)
+		compare(t, question{object, "create"},
+			ask(t, server.Call{Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: tree}), nil)
 		if tree["kind"] == "Deployment" { // the Pod of it, which no ReplicaSet controller of this server creates
 			pod := podOf(fmt.Sprint(m["namespace"]), "c")
 			if name == "tagged" {
@@ -378,11 +336,8 @@ func TestAudit(t *testing.T) {
 			compare(t, question{object, "make"}, ask(t, server.Call{
 				Method: http.MethodPost, Path: "/api/v1/namespaces/" + fmt.Sprint(m["namespace"]) + "/pods", Body: pod,
 				User: controller,
-				Groups: []string{
-					"system:serviceaccounts",
-					"system:serviceaccounts:kube-system",
-					"system:authenticated",
-				},
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system",
+					"system:authenticated"},
 			}), nil)
 		}
 	}
@@ -395,10 +350,7 @@ func TestAudit(t *testing.T) {
 		}
 		slices.Sort(unread)
 		if !slices.Equal(unread, []string{"pods", "secrets"}) ||
-			!strings.Contains(
-				r.stderr,
-				`secrets: secrets is forbidden: User "auditor" cannot list resource "secrets"`,
-			) {
+			!strings.Contains(r.stderr, `secrets: secrets is forbidden: User "auditor" cannot list resource "secrets"`) {
 			t.Errorf("%v\n%s", unread, r.stderr)
 		}
 		if len(report.Findings) == 0 || report.Summary.Totals.Objects < 500 {
@@ -406,10 +358,8 @@ func TestAudit(t *testing.T) {
 		}
 	})
 	t.Run("what is not audited", func(t *testing.T) {
-		if !slices.ContainsFunc(
-			report.Summary.NotAudited,
-			func(n map[string]any) bool { return n["policy"] == "audit-user" && n["whole"] == true },
-		) {
+		if !slices.ContainsFunc(report.Summary.NotAudited,
+			func(n map[string]any) bool { return n["policy"] == "audit-user" && n["whole"] == true }) {
 			t.Errorf("%v", report.Summary.NotAudited)
 		}
 		with, _ := audit(t, 1, "--kubeconfig="+api.Kubeconfig, "--as=dev", "--deletions")

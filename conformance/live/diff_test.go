@@ -68,18 +68,8 @@ func TestDiff(t *testing.T) {
 				return ""
 			})
 			if i == 0 { // what differs from what the cluster enforces
-				r := celgate(
-					t,
-					"",
-					"diff",
-					"--kubeconfig",
-					api.Kubeconfig,
-					"--summary",
-					"cluster",
-					example+"policy.yaml",
-					example+"pass.yaml",
-					example+"fail.yaml",
-				)
+				r := celgate(t, "", "diff", "--kubeconfig", api.Kubeconfig, "--summary", "cluster",
+					example+"policy.yaml", example+"pass.yaml", example+"fail.yaml")
 				if r.code != 1 ||
 					!strings.Contains(r.stdout, "4 requests: 2 newly denied, 1 newly changed, 1 the same") {
 					t.Errorf("%+v", r)
@@ -93,19 +83,8 @@ func TestDiff(t *testing.T) {
 		})
 	}
 
-	r := celgate(
-		t,
-		"",
-		"diff",
-		"-o",
-		"json",
-		"-c",
-		example+"state.yaml",
-		example+"old.yaml",
-		example+"policy.yaml",
-		example+"pass.yaml",
-		example+"fail.yaml",
-	)
+	r := celgate(t, "", "diff", "-o", "json", "-c", example+"state.yaml", example+"old.yaml", example+"policy.yaml",
+		example+"pass.yaml", example+"fail.yaml")
 	type side struct {
 		Response struct {
 			Allowed  bool
@@ -147,11 +126,7 @@ func TestDiff(t *testing.T) {
 		}
 	}
 	if differing != 3 || got.Requests != len(manifests) || got.Same != len(manifests)-differing {
-		t.Errorf(
-			"%d answers differ on the server; celgate has %d requests, %d the same",
-			differing,
-			got.Requests,
-			got.Same,
-		)
+		t.Errorf("%d answers differ on the server; celgate has %d requests, %d the same", differing, got.Requests,
+			got.Same)
 	}
 }

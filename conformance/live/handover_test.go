@@ -40,10 +40,8 @@ func TestHandover(t *testing.T) {
 	}
 	own := strings.ReplaceAll(policies, "admissionregistration.k8s.io/v1", "policy.celgate.dev/v1")
 	eventually(t, func() string {
-		answer, err := api.Do(
-			t.Context(),
-			server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/mutatingadmissionpolicybindings"},
-		)
+		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet,
+			Path: "/apis/policy.celgate.dev/v1/mutatingadmissionpolicybindings"})
 		if err != nil || answer.Code != http.StatusOK {
 			return fmt.Sprint(err, answer)
 		}
@@ -85,10 +83,8 @@ func TestHandover(t *testing.T) {
 		"the server acts on MutatingAdmissionPolicy objects", "the server acts on ValidatingAdmissionPolicy objects",
 		"agree (2 of them denied or changed), 0 disagree", "the policies of policy.celgate.dev can be deleted")
 	for _, resource := range []string{"validatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
-		answer, err := api.Do(
-			t.Context(),
-			server.Call{Method: http.MethodGet, Path: "/apis/admissionregistration.k8s.io/v1/" + resource},
-		)
+		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet,
+			Path: "/apis/admissionregistration.k8s.io/v1/" + resource})
 		if err != nil || strings.Contains(string(answer.Body), "celgate-probe") {
 			t.Error("the probe is still there", err)
 		}
@@ -97,10 +93,8 @@ func TestHandover(t *testing.T) {
 	// celgate serve leaves to the server what the server does.
 	serve(t)
 	state := func(resource, name string) string {
-		answer, err := api.Do(
-			t.Context(),
-			server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/" + resource + "/" + name},
-		)
+		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet,
+			Path: "/apis/policy.celgate.dev/v1/" + resource + "/" + name})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,22 +102,15 @@ func TestHandover(t *testing.T) {
 	}
 	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
 		eventually(t, func() string {
-			if body := state(resource, "limit"); !strings.Contains(
-				body,
-				`"reason":"Native","status":"False","type":"Ready"`,
-			) {
+			if body := state(resource, "limit"); !strings.Contains(body,
+				`"reason":"Native","status":"False","type":"Ready"`) {
 				return body
 			}
 			return ""
 		})
 	}
-	answer, err := api.Do(
-		t.Context(),
-		server.Call{
-			Method: http.MethodGet,
-			Path:   "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/celgate",
-		},
-	)
+	answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet,
+		Path: "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/celgate"})
 	if err != nil || answer.Code != 200 || strings.Contains(string(answer.Body), "deployments") {
 		t.Errorf("%v %s", err, answer.Body)
 	}
@@ -135,10 +122,8 @@ func TestHandover(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() string {
-		if body := state("validatingadmissionpolicies", "limit"); !strings.Contains(
-			body,
-			`"reason":"AuthorUnknown","status":"False","type":"Ready"`,
-		) {
+		if body := state("validatingadmissionpolicies", "limit"); !strings.Contains(body,
+			`"reason":"AuthorUnknown","status":"False","type":"Ready"`) {
 			return body
 		}
 		return ""
@@ -155,10 +140,9 @@ func serve(t *testing.T) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(
-			1,
-		), Subject: pkix.Name{CommonName: "celgate"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "celgate"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -170,12 +154,7 @@ func serve(t *testing.T) {
 	}
 	write(t, folder+"/tls.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	write(t, folder+"/tls.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
-	cmd := exec.Command(
-		program,
-		"serve",
-		"--kubeconfig="+api.Kubeconfig,
-		"--manage",
-		"--listen=127.0.0.1:0",
+	cmd := exec.Command(program, "serve", "--kubeconfig="+api.Kubeconfig, "--manage", "--listen=127.0.0.1:0",
 		"--url=https://127.0.0.1:1",
 		"--cert="+folder+"/tls.crt",
 		"--key="+folder+"/tls.key",

@@ -39,27 +39,19 @@ func TestIdentity(t *testing.T) {
 		return send(http.MethodPost, path, body, "")
 	}
 	pod := func(name, node string) map[string]any {
-		spec := map[string]any{
-			"serviceAccountName": "bearer",
-			"containers":         []any{map[string]any{"name": "a", "image": "a"}},
-		}
+		spec := map[string]any{"serviceAccountName": "bearer",
+			"containers": []any{map[string]any{"name": "a", "image": "a"}}}
 		if node != "" {
 			spec["nodeName"] = node
 		}
-		return map[string]any{
-			"apiVersion": "v1",
-			"kind":       "Pod",
-			"metadata":   map[string]any{"name": name, "namespace": "bearers"},
-			"spec":       spec,
-		}
+		return map[string]any{"apiVersion": "v1", "kind": "Pod",
+			"metadata": map[string]any{"name": name, "namespace": "bearers"}, "spec": spec}
 	}
 	named := func(kind, name string) map[string]any {
 		return map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": name}}
 	}
-	stored := []map[string]any{
-		create("/api/v1/namespaces", named("Namespace", "bearers")),
-		create("/api/v1/nodes", named("Node", "bearing")),
-	}
+	stored := []map[string]any{create("/api/v1/namespaces", named("Namespace", "bearers")),
+		create("/api/v1/nodes", named("Node", "bearing"))}
 	const in = "/api/v1/namespaces/bearers/"
 	stored = append(stored, create(in+"serviceaccounts", named("ServiceAccount", "bearer")))
 	pods := map[string]string{"on-a-node": "bearing", "on-none": "", "on-a-ghost": "ghost"}
@@ -82,10 +74,8 @@ func TestIdentity(t *testing.T) {
 			spec["boundObjectRef"] = map[string]any{"apiVersion": "v1", "kind": "Pod", "name": bound}
 			as.User, pod = "", "bearers/"+bound
 		}
-		review := create(
-			in+"serviceaccounts/bearer/token",
-			map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec},
-		)
+		review := create(in+"serviceaccounts/bearer/token",
+			map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})
 		token, _ := review["status"].(map[string]any)["token"].(string)
 		self := send(http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews",
 			map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}, token)
@@ -101,12 +91,8 @@ func TestIdentity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := authenticationv1.UserInfo{
-			Username: id.Username,
-			UID:      id.UID,
-			Groups:   id.Groups,
-			Extra:    map[string]authenticationv1.ExtraValue{},
-		}
+		got := authenticationv1.UserInfo{Username: id.Username, UID: id.UID, Groups: id.Groups,
+			Extra: map[string]authenticationv1.ExtraValue{}}
 		for key, values := range id.Extra {
 			got.Extra[key] = values
 		}

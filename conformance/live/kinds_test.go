@@ -110,9 +110,8 @@ func (c *comparison) compare(at string, got, want *schema.Type) {
 	differ := func(format string, args ...any) {
 		c.differences = append(c.differences, at+": "+fmt.Sprintf(format, args...))
 	}
-	if c.alone &&
-		(got.Kind == schema.Any || want.Kind == schema.Any || want.Kind == schema.Union ||
-			strings.HasSuffix(at, ".metadata")) {
+	if c.alone && (got.Kind == schema.Any || want.Kind == schema.Any || want.Kind == schema.Union ||
+		strings.HasSuffix(at, ".metadata")) {
 		return // not described
 	}
 	if got.Kind != want.Kind && !(c.alone && got.Kind == schema.String && want.Kind == schema.Duration) {

@@ -97,41 +97,17 @@ func TestReplay(t *testing.T) {
 		return answer
 	}
 	configMap := func(name string, data map[string]any, labels map[string]any) map[string]any {
-		return map[string]any{
-			"apiVersion": "v1",
-			"kind":       "ConfigMap",
-			"metadata":   map[string]any{"name": name, "labels": labels},
-			"data":       data,
-		}
+		return map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": name, "labels": labels}, "data": data}
 	}
 	eventually(t, func() string {
 		dry := map[string][]string{"dryRun": {"All"}}
-		bad := do(
-			server.Call{
-				Method: http.MethodPost,
-				Path:   maps,
-				Query:  dry,
-				Body:   configMap("x", map[string]any{"bad": "x"}, nil),
-				User:   "replayer",
-			},
-		)
-		good := do(
-			server.Call{
-				Method: http.MethodPost,
-				Path:   maps,
-				Query:  dry,
-				Body:   configMap("x", nil, nil),
-				User:   "replayer",
-			},
-		)
-		many := do(
-			server.Call{
-				Method: http.MethodPost,
-				Path:   deployments,
-				Query:  dry,
-				Body:   objects(t, deployment("replay", "x", 9))[0],
-			},
-		)
+		bad := do(server.Call{Method: http.MethodPost, Path: maps, Query: dry,
+			Body: configMap("x", map[string]any{"bad": "x"}, nil), User: "replayer"})
+		good := do(server.Call{Method: http.MethodPost, Path: maps, Query: dry, Body: configMap("x", nil, nil),
+			User: "replayer"})
+		many := do(server.Call{Method: http.MethodPost, Path: deployments, Query: dry,
+			Body: objects(t, deployment("replay", "x", 9))[0]})
 		if bad.Code != 422 || !strings.Contains(string(good.Body), `"by":"replayer"`) || many.Code != 422 {
 			return "the policies are not in force"
 		}
@@ -164,10 +140,8 @@ func TestReplay(t *testing.T) {
 		case 5:
 			merge("application/merge-patch+json", map[string]any{"data": data})
 		case 6:
-			merge(
-				"application/strategic-merge-patch+json",
-				map[string]any{"data": data, "metadata": map[string]any{"labels": labels}},
-			)
+			merge("application/strategic-merge-patch+json",
+				map[string]any{"data": data, "metadata": map[string]any{"labels": labels}})
 		case 7:
 			merge("application/json-patch+json", []any{map[string]any{"op": "add", "path": "/data", "value": data}})
 		case 8:

@@ -20,8 +20,7 @@ import (
 // these types, and removes them when nothing is left to report.
 func TestWriteReports(t *testing.T) {
 	folder, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
-		"github.com/openreports/reports-api").
-		Output()
+		"github.com/openreports/reports-api").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,11 +54,7 @@ spec: {policyName: named, validationActions: [Deny]}
 `)
 	var given strings.Builder
 	for i := range 600 { // more than a report holds
-		fmt.Fprintf(
-			&given,
-			"---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: bad-%03d, namespace: reports-a}}\n",
-			i,
-		)
+		fmt.Fprintf(&given, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: bad-%03d, namespace: reports-a}}\n", i)
 	}
 	good := "{apiVersion: v1, kind: ConfigMap, metadata: {name: good, namespace: reports-a}}\n"
 	put(t, given.String()[len("---\n"):])
@@ -77,13 +72,8 @@ spec: {policyName: named, validationActions: [Deny]}
 	}
 	get := func(t *testing.T, namespace string) (*openreports.Report, int) {
 		t.Helper()
-		answer, err := api.Do(
-			t.Context(),
-			server.Call{
-				Method: http.MethodGet,
-				Path:   "/apis/openreports.io/v1alpha1/namespaces/" + namespace + "/reports/celgate-audit",
-			},
-		)
+		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet,
+			Path: "/apis/openreports.io/v1alpha1/namespaces/" + namespace + "/reports/celgate-audit"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -208,21 +208,12 @@ func (c *comparison) refs(want, got smd.TypeRef, path string, members bool) {
 	}
 	if w.List != nil {
 		if w.List.ElementRelationship != g.List.ElementRelationship || !slices.Equal(w.List.Keys, g.List.Keys) {
-			c.report(
-				path,
-				"list %s %q, want %s %q",
-				g.List.ElementRelationship,
-				g.List.Keys,
-				w.List.ElementRelationship,
-				w.List.Keys,
-			)
+			c.report(path, "list %s %q, want %s %q", g.List.ElementRelationship, g.List.Keys,
+				w.List.ElementRelationship, w.List.Keys)
 		}
 		for _, key := range w.List.Keys {
 			if d, want := c.keyDefault(c.got, g.List.ElementType, key),
-				c.keyDefault(c.want, w.List.ElementType, key); !reflect.DeepEqual(
-				d,
-				want,
-			) {
+				c.keyDefault(c.want, w.List.ElementType, key); !reflect.DeepEqual(d, want) {
 				c.report(path, "default of key %s is %#v, want %#v", key, d, want)
 			}
 		}
@@ -319,11 +310,8 @@ func TestApplyToKinds(t *testing.T) {
 			}
 			want, wantErr := upstream.ApplyStructuredMergeDiff(
 				s.converter,
-				&unstructured.Unstructured{
-					Object: runtime.DeepCopyJSON(live),
-				},
-				&unstructured.Unstructured{Object: mergetest.Copy(patch).(map[string]any)},
-			)
+				&unstructured.Unstructured{Object: runtime.DeepCopyJSON(live)},
+				&unstructured.Unstructured{Object: mergetest.Copy(patch).(map[string]any)})
 			got, err := merge.Apply(live, patch, s.typ)
 			if err != nil || wantErr != nil {
 				if (err == nil) != (wantErr == nil) || !sameText(err.Error(), wantErr.Error()) {

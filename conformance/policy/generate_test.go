@@ -98,23 +98,8 @@ var values = []string{
 	`"ip('::1') == ip('::1')"`, `"1 / 0 == 1"`, `"("`, `"'"`, "\"`a`\"",
 }
 
-var keys = []string{
-	"unknown",
-	"name",
-	"expression",
-	"message",
-	"reason",
-	"selector",
-	"matchLabels",
-	"scope",
-	"jsonPatch",
-	"applyConfiguration",
-	"generateName",
-	"namespace",
-	"labels",
-	"variables",
-	"paramRef",
-}
+var keys = []string{"unknown", "name", "expression", "message", "reason", "selector", "matchLabels", "scope",
+	"jsonPatch", "applyConfiguration", "generateName", "namespace", "labels", "variables", "paramRef"}
 
 // TestGenerated compares the answers to objects with random faults.
 func TestGenerated(t *testing.T) {
@@ -126,13 +111,8 @@ func TestGenerated(t *testing.T) {
 		}
 		pool = append(pool, v)
 	}
-	pool = append(
-		pool,
-		strings.Repeat("a", 64),
-		strings.Repeat("a.b", 90),
-		"'"+strings.Repeat("a", 5119)+"'",
-		strings.Repeat("1 +", 300)+" 1",
-	)
+	pool = append(pool, strings.Repeat("a", 64), strings.Repeat("a.b", 90), "'"+strings.Repeat("a", 5119)+"'",
+		strings.Repeat("1 +", 300)+" 1")
 	stored, failed := 0, 0
 	for n := range *rounds {
 		s := *seed + uint64(n)

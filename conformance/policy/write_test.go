@@ -61,15 +61,12 @@ func serverAnswer(t testing.TB, data []byte) *metav1.Status {
 	if !ok {
 		t.Fatal("no JSON")
 	}
-	decoder := legacyscheme.Codecs.DecoderToVersion(
-		info.StrictSerializer,
-		schema.GroupVersion{Group: gvk.Group, Version: runtime.APIVersionInternal},
-	)
+	decoder := legacyscheme.Codecs.DecoderToVersion(info.StrictSerializer,
+		schema.GroupVersion{Group: gvk.Group, Version: runtime.APIVersionInternal})
 	obj, _, err := decoder.Decode(data, &gvk, nil)
 	if err != nil {
 		status := apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind,
-			gvk.Version, gvk.Kind, err)).
-			Status()
+			gvk.Version, gvk.Kind, err)).Status()
 		return &status
 	}
 	accessor, err := meta.Accessor(obj)
@@ -86,10 +83,8 @@ func serverAnswer(t testing.TB, data []byte) *metav1.Status {
 		accessor.SetName(strategy.GenerateName(accessor.GetGenerateName()))
 	}
 	ctx := genericapirequest.WithNamespace(context.Background(), "")
-	ctx = genericapirequest.WithRequestInfo(
-		ctx,
-		&genericapirequest.RequestInfo{APIGroup: gvk.Group, APIVersion: gvk.Version},
-	)
+	ctx = genericapirequest.WithRequestInfo(ctx,
+		&genericapirequest.RequestInfo{APIGroup: gvk.Group, APIVersion: gvk.Version})
 	if err := rest.BeforeCreate(strategy, ctx, obj); err != nil {
 		answer, ok := err.(apierrors.APIStatus)
 		if !ok {

@@ -44,14 +44,8 @@ func TestCustom(t *testing.T) {
 			"spec": map[string]any{
 				"group": widget.Group, "scope": "Namespaced",
 				"names": map[string]any{"plural": "widgets", "kind": widget.Kind},
-				"versions": []any{
-					map[string]any{
-						"name":    "v1",
-						"served":  true,
-						"storage": true,
-						"schema":  map[string]any{"openAPIV3Schema": s},
-					},
-				},
+				"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
+					"schema": map[string]any{"openAPIV3Schema": s}}},
 			},
 		})
 		if err != nil {
@@ -66,11 +60,8 @@ func TestCustom(t *testing.T) {
 			}
 			in["apiVersion"], in["kind"] = widget.GroupVersion().String(), widget.Kind
 			if g.IntN(3) > 0 {
-				in["metadata"] = map[string]any{
-					"name":     "a",
-					"labels":   map[string]any{"a": pick(g, []any{"b", "b", "b", nil, int64(1)})},
-					"surprise": true,
-				}
+				in["metadata"] = map[string]any{"name": "a",
+					"labels": map[string]any{"a": pick(g, []any{"b", "b", "b", nil, int64(1)})}, "surprise": true}
 			}
 			compareCustom(t, with, server, in)
 			if t.Failed() {
@@ -112,30 +103,17 @@ func newCustomServer(t *testing.T, s map[string]any) customServer {
 // pkg/apiserver/customresource_handler.go v0.37.2).
 func (s customServer) object(in map[string]any) (out map[string]any, unknown []string, err error) {
 	out = runtime.DeepCopyJSON(in)
-	meta, found, metaUnknown, err := objectmeta.GetObjectMetaWithOptions(
-		out,
-		objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true},
-	)
+	meta, found, metaUnknown, err := objectmeta.GetObjectMetaWithOptions(out,
+		objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
 		return nil, nil, err
 	}
 	unknown = append(unknown, metaUnknown...)
-	unknown = append(
-		unknown,
-		pruning.PruneWithOptions(
-			out,
-			s.schema,
-			true,
-			structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true},
-		)...)
+	unknown = append(unknown, pruning.PruneWithOptions(out, s.schema, true,
+		structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
 	defaulting.PruneNonNullableNullsWithoutDefaults(out, s.schema)
-	problem, paths := objectmeta.CoerceWithOptions(
-		nil,
-		out,
-		s.schema,
-		false,
-		objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true},
-	)
+	problem, paths := objectmeta.CoerceWithOptions(nil, out, s.schema, false,
+		objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
 	if problem != nil {
 		return nil, nil, problem
 	}
@@ -186,19 +164,8 @@ func compareCustom(t *testing.T, types *schema.Registry, server customServer, in
 // schema makes a structural schema.
 func (g *generator) schema(depth int) map[string]any {
 	s := map[string]any{}
-	kinds := []string{
-		"object",
-		"object",
-		"object",
-		"array",
-		"map",
-		"string",
-		"integer",
-		"any",
-		"intorstring",
-		"embedded",
-		"free",
-	}
+	kinds := []string{"object", "object", "object", "array", "map", "string", "integer", "any", "intorstring",
+		"embedded", "free"}
 	if depth > 4 {
 		kinds = []string{"string", "integer"}
 	}
@@ -250,17 +217,8 @@ func (g *generator) schema(depth int) map[string]any {
 // instance makes a value that may fit a schema.
 func (g *generator) instance(s map[string]any, depth int) any {
 	if depth > 0 && !g.valid && g.IntN(8) == 0 {
-		return pick(
-			g,
-			[]any{
-				nil,
-				"x",
-				int64(1),
-				map[string]any{"a": map[string]any{"b": "c"}},
-				[]any{map[string]any{"a": "b"}},
-				[]any{nil},
-			},
-		)
+		return pick(g, []any{nil, "x", int64(1), map[string]any{"a": map[string]any{"b": "c"}},
+			[]any{map[string]any{"a": "b"}}, []any{nil}})
 	}
 	switch s["type"] {
 	case "object":

@@ -34,45 +34,15 @@ var words = []string{
 
 var names = []string{"a", "cpu", "memory", "app", "example.test/x", "kubernetes.io/hostname"}
 
-var quantities = []any{
-	"1",
-	"100m",
-	"0",
-	"1.5",
-	"1000m",
-	"0.0001",
-	"1Gi",
-	"1024Mi",
-	"1500Ki",
-	"5n",
-	"1e3",
-	"3E",
-	int64(2),
-	int64(0),
-	int64(4000),
-	"-1",
-	"12345678901234567890",
-}
+var quantities = []any{"1", "100m", "0", "1.5", "1000m", "0.0001", "1Gi", "1024Mi", "1500Ki", "5n", "1e3", "3E",
+	int64(2), int64(0), int64(4000), "-1", "12345678901234567890"}
 
 func pick[T any](g *generator, from []T) T { return from[g.IntN(len(from))] }
 
 func (g *generator) value(t *schema.Type, depth int) any {
 	if g.Float64() < g.wrong {
-		return pick(
-			g,
-			[]any{
-				int64(7),
-				1.5,
-				"text",
-				true,
-				[]any{},
-				[]any{"x"},
-				map[string]any{},
-				map[string]any{"x": "y"},
-				int64(1 << 40),
-				nil,
-			},
-		)
+		return pick(g, []any{int64(7), 1.5, "text", true, []any{}, []any{"x"}, map[string]any{},
+			map[string]any{"x": "y"}, int64(1 << 40), nil})
 	}
 	switch t.Kind {
 	case schema.Any:
@@ -149,9 +119,8 @@ func (g *generator) object(t *schema.Type, depth int) map[string]any {
 		if f.Name == "managedFields" || g.Float64() > share {
 			continue
 		}
-		if depth > 14 &&
-			(f.Type.Kind == schema.Struct || f.Type.Kind == schema.List || f.Type.Kind == schema.Map ||
-				f.Type.Kind == schema.Union) {
+		if depth > 14 && (f.Type.Kind == schema.Struct || f.Type.Kind == schema.List || f.Type.Kind == schema.Map ||
+			f.Type.Kind == schema.Union) {
 			continue
 		}
 		m[f.Name] = g.orNull(f.Type, depth+1)

@@ -142,10 +142,8 @@ func kinds(r *schema.Registry) []schema.GroupVersionKind {
 	return all
 }
 
-func eachKind(
-	t *testing.T,
-	test func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *schema.Type),
-) {
+func eachKind(t *testing.T, test func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind,
+	typ *schema.Type)) {
 	types := registry(t)
 	for _, kind := range kinds(types) {
 		typ := types.Type(kind)

@@ -38,15 +38,8 @@ var services = func() *genericregistry.Store {
 	if err != nil {
 		panic(err)
 	}
-	rest, _, _, err := servicestorage.NewREST(
-		nowhere{},
-		core.IPv4Protocol,
-		map[core.IPFamily]ipallocator.Interface{core.IPv4Protocol: ips},
-		ports,
-		nil,
-		nil,
-		nil,
-	)
+	rest, _, _, err := servicestorage.NewREST(nowhere{}, core.IPv4Protocol,
+		map[core.IPFamily]ipallocator.Interface{core.IPv4Protocol: ips}, ports, nil, nil, nil)
 	if err != nil {
 		panic(err)
 	}
@@ -128,11 +121,8 @@ func (g *generator) service(obj map[string]any) {
 	set("allocateLoadBalancerNodePorts", nil, nil, true, false)
 	var ports []any
 	for i := range g.IntN(4) {
-		port := map[string]any{
-			"name":     string(rune('a' + i)),
-			"port":     pick(g, []any{int64(53), int64(80), int64(443)}),
-			"protocol": pick(g, []any{"TCP", "UDP"}),
-		}
+		port := map[string]any{"name": string(rune('a' + i)), "port": pick(g, []any{int64(53), int64(80), int64(443)}),
+			"protocol": pick(g, []any{"TCP", "UDP"})}
 		if g.IntN(4) == 0 {
 			port["nodePort"] = pick(g, []any{int64(30053), int64(30080), int64(30443)})
 		}

@@ -93,83 +93,52 @@ var strategies = map[string]map[string]updater{
 	"apps/v1/daemonsets":          {"": daemonset.Strategy, "status": daemonset.StatusStrategy},
 	"apps/v1/deployments":         {"": deployment.Strategy, "status": deployment.StatusStrategy},
 	"apps/v1/replicasets":         {"": replicaset.Strategy, "status": replicaset.StatusStrategy},
-	"apps/v1/statefulsets": {
-		"":       statefulset.Strategy,
-		"status": statefulset.StatusStrategy,
-	},
-	"autoscaling/v1/horizontalpodautoscalers": {
-		"":       horizontalpodautoscaler.Strategy,
-		"status": horizontalpodautoscaler.StatusStrategy,
-	},
-	"autoscaling/v2/horizontalpodautoscalers": {
-		"":       horizontalpodautoscaler.Strategy,
-		"status": horizontalpodautoscaler.StatusStrategy,
-	},
+	"apps/v1/statefulsets": {"": statefulset.Strategy,
+		"status": statefulset.StatusStrategy},
+	"autoscaling/v1/horizontalpodautoscalers": {"": horizontalpodautoscaler.Strategy,
+		"status": horizontalpodautoscaler.StatusStrategy},
+	"autoscaling/v2/horizontalpodautoscalers": {"": horizontalpodautoscaler.Strategy,
+		"status": horizontalpodautoscaler.StatusStrategy},
 	"batch/v1/cronjobs": {"": cronjob.Strategy, "status": cronjob.StatusStrategy},
 	"batch/v1/jobs":     {"": job.Strategy, "status": job.StatusStrategy},
-	"certificates.k8s.io/v1/certificatesigningrequests": {
-		"":         certificates.Strategy,
-		"approval": certificates.ApprovalStrategy,
-	},
+	"certificates.k8s.io/v1/certificatesigningrequests": {"": certificates.Strategy,
+		"approval": certificates.ApprovalStrategy},
 	"coordination.k8s.io/v1/leases": {"": lease.Strategy},
 	"/v1/configmaps":                {"": configmap.Strategy},
 	"/v1/endpoints":                 {"": endpoint.Strategy},
 	"/v1/events":                    {"": event.Strategy},
 	"/v1/limitranges":               {"": limitrange.Strategy},
-	"/v1/namespaces": {
-		"":         namespace.Strategy,
-		"status":   namespace.StatusStrategy,
-		"finalize": namespace.FinalizeStrategy,
-	},
+	"/v1/namespaces": {"": namespace.Strategy, "status": namespace.StatusStrategy,
+		"finalize": namespace.FinalizeStrategy},
 	"/v1/nodes": {"": node.Strategy, "status": node.StatusStrategy},
-	"/v1/persistentvolumes": {
-		"":       persistentvolume.Strategy,
-		"status": persistentvolume.StatusStrategy,
-	},
-	"/v1/persistentvolumeclaims": {
-		"":       persistentvolumeclaim.Strategy,
-		"status": persistentvolumeclaim.StatusStrategy,
-	},
-	"/v1/pods": {
-		"":                    pod.Strategy,
-		"status":              pod.StatusStrategy,
-		"ephemeralcontainers": pod.EphemeralContainersStrategy,
-		"resize":              pod.ResizeStrategy,
-	},
+	"/v1/persistentvolumes": {"": persistentvolume.Strategy,
+		"status": persistentvolume.StatusStrategy},
+	"/v1/persistentvolumeclaims": {"": persistentvolumeclaim.Strategy,
+		"status": persistentvolumeclaim.StatusStrategy},
+	"/v1/pods": {"": pod.Strategy, "status": pod.StatusStrategy,
+		"ephemeralcontainers": pod.EphemeralContainersStrategy, "resize": pod.ResizeStrategy},
 	"/v1/podtemplates": {"": podtemplate.Strategy},
-	"/v1/replicationcontrollers": {
-		"":       replicationcontroller.Strategy,
-		"status": replicationcontroller.StatusStrategy,
-	},
-	"/v1/resourcequotas": {
-		"":       resourcequota.Strategy,
-		"status": resourcequota.StatusStrategy,
-	},
+	"/v1/replicationcontrollers": {"": replicationcontroller.Strategy,
+		"status": replicationcontroller.StatusStrategy},
+	"/v1/resourcequotas": {"": resourcequota.Strategy,
+		"status": resourcequota.StatusStrategy},
 	"/v1/secrets":                                 {"": secret.Strategy},
 	"/v1/services":                                {"": service.Strategy, "status": service.StatusStrategy},
 	"/v1/serviceaccounts":                         {"": serviceaccount.Strategy},
 	"discovery.k8s.io/v1/endpointslices":          {"": endpointslice.Strategy},
 	"flowcontrol.apiserver.k8s.io/v1/flowschemas": {"": flowschema.Strategy, "status": flowschema.StatusStrategy},
-	"flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations": {
-		"":       prioritylevelconfiguration.Strategy,
-		"status": prioritylevelconfiguration.StatusStrategy,
-	},
-	"networking.k8s.io/v1/ingresses": {
-		"":       ingress.Strategy,
-		"status": ingress.StatusStrategy,
-	},
+	"flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations": {"": prioritylevelconfiguration.Strategy,
+		"status": prioritylevelconfiguration.StatusStrategy},
+	"networking.k8s.io/v1/ingresses": {"": ingress.Strategy,
+		"status": ingress.StatusStrategy},
 	"networking.k8s.io/v1/ingressclasses":  {"": ingressclass.Strategy},
 	"networking.k8s.io/v1/ipaddresses":     {"": ipaddress.Strategy},
 	"networking.k8s.io/v1/networkpolicies": {"": networkpolicy.Strategy},
-	"networking.k8s.io/v1/servicecidrs": {
-		"":       servicecidr.Strategy,
-		"status": servicecidr.StatusStrategy,
-	},
+	"networking.k8s.io/v1/servicecidrs": {"": servicecidr.Strategy,
+		"status": servicecidr.StatusStrategy},
 	"node.k8s.io/v1/runtimeclasses": {"": runtimeclass.Strategy},
-	"policy/v1/poddisruptionbudgets": {
-		"":       poddisruptionbudget.Strategy,
-		"status": poddisruptionbudget.StatusStrategy,
-	},
+	"policy/v1/poddisruptionbudgets": {"": poddisruptionbudget.Strategy,
+		"status": poddisruptionbudget.StatusStrategy},
 	"rbac.authorization.k8s.io/v1/clusterroles":        {"": clusterrole.Strategy},
 	"rbac.authorization.k8s.io/v1/clusterrolebindings": {"": clusterrolebinding.Strategy},
 	"rbac.authorization.k8s.io/v1/roles":               {"": role.Strategy},
@@ -180,20 +149,16 @@ var strategies = map[string]map[string]updater{
 	"storage.k8s.io/v1/csinodes":                       {"": csinode.Strategy},
 	"storage.k8s.io/v1/csistoragecapacities":           {"": csistoragecapacity.Strategy},
 	"storage.k8s.io/v1/storageclasses":                 {"": storageclass.Strategy},
-	"storage.k8s.io/v1/volumeattachments": {
-		"":       volumeattachment.Strategy,
-		"status": volumeattachment.StatusStrategy,
-	},
+	"storage.k8s.io/v1/volumeattachments": {"": volumeattachment.Strategy,
+		"status": volumeattachment.StatusStrategy},
 	"storage.k8s.io/v1/volumeattributesclasses":                       {"": volumeattributesclass.Strategy},
 	"admissionregistration.k8s.io/v1/mutatingwebhookconfigurations":   {"": mutatingwebhookconfiguration.Strategy},
 	"admissionregistration.k8s.io/v1/validatingwebhookconfigurations": {"": validatingwebhookconfiguration.Strategy},
 	"admissionregistration.k8s.io/v1/validatingadmissionpolicybindings": {
-		"": &validatingadmissionpolicybinding.Strategy,
-	},
+		"": &validatingadmissionpolicybinding.Strategy},
 	"admissionregistration.k8s.io/v1/validatingadmissionpolicies": {
 		"":       validatingadmissionpolicy.NewStrategy(nil, nil),
-		"status": validatingadmissionpolicy.NewStatusStrategy(validatingadmissionpolicy.NewStrategy(nil, nil)),
-	},
+		"status": validatingadmissionpolicy.NewStatusStrategy(validatingadmissionpolicy.NewStrategy(nil, nil))},
 }
 
 var now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -215,27 +180,18 @@ func TestForValidation(t *testing.T) {
 
 func testForValidation(t *testing.T, types *schema.Registry, res *schema.Resource, sub string, s updater, count int) {
 	g := &generator{Rand: rand.New(rand.NewPCG(*seed, 3)), plausible: true}
-	in := prepare.Input{
-		Types:       types,
-		Resource:    res,
-		SubResource: sub,
-		Namespace:   "shop",
-		Now:         now,
-		User:        prepare.User{Name: "dev"},
-	}
+	in := prepare.Input{Types: types, Resource: res, SubResource: sub, Namespace: "shop", Now: now,
+		User: prepare.User{Name: "dev"}}
 	for i := range count {
 		in.DryRun = g.IntN(2) == 0
 		if c, ok := s.(both); ok && sub == "" {
 			in.Operation, in.Old = "CREATE", nil
 			var obj runtime.Object
 			if obj, in.Object, in.SharesLabels = received(t, g, in); obj != nil {
-				forValidation(
-					t,
-					i,
-					in,
-					obj,
-					func(ctx context.Context, obj, _ runtime.Object) error { return create(ctx, c, obj, in) },
-				)
+				forValidation(t, i, in, obj, func(ctx context.Context, obj,
+					_ runtime.Object) error {
+					return create(ctx, c, obj, in)
+				})
 			}
 		}
 		in.Operation, in.Object, in.Old, in.SharesLabels = "UPDATE", decoded(t, g, in), decoded(t, g, in), false
@@ -243,13 +199,10 @@ func testForValidation(t *testing.T, types *schema.Registry, res *schema.Resourc
 			in.Object = near(g, in.Old)
 		}
 		if obj, ok := serverOf(res.GroupVersionKind()).internal(in.Object, res.GroupVersionKind()); ok {
-			forValidation(
-				t,
-				i,
-				in,
-				obj,
-				func(ctx context.Context, obj, old runtime.Object) error { return update(ctx, s, obj, old, in) },
-			)
+			forValidation(t, i, in, obj, func(ctx context.Context, obj,
+				old runtime.Object) error {
+				return update(ctx, s, obj, old, in)
+			})
 		}
 		if t.Failed() {
 			return
@@ -384,13 +337,8 @@ func nameOf(in prepare.Input) string {
 
 // forValidation compares what the server makes of an object with what celgate does. What the strategy refuses is not
 // compared.
-func forValidation(
-	t *testing.T,
-	i int,
-	in prepare.Input,
-	obj runtime.Object,
-	strategy func(ctx context.Context, obj, old runtime.Object) error,
-) {
+func forValidation(t *testing.T, i int, in prepare.Input, obj runtime.Object,
+	strategy func(ctx context.Context, obj, old runtime.Object) error) {
 	t.Helper()
 	kind := in.Resource.GroupVersionKind()
 	s := serverOf(kind)
@@ -403,19 +351,15 @@ func forValidation(
 	}
 	ctx := request.WithNamespace(context.Background(), in.Namespace)
 	ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "dev"})
-	ctx = request.WithRequestInfo(
-		ctx,
-		&request.RequestInfo{APIGroup: kind.Group, APIVersion: kind.Version, Resource: in.Resource.Resource},
-	)
+	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{APIGroup: kind.Group, APIVersion: kind.Version,
+		Resource: in.Resource.Resource})
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// rest.BeforeCreate and BeforeUpdate; what contradicts the request stays as it is and is refused.
 	_ = rest.EnsureObjectNamespaceMatchesRequestNamespace(
-		rest.ExpectedNamespaceForScope(in.Namespace, in.Resource.Namespaced),
-		m,
-	)
+		rest.ExpectedNamespaceForScope(in.Namespace, in.Resource.Namespaced), m)
 	if strategy(ctx, obj, old) != nil {
 		return
 	}
@@ -447,10 +391,8 @@ func (s server) internal(tree map[string]any, kind schema.GroupVersionKind) (run
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, versioned); err != nil {
 		return nil, false
 	}
-	hub, err := s.scheme.ConvertToVersion(
-		versioned,
-		schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal},
-	)
+	hub, err := s.scheme.ConvertToVersion(versioned,
+		schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal})
 	return hub, err == nil
 }
 

@@ -55,24 +55,15 @@ func TestWarnings(t *testing.T) {
 		for sub, s := range strategies[name] {
 			t.Run(name+" "+sub, func(t *testing.T) {
 				g := &generator{Rand: rand.New(rand.NewPCG(*seed, 4)), plausible: true, warned: true}
-				in := prepare.Input{
-					Types:       registry,
-					Resource:    res,
-					SubResource: sub,
-					Namespace:   "shop",
-					Now:         now,
-					User:        prepare.User{Name: "dev"},
-				}
+				in := prepare.Input{Types: registry, Resource: res, SubResource: sub, Namespace: "shop", Now: now,
+					User: prepare.User{Name: "dev"}}
 				for range *count {
 					in.Operation, in.Object, in.Old = "CREATE", decoded(t, g, in), nil
 					if c, ok := s.(interface {
 						both
 						WarningsOnCreate(context.Context, runtime.Object) []string
 					}); ok && sub == "" {
-						compareWarnings(
-							t,
-							in,
-							kinds,
+						compareWarnings(t, in, kinds,
 							func(ctx context.Context, obj, _ runtime.Object) ([]string, error) {
 								m, _ := meta.Accessor(obj)
 								m.SetCreationTimestamp(metav1.Time{Time: now})
@@ -93,10 +84,7 @@ func TestWarnings(t *testing.T) {
 					if u, ok := s.(interface {
 						WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string
 					}); ok {
-						compareWarnings(
-							t,
-							in,
-							kinds,
+						compareWarnings(t, in, kinds,
 							func(ctx context.Context, obj, old runtime.Object) ([]string, error) {
 								if err := update(ctx, s, obj, old, in); err != nil {
 									return nil, err
@@ -144,10 +132,8 @@ func compareWarnings(t *testing.T, in prepare.Input, kinds map[string]bool,
 		}
 	}
 	ctx := request.WithNamespace(context.Background(), in.Namespace)
-	ctx = request.WithRequestInfo(
-		ctx,
-		&request.RequestInfo{APIGroup: kind.Group, APIVersion: kind.Version, Resource: in.Resource.Resource},
-	)
+	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{APIGroup: kind.Group, APIVersion: kind.Version,
+		Resource: in.Resource.Resource})
 	warnings, err := warn(ctx, obj, old)
 	if err != nil {
 		return // refused: nobody is warned

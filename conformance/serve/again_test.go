@@ -65,12 +65,8 @@ func TestAgain(t *testing.T) {
 			tree, err := do(t, server.Call{
 				Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps",
 				Query: map[string][]string{"dryRun": {"All"}},
-				Body: map[string]any{
-					"apiVersion": "v1",
-					"kind":       "ConfigMap",
-					"metadata":   map[string]any{"name": fmt.Sprint("counted", round)},
-					"data":       map[string]any{"k": "v"},
-				},
+				Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+					"metadata": map[string]any{"name": fmt.Sprint("counted", round)}, "data": map[string]any{"k": "v"}},
 			}).Object()
 			if err != nil {
 				t.Fatal(err)
@@ -98,9 +94,8 @@ func TestAgain(t *testing.T) {
 			"name": "other.example.com", "admissionReviewVersions": []any{"v1"}, "sideEffects": "None",
 			"clientConfig": map[string]any{"url": g.URL + "/mutate", "caBundle": g.CA},
 			"rules": []any{map[string]any{
-				"operations": []any{
-					"CREATE",
-				}, "apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"configmaps"},
+				"operations": []any{"CREATE"}, "apiGroups": []any{""}, "apiVersions": []any{"v1"},
+				"resources": []any{"configmaps"},
 			}},
 		}},
 	})

@@ -25,11 +25,8 @@ const policyPath = "/apis/policy.celgate.dev/v1/validatingadmissionpolicies"
 func TestFailurePolicyChanges(t *testing.T) {
 	managed(t, 2)
 	inForce(t, policies)
-	denied(
-		t,
-		"passwords belong into Secrets",
-		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
-	)
+	denied(t, "passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	l := &load{namespace: "default", dryRun: true}
 	l.during(t, 4, 400, func() {
 		for i := range 10 {
@@ -49,12 +46,8 @@ func TestFailurePolicyChanges(t *testing.T) {
 func TestConfigurations(t *testing.T) {
 	managed(t, 2)
 	configuration := func() string {
-		return string(
-			do(
-				t,
-				server.Call{Method: http.MethodGet, Path: webhookPath + "validatingwebhookconfigurations/celgate"},
-			).Body,
-		)
+		return string(do(t, server.Call{Method: http.MethodGet,
+			Path: webhookPath + "validatingwebhookconfigurations/celgate"}).Body)
 	}
 	eventually(t, 10*time.Second, func() string {
 		return map[bool]string{false: "no configuration"}[strings.Contains(configuration(), "policies.celgate.dev")]
@@ -68,10 +61,8 @@ func TestConfigurations(t *testing.T) {
 		inForce(t, text)
 		start := time.Now()
 		eventually(t, 2*time.Second, func() string {
-			if text := configuration(); !strings.Contains(
-				text,
-				[]string{"endpoints", "podtemplates", "limitranges"}[i],
-			) {
+			if text := configuration(); !strings.Contains(text,
+				[]string{"endpoints", "podtemplates", "limitranges"}[i]) {
 				return "after two seconds: " + text
 			}
 			return ""
@@ -87,10 +78,8 @@ func TestConfigurations(t *testing.T) {
 		}
 	}
 	// What others change is set right again, also the configuration as a whole.
-	good(
-		t,
-		do(t, server.Call{Method: http.MethodDelete, Path: webhookPath + "validatingwebhookconfigurations/celgate"}),
-	)
+	good(t, do(t, server.Call{Method: http.MethodDelete,
+		Path: webhookPath + "validatingwebhookconfigurations/celgate"}))
 	eventually(t, 40*time.Second, func() string {
 		return map[bool]string{false: "it does not come back"}[strings.Contains(configuration(), "limitranges")]
 	})
@@ -101,19 +90,8 @@ func TestRebind(t *testing.T) {
 	managed(t, 1)
 	const params = "/api/v1/namespaces/default/configmaps"
 	limit := func(name, n string) {
-		good(
-			t,
-			apply(
-				t,
-				params,
-				map[string]any{
-					"apiVersion": "v1",
-					"kind":       "ConfigMap",
-					"metadata":   map[string]any{"name": name},
-					"data":       map[string]any{"max": n},
-				},
-			),
-		)
+		good(t, apply(t, params, map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": name}, "data": map[string]any{"max": n}}))
 	}
 	limit("limit", "1")
 	t.Cleanup(func() { remove(t, params+"/limit") })
@@ -165,26 +143,18 @@ func TestRebind(t *testing.T) {
 func TestDirectoryBeside(t *testing.T) {
 	r := managed(t, 0)
 	folder := t.TempDir()
-	write(
-		t,
-		filepath.Join(folder, "policies.yaml"),
-		[]byte(strings.ReplaceAll(policies, "passwords belong into Secrets", "the directory says no")),
-	)
+	write(t, filepath.Join(folder, "policies.yaml"),
+		[]byte(strings.ReplaceAll(policies, "passwords belong into Secrets", "the directory says no")))
 	r.args = append(r.args, "--policy-dir="+folder)
 	r.startReady(t)
 	inForce(t, policies)
 	inForce(t, limits)
-	denied(
-		t,
-		"denied request: the directory says no",
-		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
-	)
+	denied(t, "denied request: the directory says no",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	denied(t, "parameterNotFoundAction", func() *server.Answer { return deployment(t, 1) })
 	eventually(t, 40*time.Second, func() string {
-		if text, _ := status(t, "validatingadmissionpolicies", "no-passwords"); !strings.Contains(
-			text,
-			"reason: Directory\n  status: \"False\"\n  type: Ready\n",
-		) {
+		if text, _ := status(t, "validatingadmissionpolicies", "no-passwords"); !strings.Contains(text,
+			"reason: Directory\n  status: \"False\"\n  type: Ready\n") {
 			return text
 		}
 		if text, _ := status(t, "validatingadmissionpolicies", "limit"); !strings.Contains(text, "reason: InForce\n") {
@@ -199,11 +169,8 @@ func TestDirectoryBeside(t *testing.T) {
 	if err := os.Rename(filepath.Join(folder, "new"), filepath.Join(folder, "policies.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	denied(
-		t,
-		"denied request: passwords belong into Secrets",
-		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
-	)
+	denied(t, "denied request: passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 }
 
 // TestRenewal gives replicas that keep a certificate of their own one that is due, under load: the leader renews it,
@@ -218,11 +185,8 @@ func TestRenewal(t *testing.T) {
 	const path = "/api/v1/namespaces/celgate-system/secrets/celgate"
 	t.Cleanup(func() { remove(t, path) })
 	inForce(t, policies)
-	denied(
-		t,
-		"passwords belong into Secrets",
-		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
-	)
+	denied(t, "passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 
 	tree, err := do(t, server.Call{Method: http.MethodGet, Path: path}).Object()
 	if err != nil {
@@ -240,12 +204,8 @@ func TestRenewal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &authority{
-		key:         own.PrivateKey.(*ecdsa.PrivateKey),
-		certificate: own.Leaf,
-		PEM:         member("ca.crt"),
-		life:        20 * time.Minute,
-	}
+	a := &authority{key: own.PrivateKey.(*ecdsa.PrivateKey), certificate: own.Leaf, PEM: member("ca.crt"),
+		life: 20 * time.Minute}
 	folder := t.TempDir()
 	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	a.issue(t, cert, key)
@@ -259,11 +219,8 @@ func TestRenewal(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(a.PEM)
 	serves := func(g *gate) *x509.Certificate {
-		conn, err := tls.Dial(
-			"tcp",
-			strings.TrimPrefix(g.URL, "https://"),
-			&tls.Config{RootCAs: pool, ServerName: "celgate.celgate-system.svc"},
-		)
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(g.URL, "https://"),
+			&tls.Config{RootCAs: pool, ServerName: "celgate.celgate-system.svc"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,23 +261,16 @@ func TestUnchecked(t *testing.T) {
 		strings.NewReplacer(
 			"object.spec.replicas <=",
 			"object.spec.replicas <==", // without params: those are withheld
-			"  paramKind: {apiVersion: v1, kind: ConfigMap}\n",
-			"",
-			"int(params.data.max)",
-			"5",
-			`'"at most " + params.data.max'`,
-			`'"at most 5"'`,
+			"  paramKind: {apiVersion: v1, kind: ConfigMap}\n", "", "int(params.data.max)", "5",
+			`'"at most " + params.data.max'`, `'"at most 5"'`,
 			"  paramRef: {name: limit, namespace: default, parameterNotFoundAction: Deny}\n",
 			"",
 		).Replace(limits),
 	)
 	inForce(t, policies)
 	managed(t, 1)
-	denied(
-		t,
-		"passwords belong into Secrets",
-		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
-	)
+	denied(t, "passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	good(t, deployment(t, 1))
 	eventually(t, 10*time.Second, func() string {
 		text, _ := status(t, "validatingadmissionpolicies", "limit")
@@ -334,10 +284,7 @@ func TestUnchecked(t *testing.T) {
 		return ""
 	})
 	if text := string(do(t, server.Call{Method: http.MethodGet,
-		Path: webhookPath + "validatingwebhookconfigurations/celgate"}).Body); strings.Contains(
-		text,
-		"deployments",
-	) {
+		Path: webhookPath + "validatingwebhookconfigurations/celgate"}).Body); strings.Contains(text, "deployments") {
 		t.Error("the API server asks for a policy that is not in force: " + text)
 	}
 }

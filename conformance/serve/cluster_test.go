@@ -97,10 +97,8 @@ var resources = map[string]string{
 // moved returns policies in celgate's own group: one line changes.
 func moved(t *testing.T, text string) []map[string]any {
 	t.Helper()
-	return documents(
-		t,
-		bytes.ReplaceAll([]byte(text), []byte("admissionregistration.k8s.io/v1"), []byte("policy.celgate.dev/v1")),
-	)
+	return documents(t, bytes.ReplaceAll([]byte(text), []byte("admissionregistration.k8s.io/v1"),
+		[]byte("policy.celgate.dev/v1")))
 }
 
 // inForce creates policies of celgate's own group and removes them when the test ends.
@@ -175,11 +173,8 @@ func denied(t *testing.T, message string, ask func() *server.Answer) {
 func TestCluster(t *testing.T) {
 	r := managed(t, 1)
 	inForce(t, policies)
-	denied(
-		t,
-		"denied request: passwords belong into Secrets",
-		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
-	)
+	denied(t, "denied request: passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	eventually(t, 5*time.Second, func() string {
 		if got := label(t, configMap(t, nil), "owner"); got != "admin" {
 			return fmt.Sprintf("label %v", got)
@@ -192,12 +187,8 @@ func TestCluster(t *testing.T) {
 		func() *server.Answer { return deployment(t, 1) })
 	const params = "/api/v1/namespaces/default/configmaps"
 	limit := func(n string) map[string]any {
-		return map[string]any{
-			"apiVersion": "v1",
-			"kind":       "ConfigMap",
-			"metadata":   map[string]any{"name": "limit"},
-			"data":       map[string]any{"max": n},
-		}
+		return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "limit"},
+			"data": map[string]any{"max": n}}
 	}
 	good(t, apply(t, params, limit("2")))
 	denied(t, "denied request: at most 2", func() *server.Answer { return deployment(t, 3) })
@@ -208,10 +199,8 @@ func TestCluster(t *testing.T) {
 	denied(t, "parameterNotFoundAction", func() *server.Answer { return deployment(t, 1) })
 
 	eventually(t, 5*time.Second, func() string {
-		tree, err := do(
-			t,
-			server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/limit"},
-		).Object()
+		tree, err := do(t, server.Call{Method: http.MethodGet,
+			Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/limit"}).Object()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,23 +213,16 @@ func TestCluster(t *testing.T) {
 		return ""
 	})
 
-	bad := moved(
-		t,
-		strings.ReplaceAll(limits, "object.spec.replicas <=", "object.spec.replicas <"+"="+"="),
-	) // never in force
+	bad := moved(t,
+		strings.ReplaceAll(limits, "object.spec.replicas <=", "object.spec.replicas <"+"="+"=")) // never in force
 	if status := apply(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicies", bad[0]).Status(); status == nil ||
-		!strings.Contains(
-			status.Message,
-			"spec.validations[0].expression: Invalid value",
-		) || !strings.Contains(status.Message, "compilation failed: ERROR: <input>:1:") {
+		!strings.Contains(status.Message, "spec.validations[0].expression: Invalid value") ||
+		!strings.Contains(status.Message, "compilation failed: ERROR: <input>:1:") {
 		t.Errorf("a policy that does not compile: %+v", status)
 	}
 	bad[0]["spec"].(map[string]any)["failurePolicy"] = "Maybe"
 	if status := apply(t, "/apis/policy.celgate.dev/v1/validatingadmissionpolicies", bad[0]).Status(); status == nil ||
-		!strings.Contains(
-			status.Message,
-			`spec.failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"`,
-		) {
+		!strings.Contains(status.Message, `spec.failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"`) {
 		t.Errorf("a failurePolicy that there is not: %+v", status)
 	}
 
@@ -334,10 +316,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dev}]
 		return do(t, server.Call{
 			Method: http.MethodPost, Path: "/apis/example.com/v1/namespaces/default/widgets",
 			Query: map[string][]string{"dryRun": {"All"}},
-			Body: object(
-				t,
-				`{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, spec: {size: 3}}`,
-			), User: user,
+			Body:  object(t, `{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, spec: {size: 3}}`),
+			User:  user,
 		})
 	}
 	eventually(t, 20*time.Second, func() string {
@@ -385,11 +365,8 @@ func TestDeployment(t *testing.T) {
 
 	answer := do(t, server.Call{
 		Method: http.MethodPost, Path: paths["ServiceAccount"] + "/celgate/token",
-		Body: map[string]any{
-			"apiVersion": "authentication.k8s.io/v1",
-			"kind":       "TokenRequest",
-			"spec":       map[string]any{},
-		},
+		Body: map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+			"spec": map[string]any{}},
 	})
 	good(t, answer)
 	tree, err := answer.Object()
@@ -419,23 +396,15 @@ kind: Service
 metadata: {name: celgate}
 spec: {type: ExternalName, externalName: localhost}
 `)))
-	g := startWebhook(
-		t,
-		"--kubeconfig="+kubeconfig,
-		"--manage",
-		"--service=celgate",
-		"--service-port="+port,
+	g := startWebhook(t, "--kubeconfig="+kubeconfig, "--manage", "--service=celgate", "--service-port="+port,
 		"--listen="+address,
 		"--namespace=celgate-system",
 		"--metrics-listen=127.0.0.1:0",
 	)
 	g.ready(t)
 
-	text = bytes.ReplaceAll(
-		[]byte(limits),
-		[]byte("spec:\n  paramKind"),
-		[]byte("spec:\n  failurePolicy: Ignore\n  paramKind"),
-	)
+	text = bytes.ReplaceAll([]byte(limits), []byte("spec:\n  paramKind"),
+		[]byte("spec:\n  failurePolicy: Ignore\n  paramKind"))
 	inForce(t, string(text))
 	t.Cleanup(func() {
 		for _, kind := range []string{"mutating", "validating"} {
@@ -444,10 +413,8 @@ spec: {type: ExternalName, externalName: localhost}
 	})
 	var bundle string
 	eventually(t, 10*time.Second, func() string {
-		tree, err := do(
-			t,
-			server.Call{Method: http.MethodGet, Path: webhookPath + "validatingwebhookconfigurations/celgate"},
-		).Object()
+		tree, err := do(t, server.Call{Method: http.MethodGet,
+			Path: webhookPath + "validatingwebhookconfigurations/celgate"}).Object()
 		webhooks, _ := tree["webhooks"].([]any)
 		if err != nil || len(webhooks) != 3 {
 			return fmt.Sprintf("%d webhooks, %v\n%s", len(webhooks), err, g.log())
@@ -456,10 +423,8 @@ spec: {type: ExternalName, externalName: localhost}
 		return ""
 	})
 	eventually(t, 10*time.Second, func() string {
-		tree, err := do(
-			t,
-			server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/limit"},
-		).Object()
+		tree, err := do(t,
+			server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/validatingadmissionpolicies/limit"}).Object()
 		text, _ := yaml.Marshal(tree["status"])
 		if err != nil || strings.Count(string(text), `status: "True"`) != 3 {
 			return fmt.Sprintf("status %s\n%s", text, g.log())
@@ -472,11 +437,8 @@ spec: {type: ExternalName, externalName: localhost}
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(pem)
-	conn, err := tls.Dial(
-		"tcp",
-		strings.TrimPrefix(g.URL, "https://"),
-		&tls.Config{RootCAs: trusted, ServerName: "celgate.celgate-system.svc"},
-	)
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(g.URL, "https://"),
+		&tls.Config{RootCAs: trusted, ServerName: "celgate.celgate-system.svc"})
 	if err != nil {
 		t.Fatal(err)
 	}

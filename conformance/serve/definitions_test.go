@@ -117,15 +117,8 @@ func TestDefinitions(t *testing.T) {
 	}
 	installDefinitions(t)
 	try := func(path string, tree map[string]any) *server.Answer {
-		return do(
-			t,
-			server.Call{
-				Method: http.MethodPost,
-				Path:   path,
-				Query:  map[string][]string{"dryRun": {"All"}, "fieldValidation": {"Strict"}},
-				Body:   tree,
-			},
-		)
+		return do(t, server.Call{Method: http.MethodPost, Path: path,
+			Query: map[string][]string{"dryRun": {"All"}, "fieldValidation": {"Strict"}}, Body: tree})
 	}
 	tried := 0
 	for _, tree := range documents(t, []byte(whole)) {

@@ -71,18 +71,14 @@ func TestEquivalent(t *testing.T) {
 	create := func(version, spec string) *server.Answer {
 		return do(t, server.Call{
 			Method: http.MethodPost, Path: "/apis/autoscaling/" + version + "/namespaces/default/horizontalpodautoscalers", Query: map[string][]string{"dryRun": {"All"}},
-			Body: object(
-				t,
-				"{apiVersion: autoscaling/"+version+", kind: HorizontalPodAutoscaler, metadata: {name: h}, spec: {maxReplicas: 3, "+
-					"scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, "+spec+"}}",
+			Body: object(t, "{apiVersion: autoscaling/"+version+", kind: HorizontalPodAutoscaler, metadata: {name: h}, spec: {maxReplicas: 3, "+
+				"scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, "+spec+"}}",
 			),
 		})
 	}
-	denied(
-		t,
-		"denied request: made to v1",
-		func() *server.Answer { return create("v1", "targetCPUUtilizationPercentage: 50") },
-	)
+	denied(t, "denied request: made to v1", func() *server.Answer {
+		return create("v1", "targetCPUUtilizationPercentage: 50")
+	})
 	const half = "metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]"
 	denied(t, "", func() *server.Answer { return create("v2", half) })
 	eventually(t, 5*time.Second, func() string {
@@ -92,9 +88,6 @@ func TestEquivalent(t *testing.T) {
 		return ""
 	})
 	denied(t, "denied request: not converted", func() *server.Answer {
-		return create(
-			"v2",
-			"metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}]",
-		)
+		return create("v2", "metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}]")
 	})
 }

@@ -41,20 +41,14 @@ var faults = []fault{
 		r.end(t, 0, false)
 		r.startReady(t)
 	}},
-	{
-		name:    "kill a replica (SIGKILL), start another",
-		every:   12 * time.Second,
-		unready: time.Second,
+	{name: "kill a replica (SIGKILL), start another", every: 12 * time.Second, unready: time.Second,
 		do: func(t *testing.T, r *replicas) {
 			r.end(t, 1-r.leader(t), true)
 			time.Sleep(2 * time.Second)
 			r.startReady(t)
 		},
 	},
-	{
-		name:    "kill the leader, start another",
-		every:   30 * time.Second,
-		unready: time.Second,
+	{name: "kill the leader, start another", every: 30 * time.Second, unready: time.Second,
 		do: func(t *testing.T, r *replicas) {
 			r.end(t, r.leader(t), true)
 			time.Sleep(2 * time.Second)
@@ -62,10 +56,7 @@ var faults = []fault{
 			r.leader(t)
 		},
 	},
-	{
-		name:    "kill both replicas, start two after 3 s",
-		every:   25 * time.Second,
-		unready: 10 * time.Second,
+	{name: "kill both replicas, start two after 3 s", every: 25 * time.Second, unready: 10 * time.Second,
 		do: func(t *testing.T, r *replicas) {
 			r.end(t, 1, true)
 			r.end(t, 0, true)
@@ -74,30 +65,21 @@ var faults = []fault{
 			r.startReady(t)
 		},
 	},
-	{
-		name:   "kill the API server, start it again",
-		every:  30 * time.Second,
-		server: true,
+	{name: "kill the API server, start it again", every: 30 * time.Second, server: true,
 		do: func(t *testing.T, _ *replicas) {
 			if err := api.RestartAPIServer(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		},
 	},
-	{
-		name:   "kill etcd, start it after 10 s",
-		every:  40 * time.Second,
-		server: true,
+	{name: "kill etcd, start it after 10 s", every: 40 * time.Second, server: true,
 		do: func(t *testing.T, _ *replicas) {
 			if err := api.StopEtcd(t.Context(), 10*time.Second); err != nil {
 				t.Fatal(err)
 			}
 		},
 	},
-	{
-		name:   "freeze the API server for 8 s (SIGSTOP)",
-		every:  25 * time.Second,
-		server: true,
+	{name: "freeze the API server for 8 s (SIGSTOP)", every: 25 * time.Second, server: true,
 		do: func(t *testing.T, _ *replicas) {
 			if err := api.FreezeAPIServer(t.Context(), 8*time.Second); err != nil {
 				t.Fatal(err)
@@ -110,20 +92,14 @@ var faults = []fault{
 		}
 	}},
 	// The API server waits ten seconds for what it has sent to it, and sends more over the same connections until then.
-	{
-		name:    "freeze a replica for 5 s",
-		every:   25 * time.Second,
-		unready: 16 * time.Second,
+	{name: "freeze a replica for 5 s", every: 25 * time.Second, unready: 16 * time.Second,
 		do: func(t *testing.T, r *replicas) {
 			if err := server.Freeze(r.gates[0].cmd.Process, 5*time.Second); err != nil {
 				t.Fatal(err)
 			}
 		},
 	},
-	{
-		name:    "a certificate that has expired, for 4 s",
-		every:   15 * time.Second,
-		unready: 8 * time.Second,
+	{name: "a certificate that has expired, for 4 s", every: 15 * time.Second, unready: 8 * time.Second,
 		do: func(_ *testing.T, r *replicas) {
 			r.authority.life = -time.Minute
 			r.rotate()
@@ -135,16 +111,10 @@ var faults = []fault{
 			time.Sleep(2 * time.Second)
 		},
 	},
-	{
-		name:  "cut all watches, refuse new ones for 5 s",
-		every: 20 * time.Second,
-		do:    func(_ *testing.T, r *replicas) { r.link.refuse(5 * time.Second) },
-	},
-	{
-		name:  "watches carry nothing any more, unnoticed",
-		every: 60 * time.Second,
-		do:    func(_ *testing.T, r *replicas) { r.link.hush() },
-	},
+	{name: "cut all watches, refuse new ones for 5 s", every: 20 * time.Second,
+		do: func(_ *testing.T, r *replicas) { r.link.refuse(5 * time.Second) }},
+	{name: "watches carry nothing any more, unnoticed", every: 60 * time.Second,
+		do: func(_ *testing.T, r *replicas) { r.link.hush() }},
 	{name: "replace the certificate", every: 3 * time.Second, do: func(_ *testing.T, r *replicas) { r.rotate() }},
 	{
 		name:  "replace all policies, at least 100 times",
@@ -161,9 +131,7 @@ func TestFaultRuns(t *testing.T) {
 		t.Skip("needs -faults=DURATION; see make faults")
 	}
 	var table strings.Builder
-	table.WriteString(
-		"| fault | times | creates | answered right | failed closed | answered wrong | API server away | longest answer | all right again after | policies current after |\n",
-	)
+	table.WriteString("| fault | times | creates | answered right | failed closed | answered wrong | API server away | longest answer | all right again after | policies current after |\n")
 	table.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -172,12 +140,8 @@ func TestFaultRuns(t *testing.T) {
 			t.Log(row)
 		})
 	}
-	fmt.Printf(
-		"\nEach %s, %d creates a second, half of them forbidden; the longest of each kind of recovery.\n\n%s\n",
-		*duration,
-		faultRate,
-		table.String(),
-	)
+	fmt.Printf("\nEach %s, %d creates a second, half of them forbidden; the longest of each kind of recovery.\n\n%s\n",
+		*duration, faultRate, table.String())
 }
 
 // run returns a row of the table.
@@ -186,23 +150,14 @@ func (f *fault) run(t *testing.T) string {
 	inForce(t, policies)
 	inForce(t, configMapLimits)
 	namespace := fmt.Sprintf("faults-%d", time.Now().UnixNano())
-	good(
-		t,
-		apply(
-			t,
-			"/api/v1/namespaces",
-			map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}},
-		),
-	)
+	good(t, apply(t, "/api/v1/namespaces", map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": namespace}}))
 	good(t, apply(t, "/api/v1/namespaces/default/configmaps", map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "members"},
 		"data": map[string]any{"most": "1"},
 	}))
-	denied(
-		t,
-		"passwords belong into Secrets",
-		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
-	)
+	denied(t, "passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	eventually(t, 5*time.Second, func() string {
 		if got := label(t, configMap(t, nil), "owner"); got != "admin" {
 			return fmt.Sprintf("label %v", got)
@@ -244,15 +199,8 @@ func (f *fault) run(t *testing.T) string {
 		again = recovered.Round(10 * time.Millisecond).String()
 	}
 	c := l.counts
-	return fmt.Sprintf(
-		"| %s | %d | %d | %d | %d | %d | %d | %s | %s | %s |",
-		f.name,
-		times,
-		c.asked,
-		c.right,
-		c.refused,
-		c.wrong,
-		c.server,
+	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d | %s | %s | %s |", f.name, times, c.asked, c.right,
+		c.refused, c.wrong, c.server,
 		l.slow.Round(time.Millisecond),
 		again,
 		current.Round(10*time.Millisecond),
@@ -313,22 +261,15 @@ func (r *replicas) freshness(t *testing.T, round int) time.Duration {
 	t.Helper()
 	replacePolicies(t, round)
 	start := time.Now()
-	client := &http.Client{
-		Transport: &http.Transport{TLSClientConfig: r.trusted(), DisableKeepAlives: true},
-		Timeout:   5 * time.Second,
-	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: r.trusted(), DisableKeepAlives: true},
+		Timeout: 5 * time.Second}
 	review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","name":"c","namespace":"default",` +
 		`"kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"},"userInfo":{"username":"u"},` +
-		`"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"default"},"data":{"round":"` + fmt.Sprint(
-		round,
-	) + `"}}}}`
+		`"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"default"},"data":{"round":"` + fmt.Sprint(round) + `"}}}}`
 	for _, g := range r.gates {
 		eventually(t, 2*time.Minute, func() string {
-			response, err := client.Post(
-				g.URL+"/fail/validate?timeout=5s",
-				"application/json",
-				strings.NewReader(review),
-			)
+			response, err := client.Post(g.URL+"/fail/validate?timeout=5s", "application/json",
+				strings.NewReader(review))
 			if err != nil {
 				return err.Error()
 			}

@@ -61,21 +61,11 @@ type handover struct {
 
 var handovers = []handover{
 	{name: "both kinds", version: "v1", verdict: "the policies of policy.celgate.dev can be deleted"},
-	{
-		name:    "validating only",
-		minor:   "1.33",
-		verdict: "the ValidatingAdmissionPolicy objects of policy.celgate.dev and their bindings can be deleted",
-	},
-	{
-		name:    "mutating as v1alpha1",
-		minor:   "1.33",
-		version: "v1alpha1",
+	{name: "validating only", minor: "1.33", verdict: "the ValidatingAdmissionPolicy objects of policy.celgate.dev and their bindings can be deleted"},
+	{name: "mutating as v1alpha1", minor: "1.33", version: "v1alpha1",
 		verdict: "the policies of policy.celgate.dev can be deleted",
-		args: []string{
-			"--runtime-config=admissionregistration.k8s.io/v1alpha1=true",
-			"--feature-gates=MutatingAdmissionPolicy=true",
-		},
-	},
+		args: []string{"--runtime-config=admissionregistration.k8s.io/v1alpha1=true",
+			"--feature-gates=MutatingAdmissionPolicy=true"}},
 }
 
 // TestHandover hands policies over, by the commands of docs/serve.md and under load, to servers that serve the kinds,
@@ -119,14 +109,8 @@ func (h *handover) run(t *testing.T) {
 
 	r := managed(t, 2)
 	inForce(t, counted)
-	good(
-		t,
-		apply(
-			t,
-			"/api/v1/namespaces/default/configmaps",
-			object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: stored}}`),
-		),
-	)
+	good(t, apply(t, "/api/v1/namespaces/default/configmaps",
+		object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: stored}}`)))
 	const password = "passwords belong into Secrets"
 	denied(t, password, func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	w := watchers{}
@@ -183,8 +167,7 @@ func (h *handover) run(t *testing.T) {
 		t.Errorf("changed %q", seen)
 	}
 	if s := configMap(t, map[string]any{"password": "x"}).Status(); s == nil ||
-		!strings.Contains(s.Message, password) ||
-		strings.Contains(s.Message, "admission webhook") {
+		!strings.Contains(s.Message, password) || strings.Contains(s.Message, "admission webhook") {
 		t.Errorf("%+v", s)
 	}
 	if out := command(0, program, "migrate", "--verify"); !strings.Contains(out, h.verdict) ||

@@ -54,9 +54,8 @@ func TestHostile(t *testing.T) {
 	g := alone(t, "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(g.CA)
-	client := &http.Client{
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, MaxIdleConnsPerHost: 100},
-	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted},
+		MaxIdleConnsPerHost: 100}}
 	post := func(path, contentType string, body io.Reader) (int, string, error) {
 		response, err := client.Post(g.URL+path, contentType, body)
 		if err != nil {
@@ -74,13 +73,8 @@ func TestHostile(t *testing.T) {
 			var times []time.Duration
 			for {
 				start := time.Now()
-				code, text, err := post(
-					"/validate?timeout=10s",
-					"application/json",
-					strings.NewReader(
-						reviewStart+`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"password":"x"}}}}`,
-					),
-				)
+				code, text, err := post("/validate?timeout=10s", "application/json",
+					strings.NewReader(reviewStart+`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"password":"x"}}}}`))
 				times = append(times, time.Since(start))
 				if err != nil || code != 200 || !strings.Contains(text, "passwords belong into Secrets") {
 					t.Errorf("an ordinary request: %v %d %.300s", err, code, text)
@@ -120,11 +114,8 @@ func TestHostile(t *testing.T) {
 					path := []string{"/mutate", "/validate", "/fail/mutate", "/ignore/validate"}[random.IntN(4)]
 					media := []string{"application/json", "application/json", "application/json;charset=", "text/plain",
 						"", "application/vnd.kubernetes.protobuf"}[random.IntN(6)]
-					code, text, err := post(
-						path+"?timeout=10s",
-						media,
-						bytes.NewReader(body[:random.IntN(len(body)+1)]),
-					)
+					code, text, err := post(path+"?timeout=10s", media,
+						bytes.NewReader(body[:random.IntN(len(body)+1)]))
 					if err != nil || code >= 500 && code != http.StatusServiceUnavailable {
 						t.Errorf("%v %d %s", err, code, text)
 					}
@@ -135,10 +126,7 @@ func TestHostile(t *testing.T) {
 	t.Run("long bodies", func(t *testing.T) {
 		for _, filler := range []string{"{}", "0"} {
 			long := reviewStart + `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"password":"x"},"items":[` +
-				strings.Repeat(
-					filler+",",
-					(8<<20-1000)/(len(filler)+1),
-				) + filler + `]}}}`
+				strings.Repeat(filler+",", (8<<20-1000)/(len(filler)+1)) + filler + `]}}}`
 			largest := make(chan int64)
 			done := make(chan struct{})
 			go func() {
@@ -173,11 +161,8 @@ func TestHostile(t *testing.T) {
 				t.Errorf("%d MiB", most>>20)
 			}
 		}
-		code, text, err := post(
-			"/validate",
-			"application/json",
-			strings.NewReader(reviewStart+strings.Repeat(" ", 9<<20)),
-		)
+		code, text, err := post("/validate", "application/json",
+			strings.NewReader(reviewStart+strings.Repeat(" ", 9<<20)))
 		if err == nil && code != http.StatusRequestEntityTooLarge {
 			t.Errorf("%d %s", code, text)
 		}
@@ -191,11 +176,7 @@ func TestHostile(t *testing.T) {
 					return
 				}
 				defer conn.Close()
-				fmt.Fprintf(
-					conn,
-					"POST /validate HTTP/1.1\r\nHost: celgate\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
-					8<<20,
-				)
+				fmt.Fprintf(conn, "POST /validate HTTP/1.1\r\nHost: celgate\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", 8<<20)
 				if i%2 == 0 { // so long that it counts
 					_, _ = conn.Write(bytes.Repeat([]byte(" "), 70<<10))
 				}
@@ -210,13 +191,8 @@ func TestHostile(t *testing.T) {
 		meanwhile(t, func() {
 			many(8, func(int) {
 				for range 3 {
-					code, text, err := post(
-						"/validate?timeout=10s",
-						"application/json",
-						strings.NewReader(
-							reviewStart+`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"spend":"x"}}}}`,
-						),
-					)
+					code, text, err := post("/validate?timeout=10s", "application/json",
+						strings.NewReader(reviewStart+`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"spend":"x"}}}}`))
 					if err != nil || code != 200 ||
 						!strings.Contains(text, "budget") && !strings.Contains(text, "cost limit") {
 						t.Errorf("%v %d %.300s", err, code, text)
@@ -231,11 +207,8 @@ func TestHostile(t *testing.T) {
 func TestThousand(t *testing.T) {
 	r := managed(t, 2)
 	inForce(t, policies)
-	denied(
-		t,
-		"passwords belong into Secrets",
-		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
-	)
+	denied(t, "passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	const number, workers = 1000, 8
 	each := func(do func(i int)) {
 		var running sync.WaitGroup
@@ -265,8 +238,7 @@ func TestThousand(t *testing.T) {
 			for _, tree := range moved(t, strings.ReplaceAll(thousand, "NAME", name(i))) {
 				if a, err := api.Do(t.Context(),
 					server.Call{Method: http.MethodPost, Path: own + resources[tree["kind"].(string)],
-						Body: tree}); err != nil ||
-					a.Status() != nil {
+						Body: tree}); err != nil || a.Status() != nil {
 					t.Errorf("%v %+v", err, a.Status())
 				}
 			}
@@ -274,11 +246,8 @@ func TestThousand(t *testing.T) {
 		created := time.Since(start)
 		for i := range number {
 			if i%100 == 0 || i == number-1 {
-				denied(
-					t,
-					"denied request: not "+name(i),
-					func() *server.Answer { return configMap(t, map[string]any{name(i): "x"}) },
-				)
+				denied(t, "denied request: not "+name(i),
+					func() *server.Answer { return configMap(t, map[string]any{name(i): "x"}) })
 			}
 		}
 		t.Logf("created in %s, in force after %s", created, time.Since(start))

@@ -64,11 +64,7 @@ func TestParamsOfOthers(t *testing.T) {
 	create(
 		t,
 		"/api/v1/namespaces/kube-system/secrets",
-		object(
-			t,
-			`{apiVersion: v1, kind: Secret, metadata: {name: db, namespace: kube-system}, stringData: {password: hunter2}}`,
-		),
-	)
+		object(t, `{apiVersion: v1, kind: Secret, metadata: {name: db, namespace: kube-system}, stringData: {password: hunter2}}`))
 	objects := moved(t, leaks)
 	path := func(tree map[string]any) string { return ownPath + resources[tree["kind"].(string)] }
 	as := func(user string, tree map[string]any) *server.Answer {
@@ -105,35 +101,24 @@ func TestParamsOfOthers(t *testing.T) {
 	const mallory = "user &{mallory  [system:authenticated] map[]} "
 
 	// Asked, celgate says what the server says about its own kinds.
-	refused(
-		as("mallory", objects[0]),
-		`ValidatingAdmissionPolicy.admissionregistration.k8s.io "leak" is invalid: spec.paramKind: Forbidden: `+mallory+
-			`must have "get" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`,
+	refused(as("mallory", objects[0]), `ValidatingAdmissionPolicy.admissionregistration.k8s.io "leak" is invalid: spec.paramKind: Forbidden: `+mallory+
+		`must have "get" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`,
 	)
-	refused(
-		as("mallory", objects[1]),
-		`spec.paramRef: Forbidden: unable to get policy leak to determine minimum required permissions and `+mallory+
-			`does not have "get" permission for all groups, versions and resources`,
+	refused(as("mallory", objects[1]), `spec.paramRef: Forbidden: unable to get policy leak to determine minimum required permissions and `+mallory+
+		`does not have "get" permission for all groups, versions and resources`,
 	)
 	good(t, as("", objects[0]))
-	refused(
-		as("mallory", objects[1]),
-		`spec.paramRef: Forbidden: `+mallory+`does not have "get" permission on the object referenced by paramRef`,
-	)
+	refused(as("mallory", objects[1]), `spec.paramRef: Forbidden: `+mallory+`does not have "get" permission on the object referenced by paramRef`)
 	good(t, as("", objects[1]))
 	denied(t, "secret: aHVudGVyMg==", func() *server.Answer {
-		return do(
-			t,
-			server.Call{
-				Method: http.MethodPost,
-				Path:   "/api/v1/namespaces/default/configmaps",
-				Query:  map[string][]string{"dryRun": {"All"}},
-				Body: map[string]any{
-					"apiVersion": "v1",
-					"kind":       "ConfigMap",
-					"metadata":   map[string]any{"name": "leak"},
-				},
+		return do(t, server.Call{Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps",
+			Query: map[string][]string{"dryRun": {"All"}},
+			Body: map[string]any{
+				"apiVersion": "v1",
+				"kind":       "ConfigMap",
+				"metadata":   map[string]any{"name": "leak"},
 			},
+		},
 		)
 	})
 	sealed, err := do(t, server.Call{Method: http.MethodGet, Path: path(objects[0]) + "/leak"}).Object()
@@ -162,10 +147,8 @@ func TestParamsOfOthers(t *testing.T) {
 			Body: map[string]any{"metadata": map[string]any{"annotations": annotations}},
 		})
 	}
-	refused(
-		patch("mallory", "validatingadmissionpolicies", map[string]any{"celgate.dev/disabled": nil}),
-		`must have "get" permission on all objects`,
-	)
+	refused(patch("mallory", "validatingadmissionpolicies", map[string]any{"celgate.dev/disabled": nil}),
+		`must have "get" permission on all objects`)
 	gone()
 
 	// What was written while the API server did not know of celgate, or with the seal of another object, is not in
@@ -188,10 +171,8 @@ func TestParamsOfOthers(t *testing.T) {
 	}
 	unknown := func(resource string) func() string {
 		return func() string {
-			if text, _ := status(t, resource, "leak"); !strings.Contains(
-				text,
-				"reason: AuthorUnknown\n  status: \"False\"\n  type: Ready\n",
-			) ||
+			if text, _ := status(t, resource, "leak"); !strings.Contains(text,
+				"reason: AuthorUnknown\n  status: \"False\"\n  type: Ready\n") ||
 				!strings.Contains(text, resource+".policy.celgate.dev NAME celgate.dev/approved=") {
 				return text
 			}
@@ -202,8 +183,7 @@ func TestParamsOfOthers(t *testing.T) {
 	eventually(t, 10*time.Second, unknown("validatingadmissionpolicybindings"))
 	eventually(t, 60*time.Second, func() string {
 		if status := as("mallory", moved(t, strings.ReplaceAll(leaks, "name: leak",
-			"name: leak2"))[0]).Status(); status == nil ||
-			!strings.Contains(status.Message, "Forbidden") {
+			"name: leak2"))[0]).Status(); status == nil || !strings.Contains(status.Message, "Forbidden") {
 			return fmt.Sprintf("%+v", status)
 		}
 		return ""
@@ -216,10 +196,8 @@ func TestParamsOfOthers(t *testing.T) {
 	}
 
 	// A change that leaves the paramKind does not make it known; whoever may read the params does.
-	refused(
-		patch("mallory", "validatingadmissionpolicies", map[string]any{"celgate.dev/approved": "1"}),
-		"spec.paramKind: Forbidden",
-	)
+	refused(patch("mallory", "validatingadmissionpolicies", map[string]any{"celgate.dev/approved": "1"}),
+		"spec.paramKind: Forbidden")
 	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
 		good(t, patch("", resource, map[string]any{"celgate.dev/approved": "1"}))
 	}

@@ -23,10 +23,8 @@ import (
 // them, in a shell. What a cluster has and this one has not is played: the controllers and the kubelet, which start
 // what the Deployment says, with its service account and arguments, and the network, by which a Service reaches Pods.
 func TestReadme(t *testing.T) {
-	empty, err := server.Start(
-		t.Context(),
-		server.Options{Minor: *minor, Plugins: []string{"PodSecurity"}, Disabled: ownPolicies},
-	)
+	empty, err := server.Start(t.Context(), server.Options{Minor: *minor, Plugins: []string{"PodSecurity"},
+		Disabled: ownPolicies})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,10 +62,8 @@ func TestReadme(t *testing.T) {
 		t.Errorf("the annotation is %q", lines[len(lines)-1])
 	}
 
-	lines := strings.SplitAfter(
-		strings.TrimSpace(commands(t, "../../docs/serve.md", "## From an empty cluster to a mutated object")),
-		"\n",
-	)
+	lines := strings.SplitAfter(strings.TrimSpace(
+		commands(t, "../../docs/serve.md", "## From an empty cluster to a mutated object")), "\n")
 	deny := lines[len(lines)-1]
 	for _, line := range lines[1 : len(lines)-1] { // it is installed
 		if out, err := sh.run(t.Context(), line); err != nil {
@@ -83,8 +79,7 @@ func TestReadme(t *testing.T) {
 		!strings.Contains(out, "denied request: at most 5 replicas") {
 		t.Errorf("%v %s", err, out)
 	}
-	if out, err := sh.run(t.Context(), `kubectl get deployment web -o jsonpath='{.metadata.annotations.example\.com/owner}'`); err != nil ||
-		out != "admin" {
+	if out, err := sh.run(t.Context(), `kubectl get deployment web -o jsonpath='{.metadata.annotations.example\.com/owner}'`); err != nil || out != "admin" {
 		t.Error(err, out)
 	}
 	for _, g := range gates {
@@ -132,12 +127,8 @@ func (s *shell) run(ctx context.Context, script string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", script)
 	cmd.Dir = "../.."
-	cmd.Env = append(
-		os.Environ(),
-		"KUBECONFIG="+s.server.Kubeconfig,
-		"PATH="+s.path+":"+os.Getenv("PATH"),
-		"HOME="+s.server.Folder,
-	)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.server.Kubeconfig, "PATH="+s.path+":"+os.Getenv("PATH"),
+		"HOME="+s.server.Folder)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()
@@ -174,8 +165,7 @@ func (s *shell) play(ctx context.Context, t *testing.T) ([]*gate, error) {
 	}
 	// The namespace enforces the restricted level, which is about Pods.
 	review := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "celgate"}, "spec": ` + string(
-		deployment.Spec.Template.Spec,
-	) + `}`
+		deployment.Spec.Template.Spec) + `}`
 	if out, err := s.run(ctx, in+"create --dry-run=server -f - <<'END'\n"+review+"\nEND"); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
@@ -202,11 +192,7 @@ func (s *shell) play(ctx context.Context, t *testing.T) ([]*gate, error) {
 		return nil, err
 	}
 	args := pod.Containers[0].Args
-	args = append(
-		args,
-		"--kubeconfig="+kubeconfig,
-		"--service-port="+port,
-		"--metrics-listen=127.0.0.1:0",
+	args = append(args, "--kubeconfig="+kubeconfig, "--service-port="+port, "--metrics-listen=127.0.0.1:0",
 		"--drain-delay=0s",
 		"--log-format=text",
 	)

@@ -221,14 +221,8 @@ func service(t *testing.T, kubeconfig string, n int, flags ...string) *replicas 
 	})
 	// A Service of this type leads the API server to any address. It sends over HTTP/1.1 to Services, unlike to
 	// URLs of loopback, so that replicas share the load.
-	good(
-		t,
-		apply(
-			t,
-			"/api/v1/namespaces",
-			object(t, `{apiVersion: v1, kind: Namespace, metadata: {name: celgate-system}}`),
-		),
-	)
+	good(t, apply(t, "/api/v1/namespaces", object(t,
+		`{apiVersion: v1, kind: Namespace, metadata: {name: celgate-system}}`)))
 	good(t, apply(t, "/api/v1/namespaces/celgate-system/services", object(t, `
 apiVersion: v1
 kind: Service
@@ -360,12 +354,8 @@ func (l *load) ask(ctx context.Context, forbidden bool) {
 	}
 	call := server.Call{
 		Method: http.MethodPost, Path: "/api/v1/namespaces/" + l.namespace + "/configmaps",
-		Body: map[string]any{
-			"apiVersion": "v1",
-			"kind":       "ConfigMap",
-			"metadata":   map[string]any{"generateName": "c-"},
-			"data":       data,
-		},
+		Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"generateName": "c-"},
+			"data": data},
 	}
 	if l.dryRun {
 		call.Query = map[string][]string{"dryRun": {"All"}}
@@ -428,21 +418,16 @@ func (l *load) during(t *testing.T, workers, rate int, do func()) {
 func TestReplicas(t *testing.T) {
 	r := managed(t, 2)
 	inForce(t, policies)
-	denied(
-		t,
-		"passwords belong into Secrets",
-		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
-	)
+	denied(t, "passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	l := &load{namespace: "default", dryRun: true}
 	l.during(t, 2, 100, func() {
 		r.end(t, r.leader(t), true)
 		start := time.Now()
 		inForce(t, limits) // whose rule the next leader writes
 		eventually(t, 40*time.Second, func() string {
-			a := do(
-				t,
-				server.Call{Method: http.MethodGet, Path: webhookPath + "validatingwebhookconfigurations/celgate"},
-			)
+			a := do(t, server.Call{Method: http.MethodGet,
+				Path: webhookPath + "validatingwebhookconfigurations/celgate"})
 			if !strings.Contains(string(a.Body), "deployments") {
 				return "no new leader"
 			}
@@ -457,11 +442,8 @@ func TestReplicas(t *testing.T) {
 func TestRolling(t *testing.T) {
 	r := managed(t, 2)
 	inForce(t, policies)
-	denied(
-		t,
-		"passwords belong into Secrets",
-		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
-	)
+	denied(t, "passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 	l := &load{namespace: "default", dryRun: true}
 	l.during(t, 2, 200, func() {
 		for i := range 50 {

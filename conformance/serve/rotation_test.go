@@ -30,11 +30,8 @@ func TestRotation(t *testing.T) {
 	}
 	r := service(t, api.Kubeconfig, 2, "--certificate-life=1m", "--authority-life=2m")
 	inForce(t, policies)
-	denied(
-		t,
-		"passwords belong into Secrets",
-		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) },
-	)
+	denied(t, "passwords belong into Secrets",
+		func() *server.Answer { return configMap(t, map[string]any{"password": "x"}) })
 
 	authorities, leaves, both := map[[32]byte]bool{}, map[[32]byte]bool{}, false
 	var handshakes, ended int
@@ -79,13 +76,8 @@ func TestRotation(t *testing.T) {
 	if !both {
 		t.Error("never were two authorities trusted")
 	}
-	t.Logf(
-		"%d authorities, %d certificates, %d handshakes, the longest answer %s",
-		len(authorities),
-		len(leaves),
-		handshakes,
-		l.slow,
-	)
+	t.Logf("%d authorities, %d certificates, %d handshakes, the longest answer %s", len(authorities), len(leaves),
+		handshakes, l.slow)
 }
 
 // bundles are whom the webhooks of the configurations trust.
@@ -93,10 +85,8 @@ func bundles(t *testing.T) (all [][]*x509.Certificate) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, kind := range []string{"mutating", "validating"} {
-		tree, err := do(
-			t,
-			server.Call{Method: http.MethodGet, Path: webhookPath + kind + "webhookconfigurations/celgate"},
-		).Object()
+		tree, err := do(t, server.Call{Method: http.MethodGet,
+			Path: webhookPath + kind + "webhookconfigurations/celgate"}).Object()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -79,13 +79,8 @@ func TestSafety(t *testing.T) {
 		}
 	}
 	renewed := func() string {
-		tree, err := do(
-			t,
-			server.Call{
-				Method: http.MethodGet,
-				Path:   "/apis/coordination.k8s.io/v1/namespaces/celgate-system/leases/celgate",
-			},
-		).Object()
+		tree, err := do(t, server.Call{Method: http.MethodGet,
+			Path: "/apis/coordination.k8s.io/v1/namespaces/celgate-system/leases/celgate"}).Object()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,9 +102,8 @@ func TestSafety(t *testing.T) {
 			good(t, do(t, server.Call{
 				Method: http.MethodPatch, Path: "/apis/policy.celgate.dev/v1/" + resource,
 				ContentType: "application/merge-patch+json",
-				Body: map[string]any{
-					"metadata": map[string]any{"annotations": map[string]any{"celgate.dev/disabled": value}},
-				},
+				Body: map[string]any{"metadata": map[string]any{
+					"annotations": map[string]any{"celgate.dev/disabled": value}}},
 			}))
 		}
 	}
@@ -132,10 +126,8 @@ func TestSafety(t *testing.T) {
 		return ""
 	})
 	for _, kind := range []string{"mutating", "validating"} {
-		good(
-			t,
-			do(t, server.Call{Method: http.MethodDelete, Path: webhookPath + kind + "webhookconfigurations/celgate"}),
-		)
+		good(t, do(t, server.Call{Method: http.MethodDelete,
+			Path: webhookPath + kind + "webhookconfigurations/celgate"}))
 	}
 	denied(t, "", write)
 }

@@ -96,12 +96,8 @@ func alone(t *testing.T, args ...string) *gate {
 	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	ca := newAuthority(t)
 	ca.issue(t, cert, key)
-	g := startGate(
-		t,
-		exec.Command(
-			program,
-			append([]string{"serve", "--listen=127.0.0.1:0", "--alone", "--cert=" + cert, "--key=" + key}, args...)...),
-	)
+	g := startGate(t, exec.Command(program, append(
+		[]string{"serve", "--listen=127.0.0.1:0", "--alone", "--cert=" + cert, "--key=" + key}, args...)...))
 	g.CA = ca.PEM
 	return g
 }
@@ -264,11 +260,10 @@ func (a *authority) issue(t *testing.T, cert, key string) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "celgate"},
-		NotBefore: time.Now().
-			Add(-time.Hour),
-		NotAfter: time.Now().Add(cmp.Or(a.life, time.Hour)), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		DNSNames: []string{"celgate.celgate-system.svc"},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(cmp.Or(a.life, time.Hour)),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames:    []string{"celgate.celgate-system.svc"},
+		KeyUsage:    x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &private.PublicKey, a.key)
 	if err != nil {
@@ -349,9 +344,8 @@ func handWritten(t *testing.T, g *gate) {
 				"name": "celgate.example.com", "admissionReviewVersions": []any{"v1"}, "sideEffects": "None",
 				"clientConfig": map[string]any{"url": g.URL + "/" + path, "caBundle": g.CA},
 				"rules": []any{map[string]any{
-					"operations": []any{
-						"*",
-					}, "apiGroups": []any{""}, "apiVersions": []any{"*"}, "resources": []any{"configmaps"},
+					"operations": []any{"*"}, "apiGroups": []any{""}, "apiVersions": []any{"*"},
+					"resources": []any{"configmaps"},
 				}},
 			}},
 		})
@@ -399,12 +393,8 @@ func configMap(t *testing.T, data map[string]any) *server.Answer {
 	return do(t, server.Call{
 		Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps",
 		Query: map[string][]string{"dryRun": {"All"}},
-		Body: map[string]any{
-			"apiVersion": "v1",
-			"kind":       "ConfigMap",
-			"metadata":   map[string]any{"name": "c"},
-			"data":       data,
-		},
+		Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"},
+			"data": data},
 	})
 }
 
@@ -449,10 +439,7 @@ func TestDirectory(t *testing.T) {
 		}
 		for line := range strings.Lines(string(log)) {
 			if strings.Contains(line, answer.AuditID) &&
-				strings.Contains(
-					line,
-					`"celgate.example.com/mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"mutations\":[0],\"paths\":[\"/metadata/labels\"]}]"`,
-				) {
+				strings.Contains(line, `"celgate.example.com/mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"mutations\":[0],\"paths\":[\"/metadata/labels\"]}]"`) {
 				return ""
 			}
 		}

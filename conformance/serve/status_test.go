@@ -141,10 +141,8 @@ func asCelgate(t *testing.T) string {
 // status returns the status of one of celgate's own objects as YAML without what differs between runs.
 func status(t *testing.T, resource, name string) (string, string) {
 	t.Helper()
-	tree, err := do(
-		t,
-		server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/" + resource + "/" + name},
-	).Object()
+	tree, err := do(t, server.Call{Method: http.MethodGet,
+		Path: "/apis/policy.celgate.dev/v1/" + resource + "/" + name}).Object()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,9 +207,8 @@ func TestStatus(t *testing.T) {
 		good(t, do(t, server.Call{
 			Method: http.MethodPatch, Path: "/apis/policy.celgate.dev/v1/mutatingadmissionpolicies/b-first",
 			ContentType: "application/merge-patch+json",
-			Body: map[string]any{
-				"metadata": map[string]any{"annotations": map[string]any{"celgate.dev/disabled": value}},
-			},
+			Body: map[string]any{"metadata": map[string]any{
+				"annotations": map[string]any{"celgate.dev/disabled": value}}},
 		}))
 	}
 	labelled := func(want any) {
@@ -224,11 +221,8 @@ func TestStatus(t *testing.T) {
 	}
 	annotate("true")
 	eventually(t, 10*time.Second, func() string {
-		if text, _ := status(t, "mutatingadmissionpolicies", "b-first"); !strings.Contains(
-			text,
-			"reason: Disabled\n",
-		) ||
-			strings.Contains(text, "order:") {
+		if text, _ := status(t, "mutatingadmissionpolicies", "b-first"); !strings.Contains(text,
+			"reason: Disabled\n") || strings.Contains(text, "order:") {
 			return text
 		}
 		return ""
@@ -241,10 +235,8 @@ func TestStatus(t *testing.T) {
 	// A native policy of the same name takes nothing away as long as the server does not act on it, which it does not
 	// here.
 	t.Run("native", func(t *testing.T) {
-		if do(
-			t,
-			server.Call{Method: http.MethodGet, Path: webhookPath + "mutatingadmissionpolicies"},
-		).Code == http.StatusNotFound {
+		if do(t, server.Call{Method: http.MethodGet,
+			Path: webhookPath + "mutatingadmissionpolicies"}).Code == http.StatusNotFound {
 			t.Skip("this server has no native MutatingAdmissionPolicies v1")
 		}
 		for _, tree := range documents(t, []byte(reported)) {

@@ -27,10 +27,8 @@ type release struct {
 
 // releases are the other kube-apiservers that can be built, by minor.
 var releases = map[string]release{
-	"1.33": {
-		version: "v1.33.13",
-		unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection", "PodResizeValidator"},
-	},
+	"1.33": {version: "v1.33.13", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
+		"PodResizeValidator"}},
 }
 
 var (
@@ -62,10 +60,8 @@ func Build(ctx context.Context, minor string) (etcdPath, apiserverPath string, e
 	if !ok {
 		return "", "", fmt.Errorf("no kube-apiserver %s: there are %s", minor, slices.Sorted(maps.Keys(releases)))
 	}
-	apiserverPath, err = apiserver.cached(
-		other.version,
-		func(path string) error { return apiserver.buildRelease(ctx, other.version, path) },
-	)
+	apiserverPath, err = apiserver.cached(other.version,
+		func(path string) error { return apiserver.buildRelease(ctx, other.version, path) })
 	return etcdPath, apiserverPath, err
 }
 
@@ -157,14 +153,8 @@ func (b binary) buildRelease(ctx context.Context, version, path string) error {
 	if err := json.Unmarshal([]byte(out), &file); err != nil {
 		return err
 	}
-	args := []string{
-		"-C",
-		folder,
-		"mod",
-		"edit",
-		"-module=celgate.invalid/kubernetes",
-		"-require=" + b.module + "@" + version,
-	}
+	args := []string{"-C", folder, "mod", "edit", "-module=celgate.invalid/kubernetes",
+		"-require=" + b.module + "@" + version}
 	published := "v0." + strings.TrimPrefix(version, "v1.")
 	for _, each := range file.Replace {
 		if strings.HasPrefix(each.New.Path, "./staging/") { // in the release's tree; published as a module of its own

@@ -6,11 +6,8 @@ import (
 	"strings"
 )
 
-var controllerManager = binary{
-	"kube-controller-manager",
-	"k8s.io/kubernetes",
-	"k8s.io/kubernetes/cmd/kube-controller-manager",
-}
+var controllerManager = binary{"kube-controller-manager", "k8s.io/kubernetes",
+	"k8s.io/kubernetes/cmd/kube-controller-manager"}
 
 // StartControllers builds kube-controller-manager if it is missing, and starts it with the controllers that are named,
 // each of which acts with a service account of its own. It ends with the server.
@@ -23,21 +20,11 @@ func (s *Server) StartControllers(ctx context.Context, names ...string) error {
 	if err != nil {
 		return err
 	}
-	s.controllers, err = startProcess(
-		s.Folder,
-		path,
-		"--kubeconfig="+s.Kubeconfig,
-		"--authentication-kubeconfig="+s.Kubeconfig,
-		"--authorization-kubeconfig="+s.Kubeconfig,
-		"--leader-elect=false",
-		"--use-service-account-credentials=true",
+	s.controllers, err = startProcess(s.Folder, path,
+		"--kubeconfig="+s.Kubeconfig, "--authentication-kubeconfig="+s.Kubeconfig,
+		"--authorization-kubeconfig="+s.Kubeconfig, "--leader-elect=false", "--use-service-account-credentials=true",
 		"--service-account-private-key-file="+filepath.Join(s.Folder, "service-account.key"),
-		"--controllers="+strings.Join(names, ","),
-		"--bind-address=127.0.0.1",
-		"--secure-port="+ports[0],
-		"--cert-dir="+filepath.Join(s.Folder, "controllers"),
-		"--kube-api-qps=500",
-		"--kube-api-burst=500",
-	)
+		"--controllers="+strings.Join(names, ","), "--bind-address=127.0.0.1", "--secure-port="+ports[0],
+		"--cert-dir="+filepath.Join(s.Folder, "controllers"), "--kube-api-qps=500", "--kube-api-burst=500")
 	return err
 }

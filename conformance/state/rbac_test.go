@@ -55,10 +55,8 @@ func (o *objects) GetClusterRole(_ context.Context, name string) (*rbacv1.Cluste
 }
 
 func (o *objects) ListRoleBindings(_ context.Context, namespace string) ([]*rbacv1.RoleBinding, error) {
-	return slices.DeleteFunc(
-		slices.Clone(o.bindings),
-		func(b *rbacv1.RoleBinding) bool { return b.Namespace != namespace },
-	), nil
+	return slices.DeleteFunc(slices.Clone(o.bindings),
+		func(b *rbacv1.RoleBinding) bool { return b.Namespace != namespace }), nil
 }
 
 func (o *objects) ListClusterRoleBindings(context.Context) ([]*rbacv1.ClusterRoleBinding, error) {
@@ -159,10 +157,10 @@ func list[T any](t testing.TB, c *state.Cluster, kind string) []*T {
 
 func TestBootstrap(t *testing.T) {
 	c, want := cluster(t), bootstrap()
-	slices.SortStableFunc(
-		want.bindings,
-		func(a, b *rbacv1.RoleBinding) int { return cmp.Compare(a.Namespace, b.Namespace) },
-	)
+	slices.SortStableFunc(want.bindings, func(a,
+		b *rbacv1.RoleBinding) int {
+		return cmp.Compare(a.Namespace, b.Namespace)
+	})
 	ignored := gocmp.Options{cmpopts.EquateEmpty(), cmpopts.IgnoreTypes(metav1.TypeMeta{})}
 	for _, diff := range []string{
 		gocmp.Diff(want.clusterRoles, list[rbacv1.ClusterRole](t, c, "ClusterRole"), ignored),
@@ -225,25 +223,19 @@ func (d dice) objects() *objects {
 	var o objects
 	for i := range 2 {
 		name := strconv.Itoa(i)
-		o.clusterRoles = append(
-			o.clusterRoles,
-			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: d.rules()},
-		)
+		o.clusterRoles = append(o.clusterRoles,
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: d.rules()})
 		o.clusterBindings = append(o.clusterBindings, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			RoleRef: rbacv1.RoleRef{
-				Kind: d.one("ClusterRole", "ClusterRole", "Other"),
-				Name: d.one("0", "1", "gone"),
-			},
+			RoleRef: rbacv1.RoleRef{Kind: d.one("ClusterRole", "ClusterRole", "Other"),
+				Name: d.one("0", "1", "gone")},
 			Subjects: d.subjects(),
 		})
 		for _, namespace := range []string{"m", "n"} {
 			meta := metav1.ObjectMeta{Name: name, Namespace: namespace}
 			o.roles = append(o.roles, &rbacv1.Role{ObjectMeta: meta, Rules: d.rules()})
-			o.bindings = append(
-				o.bindings,
-				&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: d.ref(), Subjects: d.subjects()},
-			)
+			o.bindings = append(o.bindings, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: d.ref(),
+				Subjects: d.subjects()})
 		}
 	}
 	return &o
@@ -251,15 +243,8 @@ func (d dice) objects() *objects {
 
 func (d dice) request() authorizer.AttributesRecord {
 	who := &user.DefaultInfo{
-		Name: d.one(
-			"jane",
-			"max",
-			"system:serviceaccount:n:sa",
-			"system:serviceaccount:m:sa",
-			"system:serviceaccount::sa",
-			"sa",
-			"",
-		),
+		Name: d.one("jane", "max", "system:serviceaccount:n:sa", "system:serviceaccount:m:sa",
+			"system:serviceaccount::sa", "sa", ""),
 		Groups: d.some("staff", "jane", "system:authenticated", "", "system:masters"),
 	}
 	return authorizer.AttributesRecord{
@@ -284,10 +269,8 @@ func TestAuthorizer(t *testing.T) {
 		all.bindings = append(all.bindings, given.bindings...)
 		all.sort()
 		server, err := union.New(
-			union.NamedAuthorizer{
-				AuthorizerName: "kubernetes.io/system-privileged-group",
-				Authorizer:     authorizerfactory.NewPrivilegedGroups("system:masters"),
-			},
+			union.NamedAuthorizer{AuthorizerName: "kubernetes.io/system-privileged-group",
+				Authorizer: authorizerfactory.NewPrivilegedGroups("system:masters")},
 			union.NamedAuthorizer{AuthorizerName: "rbac", Authorizer: rbac.New(all, all, all, all)},
 		)
 		if err != nil {
@@ -298,18 +281,8 @@ func TestAuthorizer(t *testing.T) {
 			want, wantReason, wantErr := server.Authorize(t.Context(), request)
 			got, gotReason, gotErr := c.Authorizer().Authorize(t.Context(), request)
 			if got != want || gotReason != wantReason || gotErr != nil || wantErr != nil {
-				t.Fatalf(
-					"seed %d: %+v %v\ngot  %v %q %v\nwant %v %q %v",
-					seed,
-					request,
-					request.User,
-					got,
-					gotReason,
-					gotErr,
-					want,
-					wantReason,
-					wantErr,
-				)
+				t.Fatalf("seed %d: %+v %v\ngot  %v %q %v\nwant %v %q %v", seed, request, request.User, got, gotReason,
+					gotErr, want, wantReason, wantErr)
 			}
 			if got == authorizer.DecisionAllow {
 				allowed++

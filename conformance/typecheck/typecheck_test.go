@@ -39,10 +39,8 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 	checker := &validating.TypeChecker{
-		SchemaResolver: resolver.NewDefinitionsSchemaResolver(
-			openapi.GetOpenAPIDefinitions,
-			scheme.Scheme,
-		), RestMapper: mapper,
+		SchemaResolver: resolver.NewDefinitionsSchemaResolver(openapi.GetOpenAPIDefinitions, scheme.Scheme),
+		RestMapper:     mapper,
 	}
 	paths := []string{"../../check/testdata"}
 	if more := os.Getenv("CELGATE_POLICIES"); more != "" {
@@ -58,10 +56,8 @@ func TestWarnings(t *testing.T) {
 		if err != nil || p == nil || p.Kind != policy.Validating {
 			continue
 		}
-		found, err := check.Run(
-			t.Context(),
-			check.Input{Set: &policy.Set{Policies: []*policy.Policy{p}}, Types: types, KubeVersion: "1.37"},
-			check.Analyzers()...)
+		found, err := check.Run(t.Context(), check.Input{Set: &policy.Set{Policies: []*policy.Policy{p}}, Types: types,
+			KubeVersion: "1.37"}, check.Analyzers()...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,42 +18,17 @@ const module = "github.com/celgate/celgate"
 // layers are the packages of the module from the bottom up, by their paths in it; "" is package celgate. A package
 // imports only what is in layers below its own. ARCHITECTURE.md has a line for each.
 var layers = [][]string{
-	{
-		"policy",
-		"schema",
-		"deploy",
-		"internal/bound",
-		"internal/effects",
-		"internal/quirks",
-		"internal/spell",
-		"internal/tree",
-		"internal/workload",
-		"internal/archtest",
-	},
-	{
-		"schema/builtin",
-		"manifest",
-		"internal/plan",
-		"internal/match",
-		"internal/patch/jsonpatch",
-		"internal/patch/merge",
-		"internal/patch/merge/mergetest",
-		"internal/prepare",
-	},
+	{"policy", "schema", "deploy", "internal/bound", "internal/effects", "internal/quirks", "internal/spell",
+		"internal/tree", "internal/workload", "internal/archtest"},
+	{"schema/builtin", "manifest", "internal/plan", "internal/match", "internal/patch/jsonpatch",
+		"internal/patch/merge", "internal/patch/merge/mergetest", "internal/prepare"},
 	{"state", "internal/celenv", "internal/rewrite"},
 	{"internal/compile", "internal/needs"},
 	{"internal/eval", "internal/trace"},
 	{"explain"},
 	{""},
-	{
-		"internal/blame",
-		"internal/delta",
-		"internal/order",
-		"internal/requests",
-		"internal/conformance",
-		"check",
-		"webhook",
-	},
+	{"internal/blame", "internal/delta", "internal/order", "internal/requests", "internal/conformance", "check",
+		"webhook"},
 	{"suite", "internal/kube"},
 	{"internal/kube/election", "cmd/internal/report", "cmd/internal/serve"},
 	{"cmd/internal/cli"},
@@ -71,16 +46,8 @@ type ban struct {
 
 var bans = []ban{
 	{
-		packages: []string{
-			"explain",
-			"internal/trace",
-			"internal/match",
-			"internal/compile",
-			"internal/eval",
-			"internal/effects",
-			"internal/plan",
-			"internal/patch/...",
-		},
+		packages: []string{"explain", "internal/trace", "internal/match", "internal/compile", "internal/eval",
+			"internal/effects", "internal/plan", "internal/patch/..."},
 		imports: []string{"os", "log", "net/http"},
 		why:     "the engine decides about values; files, networks and printing are at the edges",
 	},
@@ -143,13 +110,8 @@ func TestLayers(t *testing.T) {
 		}
 		for _, imported := range p.Imports {
 			if of, ours := relative(imported); ours && layer[of] >= layer[name] {
-				t.Errorf(
-					"%s (layer %d) imports %s (layer %d): imports point down",
-					path,
-					layer[name],
-					imported,
-					layer[of],
-				)
+				t.Errorf("%s (layer %d) imports %s (layer %d): imports point down", path, layer[name], imported,
+					layer[of])
 			}
 		}
 	}

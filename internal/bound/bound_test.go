@@ -471,50 +471,37 @@ func FuzzPredict(f *testing.F) {
 		{"split", "string_split_string_int", func(a, b, _ string, n int64) []ref.Val {
 			return []ref.Val{types.String(a), types.String(b), types.Int(n)}
 		}},
-		{
-			"_+_",
-			"add_string",
-			func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} },
-		},
+		{"_+_", "add_string", func(a, b, _ string,
+			_ int64) []ref.Val {
+			return []ref.Val{types.String(a), types.String(b)}
+		}},
 		{"join", "list_join_string", func(a, b, c string, n int64) []ref.Val {
 			return []ref.Val{texts(int(uint64(n)%100), a+c), types.String(b)}
 		}},
 		{"format", "string_format", func(a, b, c string, n int64) []ref.Val {
-			return []ref.Val{
-				types.String(a),
-				listOf(types.String(b), types.Double(n), types.Int(n), texts(3, c), types.Bytes(b)),
-			}
+			return []ref.Val{types.String(a),
+				listOf(types.String(b), types.Double(n), types.Int(n), texts(3, c), types.Bytes(b))}
 		}},
-		{
-			"findAll",
-			"string_find_all_string",
-			func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} },
-		},
-		{
-			"strings.quote",
-			"strings_quote",
-			func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} },
-		},
-		{
-			"jsonpatch.escapeKey",
-			"string_jsonpatch_escapeKey_string",
-			func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} },
-		},
-		{
-			"lists.range",
-			"lists_range",
-			func(_, _, _ string, n int64) []ref.Val { return []ref.Val{types.Int(n % 10_000)} },
-		},
-		{
-			"matches",
-			"matches_string",
-			func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} },
-		},
-		{
-			"quantity",
-			"string_to_quantity",
-			func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} },
-		},
+		{"findAll", "string_find_all_string",
+			func(a, b, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a), types.String(b)} }},
+		{"strings.quote", "strings_quote", func(a, _, _ string,
+			_ int64) []ref.Val {
+			return []ref.Val{types.String(a)}
+		}},
+		{"jsonpatch.escapeKey", "string_jsonpatch_escapeKey_string",
+			func(a, _, _ string, _ int64) []ref.Val { return []ref.Val{types.String(a)} }},
+		{"lists.range", "lists_range", func(_, _, _ string,
+			n int64) []ref.Val {
+			return []ref.Val{types.Int(n % 10_000)}
+		}},
+		{"matches", "matches_string", func(a, b, _ string,
+			_ int64) []ref.Val {
+			return []ref.Val{types.String(a), types.String(b)}
+		}},
+		{"quantity", "string_to_quantity", func(a, _, _ string,
+			_ int64) []ref.Val {
+			return []ref.Val{types.String(a)}
+		}},
 	}
 	f.Fuzz(func(t *testing.T, which uint8, a, b, c string, n int64) {
 		k := cases[int(which)%len(cases)]

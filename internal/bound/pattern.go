@@ -40,10 +40,8 @@ const (
 // PatternOf looks at a regular expression. It parses only what does not take more than most bytes to parse.
 func PatternOf(pattern string, most int64) Pattern {
 	n := int64(len(pattern))
-	p := Pattern{
-		chars: n,
-		Spare: n*characterBytes + int64(strings.Count(pattern, `\p`)+strings.Count(pattern, `\P`))*categoryBytes,
-	}
+	p := Pattern{chars: n, Spare: n*characterBytes + int64(
+		strings.Count(pattern, `\p`)+strings.Count(pattern, `\P`))*categoryBytes}
 	p.fold = Folding(pattern)
 	if p.Spare <= most && strings.Contains(pattern, "{") {
 		if p.fold > longFold {
@@ -283,12 +281,8 @@ func (m *Meter) try(do func(look func())) (err error) {
 			runtime.Gosched() // others answer requests
 		}
 		if took := time.Since(start); took > tried*limit {
-			panic(
-				&Error{
-					Size:   Size{Steps: Steps(took)},
-					Limits: Limits{Bytes: m.limits().Bytes, Steps: m.stepsLeft() - 1},
-				},
-			)
+			panic(&Error{Size: Size{Steps: Steps(took)},
+				Limits: Limits{Bytes: m.limits().Bytes, Steps: m.stepsLeft() - 1}})
 		}
 	}
 	look()

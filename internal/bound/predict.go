@@ -28,14 +28,7 @@ func GuardOf(function, overload string) Guard {
 	switch function {
 	case "quantity", "isQuantity":
 		return chargeQuantity
-	case "isGreaterThan",
-		"isLessThan",
-		"compareTo",
-		"add",
-		"sub",
-		"isInteger",
-		"asInteger",
-		"asApproximateFloat",
+	case "isGreaterThan", "isLessThan", "compareTo", "add", "sub", "isInteger", "asInteger", "asApproximateFloat",
 		"sign":
 		return chargeDigits
 	case overloads.Matches, "find":

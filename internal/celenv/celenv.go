@@ -86,12 +86,8 @@ type envKey struct {
 func New(minor string, known quirks.Set) (*Set, error) {
 	v, err := version.ParseMajorMinor(minor)
 	if err != nil || v.Major() != 1 || v.Minor() < Oldest || v.Minor() > newestSupportedMinor {
-		return nil, fmt.Errorf(
-			"no CEL environment for Kubernetes %q, only for 1.%d to 1.%d",
-			minor,
-			Oldest,
-			newestSupportedMinor,
-		)
+		return nil, fmt.Errorf("no CEL environment for Kubernetes %q, only for 1.%d to 1.%d", minor, Oldest,
+			newestSupportedMinor)
 	}
 	set := &Set{
 		// A server accepts what the minor before it can still execute, so that a rollback is possible.

@@ -65,10 +65,8 @@ func Quote(issues *cel.Issues, src string) string {
 	text := common.NewTextSource(src)
 	found := slices.Clone(issues.Errors())
 	slices.SortStableFunc(found, func(a, b *cel.Error) int {
-		return cmp.Or(
-			cmp.Compare(a.Location.Line(), b.Location.Line()),
-			cmp.Compare(a.Location.Column(), b.Location.Column()),
-		)
+		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()),
+			cmp.Compare(a.Location.Column(), b.Location.Column()))
 	})
 	var b strings.Builder
 	for i, e := range found {
@@ -81,10 +79,8 @@ func Quote(issues *cel.Issues, src string) string {
 		}
 	}
 	unquoted := issues.String()
-	if last := unquoted[strings.LastIndexByte(unquoted, '\n')+1:]; strings.HasSuffix(
-		last,
-		" more errors were truncated",
-	) {
+	if last := unquoted[strings.LastIndexByte(unquoted, '\n')+1:]; strings.HasSuffix(last,
+		" more errors were truncated") {
 		b.WriteString("\n" + last)
 	}
 	return b.String()

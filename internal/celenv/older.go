@@ -92,13 +92,8 @@ func emptySearch(env *cel.Env) ([]cel.EnvOption, error) {
 			}
 			all = append(all, cel.Function(
 				name,
-				cel.MemberOverload(
-					overload,
-					[]*cel.Type{cel.StringType, cel.StringType, cel.IntType},
-					cel.IntType,
-					cel.FunctionBinding(search),
-				),
-			))
+				cel.MemberOverload(overload, []*cel.Type{cel.StringType, cel.StringType, cel.IntType}, cel.IntType,
+					cel.FunctionBinding(search))))
 		}
 	}
 	return all, nil
@@ -179,12 +174,8 @@ func lenient(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error)
 	}
 	switch name := call.Function(); name {
 	case lenientNames["or"], lenientNames["orValue"]:
-		return &alternative{
-			id:        call.ID(),
-			optional:  call.Args()[0],
-			otherwise: call.Args()[1],
-			unwrap:    name == lenientNames["orValue"],
-		}, nil
+		return &alternative{id: call.ID(), optional: call.Args()[0], otherwise: call.Args()[1],
+			unwrap: name == lenientNames["orValue"]}, nil
 	}
 	return i, nil
 }
@@ -230,9 +221,8 @@ func Program(env *cel.Env, checked *cel.Ast, opts ...cel.ProgramOption) (cel.Pro
 			}
 		}))
 	}
-	return env.Program(
-		checked,
-		append([]cel.ProgramOption{cel.InterruptCheckFrequency(InterruptFrequency)}, opts...)...)
+	return env.Program(checked, append([]cel.ProgramOption{cel.InterruptCheckFrequency(InterruptFrequency)},
+		opts...)...)
 }
 
 // refusedSyntax returns the problems of names in backticks in an environment that does not know them.
@@ -240,11 +230,8 @@ func refusedSyntax(env *cel.Env, src common.Source) *cel.Issues {
 	if !env.HasLibrary(string(quirks.BacktickSyntax)) {
 		return nil
 	}
-	p, err := parser.NewParser(
-		parser.Macros(env.Macros()...),
-		parser.EnableOptionalSyntax(true),
-		parser.EnableIdentEscapeSyntax(false),
-	)
+	p, err := parser.NewParser(parser.Macros(env.Macros()...), parser.EnableOptionalSyntax(true),
+		parser.EnableIdentEscapeSyntax(false))
 	if err != nil {
 		return nil
 	}

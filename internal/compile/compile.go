@@ -128,11 +128,8 @@ func (c *compiler) compile(x policy.Expr, d celenv.Declared, results ...*cel.Typ
 	if strings.Contains(x.Src, celenv.VariablesName) {
 		return c.compileAlone(x, d, results...)
 	}
-	compiled := c.scope.Shared(
-		d,
-		fmt.Sprint(results, " ", x.Src),
-		func() any { return c.compileAlone(x, d, results...) },
-	)
+	compiled := c.scope.Shared(d, fmt.Sprint(results, " ", x.Src),
+		func() any { return c.compileAlone(x, d, results...) })
 	e := *compiled.(*Expression)
 	e.Expr = x
 	return &e
@@ -159,12 +156,8 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 	}
 	if err == nil {
 		if p := plan.New(env, fns, ast, celenv.ExpressionLimit); p != nil {
-			return &Expression{
-				Expr:    x,
-				Plan:    p,
-				Program: &lateProgram{env: base, ast: ast, functions: fns},
-				Output:  ast.OutputType(),
-			}
+			return &Expression{Expr: x, Plan: p, Program: &lateProgram{env: base, ast: ast, functions: fns},
+				Output: ast.OutputType()}
 		}
 	}
 	if err != nil {

@@ -102,10 +102,9 @@ func branches(src string, tree *ast.AST) []Branch {
 			add(call.Args()[0])
 		}
 	}))
-	slices.SortStableFunc(
-		all,
-		func(a, b Branch) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(b.To, a.To)) },
-	)
+	slices.SortStableFunc(all, func(a, b Branch) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(b.To, a.To))
+	})
 	return all
 }
 

@@ -255,10 +255,8 @@ func (c *Case) Format(want *Want) ([]byte, error) {
 // SamePolicies reports whether both cases have the same policies and the same state, byte for byte.
 func (c *Case) SamePolicies(other *Case) bool {
 	return other != nil && bytes.Equal(c.file("policy.yaml"), other.file("policy.yaml")) &&
-		bytes.Equal(
-			c.file("stored.yaml"),
-			other.file("stored.yaml"),
-		) && bytes.Equal(c.file("state.yaml"), other.file("state.yaml"))
+		bytes.Equal(c.file("stored.yaml"), other.file("stored.yaml")) &&
+		bytes.Equal(c.file("state.yaml"), other.file("state.yaml"))
 }
 
 func (c *Case) file(name string) []byte {

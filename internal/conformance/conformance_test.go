@@ -64,11 +64,8 @@ func TestBare(t *testing.T) {
 	got := Bare(&metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status"},
 		Message:  "proto:\u00a0x in scheme \"pkg/scheme.go:1\"",
-		Details: &metav1.StatusDetails{
-			Causes: []metav1.StatusCause{
-				{Message: `in '{"managedFields":[{"fieldsV1":{"f:a":{}},"time":"t"}],"name":"n"}'`},
-			},
-		},
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
+			{Message: `in '{"managedFields":[{"fieldsV1":{"f:a":{}},"time":"t"}],"name":"n"}'`}}},
 	})
 	if got.Kind != "" || got.Message != `proto: x in scheme "<scheme>"` ||
 		got.Details.Causes[0].Message != `in '{"name":"n"}'` {
@@ -131,19 +128,13 @@ func TestParseErrors(t *testing.T) {
 }
 
 func TestParseCompletes(t *testing.T) {
-	c, err := Parse(
-		"a/b",
-		[]byte("idea\n-- object.yaml --\napiVersion: v1\nkind: X\nmetadata: {name: m, namespace: n-1}\n"+
-			"-- request.yaml --\noperation: CREATE\nresource: xs\n-- want.yaml --\nallowed: true\nobject: {big: 9007199254740993}\n"),
-	)
+	c, err := Parse("a/b", []byte("idea\n-- object.yaml --\napiVersion: v1\nkind: X\nmetadata: {name: m, namespace: n-1}\n"+
+		"-- request.yaml --\noperation: CREATE\nresource: xs\n-- want.yaml --\nallowed: true\nobject: {big: 9007199254740993}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := (&Request{Operation: "CREATE", APIVersion: "v1", Resource: "xs", Namespace: "n-1", Name: "m",
-		User: "dev"}); cmp.Diff(
-		want,
-		c.Request,
-	) != "" {
+		User: "dev"}); cmp.Diff(want, c.Request) != "" {
 		t.Error(cmp.Diff(want, c.Request))
 	}
 	if c.Want.Object["big"] != int64(9007199254740993) {

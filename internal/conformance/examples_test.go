@@ -50,10 +50,8 @@ func TestExamples(t *testing.T) {
 			if diff := cmp.Diff(c.State, objects("state.yaml")); diff != "" {
 				t.Errorf("state.yaml: -case +example:\n%s", diff)
 			}
-			if !slices.ContainsFunc(
-				objects("input.yaml"),
-				func(o map[string]any) bool { return reflect.DeepEqual(o, c.Object) },
-			) {
+			if !slices.ContainsFunc(objects("input.yaml"),
+				func(o map[string]any) bool { return reflect.DeepEqual(o, c.Object) }) {
 				t.Error("the object is none of input.yaml")
 			}
 		})

@@ -115,18 +115,15 @@ func enabled(types *registry.Registry, policies []map[string]any) *registry.Regi
 // Engine compiles policies and bindings, beside those that are stored, and returns those that the server would refuse
 // to store, in their order.
 func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*celgate.Engine, []Rejection, error) {
-	written, held := manifest.NewBundle(
-		manifest.DocumentsOf(policies)...), manifest.NewBundle(
-		manifest.DocumentsOf(stored)...)
+	written, held := manifest.NewBundle(manifest.DocumentsOf(policies)...),
+		manifest.NewBundle(manifest.DocumentsOf(stored)...)
 	if err := held.Err(); err != nil {
 		return nil, nil, err
 	}
 	held.Set.MarkStored()
 	set := policy.Set{
-		Policies: slices.Concat(
-			written.Set.Policies,
-			held.Set.Policies,
-		), Bindings: slices.Concat(written.Set.Bindings, held.Set.Bindings),
+		Policies: slices.Concat(written.Set.Policies, held.Set.Policies),
+		Bindings: slices.Concat(written.Set.Bindings, held.Set.Bindings),
 	}
 	var rejected []Rejection
 	for _, p := range written.Problems {
@@ -136,9 +133,8 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 		}
 		metadata, _ := p.Document.Object["metadata"].(map[string]any)
 		rejected = append(rejected, Rejection{
-			Kind: fmt.Sprint(
-				p.Document.Object["kind"],
-			), Name: fmt.Sprint(metadata["name"]), Status: Bare(undecodable.Status()),
+			Kind: fmt.Sprint(p.Document.Object["kind"]), Name: fmt.Sprint(metadata["name"]),
+			Status: Bare(undecodable.Status()),
 		})
 	}
 	engine, err := celgate.New(&set, celgate.Options{KubeVersion: w.Minor, Types: w.Types, Cluster: w.Cluster})

@@ -108,12 +108,8 @@ func RulesTable(sections []Section, cases []*Case) string {
 	var tables strings.Builder
 	rules, gaps := 0, 0
 	for _, section := range sections {
-		fmt.Fprintf(
-			&tables,
-			"\n### %s %s\n\n| rule | what the server does | cases |\n|---|---|---|\n",
-			section.ID,
-			section.Title,
-		)
+		fmt.Fprintf(&tables, "\n### %s %s\n\n| rule | what the server does | cases |\n|---|---|---|\n", section.ID,
+			section.Title)
 		for _, rule := range section.Rules {
 			rules++
 			var shown string

@@ -52,9 +52,7 @@ func TestRules(t *testing.T) {
 }
 
 func TestParseRules(t *testing.T) {
-	sections, err := ParseRules(
-		"# a comment\n\n## M-2.5 Matching\n\nM-2.5.1 One | two.\n  a/b c/*\n  a/d\nM-2.5.2 Three.\n  no case: nobody knows\nM-2.5.3 Four.\n",
-	)
+	sections, err := ParseRules("# a comment\n\n## M-2.5 Matching\n\nM-2.5.1 One | two.\n  a/b c/*\n  a/d\nM-2.5.2 Three.\n  no case: nobody knows\nM-2.5.3 Four.\n")
 	if err != nil {
 		t.Fatal(err)
 	}

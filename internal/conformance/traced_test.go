@@ -55,14 +55,10 @@ func TestTraced(t *testing.T) {
 				t.Fatal(err)
 			}
 			ignored := cmp.Options{
-				cmpopts.IgnoreFields(
-					celgate.Decision{},
-					"Object",
-					"Changes",
-				), cmpopts.IgnoreUnexported(celgate.Decision{}, celgate.Violation{}),
-				cmp.Comparer(
-					func(a, b policy.Expr) bool { return a.Src == b.Src && a.Field == b.Field },
-				), cmpopts.EquateEmpty(),
+				cmpopts.IgnoreFields(celgate.Decision{}, "Object", "Changes"),
+				cmpopts.IgnoreUnexported(celgate.Decision{}, celgate.Violation{}),
+				cmp.Comparer(func(a, b policy.Expr) bool { return a.Src == b.Src && a.Field == b.Field }),
+				cmpopts.EquateEmpty(),
 				cmp.Comparer(func(a, b error) bool { return fmt.Sprintf("%T %v", a, a) == fmt.Sprintf("%T %v", b, b) }),
 			}
 			if diff := cmp.Diff(want, got, ignored); diff != "" {

@@ -116,12 +116,8 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		Operation: string(request.Operation),
 		Namespace: request.Namespace, Object: mutated.Object, Old: request.OldObject, Options: request.Options,
 		Name: request.Name, DryRun: request.DryRun, SharesLabels: shares,
-		User: prepare.User{
-			Name:   request.UserInfo.Username,
-			UID:    request.UserInfo.UID,
-			Groups: request.UserInfo.Groups,
-			Extra:  request.UserInfo.Extra,
-		},
+		User: prepare.User{Name: request.UserInfo.Username, UID: request.UserInfo.UID, Groups: request.UserInfo.Groups,
+			Extra: request.UserInfo.Extra},
 	}
 	next.Object = prepare.ForValidation(in)
 	in.Before, in.Object = in.Object, next.Object
@@ -131,14 +127,10 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 			next.Name, _ = metadata["name"].(string)
 		}
 		if given, _ := metadata["namespace"].(string); given != "" && request.Namespace != "" &&
-			given != request.Namespace &&
-			request.Kind.Kind != "Namespace" {
+			given != request.Namespace && request.Kind.Kind != "Namespace" {
 			*got.Allowed = false
-			got.Status = Bare(
-				&apierrors.NewBadRequest(
-					"the namespace of the provided object does not match the namespace sent on the request",
-				).ErrStatus,
-			)
+			got.Status = Bare(&apierrors.NewBadRequest(
+				"the namespace of the provided object does not match the namespace sent on the request").ErrStatus)
 			return nil
 		}
 	}
@@ -146,13 +138,8 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		w.Types.Resource(request.Resource).Custom != nil {
 		*got.Allowed = false
 		wrong := field.Invalid(field.NewPath("kind"), given, "must be "+request.Kind.Kind)
-		got.Status = Bare(
-			&apierrors.NewInvalid(
-				request.Kind.GroupVersion().WithKind(given).GroupKind(),
-				next.Name,
-				field.ErrorList{wrong},
-			).ErrStatus,
-		)
+		got.Status = Bare(&apierrors.NewInvalid(request.Kind.GroupVersion().WithKind(given).GroupKind(), next.Name,
+			field.ErrorList{wrong}).ErrStatus)
 		return nil
 	}
 	if answer, err = send(ctx, url+"/validate", &next); err != nil {
@@ -237,12 +224,8 @@ func send(ctx context.Context, url string, r *celgate.Request) (*admissionv1.Adm
 			SubResource: r.SubResource,
 			Name:        r.Name, Namespace: r.Namespace, Operation: admissionv1.Operation(r.Operation),
 			DryRun: &r.DryRun,
-			UserInfo: authenticationv1.UserInfo{
-				Username: r.UserInfo.Username,
-				UID:      r.UserInfo.UID,
-				Groups:   r.UserInfo.Groups,
-				Extra:    extra,
-			},
+			UserInfo: authenticationv1.UserInfo{Username: r.UserInfo.Username, UID: r.UserInfo.UID,
+				Groups: r.UserInfo.Groups, Extra: extra},
 			Object: raw(r.Object), OldObject: raw(r.OldObject), Options: raw(r.Options),
 		},
 	})

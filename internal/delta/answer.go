@@ -33,17 +33,8 @@ const (
 
 // Changes are all of them, the worst first.
 func Changes() []Change {
-	return []Change{
-		NewlyDenied,
-		NewlyChanged,
-		NewlyWarned,
-		NewlyAudited,
-		NoLongerDenied,
-		NoLongerChanged,
-		NoLongerWarned,
-		NoLongerAudited,
-		Otherwise,
-	}
+	return []Change{NewlyDenied, NewlyChanged, NewlyWarned, NewlyAudited, NoLongerDenied, NoLongerChanged,
+		NoLongerWarned, NoLongerAudited, Otherwise}
 }
 
 // Fails reports a change that nobody may make unseen: something is refused that was not, or stored as another object.
@@ -160,11 +151,8 @@ func pair(was, is []*Entry) []Pair {
 	}
 	slices.SortStableFunc(pairs, func(a, b Pair) int {
 		x, y := a.Of(), b.Of()
-		return cmp.Or(
-			strings.Compare(x.Policy, y.Policy),
-			strings.Compare(string(x.Kind), string(y.Kind)),
-			strings.Compare(x.Part, y.Part),
-		)
+		return cmp.Or(strings.Compare(x.Policy, y.Policy), strings.Compare(string(x.Kind), string(y.Kind)),
+			strings.Compare(x.Part, y.Part))
 	})
 	return pairs
 }
@@ -258,17 +246,8 @@ func entriesOf(a *Answer, types *schema.Registry) []Entry {
 	refused := d.Allowed
 	for i := range d.Violations {
 		v := &d.Violations[i]
-		e := Entry{
-			Kind:      v.Kind,
-			Policy:    v.Policy,
-			Binding:   v.Binding,
-			Param:     v.Param,
-			Part:      partOf(v.Expr.Field),
-			Message:   v.Message,
-			Err:       v.Err,
-			Expr:      v.Expr,
-			Violation: v,
-		}
+		e := Entry{Kind: v.Kind, Policy: v.Policy, Binding: v.Binding, Param: v.Param, Part: partOf(v.Expr.Field),
+			Message: v.Message, Err: v.Err, Expr: v.Expr, Violation: v}
 		actions := v.Actions
 		if len(actions) == 0 { // an error before any binding had a say
 			actions = []policy.Action{policy.Deny}
@@ -291,20 +270,8 @@ func entriesOf(a *Answer, types *schema.Registry) []Entry {
 		if o.Verdict == celgate.Error && !slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool {
 			return v.Policy == o.Policy && v.Kind == o.Kind && v.Binding == o.Binding && v.Expr.Field == o.Expr.Field
 		}) {
-			all = append(
-				all,
-				Entry{
-					Does:    Ignores,
-					Kind:    o.Kind,
-					Policy:  o.Policy,
-					Binding: o.Binding,
-					Param:   o.Param,
-					Part:    partOf(o.Field),
-					Message: o.Message,
-					Err:     o.Err,
-					Expr:    o.Expr,
-				},
-			)
+			all = append(all, Entry{Does: Ignores, Kind: o.Kind, Policy: o.Policy, Binding: o.Binding, Param: o.Param,
+				Part: partOf(o.Field), Message: o.Message, Err: o.Err, Expr: o.Expr})
 		}
 	}
 	for _, c := range d.Changes {
@@ -317,16 +284,8 @@ func entriesOf(a *Answer, types *schema.Registry) []Entry {
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
 		if name, _, ok := strings.Cut(key, "/"); ok && name != "validation.policy.admission.k8s.io" &&
 			name != "mutation.policy.admission.k8s.io" {
-			all = append(
-				all,
-				Entry{
-					Does:    Annotates,
-					Kind:    policy.Validating,
-					Policy:  name,
-					Part:    key,
-					Message: key + ": " + d.AuditAnnotations[key],
-				},
-			)
+			all = append(all, Entry{Does: Annotates, Kind: policy.Validating, Policy: name, Part: key,
+				Message: key + ": " + d.AuditAnnotations[key]})
 		}
 	}
 	return all

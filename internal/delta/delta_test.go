@@ -58,10 +58,8 @@ func (r rule) fails(n int) bool { return n%10 >= r.below }
 func (r rule) denies(n int) bool { return r.fails(n) && r.action == policy.Deny }
 
 func (r rule) set(t *testing.T) *policy.Set {
-	docs, problems := manifest.Read(
-		strings.NewReader(fmt.Sprintf(policies, r.below, r.action, r.every, r.label)),
-		"p.yaml",
-	)
+	docs, problems := manifest.Read(strings.NewReader(fmt.Sprintf(policies, r.below, r.action, r.every, r.label)),
+		"p.yaml")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -93,20 +91,13 @@ func TestOf(t *testing.T) {
 	}
 	answer := func(e *celgate.Engine, n int) *delta.Answer {
 		r, err := e.Prepare(t.Context(), &celgate.Request{
-			Kind: schema.GroupVersionKind{
-				Version: "v1",
-				Kind:    "ConfigMap",
-			}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
-			Name: fmt.Sprint(
-				"c",
-				n,
-			), Namespace: "default", Operation: celgate.Create, UserInfo: celgate.UserInfo{Username: "u"},
-			Object: map[string]any{
-				"apiVersion": "v1",
-				"kind":       "ConfigMap",
-				"metadata":   map[string]any{"name": fmt.Sprint("c", n), "namespace": "default"},
-				"data":       map[string]any{"n": fmt.Sprint(n)},
-			},
+			Kind:     schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+			Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+			Name:     fmt.Sprint("c", n), Namespace: "default", Operation: celgate.Create,
+			UserInfo: celgate.UserInfo{Username: "u"},
+			Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+				"metadata": map[string]any{"name": fmt.Sprint("c", n), "namespace": "default"},
+				"data":     map[string]any{"n": fmt.Sprint(n)}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -144,25 +135,18 @@ func TestOf(t *testing.T) {
 			}
 			back := delta.Of(is, was, types)
 			if len(back.Pairs) != len(got.Pairs) ||
-				slices.Contains(
-					back.Changes,
-					delta.NoLongerDenied,
-				) != slices.Contains(
-					got.Changes,
-					delta.NewlyDenied,
-				) ||
+				slices.Contains(back.Changes, delta.NoLongerDenied) != slices.Contains(got.Changes,
+					delta.NewlyDenied) ||
 				(len(back.Changes) == 0) != (len(got.Changes) == 0) {
 				t.Errorf("%+v, object %d: %v one way, %v the other", b, n, got.Changes, back.Changes)
 			}
 		}
-		if d := delta.Sets(delta.Source{Set: a.set(t), Types: types}, delta.Source{Set: a.set(t), Types: types}); len(
-			d,
-		) > 0 {
+		if d := delta.Sets(delta.Source{Set: a.set(t), Types: types},
+			delta.Source{Set: a.set(t), Types: types}); len(d) > 0 {
 			t.Errorf("a set differs from itself: %v", d)
 		}
-		if d := delta.Sets(delta.Source{Set: a.set(t), Types: types}, delta.Source{Set: b.set(t), Types: types}); len(
-			d,
-		) == 0 {
+		if d := delta.Sets(delta.Source{Set: a.set(t), Types: types},
+			delta.Source{Set: b.set(t), Types: types}); len(d) == 0 {
 			t.Errorf("%+v and %+v say the same", a, b)
 		}
 	}

@@ -69,18 +69,13 @@ func Sets(old, now Source) []Object {
 	}
 	for _, d := range was {
 		if find(is, d) == nil {
-			out = append(
-				out,
-				Object{Made: Removed, Kind: d.kind, Name: d.name, Position: d.place, Parts: partsOf(d.parts, nil)},
-			)
+			out = append(out, Object{Made: Removed, Kind: d.kind, Name: d.name, Position: d.place,
+				Parts: partsOf(d.parts, nil)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Object) int {
-		return cmp.Or(
-			strings.Compare(strings.TrimSuffix(a.Kind, "Binding"), strings.TrimSuffix(b.Kind, "Binding")),
-			strings.Compare(a.Name, b.Name),
-			strings.Compare(a.Kind, b.Kind),
-		)
+		return cmp.Or(strings.Compare(strings.TrimSuffix(a.Kind, "Binding"), strings.TrimSuffix(b.Kind, "Binding")),
+			strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
 	})
 	return out
 }

@@ -349,11 +349,7 @@ func isOptional(e ast.Expr, variables map[string]Result) bool {
 	case ast.CallKind:
 		c := e.AsCall()
 		switch name := Function(c); {
-		case name == optSelect,
-			name == optIndex,
-			strings.HasPrefix(name, "optional."),
-			name == "or",
-			name == "first",
+		case name == optSelect, name == optIndex, strings.HasPrefix(name, "optional."), name == "or", name == "first",
 			name == "last":
 			return true
 		case name == operators.Index:

@@ -42,10 +42,8 @@ func applied(e ast.Expr, at Path, all *[]Write) {
 				below = at.Step(key)
 			}
 			if !descend(entry.AsMapEntry().Value(), below, all) {
-				*all = append(
-					*all,
-					Write{Path: below, ID: entry.ID(), Op: "apply", Value: entry.AsMapEntry().Value(), Exact: ok},
-				)
+				*all = append(*all, Write{Path: below, ID: entry.ID(), Op: "apply", Value: entry.AsMapEntry().Value(),
+					Exact: ok})
 			}
 		}
 	case ast.ListKind:

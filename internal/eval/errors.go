@@ -10,9 +10,7 @@ import (
 
 // ErrBudget is the error of expressions that together cost more than their budget, with the server's text. That of a
 // single one which goes beyond the limit is one, too.
-var ErrBudget = errors.New(
-	"validation failed due to running out of cost budget, no further validation rules will be run",
-)
+var ErrBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
 
 // An ExpressionError says that an expression has no value.
 type ExpressionError struct {

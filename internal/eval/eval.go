@@ -172,10 +172,7 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 		return Result{}, 0, ErrBudget
 	}
 	if cost < 0 {
-		return Result{}, 0, fmt.Errorf(
-			"runtime cost could not be calculated for expression: %v, no further expression will be run",
-			e.Src,
-		)
+		return Result{}, 0, fmt.Errorf("runtime cost could not be calculated for expression: %v, no further expression will be run", e.Src)
 	}
 	if budget -= cost; budget < 0 {
 		return Result{}, 0, ErrBudget
@@ -225,10 +222,8 @@ type variables struct {
 	cost       int64     // of those evaluated since takeCost
 }
 
-var variablesType = types.NewObjectType(
-	"kubernetes.variables",
-	traits.IndexerType|traits.FieldTesterType|traits.IterableType,
-)
+var variablesType = types.NewObjectType("kubernetes.variables",
+	traits.IndexerType|traits.FieldTesterType|traits.IterableType)
 
 func (v *variables) takeCost() int64 {
 	cost := v.cost
@@ -274,11 +269,8 @@ var inEvaluation ref.Val = new(variables)
 
 func (v *variables) evaluate(declared *compile.Variable) ref.Val {
 	if declared.Err != nil {
-		return types.NewErr(
-			"composited variable %q fails to compile: %w",
-			declared.Name,
-			&CompileError{Err: declared.Err},
-		)
+		return types.NewErr("composited variable %q fails to compile: %w", declared.Name,
+			&CompileError{Err: declared.Err})
 	}
 	value, cost, err := run(v.activation.ctx, declared.Expression, v.activation)
 	if cost < 0 {

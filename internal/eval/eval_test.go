@@ -155,10 +155,8 @@ func TestLimits(t *testing.T) {
 	t.Run("per invocation", func(t *testing.T) {
 		var p policy.Policy
 		for range 40 {
-			p.Validations = append(
-				p.Validations,
-				validation("lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"),
-			)
+			p.Validations = append(p.Validations,
+				validation("lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"))
 		}
 		out := new(eval.Validator).Validate(context.Background(), program(t, p), eval.Inputs{}, nil).Outcomes
 		want := "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -236,10 +234,8 @@ func TestMatch(t *testing.T) {
 			err: "validation failed due to running out of cost budget, no further validation rules will be run"},
 	} {
 		prog := program(t, policy.Policy{FailurePolicy: c.failure, MatchConditions: conditions(c.src...)})
-		in := eval.Inputs{
-			Object:    eval.Value(deployment, eval.Reflected),
-			Namespace: eval.Made{Val: eval.Value(deployment, eval.Plain)},
-		}
+		in := eval.Inputs{Object: eval.Value(deployment, eval.Reflected),
+			Namespace: eval.Made{Val: eval.Value(deployment, eval.Plain)}}
 		got := eval.Match(context.Background(), prog, in)
 		text := ""
 		if got.Err != nil {
@@ -292,10 +288,8 @@ func TestAnnotations(t *testing.T) {
 
 // A loop beyond the limit ends at once, with cel-go's text, for which cel-go itself takes minutes.
 func TestLoopOverTheLimit(t *testing.T) {
-	prog := program(
-		t,
-		policy.Policy{Validations: []policy.Validation{validation("lists.range(300000).all(i, i >= 0)")}},
-	)
+	prog := program(t, policy.Policy{Validations: []policy.Validation{
+		validation("lists.range(300000).all(i, i >= 0)")}})
 	seen := loops(0)
 	in := eval.Inputs{Object: eval.Value(deployment, eval.Plain), Loops: &seen}
 	start := time.Now()

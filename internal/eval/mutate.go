@@ -24,12 +24,8 @@ import (
 // ApplyConfiguration evaluates a mutation to the tree of its Object literal. What has no place in a patch (null,
 // unsigned integers, bytes, times, literals below the first level of a map or list) stays the Go value that
 // the server's conversion makes of it, for the merge to refuse.
-func ApplyConfiguration(
-	ctx context.Context,
-	prog *compile.Program,
-	e *compile.Expression,
-	in Inputs,
-) (map[string]any, int64, error) {
+func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (map[string]any,
+	int64, error) {
 	if e.Err == nil && e.Plan != nil && e.Watch == nil {
 		a := newActivation(ctx, prog, in)
 		before := in.Meter.Mark()
@@ -80,12 +76,8 @@ func checkTypeNames(object *dynamic.ObjectVal) error {
 }
 
 // JSONPatch evaluates a mutation to the operations of its JSONPatch literals.
-func JSONPatch(
-	ctx context.Context,
-	prog *compile.Program,
-	e *compile.Expression,
-	in Inputs,
-) ([]jsonpatch.Operation, int64, error) {
+func JSONPatch(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) ([]jsonpatch.Operation,
+	int64, error) {
 	value, cost, err := mutationResult(ctx, prog, e, in)
 	if err != nil {
 		return nil, cost, err
@@ -109,12 +101,8 @@ func JSONPatch(
 var ErrNotJSON = errors.New("JSONPath valueExpression evaluated to a type that could not marshal to JSON")
 
 // mutationResult runs the expression of a mutation with a budget of its own.
-func mutationResult(
-	ctx context.Context,
-	prog *compile.Program,
-	e *compile.Expression,
-	in Inputs,
-) (ref.Val, int64, error) {
+func mutationResult(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (ref.Val, int64,
+	error) {
 	if e.Err != nil {
 		return nil, 0, &CompileError{Err: e.Err}
 	}
@@ -131,15 +119,12 @@ func operation(v ref.Val, meter *bound.Meter) (jsonpatch.Operation, error) {
 		native, err := v.ConvertToNative(reflect.TypeFor[*mutation.JSONPatchVal]())
 		if err != nil {
 			return jsonpatch.Operation{}, fmt.Errorf(
-				"type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch: %w",
-				err,
-			)
+				"type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch: %w", err)
 		}
 		if patch, ok = native.(*mutation.JSONPatchVal); !ok {
 			return jsonpatch.Operation{}, fmt.Errorf(
 				"type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch, got element of %T",
-				native,
-			)
+				native)
 		}
 	}
 	op := jsonpatch.Operation{Op: patch.Op, Path: patch.Path, From: patch.From, HasValue: patch.Val != nil}

@@ -15,11 +15,8 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-var subjectAccessReviews = schema.GroupVersionResource{
-	Group:    "authorization.k8s.io",
-	Version:  "v1",
-	Resource: "subjectaccessreviews",
-}
+var subjectAccessReviews = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1",
+	Resource: "subjectaccessreviews"}
 
 // authorize asks with a SubjectAccessReview. The error of an evaluation comes with the decision, as that of the
 // server's own authorizers.
@@ -78,11 +75,8 @@ func reviewSpec(attr authorizer.Attributes) authorizationv1.SubjectAccessReviewS
 	// A selector narrows what is asked about, so what cannot be read of one is left out.
 	fields, _ := attr.GetFieldSelector()
 	for _, f := range fields {
-		requirement := metav1.FieldSelectorRequirement{
-			Key:      f.Field,
-			Operator: metav1.FieldSelectorOpIn,
-			Values:   []string{f.Value},
-		}
+		requirement := metav1.FieldSelectorRequirement{Key: f.Field, Operator: metav1.FieldSelectorOpIn,
+			Values: []string{f.Value}}
 		if f.Operator == selection.NotEquals || f.Operator == selection.NotIn {
 			requirement.Operator = metav1.FieldSelectorOpNotIn
 		}
@@ -100,8 +94,7 @@ func reviewSpec(attr authorizer.Attributes) authorizationv1.SubjectAccessReviewS
 		if resource.LabelSelector == nil {
 			resource.LabelSelector = &authorizationv1.LabelSelectorAttributes{}
 		}
-		resource.LabelSelector.Requirements = append(
-			resource.LabelSelector.Requirements,
+		resource.LabelSelector.Requirements = append(resource.LabelSelector.Requirements,
 			metav1.LabelSelectorRequirement{
 				Key: l.Key(), Operator: operator, Values: l.ValuesUnsorted(),
 			},

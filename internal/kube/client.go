@@ -35,10 +35,8 @@ type Client struct {
 func Connect(kubeconfig, kubeContext string) (*Client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
-	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-		rules,
-		&clientcmd.ConfigOverrides{CurrentContext: kubeContext},
-	)
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: kubeContext})
 	config, err := loaded.ClientConfig() // falls back on the service account
 	if err != nil {
 		return nil, err

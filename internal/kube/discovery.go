@@ -75,11 +75,8 @@ func (d *groupDiscovery) resources() []schema.Resource {
 		for _, version := range group.Versions {
 			for _, r := range version.Resources {
 				of := schema.Resource{
-					GroupVersionResource: schema.GroupVersionResource{
-						Group:    group.Metadata.Name,
-						Version:  version.Version,
-						Resource: r.Resource,
-					},
+					GroupVersionResource: schema.GroupVersionResource{Group: group.Metadata.Name,
+						Version: version.Version, Resource: r.Resource},
 					Kind: r.ResponseKind.Kind, Namespaced: r.Scope == "Namespaced",
 				}
 				for _, s := range r.Subresources {
@@ -132,10 +129,8 @@ func (c *Client) resourcesOf(ctx context.Context, of schema.GroupVersion) ([]sch
 		}
 		name, sub, below := strings.Cut(r.Name, "/")
 		if !below {
-			all = append(
-				all,
-				schema.Resource{GroupVersionResource: of.WithResource(name), Kind: r.Kind, Namespaced: r.Namespaced},
-			)
+			all = append(all, schema.Resource{GroupVersionResource: of.WithResource(name), Kind: r.Kind,
+				Namespaced: r.Namespaced})
 			continue
 		}
 		for i := range all {
@@ -186,15 +181,8 @@ func (c *Client) get(ctx context.Context, path, accept string) ([]byte, error) {
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, apierrors.NewGenericServerResponse(
-			response.StatusCode,
-			"get",
-			schema.GroupResource{},
-			"",
-			string(body[:min(len(body), 200)]),
-			0,
-			true,
-		)
+		return nil, apierrors.NewGenericServerResponse(response.StatusCode, "get", schema.GroupResource{}, "",
+			string(body[:min(len(body), 200)]), 0, true)
 	}
 	return body, nil
 }

@@ -96,12 +96,8 @@ func texts(m map[string]string) map[string]any {
 }
 
 // Try sends a dry-run request for an object and returns what the server would store. The error is its answer.
-func (s *Snapshot) Try(
-	ctx context.Context,
-	resource schema.GroupVersionResource,
-	object map[string]any,
-	create bool,
-) (map[string]any, error) {
+func (s *Snapshot) Try(ctx context.Context, resource schema.GroupVersionResource, object map[string]any,
+	create bool) (map[string]any, error) {
 	u := &unstructured.Unstructured{Object: object}
 	client := s.client.dynamic.Resource(resource).Namespace(u.GetNamespace())
 	var answer *unstructured.Unstructured
@@ -134,13 +130,10 @@ func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, nam
 		"failurePolicy": "Ignore",
 		"matchConstraints": map[string]any{
 			"namespaceSelector": map[string]any{
-				"matchLabels": map[string]any{"kubernetes.io/metadata.name": namespace},
-			},
+				"matchLabels": map[string]any{"kubernetes.io/metadata.name": namespace}},
 			"resourceRules": []any{map[string]any{
-				"resourceNames": []any{
-					name,
-				}, "apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"},
-				"resources": []any{"configmaps"},
+				"resourceNames": []any{name}, "apiGroups": []any{""}, "apiVersions": []any{"v1"},
+				"operations": []any{"CREATE"}, "resources": []any{"configmaps"},
 			}},
 		},
 	}
@@ -163,10 +156,8 @@ func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, nam
 		client := s.client.dynamic.Resource(object.resource)
 		_, err := client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": object.resource.GroupVersion().String(), "kind": object.kind,
-			"metadata": map[string]any{
-				"name":   name,
-				"labels": map[string]any{"app.kubernetes.io/managed-by": "celgate"},
-			}, "spec": object.spec,
+			"metadata": map[string]any{"name": name,
+				"labels": map[string]any{"app.kubernetes.io/managed-by": "celgate"}}, "spec": object.spec,
 		}}, metav1.CreateOptions{})
 		if err != nil {
 			return false, fmt.Errorf("probe: %w", err)
@@ -180,11 +171,8 @@ func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, nam
 			}
 		}()
 	}
-	configMap := map[string]any{
-		"apiVersion": "v1",
-		"kind":       "ConfigMap",
-		"metadata":   map[string]any{"name": name, "namespace": namespace},
-	}
+	configMap := map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": name, "namespace": namespace}}
 	for end := time.Now().Add(probeTime); ; sleep(ctx, 200*time.Millisecond) {
 		answer, err := s.Try(ctx, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, configMap, true)
 		switch {

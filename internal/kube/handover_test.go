@@ -14,27 +14,18 @@ func TestManifest(t *testing.T) {
 		"apiVersion": "policy.celgate.dev/v1", "kind": "MutatingAdmissionPolicyBinding",
 		"metadata": map[string]any{
 			"name": "b", "uid": "u", "generation": int64(2), "labels": map[string]any{"a": "b"},
-			"annotations": map[string]any{
-				"celgate.dev/disabled":                             "false",
-				"kubectl.kubernetes.io/last-applied-configuration": "{}",
-				"kept": "yes",
-			},
+			"annotations": map[string]any{"celgate.dev/disabled": "false",
+				"kubectl.kubernetes.io/last-applied-configuration": "{}", "kept": "yes"},
 		},
 		"spec": map[string]any{"policyName": "p"}, "status": map[string]any{"observedGeneration": int64(2)},
 	}
 	beta := schema.GroupVersion{Group: nativeGroup, Version: "v1beta1"}
-	h := &Handover{
-		Served: map[string]schema.GroupVersionResource{
-			"mutatingadmissionpolicybindings": beta.WithResource("mutatingadmissionpolicybindings"),
-		},
-	}
+	h := &Handover{Served: map[string]schema.GroupVersionResource{
+		"mutatingadmissionpolicybindings": beta.WithResource("mutatingadmissionpolicybindings")}}
 	want := map[string]any{
 		"apiVersion": "admissionregistration.k8s.io/v1beta1", "kind": "MutatingAdmissionPolicyBinding",
-		"metadata": map[string]any{
-			"name":        "b",
-			"labels":      map[string]any{"a": "b"},
-			"annotations": map[string]any{"kept": "yes"},
-		},
+		"metadata": map[string]any{"name": "b", "labels": map[string]any{"a": "b"},
+			"annotations": map[string]any{"kept": "yes"}},
 		"spec": map[string]any{"policyName": "p"},
 	}
 	if diff := cmp.Diff(want, h.Manifest(own)); diff != "" {

@@ -78,12 +78,8 @@ func (k *kinds) revision() int {
 }
 
 // read returns the documents of the wanted versions: the last ones where they have not changed or cannot be read.
-func (k *kinds) read(
-	ctx context.Context,
-	known *schema.Registry,
-	wanted map[schema.GroupVersion]bool,
-	last map[schema.GroupVersion]document,
-) (map[schema.GroupVersion]document, error) {
+func (k *kinds) read(ctx context.Context, known *schema.Registry, wanted map[schema.GroupVersion]bool,
+	last map[schema.GroupVersion]document) (map[schema.GroupVersion]document, error) {
 	next := map[schema.GroupVersion]document{}
 	if len(wanted) == 0 {
 		return next, nil

@@ -46,8 +46,7 @@ func TestKinds(t *testing.T) {
 		t.Errorf("%+v", replicas)
 	}
 	if r := types.Resource(apps.WithResource("deployments")); r == nil || r.NotServed ||
-		r.Subresource("scale") == nil ||
-		r.Subresource("status") != nil {
+		r.Subresource("scale") == nil || r.Subresource("status") != nil {
 		t.Errorf("%+v", r)
 	}
 	if r := types.Resource(apps.WithResource("daemonsets")); r == nil || !r.NotServed {

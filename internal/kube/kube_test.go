@@ -38,13 +38,8 @@ type fake struct {
 
 func startFake(t *testing.T) (*fake, *Client) {
 	t.Helper()
-	f := &fake{
-		minor:    "33+",
-		texts:    map[string]string{},
-		objects:  map[string]map[string]any{},
-		watchers: map[string][]chan map[string]any{},
-		gone:     map[string]int{},
-	}
+	f := &fake{minor: "33+", texts: map[string]string{}, objects: map[string]map[string]any{},
+		watchers: map[string][]chan map[string]any{}, gone: map[string]int{}}
 	server := httptest.NewServer(f)
 	t.Cleanup(server.CloseClientConnections)
 	f.url = server.URL
@@ -113,9 +108,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	fail := func(code int, reason string) {
 		w.WriteHeader(code)
-		_ = json.NewEncoder(w).
-			Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-				"reason": reason})
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure",
+			"code": code, "reason": reason})
 	}
 	var body map[string]any
 	if r.Method != http.MethodGet {
@@ -181,10 +175,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
 				f.mu.Lock()
-				f.watchers[path] = slices.DeleteFunc(
-					f.watchers[path],
-					func(c chan map[string]any) bool { return c == events },
-				)
+				f.watchers[path] = slices.DeleteFunc(f.watchers[path],
+					func(c chan map[string]any) bool { return c == events })
 				f.mu.Unlock()
 				return
 			case e := <-events:
@@ -248,9 +240,8 @@ func configMap(name, value string) map[string]any {
 var configMapKind = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 
 func withParams(kind string) *policy.Set {
-	return &policy.Set{
-		Policies: []*policy.Policy{{Name: "p", ParamKind: &policy.ParamKind{APIVersion: "v1", Kind: kind}}},
-	}
+	return &policy.Set{Policies: []*policy.Policy{
+		{Name: "p", ParamKind: &policy.ParamKind{APIVersion: "v1", Kind: kind}}}}
 }
 
 // failing are the resources whose watches do not work.
@@ -266,10 +257,8 @@ func failing(w *World) string {
 
 func TestWorld(t *testing.T) {
 	f, client := startFake(t)
-	f.put(
-		"/api/v1/namespaces/default",
-		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "default"}},
-	)
+	f.put("/api/v1/namespaces/default", map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": "default"}})
 	f.put("/api/v1/namespaces/default/configmaps/a", configMap("a", "1"))
 	f.gone["/apis/policy.celgate.dev/v1/mutatingadmissionpolicies"] = 404
 	f.gone["/api/v1/secrets"] = 403
@@ -336,12 +325,8 @@ func TestWorld(t *testing.T) {
 	binding := func(generation float64, annotation string) map[string]any {
 		return map[string]any{
 			"apiVersion": "policy.celgate.dev/v1", "kind": "MutatingAdmissionPolicyBinding",
-			"metadata": map[string]any{
-				"name":        "b",
-				"uid":         "u",
-				"generation":  generation,
-				"annotations": map[string]any{webhook.DisabledAnnotation: annotation},
-			},
+			"metadata": map[string]any{"name": "b", "uid": "u", "generation": generation,
+				"annotations": map[string]any{webhook.DisabledAnnotation: annotation}},
 			"spec": map[string]any{"policyName": "p"}, "status": map[string]any{},
 		}
 	}
@@ -385,10 +370,8 @@ func TestAuthorize(t *testing.T) {
 	for name, want := range map[string]authorizer.Decision{"dev": authorizer.DecisionAllow,
 		"other": authorizer.DecisionNoOpinion} {
 		got, reason, err := client.authorize(t.Context(), authorizer.AttributesRecord{
-			User: &user.DefaultInfo{
-				Name:  name,
-				Extra: map[string][]string{"k": {"v"}},
-			}, Verb: "get", Resource: "pods", ResourceRequest: true,
+			User: &user.DefaultInfo{Name: name, Extra: map[string][]string{"k": {"v"}}}, Verb: "get", Resource: "pods",
+			ResourceRequest: true,
 		})
 		if got != want || reason != "asked" || err != nil {
 			t.Errorf("%s: %v %q %v", name, got, reason, err)

@@ -82,10 +82,8 @@ func (c *Client) Enforced(ctx context.Context) (map[policy.Kind]bool, error) {
 	}
 	enforced := map[policy.Kind]bool{}
 	for _, kind := range []policy.Kind{policy.Validating, policy.Mutating} {
-		if bytes.Contains(
-			text,
-			[]byte(`apiserver_admission_controller_admission_duration_seconds_count{name="`+string(kind)+`"`),
-		) {
+		if bytes.Contains(text, []byte(`apiserver_admission_controller_admission_duration_seconds_count{name="`+string(
+			kind)+`"`)) {
 			enforced[kind] = true
 		}
 	}

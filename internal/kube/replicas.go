@@ -76,9 +76,8 @@ func (r *Replicas) Report(ctx context.Context, report Report) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.Client.dynamic.Resource(leases).
-		Namespace(r.Namespace).
-		Apply(ctx, r.name(), &unstructured.Unstructured{Object: map[string]any{
+	_, err = r.Client.dynamic.Resource(leases).Namespace(r.Namespace).Apply(ctx, r.name(),
+		&unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
 			"metadata": map[string]any{
 				"name": r.name(), "namespace": r.Namespace,
@@ -129,11 +128,8 @@ func (r *Replicas) All(ctx context.Context) ([]Report, error) {
 		}
 		if time.Since(state.at) > replicaDuration {
 			version := lease.GetResourceVersion()
-			err := client.Delete(
-				ctx,
-				lease.GetName(),
-				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}},
-			)
+			err := client.Delete(ctx, lease.GetName(),
+				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}})
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				return nil, err
 			}
@@ -141,10 +137,8 @@ func (r *Replicas) All(ctx context.Context) ([]Report, error) {
 		}
 		seen[lease.GetName()] = state
 		loaded := Loaded{}
-		_ = json.Unmarshal(
-			[]byte(lease.GetAnnotations()[loadedAnnotation]),
-			&loaded,
-		) // what cannot be read is not in force
+		_ = json.Unmarshal([]byte(lease.GetAnnotations()[loadedAnnotation]),
+			&loaded) // what cannot be read is not in force
 		all = append(all, Report{Loaded: loaded, Certificate: lease.GetAnnotations()[certificateAnnotation]})
 	}
 	r.seen = seen

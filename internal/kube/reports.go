@@ -34,9 +34,8 @@ func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written,
 			resource = r.Cluster
 		}
 		options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
-		_, err := r.Client.dynamic.Resource(resource).
-			Namespace(object.GetNamespace()).
-			Apply(ctx, object.GetName(), object, options)
+		_, err := r.Client.dynamic.Resource(resource).Namespace(object.GetNamespace()).Apply(ctx, object.GetName(),
+			object, options)
 		switch {
 		case apierrors.IsNotFound(err) && !r.served(ctx, resource):
 			return written, removed, fmt.Errorf("the cluster has no %s: %w", resource.GroupResource(), err)
@@ -59,9 +58,8 @@ func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written,
 				if item.GetName() != r.Name || keep[item.GetNamespace()] {
 					continue
 				}
-				err := r.Client.dynamic.Resource(resource).
-					Namespace(item.GetNamespace()).
-					Delete(ctx, item.GetName(), metav1.DeleteOptions{})
+				err := r.Client.dynamic.Resource(resource).Namespace(item.GetNamespace()).Delete(ctx, item.GetName(),
+					metav1.DeleteOptions{})
 				if err != nil && !apierrors.IsNotFound(err) {
 					return written, removed, err
 				}

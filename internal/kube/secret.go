@@ -37,9 +37,8 @@ func (s *Secret) Read(ctx context.Context) (map[string][]byte, string, error) {
 
 // Create makes the Secret, and returns what another replica has put there if that was faster.
 func (s *Secret) Create(ctx context.Context, members map[string][]byte) (map[string][]byte, string, error) {
-	object, err := s.Client.dynamic.Resource(secrets).
-		Namespace(s.Namespace).
-		Create(ctx, s.object(members, ""), metav1.CreateOptions{})
+	object, err := s.Client.dynamic.Resource(secrets).Namespace(s.Namespace).Create(ctx, s.object(members, ""),
+		metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return s.Read(ctx)
 	}
@@ -51,9 +50,8 @@ func (s *Secret) Create(ctx context.Context, members map[string][]byte) (map[str
 
 // Update replaces what the Secret held in a version.
 func (s *Secret) Update(ctx context.Context, members map[string][]byte, version string) error {
-	_, err := s.Client.dynamic.Resource(secrets).
-		Namespace(s.Namespace).
-		Update(ctx, s.object(members, version), metav1.UpdateOptions{})
+	_, err := s.Client.dynamic.Resource(secrets).Namespace(s.Namespace).Update(ctx, s.object(members, version),
+		metav1.UpdateOptions{})
 	return err
 }
 

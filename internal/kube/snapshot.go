@@ -144,11 +144,8 @@ func (s *Snapshot) fail(ctx context.Context, err error) error {
 }
 
 // Get reads one object. What the cluster does not serve does not exist in it.
-func (s *Snapshot) Get(
-	ctx context.Context,
-	kind schema.GroupVersionKind,
-	namespace, name string,
-) (map[string]any, error) {
+func (s *Snapshot) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any,
+	error) {
 	resource := s.types.ResourceFor(kind)
 	if resource == nil {
 		return nil, nil
@@ -173,9 +170,8 @@ func (s *Snapshot) Get(
 			return s.objects[of], nil
 		}
 	}
-	answer, err := s.client.dynamic.Resource(resource.GroupVersionResource).
-		Namespace(namespace).
-		Get(ctx, name, metav1.GetOptions{})
+	answer, err := s.client.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).Get(ctx, name,
+		metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, s.fail(ctx, err)
 	}
@@ -262,22 +258,15 @@ const pageSize = 500
 
 // Pages reads a collection page by page, in the order of the server's storage: by namespace and name. Nothing is kept.
 // After an error there are no more.
-func (s *Snapshot) Pages(
-	ctx context.Context,
-	resource schema.GroupVersionResource,
-	namespace string,
-) iter.Seq2[*Page, error] {
+func (s *Snapshot) Pages(ctx context.Context, resource schema.GroupVersionResource, namespace string) iter.Seq2[*Page,
+	error] {
 	return s.client.pages(ctx, resource, namespace, true)
 }
 
 // pages reads a collection page by page. What the server has forgotten between two of them is an error, or read as it
 // is later.
-func (c *Client) pages(
-	ctx context.Context,
-	resource schema.GroupVersionResource,
-	namespace string,
-	later bool,
-) iter.Seq2[*Page, error] {
+func (c *Client) pages(ctx context.Context, resource schema.GroupVersionResource, namespace string,
+	later bool) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		options := metav1.ListOptions{Limit: pageSize}
 		next := &Page{}
@@ -319,11 +308,8 @@ func continuation(err error) string {
 }
 
 // list reads a collection as it is at one time.
-func (c *Client) list(
-	ctx context.Context,
-	resource schema.GroupVersionResource,
-	namespace string,
-) ([]map[string]any, error) {
+func (c *Client) list(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]map[string]any,
+	error) {
 	var objects []map[string]any
 	for page, err := range c.pages(ctx, resource, namespace, false) {
 		if err != nil {

@@ -36,10 +36,7 @@ func TestSnapshot(t *testing.T) {
 		t.Error("a snapshot changed", c)
 	}
 	if want := []string{"/api/v1/namespaces/default/configmaps/c00",
-		"/api/v1/namespaces/default/configmaps/none"}; !slices.Equal(
-		f.reads,
-		want,
-	) {
+		"/api/v1/namespaces/default/configmaps/none"}; !slices.Equal(f.reads, want) {
 		t.Error(f.reads)
 	}
 	for i := range 30 {
@@ -68,9 +65,8 @@ func TestSnapshot(t *testing.T) {
 	}
 
 	for _, name := range []string{"dev", "nobody"} {
-		decision, reason, err := s.Authorizer().
-			Authorize(t.Context(), authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name}, Verb: "get",
-				ResourceRequest: true})
+		decision, reason, err := s.Authorizer().Authorize(t.Context(),
+			authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name}, Verb: "get", ResourceRequest: true})
 		if (decision == authorizer.DecisionAllow) != (name == "dev") || reason != "asked" || err != nil {
 			t.Error(name, decision, reason, err)
 		}

@@ -42,18 +42,10 @@ type watch struct {
 type objectKey struct{ namespace, name string }
 
 // startWatch watches until the context ends or the watch is stopped.
-func startWatch(
-	ctx context.Context,
-	client dynamic.Interface,
-	resource schema.GroupVersionResource,
-	changed func(),
-) *watch {
-	w := &watch{
-		resource: resource,
-		changed:  changed,
-		synced:   make(chan struct{}),
-		objects:  map[objectKey]map[string]any{},
-	}
+func startWatch(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource,
+	changed func()) *watch {
+	w := &watch{resource: resource, changed: changed, synced: make(chan struct{}),
+		objects: map[objectKey]map[string]any{}}
 	ctx, w.stop = context.WithCancel(ctx)
 	of := client.Resource(resource)
 	source := &cache.ListWatch{
@@ -75,13 +67,8 @@ func startWatch(
 	reflector := cache.NewReflectorWithOptions(source, &unstructured.Unstructured{}, w, cache.ReflectorOptions{
 		Name: resource.String(), Logger: &quiet,
 		// A kind may be served a moment after its definition is seen, and a server that restarts is awaited.
-		Backoff: &wait.Backoff{
-			Duration: 100 * time.Millisecond,
-			Factor:   2,
-			Jitter:   0.2,
-			Steps:    10,
-			Cap:      5 * time.Second,
-		},
+		Backoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10,
+			Cap: 5 * time.Second},
 	})
 	go reflector.RunWithContext(klog.NewContext(ctx, quiet))
 	return w

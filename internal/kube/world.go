@@ -27,18 +27,11 @@ import (
 // Kinds of celgate's own group; the resource is that of the kind in admissionregistration.k8s.io.
 var (
 	ownVersion   = schema.GroupVersion{Group: webhook.Group, Version: "v1"}
-	ownResources = []string{
-		"validatingadmissionpolicies",
-		"validatingadmissionpolicybindings",
-		"mutatingadmissionpolicies",
-		"mutatingadmissionpolicybindings",
-	}
+	ownResources = []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings",
+		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
 	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	definitions = schema.GroupVersionResource{
-		Group:    "apiextensions.k8s.io",
-		Version:  "v1",
-		Resource: "customresourcedefinitions",
-	}
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
 	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 )
 

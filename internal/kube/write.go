@@ -14,16 +14,10 @@ import (
 const fieldManager = "celgate"
 
 var configurations = map[string]schema.GroupVersionResource{
-	"MutatingWebhookConfiguration": {
-		Group:    "admissionregistration.k8s.io",
-		Version:  "v1",
-		Resource: "mutatingwebhookconfigurations",
-	},
-	"ValidatingWebhookConfiguration": {
-		Group:    "admissionregistration.k8s.io",
-		Version:  "v1",
-		Resource: "validatingwebhookconfigurations",
-	},
+	"MutatingWebhookConfiguration": {Group: "admissionregistration.k8s.io", Version: "v1",
+		Resource: "mutatingwebhookconfigurations"},
+	"ValidatingWebhookConfiguration": {Group: "admissionregistration.k8s.io", Version: "v1",
+		Resource: "validatingwebhookconfigurations"},
 }
 
 // ApplyConfiguration makes a webhook configuration what it should be. What others have written elsewhere in it stays.

@@ -49,10 +49,8 @@ func (c *Criteria) Compare(a *Attributes, w World) []Comparison {
 	}
 	for i := range c.excludes {
 		if r, err := c.matchRules(c.excludes[i:i+1], a, w); err == nil && r.Matched {
-			return append(
-				all,
-				Comparison{fmt.Sprintf("excludeResourceRules[%d]", i), c.excludes[i].String(), a.String(), true},
-			)
+			return append(all, Comparison{fmt.Sprintf("excludeResourceRules[%d]", i), c.excludes[i].String(),
+				a.String(), true})
 		}
 	}
 	for i := range c.rules { // as it is comes before equivalents, in all rules
@@ -66,10 +64,9 @@ func (c *Criteria) Compare(a *Attributes, w World) []Comparison {
 			continue
 		}
 		return append(all, Comparison{
-			fmt.Sprintf(
-				"resourceRules[%d]",
-				i,
-			), c.rules[i].String(), a.String() + ", as " + r.Resource.GroupVersion().String() + " " + r.Kind.Kind + " (matchPolicy Equivalent)", true,
+			fmt.Sprintf("resourceRules[%d]", i), c.rules[i].String(),
+			a.String() + ", as " + r.Resource.GroupVersion().String() + " " + r.Kind.Kind + " (matchPolicy Equivalent)",
+			true,
 		})
 	}
 	for i := range c.rules {
@@ -114,15 +111,8 @@ func shownLabels(s selector, object map[string]any) string {
 
 // String is what a rule says, in words.
 func (r *rule) String() string {
-	text := strings.Join(
-		r.operations,
-		", ",
-	) + " of " + r.resourcesText() + " in " + groupsText(
-		r.groups,
-	) + " " + strings.Join(
-		r.versions,
-		", ",
-	)
+	text := strings.Join(r.operations, ", ") + " of " + r.resourcesText() + " in " + groupsText(
+		r.groups) + " " + strings.Join(r.versions, ", ")
 	if r.scope != "" && r.scope != "*" {
 		text += ", scope " + r.scope
 	}

@@ -30,10 +30,9 @@ func FuzzMatch(f *testing.F) {
 			return ""
 		}
 		rule := policy.Rule{
-			Operations: []string{
-				word(ruleText, 0),
-			}, APIGroups: []string{word(ruleText, 1)}, APIVersions: []string{word(ruleText, 2)},
-			Resources: []string{word(ruleText, 3)}, Scope: word(ruleText, 4),
+			Operations: []string{word(ruleText, 0)}, APIGroups: []string{word(ruleText, 1)},
+			APIVersions: []string{word(ruleText, 2)},
+			Resources:   []string{word(ruleText, 3)}, Scope: word(ruleText, 4),
 		}
 		key, value, _ := strings.Cut(label, "=")
 		m := &policy.MatchResources{
@@ -48,15 +47,10 @@ func FuzzMatch(f *testing.F) {
 		resource, subresource, _ := strings.Cut(word(requestText, 3), "/")
 		object := map[string]any{"metadata": map[string]any{"labels": map[string]any{key: value, "n": nil}}}
 		a := match.Attributes{
-			Operation: word(
-				requestText,
-				0,
-			), Name: word(names, 0), Namespace: word(names, 1), SubResource: subresource, Object: object,
-			Resource: schema.GroupVersionResource{
-				Group:    word(requestText, 1),
-				Version:  word(requestText, 2),
-				Resource: resource,
-			},
+			Operation: word(requestText, 0), Name: word(names, 0), Namespace: word(names, 1), SubResource: subresource,
+			Object: object,
+			Resource: schema.GroupVersionResource{Group: word(requestText, 1), Version: word(requestText, 2),
+				Resource: resource},
 		}
 		world := match.World{Types: types, Namespace: func(string) (map[string]any, error) { return object, nil }}
 		r, err := match.Compile(m).Match(&a, world)

@@ -83,10 +83,8 @@ func TestOf(t *testing.T) {
 			if !l.Place.IsValid() {
 				t.Errorf("%+v has no place", l)
 			}
-			all = append(
-				all,
-				strings.TrimSpace(fmt.Sprint(l.Policy, " ", l.Need, " ", l.Field, " ", l.Whole, " ", l.Of)),
-			)
+			all = append(all, strings.TrimSpace(
+				fmt.Sprint(l.Policy, " ", l.Need, " ", l.Field, " ", l.Whole, " ", l.Of)))
 		}
 		return all
 	}

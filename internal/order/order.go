@@ -47,12 +47,8 @@ func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, n
 }
 
 // Note returns the note about a decision that depends on the order of mutating policies; nil if none is known to.
-func Note(
-	ctx context.Context,
-	engine *celgate.Engine,
-	req *celgate.Prepared,
-	d *celgate.Decision,
-) (*celgate.Note, error) {
+func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d *celgate.Decision) (*celgate.Note,
+	error) {
 	var names []string
 	for _, o := range d.Outcomes {
 		if o.Kind == policy.Mutating && !slices.Contains(names, o.Policy) {
@@ -67,9 +63,7 @@ func Note(
 		return nil, err
 	}
 	return &celgate.Note{Message: fmt.Sprintf(
-		"the order of mutating policies matters: in the order %s the result is another one, and the API server chooses the order at random; celgate explain shows both",
-		strings.Join(other.Policies, ", "),
-	)}, nil
+		"the order of mutating policies matters: in the order %s the result is another one, and the API server chooses the order at random; celgate explain shows both", strings.Join(other.Policies, ", "))}, nil
 }
 
 // failed reports that a mutating policy failed, which may hide the changes of others.

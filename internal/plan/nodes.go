@@ -242,10 +242,10 @@ func shortcutOf(name, overload string, cost costKind) shortcut {
 	case overload == overloads.EndsWithString:
 		return textTest(strings.HasSuffix, endCost(cost))
 	case overload == overloads.ContainsString:
-		return textTest(
-			strings.Contains,
-			func(s, part string) uint64 { return traversal(runes(s)) * traversal(runes(part)) },
-		)
+		return textTest(strings.Contains, func(s,
+			part string) uint64 {
+			return traversal(runes(s)) * traversal(runes(part))
+		})
 	case name == operators.In && (cost == costUnit || cost == costMembership):
 		return func(left, right part) (ref.Val, uint64) { return isIn(left, right, cost) }
 	}

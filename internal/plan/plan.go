@@ -114,11 +114,8 @@ func (p *Plan) Eval(vars Variables, done <-chan struct{}) (value ref.Val, cost u
 	return p.run(vars, done, p.root.eval)
 }
 
-func (p *Plan) run(
-	vars Variables,
-	done <-chan struct{},
-	eval func(*machine) ref.Val,
-) (value ref.Val, cost uint64, ok bool) {
+func (p *Plan) run(vars Variables, done <-chan struct{}, eval func(*machine) ref.Val) (value ref.Val, cost uint64,
+	ok bool) {
 	m := machines.Get().(*machine)
 	m.vars, m.done, m.limit, m.cost, m.iterations = vars, done, p.limit, 0, 0
 	if len(m.locals) < p.slots {
@@ -524,26 +521,12 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 		}
 		n = &variadic{name: name, overload: overload, impl: impl, cost: kind}
 	case len(args) == 1 && impl.Unary != nil:
-		n = &unary{
-			name:     name,
-			overload: overload,
-			arg:      args[0],
-			trait:    impl.OperandTrait,
-			impl:     impl.Unary,
-			cost:     kind,
-			guard:    guard,
-		}
+		n = &unary{name: name, overload: overload, arg: args[0], trait: impl.OperandTrait, impl: impl.Unary, cost: kind,
+			guard: guard}
 	case len(args) == 2 && impl.Binary != nil:
-		n = &binary{
-			name:     name,
-			overload: overload,
-			left:     args[0],
-			right:    args[1],
-			trait:    impl.OperandTrait,
-			impl:     impl.Binary,
-			cost:     kind,
-			guard:    guard,
-			fast:     shortcutOf(name, overload, kind),
+		n = &binary{name: name, overload: overload, left: args[0], right: args[1], trait: impl.OperandTrait,
+			impl: impl.Binary, cost: kind, guard: guard,
+			fast: shortcutOf(name, overload, kind),
 		}
 	case impl.Function != nil:
 		n = &variadic{name: name, overload: overload, args: args, impl: impl, cost: kind, guard: guard}
@@ -571,16 +554,8 @@ func (b *builder) implementation(name, overload string) *functions.Overload {
 }
 
 // pure are functions whose value for constants is made once, though every call is paid for.
-var pure = map[string]bool{
-	"quantity":   true,
-	"semver":     true,
-	"ip":         true,
-	"cidr":       true,
-	"isQuantity": true,
-	"isSemver":   true,
-	"lowerAscii": true,
-	"upperAscii": true,
-}
+var pure = map[string]bool{"quantity": true, "semver": true, "ip": true, "cidr": true, "isQuantity": true,
+	"isSemver": true, "lowerAscii": true, "upperAscii": true}
 
 func once(n node, args []node) node {
 	for _, a := range args {

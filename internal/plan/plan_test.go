@@ -29,24 +29,16 @@ var pod = map[string]any{
 	},
 	"spec": map[string]any{
 		"replicas": int64(3), "ratio": 0.5, "paused": false, "empty": map[string]any{}, "none": []any{},
-		"numbers": []any{
-			int64(1),
-			int64(2),
-			int64(3),
-		}, "words": []any{"b", "a", "ü", ""}, "mixed": []any{int64(1), "a", 0.5, true, nil},
+		"numbers": []any{int64(1), int64(2), int64(3)}, "words": []any{"b", "a", "ü", ""},
+		"mixed":  []any{int64(1), "a", 0.5, true, nil},
 		"matrix": []any{[]any{int64(1)}, []any{int64(2), int64(3)}},
 		"containers": []any{
-			map[string]any{
-				"name":      "app",
-				"image":     "registry.example.com/app:1",
+			map[string]any{"name": "app", "image": "registry.example.com/app:1",
 				"ports":     []any{map[string]any{"containerPort": int64(80)}},
 				"resources": map[string]any{"limits": map[string]any{"memory": "64Mi", "cpu": "100m"}},
 			},
-			map[string]any{
-				"name":            "proxy",
-				"image":           "docker.io/proxy:latest",
-				"securityContext": map[string]any{"runAsNonRoot": true},
-			},
+			map[string]any{"name": "proxy", "image": "docker.io/proxy:latest",
+				"securityContext": map[string]any{"runAsNonRoot": true}},
 		},
 	},
 }
@@ -100,13 +92,8 @@ func inputs(form eval.Form) variables {
 	object := eval.Value(pod, form)
 	return variables{
 		"object": object, "oldObject": types.NullValue, "params": object, "namespaceObject": types.NullValue,
-		"request": eval.Value(
-			map[string]any{
-				"operation": "CREATE",
-				"userInfo":  map[string]any{"username": "alice", "groups": []any{"a", "b"}},
-			},
-			eval.Reflected,
-		),
+		"request": eval.Value(map[string]any{"operation": "CREATE",
+			"userInfo": map[string]any{"username": "alice", "groups": []any{"a", "b"}}}, eval.Reflected),
 	}
 }
 
@@ -130,9 +117,8 @@ func (e *environment) compare(src string, limit uint64) (covered bool, err error
 		got, cost, ok := p.Eval(vars, nil)
 		again, againCost, againOk := p.Eval(records{vars}, nil)
 		if againOk != ok || againCost != cost || ok && !same(got, again) {
-			return covered, &differs{
-				fmt.Sprintf("%s: %v for %d, with a record %v for %d", src, got, cost, again, againCost),
-			}
+			return covered, &differs{fmt.Sprintf("%s: %v for %d, with a record %v for %d", src, got, cost, again,
+				againCost)}
 		}
 		if !ok {
 			continue
@@ -151,16 +137,8 @@ func (e *environment) compare(src string, limit uint64) (covered bool, err error
 				return true, &differs{fmt.Sprintf("%s: a type name does not match and the tree is there", src)}
 			}
 			if ok && (treeCost != cost || !reflect.DeepEqual(tree, object.Value())) {
-				return true, &differs{
-					fmt.Sprintf(
-						"%s: the tree %#v costs %d, cel-go says %#v for %d",
-						src,
-						tree,
-						treeCost,
-						object.Value(),
-						cost,
-					),
-				}
+				return true, &differs{fmt.Sprintf("%s: the tree %#v costs %d, cel-go says %#v for %d", src, tree,
+					treeCost, object.Value(), cost)}
 			}
 			e.trees += map[bool]int{true: 1}[ok]
 		}

@@ -171,12 +171,7 @@ func (p *pass) member(f *schema.Field, o *members, old any, given bool, known an
 func (p *pass) field(f *schema.Field, v, known any) (out any, keep, same bool) {
 	if v == nil {
 		switch f.Type.Kind {
-		case schema.Struct,
-			schema.Any,
-			schema.Quantity,
-			schema.Time,
-			schema.MicroTime,
-			schema.Duration,
+		case schema.Struct, schema.Any, schema.Quantity, schema.Time, schema.MicroTime, schema.Duration,
 			schema.IntOrString:
 			if !f.Pointer {
 				break // a struct in Go: always there, whatever omitempty says

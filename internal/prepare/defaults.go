@@ -160,14 +160,10 @@ var rules = map[string]rule{
 
 	flowcontrol + "v1.FlowSchemaSpec":       precedence,
 	flowcontrol + "v1.QueuingConfiguration": queuing,
-	flowcontrol + "v1.ExemptPriorityLevelConfiguration": all(
-		absent("nominalConcurrencyShares", int64(0)),
-		absent("lendablePercent", int64(0)),
-	),
-	flowcontrol + "v1.LimitedPriorityLevelConfiguration": all(
-		absent("nominalConcurrencyShares", int64(30)),
-		absent("lendablePercent", int64(0)),
-	),
+	flowcontrol + "v1.ExemptPriorityLevelConfiguration": all(absent("nominalConcurrencyShares", int64(0)),
+		absent("lendablePercent", int64(0))),
+	flowcontrol + "v1.LimitedPriorityLevelConfiguration": all(absent("nominalConcurrencyShares", int64(30)),
+		absent("lendablePercent", int64(0))),
 
 	registration + "v1.ValidatingWebhook":                  webhook,
 	registration + "v1.MutatingWebhook":                    all(webhook, absent("reinvocationPolicy", "Never")),
@@ -245,10 +241,8 @@ func service(o *members, _ map[string]any) {
 			s.drop("sessionAffinityConfig")
 		case "ClientIP":
 			if at(s.m, "sessionAffinityConfig", "clientIP")["timeoutSeconds"] == nil {
-				s.set(
-					"sessionAffinityConfig",
-					map[string]any{"clientIP": map[string]any{"timeoutSeconds": int64(10800)}},
-				)
+				s.set("sessionAffinityConfig",
+					map[string]any{"clientIP": map[string]any{"timeoutSeconds": int64(10800)}})
 			}
 		}
 		s.fillText("type", "ClusterIP")

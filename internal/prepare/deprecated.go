@@ -20,94 +20,50 @@ type deprecation struct {
 var deprecated = map[schema.GroupVersionKind]deprecation{
 	{Version: "v1", Kind: "ComponentStatus"}: {19, ""},
 	{Version: "v1", Kind: "Endpoints"}:       {33, "; use discovery.k8s.io/v1 EndpointSlice"},
-	{Group: "admissionregistration.k8s.io", Version: "v1alpha1", Kind: "MutatingAdmissionPolicy"}: {
-		35,
-		", unavailable in v1.38+",
-	},
-	{Group: "admissionregistration.k8s.io", Version: "v1alpha1", Kind: "MutatingAdmissionPolicyBinding"}: {
-		35,
-		", unavailable in v1.38+",
-	},
-	{Group: "admissionregistration.k8s.io", Version: "v1beta1", Kind: "MutatingAdmissionPolicy"}: {
-		37,
-		", unavailable in v1.40+; use admissionregistration.k8s.io/v1 MutatingAdmissionPolicy",
-	},
-	{Group: "admissionregistration.k8s.io", Version: "v1beta1", Kind: "MutatingAdmissionPolicyBinding"}: {
-		37,
-		", unavailable in v1.40+; use admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding",
-	},
-	{Group: "certificates.k8s.io", Version: "v1alpha1", Kind: "ClusterTrustBundle"}: {
-		34,
-		", unavailable in v1.37+",
-	},
-	{Group: "certificates.k8s.io", Version: "v1beta1", Kind: "ClusterTrustBundle"}: {
-		37,
-		", unavailable in v1.40+; use certificates.k8s.io/v1 ClusterTrustBundle",
-	},
-	{Group: "certificates.k8s.io", Version: "v1beta1", Kind: "PodCertificateRequest"}: {
-		37,
-		", unavailable in v1.40+; use certificates.k8s.io/v1 PodCertificateRequest",
-	},
-	{Group: "coordination.k8s.io", Version: "v1alpha2", Kind: "LeaseCandidate"}: {
-		35,
-		", unavailable in v1.38+",
-	},
-	{Group: "coordination.k8s.io", Version: "v1beta1", Kind: "LeaseCandidate"}: {
-		36,
-		", unavailable in v1.39+",
-	},
-	{Group: "networking.k8s.io", Version: "v1beta1", Kind: "IPAddress"}: {
-		34,
-		", unavailable in v1.37+",
-	},
-	{Group: "networking.k8s.io", Version: "v1beta1", Kind: "ServiceCIDR"}: {
-		34,
-		", unavailable in v1.37+",
-	},
-	{Group: "resource.k8s.io", Version: "v1alpha3", Kind: "DeviceTaintRule"}: {
-		36,
-		", unavailable in v1.39+",
-	},
-	{Group: "resource.k8s.io", Version: "v1beta1", Kind: "DeviceClass"}: {
-		35,
-		", unavailable in v1.38+",
-	},
-	{Group: "resource.k8s.io", Version: "v1beta1", Kind: "ResourceClaim"}: {
-		35,
-		", unavailable in v1.38+",
-	},
-	{Group: "resource.k8s.io", Version: "v1beta1", Kind: "ResourceClaimTemplate"}: {
-		35,
-		", unavailable in v1.38+",
-	},
-	{Group: "resource.k8s.io", Version: "v1beta1", Kind: "ResourceSlice"}: {
-		35,
-		", unavailable in v1.38+",
-	},
-	{Group: "resource.k8s.io", Version: "v1beta2", Kind: "DeviceClass"}: {
-		36,
-		", unavailable in v1.39+",
-	},
-	{Group: "resource.k8s.io", Version: "v1beta2", Kind: "ResourceClaim"}: {
-		36,
-		", unavailable in v1.39+",
-	},
-	{Group: "resource.k8s.io", Version: "v1beta2", Kind: "ResourceClaimTemplate"}: {
-		36,
-		", unavailable in v1.39+",
-	},
-	{Group: "resource.k8s.io", Version: "v1beta2", Kind: "ResourceSlice"}: {
-		36,
-		", unavailable in v1.39+",
-	},
-	{Group: "storage.k8s.io", Version: "v1beta1", Kind: "VolumeAttributesClass"}: {
-		34,
-		", unavailable in v1.37+; use storage.k8s.io/v1 VolumeAttributesClass",
-	},
-	{Group: "storagemigration.k8s.io", Version: "v1beta1", Kind: "StorageVersionMigration"}: {
-		37,
-		", unavailable in v1.40+; use storagemigration.k8s.io/v1 StorageVersionMigration",
-	},
+	{Group: "admissionregistration.k8s.io", Version: "v1alpha1", Kind: "MutatingAdmissionPolicy"}: {35,
+		", unavailable in v1.38+"},
+	{Group: "admissionregistration.k8s.io", Version: "v1alpha1", Kind: "MutatingAdmissionPolicyBinding"}: {35,
+		", unavailable in v1.38+"},
+	{Group: "admissionregistration.k8s.io", Version: "v1beta1", Kind: "MutatingAdmissionPolicy"}: {37,
+		", unavailable in v1.40+; use admissionregistration.k8s.io/v1 MutatingAdmissionPolicy"},
+	{Group: "admissionregistration.k8s.io", Version: "v1beta1", Kind: "MutatingAdmissionPolicyBinding"}: {37,
+		", unavailable in v1.40+; use admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding"},
+	{Group: "certificates.k8s.io", Version: "v1alpha1", Kind: "ClusterTrustBundle"}: {34,
+		", unavailable in v1.37+"},
+	{Group: "certificates.k8s.io", Version: "v1beta1", Kind: "ClusterTrustBundle"}: {37,
+		", unavailable in v1.40+; use certificates.k8s.io/v1 ClusterTrustBundle"},
+	{Group: "certificates.k8s.io", Version: "v1beta1", Kind: "PodCertificateRequest"}: {37,
+		", unavailable in v1.40+; use certificates.k8s.io/v1 PodCertificateRequest"},
+	{Group: "coordination.k8s.io", Version: "v1alpha2", Kind: "LeaseCandidate"}: {35,
+		", unavailable in v1.38+"},
+	{Group: "coordination.k8s.io", Version: "v1beta1", Kind: "LeaseCandidate"}: {36,
+		", unavailable in v1.39+"},
+	{Group: "networking.k8s.io", Version: "v1beta1", Kind: "IPAddress"}: {34,
+		", unavailable in v1.37+"},
+	{Group: "networking.k8s.io", Version: "v1beta1", Kind: "ServiceCIDR"}: {34,
+		", unavailable in v1.37+"},
+	{Group: "resource.k8s.io", Version: "v1alpha3", Kind: "DeviceTaintRule"}: {36,
+		", unavailable in v1.39+"},
+	{Group: "resource.k8s.io", Version: "v1beta1", Kind: "DeviceClass"}: {35,
+		", unavailable in v1.38+"},
+	{Group: "resource.k8s.io", Version: "v1beta1", Kind: "ResourceClaim"}: {35,
+		", unavailable in v1.38+"},
+	{Group: "resource.k8s.io", Version: "v1beta1", Kind: "ResourceClaimTemplate"}: {35,
+		", unavailable in v1.38+"},
+	{Group: "resource.k8s.io", Version: "v1beta1", Kind: "ResourceSlice"}: {35,
+		", unavailable in v1.38+"},
+	{Group: "resource.k8s.io", Version: "v1beta2", Kind: "DeviceClass"}: {36,
+		", unavailable in v1.39+"},
+	{Group: "resource.k8s.io", Version: "v1beta2", Kind: "ResourceClaim"}: {36,
+		", unavailable in v1.39+"},
+	{Group: "resource.k8s.io", Version: "v1beta2", Kind: "ResourceClaimTemplate"}: {36,
+		", unavailable in v1.39+"},
+	{Group: "resource.k8s.io", Version: "v1beta2", Kind: "ResourceSlice"}: {36,
+		", unavailable in v1.39+"},
+	{Group: "storage.k8s.io", Version: "v1beta1", Kind: "VolumeAttributesClass"}: {34,
+		", unavailable in v1.37+; use storage.k8s.io/v1 VolumeAttributesClass"},
+	{Group: "storagemigration.k8s.io", Version: "v1beta1", Kind: "StorageVersionMigration"}: {37,
+		", unavailable in v1.40+; use storagemigration.k8s.io/v1 StorageVersionMigration"},
 }
 
 // Deprecated returns the warning that a server of a minor sends with every request for a resource in a deprecated

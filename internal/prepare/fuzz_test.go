@@ -95,9 +95,8 @@ func graft(tree, from any, depth int) any {
 
 func FuzzEverything(f *testing.F) {
 	types := registry(f)
-	types, err := types.WithCustomResources(
-		cases(&testing.T{}, "object.yaml")[len(cases(&testing.T{}, "object.yaml"))-1].Definition,
-	)
+	types, err := types.WithCustomResources(cases(&testing.T{},
+		"object.yaml")[len(cases(&testing.T{}, "object.yaml"))-1].Definition)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -135,21 +134,8 @@ func FuzzEverything(f *testing.F) {
 // TestOddValues gives every resource trees that no JSON document is.
 func TestOddValues(t *testing.T) {
 	types := registry(t)
-	odd := []any{
-		nil,
-		1,
-		uint64(1),
-		math.NaN(),
-		math.Inf(1),
-		[]byte("x"),
-		map[string]string{"a": "b"},
-		[]string{"x"},
-		struct{}{},
-		map[string]any(nil),
-		[]any(nil),
-		make(chan int),
-		func() {},
-	}
+	odd := []any{nil, 1, uint64(1), math.NaN(), math.Inf(1), []byte("x"), map[string]string{"a": "b"}, []string{"x"},
+		struct{}{}, map[string]any(nil), []any(nil), make(chan int), func() {}}
 	for _, res := range types.Resources() {
 		typ := types.Type(res.GroupVersionKind())
 		for _, v := range odd {

@@ -77,14 +77,10 @@ func (f feature) without(t *schema.Type) (off feature) {
 // gates name, by Go type, the members of features that may be off. It is never written after initialisation.
 var gates = func() map[string]map[string]feature {
 	all := map[string]map[string]feature{
-		core + "PodSpec": {
-			"evictionResponders": evictionRequestAPI,
-			"schedulingGroup":    genericWorkload,
-		},
-		core + "PodStatus": {
-			"nodeAllocatableResourceClaimStatuses": draNodeAllocatableResources,
-			"volumeHealth":                         csiVolumeHealth,
-		},
+		core + "PodSpec": {"evictionResponders": evictionRequestAPI,
+			"schedulingGroup": genericWorkload},
+		core + "PodStatus": {"nodeAllocatableResourceClaimStatuses": draNodeAllocatableResources,
+			"volumeHealth": csiVolumeHealth},
 		core + "VolumeMountStatus":             {"volumeStatus": imageVolumeWithDigest},
 		core + "Lifecycle":                     {"stopSignal": containerStopSignals},
 		core + "GRPCAction":                    {"mode": grpcContainerProbeTLS},
@@ -101,10 +97,8 @@ var gates = func() map[string]map[string]feature {
 		core + "DownwardAPIVolumeSource":       {"defaultUser": atomicWriteVolumeUserFields},
 		core + "ProjectedVolumeSource":         {"defaultUser": atomicWriteVolumeUserFields},
 		core + "NodeSpec":                      {"podPreemptionPolicy": podVerticalScalingPreemption},
-		core + "VolumeProjection": {
-			"clusterTrustBundle": clusterTrustBundleProjection,
-			"podCertificate":     podCertificateRequest,
-		},
+		core + "VolumeProjection": {"clusterTrustBundle": clusterTrustBundleProjection,
+			"podCertificate": podCertificateRequest},
 		storage + "v1.CSIDriverSpec": {"preventPodSchedulingIfMissing": volumeLimitScaling},
 		storage + "v1.CSINodeStatus": {"storageHealth": csiVolumeHealth},
 

@@ -84,9 +84,7 @@ func matchNamespace(o *members, in Input) error {
 	case want == "":
 		o.within("metadata", func(meta *members) { meta.drop("namespace") })
 	default:
-		return apierrors.NewBadRequest(
-			"the namespace of the provided object does not match the namespace sent on the request",
-		)
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	return nil
 }

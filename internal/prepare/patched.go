@@ -17,18 +17,11 @@ import (
 // built-in kinds, where apiVersion and kind may be missing, and as any object with a kind for custom resources. The
 // error has the server's text (as pkg/admission/plugin/policy/mutating/patch/json_patch.go v0.37.2 decodes, without
 // defaults). Maps of before that are in the result were not looked into by the patch.
-func (n Normal) Patched(
-	doc any,
-	before map[string]any,
-	types *schema.Registry,
-	kind schema.GroupVersionKind,
-) (map[string]any, error) {
+func (n Normal) Patched(doc any, before map[string]any, types *schema.Registry,
+	kind schema.GroupVersionKind) (map[string]any, error) {
 	obj, ok := doc.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf(
-			"couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }",
-			jsonKind(doc),
-		)
+		return nil, fmt.Errorf("couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }", jsonKind(doc))
 	}
 	t := types.Type(kind)
 	if t == nil {
@@ -74,13 +67,8 @@ func (n Normal) Patched(
 	if given != kind {
 		// The server goes on with an object of the other kind and cannot write it back.
 		group, _, _ := strings.Cut(cmp.Or(kind.Group, "core"), ".")
-		return nil, fmt.Errorf(
-			"failed to convert object: converting (%s.%s) to (%s.%s): unknown conversion",
-			given.Version,
-			given.Kind,
-			group,
-			kind.Kind,
-		)
+		return nil, fmt.Errorf("failed to convert object: converting (%s.%s) to (%s.%s): unknown conversion",
+			given.Version, given.Kind, group, kind.Kind)
 	}
 	return setKind(obj, kind), nil
 }
@@ -148,21 +136,13 @@ func groupVersion(obj map[string]any) (schema.GroupVersion, error) {
 
 // interpreted returns the kind that a patch made of an object of a built-in kind, or an error if it is unknown (as
 // json/json.go of apimachinery v0.37.2 serializers decodes into an object that exists).
-func interpreted(
-	obj map[string]any,
-	version schema.GroupVersion,
-	types *schema.Registry,
-	kind schema.GroupVersionKind,
-) (schema.GroupVersionKind, error) {
+func interpreted(obj map[string]any, version schema.GroupVersion, types *schema.Registry,
+	kind schema.GroupVersionKind) (schema.GroupVersionKind, error) {
 	name, _ := obj["kind"].(string)
 	given := version.WithKind(cmp.Or(name, kind.Kind))
 	if t := types.Type(given); given != kind && (t == nil || custom(t)) {
-		return kind, fmt.Errorf(
-			"no kind %q is registered for version %q in scheme %q",
-			given.Kind,
-			version,
-			"pkg/api/legacyscheme/scheme.go:30",
-		)
+		return kind, fmt.Errorf("no kind %q is registered for version %q in scheme %q", given.Kind, version,
+			"pkg/api/legacyscheme/scheme.go:30")
 	}
 	return given, nil
 }

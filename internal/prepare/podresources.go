@@ -26,10 +26,10 @@ func defaultPodResources(spec *members) {
 		r.merge("limits", written(limits))
 
 		requests := togetherIn(spec.m, "requests")
-		maps.DeleteFunc(
-			requests,
-			func(name string, _ resource.Quantity) bool { return name != "cpu" && name != "memory" },
-		)
+		maps.DeleteFunc(requests, func(name string, _ resource.Quantity) bool {
+			return name != "cpu" &&
+				name != "memory"
+		})
 		r.merge("requests", written(requests))
 		own := map[string]any{}
 		for name, v := range at(r.m, "limits") {

@@ -155,22 +155,15 @@ func Object(in Input) (Result, error) {
 	}
 	var warnings []string
 	if repeated := dedupOwners(&o); len(repeated) > 0 {
-		warnings = append(
-			warnings,
-			".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "+
-				"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "+strings.Join(repeated, ", "),
-		)
+		warnings = append(warnings, ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "+
+			"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "+strings.Join(repeated, ", "))
 	}
 	return Result{o.m, unknown, warnings, shares}, nil
 }
 
 // decode makes a tree of what the server makes an object of, or of what it has stored. Warnings read as the server's.
-func decode(
-	obj map[string]any,
-	types *schema.Registry,
-	kind schema.GroupVersionKind,
-	stored bool,
-) (map[string]any, []string, error) {
+func decode(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind, stored bool) (map[string]any,
+	[]string, error) {
 	t := types.Type(kind)
 	if custom(t) {
 		return decodeCustom(obj, t, kind)
@@ -269,18 +262,10 @@ func mutatedType(obj map[string]any, types *schema.Registry, kind schema.GroupVe
 
 // normalise normalises what obj does not share with known. Truncated reports that an integer did not fit into its
 // field.
-func normalise(
-	obj, known map[string]any,
-	t *schema.Type,
-	kind schema.GroupVersionKind,
-) (out map[string]any, truncated bool, err error) {
+func normalise(obj, known map[string]any, t *schema.Type, kind schema.GroupVersionKind) (out map[string]any,
+	truncated bool, err error) {
 	if t == nil {
-		return nil, false, fmt.Errorf(
-			"unable to convert unstructured object to %v: no kind %q is registered for version %q",
-			kind,
-			kind.Kind,
-			kind.GroupVersion(),
-		)
+		return nil, false, fmt.Errorf("unable to convert unstructured object to %v: no kind %q is registered for version %q", kind, kind.Kind, kind.GroupVersion())
 	}
 	if custom(t) {
 		s := shape{}
@@ -316,11 +301,8 @@ func heldCustom(obj map[string]any, types *schema.Registry, kind schema.GroupVer
 		return obj, nil
 	}
 	if given.Group != kind.Group {
-		return nil, fmt.Errorf(
-			"%v is unstructured and is not suitable for converting to %q",
-			given,
-			kind.GroupVersion(),
-		)
+		return nil, fmt.Errorf("%v is unstructured and is not suitable for converting to %q", given,
+			kind.GroupVersion())
 	}
 	if types.ResourceFor(given.GroupVersion().WithKind(kind.Kind)) == nil {
 		return nil, fmt.Errorf("request to convert CR from an invalid group/version: %v", given.GroupVersion())
@@ -452,21 +434,16 @@ func checkKind(obj map[string]any, kind schema.GroupVersionKind) error {
 		)
 	}
 	if version != kind.GroupVersion().String() {
-		return apierrors.NewBadRequest(
-			fmt.Sprintf(
-				"the API version in the data (%s) does not match the expected API version (%s)",
-				version,
-				kind.GroupVersion(),
-			),
-		)
+		return apierrors.NewBadRequest(fmt.Sprintf(
+			"the API version in the data (%s) does not match the expected API version (%s)", version,
+			kind.GroupVersion()))
 	}
 	return nil
 }
 
 func badRequest(kind schema.GroupVersionKind, err error) error {
-	return apierrors.NewBadRequest(
-		fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind, kind.Version, kind.Kind, err),
-	)
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind,
+		kind.Version, kind.Kind, err))
 }
 
 func notFound(in Input) error {
@@ -477,13 +454,6 @@ func notFound(in Input) error {
 			resource += "/" + in.SubResource
 		}
 	}
-	return apierrors.NewGenericServerResponse(
-		404,
-		strings.ToLower(in.Operation),
-		schema.GroupResource{Resource: resource},
-		"",
-		"",
-		0,
-		false,
-	)
+	return apierrors.NewGenericServerResponse(404, strings.ToLower(in.Operation),
+		schema.GroupResource{Resource: resource}, "", "", 0, false)
 }

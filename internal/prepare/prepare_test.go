@@ -261,11 +261,8 @@ func TestSharing(t *testing.T) {
 // TestManagers checks that an update which changes nothing leaves the object as it is stored.
 func TestManagers(t *testing.T) {
 	object := func() map[string]any {
-		return map[string]any{
-			"apiVersion": "v1",
-			"kind":       "ConfigMap",
-			"metadata":   map[string]any{"name": "a", "namespace": "default"},
-		}
+		return map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": "a", "namespace": "default"}}
 	}
 	in := input(registry(t), "v1", "configmaps", "UPDATE", object())
 	in.Namespace, in.Old = "default", object()

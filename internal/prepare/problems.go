@@ -248,13 +248,8 @@ func (f *finder) union(t *schema.Type, v any) error {
 		_, isBool := v.(bool)
 		switch {
 		case isObject && alternative.Kind == schema.Struct, isList && alternative.Kind == schema.List:
-			inner := finder{
-				path:     f.path,
-				names:    slices.Clone(f.names),
-				within:   f.within,
-				document: true,
-				structs:  f.structs,
-			}
+			inner := finder{path: f.path, names: slices.Clone(f.names), within: f.within, document: true,
+				structs: f.structs}
 			if err := inner.value(alternative, v); err != nil {
 				return err
 			}
@@ -267,15 +262,8 @@ func (f *finder) union(t *schema.Type, v any) error {
 }
 
 func (f *finder) mismatch(what string, t *schema.Type) {
-	f.save(
-		fmt.Errorf(
-			"json: cannot unmarshal %s into Go struct field %s.%s of type %s",
-			what,
-			f.within,
-			strings.Join(f.names, "."),
-			goType(t),
-		),
-	)
+	f.save(fmt.Errorf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", what, f.within,
+		strings.Join(f.names, "."), goType(t)))
 }
 
 func (f *finder) save(err error) {
@@ -358,10 +346,9 @@ var embeddings = []struct {
 		"volumeAttributesClassName"}, true},
 	{"EphemeralContainerCommon", []string{"EphemeralContainer"}, []string{"targetContainerName"}, true},
 	{"ProbeHandler", []string{"Probe"}, []string{"exec", "httpGet", "tcpSocket", "grpc"}, false},
-	{
-		"LocalObjectReference",
-		[]string{"ConfigMapEnvSource", "ConfigMapKeySelector", "ConfigMapProjection", "ConfigMapVolumeSource",
-			"SecretEnvSource", "SecretKeySelector", "SecretProjection"},
+	{"LocalObjectReference", []string{"ConfigMapEnvSource", "ConfigMapKeySelector", "ConfigMapProjection",
+		"ConfigMapVolumeSource",
+		"SecretEnvSource", "SecretKeySelector", "SecretProjection"},
 		[]string{"name"},
 		false,
 	},
@@ -369,10 +356,6 @@ var embeddings = []struct {
 	{"Rule", []string{"RuleWithOperations"}, []string{"operations"}, true},
 	{"RuleWithOperations", []string{"NamedRuleWithOperations"}, []string{"operations"}, false},
 	{"RuleWithOperations.Rule", []string{"NamedRuleWithOperations"}, []string{"operations", "resourceNames"}, true},
-	{
-		"DeviceConfiguration",
-		[]string{"DeviceClaimConfiguration", "DeviceAllocationConfiguration", "DeviceClassConfiguration"},
-		[]string{"opaque"},
-		false,
-	},
+	{"DeviceConfiguration", []string{"DeviceClaimConfiguration", "DeviceAllocationConfiguration",
+		"DeviceClassConfiguration"}, []string{"opaque"}, false},
 }

@@ -64,13 +64,8 @@ func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, er
 	if selector != "" {
 		status["selector"] = selector
 	}
-	return map[string]any{
-		"apiVersion": "autoscaling/v1",
-		"kind":       "Scale",
-		"metadata":   metadata,
-		"spec":       spec,
-		"status":     status,
-	}, nil
+	return map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": spec,
+		"status": status}, nil
 }
 
 // scalePaths says where a kind has the members of its Scale, as ".spec.replicas". No selector means that there is none,

@@ -14,11 +14,8 @@ import (
 // it does not have them. The values are made up, see [MadeUp].
 //
 // The warnings are those of a decoding; the error says why it is no such object.
-func Stored(
-	obj map[string]any,
-	types *schema.Registry,
-	kind schema.GroupVersionKind,
-) (map[string]any, []string, error) {
+func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string,
+	error) {
 	out, warnings, err := Canonical(obj, types, kind)
 	if err != nil {
 		return nil, nil, err
@@ -40,11 +37,8 @@ func Stored(
 // Canonical returns an object in the form in which the server reads it from etcd: decoded and defaulted, with nothing
 // that only the registry gives. Protocol buffers, in which etcd holds the built-in kinds, have no empty lists: one of a
 // required member, such as the rules of a ClusterRole, is null. Warnings and error are those of [Stored].
-func Canonical(
-	obj map[string]any,
-	types *schema.Registry,
-	kind schema.GroupVersionKind,
-) (map[string]any, []string, error) {
+func Canonical(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string,
+	error) {
 	if types.Type(kind) == nil {
 		return nil, nil, fmt.Errorf("unknown kind %s", kind)
 	}

@@ -33,15 +33,8 @@ var keptMembers = [...][]string{
 	keepNone:   nil,
 	keepLabels: {"labels"},
 	keepLocal:  {"labels", "annotations", "finalizers", "ownerReferences"},
-	keepMost: {
-		"deletionTimestamp",
-		"generation",
-		"selfLink",
-		"labels",
-		"annotations",
-		"finalizers",
-		"ownerReferences",
-	},
+	keepMost: {"deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers",
+		"ownerReferences"},
 }
 
 var (
@@ -52,40 +45,21 @@ var (
 
 // strategies by resource; one that is not here only gets the metadata of every object.
 var strategies = map[schema.GroupResource]strategy{
-	{Group: "apps", Resource: "daemonsets"}: {
-		generation: true,
-		counted:    bySpec,
-		status:     true,
-		create:     startTemplateGeneration,
-		update:     countTemplateGeneration,
-	},
-	{Group: "apps", Resource: "deployments"}: {
-		generation: true,
-		counted:    bySpec,
-		status:     true,
-		keeps:      keepLabels,
-		update:     countAnnotations,
-	},
+	{Group: "apps", Resource: "daemonsets"}: {generation: true, counted: bySpec, status: true,
+		create: startTemplateGeneration, update: countTemplateGeneration},
+	{Group: "apps", Resource: "deployments"}: {generation: true, counted: bySpec, status: true, keeps: keepLabels,
+		update: countAnnotations},
 	{Group: "apps", Resource: "replicasets"}:  specAndStatus,
 	{Group: "apps", Resource: "statefulsets"}: specAndStatus,
 
 	{Group: "batch", Resource: "cronjobs"}: specAndStatus,
 	{Group: "batch", Resource: "jobs"}:     {generation: true, counted: bySpec, status: true, create: selectJobPods},
 
-	{Group: "autoscaling", Resource: "horizontalpodautoscalers"}: {
-		generation: true,
-		counted:    bySpec,
-		status:     true,
-		create:     createScaler,
-		update:     updateScaler,
-	},
+	{Group: "autoscaling", Resource: "horizontalpodautoscalers"}: {generation: true, counted: bySpec, status: true,
+		create: createScaler, update: updateScaler},
 	{Group: "policy", Resource: "poddisruptionbudgets"}: specAndStatus,
-	{Group: "discovery.k8s.io", Resource: "endpointslices"}: {
-		generation: true,
-		counted:    []string{"addressType", "endpoints", "ports"},
-		create:     dropTopology,
-		update:     updateSlice,
-	},
+	{Group: "discovery.k8s.io", Resource: "endpointslices"}: {generation: true,
+		counted: []string{"addressType", "endpoints", "ports"}, create: dropTopology, update: updateSlice},
 
 	{Group: "networking.k8s.io", Resource: "ingresses"}:       specAndStatus,
 	{Group: "networking.k8s.io", Resource: "ingressclasses"}:  {generation: true, counted: bySpec},
@@ -104,72 +78,35 @@ var strategies = map[schema.GroupResource]strategy{
 	{Resource: "serviceaccounts"}:        {create: nameSecrets, update: nameSecrets},
 	{Resource: "services"}:               {status: true, create: createService, update: updateService},
 
-	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}: {
-		generation: true,
-		counted:    bySpec,
-		status:     true,
-		keeps:      keepMost,
-	},
-	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: {
-		generation: true,
-		counted:    bySpec,
-	},
-	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}: {
-		generation: true,
-		counted:    bySpec,
-	},
-	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}: {
-		generation: true,
-		counted:    bySpec,
-	},
-	{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"}: {
-		generation: true,
-		counted:    []string{"webhooks"},
-	},
-	{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}: {
-		generation: true,
-		counted:    []string{"webhooks"},
-	},
-	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}: {
-		generation: true,
-		counted:    bySpec,
-		status:     true,
-		create:     storeVersion,
-		update:     storeVersion,
-	},
-	{Group: "apiregistration.k8s.io", Resource: "apiservices"}: {
-		status: true,
-		keeps:  keepLocal,
-		create: availableLocally,
-	},
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}: {generation: true,
+		counted: bySpec, status: true, keeps: keepMost},
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: {generation: true,
+		counted: bySpec},
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}: {generation: true,
+		counted: bySpec},
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}: {generation: true,
+		counted: bySpec},
+	{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"}: {generation: true,
+		counted: []string{"webhooks"}},
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}: {generation: true,
+		counted: []string{"webhooks"}},
+	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}: {generation: true,
+		counted: bySpec, status: true, create: storeVersion, update: storeVersion},
+	{Group: "apiregistration.k8s.io", Resource: "apiservices"}: {status: true,
+		keeps: keepLocal, create: availableLocally},
 
-	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: {
-		status: true,
-		create: createSigningRequest,
-		update: updateSigningRequest,
-	},
+	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: {status: true, create: createSigningRequest,
+		update: updateSigningRequest},
 	{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}: {status: true, keeps: keepMost},
 
-	{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"}: {
-		generation: true,
-		counted:    bySpec,
-		status:     true,
-		keeps:      keepAll,
-	},
-	{Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"}: {
-		generation: true,
-		counted:    bySpec,
-		status:     true,
-		keeps:      keepAll,
-	},
+	{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"}: {generation: true,
+		counted: bySpec, status: true, keeps: keepAll},
+	{Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"}: {generation: true,
+		counted: bySpec, status: true, keeps: keepAll},
 
 	{Group: "resource.k8s.io", Resource: "deviceclasses"}: {generation: true, counted: bySpec},
-	{Group: "resource.k8s.io", Resource: "devicetaintrules"}: {
-		generation: true,
-		counted:    bySpec,
-		status:     true,
-		keeps:      keepMost,
-	},
+	{Group: "resource.k8s.io", Resource: "devicetaintrules"}: {generation: true, counted: bySpec,
+		status: true, keeps: keepMost},
 	{Group: "resource.k8s.io", Resource: "resourceclaims"}:             {status: true, keeps: keepMost},
 	{Group: "resource.k8s.io", Resource: "resourcepoolstatusrequests"}: {status: true, keeps: keepMost},
 	{Group: "resource.k8s.io", Resource: "resourceslices"}:             {generation: true, counted: bySpec},

@@ -128,11 +128,8 @@ func propagateDryRun(o *members, in Input) {
 func completeTokenRequest(o *members, in Input) {
 	o.within("metadata", func(meta *members) {
 		meta.fillText("name", in.Name)
-		account := Input{
-			Resource:  in.Resource,
-			Namespace: in.Namespace,
-			Object:    map[string]any{"metadata": map[string]any{"name": meta.m["name"]}},
-		}
+		account := Input{Resource: in.Resource, Namespace: in.Namespace,
+			Object: map[string]any{"metadata": map[string]any{"name": meta.m["name"]}}}
 		meta.fillText("uid", uid(account))
 		meta.set("creationTimestamp", in.now())
 	})
@@ -425,10 +422,8 @@ func selectOwnLabels(spec *members, labels map[string]any) {
 	spec.within("affinity", func(a *members) {
 		for _, name := range [...]string{"podAffinity", "podAntiAffinity"} {
 			a.within(name, func(p *members) {
-				p.each(
-					"preferredDuringSchedulingIgnoredDuringExecution",
-					func(w *members) { w.within("podAffinityTerm", term) },
-				)
+				p.each("preferredDuringSchedulingIgnoredDuringExecution",
+					func(w *members) { w.within("podAffinityTerm", term) })
 				p.each("requiredDuringSchedulingIgnoredDuringExecution", term)
 			})
 		}

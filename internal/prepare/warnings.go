@@ -184,9 +184,8 @@ var warnings = map[schema.GroupResource]*warning{
 		},
 		delete: func(w *warner, in Input) {
 			if in.Options["propagationPolicy"] == nil && in.Options["orphanDependents"] == nil {
-				w.add(
-					"child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them " +
-						"or set propagationPolicy=Orphan to suppress this warning",
+				w.add("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them " +
+					"or set propagationPolicy=Orphan to suppress this warning",
 				)
 			}
 		},
@@ -198,10 +197,8 @@ var warnings = map[schema.GroupResource]*warning{
 		},
 		update: func(w *warner, o, old map[string]any) {
 			if generation(o) != generation(old) {
-				w.job(
-					at(o, "spec", "jobTemplate", "spec"),
-					(*place)(nil).Child("spec").Child("jobTemplate").Child("spec"),
-				)
+				w.job(at(o, "spec", "jobTemplate", "spec"),
+					(*place)(nil).Child("spec").Child("jobTemplate").Child("spec"))
 			}
 			if strings.Contains(text(at(o, "spec")["schedule"]), "TZ") {
 				w.add("cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, " +
@@ -262,12 +259,8 @@ var warnings = map[schema.GroupResource]*warning{
 	}),
 	{Resource: "persistentvolumes"}: both((*warner).volume),
 	{Resource: "persistentvolumeclaims"}: both(func(w *warner, o map[string]any) {
-		w.annotated(
-			o,
-			nil,
-			"volume.beta.kubernetes.io/storage-class",
-			`deprecated since v1.8; use "storageClassName" attribute instead`,
-		)
+		w.annotated(o, nil, "volume.beta.kubernetes.io/storage-class",
+			`deprecated since v1.8; use "storageClassName" attribute instead`)
 		w.claim(at(o, "spec"), (*place)(nil).Child("spec"))
 	}),
 	{Resource: "resourcequotas"}: {create: (*warner).quota},
@@ -308,17 +301,8 @@ var warnings = map[schema.GroupResource]*warning{
 		for i, topology := range objects(o["allowedTopologies"]) {
 			for j, e := range objects(topology["matchLabelExpressions"]) {
 				if why := deprecatedLabels[text(e["key"])]; why != "" {
-					w.say(
-						(*place)(
-							nil,
-						).Child("allowedTopologies").
-							Index(i).
-							Child("matchLabelExpressions").
-							Index(j).
-							Child("key"),
-						"%s",
-						why,
-					)
+					w.say((*place)(nil).Child("allowedTopologies").Index(i).Child("matchLabelExpressions").Index(
+						j).Child("key"), "%s", why)
 				}
 			}
 		}
@@ -432,9 +416,7 @@ func (w *warner) statefulSet(spec map[string]any, below ...string) {
 		w.claim(at(claim, "spec"), path)
 	}
 	if limit, ok := spec["revisionHistoryLimit"].(int64); ok && limit < 0 {
-		w.add(
-			"spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended",
-		)
+		w.add("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
 	}
 }
 
@@ -513,10 +495,7 @@ func (w *warner) mountableSecrets(o, old map[string]any) {
 		return
 	}
 	if _, set := at(o, "metadata", "annotations")[annotation]; set {
-		w.add(
-			"metadata.annotations[%s]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets",
-			annotation,
-		)
+		w.add("metadata.annotations[%s]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets", annotation)
 	}
 }
 
@@ -550,40 +529,21 @@ func (w *warner) lost(volume map[string]any, path *place, names ...string) {
 }
 
 func (w *warner) volume(o map[string]any) {
-	w.annotated(
-		o,
-		nil,
-		"volume.beta.kubernetes.io/storage-class",
-		`deprecated since v1.8; use "storageClassName" attribute instead`,
-	)
-	w.annotated(
-		o,
-		nil,
-		"volume.beta.kubernetes.io/mount-options",
-		`deprecated since v1.31; use "mountOptions" attribute instead`,
-	)
+	w.annotated(o, nil, "volume.beta.kubernetes.io/storage-class",
+		`deprecated since v1.8; use "storageClassName" attribute instead`)
+	w.annotated(o, nil, "volume.beta.kubernetes.io/mount-options",
+		`deprecated since v1.31; use "mountOptions" attribute instead`)
 	spec := at(o, "spec")
 	if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
 		w.add("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. " +
 			"Instead, the recommended approach is to use dynamic provisioning.")
 	}
 	for i, term := range objects(at(spec, "nodeAffinity", "required")["nodeSelectorTerms"]) {
-		w.expressions(
-			term,
-			false,
-			(*place)(nil).Child("spec").Child("nodeAffinity").Child("required").Child("nodeSelectorTerms").Index(i),
-		)
+		w.expressions(term, false, (*place)(nil).Child("spec").Child("nodeAffinity").Child("required").Child(
+			"nodeSelectorTerms").Index(i))
 	}
-	w.lost(
-		spec,
-		(*place)(nil).Child("spec"),
-		"cephfs",
-		"photonPersistentDisk",
-		"scaleIO",
-		"storageos",
-		"glusterfs",
-		"rbd",
-	)
+	w.lost(spec, (*place)(nil).Child("spec"), "cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs",
+		"rbd")
 }
 
 // claim warns about the sizes in a PersistentVolumeClaimSpec.
@@ -621,13 +581,8 @@ func (w *warner) quota(o map[string]any) {
 			}
 		}
 		if limit, limited := amountOf(limits); found && limited && request.Cmp(limit) > 0 {
-			w.add(
-				"ResourceQuota %s (%s) should be less than %s (%s)",
-				requests,
-				request.String(),
-				limits,
-				limit.String(),
-			)
+			w.add("ResourceQuota %s (%s) should be less than %s (%s)", requests, request.String(), limits,
+				limit.String())
 		}
 	}
 }

@@ -47,10 +47,8 @@ func (w *warner) template(o map[string]any, path *place) {
 	for i, v := range objects(spec["volumes"]) {
 		at2 := in.Child("volumes").Index(i)
 		w.lost(v, at2, "photonPersistentDisk", "gitRepo", "scaleIO", "flocker", "storageos", "quobyte", "glusterfs")
-		w.claim(
-			at(v, "ephemeral", "volumeClaimTemplate", "spec"),
-			at2.Child("ephemeral").Child("volumeClaimTemplate").Child("spec"),
-		)
+		w.claim(at(v, "ephemeral", "volumeClaimTemplate", "spec"),
+			at2.Child("ephemeral").Child("volumeClaimTemplate").Child("spec"))
 		w.lost(v, at2, "cephfs", "rbd")
 	}
 	for _, v := range objects(spec["volumes"]) {
@@ -75,27 +73,20 @@ func (w *warner) template(o map[string]any, path *place) {
 	}
 	w.ports(all)
 	if seconds, ok := spec["terminationGracePeriodSeconds"].(int64); ok && seconds < 0 {
-		w.say(
-			in.Child("terminationGracePeriodSeconds"),
-			"must be >= 0; negative values are invalid and will be treated as 1",
-		)
+		w.say(in.Child("terminationGracePeriodSeconds"),
+			"must be >= 0; negative values are invalid and will be treated as 1")
 	}
 	for _, kind := range []string{"podAffinity", "podAntiAffinity"} {
 		affinity, at2 := at(spec, "affinity", kind), in.Child("affinity").Child(kind)
 		for i, term := range objects(affinity["requiredDuringSchedulingIgnoredDuringExecution"]) {
-			w.nullSelector(
-				term,
-				at2.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i).Child("labelSelector"),
-			)
+			w.nullSelector(term, at2.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i).Child(
+				"labelSelector"))
 		}
 		for i, term := range objects(affinity["preferredDuringSchedulingIgnoredDuringExecution"]) {
 			w.nullSelector(
 				at(term, "podAffinityTerm"),
-				at2.Child("preferredDuringSchedulingIgnoredDuringExecution").
-					Index(i).
-					Child("podAffinityTerm").
-					Child("labelSelector"),
-			)
+				at2.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm").Child(
+					"labelSelector"))
 		}
 	}
 	for i, server := range list(at(spec, "dnsConfig")["nameservers"]) {
@@ -158,12 +149,8 @@ func (w *warner) container(o map[string]any, c placedContainer, template *place)
 	if template != nil && security["appArmorProfile"] == nil {
 		annotation, _ := at(o, "metadata", "annotations")[containerAppArmor+name].(string)
 		if pod := at(o, "spec", "securityContext", "appArmorProfile"); pod == nil || !sameProfile(pod, annotation) {
-			w.annotated(
-				o,
-				template,
-				containerAppArmor+name,
-				`deprecated since v1.30; use the "appArmorProfile" field instead`,
-			)
+			w.annotated(o, template, containerAppArmor+name,
+				`deprecated since v1.30; use the "appArmorProfile" field instead`)
 		}
 	}
 	for _, amount := range []string{"memory", "ephemeral-storage"} {
@@ -176,11 +163,8 @@ func (w *warner) container(o map[string]any, c placedContainer, template *place)
 		name, value := text(env["name"]), text(env["value"])
 		reference := "$(" + name + ")"
 		if seen[name] && (env["valueFrom"] != nil || value == reference || !strings.Contains(value, reference)) {
-			w.say(
-				c.path.Child("env").Index(i),
-				"hides previous definition of %q, which may be dropped when using apply",
-				name,
-			)
+			w.say(c.path.Child("env").Index(i),
+				"hides previous definition of %q, which may be dropped when using apply", name)
 		}
 		seen[name] = true
 	}
@@ -254,13 +238,8 @@ func (w *warner) ports(all []placedContainer) {
 			continue
 		}
 		if other, exists := named[name]; exists {
-			w.say(
-				p.path,
-				"duplicate port name %q with %s, services and probes that select ports by name will use %s",
-				name,
-				other.String(),
-				other.String(),
-			)
+			w.say(p.path, "duplicate port name %q with %s, services and probes that select ports by name will use %s",
+				name, other.String(), other.String())
 			continue
 		}
 		named[name] = p.path

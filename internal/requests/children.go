@@ -28,10 +28,8 @@ const (
 
 // made are the kinds of objects that controllers make.
 var made = []schema.GroupVersionKind{
-	{
-		Version: "v1",
-		Kind:    "Pod",
-	}, {Group: "apps", Version: "v1", Kind: "ReplicaSet"}, {Group: "batch", Version: "v1", Kind: "Job"},
+	{Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "ReplicaSet"},
+	{Group: "batch", Version: "v1", Kind: "Job"},
 	{Version: "v1", Kind: "PersistentVolumeClaim"},
 }
 
@@ -68,11 +66,8 @@ func (w *Workloads) Children(object map[string]any) []workload.Child {
 }
 
 // ChildRequest is the request with which a controller creates a child of what another request stored.
-func (w *Workloads) ChildRequest(
-	c workload.Child,
-	parent *celgate.Request,
-	types *schema.Registry,
-) (*celgate.Request, error) {
+func (w *Workloads) ChildRequest(c workload.Child, parent *celgate.Request, types *schema.Registry) (*celgate.Request,
+	error) {
 	kind := KindOf(c.Object)
 	resource := types.ResourceFor(kind)
 	if resource == nil {

@@ -68,25 +68,15 @@ func eventOf(tree map[string]any) *Event {
 	}
 	ref, status := child(tree, "objectRef"), child(tree, "responseStatus")
 	e := &Event{
-		AuditID: text(
-			tree,
-			"auditID",
-		), Level: text(tree, "level"), Stage: text(tree, "stage"), Verb: text(tree, "verb"),
+		AuditID: text(tree, "auditID"), Level: text(tree, "level"), Stage: text(tree, "stage"),
+		Verb:       text(tree, "verb"),
 		RequestURI: text(tree, "requestURI"), Time: text(tree, "requestReceivedTimestamp"),
-		User: celgate.UserInfo{
-			Username: text(user, "username"),
-			UID:      text(user, "uid"),
-			Groups:   texts(user["groups"]),
-		},
-		Resource: schema.GroupVersionResource{
-			Group:    text(ref, "apiGroup"),
-			Version:  text(ref, "apiVersion"),
-			Resource: text(ref, "resource"),
-		},
-		Sub: text(
-			ref,
-			"subresource",
-		), Namespace: text(ref, "namespace"), Name: text(ref, "name"), Message: text(status, "message"),
+		User: celgate.UserInfo{Username: text(user, "username"), UID: text(user, "uid"),
+			Groups: texts(user["groups"])},
+		Resource: schema.GroupVersionResource{Group: text(ref, "apiGroup"), Version: text(ref, "apiVersion"),
+			Resource: text(ref, "resource")},
+		Sub: text(ref, "subresource"), Namespace: text(ref, "namespace"), Name: text(ref, "name"),
+		Message:       text(status, "message"),
 		RequestObject: child(tree, "requestObject"), ResponseObject: child(tree, "responseObject"),
 	}
 	e.Code, _ = status["code"].(int64)
@@ -155,13 +145,9 @@ func (e *Event) query() url.Values {
 
 // Reasons why a request of an event cannot be made.
 var (
-	ErrNoBody = errors.New(
-		"the log does not hold the body: its level is Metadata, or the request did not get that far",
-	)
-	ErrNoOld    = errors.New("the object before it is not known: the log holds no earlier answer with it")
-	ErrNoResult = errors.New(
-		"what a patch makes is not known: the log holds neither the answer nor the object before it",
-	)
+	ErrNoBody    = errors.New("the log does not hold the body: its level is Metadata, or the request did not get that far")
+	ErrNoOld     = errors.New("the object before it is not known: the log holds no earlier answer with it")
+	ErrNoResult  = errors.New("what a patch makes is not known: the log holds neither the answer nor the object before it")
 	ErrMany      = errors.New("a deletion of a collection does not say of which objects")
 	ErrNoOptions = errors.New("the log does not hold the options of a CONNECT")
 )

@@ -10,22 +10,15 @@ import (
 
 // Existing makes the request about an object that exists: the CREATE of a [Copy], the UPDATE that changes nothing, or
 // the DELETE.
-func Existing(
-	ctx context.Context,
-	q *celgate.Requester,
-	object map[string]any,
-	op celgate.Operation,
-	as celgate.As,
-) (*celgate.Request, error) {
+func Existing(ctx context.Context, q *celgate.Requester, object map[string]any, op celgate.Operation,
+	as celgate.As) (*celgate.Request, error) {
 	as.Operation = op
 	to, err := q.Target(KindOf(object), "")
 	if err != nil {
 		return nil, err
 	}
-	object = celgate.InNamespace(
-		object,
-		&celgate.Request{Kind: KindOf(object), Namespace: q.NamespaceOf(object, to, as)},
-	)
+	object = celgate.InNamespace(object, &celgate.Request{Kind: KindOf(object),
+		Namespace: q.NamespaceOf(object, to, as)})
 	as.Old = only{object}
 	if op == celgate.Create {
 		object = Copy(object)

@@ -56,9 +56,8 @@ func IdentityOf(ctx context.Context, q *celgate.Requester, as celgate.As, pod st
 		return &Identity{UserInfo: *as.Self}, nil
 	}
 	name := cmp.Or(as.User, celgate.DefaultUser)
-	id := &Identity{
-		UserInfo: celgate.UserInfo{Username: name, UID: as.UID, Groups: state.Groups(name, as.Groups), Extra: as.Extra},
-	}
+	id := &Identity{UserInfo: celgate.UserInfo{Username: name, UID: as.UID, Groups: state.Groups(name, as.Groups),
+		Extra: as.Extra}}
 	if namespace, name, err := serviceaccount.SplitUsername(id.Username); err == nil && len(as.Groups) == 0 {
 		if err := id.bound(ctx, q, namespace, name); err != nil {
 			return nil, err
@@ -70,10 +69,8 @@ func IdentityOf(ctx context.Context, q *celgate.Requester, as celgate.As, pod st
 func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named string) (*Identity, error) {
 	namespace, name, ok := strings.Cut(named, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return nil, &PodError{
-			Message: fmt.Sprintf("a Pod is NAMESPACE/NAME, not %q", named),
-			Hint:    "for example shop/web-0",
-		}
+		return nil, &PodError{Message: fmt.Sprintf("a Pod is NAMESPACE/NAME, not %q", named),
+			Hint: "for example shop/web-0"}
 	}
 	pod, err := w.Stored.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, namespace, name)
 	if err != nil {
@@ -94,20 +91,12 @@ func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named 
 		}
 	}
 	if mounts, given := spec["automountServiceAccountToken"].(bool); given && !mounts && !projectsToken(spec) {
-		return nil, &PodError{
-			Message: "the Pod " + named + " has no token: automountServiceAccountToken is false",
-			Hint:    "name a user",
-		}
+		return nil, &PodError{Message: "the Pod " + named + " has no token: automountServiceAccountToken is false",
+			Hint: "name a user"}
 	}
 	username := serviceaccount.MakeUsername(namespace, account)
-	id := &Identity{
-		UserInfo: celgate.UserInfo{
-			Username: username,
-			UID:      a.UID,
-			Groups:   state.Groups(username, nil),
-			Extra:    maps.Clone(a.Extra),
-		},
-	}
+	id := &Identity{UserInfo: celgate.UserInfo{Username: username, UID: a.UID, Groups: state.Groups(username, nil),
+		Extra: maps.Clone(a.Extra)}}
 	if id.Extra == nil {
 		id.Extra = map[string][]string{}
 	}
@@ -151,12 +140,8 @@ func projectsToken(spec map[string]any) bool {
 // bound fills in what the token of a service account says of it.
 func (id *Identity) bound(ctx context.Context, w *celgate.Requester, namespace, name string) error {
 	if id.UID == "" {
-		account, err := w.Stored.Get(
-			ctx,
-			schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"},
-			namespace,
-			name,
-		)
+		account, err := w.Stored.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, namespace,
+			name)
 		if err != nil {
 			return err
 		}

@@ -37,10 +37,8 @@ func (w *Words) Hint(err error) string {
 	case errors.Is(err, celgate.ErrNoOldObject):
 		return "give it " + w.Old
 	case errors.As(err, &ambiguous):
-		return "name the resource too, as in " + fmt.Sprintf(
-			w.Subresource,
-			ambiguous.Resources[0]+"/"+ambiguous.Subresource,
-		)
+		return "name the resource too, as in " + fmt.Sprintf(w.Subresource,
+			ambiguous.Resources[0]+"/"+ambiguous.Subresource)
 	case errors.As(err, &resource):
 		return "give its CustomResourceDefinition " + w.State
 	case !errors.As(err, &kind):

@@ -21,20 +21,18 @@ func NoteSize(r *celgate.Request) *celgate.Note {
 	}
 	switch size := sizeOf(r.Object); {
 	case size > mostSent:
-		return &celgate.Note{
-			Message: fmt.Sprintf(
-				"the object is too large for a server, which takes requests of 3 MiB (413 RequestEntityTooLarge): "+
-					"as JSON it has %.1f MiB",
-				float64(size)/(1<<20),
-			),
+		return &celgate.Note{Message: fmt.Sprintf(
+			"the object is too large for a server, which takes requests of 3 MiB (413 RequestEntityTooLarge): "+
+				"as JSON it has %.1f MiB",
+			float64(size)/(1<<20),
+		),
 		}
 	case size > mostStored && !r.DryRun:
-		return &celgate.Note{
-			Message: fmt.Sprintf(
-				"the object may be too large to be stored: etcd takes 1.5 MiB unless it is told otherwise, "+
-					"and as JSON the object has %.1f MiB",
-				float64(size)/(1<<20),
-			),
+		return &celgate.Note{Message: fmt.Sprintf(
+			"the object may be too large to be stored: etcd takes 1.5 MiB unless it is told otherwise, "+
+				"and as JSON the object has %.1f MiB",
+			float64(size)/(1<<20),
+		),
 		}
 	}
 	return nil

@@ -147,15 +147,8 @@ func (e *editor) mapping(n *node, old, new map[string]any, t *schema.Type) bool 
 		for _, key := range after[m] {
 			member := memberType(t, key)
 			if n.flow {
-				pieces = append(
-					pieces,
-					e.style.key(
-						key,
-						keyQuote,
-						true,
-					)+e.style.colon+e.styleIn(n).
-						inline(new[key], member, quote, e.indentOf(m)),
-				)
+				pieces = append(pieces, e.style.key(key, keyQuote, true)+e.style.colon+e.styleIn(n).inline(new[key],
+					member, quote, e.indentOf(m)))
 			} else {
 				p := e.style.value(new[key], member, n.column, quote)
 				pieces = append(pieces, strings.Join(e.style.member(key, p, n.column, keyQuote), e.style.newline))

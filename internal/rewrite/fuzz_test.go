@@ -24,28 +24,8 @@ type mutator struct{ *rand.Rand }
 
 func newMutator(seed uint64) mutator { return mutator{rand.New(rand.NewPCG(seed, 1))} }
 
-var someText = []string{
-	"",
-	"x",
-	"yes",
-	"a: b",
-	"# c",
-	"two words",
-	"one\ntwo\n",
-	"'",
-	`"\`,
-	"grüß",
-	"1",
-	"-",
-	"*a",
-	"\ttab",
-	"nginx:1.27",
-	"line\n\n\nend",
-	" lead",
-	"trail ",
-	"\u0001",
-	"a, b",
-}
+var someText = []string{"", "x", "yes", "a: b", "# c", "two words", "one\ntwo\n", "'", `"\`, "grüß", "1", "-", "*a",
+	"\ttab", "nginx:1.27", "line\n\n\nend", " lead", "trail ", "\u0001", "a, b"}
 
 func (m mutator) scalar() any {
 	switch m.IntN(6) {

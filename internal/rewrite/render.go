@@ -267,9 +267,7 @@ func quoted(v string) string {
 }
 
 // simple text needs no quotes anywhere, unless it reads as something else.
-var simple = regexp.MustCompile(
-	`^[A-Za-z0-9_/.][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*(?:[ :][A-Za-z0-9_/.+@=()$-][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*)*$`,
-)
+var simple = regexp.MustCompile(`^[A-Za-z0-9_/.][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*(?:[ :][A-Za-z0-9_/.+@=()$-][A-Za-z0-9_/.+@=()$;,'!?%&*~<>{}\[\]-]*)*$`)
 
 // isPlain reports whether text can be written without quotes and is text for readers of every version of YAML.
 func isPlain(v string, flow bool) bool {

@@ -81,15 +81,8 @@ func editsOf(t *testing.T, from, to string) (string, []rewrite.Edit) {
 	types := registry(t)
 	var edits []rewrite.Edit
 	for i := range old {
-		edits = append(
-			edits,
-			rewrite.Edit{
-				Item: old[i].Item,
-				Old:  old[i].Object,
-				New:  now[i].Object,
-				Type: types.Type(kindOf(old[i].Object)),
-			},
-		)
+		edits = append(edits, rewrite.Edit{Item: old[i].Item, Old: old[i].Object, New: now[i].Object,
+			Type: types.Type(kindOf(old[i].Object))})
 	}
 	return old[0].Source.Text, edits
 }

@@ -426,9 +426,8 @@ func (s *steps) add(e ast.Expr) {
 	text, err := cel.ExprToString(e, info)
 	if err != nil { // a macro is in it
 		from, to := compile.Extent(s.o.Expr.Src, s.o.Seen.Tree.NativeRep(), e)
-		if text = strings.ReplaceAll(strings.Join(strings.Fields(s.o.Expr.Src[from:to]), " "), " .", "."); len(
-			text,
-		) > longestValue {
+		if text = strings.ReplaceAll(strings.Join(strings.Fields(s.o.Expr.Src[from:to]), " "), " .",
+			"."); len(text) > longestValue {
 			return
 		}
 	}

@@ -19,13 +19,8 @@ var texts = []string{
 	`""`, `"ä€😀"`, `"\"\\\/\b\f\n\r\t"`, `"a\nb"`, `"\u0041\u00e4\ud83d\ude00"`, `"\ud83d"`, `"\ud83d\u0041\n"`,
 	"\"\u2028\x7f\"", `{"\n\"k\"":"\t"}`,
 	strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth),
-	`{"a":[1,` + strings.Repeat(
-		"{},",
-		longList,
-	) + `[2,` + strings.Repeat(
-		"3,",
-		longList,
-	) + `4]],"b":[5,6],"c":{"d":7}}`,
+	`{"a":[1,` + strings.Repeat("{},", longList) + `[2,` + strings.Repeat("3,",
+		longList) + `4]],"b":[5,6],"c":{"d":7}}`,
 }
 
 // others are texts that it gives up on.

@@ -66,12 +66,10 @@ func ofDeployment(w object) []Child {
 	selector := spec.at("selector")
 	made := map[string]any{
 		"replicas": replicas,
-		"selector": selector.with(
-			map[string]any{"matchLabels": selector.at("matchLabels").with(map[string]any{uniqueLabel: hash})},
-		),
-		"template": template.with(
-			map[string]any{"metadata": template.at("metadata").with(map[string]any{"labels": labels})},
-		),
+		"selector": selector.with(map[string]any{
+			"matchLabels": selector.at("matchLabels").with(map[string]any{uniqueLabel: hash})}),
+		"template": template.with(map[string]any{
+			"metadata": template.at("metadata").with(map[string]any{"labels": labels})}),
 	}
 	if ready := spec.number("minReadySeconds", 0); ready != 0 {
 		made["minReadySeconds"] = ready
@@ -165,10 +163,8 @@ func ofStatefulSet(w object) []Child {
 		volume := object(claim).name()
 		claimed[volume] = true
 		claimName := volume + "-" + name
-		volumes = append(
-			volumes,
-			map[string]any{"name": volume, "persistentVolumeClaim": map[string]any{"claimName": claimName}},
-		)
+		volumes = append(volumes, map[string]any{"name": volume,
+			"persistentVolumeClaim": map[string]any{"claimName": claimName}})
 		metadata := object(claim).at("metadata").with(map[string]any{"name": claimName})
 		if namespace := w.at("metadata").text("namespace"); namespace != "" {
 			metadata["namespace"] = namespace
@@ -177,9 +173,8 @@ func ofStatefulSet(w object) []Child {
 			metadata["labels"] = labels
 		}
 		all = append(all, Child{
-			Object: object(
-				claim,
-			).with(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}),
+			Object: object(claim).with(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+				"metadata": metadata}),
 			Controller: controller, Template: fmt.Sprintf("spec.volumeClaimTemplates[%d]", i), Waiting: waiting,
 		})
 	}
@@ -271,9 +266,8 @@ func nodeAffinity(affinity object) map[string]any {
 	}}}
 	node := affinity.at("nodeAffinity")
 	return affinity.with(map[string]any{
-		"nodeAffinity": node.with(
-			map[string]any{required: node.at(required).with(map[string]any{"nodeSelectorTerms": terms})},
-		),
+		"nodeAffinity": node.with(map[string]any{
+			required: node.at(required).with(map[string]any{"nodeSelectorTerms": terms})}),
 	})
 }
 
@@ -366,12 +360,8 @@ func ofCronJob(w object) []Child {
 		"batch.kubernetes.io/cronjob-scheduled-timestamp": scheduled.Format(time.RFC3339),
 	})
 	child := Child{
-		Object: map[string]any{
-			"apiVersion": "batch/v1",
-			"kind":       "Job",
-			"metadata":   metadata,
-			"spec":       map[string]any(job.at("spec")),
-		},
+		Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata,
+			"spec": map[string]any(job.at("spec"))},
 		Controller: "cronjob-controller", Template: template,
 	}
 	if w.at("spec")["suspend"] == true {

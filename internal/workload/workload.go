@@ -128,9 +128,8 @@ func (o object) with(members map[string]any) map[string]any {
 // owner is the reference of a child to its controller (as NewControllerRef in apimachinery's meta/v1).
 func (o object) owner() map[string]any {
 	return map[string]any{
-		"apiVersion": o.text(
-			"apiVersion",
-		), "kind": o.text("kind"), "name": o.name(), "uid": o.at("metadata").text("uid"),
+		"apiVersion": o.text("apiVersion"), "kind": o.text("kind"), "name": o.name(),
+		"uid":        o.at("metadata").text("uid"),
 		"controller": true, "blockOwnerDeletion": true,
 	}
 }
@@ -158,10 +157,6 @@ func metadataFrom(template, owner object) map[string]any {
 func podFrom(template, owner object, prefix string) map[string]any {
 	metadata := metadataFrom(template, owner)
 	metadata["generateName"] = podPrefix(prefix)
-	return map[string]any{
-		"apiVersion": "v1",
-		"kind":       "Pod",
-		"metadata":   metadata,
-		"spec":       map[string]any(template.at("spec")),
-	}
+	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+		"spec": map[string]any(template.at("spec"))}
 }

@@ -46,19 +46,13 @@ func TestParentIsUnchanged(t *testing.T) {
 
 // TestPaths follows a path of a child back to its parent's.
 func TestPaths(t *testing.T) {
-	cron := parse(
-		t,
-		`{"apiVersion":"batch/v1","kind":"CronJob","metadata":{"name":"a"},"spec":{"jobTemplate":{"spec":{"template":{"spec":{}}}}}}`,
-	)
+	cron := parse(t, `{"apiVersion":"batch/v1","kind":"CronJob","metadata":{"name":"a"},"spec":{"jobTemplate":{"spec":{"template":{"spec":{}}}}}}`)
 	job := Children(cron)[0]
 	pod := Children(job.Object)[0]
 	if got := job.ParentPath(pod.ParentPath("spec.containers[0].image")); got != "spec.jobTemplate.spec.template.spec.containers[0].image" {
 		t.Error(got)
 	}
-	deployment := parse(
-		t,
-		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"template":{"spec":{}}}}`,
-	)
+	deployment := parse(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"template":{"spec":{}}}}`)
 	set := Children(deployment)[0]
 	if got := set.ParentPath("spec.template.spec"); got != "spec.template.spec" {
 		t.Error(got)
@@ -87,10 +81,7 @@ func TestOddWorkloads(t *testing.T) {
 
 // TestPodOf takes the template of a kind that is not built in.
 func TestPodOf(t *testing.T) {
-	rollout := parse(
-		t,
-		`{"apiVersion":"example.com/v1","kind":"Rollout","metadata":{"name":"web","namespace":"shop"},"spec":{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[]}}}}`,
-	)
+	rollout := parse(t, `{"apiVersion":"example.com/v1","kind":"Rollout","metadata":{"name":"web","namespace":"shop"},"spec":{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[]}}}}`)
 	child, ok := PodOf(rollout, "spec.template")
 	if !ok || child.Object["kind"] != "Pod" || child.ParentPath("spec.containers") != "spec.template.spec.containers" {
 		t.Error(child, ok)

@@ -39,11 +39,8 @@ func Registry(minor string) (*schema.Registry, error) {
 		_, err = fs.Stat(files, "index")
 	}
 	if err != nil {
-		return nil, fmt.Errorf(
-			"Kubernetes %q has no built-in types: supported: %s",
-			minor,
-			strings.Join(Minors(), ", "),
-		)
+		return nil, fmt.Errorf("Kubernetes %q has no built-in types: supported: %s", minor,
+			strings.Join(Minors(), ", "))
 	}
 	r, err := schema.Open(files)
 	if err != nil {

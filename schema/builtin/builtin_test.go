@@ -281,12 +281,8 @@ func TestFields(t *testing.T) {
 }
 
 func TestRecursion(t *testing.T) {
-	_, props := at(
-		t,
-		registry(t),
-		kind("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
-		"spec.versions[].schema.openAPIV3Schema",
-	)
+	_, props := at(t, registry(t), kind("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+		"spec.versions[].schema.openAPIV3Schema")
 	if props.Field("not").Type != props || props.Field("properties").Type.Elem != props ||
 		props.Field("items").Type.OneOf[0] != props {
 		t.Error("JSONSchemaProps does not contain itself")
@@ -339,10 +335,8 @@ func TestKindFor(t *testing.T) {
 		{"", "v1", "pods", "nothing", schema.GroupVersionKind{}},
 		{"", "v1", "nothing", "", schema.GroupVersionKind{}},
 	} {
-		got, ok := r.KindFor(
-			schema.GroupVersionResource{Group: test.group, Version: test.version, Resource: test.resource},
-			test.sub,
-		)
+		got, ok := r.KindFor(schema.GroupVersionResource{Group: test.group, Version: test.version,
+			Resource: test.resource}, test.sub)
 		if got != test.want || ok != (got != schema.GroupVersionKind{}) {
 			t.Errorf("%s %s: %v", test.resource, test.sub, got)
 		}

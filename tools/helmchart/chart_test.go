@@ -20,11 +20,8 @@ import (
 // TestChart renders the chart with Helm: with its own values and an image it is what celgate install prints, without
 // the namespace.
 func TestChart(t *testing.T) {
-	rendered, definitions := render(
-		t,
-		"celgate-system",
-		map[string]any{"image": map[string]any{"repository": "celgate"}},
-	)
+	rendered, definitions := render(t, "celgate-system",
+		map[string]any{"image": map[string]any{"repository": "celgate"}})
 	all := documents(t, slices.Concat(definitions, []byte("\n---\n"), []byte(rendered)))
 	want := documents(t, slices.Concat(deploy.Definitions(), []byte("---\n"), deploy.Server("celgate")))
 	want = slices.DeleteFunc(want, func(tree map[string]any) bool { return tree["kind"] == "Namespace" })
@@ -33,17 +30,10 @@ func TestChart(t *testing.T) {
 	}
 
 	rendered, _ = render(t, "elsewhere", map[string]any{
-		"image": map[string]any{
-			"repository": "example.com/celgate",
-			"tag":        "1",
-			"digest":     "sha256:0123",
-		}, "replicas": 3, "args": []any{"--log-level=debug"},
-		"memory": map[string]any{"limit": "1Gi", "target": "900MiB"},
-		"clients": map[string]any{
-			"secret": "api-servers",
-			"names":  []any{"kube-apiserver", "other"},
-			"rate":   50,
-		}, "apiServers": []any{"10.0.0.0/28"},
+		"image":    map[string]any{"repository": "example.com/celgate", "tag": "1", "digest": "sha256:0123"},
+		"replicas": 3, "args": []any{"--log-level=debug"}, "memory": map[string]any{"limit": "1Gi", "target": "900MiB"},
+		"clients":    map[string]any{"secret": "api-servers", "names": []any{"kube-apiserver", "other"}, "rate": 50},
+		"apiServers": []any{"10.0.0.0/28"},
 	})
 	for _, text := range []string{"celgate-system", "512Mi", "450MiB", "image: celgate"} {
 		if strings.Contains(rendered, text) {
@@ -69,10 +59,8 @@ func TestChart(t *testing.T) {
 		`"a/b:1.2"`:         {"repository": "a/b", "tag": "1.2"},
 		`"a/b@sha256:0123"`: {"repository": "a/b", "digest": "sha256:0123"},
 	} {
-		if rendered, _ := render(t, "celgate-system", map[string]any{"image": image}); !strings.Contains(
-			rendered,
-			"image: "+want+"\n",
-		) {
+		if rendered, _ := render(t, "celgate-system", map[string]any{"image": image}); !strings.Contains(rendered,
+			"image: "+want+"\n") {
 			t.Errorf("no image %s", want)
 		}
 	}
@@ -94,12 +82,8 @@ func renderChart(t *testing.T, namespace string, values map[string]any) (string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := chartutil.ToRenderValues(
-		chart,
-		values,
-		chartutil.ReleaseOptions{Name: "celgate", Namespace: namespace, IsInstall: true},
-		nil,
-	)
+	all, err := chartutil.ToRenderValues(chart, values,
+		chartutil.ReleaseOptions{Name: "celgate", Namespace: namespace, IsInstall: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

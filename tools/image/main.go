@@ -59,14 +59,7 @@ func build(ctx context.Context, root string, platforms []string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(
-		ctx,
-		"go",
-		"run",
-		ko,
-		"build",
-		"--push=false",
-		"--sbom=none",
+	cmd := exec.CommandContext(ctx, "go", "run", ko, "build", "--push=false", "--sbom=none",
 		"--oci-layout-path="+folder,
 		"--platform="+strings.Join(platforms, ","),
 		"--image-user="+user,
@@ -95,12 +88,11 @@ func writeBase(cache string, platforms []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		image, err := mutate.ConfigFile(
-			mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
-			&v1.ConfigFile{
-				OS: platform.OS, Architecture: platform.Architecture, Variant: platform.Variant,
-				RootFS: v1.RootFS{Type: "layers"},
-			},
+		image, err := mutate.ConfigFile(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+			types.OCIConfigJSON), &v1.ConfigFile{
+			OS: platform.OS, Architecture: platform.Architecture, Variant: platform.Variant,
+			RootFS: v1.RootFS{Type: "layers"},
+		},
 		)
 		if err != nil {
 			return "", err
@@ -108,10 +100,8 @@ func writeBase(cache string, platforms []string) (string, error) {
 		if err := images.AppendImage(image); err != nil { // where ko looks for it
 			return "", err
 		}
-		index = mutate.AppendManifests(
-			index,
-			mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}},
-		)
+		index = mutate.AppendManifests(index,
+			mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 	}
 	if err := images.AppendIndex(index); err != nil {
 		return "", err

@@ -78,10 +78,7 @@ func notices(root string) ([]byte, error) {
 		return slices.Compare(append(slices.Clone(shared[a]), a), append(slices.Clone(shared[b]), b))
 	})
 	var out bytes.Buffer
-	fmt.Fprintf(
-		&out,
-		"Licences and notices of what is linked into the programs of celgate. Written by make generate.\n",
-	)
+	fmt.Fprintf(&out, "Licences and notices of what is linked into the programs of celgate. Written by make generate.\n")
 	for _, text := range texts {
 		fmt.Fprintf(&out, "\n%s\n", strings.Repeat("=", 80))
 		for _, path := range shared[text] {

@@ -90,14 +90,8 @@ func TestConvertAnnotations(t *testing.T) {
 			for _, cpu := range []*int32{nil, new(int32)} {
 				for _, version := range []string{"v1", "v2"} {
 					t.Run(name+" "+version+" "+text, func(t *testing.T) {
-						obj := newObject(
-							t,
-							schema.GroupVersionKind{
-								Group:   "autoscaling",
-								Version: version,
-								Kind:    "HorizontalPodAutoscaler",
-							},
-						)
+						obj := newObject(t, schema.GroupVersionKind{Group: "autoscaling", Version: version,
+							Kind: "HorizontalPodAutoscaler"})
 						meta := obj.(metav1.Object)
 						meta.SetAnnotations(map[string]string{prefix + name: text, "other": "x"})
 						if v1, ok := obj.(*autoscalingv1.HorizontalPodAutoscaler); ok {
@@ -108,12 +102,8 @@ func TestConvertAnnotations(t *testing.T) {
 						if version == "v1" {
 							to = "v2"
 						}
-						compare(
-							t,
-							r,
-							obj,
-							schema.GroupVersionKind{Group: "autoscaling", Version: to, Kind: "HorizontalPodAutoscaler"},
-						)
+						compare(t, r, obj, schema.GroupVersionKind{Group: "autoscaling", Version: to,
+							Kind: "HorizontalPodAutoscaler"})
 					})
 				}
 			}

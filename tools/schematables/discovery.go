@@ -58,12 +58,8 @@ func checkShared(groups []*group) error {
 	for _, g := range groups {
 		for _, r := range g.resources {
 			if other, ok := owner[r.Name]; ok && other != g.Group && r.Name != "events" {
-				return fmt.Errorf(
-					"the groups %q and %q share the name %s: check which one the server installs first",
-					other,
-					g.Group,
-					r.Name,
-				)
+				return fmt.Errorf("the groups %q and %q share the name %s: check which one the server installs first",
+					other, g.Group, r.Name)
 			}
 			owner[r.Name] = g.Group
 		}

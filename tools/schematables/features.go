@@ -9,9 +9,7 @@ import (
 )
 
 var (
-	featureGate = regexp.MustCompile(
-		`(?m)^\t(?:genericfeatures\.|apiextensionsfeatures\.)?(\w+): \{\n((?:\t\t.*\n)+)\t\},$`,
-	)
+	featureGate    = regexp.MustCompile(`(?m)^\t(?:genericfeatures\.|apiextensionsfeatures\.)?(\w+): \{\n((?:\t\t.*\n)+)\t\},$`)
 	featureDefault = regexp.MustCompile(`Version: version\.MustParse\("[0-9.]+"\), +Default: (true|false)`)
 )
 
@@ -36,12 +34,8 @@ func readFeatures(dir string) ([]string, error) {
 		}
 	}
 	if all < 100 || len(off) == 0 {
-		return nil, fmt.Errorf(
-			"%s: only %d feature gates, %d of them off: is it written in another way?",
-			file,
-			all,
-			len(off),
-		)
+		return nil, fmt.Errorf("%s: only %d feature gates, %d of them off: is it written in another way?", file, all,
+			len(off))
 	}
 	slices.Sort(off)
 	return off, nil

@@ -42,14 +42,8 @@ func TestMergeRules(t *testing.T) {
 	}
 }
 
-func compareMerge(
-	t *testing.T,
-	s *smd.Schema,
-	typ *schema.Type,
-	atom smd.Atom,
-	path string,
-	seen map[*schema.Type]bool,
-) {
+func compareMerge(t *testing.T, s *smd.Schema, typ *schema.Type, atom smd.Atom, path string,
+	seen map[*schema.Type]bool) {
 	if typ.Name != "" {
 		if seen[typ] {
 			return

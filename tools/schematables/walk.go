@@ -39,17 +39,11 @@ var leaves = map[reflect.Type]string{
 // unions are the Go types whose JSON form is one of several: the alternatives, told apart by their JSON type.
 var unions = map[reflect.Type][]reflect.Type{
 	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrBool](): {
-		reflect.TypeFor[apiextensionsv1.JSONSchemaProps](),
-		reflect.TypeFor[bool](),
-	},
+		reflect.TypeFor[apiextensionsv1.JSONSchemaProps](), reflect.TypeFor[bool]()},
 	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrArray](): {
-		reflect.TypeFor[apiextensionsv1.JSONSchemaProps](),
-		reflect.TypeFor[[]apiextensionsv1.JSONSchemaProps](),
-	},
+		reflect.TypeFor[apiextensionsv1.JSONSchemaProps](), reflect.TypeFor[[]apiextensionsv1.JSONSchemaProps]()},
 	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrStringArray](): {
-		reflect.TypeFor[apiextensionsv1.JSONSchemaProps](),
-		reflect.TypeFor[[]string](),
-	},
+		reflect.TypeFor[apiextensionsv1.JSONSchemaProps](), reflect.TypeFor[[]string]()},
 }
 
 // A walk collects the types that the kinds of all groups reach.

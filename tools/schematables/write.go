@@ -62,10 +62,10 @@ func index(off []string, groups []*group) []byte {
 				off = " off"
 			}
 			fmt.Fprintf(&b, "resource %s %s %s%s\n", r.Name, r.Kind, scope, off)
-			slices.SortFunc(
-				r.subresources,
-				func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) },
-			)
+			slices.SortFunc(r.subresources, func(a,
+				b metav1.APIResource) int {
+				return strings.Compare(a.Name, b.Name)
+			})
 			for _, s := range r.subresources {
 				gv := strings.TrimPrefix(s.Group+"/"+s.Version, "/")
 				fmt.Fprintf(&b, "sub %s %s %s\n", s.Name, gv, s.Kind)

@@ -98,20 +98,10 @@ no policy of -p is in force. docs/apply.md says what each status of an object me
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args) },
 	}
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
-		f.StringArrayVarP(
-			&a.policies,
-			"policy",
-			"p",
-			nil,
-			"`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated",
-		)
-		f.StringArrayVarP(
-			&a.state,
-			"cluster-state",
-			"c",
-			nil,
-			"`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated",
-		)
+		f.StringArrayVarP(&a.policies, "policy", "p", nil,
+			"`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
+		f.StringArrayVarP(&a.state, "cluster-state", "c", nil,
+			"`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
 		a.live.flags(f)
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 		a.limitFlag(f)
@@ -119,47 +109,23 @@ no policy of -p is in force. docs/apply.md says what each status of an object me
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { a.asked.flags(f, &a.oldFile) })
 	group(cmd, "Workloads", a.workloads.flags)
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		a.reporting.flags(
-			f,
-			append(report.Formats(), "yaml"),
-			"text (default), json, junit, sarif or github,\nor yaml: the given manifests with what policies change,\nfor kubectl apply -f -",
-		)
-		f.BoolVar(
-			&a.serverView,
-			"server-view",
-			false,
-			"with -o yaml or json: the objects as the server would\nhold them, with its defaults, and nothing else",
-		)
-		f.BoolVarP(
-			&a.quiet,
-			"quiet",
-			"q",
-			false,
-			"leave out objects about which there is nothing to say but what policies change",
-		)
+		a.reporting.flags(f, append(report.Formats(), "yaml"),
+			"text (default), json, junit, sarif or github,\nor yaml: the given manifests with what policies change,\nfor kubectl apply -f -")
+		f.BoolVar(&a.serverView, "server-view", false,
+			"with -o yaml or json: the objects as the server would\nhold them, with its defaults, and nothing else")
+		f.BoolVarP(&a.quiet, "quiet", "q", false,
+			"leave out objects about which there is nothing to say but what policies change")
 		f.BoolVar(&a.compact, "compact", false, "one line for each object, with -o text")
-		f.BoolVar(
-			&a.summary,
-			"summary",
-			false,
-			"no line for objects but a table: how many were denied, warned about and changed, by policy and namespace",
-		)
+		f.BoolVar(&a.summary, "summary", false,
+			"no line for objects but a table: how many were denied, warned about and changed, by policy and namespace")
 		a.colorFlag(f)
 	})
 	group(cmd, "What fails", func(f *pflag.FlagSet) {
-		f.StringSliceVar(
-			&a.strictness.names,
-			"fail-on",
-			nil,
-			"`FINDINGS` exit status 1 for warn, unbound, unmatched,\nunknown-namespace or note too; with commas, may be repeated",
-		)
+		f.StringSliceVar(&a.strictness.names, "fail-on", nil,
+			"`FINDINGS` exit status 1 for warn, unbound, unmatched,\nunknown-namespace or note too; with commas, may be repeated")
 		f.BoolVar(&a.strictness.strict, "strict", false, "--fail-on with all of them")
-		f.StringVar(
-			&a.unknownKinds,
-			"unknown-kinds",
-			"",
-			"`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)",
-		)
+		f.StringVar(&a.unknownKinds, "unknown-kinds", "",
+			"`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)")
 	})
 	completeWith(cmd, "fail-on", failOn...)
 	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")
@@ -264,10 +230,8 @@ func (a *apply) run(ctx context.Context, args []string) error {
 // check refuses a command line that cannot be meant.
 func (a *apply) check(args []string) error {
 	if len(args) == 0 {
-		return withHint(
-			&usageError{errors.New("no manifests given")},
-			"name files or directories, or - for standard input",
-		)
+		return withHint(&usageError{errors.New("no manifests given")},
+			"name files or directories, or - for standard input")
 	}
 	if err := a.strictness.check(); err != nil {
 		return err
@@ -448,25 +412,17 @@ type decider struct {
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
 	it.doc = doc
-	it.Item = report.Item{
-		Place:   doc.Position(),
-		Kind:    kindOf(doc.Object),
-		Name:    nameOf(doc.Object),
-		Misread: doc.Misread,
-	}
+	it.Item = report.Item{Place: doc.Position(), Kind: kindOf(doc.Object), Name: nameOf(doc.Object),
+		Misread: doc.Misread}
 	if isReview(doc.Object) {
-		it.Kind, it.Name = schema.GroupVersionKind{
-			Version: it.Kind.GroupVersion().String(),
-			Kind:    "AdmissionReview",
-		}, ""
+		it.Kind, it.Name = schema.GroupVersionKind{Version: it.Kind.GroupVersion().String(), Kind: "AdmissionReview"},
+			""
 	}
 	defer func() {
 		if p := recover(); p != nil { // one object that breaks something must not take the others with it
 			it.Decision, it.edit = nil, nil
-			it.Failure = &report.Failure{
-				Message: fmt.Sprintf("internal error: %v", p),
-				Hint:    "please report it, with this:\n" + string(debug.Stack()),
-			}
+			it.Failure = &report.Failure{Message: fmt.Sprintf("internal error: %v", p),
+				Hint: "please report it, with this:\n" + string(debug.Stack())}
 		}
 	}()
 	fail := func(err error) answer {
@@ -474,12 +430,8 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		return it
 	}
 	if d.edits && isReview(doc.Object) {
-		return fail(
-			withHint(
-				errors.New("-o yaml prints manifests, and an AdmissionReview is none"),
-				"use -o json, or -o yaml with --server-view",
-			),
-		)
+		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is none"),
+			"use -o json, or -o yaml with --server-view"))
 	}
 	if kind := kindOf(doc.Object); !isReview(doc.Object) && d.skips(kind) {
 		it.Failure = skipped(kind)
@@ -511,12 +463,8 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 
 // decideAbout answers a request. It returns the object as it would be stored, nil if it would not be. Place finds
 // fields of the object; nil: nobody can.
-func (d *decider) decideAbout(
-	ctx context.Context,
-	it *answer,
-	request *celgate.Request,
-	place func(field string) policy.Locator,
-) (stored map[string]any) {
+func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.Request,
+	place func(field string) policy.Locator) (stored map[string]any) {
 	if d.answered != nil {
 		defer d.answered()
 	}
@@ -540,9 +488,8 @@ func (d *decider) decideAbout(
 		it.Decision = nil
 		return fail(err)
 	}
-	if d.reasons &&
-		(len(it.Decision.Violations) > 0 || slices.ContainsFunc(it.Decision.Outcomes,
-			func(o celgate.Outcome) bool { return o.Verdict == celgate.Error })) {
+	if d.reasons && (len(it.Decision.Violations) > 0 ||
+		slices.ContainsFunc(it.Decision.Outcomes, func(o celgate.Outcome) bool { return o.Verdict == celgate.Error })) {
 		it.Reasons = blame.Reasons(ctx, d.engine, prepared, it.Decision.Outcomes)
 	}
 	it.Locate = locate(place, it.Decision)
@@ -676,9 +623,7 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	}
 	if n.namespaces && n.assumed[r.Namespace] && r.Kind != namespaceKind {
 		d.Notes = append(d.Notes, celgate.Note{Topic: unknownNamespace, Message: fmt.Sprintf(
-			"namespace %q is not in the cluster state and taken as one without labels of its own; give it with -c or among the manifests",
-			r.Namespace,
-		)})
+			"namespace %q is not in the cluster state and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
 	}
 	for _, o := range d.Outcomes {
 		if said := n.madeUp[string(o.Kind)+" "+o.Policy]; said != "" {
@@ -689,9 +634,7 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	if n.user != "" && r.UserAssumed &&
 		slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[string(o.Kind)+" "+o.Policy] }) {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
-			"policies look at the user, who is taken as %q without rights or groups; say who it is with --as and --as-group",
-			n.user,
-		)})
+			"policies look at the user, who is taken as %q without rights or groups; say who it is with --as and --as-group", n.user)})
 	}
 }
 

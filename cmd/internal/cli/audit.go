@@ -94,66 +94,35 @@ audited.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context()) },
 	}
 	group(cmd, "Policies and objects", func(f *pflag.FlagSet) {
-		f.StringArrayVarP(
-			&a.policies,
-			"policy",
-			"p",
-			nil,
-			"`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated",
-		)
+		f.StringArrayVarP(&a.policies, "policy", "p", nil,
+			"`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` the objects that exist; may be repeated")
-		f.StringVar(
-			&a.log,
-			"audit-log",
-			"",
-			"`FILE|-` ask about the requests in an audit log of kube-apiserver\ninstead; -c or a live cluster is the state",
-		)
+		f.StringVar(&a.log, "audit-log", "", "`FILE|-` ask about the requests in an audit log of kube-apiserver\ninstead; -c or a live cluster is the state")
 		a.live.flags(f)
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 		a.limitFlag(f)
 	})
 	group(cmd, "Requests", func(f *pflag.FlagSet) {
 		f.BoolVar(&a.deletions, "deletions", false, "ask about the deletion of each object, too")
-		f.StringVar(
-			&a.asked.user,
-			"as",
-			"",
-			"`USER` the user who makes the requests (default: none is known,\nand policies that look at the user are not audited)",
-		)
+		f.StringVar(&a.asked.user, "as", "", "`USER` the user who makes the requests (default: none is known,\nand policies that look at the user are not audited)")
 		f.StringArrayVar(&a.asked.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
 		f.StringVar(&a.asked.uid, "as-uid", "", "`UID` the uid of that user")
 		f.Var((*extra)(&a.asked.extra), "as-extra", "`KEY=VALUE` an extra attribute of that user; may be repeated")
 	})
 	group(cmd, "Workloads", a.workloads.flags)
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		a.reporting.flags(
-			f,
-			report.AuditFormats(),
-			"text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl",
-		)
+		a.reporting.flags(f, report.AuditFormats(),
+			"text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl")
 		f.IntVar(&a.top, "top", 10, "`N` how many of the objects with most denials are named (default 10)")
-		f.StringVar(
-			&a.last,
-			"last",
-			"",
-			"`FILE` the report of an earlier audit -o json; text and html say what\nhas changed since",
-		)
-		f.StringVar(
-			&a.write,
-			"write-reports",
-			"",
-			"`KIND` openreports or policyreport: keep one report in each namespace\nwith findings, and one of the cluster; others of celgate are removed",
-		)
+		f.StringVar(&a.last, "last", "", "`FILE` the report of an earlier audit -o json; text and html say what\nhas changed since")
+		f.StringVar(&a.write, "write-reports", "",
+			"`KIND` openreports or policyreport: keep one report in each namespace\nwith findings, and one of the cluster; others of celgate are removed")
 		a.colorFlag(f)
 	})
 	completeWith(cmd, "write-reports", slices.Sorted(maps.Keys(reportKinds))...)
 	group(cmd, "What fails", func(f *pflag.FlagSet) {
-		f.StringSliceVar(
-			&a.fails,
-			"fail-on",
-			nil,
-			"`FINDINGS` exit status 1 for warn, audit, change, ignored or\nunaudited too; with commas, may be repeated",
-		)
+		f.StringSliceVar(&a.fails, "fail-on", nil,
+			"`FINDINGS` exit status 1 for warn, audit, change, ignored or\nunaudited too; with commas, may be repeated")
 	})
 	completeWith(cmd, "fail-on", auditFailOn...)
 	a.complete(cmd)
@@ -161,10 +130,8 @@ audited.`,
 }
 
 // reportKinds are the kinds of reports by the names of their flag.
-var reportKinds = map[string]report.ClusterReportKind{
-	"openreports":  report.OpenReports,
-	"policyreport": report.PolicyReports,
-}
+var reportKinds = map[string]report.ClusterReportKind{"openreports": report.OpenReports,
+	"policyreport": report.PolicyReports}
 
 // auditFailOn are the findings for which --fail-on makes an audit fail that would be clean without it.
 var auditFailOn = []string{"warn", "audit", "change", "ignored", "unaudited"}
@@ -182,17 +149,13 @@ func (a *audit) checkAudit() error {
 	}
 	switch lives := a.live != (live{}); {
 	case a.log != "" && (a.deletions || a.asked.given() != nil):
-		return &usageError{
-			errors.New("the audit log says itself who asks for what: --deletions and --as do not go with it"),
-		}
+		return &usageError{errors.New("the audit log says itself who asks for what: --deletions and --as do not go with it")}
 	case a.log != "" && a.write != "":
 		return &usageError{errors.New("--write-reports is about objects that exist, and an audit log about requests")}
 	case a.log != "":
 	case len(a.state) == 0 && !lives:
-		return withHint(
-			&usageError{errors.New("no objects given")},
-			"name a live cluster with --context, or files that hold them with -c",
-		)
+		return withHint(&usageError{errors.New("no objects given")},
+			"name a live cluster with --context, or files that hold them with -c")
 	case len(a.state) > 0 && lives:
 		return &usageError{errors.New("the objects are those of a live cluster, or of -c")}
 	}
@@ -209,11 +172,8 @@ func (a *audit) checkAudit() error {
 		return &usageError{fmt.Errorf("--write-reports takes openreports or policyreport, not %q", a.write)}
 	}
 	if a.write != "" && a.live == (live{}) {
-		return withHint(
-			&usageError{errors.New("--write-reports without a live cluster")},
-			"name one with --context, or give -o %s and the output to kubectl apply -f -",
-			a.write,
-		)
+		return withHint(&usageError{errors.New("--write-reports without a live cluster")},
+			"name one with --context, or give -o %s and the output to kubectl apply -f -", a.write)
 	}
 	if a.top < 0 {
 		return &usageError{fmt.Errorf("--top is a number of objects, not %d", a.top)}
@@ -391,14 +351,8 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	}
 	of.force = w.inForce(a.console, of.rejected)
 	a.requirePolicies(a.policies, of.force)
-	limits, err := needs.Of(
-		of.force,
-		needs.Given{
-			Minor:     orNewest(w.version),
-			User:      a.asked.user != "" || a.log != "",
-			Deletions: a.deletions || a.log != "",
-		},
-	)
+	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(w.version), User: a.asked.user != "" || a.log != "",
+		Deletions: a.deletions || a.log != ""})
 	if err != nil {
 		return nil, err
 	}
@@ -414,10 +368,10 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	// nobody has.
 	asked := *of.force
 	asked.Policies = slices.DeleteFunc(slices.Clone(asked.Policies), func(p *policy.Policy) bool {
-		return slices.ContainsFunc(
-			limits,
-			func(l needs.Limit) bool { return l.Whole && l.Kind == p.Kind && l.Policy == p.Name },
-		)
+		return slices.ContainsFunc(limits, func(l needs.Limit) bool {
+			return l.Whole && l.Kind == p.Kind &&
+				l.Policy == p.Name
+		})
 	})
 	if len(asked.Policies) < len(w.set.Policies) {
 		if engine, err = celgate.New(&asked, w.options()); err != nil {
@@ -430,15 +384,8 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	if a.deletions {
 		of.asks = append(of.asks, celgate.Delete)
 	}
-	of.decider = &decider{
-		world:     w,
-		engine:    engine,
-		asked:     &a.asked,
-		notes:     newNotes(of.force, w, &a.asked),
-		workloads: &a.workloads.Workloads,
-		bare:      true,
-		orders:    true,
-	}
+	of.decider = &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(of.force, w, &a.asked),
+		workloads: &a.workloads.Workloads, bare: true, orders: true}
 	of.audit.Reasons = func(it report.Item) map[int]blame.Reason {
 		if it.Prepared == nil {
 			return nil
@@ -490,11 +437,8 @@ func (of *auditor) follows(kind schema.GroupVersionKind) bool {
 		w.PodsOf[kind.Kind] != ""
 }
 
-var asksOf = map[celgate.Operation]report.Ask{
-	celgate.Create: report.AskCreate,
-	celgate.Update: report.AskUpdate,
-	celgate.Delete: report.AskDelete,
-}
+var asksOf = map[celgate.Operation]report.Ask{celgate.Create: report.AskCreate, celgate.Update: report.AskUpdate,
+	celgate.Delete: report.AskDelete}
 
 // ask asks about a subject. It returns nil if no policy can be for it.
 func (of *auditor) ask(ctx context.Context, s subjectOf) *report.Audited {
@@ -514,21 +458,16 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 		return nil
 	}
 	result = &report.Audited{Object: report.AuditObject{
-		APIVersion: kind.GroupVersion().
-			String(),
-		Kind: kind.Kind, Name: metadataOf(doc.Object, "name"), Namespace: metadataOf(doc.Object, "namespace"),
-		UID: metadataOf(
-			doc.Object,
-			"uid",
-		), ResourceVersion: metadataOf(doc.Object, "resourceVersion"), Place: doc.Position(),
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: metadataOf(doc.Object, "name"),
+		Namespace: metadataOf(doc.Object, "namespace"),
+		UID:       metadataOf(doc.Object, "uid"), ResourceVersion: metadataOf(doc.Object, "resourceVersion"),
+		Place: doc.Position(),
 	}}
 	fail := func(err error) { result.Failure = &report.Failure{Message: err.Error(), Hint: hintOf(err)} }
 	defer func() {
 		if p := recover(); p != nil { // one object that breaks something must not take the others with it
-			result.Failure = &report.Failure{
-				Message: fmt.Sprintf("internal error: %v", p),
-				Hint:    "please report it, with this:\n" + string(debug.Stack()),
-			}
+			result.Failure = &report.Failure{Message: fmt.Sprintf("internal error: %v", p),
+				Hint: "please report it, with this:\n" + string(debug.Stack())}
 		}
 	}()
 	if plan.err != nil {
@@ -665,10 +604,8 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 	if a.log != "" {
 		if t.Objects+t.Skipped == 0 {
 			a.raise(exitFailed)
-			a.say(
-				"no requests in "+a.log+" that can be made again",
-				"levels Request and above hold the bodies of requests",
-			)
+			a.say("no requests in "+a.log+" that can be made again",
+				"levels Request and above hold the bodies of requests")
 		}
 		return nil
 	}

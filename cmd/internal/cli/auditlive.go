@@ -89,12 +89,8 @@ func (s *stocktaking) subjects(ctx context.Context, of *auditor) iter.Seq[subjec
 	}
 }
 
-func (s *stocktaking) list(
-	ctx context.Context,
-	of *auditor,
-	r *schema.Resource,
-	yield func(subjectOf) bool,
-) (stopped bool, err error) {
+func (s *stocktaking) list(ctx context.Context, of *auditor, r *schema.Resource,
+	yield func(subjectOf) bool) (stopped bool, err error) {
 	later := false
 	for page, err := range of.world.live.Pages(ctx, r.GroupVersionResource, "") {
 		if err != nil {
@@ -102,12 +98,8 @@ func (s *stocktaking) list(
 		}
 		if page.Later && !later {
 			later = true
-			of.unlisted(
-				report.Unread{
-					What:    r.GroupResource().String(),
-					Message: "the server has forgotten the state that the first pages were of: the others are of a later one",
-				},
-			)
+			of.unlisted(report.Unread{What: r.GroupResource().String(),
+				Message: "the server has forgotten the state that the first pages were of: the others are of a later one"})
 		}
 		s.expected.Store(s.seen + int64(len(page.Objects)) + page.Remaining)
 		for _, object := range page.Objects {

@@ -73,10 +73,8 @@ func (r *replaying) close() {
 		return true
 	})
 	if len(names) > 0 {
-		r.say(
-			"namespaces that are not given are taken as ones without labels of their own: "+several(names),
-			"give them with -c",
-		)
+		r.say("namespaces that are not given are taken as ones without labels of their own: "+several(names),
+			"give them with -c")
 	}
 }
 
@@ -137,11 +135,8 @@ func (r *replaying) event(of *auditor, event *requests.Event, place policy.Posit
 	var key objectKey
 	var old map[string]any
 	if resource != nil {
-		key = objectKey{
-			cmp.Or(resource.Storage, resource.GroupResource().String()),
-			event.Namespace,
-			cmp.Or(event.Name, requests.MetadataOf(event.RequestObject, "name")),
-		}
+		key = objectKey{cmp.Or(resource.Storage, resource.GroupResource().String()), event.Namespace,
+			cmp.Or(event.Name, requests.MetadataOf(event.RequestObject, "name"))}
 		old = r.before(event, key, resource)
 	}
 	defer r.learn(event, key, resource)
@@ -232,10 +227,8 @@ func (of *auditor) compares(resource schema.GroupVersionResource) bool {
 			return false
 		}
 		return labels(p.MatchConstraints) ||
-			slices.ContainsFunc(
-				of.comparing,
-				func(l needs.Limit) bool { return l.Kind == p.Kind && l.Policy == p.Name },
-			) ||
+			slices.ContainsFunc(of.comparing,
+				func(l needs.Limit) bool { return l.Kind == p.Kind && l.Policy == p.Name }) ||
 			slices.ContainsFunc(of.force.Bindings, func(b *policy.Binding) bool {
 				return b.Kind == p.Kind && b.PolicyName == p.Name && labels(b.MatchResources)
 			})
@@ -267,24 +260,19 @@ func (of *auditor) replay(ctx context.Context, s subjectOf) (result *report.Audi
 	result = &report.Audited{
 		Past: &report.Past{ID: event.AuditID, User: event.User.Username, Time: event.Time, Sub: event.Sub, Was: was},
 		Object: report.AuditObject{
-			APIVersion: event.Resource.GroupVersion().
-				String(),
-			Kind: request.Kind.Kind, Name: request.Name, Namespace: event.Namespace,
-			UID: metadataOf(s.doc.Object, "uid"), Place: s.doc.Position(),
+			APIVersion: event.Resource.GroupVersion().String(), Kind: request.Kind.Kind, Name: request.Name,
+			Namespace: event.Namespace,
+			UID:       metadataOf(s.doc.Object, "uid"), Place: s.doc.Position(),
 		},
 	}
 	defer func() {
 		if p := recover(); p != nil { // one request that breaks something must not take the others with it
-			result.Failure = &report.Failure{
-				Message: fmt.Sprintf("internal error: %v", p),
-				Hint:    "please report it, with this:\n" + string(debug.Stack()),
-			}
+			result.Failure = &report.Failure{Message: fmt.Sprintf("internal error: %v", p),
+				Hint: "please report it, with this:\n" + string(debug.Stack())}
 		}
 	}()
-	it := answer{
-		doc:  s.doc,
-		Item: report.Item{Place: result.Object.Place, Kind: request.Kind, Name: result.Object.Name},
-	}
+	it := answer{doc: s.doc, Item: report.Item{Place: result.Object.Place, Kind: request.Kind,
+		Name: result.Object.Name}}
 	of.decideAbout(ctx, &it, request, nil)
 	if it.Failure != nil {
 		result.Failure = it.Failure

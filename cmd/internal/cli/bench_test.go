@@ -17,10 +17,8 @@ func BenchmarkApply(b *testing.B) {
 	rules := strings.Split(strings.TrimSpace(benchTemplate(b, "expressions.txt")), "\n")
 	var set strings.Builder
 	for i := range policies {
-		set.WriteString(
-			strings.NewReplacer("NUMBER", fmt.Sprint(i), "EXPRESSION", rules[i%len(rules)]).
-				Replace(benchTemplate(b, "policy.yaml")),
-		)
+		set.WriteString(strings.NewReplacer("NUMBER", fmt.Sprint(i), "EXPRESSION",
+			rules[i%len(rules)]).Replace(benchTemplate(b, "policy.yaml")))
 	}
 	benchmarkApply(b, set.String())
 }

@@ -60,24 +60,15 @@ when the policies could not be read.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return k.run(cmd.Context(), args) },
 	}
 	group(cmd, "Cluster", func(f *pflag.FlagSet) {
-		f.StringArrayVarP(
-			&k.state,
-			"cluster-state",
-			"c",
-			nil,
-			"`FILE|DIR|-` what exists in the cluster, such as\nCustomResourceDefinitions; may be repeated",
-		)
+		f.StringArrayVarP(&k.state, "cluster-state", "c", nil,
+			"`FILE|DIR|-` what exists in the cluster, such as\nCustomResourceDefinitions; may be repeated")
 		minorFlag(f, &k.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
 		k.inputFlag(f)
 	})
 	group(cmd, "Checks", func(f *pflag.FlagSet) {
 		f.BoolVar(&k.fix, "fix", false, "change the files where that is sure, and say what was done")
-		f.BoolVar(
-			&k.measure,
-			"measure",
-			false,
-			"show costs against budgets, estimated and observed, and the oldest\nKubernetes on which each policy works",
-		)
+		f.BoolVar(&k.measure, "measure", false,
+			"show costs against budgets, estimated and observed, and the oldest\nKubernetes on which each policy works")
 		f.StringVar(&k.explain, "explain", "", "`CODE` say what a check is about, with an example")
 		f.BoolVar(&k.list, "list", false, "list all checks")
 	})

@@ -81,29 +81,16 @@ something is, and 2 when something could not be evaluated or a policy is invalid
 		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd.Context(), args) },
 	}
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
-		f.StringArrayVarP(
-			&x.state,
-			"cluster-state",
-			"c",
-			nil,
-			"`FILE|DIR|-` what exists in the cluster; without manifests and\nsuites its objects are what is asked about; may be repeated",
-		)
+		f.StringArrayVarP(&x.state, "cluster-state", "c", nil,
+			"`FILE|DIR|-` what exists in the cluster; without manifests and\nsuites its objects are what is asked about; may be repeated")
 		x.live.flags(f)
-		f.StringVar(
-			&x.kubeVersion,
-			"kube-version",
-			"",
-			"`MINOR` the Kubernetes whose CEL, kinds and defaults are used, or two as\n1.36..1.37, with one set of policies (default "+celgate.Newest+")",
-		)
+		f.StringVar(&x.kubeVersion, "kube-version", "",
+			"`MINOR` the Kubernetes whose CEL, kinds and defaults are used, or two as\n1.36..1.37, with one set of policies (default "+celgate.Newest+")")
 		x.limitFlag(f)
 	})
 	group(cmd, "Requests", func(f *pflag.FlagSet) {
-		f.StringArrayVar(
-			&x.suites,
-			"suite",
-			nil,
-			"`SUITE|DIR` the requests of its cases, with its state; what they\nexpect counts for nothing; may be repeated",
-		)
+		f.StringArrayVar(&x.suites, "suite", nil,
+			"`SUITE|DIR` the requests of its cases, with its state; what they\nexpect counts for nothing; may be repeated")
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { x.asked.flags(f, &x.oldFile) })
 	group(cmd, "Workloads", x.workloads.flags)
@@ -115,12 +102,8 @@ something is, and 2 when something could not be evaluated or a policy is invalid
 	})
 	group(cmd, "What fails", func(f *pflag.FlagSet) {
 		f.BoolVar(&x.strict, "strict", false, "exit status 1 for every answer that differs")
-		f.StringVar(
-			&x.unknownKinds,
-			"unknown-kinds",
-			"",
-			"`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)",
-		)
+		f.StringVar(&x.unknownKinds, "unknown-kinds", "",
+			"`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)")
 	})
 	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")
 	x.complete(cmd)
@@ -176,10 +159,8 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 		}
 	}
 	if !asking {
-		x.say(
-			"no requests are given: what differs is the text of the policies, and not yet an answer",
-			"name manifests, suites with --suite or objects of a cluster with -c",
-		)
+		x.say("no requests are given: what differs is the text of the policies, and not yet an answer",
+			"name manifests, suites with --suite or objects of a cluster with -c")
 	}
 	open, err := x.open(x.console)
 	if err != nil {
@@ -239,10 +220,8 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 func (x *diffing) sides(args []string) ([]side, []string, error) {
 	if from, to, two := strings.Cut(x.kubeVersion, ".."); two {
 		if len(args) == 0 {
-			return nil, nil, withHint(
-				&usageError{errors.New("no policies given")},
-				"name the set that two versions of Kubernetes are asked about",
-			)
+			return nil, nil, withHint(&usageError{errors.New("no policies given")},
+				"name the set that two versions of Kubernetes are asked about")
 		}
 		var all []side
 		for _, v := range []string{from, to} {
@@ -266,10 +245,8 @@ func (x *diffing) sides(args []string) ([]side, []string, error) {
 		}
 		x.kubeVersion = minor
 	}
-	return []side{
-		{name: args[0], path: args[0], version: x.kubeVersion},
-		{name: args[1], path: args[1], version: x.kubeVersion},
-	}, args[2:], nil
+	return []side{{name: args[0], path: args[0], version: x.kubeVersion},
+		{name: args[1], path: args[1], version: x.kubeVersion}}, args[2:], nil
 }
 
 // checkLine refuses a command line that cannot be meant.
@@ -321,12 +298,8 @@ func (x *diffing) olds() []string {
 }
 
 // prepare reads a set and makes what decides by it.
-func (x *diffing) prepare(
-	ctx context.Context,
-	loader *manifest.Loader,
-	s *side,
-	batch, inline, olds []*manifest.Document,
-) error {
+func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side, batch, inline,
+	olds []*manifest.Document) error {
 	x.policies = []string{s.path}
 	version := x.kubeVersion
 	x.kubeVersion = s.version
@@ -348,10 +321,8 @@ func (x *diffing) prepare(
 		case s.path == clusterSet && from.live != nil:
 			from.policies, s.name = nil, "the cluster"
 		case s.path == clusterSet:
-			return withHint(
-				&usageError{errors.New("there is no file " + clusterSet)},
-				"name a live cluster with --context, if its policies are meant",
-			)
+			return withHint(&usageError{errors.New("there is no file " + clusterSet)},
+				"name a live cluster with --context, if its policies are meant")
 		}
 	}
 	var err error
@@ -400,12 +371,8 @@ func (x *diffing) prepare(
 type answers struct{ old, now answer }
 
 // ask asks both sides about documents and writes what differs.
-func (x *diffing) ask(
-	ctx context.Context,
-	old, now *side,
-	batch []*manifest.Document,
-	write func(report.Comparison) error,
-) error {
+func (x *diffing) ask(ctx context.Context, old, now *side, batch []*manifest.Document,
+	write func(report.Comparison) error) error {
 	// What a policy may not be for in one set it may be for in the other.
 	both := func(doc *manifest.Document) answers {
 		return answers{old.decider.answer(ctx, doc), now.decider.answer(ctx, doc)}
@@ -502,12 +469,8 @@ func passed(it report.Item) report.Item {
 }
 
 // askExisting asks about the objects of the cluster state: may they be created, and may they be written as they are?
-func (x *diffing) askExisting(
-	ctx context.Context,
-	old, now *side,
-	docs []*manifest.Document,
-	write func(report.Comparison) error,
-) error {
+func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manifest.Document,
+	write func(report.Comparison) error) error {
 	var existing []*manifest.Document
 	for _, d := range docs {
 		if !isReview(d.Object) && !suite.Recognised(d.Object) {
@@ -578,10 +541,8 @@ func (x *diffing) unasked(sides ...*side) {
 		}
 	}
 	if len(names) > 0 {
-		x.say(
-			"only for DELETE or CONNECT, which existing objects are not asked about: "+several(names),
-			"name the objects as manifests with --operation DELETE",
-		)
+		x.say("only for DELETE or CONNECT, which existing objects are not asked about: "+several(names),
+			"name the objects as manifests with --operation DELETE")
 	}
 }
 
@@ -632,13 +593,8 @@ func (x *diffing) askSuites(ctx context.Context, old, now *side, write func(repo
 }
 
 func itemOfCase(r suite.Result) report.Item {
-	return report.Item{
-		Place:    r.Place,
-		Request:  r.Request,
-		Decision: r.Decision,
-		Kind:     r.Request.Kind,
-		Name:     report.NameOf(r.Request),
-	}
+	return report.Item{Place: r.Place, Request: r.Request, Decision: r.Decision, Kind: r.Request.Kind,
+		Name: report.NameOf(r.Request)}
 }
 
 func createdItems(r suite.Result) []report.Item {
@@ -657,10 +613,8 @@ func (x *diffing) compared(ctx context.Context, old, now *side) ([]delta.Object,
 	var sources [2]delta.Source
 	for i, s := range []*side{old, now} {
 		sources[i] = delta.Source{Set: &s.world.set, Types: s.world.types, Facts: map[string][]delta.Fact{}}
-		measured, err := check.Measure(
-			ctx,
-			check.Input{Set: &s.world.set, Types: s.world.types, KubeVersion: orNewest(s.world.version)},
-		)
+		measured, err := check.Measure(ctx, check.Input{Set: &s.world.set, Types: s.world.types,
+			KubeVersion: orNewest(s.world.version)})
 		if err != nil {
 			return nil, err
 		}
@@ -671,10 +625,8 @@ func (x *diffing) compared(ctx context.Context, old, now *side) ([]delta.Object,
 				sources[i].Facts[key] = append(sources[i].Facts[key], delta.Fact{Part: "budgets", Says: cost})
 			}
 			if m.Oldest != "" {
-				sources[i].Facts[key] = append(
-					sources[i].Facts[key],
-					delta.Fact{Part: "oldest Kubernetes", Says: m.Oldest},
-				)
+				sources[i].Facts[key] = append(sources[i].Facts[key],
+					delta.Fact{Part: "oldest Kubernetes", Says: m.Oldest})
 			}
 		}
 	}

@@ -134,16 +134,8 @@ func (w *world) misspelt(kind apischema.GroupVersionKind) string {
 
 // engines are the groups of other policy engines, with what to do about their policies.
 var engines = []struct{ suffix, name, todo string }{
-	{
-		"kyverno.io",
-		"Kyverno",
-		"write it as a ValidatingAdmissionPolicy or MutatingAdmissionPolicy; celgate test --convert takes over the tests of its command line",
-	},
-	{
-		"gatekeeper.sh",
-		"Gatekeeper",
-		"write it as a ValidatingAdmissionPolicy: the CEL of engine K8sNativeValidation is nearly that, or let Gatekeeper generate it",
-	},
+	{"kyverno.io", "Kyverno", "write it as a ValidatingAdmissionPolicy or MutatingAdmissionPolicy; celgate test --convert takes over the tests of its command line"},
+	{"gatekeeper.sh", "Gatekeeper", "write it as a ValidatingAdmissionPolicy: the CEL of engine K8sNativeValidation is nearly that, or let Gatekeeper generate it"},
 	{"kubewarden.io", "Kubewarden", "write it as a ValidatingAdmissionPolicy"},
 }
 
@@ -172,13 +164,8 @@ func (c *console) foreign(docs []*manifest.Document) int {
 			if n := count[kind] - 1; n > 0 {
 				more = fmt.Sprintf(" (and %d more)", n)
 			}
-			c.say(
-				at(
-					first[kind].Position(),
-					fmt.Sprintf("%s is of %s and is not evaluated%s", describe(first[kind].Object), e.name, more),
-				),
-				e.todo,
-			)
+			c.say(at(first[kind].Position(), fmt.Sprintf("%s is of %s and is not evaluated%s",
+				describe(first[kind].Object), e.name, more)), e.todo)
 		}
 	}
 	return all
@@ -262,17 +249,12 @@ func crdOf(kind apischema.GroupVersionKind) map[string]any {
 		"metadata": map[string]any{"name": plural + "." + kind.Group},
 		"spec": map[string]any{
 			"group": kind.Group, "scope": "Namespaced",
-			"names": map[string]any{
-				"plural":   plural,
-				"kind":     kind.Kind,
-				"singular": strings.ToLower(kind.Kind),
-				"listKind": kind.Kind + "List",
-			},
+			"names": map[string]any{"plural": plural, "kind": kind.Kind, "singular": strings.ToLower(kind.Kind),
+				"listKind": kind.Kind + "List"},
 			"versions": []any{map[string]any{
 				"name": kind.Version, "served": true, "storage": true,
-				"schema": map[string]any{
-					"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-				},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+					"x-kubernetes-preserve-unknown-fields": true}},
 			}},
 		},
 	}
@@ -285,9 +267,7 @@ const unknownNamespace celgate.Topic = "unknown namespace"
 func skipped(kind apischema.GroupVersionKind) *report.Failure {
 	return &report.Failure{
 		Skipped: true,
-		Message: "nothing is known about the kind " + kind.GroupVersion().
-			String() +
-			" " + kind.Kind + ", and no policy is for its group",
-		Hint: "give its CustomResourceDefinition with -c, or --unknown-kinds=fail",
+		Message: "nothing is known about the kind " + kind.GroupVersion().String() + " " + kind.Kind + ", and no policy is for its group",
+		Hint:    "give its CustomResourceDefinition with -c, or --unknown-kinds=fail",
 	}
 }

@@ -50,21 +50,11 @@ whole objects before and after each mutation. The exit status is that of apply.`
 		RunE: func(cmd *cobra.Command, args []string) error { return x.explain(cmd.Context(), args) },
 	}
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
-		f.StringArrayVarP(
-			&x.policies,
-			"policy",
-			"p",
-			nil,
-			"`FILE|DIR|-|NAME` policies, bindings and the cluster state that lies\nbeside them; a NAME that is no file narrows as --only does; may be repeated",
-		)
+		f.StringArrayVarP(&x.policies, "policy", "p", nil,
+			"`FILE|DIR|-|NAME` policies, bindings and the cluster state that lies\nbeside them; a NAME that is no file narrows as --only does; may be repeated")
 		f.StringArrayVar(&x.only, "only", nil, "`NAME` tell about this policy only; may be repeated")
-		f.StringArrayVarP(
-			&x.state,
-			"cluster-state",
-			"c",
-			nil,
-			"`FILE|DIR|-` what exists in the cluster; may be repeated",
-		)
+		f.StringArrayVarP(&x.state, "cluster-state", "c", nil,
+			"`FILE|DIR|-` what exists in the cluster; may be repeated")
 		x.live.flags(f)
 		minorFlag(f, &x.kubeVersion, kubeVersionUsage)
 		x.limitFlag(f)
@@ -229,12 +219,8 @@ func (x *explaining) stories(ctx context.Context, d *decider, doc *manifest.Docu
 }
 
 // story is the explanation of one answer.
-func (x *explaining) story(
-	ctx context.Context,
-	d *decider,
-	it report.Item,
-	events []report.Event,
-) (report.Explanation, error) {
+func (x *explaining) story(ctx context.Context, d *decider, it report.Item, events []report.Event) (report.Explanation,
+	error) {
 	e := report.Explanation{Item: it}
 	switch {
 	case it.Failure != nil:
@@ -261,12 +247,8 @@ func (x *explaining) story(
 
 // otherOrders makes the decision in the other orders that a server may choose, and returns one whose result is another
 // one.
-func (x *explaining) otherOrders(
-	ctx context.Context,
-	engine *celgate.Engine,
-	req *celgate.Prepared,
-	events []report.Event,
-) ([]report.Order, error) {
+func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared,
+	events []report.Event) ([]report.Order, error) {
 	var names []string
 	for _, e := range events {
 		if e.Op == explain.OpRun && e.Kind == policy.Mutating && !slices.Contains(names, e.Policy) {

@@ -29,10 +29,8 @@ func (k *checking) fixFiles(ctx context.Context, paths []string) error {
 		if err != nil {
 			return err
 		}
-		found, err := check.Run(
-			ctx,
-			check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(k.kubeVersion), State: state},
-			check.Analyzers()...)
+		found, err := check.Run(ctx, check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(k.kubeVersion),
+			State: state}, check.Analyzers()...)
 		if err != nil {
 			return err
 		}
@@ -46,10 +44,8 @@ func (k *checking) fixFiles(ctx context.Context, paths []string) error {
 				return err
 			}
 			changed = true
-			slices.SortStableFunc(
-				edits.done,
-				func(a, b check.Diagnostic) int { return a.Position.Line - b.Position.Line },
-			)
+			slices.SortStableFunc(edits.done,
+				func(a, b check.Diagnostic) int { return a.Position.Line - b.Position.Line })
 			for _, d := range edits.done {
 				fmt.Fprintf(k.stdout, "fixed %s %s: %s\n", d.Code, d.Position, d.Message)
 			}
@@ -221,10 +217,8 @@ func (e *fileEdits) text(text string, types *schema.Registry) (string, error) {
 		var edits []rewrite.Edit
 		for ; i < len(e.docs) && e.docs[i].Source == source; i++ {
 			if to := e.to[e.docs[i]]; to != nil && !reflect.DeepEqual(to, e.docs[i].Object) {
-				edits = append(
-					edits,
-					rewrite.Edit{Item: e.docs[i].Item, Old: e.docs[i].Object, New: to, Type: types.Type(kindOf(to))},
-				)
+				edits = append(edits, rewrite.Edit{Item: e.docs[i].Item, Old: e.docs[i].Object, New: to,
+					Type: types.Type(kindOf(to))})
 			}
 		}
 		if len(edits) == 0 {

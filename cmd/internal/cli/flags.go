@@ -36,17 +36,12 @@ func (m *minor) Type() string { return "minor" }
 func minorOf(text string) (string, error) {
 	found := versionText.FindStringSubmatch(text)
 	if found == nil {
-		return "", withHint(
-			&usageError{fmt.Errorf("%q is no version of Kubernetes", text)},
-			"a version is like 1.37 or v1.37.2",
-		)
+		return "", withHint(&usageError{fmt.Errorf("%q is no version of Kubernetes", text)},
+			"a version is like 1.37 or v1.37.2")
 	}
 	if !slices.Contains(builtin.Minors(), found[1]) {
-		return "", withHint(
-			&usageError{fmt.Errorf("Kubernetes %s is not known", found[1])},
-			"celgate knows Kubernetes %s",
-			strings.Join(builtin.Minors(), ", "),
-		)
+		return "", withHint(&usageError{fmt.Errorf("Kubernetes %s is not known", found[1])},
+			"celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
 	}
 	return found[1], nil
 }
@@ -58,40 +53,17 @@ func minorFlag(f *pflag.FlagSet, to *string, usage string) {
 
 // flags adds the flags that say how requests are made of manifests.
 func (a *asked) flags(f *pflag.FlagSet, oldFile *string) {
-	f.StringVarP(
-		&a.namespace,
-		"namespace",
-		"n",
-		"",
-		"`NAME` the namespace of manifests that name none (default \"default\", or the context's with a live cluster)",
-	)
-	f.StringVar(
-		&a.operation,
-		"operation",
-		"",
-		"`OPERATION` CREATE, UPDATE, DELETE or CONNECT, whatever the cluster state holds",
-	)
+	f.StringVarP(&a.namespace, "namespace", "n", "",
+		"`NAME` the namespace of manifests that name none (default \"default\", or the context's with a live cluster)")
+	f.StringVar(&a.operation, "operation", "",
+		"`OPERATION` CREATE, UPDATE, DELETE or CONNECT, whatever the cluster state holds")
 	f.StringVar(oldFile, "old", "", "`FILE|DIR|-` the objects as they are stored before an update or a deletion")
 	f.StringVar(&a.subresource, "subresource", "", "`NAME` a subresource, such as status or deployments/scale")
-	f.StringVar(
-		&a.user,
-		"as",
-		"",
-		"`USER` the user who makes the requests (default "+defaultUser+", or the kubeconfig's with a live cluster)",
-	)
+	f.StringVar(&a.user, "as", "", "`USER` the user who makes the requests (default "+defaultUser+", or the kubeconfig's with a live cluster)")
 	f.StringArrayVar(&a.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
 	f.StringVar(&a.uid, "as-uid", "", "`UID` the uid of that user")
-	f.Var(
-		(*extra)(&a.extra),
-		"as-extra",
-		"`KEY=VALUE` an extra attribute of that user; may be repeated, with one key too",
-	)
-	f.StringVar(
-		&a.pod,
-		"as-pod",
-		"",
-		"`NAMESPACE/NAME` the Pod that makes the requests with the token of\nits service account; it must exist in the cluster state",
-	)
+	f.Var((*extra)(&a.extra), "as-extra", "`KEY=VALUE` an extra attribute of that user; may be repeated, with one key too")
+	f.StringVar(&a.pod, "as-pod", "", "`NAMESPACE/NAME` the Pod that makes the requests with the token of\nits service account; it must exist in the cluster state")
 	f.BoolVar(&a.dryRun, "dry-run", false, "requests are dry-run requests")
 }
 
@@ -164,8 +136,7 @@ func completeShared(cmd *cobra.Command) {
 		completeWith(cmd, "operation", operations...)
 	}
 	if cmd.Flags().Lookup("context") != nil {
-		_ = cmd.RegisterFlagCompletionFunc(
-			"context",
+		_ = cmd.RegisterFlagCompletionFunc("context",
 			func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 				kubeconfig := cmd.Flags().Lookup("kubeconfig").Value.String()
 				return kube.Contexts(kubeconfig), cobra.ShellCompDirectiveNoFileComp

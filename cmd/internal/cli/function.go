@@ -189,15 +189,8 @@ func (f *function) decide(ctx context.Context) ([]rewrite.Edit, error) {
 	}
 	force := w.inForce(f.console, rejected)
 	f.requirePolicies([]string{"the function"}, force)
-	d := &decider{
-		world:   w,
-		engine:  engine,
-		asked:   &f.asked,
-		notes:   newNotes(force, w, &f.asked),
-		edits:   true,
-		changes: true,
-		orders:  true,
-	}
+	d := &decider{world: w, engine: engine, asked: &f.asked, notes: newNotes(force, w, &f.asked), edits: true,
+		changes: true, orders: true}
 	var edits []rewrite.Edit
 	notes := map[string]bool{}
 	for _, doc := range batch {
@@ -219,10 +212,8 @@ func (f *function) items() []*manifest.Document {
 		if !ok || annotationOf(object, "config.kubernetes.io/local-config") == "true" {
 			continue
 		}
-		docs = append(
-			docs,
-			&manifest.Document{Object: object, Source: f.source, Item: "items[" + strconv.Itoa(i) + "]"},
-		)
+		docs = append(docs, &manifest.Document{Object: object, Source: f.source,
+			Item: "items[" + strconv.Itoa(i) + "]"})
 	}
 	return docs
 }
@@ -251,14 +242,8 @@ func (f *function) sources() (sources, error) {
 			if !ok {
 				return nil, fmt.Errorf("%s[%d] of the functionConfig is no object", path, i)
 			}
-			docs = append(
-				docs,
-				&manifest.Document{
-					Object: object,
-					Source: f.source,
-					Item:   "functionConfig." + path + "[" + strconv.Itoa(i) + "]",
-				},
-			)
+			docs = append(docs, &manifest.Document{Object: object, Source: f.source,
+				Item: "functionConfig." + path + "[" + strconv.Itoa(i) + "]"})
 		}
 		return docs, nil
 	}
@@ -290,10 +275,8 @@ func (f *function) sources() (sources, error) {
 		from.version = cmp.Or(from.version, version)
 	}
 	if err == nil && len(from.inline)+len(from.policies) == 0 {
-		return from, withHint(
-			errors.New("no policies given"),
-			"put them into spec.policies of the functionConfig, or name files with -p",
-		)
+		return from, withHint(errors.New("no policies given"),
+			"put them into spec.policies of the functionConfig, or name files with -p")
 	}
 	return from, err
 }
@@ -325,13 +308,8 @@ func (f *function) reject(r report.Rejection) {
 	if len(messages) == 0 && r.Status != nil {
 		messages = append(messages, r.Status.Message)
 	}
-	f.results = append(
-		f.results,
-		result{
-			severity: "error",
-			message:  fmt.Sprintf("%s %s is rejected: %s", r.Kind, r.Name, strings.Join(messages, "; ")),
-		},
-	)
+	f.results = append(f.results, result{severity: "error",
+		message: fmt.Sprintf("%s %s is rejected: %s", r.Kind, r.Name, strings.Join(messages, "; "))})
 }
 
 var severities = map[policy.Action]string{policy.Deny: "error", policy.Warn: "warning", policy.Audit: "info"}
@@ -397,11 +375,8 @@ func (r result) tree() map[string]any {
 	if r.object == nil {
 		return out
 	}
-	ref := map[string]any{
-		"apiVersion": r.object["apiVersion"],
-		"kind":       r.object["kind"],
-		"name":       metadataOf(r.object, "name"),
-	}
+	ref := map[string]any{"apiVersion": r.object["apiVersion"], "kind": r.object["kind"],
+		"name": metadataOf(r.object, "name")}
 	if namespace := metadataOf(r.object, "namespace"); namespace != "" {
 		ref["namespace"] = namespace
 	}

@@ -26,9 +26,7 @@ func FuzzApply(f *testing.F) {
 			}
 			manifest, err := os.ReadFile(filepath.Join(filepath.Dir(policy), "fail.yaml"))
 			if err != nil {
-				manifest = []byte(
-					"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n",
-				)
+				manifest = []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n")
 			}
 			f.Add(rules, manifest)
 		}
@@ -40,12 +38,8 @@ func FuzzApply(f *testing.F) {
 		}
 		for _, format := range []string{"text", "json"} {
 			var out, problems bytes.Buffer
-			status := cli.Main(
-				[]string{"apply", "-p", file, "-o", format, "-"},
-				bytes.NewReader(manifest),
-				&out,
-				&problems,
-			)
+			status := cli.Main([]string{"apply", "-p", file, "-o", format, "-"}, bytes.NewReader(manifest), &out,
+				&problems)
 			if status < 0 || status > 2 {
 				t.Errorf("exit status %d", status)
 			}

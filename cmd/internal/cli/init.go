@@ -41,19 +41,9 @@ the objects by such as you have.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return n.init(cmd.Context(), args) },
 	}
 	group(cmd, "Flags", func(f *pflag.FlagSet) {
-		f.StringVar(
-			&n.file,
-			"file",
-			"",
-			"`FILE` to write (default suite.yaml beside the first of the policies); - is standard output",
-		)
-		f.StringArrayVarP(
-			&n.state,
-			"cluster-state",
-			"c",
-			nil,
-			"`FILE|DIR` what exists in the cluster, such as CustomResourceDefinitions; may be repeated",
-		)
+		f.StringVar(&n.file, "file", "", "`FILE` to write (default suite.yaml beside the first of the policies); - is standard output")
+		f.StringArrayVarP(&n.state, "cluster-state", "c", nil,
+			"`FILE|DIR` what exists in the cluster, such as CustomResourceDefinitions; may be repeated")
 		minorFlag(f, &n.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
 	})
 	return cmd
@@ -81,19 +71,15 @@ func (n *initing) init(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	examples, objects, err := check.Examples(
-		ctx,
-		check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(n.kubeVersion), State: existing},
-	)
+	examples, objects, err := check.Examples(ctx,
+		check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(n.kubeVersion), State: existing})
 	if err != nil {
 		return err
 	}
 	for _, p := range w.set.Policies {
 		if !slices.ContainsFunc(examples, func(e check.Example) bool { return e.Policy == p }) {
-			n.say(
-				fmt.Sprintf("%s %s: no object could be made that it is evaluated for", p.Kind, p.Name),
-				"it needs a binding, and kinds that are known: give CustomResourceDefinitions with -c",
-			)
+			n.say(fmt.Sprintf("%s %s: no object could be made that it is evaluated for", p.Kind, p.Name),
+				"it needs a binding, and kinds that are known: give CustomResourceDefinitions with -c")
 		}
 	}
 	if len(examples) == 0 {
@@ -128,13 +114,8 @@ func (n *initing) try(ctx context.Context, file string) error {
 }
 
 // suite writes the suite.
-func (n *initing) suite(
-	policies []string,
-	file string,
-	types *schema.Registry,
-	examples []check.Example,
-	objects []map[string]any,
-) string {
+func (n *initing) suite(policies []string, file string, types *schema.Registry, examples []check.Example,
+	objects []map[string]any) string {
 	relative := func(paths []string) string {
 		var all []string
 		for _, path := range paths {

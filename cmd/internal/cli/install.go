@@ -21,16 +21,13 @@ of celgate-webhook, from an image that you have built and pushed.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !show {
-				return withHint(
-					&usageError{errors.New("celgate changes no cluster by itself")},
-					"give --print, and the output to kubectl apply -f -",
-				)
+				return withHint(&usageError{errors.New("celgate changes no cluster by itself")},
+					"give --print, and the output to kubectl apply -f -")
 			}
 			if image == "" {
 				c.say(
 					"the manifests name the image \"celgate\", which is in no registry",
-					"give --image what your cluster can pull, best by digest (registry.example.com/celgate@sha256:…), which nobody can change; make image builds it",
-				)
+					"give --image what your cluster can pull, best by digest (registry.example.com/celgate@sha256:…), which nobody can change; make image builds it")
 				image = "celgate"
 			}
 			_, err := cmd.OutOrStdout().Write(append(append(deploy.Definitions(), "---\n"...), deploy.Server(image)...))
@@ -56,10 +53,8 @@ their kinds; a comment says how to delete them.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !show {
-				return withHint(
-					&usageError{errors.New("celgate changes no cluster by itself")},
-					"give --print, and the output to sh",
-				)
+				return withHint(&usageError{errors.New("celgate changes no cluster by itself")},
+					"give --print, and the output to sh")
 			}
 			_, err := io.WriteString(cmd.OutOrStdout(), uninstall)
 			return err

@@ -12,18 +12,14 @@ func (c *console) limitFlag(f *pflag.FlagSet) {
 	f.Var(
 		(*memory)(&c.limits.Memory),
 		"limit-memory",
-		"`BYTES` that the values of one policy may take while it is\nevaluated, such as 256Mi; more is an error of it (default 1Gi)",
-	)
+		"`BYTES` that the values of one policy may take while it is\nevaluated, such as 256Mi; more is an error of it (default 1Gi)")
 	c.inputFlag(f)
 }
 
 // inputFlag adds the flag that bounds what is read in all.
 func (c *console) inputFlag(f *pflag.FlagSet) {
-	f.Var(
-		(*memory)(&c.maxInput),
-		"max-input",
-		"`BYTES` that are read of files and standard input in all\n(default 256Mi)",
-	)
+	f.Var((*memory)(&c.maxInput), "max-input",
+		"`BYTES` that are read of files and standard input in all\n(default 256Mi)")
 }
 
 // memory is an amount of bytes as a flag.

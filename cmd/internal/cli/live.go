@@ -22,12 +22,8 @@ import (
 type live struct{ kubeconfig, context string }
 
 func (l *live) flags(f *pflag.FlagSet) {
-	f.StringVar(
-		&l.kubeconfig,
-		"kubeconfig",
-		"",
-		"`FILE` that names a live cluster, which is read as state;\nwithout -p with its policies",
-	)
+	f.StringVar(&l.kubeconfig, "kubeconfig", "",
+		"`FILE` that names a live cluster, which is read as state;\nwithout -p with its policies")
 	f.StringVar(&l.context, "context", "", "`NAME` of the context in it, or in kubectl's own")
 }
 
@@ -54,14 +50,7 @@ func (a *apply) snap(ctx context.Context, client *kube.Client) (sources, error) 
 	if from.version == "" {
 		from.version = from.live.KnownMinor()
 		if minor := from.live.Minor(); minor != from.version {
-			a.say(
-				fmt.Sprintf(
-					"the cluster has Kubernetes %s, which celgate does not know; CEL and defaults are those of %s",
-					minor,
-					from.version,
-				),
-				"",
-			)
+			a.say(fmt.Sprintf("the cluster has Kubernetes %s, which celgate does not know; CEL and defaults are those of %s", minor, from.version), "")
 		}
 	}
 	if a.asked.namespace == "" {
@@ -107,10 +96,8 @@ func (w *world) begin(ctx context.Context, given ...[]*manifest.Document) (*stat
 		return state.New(w.types)
 	}
 	cluster := state.Empty(w.types)
-	if !slices.ContainsFunc(
-		slices.Concat(given...),
-		func(d *manifest.Document) bool { return kindOf(d.Object).Group == rbacv1.GroupName },
-	) {
+	if !slices.ContainsFunc(slices.Concat(given...),
+		func(d *manifest.Document) bool { return kindOf(d.Object).Group == rbacv1.GroupName }) {
 		return cluster, nil
 	}
 	var objects []map[string]any
@@ -147,11 +134,8 @@ type everywhere struct {
 }
 
 // Get returns the given object, or a namespace without labels of its own.
-func (e everywhere) Get(
-	ctx context.Context,
-	kind schema.GroupVersionKind,
-	namespace, name string,
-) (map[string]any, error) {
+func (e everywhere) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any,
+	error) {
 	object, err := e.Cluster.Get(ctx, kind, namespace, name)
 	if object != nil || err != nil || kind != namespaceKind || name == "" {
 		return object, err
@@ -179,11 +163,8 @@ type overlay struct {
 }
 
 // Get returns the given object, or that of the cluster.
-func (o overlay) Get(
-	ctx context.Context,
-	kind schema.GroupVersionKind,
-	namespace, name string,
-) (map[string]any, error) {
+func (o overlay) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any,
+	error) {
 	if object, err := o.given.Get(ctx, kind, namespace, name); object != nil || err != nil {
 		return object, err
 	}

@@ -56,12 +56,8 @@ type sources struct {
 // CustomResourceDefinitions, Namespaces, RBAC objects and params exist for every object in it. Policies in the
 // batch are not in force. Problems with single documents are said; the error is one that leaves no
 // answer at all.
-func (c *console) load(
-	ctx context.Context,
-	loader *manifest.Loader,
-	from sources,
-	batch []*manifest.Document,
-) (*world, error) {
+func (c *console) load(ctx context.Context, loader *manifest.Loader, from sources, batch []*manifest.Document) (*world,
+	error) {
 	w := &world{version: from.version, live: from.live, assumed: map[string]bool{}, limits: c.limits}
 	var err error
 	if w.live != nil {
@@ -87,20 +83,14 @@ func (c *console) load(
 	switch {
 	case from.none || len(w.set.Policies) > 0 || len(w.rejected) > 0:
 	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.Recognised(d.Object) }):
-		return nil, withHint(
-			errors.New("no policies"),
-			"policies among the cluster state are not in force: name their files with -p",
-		)
+		return nil, withHint(errors.New("no policies"),
+			"policies among the cluster state are not in force: name their files with -p")
 	case w.live != nil && len(from.policies) == 0:
-		return nil, withHint(
-			errors.New("no policies in the cluster"),
-			"name files or directories that hold some with -p",
-		)
+		return nil, withHint(errors.New("no policies in the cluster"),
+			"name files or directories that hold some with -p")
 	case len(from.policies) == 0:
-		return nil, withHint(
-			&usageError{errors.New("no policies given")},
-			"name files or directories that hold them with -p, or a cluster that has some with --context",
-		)
+		return nil, withHint(&usageError{errors.New("no policies given")},
+			"name files or directories that hold them with -p, or a cluster that has some with --context")
 	default:
 		return nil, noPolicies(from.policies, batch)
 	}
@@ -113,11 +103,8 @@ func (c *console) load(
 	w.stored = w.with(c, w.stored, existing)
 	w.stored = w.with(c, w.stored, beside)
 	shared := w.shared()
-	w.cluster = w.with(
-		c,
-		w.stored,
-		slices.DeleteFunc(slices.Clone(batch), func(d *manifest.Document) bool { return !shared(d.Object) }),
-	)
+	w.cluster = w.with(c, w.stored, slices.DeleteFunc(slices.Clone(batch),
+		func(d *manifest.Document) bool { return !shared(d.Object) }))
 	return w, nil
 }
 
@@ -163,10 +150,8 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	for _, d := range bundle.Objects {
 		if meant := w.misspelt(kindOf(d.Object)); meant != "" {
 			c.raise(exitFailed)
-			c.say(
-				at(d.Position(), fmt.Sprintf("%v %v is no kind of policy", d.Object["apiVersion"], describe(d.Object))),
-				"did you mean "+meant+"?",
-			)
+			c.say(at(d.Position(), fmt.Sprintf("%v %v is no kind of policy", d.Object["apiVersion"],
+				describe(d.Object))), "did you mean "+meant+"?")
 			continue
 		}
 		others = append(others, d)
@@ -183,10 +168,8 @@ func undecodable(d *manifest.Document, err error) report.Rejection {
 		r.Status = decode.Status()
 		for _, p := range decode.Problems {
 			misread, _ := d.Misreading(p.Field)
-			r.Problems = append(
-				r.Problems,
-				report.Problem{Field: p.Field, Message: p.Message, Position: p.Position, Hint: misread.Hint},
-			)
+			r.Problems = append(r.Problems, report.Problem{Field: p.Field, Message: p.Message, Position: p.Position,
+				Hint: misread.Hint})
 		}
 	} else {
 		r.Problems = []report.Problem{{Message: err.Error(), Position: d.Position()}}
@@ -207,13 +190,8 @@ func rejectionOf(object map[string]any, place policy.Position) report.Rejection 
 func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 	all := slices.Clone(w.rejected)
 	for _, r := range e.Rejected() {
-		out := report.Rejection{
-			APIVersion: r.APIVersion,
-			Kind:       r.Kind,
-			Name:       r.Name,
-			Place:      r.Position,
-			Status:     r.Status,
-		}
+		out := report.Rejection{APIVersion: r.APIVersion, Kind: r.Kind, Name: r.Name, Place: r.Position,
+			Status: r.Status}
 		locate := func(*field.Error) policy.Position { return r.Position }
 		expr := func(string) policy.Expr { return policy.Expr{} }
 		for _, p := range w.set.Policies {
@@ -228,8 +206,7 @@ func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 		}
 		if r.Status != nil && r.Status.Details != nil {
 			for _, cause := range r.Status.Details.Causes {
-				out.Problems = append(
-					out.Problems,
+				out.Problems = append(out.Problems,
 					problemsOf(cause.Field, cause.Message, expr(cause.Field), locate)...)
 			}
 		}
@@ -251,15 +228,7 @@ func (w *world) addPlain(c *console, docs []*manifest.Document) {
 			continue // the object is said to be of an unknown kind
 		}
 		w.types = types
-		c.say(
-			at(
-				d.Position(),
-				"nothing is known about the kind "+kind.GroupVersion().
-					String()+
-					" "+kind.Kind+": its objects are taken as they are",
-			),
-			"",
-		)
+		c.say(at(d.Position(), "nothing is known about the kind "+kind.GroupVersion().String()+" "+kind.Kind+": its objects are taken as they are"), "")
 	}
 }
 
@@ -293,10 +262,8 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 	for _, d := range docs {
 		if isReview(d.Object) {
 			c.raise(exitFailed)
-			c.say(
-				at(d.Position(), "an AdmissionReview is no object of a cluster"),
-				"give it as an argument, without -c",
-			)
+			c.say(at(d.Position(), "an AdmissionReview is no object of a cluster"),
+				"give it as an argument, without -c")
 			continue
 		}
 		object := d.Object
@@ -425,10 +392,8 @@ func several(names []string) string {
 func (w *world) assume(namespaces map[string]bool) error {
 	var objects []map[string]any
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
-		objects = append(
-			objects,
-			map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}},
-		)
+		objects = append(objects, map[string]any{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{"name": name}})
 	}
 	cluster, err := w.cluster.With(objects...)
 	if err == nil {

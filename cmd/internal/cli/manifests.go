@@ -155,11 +155,8 @@ func (c *console) newAsides(color string, set *policy.Set, rejected []report.Rej
 	if err != nil {
 		return asides{}, err
 	}
-	w, err := report.New(
-		"text",
-		c.stderr,
-		report.Options{Set: set, Rejected: rejected, Color: colored, Width: side.width(), Quiet: true},
-	)
+	w, err := report.New("text", c.stderr, report.Options{Set: set, Rejected: rejected, Color: colored,
+		Width: side.width(), Quiet: true})
 	return asides{w}, err
 }
 

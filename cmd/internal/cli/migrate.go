@@ -106,11 +106,8 @@ func (m *migration) migrate(ctx context.Context) error {
 		if out.Len() > 0 {
 			out.WriteString("---\n")
 		}
-		kind := schema.GroupVersionKind{
-			Group:   "admissionregistration.k8s.io",
-			Version: "v1",
-			Kind:    own["kind"].(string),
-		}
+		kind := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1",
+			Kind: own["kind"].(string)}
 		out.WriteString(rewrite.YAML(m.handover.Manifest(own), types.Type(kind)))
 	}
 	_, err = io.WriteString(m.stdout, out.String())
@@ -121,17 +118,12 @@ func (m *migration) migrate(ctx context.Context) error {
 func (m *migration) check(ctx context.Context, from sources) error {
 	same := m.compareSpecs()
 	if same == 0 || m.status != exitClean {
-		m.say(
-			"not verified further: the manifests are not all in the cluster",
-			"celgate migrate prints them, for kubectl apply -f -",
-		)
+		m.say("not verified further: the manifests are not all in the cluster",
+			"celgate migrate prints them, for kubectl apply -f -")
 		return nil
 	}
-	fmt.Fprintf(
-		m.stdout,
-		"%s exist natively with the same spec\n",
-		plural(same, "policy or binding", "policies and bindings"),
-	)
+	fmt.Fprintf(m.stdout, "%s exist natively with the same spec\n",
+		plural(same, "policy or binding", "policies and bindings"))
 	w, err := m.world(from)
 	if err != nil {
 		return err
@@ -148,10 +140,8 @@ func (m *migration) check(ctx context.Context, from sources) error {
 		}
 		if !acts {
 			m.raise(exitDenied)
-			m.say(
-				fmt.Sprintf("the server does not act on native %s objects", kind),
-				"its admission plugin "+string(kind)+" is turned off",
-			)
+			m.say(fmt.Sprintf("the server does not act on native %s objects", kind),
+				"its admission plugin "+string(kind)+" is turned off")
 			continue
 		}
 		fmt.Fprintf(m.stdout, "the server acts on %s objects\n", kind)
@@ -230,10 +220,8 @@ func (m *migration) replay(ctx context.Context, w *world) error {
 			return err
 		}
 		if len(list) > m.limit {
-			m.say(
-				fmt.Sprintf("of %d %s, %d are asked about", len(list), r.GroupResource(), m.limit),
-				"--limit asks about more",
-			)
+			m.say(fmt.Sprintf("of %d %s, %d are asked about", len(list), r.GroupResource(), m.limit),
+				"--limit asks about more")
 			list = list[:m.limit]
 		}
 		for _, object := range list {
@@ -335,10 +323,8 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 
 // ours reports whether a denial names one of the policies.
 func (m *migration) ours(w *world, message string) bool {
-	return slices.ContainsFunc(
-		w.set.Policies,
-		func(p *policy.Policy) bool { return strings.Contains(message, "'"+p.Name+"'") },
-	)
+	return slices.ContainsFunc(w.set.Policies,
+		func(p *policy.Policy) bool { return strings.Contains(message, "'"+p.Name+"'") })
 }
 
 func verdict(d *celgate.Decision) string {

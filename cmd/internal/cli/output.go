@@ -24,13 +24,8 @@ type reporting struct {
 // flags adds the flags; usage says what formats there are.
 func (r *reporting) flags(f *pflag.FlagSet, formats []string, usage string) {
 	r.formats = formats
-	f.StringArrayVarP(
-		&r.wanted,
-		"output",
-		"o",
-		nil,
-		"`FORMAT[=FILE]` "+usage+"; may be repeated with files, as in -o text -o sarif=FILE",
-	)
+	f.StringArrayVarP(&r.wanted, "output", "o", nil,
+		"`FORMAT[=FILE]` "+usage+"; may be repeated with files, as in -o text -o sarif=FILE")
 }
 
 // colorFlag adds the flag --color, which comes last.
@@ -79,11 +74,8 @@ func (r *reporting) targets() ([]target, error) {
 		}
 		if slices.ContainsFunc(all, func(had target) bool { return had.file == t.file }) {
 			if file == "" {
-				return nil, withHint(
-					&usageError{errors.New("two outputs cannot both go to standard output")},
-					"name a file for one of them: -o %s=FILE",
-					format,
-				)
+				return nil, withHint(&usageError{errors.New("two outputs cannot both go to standard output")},
+					"name a file for one of them: -o %s=FILE", format)
 			}
 			return nil, &usageError{fmt.Errorf("two outputs cannot both go to %s", file)}
 		}

@@ -34,9 +34,8 @@ func problemsOf(path, message string, expr policy.Expr, locate func(*field.Error
 			}
 		}
 	}
-	return []report.Problem{
-		{Field: path, Message: message, Expr: expr, Position: locate(&field.Error{Field: path, Detail: message})},
-	}
+	return []report.Problem{{Field: path, Message: message, Expr: expr,
+		Position: locate(&field.Error{Field: path, Detail: message})}}
 }
 
 // exprAt returns the expression of a policy at a field path; the zero Expr if there is none.

@@ -71,10 +71,8 @@ one writes: that which holds the Lease celgate.`,
 			case len(args) == 0:
 				return nil
 			case args[0] == "serve":
-				return withHint(
-					&usageError{errors.New("celgate-webhook has no commands")},
-					"leave out serve: it does nothing else",
-				)
+				return withHint(&usageError{errors.New("celgate-webhook has no commands")},
+					"leave out serve: it does nothing else")
 			}
 			return &usageError{fmt.Errorf("celgate-webhook takes flags only, not %q", args[0])}
 		},
@@ -82,25 +80,13 @@ one writes: that which holds the Lease celgate.`,
 	}
 	s.flags(cmd)
 	group(cmd, "Webhook configurations", func(f *pflag.FlagSet) {
-		f.StringVar(
-			&s.Target.Service,
-			"service",
-			"",
-			"`NAME` of the Service, in the namespace, by which the API server reaches the\nreplicas; without --cert they share a certificate in the Secret celgate",
-		)
+		f.StringVar(&s.Target.Service, "service", "",
+			"`NAME` of the Service, in the namespace, by which the API server reaches the\nreplicas; without --cert they share a certificate in the Secret celgate")
 		f.Int64Var(&s.Target.Port, "service-port", 443, "`PORT` of the Service (default 443)")
-		f.DurationVar(
-			&s.CertificateLife,
-			"certificate-life",
-			serve.CertificateLife,
-			"`DURATION` for which that certificate is good; it is replaced in its last third\n(default 90 days)",
-		)
-		f.DurationVar(
-			&s.AuthorityLife,
-			"authority-life",
-			serve.AuthorityLife,
-			"`DURATION` for which its authority is good, at least twice as long (default\n2 years)",
-		)
+		f.DurationVar(&s.CertificateLife, "certificate-life", serve.CertificateLife,
+			"`DURATION` for which that certificate is good; it is replaced in its last third\n(default 90 days)")
+		f.DurationVar(&s.AuthorityLife, "authority-life", serve.AuthorityLife,
+			"`DURATION` for which its authority is good, at least twice as long (default\n2 years)")
 	})
 	cmd.Flags().Bool("version", false, "print the version")
 	return cmd
@@ -121,49 +107,21 @@ type serving struct {
 // flags adds the flags that both programs have.
 func (s *serving) flags(cmd *cobra.Command) {
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
-		f.StringVar(
-			&s.PolicyDir,
-			"policy-dir",
-			"",
-			"`DIR` with policies and bindings; what changes in it is in force within a\nsecond, unless something in it is wrong",
-		)
-		f.BoolVar(
-			&s.AllowEmpty,
-			"allow-empty",
-			false,
-			"let the directory take policies out of force in ways that look like a\nmistake: nothing in a file, half of a file, a policy without its binding",
-		)
-		f.StringVar(
-			&s.kubeconfig,
-			"kubeconfig",
-			"",
-			"`FILE` that names the cluster; kubectl's by default, in a Pod its own",
-		)
+		f.StringVar(&s.PolicyDir, "policy-dir", "",
+			"`DIR` with policies and bindings; what changes in it is in force within a\nsecond, unless something in it is wrong")
+		f.BoolVar(&s.AllowEmpty, "allow-empty", false,
+			"let the directory take policies out of force in ways that look like a\nmistake: nothing in a file, half of a file, a policy without its binding")
+		f.StringVar(&s.kubeconfig, "kubeconfig", "",
+			"`FILE` that names the cluster; kubectl's by default, in a Pod its own")
 		f.StringVar(&s.context, "context", "", "`NAME` of the context in it")
-		f.BoolVar(
-			&s.AllowSecretParams,
-			"allow-secret-params",
-			false,
-			"take policies whose params are Secrets, which is to show those to whoever\nmay write such policies",
-		)
-		f.BoolVar(
-			&s.Shadow,
-			"shadow",
-			false,
-			"evaluate and never act: count and log what policies would do to requests\nthat the API server has let through",
-		)
-		f.StringArrayVar(
-			&s.beside,
-			"shadow-webhook",
-			nil,
-			"`[PHASE=]URL` ask another webhook too, and count and log where its answer is\nanother; PHASE is validate (default) or mutate, and both may be given",
-		)
-		f.StringVar(
-			&s.besideCA,
-			"shadow-webhook-ca",
-			"",
-			"`FILE` with who signs its certificate; those of the system by default",
-		)
+		f.BoolVar(&s.AllowSecretParams, "allow-secret-params", false,
+			"take policies whose params are Secrets, which is to show those to whoever\nmay write such policies")
+		f.BoolVar(&s.Shadow, "shadow", false,
+			"evaluate and never act: count and log what policies would do to requests\nthat the API server has let through")
+		f.StringArrayVar(&s.beside, "shadow-webhook", nil,
+			"`[PHASE=]URL` ask another webhook too, and count and log where its answer is\nanother; PHASE is validate (default) or mutate, and both may be given")
+		f.StringVar(&s.besideCA, "shadow-webhook-ca", "",
+			"`FILE` with who signs its certificate; those of the system by default")
 		minorFlag(f, &s.KubeVersion, "of Kubernetes whose kinds and CEL are used; the cluster's by default")
 	})
 	certificate := "`FILE` with the certificate, read again when it changes"
@@ -174,49 +132,25 @@ func (s *serving) flags(cmd *cobra.Command) {
 		f.StringVar(&s.Listen, "listen", ":9443", "`ADDRESS` of the webhook (default :9443); port 0 takes a free one")
 		f.StringVar(&s.Cert, "cert", "", certificate)
 		f.StringVar(&s.Key, "key", "", "`FILE` with its key")
-		f.StringVar(
-			&s.Callers.CA,
-			"client-ca",
-			"",
-			"`FILE` with who signs the certificates of API servers: reviews of others\nare refused; read again when it changes",
-		)
-		f.StringSliceVar(
-			&s.Callers.Names,
-			"allowed-client-names",
-			nil,
-			"`NAMES` of certificates that may ask, common or DNS names; all that\n--client-ca signed by default",
-		)
-		f.Float64Var(
-			&s.Callers.Rate,
-			"client-rate",
-			0,
-			"`NUMBER` of requests a second of one client, beyond which they get 429;\nno bound by default",
-		)
+		f.StringVar(&s.Callers.CA, "client-ca", "",
+			"`FILE` with who signs the certificates of API servers: reviews of others\nare refused; read again when it changes")
+		f.StringSliceVar(&s.Callers.Names, "allowed-client-names", nil,
+			"`NAMES` of certificates that may ask, common or DNS names; all that\n--client-ca signed by default")
+		f.Float64Var(&s.Callers.Rate, "client-rate", 0,
+			"`NUMBER` of requests a second of one client, beyond which they get 429;\nno bound by default")
 		f.StringVar(&s.Ops, "metrics-listen", "", "`ADDRESS` of /metrics, /healthz and /readyz, without TLS")
 		f.BoolVar(&s.Profile, "pprof", false, "serve /debug/pprof there too")
-		f.DurationVar(
-			&s.DrainDelay,
-			"drain-delay",
-			0,
-			"`DURATION` for which requests are taken after the signal to end; none\nby default",
-		)
+		f.DurationVar(&s.DrainDelay, "drain-delay", 0,
+			"`DURATION` for which requests are taken after the signal to end; none\nby default")
 		f.StringVar(&s.format, "log-format", "text", "`FORMAT` of the log on standard error: text (default) or json")
-		f.StringVar(
-			&s.level,
-			"log-level",
-			"info",
-			"`LEVEL` from which on lines are logged: debug, info (default), warn or error",
-		)
+		f.StringVar(&s.level, "log-level", "info",
+			"`LEVEL` from which on lines are logged: debug, info (default), warn or error")
 	})
 	group(cmd, "Webhook configurations", func(f *pflag.FlagSet) {
 		f.BoolVar(&s.Manage, "manage", false, "write the configurations that the policies need")
 		f.StringVar(&s.Target.URL, "url", "", "`URL` at which the API server reaches this server")
-		f.StringVar(
-			&s.Target.Namespace,
-			"namespace",
-			"",
-			"`NAMESPACE` of celgate, which policies never see; that of the Pod or context",
-		)
+		f.StringVar(&s.Target.Namespace, "namespace", "",
+			"`NAMESPACE` of celgate, which policies never see; that of the Pod or context")
 		f.StringVar(&s.CA, "ca", "", "`FILE` with the certificate that signed --cert")
 	})
 }
@@ -270,10 +204,8 @@ func (s *serving) check() error {
 	}
 	switch {
 	case s.alone && s.PolicyDir == "":
-		return withHint(
-			&usageError{errors.New("no policies to serve")},
-			"name a directory that holds them with --policy-dir",
-		)
+		return withHint(&usageError{errors.New("no policies to serve")},
+			"name a directory that holds them with --policy-dir")
 	case s.alone && s.Manage:
 		return &usageError{errors.New("--manage needs a cluster: leave out --alone")}
 	case (s.Cert == "") != (s.Key == ""):
@@ -283,28 +215,19 @@ func (s *serving) check() error {
 	case len(s.beside) > 0 && s.Manage:
 		return withHint(
 			&usageError{errors.New("--shadow-webhook and --manage do not go together")},
-			"with --manage a request comes twice, for policies of each failurePolicy; compare with one replica that is asked once",
-		)
+			"with --manage a request comes twice, for policies of each failurePolicy; compare with one replica that is asked once")
 	case s.besideCA != "" && len(s.beside) == 0:
 		return &usageError{errors.New("--shadow-webhook-ca without --shadow-webhook")}
 	case s.Callers.Rate < 0:
 		return &usageError{errors.New("--client-rate is a number of requests a second")}
 	case s.Cert == "" && (s.Target.Service == "" || !s.Manage):
-		return withHint(
-			&usageError{errors.New("no certificate")},
-			"the API server calls webhooks over TLS only: %s",
-			certificate,
-		)
+		return withHint(&usageError{errors.New("no certificate")}, "the API server calls webhooks over TLS only: %s",
+			certificate)
 	case s.cluster && (s.CertificateLife < time.Minute || s.AuthorityLife < 2*s.CertificateLife):
-		return &usageError{
-			errors.New("--certificate-life is at least a minute, and --authority-life at least twice as long"),
-		}
+		return &usageError{errors.New("--certificate-life is at least a minute, and --authority-life at least twice as long")}
 	case s.Manage && (s.Target.URL == "") == (s.Target.Service == ""):
-		return withHint(
-			&usageError{errors.New("--manage needs to know how the API server reaches this server")},
-			"%s",
-			reached,
-		)
+		return withHint(&usageError{errors.New("--manage needs to know how the API server reaches this server")}, "%s",
+			reached)
 	}
 	return nil
 }
@@ -325,10 +248,8 @@ func (s *serving) compare() error {
 		}
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-			return withHint(
-				&usageError{fmt.Errorf("--shadow-webhook: %q is no URL", address)},
-				"for example https://policies.example.com/v1/admit",
-			)
+			return withHint(&usageError{fmt.Errorf("--shadow-webhook: %q is no URL", address)},
+				"for example https://policies.example.com/v1/admit")
 		}
 		if b.URLs[phase] != "" {
 			return &usageError{fmt.Errorf("--shadow-webhook: two for the phase %s", phase)}
@@ -348,10 +269,8 @@ func (s *serving) compare() error {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	b.Client = &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	b.Client = &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	s.Beside = b
 	return nil
 }

@@ -103,11 +103,8 @@ func (e *exporting) export(ctx context.Context) error {
 
 // definitions are those of the kinds of params and of the resources that policies match.
 func (e *exporting) definitions(ctx context.Context) ([]map[string]any, error) {
-	all, err := e.world.live.List(
-		ctx,
-		schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
-		"",
-	)
+	all, err := e.world.live.List(ctx, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+		Kind: "CustomResourceDefinition"}, "")
 	return slices.DeleteFunc(slices.Clone(all), func(object map[string]any) bool {
 		spec, _ := object["spec"].(map[string]any)
 		names, _ := spec["names"].(map[string]any)
@@ -141,10 +138,8 @@ func (e *exporting) namespaces(ctx context.Context) ([]map[string]any, error) {
 func (e *exporting) params(ctx context.Context) ([]map[string]any, error) {
 	found := map[string]map[string]any{}
 	for _, b := range e.set.Bindings {
-		i := slices.IndexFunc(
-			e.set.Policies,
-			func(p *policy.Policy) bool { return p.Kind == b.Kind && p.Name == b.PolicyName },
-		)
+		i := slices.IndexFunc(e.set.Policies,
+			func(p *policy.Policy) bool { return p.Kind == b.Kind && p.Name == b.PolicyName })
 		if i < 0 || b.ParamRef == nil || e.set.Policies[i].ParamKind == nil {
 			continue
 		}

@@ -72,12 +72,8 @@ too small, and 2 when a case could not run.`,
 	}
 	group(cmd, "Cases", func(f *pflag.FlagSet) {
 		f.StringVar(&t.only, "run", "", "`REGEXP` only cases whose suite/name matches")
-		f.StringSliceVar(
-			&t.versions,
-			"kube-version",
-			nil,
-			"`MINORS` run on each of these versions of Kubernetes and show\nwhere they differ (default "+celgate.Newest+")",
-		)
+		f.StringSliceVar(&t.versions, "kube-version", nil,
+			"`MINORS` run on each of these versions of Kubernetes and show\nwhere they differ (default "+celgate.Newest+")")
 		f.BoolVar(&t.update, "update", false, "write golden files instead of comparing with them")
 	})
 	group(cmd, "Watching", func(f *pflag.FlagSet) {
@@ -88,19 +84,12 @@ too small, and 2 when a case could not run.`,
 		f.Float64Var(&t.least, "coverage-min", 0, "`PERCENT` fail when less was seen")
 	})
 	group(cmd, "Converting", func(f *pflag.FlagSet) {
-		f.BoolVar(
-			&t.convert,
-			"convert",
-			false,
-			"arguments are tests of the Kyverno command line, or directories\nwith kyverno-test.yaml: write a suite.yaml beside each",
-		)
+		f.BoolVar(&t.convert, "convert", false,
+			"arguments are tests of the Kyverno command line, or directories\nwith kyverno-test.yaml: write a suite.yaml beside each")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		t.reporting.flags(
-			f,
-			report.SuiteFormats(),
-			"text (default), json, junit, sarif, or github: annotations\nof a workflow",
-		)
+		t.reporting.flags(f, report.SuiteFormats(),
+			"text (default), json, junit, sarif, or github: annotations\nof a workflow")
 		f.BoolVarP(&t.verbose, "verbose", "v", false, "show the cases that pass too")
 		t.colorFlag(f)
 	})
@@ -255,11 +244,8 @@ func (t *test) once(ctx context.Context, args []string, opts suite.Options) erro
 	}
 	var writers []report.SuiteWriter
 	for _, o := range open {
-		writer, err := report.NewSuite(
-			o.format,
-			o,
-			report.SuiteOptions{Color: o.color, Width: o.width, Verbose: t.verbose},
-		)
+		writer, err := report.NewSuite(o.format, o,
+			report.SuiteOptions{Color: o.color, Width: o.width, Verbose: t.verbose})
 		if err != nil {
 			return err
 		}
@@ -314,10 +300,8 @@ func (t *test) once(ctx context.Context, args []string, opts suite.Options) erro
 	}
 	if percent := opts.Coverage.Percent(); percent < t.least {
 		t.raise(exitDenied)
-		t.say(
-			fmt.Sprintf("coverage is %.1f%%, less than %g%%", percent, t.least),
-			"--coverage shows what was never seen",
-		)
+		t.say(fmt.Sprintf("coverage is %.1f%%, less than %g%%", percent, t.least),
+			"--coverage shows what was never seen")
 	}
 	return nil
 }

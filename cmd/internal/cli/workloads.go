@@ -24,25 +24,13 @@ type workloads struct {
 }
 
 func (w *workloads) flags(f *pflag.FlagSet) {
-	f.BoolVar(
-		&w.Off,
-		"no-workloads",
-		false,
-		"do not follow workloads to the objects that controllers make of them, down to Pods",
-	)
-	f.StringArrayVar(
-		&w.given,
-		"pods-of",
-		nil,
+	f.BoolVar(&w.Off, "no-workloads", false, "do not follow workloads to the objects that controllers make of them, down to Pods")
+	f.StringArrayVar(&w.given, "pods-of", nil,
 		"`KIND.GROUP=PATH` a custom kind whose objects hold the template of Pods at PATH,\n"+
 			"as in Rollout.argoproj.io=spec.template; may be repeated",
 	)
-	f.StringVar(
-		&w.User,
-		"controller-user",
-		"",
-		"`USER` the user of all controllers, such as system:kube-controller-manager\n(default: the service account of each)",
-	)
+	f.StringVar(&w.User, "controller-user", "",
+		"`USER` the user of all controllers, such as system:kube-controller-manager\n(default: the service account of each)")
 }
 
 // check reads the flags.
@@ -51,10 +39,8 @@ func (w *workloads) check() error {
 	for _, given := range w.given {
 		kind, path, ok := strings.Cut(given, "=")
 		if !ok || kind == "" || path == "" {
-			return withHint(
-				&usageError{fmt.Errorf("--pods-of is KIND.GROUP=PATH, not %q", given)},
-				"for example Rollout.argoproj.io=spec.template",
-			)
+			return withHint(&usageError{fmt.Errorf("--pods-of is KIND.GROUP=PATH, not %q", given)},
+				"for example Rollout.argoproj.io=spec.template")
 		}
 		w.PodsOf[kind] = path
 	}
@@ -66,12 +52,8 @@ func (w *workloads) check() error {
 
 // follow answers for what controllers make of an object that would be stored, and of that. The place of a field of a
 // child is that of the template in the manifest that it comes from.
-func (d *decider) follow(
-	ctx context.Context,
-	doc *manifest.Document,
-	r *celgate.Request,
-	stored map[string]any,
-) []report.Item {
+func (d *decider) follow(ctx context.Context, doc *manifest.Document, r *celgate.Request,
+	stored map[string]any) []report.Item {
 	if !d.workloads.Follows(r, d.world.types, d.engine) {
 		return nil
 	}
@@ -104,11 +86,8 @@ func (f *followed) children(ctx context.Context, object map[string]any, r *celga
 		if len(f.all) >= requests.MaxChildren || ctx.Err() != nil {
 			return
 		}
-		next := generation{
-			of.number + 1,
-			cmp.Or(of.waiting, c.Waiting),
-			func(field string) policy.Locator { return of.place(c.ParentPath(field)) },
-		}
+		next := generation{of.number + 1, cmp.Or(of.waiting, c.Waiting),
+			func(field string) policy.Locator { return of.place(c.ParentPath(field)) }}
 		it, stored := f.child(ctx, r, c, next)
 		f.all = append(f.all, it)
 		if stored != nil {
@@ -118,17 +97,11 @@ func (f *followed) children(ctx context.Context, object map[string]any, r *celga
 }
 
 // child answers for one child, and returns it as it would be stored, nil if it would not be.
-func (f *followed) child(
-	ctx context.Context,
-	parent *celgate.Request,
-	c workload.Child,
-	at generation,
-) (report.Item, map[string]any) {
+func (f *followed) child(ctx context.Context, parent *celgate.Request, c workload.Child, at generation) (report.Item,
+	map[string]any) {
 	kind := kindOf(c.Object)
-	it := answer{
-		doc:  f.doc,
-		Item: report.Item{Place: f.doc.Position(), Kind: kind, Name: nameOf(c.Object), CreatedBy: f.creator},
-	}
+	it := answer{doc: f.doc, Item: report.Item{Place: f.doc.Position(), Kind: kind, Name: nameOf(c.Object),
+		CreatedBy: f.creator}}
 	if c.Template != "" {
 		it.Place = at.place("spec").Locate(0)
 	}

@@ -155,10 +155,8 @@ func (s *applySARIF) Write(it Item) error {
 
 func (s *applySARIF) Close() error {
 	if why := s.text.unenforced(); why != "" {
-		s.all = append(
-			s.all,
-			finding{level: check.Warning, rule: "unenforced", title: "nothing enforced", message: why},
-		)
+		s.all = append(s.all, finding{level: check.Warning, rule: "unenforced", title: "nothing enforced",
+			message: why})
 	}
 	used := map[string]bool{}
 	for _, f := range s.all {

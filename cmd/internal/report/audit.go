@@ -169,11 +169,8 @@ func (a *Audit) findings(of *Audited) []AuditFinding {
 		}
 	}
 	slices.SortStableFunc(all, func(f, g AuditFinding) int {
-		return cmp.Or(
-			f.Verdict.rank()-g.Verdict.rank(),
-			strings.Compare(f.Policy, g.Policy),
-			strings.Compare(f.Binding, g.Binding),
-		)
+		return cmp.Or(f.Verdict.rank()-g.Verdict.rank(), strings.Compare(f.Policy, g.Policy),
+			strings.Compare(f.Binding, g.Binding))
 	})
 	return all
 }
@@ -187,11 +184,8 @@ func (f *AuditFinding) says(g *AuditFinding) bool {
 		(f.Verdict == AuditChanged || f.Message == g.Message)
 }
 
-var actionVerdicts = map[policy.Action]AuditVerdict{
-	policy.Deny:  AuditDenied,
-	policy.Warn:  AuditWarned,
-	policy.Audit: AuditAudited,
-}
+var actionVerdicts = map[policy.Action]AuditVerdict{policy.Deny: AuditDenied, policy.Warn: AuditWarned,
+	policy.Audit: AuditAudited}
 
 func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding {
 	it := asked.Item
@@ -257,13 +251,8 @@ func (a *Audit) changes(asked *Asked, add func(AuditFinding)) {
 		if c.Second {
 			continue // it is in what the first pass of the same policy did, or is told as unstable
 		}
-		f := AuditFinding{
-			Verdict:    AuditChanged,
-			PolicyKind: policy.Mutating,
-			Policy:     c.Policy,
-			Binding:    c.Binding,
-			Param:      c.Param,
-		}
+		f := AuditFinding{Verdict: AuditChanged, PolicyKind: policy.Mutating, Policy: c.Policy, Binding: c.Binding,
+			Param: c.Param}
 		for _, p := range a.set.Policies {
 			if p.Kind == policy.Mutating && p.Name == c.Policy {
 				f.Place = p.Position
@@ -292,10 +281,8 @@ func (a *Audit) changes(asked *Asked, add func(AuditFinding)) {
 		if more := len(f.Diff) - longestDiff; more > 1 {
 			f.Diff = append(f.Diff[:longestDiff:longestDiff], fmt.Sprintf("  and %d more lines", more))
 		}
-		f.Unstable = slices.ContainsFunc(
-			asked.Again,
-			func(again celgate.Change) bool { return again.Policy == c.Policy && again.Binding == c.Binding },
-		)
+		f.Unstable = slices.ContainsFunc(asked.Again,
+			func(again celgate.Change) bool { return again.Policy == c.Policy && again.Binding == c.Binding })
 		add(f)
 	}
 }
@@ -389,17 +376,12 @@ type offender struct {
 
 // NewAudit returns an audit that has seen nothing.
 func NewAudit(o Options, limits []needs.Limit, top int) *Audit {
-	return &Audit{
-		set:       o.Set,
-		types:     o.Types,
-		rejected:  o.Rejected,
-		limits:    limits,
-		undecided: undecidedOf(limits),
-		top:       min(max(top, 0), maxOffender),
-		groups:    map[groupKey]*auditGroup{},
-		matched:   map[source]bool{},
-		said:      map[string]int{},
-		left:      map[string]int{},
+	return &Audit{set: o.Set, types: o.Types, rejected: o.Rejected, limits: limits, undecided: undecidedOf(limits),
+		top:     min(max(top, 0), maxOffender),
+		groups:  map[groupKey]*auditGroup{},
+		matched: map[source]bool{},
+		said:    map[string]int{},
+		left:    map[string]int{},
 	}
 }
 
@@ -538,8 +520,7 @@ func (f *AuditFinding) story(reasons func(Item) map[int]blame.Reason) []string {
 	d := f.asked.Item.Decision
 	i := slices.IndexFunc(d.Outcomes, func(o celgate.Outcome) bool {
 		return o.Kind == f.PolicyKind && o.Policy == f.Policy && o.Binding == f.Binding && o.Param == f.Param &&
-			o.Field == f.field() &&
-			o.Verdict != celgate.Admit
+			o.Field == f.field() && o.Verdict != celgate.Admit
 	})
 	if i < 0 {
 		return nil
@@ -595,10 +576,7 @@ func (a *Audit) sorted() []*auditGroup {
 		all = append(all, g)
 	}
 	slices.SortFunc(all, func(g, h *auditGroup) int {
-		return cmp.Or(
-			g.verdict.rank()-h.verdict.rank(),
-			h.objects-g.objects,
-			strings.Compare(g.policy, h.policy),
+		return cmp.Or(g.verdict.rank()-h.verdict.rank(), h.objects-g.objects, strings.Compare(g.policy, h.policy),
 			strings.Compare(g.binding, h.binding),
 			strings.Compare(g.field, h.field),
 			strings.Compare(g.made, h.made),
@@ -649,8 +627,8 @@ func (a *Audit) Unasked() int {
 }
 
 func (a *Audit) isUnasked(p *policy.Policy) bool {
-	return slices.ContainsFunc(
-		a.limits,
-		func(l needs.Limit) bool { return l.Whole && l.Kind == p.Kind && l.Policy == p.Name },
-	)
+	return slices.ContainsFunc(a.limits, func(l needs.Limit) bool {
+		return l.Whole && l.Kind == p.Kind &&
+			l.Policy == p.Name
+	})
 }

@@ -33,10 +33,8 @@ func (c *auditCSV) Write(_ *Audited, findings []AuditFinding) error {
 			asks[i] = string(a)
 		}
 		cells := []string{
-			string(
-				f.Verdict,
-			), strconv.FormatBool(f.Stuck()), strings.Join(asks, " "), f.Object.APIVersion, f.Object.Kind,
-			f.Object.Namespace, f.Object.Name,
+			string(f.Verdict), strconv.FormatBool(f.Stuck()), strings.Join(asks, " "), f.Object.APIVersion,
+			f.Object.Kind, f.Object.Namespace, f.Object.Name,
 			f.Made, string(f.PolicyKind), f.Policy, f.Binding, f.Param, f.field(), f.Message, f.Reason,
 			f.Object.Place.String(),
 		}
@@ -81,10 +79,8 @@ func (l *listing) add(findings []AuditFinding) {
 			if !slices.ContainsFunc(l.counts[rank+1:], func(n int) bool { return n > 0 }) {
 				continue
 			}
-			less := slices.IndexFunc(
-				l.findings,
-				func(f AuditFinding) bool { return f.Verdict.rank() > rank },
-			) // one that matters less makes room
+			less := slices.IndexFunc(l.findings,
+				func(f AuditFinding) bool { return f.Verdict.rank() > rank }) // one that matters less makes room
 			l.counts[l.findings[less].Verdict.rank()]--
 			l.findings = slices.Delete(l.findings, less, less+1)
 		}
@@ -105,22 +101,15 @@ type failedObject struct {
 
 func (f *failures) note(of *Audited) {
 	if of.Failure != nil && len(f.failed) < maxErrors {
-		f.failed = append(
-			f.failed,
-			failedObject{of.Object.kept(), Failure{Message: strings.Clone(of.Failure.Message), Hint: of.Failure.Hint}},
-		)
+		f.failed = append(f.failed, failedObject{of.Object.kept(),
+			Failure{Message: strings.Clone(of.Failure.Message), Hint: of.Failure.Hint}})
 	}
 }
 
 // finding is what SARIF shows of a finding.
 func (f *AuditFinding) finding() finding {
-	out := finding{
-		level: check.Note,
-		rule:  cmp.Or(f.Policy, "refused"),
-		title: string(f.Verdict),
-		place: f.Object.place(),
-		cause: f.Place,
-	}
+	out := finding{level: check.Note, rule: cmp.Or(f.Policy, "refused"), title: string(f.Verdict),
+		place: f.Object.place(), cause: f.Place}
 	switch f.Verdict {
 	case AuditRefused, AuditDenied:
 		out.level = check.Error
@@ -144,9 +133,8 @@ func (o AuditObject) place() policy.Position {
 	if o.Place.File != "" {
 		return o.Place
 	}
-	return policy.Position{
-		File: strings.ReplaceAll("cluster/"+cmp.Or(o.Namespace, "-")+"/"+o.Kind+"/"+o.Name, ":", "%3A"),
-	}
+	return policy.Position{File: strings.ReplaceAll("cluster/"+cmp.Or(o.Namespace, "-")+"/"+o.Kind+"/"+o.Name, ":",
+		"%3A")}
 }
 
 // about names what a finding is about.
@@ -181,33 +169,16 @@ func (s *auditSARIF) Close() error {
 		all = append(all, s.findings[i].finding())
 	}
 	for _, f := range s.failed {
-		all = append(
-			all,
-			finding{
-				level:   check.Error,
-				rule:    "not-run",
-				title:   "not decided",
-				place:   f.place(),
-				message: f.String() + ": " + f.Message,
-			},
-		)
+		all = append(all, finding{level: check.Error, rule: "not-run", title: "not decided", place: f.place(),
+			message: f.String() + ": " + f.Message})
 	}
 	for _, n := range s.audit.notes() {
-		all = append(
-			all,
-			finding{level: check.Warning, rule: "not-audited", title: "not audited", message: "not audited: " + n},
-		)
+		all = append(all, finding{level: check.Warning, rule: "not-audited", title: "not audited",
+			message: "not audited: " + n})
 	}
 	if s.left > 0 {
-		all = append(
-			all,
-			finding{
-				level:   check.Warning,
-				rule:    "not-audited",
-				title:   "not listed",
-				message: fmt.Sprintf("%d more findings are not listed here; -o json has all", s.left),
-			},
-		)
+		all = append(all, finding{level: check.Warning, rule: "not-audited", title: "not listed",
+			message: fmt.Sprintf("%d more findings are not listed here; -o json has all", s.left)})
 	}
 	for _, f := range all {
 		used[f.rule] = true
@@ -269,15 +240,11 @@ func (j *auditJUnit) Close() error {
 		c := junitCase{Name: "no object is denied or changed"}
 		switch {
 		case j.audit.isUnasked(p):
-			c = junitCase{
-				Name:    "not audited",
-				Skipped: &junitMessage{Message: "the policy looks at what no stored object tells", Type: "not-audited"},
-			}
+			c = junitCase{Name: "not audited",
+				Skipped: &junitMessage{Message: "the policy looks at what no stored object tells", Type: "not-audited"}}
 		case slices.Contains(j.audit.idle(), p.Name):
-			c = junitCase{
-				Name:    "no object matches",
-				Skipped: &junitMessage{Message: "the policy had no say about any object", Type: "unmatched"},
-			}
+			c = junitCase{Name: "no object matches",
+				Skipped: &junitMessage{Message: "the policy had no say about any object", Type: "unmatched"}}
 		}
 		out.add(p.Name, p.Position, 0, c)
 	}
@@ -289,20 +256,12 @@ func (j *auditJUnit) Close() error {
 		}
 	}
 	for _, f := range j.failed {
-		out.add(
-			"objects",
-			f.Place,
-			0,
-			junitCase{Name: f.String(), Errors: []junitMessage{{f.Message, "not-run", f.Hint}}},
-		)
+		out.add("objects", f.Place, 0, junitCase{Name: f.String(),
+			Errors: []junitMessage{{f.Message, "not-run", f.Hint}}})
 	}
 	for _, u := range j.audit.Unread {
-		out.add(
-			"the cluster",
-			policy.Position{},
-			0,
-			junitCase{Name: u.What, Errors: []junitMessage{{u.Message, "unread", ""}}},
-		)
+		out.add("the cluster", policy.Position{}, 0,
+			junitCase{Name: u.What, Errors: []junitMessage{{u.Message, "unread", ""}}})
 	}
 	return out.write(j.w)
 }
@@ -320,9 +279,8 @@ func (g *auditGroup) junit(n namespaceCount) junitCase {
 	if g.made != "" {
 		where += ", " + g.made + "s of workloads"
 	}
-	c := junitCase{
-		Name: strings.Join(strings.Fields(fmt.Sprint(g.verdict, " ", g.binding, " ", g.field, " in ", where)), " "),
-	}
+	c := junitCase{Name: strings.Join(strings.Fields(
+		fmt.Sprint(g.verdict, " ", g.binding, " ", g.field, " in ", where)), " ")}
 	lines := []string{plural(n.objects, "object", "objects") + " " + string(g.verdict) + ": " + g.messages[0]}
 	for _, e := range g.examples {
 		if e.Object.Namespace == n.name {

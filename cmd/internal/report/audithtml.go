@@ -159,10 +159,8 @@ func (h *auditHTML) Close() error {
 		return strings.Compare(x.Name, y.Name)
 	})
 	for _, o := range a.worst {
-		page.Worst = append(
-			page.Worst,
-			htmlObject{Object: o.object.String(), Place: o.object.Place.String(), Findings: o.findings, Stuck: o.stuck},
-		)
+		page.Worst = append(page.Worst, htmlObject{Object: o.object.String(), Place: o.object.Place.String(),
+			Findings: o.findings, Stuck: o.stuck})
 	}
 	for _, f := range h.failed {
 		page.Failed = append(page.Failed, htmlObject{Object: f.String(), Message: f.Message, Place: f.Place.String()})
@@ -173,10 +171,8 @@ func (h *auditHTML) Close() error {
 		if !slices.Contains(page.Verdicts, f.Verdict) {
 			page.Verdicts = append(page.Verdicts, f.Verdict)
 		}
-		page.Findings = append(
-			page.Findings,
-			htmlFinding{f.Verdict, f.Stuck(), f.about(), f.Object.Place.String(), f.Policy, f.Message},
-		)
+		page.Findings = append(page.Findings,
+			htmlFinding{f.Verdict, f.Stuck(), f.about(), f.Object.Place.String(), f.Policy, f.Message})
 	}
 	return auditTemplate.Execute(h.w, page)
 }

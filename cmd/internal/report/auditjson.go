@@ -212,10 +212,8 @@ func (a *Audit) summary() jsonSummary {
 		s.Worst = append(s.Worst, jsonOffender{o.object.json(), o.findings, o.stuck})
 	}
 	for _, l := range a.limits {
-		s.NotAudited = append(
-			s.NotAudited,
-			jsonNotAudited{l.Kind, l.Policy, l.Whole, l.Need, l.Field, l.Of, placeJSON(l.Place)},
-		)
+		s.NotAudited = append(s.NotAudited, jsonNotAudited{l.Kind, l.Policy, l.Whole, l.Need, l.Field, l.Of,
+			placeJSON(l.Place)})
 	}
 	for _, u := range a.Unread {
 		s.Unread = append(s.Unread, jsonUnread(u))

@@ -24,22 +24,10 @@ type ClusterReportKind struct {
 
 // The kinds that are written.
 var (
-	OpenReports = ClusterReportKind{
-		"openreports.io/v1alpha1",
-		"Report",
-		"reports",
-		"ClusterReport",
-		"clusterreports",
-		true,
-	}
-	PolicyReports = ClusterReportKind{
-		"wgpolicyk8s.io/v1alpha2",
-		"PolicyReport",
-		"policyreports",
-		"ClusterPolicyReport",
-		"clusterpolicyreports",
-		false,
-	}
+	OpenReports = ClusterReportKind{"openreports.io/v1alpha1", "Report", "reports", "ClusterReport", "clusterreports",
+		true}
+	PolicyReports = ClusterReportKind{"wgpolicyk8s.io/v1alpha2", "PolicyReport", "policyreports", "ClusterPolicyReport",
+		"clusterpolicyreports", false}
 )
 
 // What one report holds at most: an object of a cluster has 1.5 MiB. The counts in it are of all.
@@ -87,9 +75,8 @@ func (c *ClusterReports) of(namespace string) *clusterReport {
 func (c *ClusterReports) Write(of *Audited, findings []AuditFinding) error {
 	namespace := of.Object.Namespace
 	if of.Failure != nil {
-		c.of(namespace).
-			add("error", map[string]any{"policy": "celgate", "message": of.Failure.Message,
-				"resources": []any{of.Object.reference()}}, c)
+		c.of(namespace).add("error", map[string]any{"policy": "celgate", "message": of.Failure.Message,
+			"resources": []any{of.Object.reference()}}, c)
 		return nil
 	}
 	bad := map[source]bool{}
@@ -125,14 +112,8 @@ func (f *AuditFinding) result() string {
 	return "warn"
 }
 
-var reportSeverities = map[AuditVerdict]string{
-	AuditRefused: "high",
-	AuditDenied:  "high",
-	AuditWarned:  "medium",
-	AuditAudited: "low",
-	AuditChanged: "info",
-	AuditIgnored: "medium",
-}
+var reportSeverities = map[AuditVerdict]string{AuditRefused: "high", AuditDenied: "high", AuditWarned: "medium",
+	AuditAudited: "low", AuditChanged: "info", AuditIgnored: "medium"}
 
 func (f *AuditFinding) reported() map[string]any {
 	asks := make([]string, len(f.Asked))
@@ -156,10 +137,8 @@ func (f *AuditFinding) reported() map[string]any {
 		category = "Drift"
 	}
 	result := map[string]any{
-		"policy": cmp.Or(
-			f.Policy,
-			"kube-apiserver",
-		), "category": category, "severity": reportSeverities[f.Verdict], "scored": f.Verdict == AuditDenied,
+		"policy": cmp.Or(f.Policy, "kube-apiserver"), "category": category, "severity": reportSeverities[f.Verdict],
+		"scored":  f.Verdict == AuditDenied,
 		"message": f.Message, "resources": []any{f.Object.reference()}, "properties": properties,
 	}
 	if f.field() != "" {
@@ -220,16 +199,10 @@ func deepClone(v any) any {
 func (c *ClusterReports) Objects() []map[string]any {
 	cluster := c.of("")
 	for _, l := range c.audit.limits {
-		if l.Whole &&
-			!slices.ContainsFunc(
-				cluster.results,
-				func(r any) bool { return r.(map[string]any)["policy"] == l.Policy },
-			) {
-			cluster.add(
-				"skip",
-				map[string]any{"policy": l.Policy, "rule": l.Field, "message": "not audited: " + needText(l)},
-				c,
-			)
+		if l.Whole && !slices.ContainsFunc(cluster.results,
+			func(r any) bool { return r.(map[string]any)["policy"] == l.Policy }) {
+			cluster.add("skip", map[string]any{"policy": l.Policy, "rule": l.Field,
+				"message": "not audited: " + needText(l)}, c)
 		}
 	}
 	for _, u := range c.audit.Unread {
@@ -242,12 +215,8 @@ func (c *ClusterReports) Objects() []map[string]any {
 			continue
 		}
 		metadata := map[string]any{"name": c.name, "labels": labelsTree()}
-		object := map[string]any{
-			"apiVersion": c.kind.APIVersion,
-			"kind":       c.kind.Cluster,
-			"metadata":   metadata,
-			"results":    r.results,
-		}
+		object := map[string]any{"apiVersion": c.kind.APIVersion, "kind": c.kind.Cluster, "metadata": metadata,
+			"results": r.results}
 		if namespace != "" {
 			object["kind"] = c.kind.Kind
 			metadata["namespace"] = namespace

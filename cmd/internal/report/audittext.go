@@ -131,13 +131,8 @@ var groupLabels = map[AuditVerdict]string{
 
 func (t *auditText) groupBlock(g *auditGroup) block {
 	first := g.examples[0]
-	b := block{
-		label:   groupLabels[g.verdict],
-		style:   auditVerdicts[g.verdict.rank()].style,
-		message: first.Message,
-		expr:    first.Expr,
-		diff:    first.Diff,
-	}
+	b := block{label: groupLabels[g.verdict], style: auditVerdicts[g.verdict.rank()].style, message: first.Message,
+		expr: first.Expr, diff: first.Diff}
 	if first.IsError && g.verdict == AuditDenied {
 		b.label = "error"
 	}

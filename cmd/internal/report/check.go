@@ -58,14 +58,8 @@ func diagnosticText(w io.Writer, found []check.Diagnostic, o Options) error {
 		if d.Severity == check.Note && o.Quiet {
 			continue
 		}
-		b := block{
-			label:   string(d.Severity),
-			message: d.Message,
-			expr:    d.Expr,
-			mark:    mark{d.From, d.To},
-			place:   d.Position,
-			hint:    d.Suggestion,
-		}
+		b := block{label: string(d.Severity), message: d.Message, expr: d.Expr, mark: mark{d.From, d.To},
+			place: d.Position, hint: d.Suggestion}
 		for _, s := range checkSeverities {
 			if s.severity == d.Severity {
 				b.style = s.style
@@ -110,15 +104,8 @@ func checkedText(set *policy.Set) string {
 	if set == nil {
 		return ""
 	}
-	return plural(
-		len(set.Policies),
-		"policy",
-		"policies",
-	) + ", " + plural(
-		len(set.Bindings),
-		"binding",
-		"bindings",
-	) + ": "
+	return plural(len(set.Policies), "policy", "policies") + ", " + plural(len(set.Bindings), "binding",
+		"bindings") + ": "
 }
 
 // diagnosticJUnit writes a testsuite for each file and a testcase for each policy and binding, which errors and
@@ -199,14 +186,8 @@ func diagnosticJSON(w io.Writer, found []check.Diagnostic) error {
 func diagnosticFindings(found []check.Diagnostic) []finding {
 	all := make([]finding, len(found))
 	for i, d := range found {
-		all[i] = finding{
-			level:   d.Severity,
-			rule:    d.Code,
-			title:   d.Code,
-			place:   d.Position,
-			message: sentence(d),
-			ignored: d.Ignored,
-		}
+		all[i] = finding{level: d.Severity, rule: d.Code, title: d.Code, place: d.Position, message: sentence(d),
+			ignored: d.Ignored}
 	}
 	return all
 }
@@ -263,14 +244,8 @@ func Measurements(w io.Writer, all []check.Measurement) error {
 			fmt.Fprintf(&b, "  %-18s %12s %12s %12s\n", "costs", "estimated", "observed", "budget")
 		}
 		for _, c := range m.Costs {
-			fmt.Fprintf(
-				&b,
-				"  %-18s %12s %12s %12s\n",
-				c.Of,
-				thousands(c.Estimated),
-				thousands(c.Observed),
-				thousands(c.Limit),
-			)
+			fmt.Fprintf(&b, "  %-18s %12s %12s %12s\n", c.Of, thousands(c.Estimated), thousands(c.Observed),
+				thousands(c.Limit))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -58,10 +58,8 @@ func NewDiff(format string, w io.Writer, o DiffOptions) (DiffWriter, error) {
 	tally := diffTally{noted: map[string]bool{}, counts: map[delta.Change]int{}, parts: map[transition]int{}}
 	both := o.New
 	for _, r := range o.Old.Rejected {
-		if !slices.ContainsFunc(
-			both.Rejected,
-			func(x Rejection) bool { return x.Kind == r.Kind && x.Name == r.Name && x.Place == r.Place },
-		) {
+		if !slices.ContainsFunc(both.Rejected,
+			func(x Rejection) bool { return x.Kind == r.Kind && x.Name == r.Name && x.Place == r.Place }) {
 			both.Rejected = append(slices.Clip(both.Rejected), r)
 		}
 	}
@@ -72,15 +70,8 @@ func NewDiff(format string, w io.Writer, o DiffOptions) (DiffWriter, error) {
 	case "json":
 		return &diffJSON{w: w, o: o, diffTally: tally, items: []jsonComparison{}}, nil
 	case "github":
-		g := &diffGitHub{
-			w: w,
-			text: &diffText{
-				textWriter: newTextWriter(io.Discard, o.New),
-				old:        newTextWriter(io.Discard, o.Old),
-				diff:       o,
-				seen:       tally,
-			},
-		}
+		g := &diffGitHub{w: w, text: &diffText{textWriter: newTextWriter(io.Discard, o.New),
+			old: newTextWriter(io.Discard, o.Old), diff: o, seen: tally}}
 		for _, r := range both.Rejected {
 			if err := writeGitHub(w, rejectionFindings(r)...); err != nil {
 				return nil, err
@@ -144,9 +135,7 @@ func doing(e *delta.Entry) string {
 func (d *diffTally) transitions() []transition {
 	all := slices.Collect(maps.Keys(d.parts))
 	slices.SortFunc(all, func(a, b transition) int {
-		return cmp.Or(
-			cmp.Compare(d.parts[b], d.parts[a]),
-			strings.Compare(a.policy, b.policy),
+		return cmp.Or(cmp.Compare(d.parts[b], d.parts[a]), strings.Compare(a.policy, b.policy),
 			strings.Compare(a.part, b.part),
 			strings.Compare(a.old, b.old),
 			strings.Compare(a.now, b.now),
@@ -192,14 +181,8 @@ func (t *diffText) Write(c Comparison) error {
 	return t.flush()
 }
 
-var entryStyles = map[string]style{
-	delta.Denies:    red,
-	delta.Warns:     yellow,
-	delta.Audits:    cyan,
-	delta.Mutates:   blue,
-	delta.Ignores:   yellow,
-	delta.Annotates: cyan,
-}
+var entryStyles = map[string]style{delta.Denies: red, delta.Warns: yellow, delta.Audits: cyan, delta.Mutates: blue,
+	delta.Ignores: yellow, delta.Annotates: cyan}
 
 // differing is what differs between two answers.
 func (t *diffText) differing(c Comparison) []block {
@@ -212,12 +195,8 @@ func (t *diffText) differing(c Comparison) []block {
 	}
 	for _, p := range c.Pairs {
 		if p.Of().Does == delta.Mutates {
-			b := block{
-				label:   "now changed by",
-				style:   blue,
-				message: origin(p.Of().Policy, p.Of().Binding, p.Of().Param),
-				policy:  p.Of().Policy,
-			}
+			b := block{label: "now changed by", style: blue,
+				message: origin(p.Of().Policy, p.Of().Binding, p.Of().Param), policy: p.Of().Policy}
 			if p.New == nil {
 				b.label, b.style = "no longer changed by", green
 			}
@@ -254,12 +233,9 @@ func (t *diffText) differing(c Comparison) []block {
 		}
 	}
 	if len(c.Object) > 0 && mutating != 1 {
-		b := block{
-			label:   "object",
-			style:   bold,
+		b := block{label: "object", style: bold,
 			message: "what is stored with " + t.diff.Names[0] + ", and with " + t.diff.Names[1],
-			diff:    hunkLines(c.Object),
-		}
+			diff:    hunkLines(c.Object)}
 		out = append(out, b)
 	}
 	if c.Old.Request == nil || c.New.Request == nil {
@@ -267,10 +243,8 @@ func (t *diffText) differing(c Comparison) []block {
 		if c.New.Request == nil {
 			which = t.diff.Names[1]
 		}
-		out = append(
-			out,
-			block{label: "note", style: bold, message: "not created with " + which + ": what it is for is denied"},
-		)
+		out = append(out, block{label: "note", style: bold,
+			message: "not created with " + which + ": what it is for is denied"})
 	}
 	return out
 }
@@ -288,14 +262,8 @@ func (t *textWriter) entryBlock(it Item, e *delta.Entry) block {
 	case e.Expr.IsZero():
 		return block{style: s, message: e.Message, policy: e.Policy, footers: []string{"policy " + e.Policy}}
 	}
-	b := block{
-		style:   s,
-		message: headline(e.Message, e.Err, e.Expr),
-		err:     e.Err,
-		expr:    e.Expr,
-		policy:  e.Policy,
-		footers: []string{origin(e.Policy, e.Binding, e.Param)},
-	}
+	b := block{style: s, message: headline(e.Message, e.Err, e.Expr), err: e.Err, expr: e.Expr, policy: e.Policy,
+		footers: []string{origin(e.Policy, e.Binding, e.Param)}}
 	b.mark = markOf(e.Expr, policy.Position{}, e.Err)
 	for i, o := range it.Decision.Outcomes {
 		if o.Kind == e.Kind && o.Policy == e.Policy && o.Binding == e.Binding && o.Param == e.Param &&
@@ -362,10 +330,8 @@ func (t *diffText) counted() string {
 	if t.seen.same > 0 {
 		parts = append(parts, fmt.Sprintf("%d the same", t.seen.same))
 	}
-	return strings.TrimSuffix(
-		t.p.paint(bold, plural(t.seen.total, "request", "requests"))+": "+strings.Join(parts, ", "),
-		": ",
-	)
+	return strings.TrimSuffix(t.p.paint(bold, plural(t.seen.total, "request", "requests"))+": "+strings.Join(parts,
+		", "), ": ")
 }
 
 // structure tells what differs between the sets.
@@ -524,12 +490,8 @@ func (j *diffJSON) Write(c Comparison) error {
 		return nil
 	}
 	it := c.Item()
-	out := jsonComparison{
-		Request:  itemOf(it.Request, it.Decision).Request,
-		Old:      answerOf(c.Old),
-		New:      answerOf(c.New),
-		Policies: []jsonPair{},
-	}
+	out := jsonComparison{Request: itemOf(it.Request, it.Decision).Request, Old: answerOf(c.Old), New: answerOf(c.New),
+		Policies: []jsonPair{}}
 	if it.Place.IsValid() {
 		out.Source = &jsonSource{it.Place.File, it.Place.Line}
 	}
@@ -541,10 +503,8 @@ func (j *diffJSON) Write(c Comparison) error {
 	}
 	for _, p := range c.Pairs {
 		e := p.Of()
-		out.Policies = append(
-			out.Policies,
-			jsonPair{e.Kind, e.Policy, e.Part, entryOf(c.Old, p.Old), entryOf(c.New, p.New)},
-		)
+		out.Policies = append(out.Policies, jsonPair{e.Kind, e.Policy, e.Part, entryOf(c.Old, p.Old),
+			entryOf(c.New, p.New)})
 	}
 	for _, h := range c.Object {
 		if h.Path != "" {
@@ -568,13 +528,8 @@ func entryOf(it Item, e *delta.Entry) *jsonEntry {
 	if e == nil {
 		return nil
 	}
-	out := &jsonEntry{
-		Does:    e.Does,
-		Binding: e.Binding,
-		Param:   e.Param,
-		Message: e.Message,
-		Place:   e.Expr.Locate(0).String(),
-	}
+	out := &jsonEntry{Does: e.Does, Binding: e.Binding, Param: e.Param, Message: e.Message,
+		Place: e.Expr.Locate(0).String()}
 	for _, h := range e.Hunks {
 		if h.Path != "" {
 			out.Diff = append(out.Diff, "@ "+h.Path)

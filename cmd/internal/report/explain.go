@@ -57,13 +57,8 @@ func (t *textWriter) explain(e Explanation) {
 	t.head(s, word, subject, e.Place)
 	if slices.ContainsFunc(e.Events, func(x Event) bool { return x.Op == explain.OpExempt }) {
 		t.gap()
-		t.block(
-			block{
-				label:   "exempt",
-				style:   dim,
-				message: "the API server asks no policy about " + e.Request.Resource.Resource + " of " + e.Request.Resource.Group,
-			},
-		)
+		t.block(block{label: "exempt", style: dim,
+			message: "the API server asks no policy about " + e.Request.Resource.Resource + " of " + e.Request.Resource.Group})
 	}
 	second := false
 	for _, one := range storyOf(e.Events) {
@@ -91,10 +86,8 @@ func (e Explanation) unbound(o Options) []source {
 	}
 	var all []source
 	for _, p := range o.Set.Policies {
-		if !slices.ContainsFunc(
-			o.Set.Bindings,
-			func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name },
-		) {
+		if !slices.ContainsFunc(o.Set.Bindings,
+			func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
 			all = append(all, source{kind: p.Kind, policy: p.Name})
 		}
 	}
@@ -155,14 +148,8 @@ func (t *textWriter) invocation(e Explanation, one *told) {
 	}
 	for _, m := range one.messages {
 		if m.Failed {
-			t.block(
-				block{
-					label:   "message",
-					style:   yellow,
-					message: m.Evaluation.Expr.Field + ": " + m.Value,
-					footers: []string{"an error: the message field or a default is shown in its place"},
-				},
-			)
+			t.block(block{label: "message", style: yellow, message: m.Evaluation.Expr.Field + ": " + m.Value,
+				footers: []string{"an error: the message field or a default is shown in its place"}})
 		}
 	}
 	if one.skipped != "" {
@@ -176,13 +163,8 @@ func (t *textWriter) invocation(e Explanation, one *told) {
 			}
 		}
 		if len(unused) > 0 {
-			t.block(
-				block{
-					label:   "never used",
-					style:   dim,
-					message: strings.Join(unused, ", ") + " (not evaluated: an error there would not count)",
-				},
-			)
+			t.block(block{label: "never used", style: dim,
+				message: strings.Join(unused, ", ") + " (not evaluated: an error there would not count)"})
 		}
 	}
 	var costs []string
@@ -203,20 +185,10 @@ func thousands(n int64) string {
 }
 
 // configurationError is about an error before any expression ran.
-func (t *textWriter) configurationError(
-	e Explanation,
-	one *told,
-	m explain.Match,
-	p *policy.Policy,
-	b *policy.Binding,
-) block {
-	out := block{
-		label:   "error",
-		style:   red,
-		message: m.Err.Error(),
-		err:     m.Err,
-		hint:    hintFor(failing{message: m.Err.Error(), err: m.Err, request: e.Request}),
-	}
+func (t *textWriter) configurationError(e Explanation, one *told, m explain.Match, p *policy.Policy,
+	b *policy.Binding) block {
+	out := block{label: "error", style: red, message: m.Err.Error(), err: m.Err,
+		hint: hintFor(failing{message: m.Err.Error(), err: m.Err, request: e.Request})}
 	if p == nil {
 		return out
 	}
@@ -227,8 +199,7 @@ func (t *textWriter) configurationError(
 	out.footers = []string{"failurePolicy Fail: the request is denied"}
 	if b != nil && one.kind == policy.Validating && !slices.Contains(b.Actions, policy.Deny) {
 		out.footers[0] += ", though validationActions are " + joinActions(
-			b.Actions,
-		) + ": they are for validations that were evaluated"
+			b.Actions) + ": they are for validations that were evaluated"
 	}
 	return out
 }
@@ -304,13 +275,8 @@ func conditionName(p *policy.Policy, field string) string {
 }
 
 // consequence says what became of a failed validation or an error.
-func (t *textWriter) consequence(
-	e Explanation,
-	one *told,
-	o toldOutcome,
-	p *policy.Policy,
-	b *policy.Binding,
-) []string {
+func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *policy.Policy,
+	b *policy.Binding) []string {
 	if p == nil {
 		return nil
 	}
@@ -325,13 +291,8 @@ func (t *textWriter) consequence(
 	case celgate.Error:
 		switch {
 		case refuses(e.Decision, o.Outcome):
-			return []string{
-				fmt.Sprintf(
-					"the API server answers %s, whatever failurePolicy says (here %s)",
-					codeOf(e.Decision),
-					p.FailurePolicy,
-				),
-			}
+			return []string{fmt.Sprintf("the API server answers %s, whatever failurePolicy says (here %s)",
+				codeOf(e.Decision), p.FailurePolicy)}
 		case condition && slices.ContainsFunc(one.outcomes,
 			func(x toldOutcome) bool { return x.Verdict == celgate.Skip }):
 			return []string{"another match condition is false, which counts more than an error"}
@@ -339,19 +300,9 @@ func (t *textWriter) consequence(
 			return []string{"failurePolicy Ignore: the error changes nothing"}
 		case strings.HasPrefix(o.Field, "spec.auditAnnotations") && b != nil &&
 			!slices.Contains(b.Actions, policy.Deny):
-			return []string{
-				"failurePolicy Fail: an error in an audit annotation denies, though validationActions are " + joinActions(
-					b.Actions,
-				),
-			}
+			return []string{"failurePolicy Fail: an error in an audit annotation denies, though validationActions are " + joinActions(b.Actions)}
 		case one.kind == policy.Validating && b != nil:
-			return []string{
-				"failurePolicy Fail makes the error a failed validation, with validationActions " + joinActions(
-					b.Actions,
-				) + actionWords(
-					b.Actions,
-				),
-			}
+			return []string{"failurePolicy Fail makes the error a failed validation, with validationActions " + joinActions(b.Actions) + actionWords(b.Actions)}
 		}
 		return []string{"failurePolicy Fail: the error denies the request"}
 	}
@@ -445,15 +396,7 @@ func (t *textWriter) mutation(o toldOutcome) []string {
 		if found {
 			holds = strings.TrimSpace(inlineYAML(was))
 		}
-		lines = append(
-			lines,
-			fmt.Sprintf(
-				"test %s: the object has %s, not %s: the whole patch is dropped, and that is no error",
-				path,
-				holds,
-				inlineYAML(op["value"]),
-			),
-		)
+		lines = append(lines, fmt.Sprintf("test %s: the object has %s, not %s: the whole patch is dropped, and that is no error", path, holds, inlineYAML(op["value"])))
 		return lines
 	case o.Verdict == celgate.Error && m.Patch != nil:
 		lines = append(lines, "the patch:")
@@ -666,16 +609,8 @@ func (t *textWriter) ending(e Explanation) {
 		}
 	}
 	if denials > 1 {
-		t.block(
-			block{
-				label: "note",
-				style: cyan,
-				message: fmt.Sprintf(
-					"%d denials, of which the API server reports one: the first of the policy that it asks first",
-					denials,
-				),
-			},
-		)
+		t.block(block{label: "note", style: cyan,
+			message: fmt.Sprintf("%d denials, of which the API server reports one: the first of the policy that it asks first", denials)})
 	}
 	for _, w := range d.Warnings {
 		t.block(block{label: "warning", style: yellow, message: w.Text})
@@ -690,14 +625,9 @@ func (t *textWriter) ending(e Explanation) {
 		t.block(block{label: "note", style: cyan, message: n.Message})
 	}
 	for _, o := range e.Orders {
-		b := block{
-			label: "note",
-			style: cyan,
-			message: "the server's order of policies is random, and asked in the order " + strings.Join(
-				o.Policies,
-				", ",
-			) + " the result is another one:",
-		}
+		b := block{label: "note", style: cyan,
+			message: "the server's order of policies is random, and asked in the order " + strings.Join(o.Policies,
+				", ") + " the result is another one:"}
 		switch {
 		case !o.Decision.Allowed && o.Decision.Status != nil:
 			b.diff = []string{"denied: " + o.Decision.Status.Message}

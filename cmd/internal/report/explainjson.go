@@ -170,14 +170,8 @@ func explainJSON(w io.Writer, all []Explanation, o Options) error {
 }
 
 func jsonStoryOf(one *told, o Options) jsonStory {
-	s := jsonStory{
-		Kind:    one.kind,
-		Policy:  one.policy,
-		Binding: one.binding,
-		Param:   one.param,
-		Second:  one.second,
-		Matched: !one.failed,
-	}
+	s := jsonStory{Kind: one.kind, Policy: one.policy, Binding: one.binding, Param: one.param, Second: one.second,
+		Matched: !one.failed}
 	if o.Set != nil {
 		for _, p := range o.Set.Policies {
 			if p.Kind == one.kind && p.Name == one.policy {
@@ -197,10 +191,8 @@ func jsonStoryOf(one *told, o Options) jsonStory {
 	for _, x := range one.outcomes {
 		told := jsonTold{Field: x.Field, Verdict: x.Verdict, Message: x.Message, Cost: x.Cost}
 		for _, v := range x.variables {
-			told.Values = append(
-				told.Values,
-				jsonValue{Expression: "variables." + v.Variable, Value: v.Value, Error: v.Failed},
-			)
+			told.Values = append(told.Values,
+				jsonValue{Expression: "variables." + v.Variable, Value: v.Value, Error: v.Failed})
 		}
 		if x.evaluation != nil {
 			told.Values = append(told.Values, valuesOf(x.evaluation.Reason.Values)...)
@@ -246,9 +238,7 @@ func jsonEventOf(x Event) jsonEvent {
 		}
 	case x.Evaluation != nil:
 		e.Field, e.Variable, e.Value, e.Failed, e.Values = x.Evaluation.Expr.Field, x.Variable, x.Value, x.Failed,
-			valuesOf(
-				x.Steps,
-			)
+			valuesOf(x.Steps)
 	case x.Result != nil:
 		e.Field, e.Verdict, e.Message, e.Cost = x.Result.Field, x.Result.Verdict, x.Result.Message, &x.Result.Cost
 	case x.Mutation != nil:

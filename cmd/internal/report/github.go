@@ -27,14 +27,8 @@ func writeGitHub(w io.Writer, all ...finding) error {
 		if f.place.IsValid() {
 			place += fmt.Sprintf(",line=%d,col=%d", f.place.Line, max(f.place.Column, 1))
 		}
-		_, err := fmt.Fprintf(
-			w,
-			"::%s %s,title=%s::%s\n",
-			command,
-			place,
-			githubProperty.Replace(f.title),
-			githubMessage.Replace(f.message),
-		)
+		_, err := fmt.Fprintf(w, "::%s %s,title=%s::%s\n", command, place, githubProperty.Replace(f.title),
+			githubMessage.Replace(f.message))
 		if err != nil {
 			return err
 		}

@@ -86,18 +86,8 @@ func isMissingNamespace(s *metav1.Status) bool {
 
 var (
 	undeclared = regexp.MustCompile(`undeclared reference to '(\w+)'`)
-	variables  = []string{
-		"object",
-		"oldObject",
-		"request",
-		"params",
-		"namespaceObject",
-		"variables",
-		"authorizer",
-		"quantity",
-		"size",
-		"has",
-	}
+	variables  = []string{"object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer",
+		"quantity", "size", "has"}
 )
 
 // falseHint returns what may be wrong with an expression that is false; empty if nothing comes to mind.
@@ -115,10 +105,8 @@ func falseHint(src string) string {
 }
 
 var (
-	escapedName = regexp.MustCompile(`\w*__(?:dot|dash|slash|underscores)__\w*`)
-	listOfMap   = regexp.MustCompile(
-		`\b(?:[dD]ata|[lL]abels|annotations|nodeSelector|limits|requests|capacity|parameters)(?:\.orValue\(\{\}\))?\.(?:map|filter|transformList)\(`,
-	)
+	escapedName  = regexp.MustCompile(`\w*__(?:dot|dash|slash|underscores)__\w*`)
+	listOfMap    = regexp.MustCompile(`\b(?:[dD]ata|[lL]abels|annotations|nodeSelector|limits|requests|capacity|parameters)(?:\.orValue\(\{\}\))?\.(?:map|filter|transformList)\(`)
 	orderMatters = regexp.MustCompile(`\.join\(|\)\s*\[\d+\]|[=!]=\s*\[|\]\s*[=!]=`)
 )
 
@@ -192,61 +180,34 @@ var hints = []struct{ message, source, hint string }{
 	{"type conversion error", ".limits", quantities},
 	{"type conversion error", ".requests", quantities},
 	{"type conversion error", ".capacity", quantities},
-	{
-		"no such overload",
-		"quantity",
-		"quantity(…) takes a string; a field that may be a number or a string needs string(…) first",
-	},
+	{"no such overload", "quantity", "quantity(…) takes a string; a field that may be a number or a string needs string(…) first"},
 	{"no such overload", "maxUnavailable", intOrString},
 	{"no such overload", "maxSurge", intOrString},
 	{"no such overload", "argetPort", intOrString},
 	{"no such overload", ".port", intOrString},
 	{"no such overload", "requests", quantities},
 	{"no such overload", "limits", quantities},
-	{
-		"no such overload",
-		"namespaceObject.metadata.creationTimestamp",
-		"at run time it is a string: write timestamp(dyn(namespaceObject.metadata.creationTimestamp))",
-	},
-	{
-		"no such overload",
-		"",
-		"an operator met values of types that it is not defined for; type(x) == int and the like tell them apart",
-	},
+	{"no such overload", "namespaceObject.metadata.creationTimestamp",
+		"at run time it is a string: write timestamp(dyn(namespaceObject.metadata.creationTimestamp))"},
+	{"no such overload", "", "an operator met values of types that it is not defined for; type(x) == int and the like tell them apart"},
 	{"index out of bounds", "", "guard the index with size(…) > n, or use list[?n].orValue(…)"},
 	{"index '", "", "guard the index with size(…) > n, or use list[?n].orValue(…)"},
 	{"division by zero", "", "test the divisor in the same expression: d != 0 && n / d …"},
-	{
-		"undeclared reference to 'variables'",
-		"",
-		"match conditions cannot use variables when they are written; repeat the expression there",
-	},
+	{"undeclared reference to 'variables'", "",
+		"match conditions cannot use variables when they are written; repeat the expression there"},
 	{"undeclared reference to 'params'", "", "params exists only if the policy has a spec.paramKind"},
 	{"undeclared reference to 'authorizer'", "", "authorizer cannot be used here"},
-	{
-		"undeclared reference to 'includes'",
-		"",
-		"list.includes is not accepted before Kubernetes 1.38; write value in list",
-	},
+	{"undeclared reference to 'includes'", "",
+		"list.includes is not accepted before Kubernetes 1.38; write value in list"},
 	{"undefined field 'uid'", "", "request and namespaceObject declare no uid"},
-	{
-		"undefined field 'object'",
-		"",
-		"the object is not part of request: write object, and oldObject for the stored one",
-	},
+	{"undefined field 'object'", "", "the object is not part of request: write object, and oldObject for the stored one"},
 	{"undefined field 'oldObject'", "", "the stored object is not part of request: write oldObject"},
 	{"must evaluate to bool but got dyn", "", "compare the value, as in object.spec.x == true, or wrap it in bool(…)"},
 	{"must evaluate to string but got dyn", "", "wrap the value in string(…)"},
-	{
-		"must evaluate to one of [string null_type]",
-		"",
-		"wrap the value in string(…), and return '' to leave the annotation out",
-	},
-	{
-		"must evaluate to list(JSONPatch) but got list(dyn)",
-		"",
-		"an empty list needs a typed one beside it: cond ? [JSONPatch{…}] : []",
-	},
+	{"must evaluate to one of [string null_type]", "",
+		"wrap the value in string(…), and return '' to leave the annotation out"},
+	{"must evaluate to list(JSONPatch) but got list(dyn)", "",
+		"an empty list needs a typed one beside it: cond ? [JSONPatch{…}] : []"},
 	{"must have parameterNotFoundAction", "", "say what happens when the param does not exist: Deny or Allow"},
 	{"but found", "", "lists and maps hold values of one type; dyn(…) around each value allows a mixture"},
 }

@@ -36,12 +36,8 @@ func (t table) add(it Item) {
 		}
 	}
 	for _, v := range d.Violations {
-		say(
-			v.Kind,
-			v.Policy,
-			map[policy.Action]string{policy.Deny: wordDenied, policy.Warn: wordWarned,
-				policy.Audit: wordAudited}[severityOf(v)],
-		)
+		say(v.Kind, v.Policy, map[policy.Action]string{policy.Deny: wordDenied, policy.Warn: wordWarned,
+			policy.Audit: wordAudited}[severityOf(v)])
 	}
 	for _, o := range d.Outcomes {
 		if refuses(d, o) {
@@ -190,18 +186,8 @@ func storyIn(word string, blocks []block) story {
 		if b.label == "note" {
 			continue // which is said once, about whatever comes first
 		}
-		fmt.Fprintf(
-			h,
-			"%q %q %q %v %q %q %q %q\n",
-			word,
-			b.label,
-			b.message,
-			b.place,
-			b.expr.Field,
-			b.footers,
-			b.hint,
-			b.diff,
-		)
+		fmt.Fprintf(h, "%q %q %q %v %q %q %q %q\n", word, b.label, b.message, b.place, b.expr.Field, b.footers, b.hint,
+			b.diff)
 	}
 	return story(h.Sum(nil))
 }

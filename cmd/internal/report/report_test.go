@@ -35,11 +35,8 @@ func (l literal) Locate(offset int) policy.Position {
 }
 
 func expr(field string, line, column int, src string) policy.Expr {
-	return policy.Expr{
-		Src:   src,
-		Field: field,
-		Place: literal{policy.Position{File: "policies/replicas.yaml", Line: line, Column: column}, src},
-	}
+	return policy.Expr{Src: src, Field: field,
+		Place: literal{policy.Position{File: "policies/replicas.yaml", Line: line, Column: column}, src}}
 }
 
 var deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
@@ -54,11 +51,8 @@ func request(op celgate.Operation, name string) *celgate.Request {
 		Operation: op,
 		UserInfo:  celgate.UserInfo{Username: "dev", Groups: []string{"system:authenticated"}},
 	}
-	object := map[string]any{
-		"apiVersion": "apps/v1",
-		"kind":       "Deployment",
-		"metadata":   map[string]any{"name": name, "namespace": "shop"},
-	}
+	object := map[string]any{"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": map[string]any{"name": name, "namespace": "shop"}}
 	if op != celgate.Delete {
 		r.Object = object
 	}
@@ -70,31 +64,22 @@ func request(op celgate.Operation, name string) *celgate.Request {
 
 // missing is the error about a member that an expression reads and that is not there.
 func missing(e policy.Expr, key string) error {
-	return &celgate.ExpressionError{
-		Expr: e.Src,
-		Err:  &celgate.NoSuchKeyError{Key: key, Err: errors.New("no such key: " + key)},
-	}
+	return &celgate.ExpressionError{Expr: e.Src,
+		Err: &celgate.NoSuchKeyError{Key: key, Err: errors.New("no such key: " + key)}}
 }
 
 func item(line int, r *celgate.Request, d celgate.Decision) report.Item {
 	if r.Object != nil {
 		d.Object = r.Object
 	}
-	return report.Item{
-		Place:    policy.Position{File: "manifests/web.yaml", Line: line, Column: 1},
-		Request:  r,
-		Decision: &d,
-	}
+	return report.Item{Place: policy.Position{File: "manifests/web.yaml", Line: line, Column: 1}, Request: r,
+		Decision: &d}
 }
 
 func denied(message string) *metav1.Status {
 	return &metav1.Status{Status: "Failure", Code: 422, Reason: "Invalid", Message: message,
-		Details: &metav1.StatusDetails{
-			Group:  "apps",
-			Kind:   "deployments",
-			Name:   "api",
-			Causes: []metav1.StatusCause{{Message: message}},
-		}}
+		Details: &metav1.StatusDetails{Group: "apps", Kind: "deployments", Name: "api",
+			Causes: []metav1.StatusCause{{Message: message}}}}
 }
 
 var (
@@ -115,153 +100,71 @@ func items() []report.Item {
 	many := expr("spec.validations[3].expression", 98, 7, "object.metadata.name != ''\n"+strings.Join(long, "\n"))
 	return []report.Item{
 		item(1, request(celgate.Create, "web"), celgate.Decision{Allowed: true, Outcomes: []celgate.Outcome{
-			{
-				Policy:  "replica-limit",
-				Binding: "prod",
-				Param:   "shop/limits",
-				Field:   replicas.Field,
-				Verdict: celgate.Admit,
-				Cost:    4,
-				Kind:    policy.Validating,
-				Expr:    replicas,
-			},
+			{Policy: "replica-limit", Binding: "prod", Param: "shop/limits", Field: replicas.Field,
+				Verdict: celgate.Admit, Cost: 4, Kind: policy.Validating, Expr: replicas},
 		}}),
 		item(20, request(celgate.Create, "api"), celgate.Decision{
 			Status: denied(`deployments.apps "api" is forbidden: too many <replicas>`),
-			AuditAnnotations: map[string]string{
-				"replica-limit/count": "9",
-				"validation.policy.admission.k8s.io/validation_failure": "[]",
-			},
+			AuditAnnotations: map[string]string{"replica-limit/count": "9",
+				"validation.policy.admission.k8s.io/validation_failure": "[]"},
 			Warnings: []celgate.Warning{{Text: `unknown field "spec.replicaz"`}, {
-				Text: "Validation failed for ValidatingAdmissionPolicy 'images' with binding 'all': failed expression: " + strings.TrimSpace(
-					loop.Src,
-				),
+				Text:      "Validation failed for ValidatingAdmissionPolicy 'images' with binding 'all': failed expression: " + strings.TrimSpace(loop.Src),
 				Violation: &celgate.Violation{Policy: "images", Binding: "all"},
 			}},
 			Violations: []celgate.Violation{
-				{
-					Policy:  "replica-limit",
-					Binding: "prod",
-					Param:   "shop/limits",
-					Message: "must not have more than 5 replicas, because the cluster of the shop is small and shared by several teams",
-					Actions: []policy.Action{policy.Deny, policy.Audit},
-					Kind:    policy.Validating,
-					Expr:    replicas,
-				},
-				{
-					Policy:  "images",
-					Binding: "all",
-					Message: "failed expression: " + strings.TrimSpace(loop.Src),
-					Actions: []policy.Action{policy.Warn},
-					Kind:    policy.Validating,
-					Expr:    loop,
-				},
-				{
-					Policy:  "team",
-					Binding: "all",
-					IsError: true,
-					Message: missing(team, "team").Error(),
-					Err:     missing(team, "team"),
-					Actions: []policy.Action{policy.Deny},
-					Kind:    policy.Validating,
-					Expr:    team,
-				},
-				{
-					Policy:  "names",
-					Binding: "all",
-					Message: "bad\x1b[31m name",
-					Actions: []policy.Action{policy.Audit},
-					Kind:    policy.Validating,
-					Expr:    many,
-				},
+				{Policy: "replica-limit", Binding: "prod", Param: "shop/limits",
+					Message: "must not have more than 5 replicas, because the cluster of the shop is small and shared by several teams", Actions: []policy.Action{policy.Deny, policy.Audit}, Kind: policy.Validating, Expr: replicas},
+				{Policy: "images", Binding: "all", Message: "failed expression: " + strings.TrimSpace(loop.Src),
+					Actions: []policy.Action{policy.Warn}, Kind: policy.Validating, Expr: loop},
+				{Policy: "team", Binding: "all", IsError: true, Message: missing(team, "team").Error(),
+					Err: missing(team, "team"), Actions: []policy.Action{policy.Deny}, Kind: policy.Validating,
+					Expr: team},
+				{Policy: "names", Binding: "all", Message: "bad\x1b[31m name", Actions: []policy.Action{policy.Audit},
+					Kind: policy.Validating, Expr: many},
 			},
 		}),
 		item(40, request(celgate.Delete, "old"), celgate.Decision{
 			Status: denied(`deployments.apps "old" is forbidden: no such key`),
 			Violations: []celgate.Violation{
-				{
-					Policy:  "protect",
-					Binding: "all",
-					IsError: true,
-					Message: missing(locked, "metadata").Error(),
-					Err:     missing(locked, "metadata"),
-					Actions: []policy.Action{policy.Deny},
-					Kind:    policy.Validating,
-					Expr:    locked,
-				},
+				{Policy: "protect", Binding: "all", IsError: true, Message: missing(locked, "metadata").Error(),
+					Err: missing(locked, "metadata"), Actions: []policy.Action{policy.Deny}, Kind: policy.Validating,
+					Expr: locked},
 			},
 		}),
 		item(50, request(celgate.Create, "param"), celgate.Decision{
 			Status: denied(`deployments.apps "param" is forbidden: no params`),
 			Violations: []celgate.Violation{
-				{
-					Policy:  "params",
-					Binding: "prod",
-					IsError: true,
-					Message: "failed to configure binding: " + celgate.ErrNoParams.Error(),
-					Err:     celgate.ErrNoParams,
-					Actions: []policy.Action{policy.Deny},
-					Kind:    policy.Validating,
-				},
+				{Policy: "params", Binding: "prod", IsError: true,
+					Message: "failed to configure binding: " + celgate.ErrNoParams.Error(), Err: celgate.ErrNoParams,
+					Actions: []policy.Action{policy.Deny}, Kind: policy.Validating},
 			},
 		}),
 		item(60, request(celgate.Update, "lost"), celgate.Decision{
-			Status: &metav1.Status{
-				Status:  "Failure",
-				Code:    404,
-				Reason:  "NotFound",
+			Status: &metav1.Status{Status: "Failure", Code: 404, Reason: "NotFound",
 				Message: `namespaces "shop" not found`,
-				Details: &metav1.StatusDetails{Kind: "namespaces", Name: "shop"},
-			},
+				Details: &metav1.StatusDetails{Kind: "namespaces", Name: "shop"}},
 		}),
 		item(80, request(celgate.Create, "quiet"), celgate.Decision{
 			Allowed: true, Mutated: true,
-			Outcomes: []celgate.Outcome{
-				{
-					Policy:  "team",
-					Binding: "all",
-					Field:   team.Field,
-					Verdict: celgate.Error,
-					Message: missing(team, "team").Error(),
-					Err:     missing(team, "team"),
-					Kind:    policy.Validating,
-					Expr:    team,
-				},
-			},
+			Outcomes: []celgate.Outcome{{Policy: "team", Binding: "all", Field: team.Field, Verdict: celgate.Error,
+				Message: missing(team, "team").Error(), Err: missing(team, "team"), Kind: policy.Validating,
+				Expr: team}},
 			Notes: []celgate.Note{{Quirk: &celgate.Quirk{ID: "lost-copy"}, Message: "the copy of a list is lost"}},
 		}),
-		{
-			Place: policy.Position{File: "manifests/widget.yaml", Line: 3, Column: 1},
-			Kind:  schema.GroupVersionKind{Group: "lab.example.test", Version: "v1", Kind: "Widget"},
-			Name:  "shop/one",
-			Failure: &report.Failure{
-				Message: "the kind is not known",
-				Hint:    "give its CustomResourceDefinition with -c",
-			},
-		},
+		{Place: policy.Position{File: "manifests/widget.yaml", Line: 3, Column: 1},
+			Kind: schema.GroupVersionKind{Group: "lab.example.test", Version: "v1", Kind: "Widget"}, Name: "shop/one",
+			Failure: &report.Failure{Message: "the kind is not known",
+				Hint: "give its CustomResourceDefinition with -c"}},
 	}
 }
 
 func set() *policy.Set {
-	s := &policy.Set{
-		Bindings: []*policy.Binding{
-			{
-				Kind:       policy.Validating,
-				Name:       "prod",
-				PolicyName: "params",
-				Position:   policy.Position{File: "policies/params.yaml", Line: 30, Column: 1},
-			},
-		},
-	}
+	s := &policy.Set{Bindings: []*policy.Binding{
+		{Kind: policy.Validating, Name: "prod", PolicyName: "params",
+			Position: policy.Position{File: "policies/params.yaml", Line: 30, Column: 1}}}}
 	for _, name := range []string{"replica-limit", "images", "team", "names", "protect", "params", "unused"} {
-		s.Policies = append(
-			s.Policies,
-			&policy.Policy{
-				Kind:     policy.Validating,
-				Name:     name,
-				Position: policy.Position{File: "policies/params.yaml", Line: 1, Column: 1},
-			},
-		)
+		s.Policies = append(s.Policies, &policy.Policy{Kind: policy.Validating, Name: name,
+			Position: policy.Position{File: "policies/params.yaml", Line: 1, Column: 1}})
 	}
 	return s
 }
@@ -271,24 +174,13 @@ func rejections() []report.Rejection {
 	return []report.Rejection{{
 		APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy", Name: "broken",
 		Place: policy.Position{File: "policies/broken.yaml", Line: 1, Column: 1},
-		Status: &metav1.Status{
-			Status:  "Failure",
-			Code:    422,
-			Reason:  "Invalid",
-			Message: "ValidatingAdmissionPolicy.admissionregistration.k8s.io \"broken\" is invalid",
-		},
+		Status: &metav1.Status{Status: "Failure", Code: 422, Reason: "Invalid",
+			Message: "ValidatingAdmissionPolicy.admissionregistration.k8s.io \"broken\" is invalid"},
 		Problems: []report.Problem{
-			{
-				Field:    e.Field,
-				Message:  "undeclared reference to 'variables' (in container '')",
-				Expr:     e,
-				Position: e.Locate(0),
-			},
-			{
-				Field:    "spec.failurePolicy",
-				Message:  `Unsupported value: "Maybe": supported values: "Fail", "Ignore"`,
-				Position: policy.Position{File: "policies/broken.yaml", Line: 7, Column: 18},
-			},
+			{Field: e.Field, Message: "undeclared reference to 'variables' (in container '')", Expr: e,
+				Position: e.Locate(0)},
+			{Field: "spec.failurePolicy", Message: `Unsupported value: "Maybe": supported values: "Fail", "Ignore"`,
+				Position: policy.Position{File: "policies/broken.yaml", Line: 7, Column: 18}},
 		},
 	}}
 }

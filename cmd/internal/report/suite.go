@@ -151,13 +151,8 @@ func (t *suiteText) failure(r suite.Result, f suite.Failure) {
 
 // causeBlock shows an expression that decided, with the values behind it.
 func (t *suiteText) causeBlock(r suite.Result, c suite.Cause) block {
-	b := block{
-		label:   "decided by",
-		style:   blue,
-		message: c.Says,
-		expr:    c.Expr,
-		footers: []string{origin(c.Policy, c.Binding, "")},
-	}
+	b := block{label: "decided by", style: blue, message: c.Says, expr: c.Expr,
+		footers: []string{origin(c.Policy, c.Binding, "")}}
 	if c.Violation != nil {
 		b = t.violationBlock(Item{Place: r.Place, Request: r.Request, Decision: r.Decision}, *c.Violation)
 	}
@@ -238,11 +233,8 @@ func plainFailure(f suite.Failure) string {
 }
 
 func findings(r suite.Result) []finding {
-	base := finding{
-		level: check.Error,
-		rule:  "test-" + strings.ReplaceAll(string(r.Status), " ", "-"),
-		title: r.Suite + "/" + r.Name,
-	}
+	base := finding{level: check.Error, rule: "test-" + strings.ReplaceAll(string(r.Status), " ", "-"),
+		title: r.Suite + "/" + r.Name}
 	var all []finding
 	for _, p := range r.Problems {
 		f := base
@@ -306,13 +298,8 @@ func (j *suiteJSON) Write(r suite.Result) error {
 	for _, f := range r.Failures {
 		failure := jsonFailure{Place: f.Place.String(), Expected: f.Expected, Got: f.Got, Hint: f.Hint, Notes: f.Notes}
 		for _, c := range f.Causes {
-			cause := jsonCause{
-				Policy:  c.Policy,
-				Binding: c.Binding,
-				Field:   c.Expr.Field,
-				Place:   c.Expr.Locate(0).String(),
-				Message: c.Says,
-			}
+			cause := jsonCause{Policy: c.Policy, Binding: c.Binding, Field: c.Expr.Field,
+				Place: c.Expr.Locate(0).String(), Message: c.Says}
 			for _, v := range c.Values {
 				cause.Values = append(cause.Values, jsonValueOf(v))
 			}

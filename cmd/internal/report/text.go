@@ -149,15 +149,8 @@ func (t *textWriter) Write(it Item) error {
 func (t *textWriter) compact(s style, word string, it Item, blocks []block) {
 	at := it.Place
 	at.Column = 0
-	line := t.p.paint(
-		s,
-		fmt.Sprintf("%-7s", word),
-	) + "  " + printable(
-		it.subject(),
-	) + "  " + t.p.paint(
-		dim,
-		printable(at.String()),
-	)
+	line := t.p.paint(s, fmt.Sprintf("%-7s", word)) + "  " + printable(it.subject()) + "  " + t.p.paint(dim,
+		printable(at.String()))
 	if text := brief(it, blocks); text != "" {
 		line += "  " + printable(strings.ReplaceAll(text, "\n", " "))
 	}
@@ -194,8 +187,7 @@ func (t *textWriter) take(it Item) (string, style, []block) {
 			}
 			t.notes[it.Failure.Message] = true
 			return wordSkipped, bold, []block{
-				{label: "note", style: bold, message: it.Failure.Message, hint: it.Failure.Hint},
-			}
+				{label: "note", style: bold, message: it.Failure.Message, hint: it.Failure.Hint}}
 		}
 		counts[wordNotRun]++
 		return wordNotRun, red, nil
@@ -363,14 +355,8 @@ var severities = map[policy.Action]struct {
 
 func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	s := severities[severityOf(v)]
-	b := block{
-		label:   s.label,
-		style:   s.style,
-		message: headline(v.Message, v.Err, v.Expr),
-		err:     v.Err,
-		expr:    v.Expr,
-		policy:  v.Policy,
-	}
+	b := block{label: s.label, style: s.style, message: headline(v.Message, v.Err, v.Expr), err: v.Err, expr: v.Expr,
+		policy: v.Policy}
 	if v.Expr.IsZero() {
 		b.place = t.places[source{v.Kind, v.Policy, v.Binding}]
 	}
@@ -463,10 +449,8 @@ func refusalBlock(it Item) block {
 	for i, o := range d.Outcomes {
 		if refuses(d, o) {
 			b.policy, b.expr, b.mark = o.Policy, o.Expr, markOf(o.Expr, policy.Position{}, o.Err)
-			b.footers = []string{
-				origin(o.Policy, o.Binding, o.Param),
-				"the API server answers " + codeOf(d) + ", whatever failurePolicy says",
-			}
+			b.footers = []string{origin(o.Policy, o.Binding, o.Param),
+				"the API server answers " + codeOf(d) + ", whatever failurePolicy says"}
 			return b.because(it, i)
 		}
 	}
@@ -516,15 +500,8 @@ func rejectionBlocks(r Rejection) []block {
 		out = append(out, b)
 	}
 	if len(out) == 0 && r.Status != nil {
-		out = append(
-			out,
-			block{
-				label:   "error",
-				style:   red,
-				message: r.Status.Message,
-				hint:    hintFor(failing{message: r.Status.Message}),
-			},
-		)
+		out = append(out, block{label: "error", style: red, message: r.Status.Message,
+			hint: hintFor(failing{message: r.Status.Message})})
 	}
 	return out
 }

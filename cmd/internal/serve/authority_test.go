@@ -72,9 +72,8 @@ func TestRotation(t *testing.T) {
 						trusted = leader.held[caCertificate]
 					}
 					for _, one := range replicas {
-						known = known &&
-							(one.mute || bytes.Equal(one.held[certificate], stored[certificate]) &&
-								bytes.Equal(one.held[caCertificate], stored[caCertificate]))
+						known = known && (one.mute || bytes.Equal(one.held[certificate], stored[certificate]) &&
+							bytes.Equal(one.held[caCertificate], stored[caCertificate]))
 					}
 					if stored, _, err = r.advance(now.Add(leader.clock), leader.held, known); err != nil {
 						t.Fatal(now, err)

@@ -67,9 +67,7 @@ func (l *loader) withhold(sources []kube.Source, set *policy.Set) {
 		case s.Policy != nil && !l.AllowSecretParams && webhook.SecretParams(s.Policy.ParamKind):
 			s.Withheld = &kube.Condition{Type: "Ready", Reason: kube.SecretParams, Message: webhook.SecretsRefused}
 		case !seal.Holds(s.Object, s.Policy, s.Binding):
-			s.Withheld = &kube.Condition{
-				Type:   "Ready",
-				Reason: kube.AuthorUnknown,
+			s.Withheld = &kube.Condition{Type: "Ready", Reason: kube.AuthorUnknown,
 				Message: "written while celgate was not asked: that its author may read its params " +
 					"is not known. Whoever may read them puts it in force with: kubectl annotate --overwrite " + s.Resource + "." + webhook.Group +
 					" NAME celgate.dev/approved=\"$(date)\"",

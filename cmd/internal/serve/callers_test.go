@@ -56,22 +56,16 @@ func TestCallers(t *testing.T) {
 	_, bad := clients(t, "kube-apiserver")
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	write(t, file, ca)
-	r := run(
-		t,
-		map[string]string{"one.yaml": one},
-		func(o *Options) { o.Callers = Callers{CA: file, Names: []string{"kube-apiserver"}} },
-	)
+	r := run(t, map[string]string{"one.yaml": one},
+		func(o *Options) { o.Callers = Callers{CA: file, Names: []string{"kube-apiserver"}} })
 	ask := func(path string, certificates ...tls.Certificate) int {
 		client := &http.Client{
 			Transport: &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{
 				InsecureSkipVerify: true, Certificates: certificates,
 			}},
 		}
-		response, err := client.Post(
-			"https://"+r.log.await(t, `listening address=(\S+)`)+path,
-			"application/json",
-			strings.NewReader("{}"),
-		)
+		response, err := client.Post("https://"+r.log.await(t, `listening address=(\S+)`)+path, "application/json",
+			strings.NewReader("{}"))
 		if err != nil {
 			return 0
 		}
@@ -126,11 +120,8 @@ func TestTrouble(t *testing.T) {
 	r := run(t, map[string]string{"one.yaml": one}, nil)
 	body, writer := io.Pipe()
 	go func() {
-		request, _ := http.NewRequest(
-			http.MethodPost,
-			"https://"+r.log.await(t, `listening address=(\S+)`)+"/validate",
-			body,
-		)
+		request, _ := http.NewRequest(http.MethodPost, "https://"+r.log.await(t, `listening address=(\S+)`)+"/validate",
+			body)
 		request.Header.Set("Content-Type", "application/json")
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 		if response, err := client.Do(request); err == nil {

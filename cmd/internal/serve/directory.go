@@ -225,13 +225,10 @@ func (d *directory) read() (*folder, error) {
 			}
 		}
 		if before, known := d.good[path]; known && !d.allowEmpty && d.known[path].truncates(before) {
-			errs = append(
-				errs,
-				fmt.Errorf(
-					"%s: it holds the beginning of what it held before, as if it were being written or could not be: "+
-						"put a new file in its place, or say --allow-empty",
-					path,
-				),
+			errs = append(errs, fmt.Errorf("%s: it holds the beginning of what it held before, as if it were being written or could not be: "+
+				"put a new file in its place, or say --allow-empty",
+				path,
+			),
 			)
 		}
 		all = append(all, docs...)
@@ -279,17 +276,8 @@ func (d *directory) opens(before, next *folder) error {
 	}
 	for _, b := range next.set.Bindings {
 		if before.set.HasPolicy(b.Kind, b.PolicyName) && !next.set.HasPolicy(b.Kind, b.PolicyName) {
-			errs = append(
-				errs,
-				fmt.Errorf(
-					"%s: %s %s is gone, but not its binding %s: %s",
-					d.path,
-					b.Kind,
-					b.PolicyName,
-					b.Name,
-					meant,
-				),
-			)
+			errs = append(errs, fmt.Errorf("%s: %s %s is gone, but not its binding %s: %s", d.path, b.Kind,
+				b.PolicyName, b.Name, meant))
 		}
 	}
 	return errors.Join(errs...)

@@ -131,11 +131,11 @@ func TestDirectoryStays(t *testing.T) {
 			r := run(t, start, nil)
 			path := filepath.Join(r.dir, "one.yaml")
 			change(t, path)
-			r.await(
-				t,
-				"refused",
-				func() bool { code, _ := r.get(t, "/readyz"); return code == http.StatusServiceUnavailable },
-			)
+			r.await(t, "refused", func() bool {
+				code,
+					_ := r.get(t, "/readyz")
+				return code == http.StatusServiceUnavailable
+			})
 			if got := r.inForce(); got != "one other" {
 				t.Errorf("in force: %s", got)
 			}

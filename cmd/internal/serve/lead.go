@@ -113,16 +113,8 @@ func (l *loader) write(ctx context.Context) {
 			var changed chan struct{}
 			if current != nil {
 				changed = current.changed
-				wait = l.writeOnce(
-					ctx,
-					&writing{
-						loaded:   current,
-						replicas: replicas,
-						checks:   checked,
-						order:    order(current.set),
-						shadow:   l.Shadow,
-					},
-				)
+				wait = l.writeOnce(ctx, &writing{loaded: current, replicas: replicas, checks: checked,
+					order: order(current.set), shadow: l.Shadow})
 			}
 			select {
 			case <-ctx.Done():

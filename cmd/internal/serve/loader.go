@@ -114,12 +114,8 @@ func (l *loader) ready() error {
 func (l *loader) start() error {
 	l.folder, l.moved, l.again = &folder{}, map[string]time.Time{}, make(chan struct{}, 1)
 	if l.PolicyDir != "" {
-		l.directory = &directory{
-			path:              l.PolicyDir,
-			allowEmpty:        l.AllowEmpty,
-			allowSecretParams: l.AllowSecretParams,
-			alone:             l.Cluster == nil,
-		}
+		l.directory = &directory{path: l.PolicyDir, allowEmpty: l.AllowEmpty, allowSecretParams: l.AllowSecretParams,
+			alone: l.Cluster == nil}
 		f, err := l.directory.read()
 		if err = cmp.Or(err, l.directory.unread); err != nil {
 			return err
@@ -320,10 +316,8 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 		l.Log.Warn("params cannot be read", "error", err.Error())
 	}
 	return l.compile(f, set, sources, celgate.Options{
-		KubeVersion: cmp.Or(
-			l.KubeVersion,
-			world.KnownMinor(),
-		), Types: types, Cluster: world, WithoutQuirks: true, Timed: true,
+		KubeVersion: cmp.Or(l.KubeVersion, world.KnownMinor()), Types: types, Cluster: world, WithoutQuirks: true,
+		Timed: true,
 	})
 }
 
@@ -331,18 +325,14 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 func overlay(over policy.Set, under *policy.Set) *policy.Set {
 	set := &policy.Set{Policies: slices.Clone(over.Policies), Bindings: slices.Clone(over.Bindings)}
 	for _, p := range under.Policies {
-		if !slices.ContainsFunc(
-			over.Policies,
-			func(o *policy.Policy) bool { return o.Kind == p.Kind && o.Name == p.Name },
-		) {
+		if !slices.ContainsFunc(over.Policies,
+			func(o *policy.Policy) bool { return o.Kind == p.Kind && o.Name == p.Name }) {
 			set.Policies = append(set.Policies, p)
 		}
 	}
 	for _, b := range under.Bindings {
-		if !slices.ContainsFunc(
-			over.Bindings,
-			func(o *policy.Binding) bool { return o.Kind == b.Kind && o.Name == b.Name },
-		) {
+		if !slices.ContainsFunc(over.Bindings,
+			func(o *policy.Binding) bool { return o.Kind == b.Kind && o.Name == b.Name }) {
 			set.Bindings = append(set.Bindings, b)
 		}
 	}
@@ -367,12 +357,8 @@ func (l *loader) build(f *folder) error {
 	if err != nil {
 		return err
 	}
-	return l.compile(
-		f,
-		&f.set,
-		nil,
-		celgate.Options{KubeVersion: minor, Types: types, Cluster: alone{cluster}, WithoutQuirks: true, Timed: true},
-	)
+	return l.compile(f, &f.set, nil, celgate.Options{KubeVersion: minor, Types: types, Cluster: alone{cluster},
+		WithoutQuirks: true, Timed: true})
 }
 
 func (f *folder) definitions() []map[string]any {
@@ -434,29 +420,17 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 		return err
 	}
 	force := &policy.Set{ // for the configurations: the rules of a rejected policy are not asked for
-		Policies: slices.DeleteFunc(
-			slices.Clone(set.Policies),
-			func(p *policy.Policy) bool { _, bad := rejected[string(p.Kind)+" "+p.Name]; return bad },
-		),
-		Bindings: slices.DeleteFunc(
-			slices.Clone(set.Bindings),
-			func(b *policy.Binding) bool { _, bad := rejected[string(b.Kind)+"Binding "+b.Name]; return bad },
-		),
+		Policies: slices.DeleteFunc(slices.Clone(set.Policies),
+			func(p *policy.Policy) bool { _, bad := rejected[string(p.Kind)+" "+p.Name]; return bad }),
+		Bindings: slices.DeleteFunc(slices.Clone(set.Bindings),
+			func(b *policy.Binding) bool { _, bad := rejected[string(b.Kind)+"Binding "+b.Name]; return bad }),
 	}
 	l.folder = f
 	for live, engine := range replace {
 		live.Replace(engine)
 	}
-	last := l.current.Swap(
-		&loaded{
-			set:      force,
-			types:    options.Types,
-			minor:    options.KubeVersion,
-			sources:  sources,
-			rejected: rejected,
-			changed:  make(chan struct{}),
-		},
-	)
+	last := l.current.Swap(&loaded{set: force, types: options.Types, minor: options.KubeVersion, sources: sources,
+		rejected: rejected, changed: make(chan struct{})})
 	if last != nil {
 		close(last.changed)
 	}
@@ -464,20 +438,11 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	l.metrics.policies.WithLabelValues("rejected").Set(float64(len(rejected)))
 	level := slog.LevelInfo
 	if last != nil && slices.Equal(last.set.Policies, force.Policies) &&
-		slices.Equal(last.set.Bindings, force.Bindings) &&
-		len(last.rejected) == len(rejected) {
+		slices.Equal(last.set.Bindings, force.Bindings) && len(last.rejected) == len(rejected) {
 		level = slog.LevelDebug // the kinds have changed, or what the API server does itself
 	}
-	l.Log.Log(
-		context.Background(),
-		level,
-		"policies in force",
-		"policies",
-		len(force.Policies),
-		"bindings",
-		len(force.Bindings),
-		"rejected",
-		len(rejected),
+	l.Log.Log(context.Background(), level, "policies in force", "policies", len(force.Policies), "bindings",
+		len(force.Bindings), "rejected", len(rejected),
 		"took",
 		took.String(),
 	)
@@ -546,12 +511,9 @@ func (f *folder) place(id string, r celgate.Rejection) policy.Position {
 
 // has reports whether a policy or binding, as "Kind name", is one of the folder's.
 func (f *folder) has(id string) bool {
-	return slices.ContainsFunc(
-		f.set.Policies,
-		func(p *policy.Policy) bool { return string(p.Kind)+" "+p.Name == id },
-	) ||
-		slices.ContainsFunc(
-			f.set.Bindings,
-			func(b *policy.Binding) bool { return string(b.Kind)+"Binding "+b.Name == id },
-		)
+	return slices.ContainsFunc(f.set.Policies,
+		func(p *policy.Policy) bool { return string(p.Kind)+" "+p.Name == id }) ||
+		slices.ContainsFunc(f.set.Bindings, func(b *policy.Binding) bool {
+			return string(b.Kind)+"Binding "+b.Name == id
+		})
 }

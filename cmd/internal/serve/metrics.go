@@ -35,11 +35,8 @@ type metrics struct {
 }
 
 func newMetrics(l *loader) *metrics {
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		checks:   map[policy.Kind]*prometheus.CounterVec{},
-		times:    map[policy.Kind]*prometheus.HistogramVec{},
-	}
+	m := &metrics{registry: prometheus.NewRegistry(), checks: map[policy.Kind]*prometheus.CounterVec{},
+		times: map[policy.Kind]*prometheus.HistogramVec{}}
 	for kind, subsystem := range map[policy.Kind]string{
 		policy.Validating: "validating_admission_policy", policy.Mutating: "mutating_admission_policy",
 	} {
@@ -116,20 +113,8 @@ func newMetrics(l *loader) *metrics {
 		}
 		return 0
 	})
-	m.registry.MustRegister(
-		m.shadow,
-		m.answers,
-		m.duration,
-		m.loads,
-		m.loading,
-		m.compiling,
-		m.loaded,
-		m.policies,
-		m.leader,
-		synced,
-		failing,
-		trouble{l, m},
-		m.attempted,
+	m.registry.MustRegister(m.shadow, m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies,
+		m.leader, synced, failing, trouble{l, m}, m.attempted,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -143,30 +128,16 @@ type trouble struct {
 }
 
 var (
-	inFlightRequests = prometheus.NewDesc(
-		"celgate_webhook_requests_in_flight",
-		"Requests that are being answered.",
-		nil,
-		nil,
-	)
-	longestRequest = prometheus.NewDesc(
-		"celgate_webhook_longest_request_seconds",
-		"For how long the oldest request in flight has been answered until now.",
-		nil,
-		nil,
-	)
-	inFlightBytes = prometheus.NewDesc(
-		"celgate_webhook_bytes_in_flight",
-		"Bytes of bodies that count against the bound, those of abandoned evaluations too.",
-		nil,
-		nil,
-	)
+	inFlightRequests = prometheus.NewDesc("celgate_webhook_requests_in_flight", "Requests that are being answered.",
+		nil, nil)
+	longestRequest = prometheus.NewDesc("celgate_webhook_longest_request_seconds",
+		"For how long the oldest request in flight has been answered until now.", nil, nil)
+	inFlightBytes = prometheus.NewDesc("celgate_webhook_bytes_in_flight",
+		"Bytes of bodies that count against the bound, those of abandoned evaluations too.", nil, nil)
 	slowestPolicy = prometheus.NewDesc(
 		"celgate_policy_slowest_seconds",
 		"The longest time of a policy with a binding and a param in one request, of the last five to ten minutes.",
-		[]string{"kind", "policy"},
-		nil,
-	)
+		[]string{"kind", "policy"}, nil)
 )
 
 // Describe is that of prometheus.Collector.
@@ -190,27 +161,20 @@ func (t trouble) Collect(all chan<- prometheus.Metric) {
 // watch exposes what evaluations take.
 func (m *metrics) watch(evaluations *webhook.Evaluations, memory *celgate.MemoryPool) {
 	gauge := func(name, help string, value func() int64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(
-			prometheus.GaugeOpts{Namespace: "celgate", Name: name, Help: help},
-			func() float64 { return float64(value()) },
-		)
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "celgate", Name: name, Help: help},
+			func() float64 { return float64(value()) })
 	}
 	counter := func(name, help string, value func() int64) prometheus.Collector {
-		return prometheus.NewCounterFunc(
-			prometheus.CounterOpts{Namespace: "celgate", Name: name, Help: help},
-			func() float64 { return float64(value()) },
-		)
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "celgate", Name: name, Help: help},
+			func() float64 { return float64(value()) })
 	}
 	m.registry.MustRegister(
 		gauge("evaluations_running", "Evaluations of requests at the moment, abandoned ones included.",
 			func() int64 { return evaluations.Counts().Running }),
-		gauge(
-			"evaluations_abandoned",
-			"Evaluations that go on at the moment though their request was answered at its deadline.",
+		gauge("evaluations_abandoned", "Evaluations that go on at the moment though their request was answered at its deadline.",
 			func() int64 { return evaluations.Counts().Abandoned },
 		),
-		counter(
-			"evaluations_abandoned_total",
+		counter("evaluations_abandoned_total",
 			"Requests that were answered at their deadline, before their evaluation had ended.",
 			func() int64 { return evaluations.Counts().AbandonedTotal },
 		),
@@ -224,24 +188,13 @@ func (m *metrics) watch(evaluations *webhook.Evaluations, memory *celgate.Memory
 type watches struct{ world *kube.World }
 
 var (
-	watchFailing = prometheus.NewDesc(
-		"celgate_watches_failing",
-		"Watches, of params too, that do not work at the moment.",
-		nil,
-		nil,
-	)
-	watchObjects = prometheus.NewDesc(
-		"celgate_watch_objects",
-		"Objects that are known by the watch of a resource.",
-		[]string{"resource"},
-		nil,
-	)
+	watchFailing = prometheus.NewDesc("celgate_watches_failing",
+		"Watches, of params too, that do not work at the moment.", nil, nil)
+	watchObjects = prometheus.NewDesc("celgate_watch_objects", "Objects that are known by the watch of a resource.",
+		[]string{"resource"}, nil)
 	watchHeard = prometheus.NewDesc(
 		"celgate_watch_heard_timestamp_seconds",
-		"When the API server was last heard of on the watch of a resource; it says something about once a minute, even if nothing changes.",
-		[]string{"resource"},
-		nil,
-	)
+		"When the API server was last heard of on the watch of a resource; it says something about once a minute, even if nothing changes.", []string{"resource"}, nil)
 )
 
 // Describe is that of prometheus.Collector.

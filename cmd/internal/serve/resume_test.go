@@ -26,26 +26,16 @@ func TestResumedSessions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		template := &x509.Certificate{
-			SerialNumber:          big.NewInt(1),
-			Subject:               pkix.Name{CommonName: name},
-			NotBefore:             time.Now().Add(-time.Hour),
-			NotAfter:              time.Now().Add(time.Hour),
-			IsCA:                  true,
-			BasicConstraintsValid: true,
-			KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-			ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 		der, err := x509.CreateCertificate(crand.Reader, template, template, &key.PublicKey, key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return pem.EncodeToMemory(
-				&pem.Block{Type: "CERTIFICATE", Bytes: der},
-			), tls.Certificate{
-				Certificate: [][]byte{der},
-				PrivateKey:  key,
-			}
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+			tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	}
 	oldCA, old := sign("old")
 	newCA, _ := sign("new")
@@ -59,11 +49,8 @@ func TestResumedSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := tls.Listen(
-		"tcp",
-		"127.0.0.1:0",
-		k.configure(&tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}),
-	)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0",
+		k.configure(&tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +80,8 @@ func TestResumedSessions(t *testing.T) {
 		k.mu.Lock()
 		k.looked = time.Time{}
 		k.mu.Unlock()
-		client := &tls.Config{
-			RootCAs:            trusted,
-			ServerName:         "celgate.test",
-			Certificates:       []tls.Certificate{old},
-			ClientSessionCache: tls.NewLRUClientSessionCache(1),
-			MaxVersion:         version,
-		}
+		client := &tls.Config{RootCAs: trusted, ServerName: "celgate.test", Certificates: []tls.Certificate{old},
+			ClientSessionCache: tls.NewLRUClientSessionCache(1), MaxVersion: version}
 		ask := func() string {
 			c, err := tls.Dial("tcp", listener.Addr().String(), client)
 			if err != nil {

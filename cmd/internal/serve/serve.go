@@ -115,19 +115,10 @@ func (l *loader) serve(ctx context.Context) error {
 		l.metrics.compare(o.Beside)
 	}
 	handler := func(e *engines) *webhook.Handler {
-		return &webhook.Handler{
-			Engine:            e.Engine,
-			Shadow:            o.Shadow,
-			Log:               o.Log,
-			InFlight:          l.inFlight,
-			Evaluations:       l.evaluations,
-			Observe:           l.metrics.observe,
-			Again:             &webhook.Again{},
-			Beside:            o.Beside,
-			Seal:              l.seal.Load,
-			Named:             l.named,
-			AllowSecretParams: o.AllowSecretParams,
-		}
+		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: l.inFlight,
+			Evaluations: l.evaluations, Observe: l.metrics.observe,
+			Again: &webhook.Again{}, Beside: o.Beside, Seal: l.seal.Load, Named: l.named,
+			AllowSecretParams: o.AllowSecretParams}
 	}
 	mux := http.NewServeMux()
 	callers := &gatekeeper{Callers: o.Callers, log: o.Log}
@@ -184,9 +175,8 @@ func (l *loader) serve(ctx context.Context) error {
 		return err
 	}
 	server := o.server(closing(mux, &draining))
-	server.TLSConfig = callers.configure(
-		&tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}},
-	)
+	server.TLSConfig = callers.configure(&tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1"}})
 	o.Log.Info("listening", "address", listener.Addr().String())
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
 	loaded := make(chan struct{})
@@ -252,16 +242,10 @@ func (l *loader) certificates(ctx context.Context) (func(*tls.ClientHelloInfo) (
 	if l.Cert == "" {
 		host := l.Target.Service + "." + l.Target.Namespace + ".svc"
 		l.secret = &secret{
-			store: &kube.Secret{
-				Client:    l.Cluster,
-				Namespace: l.Target.Namespace,
-				Name:      "celgate",
-				Type:      "kubernetes.io/tls",
-			},
+			store: &kube.Secret{Client: l.Cluster, Namespace: l.Target.Namespace, Name: "celgate",
+				Type: "kubernetes.io/tls"},
 			rotation: rotation{
-				hosts: []string{
-					host,
-				}, authority: cmp.Or(l.AuthorityLife, AuthorityLife),
+				hosts: []string{host}, authority: cmp.Or(l.AuthorityLife, AuthorityLife),
 				certificate: cmp.Or(l.CertificateLife, CertificateLife),
 			},
 			log: l.Log,

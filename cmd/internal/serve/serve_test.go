@@ -111,8 +111,7 @@ func TestRun(t *testing.T) {
 		}}
 		response, err := client.Post("https://"+address+"/validate", "application/json", strings.NewReader(
 			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","namespace":"anywhere","name":"`+name+`",`+
-				`"kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"},"object":{"metadata":{"name":"`+name+`"}}}}`,
-		))
+				`"kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"},"object":{"metadata":{"name":"`+name+`"}}}}`))
 		if err != nil {
 			return err.Error()
 		}
@@ -215,46 +214,22 @@ func TestChecks(t *testing.T) {
 	got := checks(&celgate.Decision{
 		Outcomes: []celgate.Outcome{
 			outcome("denied", celgate.Admit, ""), outcome("denied", celgate.Denied, "no"),
-			outcome(
-				"ignored",
-				celgate.Admit,
-				"",
-			), outcome("ignored", celgate.Error, "oops"), outcome("ignored", celgate.Admit, ""),
+			outcome("ignored", celgate.Admit, ""), outcome("ignored", celgate.Error, "oops"),
+			outcome("ignored", celgate.Admit, ""),
 			outcome("fine", celgate.Admit, ""),
 		},
 		Violations: []celgate.Violation{
-			{
-				Kind:    policy.Validating,
-				Policy:  "p",
-				Binding: "denied",
-				Message: "no",
-				Actions: []policy.Action{policy.Deny, policy.Audit},
-			},
-			{
-				Kind:    policy.Validating,
-				Policy:  "q",
-				Message: celgate.ErrBudget.Error(),
-				IsError: true,
-				Err:     celgate.ErrBudget,
-				Actions: []policy.Action{policy.Deny},
-			},
+			{Kind: policy.Validating, Policy: "p", Binding: "denied", Message: "no",
+				Actions: []policy.Action{policy.Deny, policy.Audit}},
+			{Kind: policy.Validating, Policy: "q", Message: celgate.ErrBudget.Error(), IsError: true,
+				Err: celgate.ErrBudget, Actions: []policy.Action{policy.Deny}},
 		},
 	})
 	want := []check{
-		{
-			policy.Validating,
-			"p",
-			"denied",
-			"invalid_error",
-			"deny",
-		}, {policy.Validating, "p", "denied", "invalid_error", "audit"},
-		{
-			policy.Validating,
-			"p",
-			"ignored",
-			"invalid_error",
-			"allow",
-		}, {policy.Validating, "p", "fine", "no_error", "allow"},
+		{policy.Validating, "p", "denied", "invalid_error", "deny"},
+		{policy.Validating, "p", "denied", "invalid_error", "audit"},
+		{policy.Validating, "p", "ignored", "invalid_error", "allow"},
+		{policy.Validating, "p", "fine", "no_error", "allow"},
 		{policy.Validating, "q", "", "out_of_budget", "deny"},
 	}
 	for _, c := range want {

@@ -19,14 +19,8 @@ func (g grower) one(all ...string) string { return all[g.IntN(len(all))] }
 // text is an expression that is a text.
 func (g grower) text(depth int) string {
 	if depth <= 0 {
-		return g.one(
-			"object.data.long",
-			"object.data.list",
-			"object.data.wide",
-			"object.data.pattern",
-			"object.data.page",
-			"object.data.q",
-			"object.metadata.name",
+		return g.one("object.data.long", "object.data.list", "object.data.wide", "object.data.pattern",
+			"object.data.page", "object.data.q", "object.metadata.name",
 			"'a'",
 			"''",
 			"'a*b|a'",
@@ -64,16 +58,11 @@ func (g grower) text(depth int) string {
 	case 11:
 		return fmt.Sprintf("%s.find(%s)", x(), y())
 	case 12:
-		return fmt.Sprintf(
-			"url(%s).%s()",
-			x(),
-			g.one("getEscapedPath", "getHost", "getHostname", "getScheme", "getPort"),
-		)
+		return fmt.Sprintf("url(%s).%s()", x(),
+			g.one("getEscapedPath", "getHost", "getHostname", "getScheme", "getPort"))
 	case 13:
-		return fmt.Sprintf(
-			"string(%s)",
-			g.one("lists.range(9).sum()", "size("+x()+")", "object.data == object.data", "quantity('1').asInteger()"),
-		)
+		return fmt.Sprintf("string(%s)", g.one("lists.range(9).sum()", "size("+x()+")", "object.data == object.data",
+			"quantity('1').asInteger()"))
 	case 14:
 		return fmt.Sprintf("(%s ? %s : %s)", g.judgement(depth-1), x(), y())
 	}
@@ -83,13 +72,8 @@ func (g grower) text(depth int) string {
 // list is an expression that is a list of texts.
 func (g grower) list(depth int) string {
 	if depth <= 0 {
-		return g.one(
-			"['a', 'b']",
-			"object.data.list.split('')",
-			"[object.data.long, object.data.wide]",
-			"object.data.map(k, k)",
-			"object.data.map(k, object.data[k])",
-		)
+		return g.one("['a', 'b']", "object.data.list.split('')", "[object.data.long, object.data.wide]",
+			"object.data.map(k, k)", "object.data.map(k, object.data[k])")
 	}
 	x, l := func() string { return g.text(g.IntN(depth)) }, func() string { return g.list(depth - 1) }
 	switch g.IntN(14) {
@@ -116,22 +100,11 @@ func (g grower) list(depth int) string {
 	case 11:
 		return fmt.Sprintf("url(%s).getQuery().map(q%d, q%d)", g.text(depth-1), depth, depth)
 	case 12:
-		return fmt.Sprintf(
-			"lists.range(%d).transformMap(i%d, v%d, %s).map(k%d, string(k%d))",
-			1+g.IntN(20000),
-			depth,
-			depth,
-			x(),
-			depth,
-			depth,
-		)
+		return fmt.Sprintf("lists.range(%d).transformMap(i%d, v%d, %s).map(k%d, string(k%d))", 1+g.IntN(20000), depth,
+			depth, x(), depth, depth)
 	}
-	return fmt.Sprintf(
-		"%s.sortBy(x%d, %s)",
-		l(),
-		depth,
-		g.one(fmt.Sprintf("x%d", depth), fmt.Sprintf("size(x%d)", depth)),
-	)
+	return fmt.Sprintf("%s.sortBy(x%d, %s)", l(), depth,
+		g.one(fmt.Sprintf("x%d", depth), fmt.Sprintf("size(x%d)", depth)))
 }
 
 // judgement is an expression that is true or false.
@@ -165,11 +138,9 @@ func (g grower) judgement(depth int) string {
 	case 12:
 		return fmt.Sprintf("%s.isSorted()", l())
 	case 13:
-		return fmt.Sprintf(
-			"format.%s().validate(%s).hasValue()",
+		return fmt.Sprintf("format.%s().validate(%s).hasValue()",
 			g.one("dns1123Label", "dns1123Subdomain", "uri", "qualifiedName", "labelValue", "uuid", "byte", "datetime"),
-			x,
-		)
+			x)
 	}
 	return fmt.Sprintf("%[1]s(%[2]s) < %[1]s(%[3]s)", g.one("duration", "timestamp", "double", "int"), x, y)
 }
@@ -223,27 +194,14 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 func (g grower) data(name string) map[string]any {
 	size := 1 << (8 + g.IntN(12))
 	return map[string]any{"metadata": map[string]any{"name": name}, "data": map[string]any{
-		"long": strings.Repeat(
-			"a",
-			size,
-		), "list": strings.Repeat(g.one("a", "a,", "a/"), min(size, 2000)), "wide": strings.Repeat("é", size/4),
-		"pattern": strings.Repeat(
-			g.one("x{1000}", `\pL`, "a*", "(a?a?){99}", ".{0,99}"),
-			1+g.IntN(2000),
-		), "page": "http://a/" + strings.Repeat("%41", size/8) + "?" + strings.Repeat("a&b&", size/8),
-		"q": g.one(
-			"1e2147483647",
-			"1e-2147483647",
-			strings.Repeat("9", min(size, 100_000)),
-			"0."+strings.Repeat("1", min(size, 100_000)),
-			"1.2.3-"+strings.Repeat("a.", size/4)+"a",
-			strings.Repeat(
-				"1:",
-				size/4,
-			),
-			"2020-01-01T00:00:00."+strings.Repeat("1", size)+"Z",
-			strings.Repeat("1h", size/4),
-		),
+		"long": strings.Repeat("a", size), "list": strings.Repeat(g.one("a", "a,", "a/"), min(size, 2000)),
+		"wide":    strings.Repeat("é", size/4),
+		"pattern": strings.Repeat(g.one("x{1000}", `\pL`, "a*", "(a?a?){99}", ".{0,99}"), 1+g.IntN(2000)),
+		"page":    "http://a/" + strings.Repeat("%41", size/8) + "?" + strings.Repeat("a&b&", size/8),
+		"q": g.one("1e2147483647", "1e-2147483647", strings.Repeat("9", min(size, 100_000)),
+			"0."+strings.Repeat("1", min(size, 100_000)), "1.2.3-"+strings.Repeat("a.", size/4)+"a",
+			strings.Repeat("1:", size/4), "2020-01-01T00:00:00."+strings.Repeat("1", size)+"Z",
+			strings.Repeat("1h", size/4)),
 	}}
 }
 

@@ -106,18 +106,10 @@ var nuisances = []nuisance{
 			"", "{}", "[]", "null", `{"request":`, strings.Repeat("[", 100000),
 			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`,
 			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":1}}`,
-			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":` + strings.Repeat(
-				`{"a":`,
-				5000,
-			) + strings.Repeat(
-				"}",
-				5000,
-			) + `}}`,
+			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":` + strings.Repeat(`{"a":`, 5000) + strings.Repeat("}", 5000) + `}}`,
 		}
 		body := bodies[seed.IntN(len(bodies))]
-		fmt.Fprintf(
-			c,
-			"POST /%s?timeout=%ds HTTP/1.1\r\nHost: celgate.test\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		fmt.Fprintf(c, "POST /%s?timeout=%ds HTTP/1.1\r\nHost: celgate.test\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 			[]string{"validate", "mutate", "other", "../etc"}[seed.IntN(4)],
 			seed.IntN(40),
 			len(body),
@@ -129,9 +121,8 @@ var nuisances = []nuisance{
 		at.frames(ctx, func(f *http2.Framer, headers []byte) {
 			for id := uint32(1); id < 2000; id += 2 {
 				at.counts.Add(1)
-				if f.WriteHeaders(
-					http2.HeadersFrameParam{StreamID: id, BlockFragment: headers, EndHeaders: true},
-				) != nil ||
+				if f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: headers,
+					EndHeaders: true}) != nil ||
 					f.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
 					return
 				}
@@ -142,9 +133,8 @@ var nuisances = []nuisance{
 		at.frames(ctx, func(f *http2.Framer, headers []byte) {
 			for id := uint32(1); id < 1000; id += 2 {
 				at.counts.Add(1)
-				if f.WriteHeaders(
-					http2.HeadersFrameParam{StreamID: id, BlockFragment: headers, EndHeaders: true},
-				) != nil {
+				if f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: headers,
+					EndHeaders: true}) != nil {
 					return
 				}
 			}

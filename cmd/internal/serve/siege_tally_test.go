@@ -82,16 +82,8 @@ func (y *tally) table(timeout time.Duration) string {
 			fmt.Fprintf(&b, "| %s | %d | | | | |\n", name, r.n)
 			continue
 		}
-		fmt.Fprintf(
-			&b,
-			"| %s | %d | %d | %d | %d | %s |\n",
-			name,
-			r.n,
-			r.codes[200],
-			r.codes[503],
-			r.codes[504],
-			(r.latest + timeout).Round(time.Millisecond),
-		)
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %s |\n", name, r.n, r.codes[200], r.codes[503], r.codes[504],
+			(r.latest + timeout).Round(time.Millisecond))
 	}
 	return b.String()
 }

@@ -109,9 +109,8 @@ spec: {policyName: doubling}
 // hostile are policies with the attacks, each for the object of its name, and one that denies without any.
 func hostile() string {
 	var b strings.Builder
-	b.WriteString(
-		strings.ReplaceAll(strings.ReplaceAll(policies, `operations: ["*"]`, "operations: [CREATE]"), "MESSAGE", "bad"),
-	)
+	b.WriteString(strings.ReplaceAll(strings.ReplaceAll(policies, `operations: ["*"]`, "operations: [CREATE]"),
+		"MESSAGE", "bad"))
 	for _, a := range attacks {
 		fmt.Fprintf(&b, `---
 apiVersion: admissionregistration.k8s.io/v1
@@ -138,11 +137,7 @@ spec: {policyName: %[2]s, validationActions: [Deny]}
 		fmt.Fprintf(
 			&steps,
 			"  - {patchType: JSONPatch, jsonPatch: {expression: %q}}\n",
-			fmt.Sprintf(
-				`[JSONPatch{op: "add", path: "/data/x%d", value: object.data.long}, JSONPatch{op: "replace", path: "/data/long", value: object.data.long + object.data.long}]`,
-				i,
-			),
-		)
+			fmt.Sprintf(`[JSONPatch{op: "add", path: "/data/x%d", value: object.data.long}, JSONPatch{op: "replace", path: "/data/long", value: object.data.long + object.data.long}]`, i))
 	}
 	fmt.Fprintf(&b, "---"+mutations, steps.String())
 	return b.String()
@@ -181,17 +176,8 @@ func TestSiege(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	log := &logged{}
-	cmd := exec.CommandContext(
-		t.Context(),
-		program,
-		"serve",
-		"--alone",
-		"--policy-dir",
-		dir,
-		"--listen",
-		"127.0.0.1:0",
-		"--metrics-listen",
-		"127.0.0.1:0",
+	cmd := exec.CommandContext(t.Context(), program, "serve", "--alone", "--policy-dir", dir, "--listen", "127.0.0.1:0",
+		"--metrics-listen", "127.0.0.1:0",
 		"--cert",
 		filepath.Join(certs, "tls.crt"),
 		"--key",
@@ -207,24 +193,18 @@ func TestSiege(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	address, ops := log.await(t, `listening address=(\S+)`), log.await(t, `metrics address=(\S+)`)
 
-	client := &http.Client{
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, ServerName: "celgate.test"}},
-	}
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: trusted, ServerName: "celgate.test"}}}
 	const timeout = 2 * time.Second
 	rows := newTally()
 	machine := newControl(t)
 	ask := func(row, phase, name string, object map[string]any) string {
 		text, _ := json.Marshal(object)
 		body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","namespace":"anywhere","name":"` + name + `",` +
-			`"kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"},"object":` + string(
-			text,
-		) + `}}`
+			`"kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"},"object":` + string(text) + `}}`
 		start := time.Now()
-		response, err := client.Post(
-			"https://"+address+"/"+phase+"?timeout="+timeout.String(),
-			"application/json",
-			strings.NewReader(body),
-		)
+		response, err := client.Post("https://"+address+"/"+phase+"?timeout="+timeout.String(), "application/json",
+			strings.NewReader(body))
 		if err != nil {
 			return err.Error()
 		}
@@ -348,12 +328,8 @@ func TestSiege(t *testing.T) {
 			late++
 		}
 		if l.by > latest+own {
-			t.Errorf(
-				"%s: answered %v after the deadline, while what only reads and answers took up to %v",
-				l.row,
-				l.by,
-				own,
-			)
+			t.Errorf("%s: answered %v after the deadline, while what only reads and answers took up to %v", l.row, l.by,
+				own)
 		}
 	}
 	// A short siege runs beside the tests of other packages.
@@ -365,20 +341,9 @@ func TestSiege(t *testing.T) {
 	}
 	rows.note("directory spoiled", int64(spoiled))
 	rows.note("times that policies were drawn", int64(drawn))
-	t.Logf(
-		"%s under siege, seed %d:\n\n%s\nThe slowest of %d answers of a handler that only reads took %s; %d of %d answers came more than %v later than it could explain. At most %d MiB.",
-		*siegeTime,
-		*siegeSeed,
-		rows.table(timeout),
-		len(
-			machine.asked,
-		),
-		machine.slowest(time.Time{}, end).Round(time.Millisecond),
-		late,
-		rows.answered(),
-		lateness,
-		peak>>20,
-	)
+	t.Logf("%s under siege, seed %d:\n\n%s\nThe slowest of %d answers of a handler that only reads took %s; %d of %d answers came more than %v later than it could explain. At most %d MiB.", *siegeTime, *siegeSeed, rows.table(timeout),
+		len(machine.asked), machine.slowest(time.Time{}, end).Round(time.Millisecond), late, rows.answered(), lateness,
+		peak>>20)
 	select {
 	case err := <-ended:
 		log.mu.Lock()

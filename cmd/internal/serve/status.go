@@ -44,10 +44,7 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 			readable = kube.Condition{Type: "ParamsReadable", Reason: "Unreadable", Message: err.Error()}
 			if apierrors.IsForbidden(err) { // said in the same words whether it was listing or watching
 				readable = kube.Condition{Type: "ParamsReadable", Reason: "Forbidden", Message: fmt.Sprintf(
-					"celgate may not read %s %s: grant get, list and watch with a ClusterRole labelled policy.celgate.dev/aggregate-to-params: \"true\"",
-					p.APIVersion,
-					p.Kind,
-				)}
+					"celgate may not read %s %s: grant get, list and watch with a ClusterRole labelled policy.celgate.dev/aggregate-to-params: \"true\"", p.APIVersion, p.Kind)}
 			}
 		}
 		is.Conditions = append(is.Conditions, readable)
@@ -98,10 +95,8 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 		return not("Directory", "the directory of policies has another of this name")
 	}
 	if s.Policy != nil {
-		if !slices.ContainsFunc(
-			w.set.Bindings,
-			func(b *policy.Binding) bool { return b.Kind == s.Policy.Kind && b.PolicyName == s.Policy.Name },
-		) {
+		if !slices.ContainsFunc(w.set.Bindings,
+			func(b *policy.Binding) bool { return b.Kind == s.Policy.Kind && b.PolicyName == s.Policy.Name }) {
 			return not("Unbound", "no binding puts it in force")
 		}
 	} else if !slices.ContainsFunc(w.set.Policies,
@@ -118,14 +113,9 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 	}
 	if kind := p.ParamKind; kind != nil &&
 		w.types.ResourceFor(apischema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)) == nil {
-		return not(
-			"NoParamKind",
-			fmt.Sprintf(
-				"the cluster has no kind %s of %s: requests that the policy matches fail as its failurePolicy says",
-				kind.Kind,
-				kind.APIVersion,
-			),
-		)
+		return not("NoParamKind", fmt.Sprintf(
+			"the cluster has no kind %s of %s: requests that the policy matches fail as its failurePolicy says",
+			kind.Kind, kind.APIVersion))
 	}
 	have := 0
 	for _, replica := range w.all {
@@ -133,23 +123,15 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 			have++
 		}
 	}
-	ready := kube.Condition{
-		Type:    "Ready",
-		True:    have == len(w.all) && have > 0,
-		Reason:  "InForce",
-		Message: fmt.Sprintf("in force on %d of %d replicas", have, len(w.all)),
-	}
+	ready := kube.Condition{Type: "Ready", True: have == len(w.all) && have > 0, Reason: "InForce",
+		Message: fmt.Sprintf("in force on %d of %d replicas", have, len(w.all))}
 	if !ready.True {
 		ready.Reason = "Waiting"
 		w.waiting = true
 	}
 	if w.shadow {
-		ready.True, ready.Reason, ready.Message = false, "Shadow", strings.Replace(
-			ready.Message,
-			"in force",
-			"evaluated, but not acted on,",
-			1,
-		)
+		ready.True, ready.Reason, ready.Message = false, "Shadow",
+			strings.Replace(ready.Message, "in force", "evaluated, but not acted on,", 1)
 	}
 	return ready
 }
@@ -187,19 +169,14 @@ func nativeKind(s kube.Source) string {
 func order(set *policy.Set) map[string]int64 {
 	var policies []*policy.Policy
 	for _, p := range set.Policies {
-		if p.Kind == policy.Mutating &&
-			slices.ContainsFunc(
-				set.Bindings,
-				func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name },
-			) {
+		if p.Kind == policy.Mutating && slices.ContainsFunc(set.Bindings,
+			func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
 			policies = append(policies, p)
 		}
 	}
 	slices.SortFunc(policies, func(a, b *policy.Policy) int {
-		return cmp.Or(
-			cmp.Compare(a.FailurePolicy, b.FailurePolicy),
-			cmp.Compare(a.Name, b.Name),
-		) // "Fail" is before "Ignore"
+		return cmp.Or(cmp.Compare(a.FailurePolicy, b.FailurePolicy),
+			cmp.Compare(a.Name, b.Name)) // "Fail" is before "Ignore"
 	})
 	places := make(map[string]int64, len(policies))
 	for i, p := range policies {
@@ -232,15 +209,13 @@ func (c *typeChecks) of(in *loaded, s kube.Source) *kube.TypeChecking {
 	}
 	for _, v := range s.Policy.Validations { // in the server's order
 		for _, e := range []policy.Expr{v.Expr, v.MessageExpr} {
-			i := slices.IndexFunc(
-				found,
-				func(d analysis.Diagnostic) bool { return d.Server != nil && d.Field == e.Field },
-			)
+			i := slices.IndexFunc(found, func(d analysis.Diagnostic) bool {
+				return d.Server != nil &&
+					d.Field == e.Field
+			})
 			if i >= 0 {
-				checked.ExpressionWarnings = append(
-					checked.ExpressionWarnings,
-					kube.ExpressionWarning{FieldRef: e.Field, Warning: found[i].Server()},
-				)
+				checked.ExpressionWarnings = append(checked.ExpressionWarnings,
+					kube.ExpressionWarning{FieldRef: e.Field, Warning: found[i].Server()})
 			}
 		}
 	}

@@ -78,13 +78,8 @@ func (r *run) do(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Printf(
-		"%d cases, %d differences, %d without an answer, %.0f s\n",
-		len(cases),
-		r.differ,
-		r.failed,
-		time.Since(began).Seconds(),
-	)
+	fmt.Printf("%d cases, %d differences, %d without an answer, %.0f s\n", len(cases), r.differ, r.failed,
+		time.Since(began).Seconds())
 	if r.failed > 0 || r.check && r.differ > 0 {
 		return fmt.Errorf("the corpus is not as recorded")
 	}

@@ -31,22 +31,13 @@ func main() {
 	live := differ.LiveRun{}
 	flag.DurationVar(&run.Time, "time", time.Minute, "how long")
 	flag.Uint64Var(&run.Seed, "seed", uint64(time.Now().UnixNano()), "of everything random")
-	flag.IntVar(
-		&run.Policies,
-		"policies",
-		0,
-		"end the comparisons in one process after so many policies; 0 is no limit",
-	)
+	flag.IntVar(&run.Policies, "policies", 0,
+		"end the comparisons in one process after so many policies; 0 is no limit")
 	flag.IntVar(&run.Requests, "requests", 50, "requests for each policy in one process")
 	flag.Uint64Var(&run.First, "first", 0, "index of the first policy in one process")
 	flag.StringVar(&run.Only, "only", "", "only this kind, such as Pod")
 	flag.IntVar(&run.Limit, "limit", 20, "end after so many differences")
-	flag.Float64Var(
-		&live.Share,
-		"live",
-		0,
-		"share of the time in which a live server is asked; 1 leaves none to one process",
-	)
+	flag.Float64Var(&live.Share, "live", 0, "share of the time in which a live server is asked; 1 leaves none to one process")
 	flag.IntVar(&live.Rounds, "rounds", 0, "end the live comparisons after so many rounds; 0 is no limit")
 	flag.Uint64Var(&live.First, "round", 0, "index of the first live round")
 	flag.IntVar(&live.Slots, "slots", 180, "policies of a live round")
@@ -103,8 +94,7 @@ func do(ctx context.Context, run *differ.Run, live *differ.LiveRun) (*differ.Tot
 		if world, err = differ.NewWorld(ctx); err == nil {
 			totals, err = run.Do(ctx, world)
 			fmt.Printf("%d comparisons, %d differences, seed %d\n", totals.Comparisons, totals.Differences, totals.Seed)
-			fmt.Printf(
-				"%d policies (%d more may not be written), %d requests denied, %d objects mutated, %d with warnings or annotations, %d with an answer of several\n",
+			fmt.Printf("%d policies (%d more may not be written), %d requests denied, %d objects mutated, %d with warnings or annotations, %d with an answer of several\n",
 				totals.Policies,
 				totals.Rejected,
 				totals.Denied,
@@ -119,23 +109,11 @@ func do(ctx context.Context, run *differ.Run, live *differ.LiveRun) (*differ.Tot
 	}
 	wait.Wait()
 	if answers != nil {
-		fmt.Printf(
-			"live: %d comparisons, %d differences, seed %d\n",
-			answers.Comparisons,
-			answers.Differences,
-			answers.Seed,
-		)
-		fmt.Printf(
-			"live: %d rounds, %d policies, %d more refused, %d requests denied, %d objects mutated, %d with warnings or annotations, %d with an answer of several, %d requests that no policy saw\n",
-			answers.Rounds,
-			answers.Policies,
-			answers.Rejected,
-			answers.Denied,
-			answers.Mutated,
-			answers.Annotated,
-			answers.Unordered,
-			answers.Refused,
-		)
+		fmt.Printf("live: %d comparisons, %d differences, seed %d\n", answers.Comparisons, answers.Differences,
+			answers.Seed)
+		fmt.Printf("live: %d rounds, %d policies, %d more refused, %d requests denied, %d objects mutated, %d with warnings or annotations, %d with an answer of several, %d requests that no policy saw\n",
+			answers.Rounds, answers.Policies, answers.Rejected, answers.Denied, answers.Mutated, answers.Annotated,
+			answers.Unordered, answers.Refused)
 	}
 	totals.Live = answers
 	return totals, errors.Join(err, liveErr)

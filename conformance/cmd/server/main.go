@@ -28,11 +28,8 @@ func main() {
 
 func run(ctx context.Context) error {
 	minor := flag.String("minor", "", "of the kube-apiserver, such as 1.33; without it that of the module")
-	plugins := flag.String(
-		"plugins",
-		"",
-		"admission plugins, separated by commas, to leave on: "+strings.Join(server.Disturbing, ","),
-	)
+	plugins := flag.String("plugins", "", "admission plugins, separated by commas, to leave on: "+strings.Join(
+		server.Disturbing, ","))
 	kubeconfig := flag.String("kubeconfig", "", "also write the kubeconfig to this `file`")
 	flag.Parse()
 	options := server.Options{Minor: *minor, Args: flag.Args()}

@@ -71,9 +71,8 @@ func do(ctx context.Context, run *differ.WildRun, verbose bool, folders []string
 	totals, err := run.Do(ctx, server)
 	if totals != nil {
 		fmt.Printf("%d comparisons, %d differences, seed %d\n", totals.Comparisons, totals.Differences, totals.Seed)
-		fmt.Printf(
-			"%d rounds, %d policies, %d more refused, %d requests denied, %d objects mutated, %d with warnings or annotations, "+
-				"%d with an answer of several, %d requests that no policy saw, %d policies without an object that the server takes\n",
+		fmt.Printf("%d rounds, %d policies, %d more refused, %d requests denied, %d objects mutated, %d with warnings or annotations, "+
+			"%d with an answer of several, %d requests that no policy saw, %d policies without an object that the server takes\n",
 			totals.Rounds,
 			totals.Policies,
 			totals.Rejected,

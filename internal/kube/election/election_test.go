@@ -127,13 +127,8 @@ func (h *history) run(ctx context.Context, client *kube.Client, name string, bef
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c := &Candidate{
-			Client:    client,
-			Namespace: "own",
-			Name:      "celgate",
-			Identity:  name,
-			Log:       slog.New(slog.DiscardHandler),
-		}
+		c := &Candidate{Client: client, Namespace: "own", Name: "celgate", Identity: name,
+			Log: slog.New(slog.DiscardHandler)}
 		err := c.Lead(ctx, func(ctx context.Context) {
 			h.mu.Lock()
 			h.terms = append(h.terms, name)

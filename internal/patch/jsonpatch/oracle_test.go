@@ -68,28 +68,8 @@ func (g *generator) object(depth int) map[string]any {
 func (g *generator) path() string {
 	path := pick(g, "", "", "", "", "", "", "x")
 	for range pick(g, 1, 2, 3, 1, 2, 0) {
-		path += "/" + pick(
-			g,
-			"a",
-			"b",
-			"c",
-			"0",
-			"1",
-			"-1",
-			"-",
-			"",
-			"~01",
-			"00",
-			"+1",
-			"-2",
-			"x",
-			"3",
-			"-4",
-			"9999999999999999999",
-			"\x7f",
-			"\v",
-			"é\t",
-		)
+		path += "/" + pick(g, "a", "b", "c", "0", "1", "-1", "-", "", "~01", "00", "+1", "-2", "x", "3", "-4",
+			"9999999999999999999", "\x7f", "\v", "é\t")
 	}
 	return path
 }
@@ -97,24 +77,8 @@ func (g *generator) path() string {
 func (g *generator) operations() []jsonpatch.Operation {
 	ops := make([]jsonpatch.Operation, 1+g.choose(6))
 	for i := range ops {
-		op := jsonpatch.Operation{
-			Op: pick(
-				g,
-				"add",
-				"remove",
-				"replace",
-				"move",
-				"copy",
-				"test",
-				"add",
-				"test",
-				"add",
-				"replace",
-				"",
-				"x\a",
-			),
-			Path: g.path(),
-		}
+		op := jsonpatch.Operation{Op: pick(g, "add", "remove", "replace", "move", "copy", "test", "add", "test", "add",
+			"replace", "", "x\a"), Path: g.path()}
 		if op.Op == "move" || op.Op == "copy" {
 			op.From = g.path()
 		}
@@ -225,14 +189,8 @@ func FuzzJSONPatch(f *testing.F) {
 }
 
 func BenchmarkApply(b *testing.B) {
-	doc := tree(
-		b,
-		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","labels":{"a":"b"}},"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}}`,
-	)
-	ops := operations(
-		b,
-		`[{"op":"add","path":"/metadata/labels/x","value":"y"},{"op":"add","path":"/spec/template/spec/containers/0/imagePullPolicy","value":"Always"}]`,
-	)
+	doc := tree(b, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","labels":{"a":"b"}},"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
+	ops := operations(b, `[{"op":"add","path":"/metadata/labels/x","value":"y"},{"op":"add","path":"/spec/template/spec/containers/0/imagePullPolicy","value":"Always"}]`)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := jsonpatch.Apply(doc, ops); err != nil {

@@ -265,11 +265,7 @@ func (d *document) copy(op Operation) error {
 	}
 	d.copied += size
 	if d.copied > maxCopyBytes {
-		return fmt.Errorf(
-			"Unable to complete the copy, the accumulated size increase of copy is %d, exceeding the limit %d",
-			d.copied,
-			maxCopyBytes,
-		)
+		return fmt.Errorf("Unable to complete the copy, the accumulated size increase of copy is %d, exceeding the limit %d", d.copied, maxCopyBytes)
 	}
 	if err := d.charger.ChargeBytes(size); err != nil {
 		return err

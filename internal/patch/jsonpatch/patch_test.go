@@ -174,13 +174,8 @@ func TestCopyIsLimited(t *testing.T) {
 		ops = append(
 			ops,
 			jsonpatch.Operation{Op: "copy", From: "/a", Path: "/b"},
-			jsonpatch.Operation{
-				Op:   "move",
-				From: "/b",
-				Path: "/a/b",
-			},
-			jsonpatch.Operation{Op: "copy", From: "/a/b", Path: "/a/c"},
-		)
+			jsonpatch.Operation{Op: "move", From: "/b", Path: "/a/b"},
+			jsonpatch.Operation{Op: "copy", From: "/a/b", Path: "/a/c"})
 	}
 	_, err := jsonpatch.Apply(map[string]any{}, ops)
 	const want = "Unable to complete the copy, the accumulated size increase of copy is "
@@ -205,10 +200,8 @@ func TestDepthIsLimited(t *testing.T) {
 		{Op: "test", Path: "/a/0", Value: deep, HasValue: true},
 		{Op: "add", Path: "/a" + strings.Repeat("/0", 90_000) + "/-"},
 	} {
-		if _, err := jsonpatch.Apply(doc, []jsonpatch.Operation{op}); !strings.HasSuffix(
-			text(err),
-			"exceeded max depth",
-		) {
+		if _, err := jsonpatch.Apply(doc, []jsonpatch.Operation{op}); !strings.HasSuffix(text(err),
+			"exceeded max depth") {
 			t.Errorf("%s: got %v", op.Op, err)
 		}
 	}

@@ -63,10 +63,7 @@ func (r ref) key(item any) (key, error) {
 }
 
 func missingKeys(names []string) error {
-	return fmt.Errorf(
-		"associative list with keys has an element that omits all key fields %q (and doesn't have default values for any key fields)",
-		names,
-	)
+	return fmt.Errorf("associative list with keys has an element that omits all key fields %q (and doesn't have default values for any key fields)", names)
 }
 
 // keyMember returns a key member of an item, or its default.
@@ -76,10 +73,8 @@ func (r ref) keyMember(members map[string]any, name string) (value any, ok bool,
 	}
 	elem := r.item()
 	if !elem.isMap() {
-		return nil, false, fmt.Errorf(
-			"couldn't find default value for %v: associative list may not have non-map types",
-			name,
-		)
+		return nil, false, fmt.Errorf("couldn't find default value for %v: associative list may not have non-map types",
+			name)
 	}
 	if elem.typ == nil {
 		return nil, false, nil

@@ -67,10 +67,7 @@ func apply(live, patch map[string]any, t *schema.Type, ofLive validator) (map[st
 	merged, _ := merge(root, live, patch)
 	result, ok := merged.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf(
-			"failed to convert typed object to object: failed to convert value to unstructured for type %T",
-			merged,
-		)
+		return nil, fmt.Errorf("failed to convert typed object to object: failed to convert value to unstructured for type %T", merged)
 	}
 	return result, nil
 }

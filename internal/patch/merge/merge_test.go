@@ -180,10 +180,8 @@ func TestApplyAgainstServer(t *testing.T) {
 // Lists that are too long to look through are indexed.
 func TestLongListsAgainstServer(t *testing.T) {
 	random := rand.NewChaCha8([32]byte([]byte(strings.Repeat("celgate ", 4))))
-	item := &schema.Type{
-		Kind:   schema.Struct,
-		Fields: []schema.Field{{Name: "name", Type: stringType}, {Name: "a", Type: stringType}},
-	}
+	item := &schema.Type{Kind: schema.Struct,
+		Fields: []schema.Field{{Name: "name", Type: stringType}, {Name: "a", Type: stringType}}}
 	for _, list := range []*schema.Type{
 		{Kind: schema.List, Merge: schema.Keyed, Keys: []string{"name"}, Elem: item},
 		{Kind: schema.List, Merge: schema.Set, Elem: stringType},
@@ -194,12 +192,8 @@ func TestLongListsAgainstServer(t *testing.T) {
 			choices := make([]byte, 256)
 			random.Read(choices)
 			g := mergetest.Generator{Choices: choices}
-			merged += compare(
-				t,
-				thing(map[string]any{"list": g.LongList(list, 2, -1)}),
-				map[string]any{"list": g.LongList(list, 2, -1)},
-				typ,
-			).merged
+			merged += compare(t, thing(map[string]any{"list": g.LongList(list, 2, -1)}),
+				map[string]any{"list": g.LongList(list, 2, -1)}, typ).merged
 		}
 		if merged < 100 {
 			t.Errorf("only %d lists of 500 were merged", merged)
@@ -210,15 +204,9 @@ func TestLongListsAgainstServer(t *testing.T) {
 var stringType = &schema.Type{Kind: schema.String}
 
 func object(fields ...schema.Field) *schema.Type {
-	return &schema.Type{
-		Kind: schema.Struct,
-		Name: "test.Thing",
-		Fields: append(
-			fields,
-			schema.Field{Name: "apiVersion", Type: stringType},
-			schema.Field{Name: "kind", Type: stringType},
-		),
-	}
+	return &schema.Type{Kind: schema.Struct, Name: "test.Thing",
+		Fields: append(fields, schema.Field{Name: "apiVersion", Type: stringType},
+			schema.Field{Name: "kind", Type: stringType})}
 }
 
 // thing gives an object its identity.

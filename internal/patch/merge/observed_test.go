@@ -147,11 +147,8 @@ func TestErrorsCanBeTakenApart(t *testing.T) {
 		!slices.Equal(problems, merge.Problems{{Path: ".spec.foo", Message: "field not declared in schema"}}) {
 		t.Errorf("got %#v", err)
 	}
-	_, err = merge.Apply(
-		live,
-		map[string]any{"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]any{}}}},
-		typ,
-	)
+	_, err = merge.Apply(live, map[string]any{
+		"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]any{}}}}, typ)
 	var atomic *merge.AtomicError
 	if !errors.As(err, &atomic) || !slices.Equal(atomic.Paths, []string{".spec.selector"}) {
 		t.Errorf("got %#v", err)
@@ -163,9 +160,8 @@ func TestKindWithoutSchema(t *testing.T) {
 		"v1":             "failed to convert patch object to typed object: no corresponding type for /v1, Kind=Scale",
 		"autoscaling/v1": "failed to convert patch object to typed object: no corresponding type for autoscaling/v1, Kind=Scale",
 	} {
-		if _, err := merge.Apply(map[string]any{"apiVersion": apiVersion, "kind": "Scale"}, nil, nil); text(
-			err,
-		) != want {
+		if _, err := merge.Apply(map[string]any{"apiVersion": apiVersion, "kind": "Scale"}, nil,
+			nil); text(err) != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -175,14 +171,9 @@ func TestPatchThatChangesNothingReturnsLive(t *testing.T) {
 	typ := deployment(t)
 	live := thing(map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"a": "b"}, "finalizers": []any{"x/y"}},
-		"spec": map[string]any{
-			"replicas": int64(2),
-			"template": map[string]any{
-				"spec": map[string]any{
-					"containers": []any{map[string]any{"name": "a", "image": "i"}, map[string]any{"name": "b"}},
-				},
-			},
-		},
+		"spec": map[string]any{"replicas": int64(2),
+			"template": map[string]any{"spec": map[string]any{
+				"containers": []any{map[string]any{"name": "a", "image": "i"}, map[string]any{"name": "b"}}}}},
 	})
 	for name, patch := range map[string]map[string]any{
 		"empty": {},
@@ -220,19 +211,10 @@ func TestApplySurvivesOddInput(t *testing.T) {
 	types := []*schema.Type{
 		nil, {}, {Kind: schema.List}, {Kind: schema.List, Merge: schema.Keyed}, {Kind: schema.Map},
 		{Kind: schema.Struct}, {Kind: 255}, {Kind: schema.String},
-		{
-			Kind: schema.Struct,
-			Fields: []schema.Field{
-				{Name: "spec"},
-				{Name: "a", Type: &schema.Type{Kind: schema.List, Merge: schema.Set}},
-			},
-		},
-		{
-			Kind: schema.Struct,
-			Fields: []schema.Field{
-				{Name: "spec", Type: &schema.Type{Kind: schema.List, Merge: schema.Keyed, Keys: []string{"a", "b"}}},
-			},
-		},
+		{Kind: schema.Struct, Fields: []schema.Field{{Name: "spec"},
+			{Name: "a", Type: &schema.Type{Kind: schema.List, Merge: schema.Set}}}},
+		{Kind: schema.Struct, Fields: []schema.Field{
+			{Name: "spec", Type: &schema.Type{Kind: schema.List, Merge: schema.Keyed, Keys: []string{"a", "b"}}}}},
 	}
 	for _, live := range odd {
 		for _, patch := range odd {

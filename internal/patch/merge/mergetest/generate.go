@@ -29,11 +29,8 @@ var memberNames = []string{"a", "b", "key", "name", "port", "x/y"}
 
 func (g *Generator) root() *schema.Type {
 	t := g.structure(3)
-	t.Fields = append(
-		t.Fields,
-		schema.Field{Name: "apiVersion", Type: &schema.Type{Kind: schema.String}},
-		schema.Field{Name: "kind", Type: &schema.Type{Kind: schema.String}},
-	)
+	t.Fields = append(t.Fields, schema.Field{Name: "apiVersion", Type: &schema.Type{Kind: schema.String}},
+		schema.Field{Name: "kind", Type: &schema.Type{Kind: schema.String}})
 	t.Merge = schema.Granular
 	return t
 }
@@ -46,11 +43,8 @@ func (g *Generator) typ(depth int) *schema.Type {
 	case 0, 1:
 		return g.structure(depth)
 	case 2, 3:
-		t := &schema.Type{
-			Kind:            schema.Map,
-			Merge:           pick(g, schema.Granular, schema.Granular, schema.Atomic),
-			PreserveUnknown: g.choose(10) == 0,
-		}
+		t := &schema.Type{Kind: schema.Map, Merge: pick(g, schema.Granular, schema.Granular, schema.Atomic),
+			PreserveUnknown: g.choose(10) == 0}
 		if g.choose(5) != 0 {
 			t.Elem = g.typ(depth - 1)
 		}
@@ -62,10 +56,8 @@ func (g *Generator) typ(depth int) *schema.Type {
 }
 
 func (g *Generator) leaf() *schema.Type {
-	t := &schema.Type{
-		Kind:   schema.Kind(g.choose(int(schema.IntOrString) + 1)),
-		Format: pick(g, "", "", "", "date", "byte"),
-	}
+	t := &schema.Type{Kind: schema.Kind(g.choose(int(schema.IntOrString) + 1)),
+		Format: pick(g, "", "", "", "date", "byte")}
 	if t.Kind == schema.Any {
 		t.Merge = pick(g, schema.Granular, schema.Atomic)
 	}
@@ -73,11 +65,8 @@ func (g *Generator) leaf() *schema.Type {
 }
 
 func (g *Generator) structure(depth int) *schema.Type {
-	t := &schema.Type{
-		Kind:  schema.Struct,
-		Name:  pick(g, "", "", "pkg.T"),
-		Merge: pick(g, schema.Granular, schema.Granular, schema.Granular, schema.Granular, schema.Atomic),
-	}
+	t := &schema.Type{Kind: schema.Struct, Name: pick(g, "", "", "pkg.T"),
+		Merge: pick(g, schema.Granular, schema.Granular, schema.Granular, schema.Granular, schema.Atomic)}
 	t.PreserveUnknown = t.Name == "" && g.choose(6) == 0
 	for _, name := range memberNames {
 		if g.choose(3) == 0 {
@@ -101,10 +90,8 @@ func (g *Generator) structure(depth int) *schema.Type {
 }
 
 func (g *Generator) list(depth int) *schema.Type {
-	t := &schema.Type{
-		Kind:  schema.List,
-		Merge: pick(g, schema.Keyed, schema.Keyed, schema.Set, schema.Set, schema.Atomic, schema.Granular),
-	}
+	t := &schema.Type{Kind: schema.List, Merge: pick(g, schema.Keyed, schema.Keyed, schema.Set, schema.Set,
+		schema.Atomic, schema.Granular)}
 	switch {
 	case t.Merge == schema.Keyed && g.choose(8) != 0:
 		t.Keys = pick(g, []string{"name"}, []string{"key"}, []string{"port", "name"}, []string{"name", "key"})
@@ -117,11 +104,9 @@ func (g *Generator) list(depth int) *schema.Type {
 				i = len(t.Elem.Fields) - 1
 			}
 			if g.choose(5) != 0 {
-				t.Elem.Fields[i] = schema.Field{
-					Name:    name,
+				t.Elem.Fields[i] = schema.Field{Name: name,
 					Type:    &schema.Type{Kind: pick(g, schema.String, schema.Integer, schema.IntOrString)},
-					Default: t.Elem.Fields[i].Default,
-				}
+					Default: t.Elem.Fields[i].Default}
 			} else if t.Elem.Fields[i].Type == nil {
 				t.Elem.Fields[i].Type = g.leaf()
 			}
@@ -142,24 +127,8 @@ func (g *Generator) list(depth int) *schema.Type {
 type foreign int
 
 func (g *Generator) odd() any {
-	return pick[any](
-		g,
-		uint64(2),
-		[]byte("a"),
-		foreign(1),
-		map[string]string{"a": "b"},
-		nil,
-		nil,
-		nil,
-		"text",
-		int64(1),
-		2.5,
-		true,
-		map[string]any{"a": int64(1)},
-		[]any{"a"},
-		[]any{nil},
-		map[string]any{},
-	)
+	return pick[any](g, uint64(2), []byte("a"), foreign(1), map[string]string{"a": "b"}, nil, nil, nil, "text",
+		int64(1), 2.5, true, map[string]any{"a": int64(1)}, []any{"a"}, []any{nil}, map[string]any{})
 }
 
 // value makes a value of a type; if noise is positive, one in noise is of another one. Members are sometimes null

@@ -56,10 +56,7 @@ type converter struct {
 }
 
 func (c converter) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	return typed.AsTyped(
-		ordered{value.NewValueInterface(obj.(*unstructured.Unstructured).Object)},
-		c.schema,
-		c.root,
+	return typed.AsTyped(ordered{value.NewValueInterface(obj.(*unstructured.Unstructured).Object)}, c.schema, c.root,
 		opts...)
 }
 
@@ -124,12 +121,8 @@ func (m orderedMap) IterateUsing(_ value.Allocator, fn func(string, value.Value)
 	return m.Iterate(fn)
 }
 
-func (m orderedMap) ZipUsing(
-	_ value.Allocator,
-	other value.Map,
-	_ value.MapTraverseOrder,
-	fn func(string, value.Value, value.Value) bool,
-) bool {
+func (m orderedMap) ZipUsing(_ value.Allocator, other value.Map, _ value.MapTraverseOrder,
+	fn func(string, value.Value, value.Value) bool) bool {
 	names := m.names()
 	if other != nil {
 		names = append(names, other.(orderedMap).names()...)
