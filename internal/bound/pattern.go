@@ -136,36 +136,24 @@ func instructions(re *syntax.Regexp) int64 {
 	return n
 }
 
-func predictMatch(args []ref.Val, most int64) Size {
-	s, ok := text(args, 0)
-	pattern, ok1 := text(args, 1)
-	if !ok || !ok1 {
-		return Size{}
+// asked is what a match is asked about: a text and a pattern that is not compiled yet. It looks at the pattern once.
+func asked(m *Meter, args []ref.Val) (s, pattern string, takes Pattern, ok bool) {
+	s, ok = text(args, 0)
+	pattern, isText := text(args, 1)
+	if !ok || !isText {
+		return s, "", Pattern{}, false
 	}
-	return PatternOf(pattern, most).Over(s)
-}
-
-// predictFindAll does not look for the matches, of which there may be one for each byte and one more.
-func predictFindAll(args []ref.Val, most int64) Size {
-	s, ok := text(args, 0)
-	if !ok {
-		return Size{}
-	}
-	size := predictMatch(args, most)
-	size.Bytes = slot * min(int64(len(s))+1, limit(args, 2))
-	size.Steps = add(size.Steps, int64(len(s)))
-	return size
+	return s, pattern, PatternOf(pattern, m.limits().Bytes), true
 }
 
 // chargeMatch charges matches and find.
 func chargeMatch(m *Meter, args []ref.Val) error {
-	if err := m.Charge(predictMatch(args, m.limits().Bytes)); err != nil {
-		return err
-	}
-	s, _ := text(args, 0)
-	pattern, _ := text(args, 1)
-	if m == nil || !PatternOf(pattern, m.limits().Bytes).heavy(s) {
+	s, pattern, takes, ok := asked(m, args)
+	if !ok {
 		return nil
+	}
+	if err := m.Charge(takes.Over(s)); err != nil || m == nil || !takes.heavy(s) {
+		return err
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
@@ -188,36 +176,34 @@ func (m *Meter) ChargeMatch(p Pattern, re *regexp.Regexp, text string) error {
 // shortText is so short that looking for every match in it cannot take long: each may look at the rest of it once.
 const shortText = 512
 
-// chargeFindAll charges findAll. A match of `a|a.*b` reads to the end of the text before it takes one character.
+// chargeFindAll charges findAll, of whose matches there may be one for each byte and one more. A match of `a|a.*b` reads to
+// the end of the text before it takes one character.
 func chargeFindAll(m *Meter, args []ref.Val) error {
-	if err := m.Charge(predictFindAll(args, m.limits().Bytes)); err != nil || m == nil {
-		return err
-	}
-	s, _ := text(args, 0)
-	pattern, ok := text(args, 1)
-	left := limit(args, 2)
-	if !ok || len(s) <= shortText || left == 0 {
+	s, pattern, takes, ok := asked(m, args)
+	if !ok {
 		return nil
+	}
+	size, left := takes.Over(s), limit(args, 2)
+	size.Bytes = slot * min(int64(len(s))+1, left)
+	size.Steps = add(size.Steps, int64(len(s)))
+	if err := m.Charge(size); err != nil || m == nil || len(s) <= shortText || left == 0 {
+		return err
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil
 	}
-	heavy := PatternOf(pattern, m.limits().Bytes).heavy(s)
 	return m.try(func(look func()) {
-		if heavy {
+		if takes.heavy(s) {
 			search(re, s, look)
 		}
-		_ = re.ReplaceAllStringFunc(
-			s,
-			func(string) string { // of what looks for all matches, this tells when it has found one
-				look()
-				if left--; left == 0 {
-					panic(errEnough)
-				}
-				return ""
-			},
-		)
+		_ = re.ReplaceAllStringFunc(s, func(string) string { // of what looks for all, this tells when it has found one
+			look()
+			if left--; left == 0 {
+				panic(errEnough)
+			}
+			return ""
+		})
 	})
 }
 
@@ -272,7 +258,7 @@ func (m *Meter) try(do func(look func())) (err error) {
 			panic(reason)
 		}
 	}()
-	start, limit := time.Now(), Time(m.stepsLeft())
+	start, limits := time.Now(), m.limits()
 	look := func() {
 		select {
 		case <-m.Done:
@@ -280,9 +266,8 @@ func (m *Meter) try(do func(look func())) (err error) {
 		default:
 			runtime.Gosched() // others answer requests
 		}
-		if took := time.Since(start); took > tried*limit {
-			panic(&Error{Size: Size{Steps: Steps(took)},
-				Limits: Limits{Bytes: m.limits().Bytes, Steps: m.stepsLeft() - 1}})
+		if took := time.Since(start); took > tried*Time(limits.Steps) {
+			panic(&Error{Size: Size{Steps: Steps(took)}, Limits: limits})
 		}
 	}
 	look()

@@ -50,13 +50,7 @@ func GuardOf(function, overload string) Guard {
 }
 
 // stepsLeft is how far predictions need to count.
-func (m *Meter) stepsLeft() int64 {
-	limit := Served.Steps
-	if m != nil && m.Limits != (Limits{}) {
-		limit = m.Limits.Steps
-	}
-	return limit + 1
-}
+func (m *Meter) stepsLeft() int64 { return m.limits().Steps + 1 }
 
 // A predictor says what a call takes, never much less and not many times more. It counts no further than most steps.
 // Arguments of a wrong type take nothing: the call is an error.
