@@ -34,12 +34,8 @@ func (b *bench) loads(out io.Writer, selected *regexp.Regexp) error {
 	took, used := time.Since(wall), processorTime()-cpu
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	fmt.Fprintf(
-		out,
-		"%s: %v (%v of processor time), %d kB per policy\n",
-		name,
-		took.Round(time.Millisecond), used.Round(time.Millisecond),
-		(int64(after.HeapAlloc)-int64(before.HeapAlloc))/policies/1000)
+	fmt.Fprintf(out, "%s: %v (%v of processor time), %d kB per policy\n", name, took.Round(time.Millisecond),
+		used.Round(time.Millisecond), (int64(after.HeapAlloc)-int64(before.HeapAlloc))/policies/1000)
 	runtime.KeepAlive(engine)
 	return nil
 }

@@ -139,9 +139,7 @@ func Run(ctx context.Context, in Input, analyzers ...*Analyzer) ([]Diagnostic, e
 	})
 	shared.ignore(all)
 	slices.SortStableFunc(all, func(a, b Diagnostic) int {
-		return cmp.Or(
-			strings.Compare(a.Position.File, b.Position.File),
-			cmp.Compare(a.Position.Line, b.Position.Line),
+		return cmp.Or(strings.Compare(a.Position.File, b.Position.File), cmp.Compare(a.Position.Line, b.Position.Line),
 			cmp.Compare(a.Position.Column, b.Position.Column), strings.Compare(a.Code, b.Code),
 			strings.Compare(a.Message, b.Message))
 	})

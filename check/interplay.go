@@ -408,10 +408,7 @@ func twoVersions(p *pass) {
 				if j < 0 || slices.ContainsFunc(other.targets, func(o target) bool { return o.kind == t.kind }) {
 					continue
 				}
-				p.atField(
-					f.Policy,
-					"spec.matchConstraints.resourceRules",
-					"name the same versions in both policies",
+				p.atField(f.Policy, "spec.matchConstraints.resourceRules", "name the same versions in both policies",
 					"%s sees %s as %s and this policy as %s: of two copies that are changed the server keeps one",
 					other.Name, t.resource.Resource, other.targets[j].resource.Version, t.resource.Version)
 				break

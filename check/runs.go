@@ -228,11 +228,8 @@ func (s *subject) bothOrders(a, b *facts) []string {
 			}
 			return diff(r.Object, object, typ)
 		}
-		return slices.Concat(
-			[]string{"an object:"},
-			yaml(r.Object, typ),
-			[]string{a.Name + ", then " + b.Name + ":"}, outcome(x), []string{b.Name + ", then " + a.Name + ":"},
-			outcome(y))
+		return slices.Concat([]string{"an object:"}, yaml(r.Object, typ), []string{a.Name + ", then " + b.Name + ":"},
+			outcome(x), []string{b.Name + ", then " + a.Name + ":"}, outcome(y))
 	}
 	return nil
 }

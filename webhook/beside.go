@@ -283,14 +283,7 @@ func (b *Beside) tell(c Contrast) {
 		}
 	}
 	if r := c.Request; r != nil {
-		args = append(
-			args,
-			"uid",
-			r.UID,
-			"operation",
-			r.Operation,
-			"resource",
-			r.Resource.GroupResource().String(),
+		args = append(args, "uid", r.UID, "operation", r.Operation, "resource", r.Resource.GroupResource().String(),
 			"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username,
 			"dryRun", r.DryRun)
 	}

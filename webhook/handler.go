@@ -335,14 +335,7 @@ func (a *answer) log(ctx context.Context, level slog.Level, message string, args
 		args = append(args, "shadow", true)
 	}
 	if r := a.Request; r != nil {
-		args = append(
-			args,
-			"uid",
-			r.UID,
-			"operation",
-			r.Operation,
-			"resource",
-			r.Resource.GroupResource().String(),
+		args = append(args, "uid", r.UID, "operation", r.Operation, "resource", r.Resource.GroupResource().String(),
 			"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username,
 			"dryRun", r.DryRun)
 	}

@@ -461,34 +461,28 @@ func anys(names []string) []any {
 
 func (a *author) aboutRequest() string {
 	r := a.kind.resource
-	return pick(
-		a.generator,
-		"request.operation == 'CREATE'", "request.operation in ['UPDATE', 'DELETE']", "request.namespace == 'shop'",
-		"has(request.namespace) && request.namespace.startsWith('sh')", "request.name == 'web'", "has(request.name)",
-		"request.userInfo.username == 'alice'", "'devs' in request.userInfo.groups",
-		"request.userInfo.groups.exists(g, g.startsWith('system:'))",
-		"has(request.userInfo.extra) && 'scope' in request.userInfo.extra",
-		"request.userInfo.extra.scope[0] == 'a'", "request.userInfo.uid == '7'", "request.kind.kind == "+quote(r.Kind),
-		"request.kind.group == "+quote(r.Group), "request.kind.version == 'v1'", "request.requestKind == request.kind",
+	return pick(a.generator, "request.operation == 'CREATE'", "request.operation in ['UPDATE', 'DELETE']",
+		"request.namespace == 'shop'", "has(request.namespace) && request.namespace.startsWith('sh')",
+		"request.name == 'web'", "has(request.name)", "request.userInfo.username == 'alice'",
+		"'devs' in request.userInfo.groups", "request.userInfo.groups.exists(g, g.startsWith('system:'))",
+		"has(request.userInfo.extra) && 'scope' in request.userInfo.extra", "request.userInfo.extra.scope[0] == 'a'",
+		"request.userInfo.uid == '7'", "request.kind.kind == "+quote(r.Kind), "request.kind.group == "+quote(r.Group),
+		"request.kind.version == 'v1'", "request.requestKind == request.kind",
 		"request.resource.resource == "+quote(r.Resource),
 		"request.requestResource.version == request.resource.version", "request.dryRun", "!request.dryRun",
-		"has(request.subResource)", "request.subResource == ''", "request.options == null",
-		"has(request.options)", "request.options.kind == 'CreateOptions'",
-		"has(request.options.dryRun) && 'All' in request.options.dryRun", "size(request.userInfo.groups) > 1",
-		"dyn(request).operation == 'CREATE'", "has(request.requestSubResource)",
+		"has(request.subResource)", "request.subResource == ''", "request.options == null", "has(request.options)",
+		"request.options.kind == 'CreateOptions'", "has(request.options.dryRun) && 'All' in request.options.dryRun",
+		"size(request.userInfo.groups) > 1", "dyn(request).operation == 'CREATE'", "has(request.requestSubResource)",
 		"request.userInfo.extra.all(k, request.userInfo.extra[k].size() > 0)", "request == request",
 		"dyn(request).userInfo.groups[7] == 'x'")
 }
 
 func (a *author) aboutNamespace() string {
-	return pick(
-		a.generator,
-		"namespaceObject == null", "namespaceObject.metadata.name == 'shop'",
+	return pick(a.generator, "namespaceObject == null", "namespaceObject.metadata.name == 'shop'",
 		"namespaceObject != null && namespaceObject.metadata.labels['env'] == 'prod'",
-		"namespaceObject.metadata.?labels[?'team'].orValue('') == 'shop'",
-		"has(namespaceObject.metadata.annotations)", "namespaceObject.spec.finalizers.exists(f, f == 'kubernetes')",
-		"namespaceObject.status.phase == 'Active'", "'env' in namespaceObject.metadata.labels",
-		"namespaceObject.metadata.labels.all(k, k != 'x')",
+		"namespaceObject.metadata.?labels[?'team'].orValue('') == 'shop'", "has(namespaceObject.metadata.annotations)",
+		"namespaceObject.spec.finalizers.exists(f, f == 'kubernetes')", "namespaceObject.status.phase == 'Active'",
+		"'env' in namespaceObject.metadata.labels", "namespaceObject.metadata.labels.all(k, k != 'x')",
 		"has(namespaceObject.metadata.deletionTimestamp)", "namespaceObject.metadata.UID == ''",
 		"namespaceObject.metadata.creationTimestamp < timestamp('2030-01-01T00:00:00Z')",
 		"has(namespaceObject.status.conditions)", "size(dyn(namespaceObject)) == 3")

@@ -308,8 +308,7 @@ func TestApplyToKinds(t *testing.T) {
 				object["apiVersion"], object["kind"] = s.kind.GroupVersion().String(), s.kind.Kind
 				drop(object, "fieldsV1") // see compareTypes
 			}
-			want, wantErr := upstream.ApplyStructuredMergeDiff(
-				s.converter,
+			want, wantErr := upstream.ApplyStructuredMergeDiff(s.converter,
 				&unstructured.Unstructured{Object: runtime.DeepCopyJSON(live)},
 				&unstructured.Unstructured{Object: mergetest.Copy(patch).(map[string]any)})
 			got, err := merge.Apply(live, patch, s.typ)

@@ -9,9 +9,7 @@ import (
 
 // limitFlag adds the flag that bounds the memory of one evaluation.
 func (c *console) limitFlag(f *pflag.FlagSet) {
-	f.Var(
-		(*memory)(&c.limits.Memory),
-		"limit-memory",
+	f.Var((*memory)(&c.limits.Memory), "limit-memory",
 		"`BYTES` that the values of one policy may take while it is\nevaluated, such as 256Mi; more is an error of it (default 1Gi)")
 	c.inputFlag(f)
 }

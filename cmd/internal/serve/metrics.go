@@ -134,8 +134,7 @@ var (
 		"For how long the oldest request in flight has been answered until now.", nil, nil)
 	inFlightBytes = prometheus.NewDesc("celgate_webhook_bytes_in_flight",
 		"Bytes of bodies that count against the bound, those of abandoned evaluations too.", nil, nil)
-	slowestPolicy = prometheus.NewDesc(
-		"celgate_policy_slowest_seconds",
+	slowestPolicy = prometheus.NewDesc("celgate_policy_slowest_seconds",
 		"The longest time of a policy with a binding and a param in one request, of the last five to ten minutes.",
 		[]string{"kind", "policy"}, nil)
 )

@@ -134,9 +134,7 @@ spec: {policyName: %[2]s, validationActions: [Deny]}
 	}
 	var steps strings.Builder
 	for i := range 30 {
-		fmt.Fprintf(
-			&steps,
-			"  - {patchType: JSONPatch, jsonPatch: {expression: %q}}\n",
+		fmt.Fprintf(&steps, "  - {patchType: JSONPatch, jsonPatch: {expression: %q}}\n",
 			fmt.Sprintf(`[JSONPatch{op: "add", path: "/data/x%d", value: object.data.long}, JSONPatch{op: "replace", path: "/data/long", value: object.data.long + object.data.long}]`, i))
 	}
 	fmt.Fprintf(&b, "---"+mutations, steps.String())

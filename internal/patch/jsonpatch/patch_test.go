@@ -171,9 +171,7 @@ func TestApplySharesWhatItDoesNotTouch(t *testing.T) {
 func TestCopyIsLimited(t *testing.T) {
 	ops := []jsonpatch.Operation{{Op: "add", Path: "/a", Value: map[string]any{}, HasValue: true}}
 	for range 64 {
-		ops = append(
-			ops,
-			jsonpatch.Operation{Op: "copy", From: "/a", Path: "/b"},
+		ops = append(ops, jsonpatch.Operation{Op: "copy", From: "/a", Path: "/b"},
 			jsonpatch.Operation{Op: "move", From: "/b", Path: "/a/b"},
 			jsonpatch.Operation{Op: "copy", From: "/a/b", Path: "/a/c"})
 	}
