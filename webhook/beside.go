@@ -282,10 +282,6 @@ func (b *Beside) tell(c Contrast) {
 			args = append(args, "ours", c.Ours, "theirs", c.Theirs)
 		}
 	}
-	if r := c.Request; r != nil {
-		args = append(args, "uid", r.UID, "operation", r.Operation, "resource", r.Resource.GroupResource().String(),
-			"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username,
-			"dryRun", r.DryRun)
-	}
+	args = append(args, identified(c.Request)...)
 	b.Log.Log(context.Background(), level, "another webhook", args...)
 }

@@ -334,11 +334,7 @@ func (a *answer) log(ctx context.Context, level slog.Level, message string, args
 	if a.Observation.Shadow {
 		args = append(args, "shadow", true)
 	}
-	if r := a.Request; r != nil {
-		args = append(args, "uid", r.UID, "operation", r.Operation, "resource", r.Resource.GroupResource().String(),
-			"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username,
-			"dryRun", r.DryRun)
-	}
+	args = append(args, identified(a.Request)...)
 	a.Log.Log(ctx, level, message, args...)
 }
 
@@ -351,4 +347,16 @@ func marshal(v any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// identified are the attributes of log lines by which a request is known.
+func identified(r *celgate.Request) []any {
+	if r == nil {
+		return nil
+	}
+	return []any{
+		"uid", r.UID, "operation", r.Operation, "resource", r.Resource.GroupResource().String(),
+		"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username,
+		"dryRun", r.DryRun,
+	}
 }
