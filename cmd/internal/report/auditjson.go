@@ -165,12 +165,7 @@ func (j *auditJSON) Write(of *Audited, findings []AuditFinding) error {
 		})
 	}
 	for i := range findings {
-		if j.items > 0 {
-			j.buf.WriteByte(',')
-		}
-		j.items++
-		j.buf.WriteString("\n    ")
-		if err := j.value(findings[i].json(), "    "); err != nil {
+		if err := j.item(findings[i].json()); err != nil {
 			return err
 		}
 	}
@@ -178,15 +173,8 @@ func (j *auditJSON) Write(of *Audited, findings []AuditFinding) error {
 }
 
 func (j *auditJSON) Close() error {
-	if j.items > 0 {
-		j.buf.WriteString("\n  ")
-	}
-	j.buf.WriteByte(']')
-	if len(j.errors) > 0 {
-		j.buf.WriteString(",\n  \"errors\": ")
-		if err := j.value(j.errors, "  "); err != nil {
-			return err
-		}
+	if err := j.endItems(); err != nil {
+		return err
 	}
 	j.buf.WriteString(",\n  \"summary\": ")
 	if err := j.value(j.audit.summary(), "  "); err != nil {

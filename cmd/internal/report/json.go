@@ -138,27 +138,38 @@ func (j *jsonWriter) Write(it Item) error {
 		j.errors = append(j.errors, errorOf(it))
 		return nil
 	}
-	if j.items > 0 {
-		j.buf.WriteByte(',')
-	}
-	j.items++
-	j.buf.WriteString("\n    ")
-	if err := j.value(sourced(it), "    "); err != nil {
+	if err := j.item(sourced(it)); err != nil {
 		return err
 	}
 	return j.flush()
 }
 
-func (j *jsonWriter) Close() error {
+// item appends one of the items.
+func (j *jsonWriter) item(v any) error {
+	if j.items > 0 {
+		j.buf.WriteByte(',')
+	}
+	j.items++
+	j.buf.WriteString("\n    ")
+	return j.value(v, "    ")
+}
+
+// endItems ends the items, and appends what could not be decided about.
+func (j *jsonWriter) endItems() error {
 	if j.items > 0 {
 		j.buf.WriteString("\n  ")
 	}
 	j.buf.WriteByte(']')
-	if len(j.errors) > 0 {
-		j.buf.WriteString(",\n  \"errors\": ")
-		if err := j.value(j.errors, "  "); err != nil {
-			return err
-		}
+	if len(j.errors) == 0 {
+		return nil
+	}
+	j.buf.WriteString(",\n  \"errors\": ")
+	return j.value(j.errors, "  ")
+}
+
+func (j *jsonWriter) Close() error {
+	if err := j.endItems(); err != nil {
+		return err
 	}
 	if len(j.skipped) > 0 {
 		j.buf.WriteString(",\n  \"skipped\": ")
