@@ -24,8 +24,8 @@ var costs = []*Analyzer{
 		Title: "an expression or a policy may cost more than the server allows",
 		Text: `One expression may cost 1,000,000 units, the match conditions of a policy together 2,500,000, its validations with their messages 10,000,000, its audit annotations and each mutation 10,000,000. What costs more is an error,
 of which failurePolicy decides. It is a warning where an object that was made with lists of 32 items went over a
-budget, and a note where only the estimate does: for lists and maps of 32 items and
-texts of 1,000 characters. celgate check --measure shows both for all budgets. Two nested loops over one list cost the square of its length.`,
+budget, and a note where only the estimate does: for lists and maps of 32 items and texts of 1,000 characters. celgate
+check --measure shows both for all budgets. Two nested loops over one list cost the square of its length.`,
 		Before: "expression: object.spec.containers.all(a, object.spec.containers.all(b, object.spec.containers.all(c, …)))",
 		After:  "variables:\n- name: names\n  expression: object.spec.containers.map(c, c.name)\n…\nexpression: object.spec.containers.all(c, c.name in variables.names)",
 		run:    overBudget,

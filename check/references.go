@@ -43,10 +43,9 @@ leaves the policy without force, silently.`,
 		Title: "paramKind and paramRef do not go together",
 		Text: `A policy with spec.paramKind whose binding has no spec.paramRef is evaluated with params null, and params.x is an error; a binding's paramRef
 without a paramKind is ignored. A paramRef without a namespace for a namespaced paramKind means the namespace of the
-request, and is an error for
-cluster-scoped requests; one with a namespace for a cluster-scoped paramKind is always an error. A paramKind that the
-server does not know makes every request fail
-that the policy matches; one of a group that Kubernetes does not have, whose CustomResourceDefinition is not among the files, is a note.`,
+request, and is an error for cluster-scoped requests; one with a namespace for a cluster-scoped paramKind is always an
+error. A paramKind that the server does not know makes every request fail that the policy matches; one of a group that
+Kubernetes does not have, whose CustomResourceDefinition is not among the files, is a note.`,
 		Before: "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas   # has paramKind",
 		After:  "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas\n  paramRef: {name: limits, namespace: policies, parameterNotFoundAction: Deny}",
 		run:    paramReferences,
@@ -74,9 +73,8 @@ that the policy matches; one of a group that Kubernetes does not have, whose Cus
 		Title: "a resource rule that matches no resource",
 		Text: `The server does not check that the groups, versions and resources of a rule exist. A singular or misspelt resource, a kind in the place of a
 resource, a resource under the wrong group, or a version that is no longer served matches nothing. With matchPolicy
-Equivalent a rule matches other
-versions of the same resource, but only if it names one that is served. A custom resource
-whose CustomResourceDefinition is not among the files is a note, once.`,
+Equivalent a rule matches other versions of the same resource, but only if it names one that is served. A custom
+resource whose CustomResourceDefinition is not among the files is a note, once.`,
 		Before: "resourceRules:\n- {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}",
 		run:    matchesNothing,

@@ -40,8 +40,7 @@ that reads object and matches DELETE lets nothing be deleted. Compare with null,
 		Title: "a field that may be absent is read without asking",
 		Text: `The field is optional and has no default, so that objects without it reach the policy. Reading it then is the error "no such key", which failurePolicy Fail makes a denial. An entry of a map,
 such as a label, may always be absent: also of namespaceObject and of request.userInfo.extra. It is a note for params,
-which are the author's own, and in a messageExpression, where the error
-brings back the default message.`,
+which are the author's own, and in a messageExpression, where the error brings back the default message.`,
 		Before: "expression: object.metadata.labels['team'] != ''",
 		After:  "expression: object.metadata.?labels['team'].orValue('') != ''",
 		run:    unguarded,
@@ -51,8 +50,7 @@ brings back the default message.`,
 		Title: "has() of a field that is always there",
 		Text: `Some fields are never left out when the server writes an object: structs that are no pointers (resources, strategy, status), and scalars and lists without omitempty. has() of them
 is true for every object, also where the author left them out. Ask for a member, or for the zero value. It is a note
-for scalars, and where the policy reads below
-the field: then nothing is wrong but the question is not needed.`,
+for scalars, and where the policy reads below the field: then nothing is wrong but the question is not needed.`,
 		Before: "expression: object.spec.containers.all(c, has(c.resources))",
 		After:  "expression: object.spec.containers.all(c, has(c.resources.limits))",
 		run:    alwaysTrue,

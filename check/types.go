@@ -25,10 +25,8 @@ var types = []*Analyzer{
 		Title: "the API server will warn about the expression in status.typeChecking",
 		Text: `The server type-checks the validations of a ValidatingAdmissionPolicy after it was stored, against the kinds that its rules name without wildcards,
 and writes what it finds into the policy's status, where few look. This check finds the same, with the same text
-(serverWarning in the JSON output). It is a note where the
-warning is about some of the kinds only, or is false: the server takes times for timestamps, does not know the fields
-of quantities, nor
-authorizer.requestResource.`,
+(serverWarning in the JSON output). It is a note where the warning is about some of the kinds only, or is false: the
+server takes times for timestamps, does not know the fields of quantities, nor authorizer.requestResource.`,
 		Before: "expression: object.spec.replica <= 5   # undefined field 'replica'",
 		After:  "expression: object.spec.replicas <= 5",
 		run:    typeWarnings,
