@@ -9,6 +9,7 @@ import (
 
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/parallel"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -95,7 +96,7 @@ func (e *Engine) watch(what watches) (watchedHooks, error) {
 		observed []explain.Observed
 		err      error
 	}
-	all := inParallel(e.index.hooks, func(h *hook) (w watched) {
+	all := parallel.Map(e.index.hooks, func(h *hook) (w watched) {
 		copied := *h
 		w.hook = &copied
 		if what&watchValues != 0 {

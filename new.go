@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,6 +13,7 @@ import (
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/parallel"
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
@@ -86,7 +84,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	}
 	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
 	slices.SortStableFunc(policies, func(a, b *policy.Policy) int { return cmp.Compare(turn(a), turn(b)) })
-	compiled := inParallel(policies, func(p *policy.Policy) compiledPolicy {
+	compiled := parallel.Map(policies, func(p *policy.Policy) compiledPolicy {
 		c, checked := opts.Before.of(p, minor)
 		if !checked {
 			if p.Stored {
@@ -169,22 +167,6 @@ func (e *Engine) of(p *policy.Policy, minor string) (compiledPolicy, bool) {
 	}
 	c, ok := e.compiled[p]
 	return c, ok
-}
-
-// inParallel calls do for every item, on all processors, and returns the results in the order of the items.
-func inParallel[A, B any](items []A, do func(A) B) []B {
-	results := make([]B, len(items))
-	var next atomic.Int64
-	var running sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(items)) {
-		running.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(items)); i = next.Add(1) - 1 {
-				results[i] = do(items[i])
-			}
-		})
-	}
-	running.Wait()
-	return results
 }
 
 // turn is when a policy runs among those of its kind: webhooks are asked in an order, so mutating policies of

@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/parallel"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -86,20 +85,13 @@ func (s *subject) typing(f *facts) map[*expression]*typed {
 
 // typeAll type-checks the policies on all processors. Each has a typer of its own, which remembers what it declares.
 func (s *subject) typeAll() {
-	var next atomic.Int64
-	var running sync.WaitGroup
-	workers := make([]subject, min(runtime.GOMAXPROCS(0), len(s.facts)))
-	for i := range workers {
-		w := &workers[i]
-		*w = *s
+	var workers []*subject
+	parallel.Each(len(s.facts), func() func(int) {
+		w := *s
 		w.typer = newTyper(s.Types)
-		running.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(s.facts)); i = next.Add(1) - 1 {
-				w.typeOne(s.facts[i])
-			}
-		})
-	}
-	running.Wait()
+		workers = append(workers, &w)
+		return func(i int) { w.typeOne(s.facts[i]) }
+	})
 	for _, w := range workers {
 		s.err = cmp.Or(s.err, w.err)
 	}
