@@ -177,7 +177,7 @@ func (p *pass) atField(pol *policy.Policy, path, suggestion, format string, args
 // atBinding reports a problem at a field of a binding.
 func (p *pass) atBinding(b *policy.Binding, path, suggestion, format string, args ...any) {
 	p.report(Diagnostic{
-		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Kind: string(b.Kind) + "Binding", Name: b.Name,
+		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Kind: b.ObjectKind(), Name: b.Name,
 		Field:    path,
 		Position: b.Locate(&field.Error{Field: path}),
 	})

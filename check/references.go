@@ -157,7 +157,7 @@ func missingParams(p *pass) {
 			p.report(Diagnostic{
 				Severity: severity, Message: fmt.Sprintf("without %s %s", what, then),
 				Suggestion: "give the param beside the policies, and create it before the binding",
-				Kind:       string(b.Kind) + "Binding", Name: b.Name, Field: at, Position: b.Locate(&field.Error{Field: at}),
+				Kind:       b.ObjectKind(), Name: b.Name, Field: at, Position: b.Locate(&field.Error{Field: at}),
 			})
 		}
 	}

@@ -46,7 +46,7 @@ func refused(p *pass) {
 		}
 	}
 	for _, b := range p.Set.Bindings {
-		unserved(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position)
+		unserved(b.APIVersion, b.ObjectKind(), b.Name, b.Position)
 	}
 	for _, f := range p.facts {
 		unserved(f.APIVersion, string(f.Kind), f.Name, f.Position)
@@ -60,7 +60,7 @@ func refused(p *pass) {
 	for _, b := range p.Set.Bindings {
 		for _, err := range policy.ValidateBinding(b) {
 			p.report(Diagnostic{
-				Message: err.ErrorBody(), Kind: string(b.Kind) + "Binding", Name: b.Name, Field: err.Field,
+				Message: err.ErrorBody(), Kind: b.ObjectKind(), Name: b.Name, Field: err.Field,
 				Position: b.Locate(err),
 			})
 		}

@@ -76,7 +76,7 @@ func answer(obj map[string]any) *metav1.Status {
 	}
 	if b != nil {
 		if errs := policy.ValidateBinding(b); len(errs) > 0 {
-			return policy.Invalid(string(b.Kind)+"Binding", b.Name, errs)
+			return policy.Invalid(b.ObjectKind(), b.Name, errs)
 		}
 	}
 	return nil

@@ -157,7 +157,7 @@ func (run *caseRun) why(name, binding string) string {
 	}
 	for _, p := range run.Set.Policies {
 		if (name == "" || p.Name == name) && !slices.ContainsFunc(run.Set.Bindings,
-			func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
+			func(b *policy.Binding) bool { return b.Binds(p) }) {
 			reasons = append(reasons, "policy "+p.Name+" has no binding")
 		}
 	}
@@ -284,8 +284,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 // decidedBy returns the index of the outcome that let a request pass that was to be denied; -1 if there is none.
 func (run *caseRun) decidedBy(v Verdict) int {
 	for at, o := range run.Decision.Outcomes {
-		if v.Policy != "" && o.Policy != v.Policy || v.Binding != "" && o.Binding != v.Binding ||
-			o.Kind != policy.Validating {
+		if v.Policy != "" && o.Policy != v.Policy || v.Binding != "" && o.Binding != v.Binding {
 			continue
 		}
 		if i, ok := validationIndex(o.Field); ok && (v.Validation < 0 || i == v.Validation) {
@@ -523,7 +522,7 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 // none.
 func (run *caseRun) mutation(name, binding string) int {
 	return slices.IndexFunc(run.Decision.Outcomes, func(o celgate.Outcome) bool {
-		return o.Kind == policy.Mutating && strings.HasPrefix(o.Field, "spec.mutations") &&
+		return strings.HasPrefix(o.Field, "spec.mutations") &&
 			(name == "" || o.Policy == name && o.Binding == binding)
 	})
 }

@@ -47,7 +47,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	case len(errs) == 0:
 		return allowed, nil
 	case b != nil:
-		return &celgate.Decision{Status: policy.Invalid(string(b.Kind)+"Binding", b.Name, errs)}, nil
+		return &celgate.Decision{Status: policy.Invalid(b.ObjectKind(), b.Name, errs)}, nil
 	}
 	return &celgate.Decision{Status: policy.Invalid(string(p.Kind), p.Name, errs)}, nil
 }

@@ -124,7 +124,7 @@ func ourAnswer(t testing.TB, data []byte) *metav1.Status {
 		}
 	default:
 		if errs := policy.ValidateBinding(b); len(errs) > 0 {
-			return policy.Invalid(string(b.Kind)+"Binding", b.Name, errs)
+			return policy.Invalid(b.ObjectKind(), b.Name, errs)
 		}
 	}
 	return nil

@@ -172,7 +172,7 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 	for _, m := range p.Mutations {
 		d.say("mutations", string(m.PatchType)+": "+oneLine(m.Expr.Src))
 	}
-	if p.Kind == policy.Mutating {
+	if p.Mutates() {
 		d.say("reinvocationPolicy", string(p.Reinvocation))
 	}
 	for _, f := range s.Facts[string(p.Kind)+" "+p.Name] {
@@ -182,7 +182,7 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 }
 
 func (s Source) ofBinding(b *policy.Binding) described {
-	d := described{string(b.Kind) + "Binding", b.Name, b.Position, nil}
+	d := described{b.ObjectKind(), b.Name, b.Position, nil}
 	d.say("policyName", b.PolicyName)
 	for _, a := range b.Actions {
 		d.say("validationActions", string(a))

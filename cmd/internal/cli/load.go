@@ -200,7 +200,7 @@ func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 			}
 		}
 		for _, b := range w.set.Bindings {
-			if string(b.Kind)+"Binding" == r.Kind && b.Name == r.Name {
+			if b.ObjectKind() == r.Kind && b.Name == r.Name {
 				locate = b.Locate
 			}
 		}

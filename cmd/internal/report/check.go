@@ -137,7 +137,7 @@ func diagnosticJUnit(w io.Writer, found []check.Diagnostic, set *policy.Set) err
 			write(string(p.Kind), p.Name, p.Locate(&field.Error{Field: "metadata.name"}))
 		}
 		for _, b := range set.Bindings {
-			write(string(b.Kind)+"Binding", b.Name, b.Locate(&field.Error{Field: "metadata.name"}))
+			write(b.ObjectKind(), b.Name, b.Locate(&field.Error{Field: "metadata.name"}))
 		}
 	}
 	for _, d := range found { // of documents that could not be decoded

@@ -169,8 +169,8 @@ func nativeKind(s kube.Source) string {
 func order(set *policy.Set) map[string]int64 {
 	var policies []*policy.Policy
 	for _, p := range set.Policies {
-		if p.Kind == policy.Mutating && slices.ContainsFunc(set.Bindings,
-			func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
+		if p.Mutates() && slices.ContainsFunc(set.Bindings,
+			func(b *policy.Binding) bool { return b.Binds(p) }) {
 			policies = append(policies, p)
 		}
 	}
