@@ -107,7 +107,7 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o,
 				paramName(in.param), o.Err})
 		}
-		r.tellRun(in, "")
+		r.begins(in)
 		r.meter.Begin()
 		if matched, failed := r.conditionsHold(in, v); failed != nil {
 			fail(*failed)

@@ -115,7 +115,7 @@ func (v *validator) policy(p, old *Policy) {
 		if len(p.MatchConstraints.ResourceRules) == 0 {
 			v.add(field.Required(constraints.Child("resourceRules"), ""))
 		}
-		if p.Kind == Mutating {
+		if p.Mutates() && !p.Validates() {
 			v.mutatingOperations(p.MatchConstraints, constraints)
 		}
 	}
@@ -123,15 +123,13 @@ func (v *validator) policy(p, old *Policy) {
 		v.matchConditions(p.MatchConditions, spec.Child("matchConditions"))
 	}
 	v.variables(p.Variables, spec.Child("variables"))
-	if p.Kind == Mutating {
-		v.mutations(p.Mutations, spec.Child("mutations"))
-		if path := spec.Child("reinvocationPolicy"); p.Reinvocation == "" {
-			v.add(field.Required(path, ""))
-		} else {
-			oneOf(v, path, p.Reinvocation, reinvocationPolicies)
-		}
-	} else {
+	switch p.Kind {
+	case Mutating:
+		v.mutating(p, spec)
+	case Validating:
 		v.validating(p, spec)
+	default:
+		v.admission(p, spec)
 	}
 }
 
@@ -199,9 +197,13 @@ func (v *validator) declared(b *Binding) field.ErrorList {
 	return v.distinct()
 }
 
-// Invalid returns the server's answer, of code 422, to an object of one of the four kinds with errs.
+// Invalid returns the server's answer, of code 422, to a policy or binding with errs.
 func Invalid(kind, name string, errs field.ErrorList) *metav1.Status {
-	status := apierrors.NewInvalid(schema.GroupKind{Group: group, Kind: kind}, name, errs).Status()
+	of := schema.GroupKind{Group: group, Kind: kind}
+	if strings.TrimSuffix(kind, "Binding") == string(Admission) {
+		of.Group = OwnGroup
+	}
+	status := apierrors.NewInvalid(of, name, errs).Status()
 	return &status
 }
 
@@ -581,6 +583,16 @@ func shownAnnotations(annotations []AuditAnnotation) any {
 		out = append(out, shown{a.Key, a.ValueExpr.Src})
 	}
 	return out
+}
+
+// mutating checks what only a MutatingAdmissionPolicy has.
+func (v *validator) mutating(p *Policy, spec *field.Path) {
+	v.mutations(p.Mutations, spec.Child("mutations"))
+	if path := spec.Child("reinvocationPolicy"); p.Reinvocation == "" {
+		v.add(field.Required(path, ""))
+	} else {
+		oneOf(v, path, p.Reinvocation, reinvocationPolicies)
+	}
 }
 
 func (v *validator) mutations(mutations []Mutation, path *field.Path) {

@@ -25,7 +25,7 @@ func newCompilers(set *celenv.Set, mode celenv.Mode, noVariables bool) compilers
 
 // NewChecker returns a checker for p. Old is the policy that p is an update of, or nil: what it uses may stay.
 func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
-	noVariables := p.Kind == policy.Validating && len(p.Variables) == 0
+	noVariables := !p.Mutates() && len(p.Variables) == 0
 	c := &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Write, noVariables)}
 	if old != nil {
 		stored := newCompilers(set, celenv.Run, noVariables)
@@ -37,7 +37,7 @@ func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
 // NewStoredChecker returns a checker for a policy that is stored: it may use all that a server of the chosen minor
 // evaluates.
 func NewStoredChecker(set *celenv.Set, p *policy.Policy) *Checker {
-	noVariables := p.Kind == policy.Validating && len(p.Variables) == 0
+	noVariables := !p.Mutates() && len(p.Variables) == 0
 	return &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Run, noVariables)}
 }
 

@@ -98,7 +98,7 @@ func (c *console) requirePolicies(given []string, force *policy.Set) {
 // policyKinds are the kinds that make up policies.
 var policyKinds = []string{
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy",
-	"MutatingAdmissionPolicyBinding",
+	"MutatingAdmissionPolicyBinding", "AdmissionPolicy", "AdmissionPolicyBinding",
 }
 
 const nativeGroup = "admissionregistration.k8s.io"
@@ -128,6 +128,9 @@ func (w *world) misspelt(kind apischema.GroupVersionKind) string {
 	apiVersion := nativeGroup + "/v1"
 	if near(kind.Group, policy.OwnGroup) {
 		apiVersion = policy.OwnGroup + "/v1"
+	}
+	if strings.TrimSuffix(meant, "Binding") == string(policy.Admission) {
+		apiVersion = policy.Dialect
 	}
 	return apiVersion + " " + meant
 }
