@@ -27,11 +27,6 @@ type binding struct {
 	selector labels.Selector // of the params; nil without
 }
 
-type policyKey struct {
-	kind policy.Kind
-	name string
-}
-
 // expressions is how many outcomes one invocation may have.
 func (h *hook) expressions() int {
 	return len(h.MatchConditions) + len(h.Validations) + len(h.Mutations)

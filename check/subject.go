@@ -70,7 +70,7 @@ func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
 	for _, p := range in.Set.Policies {
 		f := &facts{Policy: p}
 		for _, b := range in.Set.Bindings {
-			if b.Kind == p.Kind && b.PolicyName == p.Name {
+			if b.PolicyRef() == p.Ref() {
 				f.bindings = append(f.bindings, b)
 			}
 		}

@@ -679,7 +679,7 @@ func messages(p *pass) {
 			d := Diagnostic{
 				Message:    "message is shown as it is, though it is a CEL expression",
 				Suggestion: "move it to messageExpression",
-				Kind:       string(f.Kind), Name: f.Name, Field: path, Position: f.Locate(&field.Error{Field: path}),
+				Ref:        f.Ref(), Field: path, Position: f.Locate(&field.Error{Field: path}),
 			}
 			if checked, issues := celenv.Compile(env, v.Message); v.MessageExpr.IsZero() && issues.Err() == nil &&
 				checked.OutputType().IsExactType(cel.StringType) {

@@ -199,9 +199,9 @@ func (v *validator) declared(b *Binding) field.ErrorList {
 	return v.distinct()
 }
 
-// Invalid returns the server's answer, of code 422, to an object of one of the four kinds with errs.
-func Invalid(kind, name string, errs field.ErrorList) *metav1.Status {
-	status := apierrors.NewInvalid(schema.GroupKind{Group: group, Kind: kind}, name, errs).Status()
+// Invalid returns the server's answer, of code 422, to an object with errs.
+func (r Ref) Invalid(errs field.ErrorList) *metav1.Status {
+	status := apierrors.NewInvalid(schema.GroupKind{Group: group, Kind: r.Kind}, r.Name, errs).Status()
 	return &status
 }
 
