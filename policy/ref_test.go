@@ -1,6 +1,9 @@
 package policy
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestRef(t *testing.T) {
 	for _, kind := range []Kind{Validating, Mutating} {
@@ -33,5 +36,37 @@ func TestRef(t *testing.T) {
 	}
 	if RefOf(map[string]any{"kind": 1, "metadata": "x"}) != (Ref{}) {
 		t.Error("an object without a kind has one")
+	}
+}
+
+func TestExpressions(t *testing.T) {
+	x := func(src string) Expr { return Expr{Src: src, Field: "spec." + src} }
+	p := &Policy{
+		MatchConditions: []NamedExpr{{"c", x("condition")}},
+		Variables:       []NamedExpr{{"empty", Expr{}}, {"v", x("variable")}},
+		Validations: []Validation{
+			{Expr: x("validation"), MessageExpr: x("message")}, {Expr: x("second")},
+		},
+		AuditAnnotations: []AuditAnnotation{{"key", x("annotation")}},
+		Mutations:        []Mutation{{PatchType: ApplyConfiguration, Expr: x("apply")}, {PatchType: JSONPatch, Expr: x("patch")}},
+	}
+	want := []Part{
+		{x("condition"), UseMatchCondition, "c", 0}, {x("variable"), UseVariable, "v", 1},
+		{x("validation"), UseValidation, "", 0}, {x("message"), UseMessageExpression, "", 0},
+		{x("second"), UseValidation, "", 1}, {x("annotation"), UseAuditAnnotation, "key", 0},
+		{x("apply"), UseApplyConfiguration, "", 0}, {x("patch"), UseJSONPatch, "", 1},
+	}
+	var got []Part
+	for x := range p.Expressions() {
+		got = append(got, x)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the expressions are\n%v, not\n%v", got, want)
+	}
+	for range p.Expressions() {
+		break // an iterator that goes on panics
+	}
+	if got := p.At("spec.second"); got != x("second") {
+		t.Errorf("At finds %v", got)
 	}
 }

@@ -190,9 +190,9 @@ func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 	for _, r := range e.Rejected() {
 		out := report.Rejection{APIVersion: r.APIVersion, Ref: r.Ref, Place: r.Position, Status: r.Status}
 		locate := func(*field.Error) policy.Position { return r.Position }
-		expr := func(string) policy.Expr { return policy.Expr{} }
+		expr := (&policy.Policy{}).At
 		if p := w.set.Policy(r.Ref); p != nil {
-			locate, expr = p.Locate, func(path string) policy.Expr { return exprAt(p, path) }
+			locate, expr = p.Locate, p.At
 		}
 		if b := w.set.Binding(r.Ref); b != nil {
 			locate = b.Locate
