@@ -28,13 +28,6 @@ type binding struct {
 	selector labels.Selector // of the params; nil without
 }
 
-type policyKey struct {
-	kind policy.Kind
-	name string
-}
-
-func keyOf(p *policy.Policy) policyKey { return policyKey{p.Kind, p.Name} }
-
 // expressions is how many outcomes one invocation may have.
 func (h *hook) expressions() int {
 	if h.phase == policy.PhaseMutation {

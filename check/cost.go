@@ -100,7 +100,7 @@ func (s *subject) measure(f *facts) Measurement {
 
 // budgetOf names the budget that an expression is under; empty for a variable.
 func budgetOf(e *expression) (string, int64) {
-	switch e.use {
+	switch e.Use {
 	case policy.UseMatchCondition:
 		return "matchConditions", celgate.MatchConditionBudget
 	case policy.UseValidation, policy.UseMessageExpression:
@@ -108,7 +108,7 @@ func budgetOf(e *expression) (string, int64) {
 	case policy.UseAuditAnnotation:
 		return "auditAnnotations", celgate.Budget
 	case policy.UseApplyConfiguration, policy.UseJSONPatch:
-		return fmt.Sprintf("mutations[%d]", e.index), celgate.Budget
+		return fmt.Sprintf("mutations[%d]", e.Index), celgate.Budget
 	}
 	return "", 0
 }
@@ -176,7 +176,7 @@ func (s *subject) variablesOf(f *facts, budget string, single map[*expression]in
 		if name, _ := budgetOf(e); name != budget {
 			continue
 		}
-		part := string(e.use)
+		part := string(e.Use)
 		if used[part] == nil {
 			used[part] = map[*expression]bool{}
 		}

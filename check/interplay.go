@@ -64,7 +64,7 @@ type written struct {
 func (f *facts) writes() []written {
 	var all []written
 	for e := range f.parsed() {
-		switch e.use {
+		switch e.Use {
 		case policy.UseApplyConfiguration:
 			for _, w := range effects.Applied(e.ast.Expr()) {
 				if parent, last, _ := w.Path.Parent(); strings.HasSuffix(parent.Steps,
@@ -297,7 +297,7 @@ func (f *facts) undoes(e *expression) bool {
 		return true
 	}
 	for c := range f.parsed() {
-		if c.use == policy.UseMatchCondition && looks(c) {
+		if c.Use == policy.UseMatchCondition && looks(c) {
 			return true
 		}
 	}
@@ -379,8 +379,7 @@ func orderMatters(p *pass) {
 				continue
 			}
 			j := slices.IndexFunc(f.exprs, func(e *expression) bool {
-				return e.use == policy.UseApplyConfiguration ||
-					e.use == policy.UseJSONPatch
+				return e.Use.Mutates()
 			})
 			d := in(f.Policy, f.exprs[j].Expr, 0, len(f.exprs[j].Src))
 			d.Message = fmt.Sprintf("the result depends on whether %s or %s is asked first, which is random",
@@ -427,7 +426,7 @@ func (f *facts) looksAt(e *expression, path effects.Path) bool {
 		return true
 	}
 	for c := range f.parsed() {
-		if c.use == policy.UseMatchCondition && below(c) {
+		if c.Use == policy.UseMatchCondition && below(c) {
 			return true
 		}
 	}

@@ -228,7 +228,7 @@ func updates(p *pass) {
 			continue
 		}
 		for e := range f.parsed() {
-			if e.use != policy.UseValidation || f.asksOperation(e) {
+			if e.Use != policy.UseValidation || f.asksOperation(e) {
 				continue
 			}
 			i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool {
@@ -365,7 +365,7 @@ func uncovered(p *pass) {
 							func(path effects.Path) bool { return path.Contains(read.Path) }) &&
 							locate(t.typ, read.Path.Split()).typ != nil
 					})
-					if e.use == policy.UseMessageExpression || e.use == policy.UseAuditAnnotation || i < 0 {
+					if e.Use == policy.UseMessageExpression || e.Use == policy.UseAuditAnnotation || i < 0 {
 						continue
 					}
 					if !t.named && wild[e.Field+w.subresource] {

@@ -25,7 +25,7 @@ without a binding is never evaluated.`,
 			for _, f := range p.facts {
 				if len(f.bindings) == 0 {
 					p.atField(f.Policy, "metadata.name",
-						"add a "+string(f.Kind)+"Binding with spec.policyName: "+f.Name, "no binding puts %s in force",
+						"add a "+f.Kind.Binding()+" with spec.policyName: "+f.Name, "no binding puts %s in force",
 						f.Name)
 				}
 			}
@@ -157,7 +157,7 @@ func missingParams(p *pass) {
 			p.report(Diagnostic{
 				Severity: severity, Message: fmt.Sprintf("without %s %s", what, then),
 				Suggestion: "give the param beside the policies, and create it before the binding",
-				Kind:       b.ObjectKind(), Name: b.Name, Field: at, Position: b.Locate(&field.Error{Field: at}),
+				Ref:        b.Ref(), Field: at, Position: b.Locate(&field.Error{Field: at}),
 			})
 		}
 	}

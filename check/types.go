@@ -126,7 +126,7 @@ func (s *subject) typeOne(f *facts) {
 			func(e *expression, _ *cel.Env, checked *cel.Ast, problems []problem) {
 				found := f.typing[e]
 				found.checked++
-				if e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch {
+				if e.Use.Mutates() {
 					found.asts[t.kind] = checked
 				}
 				for _, p := range problems {
@@ -185,19 +185,19 @@ func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType,
 	for _, e := range f.exprs {
 		d := celenv.Declared{
 			Params: f.ParamKind != nil, Authorizer: true,
-			Patch: e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch,
+			Patch: e.Use.Mutates(),
 		}
 		in := env(d)
 		if in == nil {
 			return
 		}
 		checked, issues := e.check(in, running)
-		if e.use == "" {
+		if e.Use == policy.UseVariable {
 			t := apiservercel.DynType
 			if checked != nil {
 				t = s.typer.variable(checked.OutputType())
 			}
-			members[e.name] = apiservercel.NewDeclField(e.name, t, true, nil, nil)
+			members[e.Name] = apiservercel.NewDeclField(e.Name, t, true, nil, nil)
 			clear(envs) // they know the types that variables had
 		}
 		visit(e, in, checked, problems(issues, e.Src))
@@ -217,7 +217,7 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 		d := celenv.Declared{Params: f.ParamKind != nil, Authorizer: true}
 		var env *cel.Env
 		for _, e := range f.exprs {
-			if e.use != "" && e.use != policy.UseValidation && e.use != policy.UseMessageExpression {
+			if e.Use != policy.UseVariable && e.Use != policy.UseValidation && e.Use != policy.UseMessageExpression {
 				continue
 			}
 			if env == nil {
@@ -230,12 +230,12 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 				}
 			}
 			checked, issues := e.check(env, checking)
-			if e.use == "" {
+			if e.Use == policy.UseVariable {
 				var t *cel.Type
 				if issues == nil {
 					t = checked.OutputType()
 				}
-				members[e.name] = apiservercel.NewDeclField(e.name, celenv.VariableType(t), true, nil, nil)
+				members[e.Name] = apiservercel.NewDeclField(e.Name, celenv.VariableType(t), true, nil, nil)
 				env = nil
 				continue
 			}

@@ -39,17 +39,17 @@ reason. A line without a reason is not honoured: who reads the policy next could
 var compileProblem = regexp.MustCompile(`ERROR: <input>:(\d+:\d+): ([^\n]*)`)
 
 func refused(p *pass) {
-	unserved := func(apiVersion, kind, name string, at policy.Position) {
-		served := p.Types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: kind})
-		if message := policy.Unserved(apiVersion, kind, p.KubeVersion, served); message != "" {
-			p.report(Diagnostic{Message: message, Kind: kind, Name: name, Field: "apiVersion", Position: at})
+	unserved := func(apiVersion string, ref policy.Ref, at policy.Position) {
+		served := p.Types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: ref.Kind})
+		if message := policy.Unserved(apiVersion, ref.Kind, p.KubeVersion, served); message != "" {
+			p.report(Diagnostic{Message: message, Ref: ref, Field: "apiVersion", Position: at})
 		}
 	}
 	for _, b := range p.Set.Bindings {
-		unserved(b.APIVersion, b.ObjectKind(), b.Name, b.Position)
+		unserved(b.APIVersion, b.Ref(), b.Position)
 	}
 	for _, f := range p.facts {
-		unserved(f.APIVersion, string(f.Kind), f.Name, f.Position)
+		unserved(f.APIVersion, f.Ref(), f.Position)
 		checker := compile.NewChecker(p.envs, f.Policy, nil)
 		errs := policy.ValidatePolicy(f.Policy, checker)
 		checker.Close()
@@ -59,10 +59,7 @@ func refused(p *pass) {
 	}
 	for _, b := range p.Set.Bindings {
 		for _, err := range policy.ValidateBinding(b) {
-			p.report(Diagnostic{
-				Message: err.ErrorBody(), Kind: b.ObjectKind(), Name: b.Name, Field: err.Field,
-				Position: b.Locate(err),
-			})
+			p.report(Diagnostic{Message: err.ErrorBody(), Ref: b.Ref(), Field: err.Field, Position: b.Locate(err)})
 		}
 	}
 }
@@ -75,8 +72,7 @@ func (p *pass) refusal(f *facts, err *field.Error) {
 		}
 	}
 	each := func(err *field.Error, message string) {
-		d := Diagnostic{Message: message, Kind: string(f.Kind), Name: f.Name, Field: err.Field, Position: f.Locate(err),
-			Expr: expr}
+		d := Diagnostic{Message: message, Ref: f.Ref(), Field: err.Field, Position: f.Locate(err), Expr: expr}
 		if !expr.IsZero() {
 			d.From, d.To = 0, len(expr.Src)
 			for i := range expr.Src {

@@ -60,8 +60,8 @@ status: {conditions: []}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.ObjectKind() != "AdmissionPolicyBinding" || fmt.Sprint(b.Actions) != "[Deny]" ||
-		!b.Names(policy.Admission, "team") {
+	if b.Ref().Kind != "AdmissionPolicyBinding" || fmt.Sprint(b.Actions) != "[Deny]" ||
+		b.PolicyRef() != policy.Admission.Ref("team") {
 		t.Errorf("%+v", b)
 	}
 	if errs := policy.ValidateBinding(b); len(errs) > 0 {

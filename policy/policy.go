@@ -50,26 +50,25 @@ type Set struct {
 // Unique returns the set with the first of all policies, and of all bindings, of one kind and name, and errors about
 // the others: no cluster has two.
 func (s *Set) Unique() (Set, []*DuplicateError) {
-	type id struct{ kind, name string }
 	var unique Set
 	var errs []*DuplicateError
-	seen := map[id]Position{}
-	first := func(kind, name string, place Position) bool {
-		before, known := seen[id{kind, name}]
+	seen := map[Ref]Position{}
+	first := func(ref Ref, place Position) bool {
+		before, known := seen[ref]
 		if known {
-			errs = append(errs, &DuplicateError{Kind: kind, Name: name, Position: place, First: before})
+			errs = append(errs, &DuplicateError{Ref: ref, Position: place, First: before})
 		} else {
-			seen[id{kind, name}] = place
+			seen[ref] = place
 		}
 		return !known
 	}
 	for _, p := range s.Policies {
-		if first(string(p.Kind), p.Name, p.Position) {
+		if first(p.Ref(), p.Position) {
 			unique.Policies = append(unique.Policies, p)
 		}
 	}
 	for _, b := range s.Bindings {
-		if first(b.ObjectKind(), b.Name, b.Position) {
+		if first(b.Ref(), b.Position) {
 			unique.Bindings = append(unique.Bindings, b)
 		}
 	}
@@ -78,14 +77,14 @@ func (s *Set) Unique() (Set, []*DuplicateError) {
 
 // A DuplicateError is about the second of two policies, or bindings, of one kind and name.
 type DuplicateError struct {
-	Kind, Name string
-	Position   Position
-	First      Position
+	Ref
+	Position Position
+	First    Position
 }
 
 // Error says where the two are, as far as that is known.
 func (e *DuplicateError) Error() string {
-	message := e.Kind + " " + e.Name + " is given twice"
+	message := e.Ref.String() + " is given twice"
 	if place := e.Position.String(); place != "" {
 		message = place + ": " + message
 	}
@@ -105,14 +104,25 @@ func (s *Set) MarkStored() {
 	}
 }
 
-// HasPolicy reports whether the set has a policy.
-func (s *Set) HasPolicy(kind Kind, name string) bool {
-	return slices.ContainsFunc(s.Policies, func(p *Policy) bool { return p.Kind == kind && p.Name == name })
+// Policy returns a policy of the set; nil if the set does not have it.
+func (s *Set) Policy(ref Ref) *Policy {
+	if i := slices.IndexFunc(s.Policies, func(p *Policy) bool { return p.Ref() == ref }); i >= 0 {
+		return s.Policies[i]
+	}
+	return nil
+}
+
+// Binding returns a binding of the set; nil if the set does not have it.
+func (s *Set) Binding(ref Ref) *Binding {
+	if i := slices.IndexFunc(s.Bindings, func(b *Binding) bool { return b.Ref() == ref }); i >= 0 {
+		return s.Bindings[i]
+	}
+	return nil
 }
 
 // Binds reports whether a binding of the set names a policy.
-func (s *Set) Binds(kind Kind, name string) bool {
-	return slices.ContainsFunc(s.Bindings, func(b *Binding) bool { return b.Names(kind, name) })
+func (s *Set) Binds(ref Ref) bool {
+	return slices.ContainsFunc(s.Bindings, func(b *Binding) bool { return b.Binds(ref) })
 }
 
 // A Policy is a policy of one of the kinds after the server's defaults. It is not changed after it was made.
@@ -178,15 +188,6 @@ type Binding struct {
 
 	places Places
 }
-
-// ObjectKind returns the kind of the object that the binding is.
-func (b *Binding) ObjectKind() string { return string(b.Kind) + "Binding" }
-
-// Names reports whether the binding puts a policy in force.
-func (b *Binding) Names(kind Kind, name string) bool { return b.Kind == kind && b.PolicyName == name }
-
-// Binds reports whether the binding puts p in force.
-func (b *Binding) Binds(p *Policy) bool { return b.Names(p.Kind, p.Name) }
 
 // An Expr is one CEL expression with the place that it was read from.
 type Expr struct {

@@ -156,8 +156,7 @@ func (run *caseRun) why(name, binding string) string {
 		reasons = append(reasons, reason)
 	}
 	for _, p := range run.Set.Policies {
-		if (name == "" || p.Name == name) && !slices.ContainsFunc(run.Set.Bindings,
-			func(b *policy.Binding) bool { return b.Binds(p) }) {
+		if (name == "" || p.Name == name) && !run.Set.Binds(p.Ref()) {
 			reasons = append(reasons, "policy "+p.Name+" has no binding")
 		}
 	}

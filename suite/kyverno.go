@@ -300,7 +300,7 @@ func (k *kyverno) readPolicies(n node) {
 	}
 	for i := range k.policies {
 		for _, b := range bindings {
-			if p := k.policies[i].policy; b.binding.Kind == p.Kind && b.binding.PolicyName == p.Name {
+			if b.binding.PolicyRef() == k.policies[i].policy.Ref() {
 				k.policies[i].bindings = append(k.policies[i].bindings, b)
 			}
 		}
@@ -331,7 +331,7 @@ func (k *kyverno) inForce(p kyvernoPolicy) []any {
 		"write a binding beside the policy and remove that of the suite",
 	)
 	return append(all, map[string]any{
-		"apiVersion": p.doc.Object["apiVersion"], "kind": string(p.policy.Kind) + "Binding",
+		"apiVersion": p.doc.Object["apiVersion"], "kind": p.policy.Kind.Binding(),
 		"metadata": map[string]any{"name": p.policy.Name}, "spec": spec,
 	})
 }

@@ -47,9 +47,9 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	case len(errs) == 0:
 		return allowed, nil
 	case b != nil:
-		return &celgate.Decision{Status: policy.Invalid(b.ObjectKind(), b.Name, errs)}, nil
+		return &celgate.Decision{Status: b.Ref().Invalid(errs)}, nil
 	}
-	return &celgate.Decision{Status: policy.Invalid(string(p.Kind), p.Name, errs)}, nil
+	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
 }
 
 // sealed allows an object, with its seal if its author may read its params. The validating phase refuses what has no

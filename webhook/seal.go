@@ -34,7 +34,7 @@ func (s *Seal) of(p *policy.Policy, b *policy.Binding) string {
 	case p != nil && p.ParamKind != nil:
 		sealed = []any{p.Kind, p.Name, p.ParamKind}
 	case b != nil && b.ParamRef != nil:
-		sealed = []any{b.Kind + "Binding", b.Name, b.PolicyName, b.ParamRef}
+		sealed = []any{b.Kind.Binding(), b.Name, b.PolicyName, b.ParamRef}
 	default:
 		return ""
 	}

@@ -27,7 +27,7 @@ var exportedTypes = map[string]int{
 	"check":           9,
 	"explain":         12,
 	"manifest":        6,
-	"policy":          29,
+	"policy":          31,
 	"policy/v1alpha1": 5,
 	"schema":          13,
 	"state":           3,

@@ -575,15 +575,16 @@ func refusal(err error) (*metav1.Status, bool) {
 // notes are said about decisions that rest on what was not given.
 type notes struct {
 	types      *schema.Registry
-	assumed    map[string]bool   // namespaces
-	namespaces bool              // a policy looks at namespaces
-	user       string            // who is assumed to make requests; empty: it was said
-	users      map[string]bool   // policies that look at the user, by kind and name
-	madeUp     map[string]string // what policies look at of the user and nothing says
+	assumed    map[string]bool       // namespaces
+	namespaces bool                  // a policy looks at namespaces
+	user       string                // who is assumed to make requests; empty: it was said
+	users      map[policy.Ref]bool   // policies that look at the user
+	madeUp     map[policy.Ref]string // what policies look at of the user and nothing says
 }
 
 func newNotes(set *policy.Set, w *world, a *asked) *notes {
-	n := &notes{types: w.types, assumed: w.assumed, users: map[string]bool{}, madeUp: map[string]string{}}
+	n := &notes{types: w.types, assumed: w.assumed, users: map[policy.Ref]bool{},
+		madeUp: map[policy.Ref]string{}}
 	if a.user == "" && a.pod == "" && a.self == nil {
 		n.user = defaultUser
 	}
@@ -596,11 +597,11 @@ func newNotes(set *policy.Set, w *world, a *asked) *notes {
 	}
 	for _, p := range set.Policies {
 		n.namespaces = n.namespaces || selects(p.MatchConstraints)
-		n.madeUp[string(p.Kind)+" "+p.Name] = a.identity.Said(p)
+		n.madeUp[p.Ref()] = a.identity.Said(p)
 		for e := range p.Expressions() {
 			n.namespaces = n.namespaces || strings.Contains(e.Src, "namespaceObject")
 			if strings.Contains(e.Src, "request.userInfo") || strings.Contains(e.Src, "authorizer") {
-				n.users[string(p.Kind)+" "+p.Name] = true
+				n.users[p.Ref()] = true
 			}
 		}
 	}
@@ -626,13 +627,13 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 			"namespace %q is not in the cluster state and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
 	}
 	for _, o := range d.Outcomes {
-		if said := n.madeUp[string(o.Kind)+" "+o.Policy]; said != "" {
+		if said := n.madeUp[o.Kind.Ref(o.Policy)]; said != "" {
 			d.Notes = append(d.Notes, celgate.Note{Message: said})
 			break
 		}
 	}
 	if n.user != "" && r.UserAssumed &&
-		slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[string(o.Kind)+" "+o.Policy] }) {
+		slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[o.Kind.Ref(o.Policy)] }) {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
 			"policies look at the user, who is taken as %q without rights or groups; say who it is with --as and --as-group", n.user)})
 	}

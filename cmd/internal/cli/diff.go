@@ -19,6 +19,7 @@ import (
 	"github.com/celgate/celgate/internal/delta"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/suite"
 )
 
@@ -612,14 +613,14 @@ func createdItems(r suite.Result) []report.Item {
 func (x *diffing) compared(ctx context.Context, old, now *side) ([]delta.Object, error) {
 	var sources [2]delta.Source
 	for i, s := range []*side{old, now} {
-		sources[i] = delta.Source{Set: &s.world.set, Types: s.world.types, Facts: map[string][]delta.Fact{}}
+		sources[i] = delta.Source{Set: &s.world.set, Types: s.world.types, Facts: map[policy.Ref][]delta.Fact{}}
 		measured, err := check.Measure(ctx, check.Input{Set: &s.world.set, Types: s.world.types,
 			KubeVersion: orNewest(s.world.version)})
 		if err != nil {
 			return nil, err
 		}
 		for _, m := range measured {
-			key := string(m.Kind) + " " + m.Name
+			key := m.Kind.Ref(m.Name)
 			for _, c := range m.Costs {
 				cost := fmt.Sprintf("%s: at most %d of %d by estimate", c.Of, c.Estimated, c.Limit)
 				sources[i].Facts[key] = append(sources[i].Facts[key], delta.Fact{Part: "budgets", Says: cost})

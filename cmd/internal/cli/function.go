@@ -286,15 +286,16 @@ func (f *function) sources() (sources, error) {
 func (f *function) bindingFor(config map[string]any) []*manifest.Document {
 	spec, _ := config["spec"].(map[string]any)
 	kind, _ := config["kind"].(string)
-	if strings.HasSuffix(kind, "Binding") || spec["paramKind"] != nil {
+	of, binds := policy.KindOf(kind)
+	if binds || spec["paramKind"] != nil {
 		return nil
 	}
 	name := metadataOf(config, "name")
 	binding := map[string]any{
-		"apiVersion": config["apiVersion"], "kind": kind + "Binding", "metadata": map[string]any{"name": name},
+		"apiVersion": config["apiVersion"], "kind": of.Binding(), "metadata": map[string]any{"name": name},
 		"spec": map[string]any{"policyName": name},
 	}
-	if kind == string(policy.Validating) {
+	if of == policy.Validating {
 		binding["spec"].(map[string]any)["validationActions"] = []any{"Deny"}
 	}
 	return []*manifest.Document{{Object: binding, Source: f.source, Item: "functionConfig"}}

@@ -130,7 +130,8 @@ func (m *migration) check(ctx context.Context, from sources) error {
 	}
 	kinds := map[policy.Kind]bool{}
 	for _, own := range m.moves {
-		kinds[policy.Kind(strings.TrimSuffix(own["kind"].(string), "Binding"))] = true
+		kind, _ := policy.KindOf(own["kind"].(string))
+		kinds[kind] = true
 	}
 	moved := slices.Sorted(maps.Keys(kinds))
 	for _, kind := range moved {
@@ -166,7 +167,7 @@ func (m *migration) check(ctx context.Context, from sources) error {
 func (m *migration) compareSpecs() int {
 	same := 0
 	for _, own := range m.moves {
-		native := m.handover.Native[describe(own)]
+		native := m.handover.Native[policy.RefOf(own)]
 		switch {
 		case native == nil:
 			m.raise(exitDenied)

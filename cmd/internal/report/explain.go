@@ -28,7 +28,7 @@ func Explain(format string, w io.Writer, all []Explanation, o Options) error {
 	if err != nil {
 		return err
 	}
-	t.matched = map[source]bool{}
+	t.matched = map[policy.Ref]bool{}
 	for i, e := range all {
 		if e.Failure != nil {
 			continue
@@ -70,9 +70,9 @@ func (t *textWriter) explain(e Explanation) {
 		t.gap()
 		t.invocation(e, one)
 	}
-	for _, name := range e.unbound(t.o) {
+	for _, ref := range e.unbound(t.o) {
 		t.gap()
-		t.titled(bold, string(name.kind), name.policy)
+		t.titled(bold, ref.Kind, ref.Name)
 		t.block(block{label: "not in force", style: dim, message: "no binding names it"})
 	}
 	t.gap()
@@ -80,15 +80,14 @@ func (t *textWriter) explain(e Explanation) {
 }
 
 // unbound are the policies that no binding puts in force.
-func (e Explanation) unbound(o Options) []source {
+func (e Explanation) unbound(o Options) []policy.Ref {
 	if o.Set == nil {
 		return nil
 	}
-	var all []source
+	var all []policy.Ref
 	for _, p := range o.Set.Policies {
-		if !slices.ContainsFunc(o.Set.Bindings,
-			func(b *policy.Binding) bool { return b.Binds(p) }) {
-			all = append(all, source{kind: p.Kind, policy: p.Name})
+		if !o.Set.Binds(p.Ref()) {
+			all = append(all, p.Ref())
 		}
 	}
 	return all
@@ -583,7 +582,7 @@ func (o Options) typeOf(object map[string]any) *schema.Type {
 func (t *textWriter) refused() string {
 	var names []string
 	for _, r := range t.o.Rejected {
-		names = append(names, r.Kind+" "+r.Name)
+		names = append(names, r.Ref.String())
 	}
 	if more := len(names) - 3; more > 0 {
 		return strings.Join(names[:3], ", ") + fmt.Sprintf(" and %d more", more)

@@ -111,10 +111,11 @@ type Failure struct {
 
 // A Rejection is a policy or binding that the server would refuse to store.
 type Rejection struct {
-	APIVersion, Kind, Name string
-	Place                  policy.Position
-	Status                 *metav1.Status
-	Problems               []Problem // what is wrong, each with its place; empty: only the status is known
+	APIVersion string
+	policy.Ref
+	Place    policy.Position
+	Status   *metav1.Status
+	Problems []Problem // what is wrong, each with its place; empty: only the status is known
 }
 
 // A Problem is one reason of a [Rejection].
