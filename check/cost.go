@@ -200,11 +200,14 @@ func (s *subject) observe(f *facts, costs []Cost) (slow bool) {
 		if t == nil {
 			return slow
 		}
+		decide := t.engine.Validate
+		switch {
+		case f.Mutates() && f.Validates():
+			decide = t.engine.Admit
+		case f.Mutates():
+			decide = t.engine.Mutate
+		}
 		for _, r := range t.requests {
-			decide := t.engine.Validate
-			if f.Kind == policy.Mutating {
-				decide = t.engine.Mutate
-			}
 			d, err := decide(s.ctx, r)
 			if err != nil {
 				s.err = err

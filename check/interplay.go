@@ -121,7 +121,7 @@ func (f *facts) selective() bool {
 
 func sameField(p *pass) {
 	for i, f := range p.facts {
-		if f.Kind != policy.Mutating {
+		if !f.Mutates() {
 			continue
 		}
 		for _, other := range p.facts[:i] {
@@ -159,7 +159,7 @@ func sameValue(a, b ast.Expr) bool {
 
 func orderDependent(p *pass) {
 	for _, f := range p.facts {
-		if f.Kind != policy.Mutating {
+		if !f.Mutates() {
 			continue
 		}
 		for _, other := range p.facts {
@@ -197,7 +197,7 @@ func orderDependent(p *pass) {
 
 func notIdempotent(p *pass) {
 	for _, f := range p.facts {
-		if f.Kind != policy.Mutating || f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
+		if !f.Mutates() || f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
 			continue // it runs once in the life of an object
 		}
 		found := p.secondRun(f)
@@ -367,11 +367,11 @@ func (f *facts) touches(other *facts) bool {
 
 func orderMatters(p *pass) {
 	for i, f := range p.facts {
-		if f.Kind != policy.Mutating {
+		if !f.Mutates() {
 			continue
 		}
 		for _, other := range p.facts[:i] {
-			if other.Kind != policy.Mutating || !f.meets(other) {
+			if !other.Mutates() || !f.meets(other) {
 				continue
 			}
 			example := p.disorder(other, f)
@@ -395,7 +395,7 @@ func orderMatters(p *pass) {
 func twoVersions(p *pass) {
 	for i, f := range p.facts {
 		for _, other := range p.facts[:i] {
-			if f.Kind != policy.Mutating || other.Kind != policy.Mutating || len(f.bindings) == 0 ||
+			if !f.Mutates() || !other.Mutates() || len(f.bindings) == 0 ||
 				len(other.bindings) == 0 {
 				continue
 			}

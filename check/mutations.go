@@ -136,7 +136,7 @@ const enoughRuns = 8
 // its text is known and it is empty. Errors of expressions do not count, since they may be due to what was made.
 func withoutEffect(p *pass) {
 	for _, f := range p.facts {
-		if f.Kind != policy.Mutating {
+		if !f.Mutates() {
 			continue
 		}
 		for e := range f.parsed() {

@@ -67,7 +67,7 @@ func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
 	for _, p := range in.Set.Policies {
 		f := &facts{Policy: p}
 		for _, b := range in.Set.Bindings {
-			if b.PolicyRef() == p.Ref() {
+			if b.Binds(p) {
 				f.bindings = append(f.bindings, b)
 			}
 		}
@@ -289,7 +289,7 @@ func (f *facts) operations() map[string]bool {
 		for _, op := range r.Operations {
 			if op == "*" {
 				all["CREATE"], all["UPDATE"], all["CONNECT"] = true, true, true
-				if f.Kind == policy.Validating {
+				if f.Validates() {
 					all["DELETE"] = true
 				}
 			}

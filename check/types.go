@@ -135,7 +135,7 @@ func (s *subject) typeOne(f *facts) {
 			},
 		)
 	}
-	if f.Kind == policy.Validating {
+	if f.Validates() {
 		s.serverCheck(f, params)
 	}
 }

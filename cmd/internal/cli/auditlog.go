@@ -230,7 +230,7 @@ func (of *auditor) compares(resource schema.GroupVersionResource) bool {
 			slices.ContainsFunc(of.comparing,
 				func(l needs.Limit) bool { return l.Kind == p.Kind && l.Policy == p.Name }) ||
 			slices.ContainsFunc(of.force.Bindings, func(b *policy.Binding) bool {
-				return b.Kind == p.Kind && b.PolicyName == p.Name && labels(b.MatchResources)
+				return b.Binds(p) && labels(b.MatchResources)
 			})
 	})
 }

@@ -251,10 +251,10 @@ func (a *Audit) changes(asked *Asked, add func(AuditFinding)) {
 		if c.Second {
 			continue // it is in what the first pass of the same policy did, or is told as unstable
 		}
-		f := AuditFinding{Verdict: AuditChanged, PolicyKind: policy.Mutating, Policy: c.Policy, Binding: c.Binding,
+		f := AuditFinding{Verdict: AuditChanged, PolicyKind: c.Kind, Policy: c.Policy, Binding: c.Binding,
 			Param: c.Param}
 		for _, p := range a.set.Policies {
-			if p.Kind == policy.Mutating && p.Name == c.Policy {
+			if p.Kind == c.Kind && p.Name == c.Policy {
 				f.Place = p.Position
 			}
 		}
