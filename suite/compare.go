@@ -12,8 +12,8 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/prepare"
-	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -574,8 +574,8 @@ func (run *caseRun) compareGolden(want *Mutated, after map[string]any, update bo
 }
 
 func describeName(object map[string]any) string {
-	return requests.KindOf(object).Kind + "/" + strings.TrimPrefix(
-		requests.MetadataOf(object, "namespace")+"/"+requests.MetadataOf(object, "name"), "/")
+	return tree.Object(object).Kind().Kind + "/" + strings.TrimPrefix(
+		tree.Object(object).Namespace()+"/"+tree.Object(object).Name(), "/")
 }
 
 // write makes the golden file hold the object, as its author would have written it, unless it does already.

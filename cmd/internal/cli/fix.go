@@ -15,6 +15,7 @@ import (
 
 	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/schema"
 )
@@ -74,7 +75,7 @@ func fixes(docs []*manifest.Document, found []check.Diagnostic) map[string]*file
 		file := d.Source.File
 		var mine []check.Diagnostic
 		for _, f := range found {
-			if f.Position.File == file && d.Object["kind"] == f.Kind && metadataOf(d.Object, "name") == f.Name {
+			if f.Position.File == file && d.Object["kind"] == f.Kind && tree.Object(d.Object).Name() == f.Name {
 				mine = append(mine, f)
 			}
 		}
@@ -218,7 +219,7 @@ func (e *fileEdits) text(text string, types *schema.Registry) (string, error) {
 		for ; i < len(e.docs) && e.docs[i].Source == source; i++ {
 			if to := e.to[e.docs[i]]; to != nil && !reflect.DeepEqual(to, e.docs[i].Object) {
 				edits = append(edits, rewrite.Edit{Item: e.docs[i].Item, Old: e.docs[i].Object, New: to,
-					Type: types.Type(kindOf(to))})
+					Type: types.Type(tree.Object(to).Kind())})
 			}
 		}
 		if len(edits) == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -154,7 +155,8 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 		if !policy.Recognised(d.Object) {
 			continue
 		}
-		stored, _, err := prepare.Canonical(policy.Native(d.Object), types, kindOf(policy.Native(d.Object)))
+		native := policy.Native(d.Object)
+		stored, _, err := prepare.Canonical(native, types, tree.Object(native).Kind())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Position(), err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -373,14 +374,14 @@ func holds(got, after, before any) bool {
 // copyOf returns an object that can be created beside another, without what the server gives each itself.
 func copyOf(object map[string]any) map[string]any {
 	created := requests.Copy(object)
-	old, _ := created["metadata"].(map[string]any)
+	old := tree.Object(created).Metadata()
 	metadata := map[string]any{}
 	for _, member := range []string{"namespace", "labels", "annotations"} {
 		if value, ok := old[member]; ok {
 			metadata[member] = value
 		}
 	}
-	name, _ := old["name"].(string)
+	name := old.Text("name")
 	metadata["name"] = strings.TrimRight(name[:min(len(name), 40)], "-.") + "-celgate"
 	created["metadata"] = metadata
 	return created
