@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,7 +216,7 @@ func (e *fileEdits) text(text string, types *schema.Registry) (string, error) {
 		source := e.docs[i].Source
 		var edits []rewrite.Edit
 		for ; i < len(e.docs) && e.docs[i].Source == source; i++ {
-			if to := e.to[e.docs[i]]; to != nil && !reflect.DeepEqual(to, e.docs[i].Object) {
+			if to := e.to[e.docs[i]]; to != nil && !tree.Equal(to, e.docs[i].Object) {
 				edits = append(edits, rewrite.Edit{Item: e.docs[i].Item, Old: e.docs[i].Object, New: to,
 					Type: types.Type(tree.Object(to).Kind())})
 			}
@@ -271,7 +270,7 @@ func inExpressions(text string, edits []rewrite.Edit) (string, error) {
 	}
 	for _, edit := range edits {
 		i := slices.IndexFunc(docs, func(d *manifest.Document) bool { return d.Item == edit.Item })
-		if i < 0 || !reflect.DeepEqual(docs[i].Object, edit.New) {
+		if i < 0 || !tree.Equal(docs[i].Object, edit.New) {
 			return "", errors.New("not the same object")
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -167,7 +166,7 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 			continue
 		}
 		complete(spec, full)
-		if !reflect.DeepEqual(object, d.Object) {
+		if !tree.Equal(object, d.Object) {
 			files[file].to[d] = object
 		}
 	}

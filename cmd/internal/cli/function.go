@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -421,7 +420,7 @@ func (f *function) output(edits []rewrite.Edit) (string, error) {
 		}
 		text += rewrite.YAML(map[string]any{"results": results}, nil)
 	}
-	if got, err := decodeTree([]byte(text)); err == nil && !had && reflect.DeepEqual(got, want) {
+	if got, err := decodeTree([]byte(text)); err == nil && !had && tree.Equal(got, want) {
 		return text, nil
 	}
 	return rewrite.YAML(want, nil), nil
