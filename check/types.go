@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
-	"github.com/celgate/celgate/internal/parallel"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -74,27 +72,12 @@ type typed struct {
 // maxKinds bounds the kinds for which a policy with wildcards is checked.
 const maxKinds = 400
 
-// typing type-checks the expressions of a policy, once; those of all policies, since who asks for one asks for the
-// others.
+// typing type-checks the expressions of a policy, once.
 func (s *subject) typing(f *facts) map[*expression]*typed {
 	if f.typing == nil {
-		s.typeAll()
+		s.each((*subject).typeOne)
 	}
 	return f.typing
-}
-
-// typeAll type-checks the policies on all processors. Each has a typer of its own, which remembers what it declares.
-func (s *subject) typeAll() {
-	var workers []*subject
-	parallel.Each(len(s.facts), func() func(int) {
-		w := *s
-		w.typer = newTyper(s.Types)
-		workers = append(workers, &w)
-		return func(i int) { w.typeOne(s.facts[i]) }
-	})
-	for _, w := range workers {
-		s.err = cmp.Or(s.err, w.err)
-	}
 }
 
 func (s *subject) typeOne(f *facts) {
@@ -109,11 +92,11 @@ func (s *subject) typeOne(f *facts) {
 			t.unknown = true
 		}
 	}
-	s.typeCheck(f, nil, nil, func(e *expression, _ *cel.Env, _ *cel.Ast,
-		problems []problem) {
+	s.typeCheck(f, nil, nil, func(e *expression, _ *cel.Env, _ *cel.Ast, problems []problem) {
 		f.typing[e].untyped = problems
 	})
 	params := s.paramKind(f)
+	checked := 0
 	for _, t := range targets {
 		object := s.typer.running(t.kind)
 		if object == nil {
@@ -122,21 +105,38 @@ func (s *subject) typeOne(f *facts) {
 			}
 			continue
 		}
+		estimate := estimates{}
 		s.typeCheck(f, object, s.typer.running(params),
-			func(e *expression, _ *cel.Env, checked *cel.Ast, problems []problem) {
+			func(e *expression, env *cel.Env, tree *cel.Ast, problems []problem) {
 				found := f.typing[e]
 				found.checked++
 				if e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch {
-					found.asts[t.kind] = checked
+					found.asts[t.kind] = tree
 				}
 				for _, p := range problems {
 					found.run = add(found.run, p, t.kind)
 				}
+				if checked < maxKindsRun {
+					estimate.add(e, env, tree)
+				}
 			},
 		)
+		if checked++; checked <= maxKindsRun {
+			f.costs = estimate.worst(f, f.costs)
+		}
+	}
+	if checked == 0 {
+		estimate := estimates{}
+		s.typeCheck(f, nil, s.typer.running(params), func(e *expression, env *cel.Env, tree *cel.Ast, _ []problem) {
+			estimate.add(e, env, tree)
+		})
+		f.costs = estimate.worst(f, nil)
 	}
 	if f.Kind == policy.Validating {
 		s.serverCheck(f, params)
+	}
+	for _, e := range f.exprs {
+		e.parsed = [2]*cel.Ast{}
 	}
 }
 
@@ -164,15 +164,14 @@ func (s *subject) paramKind(f *facts) schema.GroupVersionKind {
 }
 
 // typeCheck compiles every expression of f against one kind.
-func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType,
+func (s *subject) typeCheck(f *facts, object, params *celenv.DeclaredType,
 	visit func(*expression, *cel.Env, *cel.Ast, []problem)) {
 	members := map[string]*apiservercel.DeclField{}
 	variables := apiservercel.NewObjectType(celenv.VariablesType, members)
-	var variableTypes *apiservercel.DeclType
 	envs := map[celenv.Declared]*cel.Env{}
 	env := func(d celenv.Declared) *cel.Env {
 		if envs[d] == nil {
-			made, err := s.envs.Typed(d, celenv.Types{Object: object, Params: params, Variables: variableTypes}, false)
+			made, err := s.envs.Typed(d, celenv.Types{Object: object, Params: params, Variables: variables}, false)
 			if err != nil {
 				s.err = err
 				return nil
@@ -181,7 +180,6 @@ func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType,
 		}
 		return envs[d]
 	}
-	variableTypes = variables
 	for _, e := range f.exprs {
 		d := celenv.Declared{
 			Params: f.ParamKind != nil, Authorizer: true,
@@ -198,7 +196,6 @@ func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType,
 				t = s.typer.variable(checked.OutputType())
 			}
 			members[e.name] = apiservercel.NewDeclField(e.name, t, true, nil, nil)
-			clear(envs) // they know the types that variables had
 		}
 		visit(e, in, checked, problems(issues, e.Src))
 	}
@@ -215,19 +212,15 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 		members := map[string]*apiservercel.DeclField{}
 		variables := apiservercel.NewObjectType(celenv.VariablesType, members)
 		d := celenv.Declared{Params: f.ParamKind != nil, Authorizer: true}
-		var env *cel.Env
+		env, err := s.envs.Typed(d, celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables},
+			true)
+		if err != nil {
+			s.err = err
+			return
+		}
 		for _, e := range f.exprs {
 			if e.use != "" && e.use != policy.UseValidation && e.use != policy.UseMessageExpression {
 				continue
-			}
-			if env == nil {
-				var err error
-				if env, err = s.envs.Typed(d,
-					celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables},
-					true); err != nil {
-					s.err = err
-					return
-				}
 			}
 			checked, issues := e.check(env, checking)
 			if e.use == "" {
@@ -236,7 +229,6 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 					t = checked.OutputType()
 				}
 				members[e.name] = apiservercel.NewDeclField(e.name, celenv.VariableType(t), true, nil, nil)
-				env = nil
 				continue
 			}
 			if issues == nil {

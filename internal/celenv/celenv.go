@@ -205,6 +205,9 @@ func (sc *Scope) Close() {
 	sc.set.scopes[sc.mode].Put(sc)
 }
 
+// Mode returns the mode of the scope.
+func (sc *Scope) Mode() Mode { return sc.mode }
+
 // Declare adds a variable; a nil type, of one that does not compile, is dyn.
 func (sc *Scope) Declare(name string, t *cel.Type) {
 	sc.variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)

@@ -156,6 +156,9 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 	}
 	if err == nil {
 		if p := plan.New(env, fns, ast, celenv.ExpressionLimit); p != nil {
+			if c.scope.Mode() == celenv.Write { // whose expressions nobody evaluates
+				return &Expression{Expr: x, Output: ast.OutputType()}
+			}
 			return &Expression{Expr: x, Plan: p, Program: &lateProgram{env: base, ast: ast, functions: fns},
 				Output: ast.OutputType()}
 		}
