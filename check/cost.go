@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/celenv"
@@ -273,12 +274,8 @@ func versionedKind(f *facts) string {
 
 // oldest finds the oldest minor on which a policy compiles, and what keeps it from the one before.
 func (s *subject) oldest(f *facts) (minor, blamed, why string) {
-	newest := 0
-	if _, err := fmt.Sscanf(s.KubeVersion, "1.%d", &newest); err != nil {
-		return "", "", ""
-	}
 	refused := func(n int) (field, message string) {
-		envs, err := s.envsOf(n)
+		envs, err := s.older[n]()
 		if err != nil {
 			return "metadata", err.Error()
 		}
@@ -294,7 +291,7 @@ func (s *subject) oldest(f *facts) (minor, blamed, why string) {
 	if first > celenv.Oldest {
 		why = fmt.Sprintf("%s %s is served from 1.%d on", f.APIVersion, f.Kind, first)
 	}
-	for n := first; n < newest; n++ {
+	for n := first; n < len(s.older); n++ {
 		field, message := refused(n)
 		if field == "" {
 			return fmt.Sprintf("1.%d", n), blamed, why
@@ -304,17 +301,18 @@ func (s *subject) oldest(f *facts) (minor, blamed, why string) {
 	return s.KubeVersion, blamed, why
 }
 
-// envsOf returns the environments of a minor.
-func (s *subject) envsOf(minor int) (*celenv.Set, error) {
-	if envs := s.minors[minor]; envs != nil {
-		return envs, nil
+// environmentsBefore returns what makes the environments of each minor before one, once: by their numbers.
+func environmentsBefore(kubeVersion string) []func() (*celenv.Set, error) {
+	newest := 0
+	if _, err := fmt.Sscanf(kubeVersion, "1.%d", &newest); err != nil {
+		return nil
 	}
-	version := fmt.Sprintf("1.%d", minor)
-	envs, err := celenv.New(version, quirks.Of(version))
-	if err == nil {
-		s.minors[minor] = envs
+	all := make([]func() (*celenv.Set, error), newest)
+	for n := range all {
+		version := fmt.Sprintf("1.%d", n)
+		all[n] = sync.OnceValues(func() (*celenv.Set, error) { return celenv.New(version, quirks.Of(version)) })
 	}
-	return envs, err
+	return all
 }
 
 func oldestMinor(p *pass) {

@@ -24,9 +24,10 @@ import (
 type subject struct {
 	Input
 	envs  *celenv.Set
-	codes map[string]bool // of all analyzers
-	facts []*facts        // sorted by kind and name
-	err   error           // a defect of this program, or the end of the context
+	older []func() (*celenv.Set, error) // the environments of the minors before, by their numbers
+	codes map[string]bool               // of all analyzers
+	facts []*facts                      // sorted by kind and name
+	err   error                         // a defect of this program, or the end of the context
 	ctx   context.Context
 
 	disorders map[[2]*facts][]string
@@ -37,12 +38,9 @@ type subject struct {
 type memory struct {
 	typer     typer
 	presences map[presence]bool
-	minors    map[int]*celenv.Set
 }
 
-func newMemory(types *schema.Registry) memory {
-	return memory{newTyper(types), map[presence]bool{}, map[int]*celenv.Set{}}
-}
+func newMemory(types *schema.Registry) memory { return memory{newTyper(types), map[presence]bool{}} }
 
 // facts are what is known about one policy.
 type facts struct {
@@ -80,7 +78,7 @@ type expression struct {
 func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
 	s := &subject{
 		Input: in, envs: envs, ctx: ctx, codes: map[string]bool{}, disorders: map[[2]*facts][]string{},
-		memory: newMemory(in.Types),
+		older: environmentsBefore(in.KubeVersion), memory: newMemory(in.Types),
 	}
 	for _, p := range in.Set.Policies {
 		stored := *p
@@ -377,6 +375,9 @@ const (
 	running  dialect = iota // all that a policy may use
 	checking                // what the server's type checker declares
 )
+
+// forget drops what was remembered while the expression was looked at and is as soon found again.
+func (e *expression) forget() { e.parsed, e.spans, e.paths = [2]*cel.Ast{}, nil, nil }
 
 // check type-checks an expression in an environment of a dialect.
 func (e *expression) check(env *cel.Env, in dialect) (*cel.Ast, *cel.Issues) {
