@@ -303,7 +303,7 @@ func (a *Audit) Summary() string {
 	var counts []string
 	var before AuditTotals
 	if a.Last != nil {
-		before = a.Last.totals
+		before = a.Last.Totals()
 	}
 	add := func(n, before int, word string) {
 		if n == 0 && before == 0 {
