@@ -145,7 +145,8 @@ func packed(r io.Reader) ([]byte, error) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, err := io.Copy(w, r)
-	return b.Bytes(), errors.Join(err, w.Close())
+	err = errors.Join(err, w.Close())
+	return b.Bytes(), err
 }
 
 func (s shelf) agree(ctx context.Context, make func() ([]byte, error)) ([]byte, error) {
