@@ -149,3 +149,80 @@ func TestAuditShards(t *testing.T) {
 		})
 	}
 }
+
+// TestInstallAudit puts what celgate install --audit prints into the cluster, and audits with the rights that this
+// gives: they are enough for everything that the CronJob does, and for nothing else.
+func TestInstallAudit(t *testing.T) {
+	folder := t.TempDir()
+	policies := filepath.Join(folder, "policies.yaml")
+	write(t, policies, shardPolicies+`---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: installed}
+spec:
+  paramKind: {apiVersion: v1, kind: Service}
+  matchConstraints:
+    namespaceSelector: {matchLabels: {celgate-test: installed}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
+  validations:
+  - expression: params == null || object.spec.containers.all(c, c.image.contains(":"))
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: installed}
+spec:
+  policyName: installed
+  validationActions: [Deny]
+  paramRef: {selector: {matchLabels: {celgate-test: installed}}, parameterNotFoundAction: Deny}
+`)
+	keep(t, "{apiVersion: v1, kind: Namespace, metadata: {name: installed, labels: {celgate-test: installed}}}")
+	put(t, "{apiVersion: v1, kind: Service, metadata: {name: p, namespace: installed, labels: {celgate-test: installed}}, "+
+		"spec: {ports: [{port: 1}]}}\n---\n"+deployment("installed", "web", 1)+
+		"\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: installed}}")
+	printed := celgate(t, "", "install", "--print", "--audit", "-p", policies, "--shards=2", "--image=celgate:1")
+	if printed.code != 0 || printed.stderr != "" {
+		t.Fatalf("%+v", printed)
+	}
+	keep(t, printed.stdout)
+	kubeconfig := filepath.Join(folder, "kubeconfig")
+	write(t, kubeconfig, api.KubeconfigAs("system:serviceaccount:celgate-system:celgate-audit", "celgate-system"))
+
+	var args []string // of the CronJob, as a Pod of it has them
+	for _, tree := range objects(t, printed.stdout) {
+		if tree["kind"] != "CronJob" {
+			continue
+		}
+		template := tree["spec"].(map[string]any)["jobTemplate"].(map[string]any)["spec"].(map[string]any)["template"]
+		containers := template.(map[string]any)["spec"].(map[string]any)["containers"].([]any)
+		for _, arg := range containers[0].(map[string]any)["args"].([]any) {
+			args = append(args, strings.NewReplacer("--in-cluster", "--kubeconfig="+kubeconfig,
+				"/policies/policies.yaml", policies, "$(JOB_NAME)", "celgate-audit-1", "$(JOB_UID)",
+				"5a1e0b5e-0000-4000-8000-000000000000").Replace(arg.(string)))
+		}
+	}
+	shard := func(i int, more ...string) result {
+		all := slices.Clone(args)
+		for j, arg := range all {
+			all[j] = strings.ReplaceAll(arg, "$(JOB_COMPLETION_INDEX)", fmt.Sprint(i))
+		}
+		return celgate(t, "", append(all, more...)...)
+	}
+	eventually(t, func() string {
+		if r := shard(0); r.code != 0 || !strings.Contains(r.stderr, "1 of 2 are") {
+			return fmt.Sprintf("%+v", r)
+		}
+		return ""
+	})
+	r := shard(1)
+	if r.code != 0 || r.stderr != "" || !strings.Contains(r.stdout, "Pods of 1 object denied by policy installed") ||
+		!strings.Contains(r.stdout, "1 in installed") || !strings.Contains(r.stdout, "2 policies in force") {
+		t.Errorf("%+v", r)
+	}
+
+	// Another policy is about what the role is not for.
+	write(t, policies, strings.ReplaceAll(shardPolicies, "[configmaps, namespaces]", "[configmaps, secrets]"))
+	r = celgate(t, "", "audit", "--kubeconfig="+kubeconfig, "-p", policies)
+	if r.code != 2 || !strings.Contains(r.stderr, "secrets is forbidden") {
+		t.Errorf("%+v", r)
+	}
+}

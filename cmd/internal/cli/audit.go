@@ -113,6 +113,7 @@ audited.`,
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` the objects that exist; may be repeated")
 		f.StringVar(&a.log, "audit-log", "", "`FILE|-` ask about the requests in an audit log of kube-apiserver\ninstead; -c or a live cluster is the state")
 		a.live.flags(f)
+		f.BoolVar(&a.live.inCluster, "in-cluster", false, "the live cluster is that in which the Pod runs")
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 		a.limitFlag(f)
 	})
