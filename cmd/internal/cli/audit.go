@@ -134,6 +134,7 @@ audited.`,
 		a.reporting.flags(f, report.AuditFormats(),
 			"text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl")
 		f.IntVar(&a.top, "top", 10, "`N` how many of the objects with most denials are named (default 10)")
+		f.StringVar(&a.since, "changed-since", "", "`FILE` the report of an earlier audit -o json of this cluster: ask\nonly about what has changed since, and take over the rest")
 		f.StringVar(&a.last, "last", "", "`FILE` the report of an earlier audit -o json; text and html say what\nhas changed since")
 		f.StringVar(&a.write, "write-reports", "",
 			"`KIND` openreports or policyreport: keep one report in each namespace\nwith findings, and one of the cluster; others of celgate are removed")
@@ -219,6 +220,9 @@ func (a *audit) checkAudit() error {
 	if err := a.workloads.check(); err != nil {
 		return err
 	}
+	if err := a.checkSince(); err != nil {
+		return err
+	}
 	return a.asked.check()
 }
 
@@ -275,6 +279,12 @@ func (a *audit) run(ctx context.Context) error {
 		return err
 	}
 	of.audit.PolicySet = digestOf(of.force)
+	if w.live != nil && a.log == "" {
+		if err := a.rest(ctx, of); err != nil {
+			return err
+		}
+		defer of.earlier.close()
+	}
 	if a.shard.Of > 0 {
 		return a.runShard(ctx, of, from)
 	}
@@ -413,6 +423,8 @@ type auditor struct {
 	plans    sync.Map // of kinds: *auditPlan
 
 	comparing []needs.Limit // policies that look at the object before a request of a log
+
+	earlier *earlier // what need not be asked; nil: nothing
 
 	mine map[string]bool // the namespaces that are asked about, "" for objects in none; nil: all
 
@@ -557,6 +569,15 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 		return result
 	}
 	result.Object.Namespace = of.namespaceOf(doc.Object)
+	found, known, err := of.earlier.takesOver(doc, plan.resource, result.Object)
+	if err != nil {
+		fail(err)
+		return result
+	}
+	if known {
+		result.TakenOver, result.Found = true, found
+		return result
+	}
 	var stored *celgate.Request // the object as it is
 	for _, op := range of.asks {
 		wanted := slices.Contains(plan.asks, op)

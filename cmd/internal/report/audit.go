@@ -84,6 +84,9 @@ type Audited struct {
 	Answers []Asked
 	Failure *Failure // nothing could be asked; nil: it was
 	Past    *Past    // the request that is asked about again; nil: it is about an object that exists
+
+	TakenOver bool           // it was not asked about, because it has not changed since an earlier report
+	Found     []AuditFinding // in that report
 }
 
 // A Past is a request of an audit log.
@@ -416,6 +419,16 @@ func Older(version, than string) (older, comparable bool) {
 	return x < y, err == nil && errThan == nil
 }
 
+// TakeOver prepares for findings of an earlier report: a policy that matched something then still does, for all that is
+// known.
+func (a *Audit) TakeOver(s *StoredAudit) {
+	for _, p := range s.summary.InForce {
+		if !slices.Contains(s.summary.Unmatched, p.Policy) {
+			a.matched[source{kind: p.Kind, policy: p.Policy}] = true
+		}
+	}
+}
+
 // Leave counts requests of a log that cannot be made again for a reason.
 func (a *Audit) Leave(reason string, n int) { a.left[reason] += n }
 
@@ -428,6 +441,11 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 	if of.Failure != nil {
 		a.totals.Failed++
 		return nil
+	}
+	if of.TakenOver {
+		a.totals.TakenOver++
+		a.tally(of.Object, of.Found)
+		return of.Found
 	}
 	failed := false
 	for _, asked := range of.Answers {

@@ -93,15 +93,19 @@ func (s *StoredAudit) members(visit func(name json.Token, dec *json.Decoder) err
 	return nil
 }
 
-// list reads the items of a list one by one, with the offset at which each ends.
-func list[T any](dec *json.Decoder, err *error) iter.Seq[T] {
-	return func(yield func(T) bool) {
+// A span is a part of a file.
+type span struct{ from, to int64 }
+
+// list reads the items of a list one by one, with where they and what is before them are.
+func list[T any](dec *json.Decoder, err *error) iter.Seq2[T, span] {
+	return func(yield func(T, span) bool) {
 		if _, *err = dec.Token(); *err != nil {
 			return
 		}
 		for dec.More() {
 			var item T
-			if *err = dec.Decode(&item); *err != nil || !yield(item) {
+			from := dec.InputOffset()
+			if *err = dec.Decode(&item); *err != nil || !yield(item, span{from, dec.InputOffset()}) {
 				return
 			}
 		}
@@ -346,11 +350,7 @@ func (a *Audit) Absorb(s *StoredAudit, write func(of *Audited, findings []AuditF
 	} {
 		*n.to += n.from
 	}
-	for _, p := range s.summary.InForce {
-		if !slices.Contains(s.summary.Unmatched, p.Policy) {
-			a.matched[source{kind: p.Kind, policy: p.Policy}] = true
-		}
-	}
+	a.TakeOver(s)
 	for _, u := range s.summary.Unread {
 		if !slices.Contains(a.Unread, Unread(u)) {
 			a.Unread = append(a.Unread, Unread(u))
