@@ -63,6 +63,9 @@ func (r *replaying) assumed(_ context.Context, w *world) error {
 
 func (r *replaying) total() int { return 0 }
 
+// sizes has nothing to count: requests are not dealt.
+func (r *replaying) sizes(context.Context, *auditor) (map[string]int, error) { return nil, nil }
+
 // close says which namespaces were made up.
 func (r *replaying) close() {
 	if r.world == nil || !newNotes(&r.world.set, r.world, &r.asked).namespaces {
