@@ -633,8 +633,8 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 
 // namespaceOf is the namespace that an object is in, "" if it is in none.
 func (of *auditor) namespaceOf(object map[string]any) string {
-	named := metadataOf(object, "namespace")
-	switch resource := of.plan(kindOf(object)).resource; {
+	named := tree.Object(object).Namespace()
+	switch resource := of.plan(tree.Object(object).Kind()).resource; {
 	case resource == nil:
 		return named
 	case resource.Namespaced:

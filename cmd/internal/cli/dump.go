@@ -62,12 +62,12 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 
 // rests reports that an object may tell something about who makes requests.
 func (a *asked) rests(object map[string]any) bool {
-	switch kind := kindOf(object); {
+	switch kind := tree.Object(object).Kind(); {
 	case !a.named() || kind.Group != "":
 		return false
 	case kind.Kind == "ServiceAccount":
 		return a.pod != "" || strings.HasPrefix(a.user, "system:serviceaccount:") &&
-			strings.HasSuffix(a.user, ":"+metadataOf(object, "name"))
+			strings.HasSuffix(a.user, ":"+tree.Object(object).Name())
 	case kind.Kind == "Pod":
 		return a.pod == nameOf(object)
 	default:
