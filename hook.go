@@ -1,13 +1,13 @@
 package celgate
 
 import (
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -44,28 +44,17 @@ func (h *hook) byObject() bool {
 
 // held returns a param as the server's informers hold it: those of built-in kinds drop managedFields.
 func (h *hook) held(param map[string]any) map[string]any {
-	metadata, _ := param["metadata"].(map[string]any)
-	if h.param.Custom != nil || metadata["managedFields"] == nil {
+	o := tree.Object(param)
+	if h.param.Custom != nil || o.Metadata()["managedFields"] == nil {
 		return param
 	}
-	metadata = maps.Clone(metadata)
-	delete(metadata, "managedFields")
-	param = maps.Clone(param)
-	param["metadata"] = metadata
-	return param
+	return o.WithMetadata(o.Metadata().Without("managedFields"))
 }
 
 var withoutParam = []map[string]any{nil}
 
 // paramName is the name of a param in messages and outcomes.
-func paramName(param map[string]any) string {
-	metadata, _ := param["metadata"].(map[string]any)
-	name, _ := metadata["name"].(string)
-	if namespace, _ := metadata["namespace"].(string); namespace != "" {
-		return namespace + "/" + name
-	}
-	return name
-}
+func paramName(param map[string]any) string { return tree.Object(param).Path() }
 
 // An invocation is one policy with one binding and one param, all of which are for the request.
 type invocation struct {

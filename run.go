@@ -67,7 +67,7 @@ func (r *run) release() {
 func (r *run) values(in *invocation, v *versioned) eval.Inputs {
 	r.evaluating = in.hook.Name
 	values := r.inputs.values(in, v)
-	values.Loops, values.Meter = r, &r.meter
+	values.Witness, values.Meter = r, &r.meter
 	return values
 }
 
@@ -75,6 +75,13 @@ func (r *run) values(in *invocation, v *versioned) eval.Inputs {
 func (r *run) Looped(uint64) {
 	if r.engine.quirks.Has(quirks.SlowLoop) {
 		r.decision.note(quirks.SlowLoop, r.evaluating)
+	}
+}
+
+// Met notes that a quirk changes what an expression comes to.
+func (r *run) Met(id quirks.ID) {
+	if r.engine.quirks.Has(id) {
+		r.decision.note(id, r.evaluating)
 	}
 }
 

@@ -200,7 +200,7 @@ func notIdempotent(p *pass) {
 		if !f.Mutates() || f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
 			continue // it runs once in the life of an object
 		}
-		found := p.secondRun(f)
+		found := p.tried(f).twice
 		for _, w := range f.writes() {
 			switch {
 			case w.Append && w.Op == "add":
@@ -302,16 +302,6 @@ func (f *facts) undoes(e *expression) bool {
 		}
 	}
 	return false
-}
-
-// secondRun is the counter-example of a policy that is not idempotent; nil if none was found.
-func (p *pass) secondRun(f *facts) *unstable {
-	found, known := p.twice[f]
-	if !known {
-		found = p.runTwice(f)
-		p.twice[f] = found
-	}
-	return found
 }
 
 // show adds the example to the first diagnostic about the mutation that it is of.

@@ -143,7 +143,7 @@ func withoutEffect(p *pass) {
 			if !e.Use.Mutates() || p.slipped(f, e) {
 				continue
 			}
-			runs := p.runs(f)[e.Field]
+			runs := p.tried(f).mutations[e.Field]
 			if runs == nil || runs.count < enoughRuns {
 				continue
 			}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/spell"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -109,7 +110,7 @@ func missingParams(p *pass) {
 			}
 			given, found := 0, false
 			for _, object := range p.State {
-				metadata, _ := object["metadata"].(map[string]any)
+				metadata := tree.Object(object).Metadata()
 				if object["kind"] != kind.Kind || object["apiVersion"] != kind.GroupVersion().String() {
 					continue
 				}
@@ -120,8 +121,7 @@ func missingParams(p *pass) {
 				if ref.Selector != nil {
 					if selector, err := metav1.LabelSelectorAsSelector(ref.Selector); err == nil {
 						labels := map[string]string{}
-						all, _ := metadata["labels"].(map[string]any)
-						for key, value := range all {
+						for key, value := range metadata.At("labels") {
 							labels[key] = fmt.Sprint(value)
 						}
 						found = found || selector.Matches(apilabels.Set(labels))

@@ -122,7 +122,7 @@ func (s *Set) Binding(ref Ref) *Binding {
 
 // Binds reports whether a binding of the set names a policy.
 func (s *Set) Binds(ref Ref) bool {
-	return slices.ContainsFunc(s.Bindings, func(b *Binding) bool { return b.Binds(ref) })
+	return slices.ContainsFunc(s.Bindings, func(b *Binding) bool { return b.Names(ref) })
 }
 
 // A Policy is a policy of one of the kinds after the server's defaults. It is not changed after it was made.
@@ -188,6 +188,12 @@ type Binding struct {
 
 	places Places
 }
+
+// Names reports whether the binding puts a policy in force.
+func (b *Binding) Names(ref Ref) bool { return b.PolicyRef() == ref }
+
+// Binds reports whether the binding puts p in force.
+func (b *Binding) Binds(p *Policy) bool { return b.Names(p.Ref()) }
 
 // An Expr is one CEL expression with the place that it was read from.
 type Expr struct {

@@ -3,6 +3,8 @@ package policy
 import (
 	"cmp"
 	"strings"
+
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // A Ref names a policy or a binding: a cluster has one object of a kind and name.
@@ -26,11 +28,9 @@ const bindingSuffix = "Binding"
 func (k Kind) Binding() string { return string(k) + bindingSuffix }
 
 // RefOf names the policy or binding that an object is.
-func RefOf(object map[string]any) (ref Ref) {
-	ref.Kind, _ = object["kind"].(string)
-	metadata, _ := object["metadata"].(map[string]any)
-	ref.Name, _ = metadata["name"].(string)
-	return ref
+func RefOf(object map[string]any) Ref {
+	o := tree.Object(object)
+	return Ref{o.Text("kind"), o.Name()}
 }
 
 // Ref names the policy of kind k with a name.
@@ -50,6 +50,3 @@ func (b *Binding) Ref() Ref { return Ref{b.Kind.Binding(), b.Name} }
 
 // PolicyRef names the policy that b binds.
 func (b *Binding) PolicyRef() Ref { return b.Kind.Ref(b.PolicyName) }
-
-// Binds reports whether b puts a policy in force.
-func (b *Binding) Binds(p Ref) bool { return b.PolicyRef() == p }

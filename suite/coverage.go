@@ -210,7 +210,7 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 		return cmp.Or(cmp.Compare(a.Place.Line, b.Place.Line), cmp.Compare(a.Place.Column, b.Place.Column))
 	})
 	for _, b := range set.Bindings {
-		if b.Binds(p.Ref()) {
+		if b.Binds(p) {
 			covered.Entries = append(covered.Entries,
 				&Entry{Name: "binding " + b.Name, Place: b.Position, Outcomes: []*Count{{Name: "ran"}}})
 		}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -20,7 +21,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	if r.Object == nil || r.SubResource != "" {
 		return allowed, nil
 	}
-	if metadata, _ := r.Object["metadata"].(map[string]any); metadata["deletionTimestamp"] != nil {
+	if tree.Object(r.Object).Metadata()["deletionTimestamp"] != nil {
 		return allowed, nil // as the server, which lets finalizers go from what has become invalid
 	}
 	p, b, err := policy.FromObject(Native(r.Object), nil)

@@ -6,12 +6,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -39,7 +39,7 @@ func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, n
 		if err != nil {
 			return nil, err
 		}
-		if other.Allowed != usual.Allowed || !reflect.DeepEqual(other.Object, usual.Object) {
+		if other.Allowed != usual.Allowed || !tree.Equal(other.Object, usual.Object) {
 			return &Outcome{order, usual, other}, nil
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -412,7 +413,7 @@ type decider struct {
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
 	it.doc = doc
-	it.Item = report.Item{Place: doc.Position(), Kind: kindOf(doc.Object), Name: nameOf(doc.Object),
+	it.Item = report.Item{Place: doc.Position(), Kind: tree.Object(doc.Object).Kind(), Name: nameOf(doc.Object),
 		Misread: doc.Misread}
 	if isReview(doc.Object) {
 		it.Kind, it.Name = schema.GroupVersionKind{Version: it.Kind.GroupVersion().String(), Kind: "AdmissionReview"},
@@ -433,7 +434,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is none"),
 			"use -o json, or -o yaml with --server-view"))
 	}
-	if kind := kindOf(doc.Object); !isReview(doc.Object) && d.skips(kind) {
+	if kind := tree.Object(doc.Object).Kind(); !isReview(doc.Object) && d.skips(kind) {
 		it.Failure = skipped(kind)
 		return it
 	}
@@ -651,7 +652,7 @@ func (w *world) missingNamespaces(batch []*manifest.Document, a *asked) map[stri
 		if isReview(d.Object) {
 			continue
 		}
-		to, err := w.target(kindOf(d.Object), a.subresource)
+		to, err := w.target(tree.Object(d.Object).Kind(), a.subresource)
 		if err != nil || !to.Namespaced {
 			continue
 		}

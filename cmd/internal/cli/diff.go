@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/delta"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/suite"
@@ -512,15 +512,9 @@ func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manif
 
 // withoutIdentity is an object as someone might create it: without what the API server gives it.
 func withoutIdentity(object map[string]any) map[string]any {
-	copied := maps.Clone(object)
-	metadata, _ := object["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	for _, member := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
-		"deletionGracePeriodSeconds", "managedFields", "selfLink"} {
-		delete(metadata, member)
-	}
-	copied["metadata"] = metadata
-	return copied
+	o := tree.Object(object)
+	return o.WithMetadata(o.Metadata().Without("uid", "resourceVersion", "generation", "creationTimestamp",
+		"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"))
 }
 
 // unasked says which policies are for nothing that is asked about existing objects.

@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/spell"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -146,7 +147,7 @@ func (c *console) foreign(docs []*manifest.Document) int {
 	first, count := map[apischema.GroupVersionKind]*manifest.Document{}, map[apischema.GroupVersionKind]int{}
 	var kinds []apischema.GroupVersionKind
 	for _, d := range docs {
-		kind := kindOf(d.Object)
+		kind := tree.Object(d.Object).Kind()
 		if kind.Group == "apiextensions.k8s.io" {
 			continue
 		}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -155,7 +155,7 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 			continue
 		}
 		native := alike(d.Object)
-		stored, _, err := prepare.Canonical(native, types, kindOf(native))
+		stored, _, err := prepare.Canonical(native, types, tree.Object(native).Kind())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Position(), err)
 		}
@@ -166,7 +166,7 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 			continue
 		}
 		complete(spec, full)
-		if !reflect.DeepEqual(object, d.Object) {
+		if !tree.Equal(object, d.Object) {
 			files[file].to[d] = object
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -148,7 +149,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	}
 	var others []*manifest.Document
 	for _, d := range bundle.Objects {
-		if meant := w.misspelt(kindOf(d.Object)); meant != "" {
+		if meant := w.misspelt(tree.Object(d.Object).Kind()); meant != "" {
 			c.raise(exitFailed)
 			c.say(at(d.Position(), fmt.Sprintf("%v %v is no kind of policy", d.Object["apiVersion"],
 				describe(d.Object))), "did you mean "+meant+"?")
@@ -211,7 +212,7 @@ func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 // addPlain makes kinds of which nothing is known ones whose objects are taken as they are.
 func (w *world) addPlain(c *console, docs []*manifest.Document) {
 	for _, d := range docs {
-		kind := kindOf(d.Object)
+		kind := tree.Object(d.Object).Kind()
 		if kind.Group == "" || kind.Group == "celgate.dev" || w.types.Type(kind) != nil ||
 			len(w.types.Served(kind.GroupKind())) > 0 {
 			continue
@@ -260,7 +261,7 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 			continue
 		}
 		object := d.Object
-		if kind := kindOf(object); w.types.Type(kind) != nil {
+		if kind := tree.Object(object).Kind(); w.types.Type(kind) != nil {
 			stored, _, err := prepare.Stored(object, w.types, kind)
 			if err != nil {
 				c.raise(exitFailed)
@@ -276,7 +277,8 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 	}
 	seen := map[string]policy.Position{}
 	for i, object := range objects { // one at a time, for the places of what is wrong
-		id := fmt.Sprint(kindOf(object).GroupKind(), metadataOf(object, "namespace"), "/", metadataOf(object, "name"))
+		o := tree.Object(object)
+		id := fmt.Sprint(o.Kind().GroupKind(), o.Namespace(), "/", o.Name())
 		if first, ok := seen[id]; ok {
 			c.raise(exitFailed)
 			c.say(at(given[i].Position(), describe(object)+" is given twice"), "the first is at "+first.String())
@@ -309,7 +311,7 @@ func (w *world) shared() func(map[string]any) bool {
 		}
 	}
 	return func(object map[string]any) bool {
-		kind := kindOf(object).GroupKind()
+		kind := tree.Object(object).Kind().GroupKind()
 		return params[kind] || kind.Group == "rbac.authorization.k8s.io" || kind == namespaceKind.GroupKind()
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -73,8 +74,7 @@ func (it Item) name() string {
 func NameOf(r *celgate.Request) string {
 	name := r.Name
 	if name == "" {
-		meta, _ := r.Object["metadata"].(map[string]any)
-		if prefix, _ := meta["generateName"].(string); prefix != "" {
+		if prefix := tree.Object(r.Object).Metadata().Text("generateName"); prefix != "" {
 			name = prefix + "*"
 		}
 	}

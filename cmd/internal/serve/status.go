@@ -69,7 +69,7 @@ func refOf(s kube.Source) policy.Ref {
 // here.
 func (w *writing) handedOver(s kube.Source) bool {
 	of := func(b *policy.Binding) bool {
-		return b != nil && b.Binds(s.Policy.Ref())
+		return b != nil && b.Binds(s.Policy)
 	}
 	return s.Policy != nil && !slices.ContainsFunc(w.set.Bindings, of) &&
 		slices.ContainsFunc(w.sources, func(o kube.Source) bool { return o.Native && of(o.Binding) })
