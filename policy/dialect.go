@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	dialect "github.com/celgate/celgate/policy/v1alpha1"
@@ -22,8 +23,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 		places:           c.places,
 	}
 	for i, m := range in.Spec.Mutations {
-		p.Mutations = append(p.Mutations, c.mutation("spec.mutations"+index(i), PatchType(m.PatchType),
-			m.ApplyConfiguration, m.JSONPatch))
+		p.Mutations = append(p.Mutations, c.ownMutation("spec.mutations"+index(i), m))
 	}
 	c.validations(p, in.Spec.Validations)
 	c.auditAnnotations(p, in.Spec.AuditAnnotations)
@@ -51,6 +51,46 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 	return b
 }
 
+func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
+	m := c.mutation(path, PatchType(in.PatchType), in.ApplyConfiguration, in.JSONPatch)
+	m.Name, m.Message, m.Reinvocation = in.Name, in.Message, ReinvocationPolicy(in.ReinvocationPolicy)
+	if in.Condition != "" {
+		m.Condition = c.expr(path+".condition", in.Condition)
+	}
+	if in.MessageExpression != "" {
+		m.MessageExpr = c.expr(path+".messageExpression", in.MessageExpression)
+	}
+	if in.Reason != nil {
+		m.Reason, m.emptyReason = *in.Reason, *in.Reason == ""
+	}
+	return m
+}
+
+// ownMutations checks what only the mutations of the dialect have.
+func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
+	names := map[string]bool{}
+	for i, m := range mutations {
+		at := path.Index(i)
+		if m.Name != "" {
+			v.texts(at.Child("name"), m.Name, validation.IsDNS1123Label(m.Name))
+			if names[m.Name] {
+				v.add(field.Duplicate(at.Child("name"), m.Name))
+			}
+			names[m.Name] = true
+		}
+		if !m.Condition.IsZero() {
+			v.trimmed(UseCondition, m.Condition.Src, at.Child("condition"))
+		}
+		v.message(m.Message, m.MessageExpr, at)
+		if m.Reason != "" || m.emptyReason {
+			oneOf(v, at.Child("reason"), m.Reason, reasons)
+		}
+		if m.Reinvocation != "" {
+			oneOf(v, at.Child("reinvocationPolicy"), m.Reinvocation, reinvocationPolicies)
+		}
+	}
+}
+
 // admission checks what a policy of the dialect has beside what all have.
 func (v *validator) admission(p *Policy, spec *field.Path) {
 	if !p.Mutates() && !p.Validates() {
@@ -61,6 +101,7 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 	switch {
 	case p.Mutates():
 		v.mutating(p, spec)
+		v.ownMutations(p.Mutations, spec.Child("mutations"))
 	case p.Reinvocation != "":
 		v.add(field.Forbidden(spec.Child("reinvocationPolicy"), "the policy has no mutations that could run again"))
 	}

@@ -526,20 +526,25 @@ func (v *validator) validation(x Validation, path *field.Path) {
 	} else {
 		v.expression(UseValidation, x.Expr.Src, expression)
 	}
+	v.message(x.Message, x.MessageExpr, path)
+	if x.Reason != "" || x.emptyReason {
+		oneOf(v, path.Child("reason"), x.Reason, reasons)
+	}
+}
+
+// message checks the two members that make a text.
+func (v *validator) message(text string, expr Expr, path *field.Path) {
 	const blank = "must be non-empty if specified"
-	if src, expression := x.MessageExpr.Src, path.Child("messageExpression"); strings.TrimSpace(src) != "" {
+	if src, expression := expr.Src, path.Child("messageExpression"); strings.TrimSpace(src) != "" {
 		v.expression(UseMessageExpression, src, expression)
 	} else if src != "" {
 		v.add(field.Invalid(expression, src, blank))
 	}
-	message := strings.TrimSpace(x.Message)
-	if x.Message != "" && message == "" {
-		v.add(field.Invalid(path.Child("message"), x.Message, blank))
+	message := strings.TrimSpace(text)
+	if text != "" && message == "" {
+		v.add(field.Invalid(path.Child("message"), text, blank))
 	} else if strings.ContainsAny(message, "\n\r") {
-		v.add(field.Invalid(path.Child("message"), x.Message, "must not contain line breaks"))
-	}
-	if x.Reason != "" || x.emptyReason {
-		oneOf(v, path.Child("reason"), x.Reason, reasons)
+		v.add(field.Invalid(path.Child("message"), text, "must not contain line breaks"))
 	}
 }
 

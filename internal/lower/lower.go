@@ -29,10 +29,11 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 		return []map[string]any{policy.Native(object)}, nil
 	}
 	spec, _ := object["spec"].(map[string]any)
-	var refusals []Refusal
+	refusals := noNative(p)
 	var all []map[string]any
 	if p.Mutates() {
 		of := without(spec, "validations", "auditAnnotations")
+		of["mutations"] = unnamed(of["mutations"])
 		if p.Validates() {
 			constraints, matches := withoutDelete(of["matchConstraints"])
 			if !matches {
@@ -50,6 +51,39 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 		return nil, refusals
 	}
 	return all, nil
+}
+
+// noNative lists the fields that no released kind has.
+func noNative(p *policy.Policy) (all []Refusal) {
+	for i, m := range p.Mutations {
+		at := fmt.Sprintf("spec.mutations[%d]", i)
+		refuse := func(used bool, field, reason string) {
+			if used {
+				all = append(all, Refusal{at + "." + field, reason})
+			}
+		}
+		refuse(!m.Condition.IsZero(), "condition", "kube-apiserver has match conditions only, which see no variables and "+
+			"are for all mutations of a policy")
+		const text = "kube-apiserver says of a mutation only what its error is"
+		refuse(m.Message != "", "message", text)
+		refuse(!m.MessageExpr.IsZero(), "messageExpression", text)
+		refuse(m.Reason != "", "reason", "kube-apiserver has one reason for errors of mutations")
+		refuse(m.Reinvocation != "" && m.Reinvocation != p.Reinvocation, "reinvocationPolicy",
+			"kube-apiserver has one for all mutations of a policy")
+	}
+	return all
+}
+
+// unnamed leaves out what a native policy needs no form of: names, and a reinvocationPolicy that is the policy's.
+func unnamed(mutations any) any {
+	list, _ := mutations.([]any)
+	out := slices.Clone(list)
+	for i, item := range out {
+		if members, ok := item.(map[string]any); ok {
+			out[i] = without(members, "name", "reinvocationPolicy")
+		}
+	}
+	return out
 }
 
 // Binding returns the native bindings that do what the binding of an object does, one for each phase of the policy that

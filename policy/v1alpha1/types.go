@@ -60,8 +60,29 @@ type AdmissionPolicySpec struct {
 	FailurePolicy *admissionv1.FailurePolicyType `json:"failurePolicy,omitempty"`
 }
 
-// A Mutation is one change that a policy makes.
+// A Mutation is one change that a policy makes. Its expression may also come to null, or to an optional without a value,
+// which changes nothing; to true, which accepts the request and changes nothing; or to false, which denies it, whatever
+// failurePolicy is. mutations.skip() and mutations.deny() are null and false of every type.
 type Mutation struct {
+	// A DNS label that messages call the mutation by. No other mutation of the policy has it.
+	Name string `json:"name,omitempty"`
+
+	// A condition of the mutation, which sees variables, and the object as the mutations before left it; match
+	// conditions do not. Where it is false the mutation is not made.
+	Condition string `json:"condition,omitempty"`
+
+	// The text of a denial, and in place of the text of an error: one line.
+	Message string `json:"message,omitempty"`
+
+	// An expression of such a text. Where it has none, or more than a line, message is the text.
+	MessageExpression string `json:"messageExpression,omitempty"`
+
+	// Forbidden, Invalid (the default of a denial) or RequestEntityTooLarge: the reason of a denial or an error, and its code.
+	Reason *metav1.StatusReason `json:"reason,omitempty"`
+
+	// In place of the policy's for this mutation: Never or IfNeeded.
+	ReinvocationPolicy string `json:"reinvocationPolicy,omitempty"`
+
 	// How the result is applied: ApplyConfiguration or JSONPatch. Required.
 	PatchType string `json:"patchType"`
 

@@ -7,7 +7,10 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/lower"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -23,6 +26,7 @@ type lowering struct {
 	*console
 	format      string
 	kubeVersion string
+	natively    *celenv.Set
 }
 
 func newLower(c *console) *cobra.Command {
@@ -81,6 +85,10 @@ func (l *lowering) run(args []string) error {
 		l.refuse(r.Position, r.Ref, r.Status.Message)
 		refused[r.Ref] = true
 	}
+	l.natively, err = celenv.New(orNewest(l.kubeVersion), quirks.Of(orNewest(l.kubeVersion)))
+	if err != nil {
+		return err
+	}
 	var out []string
 	add := func(objects []map[string]any) {
 		for _, object := range objects {
@@ -93,6 +101,7 @@ func (l *lowering) run(args []string) error {
 		ref := policy.RefOf(d.Object)
 		if p := bundle.Set.Policy(ref); policy.Recognised(d.Object) && p != nil && !refused[ref] {
 			natives, refusals := lower.Policy(d.Object, p)
+			refusals = append(refusals, l.verdicts(p)...)
 			refusals = append(refusals, taken(&bundle.Set, p.Kind == policy.Admission, natives)...)
 			for _, r := range refusals {
 				refused[ref], natives = true, nil
@@ -129,6 +138,14 @@ func taken(set *policy.Set, made bool, natives []map[string]any) (all []lower.Re
 			all = append(all, lower.Refusal{Field: "metadata.name",
 				Reason: "there is a " + ref.String() + " among the given files"})
 		}
+	}
+	return all
+}
+
+// verdicts refuses the expressions that kube-apiserver cannot evaluate, or of which it does not take every result.
+func (l *lowering) verdicts(p *policy.Policy) (all []lower.Refusal) {
+	for _, found := range compile.NotNative(l.natively, p) {
+		all = append(all, lower.Refusal{Field: found.Field, Reason: found.Err.Error()})
 	}
 	return all
 }
