@@ -53,6 +53,18 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 
 func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 	m := c.mutation(path, PatchType(in.PatchType), in.ApplyConfiguration, in.JSONPatch)
+	switch merge := in.JSONMergePatch; {
+	case m.PatchType == JSONMergePatch:
+		m.absent, m.extra = merge == nil, in.ApplyConfiguration != nil || in.JSONPatch != nil
+		if m.other = "applyConfiguration"; in.ApplyConfiguration == nil {
+			m.other = "jsonPatch"
+		}
+		if merge != nil {
+			m.Expr = c.expr(path+".jsonMergePatch.expression", merge.Expression)
+		}
+	case merge != nil:
+		m.extra, m.other = true, "jsonMergePatch"
+	}
 	m.Name, m.Message, m.Reinvocation = in.Name, in.Message, ReinvocationPolicy(in.ReinvocationPolicy)
 	if in.Condition != "" {
 		m.Condition = c.expr(path+".condition", in.Condition)

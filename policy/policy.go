@@ -271,9 +271,10 @@ type Mutation struct {
 	Reinvocation ReinvocationPolicy  // empty: that of the policy
 
 	// What only the write-time rules need to know of the two members.
-	absent      bool // the member that PatchType names was not written
-	emptyReason bool // as of a Validation
-	extra       bool // the other member was written
+	absent      bool   // the member that PatchType names was not written
+	emptyReason bool   // as of a Validation
+	extra       bool   // the other member was written
+	other       string // which that is, if it is none of the released ones
 }
 
 // A PatchType says how a mutation's result is applied.
@@ -283,6 +284,7 @@ type PatchType string
 const (
 	ApplyConfiguration PatchType = "ApplyConfiguration"
 	JSONPatch          PatchType = "JSONPatch"
+	JSONMergePatch     PatchType = "JSONMergePatch" // of the dialect alone
 )
 
 // A FailurePolicy says what an error in a policy means for the request.

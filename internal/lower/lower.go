@@ -62,6 +62,7 @@ func noNative(p *policy.Policy) (all []Refusal) {
 				all = append(all, Refusal{at + "." + field, reason})
 			}
 		}
+		refuse(m.PatchType == policy.JSONMergePatch, "patchType", "kube-apiserver has no JSON merge patches")
 		refuse(!m.Condition.IsZero(), "condition", "kube-apiserver has match conditions only, which see no variables and "+
 			"are for all mutations of a policy")
 		const text = "kube-apiserver says of a mutation only what its error is"
