@@ -259,3 +259,50 @@ spec: {policyName: cap}
 		}
 	}
 }
+
+func TestMutationActions(t *testing.T) {
+	act := func(actions, expression string) string {
+		return strings.Replace(dialectPolicy("a", "  reinvocationPolicy: IfNeeded\n  mutations:\n  - patchType: ApplyConfiguration\n"+
+			"    applyConfiguration: {expression: '"+expression+"'}"), "policyName: a", "policyName: a, mutationActions: "+actions, 1)
+	}
+	after := dialectPolicy("b", "  reinvocationPolicy: Never\n  mutations:\n  - patchType: ApplyConfiguration\n"+
+		"    applyConfiguration: {expression: 'Object{data: {\"saw\": string(has(object.data.x))}}'}")
+	const sets = `Object{data: {"x": "y"}, immutable: true}`
+	for name, c := range map[string]struct{ policies, data, warning, audit string }{
+		"apply":     {act("[Apply]", sets), "map[a:b saw:true x:y]", "", ""},
+		"warn only": {act("[Warn]", sets), "map[a:b saw:false]", "AdmissionPolicy 'a' with binding 'a' would change immutable, data.x", ""},
+		"audit only": {act("[Audit]", sets), "map[a:b saw:false]", "",
+			`[{"policy":"a","binding":"a","paths":["immutable","data.x"]}]`},
+		"apply and warn": {act("[Apply, Warn]", sets), "map[a:b saw:true x:y]", "AdmissionPolicy 'a' with binding 'a' changes immutable, data.x", ""},
+		"apply and audit": {act("[Apply, Audit]", sets), "map[a:b saw:true x:y]", "",
+			`[{"policy":"a","binding":"a","applied":true,"paths":["immutable","data.x"]}]`},
+		"an error": {act("[Warn, Audit]", `Object{data: {"x": object.data.z}}`), "map[a:b saw:false]",
+			`AdmissionPolicy 'a' with binding 'a' would fail: expression 'Object{data: {"x": object.data.z}}' resulted in error: no such key: z`,
+			`[{"policy":"a","binding":"a","message":"expression 'Object{data: {\"x\": object.data.z}}' resulted in error: no such key: z"}]`},
+		"a denial": {act("[Warn]", "false"), "map[a:b saw:false]",
+			"AdmissionPolicy 'a' with binding 'a' would deny the request: failed expression: false", ""},
+		"nothing changes": {act("[Warn, Audit]", "Object{}"), "map[a:b saw:false]", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := admit(t, c.policies+after, "{a: b}")
+			if got := said(d); got != c.data {
+				t.Errorf("got %s, want %s", got, c.data)
+			}
+			if got := strings.Join(d.WarningTexts(), "\n"); got != c.warning {
+				t.Errorf("warned %s, want %s", got, c.warning)
+			}
+			if got := d.AuditAnnotations["would_mutate"]; got != c.audit {
+				t.Errorf("audited %s, want %s", got, c.audit)
+			}
+		})
+	}
+	for actions, want := range map[string]string{
+		"[]": "spec.mutationActions: Required value", "[Deny]": `spec.mutationActions[0]: Unsupported value: "Deny"`,
+		"[Warn, Warn]": `spec.mutationActions[1]: Duplicate value: "Warn"`,
+	} {
+		rejected := engineOf(t, act(actions, sets)).Rejected()
+		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
+			t.Errorf("%s: %+v, want %s", actions, rejected, want)
+		}
+	}
+}

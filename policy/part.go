@@ -19,7 +19,7 @@ const (
 )
 
 // Mutates reports that the expression makes a change of the object.
-func (u Use) Mutates() bool { 
+func (u Use) Mutates() bool {
 	return u == UseApplyConfiguration || u == UseJSONPatch || u == UseJSONMergePatch
 }
 

@@ -202,7 +202,14 @@ type Binding struct {
 	MatchResources *MatchResources // nil: matches everything that the policy matches
 	Actions        []Action        // of failed validations; not Mutating
 
+	MutationActions []Action // Admission only; nil: Apply
+
 	places Places
+}
+
+// DryRun reports that what mutations make of an object is told and not kept.
+func (b *Binding) DryRun() bool {
+	return len(b.MutationActions) > 0 && !slices.Contains(b.MutationActions, Apply)
 }
 
 // Names reports whether the binding puts a policy in force.
@@ -313,6 +320,7 @@ const (
 	Deny  Action = "Deny"
 	Warn  Action = "Warn"
 	Audit Action = "Audit"
+	Apply Action = "Apply" // of mutations alone
 )
 
 // A ParamKind names the kind of a policy's params.

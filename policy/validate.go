@@ -169,6 +169,9 @@ func (v *validator) binding(b *Binding) {
 	if b.Kind != Mutating {
 		v.actions(b.Actions, spec.Child("validationActions"))
 	}
+	if b.Kind == Admission {
+		v.mutationActions(b.MutationActions, spec.Child("mutationActions"))
+	}
 }
 
 // declared adds what the server finds by its declarative rules, which come last

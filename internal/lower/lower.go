@@ -102,7 +102,10 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 	spec, _ := object["spec"].(map[string]any)
 	var all []map[string]any
 	if p.Mutates() {
-		of := without(spec, "validationActions")
+		if b.DryRun() || len(b.MutationActions) > 1 {
+			return nil, []Refusal{{"spec.mutationActions", "kube-apiserver only applies mutations"}}
+		}
+		of := without(spec, "validationActions", "mutationActions")
 		resources, matches := withoutDelete(of["matchResources"])
 		if resources != nil {
 			of["matchResources"] = resources
@@ -112,7 +115,7 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 		}
 	}
 	if p.Validates() {
-		of := maps.Clone(spec)
+		of := without(spec, "mutationActions")
 		if of["validationActions"] == nil {
 			of["validationActions"] = []any{string(policy.Deny)}
 		}

@@ -126,6 +126,11 @@ type AdmissionPolicyBindingSpec struct {
 	// Those requests of the policy that the binding is for; without it all of them.
 	MatchResources *admissionv1.MatchResources `json:"matchResources,omitempty"`
 
+	// What becomes of a mutation: Apply, Warn, Audit. Apply if it is left out. Without Apply the object stays as it is, and
+	// nothing that goes wrong in a mutation denies the request: Warn tells the client what would change or fail, Audit puts
+	// it into the audit annotation would_mutate.
+	MutationActions []string `json:"mutationActions,omitempty"`
+
 	// What becomes of a failed validation: Deny, Warn, Audit; not Deny and Warn together. Deny if it is left out.
 	ValidationActions []admissionv1.ValidationAction `json:"validationActions,omitempty"`
 }
