@@ -10,6 +10,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -31,7 +32,9 @@ type subject struct {
 	disorders map[[2]*facts][]string
 	ran       map[*facts]map[string]*results
 
-	typer     typer
+	typer        typer
+	construction *typed.Checker // of a worker
+
 	presences map[presence]bool
 }
 
@@ -41,7 +44,7 @@ type facts struct {
 	bindings []*policy.Binding
 	exprs    []*expression
 	targets  []target // the kinds that it matches
-	typing   map[*expression]*typed
+	typing   map[*expression]*typings
 }
 
 // An expression is one expression of a policy with its syntax tree.

@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/parallel"
+	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -56,8 +57,8 @@ type finding struct {
 	kinds []schema.GroupVersionKind
 }
 
-// typed is what type checking says about one expression.
-type typed struct {
+// typings are what type checking says about one expression.
+type typings struct {
 	run      []finding // as expressions run
 	checked  int       // kinds that were looked at
 	unknown  bool      // some matched kind has no known type
@@ -67,8 +68,7 @@ type typed struct {
 	missing map[effects.Path][]schema.GroupVersionKind // the kinds with a problem at a field; nil: not asked for yet
 	untyped []problem                                  // which the server refuses, whatever the types
 
-	asts  map[schema.GroupVersionKind]*cel.Ast // of mutations; nil where it does not compile
-	slips map[slip][]schema.GroupVersionKind
+	slips map[typed.Problem][]schema.GroupVersionKind // of mutations
 }
 
 // maxKinds bounds the kinds for which a policy with wildcards is checked.
@@ -76,7 +76,7 @@ const maxKinds = 400
 
 // typing type-checks the expressions of a policy, once; those of all policies, since who asks for one asks for the
 // others.
-func (s *subject) typing(f *facts) map[*expression]*typed {
+func (s *subject) typing(f *facts) map[*expression]*typings {
 	if f.typing == nil {
 		s.typeAll()
 	}
@@ -88,7 +88,7 @@ func (s *subject) typeAll() {
 	var workers []*subject
 	parallel.Each(len(s.facts), func() func(int) {
 		w := *s
-		w.typer = newTyper(s.Types)
+		w.typer, w.construction = newTyper(s.Types), typed.NewChecker(s.envs)
 		workers = append(workers, &w)
 		return func(i int) { w.typeOne(s.facts[i]) }
 	})
@@ -98,9 +98,9 @@ func (s *subject) typeAll() {
 }
 
 func (s *subject) typeOne(f *facts) {
-	f.typing = map[*expression]*typed{}
+	f.typing = map[*expression]*typings{}
 	for _, e := range f.exprs {
-		f.typing[e] = &typed{asts: map[schema.GroupVersionKind]*cel.Ast{}}
+		f.typing[e] = &typings{slips: map[typed.Problem][]schema.GroupVersionKind{}}
 	}
 	targets := f.targets
 	if len(targets) > maxKinds {
@@ -126,17 +126,34 @@ func (s *subject) typeOne(f *facts) {
 			func(e *expression, _ *cel.Env, checked *cel.Ast, problems []problem) {
 				found := f.typing[e]
 				found.checked++
-				if e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch {
-					found.asts[t.kind] = checked
-				}
 				for _, p := range problems {
 					found.run = add(found.run, p, t.kind)
 				}
 			},
 		)
+		s.construct(f, t.kind, s.Types.Type(params))
 	}
 	if f.Kind == policy.Validating {
 		s.serverCheck(f, params)
+	}
+}
+
+// construct judges what the mutations of f make of objects of one kind.
+func (s *subject) construct(f *facts, kind schema.GroupVersionKind, params *schema.Type) {
+	if f.Kind != policy.Mutating {
+		return
+	}
+	all, err := s.construction.Kind(f.Policy, s.Types.Type(kind), params)
+	s.err = cmp.Or(s.err, err)
+	for e, found := range f.typing {
+		for _, finding := range all {
+			if finding.Field != e.Field || e.use != policy.UseApplyConfiguration && e.use != policy.UseJSONPatch {
+				continue
+			}
+			for _, p := range finding.Problems {
+				found.slips[p] = append(found.slips[p], kind)
+			}
+		}
 	}
 }
 
@@ -302,7 +319,7 @@ var (
 
 // certain reports that a finding is true of every request: it exists for all matched kinds, or what it is a field of
 // does not exist.
-func (t *typed) certain(e *expression, f finding) bool {
+func (t *typings) certain(e *expression, f finding) bool {
 	if t.unknown || t.checked == 0 {
 		return false
 	}
@@ -359,7 +376,7 @@ func typeWarnings(p *pass) {
 					continue
 				}
 				sure := slices.ContainsFunc(t.run, func(own finding) bool {
-					return own.problem == found.problem && t.certain(e, own) && telling(own.message)
+					return own.problem == found.problem && t.certain(e, own) && typed.Telling(own.message)
 				})
 				d := p.typeDiagnostic(f, e, found)
 				d.Server = warning
@@ -386,16 +403,6 @@ func (e *expression) pathsAt(offset int) []effects.Path {
 	return e.paths[offset]
 }
 
-// telling reports a message whose types are scalars: mixed kinds of objects are no mistake, since objects have no type
-// when expressions run.
-func telling(message string) bool {
-	if undefinedField.MatchString(message) {
-		return true
-	}
-	m := noOverload.FindStringSubmatch(message)
-	return m != nil && !strings.ContainsAny(m[2], "./@")
-}
-
 // typeDiagnostic words a finding.
 func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic {
 	d := in(f.Policy, e.Expr, found.offset, found.offset+token(e.Src[found.offset:]))
@@ -417,7 +424,7 @@ func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic
 			if parent.Steps != "" {
 				of = strings.TrimPrefix(effects.Path{Steps: parent.Steps}.String(), ".") + " of " + of
 			}
-			if near := nearest(last, fieldNames(locate(t, parent.Split()).typ)); near != "" {
+			if near := nearest(last, typed.Fields(typed.Locate(t, parent.Split()).Type)); near != "" {
 				d.Suggestion = "did you mean " + near + "?"
 			}
 			break
@@ -451,7 +458,7 @@ func (p *pass) runProblems(pattern *regexp.Regexp) {
 			}
 			for _, found := range t.run {
 				warned := slices.ContainsFunc(t.server, func(s finding) bool { return s.problem == found.problem })
-				if !pattern.MatchString(found.message) || warned || !t.certain(e, found) || !telling(found.message) ||
+				if !pattern.MatchString(found.message) || warned || !t.certain(e, found) || !typed.Telling(found.message) ||
 					slices.Contains(t.untyped, found.problem) {
 					continue
 				}

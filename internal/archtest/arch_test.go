@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"schema/builtin", "manifest", "internal/plan", "internal/match", "internal/patch/jsonpatch",
 		"internal/patch/merge", "internal/patch/merge/mergetest", "internal/prepare"},
 	{"state", "internal/celenv", "internal/rewrite"},
-	{"internal/compile", "internal/needs"},
+	{"internal/compile", "internal/needs", "internal/typed"},
 	{"internal/eval", "internal/trace"},
 	{"explain"},
 	{""},

@@ -2,8 +2,11 @@ package celenv
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
@@ -61,3 +64,22 @@ func (s *Set) Typed(d Declared, t Types, withoutResource bool) (*cel.Env, error)
 
 // VariableType is the declared type that the server gives a variable whose expression has type t.
 func VariableType(t *cel.Type) *apiservercel.DeclType { return declType(t) }
+
+// With returns an environment for stored expressions whose variables object, oldObject, params and variables have the
+// types that vars gives them. Types are found by what provide makes of that which finds all others.
+func (s *Set) With(d Declared, provide func(types.Provider) types.Provider, vars map[string]*cel.Type) (*cel.Env,
+	error) {
+	d.typed, d.Params = true, false
+	env, err := s.env(Run, d)
+	if err != nil {
+		return nil, err
+	}
+	opts := []cel.EnvOption{cel.CustomTypeProvider(provide(env.CELTypeProvider()))}
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		opts = append(opts, cel.Variable(name, vars[name]))
+	}
+	if env, err = env.Extend(opts...); err != nil {
+		return nil, fmt.Errorf("CEL environment: %w", err)
+	}
+	return env, nil
+}
