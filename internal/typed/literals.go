@@ -65,6 +65,7 @@ type spot struct {
 	outside bool   // not known to become part of the result
 	summed  bool   // part of a sum of lists
 	named   bool   // the literal here gives the names of those in it
+	inside  string // of a list or map literal: how messages say so
 }
 
 func (w *walk) add(p Problem, at spot) {
@@ -77,6 +78,11 @@ func (w *walk) value(e ast.Expr, at spot) {
 	if at.typ == nil {
 		return
 	}
+	if at.inside != "" && w.made(e) {
+		w.add(Problem{Class: WrongType, ID: e.ID(), Suggestion: "write " + at.name + "{…}",
+			Message: "a literal of a map or list " + at.inside + " is not converted"}, at)
+		return
+	}
 	switch e.Kind() {
 	case ast.CallKind:
 		if w.call(e.AsCall(), e, at) {
@@ -86,9 +92,10 @@ func (w *walk) value(e ast.Expr, at spot) {
 		w.comprehension(e, at)
 		return
 	}
-	if w.null(e, at) || w.atomic(e, at) {
+	if w.null(e, at) {
 		return
 	}
+	at = w.atomic(e, at)
 	switch {
 	case e.Kind() == ast.StructKind && (hasMembers(at.typ) || free(at.typ)):
 		w.object(e, at)
@@ -119,9 +126,7 @@ func (w *walk) call(c ast.CallExpr, e ast.Expr, at spot) bool {
 		if at.typ.Kind != schema.List {
 			return false
 		}
-		if w.atomic(e, at) {
-			return true
-		}
+		at = w.atomic(e, at)
 		// the server does not look into a sum of lists, but one with an empty list is the other (apiserver
 		// pkg/cel/mutation/dynamic/objects.go v0.37.2)
 		at.summed = true
@@ -163,9 +168,7 @@ func (w *walk) comprehension(e ast.Expr, at spot) {
 		w.value(c.Result(), at)
 		return
 	}
-	if w.atomic(e, at) {
-		return
-	}
+	at = w.atomic(e, at)
 	before := len(w.found)
 	if at.typ.Kind == schema.List {
 		w.items(c.LoopStep(), c, at)
@@ -213,17 +216,25 @@ func (w *walk) item(e ast.Expr, list spot, optional bool) {
 				Message: fmt.Sprintf("an item of %s without %s", list.path, strings.Join(list.typ.Keys, ", "))}, at)
 		}
 	}
-	if !w.patch && (e.Kind() == ast.MapKind || e.Kind() == ast.ListKind) {
-		w.unconverted(e, list, "among the items of", "write "+at.name+"{…}")
-		return
-	}
+	at.inside = "among the items of " + list.path
 	w.value(e, at)
 }
 
-// unconverted reports a literal of a map or list where the server leaves it a CEL value.
-func (w *walk) unconverted(e ast.Expr, at spot, where, suggestion string) {
-	w.add(Problem{Class: WrongType, ID: e.ID(), Suggestion: suggestion, Message: fmt.Sprintf(
-		"a literal of a map or list %s %s is not converted", where, orRoot(at.path))}, at)
+// made reports a list or map that the expression makes of others. The server leaves one in a list or map a CEL value.
+func (w *walk) made(e ast.Expr) bool {
+	if w.patch {
+		return false
+	}
+	switch e.Kind() {
+	case ast.MapKind, ast.ListKind:
+		return true
+	case ast.CallKind:
+		return effects.Function(e.AsCall()) == operators.Add && w.typeOf(e).Kind() == celtypes.ListKind
+	case ast.ComprehensionKind:
+		kind := w.typeOf(e).Kind()
+		return kind == celtypes.ListKind || kind == celtypes.MapKind
+	}
+	return false
 }
 
 func (w *walk) object(e ast.Expr, at spot) {
@@ -289,9 +300,8 @@ func (w *walk) member(id int64, name string, value ast.Expr, at spot, inMap, opt
 	default: // free
 		next.loose = true
 	}
-	if inMap && !w.patch && (value.Kind() == ast.MapKind || value.Kind() == ast.ListKind) {
-		w.unconverted(value, at, "in the values of", "write "+next.name+"{…} in its place")
-		return
+	if next.inside = ""; inMap {
+		next.inside = "in the values of " + orRoot(at.path)
 	}
 	w.value(value, next)
 }
@@ -313,19 +323,16 @@ func orRoot(path string) string {
 
 func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// atomic reports a value of an atomic list, map or struct in an ApplyConfiguration.
-func (w *walk) atomic(e ast.Expr, at spot) bool {
-	if w.patch || at.loose {
-		return false
-	}
-	composite := at.typ.Kind == schema.List || at.typ.Kind == schema.Map || at.typ.Kind == schema.Struct
-	if !composite || at.typ.Merge != schema.Atomic && (at.field == nil || !at.field.Atomic) {
-		return false
+// atomic reports a value of an atomic list, map or struct in an ApplyConfiguration, once for all that it holds.
+func (w *walk) atomic(e ast.Expr, at spot) spot {
+	composite := at.typ.Kind == schema.List || hasMembers(at.typ)
+	if w.patch || at.loose || !composite || at.typ.Merge != schema.Atomic && (at.field == nil || !at.field.Atomic) {
+		return at
 	}
 	w.add(Problem{Class: AtomicValue, ID: e.ID(), Suggestion: "use a JSON patch for it",
 		Message: at.path + " is atomic: an ApplyConfiguration may not write it"}, at)
-	w.typed(e, at)
-	return true
+	at.loose = true
+	return at
 }
 
 func (w *walk) null(e ast.Expr, at spot) bool {
