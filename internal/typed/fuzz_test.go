@@ -23,7 +23,7 @@ import (
 // FuzzAccepted makes types, objects and expressions: what is accepted, the merge does not refuse for its type.
 func FuzzAccepted(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
+	for range 1000 {
 		choices := make([]byte, 300)
 		for i := range choices {
 			choices[i] = byte(random.Uint32())
