@@ -14,7 +14,6 @@ import (
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/manifest"
-	"github.com/celgate/celgate/policy"
 )
 
 // strict holds the mutations that the server applied and typed construction refuses, and why. A case that agrees must
@@ -149,7 +148,7 @@ func typings(t *testing.T, c *Case, checker *typed.Checker) (*celgate.Decision, 
 	}
 	findings := map[string]typed.Finding{}
 	for _, p := range manifest.NewBundle(manifest.DocumentsOf(c.Policies)...).Set.Policies {
-		if p.Kind != policy.Mutating {
+		if !p.Mutates() {
 			continue
 		}
 		params := apischema.GroupVersionKind{}
@@ -161,7 +160,7 @@ func typings(t *testing.T, c *Case, checker *typed.Checker) (*celgate.Decision, 
 			t.Fatal(err)
 		}
 		for _, f := range all {
-			if f.Use != "" {
+			if f.Use.Mutates() {
 				findings[p.Name+" "+f.Field] = f
 			}
 		}

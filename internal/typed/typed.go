@@ -40,32 +40,9 @@ func (c *Checker) namesOf(t *schema.Type) *names {
 	return n
 }
 
-// An Input is an expression of a policy and its place.
-type Input struct {
-	policy.Expr
-	Use      policy.Use // empty: a variable
-	Variable string     // the name of a variable
-}
-
-// Expressions are those of a policy in the order in which they declare each other: variables, then mutations.
-func Expressions(p *policy.Policy) []Input {
-	var all []Input
-	for _, v := range p.Variables {
-		all = append(all, Input{Expr: v.Expr, Variable: v.Name})
-	}
-	for _, m := range p.Mutations {
-		use := policy.UseApplyConfiguration
-		if m.PatchType == policy.JSONPatch {
-			use = policy.UseJSONPatch
-		}
-		all = append(all, Input{Expr: m.Expr, Use: use})
-	}
-	return all
-}
-
 // A Finding is what is said about one expression.
 type Finding struct {
-	Input
+	policy.Part
 	Problems []Problem
 	Issues   []*cel.Error // of what is read, by the types; those that exist without types are left out
 	Tree     *cel.Ast     // as it was parsed; nil if it was not
@@ -86,10 +63,13 @@ func (c *Checker) Kind(p *policy.Policy, object, params *schema.Type) ([]Finding
 		return nil, err
 	}
 	var all []Finding
-	for _, in := range Expressions(p) {
+	for in := range p.Expressions() {
+		if in.Use != policy.UseVariable && !in.Use.Mutates() {
+			continue
+		}
 		found, output := c.expression(in, object, untyped, typed)
-		if in.Variable != "" {
-			variables[in.Variable] = output
+		if in.Use == policy.UseVariable {
+			variables[in.Name] = output
 		}
 		if found != nil {
 			all = append(all, *found)
@@ -127,13 +107,13 @@ func (c *Checker) env(p *policy.Policy, object, params *schema.Type, variables m
 }
 
 // expression checks one expression. The second result is its type.
-func (c *Checker) expression(in Input, object *schema.Type, untyped, typed *cel.Env) (*Finding, *cel.Type) {
+func (c *Checker) expression(in policy.Part, object *schema.Type, untyped, typed *cel.Env) (*Finding, *cel.Type) {
 	parsed, issues := celenv.Parse(untyped, in.Src)
 	if len(issues.Errors()) > 0 {
 		return nil, cel.DynType
 	}
 	tree := parsed.NativeRep().Expr()
-	found := &Finding{Input: in, Tree: parsed}
+	found := &Finding{Part: in, Tree: parsed}
 	w := &walk{patch: in.Use == policy.UseJSONPatch, names: c.namesOf(object), found: map[Problem]bool{},
 		seen: map[int64]bool{}}
 	output := cel.DynType

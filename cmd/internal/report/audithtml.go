@@ -97,12 +97,12 @@ func (h *auditHTML) Close() error {
 		Notes, Sayings []string
 	}{Summary: a.Summary(), Left: h.left, Notes: a.notes(), Sayings: a.sayings()}
 	for _, r := range a.rejected {
-		page.Notes = append([]string{"rejected by the server: " + r.Kind + " " + r.Name}, page.Notes...)
+		page.Notes = append([]string{"rejected by the server: " + r.Ref.String()}, page.Notes...)
 	}
 	t := a.totals
 	var before AuditTotals
 	if last != nil {
-		before, page.Last = last.totals, last.file
+		before, page.Last = last.Totals(), last.File
 	}
 	for _, c := range []struct {
 		name, class string
