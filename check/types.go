@@ -401,6 +401,9 @@ func typeWarnings(p *pass) {
 
 // pathsAt returns the fields that are selected at an offset.
 func (e *expression) pathsAt(offset int) []effects.Path {
+	if e.reads == nil { // it does not parse
+		return nil
+	}
 	if e.paths == nil {
 		e.paths = map[int][]effects.Path{}
 		for _, r := range e.reads.List {

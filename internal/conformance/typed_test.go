@@ -35,6 +35,7 @@ var strict = map[string]string{
 	"custom/json-patch-double":                          number,
 	"custom/json-patch-unknown":                         "the server prunes what a JSON patch adds to a custom object",
 	"custom/label-number-selected":                      "the server drops a label of a custom object that is no text",
+	"custom/metadata-text-selected":                     "the server takes metadata of a custom object that is none",
 	"custom/untyped-json-patch":                         "the server prunes what a JSON patch adds to a custom object",
 	"json-patch/double":                                 number,
 	"json-patch/uint-big":                               number,

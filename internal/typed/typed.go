@@ -169,7 +169,13 @@ func (w *walk) operation(root *schema.Type, write effects.Write) {
 	if write.Value == nil || !write.Exact || write.Op != "add" && write.Op != "replace" {
 		return
 	}
-	w.value(write.Value, spot{typ: at.Type, field: at.Field,
+	name := objectName
+	for _, step := range steps {
+		if step != effects.Item {
+			name += "." + step
+		}
+	}
+	w.value(write.Value, spot{typ: at.Type, field: at.Field, name: name,
 		path: strings.TrimPrefix(effects.Path{Steps: write.Path.Steps}.String(), "."), loose: true,
 		named: true})
 }
