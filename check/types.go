@@ -305,7 +305,7 @@ var (
 // judge finds out which findings are true of every request: they exist for all matched kinds, or what they are a field
 // of does not exist.
 func (t *typed) judge(e *expression) {
-	if t.unknown || t.checked == 0 {
+	if t.unknown || t.checked == 0 || e.ast == nil {
 		return
 	}
 	missing := map[effects.Path][]schema.GroupVersionKind{} // the kinds with a problem at a field
