@@ -169,7 +169,7 @@ func (r *run) applyConfiguration(v *versioned, patch map[string]any) (map[string
 		return nil, &PatchError{policy.ApplyConfiguration,
 			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %s", v.kind)}
 	}
-	if given := kindOf(v.object); v.custom && given != v.kind { // a JSON patch made it another one
+	if given := tree.Object(v.object).Kind(); v.custom && given != v.kind { // a JSON patch made it another one
 		return nil, &PatchError{policy.ApplyConfiguration,
 			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %v", given)}
 	}

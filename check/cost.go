@@ -99,7 +99,7 @@ func (s *subject) measured(f *facts) Measurement {
 
 // budgetOf names the budget that an expression is under; empty for a variable.
 func budgetOf(e *expression) (string, int64) {
-	switch e.use {
+	switch e.Use {
 	case policy.UseMatchCondition:
 		return "matchConditions", celgate.MatchConditionBudget
 	case policy.UseValidation, policy.UseMessageExpression:
@@ -107,7 +107,7 @@ func budgetOf(e *expression) (string, int64) {
 	case policy.UseAuditAnnotation:
 		return "auditAnnotations", celgate.Budget
 	case policy.UseApplyConfiguration, policy.UseJSONPatch:
-		return fmt.Sprintf("mutations[%d]", e.index), celgate.Budget
+		return fmt.Sprintf("mutations[%d]", e.Index), celgate.Budget
 	}
 	return "", 0
 }
@@ -159,7 +159,7 @@ func (single estimates) variablesOf(f *facts, budget string) int64 {
 		if name, _ := budgetOf(e); name != budget {
 			continue
 		}
-		part := string(e.use)
+		part := string(e.Use)
 		if used[part] == nil {
 			used[part] = map[*expression]bool{}
 		}
@@ -183,11 +183,14 @@ func (s *subject) observe(f *facts, costs []Cost) (slow bool) {
 		if t == nil {
 			return slow
 		}
+		decide := t.engine.Validate
+		switch {
+		case f.Mutates() && f.Validates():
+			decide = t.engine.Admit
+		case f.Mutates():
+			decide = t.engine.Mutate
+		}
 		for _, r := range t.requests {
-			decide := t.engine.Validate
-			if f.Kind == policy.Mutating {
-				decide = t.engine.Mutate
-			}
 			d, err := decide(s.ctx, r)
 			if err != nil {
 				s.err = err

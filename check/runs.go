@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -49,7 +49,7 @@ func (s *subject) tried(f *facts) *trials {
 		s.typing(f)
 		s.each(func(s *subject, f *facts) {
 			found := &trials{measurement: s.measured(f)}
-			if f.Kind == policy.Mutating {
+			if f.Mutates() {
 				found.mutations, found.twice = s.runs(f), s.runTwice(f)
 			}
 			f.trials, f.engine = found, nil
@@ -150,19 +150,19 @@ func (s *subject) runTwice(f *facts) *unstable {
 		if err != nil {
 			return nil
 		}
-		if once == nil || reflect.DeepEqual(once, r.Object) {
+		if once == nil || tree.Equal(once, r.Object) {
 			continue
 		}
 		twice, err := t.mutate(s.ctx, p.WithObject(once))
 		if err != nil {
 			return nil
 		}
-		if twice == nil || reflect.DeepEqual(once, twice) {
+		if twice == nil || tree.Equal(once, twice) {
 			continue
 		}
 		i := slices.IndexFunc(t.told, func(m *explain.Mutation) bool {
 			return m.After != nil &&
-				!reflect.DeepEqual(m.Before, m.After)
+				!tree.Equal(m.Before, m.After)
 		})
 		if i < 0 {
 			continue
@@ -216,7 +216,7 @@ func (s *subject) runs(f *facts) map[string]*results {
 						}
 					}
 				}
-			case !reflect.DeepEqual(m.Before, m.After):
+			case !tree.Equal(m.Before, m.After):
 				of.changed++
 			}
 		}
@@ -243,7 +243,7 @@ func (s *subject) bothOrders(a, b *facts) []string {
 		if t.spent >= mostSpent {
 			return nil
 		}
-		if reflect.DeepEqual(x, y) {
+		if tree.Equal(x, y) {
 			continue
 		}
 		typ := s.Types.Type(r.Kind)

@@ -61,11 +61,8 @@ type facts struct {
 
 // An expression is one expression of a policy with its syntax tree.
 type expression struct {
-	policy.Expr
-	use    policy.Use // empty: a variable
-	name   string     // of a variable
-	index  int        // of the validation, mutation, …
-	ast    *ast.AST   // nil if it does not parse
+	policy.Part
+	ast    *ast.AST // nil if it does not parse
 	reads  *effects.Reads
 	before []*expression // the variables that it uses, and those that they use
 
@@ -85,7 +82,7 @@ func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
 		stored.Stored = true
 		f := &facts{Policy: p, stored: &stored}
 		for _, b := range in.Set.Bindings {
-			if b.Kind == p.Kind && b.PolicyName == p.Name {
+			if b.Binds(p) {
 				f.bindings = append(f.bindings, b)
 			}
 		}
@@ -128,7 +125,11 @@ func (s *subject) parse(f *facts) {
 	}
 	results := map[string]effects.Result{}
 	known := map[string]*expression{}
-	for e := range expressions(f.Policy) {
+	for x := range f.Expressions() {
+		if strings.TrimSpace(x.Src) == "" {
+			continue
+		}
+		e := &expression{Part: x}
 		parsed, issues := env.Parse(e.Src)
 		if issues.Err() == nil {
 			e.ast = parsed.NativeRep()
@@ -138,49 +139,12 @@ func (s *subject) parse(f *facts) {
 					e.before = append(append(e.before, v.before...), v)
 				}
 			}
-			if e.use == "" {
-				results[e.name] = e.reads.Result(e.ast.Expr())
-				known[e.name] = e
+			if e.Use == policy.UseVariable {
+				results[e.Name] = e.reads.Result(e.ast.Expr())
+				known[e.Name] = e
 			}
 		}
 		f.exprs = append(f.exprs, e)
-	}
-}
-
-// expressions yields the expressions of a policy that are not empty: match conditions, variables, the rest.
-func expressions(p *policy.Policy) iter.Seq[*expression] {
-	return func(yield func(*expression) bool) {
-		var all []*expression
-		add := func(x policy.Expr, use policy.Use, name string, index int) {
-			if strings.TrimSpace(x.Src) != "" {
-				all = append(all, &expression{Expr: x, use: use, name: name, index: index})
-			}
-		}
-		for i, m := range p.MatchConditions {
-			add(m.Expr, policy.UseMatchCondition, m.Name, i)
-		}
-		for i, v := range p.Variables {
-			add(v.Expr, "", v.Name, i)
-		}
-		for i, v := range p.Validations {
-			add(v.Expr, policy.UseValidation, "", i)
-			add(v.MessageExpr, policy.UseMessageExpression, "", i)
-		}
-		for i, a := range p.AuditAnnotations {
-			add(a.ValueExpr, policy.UseAuditAnnotation, a.Key, i)
-		}
-		for i, m := range p.Mutations {
-			use := policy.UseApplyConfiguration
-			if m.PatchType == policy.JSONPatch {
-				use = policy.UseJSONPatch
-			}
-			add(m.Expr, use, "", i)
-		}
-		for _, e := range all {
-			if !yield(e) {
-				return
-			}
-		}
 	}
 }
 
@@ -258,11 +222,11 @@ func (f *facts) guards(e *expression, p effects.Path) bool {
 			return true
 		}
 	}
-	if e.use == policy.UseMatchCondition {
+	if e.Use == policy.UseMatchCondition {
 		return false
 	}
 	for c := range f.parsed() {
-		if c.use == policy.UseMatchCondition && c.reads.Guards(p) {
+		if c.Use == policy.UseMatchCondition && c.reads.Guards(p) {
 			return true
 		}
 	}
@@ -358,7 +322,7 @@ func (f *facts) operations() map[string]bool {
 		for _, op := range r.Operations {
 			if op == "*" {
 				all["CREATE"], all["UPDATE"], all["CONNECT"] = true, true, true
-				if f.Kind == policy.Validating {
+				if f.Validates() {
 					all["DELETE"] = true
 				}
 			}

@@ -108,7 +108,7 @@ func (s *subject) typeOne(f *facts) {
 			func(e *expression, env *cel.Env, tree *cel.Ast, problems []problem) {
 				found := f.typing[e]
 				found.checked++
-				if e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch {
+				if e.Use.Mutates() {
 					found.asts[t.kind] = tree
 				}
 				for _, p := range problems {
@@ -130,7 +130,7 @@ func (s *subject) typeOne(f *facts) {
 		})
 		f.costs = estimate.worst(f, nil)
 	}
-	if f.Kind == policy.Validating {
+	if f.Validates() {
 		s.serverCheck(f, func(e *expression, kind schema.GroupVersionKind, issues *cel.Issues) {
 			found := f.typing[e]
 			for _, p := range problems(issues, e.Src) {
@@ -197,19 +197,19 @@ func (s *subject) typeCheck(f *facts, object, params *celenv.DeclaredType,
 	for _, e := range f.exprs {
 		d := celenv.Declared{
 			Params: f.ParamKind != nil, Authorizer: true,
-			Patch: e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch,
+			Patch: e.Use.Mutates(),
 		}
 		in := env(d)
 		if in == nil {
 			return
 		}
 		checked, issues := e.check(in, running)
-		if e.use == "" {
+		if e.Use == policy.UseVariable {
 			t := apiservercel.DynType
 			if checked != nil {
 				t = s.typer.variable(checked.OutputType())
 			}
-			members[e.name] = apiservercel.NewDeclField(e.name, t, true, nil, nil)
+			members[e.Name] = apiservercel.NewDeclField(e.Name, t, true, nil, nil)
 		}
 		visit(e, in, checked, problems(issues, e.Src))
 	}
@@ -234,16 +234,16 @@ func (s *subject) serverCheck(f *facts, visit func(*expression, schema.GroupVers
 			return
 		}
 		for _, e := range f.exprs {
-			if e.use != "" && e.use != policy.UseValidation && e.use != policy.UseMessageExpression {
+			if e.Use != policy.UseVariable && e.Use != policy.UseValidation && e.Use != policy.UseMessageExpression {
 				continue
 			}
 			checked, issues := e.check(env, checking)
-			if e.use == "" {
+			if e.Use == policy.UseVariable {
 				var t *cel.Type
 				if issues == nil {
 					t = checked.OutputType()
 				}
-				members[e.name] = apiservercel.NewDeclField(e.name, celenv.VariableType(t), true, nil, nil)
+				members[e.Name] = apiservercel.NewDeclField(e.Name, celenv.VariableType(t), true, nil, nil)
 				continue
 			}
 			if issues != nil {

@@ -78,7 +78,7 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 
 	params := p.ParamKind != nil
 	for _, v := range p.Variables {
-		e := c.compile(v.Expr, declared(useVariable, params))
+		e := c.compile(v.Expr, declared(policy.UseVariable, params))
 		scope.Declare(v.Name, e.Output)
 		prog.Variables = append(prog.Variables, Variable{v.Name, e})
 	}
@@ -102,7 +102,7 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 		prog.Annotations = append(prog.Annotations, use(a.ValueExpr, policy.UseAuditAnnotation))
 	}
 	for _, m := range p.Mutations {
-		prog.Mutations = append(prog.Mutations, use(m.Expr, patchUse(m.PatchType)))
+		prog.Mutations = append(prog.Mutations, use(m.Expr, m.PatchType.Use()))
 	}
 	return prog, c.err
 }
@@ -147,10 +147,7 @@ func (p *Program) expressions() iter.Seq[*Expression] {
 	}
 }
 
-// useVariable is the use of the expression of a variable: it may have any type.
-const useVariable policy.Use = ""
-
-// results are the types that the expressions of each use may have.
+// results are the types that the expressions of each use may have; that of a variable may have any.
 var results = map[policy.Use][]*cel.Type{
 	policy.UseMatchCondition:     {cel.BoolType},
 	policy.UseValidation:         {cel.BoolType},
@@ -160,18 +157,11 @@ var results = map[policy.Use][]*cel.Type{
 	policy.UseJSONPatch:          {cel.ListType(cel.ObjectType("JSONPatch"))},
 }
 
-func patchUse(t policy.PatchType) policy.Use {
-	if t == policy.JSONPatch {
-		return policy.UseJSONPatch
-	}
-	return policy.UseApplyConfiguration
-}
-
 func declared(use policy.Use, params bool) celenv.Declared {
 	return celenv.Declared{
 		Params:     params,
 		Authorizer: use != policy.UseMessageExpression,
-		Patch:      use == policy.UseApplyConfiguration || use == policy.UseJSONPatch,
+		Patch:      use.Mutates(),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -48,7 +49,7 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 	shared := w.shared()
 	for doc := range d.documents(len(d.policies) > 0) {
 		d.count++
-		if namespace := metadataOf(doc.Object, "namespace"); namespace != "" {
+		if namespace := tree.Object(doc.Object).Namespace(); namespace != "" {
 			d.namespaces[namespace] = true
 		}
 		if shared(doc.Object) || len(manifest.Definitions([]*manifest.Document{doc})) > 0 {

@@ -251,10 +251,10 @@ func (a *Audit) changes(asked *Asked, add func(AuditFinding)) {
 		if c.Second {
 			continue // it is in what the first pass of the same policy did, or is told as unstable
 		}
-		f := AuditFinding{Verdict: AuditChanged, PolicyKind: policy.Mutating, Policy: c.Policy, Binding: c.Binding,
+		f := AuditFinding{Verdict: AuditChanged, PolicyKind: c.Kind, Policy: c.Policy, Binding: c.Binding,
 			Param: c.Param}
 		for _, p := range a.set.Policies {
-			if p.Kind == policy.Mutating && p.Name == c.Policy {
+			if p.Kind == c.Kind && p.Name == c.Policy {
 				f.Place = p.Position
 			}
 		}
@@ -314,9 +314,9 @@ type Audit struct {
 	totals  AuditTotals
 	groups  map[groupKey]*auditGroup
 	worst   []offender
-	matched map[source]bool // policies that had a say, without a binding
-	said    map[string]int  // notes, by how many answers have them
-	left    map[string]int  // requests of a log that cannot be made again, by the reason
+	matched map[policy.Ref]bool // policies that had a say, without a binding
+	said    map[string]int      // notes, by how many answers have them
+	left    map[string]int      // requests of a log that cannot be made again, by the reason
 }
 
 // AuditTotals count objects.
@@ -379,7 +379,7 @@ func NewAudit(o Options, limits []needs.Limit, top int) *Audit {
 	return &Audit{set: o.Set, types: o.Types, rejected: o.Rejected, limits: limits, undecided: undecidedOf(limits),
 		top:     min(max(top, 0), maxOffender),
 		groups:  map[groupKey]*auditGroup{},
-		matched: map[source]bool{},
+		matched: map[policy.Ref]bool{},
 		said:    map[string]int{},
 		left:    map[string]int{},
 	}
@@ -415,10 +415,10 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 			}
 		}
 		for _, o := range d.Outcomes {
-			a.matched[source{kind: o.Kind, policy: o.Policy}] = true
+			a.matched[o.Kind.Ref(o.Policy)] = true
 		}
 		for _, v := range d.Violations {
-			a.matched[source{kind: v.Kind, policy: v.Policy}] = true
+			a.matched[v.Kind.Ref(v.Policy)] = true
 		}
 	}
 	if failed {
@@ -607,7 +607,7 @@ func (g *auditGroup) byNamespace() []namespaceCount {
 func (a *Audit) idle() []string {
 	var names []string
 	for _, p := range a.set.Policies {
-		if !a.matched[source{kind: p.Kind, policy: p.Name}] && !a.isUnasked(p) {
+		if !a.matched[p.Ref()] && !a.isUnasked(p) {
 			names = append(names, p.Name)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/celgate/celgate/internal/needs"
+	"github.com/celgate/celgate/policy"
 )
 
 // A ClusterReportKind is a kind of objects in which a cluster keeps reports.
@@ -79,19 +80,19 @@ func (c *ClusterReports) Write(of *Audited, findings []AuditFinding) error {
 			"resources": []any{of.Object.reference()}}, c)
 		return nil
 	}
-	bad := map[source]bool{}
+	bad := map[policy.Ref]bool{}
 	for i := range findings {
 		f := &findings[i]
-		bad[source{kind: f.PolicyKind, policy: f.Policy}] = true
+		bad[f.PolicyKind.Ref(f.Policy)] = true
 		c.of(namespace).add(f.result(), f.reported(), c)
 	}
-	had := map[source]bool{}
+	had := map[policy.Ref]bool{}
 	for _, asked := range of.Answers {
 		if asked.Item.Decision == nil {
 			continue
 		}
 		for _, o := range asked.Item.Decision.Outcomes {
-			s := source{kind: o.Kind, policy: o.Policy}
+			s := o.Kind.Ref(o.Policy)
 			if !bad[s] && !had[s] && !c.audit.undecided[undecidedKey{o.Kind, o.Policy, o.Field}] {
 				had[s] = true
 				c.of(namespace).counts["pass"]++
