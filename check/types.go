@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/parallel"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -295,11 +295,6 @@ rules:
 	return all
 }
 
-var (
-	undefinedField = regexp.MustCompile(`^undefined field '(.*)'$`)
-	noOverload     = regexp.MustCompile(`^found no matching overload for '(.*)' applied to '(.*)'$`)
-)
-
 // certain reports that a finding is true of every request: it exists for all matched kinds, or what it is a field of
 // does not exist.
 func (t *typed) certain(e *expression, f finding) bool {
@@ -389,11 +384,8 @@ func (e *expression) pathsAt(offset int) []effects.Path {
 // telling reports a message whose types are scalars: mixed kinds of objects are no mistake, since objects have no type
 // when expressions run.
 func telling(message string) bool {
-	if undefinedField.MatchString(message) {
-		return true
-	}
-	m := noOverload.FindStringSubmatch(message)
-	return m != nil && !strings.ContainsAny(m[2], "./@")
+	said := wording.Read(message)
+	return said.Kind == wording.UndefinedField || said.Kind == wording.NoOverload && !strings.ContainsAny(said.Got, "./@")
 }
 
 // typeDiagnostic words a finding.
@@ -401,10 +393,11 @@ func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic
 	d := in(f.Policy, e.Expr, found.offset, found.offset+token(e.Src[found.offset:]))
 	d.Message = found.message
 	of := kindsText(found.kinds)
-	if m := undefinedField.FindStringSubmatch(found.message); m != nil {
+	switch said := wording.Read(found.message); said.Kind {
+	case wording.UndefinedField:
 		for _, path := range e.pathsAt(found.offset) {
 			parent, last, ok := path.Parent()
-			if !ok || last != m[1] {
+			if !ok || last != said.Name {
 				continue
 			}
 			t := p.Types.Type(found.kinds[0])
@@ -422,10 +415,10 @@ func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic
 			}
 			break
 		}
-		d.Message = fmt.Sprintf("undefined field '%s' in %s", m[1], of)
-	} else if m := noOverload.FindStringSubmatch(found.message); m != nil {
-		if op, ok := strings.CutPrefix(m[1], "_"); ok && strings.HasSuffix(op, "_") {
-			d.Message = fmt.Sprintf("%s does not take %s", strings.Trim(m[1], "_"), m[2])
+		d.Message = fmt.Sprintf("undefined field '%s' in %s", said.Name, of)
+	case wording.NoOverload:
+		if op, ok := strings.CutPrefix(said.Name, "_"); ok && strings.HasSuffix(op, "_") {
+			d.Message = fmt.Sprintf("%s does not take %s", strings.Trim(said.Name, "_"), said.Got)
 		}
 		d.Message += " in " + of
 	}
@@ -443,7 +436,7 @@ func kindsText(kinds []schema.GroupVersionKind) string {
 	return strings.Join(names, ", ")
 }
 
-func (p *pass) runProblems(pattern *regexp.Regexp) {
+func (p *pass) runProblems(about wording.Kind) {
 	for _, f := range p.facts {
 		for e, t := range p.typing(f) {
 			if e.ast == nil {
@@ -451,8 +444,8 @@ func (p *pass) runProblems(pattern *regexp.Regexp) {
 			}
 			for _, found := range t.run {
 				warned := slices.ContainsFunc(t.server, func(s finding) bool { return s.problem == found.problem })
-				if !pattern.MatchString(found.message) || warned || !t.certain(e, found) || !telling(found.message) ||
-					slices.Contains(t.untyped, found.problem) {
+				if wording.Read(found.message).Kind != about || warned || !t.certain(e, found) ||
+					!telling(found.message) || slices.Contains(t.untyped, found.problem) {
 					continue
 				}
 				p.report(p.typeDiagnostic(f, e, found))
@@ -461,6 +454,6 @@ func (p *pass) runProblems(pattern *regexp.Regexp) {
 	}
 }
 
-func undefinedFields(p *pass) { p.runProblems(undefinedField) }
+func undefinedFields(p *pass) { p.runProblems(wording.UndefinedField) }
 
-func typeMismatches(p *pass) { p.runProblems(noOverload) }
+func typeMismatches(p *pass) { p.runProblems(wording.NoOverload) }

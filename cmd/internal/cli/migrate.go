@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -325,7 +326,7 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 // ours reports whether a denial names one of the policies.
 func (m *migration) ours(w *world, message string) bool {
 	return slices.ContainsFunc(w.set.Policies,
-		func(p *policy.Policy) bool { return strings.Contains(message, "'"+p.Name+"'") })
+		func(p *policy.Policy) bool { return p.Name == wording.Denier(message) })
 }
 
 func verdict(d *celgate.Decision) string {

@@ -246,7 +246,7 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		}
 		b.footers = append(variables, b.footers...)
 		if o.Verdict == celgate.Error {
-			b.hint = hintFor(failing{o.Message, o.Err, r.Expr, e.Request, one.param})
+			b.hint = hintFor(failing{message: o.Message, err: o.Err, expr: r.Expr, request: e.Request, param: one.param})
 		} else if o.Verdict == celgate.Denied {
 			b.hint = falseHint(r.Expr.Src)
 		}
