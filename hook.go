@@ -12,9 +12,10 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// A hook is one policy that is in force: it has bindings.
+// A hook is one policy that is in force, which means that it has bindings, in one of its phases.
 type hook struct {
 	*compile.Program
+	phase    policy.Phase
 	criteria *match.Criteria
 	param    *schema.Resource // nil without paramKind
 	err      error            // a paramKind that does not exist
@@ -29,7 +30,10 @@ type binding struct {
 
 // expressions is how many outcomes one invocation may have.
 func (h *hook) expressions() int {
-	return len(h.MatchConditions) + len(h.Validations) + len(h.Mutations)
+	if h.phase == policy.PhaseMutation {
+		return len(h.MatchConditions) + len(h.Mutations)
+	}
+	return len(h.MatchConditions) + len(h.Validations)
 }
 
 // byObject reports that a selector of the policy or of a binding, or a match condition, looks at the object.
@@ -64,7 +68,7 @@ type invocation struct {
 }
 
 func (in *invocation) key() invocationKey {
-	return invocationKey{in.hook.Name, in.binding.Name, paramName(in.param)}
+	return invocationKey{in.hook.Kind, in.hook.Name, in.binding.Name, paramName(in.param)}
 }
 
 // A configurationError is an error before any expression ran.

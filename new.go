@@ -60,7 +60,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	}
 
 	e.index.types = e.types
-	bindings := map[policy.Kind]map[string][]*binding{policy.Validating: {}, policy.Mutating: {}}
+	bindings := map[policy.Ref][]*binding{}
 	for _, b := range sortedByName(set.Bindings, func(b *policy.Binding) string { return b.Name }) {
 		if !b.Stored && e.rejectUnserved(b.APIVersion, b.Ref(), b.Position) {
 			continue
@@ -79,10 +79,9 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 				return nil, fmt.Errorf("binding %s: %w", b.Name, err) // ValidateBinding refuses these
 			}
 		}
-		bindings[b.Kind][b.PolicyName] = append(bindings[b.Kind][b.PolicyName], bound)
+		bindings[b.PolicyRef()] = append(bindings[b.PolicyRef()], bound)
 	}
 	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
-	slices.SortStableFunc(policies, func(a, b *policy.Policy) int { return cmp.Compare(turn(a), turn(b)) })
 	compiled := parallel.Map(policies, func(p *policy.Policy) compiledPolicy {
 		c, checked := opts.Before.of(p, minor)
 		if !checked {
@@ -93,7 +92,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			}
 			c.mentions = quirks.Mentioned(textOf(p))
 		}
-		if c.Program == nil && len(c.refused) == 0 && len(bindings[p.Kind][p.Name]) > 0 {
+		if c.Program == nil && len(c.refused) == 0 && len(bindings[p.Ref()]) > 0 {
 			c.Program, c.err = compile.Policy(envs, p)
 		}
 		return c
@@ -109,14 +108,14 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			continue
 		}
 		e.policies[p.Ref()] = p
-		if len(bindings[p.Kind][p.Name]) == 0 {
+		if len(bindings[p.Ref()]) == 0 {
 			continue
 		}
 		prog, err := compiled[i].Program, compiled[i].err
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
 		}
-		h := &hook{Program: prog, criteria: match.Compile(p.MatchConstraints), bindings: bindings[p.Kind][p.Name]}
+		h := hook{Program: prog, criteria: match.Compile(p.MatchConstraints), bindings: bindings[p.Ref()]}
 		if p.ParamKind != nil {
 			gv, err := parseGroupVersion(p.ParamKind.APIVersion)
 			if err != nil {
@@ -127,7 +126,13 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 				h.err = &ParamKindError{kind}
 			}
 		}
-		e.index.hooks = append(e.index.hooks, h)
+		for _, phase := range []policy.Phase{policy.PhaseMutation, policy.PhaseValidation} {
+			if p.In(phase) {
+				in := h
+				in.phase = phase
+				e.index.hooks = append(e.index.hooks, &in)
+			}
+		}
 		if found := compiled[i].mentions; len(found.Plugins)+len(found.MadeUp) > 0 {
 			all := e.mentions[p.Name] // a policy of the other kind may have the name
 			e.mentions[p.Name] = quirks.Mention{
@@ -135,6 +140,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			}
 		}
 	}
+	slices.SortStableFunc(e.index.hooks, func(a, b *hook) int { return cmp.Compare(a.turn(), b.turn()) })
 	return e, nil
 }
 
@@ -168,10 +174,10 @@ func (e *Engine) of(p *policy.Policy, minor string) (compiledPolicy, bool) {
 	return c, ok
 }
 
-// turn is when a policy runs among those of its kind: webhooks are asked in an order, so mutating policies of
+// turn is when a policy runs among those of its phase: webhooks are asked in an order, so mutating policies of
 // failurePolicy Fail run before those of Ignore, in every engine (docs/design/0002-order.md).
-func turn(p *policy.Policy) int {
-	if p.Kind == policy.Mutating && p.FailurePolicy == policy.Ignore {
+func (h *hook) turn() int {
+	if h.phase == policy.PhaseMutation && h.FailurePolicy == policy.Ignore {
 		return 1
 	}
 	return 0

@@ -121,7 +121,7 @@ func (f *facts) selective() bool {
 
 func sameField(p *pass) {
 	for i, f := range p.facts {
-		if f.Kind != policy.Mutating {
+		if !f.Mutates() {
 			continue
 		}
 		for _, other := range p.facts[:i] {
@@ -159,7 +159,7 @@ func sameValue(a, b ast.Expr) bool {
 
 func orderDependent(p *pass) {
 	for _, f := range p.facts {
-		if f.Kind != policy.Mutating {
+		if !f.Mutates() {
 			continue
 		}
 		for _, other := range p.facts {
@@ -197,10 +197,10 @@ func orderDependent(p *pass) {
 
 func notIdempotent(p *pass) {
 	for _, f := range p.facts {
-		if f.Kind != policy.Mutating || f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
+		if !f.Mutates() || f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
 			continue // it runs once in the life of an object
 		}
-		found := p.secondRun(f)
+		found := p.tried(f).twice
 		for _, w := range f.writes() {
 			switch {
 			case w.Append && w.Op == "add":
@@ -304,16 +304,6 @@ func (f *facts) undoes(e *expression) bool {
 	return false
 }
 
-// secondRun is the counter-example of a policy that is not idempotent; nil if none was found.
-func (p *pass) secondRun(f *facts) *unstable {
-	found, known := p.twice[f]
-	if !known {
-		found = p.runTwice(f)
-		p.twice[f] = found
-	}
-	return found
-}
-
 // show adds the example to the first diagnostic about the mutation that it is of.
 func (u *unstable) show(d *Diagnostic, e *expression) {
 	if u != nil && !u.shown && u.mutation.Expr.Field == e.Field {
@@ -367,11 +357,11 @@ func (f *facts) touches(other *facts) bool {
 
 func orderMatters(p *pass) {
 	for i, f := range p.facts {
-		if f.Kind != policy.Mutating {
+		if !f.Mutates() {
 			continue
 		}
 		for _, other := range p.facts[:i] {
-			if other.Kind != policy.Mutating || !f.meets(other) {
+			if !other.Mutates() || !f.meets(other) {
 				continue
 			}
 			example := p.disorder(other, f)
@@ -395,7 +385,7 @@ func orderMatters(p *pass) {
 func twoVersions(p *pass) {
 	for i, f := range p.facts {
 		for _, other := range p.facts[:i] {
-			if f.Kind != policy.Mutating || other.Kind != policy.Mutating || len(f.bindings) == 0 ||
+			if !f.Mutates() || !other.Mutates() || len(f.bindings) == 0 ||
 				len(other.bindings) == 0 {
 				continue
 			}

@@ -136,14 +136,14 @@ const enoughRuns = 8
 // its text is known and it is empty. Errors of expressions do not count, since they may be due to what was made.
 func withoutEffect(p *pass) {
 	for _, f := range p.facts {
-		if f.Kind != policy.Mutating {
+		if !f.Mutates() {
 			continue
 		}
 		for e := range f.parsed() {
 			if !e.Use.Mutates() || p.slipped(f, e) {
 				continue
 			}
-			runs := p.runs(f)[e.Field]
+			runs := p.tried(f).mutations[e.Field]
 			if runs == nil || runs.count < enoughRuns {
 				continue
 			}

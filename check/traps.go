@@ -128,7 +128,7 @@ kinds have both everywhere.`,
 
 func paramsWithoutKind(p *pass) {
 	for _, f := range p.facts {
-		if r := p.Types.ResourceFor(p.paramKind(f)); f.Kind != policy.Mutating || r == nil || r.Custom != nil {
+		if r := p.Types.ResourceFor(p.paramKind(f)); !f.Mutates() || r == nil || r.Custom != nil {
 			continue
 		}
 		for e := range f.parsed() {
@@ -375,7 +375,7 @@ func (p *pass) absent(f *facts, e *expression, path effects.Path) bool {
 			continue
 		}
 		declared = true
-		if p.present(t.kind, path, f.stage(path)) || f.Kind == policy.Validating && validated(t.typ, path) {
+		if p.present(t.kind, path, f.stage(path)) || !f.Mutates() && validated(t.typ, path) {
 			return false
 		}
 	}
@@ -387,7 +387,7 @@ func (f *facts) stage(path effects.Path) stage {
 	switch {
 	case path.Root == "oldObject":
 		return stored
-	case f.Kind == policy.Validating:
+	case !f.Mutates():
 		return registered
 	}
 	return decoded

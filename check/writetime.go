@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/wording"
@@ -36,20 +37,17 @@ reason. A line without a reason is not honoured: who reads the policy next could
 
 func refused(p *pass) {
 	unserved := func(apiVersion string, ref policy.Ref, at policy.Position) {
-		served := p.Types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: ref.Kind})
-		if message := policy.Unserved(apiVersion, ref.Kind, p.KubeVersion, served); message != "" {
+		if message := p.unserved(apiVersion, ref.Kind); message != "" {
 			p.report(Diagnostic{Message: message, Ref: ref, Field: "apiVersion", Position: at})
 		}
 	}
 	for _, b := range p.Set.Bindings {
 		unserved(b.APIVersion, b.Ref(), b.Position)
 	}
+	p.each(func(_ *subject, f *facts) { f.refusals() })
 	for _, f := range p.facts {
 		unserved(f.APIVersion, f.Ref(), f.Position)
-		checker := compile.NewChecker(p.envs, f.Policy, nil)
-		errs := policy.ValidatePolicy(f.Policy, checker)
-		checker.Close()
-		for _, err := range errs {
+		for _, err := range f.refusals() {
 			p.refusal(f, err)
 		}
 	}
@@ -58,6 +56,19 @@ func refused(p *pass) {
 			p.report(Diagnostic{Message: err.ErrorBody(), Ref: b.Ref(), Field: err.Field, Position: b.Locate(err)})
 		}
 	}
+}
+
+// unserved says that the server does not know the kind of a policy or binding in its version; empty if it does.
+func (s *subject) unserved(apiVersion, kind string) string {
+	served := s.Types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: kind})
+	return policy.Unserved(apiVersion, kind, s.KubeVersion, served)
+}
+
+// refusals are what a server of the minor of envs finds wrong with a new policy.
+func refusals(envs *celenv.Set, p *policy.Policy) field.ErrorList {
+	checker := compile.NewChecker(envs, p, nil)
+	defer checker.Close()
+	return policy.ValidatePolicy(p, checker)
 }
 
 func (p *pass) refusal(f *facts, err *field.Error) {

@@ -14,14 +14,33 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A Kind is one of the two kinds of policy.
+// A Kind is one of the kinds of policy.
 type Kind string
 
-// The kinds of policy.
+// The kinds of policy: the two of admissionregistration.k8s.io, and the one of the dialect, which mutates, validates or
+// does both.
 const (
 	Validating Kind = "ValidatingAdmissionPolicy"
 	Mutating   Kind = "MutatingAdmissionPolicy"
+	Admission  Kind = "AdmissionPolicy"
 )
+
+// A Phase is one of the two parts of admission.
+type Phase string
+
+// The phases, in their order.
+const (
+	PhaseMutation   Phase = "mutation"
+	PhaseValidation Phase = "validation"
+)
+
+// Released returns the kind of admissionregistration.k8s.io whose policies run in the phase.
+func (ph Phase) Released() Kind {
+	if ph == PhaseMutation {
+		return Mutating
+	}
+	return Validating
+}
 
 // A Set holds the policies and bindings that are in force together. The order carries no meaning: the engine
 // sorts by name.
@@ -105,11 +124,10 @@ func (s *Set) Binding(ref Ref) *Binding {
 
 // Binds reports whether a binding of the set names a policy.
 func (s *Set) Binds(ref Ref) bool {
-	return slices.ContainsFunc(s.Bindings, func(b *Binding) bool { return b.PolicyRef() == ref })
+	return slices.ContainsFunc(s.Bindings, func(b *Binding) bool { return b.Names(ref) })
 }
 
-// A Policy is a ValidatingAdmissionPolicy or a MutatingAdmissionPolicy after the server's defaults.
-// It is not changed after it was made.
+// A Policy is a policy of one of the kinds after the server's defaults. It is not changed after it was made.
 type Policy struct {
 	Kind       Kind
 	APIVersion string // as written, such as "admissionregistration.k8s.io/v1"
@@ -126,18 +144,38 @@ type Policy struct {
 	MatchConditions  []NamedExpr
 	Variables        []NamedExpr
 
-	Validations      []Validation      // Validating only
-	AuditAnnotations []AuditAnnotation // Validating only
+	Validations      []Validation      // not Mutating
+	AuditAnnotations []AuditAnnotation // not Mutating
 
-	Mutations    []Mutation         // Mutating only
-	Reinvocation ReinvocationPolicy // Mutating only
+	Mutations    []Mutation         // not Validating
+	Reinvocation ReinvocationPolicy // not Validating
 
 	places Places
 }
 
+// In reports whether the policy has a say in a phase.
+func (p *Policy) In(phase Phase) bool {
+	switch p.Kind {
+	case Mutating:
+		return phase == PhaseMutation
+	case Validating:
+		return phase == PhaseValidation
+	}
+	if phase == PhaseMutation {
+		return len(p.Mutations) > 0
+	}
+	return len(p.Validations) > 0 || len(p.AuditAnnotations) > 0
+}
+
+// Mutates reports whether the policy changes objects.
+func (p *Policy) Mutates() bool { return p.In(PhaseMutation) }
+
+// Validates reports whether the policy judges objects.
+func (p *Policy) Validates() bool { return p.In(PhaseValidation) }
+
 // A Binding puts a policy in force.
 type Binding struct {
-	Kind       Kind // the kind of the policy that it binds
+	Kind       Kind // of the policies that policyName may name
 	APIVersion string
 	Name       string
 	Metadata   metav1.ObjectMeta // as written
@@ -148,10 +186,16 @@ type Binding struct {
 	PolicyName     string
 	ParamRef       *ParamRef       // nil: none
 	MatchResources *MatchResources // nil: matches everything that the policy matches
-	Actions        []Action        // Validating only
+	Actions        []Action        // of failed validations; not Mutating
 
 	places Places
 }
+
+// Names reports whether the binding puts a policy in force.
+func (b *Binding) Names(ref Ref) bool { return b.PolicyRef() == ref }
+
+// Binds reports whether the binding puts p in force.
+func (b *Binding) Binds(p *Policy) bool { return b.Names(p.Ref()) }
 
 // An Expr is one CEL expression with the place that it was read from.
 type Expr struct {
@@ -197,7 +241,7 @@ type NamedExpr struct {
 	Expr Expr
 }
 
-// A Validation is one rule of a ValidatingAdmissionPolicy.
+// A Validation is one rule of a policy.
 type Validation struct {
 	Expr        Expr
 	Message     string
@@ -207,13 +251,13 @@ type Validation struct {
 	emptyReason bool // the reason was written, as "", which only the write-time rules tell from none
 }
 
-// An AuditAnnotation is one annotation of a ValidatingAdmissionPolicy.
+// An AuditAnnotation is one annotation of a policy.
 type AuditAnnotation struct {
 	Key       string
 	ValueExpr Expr
 }
 
-// A Mutation is one change that a MutatingAdmissionPolicy makes.
+// A Mutation is one change that a policy makes.
 type Mutation struct {
 	PatchType PatchType
 	Expr      Expr // of the member that PatchType names

@@ -172,7 +172,7 @@ func (a *arena) madeUp(id *requests.Identity, d *celgate.Decision) string {
 func inForce(set *policy.Set) bool {
 	return slices.ContainsFunc(set.Bindings, func(b *policy.Binding) bool {
 		return slices.ContainsFunc(set.Policies,
-			func(p *policy.Policy) bool { return p.Kind == b.Kind && p.Name == b.PolicyName })
+			func(p *policy.Policy) bool { return b.Binds(p) })
 	})
 }
 

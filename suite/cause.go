@@ -73,7 +73,7 @@ func (run *caseRun) causesOf(outcome int) []Cause {
 func sayOutcome(o celgate.Outcome) string {
 	switch o.Verdict {
 	case celgate.Admit:
-		if o.Kind == policy.Mutating && !isCondition(o) {
+		if strings.HasPrefix(o.Field, "spec.mutations") {
 			return "the mutation was applied"
 		}
 		return "the expression is true"

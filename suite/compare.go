@@ -282,8 +282,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 // decidedBy returns the index of the outcome that let a request pass that was to be denied; -1 if there is none.
 func (run *caseRun) decidedBy(v Verdict) int {
 	for at, o := range run.Decision.Outcomes {
-		if v.Policy != "" && o.Policy != v.Policy || v.Binding != "" && o.Binding != v.Binding ||
-			o.Kind != policy.Validating {
+		if v.Policy != "" && o.Policy != v.Policy || v.Binding != "" && o.Binding != v.Binding {
 			continue
 		}
 		if i, ok := validationIndex(o.Field); ok && (v.Validation < 0 || i == v.Validation) {
@@ -521,7 +520,7 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 // none.
 func (run *caseRun) mutation(name, binding string) int {
 	return slices.IndexFunc(run.Decision.Outcomes, func(o celgate.Outcome) bool {
-		return o.Kind == policy.Mutating && strings.HasPrefix(o.Field, "spec.mutations") &&
+		return strings.HasPrefix(o.Field, "spec.mutations") &&
 			(name == "" || o.Policy == name && o.Binding == binding)
 	})
 }

@@ -121,7 +121,7 @@ func (c *Coverage) add(set *policy.Set, d *celgate.Decision) {
 		case e == nil:
 		case o.Verdict == celgate.Error:
 			e.fails++
-		case o.Verdict == celgate.Admit && o.Kind == policy.Mutating && len(e.Outcomes) == 1:
+		case o.Verdict == celgate.Admit && len(e.Outcomes) == 1:
 			e.see("ran")
 		case o.Verdict == celgate.Admit:
 			e.see("true")
@@ -210,7 +210,7 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 		return cmp.Or(cmp.Compare(a.Place.Line, b.Place.Line), cmp.Compare(a.Place.Column, b.Place.Column))
 	})
 	for _, b := range set.Bindings {
-		if b.PolicyRef() == p.Ref() {
+		if b.Binds(p) {
 			covered.Entries = append(covered.Entries,
 				&Entry{Name: "binding " + b.Name, Place: b.Position, Outcomes: []*Count{{Name: "ran"}}})
 		}

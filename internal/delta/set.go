@@ -172,7 +172,7 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 	for _, m := range p.Mutations {
 		d.say("mutations", string(m.PatchType)+": "+oneLine(m.Expr.Src))
 	}
-	if p.Kind == policy.Mutating {
+	if p.Mutates() {
 		d.say("reinvocationPolicy", string(p.Reinvocation))
 	}
 	for _, f := range s.Facts[p.Ref()] {

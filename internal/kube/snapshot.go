@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/metadata"
 
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
@@ -245,6 +246,9 @@ func (s *Snapshot) authorize(ctx context.Context, attr authorizer.Attributes) (a
 type Page struct {
 	Objects []map[string]any
 
+	// Version is the resource version of the state of the cluster that the objects are of.
+	Version string
+
 	// Remaining is how many objects follow, as far as the server tells.
 	Remaining int64
 
@@ -283,6 +287,7 @@ func (c *Client) pages(ctx context.Context, resource schema.GroupVersionResource
 			for _, item := range list.Items {
 				next.Objects = append(next.Objects, item.Object)
 			}
+			next.Version = list.GetResourceVersion()
 			if remaining := list.GetRemainingItemCount(); remaining != nil {
 				next.Remaining = *remaining
 			}
@@ -293,6 +298,32 @@ func (c *Client) pages(ctx context.Context, resource schema.GroupVersionResource
 				return
 			}
 			next = &Page{}
+		}
+	}
+}
+
+// Sizes counts the objects of a resource by namespace, "" of a resource without namespaces. Only metadata is read.
+func (s *Snapshot) Sizes(ctx context.Context, resource schema.GroupVersionResource) (map[string]int, error) {
+	client, err := metadata.NewForConfigAndClient(s.client.config, s.client.http)
+	if err != nil {
+		return nil, err
+	}
+	sizes := map[string]int{}
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		list, err := client.Resource(resource).List(ctx, options)
+		if token := continuation(err); token != "" {
+			options.Continue = token // sizes need not be of one state
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			sizes[list.Items[i].Namespace]++
+		}
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return sizes, nil
 		}
 	}
 }

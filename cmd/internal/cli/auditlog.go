@@ -64,6 +64,9 @@ func (r *replaying) assumed(_ context.Context, w *world) error {
 
 func (r *replaying) total() int { return 0 }
 
+// sizes has nothing to count: requests are not dealt.
+func (r *replaying) sizes(context.Context, *auditor) (map[string]int, error) { return nil, nil }
+
 // close says which namespaces were made up.
 func (r *replaying) close() {
 	if r.world == nil || !newNotes(&r.world.set, r.world, &r.asked).namespaces {
@@ -232,7 +235,7 @@ func (of *auditor) compares(resource schema.GroupVersionResource) bool {
 			slices.ContainsFunc(of.comparing,
 				func(l needs.Limit) bool { return l.Kind == p.Kind && l.Policy == p.Name }) ||
 			slices.ContainsFunc(of.force.Bindings, func(b *policy.Binding) bool {
-				return b.Kind == p.Kind && b.PolicyName == p.Name && labels(b.MatchResources)
+				return b.Binds(p) && labels(b.MatchResources)
 			})
 	})
 }

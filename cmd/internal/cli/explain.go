@@ -257,7 +257,7 @@ func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, re
 	events []report.Event) ([]report.Order, error) {
 	var names []string
 	for _, e := range events {
-		if e.Op == explain.OpRun && e.Kind == policy.Mutating && !slices.Contains(names, e.Policy) {
+		if e.Op == explain.OpRun && e.Phase == policy.PhaseMutation && !slices.Contains(names, e.Policy) {
 			names = append(names, e.Policy)
 		}
 	}

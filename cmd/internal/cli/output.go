@@ -84,6 +84,14 @@ func (r *reporting) targets() ([]target, error) {
 	return all, nil
 }
 
+// wants reports that one of the formats is asked for.
+func (r *reporting) wants(formats ...string) bool {
+	return slices.ContainsFunc(r.wanted, func(wanted string) bool {
+		format, _, _ := strings.Cut(wanted, "=")
+		return slices.Contains(formats, format)
+	})
+}
+
 // open makes the outputs. Files are as plain as possible: without colour, unless it is asked for, and without wrapped
 // lines.
 func (r *reporting) open(c *console) ([]*output, error) {

@@ -140,7 +140,7 @@ func (e *exporting) params(ctx context.Context) ([]map[string]any, error) {
 	found := map[string]map[string]any{}
 	for _, b := range e.set.Bindings {
 		i := slices.IndexFunc(e.set.Policies,
-			func(p *policy.Policy) bool { return p.Kind == b.Kind && p.Name == b.PolicyName })
+			func(p *policy.Policy) bool { return b.Binds(p) })
 		if i < 0 || b.ParamRef == nil || e.set.Policies[i].ParamKind == nil {
 			continue
 		}

@@ -102,7 +102,7 @@ func (h *auditHTML) Close() error {
 	t := a.totals
 	var before AuditTotals
 	if last != nil {
-		before, page.Last = last.totals, last.file
+		before, page.Last = last.Totals(), last.File
 	}
 	for _, c := range []struct {
 		name, class string

@@ -303,7 +303,7 @@ func (a *Audit) Summary() string {
 	var counts []string
 	var before AuditTotals
 	if a.Last != nil {
-		before = a.Last.totals
+		before = a.Last.Totals()
 	}
 	add := func(n, before int, word string) {
 		if n == 0 && before == 0 {
@@ -331,6 +331,9 @@ func (a *Audit) Summary() string {
 		counts = []string{"nothing to say"}
 	}
 	s += strings.Join(counts, ", ")
+	if t.TakenOver > 0 {
+		s += fmt.Sprintf("; %d unchanged since the last report, which were not asked about again", t.TakenOver)
+	}
 	if t.Skipped > 0 {
 		s += "; " + plural(t.Skipped, things[0], things[1]) + " that no policy is for"
 	}

@@ -196,7 +196,7 @@ func (t *textWriter) configurationError(e Explanation, one *told, m explain.Matc
 		return out
 	}
 	out.footers = []string{"failurePolicy Fail: the request is denied"}
-	if b != nil && one.kind == policy.Validating && !slices.Contains(b.Actions, policy.Deny) {
+	if b != nil && one.phase == policy.PhaseValidation && !slices.Contains(b.Actions, policy.Deny) {
 		out.footers[0] += ", though validationActions are " + joinActions(
 			b.Actions) + ": they are for validations that were evaluated"
 	}
@@ -255,7 +255,7 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 	if o.mutation != nil {
 		b.diff = t.mutation(o)
 		if m := o.mutation; m.After != nil && b.hint == "" {
-			b.hint = overwriteHint(t.o.Set, celgate.Change{Policy: o.Policy, Before: m.Before, After: m.After})
+			b.hint = overwriteHint(t.o.Set, celgate.Change{Kind: o.Kind, Policy: o.Policy, Before: m.Before, After: m.After})
 		}
 	}
 	t.block(b)
@@ -300,7 +300,7 @@ func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *pol
 		case strings.HasPrefix(o.Field, "spec.auditAnnotations") && b != nil &&
 			!slices.Contains(b.Actions, policy.Deny):
 			return []string{"failurePolicy Fail: an error in an audit annotation denies, though validationActions are " + joinActions(b.Actions)}
-		case one.kind == policy.Validating && b != nil:
+		case one.phase == policy.PhaseValidation && b != nil:
 			return []string{"failurePolicy Fail makes the error a failed validation, with validationActions " + joinActions(b.Actions) + actionWords(b.Actions)}
 		}
 		return []string{"failurePolicy Fail: the error denies the request"}

@@ -45,7 +45,7 @@ func (t table) add(it Item) {
 		}
 	}
 	for _, c := range it.Changes {
-		say(policy.Mutating, c.Policy, wordMutated)
+		say(c.Kind, c.Policy, wordMutated)
 	}
 	namespace := "(cluster)"
 	if it.Request != nil && it.Request.Namespace != "" {

@@ -104,7 +104,7 @@ func (l *loader) named(ctx context.Context, b *policy.Binding) ([]*policy.Policy
 	}
 	if current := l.current.Load(); current != nil {
 		for _, p := range current.set.Policies {
-			if p.Kind == b.Kind && p.Name == b.PolicyName && (own == nil || !sameKind(p.ParamKind, own.ParamKind)) {
+			if b.Binds(p) && (own == nil || !sameKind(p.ParamKind, own.ParamKind)) {
 				policies = append(policies, p)
 			}
 		}
