@@ -30,7 +30,7 @@ var layers = [][]string{
 	{""},
 	{"internal/blame", "internal/delta", "internal/order", "internal/requests", "internal/conformance", "check",
 		"webhook"},
-	{"suite", "internal/kube"},
+	{"internal/suite", "internal/kube"},
 	{"internal/kube/election", "cmd/internal/report", "cmd/internal/serve"},
 	{"cmd/internal/cli"},
 	{"cmd/celgate", "cmd/celgate-webhook"},
