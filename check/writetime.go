@@ -22,7 +22,7 @@ var writeTime = []*Analyzer{
 functions of the minor version before its own. The message is the server's. A policy that is refused protects nothing.`,
 		Before: "validations:\n- expression: object.spec.paused   # must evaluate to bool but got dyn",
 		After:  "validations:\n- expression: object.spec.paused == true",
-		run:    refused,
+		run:    checkRefusal,
 	},
 	{
 		Code: "CG002", Name: "ignore-without-reason", Severity: Warning,
@@ -35,7 +35,7 @@ reason. A line without a reason is not honoured: who reads the policy next could
 	},
 }
 
-func refused(p *pass) {
+func checkRefusal(p *pass) {
 	unserved := func(apiVersion string, ref policy.Ref, at policy.Position) {
 		if message := p.unserved(apiVersion, ref.Kind); message != "" {
 			p.report(Diagnostic{Message: message, Ref: ref, Field: "apiVersion", Position: at})

@@ -109,7 +109,7 @@ func newTextWriter(w io.Writer, o Options) *textWriter {
 }
 
 func (t *textWriter) Write(it Item) error {
-	word, style, blocks := t.take(it)
+	word, style, blocks := t.count(it)
 	t.table.add(it)
 	if it.Failure != nil { // standard error says more of what was not run
 		if !t.o.Summary && !(t.o.Quiet && word == wordOK) {
@@ -164,8 +164,8 @@ func (t *textWriter) headAs(s style, word, subject string, place policy.Position
 	t.hanging("         ", t.p.paint(dim, "as"), 2, as, dim, 3)
 }
 
-// take counts an item and returns the word for it and what there is to say about it.
-func (t *textWriter) take(it Item) (string, style, []block) {
+// count counts an item and returns the word for it and what there is to say about it.
+func (t *textWriter) count(it Item) (string, style, []block) {
 	counts := t.counts
 	if it.CreatedBy != nil {
 		t.created++
