@@ -171,7 +171,7 @@ func (r *run) configurationViolation(e *configurationError) {
 
 var verdicts = [...]Verdict{eval.Admit: Admit, eval.Deny: Denied, eval.Error: Error, eval.Skip: Skip}
 
-// clock is the time if somebody wants to know how long invocations take.
+// clock returns the current time if timings are requested.
 func (r *run) clock() time.Time {
 	if !r.engine.timed {
 		return time.Time{}

@@ -8,8 +8,10 @@ package policy
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A Kind is one of the kinds of policy.
@@ -217,6 +219,20 @@ func (e Expr) Locate(offset int) Position {
 		return Position{}
 	}
 	return e.Place.Locate(offset)
+}
+
+// TrimValue removes from a message about e, as [field.Error.ErrorBody] makes it, that the value is invalid and the value.
+func (e Expr) TrimValue(message string) string {
+	if e.IsZero() {
+		return message
+	}
+	for _, src := range []string{e.Src, strings.TrimSpace(e.Src)} {
+		quoted := (&field.Error{Type: field.ErrorTypeInvalid, BadValue: src}).ErrorBody()
+		if detail, ok := strings.CutPrefix(message, quoted+": "); ok {
+			return detail
+		}
+	}
+	return message
 }
 
 // A NamedExpr is a match condition or a variable.

@@ -90,7 +90,7 @@ func objects(t *testing.T, text string) []map[string]any {
 
 var plurals = map[string]string{
 	"Namespace": "namespaces", "ConfigMap": "configmaps", "Deployment": "deployments", "Widget": "widgets",
-	"Service":     "services", "ServiceAccount": "serviceaccounts", "Role": "roles", "CronJob": "cronjobs",
+	"Service": "services", "ServiceAccount": "serviceaccounts", "Role": "roles", "CronJob": "cronjobs",
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
 	"CustomResourceDefinition":         "customresourcedefinitions",
 	"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",

@@ -25,12 +25,12 @@ import (
 var exportedTypes = map[string]int{
 	"":         36,
 	"check":    9,
+	"deploy":   2,
 	"explain":  12,
 	"manifest": 6,
 	"policy":   31,
 	"schema":   13,
 	"state":    3,
-	"suite":    28,
 	"webhook":  13,
 }
 

@@ -29,7 +29,7 @@ func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
 	c := &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Write, noVariables)}
 	if old != nil {
 		stored := newCompilers(set, celenv.Run, noVariables)
-		c.stored, c.kept = &stored, kept(old)
+		c.stored, c.kept = &stored, keptExpressions(old)
 	}
 	return c
 }
@@ -41,10 +41,10 @@ func NewStoredChecker(set *celenv.Set, p *policy.Policy) *Checker {
 	return &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Run, noVariables)}
 }
 
-// kept lists the expressions of a policy by where the server looks for them when it is updated: a JSON patch among
-// those of ApplyConfigurations, where it seldom is (as pkg/apis/admissionregistration/validation/validation.go
+// keptExpressions lists the expressions of a policy by where the server looks for them when it is updated: a JSON patch
+// among those of ApplyConfigurations, where it seldom is (as pkg/apis/admissionregistration/validation/validation.go
 // v1.37.2).
-func kept(old *policy.Policy) map[policy.Use]map[string]bool {
+func keptExpressions(old *policy.Policy) map[policy.Use]map[string]bool {
 	all := map[policy.Use]map[string]bool{}
 	add := func(use policy.Use, src string) {
 		if all[use] == nil {
@@ -77,9 +77,9 @@ func (c *Checker) Close() {
 
 // Variable compiles a variable and declares it. The server looks for a variable among the validations that there were.
 func (c *Checker) Variable(name, src string) *policy.CompileError {
-	e := c.fresh.others.compile(policy.Expr{Src: src}, declared(policy.UseVariable, c.params))
+	e := c.fresh.others.compile(policy.Expr{Src: src}, declarations(policy.UseVariable, c.params))
 	if c.kept[policy.UseValidation][src] {
-		e = c.stored.others.compile(policy.Expr{Src: src}, declared(policy.UseVariable, c.params))
+		e = c.stored.others.compile(policy.Expr{Src: src}, declarations(policy.UseVariable, c.params))
 	}
 	c.fresh.others.scope.Declare(name, e.Output)
 	if c.stored != nil {
@@ -98,7 +98,7 @@ func (c *Checker) Expression(use policy.Use, src string) *policy.CompileError {
 	if use == policy.UseMatchCondition {
 		in = &from.conditions
 	}
-	return compileError(in.compile(policy.Expr{Src: src}, declared(use, c.params), results[use]...))
+	return compileError(in.compile(policy.Expr{Src: src}, declarations(use, c.params), results[use]...))
 }
 
 func compileError(e *Expression) *policy.CompileError {

@@ -78,12 +78,12 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 
 	params := p.ParamKind != nil
 	for _, v := range p.Variables {
-		e := c.compile(v.Expr, declared(policy.UseVariable, params))
+		e := c.compile(v.Expr, declarations(policy.UseVariable, params))
 		scope.Declare(v.Name, e.Output)
 		prog.Variables = append(prog.Variables, Variable{v.Name, e})
 	}
 	use := func(x policy.Expr, u policy.Use) *Expression {
-		return c.compile(x, declared(u, params), results[u]...)
+		return c.compile(x, declarations(u, params), results[u]...)
 	}
 	for _, m := range p.MatchConditions {
 		e := use(m.Expr, policy.UseMatchCondition)
@@ -157,7 +157,7 @@ var results = map[policy.Use][]*cel.Type{
 	policy.UseJSONPatch:          {cel.ListType(cel.ObjectType("JSONPatch"))},
 }
 
-func declared(use policy.Use, params bool) celenv.Declared {
+func declarations(use policy.Use, params bool) celenv.Declared {
 	return celenv.Declared{
 		Params:     params,
 		Authorizer: use != policy.UseMessageExpression,

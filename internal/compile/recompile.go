@@ -27,7 +27,7 @@ func recompile(
 		if e == nil || e.Err != nil {
 			return e
 		}
-		env, err := scope.Env(declared(use, p.ParamKind != nil))
+		env, err := scope.Env(declarations(use, p.ParamKind != nil))
 		if err != nil {
 			errs = append(errs, err)
 			return e
@@ -37,7 +37,7 @@ func recompile(
 			errs = append(errs, issues.Err())
 			return e
 		}
-		fns, err := scope.Functions(declared(use, p.ParamKind != nil))
+		fns, err := scope.Functions(declarations(use, p.ParamKind != nil))
 		if err != nil {
 			errs = append(errs, err)
 			return e

@@ -312,7 +312,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 		if !slices.ContainsFunc(d.Violations, func(x celgate.Violation) bool {
 			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, answered(d, x))
 		}) {
-			f := Failure{Place: v.Place, Expected: expected, Got: run.listed("denied", policy.Deny),
+			f := Failure{Place: v.Place, Expected: expected, Got: run.listViolations("denied", policy.Deny),
 				Causes: run.denials()}
 			if v.namesPolicy() {
 				if i := run.decidedBy(v); i >= 0 && run.Decision.Outcomes[i].Verdict == celgate.Admit {
@@ -398,8 +398,8 @@ func zeroIsEmpty(n int) string {
 	return fmt.Sprint(n)
 }
 
-// listed tells the violations with an action, one on a line.
-func (run *caseRun) listed(verb string, action policy.Action) string {
+// listViolations tells the violations with an action, one on a line.
+func (run *caseRun) listViolations(verb string, action policy.Action) string {
 	var lines []string
 	for _, x := range run.Decision.Violations {
 		if !slices.Contains(x.Actions, action) {
@@ -464,7 +464,7 @@ func (run *caseRun) compareAudited(want Verdict) {
 	if !slices.ContainsFunc(run.Decision.Violations, func(x celgate.Violation) bool {
 		return slices.Contains(x.Actions, policy.Audit) && want.holds(x, "")
 	}) {
-		f := Failure{Place: want.Place, Expected: want.describe("audited"), Got: run.listed("audited", policy.Audit)}
+		f := Failure{Place: want.Place, Expected: want.describe("audited"), Got: run.listViolations("audited", policy.Audit)}
 		f.Causes = run.causesOf(run.decidedBy(want))
 		run.fail(f)
 	}
