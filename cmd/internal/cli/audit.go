@@ -46,6 +46,7 @@ type audit struct {
 	parts     string   // where shards keep what they share
 	write     string   // as --write-reports; empty: none are
 	fails     []string // as --fail-on
+	repeating
 }
 
 func newAudit(c *console) *cobra.Command {
@@ -130,9 +131,10 @@ audited.`,
 		f.BoolVar(&merging, "merge", false, "the arguments are reports (-o json) of all shards, or directories\n"+
 			"as of --parts: write the report on all")
 	})
+	group(cmd, "Again and again", a.repeating.flags)
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		a.reporting.flags(f, report.AuditFormats(),
-			"text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl")
+			"text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl;\nmetrics: the text format of Prometheus")
 		f.IntVar(&a.top, "top", 10, "`N` how many of the objects with most denials are named (default 10)")
 		f.StringVar(&a.since, "changed-since", "", "`FILE` the report of an earlier audit -o json of this cluster: ask\nonly about what has changed since, and take over the rest")
 		f.StringVar(&a.last, "last", "", "`FILE` the report of an earlier audit -o json; text and html say what\nhas changed since")
@@ -220,6 +222,9 @@ func (a *audit) checkAudit() error {
 	if err := a.workloads.check(); err != nil {
 		return err
 	}
+	if err := a.checkEvery(); err != nil {
+		return err
+	}
 	if err := a.checkSince(); err != nil {
 		return err
 	}
@@ -251,6 +256,15 @@ func (a *audit) run(ctx context.Context) error {
 	if err := a.checkAudit(); err != nil {
 		return err
 	}
+	if a.every > 0 {
+		return a.repeat(ctx)
+	}
+	return a.once(ctx)
+}
+
+// once asks about everything.
+func (a *audit) once(ctx context.Context) error {
+	began := time.Now()
 	var from stock = &dump{audit: a}
 	switch {
 	case a.log != "":
@@ -288,7 +302,13 @@ func (a *audit) run(ctx context.Context) error {
 	if a.shard.Of > 0 {
 		return a.runShard(ctx, of, from)
 	}
-	return a.writeReport(ctx, of, from)
+	if err := a.writeReport(ctx, of, from); err != nil {
+		return err
+	}
+	if a.ended != nil {
+		a.ended(of.audit, began)
+	}
+	return nil
 }
 
 // writeReport asks about all objects, and writes the outputs.
