@@ -48,7 +48,7 @@ func (e *Engine) Validate(ctx context.Context, p *Prepared) (*Decision, error) {
 
 func (e *Engine) validating(ctx context.Context, req *Request) (*Decision, error) {
 	known := e.index.entry(req)
-	if e.unconcerned(known, policy.Validating) {
+	if e.unconcerned(known, policy.PhaseValidation) {
 		return allowed(req), ctx.Err()
 	}
 	r := e.run(ctx, req, known)
@@ -78,7 +78,7 @@ func (e *Engine) Remutate(ctx context.Context, p *Prepared, first *Decision) (*D
 	}
 	req := &p.request
 	known := e.index.entry(req)
-	if e.unconcerned(known, policy.Mutating) || req.Operation == Delete {
+	if e.unconcerned(known, policy.PhaseMutation) || req.Operation == Delete {
 		return allowed(req), ctx.Err()
 	}
 	r := e.runMutation(ctx, p, known)
@@ -99,7 +99,7 @@ func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, shares
 		return refused(p), false, ctx.Err()
 	}
 	known := e.index.entry(req)
-	if e.unconcerned(known, policy.Mutating) || req.Operation == Delete {
+	if e.unconcerned(known, policy.PhaseMutation) || req.Operation == Delete {
 		return allowed(req), p.sharesLabels, ctx.Err()
 	}
 	r := e.runMutation(ctx, p, known)
@@ -110,13 +110,13 @@ func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, shares
 	return r.finish(), sharesLabels, ctx.Err()
 }
 
-// unconcerned reports that no policy of a kind has a say about a request; who listens is told why.
-func (e *Engine) unconcerned(known *indexEntry, kind policy.Kind) bool {
+// unconcerned reports that no policy of a phase has a say about a request; who listens is told why.
+func (e *Engine) unconcerned(known *indexEntry, phase policy.Phase) bool {
 	if known.exempt {
 		if e.told != nil {
-			e.told.tell(explain.Event{Op: explain.OpExempt, Kind: kind})
+			e.told.tell(explain.Event{Op: explain.OpExempt, Kind: phase.Released(), Phase: phase})
 		}
 		return true
 	}
-	return e.told == nil && len(known.of(kind).hooks) == 0
+	return e.told == nil && len(known.of(phase).hooks) == 0
 }

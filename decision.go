@@ -86,13 +86,15 @@ type Outcome struct {
 	Err     error  // of an error, with a type: see [ExpressionError]
 	Cost    int64  // CEL cost units
 
-	Kind policy.Kind
-	Expr policy.Expr
+	Kind  policy.Kind
+	Phase policy.Phase
+	Expr  policy.Expr
 }
 
 // A Violation is one failed validation, or one error that failurePolicy Fail turns into a failure.
 type Violation struct {
 	Kind    policy.Kind
+	Phase   policy.Phase
 	Policy  string
 	Binding string // empty for an error of the policy before any binding
 	Param   string
@@ -108,6 +110,7 @@ type Violation struct {
 
 // A Change is what one invocation of a mutating policy made of the object.
 type Change struct {
+	Kind    policy.Kind
 	Policy  string
 	Binding string
 	Param   string
@@ -204,7 +207,10 @@ func (d *Decision) then(next *Decision) *Decision {
 // allowed is the decision about a request before any policy said something.
 func allowed(req *Request) *Decision { return &Decision{Allowed: true, Object: req.Object} }
 
-type invocationKey struct{ policy, binding, param string }
+type invocationKey struct {
+	kind                   policy.Kind
+	policy, binding, param string
+}
 
 // warn adds a warning; the server sends equal texts once.
 func (d *Decision) warn(w Warning) {

@@ -288,7 +288,7 @@ func (r *inputs) paramValue(in *invocation) ref.Val {
 	if !hasTypedInformer(in.hook.param) {
 		return eval.Value(in.param, eval.Plain)
 	}
-	if in.hook.Kind == policy.Validating && in.param["apiVersion"] == in.hook.ParamKind.APIVersion &&
+	if in.hook.phase == policy.PhaseValidation && in.param["apiVersion"] == in.hook.ParamKind.APIVersion &&
 		in.param["kind"] == in.hook.ParamKind.Kind {
 		return eval.Value(in.param, eval.Plain)
 	}
@@ -296,7 +296,7 @@ func (r *inputs) paramValue(in *invocation) ref.Val {
 	for k, v := range in.param {
 		param[k] = v
 	}
-	if in.hook.Kind == policy.Mutating {
+	if in.hook.phase == policy.PhaseMutation {
 		delete(param, "apiVersion")
 		delete(param, "kind")
 		return typed(param, r.types.Type(in.hook.param.GroupVersionKind()), r.form)

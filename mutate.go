@@ -50,7 +50,7 @@ func (r *run) said(re *reinvocation) bool {
 func (r *run) mutationPass(re *reinvocation, second bool) error {
 	var ready []invocation
 	var failures []policyError
-	for in, confErr := range r.invocations(policy.Mutating) {
+	for in, confErr := range r.invocations(policy.PhaseMutation) {
 		if confErr == nil && !in.idle {
 			if _, err := r.versioned(in.kind); err != nil {
 				confErr = &configurationError{hook: in.hook, err: err}
@@ -153,7 +153,8 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			re.require()
 			touched = append(touched, v)
 			r.decision.Changes = append(r.decision.Changes, Change{
-				Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param), Second: second,
+				Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
+				Second: second,
 				Before: before, After: v.object,
 				Mutations: changing,
 			})
@@ -222,7 +223,7 @@ func (r *run) refuseMutation(failures []policyError) {
 			continue
 		}
 		v := Violation{
-			Kind: policy.Mutating, Policy: f.hook.Name, Message: f.message, Reason: f.reason, IsError: true, Err: f.err,
+			Kind: f.hook.Kind, Phase: policy.PhaseMutation, Policy: f.hook.Name, Message: f.message, Reason: f.reason, IsError: true, Err: f.err,
 			Actions: []policy.Action{policy.Deny},
 		}
 		text := fmt.Sprintf("policy %q denied request: %s", f.hook.Name, f.message)

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
-	"strconv"
 
 	"github.com/google/cel-go/common/types/ref"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -171,7 +169,7 @@ func (r *run) applyConfiguration(v *versioned, patch map[string]any) (map[string
 		return nil, &PatchError{policy.ApplyConfiguration,
 			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %s", v.kind)}
 	}
-	if given := kindOf(v.object); v.custom && given != v.kind { // a JSON patch made it another one
+	if given := tree.Object(v.object).Kind(); v.custom && given != v.kind { // a JSON patch made it another one
 		return nil, &PatchError{policy.ApplyConfiguration,
 			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %v", given)}
 	}
@@ -203,31 +201,10 @@ func (r *run) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *expl
 	}
 	patched, err := v.normal.Patched(doc, v.object, r.engine.types, v.kind)
 	if err != nil {
-		if slices.ContainsFunc(ops, func(op jsonpatch.Operation) bool { return bigInteger(op.Value) }) {
-			r.decision.note(quirks.PatchBigInteger, "")
-		}
 		r.decision.note(quirks.PatchDecodeError, "")
 		return nil, apierrors.NewInternalError(err)
 	}
 	return patched, nil
-}
-
-// bigInteger reports text that stands for an integer which JSON numbers of the server cannot hold.
-func bigInteger(v any) bool {
-	switch v := v.(type) {
-	case string:
-		n, err := strconv.ParseInt(v, 10, 64)
-		return err == nil && (n > 1<<53-1 || n < -(1<<53-1))
-	case []any:
-		return slices.ContainsFunc(v, bigInteger)
-	case map[string]any:
-		for _, member := range v {
-			if bigInteger(member) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // tellMutation returns what is told about a mutation that begins; nil if nobody listens.

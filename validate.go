@@ -19,7 +19,7 @@ func (r *run) validate() error {
 		}
 		published = annotations{}
 	}
-	for in, confErr := range r.invocations(policy.Validating) {
+	for in, confErr := range r.invocations(policy.PhaseValidation) {
 		if confErr != nil {
 			r.configurationViolation(confErr)
 			continue

@@ -103,7 +103,7 @@ them cannot be the value of a JSON patch: "could not marshal to JSON". Scalars c
 		run: func(p *pass) {
 			for _, f := range p.facts {
 				for e := range f.parsed() {
-					if e.use != policy.UseJSONPatch {
+					if e.Use != policy.UseJSONPatch {
 						continue
 					}
 					for _, w := range effects.Patched(e.ast.Expr()) {
@@ -136,14 +136,14 @@ const enoughRuns = 8
 // its text is known and it is empty. Errors of expressions do not count, since they may be due to what was made.
 func withoutEffect(p *pass) {
 	for _, f := range p.facts {
-		if f.Kind != policy.Mutating {
+		if !f.Mutates() {
 			continue
 		}
 		for e := range f.parsed() {
-			if e.use != policy.UseApplyConfiguration && e.use != policy.UseJSONPatch || p.slipped(f, e) {
+			if !e.Use.Mutates() || p.slipped(f, e) {
 				continue
 			}
-			runs := p.runs(f)[e.Field]
+			runs := p.tried(f).mutations[e.Field]
 			if runs == nil || runs.count < enoughRuns {
 				continue
 			}
@@ -195,7 +195,7 @@ func applyToSubresource(p *pass) {
 		none := len(f.targets) > 0 && !slices.ContainsFunc(f.targets,
 			func(t target) bool { return t.subresource == "" || p.Types.ResourceFor(t.kind) != nil })
 		for e := range f.parsed() {
-			if none && e.use == policy.UseApplyConfiguration {
+			if none && e.Use == policy.UseApplyConfiguration {
 				d := in(f.Policy, e.Expr, 0, len(e.Src))
 				d.Message = fmt.Sprintf("%s of %s/%s has no schema: an ApplyConfiguration always fails",
 					f.targets[0].kind.Kind, f.targets[0].resource.Resource, f.targets[0].subresource)
@@ -214,7 +214,7 @@ func copiedValues(p *pass) {
 		param := p.Types.ResourceFor(p.paramKind(f))
 		builtIn := !slices.ContainsFunc(f.targets, func(t target) bool { return t.custom })
 		for e := range f.parsed() {
-			if e.use != policy.UseJSONPatch {
+			if e.Use != policy.UseJSONPatch {
 				continue
 			}
 			for _, w := range effects.Patched(e.ast.Expr()) {
@@ -263,7 +263,7 @@ func mutationProblems(code string) func(*pass) {
 	return func(p *pass) {
 		for _, f := range p.facts {
 			for _, e := range f.exprs {
-				if e.ast == nil || e.use != policy.UseApplyConfiguration && e.use != policy.UseJSONPatch {
+				if e.ast == nil || !e.Use.Mutates() {
 					continue
 				}
 				for s, kinds := range p.slips(f, e) {
@@ -310,7 +310,7 @@ func (s *subject) slips(f *facts, e *expression) map[slip][]schema.GroupVersionK
 	}
 	t.slips = map[slip][]schema.GroupVersionKind{}
 	for kind, checked := range t.asts {
-		w := &literals{patch: e.use == policy.UseJSONPatch, checked: checked, seen: map[slip]bool{}}
+		w := &literals{patch: e.Use == policy.UseJSONPatch, checked: checked, seen: map[slip]bool{}}
 		root := s.Types.Type(kind)
 		if w.patch {
 			for _, write := range effects.Patched(e.ast.Expr()) {
@@ -658,12 +658,12 @@ func missingParents(p *pass) {
 	for _, f := range p.facts {
 		var made []effects.Path // what earlier mutations of the policy create
 		for e := range f.parsed() {
-			if e.use == policy.UseApplyConfiguration {
+			if e.Use == policy.UseApplyConfiguration {
 				for _, w := range effects.Applied(e.ast.Expr()) {
 					made = append(made, w.Path)
 				}
 			}
-			if e.use != policy.UseJSONPatch {
+			if e.Use != policy.UseJSONPatch {
 				continue
 			}
 			writes := effects.Patched(e.ast.Expr())
@@ -728,7 +728,7 @@ func (f *facts) needs(e *expression, path effects.Path) bool {
 		return true
 	}
 	for c := range f.parsed() {
-		if c.use == policy.UseMatchCondition && reads(c) {
+		if c.Use == policy.UseMatchCondition && reads(c) {
 			return true
 		}
 	}

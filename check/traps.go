@@ -128,7 +128,7 @@ kinds have both everywhere.`,
 
 func paramsWithoutKind(p *pass) {
 	for _, f := range p.facts {
-		if r := p.Types.ResourceFor(p.paramKind(f)); f.Kind != policy.Mutating || r == nil || r.Custom != nil {
+		if r := p.Types.ResourceFor(p.paramKind(f)); !f.Mutates() || r == nil || r.Custom != nil {
 			continue
 		}
 		for e := range f.parsed() {
@@ -152,7 +152,7 @@ func (f *facts) asksOperation(e *expression) bool {
 		return true
 	}
 	for c := range f.parsed() {
-		if c.use == policy.UseMatchCondition && uses(c) {
+		if c.Use == policy.UseMatchCondition && uses(c) {
 			return true
 		}
 	}
@@ -162,7 +162,7 @@ func (f *facts) asksOperation(e *expression) bool {
 // nullAt returns where e selects from a variable that is null on an operation that the rules match; 0: nowhere, or it
 // is asked for.
 func (f *facts) nullAt(e *expression, root effects.Path, op string) int64 {
-	if e.use == policy.UseMessageExpression || !f.operations()[op] || f.guards(e, root) || f.asksOperation(e) {
+	if e.Use == policy.UseMessageExpression || !f.operations()[op] || f.guards(e, root) || f.asksOperation(e) {
 		return 0
 	}
 	i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool {
@@ -233,7 +233,7 @@ func unguarded(p *pass) {
 	for _, f := range p.facts {
 		for e := range f.parsed() {
 			p.unguardedKeys(f, e)
-			if e.use == policy.UseMessageExpression {
+			if e.Use == policy.UseMessageExpression {
 				continue
 			}
 			type absence struct {
@@ -298,20 +298,20 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 				continue
 			}
 			severity = Note // who writes the policy writes the params
-		case e.use == policy.UseMessageExpression && (r.Path.Root == "object" || r.Path.Root == "oldObject"):
+		case e.Use == policy.UseMessageExpression && (r.Path.Root == "object" || r.Path.Root == "oldObject"):
 			at := place{}
 			for _, t := range f.targets {
 				if at = locate(t.typ, parent.Split()); at.typ == nil || at.typ.Kind != schema.Map {
 					break
 				}
 			}
-			if at.typ == nil || at.typ.Kind != schema.Map || f.asks(e.index, r.Path) {
+			if at.typ == nil || at.typ.Kind != schema.Map || f.asks(e.Index, r.Path) {
 				continue
 			}
 		default:
 			continue
 		}
-		if e.use == policy.UseMessageExpression {
+		if e.Use == policy.UseMessageExpression {
 			severity = Note
 		}
 		reported[r.Path] = true
@@ -340,7 +340,7 @@ var labelSteps, annotationSteps = effects.At("", "metadata", "labels").Steps,
 // asks reports that the validation with an index looks at path: where its message is made, the field was looked at.
 func (f *facts) asks(index int, path effects.Path) bool {
 	for e := range f.parsed() {
-		if e.use == policy.UseValidation && e.index == index &&
+		if e.Use == policy.UseValidation && e.Index == index &&
 			(e.reads.Uses(path) || slices.ContainsFunc(e.before,
 				func(v *expression) bool { return v.reads.Uses(path) })) {
 			return true
@@ -375,7 +375,7 @@ func (p *pass) absent(f *facts, e *expression, path effects.Path) bool {
 			continue
 		}
 		declared = true
-		if p.present(t.kind, path, f.stage(path)) || f.Kind == policy.Validating && validated(t.typ, path) {
+		if p.present(t.kind, path, f.stage(path)) || !f.Mutates() && validated(t.typ, path) {
 			return false
 		}
 	}
@@ -387,7 +387,7 @@ func (f *facts) stage(path effects.Path) stage {
 	switch {
 	case path.Root == "oldObject":
 		return stored
-	case f.Kind == policy.Validating:
+	case !f.Mutates():
 		return registered
 	}
 	return decoded
@@ -539,13 +539,13 @@ func namespaceObjects(p *pass) {
 				continue
 			}
 			d := f.at(e, e.reads.List[i].ID)
-			if e.use == policy.UseMatchCondition {
+			if e.Use == policy.UseMatchCondition {
 				d.Message, d.Suggestion = "namespaceObject is always null in match conditions",
 					"use a namespaceSelector, or ask in the validations"
 				p.report(d)
 				continue
 			}
-			if clusterScoped >= 0 && !f.guards(e, namespaceRoot) && e.use != policy.UseMessageExpression {
+			if clusterScoped >= 0 && !f.guards(e, namespaceRoot) && e.Use != policy.UseMessageExpression {
 				d.Message = fmt.Sprintf("namespaceObject is null for %s", f.targets[clusterScoped].resource.Resource)
 				d.Suggestion = "write namespaceObject == null || …"
 				p.report(d)
@@ -679,7 +679,7 @@ func messages(p *pass) {
 			d := Diagnostic{
 				Message:    "message is shown as it is, though it is a CEL expression",
 				Suggestion: "move it to messageExpression",
-				Kind:       string(f.Kind), Name: f.Name, Field: path, Position: f.Locate(&field.Error{Field: path}),
+				Ref:        f.Ref(), Field: path, Position: f.Locate(&field.Error{Field: path}),
 			}
 			if checked, issues := celenv.Compile(env, v.Message); v.MessageExpr.IsZero() && issues.Err() == nil &&
 				checked.OutputType().IsExactType(cel.StringType) {
@@ -706,7 +706,7 @@ func moveMessage(object map[string]any, index int) {
 func multiLine(p *pass) {
 	for _, f := range p.facts {
 		for e := range f.parsed() {
-			if e.use != policy.UseMessageExpression {
+			if e.Use != policy.UseMessageExpression {
 				continue
 			}
 			if i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool {
@@ -744,12 +744,12 @@ func authorizers(p *pass) {
 	for _, f := range p.facts {
 		uses := func(e *expression) bool { return e.reads.Uses(effects.At("authorizer")) }
 		for e := range f.parsed() {
-			if e.use != policy.UseAuditAnnotation && e.use != policy.UseMessageExpression {
+			if e.Use != policy.UseAuditAnnotation && e.Use != policy.UseMessageExpression {
 				continue
 			}
 			if i := slices.IndexFunc(e.reads.List,
 				func(r effects.Read) bool { return r.Path.Root == "authorizer" }); i >= 0 &&
-				e.use == policy.UseAuditAnnotation {
+				e.Use == policy.UseAuditAnnotation {
 				d := f.at(e, e.reads.List[i].ID)
 				d.Message, d.Suggestion = "authorizer does not exist when an audit annotation is evaluated",
 					"ask it in a validation"
@@ -758,9 +758,9 @@ func authorizers(p *pass) {
 			}
 			if i := slices.IndexFunc(e.before, uses); i >= 0 {
 				d := in(f.Policy, e.Expr, 0, len(e.Src))
-				d.Message = fmt.Sprintf("variable %s uses authorizer, which does not exist here", e.before[i].name)
+				d.Message = fmt.Sprintf("variable %s uses authorizer, which does not exist here", e.before[i].Name)
 				d.Suggestion = "ask authorizer in a validation"
-				if e.use == policy.UseMessageExpression {
+				if e.Use == policy.UseMessageExpression {
 					d.Severity = Warning
 				}
 				p.report(d)
@@ -777,13 +777,13 @@ func emptyThenAppend(p *pass) {
 		}
 		var empty []emptied
 		for e := range f.parsed() {
-			if e.use != policy.UseJSONPatch {
+			if e.Use != policy.UseJSONPatch {
 				continue
 			}
 			for _, w := range effects.Patched(e.ast.Expr()) {
 				parent, _, ok := w.Path.Parent()
 				if i := slices.IndexFunc(empty,
-					func(x emptied) bool { return ok && x.path == parent && x.index < e.index }); w.Op == "add" &&
+					func(x emptied) bool { return ok && x.path == parent && x.index < e.Index }); w.Op == "add" &&
 					i >= 0 {
 					d := f.at(e, w.ID)
 					d.Message = fmt.Sprintf("mutation %d leaves %s empty, and what is empty is gone before this one",
@@ -795,7 +795,7 @@ func emptyThenAppend(p *pass) {
 					func(x emptied) bool { return x.path == w.Path || ok && x.path == parent })
 				if v := w.Value; v != nil && (v.Kind() == ast.ListKind && v.AsList().Size() == 0 ||
 					v.Kind() == ast.MapKind && v.AsMap().Size() == 0) {
-					empty = append(empty, emptied{w.Path, e.index})
+					empty = append(empty, emptied{w.Path, e.Index})
 				}
 			}
 		}

@@ -3,37 +3,54 @@ package check
 import (
 	"strings"
 
+	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// A typer declares the types of kinds for the type checker, in two ways: true is what expressions meet when they run,
+// A typer declares the types of kinds for the type checker, in two ways: run is what expressions meet when they run,
 // where times and quantities are text; server is what the server's own type checker takes them for.
 type typer struct {
-	registry *schema.Registry
-	server   map[schema.GroupVersionKind]*apiservercel.DeclType
-	run      map[*schema.Type]*apiservercel.DeclType
-	named    map[string]*apiservercel.DeclType // the object types of run
+	registry    *schema.Registry
+	run, server map[schema.GroupVersionKind]*celenv.DeclaredType // nil: the kind has no type
+	structs     map[*schema.Type]*apiservercel.DeclType          // of run
+	named       map[string]*apiservercel.DeclType                // the same by their names
 }
 
 func newTyper(r *schema.Registry) typer {
 	return typer{
 		registry: r,
-		server:   map[schema.GroupVersionKind]*apiservercel.DeclType{},
-		run:      map[*schema.Type]*apiservercel.DeclType{},
+		run:      map[schema.GroupVersionKind]*celenv.DeclaredType{},
+		server:   map[schema.GroupVersionKind]*celenv.DeclaredType{},
+		structs:  map[*schema.Type]*apiservercel.DeclType{},
 		named:    map[string]*apiservercel.DeclType{},
 	}
 }
 
 // running returns the type of a kind's values in expressions; nil for an unknown kind.
-func (ty *typer) running(kind schema.GroupVersionKind) *apiservercel.DeclType {
-	t := ty.registry.Type(kind)
-	if t == nil {
-		return nil
+func (ty *typer) running(kind schema.GroupVersionKind) *celenv.DeclaredType {
+	return declaredOnce(ty.run, kind, func() *apiservercel.DeclType {
+		t := ty.registry.Type(kind)
+		if t == nil {
+			return nil
+		}
+		return ty.runningType(t, kind.String(), map[*schema.Type]bool{})
+	})
+}
+
+// declaredOnce returns what is known of a kind, or makes it.
+func declaredOnce(known map[schema.GroupVersionKind]*celenv.DeclaredType, kind schema.GroupVersionKind,
+	make func() *apiservercel.DeclType) *celenv.DeclaredType {
+	declared, ok := known[kind]
+	if !ok {
+		if t := make(); t != nil {
+			declared = celenv.Declare(t)
+		}
+		known[kind] = declared
 	}
-	return ty.runningType(t, kind.String(), map[*schema.Type]bool{})
+	return declared
 }
 
 func (ty *typer) runningType(t *schema.Type, name string, open map[*schema.Type]bool) *apiservercel.DeclType {
@@ -54,7 +71,7 @@ func (ty *typer) runningType(t *schema.Type, name string, open map[*schema.Type]
 		if len(t.Fields) == 0 || t.PreserveUnknown || t.Nullable || open[t] {
 			return apiservercel.DynType
 		}
-		if done := ty.run[t]; done != nil {
+		if done := ty.structs[t]; done != nil {
 			return done
 		}
 		if t.Name != "" {
@@ -74,7 +91,7 @@ func (ty *typer) runningType(t *schema.Type, name string, open map[*schema.Type]
 		}
 		delete(open, t)
 		declared := apiservercel.NewObjectType(name, fields)
-		ty.run[t], ty.named[name] = declared, declared
+		ty.structs[t], ty.named[name] = declared, declared
 		return declared
 	}
 	return apiservercel.DynType
@@ -109,18 +126,15 @@ func (ty *typer) variable(t *cel.Type) *apiservercel.DeclType {
 
 // checking returns the type that the server's type checker gives a kind (as k8s.io/apiserver/pkg/cel/common
 // SchemaDeclType v0.37.2 makes it of the kind's OpenAPI schema); nil if it has none.
-func (ty *typer) checking(kind schema.GroupVersionKind) *apiservercel.DeclType {
-	if declared, ok := ty.server[kind]; ok {
-		return declared
-	}
-	var declared *apiservercel.DeclType
-	if t := ty.registry.Type(kind); t != nil {
-		if declared = checkingType(t, map[*schema.Type]bool{}); declared != nil {
-			declared = declared.MaybeAssignTypeName(kind.Kind)
+func (ty *typer) checking(kind schema.GroupVersionKind) *celenv.DeclaredType {
+	return declaredOnce(ty.server, kind, func() *apiservercel.DeclType {
+		if t := ty.registry.Type(kind); t != nil {
+			if declared := checkingType(t, map[*schema.Type]bool{}); declared != nil {
+				return declared.MaybeAssignTypeName(kind.Kind)
+			}
 		}
-	}
-	ty.server[kind] = declared
-	return declared
+		return nil
+	})
 }
 
 // checkingType returns nil for what the server leaves undeclared: types without a single JSON type.

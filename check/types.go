@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
-	"github.com/celgate/celgate/internal/parallel"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -53,19 +51,17 @@ comparison is never true, or an error.`,
 // A finding is one problem of an expression and the kinds for which it exists.
 type finding struct {
 	problem
-	kinds []schema.GroupVersionKind
+	kinds   []schema.GroupVersionKind
+	certain bool // of those of run: true of every request
 }
 
 // typed is what type checking says about one expression.
 type typed struct {
-	run      []finding // as expressions run
-	checked  int       // kinds that were looked at
-	unknown  bool      // some matched kind has no known type
-	server   []finding
-	warnings []serverWarning // by kind
-
-	missing map[effects.Path][]schema.GroupVersionKind // the kinds with a problem at a field; nil: not asked for yet
-	untyped []problem                                  // which the server refuses, whatever the types
+	run     []finding // as expressions run
+	checked int       // kinds that were looked at
+	unknown bool      // some matched kind has no known type
+	server  []finding
+	untyped []problem // which the server refuses, whatever the types
 
 	asts  map[schema.GroupVersionKind]*cel.Ast // of mutations; nil where it does not compile
 	slips map[slip][]schema.GroupVersionKind
@@ -74,27 +70,12 @@ type typed struct {
 // maxKinds bounds the kinds for which a policy with wildcards is checked.
 const maxKinds = 400
 
-// typing type-checks the expressions of a policy, once; those of all policies, since who asks for one asks for the
-// others.
+// typing type-checks the expressions of a policy, once.
 func (s *subject) typing(f *facts) map[*expression]*typed {
 	if f.typing == nil {
-		s.typeAll()
+		s.each((*subject).typeOne)
 	}
 	return f.typing
-}
-
-// typeAll type-checks the policies on all processors. Each has a typer of its own, which remembers what it declares.
-func (s *subject) typeAll() {
-	var workers []*subject
-	parallel.Each(len(s.facts), func() func(int) {
-		w := *s
-		w.typer = newTyper(s.Types)
-		workers = append(workers, &w)
-		return func(i int) { w.typeOne(s.facts[i]) }
-	})
-	for _, w := range workers {
-		s.err = cmp.Or(s.err, w.err)
-	}
 }
 
 func (s *subject) typeOne(f *facts) {
@@ -109,11 +90,11 @@ func (s *subject) typeOne(f *facts) {
 			t.unknown = true
 		}
 	}
-	s.typeCheck(f, nil, nil, func(e *expression, _ *cel.Env, _ *cel.Ast,
-		problems []problem) {
+	s.typeCheck(f, nil, nil, func(e *expression, _ *cel.Env, _ *cel.Ast, problems []problem) {
 		f.typing[e].untyped = problems
 	})
 	params := s.paramKind(f)
+	checked := 0
 	for _, t := range targets {
 		object := s.typer.running(t.kind)
 		if object == nil {
@@ -122,21 +103,54 @@ func (s *subject) typeOne(f *facts) {
 			}
 			continue
 		}
+		estimate := estimates{}
 		s.typeCheck(f, object, s.typer.running(params),
-			func(e *expression, _ *cel.Env, checked *cel.Ast, problems []problem) {
+			func(e *expression, env *cel.Env, tree *cel.Ast, problems []problem) {
 				found := f.typing[e]
 				found.checked++
-				if e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch {
-					found.asts[t.kind] = checked
+				if e.Use.Mutates() {
+					found.asts[t.kind] = tree
 				}
 				for _, p := range problems {
 					found.run = add(found.run, p, t.kind)
 				}
+				if checked < maxKindsRun {
+					estimate.add(e, env, tree)
+				}
 			},
 		)
+		if checked++; checked <= maxKindsRun {
+			f.costs = estimate.worst(f, f.costs)
+		}
 	}
-	if f.Kind == policy.Validating {
-		s.serverCheck(f, params)
+	if checked == 0 {
+		estimate := estimates{}
+		s.typeCheck(f, nil, s.typer.running(params), func(e *expression, env *cel.Env, tree *cel.Ast, _ []problem) {
+			estimate.add(e, env, tree)
+		})
+		f.costs = estimate.worst(f, nil)
+	}
+	if f.Validates() {
+		s.serverCheck(f, func(e *expression, kind schema.GroupVersionKind, issues *cel.Issues) {
+			found := f.typing[e]
+			for _, p := range problems(issues, e.Src) {
+				found.server = add(found.server, p, kind)
+			}
+		})
+	}
+	same := map[string][]schema.GroupVersionKind{}
+	for e, found := range f.typing {
+		found.judge(e)
+		for _, list := range [][]finding{found.run, found.server} {
+			for i := range list {
+				name := fmt.Sprint(list[i].kinds)
+				if same[name] == nil {
+					same[name] = list[i].kinds
+				}
+				list[i].kinds = same[name]
+			}
+		}
+		e.forget()
 	}
 }
 
@@ -149,7 +163,7 @@ func add(list []finding, p problem, kind schema.GroupVersionKind) []finding {
 			return list
 		}
 	}
-	return append(list, finding{p, []schema.GroupVersionKind{kind}})
+	return append(list, finding{problem: p, kinds: []schema.GroupVersionKind{kind}})
 }
 
 func (s *subject) paramKind(f *facts) schema.GroupVersionKind {
@@ -164,15 +178,14 @@ func (s *subject) paramKind(f *facts) schema.GroupVersionKind {
 }
 
 // typeCheck compiles every expression of f against one kind.
-func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType,
+func (s *subject) typeCheck(f *facts, object, params *celenv.DeclaredType,
 	visit func(*expression, *cel.Env, *cel.Ast, []problem)) {
 	members := map[string]*apiservercel.DeclField{}
 	variables := apiservercel.NewObjectType(celenv.VariablesType, members)
-	var variableTypes *apiservercel.DeclType
 	envs := map[celenv.Declared]*cel.Env{}
 	env := func(d celenv.Declared) *cel.Env {
 		if envs[d] == nil {
-			made, err := s.envs.Typed(d, celenv.Types{Object: object, Params: params, Variables: variableTypes}, false)
+			made, err := s.envs.Typed(d, celenv.Types{Object: object, Params: params, Variables: variables}, false)
 			if err != nil {
 				s.err = err
 				return nil
@@ -181,24 +194,22 @@ func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType,
 		}
 		return envs[d]
 	}
-	variableTypes = variables
 	for _, e := range f.exprs {
 		d := celenv.Declared{
 			Params: f.ParamKind != nil, Authorizer: true,
-			Patch: e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch,
+			Patch: e.Use.Mutates(),
 		}
 		in := env(d)
 		if in == nil {
 			return
 		}
 		checked, issues := e.check(in, running)
-		if e.use == "" {
+		if e.Use == policy.UseVariable {
 			t := apiservercel.DynType
 			if checked != nil {
 				t = s.typer.variable(checked.OutputType())
 			}
-			members[e.name] = apiservercel.NewDeclField(e.name, t, true, nil, nil)
-			clear(envs) // they know the types that variables had
+			members[e.Name] = apiservercel.NewDeclField(e.Name, t, true, nil, nil)
 		}
 		visit(e, in, checked, problems(issues, e.Src))
 	}
@@ -206,7 +217,8 @@ func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType,
 
 // serverCheck does what the server's type checker does
 // (pkg/admission/plugin/policy/validating/typechecking.go v0.37.2).
-func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
+func (s *subject) serverCheck(f *facts, visit func(*expression, schema.GroupVersionKind, *cel.Issues)) {
+	params := s.paramKind(f)
 	for _, kind := range s.serverKinds(f.MatchConstraints) {
 		object := s.typer.checking(kind)
 		if object == nil {
@@ -215,37 +227,27 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 		members := map[string]*apiservercel.DeclField{}
 		variables := apiservercel.NewObjectType(celenv.VariablesType, members)
 		d := celenv.Declared{Params: f.ParamKind != nil, Authorizer: true}
-		var env *cel.Env
+		env, err := s.envs.Typed(d, celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables},
+			true)
+		if err != nil {
+			s.err = err
+			return
+		}
 		for _, e := range f.exprs {
-			if e.use != "" && e.use != policy.UseValidation && e.use != policy.UseMessageExpression {
+			if e.Use != policy.UseVariable && e.Use != policy.UseValidation && e.Use != policy.UseMessageExpression {
 				continue
 			}
-			if env == nil {
-				var err error
-				if env, err = s.envs.Typed(d,
-					celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables},
-					true); err != nil {
-					s.err = err
-					return
-				}
-			}
 			checked, issues := e.check(env, checking)
-			if e.use == "" {
+			if e.Use == policy.UseVariable {
 				var t *cel.Type
 				if issues == nil {
 					t = checked.OutputType()
 				}
-				members[e.name] = apiservercel.NewDeclField(e.name, celenv.VariableType(t), true, nil, nil)
-				env = nil
+				members[e.Name] = apiservercel.NewDeclField(e.Name, celenv.VariableType(t), true, nil, nil)
 				continue
 			}
-			if issues == nil {
-				continue
-			}
-			found := f.typing[e]
-			found.warnings = append(found.warnings, serverWarning{kind, issues})
-			for _, p := range problems(issues, e.Src) {
-				found.server = add(found.server, p, kind)
+			if issues != nil {
+				visit(e, kind, issues)
 			}
 		}
 	}
@@ -300,66 +302,65 @@ var (
 	noOverload     = regexp.MustCompile(`^found no matching overload for '(.*)' applied to '(.*)'$`)
 )
 
-// certain reports that a finding is true of every request: it exists for all matched kinds, or what it is a field of
-// does not exist.
-func (t *typed) certain(e *expression, f finding) bool {
+// judge finds out which findings are true of every request: they exist for all matched kinds, or what they are a field
+// of does not exist.
+func (t *typed) judge(e *expression) {
 	if t.unknown || t.checked == 0 {
-		return false
+		return
 	}
-	if len(f.kinds) == t.checked {
-		return true
-	}
-	if t.missing == nil {
-		t.missing = map[effects.Path][]schema.GroupVersionKind{}
-		for _, found := range t.run {
-			for _, path := range e.pathsAt(found.offset) {
-				t.missing[path] = append(t.missing[path], found.kinds...)
-			}
+	missing := map[effects.Path][]schema.GroupVersionKind{} // the kinds with a problem at a field
+	for _, found := range t.run {
+		for _, path := range e.pathsAt(found.offset) {
+			missing[path] = append(missing[path], found.kinds...)
 		}
 	}
 	kinds := map[schema.GroupVersionKind]bool{}
-	add := func(list []schema.GroupVersionKind) {
-		for _, k := range list {
-			kinds[k] = true
+	for i := range t.run {
+		found := &t.run[i]
+		clear(kinds)
+		add := func(list []schema.GroupVersionKind) {
+			for _, k := range list {
+				kinds[k] = true
+			}
 		}
-	}
-	add(f.kinds)
-	for _, path := range e.pathsAt(f.offset) {
-		for above, _, ok := path.Parent(); ok; above, _, ok = above.Parent() {
-			add(t.missing[above])
+		add(found.kinds)
+		for _, path := range e.pathsAt(found.offset) {
+			for above, _, ok := path.Parent(); ok && len(kinds) < t.checked; above, _, ok = above.Parent() {
+				add(missing[above])
+			}
 		}
+		found.certain = len(kinds) == t.checked
 	}
-	return len(kinds) == t.checked
 }
 
-// A serverWarning is what the server's type checker finds with one kind. Its text quotes the line of the expression for
-// every problem, which is long for the policies of which there is much to say: it is made when somebody asks for it.
-type serverWarning struct {
-	kind   schema.GroupVersionKind
-	issues *cel.Issues
-}
-
-func textOf(warnings []serverWarning, src string) string {
-	var texts []string
-	for _, w := range warnings {
-		texts = append(texts, fmt.Sprintf("%v: %s\n", w.kind, celenv.Quote(w.issues, src)))
+// serverWarnings returns what the server will write into the status about each expression of a policy. It quotes the
+// line of the expression for every problem, which is long for the policies of which there is much to say.
+func (s *subject) serverWarnings(f *facts) map[*expression]string {
+	texts := map[*expression][]string{}
+	s.serverCheck(f, func(e *expression, kind schema.GroupVersionKind, issues *cel.Issues) {
+		texts[e] = append(texts[e], fmt.Sprintf("%v: %s\n", kind, celenv.Quote(issues, e.Src)))
+	})
+	all := map[*expression]string{}
+	for e, parts := range texts {
+		all[e] = strings.Join(parts, "\n")
 	}
-	return strings.Join(texts, "\n")
+	return all
 }
 
 func typeWarnings(p *pass) {
 	for _, f := range p.facts {
+		warnings := sync.OnceValue(func() map[*expression]string { return p.serverWarnings(f) })
 		for e, t := range p.typing(f) {
 			if e.ast == nil {
 				continue
 			}
-			warning := sync.OnceValue(func() string { return textOf(t.warnings, e.Src) })
+			warning := func() string { return warnings()[e] }
 			for _, found := range t.server {
 				if slices.Contains(t.untyped, found.problem) {
 					continue
 				}
 				sure := slices.ContainsFunc(t.run, func(own finding) bool {
-					return own.problem == found.problem && t.certain(e, own) && telling(own.message)
+					return own.problem == found.problem && own.certain && telling(own.message)
 				})
 				d := p.typeDiagnostic(f, e, found)
 				d.Server = warning
@@ -369,6 +370,7 @@ func typeWarnings(p *pass) {
 				}
 				p.report(d)
 			}
+			e.forget()
 		}
 	}
 }
@@ -451,12 +453,13 @@ func (p *pass) runProblems(pattern *regexp.Regexp) {
 			}
 			for _, found := range t.run {
 				warned := slices.ContainsFunc(t.server, func(s finding) bool { return s.problem == found.problem })
-				if !pattern.MatchString(found.message) || warned || !t.certain(e, found) || !telling(found.message) ||
+				if !pattern.MatchString(found.message) || warned || !found.certain || !telling(found.message) ||
 					slices.Contains(t.untyped, found.problem) {
 					continue
 				}
 				p.report(p.typeDiagnostic(f, e, found))
 			}
+			e.forget()
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/policy"
@@ -39,32 +40,39 @@ reason. A line without a reason is not honoured: who reads the policy next could
 var compileProblem = regexp.MustCompile(`ERROR: <input>:(\d+:\d+): ([^\n]*)`)
 
 func refused(p *pass) {
-	unserved := func(apiVersion, kind, name string, at policy.Position) {
-		served := p.Types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: kind})
-		if message := policy.Unserved(apiVersion, kind, p.KubeVersion, served); message != "" {
-			p.report(Diagnostic{Message: message, Kind: kind, Name: name, Field: "apiVersion", Position: at})
+	unserved := func(apiVersion string, ref policy.Ref, at policy.Position) {
+		if message := p.unserved(apiVersion, ref.Kind); message != "" {
+			p.report(Diagnostic{Message: message, Ref: ref, Field: "apiVersion", Position: at})
 		}
 	}
 	for _, b := range p.Set.Bindings {
-		unserved(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position)
+		unserved(b.APIVersion, b.Ref(), b.Position)
 	}
+	p.each(func(_ *subject, f *facts) { f.refusals() })
 	for _, f := range p.facts {
-		unserved(f.APIVersion, string(f.Kind), f.Name, f.Position)
-		checker := compile.NewChecker(p.envs, f.Policy, nil)
-		errs := policy.ValidatePolicy(f.Policy, checker)
-		checker.Close()
-		for _, err := range errs {
+		unserved(f.APIVersion, f.Ref(), f.Position)
+		for _, err := range f.refusals() {
 			p.refusal(f, err)
 		}
 	}
 	for _, b := range p.Set.Bindings {
 		for _, err := range policy.ValidateBinding(b) {
-			p.report(Diagnostic{
-				Message: err.ErrorBody(), Kind: string(b.Kind) + "Binding", Name: b.Name, Field: err.Field,
-				Position: b.Locate(err),
-			})
+			p.report(Diagnostic{Message: err.ErrorBody(), Ref: b.Ref(), Field: err.Field, Position: b.Locate(err)})
 		}
 	}
+}
+
+// unserved says that the server does not know the kind of a policy or binding in its version; empty if it does.
+func (s *subject) unserved(apiVersion, kind string) string {
+	served := s.Types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: kind})
+	return policy.Unserved(apiVersion, kind, s.KubeVersion, served)
+}
+
+// refusals are what a server of the minor of envs finds wrong with a new policy.
+func refusals(envs *celenv.Set, p *policy.Policy) field.ErrorList {
+	checker := compile.NewChecker(envs, p, nil)
+	defer checker.Close()
+	return policy.ValidatePolicy(p, checker)
 }
 
 func (p *pass) refusal(f *facts, err *field.Error) {
@@ -75,8 +83,7 @@ func (p *pass) refusal(f *facts, err *field.Error) {
 		}
 	}
 	each := func(err *field.Error, message string) {
-		d := Diagnostic{Message: message, Kind: string(f.Kind), Name: f.Name, Field: err.Field, Position: f.Locate(err),
-			Expr: expr}
+		d := Diagnostic{Message: message, Ref: f.Ref(), Field: err.Field, Position: f.Locate(err), Expr: expr}
 		if !expr.IsZero() {
 			d.From, d.To = 0, len(expr.Src)
 			for i := range expr.Src {

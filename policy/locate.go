@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,11 +14,9 @@ import (
 // does not compile, else the start of the field or of its nearest parent, else p.Position. Of err it needs the field
 // and the detail.
 func (p *Policy) Locate(err *field.Error) Position {
-	for x := range p.Expressions() {
-		if x.Field == err.Field {
-			if at := x.Locate(compileOffset(err, x.Src)); at.IsValid() {
-				return at
-			}
+	if x := p.At(err.Field); !x.IsZero() {
+		if at := x.Locate(compileOffset(err, x.Src)); at.IsValid() {
+			return at
 		}
 	}
 	return locateField(p.places, fieldOf(err, p.MatchConstraints), p.Position)
@@ -29,30 +26,6 @@ func (p *Policy) Locate(err *field.Error) Position {
 // parent, or b.Position.
 func (b *Binding) Locate(err *field.Error) Position {
 	return locateField(b.places, fieldOf(err, b.MatchResources), b.Position)
-}
-
-// Expressions returns all expressions of p that are not empty, in the server's order.
-func (p *Policy) Expressions() iter.Seq[Expr] {
-	return func(yield func(Expr) bool) {
-		var all []Expr
-		for _, x := range slices.Concat(p.MatchConditions, p.Variables) {
-			all = append(all, x.Expr)
-		}
-		for _, x := range p.Validations {
-			all = append(all, x.Expr, x.MessageExpr)
-		}
-		for _, x := range p.AuditAnnotations {
-			all = append(all, x.ValueExpr)
-		}
-		for _, x := range p.Mutations {
-			all = append(all, x.Expr)
-		}
-		for _, x := range all {
-			if !x.IsZero() && !yield(x) {
-				return
-			}
-		}
-	}
 }
 
 func locateField(places Places, path string, otherwise Position) Position {

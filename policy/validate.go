@@ -18,19 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A Use is what an expression is for, which decides the names that it may use and the type it must have.
-type Use string
-
-// The uses of expressions, besides variables.
-const (
-	UseMatchCondition     Use = "match condition"
-	UseValidation         Use = "validation"
-	UseMessageExpression  Use = "message expression"
-	UseAuditAnnotation    Use = "audit annotation"
-	UseApplyConfiguration Use = "apply configuration"
-	UseJSONPatch          Use = "JSON patch"
-)
-
 // A Checker compiles the expressions of one policy as the server does when the policy is written. It is asked in
 // the server's order: match conditions, variables, then the rest, so that an expression may use the variables
 // before it. Source text arrives as the server compiles it: that of match conditions, audit annotations and
@@ -199,9 +186,9 @@ func (v *validator) declared(b *Binding) field.ErrorList {
 	return v.distinct()
 }
 
-// Invalid returns the server's answer, of code 422, to an object of one of the four kinds with errs.
-func Invalid(kind, name string, errs field.ErrorList) *metav1.Status {
-	status := apierrors.NewInvalid(schema.GroupKind{Group: group, Kind: kind}, name, errs).Status()
+// Invalid returns the server's answer, of code 422, to an object with errs.
+func (r Ref) Invalid(errs field.ErrorList) *metav1.Status {
+	status := apierrors.NewInvalid(schema.GroupKind{Group: group, Kind: r.Kind}, r.Name, errs).Status()
 	return &status
 }
 
@@ -607,11 +594,7 @@ func (v *validator) member(m Mutation, path *field.Path, named, other string) {
 	if m.absent {
 		v.add(field.Required(path.Child(named), "must be specified when patchType is "+string(m.PatchType)))
 	} else {
-		use := UseApplyConfiguration
-		if m.PatchType == JSONPatch {
-			use = UseJSONPatch
-		}
-		v.trimmed(use, m.Expr.Src, path.Child(named, "expression"))
+		v.trimmed(m.PatchType.Use(), m.Expr.Src, path.Child(named, "expression"))
 	}
 	if m.extra {
 		v.add(field.Invalid(path.Child(other), "{"+other+"}",

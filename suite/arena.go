@@ -12,6 +12,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -171,13 +172,13 @@ func (a *arena) madeUp(id *requests.Identity, d *celgate.Decision) string {
 func inForce(set *policy.Set) bool {
 	return slices.ContainsFunc(set.Bindings, func(b *policy.Binding) bool {
 		return slices.ContainsFunc(set.Policies,
-			func(p *policy.Policy) bool { return p.Kind == b.Kind && p.Name == b.PolicyName })
+			func(p *policy.Policy) bool { return b.Binds(p) })
 	})
 }
 
 // stored is the object as the server reads it; what cannot be decoded is left as it is, for state to complain about.
 func stored(object map[string]any, types *schema.Registry) map[string]any {
-	kind := requests.KindOf(object)
+	kind := tree.Object(object).Kind()
 	if types.Type(kind) == nil {
 		return object
 	}
@@ -214,8 +215,8 @@ func (s *Source) documents() ([]*manifest.Document, []*Problem) {
 }
 
 func isNamed(object map[string]any, name string) bool {
-	kind := requests.KindOf(object).Kind
-	own, namespace := requests.MetadataOf(object, "name"), requests.MetadataOf(object, "namespace")
+	kind := tree.Object(object).Kind().Kind
+	own, namespace := tree.Object(object).Name(), tree.Object(object).Namespace()
 	return slices.Contains([]string{own, namespace + "/" + own, kind + "/" + own, kind + "/" + namespace + "/" + own},
 		name)
 }

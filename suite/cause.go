@@ -73,7 +73,7 @@ func (run *caseRun) causesOf(outcome int) []Cause {
 func sayOutcome(o celgate.Outcome) string {
 	switch o.Verdict {
 	case celgate.Admit:
-		if o.Kind == policy.Mutating && !isCondition(o) {
+		if strings.HasPrefix(o.Field, "spec.mutations") {
 			return "the mutation was applied"
 		}
 		return "the expression is true"
@@ -134,8 +134,7 @@ func (run *caseRun) absent() {
 		f.Notes = append(f.Notes, by+" is not for this request: "+strings.TrimSuffix(m.Reason, " of the binding"))
 	}
 	for _, p := range run.Set.Policies {
-		if len(f.Notes) < mostNotes && !slices.ContainsFunc(run.Set.Bindings,
-			func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
+		if len(f.Notes) < mostNotes && !run.Set.Binds(p.Ref()) {
 			f.Notes = append(f.Notes, "policy "+p.Name+" has no binding in the suite: it is never evaluated")
 		}
 	}

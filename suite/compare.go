@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/prepare"
-	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -156,8 +155,7 @@ func (run *caseRun) why(name, binding string) string {
 		reasons = append(reasons, reason)
 	}
 	for _, p := range run.Set.Policies {
-		if (name == "" || p.Name == name) && !slices.ContainsFunc(run.Set.Bindings,
-			func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
+		if (name == "" || p.Name == name) && !run.Set.Binds(p.Ref()) {
 			reasons = append(reasons, "policy "+p.Name+" has no binding")
 		}
 	}
@@ -284,8 +282,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 // decidedBy returns the index of the outcome that let a request pass that was to be denied; -1 if there is none.
 func (run *caseRun) decidedBy(v Verdict) int {
 	for at, o := range run.Decision.Outcomes {
-		if v.Policy != "" && o.Policy != v.Policy || v.Binding != "" && o.Binding != v.Binding ||
-			o.Kind != policy.Validating {
+		if v.Policy != "" && o.Policy != v.Policy || v.Binding != "" && o.Binding != v.Binding {
 			continue
 		}
 		if i, ok := validationIndex(o.Field); ok && (v.Validation < 0 || i == v.Validation) {
@@ -479,7 +476,7 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 	if r := run.arena.requests.Types.Resource(run.Request.Resource); mutated.Mutated && r != nil && r.Custom != nil {
 		after = prepare.Written(after)
 	}
-	changed := !reflect.DeepEqual(before, after)
+	changed := !tree.Equal(before, after)
 	if e.Untouched.IsValid() {
 		if changed {
 			f := Failure{Place: e.Untouched, Expected: "the object is untouched",
@@ -506,7 +503,7 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 	for _, f := range want.Fields {
 		steps, _ := parsePath(f.Path) // checked when it was read
 		got := valueAt(after, steps)
-		if !equal(got, f.Value) {
+		if !tree.Alike(got, f.Value, tree.Values) {
 			run.fail(Failure{Place: f.Place, Expected: f.Path + ": " + text(f.Value), Got: f.Path + ": " + text(got),
 				Causes: run.setBy(mutated.Changes, steps)})
 		}
@@ -523,7 +520,7 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 // none.
 func (run *caseRun) mutation(name, binding string) int {
 	return slices.IndexFunc(run.Decision.Outcomes, func(o celgate.Outcome) bool {
-		return o.Kind == policy.Mutating && strings.HasPrefix(o.Field, "spec.mutations") &&
+		return strings.HasPrefix(o.Field, "spec.mutations") &&
 			(name == "" || o.Policy == name && o.Binding == binding)
 	})
 }
@@ -531,7 +528,7 @@ func (run *caseRun) mutation(name, binding string) int {
 // setBy returns the mutation that gave a field its value.
 func (run *caseRun) setBy(changes []celgate.Change, steps []step) []Cause {
 	for _, c := range slices.Backward(changes) {
-		if !equal(valueAt(c.Before, steps), valueAt(c.After, steps)) {
+		if !tree.Alike(valueAt(c.Before, steps), valueAt(c.After, steps), tree.Values) {
 			return run.causesOf(run.mutation(c.Policy, c.Binding))
 		}
 	}
@@ -547,7 +544,7 @@ func (run *caseRun) compareWhole(place policy.Position, want, got map[string]any
 		run.fail(Failure{Place: place, Expected: "an object", Got: err.Error()})
 		return
 	}
-	if whole := prepared.Request().Object; !equal(whole, got) {
+	if whole := prepared.Request().Object; !tree.Alike(whole, got, tree.Values) {
 		run.fail(Failure{Place: place, Expected: "the object after mutations as given",
 			Got: "it differs\n" + difference(whole, got)})
 	}
@@ -575,8 +572,8 @@ func (run *caseRun) compareGolden(want *Mutated, after map[string]any, update bo
 }
 
 func describeName(object map[string]any) string {
-	return requests.KindOf(object).Kind + "/" + strings.TrimPrefix(
-		requests.MetadataOf(object, "namespace")+"/"+requests.MetadataOf(object, "name"), "/")
+	return tree.Object(object).Kind().Kind + "/" + strings.TrimPrefix(
+		tree.Object(object).Namespace()+"/"+tree.Object(object).Name(), "/")
 }
 
 // write makes the golden file hold the object, as its author would have written it, unless it does already.
@@ -596,7 +593,7 @@ func (run *caseRun) write(want *Mutated, after map[string]any, docs []*manifest.
 			return next.Request().Object, nil
 		},
 	})
-	if len(docs) == 1 && reflect.DeepEqual(docs[0].Object, object) {
+	if len(docs) == 1 && tree.Equal(docs[0].Object, object) {
 		return
 	}
 	if err := os.WriteFile(want.Golden.Path, []byte(rewrite.YAML(object, kind)), 0o666); err != nil {

@@ -121,7 +121,7 @@ func (c *Coverage) add(set *policy.Set, d *celgate.Decision) {
 		case e == nil:
 		case o.Verdict == celgate.Error:
 			e.fails++
-		case o.Verdict == celgate.Admit && o.Kind == policy.Mutating && len(e.Outcomes) == 1:
+		case o.Verdict == celgate.Admit && len(e.Outcomes) == 1:
 			e.see("ran")
 		case o.Verdict == celgate.Admit:
 			e.see("true")
@@ -189,31 +189,28 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 		}
 		covered.Entries = append(covered.Entries, entry)
 	}
-	for _, m := range p.MatchConditions {
-		add("matchConditions["+m.Name+"]", m.Expr, "true", "false")
-	}
-	for i, v := range p.Validations {
-		add("validations["+strconv.Itoa(i)+"]", v.Expr, "true", "false")
-	}
-	for i, m := range p.Mutations {
-		add("mutations["+strconv.Itoa(i)+"]", m.Expr, "ran")
-	}
-	for _, a := range p.AuditAnnotations {
-		add("auditAnnotations["+a.Key+"]", a.ValueExpr, "set")
-	}
-	for i, v := range p.Validations {
-		if !v.MessageExpr.IsZero() {
-			add("validations["+strconv.Itoa(i)+"].messageExpression", v.MessageExpr, "ran")
+	for x := range p.Expressions() {
+		i := "[" + strconv.Itoa(x.Index) + "]"
+		switch x.Use {
+		case policy.UseMatchCondition:
+			add("matchConditions["+x.Name+"]", x.Expr, "true", "false")
+		case policy.UseVariable:
+			add("variables["+x.Name+"]", x.Expr, "ran")
+		case policy.UseValidation:
+			add("validations"+i, x.Expr, "true", "false")
+		case policy.UseMessageExpression:
+			add("validations"+i+".messageExpression", x.Expr, "ran")
+		case policy.UseAuditAnnotation:
+			add("auditAnnotations["+x.Name+"]", x.Expr, "set")
+		default:
+			add("mutations"+i, x.Expr, "ran")
 		}
-	}
-	for _, v := range p.Variables {
-		add("variables["+v.Name+"]", v.Expr, "ran")
 	}
 	slices.SortStableFunc(covered.Entries, func(a, b *Entry) int {
 		return cmp.Or(cmp.Compare(a.Place.Line, b.Place.Line), cmp.Compare(a.Place.Column, b.Place.Column))
 	})
 	for _, b := range set.Bindings {
-		if b.Kind == p.Kind && b.PolicyName == p.Name {
+		if b.Binds(p) {
 			covered.Entries = append(covered.Entries,
 				&Entry{Name: "binding " + b.Name, Place: b.Position, Outcomes: []*Count{{Name: "ran"}}})
 		}

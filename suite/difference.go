@@ -3,47 +3,10 @@ package suite
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"strings"
-)
 
-// equal compares JSON trees; numbers are the same if they have the same value.
-func equal(a, b any) bool {
-	switch x := a.(type) {
-	case map[string]any:
-		y, ok := b.(map[string]any)
-		if !ok || len(x) != len(y) {
-			return false
-		}
-		for k, v := range x {
-			other, ok := y[k]
-			if !ok || !equal(v, other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		y, ok := b.([]any)
-		if !ok || len(x) != len(y) {
-			return false
-		}
-		for i := range x {
-			if !equal(x[i], y[i]) {
-				return false
-			}
-		}
-		return true
-	case int64:
-		if y, ok := b.(float64); ok {
-			return float64(x) == y
-		}
-	case float64:
-		if y, ok := b.(int64); ok {
-			return x == float64(y)
-		}
-	}
-	return reflect.DeepEqual(a, b)
-}
+	"github.com/celgate/celgate/internal/tree"
+)
 
 // difference tells where two objects differ, one line for each value: "- path: expected" and "+ path: got".
 func difference(want, got any) string {
@@ -57,7 +20,7 @@ func difference(want, got any) string {
 }
 
 func diff(path string, want, got any, lines *[]string) {
-	if equal(want, got) {
+	if tree.Alike(want, got, tree.Values) {
 		return
 	}
 	switch w := want.(type) {

@@ -12,7 +12,7 @@ import (
 
 	yaml "go.yaml.in/yaml/v3"
 
-	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -268,11 +268,11 @@ func (k *kyverno) objects(n node) []kyvernoObject {
 		}
 		named := filepath.ToSlash(file)
 		if len(docs) > 1 {
-			named += "#" + requests.KindOf(d.Object).Kind
-			if namespace := requests.MetadataOf(d.Object, "namespace"); namespace != "" {
+			named += "#" + tree.Object(d.Object).Kind().Kind
+			if namespace := tree.Object(d.Object).Namespace(); namespace != "" {
 				named += "/" + namespace
 			}
-			named += "/" + requests.MetadataOf(d.Object, "name")
+			named += "/" + tree.Object(d.Object).Name()
 		}
 		all = append(all, kyvernoObject{d, named})
 	}
@@ -285,7 +285,7 @@ func (k *kyverno) readPolicies(n node) {
 	for _, o := range k.objects(n) {
 		if !policy.Recognised(o.doc.Object) {
 			k.left(o.doc.Position(), fmt.Sprintf("%s is left out: it is a %s",
-				requests.MetadataOf(o.doc.Object, "name"), requests.KindOf(o.doc.Object).Kind), "")
+				tree.Object(o.doc.Object).Name(), tree.Object(o.doc.Object).Kind().Kind), "")
 			continue
 		}
 		p, b, err := policy.FromObject(o.doc.Object, o.doc)
@@ -300,7 +300,7 @@ func (k *kyverno) readPolicies(n node) {
 	}
 	for i := range k.policies {
 		for _, b := range bindings {
-			if p := k.policies[i].policy; b.binding.Kind == p.Kind && b.binding.PolicyName == p.Name {
+			if b.binding.PolicyRef() == k.policies[i].policy.Ref() {
 				k.policies[i].bindings = append(k.policies[i].bindings, b)
 			}
 		}
@@ -331,7 +331,7 @@ func (k *kyverno) inForce(p kyvernoPolicy) []any {
 		"write a binding beside the policy and remove that of the suite",
 	)
 	return append(all, map[string]any{
-		"apiVersion": p.doc.Object["apiVersion"], "kind": string(p.policy.Kind) + "Binding",
+		"apiVersion": p.doc.Object["apiVersion"], "kind": p.policy.Kind.Binding(),
 		"metadata": map[string]any{"name": p.policy.Name}, "spec": spec,
 	})
 }
@@ -351,9 +351,9 @@ func (k *kyverno) cases(n node, p kyvernoPolicy) []suiteCase {
 		if expect == nil {
 			return nil // for each of the resources, the reason is the same
 		}
-		c := suiteCase{Name: requests.MetadataOf(o.doc.Object, "name") + " " + verbs[result.text()], Expect: expect}
+		c := suiteCase{Name: tree.Object(o.doc.Object).Name() + " " + verbs[result.text()], Expect: expect}
 		c.Object = o.named
-		c.Subresource = k.parents[requests.KindOf(o.doc.Object).Kind]
+		c.Subresource = k.parents[tree.Object(o.doc.Object).Kind().Kind]
 		k.variables(&c, p, o, n)
 		all = append(all, c)
 	}
@@ -364,10 +364,10 @@ func (k *kyverno) cases(n node, p kyvernoPolicy) []suiteCase {
 func (k *kyverno) about(n node) []kyvernoObject {
 	kind := n.member("kind").text()
 	is := func(o kyvernoObject, name, namespace string) bool {
-		own, ns := requests.MetadataOf(o.doc.Object, "name"), requests.MetadataOf(o.doc.Object, "namespace")
+		own, ns := tree.Object(o.doc.Object).Name(), tree.Object(o.doc.Object).Namespace()
 		return (name == "" || name == own || name == ns+"/"+own) && (namespace == "" || namespace == ns) &&
-			(kind == "" || kind == requests.KindOf(o.doc.Object).Kind ||
-				strings.HasSuffix(kind, "/"+requests.KindOf(o.doc.Object).Kind))
+			(kind == "" || kind == tree.Object(o.doc.Object).Kind().Kind ||
+				strings.HasSuffix(kind, "/"+tree.Object(o.doc.Object).Kind().Kind))
 	}
 	var all []kyvernoObject
 	find := func(at node, name, namespace string) {
@@ -465,7 +465,7 @@ func (k *kyverno) variables(c *suiteCase, p kyvernoPolicy, o kyvernoObject, n no
 	if values == nil {
 		values = map[string]any{}
 	}
-	maps.Copy(values, k.values[p.policy.Name+"/"+requests.MetadataOf(o.doc.Object, "name")])
+	maps.Copy(values, k.values[p.policy.Name+"/"+tree.Object(o.doc.Object).Name()])
 	operation, _ := values["request.operation"].(string)
 	switch operation = strings.ToUpper(operation); {
 	case operation == "" && c.Subresource != "", operation == "UPDATE": // a subresource is there before it is written

@@ -1,6 +1,10 @@
 package suite
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/celgate/celgate/internal/tree"
+)
 
 func TestPath(t *testing.T) {
 	object := map[string]any{
@@ -22,7 +26,7 @@ func TestPath(t *testing.T) {
 		steps, err := parsePath(path)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
-		} else if got := valueAt(object, steps); !equal(got, want) {
+		} else if got := valueAt(object, steps); !tree.Alike(got, want, tree.Values) {
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/state"
@@ -159,14 +160,14 @@ func (r *runner) run(ctx context.Context, c *Case) []Result {
 }
 
 func describe(object map[string]any) string {
-	name := requests.MetadataOf(object, "name")
-	if prefix := requests.MetadataOf(object, "generateName"); name == "" && prefix != "" {
+	name := tree.Object(object).Name()
+	if prefix := tree.Object(object).Metadata().Text("generateName"); name == "" && prefix != "" {
 		name = prefix + "*"
 	}
-	if namespace := requests.MetadataOf(object, "namespace"); namespace != "" {
+	if namespace := tree.Object(object).Namespace(); namespace != "" {
 		name = namespace + "/" + name
 	}
-	return requests.KindOf(object).Kind + " " + name
+	return tree.Object(object).Kind().Kind + " " + name
 }
 
 func (r *runner) arena(c *Case) (*arena, []*Problem) {
@@ -304,7 +305,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 			if old, err = patched(old, c.Asked.OldPatches); err != nil {
 				return fail(c.Place, err)
 			}
-			kind := requests.KindOf(old)
+			kind := tree.Object(old).Kind()
 			if to, err := a.requests.Target(kind, asked.Subresource); err == nil {
 				old = celgate.InNamespace(old,
 					&celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})

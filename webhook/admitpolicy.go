@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -20,7 +21,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	if r.Object == nil || r.SubResource != "" {
 		return allowed, nil
 	}
-	if metadata, _ := r.Object["metadata"].(map[string]any); metadata["deletionTimestamp"] != nil {
+	if tree.Object(r.Object).Metadata()["deletionTimestamp"] != nil {
 		return allowed, nil // as the server, which lets finalizers go from what has become invalid
 	}
 	p, b, err := policy.FromObject(Native(r.Object), nil)
@@ -47,9 +48,9 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	case len(errs) == 0:
 		return allowed, nil
 	case b != nil:
-		return &celgate.Decision{Status: policy.Invalid(string(b.Kind)+"Binding", b.Name, errs)}, nil
+		return &celgate.Decision{Status: b.Ref().Invalid(errs)}, nil
 	}
-	return &celgate.Decision{Status: policy.Invalid(string(p.Kind), p.Name, errs)}, nil
+	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
 }
 
 // sealed allows an object, with its seal if its author may read its params. The validating phase refuses what has no

@@ -48,10 +48,7 @@ type made struct {
 
 // requestKey is the same for all calls about a request. Others can have it, too.
 func requestKey(r *celgate.Request) string {
-	part := func(object map[string]any, name string) any {
-		metadata, _ := object["metadata"].(map[string]any)
-		return metadata[name]
-	}
+	part := func(object map[string]any, name string) any { return tree.Object(object).Metadata()[name] }
 	return fmt.Sprint(r.Operation, r.Resource, r.SubResource, r.Namespace, r.Name, part(r.Object, "generateName"),
 		r.UserInfo.Username, r.DryRun,
 		part(r.OldObject, "uid"),

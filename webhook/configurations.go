@@ -105,8 +105,7 @@ func bound(set *policy.Set, kind policy.Kind, fp policy.FailurePolicy) []*policy
 	var policies []*policy.Policy
 	for _, p := range set.Policies {
 		if p.Kind == kind && p.FailurePolicy == fp && p.MatchConstraints != nil &&
-			slices.ContainsFunc(set.Bindings,
-				func(b *policy.Binding) bool { return b.Kind == kind && b.PolicyName == p.Name }) {
+			set.Binds(p.Ref()) {
 			policies = append(policies, p)
 		}
 	}

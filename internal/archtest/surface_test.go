@@ -27,7 +27,7 @@ var exportedTypes = map[string]int{
 	"check":    9,
 	"explain":  12,
 	"manifest": 6,
-	"policy":   28,
+	"policy":   31,
 	"schema":   13,
 	"state":    3,
 	"suite":    28,

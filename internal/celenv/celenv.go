@@ -62,10 +62,12 @@ type Declared struct {
 type Set struct {
 	base   *environment.EnvSet
 	own    *environment.EnvSet // what an older minor knows and this program's libraries exceed; nil: base has it
+	minor  *version.Version
 	quirks quirks.Set
 	scopes [2]sync.Pool // by Mode
 
 	mu        sync.Mutex
+	mended    map[quirks.ID]*Set // see Without
 	envs      map[envKey]*cel.Env
 	functions map[envKey]*plan.Functions
 
@@ -89,17 +91,23 @@ func New(minor string, known quirks.Set) (*Set, error) {
 		return nil, fmt.Errorf("no CEL environment for Kubernetes %q, only for 1.%d to 1.%d", minor, Oldest,
 			newestSupportedMinor)
 	}
+	return newSet(v, known), nil
+}
+
+func newSet(v *version.Version, known quirks.Set) *Set {
 	set := &Set{
 		// A server accepts what the minor before it can still execute, so that a rollback is possible.
 		base:      environment.MustBaseEnvSet(version.MajorMinor(1, v.Minor()-1)),
+		minor:     v,
 		quirks:    known,
+		mended:    map[quirks.ID]*Set{},
 		envs:      map[envKey]*cel.Env{},
 		functions: map[envKey]*plan.Functions{},
 	}
 	if v.Minor() < newestSupportedMinor {
 		set.own = environment.MustBaseEnvSet(version.MajorMinor(1, v.Minor()))
 	}
-	return set, nil
+	return set
 }
 
 // env returns the environment without the variables variable.
@@ -204,6 +212,9 @@ func (sc *Scope) Close() {
 	clear(sc.variables.Fields)
 	sc.set.scopes[sc.mode].Put(sc)
 }
+
+// Mode returns the mode of the scope.
+func (sc *Scope) Mode() Mode { return sc.mode }
 
 // Declare adds a variable; a nil type, of one that does not compile, is dyn.
 func (sc *Scope) Declare(name string, t *cel.Type) {

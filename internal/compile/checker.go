@@ -46,26 +46,20 @@ func NewStoredChecker(set *celenv.Set, p *policy.Policy) *Checker {
 // v1.37.2).
 func kept(old *policy.Policy) map[policy.Use]map[string]bool {
 	all := map[policy.Use]map[string]bool{}
-	add := func(use policy.Use, e policy.Expr) {
+	add := func(use policy.Use, src string) {
 		if all[use] == nil {
 			all[use] = map[string]bool{}
 		}
-		all[use][e.Src] = true
+		all[use][src] = true
 	}
-	for _, c := range old.MatchConditions {
-		add(policy.UseMatchCondition, c.Expr)
-	}
-	for _, v := range old.Validations {
-		add(policy.UseValidation, v.Expr)
-		add(policy.UseMessageExpression, v.MessageExpr)
-	}
-	for _, a := range old.AuditAnnotations {
-		add(policy.UseAuditAnnotation, a.ValueExpr)
-	}
-	for _, m := range old.Mutations {
-		if m.PatchType == policy.ApplyConfiguration {
-			add(policy.UseApplyConfiguration, m.Expr)
-			add(policy.UseJSONPatch, m.Expr)
+	for x := range old.Expressions() {
+		switch x.Use {
+		case policy.UseVariable, policy.UseJSONPatch:
+		case policy.UseApplyConfiguration:
+			add(policy.UseApplyConfiguration, x.Src)
+			add(policy.UseJSONPatch, x.Src)
+		default:
+			add(x.Use, x.Src)
 		}
 	}
 	return all
@@ -83,9 +77,9 @@ func (c *Checker) Close() {
 
 // Variable compiles a variable and declares it. The server looks for a variable among the validations that there were.
 func (c *Checker) Variable(name, src string) *policy.CompileError {
-	e := c.fresh.others.compile(policy.Expr{Src: src}, declared(useVariable, c.params))
+	e := c.fresh.others.compile(policy.Expr{Src: src}, declared(policy.UseVariable, c.params))
 	if c.kept[policy.UseValidation][src] {
-		e = c.stored.others.compile(policy.Expr{Src: src}, declared(useVariable, c.params))
+		e = c.stored.others.compile(policy.Expr{Src: src}, declared(policy.UseVariable, c.params))
 	}
 	c.fresh.others.scope.Declare(name, e.Output)
 	if c.stored != nil {

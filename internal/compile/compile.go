@@ -2,9 +2,13 @@
 package compile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,6 +18,7 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/plan"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -48,11 +53,24 @@ type Expression struct {
 	Issues *cel.Issues // the places of the problems, if the text is to blame
 	// Internal means that the text is not to blame.
 	Internal bool
+	// Mended are the expression without one of the quirks of the language that it may meet, to tell whether it does.
+	Mended []Mended
+}
+
+// Mended is an expression as it would be without a quirk.
+type Mended struct {
+	Quirk quirks.ID
+	*Expression
 }
 
 // Policy compiles p as the API server does to execute it. Expressions that do not compile keep their error
 // and fail when they are evaluated.
 func Policy(set *celenv.Set, p *policy.Policy) (*Program, error) {
+	prog, err := compilePolicy(set, p)
+	return prog, cmp.Or(err, mend(set, prog))
+}
+
+func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 	scope := set.Scope(celenv.Run, false)
 	defer scope.Close()
 	c := compiler{scope: scope}
@@ -60,7 +78,7 @@ func Policy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 
 	params := p.ParamKind != nil
 	for _, v := range p.Variables {
-		e := c.compile(v.Expr, declared(useVariable, params))
+		e := c.compile(v.Expr, declared(policy.UseVariable, params))
 		scope.Declare(v.Name, e.Output)
 		prog.Variables = append(prog.Variables, Variable{v.Name, e})
 	}
@@ -84,15 +102,52 @@ func Policy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 		prog.Annotations = append(prog.Annotations, use(a.ValueExpr, policy.UseAuditAnnotation))
 	}
 	for _, m := range p.Mutations {
-		prog.Mutations = append(prog.Mutations, use(m.Expr, patchUse(m.PatchType)))
+		prog.Mutations = append(prog.Mutations, use(m.Expr, m.PatchType.Use()))
 	}
 	return prog, c.err
 }
 
-// useVariable is the use of the expression of a variable: it may have any type.
-const useVariable policy.Use = ""
+// mend compiles a policy again for each quirk of the language that its expressions may meet.
+func mend(set *celenv.Set, prog *Program) error {
+	met := map[quirks.ID][]int{} // by quirk, the indexes of expressions
+	own := slices.Collect(prog.expressions())
+	for i, e := range own {
+		for _, id := range set.Met(e.Src) {
+			met[id] = append(met[id], i)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(met)) {
+		mended, err := compilePolicy(set.Without(id), prog.Policy)
+		if err != nil {
+			return err
+		}
+		others := slices.Collect(mended.expressions())
+		for _, i := range met[id] {
+			own[i].Mended = append(own[i].Mended, Mended{id, others[i]})
+		}
+	}
+	return nil
+}
 
-// results are the types that the expressions of each use may have.
+// expressions yields the expressions of a program.
+func (p *Program) expressions() iter.Seq[*Expression] {
+	return func(yield func(*Expression) bool) {
+		for _, v := range p.Variables {
+			if !yield(v.Expression) {
+				return
+			}
+		}
+		for _, list := range [][]*Expression{p.MatchConditions, p.Validations, p.Messages, p.Annotations, p.Mutations} {
+			for _, e := range list {
+				if e != nil && !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// results are the types that the expressions of each use may have; that of a variable may have any.
 var results = map[policy.Use][]*cel.Type{
 	policy.UseMatchCondition:     {cel.BoolType},
 	policy.UseValidation:         {cel.BoolType},
@@ -102,18 +157,11 @@ var results = map[policy.Use][]*cel.Type{
 	policy.UseJSONPatch:          {cel.ListType(cel.ObjectType("JSONPatch"))},
 }
 
-func patchUse(t policy.PatchType) policy.Use {
-	if t == policy.JSONPatch {
-		return policy.UseJSONPatch
-	}
-	return policy.UseApplyConfiguration
-}
-
 func declared(use policy.Use, params bool) celenv.Declared {
 	return celenv.Declared{
 		Params:     params,
 		Authorizer: use != policy.UseMessageExpression,
-		Patch:      use == policy.UseApplyConfiguration || use == policy.UseJSONPatch,
+		Patch:      use.Mutates(),
 	}
 }
 
@@ -156,6 +204,9 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 	}
 	if err == nil {
 		if p := plan.New(env, fns, ast, celenv.ExpressionLimit); p != nil {
+			if c.scope.Mode() == celenv.Write { // whose expressions nobody evaluates
+				return &Expression{Expr: x, Output: ast.OutputType()}
+			}
 			return &Expression{Expr: x, Plan: p, Program: &lateProgram{env: base, ast: ast, functions: fns},
 				Output: ast.OutputType()}
 		}

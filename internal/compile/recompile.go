@@ -58,7 +58,7 @@ func recompile(
 	}
 	next := &Program{Policy: p}
 	for _, v := range prog.Variables {
-		next.Variables = append(next.Variables, Variable{v.Name, again(v.Expression, useVariable)})
+		next.Variables = append(next.Variables, Variable{v.Name, again(v.Expression, policy.UseVariable)})
 		scope.Declare(v.Name, v.Output)
 	}
 	next.MatchConditions = all(prog.MatchConditions, policy.UseMatchCondition)
@@ -66,7 +66,7 @@ func recompile(
 	next.Messages = all(prog.Messages, policy.UseMessageExpression)
 	next.Annotations = all(prog.Annotations, policy.UseAuditAnnotation)
 	for i, e := range prog.Mutations {
-		next.Mutations = append(next.Mutations, again(e, patchUse(p.Mutations[i].PatchType)))
+		next.Mutations = append(next.Mutations, again(e, p.Mutations[i].PatchType.Use()))
 	}
 	return next, errors.Join(errs...)
 }

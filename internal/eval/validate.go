@@ -149,7 +149,9 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in Inpu
 	var messages []Result
 	var messageErr error
 	if slices.ContainsFunc(prog.Messages, func(e *compile.Expression) bool { return e != nil }) {
+		spent := v.activation.mended
 		v.activation.begin(ctx, prog, in)
+		v.activation.mended = spent // of the same budget
 		messages, _, messageErr = v.activation.group(prog.Messages, left)
 	}
 	for i := range v.outcomes {

@@ -74,7 +74,7 @@ func (c *Client) Watch(ctx context.Context) (*World, error) {
 	ctx, stop := context.WithCancel(ctx)
 	w := &World{
 		client: c, ctx: ctx, stop: stop, minor: minor, changes: make(chan struct{}, 1), pokes: make(chan struct{}, 1),
-		natives: natives{watches: map[string]*watch{}, since: map[string]time.Time{}},
+		natives: natives{watches: map[string]*watch{}, since: map[policy.Ref]time.Time{}},
 		params:  map[schema.GroupVersionResource]*watch{},
 	}
 	if w.builtin, err = builtin.Registry(w.KnownMinor()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
@@ -101,7 +102,7 @@ func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named 
 		id.Extra = map[string][]string{}
 	}
 	id.set(podNameKey, name)
-	if uid := MetadataOf(pod, "uid"); uid != "" {
+	if uid := tree.Object(pod).Metadata().Text("uid"); uid != "" {
 		id.set(podUIDKey, uid)
 	} else {
 		id.makeUp(podUIDKey, "Pod", named)
@@ -112,7 +113,7 @@ func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named 
 		if err != nil {
 			return nil, err
 		}
-		if uid := MetadataOf(known, "uid"); uid != "" {
+		if uid := tree.Object(known).Metadata().Text("uid"); uid != "" {
 			id.set(nodeUIDKey, uid)
 		} else {
 			id.makeUp(nodeUIDKey, "Node", node)
@@ -145,7 +146,7 @@ func (id *Identity) bound(ctx context.Context, w *celgate.Requester, namespace, 
 		if err != nil {
 			return err
 		}
-		if id.UID = MetadataOf(account, "uid"); id.UID == "" {
+		if id.UID = tree.Object(account).Metadata().Text("uid"); id.UID == "" {
 			id.UID = uidOf("ServiceAccount", namespace+"/"+name)
 			id.madeUp = append(id.madeUp, madeUp{"", "the uid of ServiceAccount " + namespace + "/" + name})
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -412,7 +413,7 @@ type decider struct {
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
 	it.doc = doc
-	it.Item = report.Item{Place: doc.Position(), Kind: kindOf(doc.Object), Name: nameOf(doc.Object),
+	it.Item = report.Item{Place: doc.Position(), Kind: tree.Object(doc.Object).Kind(), Name: nameOf(doc.Object),
 		Misread: doc.Misread}
 	if isReview(doc.Object) {
 		it.Kind, it.Name = schema.GroupVersionKind{Version: it.Kind.GroupVersion().String(), Kind: "AdmissionReview"},
@@ -433,7 +434,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is none"),
 			"use -o json, or -o yaml with --server-view"))
 	}
-	if kind := kindOf(doc.Object); !isReview(doc.Object) && d.skips(kind) {
+	if kind := tree.Object(doc.Object).Kind(); !isReview(doc.Object) && d.skips(kind) {
 		it.Failure = skipped(kind)
 		return it
 	}
@@ -575,15 +576,16 @@ func refusal(err error) (*metav1.Status, bool) {
 // notes are said about decisions that rest on what was not given.
 type notes struct {
 	types      *schema.Registry
-	assumed    map[string]bool   // namespaces
-	namespaces bool              // a policy looks at namespaces
-	user       string            // who is assumed to make requests; empty: it was said
-	users      map[string]bool   // policies that look at the user, by kind and name
-	madeUp     map[string]string // what policies look at of the user and nothing says
+	assumed    map[string]bool       // namespaces
+	namespaces bool                  // a policy looks at namespaces
+	user       string                // who is assumed to make requests; empty: it was said
+	users      map[policy.Ref]bool   // policies that look at the user
+	madeUp     map[policy.Ref]string // what policies look at of the user and nothing says
 }
 
 func newNotes(set *policy.Set, w *world, a *asked) *notes {
-	n := &notes{types: w.types, assumed: w.assumed, users: map[string]bool{}, madeUp: map[string]string{}}
+	n := &notes{types: w.types, assumed: w.assumed, users: map[policy.Ref]bool{},
+		madeUp: map[policy.Ref]string{}}
 	if a.user == "" && a.pod == "" && a.self == nil {
 		n.user = defaultUser
 	}
@@ -596,11 +598,11 @@ func newNotes(set *policy.Set, w *world, a *asked) *notes {
 	}
 	for _, p := range set.Policies {
 		n.namespaces = n.namespaces || selects(p.MatchConstraints)
-		n.madeUp[string(p.Kind)+" "+p.Name] = a.identity.Said(p)
+		n.madeUp[p.Ref()] = a.identity.Said(p)
 		for e := range p.Expressions() {
 			n.namespaces = n.namespaces || strings.Contains(e.Src, "namespaceObject")
 			if strings.Contains(e.Src, "request.userInfo") || strings.Contains(e.Src, "authorizer") {
-				n.users[string(p.Kind)+" "+p.Name] = true
+				n.users[p.Ref()] = true
 			}
 		}
 	}
@@ -626,13 +628,13 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 			"namespace %q is not in the cluster state and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
 	}
 	for _, o := range d.Outcomes {
-		if said := n.madeUp[string(o.Kind)+" "+o.Policy]; said != "" {
+		if said := n.madeUp[o.Kind.Ref(o.Policy)]; said != "" {
 			d.Notes = append(d.Notes, celgate.Note{Message: said})
 			break
 		}
 	}
 	if n.user != "" && r.UserAssumed &&
-		slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[string(o.Kind)+" "+o.Policy] }) {
+		slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[o.Kind.Ref(o.Policy)] }) {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
 			"policies look at the user, who is taken as %q without rights or groups; say who it is with --as and --as-group", n.user)})
 	}
@@ -650,7 +652,7 @@ func (w *world) missingNamespaces(batch []*manifest.Document, a *asked) map[stri
 		if isReview(d.Object) {
 			continue
 		}
-		to, err := w.target(kindOf(d.Object), a.subresource)
+		to, err := w.target(tree.Object(d.Object).Kind(), a.subresource)
 		if err != nil || !to.Namespaced {
 			continue
 		}

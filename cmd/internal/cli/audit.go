@@ -23,6 +23,7 @@ import (
 	"github.com/celgate/celgate/internal/needs"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/spell"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/internal/workload"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -564,7 +565,7 @@ func (of *auditor) ask(ctx context.Context, s subjectOf) *report.Audited {
 
 // about asks everything about an object. It returns nil if no policy can be for it.
 func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *report.Audited) {
-	kind := kindOf(doc.Object)
+	kind, metadata := tree.Object(doc.Object).Kind(), tree.Object(doc.Object).Metadata()
 	plan := of.plan(kind)
 	owner := metav1.GetControllerOf(&unstructured.Unstructured{Object: doc.Object})
 	follow := plan.follow && (owner == nil || !isWorkload(owner))
@@ -572,9 +573,9 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 		return nil
 	}
 	result = &report.Audited{Object: report.AuditObject{
-		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: metadataOf(doc.Object, "name"),
-		Namespace: metadataOf(doc.Object, "namespace"),
-		UID:       metadataOf(doc.Object, "uid"), ResourceVersion: metadataOf(doc.Object, "resourceVersion"),
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: metadata.Text("name"),
+		Namespace: metadata.Text("namespace"),
+		UID:       metadata.Text("uid"), ResourceVersion: metadata.Text("resourceVersion"),
 		Place: doc.Position(),
 	}}
 	fail := func(err error) { result.Failure = &report.Failure{Message: err.Error(), Hint: hintOf(err)} }
@@ -652,8 +653,8 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 
 // namespaceOf is the namespace that an object is in, "" if it is in none.
 func (of *auditor) namespaceOf(object map[string]any) string {
-	named := metadataOf(object, "namespace")
-	switch resource := of.plan(kindOf(object)).resource; {
+	named := tree.Object(object).Namespace()
+	switch resource := of.plan(tree.Object(object).Kind()).resource; {
 	case resource == nil:
 		return named
 	case resource.Namespaced:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/needs"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,7 +99,7 @@ func (a *audit) basis(ctx context.Context, w *world, set *policy.Set) (hash, rea
 			return "", err.Error()
 		}
 		for _, object := range objects {
-			fmt.Fprintln(&all, kind, metadataOf(object, "uid"), metadataOf(object, "resourceVersion"))
+			fmt.Fprintln(&all, kind, tree.Object(object).Metadata().Text("uid"), tree.Object(object).Metadata().Text("resourceVersion"))
 		}
 	}
 	return digest(all.String()), ""

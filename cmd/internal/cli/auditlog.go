@@ -21,6 +21,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/needs"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -139,7 +140,7 @@ func (r *replaying) event(of *auditor, event *requests.Event, place policy.Posit
 	var old map[string]any
 	if resource != nil {
 		key = objectKey{cmp.Or(resource.Storage, resource.GroupResource().String()), event.Namespace,
-			cmp.Or(event.Name, requests.MetadataOf(event.RequestObject, "name"))}
+			cmp.Or(event.Name, tree.Object(event.RequestObject).Name())}
 		old = r.before(event, key, resource)
 	}
 	defer r.learn(event, key, resource)
@@ -177,11 +178,11 @@ func (r *replaying) before(event *requests.Event, key objectKey, resource *schem
 	if old == nil {
 		return nil
 	}
-	if version := requests.MetadataOf(event.RequestObject, "resourceVersion"); version != "" &&
-		version != requests.MetadataOf(old, "resourceVersion") {
+	if version := tree.Object(event.RequestObject).Metadata().Text("resourceVersion"); version != "" &&
+		version != tree.Object(old).Metadata().Text("resourceVersion") {
 		return nil // another request came in between
 	}
-	if kind := kindOf(old); kind.Version != event.Resource.Version {
+	if kind := tree.Object(old).Kind(); kind.Version != event.Resource.Version {
 		converted, err := r.world.types.Convert(old, resource.GroupVersionKind())
 		if err != nil {
 			return nil
@@ -201,8 +202,8 @@ func (r *replaying) learn(event *requests.Event, key objectKey, resource *schema
 		return
 	}
 	if stored := event.Stored(); stored != nil &&
-		kindOf(stored).GroupKind() == resource.GroupVersionKind().GroupKind() {
-		key.name = requests.MetadataOf(stored, "name")
+		tree.Object(stored).Kind().GroupKind() == resource.GroupVersionKind().GroupKind() {
+		key.name = tree.Object(stored).Name()
 		r.known.Add(key, stored)
 	} else if event.Verb != "create" {
 		r.known.Remove(key) // whatever it is now, it is not what it was
@@ -233,7 +234,7 @@ func (of *auditor) compares(resource schema.GroupVersionResource) bool {
 			slices.ContainsFunc(of.comparing,
 				func(l needs.Limit) bool { return l.Kind == p.Kind && l.Policy == p.Name }) ||
 			slices.ContainsFunc(of.force.Bindings, func(b *policy.Binding) bool {
-				return b.Kind == p.Kind && b.PolicyName == p.Name && labels(b.MatchResources)
+				return b.Binds(p) && labels(b.MatchResources)
 			})
 	})
 }
@@ -265,7 +266,7 @@ func (of *auditor) replay(ctx context.Context, s subjectOf) (result *report.Audi
 		Object: report.AuditObject{
 			APIVersion: event.Resource.GroupVersion().String(), Kind: request.Kind.Kind, Name: request.Name,
 			Namespace: event.Namespace,
-			UID:       metadataOf(s.doc.Object, "uid"), Place: s.doc.Position(),
+			UID:       tree.Object(s.doc.Object).Metadata().Text("uid"), Place: s.doc.Position(),
 		},
 	}
 	defer func() {

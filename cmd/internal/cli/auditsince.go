@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/schema"
 )
@@ -95,7 +96,7 @@ func (a *audit) remember(ctx context.Context, of *auditor, reason string) (*earl
 	read := last.Read()["namespaces"]
 	for _, namespace := range namespaces {
 		if !unchanged(namespace, read) {
-			e.changed[metadataOf(namespace, "name")] = true
+			e.changed[tree.Object(namespace).Name()] = true
 		}
 	}
 	if e.file, err = os.Open(a.since); err != nil {
@@ -110,7 +111,7 @@ func (a *audit) remember(ctx context.Context, of *auditor, reason string) (*earl
 
 // unchanged reports that an object was last changed before a resource was read.
 func unchanged(object map[string]any, read string) bool {
-	newer, comparable := report.Older(read, metadataOf(object, "resourceVersion"))
+	newer, comparable := report.Older(read, tree.Object(object).Metadata().Text("resourceVersion"))
 	return comparable && !newer
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -18,7 +17,9 @@ import (
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/delta"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/suite"
 )
 
@@ -511,15 +512,9 @@ func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manif
 
 // withoutIdentity is an object as someone might create it: without what the API server gives it.
 func withoutIdentity(object map[string]any) map[string]any {
-	copied := maps.Clone(object)
-	metadata, _ := object["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	for _, member := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
-		"deletionGracePeriodSeconds", "managedFields", "selfLink"} {
-		delete(metadata, member)
-	}
-	copied["metadata"] = metadata
-	return copied
+	o := tree.Object(object)
+	return o.WithMetadata(o.Metadata().Without("uid", "resourceVersion", "generation", "creationTimestamp",
+		"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"))
 }
 
 // unasked says which policies are for nothing that is asked about existing objects.
@@ -612,14 +607,14 @@ func createdItems(r suite.Result) []report.Item {
 func (x *diffing) compared(ctx context.Context, old, now *side) ([]delta.Object, error) {
 	var sources [2]delta.Source
 	for i, s := range []*side{old, now} {
-		sources[i] = delta.Source{Set: &s.world.set, Types: s.world.types, Facts: map[string][]delta.Fact{}}
+		sources[i] = delta.Source{Set: &s.world.set, Types: s.world.types, Facts: map[policy.Ref][]delta.Fact{}}
 		measured, err := check.Measure(ctx, check.Input{Set: &s.world.set, Types: s.world.types,
 			KubeVersion: orNewest(s.world.version)})
 		if err != nil {
 			return nil, err
 		}
 		for _, m := range measured {
-			key := string(m.Kind) + " " + m.Name
+			key := m.Kind.Ref(m.Name)
 			for _, c := range m.Costs {
 				cost := fmt.Sprintf("%s: at most %d of %d by estimate", c.Of, c.Estimated, c.Limit)
 				sources[i].Facts[key] = append(sources[i].Facts[key], delta.Fact{Part: "budgets", Says: cost})

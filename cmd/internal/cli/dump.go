@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -49,7 +50,7 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 	shared := w.shared()
 	for doc := range d.documents(len(d.policies) > 0) {
 		d.count++
-		if namespace := metadataOf(doc.Object, "namespace"); namespace != "" {
+		if namespace := tree.Object(doc.Object).Namespace(); namespace != "" {
 			d.namespaces[namespace] = true
 		}
 		if shared(doc.Object) || d.asked.rests(doc.Object) || len(manifest.Definitions([]*manifest.Document{doc})) > 0 {
@@ -61,12 +62,12 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 
 // rests reports that an object may tell something about who makes requests.
 func (a *asked) rests(object map[string]any) bool {
-	switch kind := kindOf(object); {
+	switch kind := tree.Object(object).Kind(); {
 	case !a.named() || kind.Group != "":
 		return false
 	case kind.Kind == "ServiceAccount":
 		return a.pod != "" || strings.HasPrefix(a.user, "system:serviceaccount:") &&
-			strings.HasSuffix(a.user, ":"+metadataOf(object, "name"))
+			strings.HasSuffix(a.user, ":"+tree.Object(object).Name())
 	case kind.Kind == "Pod":
 		return a.pod == nameOf(object)
 	default:

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -154,7 +154,8 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 		if !policy.Recognised(d.Object) {
 			continue
 		}
-		stored, _, err := prepare.Canonical(policy.Native(d.Object), types, kindOf(policy.Native(d.Object)))
+		native := policy.Native(d.Object)
+		stored, _, err := prepare.Canonical(native, types, tree.Object(native).Kind())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Position(), err)
 		}
@@ -165,7 +166,7 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 			continue
 		}
 		complete(spec, full)
-		if !reflect.DeepEqual(object, d.Object) {
+		if !tree.Equal(object, d.Object) {
 			files[file].to[d] = object
 		}
 	}

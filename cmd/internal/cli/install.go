@@ -12,6 +12,7 @@ import (
 
 	"github.com/celgate/celgate/deploy"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -173,7 +174,7 @@ func (i *installing) match(ctx context.Context) error {
 		if i.job.Policies != "" {
 			i.job.Policies += "---\n"
 		}
-		i.job.Policies += rewrite.YAML(d.Object, w.types.Type(kindOf(d.Object)))
+		i.job.Policies += rewrite.YAML(d.Object, w.types.Type(tree.Object(d.Object).Kind()))
 	}
 	const most = 1 << 20 // what a ConfigMap holds
 	if len(i.job.Policies) >= most {

@@ -37,13 +37,3 @@ func problemsOf(path, message string, expr policy.Expr, locate func(*field.Error
 	return []report.Problem{{Field: path, Message: message, Expr: expr,
 		Position: locate(&field.Error{Field: path, Detail: message})}}
 }
-
-// exprAt returns the expression of a policy at a field path; the zero Expr if there is none.
-func exprAt(p *policy.Policy, path string) policy.Expr {
-	for e := range p.Expressions() {
-		if e.Field == path {
-			return e
-		}
-	}
-	return policy.Expr{}
-}

@@ -255,10 +255,10 @@ func (a *Audit) changes(asked *Asked, add func(AuditFinding)) {
 		if c.Second {
 			continue // it is in what the first pass of the same policy did, or is told as unstable
 		}
-		f := AuditFinding{Verdict: AuditChanged, PolicyKind: policy.Mutating, Policy: c.Policy, Binding: c.Binding,
+		f := AuditFinding{Verdict: AuditChanged, PolicyKind: c.Kind, Policy: c.Policy, Binding: c.Binding,
 			Param: c.Param}
 		for _, p := range a.set.Policies {
-			if p.Kind == policy.Mutating && p.Name == c.Policy {
+			if p.Kind == c.Kind && p.Name == c.Policy {
 				f.Place = p.Position
 			}
 		}
@@ -322,11 +322,11 @@ type Audit struct {
 	totals  AuditTotals
 	groups  map[groupKey]*auditGroup
 	worst   []offender
-	matched map[source]bool   // policies that had a say, without a binding
-	said    map[string]int    // notes, by how many answers have them
-	left    map[string]int    // requests of a log that cannot be made again, by the reason
-	read    map[string]string // resource versions, as of ReadTo
-	passed  map[string]int    // pairs of an object and a policy without a finding, by namespace
+	matched map[policy.Ref]bool // policies that had a say, without a binding
+	said    map[string]int      // notes, by how many answers have them
+	left    map[string]int      // requests of a log that cannot be made again, by the reason
+	read    map[string]string   // resource versions, as of ReadTo
+	passed  map[string]int      // pairs of an object and a policy without a finding, by namespace
 }
 
 // AuditTotals count objects.
@@ -391,7 +391,7 @@ func NewAudit(o Options, limits []needs.Limit, top int) *Audit {
 	return &Audit{set: o.Set, types: o.Types, rejected: o.Rejected, limits: limits, undecided: undecidedOf(limits),
 		top:     min(max(top, 0), maxOffender),
 		groups:  map[groupKey]*auditGroup{},
-		matched: map[source]bool{},
+		matched: map[policy.Ref]bool{},
 		said:    map[string]int{},
 		left:    map[string]int{},
 		passed:  map[string]int{},
@@ -424,7 +424,7 @@ func Older(version, than string) (older, comparable bool) {
 func (a *Audit) TakeOver(s *StoredAudit) {
 	for _, p := range s.summary.InForce {
 		if !slices.Contains(s.summary.Unmatched, p.Policy) {
-			a.matched[source{kind: p.Kind, policy: p.Policy}] = true
+			a.matched[p.Kind.Ref(p.Policy)] = true
 		}
 	}
 }
@@ -461,10 +461,10 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 			}
 		}
 		for _, o := range d.Outcomes {
-			a.matched[source{kind: o.Kind, policy: o.Policy}] = true
+			a.matched[o.Kind.Ref(o.Policy)] = true
 		}
 		for _, v := range d.Violations {
-			a.matched[source{kind: v.Kind, policy: v.Policy}] = true
+			a.matched[v.Kind.Ref(v.Policy)] = true
 		}
 	}
 	if failed {
@@ -481,16 +481,16 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 
 // pass counts the policies that have nothing to say about an object that they are for.
 func (a *Audit) pass(of *Audited, findings []AuditFinding) {
-	seen := map[source]bool{}
+	seen := map[policy.Ref]bool{}
 	for i := range findings {
-		seen[source{kind: findings[i].PolicyKind, policy: findings[i].Policy}] = true
+		seen[findings[i].PolicyKind.Ref(findings[i].Policy)] = true
 	}
 	for _, asked := range of.Answers {
 		if asked.Item.Decision == nil {
 			continue
 		}
 		for _, o := range asked.Item.Decision.Outcomes {
-			s := source{kind: o.Kind, policy: o.Policy}
+			s := o.Kind.Ref(o.Policy)
 			if !seen[s] && !a.undecided[undecidedKey{o.Kind, o.Policy, o.Field}] {
 				seen[s] = true
 				increment(a.passed, of.Object.Namespace, 1)
@@ -684,7 +684,7 @@ func (g *auditGroup) byNamespace() []namespaceCount {
 func (a *Audit) idle() []string {
 	var names []string
 	for _, p := range a.set.Policies {
-		if !a.matched[source{kind: p.Kind, policy: p.Name}] && !a.isUnasked(p) {
+		if !a.matched[p.Ref()] && !a.isUnasked(p) {
 			names = append(names, p.Name)
 		}
 	}

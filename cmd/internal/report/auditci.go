@@ -216,7 +216,7 @@ func (j *auditJUnit) Write(of *Audited, _ []AuditFinding) error {
 func (j *auditJUnit) Close() error {
 	out := junit{Name: "celgate audit"}
 	for _, r := range j.audit.rejected {
-		c := junitCase{Name: r.Kind + " " + r.Name}
+		c := junitCase{Name: r.Ref.String()}
 		for _, f := range rejectionFindings(r) {
 			c.Errors = append(c.Errors, f.junit())
 		}

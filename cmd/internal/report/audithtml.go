@@ -98,7 +98,7 @@ func (h *auditHTML) Close() error {
 		Notes, Sayings []string
 	}{Summary: a.Summary(), Left: h.left, Notes: a.notes(), Sayings: a.sayings()}
 	for _, r := range a.rejected {
-		page.Notes = append([]string{"rejected by the server: " + r.Kind + " " + r.Name}, page.Notes...)
+		page.Notes = append([]string{"rejected by the server: " + r.Ref.String()}, page.Notes...)
 	}
 	t := a.totals
 	var before AuditTotals

@@ -307,8 +307,8 @@ func MergedAudit(parts []*StoredAudit, top int) (*Audit, error) {
 	}
 	var rejected []Rejection
 	for _, r := range first.rejected {
-		rejected = append(rejected, Rejection{APIVersion: r.Object.APIVersion, Kind: r.Object.Kind,
-			Name: r.Object.Name, Status: r.Status})
+		rejected = append(rejected, Rejection{APIVersion: r.Object.APIVersion,
+			Ref: policy.Ref{Kind: r.Object.Kind, Name: r.Object.Name}, Status: r.Status})
 	}
 	a := NewAudit(Options{Set: set, Rejected: rejected}, limits, top)
 	a.PolicySet = first.PolicySet()

@@ -62,7 +62,7 @@ func (t *auditText) Write(*Audited, []AuditFinding) error { return nil }
 
 func (t *auditText) Close() error {
 	for _, r := range t.audit.rejected {
-		t.head(red, "rejected", r.Kind+" "+r.Name, r.Place)
+		t.head(red, "rejected", r.Ref.String(), r.Place)
 		t.blocksOf(rejectionBlocks(r))
 	}
 	for _, g := range t.audit.sorted() {

@@ -340,7 +340,7 @@ func (t *diffText) structure() {
 	counts := map[delta.Made]int{}
 	for _, o := range t.diff.Structure {
 		counts[o.Made]++
-		t.head(styles[o.Made], string(o.Made), o.Kind+" "+o.Name, o.Position)
+		t.head(styles[o.Made], string(o.Made), o.Ref.String(), o.Position)
 		if o.Made == delta.Removed {
 			continue
 		}
@@ -413,7 +413,7 @@ func (g *diffGitHub) Write(c Comparison) error {
 
 func (g *diffGitHub) Close() error {
 	for _, o := range g.text.diff.Structure {
-		f := finding{level: check.Note, title: string(o.Made), place: o.Position, message: o.Kind + " " + o.Name}
+		f := finding{level: check.Note, title: string(o.Made), place: o.Position, message: o.Ref.String()}
 		for _, p := range o.Parts {
 			if o.Made != delta.Changed {
 				break

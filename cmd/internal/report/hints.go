@@ -123,7 +123,7 @@ func overwriteHint(set *policy.Set, c celgate.Change) string {
 		}
 		literal := regexp.MustCompile(`\bname\s*:\s*['"]` + regexp.QuoteMeta(name) + `['"]`)
 		for _, p := range set.Policies {
-			if p.Kind != policy.Mutating || p.Name != c.Policy {
+			if p.Kind != c.Kind || p.Name != c.Policy {
 				continue
 			}
 			for _, m := range p.Mutations {

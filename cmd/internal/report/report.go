@@ -12,6 +12,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -73,8 +74,7 @@ func (it Item) name() string {
 func NameOf(r *celgate.Request) string {
 	name := r.Name
 	if name == "" {
-		meta, _ := r.Object["metadata"].(map[string]any)
-		if prefix, _ := meta["generateName"].(string); prefix != "" {
+		if prefix := tree.Object(r.Object).Metadata().Text("generateName"); prefix != "" {
 			name = prefix + "*"
 		}
 	}
@@ -111,10 +111,11 @@ type Failure struct {
 
 // A Rejection is a policy or binding that the server would refuse to store.
 type Rejection struct {
-	APIVersion, Kind, Name string
-	Place                  policy.Position
-	Status                 *metav1.Status
-	Problems               []Problem // what is wrong, each with its place; empty: only the status is known
+	APIVersion string
+	policy.Ref
+	Place    policy.Position
+	Status   *metav1.Status
+	Problems []Problem // what is wrong, each with its place; empty: only the status is known
 }
 
 // A Problem is one reason of a [Rejection].

@@ -34,20 +34,14 @@ type textWriter struct {
 	created       int            // objects that controllers would create
 	createdCounts map[string]int // by status
 	total         int
-	inForce       int             // policies
-	matched       map[source]bool // policies that had a say, without a binding
-	places        map[source]policy.Position
+	inForce       int                 // policies
+	matched       map[policy.Ref]bool // policies that had a say, without a binding
+	places        map[policy.Ref]policy.Position
 	notes         map[string]bool  // already shown
 	told          map[story]string // the objects that stories were first told about
 	table         table
 	spaced        bool // the last line written is empty
 	blocks        bool // something else than a plain line was written
-}
-
-// A source is a policy, or one of its bindings.
-type source struct {
-	kind            policy.Kind
-	policy, binding string
 }
 
 // The words for what became of an object, in the order of the summary.
@@ -88,7 +82,7 @@ type block struct {
 func newText(w io.Writer, o Options) (*textWriter, error) {
 	t := newTextWriter(w, o)
 	for _, r := range o.Rejected {
-		t.head(red, "rejected", r.Kind+" "+r.Name, r.Place)
+		t.head(red, "rejected", r.Ref.String(), r.Place)
 		t.blocksOf(rejectionBlocks(r))
 	}
 	return t, t.flush()
@@ -98,17 +92,17 @@ func newText(w io.Writer, o Options) (*textWriter, error) {
 func newTextWriter(w io.Writer, o Options) *textWriter {
 	t := &textWriter{
 		w: w, o: o, p: palette(o.Color),
-		counts: map[string]int{}, createdCounts: map[string]int{}, matched: map[source]bool{},
-		places: map[source]policy.Position{}, notes: map[string]bool{}, told: map[story]string{}, table: table{},
+		counts: map[string]int{}, createdCounts: map[string]int{}, matched: map[policy.Ref]bool{},
+		places: map[policy.Ref]policy.Position{}, notes: map[string]bool{}, told: map[story]string{}, table: table{},
 		spaced: true,
 	}
 	if o.Set != nil {
 		t.inForce = len(o.Set.Policies)
 		for _, p := range o.Set.Policies {
-			t.places[source{kind: p.Kind, policy: p.Name}] = p.Position
+			t.places[p.Ref()] = p.Position
 		}
 		for _, b := range o.Set.Bindings {
-			t.places[source{b.Kind, b.PolicyName, b.Name}] = b.Position
+			t.places[b.Ref()] = b.Position
 		}
 	}
 	return t
@@ -194,10 +188,10 @@ func (t *textWriter) take(it Item) (string, style, []block) {
 	}
 	d := it.Decision
 	for _, o := range d.Outcomes {
-		t.matched[source{kind: o.Kind, policy: o.Policy}] = true
+		t.matched[o.Kind.Ref(o.Policy)] = true
 	}
 	for _, v := range d.Violations {
-		t.matched[source{kind: v.Kind, policy: v.Policy}] = true
+		t.matched[v.Kind.Ref(v.Policy)] = true
 	}
 	word, s := verdictOf(d)
 	counts[word]++
@@ -358,7 +352,11 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	b := block{label: s.label, style: s.style, message: headline(v.Message, v.Err, v.Expr), err: v.Err, expr: v.Expr,
 		policy: v.Policy}
 	if v.Expr.IsZero() {
-		b.place = t.places[source{v.Kind, v.Policy, v.Binding}]
+		by := v.Kind.Ref(v.Policy)
+		if v.Binding != "" {
+			by = policy.Ref{Kind: v.Kind.Binding(), Name: v.Binding}
+		}
+		b.place = t.places[by]
 	}
 	b.mark = markOf(v.Expr, policy.Position{}, v.Err)
 	b.footers = []string{origin(v.Policy, v.Binding, v.Param)}

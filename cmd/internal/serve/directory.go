@@ -270,14 +270,15 @@ func (d *directory) opens(before, next *folder) error {
 	}
 	var errs []error
 	for _, p := range next.set.Policies {
-		if before.set.HasPolicy(p.Kind, p.Name) && before.set.Binds(p.Kind, p.Name) && !next.set.Binds(p.Kind, p.Name) {
-			errs = append(errs, fmt.Errorf("%s: %s %s has no binding any more: %s", d.path, p.Kind, p.Name, meant))
+		ref := p.Ref()
+		if before.set.Policy(ref) != nil && before.set.Binds(ref) && !next.set.Binds(ref) {
+			errs = append(errs, fmt.Errorf("%s: %s has no binding any more: %s", d.path, ref, meant))
 		}
 	}
 	for _, b := range next.set.Bindings {
-		if before.set.HasPolicy(b.Kind, b.PolicyName) && !next.set.HasPolicy(b.Kind, b.PolicyName) {
-			errs = append(errs, fmt.Errorf("%s: %s %s is gone, but not its binding %s: %s", d.path, b.Kind,
-				b.PolicyName, b.Name, meant))
+		ref := b.PolicyRef()
+		if before.set.Policy(ref) != nil && next.set.Policy(ref) == nil {
+			errs = append(errs, fmt.Errorf("%s: %s is gone, but not its binding %s: %s", d.path, ref, b.Name, meant))
 		}
 	}
 	return errors.Join(errs...)
