@@ -472,12 +472,7 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 		return nil, err
 	}
 	if a.log != "" { // which has requests of all kinds
-		for _, l := range limits {
-			if l.Need == needs.OldObject {
-				of.comparing = append(of.comparing, l)
-			}
-		}
-		limits = nil
+		of.comparing, limits = comparing(limits), nil
 	}
 	// What cannot be decided about is not asked: a policy that may change objects would make others answer about what
 	// nobody has.
@@ -508,6 +503,11 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 		return blame.Reasons(context.Background(), engine, it.Prepared, it.Decision.Outcomes)
 	}
 	return of, nil
+}
+
+// comparing are the limits that are about the object before a request.
+func comparing(limits []needs.Limit) []needs.Limit {
+	return slices.DeleteFunc(slices.Clone(limits), func(l needs.Limit) bool { return l.Need != needs.OldObject })
 }
 
 // An auditPlan is what is asked about the objects of a kind.
