@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -260,8 +261,9 @@ func TestSiege(t *testing.T) {
 				return
 			}
 			for range 4 {
-				if err := os.WriteFile(filepath.Join(dir, "grown.yaml"), []byte(draw(uint64(drawn)).policies(compiles)),
-					0o600); err != nil {
+				next := filepath.Join(dir, "grown.next") // a new file takes its place
+				err := os.WriteFile(next, []byte(draw(uint64(drawn)).policies(compiles)), 0o600)
+				if err = cmp.Or(err, os.Rename(next, filepath.Join(dir, "grown.yaml"))); err != nil {
 					t.Error(err)
 				}
 				drawn++
