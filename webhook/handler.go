@@ -6,7 +6,7 @@
 // match, and no more (configurations.go).
 //
 // A denial is an answer. What is no answer is an HTTP error, which the failurePolicy of the webhook decides about: 503
-// without an engine, 504 past the deadline, 500 after a panic, 400, 405, 413 and 415 for what is no review.
+// without an engine, 504 past the deadline, 500 after a panic, 400, 405, 408, 413 and 415 for what is no review.
 package webhook
 
 import (
@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -211,6 +212,8 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		return nil, err
 	case errors.As(err, &tooLong):
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", tooLong.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, refuse(http.StatusRequestTimeout, "the body did not come in time")
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "read the body: %w", err)
 	}

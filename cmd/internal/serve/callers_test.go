@@ -131,7 +131,7 @@ func TestTrouble(t *testing.T) {
 	r.await(t, "counted", func() bool {
 		_, text := r.get(t, "/metrics")
 		return strings.Contains(text, "\ncelgate_webhook_requests_in_flight 1\n") &&
-			strings.Contains(text, "\ncelgate_webhook_bytes_in_flight 0\n") &&
+			strings.Contains(text, "\ncelgate_webhook_bytes_in_flight 65536\n") &&
 			strings.Contains(text, "\ncelgate_policy_loads_total{result=\"success\"} 1\n") &&
 			strings.Contains(text, "\ncelgate_policy_load_attempt_timestamp_seconds 1")
 	})

@@ -80,7 +80,10 @@ const (
 	idleTimeout   = 2 * time.Minute
 	drainTimeout  = 35 * time.Second // requests that have begun are answered: bodyTimeout and some
 	maxHeader     = 64 << 10
-	maxInFlight   = 8 << 20 // of bodies; what is made of them takes up to twenty times as much
+	maxStreams    = 16       // of a connection; the API server uses HTTP/1.1, which has one
+	maxFrame      = 16 << 10 // the least that HTTP/2 allows
+	maxUnread     = 64 << 10 // of a connection, before somebody reads it
+	maxInFlight   = 8 << 20  // of bodies; what is made of them takes up to twenty times as much
 
 	// maxEvaluated is the memory of values that expressions make, beyond the little that each evaluation may have.
 	maxEvaluated = 64 << 20
@@ -233,7 +236,13 @@ func (o Options) server(handler http.Handler) *http.Server {
 		WriteTimeout:      2 * bodyTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // handshakes that fail
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          maxStreams,
+			MaxReadFrameSize:              maxFrame,
+			MaxReceiveBufferPerConnection: maxUnread,
+			MaxReceiveBufferPerStream:     maxUnread,
+		},
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // handshakes that fail
 	}
 }
 
