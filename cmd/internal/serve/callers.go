@@ -102,6 +102,7 @@ func (k *gatekeeper) guard(next http.Handler) http.Handler {
 		caller, err := k.caller(r)
 		if err != nil {
 			k.log.Warn("caller refused", "address", r.RemoteAddr, "error", err.Error())
+			w.Header().Set("Connection", "close")
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
