@@ -3,8 +3,10 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate"
@@ -14,7 +16,10 @@ import (
 // admitPolicy applies to an object of celgate's own kinds the write-time rules that kube-apiserver applies to the kind
 // that it stands for, with the server's message, and asks whether its author may read its params. In the mutating phase
 // the object gets its seal.
-func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celgate.Decision, error) {
+//
+// What cannot be judged in time is denied. An error would not do: of most objects the webhook that asks has the
+// failurePolicy Ignore, and the object would be stored though nobody knows what it takes.
+func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine, size int64) (*celgate.Decision, error) {
 	r := a.Request
 	allowed := &celgate.Decision{Allowed: true, Object: r.Object}
 	if r.Object == nil || r.SubResource != "" {
@@ -23,6 +28,32 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	if metadata, _ := r.Object["metadata"].(map[string]any); metadata["deletionTimestamp"] != nil {
 		return allowed, nil // as the server, which lets finalizers go from what has become invalid
 	}
+	bound := a.bound()
+	d, err := a.within(ctx, bound, bound.own, size, func() (*celgate.Decision, error) {
+		return a.judge(ctx, engine)
+	})
+	if errors.Is(err, errTooMany) || errors.Is(err, context.DeadlineExceeded) {
+		return &celgate.Decision{Status: notJudged(r)}, nil
+	}
+	return d, err
+}
+
+func notJudged(r *celgate.Request) *metav1.Status {
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden,
+		Message: fmt.Sprintf(
+			"%s %q cannot be judged in time: it takes too long to check, or others do that are being checked; "+
+				"it is not stored unjudged",
+			r.Resource.Resource,
+			r.Name,
+		),
+	}
+}
+
+// judge decides about an object that is written.
+func (a *answer) judge(ctx context.Context, engine *celgate.Engine) (*celgate.Decision, error) {
+	r := a.Request
+	allowed := &celgate.Decision{Allowed: true, Object: r.Object}
 	p, b, err := policy.FromObject(Native(r.Object), nil)
 	if a.Phase == Mutating {
 		if err != nil { // the validating phase says so

@@ -266,7 +266,7 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 // changing it.
 func (a *answer) decide(ctx context.Context, engine *celgate.Engine, size int64) (*celgate.Decision, error) {
 	if a.Request.Resource.Group == Group {
-		return a.admitPolicy(ctx, engine)
+		return a.admitPolicy(ctx, engine, size)
 	}
 	return a.evaluate(ctx, engine, size)
 }
