@@ -44,8 +44,8 @@ func notJudged(r *celgate.Request) *metav1.Status {
 		Message: fmt.Sprintf(
 			"%s %q cannot be judged in time: it takes too long to check, or others do that are being checked; "+
 				"it is not stored unjudged",
-			r.Resource.Resource,
-			r.Name,
+			short(r.Resource.Resource),
+			short(r.Name),
 		),
 	}
 }
@@ -66,7 +66,7 @@ func (a *answer) judge(ctx context.Context, engine *celgate.Engine) (*celgate.De
 	case errors.As(err, &undecodable):
 		return &celgate.Decision{Status: undecodable.Status()}, nil
 	case err != nil:
-		return nil, refuse(400, "%w", err)
+		return nil, refuseBody("the object is no policy or binding that can be read", err)
 	}
 	errs := engine.WriteErrors(a.written(p, b))
 	if len(errs) == 0 {

@@ -19,8 +19,8 @@ import (
 // late. Further requests wait, until their deadline.
 //
 // A request is answered at its deadline even if its evaluation has not ended. Such an abandoned evaluation looks at the
-// deadline every hundred steps of a loop and before it asks a cluster, so that it ends soon, but not at once. As long as
-// all that may run are abandoned, or too large ones, further requests are refused at once with status 503, and the
+// deadline every hundred steps of a loop and before it asks a cluster, so that it ends soon, but not at once. As long
+// as all that may run are abandoned, or too large ones, further requests are refused at once with status 503, and the
 // failurePolicy of the webhook decides about them as about a server that does not answer in time: what it would become.
 //
 // Handlers that share one share the bound. Objects of celgate's own kinds have a bound of their own, so that the policy
@@ -46,8 +46,8 @@ const (
 	maxAbandonedBytes = 4 << 20 // of the bodies of their requests
 )
 
-// NewEvaluations returns a bound for a server of the memory that a Pod of celgate has: four that run for each processor,
-// and at least eight. All may be abandoned, but not with more than 4 MiB of bodies. Two more check objects of celgate's
+// NewEvaluations returns a bound for a server of the memory that a Pod of celgate has: four that run for each
+// processor, and at least eight. All may be abandoned, but not with more than 4 MiB of bodies. Two more check objects of celgate's
 // own kinds.
 func NewEvaluations() *Evaluations {
 	return &Evaluations{
@@ -148,7 +148,7 @@ func (a *answer) within(
 	go func() {
 		defer func() {
 			if v := recover(); v != nil {
-				a.log(ctx, slog.LevelError, "panic", "value", fmt.Sprint(v), "stack", string(debug.Stack()))
+				a.log(ctx, slog.LevelError, "panic", "value", short(fmt.Sprint(v)), "stack", string(debug.Stack()))
 				result <- evaluated{nil, errors.New("internal error")}
 			}
 			if !left.CompareAndSwap(false, true) {

@@ -204,3 +204,38 @@ func TestPolicyInTime(t *testing.T) {
 }
 
 func first[A, B any](a A, _ B) A { return a }
+
+// A hurried cluster remembers until when somebody has time for its answer.
+type hurried struct {
+	*state.Cluster
+	until *time.Time
+}
+
+func (h hurried) Get(ctx context.Context, k schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
+	*h.until, _ = ctx.Deadline()
+	return h.Cluster.Get(ctx, k, namespace, name)
+}
+
+// Nobody gets more time than an API server asks for.
+func TestLongestTimeout(t *testing.T) {
+	types, err := builtin.Registry(celgate.Newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := state.New(types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	world := hurried{cluster, new(time.Time)}
+	e := engineIn(t, "testdata/policies.yaml", celgate.Options{WithoutQuirks: true, Cluster: world})
+	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})
+	defer server.Close()
+	post(t, server.URL+"/validate?timeout=1000h", "application/json", strings.NewReader(
+		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"version":"v1","kind":"ConfigMap"},`+
+			`"resource":{"version":"v1","resource":"configmaps"},"name":"c","namespace":"default","operation":"CREATE",`+
+			`"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}}}`,
+	))
+	if left := time.Until(*world.until); left > 30*time.Second || left < 20*time.Second {
+		t.Errorf("it has %v", left)
+	}
+}

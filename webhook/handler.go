@@ -141,7 +141,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if errors.As(err, &failure) {
 			a.Code = failure.code
 		}
-		a.log(r.Context(), slog.LevelError, "no answer", "code", a.Code, "error", err.Error())
+		a.log(r.Context(), slog.LevelError, "no answer", "code", a.Code, "error", a.logged(r.Context(), err))
 	}
 	if h.Observe != nil {
 		h.Observe(a.Observation)
@@ -150,7 +150,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if a.Code == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "1")
 		}
-		http.Error(w, err.Error(), a.Code)
+		http.Error(w, short(err.Error()), a.Code)
 		return
 	}
 	w.Header().Set("Content-Type", jsonType)
@@ -161,13 +161,41 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type httpError struct {
 	code int
 	err  error
+
+	// without is what logs say instead, if the error quotes the body.
+	without string
 }
 
 func (e *httpError) Error() string { return e.err.Error() }
 func (e *httpError) Unwrap() error { return e.err }
 
 func refuse(code int, format string, args ...any) error {
-	return &httpError{code, fmt.Errorf(format, args...)}
+	return &httpError{code: code, err: fmt.Errorf(format, args...)}
+}
+
+// refuseBody is about a body that an error quotes.
+func refuseBody(without string, err error) error {
+	return &httpError{code: http.StatusBadRequest, err: err, without: without}
+}
+
+// logged is the text of an error for the log: what quotes a body only where all is logged.
+func (a *answer) logged(ctx context.Context, err error) string {
+	var failure *httpError
+	if errors.As(err, &failure) && failure.without != "" && a.Log != nil && !a.Log.Enabled(ctx, slog.LevelDebug) {
+		return failure.without
+	}
+	return short(err.Error())
+}
+
+// longestQuote is how much of a text that somebody has sent is logged or answered.
+const longestQuote = 200
+
+// short is a text, or its beginning.
+func short(text string) string {
+	if len(text) <= longestQuote {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestQuote], "") + "…"
 }
 
 // An answer is one request on its way.
@@ -182,17 +210,17 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 			if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(v)
 			}
-			a.log(r.Context(), slog.LevelError, "panic", "value", fmt.Sprint(v), "stack", string(debug.Stack()))
+			a.log(r.Context(), slog.LevelError, "panic", "value", short(fmt.Sprint(v)), "stack", string(debug.Stack()))
 			body, err = nil, errors.New("internal error")
 		}
 	}()
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return nil, refuse(http.StatusMethodNotAllowed, "method %s is not allowed", r.Method)
+		return nil, refuse(http.StatusMethodNotAllowed, "method %s is not allowed", short(r.Method))
 	}
 	if given := r.Header.Get("Content-Type"); given != jsonType {
 		if media, _, err := mime.ParseMediaType(given); err != nil || media != jsonType {
-			return nil, refuse(http.StatusUnsupportedMediaType, "content type %q is not %s", given, jsonType)
+			return nil, refuse(http.StatusUnsupportedMediaType, "content type %q is not %s", short(given), jsonType)
 		}
 	}
 	engine := a.Engine()
@@ -222,7 +250,7 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 	}
 	defer done()
 	if a.Request, err = decode(text); err != nil {
-		return nil, refuse(http.StatusBadRequest, "%w", err)
+		return nil, refuseBody("the body is no AdmissionReview that can be answered", err)
 	}
 	if a.Decision, err = a.decide(ctx, engine, int64(len(text))); err != nil {
 		if ctx.Err() != nil && !errors.As(err, &refused) {
@@ -255,8 +283,9 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 	if text := r.URL.Query().Get("timeout"); text != "" {
 		var err error
 		if timeout, err = time.ParseDuration(text); err != nil || timeout <= 0 {
-			return nil, nil, fmt.Errorf("timeout %q is no duration", text)
+			return nil, nil, fmt.Errorf("timeout %q is no duration", short(text))
 		}
+		timeout = min(timeout, longestTimeout)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout-min(timeout/10, longestReturn))
 	return ctx, cancel, nil
@@ -358,8 +387,8 @@ func identified(r *celgate.Request) []any {
 		return nil
 	}
 	return []any{
-		"uid", r.UID, "operation", r.Operation, "resource", r.Resource.GroupResource().String(),
-		"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username,
-		"dryRun", r.DryRun,
+		"uid", short(r.UID), "operation", r.Operation, "resource", short(r.Resource.GroupResource().String()),
+		"subresource", short(r.SubResource), "namespace", short(r.Namespace), "name", short(r.Name),
+		"user", short(r.UserInfo.Username), "dryRun", r.DryRun,
 	}
 }

@@ -17,9 +17,9 @@ import (
 // their deadline.
 //
 // A body counts from before any of it is read, with the length that is announced, or as 64 KiB as long as that is not
-// known. Bodies of up to 64 KiB, which most are, and longer ones do not wait for each other. A sender has two seconds for
-// a short one and five for a long one, but only a quarter of a second for a short one that had to wait: where senders
-// queue, slow ones must not keep the others from being answered.
+// known. Bodies of up to 64 KiB, which most are, and longer ones do not wait for each other. A sender has two seconds
+// for a short one and five for a long one, but only a quarter of a second for a short one that had to wait: where
+// senders queue, slow ones must not keep the others from being answered.
 type InFlight struct {
 	short, long *semaphore.Weighted
 	bytes       atomic.Int64

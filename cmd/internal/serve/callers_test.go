@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,16 @@ func TestRate(t *testing.T) {
 	}
 	if !k.mayAskNow("b") {
 		t.Error("another caller pays for it")
+	}
+	k = &gatekeeper{Callers: Callers{Rate: 0.001}} // each may ask once
+	for i := range 3 * most {
+		if greedy := k.mayAskNow("greedy"); greedy != (i == 0) {
+			t.Fatalf("with %d others: %v", i, greedy)
+		}
+		k.mayAskNow(strconv.Itoa(i))
+	}
+	if len(k.rates) != most || k.recent.Len() != most {
+		t.Errorf("%d and %d are known", len(k.rates), k.recent.Len())
 	}
 }
 

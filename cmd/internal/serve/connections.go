@@ -43,7 +43,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		next := &connection{Conn: c, by: l, peer: peer}
 		out := l.take(next)
 		if out != nil {
-			out.Close()
+			_ = out.Close() // it is gone, however that ends
 		}
 		if out != next {
 			return next, nil
