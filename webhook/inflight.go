@@ -18,7 +18,7 @@ import (
 //
 // A body counts from before any of it is read, with the length that is announced, or as 64 KiB as long as that is not
 // known. Bodies of up to 64 KiB, which most are, and longer ones do not wait for each other. A sender has two seconds
-// for a short one and five for a long one, but only a quarter of a second for a short one that had to wait: where
+// for a short one and five for a long one, but only a quarter of a second, or a whole one, if they had to wait: where
 // senders queue, slow ones must not keep the others from being answered.
 type InFlight struct {
 	short, long *semaphore.Weighted
@@ -36,8 +36,9 @@ func (f *InFlight) Bytes() int64 {
 const (
 	shortBody     = 64 << 10
 	shortBodyTime = 2 * time.Second
-	crowdedTime   = 250 * time.Millisecond
 	longBodyTime  = 5 * time.Second
+	crowdedShort  = 250 * time.Millisecond // of those that had to wait
+	crowdedLong   = time.Second
 	longestWait   = 10 * time.Second // without a deadline of the server
 )
 
@@ -135,9 +136,9 @@ func (f *InFlight) share(ctx context.Context, conn *http.ResponseController, n i
 	if f == nil {
 		return &share{}, nil
 	}
-	lane, patience := f.short, shortBodyTime
+	lane, patience, crowded := f.short, shortBodyTime, crowdedShort
 	if n > shortBody {
-		lane, patience = f.long, longBodyTime
+		lane, patience, crowded = f.long, longBodyTime, crowdedLong
 	}
 	if !lane.TryAcquire(n) {
 		ctx, cancel := context.WithTimeout(ctx, longestWait)
@@ -145,9 +146,7 @@ func (f *InFlight) share(ctx context.Context, conn *http.ResponseController, n i
 		if err := lane.Acquire(ctx, n); err != nil {
 			return nil, refuse(http.StatusServiceUnavailable, "too many bytes in flight")
 		}
-		if n <= shortBody {
-			patience = crowdedTime
-		}
+		patience = crowded
 	}
 	f.bytes.Add(n)
 	if conn != nil {
