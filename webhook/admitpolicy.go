@@ -16,10 +16,7 @@ import (
 // admitPolicy applies to an object of celgate's own kinds the write-time rules that kube-apiserver applies to the kind
 // that it stands for, with the server's message, and asks whether its author may read its params. In the mutating phase
 // the object gets its seal.
-//
-// What cannot be judged in time is denied. An error would not do: of most objects the webhook that asks has the
-// failurePolicy Ignore, and the object would be stored though nobody knows what it takes.
-func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine, size int64) (*celgate.Decision, error) {
+func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celgate.Decision, error) {
 	r := a.Request
 	allowed := &celgate.Decision{Allowed: true, Object: r.Object}
 	if r.Object == nil || r.SubResource != "" {
@@ -28,32 +25,6 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine, size i
 	if metadata, _ := r.Object["metadata"].(map[string]any); metadata["deletionTimestamp"] != nil {
 		return allowed, nil // as the server, which lets finalizers go from what has become invalid
 	}
-	bound := a.bound()
-	d, err := a.within(ctx, bound, bound.own, size, func() (*celgate.Decision, error) {
-		return a.judge(ctx, engine)
-	})
-	if errors.Is(err, errTooMany) || errors.Is(err, context.DeadlineExceeded) {
-		return &celgate.Decision{Status: notJudged(r)}, nil
-	}
-	return d, err
-}
-
-func notJudged(r *celgate.Request) *metav1.Status {
-	return &metav1.Status{
-		Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden,
-		Message: fmt.Sprintf(
-			"%s %q cannot be judged in time: it takes too long to check, or others do that are being checked; "+
-				"it is not stored unjudged",
-			short(r.Resource.Resource),
-			short(r.Name),
-		),
-	}
-}
-
-// judge decides about an object that is written.
-func (a *answer) judge(ctx context.Context, engine *celgate.Engine) (*celgate.Decision, error) {
-	r := a.Request
-	allowed := &celgate.Decision{Allowed: true, Object: r.Object}
 	p, b, err := policy.FromObject(Native(r.Object), nil)
 	if a.Phase == Mutating {
 		if err != nil { // the validating phase says so
@@ -81,6 +52,15 @@ func (a *answer) judge(ctx context.Context, engine *celgate.Engine) (*celgate.De
 		return &celgate.Decision{Status: policy.Invalid(string(b.Kind)+"Binding", b.Name, errs)}, nil
 	}
 	return &celgate.Decision{Status: policy.Invalid(string(p.Kind), p.Name, errs)}, nil
+}
+
+// notJudged is the denial of an object of celgate's own kinds.
+func notJudged(r *celgate.Request) *metav1.Status {
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden,
+		Message: fmt.Sprintf("%s %q cannot be judged in time: it takes too long to check, or others do that are being "+
+			"checked; it is not stored unjudged", short(r.Resource.Resource), short(r.Name)),
+	}
 }
 
 // sealed allows an object, with its seal if its author may read its params. The validating phase refuses what has no

@@ -16,7 +16,7 @@ import (
 )
 
 // Evaluations bounds what runs at once: some evaluations for each processor, because more would only make each other
-// late. Further requests wait, until their deadline.
+// late. Further requests wait, until their deadline, and nothing is made of their bodies before.
 //
 // A request is answered at its deadline even if its evaluation has not ended. Such an abandoned evaluation looks at the
 // deadline every hundred steps of a loop and before it asks a cluster, so that it ends soon, but not at once. As long
@@ -42,16 +42,17 @@ type lane struct {
 const (
 	perProcessor      = 4
 	leastRunning      = 8
+	mostRunning       = 32      // each with what is made of its body
 	ownRunning        = 2       // what is checked of celgate's own kinds
 	maxAbandonedBytes = 4 << 20 // of the bodies of their requests
 )
 
 // NewEvaluations returns a bound for a server of the memory that a Pod of celgate has: four that run for each
-// processor, and at least eight. All may be abandoned, but not with more than 4 MiB of bodies. Two more check objects
+// processor, at least eight and at most 32. All may be abandoned, but not with more than 4 MiB of bodies. Two more check objects
 // of celgate's own kinds.
 func NewEvaluations() *Evaluations {
 	return &Evaluations{
-		reviews: newLane(max(leastRunning, perProcessor*int64(runtime.GOMAXPROCS(0)))),
+		reviews: newLane(min(max(leastRunning, perProcessor*int64(runtime.GOMAXPROCS(0))), mostRunning)),
 		own:     newLane(ownRunning),
 	}
 }
@@ -74,31 +75,37 @@ func (e *Evaluations) Counts() Counts {
 
 var errTooMany = errors.New("too many evaluations")
 
-// begin waits for a slot, not for one that abandoned evaluations hold.
-func (e *Evaluations) begin(ctx context.Context, l *lane) error {
+// A place is where a request is read and decided about.
+type place struct {
+	of   *Evaluations
+	lane *lane
+}
+
+// begin waits for a place, not for one that abandoned evaluations hold.
+func (e *Evaluations) begin(ctx context.Context, l *lane) (place, error) {
 	if l.abandoned.Load() >= l.most || l.abandonedBytes.Load() >= maxAbandonedBytes {
 		e.refusedTotal.Add(1)
-		return refuse(http.StatusServiceUnavailable, "%w go on past their deadline", errTooMany)
+		return place{}, refuse(http.StatusServiceUnavailable, "%w go on past their deadline", errTooMany)
 	}
 	if !l.slots.TryAcquire(1) {
 		waiting, cancel := context.WithTimeout(ctx, longestWait)
 		defer cancel()
 		if err := l.slots.Acquire(waiting, 1); err != nil {
 			e.refusedTotal.Add(1)
-			return refuse(http.StatusServiceUnavailable, "%w at once", errTooMany)
+			return place{}, refuse(http.StatusServiceUnavailable, "%w at once", errTooMany)
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		l.slots.Release(1)
-		return err
+		return place{}, err
 	}
 	l.running.Add(1)
-	return nil
+	return place{e, l}, nil
 }
 
-func (l *lane) end() {
-	l.running.Add(-1)
-	l.slots.Release(1)
+func (p place) end() {
+	p.lane.running.Add(-1)
+	p.lane.slots.Release(1)
 }
 
 // abandon counts one of some bytes more, or with -1 less.
@@ -113,18 +120,6 @@ type evaluated struct {
 	err      error
 }
 
-// evaluate asks the engine and waits for its decision until the deadline. The body of the request has size bytes.
-func (a *answer) evaluate(ctx context.Context, engine *celgate.Engine, size int64) (*celgate.Decision, error) {
-	bound := a.bound()
-	return a.within(ctx, bound, bound.reviews, size, func() (*celgate.Decision, error) {
-		request := celgate.AssumePrepared(a.Request)
-		if a.Phase == Mutating {
-			return a.Again.mutate(ctx, engine, request)
-		}
-		return engine.Validate(ctx, request)
-	})
-}
-
 func (a *answer) bound() *Evaluations {
 	if a.Evaluations == nil {
 		return NewEvaluations()
@@ -132,17 +127,10 @@ func (a *answer) bound() *Evaluations {
 	return a.Evaluations
 }
 
-// within decides in a slot of a lane and waits for that until the deadline.
-func (a *answer) within(
-	ctx context.Context,
-	bound *Evaluations,
-	l *lane,
-	size int64,
-	decide func() (*celgate.Decision, error),
-) (*celgate.Decision, error) {
-	if err := bound.begin(ctx, l); err != nil {
-		return nil, err
-	}
+// within decides, which ends the place, and waits for that until the deadline. The body of the request counts as size
+// bytes.
+func (a *answer) within(ctx context.Context, p place, size int64,
+	decide func() (*celgate.Decision, error)) (*celgate.Decision, error) {
 	var left atomic.Bool // by one of the two sides
 	result := make(chan evaluated, 1)
 	go func() {
@@ -152,9 +140,9 @@ func (a *answer) within(
 				result <- evaluated{nil, errors.New("internal error")}
 			}
 			if !left.CompareAndSwap(false, true) {
-				l.abandon(-1, size)
+				p.lane.abandon(-1, size)
 			}
-			l.end()
+			p.end()
 		}()
 		decision, err := decide()
 		result <- evaluated{decision, err}
@@ -164,11 +152,11 @@ func (a *answer) within(
 		return r.decision, r.err
 	case <-ctx.Done():
 	}
-	l.abandon(1, size) // counted before the other side may take it back
+	p.lane.abandon(1, size) // counted before the other side may take it back
 	if left.CompareAndSwap(false, true) {
-		bound.abandonedTotal.Add(1)
+		p.of.abandonedTotal.Add(1)
 	} else {
-		l.abandon(-1, size)
+		p.lane.abandon(-1, size)
 	}
 	return nil, ctx.Err()
 }

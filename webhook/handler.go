@@ -240,19 +240,20 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		return nil, err
 	case errors.As(err, &tooLong):
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", tooLong.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded) && isOver(ctx):
+		return nil, refuse(http.StatusGatewayTimeout, "no answer in time: the body did not come before")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, refuse(http.StatusRequestTimeout, "the body did not come in time")
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "read the body: %w", err)
 	}
-	if done, err = a.InFlight.weigh(ctx, text, done); err != nil {
+	defer done()
+	weight, unload, err := a.InFlight.weigh(ctx, text)
+	if err != nil {
 		return nil, err
 	}
-	defer done()
-	if a.Request, err = decode(text); err != nil {
-		return nil, refuseBody("the body is no AdmissionReview that can be answered", err)
-	}
-	if a.Decision, err = a.decide(ctx, engine, int64(len(text))); err != nil {
+	defer unload()
+	if err := a.decide(ctx, engine, text, weight); err != nil {
 		if ctx.Err() != nil && !errors.As(err, &refused) {
 			return nil, refuse(http.StatusGatewayTimeout, "no answer in time: %w", err)
 		}
@@ -268,6 +269,12 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 			Response: &response{UID: a.Request.UID, Allowed: true}})
 	}
 	return a.review()
+}
+
+// isOver reports that the deadline of a context has come, also if the context has not noticed yet.
+func isOver(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ok && !time.Now().Before(end)
 }
 
 // longestTimeout is the longest that the API server waits for a webhook.
@@ -291,13 +298,60 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 	return ctx, cancel, nil
 }
 
-// decide asks the engine; about celgate's own kinds no policy is asked, so that none can keep its author from
-// changing it.
-func (a *answer) decide(ctx context.Context, engine *celgate.Engine, size int64) (*celgate.Decision, error) {
-	if a.Request.Resource.Group == Group {
-		return a.admitPolicy(ctx, engine, size)
+// decide reads the request and asks the engine, both in a place of its lane: what is made of a body takes several times
+// as much memory. About celgate's own kinds no policy is asked, so that none can keep its author from changing it.
+//
+// What cannot be judged of these in time is denied. An error would not do: of most of their objects the webhook that
+// asks has the failurePolicy Ignore, and the object would be stored though nobody knows what it takes.
+func (a *answer) decide(ctx context.Context, engine *celgate.Engine, text string, weight int64) (err error) {
+	bound := a.bound()
+	lane := bound.reviews
+	own := heading(text)
+	if own != nil {
+		a.Request, lane = own, bound.own
+		if own.Operation == celgate.Delete { // whatever else is being judged
+			a.Decision = &celgate.Decision{Allowed: true}
+			return nil
+		}
 	}
-	return a.evaluate(ctx, engine, size)
+	defer func() {
+		if a.Request != nil && a.Request.Resource.Group == Group &&
+			(errors.Is(err, errTooMany) || errors.Is(err, context.DeadlineExceeded)) {
+			a.Decision, err = &celgate.Decision{Status: notJudged(a.Request)}, nil
+		}
+	}()
+	p, err := bound.begin(ctx, lane)
+	if err != nil {
+		return err
+	}
+	begun := false
+	defer func() {
+		if !begun {
+			p.end()
+		}
+	}()
+	if a.Request, err = decode(text); err != nil {
+		return refuseBody("the body is no AdmissionReview that can be answered", err)
+	}
+	ask := a.evaluate
+	switch {
+	case a.Request.Resource.Group == Group:
+		ask = a.admitPolicy
+	case own != nil:
+		return refuse(http.StatusBadRequest, "the request has more than one resource")
+	}
+	begun = true
+	a.Decision, err = a.within(ctx, p, weight, func() (*celgate.Decision, error) { return ask(ctx, engine) })
+	return err
+}
+
+// evaluate asks the engine.
+func (a *answer) evaluate(ctx context.Context, engine *celgate.Engine) (*celgate.Decision, error) {
+	request := celgate.AssumePrepared(a.Request)
+	if a.Phase == Mutating {
+		return a.Again.mutate(ctx, engine, request)
+	}
+	return engine.Validate(ctx, request)
 }
 
 // review writes the decision as an AdmissionReview.

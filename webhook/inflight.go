@@ -12,16 +12,17 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// An InFlight bounds the memory of requests that are being answered, by the bytes of their bodies: the trees that are
-// made of a body are several times as large. Handlers that share one share the bound. Requests beyond it wait, until
-// their deadline.
+// An InFlight bounds the memory of requests that are being answered, by the bytes of their bodies, and of what is made
+// of the longer ones, which is several times as large. Handlers that share one share the bound. Requests beyond it wait,
+// until their deadline.
 //
 // A body counts from before any of it is read, with the length that is announced, or as 64 KiB as long as that is not
 // known. Bodies of up to 64 KiB, which most are, and longer ones do not wait for each other. A sender has two seconds
 // for a short one and five for a long one, but only a quarter of a second, or a whole one, if they had to wait: where
 // senders queue, slow ones must not keep the others from being answered.
 type InFlight struct {
-	short, long *semaphore.Weighted
+	short, long *semaphore.Weighted // of bodies; who has a share of one waits for the next
+	made        *semaphore.Weighted // of what is made of them
 	bytes       atomic.Int64
 }
 
@@ -42,11 +43,12 @@ const (
 	longestWait   = 10 * time.Second // without a deadline of the server
 )
 
-// NewInFlight returns a bound of some bytes for short bodies, and as many for longer ones: at least the longest body
-// that is taken.
+// NewInFlight returns a bound of some bytes for short bodies, as many for longer ones, and as many for what is made of
+// these: at least the longest body that is taken.
 func NewInFlight(limit int64) *InFlight {
 	limit = max(limit, maxBody)
-	return &InFlight{short: semaphore.NewWeighted(limit), long: semaphore.NewWeighted(limit)}
+	return &InFlight{short: semaphore.NewWeighted(limit), long: semaphore.NewWeighted(limit),
+		made: semaphore.NewWeighted(limit)}
 }
 
 // read reads a body, whose length is -1 if it is not announced, and counts it until done is called. A nil InFlight does
@@ -122,16 +124,8 @@ func (s *share) keep(n int64) {
 	s.n = n
 }
 
-// take waits until so many bytes may be in flight, and returns what gives them back.
-func (f *InFlight) take(ctx context.Context, n int64) (func(), error) {
-	part, err := f.share(ctx, nil, n)
-	if err != nil {
-		return nil, err
-	}
-	return func() { part.keep(0) }, nil
-}
-
-// share does what take does, and gives the sender of the bytes the time that it has for them; nil: they are there.
+// share waits until so many bytes may be in flight, and gives the sender the time that it has for them, which ends with
+// the deadline of the request.
 func (f *InFlight) share(ctx context.Context, conn *http.ResponseController, n int64) (*share, error) {
 	if f == nil {
 		return &share{}, nil
@@ -141,16 +135,26 @@ func (f *InFlight) share(ctx context.Context, conn *http.ResponseController, n i
 		lane, patience, crowded = f.long, longBodyTime, crowdedLong
 	}
 	if !lane.TryAcquire(n) {
-		ctx, cancel := context.WithTimeout(ctx, longestWait)
-		defer cancel()
-		if err := lane.Acquire(ctx, n); err != nil {
-			return nil, refuse(http.StatusServiceUnavailable, "too many bytes in flight")
+		if err := acquire(ctx, lane, n); err != nil {
+			return nil, err
 		}
 		patience = crowded
 	}
 	f.bytes.Add(n)
-	if conn != nil {
-		_ = conn.SetReadDeadline(time.Now().Add(patience)) // where it can be set
+	until := time.Now().Add(patience)
+	if end, ok := ctx.Deadline(); ok && end.Before(until) {
+		until = end
 	}
+	_ = conn.SetReadDeadline(until) // where it can be set
 	return &share{f, lane, n}, nil
+}
+
+// acquire waits for bytes until the deadline.
+func acquire(ctx context.Context, of *semaphore.Weighted, n int64) error {
+	ctx, cancel := context.WithTimeout(ctx, longestWait)
+	defer cancel()
+	if err := of.Acquire(ctx, n); err != nil {
+		return refuse(http.StatusServiceUnavailable, "too many bytes in flight")
+	}
+	return nil
 }

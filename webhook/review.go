@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -244,4 +245,17 @@ func decode(body string) (*celgate.Request, error) {
 		}
 	}
 	return request, nil
+}
+
+// heading reads a review about celgate's own kinds up to its objects, before which API servers write everything else;
+// nil if it is about other kinds, or is not written like that.
+func heading(body string) *celgate.Request {
+	head, _, found := strings.Cut(body, `,"object":`)
+	if !found || !strings.Contains(head, `"group":"`+Group+`"`) {
+		return nil
+	}
+	if r, err := decode(head + "}}"); err == nil && r.Resource.Group == Group {
+		return r
+	}
+	return nil
 }
