@@ -182,7 +182,7 @@ func TestSiege(t *testing.T) {
 		"--key",
 		filepath.Join(certs, "tls.key"),
 	)
-	cmd.Env = append(os.Environ(), "GOMEMLIMIT=450MiB")
+	cmd.Env = append(os.Environ(), "GOMEMLIMIT=400MiB")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
