@@ -95,9 +95,12 @@ func TestConnections(t *testing.T) {
 		"nothing":             {http.MethodGet, "/", "", http.StatusNotFound, false},
 		"long headers":        {http.MethodPost, "/validate", strings.Repeat("x", 20<<10), 431, false},
 	} {
-		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if got := c.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+			t.Errorf("%s: over %s", name, got)
 		}
 		defer c.Close()
 		client := &http.Client{Transport: &http.Transport{

@@ -86,10 +86,7 @@ const (
 	maxConnections = 512 // of callers: some tens of kB each
 	maxReaders     = 64  // of metrics and health
 	maxHeader      = 8 << 10
-	maxStreams     = 16       // of a connection; the API server uses HTTP/1.1, which has one
-	maxFrame       = 16 << 10 // the least that HTTP/2 allows
-	maxUnread      = 64 << 10 // of a connection, before somebody reads it
-	maxInFlight    = 8 << 20  // of bodies; what is made of them takes up to twenty times as much
+	maxInFlight    = 8 << 20 // of bodies; what is made of them takes up to twenty times as much
 
 	// maxEvaluated is the memory of values that expressions make, beyond the little that each evaluation may have.
 	maxEvaluated = 64 << 20
@@ -185,7 +182,7 @@ func (l *loader) serve(ctx context.Context) error {
 	}
 	server := o.server(closing(mux, &draining))
 	server.TLSConfig = callers.configure(&tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1"}})
+		NextProtos: []string{"http/1.1"}})
 	o.Log.Info("listening", "address", listener.Addr().String())
 	go func() { ended <- server.ServeTLS(limit(listener, maxConnections), "", "") }()
 	loaded := make(chan struct{})
@@ -235,6 +232,11 @@ func closing(next http.Handler, draining *atomic.Bool) http.Handler {
 }
 
 func (o Options) server(handler http.Handler) *http.Server {
+	// The API server asks webhooks over HTTP/1.1 (NextProtos in pkg/util/webhook/client.go of k8s.io/apiserver
+	// v0.37.2), and others can. What HTTP/2 lets a connection cost (streams that are reset, settings, pings) is gone with
+	// it.
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
@@ -242,13 +244,8 @@ func (o Options) server(handler http.Handler) *http.Server {
 		WriteTimeout:      2 * bodyTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          maxStreams,
-			MaxReadFrameSize:              maxFrame,
-			MaxReceiveBufferPerConnection: maxUnread,
-			MaxReceiveBufferPerStream:     maxUnread,
-		},
-		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // handshakes that fail
+		Protocols:         protocols,
+		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // handshakes that fail
 	}
 }
 
