@@ -239,3 +239,34 @@ func TestLongestTimeout(t *testing.T) {
 		t.Errorf("it has %v", left)
 	}
 }
+
+// TestTwoResources is a review that says first that it is about celgate's own kinds, which have places of their own, and
+// then something else.
+func TestTwoResources(t *testing.T) {
+	e := engine(t, "testdata/policies.yaml")
+	evaluations := webhook.NewEvaluations()
+	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }, Evaluations: evaluations})
+	defer server.Close()
+	const own, other = `"resource":{"group":"policy.celgate.dev","version":"v1","resource":"validatingadmissionpolicies"}`,
+		`"resource":{"group":"","version":"v1","resource":"configmaps"}`
+	for name, test := range map[string]struct {
+		members string
+		code    int
+	}{
+		"own":           {own + `,"object":null`, http.StatusOK},
+		"own, later":    {`"object":null,` + own, http.StatusOK},
+		"in the object": {other + `,"object":{"kind":"ConfigMap","data":{` + own + `}}`, http.StatusOK},
+		"both":          {own + `,"object":null,` + other, http.StatusBadRequest},
+		"both, other":   {other + `,"object":null,` + own, http.StatusOK},
+	} {
+		code, text := post(t, server.URL+"/validate", "application/json", strings.NewReader(
+			`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CREATE",`+
+				test.members+`}}`))
+		if code != test.code {
+			t.Errorf("%s: %d %s", name, code, text)
+		}
+		if c := evaluations.Counts(); c.Running != 0 {
+			t.Fatalf("%s: a place is not given back: %+v", name, c)
+		}
+	}
+}
