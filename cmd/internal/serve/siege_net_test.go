@@ -228,7 +228,7 @@ func spoil(ctx context.Context, dir string, seed *rand.Rand, ready func() error)
 		return 0, err
 	}
 	soon := func(what string, right func() bool) error {
-		for end := time.Now().Add(15 * time.Second); ctx.Err() == nil && !right(); wait(ctx, 50*time.Millisecond) {
+		for end := time.Now().Add(30 * time.Second); ctx.Err() == nil && !right(); wait(ctx, 50*time.Millisecond) {
 			if time.Now().After(end) {
 				if err := ready(); err != nil {
 					return fmt.Errorf("%s: not ready: %w", what, err)
