@@ -8,6 +8,7 @@ import (
 
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -19,6 +20,7 @@ type hook struct {
 	param    *schema.Resource // nil without paramKind
 	err      error            // a paramKind that does not exist
 	bindings []*binding       // sorted by name
+	mentions quirks.Mention
 }
 
 type binding struct {

@@ -185,10 +185,15 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 
 // run evaluates an expression; cost is -1 if it is not known.
 func run(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
-	if e.Watch != nil {
-		from := vars.Meter.Mark()
-		defer func() { vars.Meter.Aside(from, func() { e.Watch(ctx, vars, err != nil) }) }()
+	if e.Watch == nil {
+		return runUnwatched(ctx, e, vars)
 	}
+	from := vars.Meter.Mark()
+	defer func() { vars.Meter.Aside(from, func() { e.Watch(ctx, vars, err != nil) }) }()
+	return runUnwatched(ctx, e, vars)
+}
+
+func runUnwatched(ctx context.Context, e *compile.Expression, vars *activation) (ref.Val, int64, error) {
 	if e.Plan != nil {
 		before := vars.Meter.Mark()
 		if value, cost, ok := e.Plan.Eval(vars, ctx.Done()); ok {
