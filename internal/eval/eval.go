@@ -185,15 +185,9 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 
 // run evaluates an expression; cost is -1 if it is not known.
 func run(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
-	if e.Watch == nil {
-		return runUnwatched(ctx, e, vars)
+	if e.Watch != nil {
+		return watched(ctx, e, vars)
 	}
-	from := vars.Meter.Mark()
-	defer func() { vars.Meter.Aside(from, func() { e.Watch(ctx, vars, err != nil) }) }()
-	return runUnwatched(ctx, e, vars)
-}
-
-func runUnwatched(ctx context.Context, e *compile.Expression, vars *activation) (ref.Val, int64, error) {
 	if e.Plan != nil {
 		before := vars.Meter.Mark()
 		if value, cost, ok := e.Plan.Eval(vars, ctx.Done()); ok {
@@ -217,6 +211,15 @@ func runUnwatched(ctx context.Context, e *compile.Expression, vars *activation) 
 		return nil, -1, err
 	}
 	return value, int64(min(*details.ActualCost(), math.MaxInt64)), err
+}
+
+// watched evaluates an expression that somebody watches: apart, because a deferred call costs those that nobody does.
+func watched(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
+	from := vars.Meter.Mark()
+	defer func() { vars.Meter.Aside(from, func() { e.Watch(ctx, vars, err != nil) }) }()
+	alone := *e
+	alone.Watch = nil
+	return run(ctx, &alone, vars)
 }
 
 // variables is the lazy value of the variables variable. Each is evaluated when it is first used.
