@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
 )
@@ -182,14 +183,14 @@ func (q *Requester) unknown(kind schema.GroupVersionKind) error {
 
 // Request makes the request that creates, updates or deletes an object as its author wrote it.
 func (q *Requester) Request(ctx context.Context, object map[string]any, a As) (*Request, error) {
-	kind := kindOf(object)
+	kind := tree.Object(object).Kind()
 	to, err := q.Target(kind, a.Subresource)
 	if err != nil {
 		return nil, err
 	}
 	r := &Request{
 		Kind: kind, Resource: to.GroupVersionResource, SubResource: to.Subresource,
-		Name: metadataText(object, "name"), DryRun: a.DryRun,
+		Name: tree.Object(object).Name(), DryRun: a.DryRun,
 		UserInfo: a.user(), UserAssumed: a.User == "" && a.Self == nil,
 	}
 	r.Namespace = q.NamespaceOf(object, to, a)
@@ -198,7 +199,7 @@ func (q *Requester) Request(ctx context.Context, object map[string]any, a As) (*
 		object = maps.Clone(object)
 		delete(object, "metadata")
 	}
-	if r.Name == "" && (metadataText(object, "generateName") == "" || to.Subresource != "") {
+	if r.Name == "" && (tree.Object(object).Metadata().Text("generateName") == "" || to.Subresource != "") {
 		return nil, errors.New("metadata.name is missing")
 	}
 
@@ -249,9 +250,9 @@ func (a As) user() UserInfo {
 func (q *Requester) NamespaceOf(object map[string]any, to Target, a As) string {
 	switch {
 	case to.Namespaced:
-		return cmp.Or(metadataText(object, "namespace"), a.Namespace, "default")
+		return cmp.Or(tree.Object(object).Namespace(), a.Namespace, "default")
 	case to.GroupVersionKind() == namespaceKind:
-		return metadataText(object, "name")
+		return tree.Object(object).Name()
 	}
 	return ""
 }
@@ -320,17 +321,11 @@ func (q *Requester) operationOf(r *Request, to Target, old func() (map[string]an
 
 // InNamespace returns an object that lies in the namespace of the request.
 func InNamespace(object map[string]any, r *Request) map[string]any {
-	if metadataText(object, "namespace") != "" || r.Namespace == "" || r.Kind == namespaceKind {
+	o := tree.Object(object)
+	if o.Namespace() != "" || r.Namespace == "" || r.Kind == namespaceKind || o.Metadata() == nil {
 		return object
 	}
-	metadata, ok := object["metadata"].(map[string]any)
-	if !ok {
-		return object
-	}
-	object, metadata = maps.Clone(object), maps.Clone(metadata)
-	metadata["namespace"] = r.Namespace
-	object["metadata"] = metadata
-	return object
+	return o.WithMetadata(o.Metadata().With(map[string]any{"namespace": r.Namespace}))
 }
 
 // optionsOf returns the options of a request whose maker gave none.
@@ -451,11 +446,4 @@ func (e *Engine) RequestFor(ctx context.Context, object map[string]any, as As) (
 // kindText returns a kind as a manifest has it.
 func kindText(kind schema.GroupVersionKind) string {
 	return kind.GroupVersion().String() + " " + kind.Kind
-}
-
-// metadataText returns a member of the metadata of an object that is text.
-func metadataText(object map[string]any, member string) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	s, _ := metadata[member].(string)
-	return s
 }

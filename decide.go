@@ -35,8 +35,8 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 			case policy.Audit:
 				failures = append(failures, auditedFailure{v.Message, v.Policy, v.Binding, v.index, v.Actions})
 			case policy.Warn:
-				text := fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s",
-					v.Policy, v.Binding, v.Message)
+				text := fmt.Sprintf("Validation failed for %s '%s' with binding '%s': %s", v.Kind, v.Policy,
+					v.Binding, v.Message)
 				d.warn(Warning{text, v})
 			}
 		}
@@ -68,10 +68,10 @@ type auditedFailure struct {
 }
 
 func denialStatus(req *Request, v *Violation) *metav1.Status {
-	message := fmt.Sprintf("ValidatingAdmissionPolicy '%s' denied request: %s", v.Policy, v.Message)
+	message := fmt.Sprintf("%s '%s' denied request: %s", v.Kind, v.Policy, v.Message)
 	if v.Binding != "" {
-		message = fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s", v.Policy,
-			v.Binding, v.Message)
+		message = fmt.Sprintf("%s '%s' with binding '%s' denied request: %s", v.Kind, v.Policy, v.Binding,
+			v.Message)
 	}
 	status := apierrors.NewForbidden(req.Resource.GroupResource(), req.displayName(), errors.New(message)).Status()
 	if status.Reason = v.Reason; status.Reason == "" {

@@ -56,7 +56,7 @@ type Engine struct {
 	index    *index
 	merger   *merge.Merger
 	envs     *celenv.Set
-	policies map[policyKey]*policy.Policy // all that are valid, in force or not
+	policies map[policy.Ref]*policy.Policy // all that are valid, in force or not
 	rejected []Rejection
 	watched  *watchedPolicies
 	told     *telling // of one call, see [Engine.Explain]; nil: nobody listens
@@ -65,10 +65,9 @@ type Engine struct {
 // A Rejection is a policy or binding that the server would refuse to store. It takes no part in decisions.
 type Rejection struct {
 	APIVersion string
-	Kind       string
-	Name       string
-	Status     *metav1.Status // the server's answer
-	Position   policy.Position
+	policy.Ref
+	Status   *metav1.Status // the server's answer
+	Position policy.Position
 }
 
 // Rejected returns the policies and bindings that the server would refuse.

@@ -109,6 +109,9 @@ func (e *Engine) watch(what watches) (watchedHooks, error) {
 			if copied.Program, branches, w.err = compile.Observed(e.envs, copied.Program); w.err != nil {
 				return w
 			}
+			if h.Mutates() && h.phase == policy.PhaseValidation {
+				return w // its hook of the other phase has said so
+			}
 			for x := range h.Policy.Expressions() {
 				w.observed = append(w.observed,
 					explain.Observed{Policy: h.Policy, Field: x.Field, Branches: branches[x.Field]})

@@ -1,7 +1,6 @@
 package celgate
 
 import (
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -9,13 +8,15 @@ import (
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/match"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
 
-// A hook is one policy that is in force: it has bindings.
+// A hook is one policy that is in force, which means that it has bindings, in one of its phases.
 type hook struct {
 	*compile.Program
+	phase    policy.Phase
 	criteria *match.Criteria
 	param    *schema.Resource // nil without paramKind
 	err      error            // a paramKind that does not exist
@@ -29,14 +30,12 @@ type binding struct {
 	selector labels.Selector // of the params; nil without
 }
 
-type policyKey struct {
-	kind policy.Kind
-	name string
-}
-
 // expressions is how many outcomes one invocation may have.
 func (h *hook) expressions() int {
-	return len(h.MatchConditions) + len(h.Validations) + len(h.Mutations)
+	if h.phase == policy.PhaseMutation {
+		return len(h.MatchConditions) + len(h.Mutations)
+	}
+	return len(h.MatchConditions) + len(h.Validations)
 }
 
 // byObject reports that a selector of the policy or of a binding, or a match condition, looks at the object.
@@ -45,30 +44,19 @@ func (h *hook) byObject() bool {
 		slices.ContainsFunc(h.bindings, func(b *binding) bool { return b.criteria.ByLabels() })
 }
 
-// held returns a param as the server's informers hold it: those of built-in kinds drop managedFields.
-func (h *hook) held(param map[string]any) map[string]any {
-	metadata, _ := param["metadata"].(map[string]any)
-	if h.param.Custom != nil || metadata["managedFields"] == nil {
+// holdParam returns a param as the server's informers hold it. Params of built-in kinds drop managedFields.
+func (h *hook) holdParam(param map[string]any) map[string]any {
+	o := tree.Object(param)
+	if h.param.Custom != nil || o.Metadata()["managedFields"] == nil {
 		return param
 	}
-	metadata = maps.Clone(metadata)
-	delete(metadata, "managedFields")
-	param = maps.Clone(param)
-	param["metadata"] = metadata
-	return param
+	return o.WithMetadata(o.Metadata().Without("managedFields"))
 }
 
 var withoutParam = []map[string]any{nil}
 
 // paramName is the name of a param in messages and outcomes.
-func paramName(param map[string]any) string {
-	metadata, _ := param["metadata"].(map[string]any)
-	name, _ := metadata["name"].(string)
-	if namespace, _ := metadata["namespace"].(string); namespace != "" {
-		return namespace + "/" + name
-	}
-	return name
-}
+func paramName(param map[string]any) string { return tree.Object(param).Path() }
 
 // An invocation is one policy with one binding and one param, all of which are for the request.
 type invocation struct {
@@ -82,7 +70,7 @@ type invocation struct {
 }
 
 func (in *invocation) key() invocationKey {
-	return invocationKey{in.hook.Name, in.binding.Name, paramName(in.param)}
+	return invocationKey{in.hook.Kind, in.hook.Name, in.binding.Name, paramName(in.param)}
 }
 
 // A configurationError is an error before any expression ran.

@@ -30,14 +30,14 @@ type indexEntry struct {
 	shown                map[string]any // the resource, as the variable request has it
 }
 
-func (e *indexEntry) of(kind policy.Kind) *candidates {
-	if kind == policy.Mutating {
+func (e *indexEntry) of(phase policy.Phase) *candidates {
+	if phase == policy.PhaseMutation {
 		return &e.mutating
 	}
 	return &e.validating
 }
 
-// candidates are the policies of one kind that match some requests for a resource.
+// candidates are the policies of one phase that match some requests for a resource.
 type candidates struct {
 	hooks    []*hook // sorted by name
 	outcomes int     // about how many there will be
@@ -48,7 +48,7 @@ type candidates struct {
 const maxIndexed = 4096
 
 func (x *index) entry(req *Request) *indexEntry {
-	made := req.made()
+	made := req.resolveMade()
 	key := indexKey{made.Resource, made.SubResource, req.Operation}
 	known := x.known.Load()
 	if known != nil {
@@ -63,7 +63,7 @@ func (x *index) entry(req *Request) *indexEntry {
 		if !h.criteria.Resources(&a, x.types) {
 			continue
 		}
-		of := e.of(h.Kind)
+		of := e.of(h.phase)
 		of.hooks = append(of.hooks, h)
 		of.byObject = of.byObject || h.byObject()
 		of.outcomes += len(h.bindings) * h.expressions()
@@ -106,13 +106,13 @@ func (x *index) inOrder(names []string) *index {
 	ordered := &index{types: x.types}
 	for _, name := range names {
 		for _, h := range x.hooks {
-			if h.Kind == policy.Mutating && h.Name == name {
+			if h.phase == policy.PhaseMutation && h.Name == name {
 				ordered.hooks = append(ordered.hooks, h)
 			}
 		}
 	}
 	for _, h := range x.hooks {
-		if h.Kind == policy.Validating {
+		if h.phase == policy.PhaseValidation {
 			ordered.hooks = append(ordered.hooks, h)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
@@ -58,7 +59,7 @@ func clusterOf(objects []map[string]any, types *schema.Registry) (*state.Cluster
 	stored := make([]map[string]any, len(objects))
 	for i, object := range objects {
 		stored[i] = object
-		kind := kindOf(object)
+		kind := tree.Object(object).Kind()
 		if types.Type(kind) == nil {
 			continue
 		}

@@ -25,7 +25,7 @@ type matcher struct {
 func (r *matcher) begin(
 	ctx context.Context, e *Engine, req *Request, known *indexEntry, lookUp func(name string) (map[string]any, error),
 ) {
-	made := req.made()
+	made := req.resolveMade()
 	r.told, r.reading, r.cluster, r.index, r.known = e.told, ctx, e.cluster, e.index, known
 	r.attributes = match.Attributes{
 		Kind: made.Kind, Resource: made.Resource, SubResource: made.SubResource,
@@ -41,9 +41,9 @@ func (r *matcher) begin(
 //
 // As generic/policy_dispatcher.go and validating/dispatcher.go v0.37.2: match the policy, then its
 // configuration, then for each binding match, params.
-func (r *matcher) invocations(kind policy.Kind) iter.Seq2[invocation, *configurationError] {
+func (r *matcher) invocations(phase policy.Phase) iter.Seq2[invocation, *configurationError] {
 	return func(yield func(invocation, *configurationError) bool) {
-		for _, h := range r.candidates(kind) {
+		for _, h := range r.candidates(phase) {
 			m, err := h.criteria.Match(&r.attributes, r.world)
 			if err == nil && m.Matched {
 				err = h.err
@@ -68,13 +68,13 @@ func (r *matcher) invocations(kind policy.Kind) iter.Seq2[invocation, *configura
 }
 
 // candidates are the policies that may be for the request; who listens is told about all others too.
-func (r *matcher) candidates(kind policy.Kind) []*hook {
+func (r *matcher) candidates(phase policy.Phase) []*hook {
 	if !r.tells() {
-		return r.known.of(kind).hooks
+		return r.known.of(phase).hooks
 	}
 	var all []*hook
 	for _, h := range r.index.hooks {
-		if h.Kind == kind {
+		if h.phase == phase {
 			all = append(all, h)
 		}
 	}
@@ -135,7 +135,7 @@ func (r *matcher) params(h *hook, b *binding) ([]map[string]any, error) {
 			return nil, err
 		}
 		if param != nil {
-			params = append(params, h.held(param))
+			params = append(params, h.holdParam(param))
 		}
 	} else {
 		all, err := r.cluster.List(r.reading, kind, namespace)
@@ -144,7 +144,7 @@ func (r *matcher) params(h *hook, b *binding) ([]map[string]any, error) {
 		}
 		for _, param := range all {
 			if b.selector.Matches(match.Labels(param)) {
-				params = append(params, h.held(param))
+				params = append(params, h.holdParam(param))
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func (r *matcher) tellMatch(h *hook, b *binding, m match.Result, err error) {
 	if !r.tells() {
 		return
 	}
-	found := explain.Match{Kind: h.Kind, Policy: h.Name, Matched: m.Matched && err == nil, By: string(m.By),
+	found := explain.Match{Kind: h.Kind, Phase: h.phase, Policy: h.Name, Matched: m.Matched && err == nil, By: string(m.By),
 		Reason: m.Reason(&r.attributes), Err: err}
 	criteria := h.criteria
 	if b != nil {
@@ -177,7 +177,7 @@ func (r *matcher) tellParams(h *hook, b *binding, err error) {
 	if !r.tells() {
 		return
 	}
-	found := explain.Match{Kind: h.Kind, Policy: h.Name, Binding: b.Name, By: "paramRef",
+	found := explain.Match{Kind: h.Kind, Phase: h.phase, Policy: h.Name, Binding: b.Name, By: "paramRef",
 		Reason: "paramRef selects nothing", Err: err}
 	found.Compared = []explain.Comparison{{Field: "paramRef", Want: r.wantedParams(h, b), Got: "nothing"}}
 	r.tell(h, b, nil, explain.Event{Op: explain.OpMatch, Match: &found})

@@ -31,7 +31,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	e := &Engine{
 		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor,
 		standsIn: opts.WithoutQuirks, index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{},
-		policies: map[policyKey]*policy.Policy{},
+		policies: map[policy.Ref]*policy.Policy{},
 	}
 	known := quirks.Of(minor)
 	if known.Has(quirks.PatchReflectedValue) {
@@ -60,9 +60,9 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	}
 
 	e.index.types = e.types
-	bindings := map[policy.Kind]map[string][]*binding{policy.Validating: {}, policy.Mutating: {}}
+	bindings := map[policy.Ref][]*binding{}
 	for _, b := range sortedByName(set.Bindings, func(b *policy.Binding) string { return b.Name }) {
-		if !b.Stored && e.rejectUnserved(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position) {
+		if !b.Stored && e.rejectUnserved(b.APIVersion, b.Ref(), b.Position) {
 			continue
 		}
 		written := Written{Binding: b}
@@ -70,8 +70,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			written.OldBinding = b
 		}
 		if errs := e.WriteErrors(written); len(errs) > 0 {
-			e.reject(b.APIVersion, string(b.Kind)+"Binding", b.Name, b.Position,
-				policy.Invalid(string(b.Kind)+"Binding", b.Name, errs))
+			e.reject(b.APIVersion, b.Ref(), b.Position, b.Ref().Invalid(errs))
 			continue
 		}
 		bound := &binding{Binding: b, criteria: match.Compile(b.MatchResources)}
@@ -80,10 +79,9 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 				return nil, fmt.Errorf("binding %s: %w", b.Name, err) // ValidateBinding refuses these
 			}
 		}
-		bindings[b.Kind][b.PolicyName] = append(bindings[b.Kind][b.PolicyName], bound)
+		bindings[b.PolicyRef()] = append(bindings[b.PolicyRef()], bound)
 	}
 	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
-	slices.SortStableFunc(policies, func(a, b *policy.Policy) int { return cmp.Compare(turn(a), turn(b)) })
 	compiled := parallel.Map(policies, func(p *policy.Policy) compiledPolicy {
 		c, checked := opts.Before.of(p, minor)
 		if !checked {
@@ -94,7 +92,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			}
 			c.mentions = quirks.Mentioned(textOf(p))
 		}
-		if c.Program == nil && len(c.refused) == 0 && len(bindings[p.Kind][p.Name]) > 0 {
+		if c.Program == nil && len(c.refused) == 0 && len(bindings[p.Ref()]) > 0 {
 			c.Program, c.err = compile.Policy(envs, p)
 		}
 		return c
@@ -102,22 +100,22 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	e.compiled = make(map[*policy.Policy]compiledPolicy, len(policies))
 	for i, p := range policies {
 		e.compiled[p] = compiled[i]
-		if !p.Stored && e.rejectUnserved(p.APIVersion, string(p.Kind), p.Name, p.Position) {
+		if !p.Stored && e.rejectUnserved(p.APIVersion, p.Ref(), p.Position) {
 			continue
 		}
 		if errs := compiled[i].refused; len(errs) > 0 {
-			e.reject(p.APIVersion, string(p.Kind), p.Name, p.Position, policy.Invalid(string(p.Kind), p.Name, errs))
+			e.reject(p.APIVersion, p.Ref(), p.Position, p.Ref().Invalid(errs))
 			continue
 		}
-		e.policies[policyKey{p.Kind, p.Name}] = p
-		if len(bindings[p.Kind][p.Name]) == 0 {
+		e.policies[p.Ref()] = p
+		if len(bindings[p.Ref()]) == 0 {
 			continue
 		}
 		prog, err := compiled[i].Program, compiled[i].err
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
 		}
-		h := &hook{Program: prog, criteria: match.Compile(p.MatchConstraints), bindings: bindings[p.Kind][p.Name],
+		h := hook{Program: prog, criteria: match.Compile(p.MatchConstraints), bindings: bindings[p.Ref()],
 			mentions: compiled[i].mentions}
 		if p.ParamKind != nil {
 			gv, err := parseGroupVersion(p.ParamKind.APIVersion)
@@ -129,27 +127,34 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 				h.err = &ParamKindError{kind}
 			}
 		}
-		e.index.hooks = append(e.index.hooks, h)
+		for _, phase := range []policy.Phase{policy.PhaseMutation, policy.PhaseValidation} {
+			if p.In(phase) {
+				in := h
+				in.phase = phase
+				e.index.hooks = append(e.index.hooks, &in)
+			}
+		}
 	}
+	slices.SortStableFunc(e.index.hooks, func(a, b *hook) int { return cmp.Compare(a.turn(), b.turn()) })
 	return e, nil
 }
 
-func (e *Engine) reject(apiVersion, kind, name string, pos policy.Position, status *metav1.Status) {
-	e.rejected = append(e.rejected, Rejection{apiVersion, kind, name, status, pos})
+func (e *Engine) reject(apiVersion string, ref policy.Ref, pos policy.Position, status *metav1.Status) {
+	e.rejected = append(e.rejected, Rejection{apiVersion, ref, status, pos})
 }
 
 // rejectUnserved rejects an object in a version that the server does not serve, and reports whether it did. A webhook
 // that stands in for the server takes every version.
-func (e *Engine) rejectUnserved(apiVersion, kind, name string, pos policy.Position) bool {
+func (e *Engine) rejectUnserved(apiVersion string, ref policy.Ref, pos policy.Position) bool {
 	if e.standsIn {
 		return false
 	}
-	served := e.types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: kind})
-	message := policy.Unserved(apiVersion, kind, e.minor, served)
+	served := e.types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: ref.Kind})
+	message := policy.Unserved(apiVersion, ref.Kind, e.minor, served)
 	if message == "" {
 		return false
 	}
-	e.reject(apiVersion, kind, name, pos, &metav1.Status{
+	e.reject(apiVersion, ref, pos, &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: message,
 	})
 	return true
@@ -164,10 +169,10 @@ func (e *Engine) of(p *policy.Policy, minor string) (compiledPolicy, bool) {
 	return c, ok
 }
 
-// turn is when a policy runs among those of its kind: webhooks are asked in an order, so mutating policies of
+// turn is when a policy runs among those of its phase: webhooks are asked in an order, so mutating policies of
 // failurePolicy Fail run before those of Ignore, in every engine (docs/design/0002-order.md).
-func turn(p *policy.Policy) int {
-	if p.Kind == policy.Mutating && p.FailurePolicy == policy.Ignore {
+func (h *hook) turn() int {
+	if h.phase == policy.PhaseMutation && h.FailurePolicy == policy.Ignore {
 		return 1
 	}
 	return 0

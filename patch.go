@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
-	"strconv"
 
 	"github.com/google/cel-go/common/types/ref"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,16 +31,14 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 		}
 		return outcome, nil
 	}
-	inputs := r.values(in, v)
-	inputs.Namespace = &r.namespaces[whole]
-	if !v.reflected {
-		inputs.Object, inputs.OldObject = plain(v.object), plain(v.oldObject)
-	}
-
+	inputs := r.mutationValues(in, v)
 	var patched map[string]any
 	if in.hook.Policy.Mutations[index].PatchType == policy.JSONPatch {
 		ops, cost, err := eval.JSONPatch(r.ctx, in.hook.Program, e, inputs)
 		outcome.Cost = cost
+		if told, verdict := verdictOf(err, outcome); verdict {
+			return told, nil
+		}
 		if err != nil {
 			if errors.Is(err, eval.ErrNotJSON) && r.engine.quirks.Has(quirks.PatchReflectedValue) {
 				r.decision.note(quirks.PatchReflectedValue, "")
@@ -58,6 +54,9 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 	} else {
 		patch, cost, err := eval.ApplyConfiguration(r.ctx, in.hook.Program, e, inputs)
 		outcome.Cost = cost
+		if told, verdict := verdictOf(err, outcome); verdict {
+			return told, nil
+		}
 		if err != nil {
 			return failed(err)
 		}
@@ -171,7 +170,7 @@ func (r *run) applyConfiguration(v *versioned, patch map[string]any) (map[string
 		return nil, &PatchError{policy.ApplyConfiguration,
 			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %s", v.kind)}
 	}
-	if given := kindOf(v.object); v.custom && given != v.kind { // a JSON patch made it another one
+	if given := tree.Object(v.object).Kind(); v.custom && given != v.kind { // a JSON patch made it another one
 		return nil, &PatchError{policy.ApplyConfiguration,
 			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %v", given)}
 	}
@@ -203,31 +202,10 @@ func (r *run) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *expl
 	}
 	patched, err := v.normal.Patched(doc, v.object, r.engine.types, v.kind)
 	if err != nil {
-		if slices.ContainsFunc(ops, func(op jsonpatch.Operation) bool { return bigInteger(op.Value) }) {
-			r.decision.note(quirks.PatchBigInteger, "")
-		}
 		r.decision.note(quirks.PatchDecodeError, "")
 		return nil, apierrors.NewInternalError(err)
 	}
 	return patched, nil
-}
-
-// bigInteger reports text that stands for an integer which JSON numbers of the server cannot hold.
-func bigInteger(v any) bool {
-	switch v := v.(type) {
-	case string:
-		n, err := strconv.ParseInt(v, 10, 64)
-		return err == nil && (n > 1<<53-1 || n < -(1<<53-1))
-	case []any:
-		return slices.ContainsFunc(v, bigInteger)
-	case map[string]any:
-		for _, member := range v {
-			if bigInteger(member) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // tellMutation returns what is told about a mutation that begins; nil if nobody listens.

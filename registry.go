@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // input is a request for package prepare.
@@ -27,8 +28,8 @@ func (e *Engine) register(req *Request, object map[string]any, sharesLabels bool
 	in := e.input(req)
 	in.Object, in.SharesLabels = object, sharesLabels
 	next.Object = prepare.ForValidation(in)
-	if metadata, ok := next.Object["metadata"].(map[string]any); ok && next.Name == "" && req.Operation == Create {
-		next.Name, _ = metadata["name"].(string)
+	if next.Name == "" && req.Operation == Create {
+		next.Name = tree.Object(next.Object).Name()
 	}
 	return &next
 }
@@ -36,7 +37,7 @@ func (e *Engine) register(req *Request, object map[string]any, sharesLabels bool
 // refusal is the registry's error about an object whose namespace or, if it is a custom object, kind a mutation has
 // changed. What else the registry would refuse is not looked at.
 func (e *Engine) refusal(req *Request) error {
-	if given := namespaceOf(req.Object); given != "" && req.Namespace != "" && given != req.Namespace &&
+	if given := tree.Object(req.Object).Namespace(); given != "" && req.Namespace != "" && given != req.Namespace &&
 		req.Kind != namespaceKind {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
@@ -59,9 +60,9 @@ func (e *Engine) advice(req *Request, before map[string]any) []string {
 	return prepare.Warnings(in)
 }
 
-// written makes the object of a decision what the server writes: to the end an empty list that a mutation sets in a
-// custom object is a list, and is null then.
-func (e *Engine) written(req *Request, d *Decision) {
+// serialise makes the object of a decision what the server writes: an empty list set by a mutation becomes null when a
+// custom object is serialised.
+func (e *Engine) serialise(req *Request, d *Decision) {
 	if !d.Mutated || d.Object == nil {
 		return
 	}

@@ -1,12 +1,14 @@
 package celgate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -61,8 +63,8 @@ type Made struct {
 	SubResource string
 }
 
-// made returns what the request was made to.
-func (r *Request) made() Made {
+// resolveMade returns what the request was made to.
+func (r *Request) resolveMade() Made {
 	if r.Made != nil {
 		return *r.Made
 	}
@@ -95,19 +97,6 @@ type Cluster interface {
 
 var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
-// kindOf returns the kind that an object says it is of.
-func kindOf(object map[string]any) schema.GroupVersionKind {
-	apiVersion, _ := object["apiVersion"].(string)
-	kind, _ := object["kind"].(string)
-	return apischema.FromAPIVersionAndKind(apiVersion, kind)
-}
-
-func namespaceOf(object map[string]any) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	namespace, _ := metadata["namespace"].(string)
-	return namespace
-}
-
 // displayName is the name that a refusal shows, as pkg/admission/errors.go v0.37.2 finds it.
 func (r *Request) displayName() string {
 	if r.Name != "" {
@@ -119,13 +108,8 @@ func (r *Request) displayName() string {
 	if r.Operation == Connect { // the options have no metadata
 		return nameCannotBeFetched
 	}
-	metadata, _ := r.Object["metadata"].(map[string]any)
-	for _, member := range []string{"name", "generateName"} {
-		if name, _ := metadata[member].(string); name != "" {
-			return name
-		}
-	}
-	return unknownName
+	metadata := tree.Object(r.Object).Metadata()
+	return cmp.Or(metadata.Text("name"), metadata.Text("generateName"), unknownName)
 }
 
 const (

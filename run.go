@@ -68,7 +68,7 @@ func (r *run) release() {
 func (r *run) values(in *invocation, v *versioned) eval.Inputs {
 	r.evaluating = in.hook.Name
 	values := r.inputs.values(in, v)
-	values.Loops, values.Meter = r, &r.meter
+	values.Witness, values.Meter = r, &r.meter
 	return values
 }
 
@@ -76,6 +76,13 @@ func (r *run) values(in *invocation, v *versioned) eval.Inputs {
 func (r *run) Looped(uint64) {
 	if r.engine.quirks.Has(quirks.SlowLoop) {
 		r.decision.note(quirks.SlowLoop, r.evaluating)
+	}
+}
+
+// Met notes that a quirk changes what an expression comes to.
+func (r *run) Met(id quirks.ID) {
+	if r.engine.quirks.Has(id) {
+		r.decision.note(id, r.evaluating)
 	}
 }
 
@@ -103,13 +110,21 @@ func (r *run) noteNoParams(in *invocation) {
 	r.decision.say(n)
 }
 
+// begins says that an invocation of a policy that no API server knows begins. Whoever stands in for a server enforces it.
+func (r *run) begins(in *invocation) {
+	if in.hook.Kind == policy.Admission && !r.engine.standsIn {
+		r.decision.ruledBy(in.hook.Name)
+	}
+	r.tellRun(in, "")
+}
+
 // tellRun says that an invocation begins, or why it does not in the second pass.
 func (r *run) tellRun(in *invocation, whyNot string) {
 	if !r.tells() {
 		return
 	}
 	if whyNot != "" {
-		found := explain.Match{Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name,
+		found := explain.Match{Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name,
 			By: "reinvocationPolicy", Reason: whyNot}
 		r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpMatch, Match: &found})
 		return
@@ -120,12 +135,12 @@ func (r *run) tellRun(in *invocation, whyNot string) {
 // record adds outcomes to the decision.
 func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 	if r.decision.Outcomes == nil {
-		r.decision.Outcomes = make([]Outcome, 0, r.known.of(in.hook.Kind).outcomes)
+		r.decision.Outcomes = make([]Outcome, 0, r.known.of(in.hook.phase).outcomes)
 	}
 	if in.left > 1 { // the guess was one param for each binding
 		r.decision.Outcomes = slices.Grow(r.decision.Outcomes, in.left*in.hook.expressions())
 	}
-	if m := &in.hook.mentions; len(m.Plugins)+len(m.MadeUp) > 0 && len(outcomes) > 0 &&
+	if !in.hook.mentions.IsEmpty() && len(outcomes) > 0 &&
 		(len(r.mentioning) == 0 || r.mentioning[len(r.mentioning)-1] != in.hook) {
 		r.mentioning = append(r.mentioning, in.hook)
 	}
@@ -134,7 +149,7 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 		o := &outcomes[i]
 		expr := expression(o.Expression)
 		r.decision.Outcomes = append(r.decision.Outcomes, Outcome{
-			Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: param,
+			Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name, Param: param,
 			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Err: o.Err, Cost: o.Cost,
 		})
 		if r.tells() {
@@ -146,8 +161,8 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 
 func (r *run) violation(in *invocation, o eval.Outcome, actions []policy.Action) {
 	r.decision.Violations = append(r.decision.Violations, Violation{
-		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
-		Message: o.Message, Reason: o.Reason, Actions: actions, IsError: o.Verdict == eval.Error, Err: o.Err,
+		Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name,
+		Param: paramName(in.param), Message: o.Message, Reason: o.Reason, Actions: actions, IsError: o.Verdict == eval.Error, Err: o.Err,
 		Expr: expression(o.Expression), index: o.Index,
 	})
 }
@@ -158,7 +173,7 @@ func (r *run) configurationViolation(e *configurationError) {
 		return
 	}
 	v := Violation{
-		Kind: e.hook.Kind, Policy: e.hook.Name, Message: e.Error(), IsError: true, Err: e,
+		Kind: e.hook.Kind, Phase: e.hook.phase, Policy: e.hook.Name, Message: e.Error(), IsError: true, Err: e,
 		Actions: []policy.Action{policy.Deny},
 	}
 	if e.binding != nil {
@@ -169,7 +184,7 @@ func (r *run) configurationViolation(e *configurationError) {
 
 var verdicts = [...]Verdict{eval.Admit: Admit, eval.Deny: Denied, eval.Error: Error, eval.Skip: Skip}
 
-// clock is the time if somebody wants to know how long invocations take.
+// clock returns the current time if timings are requested.
 func (r *run) clock() time.Time {
 	if !r.engine.timed {
 		return time.Time{}
@@ -183,7 +198,7 @@ func (r *run) took(in *invocation, start time.Time) {
 		return
 	}
 	if r.decision.Timings == nil {
-		r.decision.Timings = make([]Timing, 0, len(r.known.of(in.hook.Kind).hooks))
+		r.decision.Timings = make([]Timing, 0, len(r.known.of(in.hook.phase).hooks))
 	}
 	r.decision.Timings = append(r.decision.Timings, Timing{
 		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),

@@ -57,7 +57,7 @@ type teller struct {
 func (t *teller) tells() bool { return t.told != nil }
 
 func (t *teller) tell(h *hook, b *binding, in *invocation, e explain.Event) {
-	e.Kind, e.Policy, e.Second = h.Kind, h.Name, t.second
+	e.Kind, e.Phase, e.Policy, e.Second = h.Kind, h.phase, h.Name, t.second
 	if b != nil {
 		e.Binding = b.Name
 	}

@@ -14,6 +14,7 @@ import (
 func (r *run) finish() *Decision {
 	r.noteUnsimulated()
 	r.noteMadeUp()
+	r.noteManaged()
 	decision := r.decision
 	r.release()
 	return decision
@@ -44,6 +45,26 @@ func (r *run) noteMadeUp() {
 		n := Note{Message: "policy " + h.Name + ": only a server knows " + enumerate(
 			what) + "; the values are made up"}
 		r.decision.say(n)
+	}
+}
+
+// noteManaged adds the notes about managedFields, which the server gives to every object.
+func (r *run) noteManaged() {
+	if len(r.mentioning) == 0 || r.SubResource != "" && r.SubResource != "status" {
+		return
+	}
+	lacks := func(object map[string]any) bool {
+		metadata, _ := object["metadata"].(map[string]any)
+		return object != nil && metadata["managedFields"] == nil
+	}
+	if !lacks(r.Object) && !lacks(r.OldObject) {
+		return
+	}
+	for _, h := range r.mentioning {
+		if h.mentions.Managed {
+			r.decision.say(Note{Message: "policy " + h.Name +
+				": the server gives every object metadata.managedFields; they are not simulated"})
+		}
 	}
 }
 

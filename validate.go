@@ -19,7 +19,7 @@ func (r *run) validate() error {
 		}
 		published = annotations{}
 	}
-	for in, confErr := range r.invocations(policy.Validating) {
+	for in, confErr := range r.invocations(policy.PhaseValidation) {
 		if confErr != nil {
 			r.configurationViolation(confErr)
 			continue
@@ -53,7 +53,7 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 	if _, err := r.requestNamespace(); err != nil {
 		return err
 	}
-	r.tellRun(in, "")
+	r.begins(in)
 	r.meter.Begin()
 	defer r.noteExcess(in)
 	inputs := r.values(in, v)

@@ -54,7 +54,7 @@ func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return &apierrors.StatusError{ErrStatus: *policy.Invalid(req.Kind.Kind, req.Name, errs)}
+	return &apierrors.StatusError{ErrStatus: *policy.Ref{Kind: req.Kind.Kind, Name: req.Name}.Invalid(errs)}
 }
 
 // Written is a policy or a binding that a request writes.
@@ -235,11 +235,14 @@ func (e *Engine) paramAttributes(kind *policy.ParamKind) (a authorizer.Attribute
 
 // policyNamed returns the policy of a binding, which the engine or the cluster has.
 func (e *Engine) policyNamed(ctx context.Context, b *policy.Binding) ([]*policy.Policy, error) {
-	if p := e.policies[policyKey{b.Kind, b.PolicyName}]; p != nil {
+	if p := e.policies[b.PolicyRef()]; p != nil {
 		return []*policy.Policy{p}, nil
 	}
-	object, err := e.cluster.Get(ctx, schema.GroupVersionKind{Group: policyGroup, Version: "v1", Kind: string(b.Kind)},
-		"", b.PolicyName)
+	kind := schema.GroupVersionKind{Group: policyGroup, Version: "v1", Kind: string(b.Kind)}
+	if b.Kind == policy.Admission {
+		kind = apischema.FromAPIVersionAndKind(policy.Dialect, string(b.Kind))
+	}
+	object, err := e.cluster.Get(ctx, kind, "", b.PolicyName)
 	if err != nil {
 		return nil, err
 	}

@@ -36,10 +36,9 @@ type Diagnostic struct {
 	Message    string // one sentence without an initial capital and a full stop
 	Suggestion string // what to do; empty if there is nothing better than the reference page
 
-	Kind     string // of the policy or binding that it is about
-	Name     string
-	Field    string // the server's field path, such as "spec.validations[0].expression"
-	Position policy.Position
+	policy.Ref        // of the policy or binding that it is about
+	Field      string // the server's field path, such as "spec.validations[0].expression"
+	Position   policy.Position
 
 	// Expr is the expression that is to blame and From..To the bytes of its text; zero if none is.
 	Expr     policy.Expr
@@ -128,14 +127,14 @@ func Run(ctx context.Context, in Input, analyzers ...*Analyzer) ([]Diagnostic, e
 	if shared.err != nil {
 		return nil, shared.err
 	}
-	wrong := map[[3]string]bool{}
+	wrong := map[fieldRef]bool{}
 	for _, d := range all {
 		if d.Severity == Error && d.Code != "CG211" {
-			wrong[[3]string{d.Kind, d.Name, d.Field}] = true
+			wrong[fieldRef{d.Ref, d.Field}] = true
 		}
 	}
 	all = slices.DeleteFunc(all, func(d Diagnostic) bool { // what was run says no more than what is known of its text
-		return d.Code == "CG211" && wrong[[3]string{d.Kind, d.Name, d.Field}]
+		return d.Code == "CG211" && wrong[fieldRef{d.Ref, d.Field}]
 	})
 	shared.ignore(all)
 	slices.SortStableFunc(all, func(a, b Diagnostic) int {
@@ -146,6 +145,12 @@ func Run(ctx context.Context, in Input, analyzers ...*Analyzer) ([]Diagnostic, e
 	return slices.CompactFunc(all, func(a, b Diagnostic) bool {
 		return a.Code == b.Code && a.Position == b.Position && a.Message == b.Message && a.Field == b.Field
 	}), nil
+}
+
+// A fieldRef is a field of a policy or binding.
+type fieldRef struct {
+	policy.Ref
+	field string
 }
 
 // A pass is one analyzer at work.
@@ -168,8 +173,7 @@ func (p *pass) fix(change func(map[string]any)) { p.found[len(p.found)-1].Fix = 
 // atField reports a problem at a field of a policy.
 func (p *pass) atField(pol *policy.Policy, path, suggestion, format string, args ...any) {
 	p.report(Diagnostic{
-		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Kind: string(pol.Kind), Name: pol.Name,
-		Field:    path,
+		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Ref: pol.Ref(), Field: path,
 		Position: pol.Locate(&field.Error{Field: path}),
 	})
 }
@@ -177,8 +181,7 @@ func (p *pass) atField(pol *policy.Policy, path, suggestion, format string, args
 // atBinding reports a problem at a field of a binding.
 func (p *pass) atBinding(b *policy.Binding, path, suggestion, format string, args ...any) {
 	p.report(Diagnostic{
-		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Kind: string(b.Kind) + "Binding", Name: b.Name,
-		Field:    path,
+		Message: fmt.Sprintf(format, args...), Suggestion: suggestion, Ref: b.Ref(), Field: path,
 		Position: b.Locate(&field.Error{Field: path}),
 	})
 }
@@ -186,7 +189,7 @@ func (p *pass) atBinding(b *policy.Binding, path, suggestion, format string, arg
 // in is the diagnostic of the bytes from..to of an expression.
 func in(pol *policy.Policy, e policy.Expr, from, to int) Diagnostic {
 	return Diagnostic{
-		Kind: string(pol.Kind), Name: pol.Name, Field: e.Field, Expr: e, From: from, To: to,
+		Ref: pol.Ref(), Field: e.Field, Expr: e, From: from, To: to,
 		Position: placeIn(pol, e, from),
 	}
 }

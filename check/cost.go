@@ -8,14 +8,14 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/celenv"
-	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/google/cel-go/cel"
-	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
 var costs = []*Analyzer{
@@ -80,10 +80,11 @@ func Measure(ctx context.Context, in Input) ([]Measurement, error) {
 // assumed is how large values are taken to be.
 var assumed = celenv.Sizes{Items: 32, Text: 1000}
 
-func (s *subject) measure(f *facts) Measurement {
-	if m, ok := s.measured[f]; ok {
-		return m
-	}
+// measure returns what a policy costs and where it works.
+func (s *subject) measure(f *facts) Measurement { return s.tried(f).measurement }
+
+// measured finds that out.
+func (s *subject) measured(f *facts) Measurement {
 	m := Measurement{Kind: f.Kind, Name: f.Name}
 	m.Oldest, m.Field, m.Why = s.oldest(f)
 	if minor, ok := withdrawn[versionedKind(f)]; ok && m.Oldest != "" {
@@ -92,15 +93,14 @@ func (s *subject) measure(f *facts) Measurement {
 			m.Oldest = fmt.Sprintf("1.%d", max(oldest, celenv.Oldest))
 		}
 	}
-	m.Costs = s.estimates(f)
+	m.Costs = slices.Clone(f.costs)
 	m.slow = s.observe(f, m.Costs)
-	s.measured[f] = m
 	return m
 }
 
 // budgetOf names the budget that an expression is under; empty for a variable.
 func budgetOf(e *expression) (string, int64) {
-	switch e.use {
+	switch e.Use {
 	case policy.UseMatchCondition:
 		return "matchConditions", celgate.MatchConditionBudget
 	case policy.UseValidation, policy.UseMessageExpression:
@@ -108,75 +108,59 @@ func budgetOf(e *expression) (string, int64) {
 	case policy.UseAuditAnnotation:
 		return "auditAnnotations", celgate.Budget
 	case policy.UseApplyConfiguration, policy.UseJSONPatch:
-		return fmt.Sprintf("mutations[%d]", e.index), celgate.Budget
+		return fmt.Sprintf("mutations[%d]", e.Index), celgate.Budget
 	}
 	return "", 0
 }
 
-// estimates adds up what expressions may cost at most, by budget, for the kind for which it is most.
-func (s *subject) estimates(f *facts) []Cost {
-	types := []*apiservercel.DeclType{}
-	for _, t := range f.targets {
-		if t.typ != nil && len(types) < maxKindsRun {
-			types = append(types, s.typer.running(t.kind))
+// estimates are what the expressions of a policy may cost at most, each alone.
+type estimates map[*expression]int64
+
+func (single estimates) add(e *expression, env *cel.Env, tree *cel.Ast) {
+	if tree == nil {
+		return
+	}
+	if cost, err := celenv.Estimate(env, tree, assumed); err == nil {
+		single[e] = int64(min(cost, math.MaxInt64/1024))
+	}
+}
+
+// worst adds the estimates up by budget and returns, for each budget, these or others, if those are more.
+func (single estimates) worst(f *facts, others []Cost) []Cost {
+	var of []Cost
+	largest := map[string]int64{}
+	for _, e := range f.exprs {
+		name, limit := budgetOf(e)
+		if name == "" {
+			continue
+		}
+		i := slices.IndexFunc(of, func(c Cost) bool { return c.Of == name })
+		if i < 0 {
+			i = len(of)
+			of = append(of, Cost{Of: name, Limit: limit})
+		}
+		of[i].Estimated += single[e]
+		if single[e] >= largest[name] {
+			largest[name], of[i].field = single[e], e.Field
 		}
 	}
-	if len(types) == 0 {
-		types = append(types, nil)
-	}
-	var worst []Cost
-	for _, t := range types {
-		single := map[*expression]int64{}
-		s.typeCheck(f, t, s.typer.running(s.paramKind(f)),
-			func(e *expression, env *cel.Env, tree *cel.Ast, _ []problem) {
-				if tree == nil {
-					return
-				}
-				if cost, err := celenv.Estimate(env, tree, assumed); err == nil {
-					single[e] = int64(min(cost, math.MaxInt64/1024))
-				}
-			},
-		)
-		var of []Cost
-		largest := map[string]int64{}
-		for _, e := range f.exprs {
-			name, limit := budgetOf(e)
-			if name == "" {
-				continue
-			}
-			i := slices.IndexFunc(of, func(c Cost) bool { return c.Of == name })
-			if i < 0 {
-				i = len(of)
-				of = append(of, Cost{Of: name, Limit: limit})
-			}
-			of[i].Estimated += single[e]
-			if single[e] >= largest[name] {
-				largest[name], of[i].field = single[e], e.Field
-			}
-		}
-		for i := range of {
-			of[i].Estimated += s.variablesOf(f, of[i].Of, single)
-		}
-		if worst == nil {
-			worst = of
-		}
-		for i := range of {
-			if i < len(worst) && of[i].Estimated > worst[i].Estimated {
-				worst[i] = of[i]
-			}
+	for i := range of {
+		of[i].Estimated += single.variablesOf(f, of[i].Of)
+		if i < len(others) && of[i].Estimated <= others[i].Estimated {
+			of[i] = others[i]
 		}
 	}
-	return worst
+	return of
 }
 
 // variablesOf adds what the variables cost that the expressions of a budget use: each once, and once more for messages.
-func (s *subject) variablesOf(f *facts, budget string, single map[*expression]int64) int64 {
+func (single estimates) variablesOf(f *facts, budget string) int64 {
 	used := map[string]map[*expression]bool{}
 	for _, e := range f.exprs {
 		if name, _ := budgetOf(e); name != budget {
 			continue
 		}
-		part := string(e.use)
+		part := string(e.Use)
 		if used[part] == nil {
 			used[part] = map[*expression]bool{}
 		}
@@ -200,11 +184,14 @@ func (s *subject) observe(f *facts, costs []Cost) (slow bool) {
 		if t == nil {
 			return slow
 		}
+		decide := t.engine.Validate
+		switch {
+		case f.Mutates() && f.Validates():
+			decide = t.engine.Admit
+		case f.Mutates():
+			decide = t.engine.Mutate
+		}
 		for _, r := range t.requests {
-			decide := t.engine.Validate
-			if f.Kind == policy.Mutating {
-				decide = t.engine.Mutate
-			}
 			d, err := decide(s.ctx, r)
 			if err != nil {
 				s.err = err
@@ -291,30 +278,24 @@ func versionedKind(f *facts) string {
 
 // oldest finds the oldest minor on which a policy compiles, and what keeps it from the one before.
 func (s *subject) oldest(f *facts) (minor, blamed, why string) {
-	newest := 0
-	if _, err := fmt.Sscanf(s.KubeVersion, "1.%d", &newest); err != nil {
-		return "", "", ""
-	}
 	refused := func(n int) (field, message string) {
-		envs, err := s.envsOf(n)
+		envs, err := s.older[n]()
 		if err != nil {
 			return "metadata", err.Error()
 		}
-		checker := compile.NewChecker(envs, f.Policy, nil)
-		defer checker.Close()
-		for _, err := range policy.ValidatePolicy(f.Policy, checker) {
+		for _, err := range refusals(envs, f.Policy) {
 			return err.Field, err.ErrorBody()
 		}
 		return "", ""
 	}
-	if field, _ := refused(newest); field != "" {
+	if len(f.refusals()) > 0 {
 		return "", "", ""
 	}
 	first := max(introduced[versionedKind(f)], celenv.Oldest)
 	if first > celenv.Oldest {
 		why = fmt.Sprintf("%s %s is served from 1.%d on", f.APIVersion, f.Kind, first)
 	}
-	for n := first; n < newest; n++ {
+	for n := first; n < len(s.older); n++ {
 		field, message := refused(n)
 		if field == "" {
 			return fmt.Sprintf("1.%d", n), blamed, why
@@ -324,17 +305,18 @@ func (s *subject) oldest(f *facts) (minor, blamed, why string) {
 	return s.KubeVersion, blamed, why
 }
 
-// envsOf returns the environments of a minor.
-func (s *subject) envsOf(minor int) (*celenv.Set, error) {
-	if envs := s.minors[minor]; envs != nil {
-		return envs, nil
+// environmentsBefore returns what makes the environments of each minor before one, once: by their numbers.
+func environmentsBefore(kubeVersion string) []func() (*celenv.Set, error) {
+	newest := 0
+	if _, err := fmt.Sscanf(kubeVersion, "1.%d", &newest); err != nil {
+		return nil
 	}
-	version := fmt.Sprintf("1.%d", minor)
-	envs, err := celenv.New(version, quirks.Of(version))
-	if err == nil {
-		s.minors[minor] = envs
+	all := make([]func() (*celenv.Set, error), newest)
+	for n := range all {
+		version := fmt.Sprintf("1.%d", n)
+		all[n] = sync.OnceValues(func() (*celenv.Set, error) { return celenv.New(version, quirks.Of(version)) })
 	}
-	return envs, err
+	return all
 }
 
 func oldestMinor(p *pass) {
@@ -349,8 +331,8 @@ func oldestMinor(p *pass) {
 		}
 		d := in(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
 		d.Message = fmt.Sprintf("the oldest Kubernetes that takes the policy is %s", m.Oldest)
-		if found := compileProblem.FindStringSubmatch(m.Why); found != nil {
-			d.Message += ": before, " + strings.TrimSuffix(found[2], " (in container '')")
+		if found := wording.Problems(m.Why); len(found) > 0 {
+			d.Message += ": before, " + found[0].Message
 		}
 		p.report(d)
 	}

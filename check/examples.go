@@ -9,6 +9,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/state"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,7 +37,7 @@ func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error
 	}
 	around := s.newMaker(bound...)
 	identity := func(object map[string]any) string {
-		metadata, _ := object["metadata"].(map[string]any)
+		metadata := tree.Object(object).Metadata()
 		return fmt.Sprint(object["apiVersion"], " ", object["kind"], " ", metadata["namespace"], " ", metadata["name"])
 	}
 	exist := map[string]bool{}

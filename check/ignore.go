@@ -3,6 +3,8 @@ package check
 import (
 	"slices"
 	"strings"
+
+	"github.com/celgate/celgate/policy"
 )
 
 // IgnoreAnnotation is the annotation of a policy or binding that keeps diagnostics about it from being reported. Its
@@ -35,16 +37,16 @@ func ignoredBy(annotations map[string]string) []ignored {
 
 // ignore marks the diagnostics that annotations ignore with a reason.
 func (s *subject) ignore(all []Diagnostic) {
-	annotations := map[string]map[string]string{}
+	annotations := map[policy.Ref]map[string]string{}
 	for _, p := range s.Set.Policies {
-		annotations[string(p.Kind)+" "+p.Name] = p.Metadata.Annotations
+		annotations[p.Ref()] = p.Metadata.Annotations
 	}
 	for _, b := range s.Set.Bindings {
-		annotations[string(b.Kind)+"Binding "+b.Name] = b.Metadata.Annotations
+		annotations[b.Ref()] = b.Metadata.Annotations
 	}
 	for i := range all {
 		d := &all[i]
-		for _, by := range ignoredBy(annotations[d.Kind+" "+d.Name]) {
+		for _, by := range ignoredBy(annotations[d.Ref]) {
 			if by.reason != "" && slices.Contains(by.codes, d.Code) {
 				d.Ignored = by.reason
 			}

@@ -64,7 +64,7 @@ type written struct {
 func (f *facts) writes() []written {
 	var all []written
 	for e := range f.parsed() {
-		switch e.use {
+		switch e.Use {
 		case policy.UseApplyConfiguration:
 			for _, w := range effects.Applied(e.ast.Expr()) {
 				if parent, last, _ := w.Path.Parent(); strings.HasSuffix(parent.Steps,
@@ -121,7 +121,7 @@ func (f *facts) selective() bool {
 
 func sameField(p *pass) {
 	for i, f := range p.facts {
-		if f.Kind != policy.Mutating {
+		if !f.Mutates() {
 			continue
 		}
 		for _, other := range p.facts[:i] {
@@ -159,7 +159,7 @@ func sameValue(a, b ast.Expr) bool {
 
 func orderDependent(p *pass) {
 	for _, f := range p.facts {
-		if f.Kind != policy.Mutating {
+		if !f.Mutates() {
 			continue
 		}
 		for _, other := range p.facts {
@@ -197,10 +197,10 @@ func orderDependent(p *pass) {
 
 func notIdempotent(p *pass) {
 	for _, f := range p.facts {
-		if f.Kind != policy.Mutating || f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
+		if !f.Mutates() || f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
 			continue // it runs once in the life of an object
 		}
-		found := p.secondRun(f)
+		found := p.tried(f).twice
 		for _, w := range f.writes() {
 			switch {
 			case w.Append && w.Op == "add":
@@ -297,21 +297,11 @@ func (f *facts) undoes(e *expression) bool {
 		return true
 	}
 	for c := range f.parsed() {
-		if c.use == policy.UseMatchCondition && looks(c) {
+		if c.Use == policy.UseMatchCondition && looks(c) {
 			return true
 		}
 	}
 	return false
-}
-
-// secondRun is the counter-example of a policy that is not idempotent; nil if none was found.
-func (p *pass) secondRun(f *facts) *unstable {
-	found, known := p.twice[f]
-	if !known {
-		found = p.runTwice(f)
-		p.twice[f] = found
-	}
-	return found
 }
 
 // show adds the example to the first diagnostic about the mutation that it is of.
@@ -367,11 +357,11 @@ func (f *facts) touches(other *facts) bool {
 
 func orderMatters(p *pass) {
 	for i, f := range p.facts {
-		if f.Kind != policy.Mutating {
+		if !f.Mutates() {
 			continue
 		}
 		for _, other := range p.facts[:i] {
-			if other.Kind != policy.Mutating || !f.meets(other) {
+			if !other.Mutates() || !f.meets(other) {
 				continue
 			}
 			example := p.disorder(other, f)
@@ -379,8 +369,7 @@ func orderMatters(p *pass) {
 				continue
 			}
 			j := slices.IndexFunc(f.exprs, func(e *expression) bool {
-				return e.use == policy.UseApplyConfiguration ||
-					e.use == policy.UseJSONPatch
+				return e.Use.Mutates()
 			})
 			d := in(f.Policy, f.exprs[j].Expr, 0, len(f.exprs[j].Src))
 			d.Message = fmt.Sprintf("the result depends on whether %s or %s is asked first, which is random",
@@ -396,7 +385,7 @@ func orderMatters(p *pass) {
 func twoVersions(p *pass) {
 	for i, f := range p.facts {
 		for _, other := range p.facts[:i] {
-			if f.Kind != policy.Mutating || other.Kind != policy.Mutating || len(f.bindings) == 0 ||
+			if !f.Mutates() || !other.Mutates() || len(f.bindings) == 0 ||
 				len(other.bindings) == 0 {
 				continue
 			}
@@ -427,7 +416,7 @@ func (f *facts) looksAt(e *expression, path effects.Path) bool {
 		return true
 	}
 	for c := range f.parsed() {
-		if c.use == policy.UseMatchCondition && below(c) {
+		if c.Use == policy.UseMatchCondition && below(c) {
 			return true
 		}
 	}

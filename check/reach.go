@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -132,7 +133,7 @@ func templatesNotCovered(p *pass) {
 	var uncovered []string
 	for _, w := range templates {
 		if !slices.ContainsFunc(p.facts, func(f *facts) bool {
-			return f.Kind == policy.Validating && slices.ContainsFunc(f.targets, func(t target) bool {
+			return f.Validates() && slices.ContainsFunc(f.targets, func(t target) bool {
 				return t.subresource == "" && t.resource.Group == w.group && t.resource.Resource == w.resource
 			}) && f.readsWithin(w.at)
 		}) {
@@ -151,7 +152,7 @@ func templatesNotCovered(p *pass) {
 		if !does(policy.Deny) {
 			what = "controllers are warned by " + f.Name + " of Pods, and read no warnings"
 		}
-		if f.Kind != policy.Validating || !does(policy.Deny) && !does(policy.Warn) || !f.operations()["CREATE"] ||
+		if !f.Validates() || !does(policy.Deny) && !does(policy.Warn) || !f.operations()["CREATE"] ||
 			!f.readsWithin(effects.At("object", "spec")) {
 			continue
 		}
@@ -223,12 +224,12 @@ func changeable(t target) bool {
 func updates(p *pass) {
 	for _, f := range p.facts {
 		ops := f.operations()
-		if f.Kind != policy.Validating || !ops["CREATE"] || ops["UPDATE"] ||
+		if !f.Validates() || !ops["CREATE"] || ops["UPDATE"] ||
 			!slices.ContainsFunc(f.targets, changeable) {
 			continue
 		}
 		for e := range f.parsed() {
-			if e.use != policy.UseValidation || f.asksOperation(e) {
+			if e.Use != policy.UseValidation || f.asksOperation(e) {
 				continue
 			}
 			i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool {
@@ -265,7 +266,7 @@ func exemptResources(p *pass) {
 
 func leavesSelector(p *pass) {
 	for _, f := range p.facts {
-		updated := f.Kind == policy.Validating && f.operations()["UPDATE"] &&
+		updated := f.Validates() && f.operations()["UPDATE"] &&
 			slices.ContainsFunc(f.targets, func(t target) bool { return t.named && t.kind == namespaceKind })
 		if !updated {
 			continue
@@ -344,7 +345,7 @@ var writers = []struct {
 
 func uncovered(p *pass) {
 	for _, f := range p.facts {
-		if f.Kind != policy.Validating || f.MatchConstraints == nil || !f.operations()["UPDATE"] {
+		if !f.Validates() || f.MatchConstraints == nil || !f.operations()["UPDATE"] {
 			continue
 		}
 		wild := map[string]bool{}
@@ -363,9 +364,9 @@ func uncovered(p *pass) {
 					i := slices.IndexFunc(e.reads.List, func(read effects.Read) bool {
 						return slices.ContainsFunc(w.paths,
 							func(path effects.Path) bool { return path.Contains(read.Path) }) &&
-							locate(t.typ, read.Path.Split()).typ != nil
+							typed.Locate(t.typ, read.Path.Split()).Type != nil
 					})
-					if e.use == policy.UseMessageExpression || e.use == policy.UseAuditAnnotation || i < 0 {
+					if e.Use == policy.UseMessageExpression || e.Use == policy.UseAuditAnnotation || i < 0 {
 						continue
 					}
 					if !t.named && wild[e.Field+w.subresource] {

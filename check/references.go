@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/spell"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -25,7 +26,7 @@ without a binding is never evaluated.`,
 			for _, f := range p.facts {
 				if len(f.bindings) == 0 {
 					p.atField(f.Policy, "metadata.name",
-						"add a "+string(f.Kind)+"Binding with spec.policyName: "+f.Name, "no binding puts %s in force",
+						"add a "+f.Kind.Binding()+" with spec.policyName: "+f.Name, "no binding puts %s in force",
 						f.Name)
 				}
 			}
@@ -109,7 +110,7 @@ func missingParams(p *pass) {
 			}
 			given, found := 0, false
 			for _, object := range p.State {
-				metadata, _ := object["metadata"].(map[string]any)
+				metadata := tree.Object(object).Metadata()
 				if object["kind"] != kind.Kind || object["apiVersion"] != kind.GroupVersion().String() {
 					continue
 				}
@@ -120,8 +121,7 @@ func missingParams(p *pass) {
 				if ref.Selector != nil {
 					if selector, err := metav1.LabelSelectorAsSelector(ref.Selector); err == nil {
 						labels := map[string]string{}
-						all, _ := metadata["labels"].(map[string]any)
-						for key, value := range all {
+						for key, value := range metadata.At("labels") {
 							labels[key] = fmt.Sprint(value)
 						}
 						found = found || selector.Matches(apilabels.Set(labels))
@@ -157,7 +157,7 @@ func missingParams(p *pass) {
 			p.report(Diagnostic{
 				Severity: severity, Message: fmt.Sprintf("without %s %s", what, then),
 				Suggestion: "give the param beside the policies, and create it before the binding",
-				Kind:       string(b.Kind) + "Binding", Name: b.Name, Field: at, Position: b.Locate(&field.Error{Field: at}),
+				Ref:        b.Ref(), Field: at, Position: b.Locate(&field.Error{Field: at}),
 			})
 		}
 	}
@@ -248,10 +248,22 @@ func paramReferences(p *pass) {
 					delete(memberOf(memberOf(object, "spec"), "paramRef"), "namespace")
 				})
 			case ref != nil && params != nil && params.Namespaced && ref.Namespace == "":
-				if i := slices.IndexFunc(f.targets, func(t target) bool { return t.named && !t.namespaced }); i >= 0 {
-					p.atBinding(b, "spec.paramRef", "name the namespace of the params",
-						"without a namespace the params come from the namespace of the request, and %s has none",
-						f.targets[i].resource.Resource)
+				const hint = "name the namespace of the params"
+				for _, t := range f.targets {
+					if !t.named || t.namespaced {
+						continue
+					}
+					if t.resource.GroupResource() != (schema.GroupResource{Resource: "namespaces"}) {
+						p.atBinding(b, "spec.paramRef", hint,
+							"without a namespace the params come from the namespace of the request, and %s has none",
+							t.resource.Resource)
+						break
+					}
+					if f.operations()["CREATE"] {
+						p.atBinding(b, "spec.paramRef", hint, "without a namespace the params of a namespace are those "+
+							"that it holds itself, and a new one holds none")
+						break
+					}
 				}
 			}
 		}

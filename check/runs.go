@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -36,6 +36,28 @@ func (t *trial) spend(d *celgate.Decision) bool {
 	return t.spent < mostSpent
 }
 
+// trials are what came of the trials of one policy.
+type trials struct {
+	measurement Measurement
+	mutations   map[string]*results // by their fields
+	twice       *unstable           // what is not idempotent; nil: nothing was found
+}
+
+// tried tries a policy, once.
+func (s *subject) tried(f *facts) *trials {
+	if f.trials == nil {
+		s.typing(f)
+		s.each(func(s *subject, f *facts) {
+			found := &trials{measurement: s.measured(f)}
+			if f.Mutates() {
+				found.mutations, found.twice = s.runs(f), s.runTwice(f)
+			}
+			f.trials, f.engine = found, nil
+		})
+	}
+	return f.trials
+}
+
 // trialOf makes an engine of policies that are in force; nil if there is nothing to try.
 func (s *subject) trialOf(items int, of ...*facts) *trial {
 	m := s.newMaker(of...)
@@ -44,28 +66,35 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 	if len(requests) == 0 {
 		return nil
 	}
+	for _, f := range of {
+		if s.unserved(f.APIVersion, string(f.Kind)) != "" || len(f.refusals()) > 0 {
+			return nil
+		}
+	}
 	cluster, err := m.cluster()
 	if err != nil {
 		return nil // params that cannot be made
 	}
 	set := &policy.Set{}
 	for _, f := range of {
-		set.Policies = append(set.Policies, f.Policy)
+		set.Policies = append(set.Policies, f.stored)
 		set.Bindings = append(set.Bindings, f.bindings...)
 		if len(f.bindings) == 0 { // not in force yet
 			set.Bindings = append(set.Bindings,
 				&policy.Binding{Kind: f.Kind, Name: f.Name, PolicyName: f.Name, Actions: []policy.Action{policy.Deny}})
 		}
 	}
-	t := &trial{}
-	opts := celgate.Options{KubeVersion: s.KubeVersion, Types: s.Types, Cluster: cluster}
-	t.traces = items == 0 // else only costs are of interest
+	t := &trial{traces: items == 0} // else only costs are of interest
+	opts := celgate.Options{KubeVersion: s.KubeVersion, Types: s.Types, Cluster: cluster, Before: of[0].engine}
 	if t.engine, err = celgate.New(set, opts); err != nil {
 		s.err = err
 		return nil
 	}
 	if len(t.engine.Rejected()) > 0 {
 		return nil
+	}
+	if of[0].trials == nil {
+		of[0].engine = t.engine
 	}
 	for _, r := range requests {
 		if prepared, err := t.engine.Prepare(s.ctx, r); err == nil {
@@ -121,19 +150,19 @@ func (s *subject) runTwice(f *facts) *unstable {
 		if err != nil {
 			return nil
 		}
-		if once == nil || reflect.DeepEqual(once, r.Object) {
+		if once == nil || tree.Equal(once, r.Object) {
 			continue
 		}
 		twice, err := t.mutate(s.ctx, p.WithObject(once))
 		if err != nil {
 			return nil
 		}
-		if twice == nil || reflect.DeepEqual(once, twice) {
+		if twice == nil || tree.Equal(once, twice) {
 			continue
 		}
 		i := slices.IndexFunc(t.told, func(m *explain.Mutation) bool {
 			return m.After != nil &&
-				!reflect.DeepEqual(m.Before, m.After)
+				!tree.Equal(m.Before, m.After)
 		})
 		if i < 0 {
 			continue
@@ -152,13 +181,9 @@ type results struct {
 	message                string // of the last failure: the later objects have more fields
 }
 
-// runs runs a policy on made objects, once, and returns what its mutations did, by their fields.
+// runs runs a policy on made objects and returns what its mutations did, by their fields.
 func (s *subject) runs(f *facts) map[string]*results {
-	if all, known := s.ran[f]; known {
-		return all
-	}
 	all := map[string]*results{}
-	s.ran[f] = all
 	t := s.trialOf(0, f)
 	if t == nil {
 		return all
@@ -191,7 +216,7 @@ func (s *subject) runs(f *facts) map[string]*results {
 						}
 					}
 				}
-			case !reflect.DeepEqual(m.Before, m.After):
+			case !tree.Equal(m.Before, m.After):
 				of.changed++
 			}
 		}
@@ -218,7 +243,7 @@ func (s *subject) bothOrders(a, b *facts) []string {
 		if t.spent >= mostSpent {
 			return nil
 		}
-		if reflect.DeepEqual(x, y) {
+		if tree.Equal(x, y) {
 			continue
 		}
 		typ := s.Types.Type(r.Kind)

@@ -6,33 +6,45 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/parallel"
+	"github.com/celgate/celgate/internal/typed"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A subject is what all analyzers look at: the policies and what is known about them, found out once.
 type subject struct {
 	Input
-	envs   *celenv.Set
-	codes  map[string]bool // of all analyzers
-	facts  []*facts        // sorted by kind and name
-	err    error           // a defect of this program, or the end of the context
-	ctx    context.Context
-	minors map[int]*celenv.Set
+	envs  *celenv.Set
+	older []func() (*celenv.Set, error) // the environments of the minors before, by their numbers
+	codes map[string]bool               // of all analyzers
+	facts []*facts                      // sorted by kind and name
+	err   error                         // a defect of this program, or the end of the context
+	ctx   context.Context
 
-	measured  map[*facts]Measurement
-	twice     map[*facts]*unstable
 	disorders map[[2]*facts][]string
-	ran       map[*facts]map[string]*results
+	memory
+}
 
-	typer     typer
-	presences map[presence]bool
+// A memory is what was found out for one policy and helps with others. Each processor has its own.
+type memory struct {
+	typer        typer
+	construction *typed.Checker
+	presences    map[presence]bool
+}
+
+func newMemory(types *schema.Registry, envs *celenv.Set) memory {
+	return memory{newTyper(types), typed.NewChecker(envs), map[presence]bool{}}
 }
 
 // facts are what is known about one policy.
@@ -41,20 +53,25 @@ type facts struct {
 	bindings []*policy.Binding
 	exprs    []*expression
 	targets  []target // the kinds that it matches
-	typing   map[*expression]*typed
+
+	// What takes time is found out when it is asked for, see [subject.each].
+	typing   map[*expression]*typings
+	costs    []Cost // what it is estimated to cost, with typing
+	refusals func() field.ErrorList
+	trials   *trials
+
+	stored *policy.Policy  // the policy as one that has been checked
+	engine *celgate.Engine // the last one that has compiled it, while there are trials of it
 }
 
 // An expression is one expression of a policy with its syntax tree.
 type expression struct {
-	policy.Expr
-	use    policy.Use // empty: a variable
-	name   string     // of a variable
-	index  int        // of the validation, mutation, …
-	ast    *ast.AST   // nil if it does not parse
+	policy.Part
+	ast    *ast.AST // nil if it does not parse
 	reads  *effects.Reads
 	before []*expression // the variables that it uses, and those that they use
 
-	parsed [2]*cel.Ast // by dialect, to be type-checked; nil: not yet, or it does not parse
+	parsed [2]*cel.Ast // by dialect, while it is type-checked; nil: not yet, or it does not parse
 
 	spans map[int64][2]int       // of nodes, as they are asked for
 	paths map[int][]effects.Path // the fields that are selected at an offset; nil: not asked for yet
@@ -62,26 +79,44 @@ type expression struct {
 
 func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
 	s := &subject{
-		Input: in, envs: envs, ctx: ctx, codes: map[string]bool{}, presences: map[presence]bool{},
-		minors: map[int]*celenv.Set{}, measured: map[*facts]Measurement{}, twice: map[*facts]*unstable{},
-		disorders: map[[2]*facts][]string{}, ran: map[*facts]map[string]*results{},
+		Input: in, envs: envs, ctx: ctx, codes: map[string]bool{}, disorders: map[[2]*facts][]string{},
+		older: environmentsBefore(in.KubeVersion), memory: newMemory(in.Types, envs),
 	}
-	s.typer = newTyper(in.Types)
 	for _, p := range in.Set.Policies {
-		f := &facts{Policy: p}
+		stored := *p
+		stored.Stored = true
+		f := &facts{Policy: p, stored: &stored}
 		for _, b := range in.Set.Bindings {
-			if b.Kind == p.Kind && b.PolicyName == p.Name {
+			if b.Binds(p) {
 				f.bindings = append(f.bindings, b)
 			}
 		}
-		f.targets = s.targetsOf(p.MatchConstraints)
-		s.parse(f)
+		f.refusals = sync.OnceValue(func() field.ErrorList { return refusals(envs, p) })
 		s.facts = append(s.facts, f)
 	}
+	s.each(func(s *subject, f *facts) {
+		f.targets = s.targetsOf(f.MatchConstraints)
+		s.parse(f)
+	})
 	slices.SortStableFunc(s.facts, func(a, b *facts) int {
 		return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Name, b.Name))
 	})
 	return s
+}
+
+// each does something with every policy, on all processors: who asks for what takes time of one policy asks for the
+// others, too.
+func (s *subject) each(do func(*subject, *facts)) {
+	var workers []*subject
+	parallel.Each(len(s.facts), func() func(int) {
+		w := *s
+		w.memory = newMemory(s.Types, s.envs)
+		workers = append(workers, &w)
+		return func(i int) { do(&w, s.facts[i]) }
+	})
+	for _, w := range workers {
+		s.err = cmp.Or(s.err, w.err)
+	}
 }
 
 // parse fills the expressions of a policy.
@@ -95,7 +130,11 @@ func (s *subject) parse(f *facts) {
 	}
 	results := map[string]effects.Result{}
 	known := map[string]*expression{}
-	for e := range expressions(f.Policy) {
+	for x := range f.Expressions() {
+		if strings.TrimSpace(x.Src) == "" {
+			continue
+		}
+		e := &expression{Part: x}
 		parsed, issues := env.Parse(e.Src)
 		if issues.Err() == nil {
 			e.ast = parsed.NativeRep()
@@ -105,49 +144,12 @@ func (s *subject) parse(f *facts) {
 					e.before = append(append(e.before, v.before...), v)
 				}
 			}
-			if e.use == "" {
-				results[e.name] = e.reads.Result(e.ast.Expr())
-				known[e.name] = e
+			if e.Use == policy.UseVariable {
+				results[e.Name] = e.reads.Result(e.ast.Expr())
+				known[e.Name] = e
 			}
 		}
 		f.exprs = append(f.exprs, e)
-	}
-}
-
-// expressions yields the expressions of a policy that are not empty: match conditions, variables, the rest.
-func expressions(p *policy.Policy) iter.Seq[*expression] {
-	return func(yield func(*expression) bool) {
-		var all []*expression
-		add := func(x policy.Expr, use policy.Use, name string, index int) {
-			if strings.TrimSpace(x.Src) != "" {
-				all = append(all, &expression{Expr: x, use: use, name: name, index: index})
-			}
-		}
-		for i, m := range p.MatchConditions {
-			add(m.Expr, policy.UseMatchCondition, m.Name, i)
-		}
-		for i, v := range p.Variables {
-			add(v.Expr, "", v.Name, i)
-		}
-		for i, v := range p.Validations {
-			add(v.Expr, policy.UseValidation, "", i)
-			add(v.MessageExpr, policy.UseMessageExpression, "", i)
-		}
-		for i, a := range p.AuditAnnotations {
-			add(a.ValueExpr, policy.UseAuditAnnotation, a.Key, i)
-		}
-		for i, m := range p.Mutations {
-			use := policy.UseApplyConfiguration
-			if m.PatchType == policy.JSONPatch {
-				use = policy.UseJSONPatch
-			}
-			add(m.Expr, use, "", i)
-		}
-		for _, e := range all {
-			if !yield(e) {
-				return
-			}
-		}
 	}
 }
 
@@ -225,11 +227,11 @@ func (f *facts) guards(e *expression, p effects.Path) bool {
 			return true
 		}
 	}
-	if e.use == policy.UseMatchCondition {
+	if e.Use == policy.UseMatchCondition {
 		return false
 	}
 	for c := range f.parsed() {
-		if c.use == policy.UseMatchCondition && c.reads.Guards(p) {
+		if c.Use == policy.UseMatchCondition && c.reads.Guards(p) {
 			return true
 		}
 	}
@@ -325,7 +327,7 @@ func (f *facts) operations() map[string]bool {
 		for _, op := range r.Operations {
 			if op == "*" {
 				all["CREATE"], all["UPDATE"], all["CONNECT"] = true, true, true
-				if f.Kind == policy.Validating {
+				if f.Validates() {
 					all["DELETE"] = true
 				}
 			}
@@ -342,6 +344,9 @@ const (
 	running  dialect = iota // all that a policy may use
 	checking                // what the server's type checker declares
 )
+
+// forget drops what was remembered while the expression was looked at and is as soon found again.
+func (e *expression) forget() { e.parsed, e.spans, e.paths = [2]*cel.Ast{}, nil, nil }
 
 // check type-checks an expression in an environment of a dialect.
 func (e *expression) check(env *cel.Env, in dialect) (*cel.Ast, *cel.Issues) {
@@ -366,7 +371,7 @@ func problems(issues *cel.Issues, src string) []problem {
 			start := lines[line-1]
 			offset = start + compile.ByteOffset(src[start:], e.Location.Column())
 		}
-		all = append(all, problem{min(offset, len(src)), strings.TrimSuffix(e.Message, " (in container '')")})
+		all = append(all, problem{min(offset, len(src)), wording.TrimContainer(e.Message)})
 	}
 	slices.SortStableFunc(all, func(a, b problem) int { return cmp.Compare(a.offset, b.offset) })
 	return all

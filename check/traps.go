@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -128,7 +129,7 @@ kinds have both everywhere.`,
 
 func paramsWithoutKind(p *pass) {
 	for _, f := range p.facts {
-		if r := p.Types.ResourceFor(p.paramKind(f)); f.Kind != policy.Mutating || r == nil || r.Custom != nil {
+		if r := p.Types.ResourceFor(p.paramKind(f)); !f.Mutates() || r == nil || r.Custom != nil {
 			continue
 		}
 		for e := range f.parsed() {
@@ -152,7 +153,7 @@ func (f *facts) asksOperation(e *expression) bool {
 		return true
 	}
 	for c := range f.parsed() {
-		if c.use == policy.UseMatchCondition && uses(c) {
+		if c.Use == policy.UseMatchCondition && uses(c) {
 			return true
 		}
 	}
@@ -162,7 +163,7 @@ func (f *facts) asksOperation(e *expression) bool {
 // nullAt returns where e selects from a variable that is null on an operation that the rules match; 0: nowhere, or it
 // is asked for.
 func (f *facts) nullAt(e *expression, root effects.Path, op string) int64 {
-	if e.use == policy.UseMessageExpression || !f.operations()[op] || f.guards(e, root) || f.asksOperation(e) {
+	if e.Use == policy.UseMessageExpression || !f.operations()[op] || f.guards(e, root) || f.asksOperation(e) {
 		return 0
 	}
 	i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool {
@@ -233,7 +234,7 @@ func unguarded(p *pass) {
 	for _, f := range p.facts {
 		for e := range f.parsed() {
 			p.unguardedKeys(f, e)
-			if e.use == policy.UseMessageExpression {
+			if e.Use == policy.UseMessageExpression {
 				continue
 			}
 			type absence struct {
@@ -293,25 +294,26 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 			}
 		case parent == effects.At("request", "userInfo", "extra"):
 		case r.Path.Root == "params":
-			if at := locate(p.Types.Type(p.paramKind(f)), parent.Split()); at.typ == nil || at.typ.Kind != schema.Map ||
-				p.given(f, r.Path) {
+			at := typed.Locate(p.Types.Type(p.paramKind(f)), parent.Split())
+			if at.Type == nil || at.Type.Kind != schema.Map ||
+				p.allParamsHave(f, r.Path) {
 				continue
 			}
 			severity = Note // who writes the policy writes the params
-		case e.use == policy.UseMessageExpression && (r.Path.Root == "object" || r.Path.Root == "oldObject"):
-			at := place{}
+		case e.Use == policy.UseMessageExpression && (r.Path.Root == "object" || r.Path.Root == "oldObject"):
+			at := typed.Place{}
 			for _, t := range f.targets {
-				if at = locate(t.typ, parent.Split()); at.typ == nil || at.typ.Kind != schema.Map {
+				if at = typed.Locate(t.typ, parent.Split()); at.Type == nil || at.Type.Kind != schema.Map {
 					break
 				}
 			}
-			if at.typ == nil || at.typ.Kind != schema.Map || f.asks(e.index, r.Path) {
+			if at.Type == nil || at.Type.Kind != schema.Map || f.asks(e.Index, r.Path) {
 				continue
 			}
 		default:
 			continue
 		}
-		if e.use == policy.UseMessageExpression {
+		if e.Use == policy.UseMessageExpression {
 			severity = Note
 		}
 		reported[r.Path] = true
@@ -340,7 +342,7 @@ var labelSteps, annotationSteps = effects.At("", "metadata", "labels").Steps,
 // asks reports that the validation with an index looks at path: where its message is made, the field was looked at.
 func (f *facts) asks(index int, path effects.Path) bool {
 	for e := range f.parsed() {
-		if e.use == policy.UseValidation && e.index == index &&
+		if e.Use == policy.UseValidation && e.Index == index &&
 			(e.reads.Uses(path) || slices.ContainsFunc(e.before,
 				func(v *expression) bool { return v.reads.Uses(path) })) {
 			return true
@@ -349,8 +351,8 @@ func (f *facts) asks(index int, path effects.Path) bool {
 	return false
 }
 
-// given reports that an object of the param kind is among the files, and that all of them have the field.
-func (p *pass) given(f *facts, path effects.Path) bool {
+// allParamsHave reports whether the files hold objects of the param kind and all of them have the field.
+func (p *pass) allParamsHave(f *facts, path effects.Path) bool {
 	kind, found := p.paramKind(f), false
 	for _, object := range p.State {
 		if object["kind"] != kind.Kind || object["apiVersion"] != kind.GroupVersion().String() {
@@ -371,11 +373,11 @@ func (p *pass) absent(f *facts, e *expression, path effects.Path) bool {
 		if t.typ == nil {
 			return false
 		}
-		if locate(t.typ, path.Split()).typ == nil {
+		if typed.Locate(t.typ, path.Split()).Type == nil {
 			continue
 		}
 		declared = true
-		if p.present(t.kind, path, f.stage(path)) || f.Kind == policy.Validating && validated(t.typ, path) {
+		if p.present(t.kind, path, f.stage(path)) || !f.Mutates() && validated(t.typ, path) {
 			return false
 		}
 	}
@@ -387,7 +389,7 @@ func (f *facts) stage(path effects.Path) stage {
 	switch {
 	case path.Root == "oldObject":
 		return stored
-	case f.Kind == policy.Validating:
+	case !f.Mutates():
 		return registered
 	}
 	return decoded
@@ -396,16 +398,16 @@ func (f *facts) stage(path effects.Path) stage {
 // validated reports a field that is optional for the decoder, while the server's validation, which comes before
 // validating policies, refuses objects without it.
 func validated(t *schema.Type, path effects.Path) bool {
-	at := locate(t, path.Split())
-	if at.field == nil || at.owner == nil {
+	at := typed.Locate(t, path.Split())
+	if at.Field == nil || at.Owner == nil {
 		return false
 	}
 	switch path.Steps { // the registry fills them in before validating policies look
 	case effects.At("", "metadata", "creationTimestamp").Steps, effects.At("", "metadata", "uid").Steps:
 		return true
 	}
-	owner := strings.TrimPrefix(at.owner.Name, "k8s.io/api/")
-	switch owner + "." + at.field.Name {
+	owner := strings.TrimPrefix(at.Owner.Name, "k8s.io/api/")
+	switch owner + "." + at.Field.Name {
 	case "core/v1.PodStatus.phase", "core/v1.PodStatus.qosClass", "core/v1.NamespaceSpec.finalizers",
 		"core/v1.NamespaceStatus.phase",
 		"certificates/v1.CertificateSigningRequestSpec.username",
@@ -416,8 +418,8 @@ func validated(t *schema.Type, path effects.Path) bool {
 		"core/v1.PersistentVolumeSpec.accessModes":
 		return true
 	}
-	if strings.HasSuffix(at.owner.Name, ".LabelSelectorRequirement") ||
-		strings.HasSuffix(at.owner.Name, "core/v1.NodeSelectorRequirement") {
+	if strings.HasSuffix(at.Owner.Name, ".LabelSelectorRequirement") ||
+		strings.HasSuffix(at.Owner.Name, "core/v1.NodeSelectorRequirement") {
 		return true // values depends on the operator
 	}
 	// The selector of a workload has to match the labels of its template.
@@ -485,7 +487,7 @@ func alwaysTrue(p *pass) {
 				}
 				always := len(f.targets) > 0
 				for _, t := range f.targets {
-					always = always && t.typ != nil && neverAbsent(locate(t.typ, r.Path.Split()))
+					always = always && t.typ != nil && neverAbsent(typed.Locate(t.typ, r.Path.Split()))
 				}
 				if !always {
 					continue
@@ -497,7 +499,7 @@ func alwaysTrue(p *pass) {
 					return o.reads != nil && slices.ContainsFunc(o.reads.List,
 						func(o effects.Read) bool { return r.Path.Contains(o.Path) && o.Path != r.Path })
 				}
-				if t := locate(f.targets[0].typ, r.Path.Split()).typ; t.Kind != schema.Struct ||
+				if t := typed.Locate(f.targets[0].typ, r.Path.Split()).Type; t.Kind != schema.Struct ||
 					slices.ContainsFunc(f.exprs, below) {
 					d.Severity, d.Suggestion = Note, "leave it out"
 				}
@@ -517,9 +519,9 @@ func (p *pass) isSelection(e *expression, id int64) bool {
 }
 
 // neverAbsent reports a field of a Go type that is written whatever its value is.
-func neverAbsent(at place) bool {
-	f := at.field
-	if f == nil || at.owner == nil || at.owner.Name == "" || f.Pointer || f.OmitZero {
+func neverAbsent(at typed.Place) bool {
+	f := at.Field
+	if f == nil || at.Owner == nil || at.Owner.Name == "" || f.Pointer || f.OmitZero {
 		return false
 	}
 	return f.Type.Kind == schema.Struct || !f.OmitEmpty
@@ -539,13 +541,13 @@ func namespaceObjects(p *pass) {
 				continue
 			}
 			d := f.at(e, e.reads.List[i].ID)
-			if e.use == policy.UseMatchCondition {
+			if e.Use == policy.UseMatchCondition {
 				d.Message, d.Suggestion = "namespaceObject is always null in match conditions",
 					"use a namespaceSelector, or ask in the validations"
 				p.report(d)
 				continue
 			}
-			if clusterScoped >= 0 && !f.guards(e, namespaceRoot) && e.use != policy.UseMessageExpression {
+			if clusterScoped >= 0 && !f.guards(e, namespaceRoot) && e.Use != policy.UseMessageExpression {
 				d.Message = fmt.Sprintf("namespaceObject is null for %s", f.targets[clusterScoped].resource.Resource)
 				d.Suggestion = "write namespaceObject == null || …"
 				p.report(d)
@@ -644,8 +646,8 @@ func (p *pass) isOf(f *facts, path effects.Path, kind schema.Kind) bool {
 		if t.typ == nil {
 			continue
 		}
-		if at := locate(t.typ, path.Split()); at.typ != nil {
-			if at.typ.Kind != kind {
+		if at := typed.Locate(t.typ, path.Split()); at.Type != nil {
+			if at.Type.Kind != kind {
 				return false
 			}
 			found = true
@@ -679,7 +681,7 @@ func messages(p *pass) {
 			d := Diagnostic{
 				Message:    "message is shown as it is, though it is a CEL expression",
 				Suggestion: "move it to messageExpression",
-				Kind:       string(f.Kind), Name: f.Name, Field: path, Position: f.Locate(&field.Error{Field: path}),
+				Ref:        f.Ref(), Field: path, Position: f.Locate(&field.Error{Field: path}),
 			}
 			if checked, issues := celenv.Compile(env, v.Message); v.MessageExpr.IsZero() && issues.Err() == nil &&
 				checked.OutputType().IsExactType(cel.StringType) {
@@ -706,7 +708,7 @@ func moveMessage(object map[string]any, index int) {
 func multiLine(p *pass) {
 	for _, f := range p.facts {
 		for e := range f.parsed() {
-			if e.use != policy.UseMessageExpression {
+			if e.Use != policy.UseMessageExpression {
 				continue
 			}
 			if i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool {
@@ -744,12 +746,12 @@ func authorizers(p *pass) {
 	for _, f := range p.facts {
 		uses := func(e *expression) bool { return e.reads.Uses(effects.At("authorizer")) }
 		for e := range f.parsed() {
-			if e.use != policy.UseAuditAnnotation && e.use != policy.UseMessageExpression {
+			if e.Use != policy.UseAuditAnnotation && e.Use != policy.UseMessageExpression {
 				continue
 			}
 			if i := slices.IndexFunc(e.reads.List,
 				func(r effects.Read) bool { return r.Path.Root == "authorizer" }); i >= 0 &&
-				e.use == policy.UseAuditAnnotation {
+				e.Use == policy.UseAuditAnnotation {
 				d := f.at(e, e.reads.List[i].ID)
 				d.Message, d.Suggestion = "authorizer does not exist when an audit annotation is evaluated",
 					"ask it in a validation"
@@ -758,9 +760,9 @@ func authorizers(p *pass) {
 			}
 			if i := slices.IndexFunc(e.before, uses); i >= 0 {
 				d := in(f.Policy, e.Expr, 0, len(e.Src))
-				d.Message = fmt.Sprintf("variable %s uses authorizer, which does not exist here", e.before[i].name)
+				d.Message = fmt.Sprintf("variable %s uses authorizer, which does not exist here", e.before[i].Name)
 				d.Suggestion = "ask authorizer in a validation"
-				if e.use == policy.UseMessageExpression {
+				if e.Use == policy.UseMessageExpression {
 					d.Severity = Warning
 				}
 				p.report(d)
@@ -777,13 +779,13 @@ func emptyThenAppend(p *pass) {
 		}
 		var empty []emptied
 		for e := range f.parsed() {
-			if e.use != policy.UseJSONPatch {
+			if e.Use != policy.UseJSONPatch {
 				continue
 			}
 			for _, w := range effects.Patched(e.ast.Expr()) {
 				parent, _, ok := w.Path.Parent()
 				if i := slices.IndexFunc(empty,
-					func(x emptied) bool { return ok && x.path == parent && x.index < e.index }); w.Op == "add" &&
+					func(x emptied) bool { return ok && x.path == parent && x.index < e.Index }); w.Op == "add" &&
 					i >= 0 {
 					d := f.at(e, w.ID)
 					d.Message = fmt.Sprintf("mutation %d leaves %s empty, and what is empty is gone before this one",
@@ -795,7 +797,7 @@ func emptyThenAppend(p *pass) {
 					func(x emptied) bool { return x.path == w.Path || ok && x.path == parent })
 				if v := w.Value; v != nil && (v.Kind() == ast.ListKind && v.AsList().Size() == 0 ||
 					v.Kind() == ast.MapKind && v.AsMap().Size() == 0) {
-					empty = append(empty, emptied{w.Path, e.index})
+					empty = append(empty, emptied{w.Path, e.Index})
 				}
 			}
 		}

@@ -3,37 +3,53 @@ package check
 import (
 	"strings"
 
-	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// A typer declares the types of kinds for the type checker, in two ways: true is what expressions meet when they run,
+// A typer declares the types of kinds for the type checker, in two ways: run is what expressions meet when they run,
 // where times and quantities are text; server is what the server's own type checker takes them for.
 type typer struct {
-	registry *schema.Registry
-	server   map[schema.GroupVersionKind]*apiservercel.DeclType
-	run      map[*schema.Type]*apiservercel.DeclType
-	named    map[string]*apiservercel.DeclType // the object types of run
+	registry    *schema.Registry
+	run, server map[schema.GroupVersionKind]*celenv.DeclaredType // nil: the kind has no type
+	structs     map[*schema.Type]*apiservercel.DeclType          // of run
+	named       map[string]*apiservercel.DeclType                // the same by their names
 }
 
 func newTyper(r *schema.Registry) typer {
 	return typer{
 		registry: r,
-		server:   map[schema.GroupVersionKind]*apiservercel.DeclType{},
-		run:      map[*schema.Type]*apiservercel.DeclType{},
+		run:      map[schema.GroupVersionKind]*celenv.DeclaredType{},
+		server:   map[schema.GroupVersionKind]*celenv.DeclaredType{},
+		structs:  map[*schema.Type]*apiservercel.DeclType{},
 		named:    map[string]*apiservercel.DeclType{},
 	}
 }
 
 // running returns the type of a kind's values in expressions; nil for an unknown kind.
-func (ty *typer) running(kind schema.GroupVersionKind) *apiservercel.DeclType {
-	t := ty.registry.Type(kind)
-	if t == nil {
-		return nil
+func (ty *typer) running(kind schema.GroupVersionKind) *celenv.DeclaredType {
+	return declaredOnce(ty.run, kind, func() *apiservercel.DeclType {
+		t := ty.registry.Type(kind)
+		if t == nil {
+			return nil
+		}
+		return ty.runningType(t, kind.String(), map[*schema.Type]bool{})
+	})
+}
+
+// declaredOnce returns what is known of a kind, or makes it.
+func declaredOnce(known map[schema.GroupVersionKind]*celenv.DeclaredType, kind schema.GroupVersionKind,
+	make func() *apiservercel.DeclType) *celenv.DeclaredType {
+	declared, ok := known[kind]
+	if !ok {
+		if t := make(); t != nil {
+			declared = celenv.Declare(t)
+		}
+		known[kind] = declared
 	}
-	return ty.runningType(t, kind.String(), map[*schema.Type]bool{})
+	return declared
 }
 
 func (ty *typer) runningType(t *schema.Type, name string, open map[*schema.Type]bool) *apiservercel.DeclType {
@@ -54,7 +70,7 @@ func (ty *typer) runningType(t *schema.Type, name string, open map[*schema.Type]
 		if len(t.Fields) == 0 || t.PreserveUnknown || t.Nullable || open[t] {
 			return apiservercel.DynType
 		}
-		if done := ty.run[t]; done != nil {
+		if done := ty.structs[t]; done != nil {
 			return done
 		}
 		if t.Name != "" {
@@ -74,7 +90,7 @@ func (ty *typer) runningType(t *schema.Type, name string, open map[*schema.Type]
 		}
 		delete(open, t)
 		declared := apiservercel.NewObjectType(name, fields)
-		ty.run[t], ty.named[name] = declared, declared
+		ty.structs[t], ty.named[name] = declared, declared
 		return declared
 	}
 	return apiservercel.DynType
@@ -109,18 +125,15 @@ func (ty *typer) variable(t *cel.Type) *apiservercel.DeclType {
 
 // checking returns the type that the server's type checker gives a kind (as k8s.io/apiserver/pkg/cel/common
 // SchemaDeclType v0.37.2 makes it of the kind's OpenAPI schema); nil if it has none.
-func (ty *typer) checking(kind schema.GroupVersionKind) *apiservercel.DeclType {
-	if declared, ok := ty.server[kind]; ok {
-		return declared
-	}
-	var declared *apiservercel.DeclType
-	if t := ty.registry.Type(kind); t != nil {
-		if declared = checkingType(t, map[*schema.Type]bool{}); declared != nil {
-			declared = declared.MaybeAssignTypeName(kind.Kind)
+func (ty *typer) checking(kind schema.GroupVersionKind) *celenv.DeclaredType {
+	return declaredOnce(ty.server, kind, func() *apiservercel.DeclType {
+		if t := ty.registry.Type(kind); t != nil {
+			if declared := checkingType(t, map[*schema.Type]bool{}); declared != nil {
+				return declared.MaybeAssignTypeName(kind.Kind)
+			}
 		}
-	}
-	ty.server[kind] = declared
-	return declared
+		return nil
+	})
 }
 
 // checkingType returns nil for what the server leaves undeclared: types without a single JSON type.
@@ -175,51 +188,4 @@ func checkingType(t *schema.Type, open map[*schema.Type]bool) *apiservercel.Decl
 		}
 	}
 	return nil
-}
-
-// A place is where a path leads in a type.
-type place struct {
-	typ   *schema.Type  // nil: not declared
-	field *schema.Field // the last member on the way; nil for the root and for items
-	owner *schema.Type  // the struct of field
-	open  bool          // the path leaves what is declared: anything may be there
-	depth int           // the number of steps that are declared
-}
-
-// locate follows a path from the root type.
-func locate(t *schema.Type, steps []string) place {
-	at := place{typ: t}
-	for _, step := range steps {
-		switch {
-		case at.typ == nil:
-			return at
-		case at.typ.Kind == schema.Struct:
-			f := at.typ.Field(step)
-			if f == nil {
-				return place{open: at.typ.PreserveUnknown || len(at.typ.Fields) == 0 || at.typ.Embedded, owner: at.typ,
-					depth: at.depth}
-			}
-			at.owner, at.field, at.typ = at.typ, f, f.Type
-		case at.typ.Kind == schema.Map, at.typ.Kind == schema.List && step == effects.Item:
-			at.owner, at.field, at.typ = nil, nil, at.typ.Elem
-		case at.typ.Kind == schema.Any, at.typ.Kind == schema.Union:
-			return place{open: true, depth: at.depth}
-		default:
-			return place{owner: at.typ, depth: at.depth}
-		}
-		at.depth++
-	}
-	return at
-}
-
-// fieldNames are the members that a struct declares.
-func fieldNames(t *schema.Type) []string {
-	if t == nil {
-		return nil
-	}
-	names := make([]string, len(t.Fields))
-	for i := range t.Fields {
-		names[i] = t.Fields[i].Name
-	}
-	return names
 }

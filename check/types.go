@@ -3,14 +3,14 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
-	"github.com/celgate/celgate/internal/parallel"
+	"github.com/celgate/celgate/internal/typed"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -53,54 +53,36 @@ comparison is never true, or an error.`,
 // A finding is one problem of an expression and the kinds for which it exists.
 type finding struct {
 	problem
-	kinds []schema.GroupVersionKind
+	kinds   []schema.GroupVersionKind
+	certain bool // of those of run: true of every request
 }
 
-// typed is what type checking says about one expression.
-type typed struct {
-	run      []finding // as expressions run
-	checked  int       // kinds that were looked at
-	unknown  bool      // some matched kind has no known type
-	server   []finding
-	warnings []serverWarning // by kind
+// typings are what type checking says about one expression.
+type typings struct {
+	run     []finding // as expressions run
+	checked int       // kinds that were looked at
+	unknown bool      // some matched kind has no known type
+	server  []finding
+	untyped []problem // which the server refuses, whatever the types
 
-	missing map[effects.Path][]schema.GroupVersionKind // the kinds with a problem at a field; nil: not asked for yet
-	untyped []problem                                  // which the server refuses, whatever the types
-
-	asts  map[schema.GroupVersionKind]*cel.Ast // of mutations; nil where it does not compile
-	slips map[slip][]schema.GroupVersionKind
+	slips map[typed.Problem][]schema.GroupVersionKind // of mutations
 }
 
 // maxKinds bounds the kinds for which a policy with wildcards is checked.
 const maxKinds = 400
 
-// typing type-checks the expressions of a policy, once; those of all policies, since who asks for one asks for the
-// others.
-func (s *subject) typing(f *facts) map[*expression]*typed {
+// typing type-checks the expressions of a policy, once.
+func (s *subject) typing(f *facts) map[*expression]*typings {
 	if f.typing == nil {
-		s.typeAll()
+		s.each((*subject).typeOne)
 	}
 	return f.typing
 }
 
-// typeAll type-checks the policies on all processors. Each has a typer of its own, which remembers what it declares.
-func (s *subject) typeAll() {
-	var workers []*subject
-	parallel.Each(len(s.facts), func() func(int) {
-		w := *s
-		w.typer = newTyper(s.Types)
-		workers = append(workers, &w)
-		return func(i int) { w.typeOne(s.facts[i]) }
-	})
-	for _, w := range workers {
-		s.err = cmp.Or(s.err, w.err)
-	}
-}
-
 func (s *subject) typeOne(f *facts) {
-	f.typing = map[*expression]*typed{}
+	f.typing = map[*expression]*typings{}
 	for _, e := range f.exprs {
-		f.typing[e] = &typed{asts: map[schema.GroupVersionKind]*cel.Ast{}}
+		f.typing[e] = &typings{slips: map[typed.Problem][]schema.GroupVersionKind{}}
 	}
 	targets := f.targets
 	if len(targets) > maxKinds {
@@ -109,11 +91,11 @@ func (s *subject) typeOne(f *facts) {
 			t.unknown = true
 		}
 	}
-	s.typeCheck(f, nil, nil, func(e *expression, _ *cel.Env, _ *cel.Ast,
-		problems []problem) {
+	s.typeCheck(f, nil, nil, func(e *expression, _ *cel.Env, _ *cel.Ast, problems []problem) {
 		f.typing[e].untyped = problems
 	})
 	params := s.paramKind(f)
+	checked := 0
 	for _, t := range targets {
 		object := s.typer.running(t.kind)
 		if object == nil {
@@ -122,21 +104,77 @@ func (s *subject) typeOne(f *facts) {
 			}
 			continue
 		}
+		estimate := estimates{}
 		s.typeCheck(f, object, s.typer.running(params),
-			func(e *expression, _ *cel.Env, checked *cel.Ast, problems []problem) {
+			func(e *expression, env *cel.Env, tree *cel.Ast, problems []problem) {
 				found := f.typing[e]
 				found.checked++
-				if e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch {
-					found.asts[t.kind] = checked
-				}
 				for _, p := range problems {
 					found.run = add(found.run, p, t.kind)
 				}
+				if checked < maxKindsRun {
+					estimate.add(e, env, tree)
+				}
 			},
 		)
+		if f.Mutates() {
+			s.construct(f, t.kind, s.Types.Type(params))
+		}
+		if checked++; checked <= maxKindsRun {
+			f.costs = estimate.worst(f, f.costs)
+		}
 	}
-	if f.Kind == policy.Validating {
-		s.serverCheck(f, params)
+	if checked == 0 {
+		estimate := estimates{}
+		s.typeCheck(f, nil, s.typer.running(params), func(e *expression, env *cel.Env, tree *cel.Ast, _ []problem) {
+			estimate.add(e, env, tree)
+		})
+		f.costs = estimate.worst(f, nil)
+	}
+	if f.Validates() {
+		s.serverCheck(f, func(e *expression, kind schema.GroupVersionKind, issues *cel.Issues) {
+			found := f.typing[e]
+			for _, p := range problems(issues, e.Src) {
+				found.server = add(found.server, p, kind)
+			}
+		})
+	}
+	same := map[string][]schema.GroupVersionKind{}
+	for e, found := range f.typing {
+		found.judge(e)
+		for _, list := range [][]finding{found.run, found.server} {
+			for i := range list {
+				name := fmt.Sprint(list[i].kinds)
+				if same[name] == nil {
+					same[name] = list[i].kinds
+				}
+				list[i].kinds = same[name]
+			}
+		}
+		for p, kinds := range found.slips {
+			name := fmt.Sprint(kinds)
+			if same[name] == nil {
+				same[name] = kinds
+			}
+			found.slips[p] = same[name]
+		}
+		e.forget()
+	}
+}
+
+// construct judges what the mutations of f make of objects of one kind.
+func (s *subject) construct(f *facts, kind schema.GroupVersionKind, params *schema.Type) {
+	all, err := s.construction.Kind(f.Policy, s.Types.Type(kind), params)
+	s.err = cmp.Or(s.err, err)
+	for e, found := range f.typing {
+		for _, finding := range all {
+			if finding.Field != e.Field || !e.Use.Mutates() {
+				continue
+			}
+			for _, p := range finding.Problems {
+				found.slips[p] = append(found.slips[p], kind)
+			}
+		}
 	}
 }
 
@@ -149,7 +187,7 @@ func add(list []finding, p problem, kind schema.GroupVersionKind) []finding {
 			return list
 		}
 	}
-	return append(list, finding{p, []schema.GroupVersionKind{kind}})
+	return append(list, finding{problem: p, kinds: []schema.GroupVersionKind{kind}})
 }
 
 func (s *subject) paramKind(f *facts) schema.GroupVersionKind {
@@ -164,15 +202,14 @@ func (s *subject) paramKind(f *facts) schema.GroupVersionKind {
 }
 
 // typeCheck compiles every expression of f against one kind.
-func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType,
+func (s *subject) typeCheck(f *facts, object, params *celenv.DeclaredType,
 	visit func(*expression, *cel.Env, *cel.Ast, []problem)) {
 	members := map[string]*apiservercel.DeclField{}
 	variables := apiservercel.NewObjectType(celenv.VariablesType, members)
-	var variableTypes *apiservercel.DeclType
 	envs := map[celenv.Declared]*cel.Env{}
 	env := func(d celenv.Declared) *cel.Env {
 		if envs[d] == nil {
-			made, err := s.envs.Typed(d, celenv.Types{Object: object, Params: params, Variables: variableTypes}, false)
+			made, err := s.envs.Typed(d, celenv.Types{Object: object, Params: params, Variables: variables}, false)
 			if err != nil {
 				s.err = err
 				return nil
@@ -181,24 +218,22 @@ func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType,
 		}
 		return envs[d]
 	}
-	variableTypes = variables
 	for _, e := range f.exprs {
 		d := celenv.Declared{
 			Params: f.ParamKind != nil, Authorizer: true,
-			Patch: e.use == policy.UseApplyConfiguration || e.use == policy.UseJSONPatch,
+			Patch: e.Use.Mutates(),
 		}
 		in := env(d)
 		if in == nil {
 			return
 		}
 		checked, issues := e.check(in, running)
-		if e.use == "" {
+		if e.Use == policy.UseVariable {
 			t := apiservercel.DynType
 			if checked != nil {
 				t = s.typer.variable(checked.OutputType())
 			}
-			members[e.name] = apiservercel.NewDeclField(e.name, t, true, nil, nil)
-			clear(envs) // they know the types that variables had
+			members[e.Name] = apiservercel.NewDeclField(e.Name, t, true, nil, nil)
 		}
 		visit(e, in, checked, problems(issues, e.Src))
 	}
@@ -206,7 +241,8 @@ func (s *subject) typeCheck(f *facts, object, params *apiservercel.DeclType,
 
 // serverCheck does what the server's type checker does
 // (pkg/admission/plugin/policy/validating/typechecking.go v0.37.2).
-func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
+func (s *subject) serverCheck(f *facts, visit func(*expression, schema.GroupVersionKind, *cel.Issues)) {
+	params := s.paramKind(f)
 	for _, kind := range s.serverKinds(f.MatchConstraints) {
 		object := s.typer.checking(kind)
 		if object == nil {
@@ -215,37 +251,27 @@ func (s *subject) serverCheck(f *facts, params schema.GroupVersionKind) {
 		members := map[string]*apiservercel.DeclField{}
 		variables := apiservercel.NewObjectType(celenv.VariablesType, members)
 		d := celenv.Declared{Params: f.ParamKind != nil, Authorizer: true}
-		var env *cel.Env
+		env, err := s.envs.Typed(d, celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables},
+			true)
+		if err != nil {
+			s.err = err
+			return
+		}
 		for _, e := range f.exprs {
-			if e.use != "" && e.use != policy.UseValidation && e.use != policy.UseMessageExpression {
+			if e.Use != policy.UseVariable && e.Use != policy.UseValidation && e.Use != policy.UseMessageExpression {
 				continue
 			}
-			if env == nil {
-				var err error
-				if env, err = s.envs.Typed(d,
-					celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables},
-					true); err != nil {
-					s.err = err
-					return
-				}
-			}
 			checked, issues := e.check(env, checking)
-			if e.use == "" {
+			if e.Use == policy.UseVariable {
 				var t *cel.Type
 				if issues == nil {
 					t = checked.OutputType()
 				}
-				members[e.name] = apiservercel.NewDeclField(e.name, celenv.VariableType(t), true, nil, nil)
-				env = nil
+				members[e.Name] = apiservercel.NewDeclField(e.Name, celenv.VariableType(t), true, nil, nil)
 				continue
 			}
-			if issues == nil {
-				continue
-			}
-			found := f.typing[e]
-			found.warnings = append(found.warnings, serverWarning{kind, issues})
-			for _, p := range problems(issues, e.Src) {
-				found.server = add(found.server, p, kind)
+			if issues != nil {
+				visit(e, kind, issues)
 			}
 		}
 	}
@@ -295,71 +321,65 @@ rules:
 	return all
 }
 
-var (
-	undefinedField = regexp.MustCompile(`^undefined field '(.*)'$`)
-	noOverload     = regexp.MustCompile(`^found no matching overload for '(.*)' applied to '(.*)'$`)
-)
-
-// certain reports that a finding is true of every request: it exists for all matched kinds, or what it is a field of
-// does not exist.
-func (t *typed) certain(e *expression, f finding) bool {
+// judge finds out which findings are true of every request: they exist for all matched kinds, or what they are a field
+// of does not exist.
+func (t *typings) judge(e *expression) {
 	if t.unknown || t.checked == 0 {
-		return false
+		return
 	}
-	if len(f.kinds) == t.checked {
-		return true
-	}
-	if t.missing == nil {
-		t.missing = map[effects.Path][]schema.GroupVersionKind{}
-		for _, found := range t.run {
-			for _, path := range e.pathsAt(found.offset) {
-				t.missing[path] = append(t.missing[path], found.kinds...)
-			}
+	missing := map[effects.Path][]schema.GroupVersionKind{} // the kinds with a problem at a field
+	for _, found := range t.run {
+		for _, path := range e.pathsAt(found.offset) {
+			missing[path] = append(missing[path], found.kinds...)
 		}
 	}
 	kinds := map[schema.GroupVersionKind]bool{}
-	add := func(list []schema.GroupVersionKind) {
-		for _, k := range list {
-			kinds[k] = true
+	for i := range t.run {
+		found := &t.run[i]
+		clear(kinds)
+		add := func(list []schema.GroupVersionKind) {
+			for _, k := range list {
+				kinds[k] = true
+			}
 		}
-	}
-	add(f.kinds)
-	for _, path := range e.pathsAt(f.offset) {
-		for above, _, ok := path.Parent(); ok; above, _, ok = above.Parent() {
-			add(t.missing[above])
+		add(found.kinds)
+		for _, path := range e.pathsAt(found.offset) {
+			for above, _, ok := path.Parent(); ok && len(kinds) < t.checked; above, _, ok = above.Parent() {
+				add(missing[above])
+			}
 		}
+		found.certain = len(kinds) == t.checked
 	}
-	return len(kinds) == t.checked
 }
 
-// A serverWarning is what the server's type checker finds with one kind. Its text quotes the line of the expression for
-// every problem, which is long for the policies of which there is much to say: it is made when somebody asks for it.
-type serverWarning struct {
-	kind   schema.GroupVersionKind
-	issues *cel.Issues
-}
-
-func textOf(warnings []serverWarning, src string) string {
-	var texts []string
-	for _, w := range warnings {
-		texts = append(texts, fmt.Sprintf("%v: %s\n", w.kind, celenv.Quote(w.issues, src)))
+// serverWarnings returns what the server will write into the status about each expression of a policy. It quotes the
+// line of the expression for every problem, which is long for the policies of which there is much to say.
+func (s *subject) serverWarnings(f *facts) map[*expression]string {
+	texts := map[*expression][]string{}
+	s.serverCheck(f, func(e *expression, kind schema.GroupVersionKind, issues *cel.Issues) {
+		texts[e] = append(texts[e], fmt.Sprintf("%v: %s\n", kind, celenv.Quote(issues, e.Src)))
+	})
+	all := map[*expression]string{}
+	for e, parts := range texts {
+		all[e] = strings.Join(parts, "\n")
 	}
-	return strings.Join(texts, "\n")
+	return all
 }
 
 func typeWarnings(p *pass) {
 	for _, f := range p.facts {
+		warnings := sync.OnceValue(func() map[*expression]string { return p.serverWarnings(f) })
 		for e, t := range p.typing(f) {
 			if e.ast == nil {
 				continue
 			}
-			warning := sync.OnceValue(func() string { return textOf(t.warnings, e.Src) })
+			warning := func() string { return warnings()[e] }
 			for _, found := range t.server {
 				if slices.Contains(t.untyped, found.problem) {
 					continue
 				}
 				sure := slices.ContainsFunc(t.run, func(own finding) bool {
-					return own.problem == found.problem && t.certain(e, own) && telling(own.message)
+					return own.problem == found.problem && own.certain && typed.Telling(own.message)
 				})
 				d := p.typeDiagnostic(f, e, found)
 				d.Server = warning
@@ -369,12 +389,16 @@ func typeWarnings(p *pass) {
 				}
 				p.report(d)
 			}
+			e.forget()
 		}
 	}
 }
 
 // pathsAt returns the fields that are selected at an offset.
 func (e *expression) pathsAt(offset int) []effects.Path {
+	if e.reads == nil { // it does not parse
+		return nil
+	}
 	if e.paths == nil {
 		e.paths = map[int][]effects.Path{}
 		for _, r := range e.reads.List {
@@ -386,25 +410,16 @@ func (e *expression) pathsAt(offset int) []effects.Path {
 	return e.paths[offset]
 }
 
-// telling reports a message whose types are scalars: mixed kinds of objects are no mistake, since objects have no type
-// when expressions run.
-func telling(message string) bool {
-	if undefinedField.MatchString(message) {
-		return true
-	}
-	m := noOverload.FindStringSubmatch(message)
-	return m != nil && !strings.ContainsAny(m[2], "./@")
-}
-
 // typeDiagnostic words a finding.
 func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic {
 	d := in(f.Policy, e.Expr, found.offset, found.offset+token(e.Src[found.offset:]))
 	d.Message = found.message
 	of := kindsText(found.kinds)
-	if m := undefinedField.FindStringSubmatch(found.message); m != nil {
+	switch said := wording.Read(found.message); said.Kind {
+	case wording.UndefinedField:
 		for _, path := range e.pathsAt(found.offset) {
 			parent, last, ok := path.Parent()
-			if !ok || last != m[1] {
+			if !ok || last != said.Name {
 				continue
 			}
 			t := p.Types.Type(found.kinds[0])
@@ -417,15 +432,15 @@ func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic
 			if parent.Steps != "" {
 				of = strings.TrimPrefix(effects.Path{Steps: parent.Steps}.String(), ".") + " of " + of
 			}
-			if near := nearest(last, fieldNames(locate(t, parent.Split()).typ)); near != "" {
+			if near := nearest(last, typed.Fields(typed.Locate(t, parent.Split()).Type)); near != "" {
 				d.Suggestion = "did you mean " + near + "?"
 			}
 			break
 		}
-		d.Message = fmt.Sprintf("undefined field '%s' in %s", m[1], of)
-	} else if m := noOverload.FindStringSubmatch(found.message); m != nil {
-		if op, ok := strings.CutPrefix(m[1], "_"); ok && strings.HasSuffix(op, "_") {
-			d.Message = fmt.Sprintf("%s does not take %s", strings.Trim(m[1], "_"), m[2])
+		d.Message = fmt.Sprintf("undefined field '%s' in %s", said.Name, of)
+	case wording.NoOverload:
+		if op, ok := strings.CutPrefix(said.Name, "_"); ok && strings.HasSuffix(op, "_") {
+			d.Message = fmt.Sprintf("%s does not take %s", strings.Trim(said.Name, "_"), said.Got)
 		}
 		d.Message += " in " + of
 	}
@@ -443,7 +458,7 @@ func kindsText(kinds []schema.GroupVersionKind) string {
 	return strings.Join(names, ", ")
 }
 
-func (p *pass) runProblems(pattern *regexp.Regexp) {
+func (p *pass) runProblems(about wording.Kind) {
 	for _, f := range p.facts {
 		for e, t := range p.typing(f) {
 			if e.ast == nil {
@@ -451,16 +466,17 @@ func (p *pass) runProblems(pattern *regexp.Regexp) {
 			}
 			for _, found := range t.run {
 				warned := slices.ContainsFunc(t.server, func(s finding) bool { return s.problem == found.problem })
-				if !pattern.MatchString(found.message) || warned || !t.certain(e, found) || !telling(found.message) ||
+				if wording.Read(found.message).Kind != about || warned || !found.certain || !typed.Telling(found.message) ||
 					slices.Contains(t.untyped, found.problem) {
 					continue
 				}
 				p.report(p.typeDiagnostic(f, e, found))
 			}
+			e.forget()
 		}
 	}
 }
 
-func undefinedFields(p *pass) { p.runProblems(undefinedField) }
+func undefinedFields(p *pass) { p.runProblems(wording.UndefinedField) }
 
-func typeMismatches(p *pass) { p.runProblems(noOverload) }
+func typeMismatches(p *pass) { p.runProblems(wording.NoOverload) }

@@ -30,6 +30,7 @@ type Options struct {
 type Event struct {
 	Op      Op
 	Kind    policy.Kind
+	Phase   policy.Phase
 	Policy  string
 	Binding string // empty: the policy itself, whatever the binding
 	Param   string // "namespace/name" or "name"; empty without a param
@@ -61,6 +62,7 @@ type Comparison = match.Comparison
 // A Match says whether one binding of a policy is for a request, and what decided when it is not.
 type Match struct {
 	Kind    policy.Kind
+	Phase   policy.Phase
 	Policy  string
 	Binding string // empty: the policy itself is not for the request, whatever the binding
 	Matched bool
@@ -139,7 +141,7 @@ type Observation struct {
 	Value  BranchValue
 }
 
-// A BranchValue is what a branch came to.
+// A BranchValue is the result of evaluating a branch.
 type BranchValue int
 
 // The values of branches.

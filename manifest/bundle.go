@@ -48,7 +48,7 @@ func NewBundle(docs ...*Document) *Bundle {
 	b.Set, twice = given.Unique()
 	for _, err := range twice {
 		b.Problems = append(b.Problems, Problem{
-			Position: err.Position, Message: err.Kind + " " + err.Name + " is given twice",
+			Position: err.Position, Message: err.Ref.String() + " is given twice",
 			Hint: "the first is at " + err.First.String(), Err: err,
 		})
 	}

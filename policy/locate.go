@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,17 +8,17 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/celgate/celgate/internal/wording"
 )
 
 // Locate returns the place in the source file that a write-time error of p is about: inside of an expression that
 // does not compile, else the start of the field or of its nearest parent, else p.Position. Of err it needs the field
 // and the detail.
 func (p *Policy) Locate(err *field.Error) Position {
-	for x := range p.Expressions() {
-		if x.Field == err.Field {
-			if at := x.Locate(compileOffset(err, x.Src)); at.IsValid() {
-				return at
-			}
+	if x := p.At(err.Field); !x.IsZero() {
+		if at := x.Locate(compileOffset(err, x.Src)); at.IsValid() {
+			return at
 		}
 	}
 	return locateField(p.places, fieldOf(err, p.MatchConstraints), p.Position)
@@ -29,30 +28,6 @@ func (p *Policy) Locate(err *field.Error) Position {
 // parent, or b.Position.
 func (b *Binding) Locate(err *field.Error) Position {
 	return locateField(b.places, fieldOf(err, b.MatchResources), b.Position)
-}
-
-// Expressions returns all expressions of p that are not empty, in the server's order.
-func (p *Policy) Expressions() iter.Seq[Expr] {
-	return func(yield func(Expr) bool) {
-		var all []Expr
-		for _, x := range slices.Concat(p.MatchConditions, p.Variables) {
-			all = append(all, x.Expr)
-		}
-		for _, x := range p.Validations {
-			all = append(all, x.Expr, x.MessageExpr)
-		}
-		for _, x := range p.AuditAnnotations {
-			all = append(all, x.ValueExpr)
-		}
-		for _, x := range p.Mutations {
-			all = append(all, x.Expr)
-		}
-		for _, x := range all {
-			if !x.IsZero() && !yield(x) {
-				return
-			}
-		}
-	}
 }
 
 func locateField(places Places, path string, otherwise Position) Position {
@@ -82,22 +57,13 @@ func fieldOf(err *field.Error, m *MatchResources) string {
 }
 
 // compileOffset returns the byte offset in src that the first problem of a compilation error names; 0 if it names
-// none. The compiler counts lines and, in code points, columns from 1, of the text without the white space around
-// it where the server trims that.
+// none. The compiler counts in the text without the white space around it where the server trims that.
 func compileOffset(err *field.Error, src string) int {
-	_, at, ok := strings.Cut(err.Detail, "ERROR: <input>:")
-	if !ok {
+	problems := wording.Problems(err.Detail)
+	if len(problems) == 0 {
 		return 0
 	}
-	fields := strings.SplitN(at, ":", 3)
-	if len(fields) < 3 {
-		return 0
-	}
-	line, lineErr := strconv.Atoi(fields[0])
-	column, columnErr := strconv.Atoi(fields[1])
-	if lineErr != nil || columnErr != nil {
-		return 0
-	}
+	line, column := problems[0].Line, problems[0].Column
 	offset, rest := 0, src
 	if trims(err.Field) {
 		rest = strings.TrimLeftFunc(src, unicode.IsSpace)

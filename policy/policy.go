@@ -7,19 +7,41 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A Kind is one of the two kinds of policy.
+// A Kind is one of the kinds of policy.
 type Kind string
 
-// The kinds of policy.
+// The kinds of policy: the two of admissionregistration.k8s.io, and the one of the dialect, which mutates, validates or
+// does both.
 const (
 	Validating Kind = "ValidatingAdmissionPolicy"
 	Mutating   Kind = "MutatingAdmissionPolicy"
+	Admission  Kind = "AdmissionPolicy"
 )
+
+// A Phase is one of the two parts of admission.
+type Phase string
+
+// The phases, in their order.
+const (
+	PhaseMutation   Phase = "mutation"
+	PhaseValidation Phase = "validation"
+)
+
+// Released returns the kind of admissionregistration.k8s.io whose policies run in the phase.
+func (ph Phase) Released() Kind {
+	if ph == PhaseMutation {
+		return Mutating
+	}
+	return Validating
+}
 
 // A Set holds the policies and bindings that are in force together. The order carries no meaning: the engine
 // sorts by name.
@@ -31,26 +53,25 @@ type Set struct {
 // Unique returns the set with the first of all policies, and of all bindings, of one kind and name, and errors about
 // the others: no cluster has two.
 func (s *Set) Unique() (Set, []*DuplicateError) {
-	type id struct{ kind, name string }
 	var unique Set
 	var errs []*DuplicateError
-	seen := map[id]Position{}
-	first := func(kind, name string, place Position) bool {
-		before, known := seen[id{kind, name}]
+	seen := map[Ref]Position{}
+	first := func(ref Ref, place Position) bool {
+		before, known := seen[ref]
 		if known {
-			errs = append(errs, &DuplicateError{Kind: kind, Name: name, Position: place, First: before})
+			errs = append(errs, &DuplicateError{Ref: ref, Position: place, First: before})
 		} else {
-			seen[id{kind, name}] = place
+			seen[ref] = place
 		}
 		return !known
 	}
 	for _, p := range s.Policies {
-		if first(string(p.Kind), p.Name, p.Position) {
+		if first(p.Ref(), p.Position) {
 			unique.Policies = append(unique.Policies, p)
 		}
 	}
 	for _, b := range s.Bindings {
-		if first(string(b.Kind)+"Binding", b.Name, b.Position) {
+		if first(b.Ref(), b.Position) {
 			unique.Bindings = append(unique.Bindings, b)
 		}
 	}
@@ -59,14 +80,14 @@ func (s *Set) Unique() (Set, []*DuplicateError) {
 
 // A DuplicateError is about the second of two policies, or bindings, of one kind and name.
 type DuplicateError struct {
-	Kind, Name string
-	Position   Position
-	First      Position
+	Ref
+	Position Position
+	First    Position
 }
 
 // Error says where the two are, as far as that is known.
 func (e *DuplicateError) Error() string {
-	message := e.Kind + " " + e.Name + " is given twice"
+	message := e.Ref.String() + " is given twice"
 	if place := e.Position.String(); place != "" {
 		message = place + ": " + message
 	}
@@ -86,18 +107,28 @@ func (s *Set) MarkStored() {
 	}
 }
 
-// HasPolicy reports whether the set has a policy.
-func (s *Set) HasPolicy(kind Kind, name string) bool {
-	return slices.ContainsFunc(s.Policies, func(p *Policy) bool { return p.Kind == kind && p.Name == name })
+// Policy returns a policy of the set; nil if the set does not have it.
+func (s *Set) Policy(ref Ref) *Policy {
+	if i := slices.IndexFunc(s.Policies, func(p *Policy) bool { return p.Ref() == ref }); i >= 0 {
+		return s.Policies[i]
+	}
+	return nil
+}
+
+// Binding returns a binding of the set; nil if the set does not have it.
+func (s *Set) Binding(ref Ref) *Binding {
+	if i := slices.IndexFunc(s.Bindings, func(b *Binding) bool { return b.Ref() == ref }); i >= 0 {
+		return s.Bindings[i]
+	}
+	return nil
 }
 
 // Binds reports whether a binding of the set names a policy.
-func (s *Set) Binds(kind Kind, name string) bool {
-	return slices.ContainsFunc(s.Bindings, func(b *Binding) bool { return b.Kind == kind && b.PolicyName == name })
+func (s *Set) Binds(ref Ref) bool {
+	return slices.ContainsFunc(s.Bindings, func(b *Binding) bool { return b.Names(ref) })
 }
 
-// A Policy is a ValidatingAdmissionPolicy or a MutatingAdmissionPolicy after the server's defaults.
-// It is not changed after it was made.
+// A Policy is a policy of one of the kinds after the server's defaults. It is not changed after it was made.
 type Policy struct {
 	Kind       Kind
 	APIVersion string // as written, such as "admissionregistration.k8s.io/v1"
@@ -114,18 +145,53 @@ type Policy struct {
 	MatchConditions  []NamedExpr
 	Variables        []NamedExpr
 
-	Validations      []Validation      // Validating only
-	AuditAnnotations []AuditAnnotation // Validating only
+	Validations      []Validation      // not Mutating
+	AuditAnnotations []AuditAnnotation // not Mutating
 
-	Mutations    []Mutation         // Mutating only
-	Reinvocation ReinvocationPolicy // Mutating only
+	Mutations    []Mutation         // not Validating
+	Reinvocation ReinvocationPolicy // not Validating
 
 	places Places
 }
 
+// In reports whether the policy has a say in a phase.
+func (p *Policy) In(phase Phase) bool {
+	switch p.Kind {
+	case Mutating:
+		return phase == PhaseMutation
+	case Validating:
+		return phase == PhaseValidation
+	}
+	if phase == PhaseMutation {
+		return len(p.Mutations) > 0
+	}
+	return len(p.Validations) > 0 || len(p.AuditAnnotations) > 0
+}
+
+// Mutates reports whether the policy changes objects.
+func (p *Policy) Mutates() bool { return p.In(PhaseMutation) }
+
+// Validates reports whether the policy judges objects.
+func (p *Policy) Validates() bool { return p.In(PhaseValidation) }
+
+// Reinvokes reports whether mutation i may be made a second time.
+func (p *Policy) Reinvokes(i int) bool {
+	return cmp.Or(p.Mutations[i].Reinvocation, p.Reinvocation) == IfNeeded
+}
+
+// MayReinvoke reports whether any mutation may be made a second time.
+func (p *Policy) MayReinvoke() bool {
+	for i := range p.Mutations {
+		if p.Reinvokes(i) {
+			return true
+		}
+	}
+	return false
+}
+
 // A Binding puts a policy in force.
 type Binding struct {
-	Kind       Kind // the kind of the policy that it binds
+	Kind       Kind // of the policies that policyName may name
 	APIVersion string
 	Name       string
 	Metadata   metav1.ObjectMeta // as written
@@ -136,10 +202,16 @@ type Binding struct {
 	PolicyName     string
 	ParamRef       *ParamRef       // nil: none
 	MatchResources *MatchResources // nil: matches everything that the policy matches
-	Actions        []Action        // Validating only
+	Actions        []Action        // of failed validations; not Mutating
 
 	places Places
 }
+
+// Names reports whether the binding puts a policy in force.
+func (b *Binding) Names(ref Ref) bool { return b.PolicyRef() == ref }
+
+// Binds reports whether the binding puts p in force.
+func (b *Binding) Binds(p *Policy) bool { return b.Names(p.Ref()) }
 
 // An Expr is one CEL expression with the place that it was read from.
 type Expr struct {
@@ -165,13 +237,27 @@ func (e Expr) Locate(offset int) Position {
 	return e.Place.Locate(offset)
 }
 
+// TrimValue removes from a message about e, as [field.Error.ErrorBody] makes it, that the value is invalid and the value.
+func (e Expr) TrimValue(message string) string {
+	if e.IsZero() {
+		return message
+	}
+	for _, src := range []string{e.Src, strings.TrimSpace(e.Src)} {
+		quoted := (&field.Error{Type: field.ErrorTypeInvalid, BadValue: src}).ErrorBody()
+		if detail, ok := strings.CutPrefix(message, quoted+": "); ok {
+			return detail
+		}
+	}
+	return message
+}
+
 // A NamedExpr is a match condition or a variable.
 type NamedExpr struct {
 	Name string
 	Expr Expr
 }
 
-// A Validation is one rule of a ValidatingAdmissionPolicy.
+// A Validation is one rule of a policy.
 type Validation struct {
 	Expr        Expr
 	Message     string
@@ -181,20 +267,29 @@ type Validation struct {
 	emptyReason bool // the reason was written, as "", which only the write-time rules tell from none
 }
 
-// An AuditAnnotation is one annotation of a ValidatingAdmissionPolicy.
+// An AuditAnnotation is one annotation of a policy.
 type AuditAnnotation struct {
 	Key       string
 	ValueExpr Expr
 }
 
-// A Mutation is one change that a MutatingAdmissionPolicy makes.
+// A Mutation is one change that a policy makes.
 type Mutation struct {
 	PatchType PatchType
 	Expr      Expr // of the member that PatchType names
 
+	// What only the dialect has.
+	Name         string              // in messages; empty: none
+	Condition    Expr                // zero: the mutation is always made
+	Message      string              // in place of the text of an error, and of a denial
+	MessageExpr  Expr                // as Message, which is for its errors; zero: none
+	Reason       metav1.StatusReason // of errors and denials; empty: Invalid
+	Reinvocation ReinvocationPolicy  // empty: that of the policy
+
 	// What only the write-time rules need to know of the two members.
-	absent bool // the member that PatchType names was not written
-	extra  bool // the other member was written
+	absent      bool // the member that PatchType names was not written
+	emptyReason bool // as of a Validation
+	extra       bool // the other member was written
 }
 
 // A PatchType says how a mutation's result is applied.

@@ -71,12 +71,12 @@ func answer(obj map[string]any) *metav1.Status {
 	}
 	if p != nil {
 		if errs := policy.ValidatePolicy(p, nil); len(errs) > 0 {
-			return policy.Invalid(string(p.Kind), p.Name, errs)
+			return p.Ref().Invalid(errs)
 		}
 	}
 	if b != nil {
 		if errs := policy.ValidateBinding(b); len(errs) > 0 {
-			return policy.Invalid(string(b.Kind)+"Binding", b.Name, errs)
+			return b.Ref().Invalid(errs)
 		}
 	}
 	return nil

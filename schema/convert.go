@@ -6,6 +6,8 @@ import (
 	"maps"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // Convert returns obj in another version of its kind, in the form in which the server would write it: members that the
@@ -76,7 +78,7 @@ func convertCustom(obj map[string]any, target *Resource) (map[string]any, error)
 			obj["apiVersion"],
 			obj["kind"],
 			target.GroupVersion(),
-			definitionName(target.Custom.Definition),
+			tree.Object(target.Custom.Definition).Name(),
 		)
 	}
 	out := maps.Clone(obj)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // WithCustomResources returns a registry that also knows the resources of CustomResourceDefinitions
@@ -20,7 +22,7 @@ func (r *Registry) WithCustomResources(crds ...map[string]any) (*Registry, error
 	}
 	for _, crd := range crds {
 		if err := out.addDefinition(crd); err != nil {
-			return nil, fmt.Errorf("CustomResourceDefinition %q: %w", definitionName(crd), err)
+			return nil, fmt.Errorf("CustomResourceDefinition %q: %w", tree.Object(crd).Name(), err)
 		}
 	}
 	return out, nil
@@ -31,12 +33,6 @@ func orMake[K comparable, V any](m map[K]V) map[K]V {
 		return map[K]V{}
 	}
 	return m
-}
-
-func definitionName(crd map[string]any) string {
-	metadata, _ := crd["metadata"].(map[string]any)
-	name, _ := metadata["name"].(string)
-	return name
 }
 
 // addDefinition adds the versions of one definition. Their order is that in which the server registers them

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -33,22 +34,16 @@ const created = "2026-01-01T00:00:00Z"
 // pkg/registry/core/namespace/strategy.go v1.37.2. A Namespace without uid, resourceVersion or creationTimestamp has
 // made-up ones that are the same in every run.
 func existingNamespace(object map[string]any, name string) map[string]any {
-	metadata, _ := object["metadata"].(map[string]any)
-	labels, _ := metadata["labels"].(map[string]any)
-	if labels["kubernetes.io/metadata.name"] != name {
-		labels = maps.Clone(labels)
-		if labels == nil {
-			labels = map[string]any{}
-		}
-		labels["kubernetes.io/metadata.name"] = name
-		object = withMetadata(object, "labels", labels)
+	metadata := tree.Object(object).Metadata()
+	if labels := metadata.At("labels"); labels["kubernetes.io/metadata.name"] != name {
+		object = withMetadata(object, "labels", labels.With(map[string]any{"kubernetes.io/metadata.name": name}))
 	}
 	for member, value := range map[string]string{
 		"uid":               uuid.NewSHA1(uuid.NameSpaceURL, []byte("namespaces/"+name)).String(),
 		"resourceVersion":   "1",
 		"creationTimestamp": created,
 	} {
-		if given, _ := metadata[member].(string); given == "" {
+		if metadata.Text(member) == "" {
 			object = withMetadata(object, member, value)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -312,11 +313,8 @@ func (c *Cluster) resource(kind schema.GroupVersionKind) *schema.Resource {
 
 // rowOf returns the identity of an object, and the object as the cluster holds it.
 func (c *Cluster) rowOf(object map[string]any) (row, error) {
-	apiVersion, _ := object["apiVersion"].(string)
-	kind, _ := object["kind"].(string)
-	metadata, _ := object["metadata"].(map[string]any)
-	name, _ := metadata["name"].(string)
-	namespace, _ := metadata["namespace"].(string)
+	o := tree.Object(object)
+	apiVersion, kind, name, namespace := o.Text("apiVersion"), o.Text("kind"), o.Name(), o.Namespace()
 	group, version, ok := strings.Cut(apiVersion, "/")
 	if !ok {
 		group, version = "", apiVersion
@@ -349,16 +347,11 @@ func (c *Cluster) rowOf(object map[string]any) (row, error) {
 
 // withMetadata returns a copy of the object with one member of its metadata changed, or removed for nil.
 func withMetadata(object map[string]any, member string, value any) map[string]any {
-	metadata, _ := object["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
+	o := tree.Object(object)
 	if value == nil {
-		delete(metadata, member)
-	} else {
-		metadata[member] = value
+		return o.WithMetadata(o.Metadata().Without(member))
 	}
-	object = maps.Clone(object)
-	object["metadata"] = metadata
-	return object
+	return o.WithMetadata(o.Metadata().With(map[string]any{member: value}))
 }
 
 // kindText returns the kind as "HorizontalPodAutoscaler autoscaling/v2" is written in a manifest, kind last.

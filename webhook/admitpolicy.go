@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -22,7 +23,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	if r.Object == nil || r.SubResource != "" {
 		return allowed, nil
 	}
-	if metadata, _ := r.Object["metadata"].(map[string]any); metadata["deletionTimestamp"] != nil {
+	if tree.Object(r.Object).Metadata()["deletionTimestamp"] != nil {
 		return allowed, nil // as the server, which lets finalizers go from what has become invalid
 	}
 	p, b, err := policy.FromObject(Native(r.Object), nil)
@@ -30,7 +31,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 		if err != nil { // the validating phase says so
 			return allowed, nil
 		}
-		return a.sealed(ctx, engine, p, b)
+		return a.sealPolicy(ctx, engine, p, b)
 	}
 	var undecodable *policy.DecodeError
 	switch {
@@ -39,7 +40,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	case err != nil:
 		return nil, refuseBody("the object is no policy or binding that can be read", err)
 	}
-	errs := engine.WriteErrors(a.written(p, b))
+	errs := engine.WriteErrors(a.resolveWritten(p, b))
 	if len(errs) == 0 {
 		if forbidden := a.paramsForbidden(ctx, engine, p, b); forbidden != nil {
 			errs = field.ErrorList{forbidden}
@@ -49,9 +50,9 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	case len(errs) == 0:
 		return allowed, nil
 	case b != nil:
-		return &celgate.Decision{Status: policy.Invalid(string(b.Kind)+"Binding", b.Name, errs)}, nil
+		return &celgate.Decision{Status: b.Ref().Invalid(errs)}, nil
 	}
-	return &celgate.Decision{Status: policy.Invalid(string(p.Kind), p.Name, errs)}, nil
+	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
 }
 
 // notJudged is the denial of an object of celgate's own kinds.
@@ -63,9 +64,9 @@ func notJudged(r *celgate.Request) *metav1.Status {
 	}
 }
 
-// sealed allows an object, with its seal if its author may read its params. The validating phase refuses what has no
-// right.
-func (a *answer) sealed(ctx context.Context, engine *celgate.Engine, p *policy.Policy,
+// sealPolicy allows an object, with its seal if its author may read its params. The validating phase refuses an author
+// without the right.
+func (a *answer) sealPolicy(ctx context.Context, engine *celgate.Engine, p *policy.Policy,
 	b *policy.Binding) (*celgate.Decision, error) {
 	d := &celgate.Decision{Allowed: true, Object: a.Request.Object}
 	seal := a.seal()
@@ -94,11 +95,12 @@ func (a *answer) paramsForbidden(ctx context.Context, engine *celgate.Engine, p 
 	if !a.AllowSecretParams && p != nil && SecretParams(p.ParamKind) {
 		return field.Forbidden(field.NewPath("spec", "paramKind"), SecretsRefused)
 	}
-	return engine.ParamsForbidden(ctx, a.Request, a.written(p, b))
+	return engine.ParamsForbidden(ctx, a.Request, a.resolveWritten(p, b))
 }
 
-// written is a policy or binding with what it takes the place of. What cannot be decoded counts as not there.
-func (a *answer) written(p *policy.Policy, b *policy.Binding) celgate.Written {
+// resolveWritten returns a policy or binding with the object that it replaces. An object that cannot be decoded counts as
+// absent.
+func (a *answer) resolveWritten(p *policy.Policy, b *policy.Binding) celgate.Written {
 	w := celgate.Written{Policy: p, Binding: b, Named: a.Named}
 	if old := a.Request.OldObject; old != nil && a.Request.Operation == celgate.Update {
 		if before, bound, err := policy.FromObject(Native(old), nil); err == nil {

@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"maps"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -34,7 +34,7 @@ func (s *Seal) of(p *policy.Policy, b *policy.Binding) string {
 	case p != nil && p.ParamKind != nil:
 		sealed = []any{p.Kind, p.Name, p.ParamKind}
 	case b != nil && b.ParamRef != nil:
-		sealed = []any{b.Kind + "Binding", b.Name, b.PolicyName, b.ParamRef}
+		sealed = []any{b.Kind.Binding(), b.Name, b.PolicyName, b.ParamRef}
 	default:
 		return ""
 	}
@@ -55,27 +55,13 @@ func (s *Seal) Holds(object map[string]any, p *policy.Policy, b *policy.Binding)
 	if s == nil {
 		return false
 	}
-	metadata, _ := object["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	given, _ := annotations[SealAnnotation].(string)
+	given := tree.Object(object).Annotation(SealAnnotation)
 	return hmac.Equal([]byte(given), []byte(s.of(p, b)))
 }
 
 // Put returns the object with its seal.
 func (s *Seal) Put(object map[string]any, p *policy.Policy, b *policy.Binding) map[string]any {
-	sealed := cloned(object)
-	metadata, _ := object["metadata"].(map[string]any)
-	metadata = cloned(metadata)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	annotations = cloned(annotations)
-	annotations[SealAnnotation] = s.of(p, b)
-	metadata["annotations"], sealed["metadata"] = annotations, metadata
-	return sealed
-}
-
-func cloned(m map[string]any) map[string]any {
-	if m == nil {
-		return map[string]any{}
-	}
-	return maps.Clone(m)
+	o := tree.Object(object)
+	annotations := o.At("metadata", "annotations").With(map[string]any{SealAnnotation: s.of(p, b)})
+	return o.WithMetadata(o.Metadata().With(map[string]any{"annotations": annotations}))
 }

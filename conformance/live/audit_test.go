@@ -17,15 +17,15 @@ import (
 const auditWorld = `
 apiVersion: v1
 kind: Namespace
-metadata: {name: audit-a, labels: {tier: front}}
+metadata: {name: audit-a, labels: {audit-tier: front}}
 ---
 apiVersion: v1
 kind: Namespace
-metadata: {name: audit-b, labels: {tier: front}}
+metadata: {name: audit-b, labels: {audit-tier: front}}
 ---
 apiVersion: v1
 kind: Namespace
-metadata: {name: audit-c, labels: {tier: back}}
+metadata: {name: audit-c, labels: {audit-tier: back}}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -49,7 +49,7 @@ kind: ValidatingAdmissionPolicy
 metadata: {name: audit-owner}
 spec:
   matchConstraints:
-    namespaceSelector: {matchLabels: {tier: front}}
+    namespaceSelector: {matchLabels: {audit-tier: front}}
     resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps, secrets], operations: [CREATE, UPDATE]}]
   validations:
   - expression: "'owner' in object.metadata.?labels.orValue({})"
@@ -66,7 +66,7 @@ metadata: {name: audit-create}
 spec:
   matchConstraints:
     resourceRules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [CREATE]}]
-    namespaceSelector: {matchExpressions: [{key: tier, operator: Exists}]}
+    namespaceSelector: {matchExpressions: [{key: audit-tier, operator: Exists}]}
   validations:
   - expression: object.spec.replicas <= 3
     message: at most 3 replicas
@@ -83,7 +83,7 @@ metadata: {name: audit-warn}
 spec:
   matchConstraints:
     resourceRules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [UPDATE]}]
-    namespaceSelector: {matchExpressions: [{key: tier, operator: Exists}]}
+    namespaceSelector: {matchExpressions: [{key: audit-tier, operator: Exists}]}
   validations:
   - expression: object.spec.replicas <= 2
     message: more than 2 replicas
@@ -99,7 +99,7 @@ metadata: {name: audit-pods}
 spec:
   matchConstraints:
     resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
-    namespaceSelector: {matchLabels: {tier: back}}
+    namespaceSelector: {matchLabels: {audit-tier: back}}
   validations:
   - expression: object.spec.containers.all(c, c.image.contains(':'))
     message: an image without a tag
@@ -115,7 +115,7 @@ metadata: {name: audit-user}
 spec:
   matchConstraints:
     resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [DELETE]}]
-    namespaceSelector: {matchLabels: {tier: back}}
+    namespaceSelector: {matchLabels: {audit-tier: back}}
   validations:
   - expression: request.userInfo.username == "nobody"
 ---
@@ -131,7 +131,7 @@ spec:
   reinvocationPolicy: Never
   matchConstraints:
     resourceRules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [CREATE, UPDATE]}]
-    namespaceSelector: {matchExpressions: [{key: tier, operator: Exists}]}
+    namespaceSelector: {matchExpressions: [{key: audit-tier, operator: Exists}]}
   mutations:
   - patchType: ApplyConfiguration
     applyConfiguration:

@@ -120,11 +120,11 @@ func ourAnswer(t testing.TB, data []byte) *metav1.Status {
 		return failed.Status()
 	case p != nil:
 		if errs := validate(t, p); len(errs) > 0 {
-			return policy.Invalid(string(p.Kind), p.Name, errs)
+			return p.Ref().Invalid(errs)
 		}
 	default:
 		if errs := policy.ValidateBinding(b); len(errs) > 0 {
-			return policy.Invalid(string(b.Kind)+"Binding", b.Name, errs)
+			return b.Ref().Invalid(errs)
 		}
 	}
 	return nil

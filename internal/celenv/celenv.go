@@ -53,6 +53,7 @@ type Declared struct {
 	Params     bool
 	Authorizer bool
 	Patch      bool // Object, JSONPatch and jsonpatch.escapeKey
+	Dialect    bool // with Patch: the functions that only mutations of the dialect have
 
 	typed           bool // object, oldObject and params are declared by Typed
 	withoutResource bool // authorizer.requestResource is not declared
@@ -62,10 +63,12 @@ type Declared struct {
 type Set struct {
 	base   *environment.EnvSet
 	own    *environment.EnvSet // what an older minor knows and this program's libraries exceed; nil: base has it
+	minor  *version.Version
 	quirks quirks.Set
 	scopes [2]sync.Pool // by Mode
 
 	mu        sync.Mutex
+	mended    map[quirks.ID]*Set // see Without
 	envs      map[envKey]*cel.Env
 	functions map[envKey]*plan.Functions
 
@@ -89,17 +92,23 @@ func New(minor string, known quirks.Set) (*Set, error) {
 		return nil, fmt.Errorf("no CEL environment for Kubernetes %q, only for 1.%d to 1.%d", minor, Oldest,
 			newestSupportedMinor)
 	}
+	return newSet(v, known), nil
+}
+
+func newSet(v *version.Version, known quirks.Set) *Set {
 	set := &Set{
 		// A server accepts what the minor before it can still execute, so that a rollback is possible.
 		base:      environment.MustBaseEnvSet(version.MajorMinor(1, v.Minor()-1)),
+		minor:     v,
 		quirks:    known,
+		mended:    map[quirks.ID]*Set{},
 		envs:      map[envKey]*cel.Env{},
 		functions: map[envKey]*plan.Functions{},
 	}
 	if v.Minor() < newestSupportedMinor {
 		set.own = environment.MustBaseEnvSet(version.MajorMinor(1, v.Minor()))
 	}
-	return set, nil
+	return set
 }
 
 // env returns the environment without the variables variable.
@@ -142,6 +151,11 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 				common.ResolverEnvOption(&mutation.DynamicTypeResolver{}),
 				library.JSONPatch(),
 			},
+		})
+	}
+	if d.Dialect {
+		more = append(more, environment.VersionedOptions{
+			IntroducedVersion: version.MajorMinor(1, 0), EnvOptions: []cel.EnvOption{verdicts()},
 		})
 	}
 	set, err := extend(s.base, more)
@@ -205,12 +219,15 @@ func (sc *Scope) Close() {
 	sc.set.scopes[sc.mode].Put(sc)
 }
 
+// Mode returns the mode of the scope.
+func (sc *Scope) Mode() Mode { return sc.mode }
+
 // Declare adds a variable; a nil type, of one that does not compile, is dyn.
 func (sc *Scope) Declare(name string, t *cel.Type) {
 	sc.variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)
 }
 
-// Shared returns what make returns, or returned for an equal key in another scope of the same mode: something that does
+// Shared memoises make for each key, mode and declaration. The result must
 // not depend on the variables of the scope.
 func (sc *Scope) Shared(d Declared, key string, make func() any) any {
 	k := sharedKey{envKey{sc.mode, d}, key}
@@ -233,7 +250,7 @@ func (sc *Scope) Functions(d Declared) (*plan.Functions, error) {
 	}
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
-	key := envKey{sc.mode, Declared{Patch: d.Patch}}
+	key := envKey{sc.mode, Declared{Patch: d.Patch, Dialect: d.Dialect}}
 	if fns := sc.set.functions[key]; fns != nil {
 		return fns, nil
 	}

@@ -2,6 +2,7 @@ package celenv
 
 import (
 	"math"
+	"regexp"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
@@ -25,41 +26,72 @@ import (
 
 // olderLibrary is what one quirk changes in an environment, which then knows it by its name.
 type olderLibrary struct {
-	id      quirks.ID
-	options []cel.EnvOption
-	program []cel.ProgramOption
+	id       quirks.ID
+	mentions *regexp.Regexp // in the text of every expression that may meet it
+	options  []cel.EnvOption
+	program  []cel.ProgramOption
 }
 
 func (l olderLibrary) LibraryName() string                 { return string(l.id) }
 func (l olderLibrary) CompileOptions() []cel.EnvOption     { return l.options }
 func (l olderLibrary) ProgramOptions() []cel.ProgramOption { return l.program }
 
-// older returns what the quirks of a minor change in env.
-func older(env *cel.Env, known quirks.Set) ([]cel.EnvOption, error) {
-	search, err := emptySearch(env)
-	if err != nil {
-		return nil, err
-	}
-	var all []cel.EnvOption
-	for _, l := range []olderLibrary{
-		{id: quirks.BacktickSyntax}, // as Compile has it
-		{id: quirks.EmptyTextSearch, options: search},
-		{id: quirks.OptionalOfAny, program: []cel.ProgramOption{cel.CustomDecoratorV2(lenient)}}, // see Program
-		{id: quirks.QuantityAliased, options: aliasedQuantities},
-		{id: quirks.RangeUnbounded, options: []cel.EnvOption{cel.Function("lists.range",
+// olderLibraries are those of the language and its libraries; the options of EmptyTextSearch depend on an environment.
+var olderLibraries = []olderLibrary{
+	{id: quirks.BacktickSyntax, mentions: regexp.MustCompile("`")}, // as Compile has it
+	{id: quirks.EmptyTextSearch, mentions: regexp.MustCompile(`[iI]ndexOf\b`)},
+	{id: quirks.OptionalOfAny, mentions: regexp.MustCompile(`\bor(Value)?\b`),
+		program: []cel.ProgramOption{cel.CustomDecoratorV2(lenient)}}, // see Program
+	{id: quirks.QuantityAliased, mentions: regexp.MustCompile(`\b(quantity|add|sub)\b`), options: aliasedQuantities},
+	{id: quirks.RangeUnbounded, mentions: regexp.MustCompile(`\brange\b`),
+		options: []cel.EnvOption{cel.Function("lists.range",
 			cel.Overload("lists_range", []*cel.Type{cel.IntType}, cel.ListType(cel.IntType),
 				cel.UnaryBinding(unboundedRange)))}},
-		{id: quirks.TextCosts, program: []cel.ProgramOption{cel.CostTrackerOptions(
+	{id: quirks.TextCosts, mentions: regexp.MustCompile(`\b(startsWith|endsWith|matches)\b`),
+		program: []cel.ProgramOption{cel.CostTrackerOptions(
 			interpreter.OverloadCostTracker(overloads.StartsWithString, costOfText),
 			interpreter.OverloadCostTracker(overloads.EndsWithString, costOfText),
 			interpreter.OverloadCostTracker(overloads.Matches,
 				func([]ref.Val, ref.Val) *uint64 { return new(uint64(1)) }))}},
-	} {
-		if known.Has(l.id) {
-			all = append(all, cel.Lib(l))
+}
+
+// older returns what the quirks of a minor change in env.
+func older(env *cel.Env, known quirks.Set) ([]cel.EnvOption, error) {
+	var all []cel.EnvOption
+	for _, l := range olderLibraries {
+		if !known.Has(l.id) {
+			continue
 		}
+		if l.id == quirks.EmptyTextSearch {
+			var err error
+			if l.options, err = emptySearch(env); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, cel.Lib(l))
 	}
 	return all, nil
+}
+
+// Met returns the quirks of the language, of those of the minor, that an expression may meet.
+func (s *Set) Met(src string) []quirks.ID {
+	var all []quirks.ID
+	for _, l := range olderLibraries {
+		if s.quirks.Has(l.id) && l.mentions.MatchString(src) {
+			all = append(all, l.id)
+		}
+	}
+	return all
+}
+
+// Without returns the environments that the minor would have without one of its quirks.
+func (s *Set) Without(id quirks.ID) *Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mended[id] == nil {
+		s.mended[id] = newSet(s.minor, s.quirks.Without(id))
+	}
+	return s.mended[id]
 }
 
 // olderPlans is the same for plans.

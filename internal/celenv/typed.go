@@ -2,16 +2,35 @@ package celenv
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
 // Types are declared types that static checks put in the place of dyn. Nil is dyn.
 type Types struct {
-	Object    *apiservercel.DeclType // of object and oldObject
-	Params    *apiservercel.DeclType
-	Variables *apiservercel.DeclType // an object type called [VariablesType]; nil: variables is not declared
+	Object *DeclaredType // of object and oldObject
+	Params *DeclaredType
+
+	// Variables is an object type called [VariablesType]; nil: variables is not declared. It may get members while its
+	// environment is in use, of types that Object and Params are made of.
+	Variables *apiservercel.DeclType
+}
+
+// A DeclaredType is a type with those that it is made of, by their names.
+type DeclaredType struct {
+	*apiservercel.DeclType
+	known *apiservercel.DeclTypeProvider
+}
+
+// Declare finds the types that a type is made of, which takes longer than most expressions need to be checked.
+func Declare(t *apiservercel.DeclType) *DeclaredType {
+	known := apiservercel.NewDeclTypeProvider(t)
+	known.SetRecognizeKeywordAsFieldName(true)
+	return &DeclaredType{t, known}
 }
 
 // VariablesType is the name of the type of the variables variable.
@@ -21,43 +40,73 @@ const VariablesType = variablesType
 // withoutResource authorizer.requestResource is not declared, as in the server's type checker
 // (pkg/admission/plugin/policy/validating/typechecking.go v0.37.2).
 func (s *Set) Typed(d Declared, t Types, withoutResource bool) (*cel.Env, error) {
-	params := d.Params
-	d.typed, d.withoutResource, d.Params = true, withoutResource, false
-	env, err := s.env(Run, d)
-	if err != nil {
-		return nil, err
-	}
-	var declared []*apiservercel.DeclType
-	var opts []cel.EnvOption
-	declare := func(t *apiservercel.DeclType, names ...string) {
+	d.withoutResource = withoutResource
+	var known []*apiservercel.DeclTypeProvider
+	vars := map[string]*cel.Type{}
+	declare := func(t *DeclaredType, names ...string) {
 		celType := cel.DynType
 		if t != nil {
 			celType = t.CelType()
-			declared = append(declared, t)
+			known = append(known, t.known)
 		}
 		for _, name := range names {
-			opts = append(opts, cel.Variable(name, celType))
+			vars[name] = celType
 		}
 	}
 	declare(t.Object, "object", "oldObject")
-	if params {
+	if d.Params {
 		declare(t.Params, "params")
 	}
 	if t.Variables != nil {
-		declare(t.Variables, variablesName)
+		declare(Declare(t.Variables), variablesName)
 	}
-	types := apiservercel.NewDeclTypeProvider(declared...)
-	types.SetRecognizeKeywordAsFieldName(true)
-	provider, err := types.EnvOptions(env.CELTypeProvider())
-	if err != nil {
-		return nil, fmt.Errorf("CEL environment: %w", err)
+	return s.With(d, func(others types.Provider) types.Provider { return typeProvider{others, known} }, vars)
+}
+
+// A typeProvider knows declared types beside those of another provider.
+type typeProvider struct {
+	types.Provider
+	declared []*apiservercel.DeclTypeProvider
+}
+
+// FindStructType returns the type of a name.
+func (p typeProvider) FindStructType(name string) (*types.Type, bool) {
+	return p.of(name).FindStructType(name)
+}
+
+// FindStructFieldType returns the type of a member.
+func (p typeProvider) FindStructFieldType(name, member string) (*types.FieldType, bool) {
+	return p.of(name).FindStructFieldType(name, member)
+}
+
+// of returns the provider that knows a name.
+func (p typeProvider) of(name string) types.Provider {
+	for _, declared := range p.declared {
+		if _, ok := declared.FindDeclType(name); ok {
+			return declared
+		}
 	}
-	env, err = env.Extend(append(provider, opts...)...)
-	if err != nil {
-		return nil, fmt.Errorf("CEL environment: %w", err)
-	}
-	return env, nil
+	return p.Provider
 }
 
 // VariableType is the declared type that the server gives a variable whose expression has type t.
 func VariableType(t *cel.Type) *apiservercel.DeclType { return declType(t) }
+
+// With returns an environment for stored expressions whose variables object, oldObject, params and variables have the
+// types that vars gives them. Types are found by what provide makes of that which finds all others.
+func (s *Set) With(d Declared, provide func(types.Provider) types.Provider, vars map[string]*cel.Type) (*cel.Env,
+	error) {
+	d.typed, d.Params = true, false
+	env, err := s.env(Run, d)
+	if err != nil {
+		return nil, err
+	}
+	opts := []cel.EnvOption{cel.CustomTypeProvider(provide(env.CELTypeProvider()))}
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		opts = append(opts, cel.Variable(name, vars[name]))
+	}
+	if env, err = env.Extend(opts...); err != nil {
+		return nil, fmt.Errorf("CEL environment: %w", err)
+	}
+	return env, nil
+}

@@ -2,9 +2,13 @@
 package compile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,6 +18,7 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/plan"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -26,6 +31,10 @@ type Program struct {
 	Messages        []*Expression // beside Validations; nil where there is no messageExpression
 	Annotations     []*Expression // beside Policy.AuditAnnotations
 	Mutations       []*Expression // beside Policy.Mutations
+
+	// Of policies of the dialect, beside Policy.Mutations; nil where there is none.
+	Conditions       []*Expression
+	MutationMessages []*Expression
 }
 
 // A Variable is one member of variables.
@@ -48,24 +57,37 @@ type Expression struct {
 	Issues *cel.Issues // the places of the problems, if the text is to blame
 	// Internal means that the text is not to blame.
 	Internal bool
+	// Mended are the expression without one of the quirks of the language that it may meet, to tell whether it does.
+	Mended []Mended
+}
+
+// Mended is an expression as it would be without a quirk.
+type Mended struct {
+	Quirk quirks.ID
+	*Expression
 }
 
 // Policy compiles p as the API server does to execute it. Expressions that do not compile keep their error
 // and fail when they are evaluated.
 func Policy(set *celenv.Set, p *policy.Policy) (*Program, error) {
+	prog, err := compilePolicy(set, p)
+	return prog, cmp.Or(err, mend(set, prog))
+}
+
+func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 	scope := set.Scope(celenv.Run, false)
 	defer scope.Close()
-	c := compiler{scope: scope}
+	c := compiler{scope: scope, dialect: p.Kind == policy.Admission}
 	prog := &Program{Policy: p}
 
 	params := p.ParamKind != nil
 	for _, v := range p.Variables {
-		e := c.compile(v.Expr, declared(useVariable, params))
+		e := c.compile(v.Expr, c.declared(policy.UseVariable, params))
 		scope.Declare(v.Name, e.Output)
 		prog.Variables = append(prog.Variables, Variable{v.Name, e})
 	}
 	use := func(x policy.Expr, u policy.Use) *Expression {
-		return c.compile(x, declared(u, params), results[u]...)
+		return c.compile(x, c.declared(u, params), c.results(u)...)
 	}
 	for _, m := range p.MatchConditions {
 		e := use(m.Expr, policy.UseMatchCondition)
@@ -84,15 +106,63 @@ func Policy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 		prog.Annotations = append(prog.Annotations, use(a.ValueExpr, policy.UseAuditAnnotation))
 	}
 	for _, m := range p.Mutations {
-		prog.Mutations = append(prog.Mutations, use(m.Expr, patchUse(m.PatchType)))
+		prog.Mutations = append(prog.Mutations, use(m.Expr, m.PatchType.Use()))
+		if !c.dialect {
+			continue
+		}
+		optional := func(x policy.Expr, u policy.Use) *Expression {
+			if x.IsZero() {
+				return nil
+			}
+			return use(x, u)
+		}
+		prog.Conditions = append(prog.Conditions, optional(m.Condition, policy.UseCondition))
+		prog.MutationMessages = append(prog.MutationMessages, optional(m.MessageExpr, policy.UseMessageExpression))
 	}
 	return prog, c.err
 }
 
-// useVariable is the use of the expression of a variable: it may have any type.
-const useVariable policy.Use = ""
+// mend compiles a policy again for each quirk of the language that its expressions may meet.
+func mend(set *celenv.Set, prog *Program) error {
+	met := map[quirks.ID][]int{} // by quirk, the indexes of expressions
+	own := slices.Collect(prog.expressions())
+	for i, e := range own {
+		for _, id := range set.Met(e.Src) {
+			met[id] = append(met[id], i)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(met)) {
+		mended, err := compilePolicy(set.Without(id), prog.Policy)
+		if err != nil {
+			return err
+		}
+		others := slices.Collect(mended.expressions())
+		for _, i := range met[id] {
+			own[i].Mended = append(own[i].Mended, Mended{id, others[i]})
+		}
+	}
+	return nil
+}
 
-// results are the types that the expressions of each use may have.
+// expressions yields the expressions of a program.
+func (p *Program) expressions() iter.Seq[*Expression] {
+	return func(yield func(*Expression) bool) {
+		for _, v := range p.Variables {
+			if !yield(v.Expression) {
+				return
+			}
+		}
+		for _, list := range [][]*Expression{p.MatchConditions, p.Validations, p.Messages, p.Annotations, p.Mutations} {
+			for _, e := range list {
+				if e != nil && !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// results are the types that the expressions of each use may have; that of a variable may have any.
 var results = map[policy.Use][]*cel.Type{
 	policy.UseMatchCondition:     {cel.BoolType},
 	policy.UseValidation:         {cel.BoolType},
@@ -100,26 +170,39 @@ var results = map[policy.Use][]*cel.Type{
 	policy.UseAuditAnnotation:    {cel.StringType, cel.NullType},
 	policy.UseApplyConfiguration: {cel.ObjectType("Object")},
 	policy.UseJSONPatch:          {cel.ListType(cel.ObjectType("JSONPatch"))},
+	policy.UseCondition:          {cel.BoolType},
 }
 
-func patchUse(t policy.PatchType) policy.Use {
-	if t == policy.JSONPatch {
-		return policy.UseJSONPatch
+// results are the types that the expressions of a use may have in a policy; none are any.
+func (c *compiler) results(use policy.Use) []*cel.Type {
+	all := results[use]
+	if c.dialect && use.Mutates() {
+		all = append(slices.Clone(all), cel.OptionalType(all[0]), cel.OptionalType(cel.DynType), cel.BoolType, cel.NullType, cel.DynType)
 	}
-	return policy.UseApplyConfiguration
+	return all
 }
 
-func declared(use policy.Use, params bool) celenv.Declared {
+// declared says what expressions of a use may name in a policy. Variables of the dialect may hold parts of an Object.
+func (c *compiler) declared(use policy.Use, params bool) celenv.Declared {
+	d := declarations(use, params)
+	if c.dialect && (use.Mutates() || use == policy.UseVariable) {
+		d.Patch, d.Dialect = true, use.Mutates()
+	}
+	return d
+}
+
+func declarations(use policy.Use, params bool) celenv.Declared {
 	return celenv.Declared{
 		Params:     params,
 		Authorizer: use != policy.UseMessageExpression,
-		Patch:      use == policy.UseApplyConfiguration || use == policy.UseJSONPatch,
+		Patch:      use.Mutates(),
 	}
 }
 
 type compiler struct {
-	scope *celenv.Scope
-	err   error // an environment that cannot be made, a defect of this program
+	scope   *celenv.Scope
+	dialect bool  // the policy is one of the dialect
+	err     error // an environment that cannot be made, a defect of this program
 }
 
 // compile checks the expression and its result, which must be exactly one of the given types; none are any. Equal
@@ -141,7 +224,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 		c.err = errors.Join(c.err, err)
 		return &Expression{Expr: x, Err: err, Internal: true}
 	}
-	ast, issues := celenv.Compile(env, x.Src)
+	ast, issues := compileIn(env, d, x.Src)
 	if issues != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("compilation failed: %s", issues.String()), Issues: issues}
 	}
@@ -156,6 +239,9 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 	}
 	if err == nil {
 		if p := plan.New(env, fns, ast, celenv.ExpressionLimit); p != nil {
+			if c.scope.Mode() == celenv.Write { // whose expressions nobody evaluates
+				return &Expression{Expr: x, Output: ast.OutputType()}
+			}
 			return &Expression{Expr: x, Plan: p, Program: &lateProgram{env: base, ast: ast, functions: fns},
 				Output: ast.OutputType()}
 		}
@@ -169,6 +255,14 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 		return &Expression{Expr: x, Err: fmt.Errorf("program instantiation failed: %w", err), Internal: true}
 	}
 	return &Expression{Expr: x, Program: prog, Output: ast.OutputType()}
+}
+
+// compileIn compiles an expression for which d is declared.
+func compileIn(env *cel.Env, d celenv.Declared, src string) (*cel.Ast, *cel.Issues) {
+	if d.Dialect {
+		return celenv.CompileVerdict(env, src)
+	}
+	return celenv.Compile(env, src)
 }
 
 // checkResult says why a result of type got does not do, with the text of pkg/admission/plugin/cel/compile.go

@@ -32,6 +32,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // A Case is one file of the corpus. Objects are JSON trees.
@@ -209,7 +211,7 @@ func (r *Request) complete(c *Case) error {
 	if object == nil || r.Operation == "CONNECT" || r.Operation == "DELETE" {
 		object = c.Old
 	}
-	metadata, _ := object["metadata"].(map[string]any)
+	metadata := tree.Object(object).Metadata()
 	fill := func(field *string, from any) {
 		if text, ok := from.(string); ok && *field == "" {
 			*field = text

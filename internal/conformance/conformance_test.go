@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func tree(t *testing.T, text string) map[string]any {
+func treeOf(t *testing.T, text string) map[string]any {
 	t.Helper()
 	object, err := document([]byte(text))
 	if err != nil {
@@ -49,11 +49,11 @@ func TestSettle(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			object := tree(t, c.object)
-			if diff := cmp.Diff(tree(t, c.want), Settle(object)); diff != "" {
+			object := treeOf(t, c.object)
+			if diff := cmp.Diff(treeOf(t, c.want), Settle(object)); diff != "" {
 				t.Error(diff)
 			}
-			if diff := cmp.Diff(tree(t, c.object), object); diff != "" {
+			if diff := cmp.Diff(treeOf(t, c.object), object); diff != "" {
 				t.Error("the object was changed:", diff)
 			}
 		})

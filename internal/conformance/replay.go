@@ -131,9 +131,9 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 		if !errors.As(p.Err, &undecodable) {
 			return nil, nil, p
 		}
-		metadata, _ := p.Document.Object["metadata"].(map[string]any)
+		ref := policy.RefOf(p.Document.Object)
 		rejected = append(rejected, Rejection{
-			Kind: fmt.Sprint(p.Document.Object["kind"]), Name: fmt.Sprint(metadata["name"]),
+			Kind: ref.Kind, Name: ref.Name,
 			Status: Bare(undecodable.Status()),
 		})
 	}
@@ -146,8 +146,7 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 	}
 	order := func(r Rejection) int { // as they are written
 		return slices.IndexFunc(policies, func(object map[string]any) bool {
-			metadata, _ := object["metadata"].(map[string]any)
-			return object["kind"] == r.Kind && metadata["name"] == r.Name
+			return policy.RefOf(object) == policy.Ref{Kind: r.Kind, Name: r.Name}
 		})
 	}
 	slices.SortStableFunc(rejected, func(a, b Rejection) int { return order(a) - order(b) })

@@ -276,7 +276,7 @@ func entriesOf(a *Answer, types *schema.Registry) []Entry {
 	}
 	for _, c := range d.Changes {
 		all = append(all, Entry{
-			Does: Mutates, Kind: policy.Mutating, Policy: c.Policy, Binding: c.Binding, Param: c.Param,
+			Does: Mutates, Kind: c.Kind, Policy: c.Policy, Binding: c.Binding, Param: c.Param,
 			Part:  mutations(c.Mutations),
 			Hunks: rewrite.Diff(c.Before, c.After, typeOf(types, c.After)),
 		})

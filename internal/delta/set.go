@@ -23,9 +23,8 @@ const (
 
 // An Object is a policy or binding that differs between two sets.
 type Object struct {
-	Made     Made
-	Kind     string // such as ValidatingAdmissionPolicyBinding
-	Name     string
+	Made Made
+	policy.Ref
 	Position policy.Position // in the new set, or where it was
 	Parts    []Part          // of one that is another, or all that one says
 }
@@ -40,7 +39,7 @@ type Part struct {
 type Source struct {
 	Set   *policy.Set
 	Types *schema.Registry
-	Facts map[string][]Fact // by kind and name of a policy: what is known of it beside its text
+	Facts map[policy.Ref][]Fact // of a policy: what is known of it beside its text
 }
 
 // A Fact is something that is known of a policy, such as what its budgets need.
@@ -50,7 +49,7 @@ type Fact struct{ Part, Says string }
 func Sets(old, now Source) []Object {
 	was, is := old.objects(), now.objects()
 	find := func(all []described, d described) *described {
-		i := slices.IndexFunc(all, func(x described) bool { return x.kind == d.kind && x.name == d.name })
+		i := slices.IndexFunc(all, func(x described) bool { return x.ref == d.ref })
 		if i < 0 {
 			return nil
 		}
@@ -59,7 +58,7 @@ func Sets(old, now Source) []Object {
 	var out []Object
 	for _, d := range is {
 		before := find(was, d)
-		o := Object{Made: Changed, Kind: d.kind, Name: d.name, Position: d.place}
+		o := Object{Made: Changed, Ref: d.ref, Position: d.place}
 		if before == nil {
 			o.Made, before = Added, &described{}
 		}
@@ -69,22 +68,23 @@ func Sets(old, now Source) []Object {
 	}
 	for _, d := range was {
 		if find(is, d) == nil {
-			out = append(out, Object{Made: Removed, Kind: d.kind, Name: d.name, Position: d.place,
+			out = append(out, Object{Made: Removed, Ref: d.ref, Position: d.place,
 				Parts: partsOf(d.parts, nil)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Object) int {
-		return cmp.Or(strings.Compare(strings.TrimSuffix(a.Kind, "Binding"), strings.TrimSuffix(b.Kind, "Binding")),
-			strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
+		of, _ := policy.KindOf(a.Kind)
+		other, _ := policy.KindOf(b.Kind)
+		return cmp.Or(cmp.Compare(of, other), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
 	})
 	return out
 }
 
 // described is a policy or binding in words that can be compared.
 type described struct {
-	kind, name string
-	place      policy.Position
-	parts      []said
+	ref   policy.Ref
+	place policy.Position
+	parts []said
 }
 
 // said is what a part says, item by item.
@@ -140,7 +140,7 @@ func (s Source) objects() []described {
 }
 
 func (s Source) ofPolicy(p *policy.Policy) described {
-	d := described{string(p.Kind), p.Name, p.Position, nil}
+	d := described{p.Ref(), p.Position, nil}
 	d.matches(p.MatchConstraints, s.Types)
 	d.say("failurePolicy", string(p.FailurePolicy))
 	if p.ParamKind != nil {
@@ -170,19 +170,28 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 		d.say("auditAnnotations", a.Key+": "+oneLine(a.ValueExpr.Src))
 	}
 	for _, m := range p.Mutations {
-		d.say("mutations", string(m.PatchType)+": "+oneLine(m.Expr.Src))
+		text := string(m.PatchType) + ": " + oneLine(m.Expr.Src)
+		for _, more := range []struct{ part, says string }{
+			{"condition", m.Condition.Src}, {"message", m.Message}, {"messageExpression", m.MessageExpr.Src},
+			{"reason", string(m.Reason)}, {"reinvocationPolicy", string(m.Reinvocation)},
+		} {
+			if more.says != "" {
+				text += "; " + more.part + ": " + oneLine(more.says)
+			}
+		}
+		d.say("mutations", text)
 	}
-	if p.Kind == policy.Mutating {
+	if p.Mutates() {
 		d.say("reinvocationPolicy", string(p.Reinvocation))
 	}
-	for _, f := range s.Facts[string(p.Kind)+" "+p.Name] {
+	for _, f := range s.Facts[p.Ref()] {
 		d.say(f.Part, f.Says)
 	}
 	return d
 }
 
 func (s Source) ofBinding(b *policy.Binding) described {
-	d := described{string(b.Kind) + "Binding", b.Name, b.Position, nil}
+	d := described{b.Ref(), b.Position, nil}
 	d.say("policyName", b.PolicyName)
 	for _, a := range b.Actions {
 		d.say("validationActions", string(a))

@@ -21,6 +21,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/plan"
+	"github.com/celgate/celgate/internal/quirks"
 )
 
 // Inputs are the values that the expressions of one invocation see. A nil value is null, a nil authorizer is
@@ -35,12 +36,17 @@ type Inputs struct {
 	Authorizer      Lazy
 	RequestResource Lazy // authorizer.requestResource
 
-	Loops Loops        // nil: nobody asks
-	Meter *bound.Meter // nil: one for each call
+	Witness Witness      // nil: nobody asks
+	Meter   *bound.Meter // nil: one for each call
 }
 
-// Loops are told about evaluations with many iterations, for which a server takes seconds and more.
-type Loops interface{ Looped(iterations uint64) }
+// A Witness is told what is worth a note.
+type Witness interface {
+	// Looped is about evaluations with many iterations, for which a server takes seconds and more.
+	Looped(iterations uint64)
+	// Met is about a quirk that changes what an expression, or its value in a JSON patch, comes to.
+	Met(quirks.ID)
+}
 
 // A Lazy is a value that is made when an expression asks for it, and then always the same. Nil is null.
 type Lazy interface{ Resolve() ref.Val }
@@ -71,12 +77,13 @@ type activation struct {
 	ctx       context.Context
 	variables variables
 	over      uint64 // what the last evaluation cost, if it looped for long and passed the limit
+	mended    mended
 }
 
 // Looped is told about an evaluation with many iterations.
 func (a *activation) Looped(iterations, cost uint64, over bool) {
-	if a.Loops != nil {
-		a.Loops.Looped(iterations)
+	if a.Witness != nil {
+		a.Witness.Looped(iterations)
 	}
 	if over {
 		a.over = cost
@@ -91,7 +98,7 @@ func newActivation(ctx context.Context, prog *compile.Program, in Inputs) *activ
 
 // begin makes the activation one for other expressions.
 func (a *activation) begin(ctx context.Context, prog *compile.Program, in Inputs) {
-	a.Inputs, a.ctx, a.over = in, ctx, 0
+	a.Inputs, a.ctx, a.over, a.mended = in, ctx, 0, mended{}
 	a.variables = variables{activation: a, declared: prog.Variables}
 }
 
@@ -162,19 +169,20 @@ func (a *activation) group(expressions []*compile.Expression, budget int64) ([]R
 // evaluate runs one expression. The error is one that ends its group.
 func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int64, error) {
 	if e.Err != nil {
+		a.meetRefused(e)
 		return Result{Err: &CompileError{e.Err, "compilation error: "}}, budget, nil
 	}
 	before := budget
 	a.Meter.Start()
 	value, cost, err := run(a.ctx, e, a)
 	// What the variables cost counts first, whether or not the expression failed.
-	if budget -= a.variables.takeCost(); budget < 0 {
+	if budget -= a.variables.takeCost(); a.overdrawn(budget) {
 		return Result{}, 0, ErrBudget
 	}
 	if cost < 0 {
 		return Result{}, 0, fmt.Errorf("runtime cost could not be calculated for expression: %v, no further expression will be run", e.Src)
 	}
-	if budget -= cost; budget < 0 {
+	if budget -= cost; a.overdrawn(budget) {
 		return Result{}, 0, ErrBudget
 	}
 	if err != nil {
@@ -185,6 +193,13 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 
 // run evaluates an expression; cost is -1 if it is not known.
 func run(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
+	if len(e.Mended) > 0 && vars.Witness != nil {
+		return vars.compare(ctx, e)
+	}
+	return runAlone(ctx, e, vars)
+}
+
+func runAlone(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
 	if e.Watch != nil {
 		return watched(ctx, e, vars)
 	}
@@ -266,6 +281,8 @@ func (v *variables) value(i int) ref.Val {
 	case nil:
 		v.values[i] = inEvaluation
 		v.values[i] = v.evaluate(&v.declared[i])
+	default:
+		v.activation.meetAliased(v.values[i])
 	case inEvaluation: // through dyn(variables)
 		return types.NewErr("composited variable %q fails to evaluate: it refers to itself", v.declared[i].Name)
 	}
@@ -277,6 +294,7 @@ var inEvaluation ref.Val = new(variables)
 
 func (v *variables) evaluate(declared *compile.Variable) ref.Val {
 	if declared.Err != nil {
+		v.activation.meetRefused(declared.Expression)
 		return types.NewErr("composited variable %q fails to compile: %w", declared.Name,
 			&CompileError{Err: declared.Err})
 	}

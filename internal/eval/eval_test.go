@@ -291,7 +291,7 @@ func TestLoopOverTheLimit(t *testing.T) {
 	prog := program(t, policy.Policy{Validations: []policy.Validation{
 		validation("lists.range(300000).all(i, i >= 0)")}})
 	seen := loops(0)
-	in := eval.Inputs{Object: eval.Value(deployment, eval.Plain), Loops: &seen}
+	in := eval.Inputs{Object: eval.Value(deployment, eval.Plain), Witness: &seen}
 	start := time.Now()
 	o := new(eval.Validator).Validate(context.Background(), prog, in, nil).Outcomes[0]
 	if took := time.Since(start); took > 20*time.Second {
@@ -310,3 +310,4 @@ func TestLoopOverTheLimit(t *testing.T) {
 type loops uint64
 
 func (l *loops) Looped(iterations uint64) { *l = max(*l, loops(iterations)) }
+func (l *loops) Met(quirks.ID)            {}

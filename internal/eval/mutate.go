@@ -19,6 +19,7 @@ import (
 	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/patch/jsonpatch"
+	"github.com/celgate/celgate/internal/quirks"
 )
 
 // ApplyConfiguration evaluates a mutation to the tree of its Object literal. What has no place in a patch (null,
@@ -26,7 +27,7 @@ import (
 // the server's conversion makes of it, for the merge to refuse.
 func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (map[string]any,
 	int64, error) {
-	if e.Err == nil && e.Plan != nil && e.Watch == nil {
+	if e.Err == nil && e.Plan != nil && e.Watch == nil && len(e.Mended) == 0 {
 		a := newActivation(ctx, prog, in)
 		before := in.Meter.Mark()
 		in.Meter.Start()
@@ -44,6 +45,9 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 	}
 	value, cost, err := mutationResult(ctx, prog, e, in)
 	if err != nil {
+		return nil, cost, err
+	}
+	if value, err = unlessVerdict(prog, value); err != nil {
 		return nil, cost, err
 	}
 	object, ok := value.(*dynamic.ObjectVal)
@@ -82,13 +86,16 @@ func JSONPatch(ctx context.Context, prog *compile.Program, e *compile.Expression
 	if err != nil {
 		return nil, cost, err
 	}
+	if value, err = unlessVerdict(prog, value); err != nil {
+		return nil, cost, err
+	}
 	list, ok := value.(traits.Lister)
 	if !ok { // the type of the expression says that it is one
 		return nil, cost, errors.New("type mismatch: JSONPatchType.expression should evaluate to array")
 	}
 	var ops []jsonpatch.Operation
 	for it := list.Iterator(); it.HasNext() == types.True; {
-		op, err := operation(it.Next(), in.Meter)
+		op, err := operation(it.Next(), in)
 		if err != nil {
 			return nil, cost, err
 		}
@@ -103,17 +110,19 @@ var ErrNotJSON = errors.New("JSONPath valueExpression evaluated to a type that c
 // mutationResult runs the expression of a mutation with a budget of its own.
 func mutationResult(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (ref.Val, int64,
 	error) {
+	a := newActivation(ctx, prog, in)
 	if e.Err != nil {
+		a.meetRefused(e)
 		return nil, 0, &CompileError{Err: e.Err}
 	}
-	r, _, err := newActivation(ctx, prog, in).evaluate(e, budget)
+	r, _, err := a.evaluate(e, budget)
 	if err != nil {
 		return nil, 0, err
 	}
 	return r.Value, r.Cost, r.Err
 }
 
-func operation(v ref.Val, meter *bound.Meter) (jsonpatch.Operation, error) {
+func operation(v ref.Val, in Inputs) (jsonpatch.Operation, error) {
 	patch, ok := v.(*mutation.JSONPatchVal)
 	if !ok {
 		native, err := v.ConvertToNative(reflect.TypeFor[*mutation.JSONPatchVal]())
@@ -131,7 +140,7 @@ func operation(v ref.Val, meter *bound.Meter) (jsonpatch.Operation, error) {
 	if patch.Val == nil {
 		return op, nil
 	}
-	if err := bound.ChargeTree(meter, patch.Val); err != nil {
+	if err := bound.ChargeTree(in.Meter, patch.Val); err != nil {
 		return op, err
 	}
 	if object, ok := patch.Val.(*dynamic.ObjectVal); ok {
@@ -142,6 +151,9 @@ func operation(v ref.Val, meter *bound.Meter) (jsonpatch.Operation, error) {
 	var err error
 	if op.Value, err = jsonTree(patch.Val); err != nil {
 		return op, fmt.Errorf("%w: %w", ErrNotJSON, err)
+	}
+	if in.Witness != nil && holdsBigInteger(patch.Val, op.Value) {
+		in.Witness.Met(quirks.PatchBigInteger)
 	}
 	return op, nil
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/webhook"
@@ -20,13 +21,13 @@ import (
 // A Handover is what there is to move from celgate's own group to the server's.
 type Handover struct {
 	Own    []map[string]any                       // policies and bindings of celgate's own group, the policies first
-	Native map[string]map[string]any              // the server's, by kind and name
+	Native map[policy.Ref]map[string]any          // the server's
 	Served map[string]schema.GroupVersionResource // the resources of the server's kinds, by their name
 }
 
 // Handover reads the objects of both groups.
 func (s *Snapshot) Handover(ctx context.Context) (*Handover, error) {
-	h := &Handover{Native: map[string]map[string]any{}}
+	h := &Handover{Native: map[policy.Ref]map[string]any{}}
 	own, err := s.client.served(ctx, webhook.Group, []string{ownVersion.Version})
 	if err != nil {
 		return nil, err
@@ -48,8 +49,7 @@ func (s *Snapshot) Handover(ctx context.Context) (*Handover, error) {
 				return nil, err
 			}
 			for _, object := range list {
-				kind, _ := object["kind"].(string)
-				h.Native[kind+" "+nameOf(object)] = object
+				h.Native[policy.RefOf(object)] = object
 			}
 		}
 	}
@@ -60,10 +60,10 @@ func (s *Snapshot) Handover(ctx context.Context) (*Handover, error) {
 // serves, without what belongs to the cluster or to celgate. It is nil if the server does not serve the kind.
 func (h *Handover) Manifest(own map[string]any) map[string]any {
 	u := unstructured.Unstructured{Object: own}
-	kind, isBinding := strings.CutSuffix(u.GetKind(), "Binding")
-	resource := resourcesOf[policy.Kind(kind)].policies
-	if isBinding {
-		resource = resourcesOf[policy.Kind(kind)].bindings
+	kind, binds := policy.KindOf(u.GetKind())
+	resource := resourcesOf[kind].policies
+	if binds {
+		resource = resourcesOf[kind].bindings
 	}
 	served, ok := h.Served[resource]
 	if !ok {
@@ -152,7 +152,7 @@ func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, nam
 		resource schema.GroupVersionResource
 		kind     string
 		spec     map[string]any
-	}{{policies, string(kind), spec}, {bindings, string(kind) + "Binding", bind}} {
+	}{{policies, string(kind), spec}, {bindings, kind.Binding(), bind}} {
 		client := s.client.dynamic.Resource(object.resource)
 		_, err := client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": object.resource.GroupVersion().String(), "kind": object.kind,
@@ -178,7 +178,7 @@ func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, nam
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case err != nil && strings.Contains(err.Error(), name+"' with binding"):
+		case err != nil && wording.Denier(err.Error()) == name:
 			return true, nil
 		case err != nil:
 			return false, fmt.Errorf("probe: %w", err)

@@ -21,7 +21,7 @@ type natives struct {
 	asked    time.Time // for enforced
 	err      error     // why that is not known
 
-	since map[string]time.Time // of bindings: when they were first seen to be the server's
+	since map[policy.Ref]time.Time // of bindings: when they were first seen to be the server's
 }
 
 // enforcedFor is how long an answer of the server about its plugins is believed.
@@ -47,7 +47,7 @@ func (w *World) followNatives(ctx context.Context) {
 	var started []*watch
 	for _, resource := range ownResources {
 		if of, ok := served[resource]; ok && w.natives.watches[resource] == nil {
-			each := startWatch(w.ctx, w.client.dynamic, of, func() { w.signal(); w.poke() })
+			each := startWatch(w.ctx, w.client.dynamic, of, func() { w.signal(); w.triggerRefresh() })
 			w.natives.watches[resource] = each
 			started = append(started, each)
 		}
@@ -115,7 +115,7 @@ var resourcesOf = map[policy.Kind]struct{ policies, bindings string }{
 func (w *World) HandedOver(b *policy.Binding) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	key := string(b.Kind) + " " + b.Name
+	key := b.Ref()
 	if !w.natives.acts(b) {
 		delete(w.natives.since, key)
 		return false

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/webhook"
 )
@@ -41,11 +42,11 @@ func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
 				return nil, fmt.Errorf("policies: %w", err)
 			}
 			for _, object := range list {
-				if !names[nameOf(object)] &&
+				if !names[tree.Object(object).Name()] &&
 					!(group[resource].Group == webhook.Group && (disabled(object) || withheld(object))) {
 					all = append(all, webhook.Native(object))
 				}
-				names[nameOf(object)] = true
+				names[tree.Object(object).Name()] = true
 			}
 		}
 	}
@@ -70,13 +71,9 @@ func (c *Client) served(ctx context.Context, group string, versions []string) (m
 	return found, nil
 }
 
-func nameOf(object map[string]any) string {
-	return (&unstructured.Unstructured{Object: object}).GetName()
-}
-
 // disabled reports that an object of celgate's own group is taken out of force by its annotation.
 func disabled(object map[string]any) bool {
-	return (&unstructured.Unstructured{Object: object}).GetAnnotations()[webhook.DisabledAnnotation] == "true"
+	return tree.Object(object).Annotation(webhook.DisabledAnnotation) == "true"
 }
 
 // Reasons of the condition Ready of an object of celgate's own group that celgate does not put in force though it

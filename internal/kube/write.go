@@ -2,12 +2,12 @@ package kube
 
 import (
 	"context"
-	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -113,7 +113,7 @@ func (c *Client) WriteStatus(ctx context.Context, s Source, is Status) error {
 	if is.Order > 0 {
 		status["order"] = is.Order
 	}
-	if reflect.DeepEqual(status, old) {
+	if tree.Equal(status, old) {
 		return nil
 	}
 	_, err := c.dynamic.Resource(ownVersion.WithResource(s.Resource)).

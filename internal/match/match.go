@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -258,8 +259,7 @@ func (c *Criteria) matchObject(a *Attributes) (bool, error) {
 
 // labelsOf returns the labels of an object. A patch may make anything of those of a custom object: it has none then.
 func labelsOf(object map[string]any) labelSet {
-	metadata, _ := object["metadata"].(map[string]any)
-	set, _ := metadata["labels"].(map[string]any)
+	set := labelSet(tree.Object(object).Labels())
 	for _, v := range set {
 		if _, ok := v.(string); !ok {
 			return nil

@@ -137,51 +137,50 @@ func (f *finder) rules() {
 
 // expressions finds what the expressions need that decide: not those of messages and audit annotations.
 func (f *finder) expressions() {
-	for i, c := range f.policy.MatchConditions {
-		f.expression(c.Expr, fmt.Sprintf("spec.matchConditions[%d].expression", i), true)
-	}
-	for _, v := range f.policy.Variables {
-		_, f.uses[v.Name] = f.read(v.Expr, v.Name)
-	}
 	needing := 0
-	from := len(f.limits)
-	for i, v := range f.policy.Validations {
-		if f.expression(v.Expr, fmt.Sprintf("spec.validations[%d].expression", i), false) {
-			needing++
+	var ofValidations []int // indexes of limits
+	for x := range f.policy.Expressions() {
+		switch x.Use {
+		case policy.UseMessageExpression, policy.UseAuditAnnotation:
+		case policy.UseVariable:
+			_, f.uses[x.Name] = f.read(x.Expr, x.Name)
+		case policy.UseValidation:
+			from := len(f.limits)
+			if f.expression(x.Expr, false) {
+				needing++
+			}
+			for i := from; i < len(f.limits); i++ {
+				ofValidations = append(ofValidations, i)
+			}
+		default:
+			f.expression(x.Expr, true)
 		}
 	}
 	if needing > 0 && needing == len(f.policy.Validations) {
-		for i := range f.limits[from:] {
-			if f.limits[from+i].Need != OldObject {
-				f.limits[from+i].Whole = true
+		for _, i := range ofValidations {
+			if f.limits[i].Need != OldObject {
+				f.limits[i].Whole = true
 			}
 		}
-	}
-	for i, m := range f.policy.Mutations {
-		member := "applyConfiguration"
-		if m.PatchType == policy.JSONPatch {
-			member = "jsonPatch"
-		}
-		f.expression(m.Expr, fmt.Sprintf("spec.mutations[%d].%s.expression", i, member), true)
 	}
 }
 
 // expression adds what an expression needs, and reports whether its value depends on who asks. Such an expression
 // decides about the whole policy, or about itself.
-func (f *finder) expression(e policy.Expr, path string, whole bool) bool {
+func (f *finder) expression(e policy.Expr, whole bool) bool {
 	ok, u := f.read(e, "")
 	if !ok {
 		return false // an error of the policy, which everybody is told of
 	}
 	at := e.Locate(0)
 	if !f.given.User && u.user {
-		f.add(Limit{Need: User, Field: path, Place: at, Whole: whole})
+		f.add(Limit{Need: User, Field: e.Field, Place: at, Whole: whole})
 	}
 	if !f.given.User && u.authorizer {
-		f.add(Limit{Need: Authorizer, Field: path, Place: at, Whole: whole})
+		f.add(Limit{Need: Authorizer, Field: e.Field, Place: at, Whole: whole})
 	}
 	if u.old && f.matches("UPDATE") {
-		f.add(Limit{Need: OldObject, Field: path, Place: at})
+		f.add(Limit{Need: OldObject, Field: e.Field, Place: at})
 	}
 	return !f.given.User && (u.user || u.authorizer)
 }
@@ -211,7 +210,7 @@ func (f *finder) read(e policy.Expr, name string) (bool, uses) {
 		old:        reads.Uses(effects.At("oldObject")),
 	}
 	for _, r := range reads.List {
-		if r.Path == effects.At("request") && !selected(reads, r) { // the whole of it may go anywhere
+		if r.Path == effects.At("request") && !memberIsRead(reads, r) { // the whole of it may go anywhere
 			u.user = true
 		}
 	}
@@ -222,8 +221,8 @@ func (f *finder) read(e policy.Expr, name string) (bool, uses) {
 	return true, u
 }
 
-// selected reports that a member of what a read is of is read next.
-func selected(reads *effects.Reads, r effects.Read) bool {
+// memberIsRead reports whether the next read is of a member of this one.
+func memberIsRead(reads *effects.Reads, r effects.Read) bool {
 	n := slices.Index(reads.List, r)
 	return n+1 < len(reads.List) && reads.List[n+1].Path != r.Path && r.Path.Contains(reads.List[n+1].Path)
 }

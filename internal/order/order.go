@@ -6,12 +6,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -39,7 +39,7 @@ func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, n
 		if err != nil {
 			return nil, err
 		}
-		if other.Allowed != usual.Allowed || !reflect.DeepEqual(other.Object, usual.Object) {
+		if other.Allowed != usual.Allowed || !tree.Equal(other.Object, usual.Object) {
 			return &Outcome{order, usual, other}, nil
 		}
 	}
@@ -51,7 +51,7 @@ func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d 
 	error) {
 	var names []string
 	for _, o := range d.Outcomes {
-		if o.Kind == policy.Mutating && !slices.Contains(names, o.Policy) {
+		if o.Phase == policy.PhaseMutation && !slices.Contains(names, o.Policy) {
 			names = append(names, o.Policy)
 		}
 	}
@@ -68,7 +68,7 @@ func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d 
 
 // failed reports that a mutating policy failed, which may hide the changes of others.
 func failed(d *celgate.Decision) bool {
-	return slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return v.Kind == policy.Mutating })
+	return slices.ContainsFunc(d.Violations, func(v celgate.Violation) bool { return v.Phase == policy.PhaseMutation })
 }
 
 // orders yields the other orders of a few names, and of many the reverse and those in which one name comes first.

@@ -3,9 +3,9 @@ package prepare
 import (
 	"encoding/base64"
 	"fmt"
-	"reflect"
 	"strconv"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -180,7 +180,7 @@ func scalerV1Hub(o *members, held map[string]any, types *schema.Registry) error 
 	}
 	o.annotations(func(notes *members) {
 		written := at(out, "metadata", "annotations")
-		if !reflect.DeepEqual(notes.m, written) {
+		if !tree.Equal(notes.m, written) {
 			*notes = members{m: written, owned: true}
 		}
 	})

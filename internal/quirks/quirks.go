@@ -4,7 +4,10 @@
 // other code knows a version number.
 package quirks
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+)
 
 // An ID names a quirk; it is stable and part of the JSON output.
 type ID string
@@ -139,6 +142,13 @@ func Of(minor string) Set {
 
 // Has reports whether the set holds a quirk.
 func (s Set) Has(id ID) bool { return s.ids[id] }
+
+// Without returns the set without a quirk.
+func (s Set) Without(id ID) Set {
+	ids := maps.Clone(s.ids)
+	delete(ids, id)
+	return Set{ids}
+}
 
 // Title returns the sentence of a quirk.
 func (id ID) Title() string {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/internal/workload"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
@@ -54,7 +55,7 @@ func (w *Workloads) Children(object map[string]any) []workload.Child {
 	if children := workload.Children(object); len(children) > 0 {
 		return children
 	}
-	kind := KindOf(object).GroupKind()
+	kind := tree.Object(object).Kind().GroupKind()
 	for _, name := range []string{kind.String(), kind.Kind} {
 		if path := w.PodsOf[name]; path != "" {
 			if child, ok := workload.PodOf(object, path); ok {
@@ -68,13 +69,13 @@ func (w *Workloads) Children(object map[string]any) []workload.Child {
 // ChildRequest is the request with which a controller creates a child of what another request stored.
 func (w *Workloads) ChildRequest(c workload.Child, parent *celgate.Request, types *schema.Registry) (*celgate.Request,
 	error) {
-	kind := KindOf(c.Object)
+	kind := tree.Object(c.Object).Kind()
 	resource := types.ResourceFor(kind)
 	if resource == nil {
 		return nil, errors.New("nothing is known about the kind " + kind.String())
 	}
 	return &celgate.Request{
-		Kind: kind, Resource: resource.GroupVersionResource, Name: MetadataOf(c.Object, "name"),
+		Kind: kind, Resource: resource.GroupVersionResource, Name: tree.Object(c.Object).Name(),
 		Namespace: parent.Namespace,
 		Operation: celgate.Create, DryRun: parent.DryRun, UserInfo: w.requester(c, parent.UserInfo), Object: c.Object,
 		Options: map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},

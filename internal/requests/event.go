@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -125,7 +126,7 @@ func (e *Event) Operation() celgate.Operation {
 // Stored is the object that the request left behind, as the answer shows it; nil if it does not.
 func (e *Event) Stored() map[string]any {
 	if e.Code >= 300 || e.ResponseObject == nil || e.ResponseObject["kind"] == "Status" ||
-		MetadataOf(e.ResponseObject, "uid") == "" {
+		tree.Object(e.ResponseObject).Metadata().Text("uid") == "" {
 		return nil
 	}
 	return e.ResponseObject
@@ -166,7 +167,7 @@ func EventRequest(types *schema.Registry, e *Event, old map[string]any, asOld bo
 	r := &celgate.Request{
 		UID: e.AuditID, Kind: kind, Resource: e.Resource, SubResource: e.Sub, Namespace: e.Namespace,
 		Operation: e.Operation(),
-		Name:      cmp.Or(e.Name, MetadataOf(e.RequestObject, "name")), UserInfo: e.User, DryRun: e.DryRun(),
+		Name:      cmp.Or(e.Name, tree.Object(e.RequestObject).Name()), UserInfo: e.User, DryRun: e.DryRun(),
 	}
 	if resource.GroupVersionKind() == Namespace {
 		r.Namespace = r.Name
@@ -227,7 +228,7 @@ func (e *Event) patched(old map[string]any) (map[string]any, error) {
 			if patch, err = jsonpatch.DecodePatch(e.Patch); err == nil {
 				next, err = patch.Apply(whole)
 			}
-		} else if !hasLists(e.Patch) && MetadataOf(e.RequestObject, "name") == "" { // an apply names its object
+		} else if !hasLists(e.Patch) && tree.Object(e.RequestObject).Name() == "" { // an apply names its object
 			next, err = jsonpatch.MergePatch(whole, e.Patch)
 		}
 		if next != nil && err == nil {

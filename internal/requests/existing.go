@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -13,11 +14,11 @@ import (
 func Existing(ctx context.Context, q *celgate.Requester, object map[string]any, op celgate.Operation,
 	as celgate.As) (*celgate.Request, error) {
 	as.Operation = op
-	to, err := q.Target(KindOf(object), "")
+	to, err := q.Target(tree.Object(object).Kind(), "")
 	if err != nil {
 		return nil, err
 	}
-	object = celgate.InNamespace(object, &celgate.Request{Kind: KindOf(object),
+	object = celgate.InNamespace(object, &celgate.Request{Kind: tree.Object(object).Kind(),
 		Namespace: q.NamespaceOf(object, to, as)})
 	as.Old = only{object}
 	if op == celgate.Create {
@@ -39,20 +40,12 @@ func (o only) Get(context.Context, schema.GroupVersionKind, string, string) (map
 func Copy(object map[string]any) map[string]any {
 	created := maps.Clone(object)
 	delete(created, "status")
-	if old, ok := object["metadata"].(map[string]any); ok {
-		metadata := maps.Clone(old)
-		for _, member := range servers {
-			delete(metadata, member)
-		}
-		created["metadata"] = metadata
+	if metadata := tree.Object(object).Metadata(); metadata != nil {
+		created["metadata"] = metadata.Without(servers...)
 	}
 	spec, ok := object["spec"].(map[string]any)
 	if ok && object["kind"] == "Service" && object["apiVersion"] == "v1" && spec["clusterIP"] != "None" {
-		spec = maps.Clone(spec)
-		for _, member := range []string{"clusterIP", "clusterIPs", "healthCheckNodePort"} {
-			delete(spec, member)
-		}
-		created["spec"] = spec
+		created["spec"] = tree.Object(spec).Without("clusterIP", "clusterIPs", "healthCheckNodePort")
 	}
 	return created
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
@@ -59,7 +60,7 @@ func IdentityOf(ctx context.Context, q *celgate.Requester, as celgate.As, pod st
 	id := &Identity{UserInfo: celgate.UserInfo{Username: name, UID: as.UID, Groups: state.Groups(name, as.Groups),
 		Extra: as.Extra}}
 	if namespace, name, err := serviceaccount.SplitUsername(id.Username); err == nil && len(as.Groups) == 0 {
-		if err := id.bound(ctx, q, namespace, name); err != nil {
+		if err := id.fillFromToken(ctx, q, namespace, name); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +102,7 @@ func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named 
 		id.Extra = map[string][]string{}
 	}
 	id.set(podNameKey, name)
-	if uid := MetadataOf(pod, "uid"); uid != "" {
+	if uid := tree.Object(pod).Metadata().Text("uid"); uid != "" {
 		id.set(podUIDKey, uid)
 	} else {
 		id.makeUp(podUIDKey, "Pod", named)
@@ -112,13 +113,13 @@ func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named 
 		if err != nil {
 			return nil, err
 		}
-		if uid := MetadataOf(known, "uid"); uid != "" {
+		if uid := tree.Object(known).Metadata().Text("uid"); uid != "" {
 			id.set(nodeUIDKey, uid)
 		} else {
 			id.makeUp(nodeUIDKey, "Node", node)
 		}
 	}
-	return id, id.bound(ctx, w, namespace, account)
+	return id, id.fillFromToken(ctx, w, namespace, account)
 }
 
 // projectsToken reports that a Pod asks for a token itself.
@@ -137,15 +138,15 @@ func projectsToken(spec map[string]any) bool {
 	return false
 }
 
-// bound fills in what the token of a service account says of it.
-func (id *Identity) bound(ctx context.Context, w *celgate.Requester, namespace, name string) error {
+// fillFromToken fills in what the token of a service account says of it.
+func (id *Identity) fillFromToken(ctx context.Context, w *celgate.Requester, namespace, name string) error {
 	if id.UID == "" {
 		account, err := w.Stored.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, namespace,
 			name)
 		if err != nil {
 			return err
 		}
-		if id.UID = MetadataOf(account, "uid"); id.UID == "" {
+		if id.UID = tree.Object(account).Metadata().Text("uid"); id.UID == "" {
 			id.UID = uidOf("ServiceAccount", namespace+"/"+name)
 			id.madeUp = append(id.madeUp, madeUp{"", "the uid of ServiceAccount " + namespace + "/" + name})
 		}

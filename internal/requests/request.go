@@ -10,7 +10,6 @@ import (
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/uuid"
-	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Namespace is the kind of namespaces.
@@ -57,18 +56,4 @@ func (w *Words) Hint(err error) string {
 func UID(d *manifest.Document, r *celgate.Request) string {
 	identity := []string{d.Position().String(), r.Kind.String(), r.Namespace, r.Name, string(r.Operation)}
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(strings.Join(identity, "\n"))).String()
-}
-
-// KindOf returns the kind that an object says it is of.
-func KindOf(object map[string]any) schema.GroupVersionKind {
-	apiVersion, _ := object["apiVersion"].(string)
-	kind, _ := object["kind"].(string)
-	return apischema.FromAPIVersionAndKind(apiVersion, kind)
-}
-
-// MetadataOf returns a member of the metadata of an object that is text.
-func MetadataOf(object map[string]any, member string) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	s, _ := metadata[member].(string)
-	return s
 }

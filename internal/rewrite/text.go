@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/schema"
 )
@@ -37,7 +38,7 @@ func Text(text string, edits []Edit) (string, error) {
 			return out, nil
 		}
 	}
-	return whole(text, edits)
+	return rewriteWhole(text, edits)
 }
 
 // complete adds the other items of a List, which must stay what they are, and puts all in the order of the text.
@@ -146,7 +147,7 @@ func verify(text string, edits []Edit) error {
 		byItem[d.Item] = d.Object
 	}
 	for _, ed := range edits {
-		if !same(byItem[ed.Item], ed.New) {
+		if !tree.Alike(byItem[ed.Item], ed.New, tree.Values) {
 			return fmt.Errorf("%q came out differently", ed.Item)
 		}
 	}
@@ -154,50 +155,11 @@ func verify(text string, edits []Edit) error {
 }
 
 // equal compares JSON trees.
-func equal(a, b any) bool { return compare(a, b, false) }
+func equal(a, b any) bool { return tree.Alike(a, b, tree.EmptyLists) }
 
-// same compares JSON trees; a number may be an integer or not.
-func same(a, b any) bool { return compare(a, b, true) }
-
-func compare(a, b any, numbers bool) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || (a == nil) != (b == nil) && !numbers || len(a) != len(b) {
-			return false
-		}
-		for key, v := range a {
-			if w, ok := b[key]; !ok || !compare(v, w, numbers) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if !compare(a[i], b[i], numbers) {
-				return false
-			}
-		}
-		return true
-	case int64:
-		if f, ok := b.(float64); ok && numbers {
-			return float64(a) == f
-		}
-	case float64:
-		if i, ok := b.(int64); ok && numbers {
-			return a == float64(i)
-		}
-	}
-	return a == b
-}
-
-// whole writes all of a text anew, as documents of their own. It is what remains for texts in a form that is not
-// edited in place.
-func whole(text string, edits []Edit) (string, error) {
+// rewriteWhole writes all of a text anew, as documents of their own: the last resort for a form that cannot be edited in
+// place.
+func rewriteWhole(text string, edits []Edit) (string, error) {
 	docs, _ := manifest.Read(strings.NewReader(text), "")
 	s := style{newline: "\n", step: 2, quote: double}
 	if strings.Contains(text, "\r\n") {

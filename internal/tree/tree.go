@@ -42,86 +42,87 @@ func Shared(a, b any) bool {
 	return false
 }
 
+// A Likeness says which trees are equal though the Go values that they are made of are not.
+type Likeness uint8
+
+// What may be alike.
+const (
+	Numbers    Likeness = 1 << iota // an integer and a float of one value
+	EmptyLists                      // an empty list and a nil one
+	EmptyMaps                       // an empty map and a nil one
+	NullLists                       // an empty list and null
+
+	Values = Numbers | EmptyLists | EmptyMaps // trees whose JSON says the same
+)
+
 // Equal is reflect.DeepEqual, without a look at what both trees share.
-func Equal(a, b any) bool {
+func Equal(a, b any) bool { return compare(a, b, 0, reflect.DeepEqual) }
+
+// Alike reports whether two trees are equal but for what like allows.
+func Alike(a, b any, like Likeness) bool { return compare(a, b, like, reflect.DeepEqual) }
+
+// Semantic compares trees of objects as apiequality.Semantic compares the Go values: a null is an empty list. Numbers
+// of two types, and what is no part of a JSON tree, are compared by other.
+func Semantic(a, b any, other func(a, b any) bool) bool {
+	return compare(a, b, EmptyLists|EmptyMaps|NullLists, other)
+}
+
+func compare(a, b any, like Likeness, other func(a, b any) bool) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
+		if !ok || len(a) != len(b) || (a == nil) != (b == nil) && like&EmptyMaps == 0 {
 			return false
 		}
 		if Same(a, b) {
 			return true
 		}
 		for name, member := range a {
-			other, found := b[name]
-			if !found || !Equal(member, other) {
+			counterpart, found := b[name]
+			if !found || !compare(member, counterpart, like, other) {
 				return false
 			}
 		}
 		return true
 	case []any:
-		b, ok := b.([]any)
-		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
+		list, ok := b.([]any)
+		if !ok {
+			return len(a) == 0 && b == nil && like&NullLists != 0
+		}
+		if len(a) != len(list) || (a == nil) != (list == nil) && like&EmptyLists == 0 {
 			return false
 		}
-		if len(a) > 0 && &a[0] == &b[0] {
+		if len(a) > 0 && &a[0] == &list[0] {
 			return true
 		}
 		for i := range a {
-			if !Equal(a[i], b[i]) {
-				return false
-			}
-		}
-		return true
-	case string, bool, int64, float64, nil:
-		return a == b
-	}
-	return reflect.DeepEqual(a, b)
-}
-
-// Semantic compares trees of objects as apiequality.Semantic compares the Go values: a null is an empty list. Numbers
-// of two types, and what is no part of a JSON tree, are compared by other.
-func Semantic(a, b any, other func(a, b any) bool) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for name, member := range a {
-			counterpart, found := b[name]
-			if !found || !Semantic(member, counterpart, other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		if !ok {
-			return len(a) == 0 && b == nil
-		}
-		if len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if !Semantic(a[i], b[i], other) {
+			if !compare(a[i], list[i], like, other) {
 				return false
 			}
 		}
 		return true
 	case nil:
 		list, ok := b.([]any)
-		return b == nil || ok && len(list) == 0
+		return b == nil || ok && len(list) == 0 && like&NullLists != 0
 	case string, bool:
 		return a == b
 	case int64:
-		if b, ok := b.(int64); ok {
+		switch b := b.(type) {
+		case int64:
 			return a == b
+		case float64:
+			if like&Numbers != 0 {
+				return float64(a) == b
+			}
 		}
 	case float64:
-		if b, ok := b.(float64); ok {
+		switch b := b.(type) {
+		case float64:
 			return a == b
+		case int64:
+			if like&Numbers != 0 {
+				return a == float64(b)
+			}
 		}
 	}
 	return other(a, b)

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // podTemplate is where most workloads have the template of their Pods.
@@ -42,18 +44,18 @@ var skippedAnnotations = []string{
 }
 
 // As getNewReplicaSet in pkg/controller/deployment/sync.go v1.37.2.
-func ofDeployment(w object) []Child {
+func ofDeployment(w tree.Object) []Child {
 	const uniqueLabel = "pod-template-hash"
-	spec := w.at("spec")
-	template := spec.at("template")
+	spec := w.At("spec")
+	template := spec.At("template")
 	hash := hashOf(template)
-	labels := template.at("metadata", "labels").with(map[string]any{uniqueLabel: hash})
-	replicas := spec.number("replicas", 1)
+	labels := template.At("metadata", "labels").With(map[string]any{uniqueLabel: hash})
+	replicas := spec.Number("replicas", 1)
 	surge := int64(0)
-	if strategy := spec.at("strategy"); strategy.text("type") != "Recreate" {
-		surge = maxSurge(strategy.at("rollingUpdate"), replicas)
+	if strategy := spec.At("strategy"); strategy.Text("type") != "Recreate" {
+		surge = maxSurge(strategy.At("rollingUpdate"), replicas)
 	}
-	annotations := maps.Clone(map[string]any(w.at("metadata", "annotations")))
+	annotations := maps.Clone(map[string]any(w.At("metadata", "annotations")))
 	if annotations == nil {
 		annotations = map[string]any{}
 	}
@@ -63,22 +65,22 @@ func ofDeployment(w object) []Child {
 	annotations["deployment.kubernetes.io/revision"] = revisionOf(w)
 	annotations["deployment.kubernetes.io/desired-replicas"] = strconv.FormatInt(replicas, 10)
 	annotations["deployment.kubernetes.io/max-replicas"] = strconv.FormatInt(replicas+surge, 10)
-	selector := spec.at("selector")
+	selector := spec.At("selector")
 	made := map[string]any{
 		"replicas": replicas,
-		"selector": selector.with(map[string]any{
-			"matchLabels": selector.at("matchLabels").with(map[string]any{uniqueLabel: hash})}),
-		"template": template.with(map[string]any{
-			"metadata": template.at("metadata").with(map[string]any{"labels": labels})}),
+		"selector": selector.With(map[string]any{
+			"matchLabels": selector.At("matchLabels").With(map[string]any{uniqueLabel: hash})}),
+		"template": template.With(map[string]any{
+			"metadata": template.Metadata().With(map[string]any{"labels": labels})}),
 	}
-	if ready := spec.number("minReadySeconds", 0); ready != 0 {
+	if ready := spec.Number("minReadySeconds", 0); ready != 0 {
 		made["minReadySeconds"] = ready
 	}
 	metadata := map[string]any{
-		"name": replicaSetName(w.name(), hash), "labels": labels, "annotations": annotations,
-		"ownerReferences": []any{w.owner()},
+		"name": replicaSetName(w.Name(), hash), "labels": labels, "annotations": annotations,
+		"ownerReferences": []any{ownerReference(w)},
 	}
-	if namespace := w.at("metadata").text("namespace"); namespace != "" {
+	if namespace := w.Namespace(); namespace != "" {
 		metadata["namespace"] = namespace
 	}
 	child := Child{
@@ -102,9 +104,9 @@ func replicaSetName(deployment, hash string) string {
 
 // revisionOf is the revision of the ReplicaSet that a Deployment has now: the one that the controller has written, if
 // it has seen the Deployment.
-func revisionOf(w object) string {
-	if w.at("status").number("observedGeneration", 0) > 0 {
-		if revision := w.at("metadata", "annotations").text("deployment.kubernetes.io/revision"); revision != "" {
+func revisionOf(w tree.Object) string {
+	if w.At("status").Number("observedGeneration", 0) > 0 {
+		if revision := w.Annotation("deployment.kubernetes.io/revision"); revision != "" {
 			return revision
 		}
 	}
@@ -112,7 +114,7 @@ func revisionOf(w object) string {
 }
 
 // maxSurge is how many Pods a rollout may add: a number, or a percentage of the replicas that is rounded up.
-func maxSurge(rolling object, replicas int64) int64 {
+func maxSurge(rolling tree.Object, replicas int64) int64 {
 	var surge intstr.IntOrString
 	switch v := rolling["maxSurge"].(type) {
 	case int64:
@@ -129,70 +131,70 @@ func maxSurge(rolling object, replicas int64) int64 {
 	return int64(n)
 }
 
-func ofReplicaSet(w object) []Child {
+func ofReplicaSet(w tree.Object) []Child {
 	return []Child{podOf(w, "replicaset-controller")}
 }
 
-func ofReplicationController(w object) []Child {
+func ofReplicationController(w tree.Object) []Child {
 	return []Child{podOf(w, "replication-controller")}
 }
 
 // podOf is the Pod of a workload whose template becomes it as it is.
-func podOf(w object, controller string) Child {
+func podOf(w tree.Object, controller string) Child {
 	return Child{
-		Object: podFrom(w.at("spec", "template"), w, w.name()), Controller: controller, Template: podTemplate,
-		Waiting: waitingFor(w.at("spec").number("replicas", 1)),
+		Object: podFrom(w.At("spec", "template"), w, w.Name()), Controller: controller, Template: podTemplate,
+		Waiting: waitingFor(w.At("spec").Number("replicas", 1)),
 	}
 }
 
 // As newStatefulSetPod and its neighbours in pkg/controller/statefulset/stateful_set_utils.go v1.37.2. Claims come
 // before the Pod that uses them.
-func ofStatefulSet(w object) []Child {
+func ofStatefulSet(w tree.Object) []Child {
 	const controller = "statefulset-controller"
-	spec, template := w.at("spec"), w.at("spec", "template")
-	ordinal := strconv.FormatInt(spec.at("ordinals").number("start", 0), 10)
-	name := w.name() + "-" + ordinal
-	waiting := waitingFor(spec.number("replicas", 1))
-	selected := map[string]any(spec.at("selector", "matchLabels"))
+	spec, template := w.At("spec"), w.At("spec", "template")
+	ordinal := strconv.FormatInt(spec.At("ordinals").Number("start", 0), 10)
+	name := w.Name() + "-" + ordinal
+	waiting := waitingFor(spec.Number("replicas", 1))
+	selected := map[string]any(spec.At("selector", "matchLabels"))
 
 	var all []Child
 	var volumes []any
 	claimed := map[string]bool{}
-	for i, item := range spec.list("volumeClaimTemplates") {
+	for i, item := range spec.List("volumeClaimTemplates") {
 		claim, _ := item.(map[string]any)
-		volume := object(claim).name()
+		volume := tree.Object(claim).Name()
 		claimed[volume] = true
 		claimName := volume + "-" + name
 		volumes = append(volumes, map[string]any{"name": volume,
 			"persistentVolumeClaim": map[string]any{"claimName": claimName}})
-		metadata := object(claim).at("metadata").with(map[string]any{"name": claimName})
-		if namespace := w.at("metadata").text("namespace"); namespace != "" {
+		metadata := tree.Object(claim).Metadata().With(map[string]any{"name": claimName})
+		if namespace := w.Namespace(); namespace != "" {
 			metadata["namespace"] = namespace
 		}
-		if labels := object(claim).at("metadata", "labels").with(selected); len(labels) > 0 {
+		if labels := tree.Object(claim).At("metadata", "labels").With(selected); len(labels) > 0 {
 			metadata["labels"] = labels
 		}
 		all = append(all, Child{
-			Object: object(claim).with(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+			Object: tree.Object(claim).With(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
 				"metadata": metadata}),
 			Controller: controller, Template: fmt.Sprintf("spec.volumeClaimTemplates[%d]", i), Waiting: waiting,
 		})
 	}
-	for _, v := range template.at("spec").list("volumes") {
-		if volume, _ := v.(map[string]any); !claimed[object(volume).text("name")] {
+	for _, v := range template.At("spec").List("volumes") {
+		if volume, _ := v.(map[string]any); !claimed[tree.Object(volume).Text("name")] {
 			volumes = append(volumes, v)
 		}
 	}
 
-	pod := podFrom(template, w, w.name())
+	pod := podFrom(template, w, w.Name())
 	metadata := pod["metadata"].(map[string]any)
 	metadata["name"] = name
-	metadata["labels"] = object(metadata).at("labels").with(map[string]any{
+	metadata["labels"] = tree.Object(metadata).At("labels").With(map[string]any{
 		"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": ordinal,
-		"controller-revision-hash": w.name() + "-" + hashOf(template),
+		"controller-revision-hash": w.Name() + "-" + hashOf(template),
 	})
-	podSpec := template.at("spec").with(map[string]any{"hostname": name})
-	if service := spec.text("serviceName"); service != "" {
+	podSpec := template.At("spec").With(map[string]any{"hostname": name})
+	if service := spec.Text("serviceName"); service != "" {
 		podSpec["subdomain"] = service
 	} else {
 		delete(podSpec, "subdomain")
@@ -208,27 +210,27 @@ func ofStatefulSet(w object) []Child {
 const nodeName = "node"
 
 // As CreatePodTemplate and its neighbours in pkg/controller/daemon/util/daemonset_util.go v1.37.2.
-func ofDaemonSet(w object) []Child {
-	template := w.at("spec", "template")
-	pod := podFrom(template, w, w.name())
+func ofDaemonSet(w tree.Object) []Child {
+	template := w.At("spec", "template")
+	pod := podFrom(template, w, w.Name())
 	metadata := pod["metadata"].(map[string]any)
 	labels := map[string]any{"controller-revision-hash": hashOf(template)}
 	// The annotation that apps/v1 has for the member templateGeneration of old versions.
-	if generation := w.at("metadata", "annotations").text(
+	if generation := w.Annotation(
 		"deprecated.daemonset.template.generation"); generation != "" {
 		labels["pod-template-generation"] = generation
 	}
-	metadata["labels"] = object(metadata).at("labels").with(labels)
-	spec := template.at("spec")
-	pod["spec"] = spec.with(map[string]any{
+	metadata["labels"] = tree.Object(metadata).At("labels").With(labels)
+	spec := template.At("spec")
+	pod["spec"] = spec.With(map[string]any{
 		"tolerations": daemonTolerations(spec),
-		"affinity":    nodeAffinity(spec.at("affinity")),
+		"affinity":    nodeAffinity(spec.At("affinity")),
 	})
 	return []Child{{Object: pod, Controller: "daemon-set-controller", Template: podTemplate}}
 }
 
 // daemonTolerations are those of the template and those that every Pod of a DaemonSet has.
-func daemonTolerations(spec object) []any {
+func daemonTolerations(spec tree.Object) []any {
 	type taint struct{ key, effect string }
 	taints := []taint{
 		{"node.kubernetes.io/not-ready", "NoExecute"}, {"node.kubernetes.io/unreachable", "NoExecute"},
@@ -238,16 +240,16 @@ func daemonTolerations(spec object) []any {
 	if spec["hostNetwork"] == true {
 		taints = append(taints, taint{"node.kubernetes.io/network-unavailable", "NoSchedule"})
 	}
-	tolerations := slices.Clone(spec.list("tolerations"))
+	tolerations := slices.Clone(spec.List("tolerations"))
 	for _, t := range taints {
 		added := map[string]any{"key": t.key, "operator": "Exists", "effect": t.effect}
 		// One that is for the same taint is replaced where it stands (as AddOrUpdateTolerationInPodSpec in
 		// pkg/apis/core/v1/helper/helpers.go v1.37.2).
 		i := slices.IndexFunc(tolerations, func(item any) bool {
 			have, _ := item.(map[string]any)
-			o := object(have)
-			return o.text("key") == t.key && o.text("effect") == t.effect && o.text("operator") == "Exists" &&
-				o.text("value") == ""
+			o := tree.Object(have)
+			return o.Text("key") == t.key && o.Text("effect") == t.effect && o.Text("operator") == "Exists" &&
+				o.Text("value") == ""
 		})
 		if i >= 0 {
 			tolerations[i] = added
@@ -259,42 +261,42 @@ func daemonTolerations(spec object) []any {
 }
 
 // nodeAffinity is an affinity whose Pod is for one node.
-func nodeAffinity(affinity object) map[string]any {
+func nodeAffinity(affinity tree.Object) map[string]any {
 	const required = "requiredDuringSchedulingIgnoredDuringExecution"
 	terms := []any{map[string]any{"matchFields": []any{
 		map[string]any{"key": "metadata.name", "operator": "In", "values": []any{nodeName}},
 	}}}
-	node := affinity.at("nodeAffinity")
-	return affinity.with(map[string]any{
-		"nodeAffinity": node.with(map[string]any{
-			required: node.at(required).with(map[string]any{"nodeSelectorTerms": terms})}),
+	node := affinity.At("nodeAffinity")
+	return affinity.With(map[string]any{
+		"nodeAffinity": node.With(map[string]any{
+			required: node.At(required).With(map[string]any{"nodeSelectorTerms": terms})}),
 	})
 }
 
 // As manageJob in pkg/controller/job/job_controller.go and indexed_job_utils.go v1.37.2.
-func ofJob(w object) []Child {
+func ofJob(w tree.Object) []Child {
 	const (
 		finalizer = "batch.kubernetes.io/job-tracking"
 		index     = "batch.kubernetes.io/job-completion-index"
 	)
-	spec, template := w.at("spec"), w.at("spec", "template")
-	pod := podFrom(template, w, w.name())
+	spec, template := w.At("spec"), w.At("spec", "template")
+	pod := podFrom(template, w, w.Name())
 	metadata := pod["metadata"].(map[string]any)
-	finalizers := object(metadata).list("finalizers")
+	finalizers := tree.Object(metadata).List("finalizers")
 	if !slices.Contains(finalizers, any(finalizer)) {
 		metadata["finalizers"] = append(slices.Clip(finalizers), finalizer)
 	}
-	if spec.text("completionMode") == "Indexed" {
-		metadata["labels"] = object(metadata).at("labels").with(map[string]any{index: "0"})
+	if spec.Text("completionMode") == "Indexed" {
+		metadata["labels"] = tree.Object(metadata).At("labels").With(map[string]any{index: "0"})
 		annotations := map[string]any{index: "0"}
 		if spec["backoffLimitPerIndex"] != nil {
 			annotations["batch.kubernetes.io/job-index-failure-count"] = "0"
 		}
-		metadata["annotations"] = object(metadata).at("annotations").with(annotations)
-		metadata["generateName"] = indexedPrefix(w.name(), 0)
-		indexed := template.at("spec").with(map[string]any{"hostname": w.name() + "-0"})
+		metadata["annotations"] = tree.Object(metadata).At("annotations").With(annotations)
+		metadata["generateName"] = indexedPrefix(w.Name(), 0)
+		indexed := template.At("spec").With(map[string]any{"hostname": w.Name() + "-0"})
 		for _, member := range []string{"initContainers", "containers"} {
-			if containers := object(indexed).list(member); len(containers) > 0 {
+			if containers := tree.Object(indexed).List(member); len(containers) > 0 {
 				indexed[member] = withIndex(containers, index)
 			}
 		}
@@ -304,10 +306,10 @@ func ofJob(w object) []Child {
 	switch {
 	case spec["suspend"] == true:
 		child.Waiting = "the Job is suspended"
-	case spec.number("parallelism", 1) == 0:
+	case spec.Number("parallelism", 1) == 0:
 		child.Waiting = "parallelism is 0"
-	case spec.text("managedBy") != "" && spec.text("managedBy") != "kubernetes.io/job-controller":
-		child.Waiting = "the Job is managed by " + spec.text("managedBy")
+	case spec.Text("managedBy") != "" && spec.Text("managedBy") != "kubernetes.io/job-controller":
+		child.Waiting = "the Job is managed by " + spec.Text("managedBy")
 	}
 	return []Child{child}
 }
@@ -328,11 +330,11 @@ func withIndex(containers []any, label string) []any {
 	all := slices.Clone(containers)
 	for i, item := range all {
 		container, _ := item.(map[string]any)
-		env := object(container).list("env")
+		env := tree.Object(container).List("env")
 		if slices.ContainsFunc(env, func(v any) bool { e, _ := v.(map[string]any); return e["name"] == variable }) {
 			continue
 		}
-		all[i] = object(container).with(map[string]any{"env": append(slices.Clip(env), map[string]any{
+		all[i] = tree.Object(container).With(map[string]any{"env": append(slices.Clip(env), map[string]any{
 			"name":      variable,
 			"valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.labels['" + label + "']"}},
 		})})
@@ -342,29 +344,29 @@ func withIndex(containers []any, label string) []any {
 
 // As getJobFromTemplate2 in pkg/controller/cronjob/utils.go v1.37.2. The time for which the Job is scheduled is the
 // minute in which the CronJob was created.
-func ofCronJob(w object) []Child {
+func ofCronJob(w tree.Object) []Child {
 	const template = "spec.jobTemplate"
-	scheduled, err := time.Parse(time.RFC3339, w.at("metadata").text("creationTimestamp"))
+	scheduled, err := time.Parse(time.RFC3339, w.Metadata().Text("creationTimestamp"))
 	if err != nil {
 		scheduled = time.Unix(0, 0)
 	}
 	scheduled = scheduled.Truncate(time.Minute).UTC()
-	if zone, err := time.LoadLocation(w.at("spec").text("timeZone")); err == nil {
+	if zone, err := time.LoadLocation(w.At("spec").Text("timeZone")); err == nil {
 		scheduled = scheduled.In(zone)
 	}
-	job := w.at("spec", "jobTemplate")
+	job := w.At("spec", "jobTemplate")
 	metadata := metadataFrom(job, w)
 	delete(metadata, "finalizers") // which the controller does not copy
-	metadata["name"] = fmt.Sprintf("%s-%d", w.name(), scheduled.Unix()/60)
-	metadata["annotations"] = object(metadata).at("annotations").with(map[string]any{
+	metadata["name"] = fmt.Sprintf("%s-%d", w.Name(), scheduled.Unix()/60)
+	metadata["annotations"] = tree.Object(metadata).At("annotations").With(map[string]any{
 		"batch.kubernetes.io/cronjob-scheduled-timestamp": scheduled.Format(time.RFC3339),
 	})
 	child := Child{
 		Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata,
-			"spec": map[string]any(job.at("spec"))},
+			"spec": map[string]any(job.At("spec"))},
 		Controller: "cronjob-controller", Template: template,
 	}
-	if w.at("spec")["suspend"] == true {
+	if w.At("spec")["suspend"] == true {
 		child.Waiting = "the CronJob is suspended"
 	}
 	return []Child{child}

@@ -10,10 +10,11 @@
 package workload
 
 import (
-	"maps"
 	"strings"
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // A Child is an object that a controller creates.
@@ -41,7 +42,7 @@ func (c Child) ParentPath(path string) string {
 }
 
 // children are the functions that make the children of a kind.
-var children = map[apischema.GroupKind]func(w object) []Child{
+var children = map[apischema.GroupKind]func(w tree.Object) []Child{
 	{Group: "apps", Kind: "Deployment"}:        ofDeployment,
 	{Group: "apps", Kind: "ReplicaSet"}:        ofReplicaSet,
 	{Group: "", Kind: "ReplicationController"}: ofReplicationController,
@@ -57,9 +58,9 @@ func IsWorkload(kind apischema.GroupKind) bool { return children[kind] != nil }
 // Children returns what the controller of a workload creates first. The workload is one as the API server stores it,
 // with its defaults; an object of another kind has no children. Objects share what did not change.
 func Children(stored map[string]any) []Child {
-	w := object(stored)
-	of := children[w.groupKind()]
-	if of == nil || w.at("metadata").text("deletionTimestamp") != "" {
+	w := tree.Object(stored)
+	of := children[w.Kind().GroupKind()]
+	if of == nil || w.Metadata().Text("deletionTimestamp") != "" {
 		return nil
 	}
 	return of(w)
@@ -68,95 +69,46 @@ func Children(stored map[string]any) []Child {
 // PodOf returns the Pod of an object of another kind that holds a pod template at a path such as spec.template, and
 // false if it holds none there. Who creates it is not known.
 func PodOf(stored map[string]any, path string) (Child, bool) {
-	w := object(stored)
-	template := w.at(strings.Split(path, ".")...)
-	if template.at("spec") == nil {
+	w := tree.Object(stored)
+	template := w.At(strings.Split(path, ".")...)
+	if template.At("spec") == nil {
 		return Child{}, false
 	}
-	return Child{Object: podFrom(template, w, w.name()), Template: path}, true
-}
-
-// An object is a JSON tree that is read and never changed.
-type object map[string]any
-
-// at returns the map at a path, nil if there is none.
-func (o object) at(path ...string) object {
-	for _, member := range path {
-		next, _ := o[member].(map[string]any)
-		o = next
-	}
-	return o
-}
-
-func (o object) text(member string) string {
-	s, _ := o[member].(string)
-	return s
-}
-
-func (o object) list(member string) []any {
-	l, _ := o[member].([]any)
-	return l
-}
-
-// number returns an integer member, or what is meant when it is absent.
-func (o object) number(member string, absent int64) int64 {
-	switch n := o[member].(type) {
-	case int64:
-		return n
-	case float64:
-		return int64(n)
-	}
-	return absent
-}
-
-func (o object) name() string { return o.at("metadata").text("name") }
-
-func (o object) groupKind() apischema.GroupKind {
-	return apischema.FromAPIVersionAndKind(o.text("apiVersion"), o.text("kind")).GroupKind()
-}
-
-// with returns a copy with members set.
-func (o object) with(members map[string]any) map[string]any {
-	copied := maps.Clone(map[string]any(o))
-	if copied == nil {
-		copied = map[string]any{}
-	}
-	maps.Copy(copied, members)
-	return copied
+	return Child{Object: podFrom(template, w, w.Name()), Template: path}, true
 }
 
 // owner is the reference of a child to its controller (as NewControllerRef in apimachinery's meta/v1).
-func (o object) owner() map[string]any {
+func ownerReference(o tree.Object) map[string]any {
 	return map[string]any{
-		"apiVersion": o.text("apiVersion"), "kind": o.text("kind"), "name": o.name(),
-		"uid":        o.at("metadata").text("uid"),
+		"apiVersion": o.Text("apiVersion"), "kind": o.Text("kind"), "name": o.Name(),
+		"uid":        o.Metadata().Text("uid"),
 		"controller": true, "blockOwnerDeletion": true,
 	}
 }
 
 // metadataFrom is the metadata of a child that is made of a template: its labels, annotations and finalizers and no
 // others.
-func metadataFrom(template, owner object) map[string]any {
-	metadata := map[string]any{"ownerReferences": []any{owner.owner()}}
-	if namespace := owner.at("metadata").text("namespace"); namespace != "" {
+func metadataFrom(template, owner tree.Object) map[string]any {
+	metadata := map[string]any{"ownerReferences": []any{ownerReference(owner)}}
+	if namespace := owner.Namespace(); namespace != "" {
 		metadata["namespace"] = namespace
 	}
-	own := template.at("metadata")
+	own := template.At("metadata")
 	for _, member := range []string{"labels", "annotations"} {
-		if values := own.at(member); len(values) > 0 {
+		if values := own.At(member); len(values) > 0 {
 			metadata[member] = map[string]any(values)
 		}
 	}
-	if finalizers := own.list("finalizers"); len(finalizers) > 0 {
+	if finalizers := own.List("finalizers"); len(finalizers) > 0 {
 		metadata["finalizers"] = finalizers
 	}
 	return metadata
 }
 
 // podFrom is the Pod of a template (as GetPodFromTemplate in pkg/controller/controller_utils.go v1.37.2).
-func podFrom(template, owner object, prefix string) map[string]any {
+func podFrom(template, owner tree.Object, prefix string) map[string]any {
 	metadata := metadataFrom(template, owner)
 	metadata["generateName"] = podPrefix(prefix)
 	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
-		"spec": map[string]any(template.at("spec"))}
+		"spec": map[string]any(template.At("spec"))}
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/replay"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -40,6 +42,7 @@ type apply struct {
 	workloads        workloads
 	unknownKinds     string // skip, plain or fail; empty: skip what no policy can match, else fail
 	serverView       bool
+	replay           bool
 }
 
 func newApply(c *console) *cobra.Command {
@@ -68,8 +71,8 @@ standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
 What the server validates of an object itself, such as names, duplicates and
 selectors, is not looked at: a mutated object may still be refused as invalid.
 
-The exit status is 0 when nothing is denied, 1 when something is or --fail-on says
-so, and 2 when something could not be evaluated, a policy or binding is invalid, or
+The exit status is 0 when nothing is denied, 1 when something is or --fail-on or
+--replay says so, and 2 when something could not be evaluated, a policy or binding is invalid, or
 no policy of -p is in force. docs/apply.md says what each status of an object means.`,
 		Example: `  # may these manifests be applied?
   celgate apply -p policies/ manifests/
@@ -126,6 +129,10 @@ no policy of -p is in force. docs/apply.md says what each status of an object me
 		f.BoolVar(&a.strictness.strict, "strict", false, "--fail-on with all of them")
 		f.StringVar(&a.unknownKinds, "unknown-kinds", "",
 			"`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)")
+	})
+	group(cmd, "Safety of mutations", func(f *pflag.FlagSet) {
+		f.BoolVar(&a.replay, "replay", false,
+			"run the mutating policies once more on what they made:\nexit status 1 where that changes an object again, or where\na policy undoes what another one set")
 	})
 	completeWith(cmd, "fail-on", failOn...)
 	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")
@@ -189,7 +196,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), reasons: true,
-		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads.Workloads}
+		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads.Workloads, replay: a.replay}
 	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
 		d.reasons = false // a table has no reasons
 	}
@@ -282,6 +289,13 @@ func (a *apply) check(args []string) error {
 	return nil
 }
 
+// unsafe raises the exit status for an object whose mutations are not safe to run again.
+func unsafe(c *console, it report.Item) {
+	if it.Replay != nil && (!it.Replay.Idempotent() || !it.Replay.Survives()) {
+		c.raise(exitDenied)
+	}
+}
+
 // decide writes the answer for each document, in their order.
 func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Document, to outputs) error {
 	// Only here does an interrupt end things in order; while files are read it ends the program at once.
@@ -320,7 +334,9 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		if err := to.report.Write(it.Item); err != nil {
 			return err
 		}
+		unsafe(a.console, it.Item)
 		for _, child := range it.followed {
+			unsafe(a.console, child)
 			switch {
 			case child.Failure != nil:
 				a.raise(exitFailed)
@@ -404,6 +420,7 @@ type decider struct {
 	reasons bool            // find those for what is not as it should be
 	how     explain.Options // of the decisions
 
+	replay       bool                // run mutations once more
 	unknownKinds string              // as --unknown-kinds
 	workloads    *requests.Workloads // nil: none is followed
 	// is called after each answer, those about what controllers make too; nil: nobody asks
@@ -412,7 +429,7 @@ type decider struct {
 
 func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer) {
 	it.doc = doc
-	it.Item = report.Item{Place: doc.Position(), Kind: kindOf(doc.Object), Name: nameOf(doc.Object),
+	it.Item = report.Item{Place: doc.Position(), Kind: tree.Object(doc.Object).Kind(), Name: nameOf(doc.Object),
 		Misread: doc.Misread}
 	if isReview(doc.Object) {
 		it.Kind, it.Name = schema.GroupVersionKind{Version: it.Kind.GroupVersion().String(), Kind: "AdmissionReview"},
@@ -433,7 +450,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is none"),
 			"use -o json, or -o yaml with --server-view"))
 	}
-	if kind := kindOf(doc.Object); !isReview(doc.Object) && d.skips(kind) {
+	if kind := tree.Object(doc.Object).Kind(); !isReview(doc.Object) && d.skips(kind) {
 		it.Failure = skipped(kind)
 		return it
 	}
@@ -506,6 +523,15 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 			it.Decision.Notes = append(it.Decision.Notes, *note)
 		}
 	}
+	if d.replay {
+		if it.Replay, err = replay.Of(ctx, d.engine, prepared, it.Decision, d.world.types); err != nil {
+			it.Decision = nil
+			return fail(err)
+		}
+		for _, text := range it.Replay.Messages() {
+			it.Decision.Notes = append(it.Decision.Notes, celgate.Note{Message: text})
+		}
+	}
 	if note := requests.NoteSize(request); note != nil {
 		it.Decision.Notes = append(it.Decision.Notes, *note)
 	}
@@ -575,15 +601,16 @@ func refusal(err error) (*metav1.Status, bool) {
 // notes are said about decisions that rest on what was not given.
 type notes struct {
 	types      *schema.Registry
-	assumed    map[string]bool   // namespaces
-	namespaces bool              // a policy looks at namespaces
-	user       string            // who is assumed to make requests; empty: it was said
-	users      map[string]bool   // policies that look at the user, by kind and name
-	madeUp     map[string]string // what policies look at of the user and nothing says
+	assumed    map[string]bool       // namespaces
+	namespaces bool                  // a policy looks at namespaces
+	user       string                // who is assumed to make requests; empty: it was said
+	users      map[policy.Ref]bool   // policies that look at the user
+	madeUp     map[policy.Ref]string // what policies look at of the user and nothing says
 }
 
 func newNotes(set *policy.Set, w *world, a *asked) *notes {
-	n := &notes{types: w.types, assumed: w.assumed, users: map[string]bool{}, madeUp: map[string]string{}}
+	n := &notes{types: w.types, assumed: w.assumed, users: map[policy.Ref]bool{},
+		madeUp: map[policy.Ref]string{}}
 	if a.user == "" && a.pod == "" && a.self == nil {
 		n.user = defaultUser
 	}
@@ -596,11 +623,11 @@ func newNotes(set *policy.Set, w *world, a *asked) *notes {
 	}
 	for _, p := range set.Policies {
 		n.namespaces = n.namespaces || selects(p.MatchConstraints)
-		n.madeUp[string(p.Kind)+" "+p.Name] = a.identity.Said(p)
+		n.madeUp[p.Ref()] = a.identity.Said(p)
 		for e := range p.Expressions() {
 			n.namespaces = n.namespaces || strings.Contains(e.Src, "namespaceObject")
 			if strings.Contains(e.Src, "request.userInfo") || strings.Contains(e.Src, "authorizer") {
-				n.users[string(p.Kind)+" "+p.Name] = true
+				n.users[p.Ref()] = true
 			}
 		}
 	}
@@ -612,7 +639,7 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	switch written := r.Operation == celgate.Create || r.Operation == celgate.Update; {
 	case d.Allowed && d.Mutated:
 		d.Notes = append(d.Notes, report.NotValidatedNote(report.NotValidated))
-	case reviewed || !d.Allowed || !written || resource == nil:
+	case !d.Allowed || !written || resource == nil:
 	case resource.Custom != nil:
 		d.Notes = append(d.Notes, report.NotValidatedNote(report.CustomNotValidated))
 	default:
@@ -626,13 +653,13 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 			"namespace %q is not in the cluster state and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
 	}
 	for _, o := range d.Outcomes {
-		if said := n.madeUp[string(o.Kind)+" "+o.Policy]; said != "" {
+		if said := n.madeUp[o.Kind.Ref(o.Policy)]; said != "" {
 			d.Notes = append(d.Notes, celgate.Note{Message: said})
 			break
 		}
 	}
 	if n.user != "" && r.UserAssumed &&
-		slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[string(o.Kind)+" "+o.Policy] }) {
+		slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[o.Kind.Ref(o.Policy)] }) {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
 			"policies look at the user, who is taken as %q without rights or groups; say who it is with --as and --as-group", n.user)})
 	}
@@ -650,7 +677,7 @@ func (w *world) missingNamespaces(batch []*manifest.Document, a *asked) map[stri
 		if isReview(d.Object) {
 			continue
 		}
-		to, err := w.target(kindOf(d.Object), a.subresource)
+		to, err := w.target(tree.Object(d.Object).Kind(), a.subresource)
 		if err != nil || !to.Namespaced {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -192,8 +193,8 @@ func undecoded(rejected []report.Rejection) []check.Diagnostic {
 				at = r.Place
 			}
 			all = append(all, check.Diagnostic{
-				Code: "CG001", Severity: check.Error, Message: p.Message, Kind: r.Kind,
-				Name: cmp.Or(r.Name, "without a name"), Field: p.Field, Position: at,
+				Code: "CG001", Severity: check.Error, Message: p.Message,
+				Ref: policy.Ref{Kind: r.Kind, Name: cmp.Or(r.Name, "without a name")}, Field: p.Field, Position: at,
 				Suggestion: p.Hint,
 			})
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/spell"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,7 +26,7 @@ type strictness struct {
 	names   []string
 	strict  bool // all of them
 	found   map[string]int
-	matched map[string]bool // policies, by kind and name
+	matched map[policy.Ref]bool
 }
 
 func (s *strictness) check() error {
@@ -38,17 +39,17 @@ func (s *strictness) check() error {
 			return err
 		}
 	}
-	s.found, s.matched = map[string]int{}, map[string]bool{}
+	s.found, s.matched = map[string]int{}, map[policy.Ref]bool{}
 	return nil
 }
 
 // see counts what a decision gives rise to.
 func (s *strictness) see(d *celgate.Decision) {
 	for _, o := range d.Outcomes {
-		s.matched[string(o.Kind)+" "+o.Policy] = true
+		s.matched[o.Kind.Ref(o.Policy)] = true
 	}
 	for _, v := range d.Violations {
-		s.matched[string(v.Kind)+" "+v.Policy] = true
+		s.matched[v.Kind.Ref(v.Policy)] = true
 	}
 	s.found["warn"] += len(d.Warnings)
 	for _, n := range d.Notes {
@@ -66,7 +67,7 @@ func (s *strictness) see(d *celgate.Decision) {
 func (s *strictness) judge(c *console, force *policy.Set) {
 	var idle []string
 	for _, p := range force.Policies {
-		if !s.matched[string(p.Kind)+" "+p.Name] {
+		if !s.matched[p.Ref()] {
 			idle = append(idle, p.Name)
 		}
 	}
@@ -97,14 +98,14 @@ func (c *console) requirePolicies(given []string, force *policy.Set) {
 
 // policyKinds are the kinds that make up policies.
 var policyKinds = []string{
-	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy",
-	"MutatingAdmissionPolicyBinding",
+	string(policy.Validating), policy.Validating.Binding(), string(policy.Mutating), policy.Mutating.Binding(),
+	string(policy.Admission), policy.Admission.Binding(),
 }
 
 const nativeGroup = "admissionregistration.k8s.io"
 
-// misspelt returns what an object that is no policy was probably meant to be; "" if it is what it says.
-func (w *world) misspelt(kind apischema.GroupVersionKind) string {
+// guessKind returns the kind of policy that an object of another kind was probably meant to be; "" if its kind exists.
+func (w *world) guessKind(kind apischema.GroupVersionKind) string {
 	if w.types.Type(kind) != nil {
 		return ""
 	}
@@ -118,16 +119,18 @@ func (w *world) misspelt(kind apischema.GroupVersionKind) string {
 	if !known {
 		if meant = spell.Nearest(kind.Kind, policyKinds, 6); meant == "" || kind.Kind == "PolicyBinding" ||
 			kind.Kind == "Policy" {
-			suffix := ""
-			if strings.HasSuffix(kind.Kind, "Binding") {
-				suffix = "Binding"
+			meant = string(policy.Validating) + " or " + string(policy.Mutating)
+			if _, binds := policy.KindOf(kind.Kind); binds {
+				meant = policy.Validating.Binding() + " or " + policy.Mutating.Binding()
 			}
-			meant = "ValidatingAdmissionPolicy" + suffix + " or MutatingAdmissionPolicy" + suffix
 		}
 	}
 	apiVersion := nativeGroup + "/v1"
 	if near(kind.Group, policy.OwnGroup) {
 		apiVersion = policy.OwnGroup + "/v1"
+	}
+	if strings.TrimSuffix(meant, "Binding") == string(policy.Admission) {
+		apiVersion = policy.Dialect
 	}
 	return apiVersion + " " + meant
 }
@@ -144,7 +147,7 @@ func (c *console) foreign(docs []*manifest.Document) int {
 	first, count := map[apischema.GroupVersionKind]*manifest.Document{}, map[apischema.GroupVersionKind]int{}
 	var kinds []apischema.GroupVersionKind
 	for _, d := range docs {
-		kind := kindOf(d.Object)
+		kind := tree.Object(d.Object).Kind()
 		if kind.Group == "apiextensions.k8s.io" {
 			continue
 		}

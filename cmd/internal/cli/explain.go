@@ -28,7 +28,7 @@ type explaining struct {
 
 	events    []report.Event                          // of the request at hand
 	evaluated map[*policy.Policy][]explain.Evaluation // its variables
-	variables map[string]string                       // names by policy and field
+	variables map[variable]string                     // names
 }
 
 func newExplain(c *console) *cobra.Command {
@@ -108,7 +108,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if len(batch) == 0 {
 		return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
 	}
-	if err := x.known(&w.set); err != nil {
+	if err := x.lookUpVariables(&w.set); err != nil {
 		return err
 	}
 	d := &decider{
@@ -161,14 +161,20 @@ func (x *explaining) narrow() {
 	}
 }
 
-// known looks up the names of variables, and refuses names of policies that are not given.
-func (x *explaining) known(set *policy.Set) error {
-	x.variables = map[string]string{}
+// A variable is one of a policy, by the field path of its expression.
+type variable struct {
+	policy.Ref
+	field string
+}
+
+// lookUpVariables looks up the names of variables, and refuses names of policies that are not given.
+func (x *explaining) lookUpVariables(set *policy.Set) error {
+	x.variables = map[variable]string{}
 	names := map[string]bool{}
 	for _, p := range set.Policies {
 		names[p.Name] = true
 		for _, v := range p.Variables {
-			x.variables[string(p.Kind)+p.Name+" "+v.Expr.Field] = v.Name
+			x.variables[variable{p.Ref(), v.Expr.Field}] = v.Name
 		}
 	}
 	for _, name := range x.only {
@@ -251,7 +257,7 @@ func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, re
 	events []report.Event) ([]report.Order, error) {
 	var names []string
 	for _, e := range events {
-		if e.Op == explain.OpRun && e.Kind == policy.Mutating && !slices.Contains(names, e.Policy) {
+		if e.Op == explain.OpRun && e.Phase == policy.PhaseMutation && !slices.Contains(names, e.Policy) {
 			names = append(names, e.Policy)
 		}
 	}
@@ -269,7 +275,7 @@ func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, re
 func (x *explaining) observe(told explain.Event) {
 	e := report.Event{Event: told}
 	if o := told.Evaluation; o != nil {
-		e.Variable = x.variables[string(o.Policy.Kind)+o.Policy.Name+" "+o.Expr.Field]
+		e.Variable = x.variables[variable{o.Policy.Ref(), o.Expr.Field}]
 		e.Steps = o.Steps()
 		e.Value, e.Failed = o.Result()
 		e.Reason = blame.Of(*o, x.evaluated[o.Policy])

@@ -8,13 +8,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/schema"
 )
@@ -74,7 +74,7 @@ func fixes(docs []*manifest.Document, found []check.Diagnostic) map[string]*file
 		file := d.Source.File
 		var mine []check.Diagnostic
 		for _, f := range found {
-			if f.Position.File == file && d.Object["kind"] == f.Kind && metadataOf(d.Object, "name") == f.Name {
+			if f.Position.File == file && d.Object["kind"] == f.Kind && tree.Object(d.Object).Name() == f.Name {
 				mine = append(mine, f)
 			}
 		}
@@ -216,9 +216,9 @@ func (e *fileEdits) text(text string, types *schema.Registry) (string, error) {
 		source := e.docs[i].Source
 		var edits []rewrite.Edit
 		for ; i < len(e.docs) && e.docs[i].Source == source; i++ {
-			if to := e.to[e.docs[i]]; to != nil && !reflect.DeepEqual(to, e.docs[i].Object) {
+			if to := e.to[e.docs[i]]; to != nil && !tree.Equal(to, e.docs[i].Object) {
 				edits = append(edits, rewrite.Edit{Item: e.docs[i].Item, Old: e.docs[i].Object, New: to,
-					Type: types.Type(kindOf(to))})
+					Type: types.Type(tree.Object(to).Kind())})
 			}
 		}
 		if len(edits) == 0 {
@@ -270,7 +270,7 @@ func inExpressions(text string, edits []rewrite.Edit) (string, error) {
 	}
 	for _, edit := range edits {
 		i := slices.IndexFunc(docs, func(d *manifest.Document) bool { return d.Item == edit.Item })
-		if i < 0 || !reflect.DeepEqual(docs[i].Object, edit.New) {
+		if i < 0 || !tree.Equal(docs[i].Object, edit.New) {
 			return "", errors.New("not the same object")
 		}
 	}

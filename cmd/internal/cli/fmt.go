@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -154,7 +154,8 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 		if !policy.Recognised(d.Object) {
 			continue
 		}
-		stored, _, err := prepare.Canonical(policy.Native(d.Object), types, kindOf(policy.Native(d.Object)))
+		native := alike(d.Object)
+		stored, _, err := prepare.Canonical(native, types, tree.Object(native).Kind())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Position(), err)
 		}
@@ -165,7 +166,7 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 			continue
 		}
 		complete(spec, full)
-		if !reflect.DeepEqual(object, d.Object) {
+		if !tree.Equal(object, d.Object) {
 			files[file].to[d] = object
 		}
 	}
@@ -175,6 +176,22 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 		}
 	}
 	return files, nil
+}
+
+// alike returns the object of a released kind whose defaults are those of a policy or binding.
+func alike(object map[string]any) map[string]any {
+	native := policy.Native(object)
+	if native["apiVersion"] != policy.Dialect {
+		return native
+	}
+	native = maps.Clone(native)
+	native["apiVersion"], native["kind"] = nativeGroup+"/v1", "Validating"+fmt.Sprint(native["kind"])
+	if spec, ok := native["spec"].(map[string]any); ok && strings.HasSuffix(fmt.Sprint(native["kind"]), "Binding") &&
+		spec["validationActions"] == nil {
+		spec = maps.Clone(spec)
+		spec["validationActions"], native["spec"] = []any{string(policy.Deny)}, spec
+	}
+	return native
 }
 
 // complete adds to what an author wrote the members that the server adds.

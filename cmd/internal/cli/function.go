@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	kjson "sigs.k8s.io/json"
@@ -58,8 +58,8 @@ func (c *console) resourceList() (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	if list, err := decodeTree(text); err == nil && kindOf(list).Group == functionGroup &&
-		kindOf(list).Kind == "ResourceList" {
+	if list, err := decodeTree(text); err == nil && tree.Object(list).Kind().Group == functionGroup &&
+		tree.Object(list).Kind().Kind == "ResourceList" {
 		return string(text), true, nil
 	}
 	c.stdin = bytes.NewReader(text)
@@ -209,20 +209,13 @@ func (f *function) items() []*manifest.Document {
 	items, _ := f.list["items"].([]any)
 	for i, item := range items {
 		object, ok := item.(map[string]any)
-		if !ok || annotationOf(object, "config.kubernetes.io/local-config") == "true" {
+		if !ok || tree.Object(object).Annotation("config.kubernetes.io/local-config") == "true" {
 			continue
 		}
 		docs = append(docs, &manifest.Document{Object: object, Source: f.source,
 			Item: "items[" + strconv.Itoa(i) + "]"})
 	}
 	return docs
-}
-
-func annotationOf(object map[string]any, name string) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	s, _ := annotations[name].(string)
-	return s
 }
 
 // sources returns what the flags name, and what the functionConfig holds: it is a policy, a List of policies and
@@ -247,7 +240,7 @@ func (f *function) sources() (sources, error) {
 		}
 		return docs, nil
 	}
-	kind, err := kindOf(config), error(nil)
+	kind, err := tree.Object(config).Kind(), error(nil)
 	switch {
 	case config == nil:
 	case policy.Recognised(config):
@@ -286,15 +279,16 @@ func (f *function) sources() (sources, error) {
 func (f *function) bindingFor(config map[string]any) []*manifest.Document {
 	spec, _ := config["spec"].(map[string]any)
 	kind, _ := config["kind"].(string)
-	if strings.HasSuffix(kind, "Binding") || spec["paramKind"] != nil {
+	of, binds := policy.KindOf(kind)
+	if binds || spec["paramKind"] != nil {
 		return nil
 	}
-	name := metadataOf(config, "name")
+	name := tree.Object(config).Name()
 	binding := map[string]any{
-		"apiVersion": config["apiVersion"], "kind": kind + "Binding", "metadata": map[string]any{"name": name},
+		"apiVersion": config["apiVersion"], "kind": of.Binding(), "metadata": map[string]any{"name": name},
 		"spec": map[string]any{"policyName": name},
 	}
-	if kind == string(policy.Validating) {
+	if of == policy.Validating {
 		binding["spec"].(map[string]any)["validationActions"] = []any{"Deny"}
 	}
 	return []*manifest.Document{{Object: binding, Source: f.source, Item: "functionConfig"}}
@@ -329,7 +323,7 @@ func (f *function) report(it answer, w *world, notes map[string]bool) {
 	}
 	d := it.Decision
 	for _, c := range it.Changes {
-		for _, h := range rewrite.Diff(c.Before, c.After, w.types.Type(kindOf(c.After))) {
+		for _, h := range rewrite.Diff(c.Before, c.After, w.types.Type(tree.Object(c.After).Kind())) {
 			say("info", fmt.Sprintf("changed by policy %s, binding %s", c.Policy, c.Binding), h.Path)
 			f.results[len(f.results)-1].change = true
 		}
@@ -376,18 +370,18 @@ func (r result) tree() map[string]any {
 		return out
 	}
 	ref := map[string]any{"apiVersion": r.object["apiVersion"], "kind": r.object["kind"],
-		"name": metadataOf(r.object, "name")}
-	if namespace := metadataOf(r.object, "namespace"); namespace != "" {
+		"name": tree.Object(r.object).Name()}
+	if namespace := tree.Object(r.object).Namespace(); namespace != "" {
 		ref["namespace"] = namespace
 	}
 	out["resourceRef"] = ref
 	for _, prefix := range []string{"internal.config.kubernetes.io/", "config.kubernetes.io/"} {
-		path := annotationOf(r.object, prefix+"path")
+		path := tree.Object(r.object).Annotation(prefix + "path")
 		if path == "" {
 			continue
 		}
 		file := map[string]any{"path": path}
-		if index, err := strconv.ParseInt(annotationOf(r.object, prefix+"index"), 10, 64); err == nil {
+		if index, err := strconv.ParseInt(tree.Object(r.object).Annotation(prefix+"index"), 10, 64); err == nil {
 			file["index"] = index
 		}
 		out["file"] = file
@@ -426,7 +420,7 @@ func (f *function) output(edits []rewrite.Edit) (string, error) {
 		}
 		text += rewrite.YAML(map[string]any{"results": results}, nil)
 	}
-	if got, err := decodeTree([]byte(text)); err == nil && !had && reflect.DeepEqual(got, want) {
+	if got, err := decodeTree([]byte(text)); err == nil && !had && tree.Equal(got, want) {
 		return text, nil
 	}
 	return rewrite.YAML(want, nil), nil

@@ -13,9 +13,10 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/suite"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
-	"github.com/celgate/celgate/suite"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -136,7 +137,7 @@ func (n *initing) suite(policies []string, file string, types *schema.Registry, 
 		fmt.Fprintf(&b, "- %s\n", relative([]string{path}))
 	}
 	for _, object := range objects {
-		b.WriteString(listItem(rewrite.YAML(object, types.Type(kindOf(object)))))
+		b.WriteString(listItem(rewrite.YAML(object, types.Type(tree.Object(object).Kind()))))
 	}
 	fmt.Fprintf(&b, "defaults:\n  user: %s\ncases:\n", yamlText(examples[0].Request.UserInfo.Username))
 	for _, e := range examples {

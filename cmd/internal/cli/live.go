@@ -10,6 +10,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/kube"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
@@ -18,8 +19,11 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// A live names a live cluster; neither member: none.
-type live struct{ kubeconfig, context string }
+// A live names a live cluster; no member: none.
+type live struct {
+	kubeconfig, context string
+	inCluster           bool // the one of the Pod
+}
 
 func (l *live) flags(f *pflag.FlagSet) {
 	f.StringVar(&l.kubeconfig, "kubeconfig", "",
@@ -97,7 +101,7 @@ func (w *world) begin(ctx context.Context, given ...[]*manifest.Document) (*stat
 	}
 	cluster := state.Empty(w.types)
 	if !slices.ContainsFunc(slices.Concat(given...),
-		func(d *manifest.Document) bool { return kindOf(d.Object).Group == rbacv1.GroupName }) {
+		func(d *manifest.Document) bool { return tree.Object(d.Object).Kind().Group == rbacv1.GroupName }) {
 		return cluster, nil
 	}
 	var objects []map[string]any
@@ -183,7 +187,7 @@ func (o overlay) List(ctx context.Context, kind schema.GroupVersionKind, namespa
 	}
 	type identity struct{ namespace, name string }
 	id := func(object map[string]any) identity {
-		return identity{metadataOf(object, "namespace"), metadataOf(object, "name")}
+		return identity{tree.Object(object).Namespace(), tree.Object(object).Name()}
 	}
 	known := map[identity]bool{}
 	for _, object := range given {

@@ -13,6 +13,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -102,7 +103,7 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	}
 	w.stored = w.with(c, w.stored, existing)
 	w.stored = w.with(c, w.stored, beside)
-	shared := w.shared()
+	shared := w.findShared()
 	w.cluster = w.with(c, w.stored, slices.DeleteFunc(slices.Clone(batch),
 		func(d *manifest.Document) bool { return !shared(d.Object) }))
 	return w, nil
@@ -136,7 +137,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	w.set = bundle.Set
 	for _, d := range bundle.Reviews {
 		c.raise(exitFailed)
-		c.say(at(d.Position(), "an AdmissionReview is no policy"), "give it as an argument, without -p")
+		c.say(at(d.Position(), "an AdmissionReview is not a policy"), "give it as an argument, without -p")
 	}
 	for _, p := range bundle.Problems {
 		if p.Document != nil {
@@ -148,7 +149,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	}
 	var others []*manifest.Document
 	for _, d := range bundle.Objects {
-		if meant := w.misspelt(kindOf(d.Object)); meant != "" {
+		if meant := w.guessKind(tree.Object(d.Object).Kind()); meant != "" {
 			c.raise(exitFailed)
 			c.say(at(d.Position(), fmt.Sprintf("%v %v is no kind of policy", d.Object["apiVersion"],
 				describe(d.Object))), "did you mean "+meant+"?")
@@ -160,7 +161,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	return others
 }
 
-// undecodable is the rejection of a document that is no policy of its kind, though it says so.
+// undecodable returns the rejection of a document that claims to be a policy and cannot be decoded.
 func undecodable(d *manifest.Document, err error) report.Rejection {
 	r := rejectionOf(d.Object, d.Position())
 	var decode *policy.DecodeError
@@ -178,10 +179,8 @@ func undecodable(d *manifest.Document, err error) report.Rejection {
 }
 
 func rejectionOf(object map[string]any, place policy.Position) report.Rejection {
-	r := report.Rejection{Place: place}
+	r := report.Rejection{Ref: policy.RefOf(object), Place: place}
 	r.APIVersion, _ = object["apiVersion"].(string)
-	r.Kind, _ = object["kind"].(string)
-	r.Name = metadataOf(object, "name")
 	return r
 }
 
@@ -190,19 +189,14 @@ func rejectionOf(object map[string]any, place policy.Position) report.Rejection 
 func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 	all := slices.Clone(w.rejected)
 	for _, r := range e.Rejected() {
-		out := report.Rejection{APIVersion: r.APIVersion, Kind: r.Kind, Name: r.Name, Place: r.Position,
-			Status: r.Status}
+		out := report.Rejection{APIVersion: r.APIVersion, Ref: r.Ref, Place: r.Position, Status: r.Status}
 		locate := func(*field.Error) policy.Position { return r.Position }
-		expr := func(string) policy.Expr { return policy.Expr{} }
-		for _, p := range w.set.Policies {
-			if string(p.Kind) == r.Kind && p.Name == r.Name {
-				locate, expr = p.Locate, func(path string) policy.Expr { return exprAt(p, path) }
-			}
+		expr := (&policy.Policy{}).At
+		if p := w.set.Policy(r.Ref); p != nil {
+			locate, expr = p.Locate, p.At
 		}
-		for _, b := range w.set.Bindings {
-			if string(b.Kind)+"Binding" == r.Kind && b.Name == r.Name {
-				locate = b.Locate
-			}
+		if b := w.set.Binding(r.Ref); b != nil {
+			locate = b.Locate
 		}
 		if r.Status != nil && r.Status.Details != nil {
 			for _, cause := range r.Status.Details.Causes {
@@ -218,7 +212,7 @@ func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 // addPlain makes kinds of which nothing is known ones whose objects are taken as they are.
 func (w *world) addPlain(c *console, docs []*manifest.Document) {
 	for _, d := range docs {
-		kind := kindOf(d.Object)
+		kind := tree.Object(d.Object).Kind()
 		if kind.Group == "" || kind.Group == "celgate.dev" || w.types.Type(kind) != nil ||
 			len(w.types.Served(kind.GroupKind())) > 0 {
 			continue
@@ -262,12 +256,12 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 	for _, d := range docs {
 		if isReview(d.Object) {
 			c.raise(exitFailed)
-			c.say(at(d.Position(), "an AdmissionReview is no object of a cluster"),
+			c.say(at(d.Position(), "an AdmissionReview is not an object of a cluster"),
 				"give it as an argument, without -c")
 			continue
 		}
 		object := d.Object
-		if kind := kindOf(object); w.types.Type(kind) != nil {
+		if kind := tree.Object(object).Kind(); w.types.Type(kind) != nil {
 			stored, _, err := prepare.Stored(object, w.types, kind)
 			if err != nil {
 				c.raise(exitFailed)
@@ -283,7 +277,8 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 	}
 	seen := map[string]policy.Position{}
 	for i, object := range objects { // one at a time, for the places of what is wrong
-		id := fmt.Sprint(kindOf(object).GroupKind(), metadataOf(object, "namespace"), "/", metadataOf(object, "name"))
+		o := tree.Object(object)
+		id := fmt.Sprint(o.Kind().GroupKind(), o.Namespace(), "/", o.Name())
 		if first, ok := seen[id]; ok {
 			c.raise(exitFailed)
 			c.say(at(given[i].Position(), describe(object)+" is given twice"), "the first is at "+first.String())
@@ -304,8 +299,8 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 	return cluster
 }
 
-// shared says which objects of a batch policies can see besides the one that they decide about.
-func (w *world) shared() func(map[string]any) bool {
+// findShared returns a function that reports whether policies can see an object of a batch besides the one in question.
+func (w *world) findShared() func(map[string]any) bool {
 	params := map[apischema.GroupKind]bool{}
 	for _, p := range w.set.Policies {
 		if p.ParamKind != nil {
@@ -316,7 +311,7 @@ func (w *world) shared() func(map[string]any) bool {
 		}
 	}
 	return func(object map[string]any) bool {
-		kind := kindOf(object).GroupKind()
+		kind := tree.Object(object).Kind().GroupKind()
 		return params[kind] || kind.Group == "rbac.authorization.k8s.io" || kind == namespaceKind.GroupKind()
 	}
 }
@@ -324,27 +319,20 @@ func (w *world) shared() func(map[string]any) bool {
 // inForce returns the policies and bindings that take part in decisions, and says which of the given ones do not
 // for want of the other half.
 func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
-	refused := map[string]bool{}
-	for _, r := range rejected {
-		refused[r.Kind+" "+r.Name] = true
-	}
-	type id struct {
-		kind policy.Kind
-		name string
-	}
-	bound, known, force := map[id]bool{}, map[id]bool{}, &policy.Set{}
+	refused, bound, known := map[policy.Ref]bool{}, map[policy.Ref]bool{}, map[policy.Ref]bool{}
+	force := &policy.Set{}
 	for _, p := range w.set.Policies {
-		known[id{p.Kind, p.Name}] = true
+		known[p.Ref()] = true
 	}
-	for _, r := range rejected { // one that is no policy at all is not missing
-		known[id{policy.Kind(r.Kind), r.Name}] = true
+	for _, r := range rejected { // one that is not even a policy is not missing
+		refused[r.Ref], known[r.Ref] = true, true
 	}
 	var missing, unbound, hints []string
 	for _, b := range w.set.Bindings {
-		bound[id{b.Kind, b.PolicyName}] = true
+		bound[b.PolicyRef()] = true
 		switch {
-		case refused[string(b.Kind)+"Binding "+b.Name]:
-		case known[id{b.Kind, b.PolicyName}]:
+		case refused[b.Ref()]:
+		case known[b.PolicyRef()]:
 			force.Bindings = append(force.Bindings, b)
 		default:
 			missing = append(missing, fmt.Sprintf("%s (of %s)", b.PolicyName, b.Name))
@@ -354,14 +342,14 @@ func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
 		}
 	}
 	for _, r := range w.rejected {
-		if strings.HasSuffix(r.Kind, "Binding") { // its policy may have lost its only binding: said once is enough
-			bound[id{policy.Kind(strings.TrimSuffix(r.Kind, "Binding")), r.Name}] = true
+		if kind, binds := policy.KindOf(r.Kind); binds { // its policy may have lost its only binding: said once is enough
+			bound[kind.Ref(r.Name)] = true
 		}
 	}
 	for _, p := range w.set.Policies {
 		switch {
-		case refused[string(p.Kind)+" "+p.Name]:
-		case bound[id{p.Kind, p.Name}]:
+		case refused[p.Ref()]:
+		case bound[p.Ref()]:
 			force.Policies = append(force.Policies, p)
 		default:
 			unbound = append(unbound, p.Name)

@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -124,7 +125,7 @@ func (v *serverView) add(a answer) error {
 		if v.out.Len() > 0 {
 			v.out.WriteString("---\n")
 		}
-		v.out.WriteString(rewrite.YAML(object, v.types.Type(kindOf(object))))
+		v.out.WriteString(rewrite.YAML(object, v.types.Type(tree.Object(object).Kind())))
 	}
 	return nil
 }
@@ -205,7 +206,7 @@ func (d *decider) edit(ctx context.Context, a *answer) (err error) {
 func (d *decider) shown(changes []celgate.Change) []celgate.Change {
 	out := slices.Clone(changes)
 	for i, c := range out {
-		kind := kindOf(c.After)
+		kind := tree.Object(c.After).Kind()
 		out[i].After = rewrite.Object(rewrite.Mutation{
 			Author: c.Before, Before: c.Before, After: c.After, Type: d.world.types.Type(kind),
 			Prepare: func(object map[string]any) (map[string]any, error) {

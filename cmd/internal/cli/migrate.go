@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -14,6 +13,8 @@ import (
 	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -130,7 +131,8 @@ func (m *migration) check(ctx context.Context, from sources) error {
 	}
 	kinds := map[policy.Kind]bool{}
 	for _, own := range m.moves {
-		kinds[policy.Kind(strings.TrimSuffix(own["kind"].(string), "Binding"))] = true
+		kind, _ := policy.KindOf(own["kind"].(string))
+		kinds[kind] = true
 	}
 	moved := slices.Sorted(maps.Keys(kinds))
 	for _, kind := range moved {
@@ -166,12 +168,12 @@ func (m *migration) check(ctx context.Context, from sources) error {
 func (m *migration) compareSpecs() int {
 	same := 0
 	for _, own := range m.moves {
-		native := m.handover.Native[describe(own)]
+		native := m.handover.Native[policy.RefOf(own)]
 		switch {
 		case native == nil:
 			m.raise(exitDenied)
 			m.say(describe(own)+" does not exist natively", "")
-		case !reflect.DeepEqual(native["spec"], own["spec"]):
+		case !tree.Equal(native["spec"], own["spec"]):
 			m.raise(exitDenied)
 			m.say(describe(own)+" has another spec natively", "")
 		default:
@@ -211,7 +213,7 @@ func (m *migration) replay(ctx context.Context, w *world) error {
 	var t tally
 	done := map[string]bool{}
 	for _, r := range w.types.Resources() {
-		if r.NotServed || r.OffByDefault || done[r.Storage] || !w.named(r) {
+		if r.NotServed || r.OffByDefault || done[r.Storage] || !w.canMatch(r) {
 			continue
 		}
 		done[r.Storage] = true
@@ -241,8 +243,8 @@ func (m *migration) replay(ctx context.Context, w *world) error {
 	return nil
 }
 
-// named reports whether a rule of a policy can be about a resource.
-func (w *world) named(r *schema.Resource) bool {
+// canMatch reports whether a rule of a policy can be about a resource.
+func (w *world) canMatch(r *schema.Resource) bool {
 	has := func(list []string, name string) bool {
 		return slices.ContainsFunc(list, func(s string) bool { return s == name || s == "*" || s == "*/*" })
 	}
@@ -301,7 +303,7 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 	case refused != nil && !own.Allowed && status.Status().Message == own.Status.Message:
 		t.agree++
 		t.acted++
-	case refused != nil && m.ours(w, status.Status().Message):
+	case refused != nil && m.deniedByOurs(w, status.Status().Message):
 		differ("the server says %q, celgate %q", status.Status().Message, verdict(own))
 	case refused != nil:
 		t.other++
@@ -310,7 +312,7 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 	case len(own.Changes) > 0 && !holds(answer, own.Changes[len(own.Changes)-1].After, prepared.Request().Object):
 		differ("the server did not change it as celgate would")
 	case len(own.Changes) == 0 && of.operation == celgate.Update &&
-		!reflect.DeepEqual(answer["spec"], of.object["spec"]):
+		!tree.Equal(answer["spec"], of.object["spec"]):
 		differ("the server changes it, celgate would not")
 	default:
 		t.agree++
@@ -321,10 +323,10 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 	return nil
 }
 
-// ours reports whether a denial names one of the policies.
-func (m *migration) ours(w *world, message string) bool {
+// deniedByOurs reports whether a denial names one of the policies.
+func (m *migration) deniedByOurs(w *world, message string) bool {
 	return slices.ContainsFunc(w.set.Policies,
-		func(p *policy.Policy) bool { return strings.Contains(message, "'"+p.Name+"'") })
+		func(p *policy.Policy) bool { return p.Name == wording.Denier(message) })
 }
 
 func verdict(d *celgate.Decision) string {
@@ -336,7 +338,7 @@ func verdict(d *celgate.Decision) string {
 
 // holds reports whether got has what differs between after and before. Others may have added to it.
 func holds(got, after, before any) bool {
-	if reflect.DeepEqual(after, before) {
+	if tree.Equal(after, before) {
 		return true
 	}
 	switch after := after.(type) {
@@ -366,20 +368,20 @@ func holds(got, after, before any) bool {
 		}
 		return true
 	}
-	return reflect.DeepEqual(got, after)
+	return tree.Equal(got, after)
 }
 
 // copyOf returns an object that can be created beside another, without what the server gives each itself.
 func copyOf(object map[string]any) map[string]any {
 	created := requests.Copy(object)
-	old, _ := created["metadata"].(map[string]any)
+	old := tree.Object(created).Metadata()
 	metadata := map[string]any{}
 	for _, member := range []string{"namespace", "labels", "annotations"} {
 		if value, ok := old[member]; ok {
 			metadata[member] = value
 		}
 	}
-	name, _ := old["name"].(string)
+	name := old.Text("name")
 	metadata["name"] = strings.TrimRight(name[:min(len(name), 40)], "-.") + "-celgate"
 	created["metadata"] = metadata
 	return created

@@ -9,6 +9,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -36,8 +37,8 @@ type asked struct {
 // defaultUser makes the requests when no user is given.
 const defaultUser = celgate.DefaultUser
 
-// given names the flags that were used and that an AdmissionReview contradicts.
-func (a *asked) given() []string {
+// usedFlags names the flags in use that an AdmissionReview contradicts.
+func (a *asked) usedFlags() []string {
 	var flags []string
 	for name, used := range map[string]bool{
 		"--operation": a.operation != "", "--old": a.old != nil, "--subresource": a.subresource != "",
@@ -75,7 +76,7 @@ func (w *world) request(ctx context.Context, d *manifest.Document, a *asked) (*c
 
 func (w *world) anyRequest(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
 	if isReview(d.Object) {
-		if flags := a.given(); len(flags) > 0 {
+		if flags := a.usedFlags(); len(flags) > 0 {
 			return nil, fmt.Errorf("an AdmissionReview says itself what %s would", strings.Join(flags, ", "))
 		}
 		return w.requester().ReviewRequest(d.Object)
@@ -142,7 +143,7 @@ func (w *world) oldCluster(c *console, docs []*manifest.Document, namespace stri
 	placed := make([]*manifest.Document, len(docs))
 	for i, d := range docs {
 		in := *d
-		kind := kindOf(d.Object)
+		kind := tree.Object(d.Object).Kind()
 		if r := w.types.ResourceFor(kind); r == nil || r.Namespaced {
 			in.Object = inNamespace(d.Object, &celgate.Request{Kind: kind, Namespace: cmp.Or(namespace, "default")})
 		}
@@ -151,32 +152,20 @@ func (w *world) oldCluster(c *console, docs []*manifest.Document, namespace stri
 	return w.with(c, none, placed), nil
 }
 
-// kindOf returns the kind that an object says it is of.
-func kindOf(object map[string]any) schema.GroupVersionKind {
-	return requests.KindOf(object)
-}
-
-func metadataOf(object map[string]any, member string) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	s, _ := metadata[member].(string)
-	return s
-}
-
 // describe returns the kind and name of an object.
 func describe(object map[string]any) string {
-	kind, _ := object["kind"].(string)
-	return kind + " " + nameOf(object)
+	return tree.Object(object).Text("kind") + " " + nameOf(object)
 }
 
 // nameOf returns "namespace/name" or "name".
 func nameOf(object map[string]any) string {
-	name := metadataOf(object, "name")
+	name := tree.Object(object).Name()
 	if name == "" {
-		if prefix := metadataOf(object, "generateName"); prefix != "" {
+		if prefix := tree.Object(object).Metadata().Text("generateName"); prefix != "" {
 			name = prefix + "*"
 		}
 	}
-	if namespace := metadataOf(object, "namespace"); namespace != "" {
+	if namespace := tree.Object(object).Namespace(); namespace != "" {
 		return namespace + "/" + name
 	}
 	return name

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -91,7 +92,7 @@ func (e *exporting) export(ctx context.Context) error {
 			if out.Len() > 0 {
 				out.WriteString("---\n")
 			}
-			out.WriteString(rewrite.YAML(bare(object), e.world.types.Type(kindOf(object))))
+			out.WriteString(rewrite.YAML(bare(object), e.world.types.Type(tree.Object(object).Kind())))
 		}
 	}
 	if err := snapshot.Err(); err != nil {
@@ -139,7 +140,7 @@ func (e *exporting) params(ctx context.Context) ([]map[string]any, error) {
 	found := map[string]map[string]any{}
 	for _, b := range e.set.Bindings {
 		i := slices.IndexFunc(e.set.Policies,
-			func(p *policy.Policy) bool { return p.Kind == b.Kind && p.Name == b.PolicyName })
+			func(p *policy.Policy) bool { return b.Binds(p) })
 		if i < 0 || b.ParamRef == nil || e.set.Policies[i].ParamKind == nil {
 			continue
 		}
@@ -159,7 +160,7 @@ func (e *exporting) params(ctx context.Context) ([]map[string]any, error) {
 			}
 		}
 		for _, object := range objects {
-			if metadataOf(object, "name") == b.ParamRef.Name || selector.Matches(labels.Set(labelsOf(object))) {
+			if tree.Object(object).Name() == b.ParamRef.Name || selector.Matches(labels.Set(labelsOf(object))) {
 				found[kind.String()+" "+nameOf(object)] = object
 				if kind.Group == "" && kind.Kind == "Secret" {
 					e.say("Secret "+nameOf(object)+" is a param: it is written with its data", "")
@@ -197,10 +198,8 @@ func (e *exporting) roles(ctx context.Context) ([]map[string]any, error) {
 }
 
 func labelsOf(object map[string]any) map[string]string {
-	metadata, _ := object["metadata"].(map[string]any)
-	all, _ := metadata["labels"].(map[string]any)
 	out := map[string]string{}
-	for key, value := range all {
+	for key, value := range tree.Object(object).Labels() {
 		out[key], _ = value.(string)
 	}
 	return out
@@ -211,11 +210,8 @@ func bare(object map[string]any) map[string]any {
 	object = maps.Clone(object)
 	delete(object, "status")
 	if metadata, ok := object["metadata"].(map[string]any); ok {
-		metadata = maps.Clone(metadata)
-		for _, member := range []string{"managedFields", "resourceVersion", "uid", "generation", "selfLink",
-			"creationTimestamp"} {
-			delete(metadata, member)
-		}
+		metadata = tree.Object(metadata).Without("managedFields", "resourceVersion", "uid", "generation", "selfLink",
+			"creationTimestamp")
 		if annotations, ok := metadata["annotations"].(map[string]any); ok {
 			annotations = maps.Clone(annotations)
 			delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")

@@ -12,6 +12,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/internal/workload"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -99,7 +100,7 @@ func (f *followed) children(ctx context.Context, object map[string]any, r *celga
 // child answers for one child, and returns it as it would be stored, nil if it would not be.
 func (f *followed) child(ctx context.Context, parent *celgate.Request, c workload.Child, at generation) (report.Item,
 	map[string]any) {
-	kind := kindOf(c.Object)
+	kind := tree.Object(c.Object).Kind()
 	it := answer{doc: f.doc, Item: report.Item{Place: f.doc.Position(), Kind: kind, Name: nameOf(c.Object),
 		CreatedBy: f.creator}}
 	if c.Template != "" {

@@ -24,7 +24,7 @@ var otherRules = []sarifRule{
 
 // findings counts an item and returns what there is to say about it, at the place of its manifest.
 func (t *textWriter) findings(it Item) []finding {
-	_, _, blocks := t.take(it)
+	_, _, blocks := t.count(it)
 	var all []finding
 	if it.Failure != nil && !it.Failure.Skipped {
 		message := it.Failure.Message
@@ -60,7 +60,7 @@ func rejectionFindings(r Rejection) []finding {
 	var all []finding
 	for _, b := range rejectionBlocks(r) {
 		f := b.finding()
-		f.rule, f.title, f.message = "rejected", "rejected", r.Kind+" "+r.Name+": "+f.message
+		f.rule, f.title, f.message = "rejected", "rejected", r.Ref.String()+": "+f.message
 		for _, f.place = range []policy.Position{b.place, f.cause, r.Place} {
 			if f.place.IsValid() {
 				break
@@ -185,7 +185,7 @@ type applyJUnit struct {
 func newJUnit(w io.Writer, o Options) *applyJUnit {
 	j := &applyJUnit{newFindings(w, o), junit{Name: "celgate apply"}}
 	for _, r := range o.Rejected {
-		c := junitCase{Name: r.Kind + " " + r.Name}
+		c := junitCase{Name: r.Ref.String()}
 		for _, f := range rejectionFindings(r) {
 			c.Errors = append(c.Errors, f.junit())
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -66,9 +67,9 @@ func diagnosticText(w io.Writer, found []check.Diagnostic, o Options) error {
 			}
 		}
 		if d.Field != "" {
-			b.footers = append(b.footers, d.Field+" of "+d.Kind+" "+d.Name)
+			b.footers = append(b.footers, d.Field+" of "+d.Ref.String())
 		} else {
-			b.footers = append(b.footers, d.Kind+" "+d.Name)
+			b.footers = append(b.footers, d.Ref.String())
 		}
 		b.footers = append(b.footers, d.Code)
 		if d.Server != nil {
@@ -113,14 +114,14 @@ func checkedText(set *policy.Set) string {
 func diagnosticJUnit(w io.Writer, found []check.Diagnostic, set *policy.Set) error {
 	j := &junit{Name: "celgate check"}
 	written := map[string]bool{}
-	write := func(kind, name string, place policy.Position) {
-		c := junitCase{Name: kind + " " + name}
+	write := func(ref policy.Ref, place policy.Position) {
+		c := junitCase{Name: ref.String()}
 		if written[c.Name] {
 			return
 		}
 		written[c.Name] = true
 		for _, d := range found {
-			if d.Kind != kind || d.Name != name || d.Ignored != "" {
+			if d.Ref != ref || d.Ignored != "" {
 				continue
 			}
 			f := finding{place: d.Position, message: d.Code + ": " + sentence(d)}
@@ -134,14 +135,14 @@ func diagnosticJUnit(w io.Writer, found []check.Diagnostic, set *policy.Set) err
 	}
 	if set != nil {
 		for _, p := range set.Policies {
-			write(string(p.Kind), p.Name, p.Locate(&field.Error{Field: "metadata.name"}))
+			write(p.Ref(), p.Locate(&field.Error{Field: "metadata.name"}))
 		}
 		for _, b := range set.Bindings {
-			write(string(b.Kind)+"Binding", b.Name, b.Locate(&field.Error{Field: "metadata.name"}))
+			write(b.Ref(), b.Locate(&field.Error{Field: "metadata.name"}))
 		}
 	}
 	for _, d := range found { // of documents that could not be decoded
-		write(d.Kind, d.Name, d.Position)
+		write(d.Ref, d.Position)
 	}
 	return j.write(w)
 }
@@ -194,7 +195,7 @@ func diagnosticFindings(found []check.Diagnostic) []finding {
 
 // sentence is a diagnostic in one text.
 func sentence(d check.Diagnostic) string {
-	text := d.Kind + " " + d.Name + ": " + d.Message
+	text := d.Ref.String() + ": " + d.Message
 	if d.Suggestion != "" {
 		text += " (" + d.Suggestion + ")"
 	}
@@ -233,10 +234,8 @@ func Measurements(w io.Writer, all []check.Measurement) error {
 		fmt.Fprintf(&b, "%s %s: %s\n", m.Kind, m.Name, oldest)
 		if m.Oldest != "" && m.Why != "" {
 			why := m.Why
-			if _, problem, ok := strings.Cut(why, "ERROR: <input>:"); ok {
-				why, _, _ = strings.Cut(problem, "\n")
-				_, why, _ = strings.Cut(why, ": ")
-				why = strings.TrimSuffix(why, " (in container '')")
+			if found := wording.Problems(why); len(found) > 0 {
+				why = found[0].Message
 			}
 			fmt.Fprintf(&b, "  before that: %s\n", strings.TrimPrefix(m.Field+": "+why, ": "))
 		}

@@ -28,7 +28,7 @@ func Explain(format string, w io.Writer, all []Explanation, o Options) error {
 	if err != nil {
 		return err
 	}
-	t.matched = map[source]bool{}
+	t.matched = map[policy.Ref]bool{}
 	for i, e := range all {
 		if e.Failure != nil {
 			continue
@@ -70,9 +70,9 @@ func (t *textWriter) explain(e Explanation) {
 		t.gap()
 		t.invocation(e, one)
 	}
-	for _, name := range e.unbound(t.o) {
+	for _, ref := range e.unbound(t.o) {
 		t.gap()
-		t.titled(bold, string(name.kind), name.policy)
+		t.titled(bold, ref.Kind, ref.Name)
 		t.block(block{label: "not in force", style: dim, message: "no binding names it"})
 	}
 	t.gap()
@@ -80,15 +80,14 @@ func (t *textWriter) explain(e Explanation) {
 }
 
 // unbound are the policies that no binding puts in force.
-func (e Explanation) unbound(o Options) []source {
+func (e Explanation) unbound(o Options) []policy.Ref {
 	if o.Set == nil {
 		return nil
 	}
-	var all []source
+	var all []policy.Ref
 	for _, p := range o.Set.Policies {
-		if !slices.ContainsFunc(o.Set.Bindings,
-			func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
-			all = append(all, source{kind: p.Kind, policy: p.Name})
+		if !o.Set.Binds(p.Ref()) {
+			all = append(all, p.Ref())
 		}
 	}
 	return all
@@ -197,7 +196,7 @@ func (t *textWriter) configurationError(e Explanation, one *told, m explain.Matc
 		return out
 	}
 	out.footers = []string{"failurePolicy Fail: the request is denied"}
-	if b != nil && one.kind == policy.Validating && !slices.Contains(b.Actions, policy.Deny) {
+	if b != nil && one.phase == policy.PhaseValidation && !slices.Contains(b.Actions, policy.Deny) {
 		out.footers[0] += ", though validationActions are " + joinActions(
 			b.Actions) + ": they are for validations that were evaluated"
 	}
@@ -247,7 +246,7 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		}
 		b.footers = append(variables, b.footers...)
 		if o.Verdict == celgate.Error {
-			b.hint = hintFor(failing{o.Message, o.Err, r.Expr, e.Request, one.param})
+			b.hint = hintFor(failing{message: o.Message, err: o.Err, expr: r.Expr, request: e.Request, param: one.param})
 		} else if o.Verdict == celgate.Denied {
 			b.hint = falseHint(r.Expr.Src)
 		}
@@ -256,7 +255,7 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 	if o.mutation != nil {
 		b.diff = t.mutation(o)
 		if m := o.mutation; m.After != nil && b.hint == "" {
-			b.hint = overwriteHint(t.o.Set, celgate.Change{Policy: o.Policy, Before: m.Before, After: m.After})
+			b.hint = overwriteHint(t.o.Set, celgate.Change{Kind: o.Kind, Policy: o.Policy, Before: m.Before, After: m.After})
 		}
 	}
 	t.block(b)
@@ -283,8 +282,14 @@ func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *pol
 	condition := conditionName(p, o.Field) != ""
 	switch o.Verdict {
 	case celgate.Skip:
+		if strings.HasPrefix(o.Field, "spec.mutations") {
+			return []string{"the mutation is not made"}
+		}
 		return []string{"the policy is skipped, whatever the other match conditions say"}
 	case celgate.Denied:
+		if o.Phase == policy.PhaseMutation {
+			return []string{"the mutation denies the request, whatever failurePolicy is"}
+		}
 		if b != nil {
 			return []string{"validationActions " + joinActions(b.Actions) + actionWords(b.Actions)}
 		}
@@ -301,7 +306,7 @@ func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *pol
 		case strings.HasPrefix(o.Field, "spec.auditAnnotations") && b != nil &&
 			!slices.Contains(b.Actions, policy.Deny):
 			return []string{"failurePolicy Fail: an error in an audit annotation denies, though validationActions are " + joinActions(b.Actions)}
-		case one.kind == policy.Validating && b != nil:
+		case one.phase == policy.PhaseValidation && b != nil:
 			return []string{"failurePolicy Fail makes the error a failed validation, with validationActions " + joinActions(b.Actions) + actionWords(b.Actions)}
 		}
 		return []string{"failurePolicy Fail: the error denies the request"}
@@ -579,11 +584,11 @@ func (o Options) typeOf(object map[string]any) *schema.Type {
 	return o.Types.Type(schema.GroupVersionKind{Group: group, Version: version, Kind: name})
 }
 
-// refused names what takes no part because it is no valid policy or binding.
-func (t *textWriter) refused() string {
+// nameRejected names the policies and bindings that take no part because they are invalid.
+func (t *textWriter) nameRejected() string {
 	var names []string
 	for _, r := range t.o.Rejected {
-		names = append(names, r.Kind+" "+r.Name)
+		names = append(names, r.Ref.String())
 	}
 	if more := len(names) - 3; more > 0 {
 		return strings.Join(names[:3], ", ") + fmt.Sprintf(" and %d more", more)
@@ -596,7 +601,7 @@ func (t *textWriter) ending(e Explanation) {
 	d := e.Decision
 	switch {
 	case d.Allowed && len(t.o.Rejected) > 0:
-		t.line("allowed, but without " + t.refused() + ", which the API server refuses to store")
+		t.line("allowed, but without " + t.nameRejected() + ", which the API server refuses to store")
 	case d.Allowed:
 		t.line("allowed")
 	case d.Status != nil:

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"io"
+	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
@@ -26,6 +27,7 @@ type jsonExplanation struct {
 
 type jsonStory struct {
 	Kind          policy.Kind          `json:"kind"`
+	Phase         policy.Phase         `json:"phase,omitempty"` // of a policy that may have a say in both
 	Policy        string               `json:"policy"`
 	Binding       string               `json:"binding,omitempty"`
 	Param         string               `json:"param,omitempty"`
@@ -92,12 +94,13 @@ type jsonOrder struct {
 
 // A jsonEvent is one event of the engine's trace. Its members depend on op.
 type jsonEvent struct {
-	Op      explain.Op  `json:"op"`
-	Kind    policy.Kind `json:"kind"`
-	Policy  string      `json:"policy,omitempty"`
-	Binding string      `json:"binding,omitempty"`
-	Param   string      `json:"param,omitempty"`
-	Second  bool        `json:"second,omitempty"`
+	Op      explain.Op   `json:"op"`
+	Kind    policy.Kind  `json:"kind"`
+	Phase   policy.Phase `json:"phase,omitempty"` // of a policy that may have a say in both
+	Policy  string       `json:"policy,omitempty"`
+	Binding string       `json:"binding,omitempty"`
+	Param   string       `json:"param,omitempty"`
+	Second  bool         `json:"second,omitempty"`
 
 	Matched  *bool          `json:"matched,omitempty"`
 	By       string         `json:"by,omitempty"`
@@ -170,7 +173,7 @@ func explainJSON(w io.Writer, all []Explanation, o Options) error {
 }
 
 func jsonStoryOf(one *told, o Options) jsonStory {
-	s := jsonStory{Kind: one.kind, Policy: one.policy, Binding: one.binding, Param: one.param, Second: one.second,
+	s := jsonStory{Kind: one.kind, Phase: phaseOf(one.kind, one.phase), Policy: one.policy, Binding: one.binding, Param: one.param, Second: one.second,
 		Matched: !one.failed}
 	if o.Set != nil {
 		for _, p := range o.Set.Policies {
@@ -197,7 +200,7 @@ func jsonStoryOf(one *told, o Options) jsonStory {
 		if x.evaluation != nil {
 			told.Values = append(told.Values, valuesOf(x.evaluation.Reason.Values)...)
 		}
-		if x.Verdict == celgate.Skip {
+		if x.Verdict == celgate.Skip && strings.HasPrefix(x.Field, "spec.matchConditions") {
 			s.Matched, s.By = false, "matchConditions"
 			s.Reason = "the match condition " + x.Field + " is false"
 		}
@@ -229,7 +232,7 @@ func valuesOf(steps []explain.Step) []jsonValue {
 }
 
 func jsonEventOf(x Event) jsonEvent {
-	e := jsonEvent{Op: x.Op, Kind: x.Kind, Policy: x.Policy, Binding: x.Binding, Param: x.Param, Second: x.Second}
+	e := jsonEvent{Op: x.Op, Kind: x.Kind, Phase: phaseOf(x.Kind, x.Phase), Policy: x.Policy, Binding: x.Binding, Param: x.Param, Second: x.Second}
 	switch {
 	case x.Match != nil:
 		e.Matched, e.By, e.Reason, e.Compared = &x.Match.Matched, x.Match.By, x.Match.Reason, comparedOf(*x.Match)
@@ -253,6 +256,14 @@ func jsonEventOf(x Event) jsonEvent {
 		}
 	}
 	return e
+}
+
+// phaseOf is the phase where the kind does not say it.
+func phaseOf(kind policy.Kind, phase policy.Phase) policy.Phase {
+	if kind == policy.Admission {
+		return phase
+	}
+	return ""
 }
 
 func jsonKind(k schema.GroupVersionKind) metav1.GroupVersionKind {

@@ -17,9 +17,9 @@ type table map[tableRow]map[string]int
 
 // A tableRow is a policy, or one namespace of it.
 type tableRow struct {
-	kind              policy.Kind
-	policy, namespace string
-	whole             bool // the policy
+	policy.Ref
+	namespace string
+	whole     bool // the policy
 }
 
 // add counts an object once for each policy that had a say, by the strongest word for what the policy did.
@@ -28,9 +28,9 @@ func (t table) add(it Item) {
 	if d == nil {
 		return
 	}
-	by := map[source]string{}
+	by := map[policy.Ref]string{}
 	say := func(kind policy.Kind, name, word string) {
-		s := source{kind: kind, policy: name}
+		s := kind.Ref(name)
 		if rank(word) >= rank(by[s]) {
 			by[s] = word
 		}
@@ -45,14 +45,14 @@ func (t table) add(it Item) {
 		}
 	}
 	for _, c := range it.Changes {
-		say(policy.Mutating, c.Policy, wordMutated)
+		say(c.Kind, c.Policy, wordMutated)
 	}
 	namespace := "(cluster)"
 	if it.Request != nil && it.Request.Namespace != "" {
 		namespace = it.Request.Namespace
 	}
 	for s, word := range by {
-		for _, row := range []tableRow{{s.kind, s.policy, "", true}, {s.kind, s.policy, namespace, false}} {
+		for _, row := range []tableRow{{s, "", true}, {s, namespace, false}} {
 			if t[row] == nil {
 				t[row] = map[string]int{}
 			}
@@ -97,7 +97,7 @@ func (t table) lines(p palette) []string {
 				return d
 			}
 		}
-		return strings.Compare(a.policy, b.policy)
+		return strings.Compare(a.Name, b.Name)
 	})
 	head := ""
 	for _, c := range columns {
@@ -120,16 +120,16 @@ func (t table) lines(p palette) []string {
 		lines = append(lines, line+"  "+printable(name))
 	}
 	for _, of := range policies {
-		row(of, of.policy)
+		row(of, of.Name)
 		var namespaces []string
 		for r := range maps.Keys(t) {
-			if !r.whole && r.kind == of.kind && r.policy == of.policy {
+			if !r.whole && r.Ref == of.Ref {
 				namespaces = append(namespaces, r.namespace)
 			}
 		}
 		slices.Sort(namespaces)
 		for _, n := range namespaces {
-			row(tableRow{of.kind, of.policy, n, false}, "  "+n)
+			row(tableRow{of.Ref, n, false}, "  "+n)
 		}
 	}
 	return lines

@@ -12,6 +12,8 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/replay"
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -35,6 +37,8 @@ type Item struct {
 	Decision *celgate.Decision
 	Failure  *Failure
 	Changes  []celgate.Change // to show: what each mutating policy did
+
+	Replay *replay.Result // what a second run of the mutating policies does; nil: nobody asked
 
 	Reasons map[int]blame.Reason               // why outcomes came about, by their index; of some
 	Locate  func(field string) policy.Position // the place of a field in the manifest; nil: unknown
@@ -73,8 +77,7 @@ func (it Item) name() string {
 func NameOf(r *celgate.Request) string {
 	name := r.Name
 	if name == "" {
-		meta, _ := r.Object["metadata"].(map[string]any)
-		if prefix, _ := meta["generateName"].(string); prefix != "" {
+		if prefix := tree.Object(r.Object).Metadata().Text("generateName"); prefix != "" {
 			name = prefix + "*"
 		}
 	}
@@ -111,10 +114,11 @@ type Failure struct {
 
 // A Rejection is a policy or binding that the server would refuse to store.
 type Rejection struct {
-	APIVersion, Kind, Name string
-	Place                  policy.Position
-	Status                 *metav1.Status
-	Problems               []Problem // what is wrong, each with its place; empty: only the status is known
+	APIVersion string
+	policy.Ref
+	Place    policy.Position
+	Status   *metav1.Status
+	Problems []Problem // what is wrong, each with its place; empty: only the status is known
 }
 
 // A Problem is one reason of a [Rejection].

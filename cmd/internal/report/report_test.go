@@ -172,7 +172,7 @@ func set() *policy.Set {
 func rejections() []report.Rejection {
 	e := expr("spec.matchConditions[0].expression", 12, 19, "variables.skip == false")
 	return []report.Rejection{{
-		APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy", Name: "broken",
+		APIVersion: "admissionregistration.k8s.io/v1", Ref: policy.Validating.Ref("broken"),
 		Place: policy.Position{File: "policies/broken.yaml", Line: 1, Column: 1},
 		Status: &metav1.Status{Status: "Failure", Code: 422, Reason: "Invalid",
 			Message: "ValidatingAdmissionPolicy.admissionregistration.k8s.io \"broken\" is invalid"},

@@ -38,6 +38,7 @@ type Order struct {
 // A told is one policy with one binding and param in the story.
 type told struct {
 	kind                   policy.Kind
+	phase                  policy.Phase
 	policy, binding, param string
 	second                 bool
 	matches                []explain.Match // of the policy and of the binding
@@ -62,6 +63,7 @@ type toldOutcome struct {
 func storyOf(events []Event) []*told {
 	type key struct {
 		kind            policy.Kind
+		phase           policy.Phase
 		policy, binding string
 		second          bool
 	}
@@ -69,13 +71,13 @@ func storyOf(events []Event) []*told {
 	var all []*told
 	var current *told
 	begin := func(e Event, matches ...explain.Match) *told {
-		one := &told{kind: e.Kind, policy: e.Policy, binding: e.Binding, param: e.Param, second: e.Second,
+		one := &told{kind: e.Kind, phase: e.Phase, policy: e.Policy, binding: e.Binding, param: e.Param, second: e.Second,
 			matches: matches, used: map[string]bool{}}
 		all = append(all, one)
 		return one
 	}
 	for _, e := range events {
-		k := key{e.Kind, e.Policy, e.Binding, e.Second}
+		k := key{e.Kind, e.Phase, e.Policy, e.Binding, e.Second}
 		switch e.Op {
 		case explain.OpMatch:
 			switch {
@@ -87,14 +89,14 @@ func storyOf(events []Event) []*told {
 				matched[k] = *e.Match
 			default:
 				matches := []explain.Match{*e.Match}
-				if m, ok := matched[key{e.Kind, e.Policy, "", e.Second}]; ok && e.Binding != "" {
+				if m, ok := matched[key{e.Kind, e.Phase, e.Policy, "", e.Second}]; ok && e.Binding != "" {
 					matches = append([]explain.Match{m}, matches...)
 				}
 				begin(e, matches...).failed = true
 			}
 		case explain.OpRun:
 			var matches []explain.Match
-			for _, of := range []key{{e.Kind, e.Policy, "", e.Second}, k} {
+			for _, of := range []key{{e.Kind, e.Phase, e.Policy, "", e.Second}, k} {
 				if m, ok := matched[of]; ok {
 					matches = append(matches, m)
 				}
@@ -176,7 +178,7 @@ func (one *told) spending() []spent {
 			seen[rest.of] = true
 		}
 	}
-	if seen[rest.of] && one.kind == policy.Validating {
+	if seen[rest.of] && one.phase == policy.PhaseValidation {
 		all = append([]spent{rest}, all...)
 	}
 	if seen[conditions.of] {

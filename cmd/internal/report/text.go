@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -34,20 +34,14 @@ type textWriter struct {
 	created       int            // objects that controllers would create
 	createdCounts map[string]int // by status
 	total         int
-	inForce       int             // policies
-	matched       map[source]bool // policies that had a say, without a binding
-	places        map[source]policy.Position
+	inForce       int                 // policies
+	matched       map[policy.Ref]bool // policies that had a say, without a binding
+	places        map[policy.Ref]policy.Position
 	notes         map[string]bool  // already shown
 	told          map[story]string // the objects that stories were first told about
 	table         table
 	spaced        bool // the last line written is empty
 	blocks        bool // something else than a plain line was written
-}
-
-// A source is a policy, or one of its bindings.
-type source struct {
-	kind            policy.Kind
-	policy, binding string
 }
 
 // The words for what became of an object, in the order of the summary.
@@ -88,7 +82,7 @@ type block struct {
 func newText(w io.Writer, o Options) (*textWriter, error) {
 	t := newTextWriter(w, o)
 	for _, r := range o.Rejected {
-		t.head(red, "rejected", r.Kind+" "+r.Name, r.Place)
+		t.head(red, "rejected", r.Ref.String(), r.Place)
 		t.blocksOf(rejectionBlocks(r))
 	}
 	return t, t.flush()
@@ -98,24 +92,24 @@ func newText(w io.Writer, o Options) (*textWriter, error) {
 func newTextWriter(w io.Writer, o Options) *textWriter {
 	t := &textWriter{
 		w: w, o: o, p: palette(o.Color),
-		counts: map[string]int{}, createdCounts: map[string]int{}, matched: map[source]bool{},
-		places: map[source]policy.Position{}, notes: map[string]bool{}, told: map[story]string{}, table: table{},
+		counts: map[string]int{}, createdCounts: map[string]int{}, matched: map[policy.Ref]bool{},
+		places: map[policy.Ref]policy.Position{}, notes: map[string]bool{}, told: map[story]string{}, table: table{},
 		spaced: true,
 	}
 	if o.Set != nil {
 		t.inForce = len(o.Set.Policies)
 		for _, p := range o.Set.Policies {
-			t.places[source{kind: p.Kind, policy: p.Name}] = p.Position
+			t.places[p.Ref()] = p.Position
 		}
 		for _, b := range o.Set.Bindings {
-			t.places[source{b.Kind, b.PolicyName, b.Name}] = b.Position
+			t.places[b.Ref()] = b.Position
 		}
 	}
 	return t
 }
 
 func (t *textWriter) Write(it Item) error {
-	word, style, blocks := t.take(it)
+	word, style, blocks := t.count(it)
 	t.table.add(it)
 	if it.Failure != nil { // standard error says more of what was not run
 		if !t.o.Summary && !(t.o.Quiet && word == wordOK) {
@@ -170,8 +164,8 @@ func (t *textWriter) headAs(s style, word, subject string, place policy.Position
 	t.hanging("         ", t.p.paint(dim, "as"), 2, as, dim, 3)
 }
 
-// take counts an item and returns the word for it and what there is to say about it.
-func (t *textWriter) take(it Item) (string, style, []block) {
+// count counts an item and returns the word for it and what there is to say about it.
+func (t *textWriter) count(it Item) (string, style, []block) {
 	counts := t.counts
 	if it.CreatedBy != nil {
 		t.created++
@@ -194,10 +188,10 @@ func (t *textWriter) take(it Item) (string, style, []block) {
 	}
 	d := it.Decision
 	for _, o := range d.Outcomes {
-		t.matched[source{kind: o.Kind, policy: o.Policy}] = true
+		t.matched[o.Kind.Ref(o.Policy)] = true
 	}
 	for _, v := range d.Violations {
-		t.matched[source{kind: v.Kind, policy: v.Policy}] = true
+		t.matched[v.Kind.Ref(v.Policy)] = true
 	}
 	word, s := verdictOf(d)
 	counts[word]++
@@ -358,7 +352,11 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	b := block{label: s.label, style: s.style, message: headline(v.Message, v.Err, v.Expr), err: v.Err, expr: v.Expr,
 		policy: v.Policy}
 	if v.Expr.IsZero() {
-		b.place = t.places[source{v.Kind, v.Policy, v.Binding}]
+		by := v.Kind.Ref(v.Policy)
+		if v.Binding != "" {
+			by = policy.Ref{Kind: v.Kind.Binding(), Name: v.Binding}
+		}
+		b.place = t.places[by]
 	}
 	b.mark = markOf(v.Expr, policy.Position{}, v.Err)
 	b.footers = []string{origin(v.Policy, v.Binding, v.Param)}
@@ -371,7 +369,7 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	}
 	b = b.because(it, blame.OutcomeOf(it.Decision, v))
 	if v.IsError {
-		b.hint = hintFor(failing{v.Message, v.Err, b.expr, it.Request, v.Param})
+		b.hint = hintFor(failing{message: v.Message, err: v.Err, expr: b.expr, request: it.Request, param: v.Param})
 	} else {
 		b.hint = falseHint(v.Expr.Src)
 	}
@@ -480,7 +478,7 @@ func ignoredBlocks(it Item) []block {
 			policy: o.Policy, expr: o.Expr, mark: markOf(o.Expr, policy.Position{}, o.Err),
 			footers: []string{origin(o.Policy, o.Binding, o.Param), "failurePolicy Ignore: the error changes nothing"},
 		}.because(it, i)
-		b.hint = hintFor(failing{o.Message, o.Err, b.expr, it.Request, o.Param})
+		b.hint = hintFor(failing{message: o.Message, err: o.Err, expr: b.expr, request: it.Request, param: o.Param})
 		out = append(out, b)
 	}
 	return out
@@ -547,19 +545,16 @@ func refusalHint(it Item) string {
 	if isMissingNamespace(st) {
 		return giveNamespace
 	}
-	if m := wrongBoolean.FindStringSubmatch(st.Message); m != nil && it.Misread != nil {
+	if path := wording.WrongBoolean(st.Message); path != "" && it.Misread != nil {
 		for _, word := range it.Misread() {
-			if word.Path == m[1] ||
-				strings.HasPrefix(word.Path, m[1]+".") { // of a map, the message names the map alone
+			if word.Path == path ||
+				strings.HasPrefix(word.Path, path+".") { // of a map, the message names the map alone
 				return word.Position.String() + ": " + word.Hint
 			}
 		}
 	}
 	return ""
 }
-
-// wrongBoolean finds the field in the server's message about a boolean in the place of another value.
-var wrongBoolean = regexp.MustCompile(`cannot unmarshal bool into Go struct field \w+\.(\S+) of type`)
 
 func joinActions(actions []policy.Action) string {
 	s := make([]string, len(actions))

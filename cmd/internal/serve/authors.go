@@ -57,7 +57,7 @@ func (l *loader) keepSeal(ctx context.Context) {
 // withhold takes out of the set what celgate does not put in force though it could be compiled: objects with params
 // whose author is not known to have the right to read them, and policies with Secrets as params.
 func (l *loader) withhold(sources []kube.Source, set *policy.Set) {
-	withheld := map[string]string{}
+	withheld := map[policy.Ref]string{}
 	seal := l.seal.Load()
 	for i := range sources {
 		s := &sources[i]
@@ -76,20 +76,20 @@ func (l *loader) withhold(sources []kube.Source, set *policy.Set) {
 		if s.Withheld == nil || s.Disabled {
 			continue
 		}
-		withheld[idOf(*s)] = s.Withheld.Reason
+		withheld[refOf(*s)] = s.Withheld.Reason
 		set.Policies = slices.DeleteFunc(set.Policies, func(p *policy.Policy) bool { return p == s.Policy })
 		set.Bindings = slices.DeleteFunc(set.Bindings, func(b *policy.Binding) bool { return b == s.Binding })
-		if l.withheld[idOf(*s)] != s.Withheld.Reason {
-			l.Log.Error("not in force", "object", idOf(*s), "reason", s.Withheld.Reason)
+		if l.withheld[refOf(*s)] != s.Withheld.Reason {
+			l.Log.Error("not in force", "object", refOf(*s).String(), "reason", s.Withheld.Reason)
 		}
 	}
 	l.withheld = withheld
 	l.metrics.policies.WithLabelValues("withheld").Set(float64(len(withheld)))
 }
 
-// named returns the policies that a binding may be about: that of the directory, which counts, and the one that the
-// cluster has now, which may not be in force yet or again.
-func (l *loader) named(ctx context.Context, b *policy.Binding) ([]*policy.Policy, error) {
+// findPolicies returns the policies that a binding may be about: that of the directory, which counts, and the one that
+// the cluster has now, which may not be in force yet or again.
+func (l *loader) findPolicies(ctx context.Context, b *policy.Binding) ([]*policy.Policy, error) {
 	world := l.world.Load()
 	if world == nil {
 		return nil, errors.New("the cluster is not known yet")
@@ -104,7 +104,7 @@ func (l *loader) named(ctx context.Context, b *policy.Binding) ([]*policy.Policy
 	}
 	if current := l.current.Load(); current != nil {
 		for _, p := range current.set.Policies {
-			if p.Kind == b.Kind && p.Name == b.PolicyName && (own == nil || !sameKind(p.ParamKind, own.ParamKind)) {
+			if b.Binds(p) && (own == nil || !sameKind(p.ParamKind, own.ParamKind)) {
 				policies = append(policies, p)
 			}
 		}

@@ -52,7 +52,7 @@ type content struct {
 type folder struct {
 	set     policy.Set
 	docs    []*manifest.Document
-	objects []*manifest.Document // everything that is no policy
+	objects []*manifest.Document // everything else
 	files   map[string]content
 }
 
@@ -87,9 +87,9 @@ func (p *pending[T]) wait(ctx context.Context) bool {
 	}
 }
 
-// changed reports whether the files hold something else than what was read last, and seem to be written: they hold the
-// same for a moment. Times and sizes are not looked at, because they can be kept when content changes.
-func (d *directory) changed() bool {
+// hasChanged reports whether the content of the files differs from what was read last and has been stable for a moment.
+// Times and sizes say nothing: they can stay the same when content changes.
+func (d *directory) hasChanged() bool {
 	now := d.look()
 	if now == d.last {
 		return false
@@ -342,14 +342,15 @@ func (d *directory) opens(before, next *folder) error {
 	}
 	errs := []error{d.lost(before, next)}
 	for _, p := range next.set.Policies {
-		if before.set.HasPolicy(p.Kind, p.Name) && before.set.Binds(p.Kind, p.Name) && !next.set.Binds(p.Kind, p.Name) {
-			errs = append(errs, fmt.Errorf("%s: %s %s has no binding any more: %s", d.path, p.Kind, p.Name, meant))
+		ref := p.Ref()
+		if before.set.Policy(ref) != nil && before.set.Binds(ref) && !next.set.Binds(ref) {
+			errs = append(errs, fmt.Errorf("%s: %s has no binding any more: %s", d.path, ref, meant))
 		}
 	}
 	for _, b := range next.set.Bindings {
-		if before.set.HasPolicy(b.Kind, b.PolicyName) && !next.set.HasPolicy(b.Kind, b.PolicyName) {
-			errs = append(errs, fmt.Errorf("%s: %s %s is gone, but not its binding %s: %s", d.path, b.Kind,
-				b.PolicyName, b.Name, meant))
+		ref := b.PolicyRef()
+		if before.set.Policy(ref) != nil && next.set.Policy(ref) == nil {
+			errs = append(errs, fmt.Errorf("%s: %s is gone, but not its binding %s: %s", d.path, ref, b.Name, meant))
 		}
 	}
 	return errors.Join(errs...)

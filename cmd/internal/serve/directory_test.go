@@ -77,7 +77,7 @@ func (r *served) inForce() string {
 	var names []string
 	set := r.l.current.Load().set
 	for _, p := range set.Policies {
-		if set.Binds(p.Kind, p.Name) {
+		if set.Binds(p.Ref()) {
 			names = append(names, p.Name)
 		}
 	}

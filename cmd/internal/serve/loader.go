@@ -57,7 +57,7 @@ type loader struct {
 	world     atomic.Pointer[kube.World]
 	current   atomic.Pointer[loaded]
 	seal      atomic.Pointer[webhook.Seal]
-	withheld  map[string]string     // reasons by kind and name, to say each once
+	withheld  map[policy.Ref]string // reasons, to say each once
 	trouble   atomic.Pointer[error] // why what the directory holds is not in force
 	unread    atomic.Pointer[error] // which of its files count as they last were
 	beat      atomic.Int64          // when the loader last came around; 0 before it does
@@ -75,8 +75,8 @@ type loaded struct {
 	types    *schema.Registry
 	minor    string
 	sources  []kube.Source
-	rejected map[string]celgate.Rejection // by kind and name
-	changed  chan struct{}                // closed when something else is in force
+	rejected map[policy.Ref]celgate.Rejection
+	changed  chan struct{} // closed when something else is in force
 }
 
 const (
@@ -176,7 +176,8 @@ func (l *loader) run(ctx context.Context) {
 		case <-l.again:
 		case <-tick.C:
 			// A set that could not be compiled is tried again, because it may be the cluster's fault.
-			if directoryChanged = l.lookAtDirectory(); !directoryChanged && l.current.Load() != nil && !l.settled() {
+			if directoryChanged = l.lookAtDirectory(); !directoryChanged && l.current.Load() != nil &&
+				!l.lingeredEnough() {
 				continue
 			}
 		}
@@ -262,7 +263,7 @@ func (l *loader) lookAtDirectory() bool {
 	if l.directory == nil {
 		return false
 	}
-	changed := l.directory.changed()
+	changed := l.directory.hasChanged()
 	unread := l.directory.unread
 	if last := l.unread.Swap(&unread); unread != nil && !changed &&
 		(last == nil || *last == nil || (*last).Error() != unread.Error()) {
@@ -348,7 +349,7 @@ func (l *loader) build(f *folder) error {
 	if types, err = types.WithCustomResources(f.definitions()...); err != nil {
 		return err
 	}
-	objects, err := f.stored(types)
+	objects, err := f.storeObjects(types)
 	if err != nil {
 		return err
 	}
@@ -364,7 +365,7 @@ func (f *folder) definitions() []map[string]any {
 	return manifest.Trees(manifest.Definitions(f.objects))
 }
 
-func (f *folder) stored(types *schema.Registry) ([]map[string]any, error) {
+func (f *folder) storeObjects(types *schema.Registry) ([]map[string]any, error) {
 	objects := make([]map[string]any, len(f.objects))
 	for i, d := range f.objects {
 		object := d.Object
@@ -392,7 +393,7 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 		l.linger(set, fail, ignore)
 		parts = map[*engines]*policy.Set{&l.fail: fail, &l.ignore: ignore}
 	}
-	rejected := map[string]celgate.Rejection{}
+	rejected := map[policy.Ref]celgate.Rejection{}
 	for live, part := range parts {
 		options.Before = live.Engine()
 		engine, err := celgate.New(part, options)
@@ -401,16 +402,16 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 		}
 		replace[live] = engine
 		for _, r := range engine.Rejected() {
-			rejected[r.Kind+" "+r.Name] = r
+			rejected[r.Ref] = r
 		}
 	}
 	took := time.Since(start)
 	l.metrics.compiling.Observe(took.Seconds())
 	var errs []error
-	for _, id := range slices.Sorted(maps.Keys(rejected)) {
-		r := rejected[id]
-		if f.has(id) {
-			errs = append(errs, fmt.Errorf("%s: %s", cmp.Or(f.place(id, r).String(), id), r.Status.Message))
+	for _, ref := range slices.SortedFunc(maps.Keys(rejected), policy.Ref.Compare) {
+		r := rejected[ref]
+		if f.has(ref) {
+			errs = append(errs, fmt.Errorf("%s: %s", cmp.Or(f.place(r).String(), ref.String()), r.Status.Message))
 		} else {
 			l.Log.Error("policy rejected", "kind", r.Kind, "policy", r.Name, "error", r.Status.Message)
 		}
@@ -420,9 +421,9 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	}
 	force := &policy.Set{ // for the configurations: the rules of a rejected policy are not asked for
 		Policies: slices.DeleteFunc(slices.Clone(set.Policies),
-			func(p *policy.Policy) bool { _, bad := rejected[string(p.Kind)+" "+p.Name]; return bad }),
+			func(p *policy.Policy) bool { _, bad := rejected[p.Ref()]; return bad }),
 		Bindings: slices.DeleteFunc(slices.Clone(set.Bindings),
-			func(b *policy.Binding) bool { _, bad := rejected[string(b.Kind)+"Binding "+b.Name]; return bad }),
+			func(b *policy.Binding) bool { _, bad := rejected[b.Ref()]; return bad }),
 	}
 	l.folder = f
 	for live, engine := range replace {
@@ -479,8 +480,8 @@ func (l *loader) linger(set, fail, ignore *policy.Set) {
 	}
 }
 
-// settled reports whether a policy has lingered long enough.
-func (l *loader) settled() bool {
+// lingeredEnough reports whether a policy has lingered long enough.
+func (l *loader) lingeredEnough() bool {
 	for _, at := range l.moved {
 		if time.Since(at) >= lingering {
 			return true
@@ -490,29 +491,21 @@ func (l *loader) settled() bool {
 }
 
 // place is where the first mistake of a rejected policy or binding is.
-func (f *folder) place(id string, r celgate.Rejection) policy.Position {
+func (f *folder) place(r celgate.Rejection) policy.Position {
 	if r.Status.Details == nil || len(r.Status.Details.Causes) == 0 {
 		return r.Position
 	}
 	mistake := &field.Error{Field: r.Status.Details.Causes[0].Field}
-	for _, p := range f.set.Policies {
-		if string(p.Kind)+" "+p.Name == id {
-			return p.Locate(mistake)
-		}
+	if p := f.set.Policy(r.Ref); p != nil {
+		return p.Locate(mistake)
 	}
-	for _, b := range f.set.Bindings {
-		if string(b.Kind)+"Binding "+b.Name == id {
-			return b.Locate(mistake)
-		}
+	if b := f.set.Binding(r.Ref); b != nil {
+		return b.Locate(mistake)
 	}
 	return r.Position
 }
 
-// has reports whether a policy or binding, as "Kind name", is one of the folder's.
-func (f *folder) has(id string) bool {
-	return slices.ContainsFunc(f.set.Policies,
-		func(p *policy.Policy) bool { return string(p.Kind)+" "+p.Name == id }) ||
-		slices.ContainsFunc(f.set.Bindings, func(b *policy.Binding) bool {
-			return string(b.Kind)+"Binding "+b.Name == id
-		})
+// has reports whether a policy or binding is one of the folder's.
+func (f *folder) has(ref policy.Ref) bool {
+	return f.set.Policy(ref) != nil || f.set.Binding(ref) != nil
 }

@@ -26,7 +26,7 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 	case s.Err != nil:
 		compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: s.Err.Error()}
 	default:
-		if r, bad := w.rejected[idOf(s)]; bad {
+		if r, bad := w.rejected[refOf(s)]; bad {
 			compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: r.Status.Message}
 		}
 	}
@@ -58,18 +58,18 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 	return is
 }
 
-func idOf(s kube.Source) string {
+func refOf(s kube.Source) policy.Ref {
 	if s.Policy != nil {
-		return string(s.Policy.Kind) + " " + s.Policy.Name
+		return s.Policy.Ref()
 	}
-	return string(s.Binding.Kind) + "Binding " + s.Binding.Name
+	return s.Binding.Ref()
 }
 
 // handedOver reports a policy that the API server itself acts on: with some of its bindings natively, and without any
 // here.
 func (w *writing) handedOver(s kube.Source) bool {
 	of := func(b *policy.Binding) bool {
-		return b != nil && b.Kind == s.Policy.Kind && b.PolicyName == s.Policy.Name
+		return b != nil && b.Binds(s.Policy)
 	}
 	return s.Policy != nil && !slices.ContainsFunc(w.set.Bindings, of) &&
 		slices.ContainsFunc(w.sources, func(o kube.Source) bool { return o.Native && of(o.Binding) })
@@ -86,7 +86,7 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 	case s.Disabled:
 		return not("Disabled", "the annotation celgate.dev/disabled takes it out of force")
 	case (s.Native || w.handedOver(s)) && !w.shadow:
-		return not("Native", "the API server itself acts on the "+nativeKind(s)+" of this name")
+		return not("Native", "the API server itself acts on the "+refOf(s).Kind+" of this name")
 	case s.Withheld != nil:
 		return *s.Withheld
 	}
@@ -95,8 +95,7 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 		return not("Directory", "the directory of policies has another of this name")
 	}
 	if s.Policy != nil {
-		if !slices.ContainsFunc(w.set.Bindings,
-			func(b *policy.Binding) bool { return b.Kind == s.Policy.Kind && b.PolicyName == s.Policy.Name }) {
+		if !w.set.Binds(s.Policy.Ref()) {
 			return not("Unbound", "no binding puts it in force")
 		}
 	} else if !slices.ContainsFunc(w.set.Policies,
@@ -157,20 +156,12 @@ func exempt(p *policy.Policy) bool {
 	})
 }
 
-func nativeKind(s kube.Source) string {
-	if s.Policy != nil {
-		return string(s.Policy.Kind)
-	}
-	return string(s.Binding.Kind) + "Binding"
-}
-
 // order returns the places, from 1, of the mutating policies in force in the order in which they run: those of the
 // webhook for failurePolicy Fail, then the others, by name.
 func order(set *policy.Set) map[string]int64 {
 	var policies []*policy.Policy
 	for _, p := range set.Policies {
-		if p.Kind == policy.Mutating && slices.ContainsFunc(set.Bindings,
-			func(b *policy.Binding) bool { return b.Kind == p.Kind && b.PolicyName == p.Name }) {
+		if p.Mutates() && set.Binds(p.Ref()) {
 			policies = append(policies, p)
 		}
 	}

@@ -1,0 +1,75 @@
+package policy
+
+import "iter"
+
+// A Use is what an expression is for, which decides the names that it may use and the type it must have.
+type Use string
+
+// The uses of expressions.
+const (
+	UseMatchCondition     Use = "match condition"
+	UseVariable           Use = "variable"
+	UseValidation         Use = "validation"
+	UseMessageExpression  Use = "message expression"
+	UseAuditAnnotation    Use = "audit annotation"
+	UseApplyConfiguration Use = "apply configuration"
+	UseJSONPatch          Use = "JSON patch"
+	UseCondition          Use = "condition" // of one mutation
+)
+
+// Mutates reports that the expression makes a change of the object.
+func (u Use) Mutates() bool { return u == UseApplyConfiguration || u == UseJSONPatch }
+
+// Use returns what the expression of a mutation of patch type t is for.
+func (t PatchType) Use() Use {
+	if t == JSONPatch {
+		return UseJSONPatch
+	}
+	return UseApplyConfiguration
+}
+
+// A Part is one expression of a policy, with what it is for.
+type Part struct {
+	Expr
+	Use   Use
+	Name  string // of a match condition or a variable, the key of an audit annotation
+	Index int    // in the list of the policy that has the expression
+}
+
+// Expressions returns all expressions of p that are not empty, in the server's order.
+func (p *Policy) Expressions() iter.Seq[Part] {
+	return func(yield func(Part) bool) {
+		var all []Part
+		for i, x := range p.MatchConditions {
+			all = append(all, Part{x.Expr, UseMatchCondition, x.Name, i})
+		}
+		for i, x := range p.Variables {
+			all = append(all, Part{x.Expr, UseVariable, x.Name, i})
+		}
+		for i, x := range p.Validations {
+			all = append(all, Part{x.Expr, UseValidation, "", i}, Part{x.MessageExpr, UseMessageExpression, "", i})
+		}
+		for i, x := range p.AuditAnnotations {
+			all = append(all, Part{x.ValueExpr, UseAuditAnnotation, x.Key, i})
+		}
+		for i, x := range p.Mutations {
+			all = append(all, Part{x.Condition, UseCondition, x.Name, i}, Part{x.Expr, x.PatchType.Use(), x.Name, i},
+				Part{x.MessageExpr, UseMessageExpression, x.Name, i})
+		}
+		for _, x := range all {
+			if !x.IsZero() && !yield(x) {
+				return
+			}
+		}
+	}
+}
+
+// At returns the expression of p at a field path; the zero Expr if there is none.
+func (p *Policy) At(path string) Expr {
+	for x := range p.Expressions() {
+		if x.Field == path {
+			return x.Expr
+		}
+	}
+	return Expr{}
+}
