@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/types"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
@@ -45,7 +46,8 @@ func (s *Set) Typed(d Declared, t Types, withoutResource bool) (*cel.Env, error)
 		return nil, err
 	}
 	provider := typeProvider{Provider: env.CELTypeProvider()}
-	var opts []cel.EnvOption
+	opts := []cel.EnvOption{
+		cel.CostEstimatorOptions(checker.OverloadCostEstimate("lists_range", rangeOfItems))}
 	declare := func(t *DeclaredType, names ...string) {
 		celType := cel.DynType
 		if t != nil {
