@@ -274,7 +274,7 @@ func (x *diffing) checkLine(args []string) error {
 	if len(args) > 0 && len(x.suites) > 0 {
 		return &usageError{errors.New("manifests and --suite do not go together")}
 	}
-	if x.log != "" && (len(args) > 0 || len(x.suites) > 0 || x.asked.named()) {
+	if x.log != "" && (len(args) > 0 || len(x.suites) > 0 || x.asked.knowsUser()) {
 		return &usageError{errors.New("an audit log has its own requests and users: manifests, --suite and --as do not go with it")}
 	}
 	if len(x.suites) > 0 && (len(x.state) > 0 || x.live != (live{})) {
