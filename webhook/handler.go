@@ -252,7 +252,7 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 	if text := r.URL.Query().Get("timeout"); text != "" {
 		var err error
 		if timeout, err = time.ParseDuration(text); err != nil || timeout <= 0 {
-			return nil, nil, fmt.Errorf("timeout %q is no duration", text)
+			return nil, nil, fmt.Errorf("timeout %q is not a duration", text)
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout-min(timeout/10, longestReturn))

@@ -500,7 +500,7 @@ func (n node) skips() []Skip {
 		s.Policy, s.Binding = item.member("policy").text(), item.member("binding").text()
 		s.By, s.Condition = item.member("by").text(), item.member("condition").text()
 		if s.By != "" && !slices.Contains(matchers, s.By) {
-			n.add(&Problem{item.member("by").place(), fmt.Sprintf("by is none of the matchers: %q", s.By),
+			n.add(&Problem{item.member("by").place(), fmt.Sprintf("by is not one of the matchers: %q", s.By),
 				"they are " + strings.Join(matchers, ", ")})
 		}
 		if s.Condition != "" && s.By == "" {

@@ -36,7 +36,7 @@ func (m *minor) Type() string { return "minor" }
 func minorOf(text string) (string, error) {
 	found := versionText.FindStringSubmatch(text)
 	if found == nil {
-		return "", withHint(&usageError{fmt.Errorf("%q is no version of Kubernetes", text)},
+		return "", withHint(&usageError{fmt.Errorf("%q is not a version of Kubernetes", text)},
 			"a version is like 1.37 or v1.37.2")
 	}
 	if !slices.Contains(builtin.Minors(), found[1]) {

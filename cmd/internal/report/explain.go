@@ -395,7 +395,7 @@ func (t *textWriter) mutation(o toldOutcome) []string {
 		if found {
 			holds = strings.TrimSpace(inlineYAML(was))
 		}
-		lines = append(lines, fmt.Sprintf("test %s: the object has %s, not %s: the whole patch is dropped, and that is no error", path, holds, inlineYAML(op["value"])))
+		lines = append(lines, fmt.Sprintf("test %s: the object has %s, not %s: the whole patch is dropped, and that is not an error", path, holds, inlineYAML(op["value"])))
 		return lines
 	case o.Verdict == celgate.Error && m.Patch != nil:
 		lines = append(lines, "the patch:")
