@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -55,23 +57,22 @@ type finding struct {
 	certain bool // of those of run: true of every request
 }
 
-// typed is what type checking says about one expression.
-type typed struct {
+// typings are what type checking says about one expression.
+type typings struct {
 	run     []finding // as expressions run
 	checked int       // kinds that were looked at
 	unknown bool      // some matched kind has no known type
 	server  []finding
 	untyped []problem // which the server refuses, whatever the types
 
-	asts  map[schema.GroupVersionKind]*cel.Ast // of mutations; nil where it does not compile
-	slips map[slip][]schema.GroupVersionKind
+	slips map[typed.Problem][]schema.GroupVersionKind // of mutations
 }
 
 // maxKinds bounds the kinds for which a policy with wildcards is checked.
 const maxKinds = 400
 
 // typing type-checks the expressions of a policy, once.
-func (s *subject) typing(f *facts) map[*expression]*typed {
+func (s *subject) typing(f *facts) map[*expression]*typings {
 	if f.typing == nil {
 		s.each((*subject).typeOne)
 	}
@@ -79,9 +80,9 @@ func (s *subject) typing(f *facts) map[*expression]*typed {
 }
 
 func (s *subject) typeOne(f *facts) {
-	f.typing = map[*expression]*typed{}
+	f.typing = map[*expression]*typings{}
 	for _, e := range f.exprs {
-		f.typing[e] = &typed{asts: map[schema.GroupVersionKind]*cel.Ast{}}
+		f.typing[e] = &typings{slips: map[typed.Problem][]schema.GroupVersionKind{}}
 	}
 	targets := f.targets
 	if len(targets) > maxKinds {
@@ -108,9 +109,6 @@ func (s *subject) typeOne(f *facts) {
 			func(e *expression, env *cel.Env, tree *cel.Ast, problems []problem) {
 				found := f.typing[e]
 				found.checked++
-				if e.Use.Mutates() {
-					found.asts[t.kind] = tree
-				}
 				for _, p := range problems {
 					found.run = add(found.run, p, t.kind)
 				}
@@ -119,6 +117,9 @@ func (s *subject) typeOne(f *facts) {
 				}
 			},
 		)
+		if f.Mutates() {
+			s.construct(f, t.kind, s.Types.Type(params))
+		}
 		if checked++; checked <= maxKindsRun {
 			f.costs = estimate.worst(f, f.costs)
 		}
@@ -150,7 +151,30 @@ func (s *subject) typeOne(f *facts) {
 				list[i].kinds = same[name]
 			}
 		}
+		for p, kinds := range found.slips {
+			name := fmt.Sprint(kinds)
+			if same[name] == nil {
+				same[name] = kinds
+			}
+			found.slips[p] = same[name]
+		}
 		e.forget()
+	}
+}
+
+// construct judges what the mutations of f make of objects of one kind.
+func (s *subject) construct(f *facts, kind schema.GroupVersionKind, params *schema.Type) {
+	all, err := s.construction.Kind(f.Policy, s.Types.Type(kind), params)
+	s.err = cmp.Or(s.err, err)
+	for e, found := range f.typing {
+		for _, finding := range all {
+			if finding.Field != e.Field || !e.Use.Mutates() {
+				continue
+			}
+			for _, p := range finding.Problems {
+				found.slips[p] = append(found.slips[p], kind)
+			}
+		}
 	}
 }
 
@@ -299,7 +323,7 @@ rules:
 
 // judge finds out which findings are true of every request: they exist for all matched kinds, or what they are a field
 // of does not exist.
-func (t *typed) judge(e *expression) {
+func (t *typings) judge(e *expression) {
 	if t.unknown || t.checked == 0 {
 		return
 	}
@@ -355,7 +379,7 @@ func typeWarnings(p *pass) {
 					continue
 				}
 				sure := slices.ContainsFunc(t.run, func(own finding) bool {
-					return own.problem == found.problem && own.certain && telling(own.message)
+					return own.problem == found.problem && own.certain && typed.Telling(own.message)
 				})
 				d := p.typeDiagnostic(f, e, found)
 				d.Server = warning
@@ -372,6 +396,9 @@ func typeWarnings(p *pass) {
 
 // pathsAt returns the fields that are selected at an offset.
 func (e *expression) pathsAt(offset int) []effects.Path {
+	if e.reads == nil { // it does not parse
+		return nil
+	}
 	if e.paths == nil {
 		e.paths = map[int][]effects.Path{}
 		for _, r := range e.reads.List {
@@ -381,13 +408,6 @@ func (e *expression) pathsAt(offset int) []effects.Path {
 		}
 	}
 	return e.paths[offset]
-}
-
-// telling reports a message whose types are scalars: mixed kinds of objects are no mistake, since objects have no type
-// when expressions run.
-func telling(message string) bool {
-	said := wording.Read(message)
-	return said.Kind == wording.UndefinedField || said.Kind == wording.NoOverload && !strings.ContainsAny(said.Got, "./@")
 }
 
 // typeDiagnostic words a finding.
@@ -412,7 +432,7 @@ func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic
 			if parent.Steps != "" {
 				of = strings.TrimPrefix(effects.Path{Steps: parent.Steps}.String(), ".") + " of " + of
 			}
-			if near := nearest(last, fieldNames(locate(t, parent.Split()).typ)); near != "" {
+			if near := nearest(last, typed.Fields(typed.Locate(t, parent.Split()).Type)); near != "" {
 				d.Suggestion = "did you mean " + near + "?"
 			}
 			break
@@ -446,7 +466,7 @@ func (p *pass) runProblems(about wording.Kind) {
 			}
 			for _, found := range t.run {
 				warned := slices.ContainsFunc(t.server, func(s finding) bool { return s.problem == found.problem })
-				if wording.Read(found.message).Kind != about || warned || !found.certain || !telling(found.message) ||
+				if wording.Read(found.message).Kind != about || warned || !found.certain || !typed.Telling(found.message) ||
 					slices.Contains(t.untyped, found.problem) {
 					continue
 				}

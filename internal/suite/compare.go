@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/replay"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
@@ -44,6 +45,50 @@ func (run *caseRun) compare(e *Expectation, update bool) {
 	}
 	if e.Untouched.IsValid() || e.Mutated != nil {
 		run.compareObject(e, update)
+	}
+	if e.Idempotent.IsValid() || e.Survives.IsValid() {
+		run.compareReplay(e)
+	}
+}
+
+// compareReplay runs the mutating policies once more.
+func (run *caseRun) compareReplay(e *Expectation) {
+	if run.prepared == nil {
+		return // refused, a failure of its own
+	}
+	again, err := replay.Of(run.ctx, run.arena.engine, run.prepared, run.Decision, run.arena.requests.Types)
+	if err != nil {
+		run.unable(&Problem{Position: e.Place, Message: err.Error()})
+		return
+	}
+	if e.Idempotent.IsValid() && !again.Idempotent() {
+		f := Failure{Place: e.Idempotent,
+			Expected: "nothing changes when the mutating policies run once more on what they made"}
+		if again.Denied != "" {
+			f.Got = "denied: " + again.Denied
+		}
+		for i, c := range again.Again {
+			if i == 0 {
+				f.Causes = run.causesOf(run.mutation(c.Policy, c.Binding))
+			}
+			lines := append([]string{"policy " + c.Policy + " changes the object again"}, c.Lines()...)
+			f.Got += strings.Repeat("\n", min(i, 1)) + strings.Join(lines, "\n  ")
+		}
+		run.fail(f)
+	}
+	if !e.Survives.IsValid() {
+		return
+	}
+	for _, b := range again.Beyond {
+		run.note(b.Beyond())
+	}
+	for _, l := range again.Lost {
+		f := Failure{Place: e.Survives, Expected: "what policy " + l.Policy + " sets survives the other policies",
+			Got: l.String()}
+		if l.Thief.Policy != "" {
+			f.Causes = run.causesOf(run.mutation(l.Thief.Policy, l.Thief.Binding))
+		}
+		run.fail(f)
 	}
 }
 

@@ -57,6 +57,8 @@ var expectFields = fields{
 	{"auditAnnotations", "annotations of the audit event by their keys, `policy/key`; `null` for one that is not there"},
 	{"mutated", "`true`, or a golden file with the object after mutations, or more about it"},
 	{"untouched", "`true`: no policy changes the object"},
+	{"idempotent", "`true`: when the mutating policies run once more on what they made, nothing changes"},
+	{"survives", "`true`: what each mutating policy set is still there when all others have run"},
 	{"skipped", "`true`: no policy takes part; or which one does not and why, or a list of them"},
 	{"created", "what is expected of the objects that controllers make of an allowed workload, by their kinds, such as `Pod`, or `Kind/name`: in one word, or as here"},
 }
@@ -329,6 +331,12 @@ func (n node) expectation(dir string) Expectation {
 	}
 	if e.Untouched.IsValid() && e.Mutated != nil {
 		n.add(&Problem{e.Untouched, "mutated and untouched do not go together", ""})
+	}
+	if m := n.member("idempotent"); m.isGiven() && m.boolean() {
+		e.Idempotent = m.place()
+	}
+	if m := n.member("survives"); m.isGiven() && m.boolean() {
+		e.Survives = m.place()
 	}
 	e.Skipped = n.member("skipped").skips()
 	if created := n.member("created"); created.isGiven() {

@@ -85,6 +85,8 @@ type Expectation struct {
 	Annotations []Annotation
 	Mutated     *Mutated
 	Untouched   policy.Position // valid: policies leave the object alone
+	Idempotent  policy.Position // valid: a second run of mutating policies changes nothing
+	Survives    policy.Position // valid: what each policy set is there after all others
 	Skipped     []Skip          // policies that take no part
 	Created     []CreatedExpectation
 
