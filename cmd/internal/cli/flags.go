@@ -161,10 +161,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	if hinted := (*hintedError)(nil); errors.As(err, &hinted) {
 		return hinted
 	}
-	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
-	if !ok {
+	unknown := (*pflag.NotExistError)(nil)
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return &usageError{err}
 	}
+	name := unknown.GetSpecifiedName()
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {

@@ -113,7 +113,7 @@ func (t *textWriter) policyOf(one *told) (p *policy.Policy, b *policy.Binding) {
 
 // invocation tells about one policy with one binding and param.
 func (t *textWriter) invocation(e Explanation, one *told) {
-	name := strings.TrimPrefix(origin(one.policy, one.binding, one.param), "policy ")
+	name := invocation(one.policy, one.binding, one.param)
 	t.titled(bold, string(one.kind), name)
 	p, b := t.policyOf(one)
 	for _, m := range one.matches {
@@ -615,7 +615,7 @@ func (t *textWriter) ending(e Explanation) {
 		t.block(block{label: "warning", style: yellow, message: w.Text})
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
-		t.block(block{label: "audit annotation " + key, style: cyan, message: d.AuditAnnotations[key]})
+		t.block(block{label: "audit annotation " + key, audit: key, style: cyan, message: d.AuditAnnotations[key]})
 	}
 	for _, n := range d.Notes {
 		if n.Topic == ObjectNotValidated {
