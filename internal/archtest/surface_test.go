@@ -25,6 +25,7 @@ import (
 var exportedTypes = map[string]int{
 	"":         36,
 	"check":    9,
+	"deploy":   2,
 	"explain":  12,
 	"manifest": 6,
 	"policy":   31,
