@@ -197,7 +197,7 @@ func (a *audit) checkAudit() error {
 		return err
 	}
 	switch lives := a.live != (live{}); {
-	case a.log != "" && (a.deletions || a.asked.given() != nil):
+	case a.log != "" && (a.deletions || a.asked.usedFlags() != nil):
 		return &usageError{errors.New("the audit log says itself who asks for what: --deletions and --as do not go with it")}
 	case a.log != "" && a.write != "":
 		return &usageError{errors.New("--write-reports is about objects that exist, and an audit log about requests")}
@@ -466,7 +466,7 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	}
 	of.force = w.inForce(a.console, of.rejected)
 	a.requirePolicies(a.policies, of.force)
-	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(w.version), User: a.asked.named() || a.log != "",
+	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(w.version), User: a.asked.knowsUser() || a.log != "",
 		Deletions: a.deletions || a.log != ""})
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ import (
 	"github.com/celgate/celgate/internal/needs"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -267,7 +268,7 @@ func (of *auditor) replay(ctx context.Context, s subjectOf) (result *report.Audi
 	}
 	was := report.WasAllowed
 	if event.Code >= 300 {
-		if was = report.WasFailed; strings.Contains(event.Message, "AdmissionPolicy '") {
+		if was = report.WasFailed; wording.Denier(event.Message) != "" {
 			was = report.WasDenied
 		}
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/delta"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/suite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/suite"
 )
 
 // A diffing is one run of the verb diff. What both sets are asked is what apply is asked.
@@ -161,7 +161,7 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 		Compared: !asking || x.structure,
 	}
 	if o.Compared {
-		if o.Structure, err = x.compared(ctx, old, now); err != nil {
+		if o.Structure, err = x.compareSets(ctx, old, now); err != nil {
 			return err
 		}
 	}
@@ -274,14 +274,14 @@ func (x *diffing) checkLine(args []string) error {
 	if len(args) > 0 && len(x.suites) > 0 {
 		return &usageError{errors.New("manifests and --suite do not go together")}
 	}
-	if x.log != "" && (len(args) > 0 || len(x.suites) > 0 || x.asked.named()) {
+	if x.log != "" && (len(args) > 0 || len(x.suites) > 0 || x.asked.knowsUser()) {
 		return &usageError{errors.New("an audit log has its own requests and users: manifests, --suite and --as do not go with it")}
 	}
 	if len(x.suites) > 0 && (len(x.state) > 0 || x.live != (live{})) {
 		return &usageError{errors.New("a suite has its own state: --suite goes with neither -c nor a live cluster")}
 	}
 	if len(args) == 0 { // objects that exist have users, and suites say all of it themselves
-		given := slices.DeleteFunc(x.asked.given(), func(flag string) bool {
+		given := slices.DeleteFunc(x.asked.usedFlags(), func(flag string) bool {
 			return len(x.state) > 0 && (strings.HasPrefix(flag, "--as") || flag == "--dry-run")
 		})
 		if x.oldFile != "" {
@@ -459,7 +459,7 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 			is = passed(was)
 		}
 	}
-	if refused(was) && refused(is) {
+	if isRefused(was) && isRefused(is) {
 		x.say(at(is.Place, subject(is)+"refused before any policy is asked: "+is.Decision.Status.Message), "")
 	}
 	answerOf := func(it report.Item) *delta.Answer {
@@ -472,8 +472,8 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 	return write(report.Comparison{Old: was, New: is, Difference: d})
 }
 
-// refused reports a request that the API server refuses whatever the policies say.
-func refused(it report.Item) bool {
+// isRefused reports whether the API server refuses a request whatever the policies say.
+func isRefused(it report.Item) bool {
 	d := it.Decision
 	return d != nil && !d.Allowed && d.Status != nil && len(d.Outcomes)+len(d.Violations) == 0
 }
@@ -497,7 +497,7 @@ func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manif
 	if len(existing) == 0 {
 		return nil
 	}
-	x.unasked(old, now)
+	x.sayUnasked(old, now)
 	copies := make([]*manifest.Document, len(existing))
 	for i, d := range existing {
 		again := *d
@@ -533,8 +533,8 @@ func withoutIdentity(object map[string]any) map[string]any {
 		"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"))
 }
 
-// unasked says which policies are for nothing that is asked about existing objects.
-func (x *diffing) unasked(sides ...*side) {
+// sayUnasked names the policies that match no request about an existing object.
+func (x *diffing) sayUnasked(sides ...*side) {
 	var names []string
 	for _, s := range sides {
 		for _, p := range s.world.set.Policies {
@@ -619,8 +619,8 @@ func createdItems(r suite.Result) []report.Item {
 	return all
 }
 
-// compared finds out what differs in the text of the sets, with what their budgets need.
-func (x *diffing) compared(ctx context.Context, old, now *side) ([]delta.Object, error) {
+// compareSets compares the texts of the sets and the costs of their expressions.
+func (x *diffing) compareSets(ctx context.Context, old, now *side) ([]delta.Object, error) {
 	var sources [2]delta.Source
 	for i, s := range []*side{old, now} {
 		sources[i] = delta.Source{Set: &s.world.set, Types: s.world.types, Facts: map[policy.Ref][]delta.Fact{}}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/internal/blame"
-	"github.com/celgate/celgate/suite"
+	"github.com/celgate/celgate/internal/suite"
 )
 
 // A SuiteWriter renders the results of test cases.

@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/replay"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
@@ -44,6 +45,50 @@ func (run *caseRun) compare(e *Expectation, update bool) {
 	}
 	if e.Untouched.IsValid() || e.Mutated != nil {
 		run.compareObject(e, update)
+	}
+	if e.Idempotent.IsValid() || e.Survives.IsValid() {
+		run.compareReplay(e)
+	}
+}
+
+// compareReplay runs the mutating policies once more.
+func (run *caseRun) compareReplay(e *Expectation) {
+	if run.prepared == nil {
+		return // refused, a failure of its own
+	}
+	again, err := replay.Of(run.ctx, run.arena.engine, run.prepared, run.Decision, run.arena.requests.Types)
+	if err != nil {
+		run.unable(&Problem{Position: e.Place, Message: err.Error()})
+		return
+	}
+	if e.Idempotent.IsValid() && !again.Idempotent() {
+		f := Failure{Place: e.Idempotent,
+			Expected: "nothing changes when the mutating policies run once more on what they made"}
+		if again.Denied != "" {
+			f.Got = "denied: " + again.Denied
+		}
+		for i, c := range again.Again {
+			if i == 0 {
+				f.Causes = run.causesOf(run.mutation(c.Policy, c.Binding))
+			}
+			lines := append([]string{"policy " + c.Policy + " changes the object again"}, c.Lines()...)
+			f.Got += strings.Repeat("\n", min(i, 1)) + strings.Join(lines, "\n  ")
+		}
+		run.fail(f)
+	}
+	if !e.Survives.IsValid() {
+		return
+	}
+	for _, b := range again.Beyond {
+		run.note(b.Beyond())
+	}
+	for _, l := range again.Lost {
+		f := Failure{Place: e.Survives, Expected: "what policy " + l.Policy + " sets survives the other policies",
+			Got: l.String()}
+		if l.Thief.Policy != "" {
+			f.Causes = run.causesOf(run.mutation(l.Thief.Policy, l.Thief.Binding))
+		}
+		run.fail(f)
 	}
 }
 
@@ -129,10 +174,8 @@ func (run *caseRun) tookPart(name, binding string) bool {
 		func(m explain.Match) bool { return is(m.Policy, m.Binding) && m.Matched })
 }
 
-// isCondition reports an outcome of a match condition, or what did not run because of one.
-func isCondition(o celgate.Outcome) bool {
-	return o.Verdict == celgate.Skip || strings.HasPrefix(o.Field, "spec.matchConditions")
-}
+// isCondition reports an outcome of a match condition.
+func isCondition(o celgate.Outcome) bool { return strings.HasPrefix(o.Field, "spec.matchConditions") }
 
 // why says what kept policies out.
 func (run *caseRun) why(name, binding string) string {
@@ -267,7 +310,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 		if !slices.ContainsFunc(d.Violations, func(x celgate.Violation) bool {
 			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, answered(d, x))
 		}) {
-			f := Failure{Place: v.Place, Expected: expected, Got: run.listed("denied", policy.Deny),
+			f := Failure{Place: v.Place, Expected: expected, Got: run.listViolations("denied", policy.Deny),
 				Causes: run.denials()}
 			if v.namesPolicy() {
 				if i := run.decidedBy(v); i >= 0 && run.Decision.Outcomes[i].Verdict == celgate.Admit {
@@ -353,8 +396,8 @@ func zeroIsEmpty(n int) string {
 	return fmt.Sprint(n)
 }
 
-// listed tells the violations with an action, one on a line.
-func (run *caseRun) listed(verb string, action policy.Action) string {
+// listViolations tells the violations with an action, one on a line.
+func (run *caseRun) listViolations(verb string, action policy.Action) string {
 	var lines []string
 	for _, x := range run.Decision.Violations {
 		if !slices.Contains(x.Actions, action) {
@@ -419,7 +462,7 @@ func (run *caseRun) compareAudited(want Verdict) {
 	if !slices.ContainsFunc(run.Decision.Violations, func(x celgate.Violation) bool {
 		return slices.Contains(x.Actions, policy.Audit) && want.holds(x, "")
 	}) {
-		f := Failure{Place: want.Place, Expected: want.describe("audited"), Got: run.listed("audited", policy.Audit)}
+		f := Failure{Place: want.Place, Expected: want.describe("audited"), Got: run.listViolations("audited", policy.Audit)}
 		f.Causes = run.causesOf(run.decidedBy(want))
 		run.fail(f)
 	}
