@@ -574,7 +574,7 @@ func (d *decider) returned(object map[string]any, r *celgate.Request) map[string
 }
 
 // skips reports that an object is of a kind without a resource that is left out: those of celgate, which are for no
-// cluster, and unknown ones that no policy can be for.
+// cluster, and unknown ones that no policy can be for. A mistake for a kind of the server is no such kind.
 func (d *decider) skips(kind schema.GroupVersionKind) bool {
 	if kind.Group == "celgate.dev" {
 		return true
@@ -586,7 +586,15 @@ func (d *decider) skips(kind schema.GroupVersionKind) bool {
 		d.world.types.Type(kind) != nil {
 		return false
 	}
-	return d.unknownKinds == "skip" || d.unknownKinds == "" && !mayMatch(&d.world.set, kind)
+	if d.unknownKinds == "skip" {
+		return true
+	}
+	_, err := (&celgate.Requester{Types: d.world.types}).Target(kind, "")
+	var unknown *celgate.UnknownKindError
+	if errors.As(err, &unknown) && unknown.Mistaken {
+		return false
+	}
+	return d.unknownKinds == "" && !mayMatch(&d.world.set, kind)
 }
 
 // refusal returns the status of an error that is the server's answer.
