@@ -154,7 +154,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	}
 	loader := &manifest.Loader{Stdin: a.stdin, MaxInput: a.maxInput}
 	a.unbuilt(args)
-	batch := a.read(loader, args)
+	batch := a.readBatch(loader, args)
 	from, err := a.sources(ctx)
 	if err != nil {
 		return err
@@ -454,6 +454,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		it.Failure = skipped(kind)
 		return it
 	}
+	doc.Restore()
 	request, err := d.world.request(ctx, doc, d.asked)
 	if err != nil {
 		if m, ok := doc.Misreading("metadata.name"); ok {
