@@ -227,7 +227,7 @@ func (d *Decision) then(next *Decision) *Decision {
 	return d
 }
 
-// allowed is the decision about a request before any policy said something.
+// allowed returns the initial decision: the request is allowed, the object unchanged.
 func allowed(req *Request) *Decision { return &Decision{Allowed: true, Object: req.Object} }
 
 type invocationKey struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -20,6 +21,7 @@ type hook struct {
 	param    *schema.Resource // nil without paramKind
 	err      error            // a paramKind that does not exist
 	bindings []*binding       // sorted by name
+	mentions quirks.Mention
 }
 
 type binding struct {
@@ -42,8 +44,8 @@ func (h *hook) byObject() bool {
 		slices.ContainsFunc(h.bindings, func(b *binding) bool { return b.criteria.ByLabels() })
 }
 
-// held returns a param as the server's informers hold it: those of built-in kinds drop managedFields.
-func (h *hook) held(param map[string]any) map[string]any {
+// holdParam returns a param as the server's informers hold it. Params of built-in kinds drop managedFields.
+func (h *hook) holdParam(param map[string]any) map[string]any {
 	o := tree.Object(param)
 	if h.param.Custom != nil || o.Metadata()["managedFields"] == nil {
 		return param

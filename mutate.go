@@ -25,7 +25,7 @@ func (r *run) mutate() error {
 	if r.engine.standsIn { // whoever stands in for the server may be asked again, see [Engine.Remutate]
 		r.decision.ran = re.invocations()
 	}
-	if err != nil || !re.requested || !r.decision.Allowed || r.said(&re) {
+	if err != nil || !re.requested || !r.decision.Allowed || r.secondPassRedundant(&re) {
 		return err
 	}
 	// The second pass matches anew, on what the first one made.
@@ -38,9 +38,9 @@ func (r *run) mutate() error {
 	return err
 }
 
-// said reports that the second pass has nothing to say that the first has not: nothing runs again, no policy looks at
-// the object to find out whether it is for the request, and the object needs no conversion, which could fail now.
-func (r *run) said(re *reinvocation) bool {
+// secondPassRedundant reports whether a second pass cannot change the result: nothing runs again, no policy looks at the
+// object to find out whether it is for the request, and the object needs no conversion, which could fail now.
+func (r *run) secondPassRedundant(re *reinvocation) bool {
 	converted := slices.ContainsFunc(r.objects, func(v *versioned) bool { return v.kind != r.Kind })
 	return len(re.again) == 0 && !converted && !r.tells() && !r.known.mutating.byObject
 }

@@ -31,7 +31,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	e := &Engine{
 		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor,
 		standsIn: opts.WithoutQuirks, index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{},
-		mentions: map[string]quirks.Mention{}, policies: map[policy.Ref]*policy.Policy{},
+		policies: map[policy.Ref]*policy.Policy{},
 	}
 	known := quirks.Of(minor)
 	if known.Has(quirks.PatchReflectedValue) {
@@ -115,7 +115,8 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
 		}
-		h := hook{Program: prog, criteria: match.Compile(p.MatchConstraints), bindings: bindings[p.Ref()]}
+		h := hook{Program: prog, criteria: match.Compile(p.MatchConstraints), bindings: bindings[p.Ref()],
+			mentions: compiled[i].mentions}
 		if p.ParamKind != nil {
 			gv, err := parseGroupVersion(p.ParamKind.APIVersion)
 			if err != nil {
@@ -131,12 +132,6 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 				in := h
 				in.phase = phase
 				e.index.hooks = append(e.index.hooks, &in)
-			}
-		}
-		if found := compiled[i].mentions; len(found.Plugins)+len(found.MadeUp) > 0 {
-			all := e.mentions[p.Name] // a policy of the other kind may have the name
-			e.mentions[p.Name] = quirks.Mention{
-				Plugins: append(all.Plugins, found.Plugins...), MadeUp: append(all.MadeUp, found.MadeUp...),
 			}
 		}
 	}

@@ -9,8 +9,10 @@ package policy
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A Kind is one of the kinds of policy.
@@ -240,6 +242,20 @@ func (e Expr) Locate(offset int) Position {
 		return Position{}
 	}
 	return e.Place.Locate(offset)
+}
+
+// TrimValue removes from a message about e, as [field.Error.ErrorBody] makes it, that the value is invalid and the value.
+func (e Expr) TrimValue(message string) string {
+	if e.IsZero() {
+		return message
+	}
+	for _, src := range []string{e.Src, strings.TrimSpace(e.Src)} {
+		quoted := (&field.Error{Type: field.ErrorTypeInvalid, BadValue: src}).ErrorBody()
+		if detail, ok := strings.CutPrefix(message, quoted+": "); ok {
+			return detail
+		}
+	}
+	return message
 }
 
 // A NamedExpr is a match condition or a variable.

@@ -137,14 +137,14 @@ func ValidateBinding(b *Binding) field.ErrorList {
 	v := &validator{}
 	v.binding(b)
 	v.reserved(b.Name)
-	return v.declared(b)
+	return v.applyDeclarative(b)
 }
 
 // ValidateBindingUpdate returns what the server finds wrong with b when b takes the place of another.
 func ValidateBindingUpdate(b *Binding) field.ErrorList {
 	v := &validator{}
 	v.binding(b)
-	return v.declared(b)
+	return v.applyDeclarative(b)
 }
 
 func (v *validator) binding(b *Binding) {
@@ -174,9 +174,9 @@ func (v *validator) binding(b *Binding) {
 	}
 }
 
-// declared adds what the server finds by its declarative rules, which come last
+// applyDeclarative adds what the server finds by its declarative rules, which come last
 // (pkg/apis/admissionregistration/v1/zz_generated.validations.go v1.37.2).
-func (v *validator) declared(b *Binding) field.ErrorList {
+func (v *validator) applyDeclarative(b *Binding) field.ErrorList {
 	spec := field.NewPath("spec")
 	policyName := spec.Child("policyName")
 	if b.Kind != Mutating && b.PolicyName == "" {

@@ -3,8 +3,10 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate"
@@ -29,16 +31,16 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 		if err != nil { // the validating phase says so
 			return allowed, nil
 		}
-		return a.sealed(ctx, engine, p, b)
+		return a.sealPolicy(ctx, engine, p, b)
 	}
 	var undecodable *policy.DecodeError
 	switch {
 	case errors.As(err, &undecodable):
 		return &celgate.Decision{Status: undecodable.Status()}, nil
 	case err != nil:
-		return nil, refuse(400, "%w", err)
+		return nil, refuseBody("the object is no policy or binding that can be read", err)
 	}
-	errs := engine.WriteErrors(a.written(p, b))
+	errs := engine.WriteErrors(a.resolveWritten(p, b))
 	if len(errs) == 0 {
 		if forbidden := a.paramsForbidden(ctx, engine, p, b); forbidden != nil {
 			errs = field.ErrorList{forbidden}
@@ -53,9 +55,18 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
 }
 
-// sealed allows an object, with its seal if its author may read its params. The validating phase refuses what has no
-// right.
-func (a *answer) sealed(ctx context.Context, engine *celgate.Engine, p *policy.Policy,
+// notJudged is the denial of an object of celgate's own kinds.
+func notJudged(r *celgate.Request) *metav1.Status {
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden,
+		Message: fmt.Sprintf("%s %q cannot be judged in time: it takes too long to check, or others do that are being "+
+			"checked; it is not stored unjudged", short(r.Resource.Resource), short(r.Name)),
+	}
+}
+
+// sealPolicy allows an object, with its seal if its author may read its params. The validating phase refuses an author
+// without the right.
+func (a *answer) sealPolicy(ctx context.Context, engine *celgate.Engine, p *policy.Policy,
 	b *policy.Binding) (*celgate.Decision, error) {
 	d := &celgate.Decision{Allowed: true, Object: a.Request.Object}
 	seal := a.seal()
@@ -84,11 +95,12 @@ func (a *answer) paramsForbidden(ctx context.Context, engine *celgate.Engine, p 
 	if !a.AllowSecretParams && p != nil && SecretParams(p.ParamKind) {
 		return field.Forbidden(field.NewPath("spec", "paramKind"), SecretsRefused)
 	}
-	return engine.ParamsForbidden(ctx, a.Request, a.written(p, b))
+	return engine.ParamsForbidden(ctx, a.Request, a.resolveWritten(p, b))
 }
 
-// written is a policy or binding with what it takes the place of. What cannot be decoded counts as not there.
-func (a *answer) written(p *policy.Policy, b *policy.Binding) celgate.Written {
+// resolveWritten returns a policy or binding with the object that it replaces. An object that cannot be decoded counts as
+// absent.
+func (a *answer) resolveWritten(p *policy.Policy, b *policy.Binding) celgate.Written {
 	w := celgate.Written{Policy: p, Binding: b, Named: a.Named}
 	if old := a.Request.OldObject; old != nil && a.Request.Operation == celgate.Update {
 		if before, bound, err := policy.FromObject(Native(old), nil); err == nil {

@@ -18,19 +18,19 @@ const module = "github.com/celgate/celgate"
 // layers are the packages of the module from the bottom up, by their paths in it; "" is package celgate. A package
 // imports only what is in layers below its own. ARCHITECTURE.md has a line for each.
 var layers = [][]string{
-	{"internal/tree", "policy/v1alpha1"},
+	{"internal/tree", "internal/wording", "policy/v1alpha1"},
 	{"policy", "schema", "deploy", "internal/bound", "internal/effects", "internal/parallel", "internal/quirks",
 		"internal/spell", "internal/workload", "internal/archtest"},
 	{"schema/builtin", "manifest", "internal/plan", "internal/match", "internal/patch/jsonpatch",
 		"internal/lower", "internal/patch/merge", "internal/patch/merge/mergetest", "internal/patch/mergepatch", "internal/prepare"},
 	{"state", "internal/celenv", "internal/rewrite"},
-	{"internal/compile", "internal/needs"},
+	{"internal/compile", "internal/needs", "internal/typed"},
 	{"internal/eval", "internal/trace"},
 	{"explain"},
 	{""},
-	{"internal/blame", "internal/delta", "internal/order", "internal/requests", "internal/conformance", "check",
+	{"internal/blame", "internal/delta", "internal/derive", "internal/order", "internal/replay", "internal/requests", "internal/conformance", "check",
 		"webhook"},
-	{"suite", "internal/kube"},
+	{"internal/suite", "internal/kube"},
 	{"internal/kube/election", "cmd/internal/report", "cmd/internal/serve"},
 	{"cmd/internal/cli"},
 	{"cmd/celgate", "cmd/celgate-webhook"},

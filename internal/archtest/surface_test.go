@@ -25,13 +25,13 @@ import (
 var exportedTypes = map[string]int{
 	"":                36,
 	"check":           9,
+	"deploy":          2,
 	"explain":         12,
 	"manifest":        6,
 	"policy":          31,
 	"policy/v1alpha1": 6,
 	"schema":          13,
 	"state":           3,
-	"suite":           28,
 	"webhook":         13,
 }
 

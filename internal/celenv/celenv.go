@@ -228,7 +228,7 @@ func (sc *Scope) Declare(name string, t *cel.Type) {
 	sc.variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)
 }
 
-// Shared returns what make returns, or returned for an equal key in another scope of the same mode: something that does
+// Shared memoises make for each key, mode and declaration. The result must
 // not depend on the variables of the scope.
 func (sc *Scope) Shared(d Declared, key string, make func() any) any {
 	k := sharedKey{envKey{sc.mode, d}, key}

@@ -33,7 +33,7 @@ func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
 	c := &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Write, p)}
 	if old != nil {
 		stored := newCompilers(set, celenv.Run, p)
-		c.stored, c.kept = &stored, kept(old)
+		c.stored, c.kept = &stored, keptExpressions(old)
 	}
 	return c
 }
@@ -44,10 +44,10 @@ func NewStoredChecker(set *celenv.Set, p *policy.Policy) *Checker {
 	return &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Run, p)}
 }
 
-// kept lists the expressions of a policy by where the server looks for them when it is updated: a JSON patch among
-// those of ApplyConfigurations, where it seldom is (as pkg/apis/admissionregistration/validation/validation.go
+// keptExpressions lists the expressions of a policy by where the server looks for them when it is updated: a JSON patch
+// among those of ApplyConfigurations, where it seldom is (as pkg/apis/admissionregistration/validation/validation.go
 // v1.37.2).
-func kept(old *policy.Policy) map[policy.Use]map[string]bool {
+func keptExpressions(old *policy.Policy) map[policy.Use]map[string]bool {
 	all := map[policy.Use]map[string]bool{}
 	add := func(use policy.Use, src string) {
 		if all[use] == nil {

@@ -176,14 +176,14 @@ var results = map[policy.Use][]*cel.Type{
 
 // declared says what expressions of a use may name in a policy. Variables of the dialect may hold parts of an Object.
 func (c *compiler) declared(use policy.Use, params bool) celenv.Declared {
-	d := declared(use, params)
+	d := declarations(use, params)
 	if c.dialect && (use.Mutates() || use == policy.UseVariable) {
 		d.Patch, d.Dialect, d.Merge = true, use.Mutates(), use == policy.UseJSONMergePatch
 	}
 	return d
 }
 
-func declared(use policy.Use, params bool) celenv.Declared {
+func declarations(use policy.Use, params bool) celenv.Declared {
 	return celenv.Declared{
 		Params:     params,
 		Authorizer: use != policy.UseMessageExpression,

@@ -26,11 +26,11 @@ func NotNative(set *celenv.Set, p *policy.Policy) (all []NativeError) {
 		if x.Use != policy.UseVariable && !x.Use.Mutates() || x.Use == policy.UseJSONMergePatch {
 			continue
 		}
-		e := c.compileAlone(x.Expr, declared(x.Use, params), results[x.Use]...)
+		e := c.compileAlone(x.Expr, declarations(x.Use, params), results[x.Use]...)
 		if x.Use == policy.UseVariable {
 			scope.Declare(x.Name, e.Output)
 		}
-		if e.Err == nil && x.Use.Mutates() && c.givesVerdict(x.Expr, declared(x.Use, params)) {
+		if e.Err == nil && x.Use.Mutates() && c.givesVerdict(x.Expr, declarations(x.Use, params)) {
 			e.Err = errVerdict
 		}
 		if e.Err != nil {

@@ -3,6 +3,7 @@ package quirks
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -116,7 +117,11 @@ func toleratesOutage(spec map[string]any) bool {
 type Mention struct {
 	Plugins []*Plugin // that fill it in
 	MadeUp  []*MadeUp
+	Managed bool // metadata.managedFields, which is not computed
 }
+
+// IsEmpty reports that nothing is named.
+func (m Mention) IsEmpty() bool { return len(m.Plugins)+len(m.MadeUp) == 0 && !m.Managed }
 
 // Mentioned returns what the text of expressions names.
 func Mentioned(text string) (found Mention) {
@@ -125,6 +130,7 @@ func Mentioned(text string) (found Mention) {
 			found.Plugins = append(found.Plugins, &plugins[i])
 		}
 	}
+	found.Managed = strings.Contains(text, "managedFields")
 	text = presenceOnly.ReplaceAllString(text, "")
 	for i := range madeUps {
 		if madeUps[i].mentions.MatchString(text) {

@@ -15,6 +15,7 @@ import (
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/replay"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
@@ -41,6 +42,7 @@ type apply struct {
 	workloads        workloads
 	unknownKinds     string // skip, plain or fail; empty: skip what no policy can match, else fail
 	serverView       bool
+	replay           bool
 }
 
 func newApply(c *console) *cobra.Command {
@@ -57,8 +59,8 @@ a param counts for the objects beside it, whatever their order. Arguments may al
 be AdmissionReviews (admission.k8s.io), which are evaluated as they stand.
 
 With --kubeconfig or --context a live cluster is the state: its kinds, namespaces,
-params and stored objects are read when they are needed, and rights are asked of it,
-as those of the kubeconfig's user unless --as names another. Nothing is written to
+params and stored objects are read when they are needed, and permissions are
+checked as the kubeconfig's user unless --as names another. Nothing is written to
 it. Without -p the policies are those of the cluster.
 
 With -o yaml apply is a filter: the manifests come out as they went in (comments,
@@ -66,11 +68,11 @@ order and quotes kept, no defaults added) but for what policies change. A denial
 leaves standard output empty; what there is to say goes to standard error. When
 standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
 
-What the server validates of an object itself, such as names, duplicates and
-selectors, is not looked at: a mutated object may still be refused as invalid.
+celgate does not validate the object itself, such as names, duplicates and
+selectors: the server may still refuse a mutated object as invalid.
 
-The exit status is 0 when nothing is denied, 1 when something is or --fail-on says
-so, and 2 when something could not be evaluated, a policy or binding is invalid, or
+The exit status is 0 when nothing is denied, 1 when something is or --fail-on or
+--replay says so, and 2 when something could not be evaluated, a policy or binding is invalid, or
 no policy of -p is in force. docs/apply.md says what each status of an object means.`,
 		Example: `  # may these manifests be applied?
   celgate apply -p policies/ manifests/
@@ -128,6 +130,10 @@ no policy of -p is in force. docs/apply.md says what each status of an object me
 		f.StringVar(&a.unknownKinds, "unknown-kinds", "",
 			"`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)")
 	})
+	group(cmd, "Safety of mutations", func(f *pflag.FlagSet) {
+		f.BoolVar(&a.replay, "replay", false,
+			"run the mutating policies once more on what they made:\nexit status 1 where that changes an object again, or where\na policy undoes what another one set")
+	})
 	completeWith(cmd, "fail-on", failOn...)
 	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")
 	a.complete(cmd)
@@ -148,7 +154,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	}
 	loader := &manifest.Loader{Stdin: a.stdin, MaxInput: a.maxInput}
 	a.unbuilt(args)
-	batch := a.read(loader, args)
+	batch := a.readBatch(loader, args)
 	from, err := a.sources(ctx)
 	if err != nil {
 		return err
@@ -190,7 +196,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), reasons: true,
-		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads.Workloads}
+		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads.Workloads, replay: a.replay}
 	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
 		d.reasons = false // a table has no reasons
 	}
@@ -283,6 +289,13 @@ func (a *apply) check(args []string) error {
 	return nil
 }
 
+// unsafe raises the exit status for an object whose mutations are not safe to run again.
+func unsafe(c *console, it report.Item) {
+	if it.Replay != nil && (!it.Replay.Idempotent() || !it.Replay.Survives()) {
+		c.raise(exitDenied)
+	}
+}
+
 // decide writes the answer for each document, in their order.
 func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Document, to outputs) error {
 	// Only here does an interrupt end things in order; while files are read it ends the program at once.
@@ -321,7 +334,9 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		if err := to.report.Write(it.Item); err != nil {
 			return err
 		}
+		unsafe(a.console, it.Item)
 		for _, child := range it.followed {
+			unsafe(a.console, child)
 			switch {
 			case child.Failure != nil:
 				a.raise(exitFailed)
@@ -405,6 +420,7 @@ type decider struct {
 	reasons bool            // find those for what is not as it should be
 	how     explain.Options // of the decisions
 
+	replay       bool                // run mutations once more
 	unknownKinds string              // as --unknown-kinds
 	workloads    *requests.Workloads // nil: none is followed
 	// is called after each answer, those about what controllers make too; nil: nobody asks
@@ -431,13 +447,14 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		return it
 	}
 	if d.edits && isReview(doc.Object) {
-		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is none"),
+		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is not one"),
 			"use -o json, or -o yaml with --server-view"))
 	}
 	if kind := tree.Object(doc.Object).Kind(); !isReview(doc.Object) && d.skips(kind) {
 		it.Failure = skipped(kind)
 		return it
 	}
+	doc.Restore()
 	request, err := d.world.request(ctx, doc, d.asked)
 	if err != nil {
 		if m, ok := doc.Misreading("metadata.name"); ok {
@@ -507,6 +524,15 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 			it.Decision.Notes = append(it.Decision.Notes, *note)
 		}
 	}
+	if d.replay {
+		if it.Replay, err = replay.Of(ctx, d.engine, prepared, it.Decision, d.world.types); err != nil {
+			it.Decision = nil
+			return fail(err)
+		}
+		for _, text := range it.Replay.Messages() {
+			it.Decision.Notes = append(it.Decision.Notes, celgate.Note{Message: text})
+		}
+	}
 	if note := requests.NoteSize(request); note != nil {
 		it.Decision.Notes = append(it.Decision.Notes, *note)
 	}
@@ -548,7 +574,7 @@ func (d *decider) returned(object map[string]any, r *celgate.Request) map[string
 }
 
 // skips reports that an object is of a kind without a resource that is left out: those of celgate, which are for no
-// cluster, and unknown ones that no policy can be for.
+// cluster, and unknown ones that no policy can be for. A mistake for a kind of the server is no such kind.
 func (d *decider) skips(kind schema.GroupVersionKind) bool {
 	if kind.Group == "celgate.dev" {
 		return true
@@ -560,7 +586,15 @@ func (d *decider) skips(kind schema.GroupVersionKind) bool {
 		d.world.types.Type(kind) != nil {
 		return false
 	}
-	return d.unknownKinds == "skip" || d.unknownKinds == "" && !mayMatch(&d.world.set, kind)
+	if d.unknownKinds == "skip" {
+		return true
+	}
+	_, err := (&celgate.Requester{Types: d.world.types}).Target(kind, "")
+	var unknown *celgate.UnknownKindError
+	if errors.As(err, &unknown) && unknown.Mistaken {
+		return false
+	}
+	return d.unknownKinds == "" && !mayMatch(&d.world.set, kind)
 }
 
 // refusal returns the status of an error that is the server's answer.
@@ -614,7 +648,7 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	switch written := r.Operation == celgate.Create || r.Operation == celgate.Update; {
 	case d.Allowed && d.Mutated:
 		d.Notes = append(d.Notes, report.NotValidatedNote(report.NotValidated))
-	case reviewed || !d.Allowed || !written || resource == nil:
+	case !d.Allowed || !written || resource == nil:
 	case resource.Custom != nil:
 		d.Notes = append(d.Notes, report.NotValidatedNote(report.CustomNotValidated))
 	default:

@@ -104,8 +104,8 @@ var policyKinds = []string{
 
 const nativeGroup = "admissionregistration.k8s.io"
 
-// misspelt returns what an object that is no policy was probably meant to be; "" if it is what it says.
-func (w *world) misspelt(kind apischema.GroupVersionKind) string {
+// guessKind returns the kind of policy that an object of another kind was probably meant to be; "" if its kind exists.
+func (w *world) guessKind(kind apischema.GroupVersionKind) string {
 	if w.types.Type(kind) != nil {
 		return ""
 	}

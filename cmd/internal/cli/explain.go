@@ -51,7 +51,7 @@ whole objects before and after each mutation. The exit status is that of apply.`
 	}
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&x.policies, "policy", "p", nil,
-			"`FILE|DIR|-|NAME` policies, bindings and the cluster state that lies\nbeside them; a NAME that is no file narrows as --only does; may be repeated")
+			"`FILE|DIR|-|NAME` policies, bindings and the cluster state that lies\nbeside them; a NAME that is not a file narrows as --only does; may be repeated")
 		f.StringArrayVar(&x.only, "only", nil, "`NAME` tell about this policy only; may be repeated")
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil,
 			"`FILE|DIR|-` what exists in the cluster; may be repeated")
@@ -108,7 +108,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if len(batch) == 0 {
 		return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
 	}
-	if err := x.known(&w.set); err != nil {
+	if err := x.lookUpVariables(&w.set); err != nil {
 		return err
 	}
 	d := &decider{
@@ -167,8 +167,8 @@ type variable struct {
 	field string
 }
 
-// known looks up the names of variables, and refuses names of policies that are not given.
-func (x *explaining) known(set *policy.Set) error {
+// lookUpVariables looks up the names of variables, and refuses names of policies that are not given.
+func (x *explaining) lookUpVariables(set *policy.Set) error {
 	x.variables = map[variable]string{}
 	names := map[string]bool{}
 	for _, p := range set.Policies {

@@ -13,10 +13,10 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/suite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
-	"github.com/celgate/celgate/suite"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -55,7 +55,7 @@ func (n *initing) init(ctx context.Context, args []string) error {
 	case len(args) == 0:
 		return &usageError{errors.New("no policies given")}
 	case slices.Contains(slices.Concat(args, n.state), "-"):
-		return &usageError{errors.New("a suite names files, and standard input is none")}
+		return &usageError{errors.New("a suite names files, and standard input is not one")}
 	}
 	file := n.file
 	if file == "" {

@@ -103,9 +103,12 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	}
 	w.stored = w.with(c, w.stored, existing)
 	w.stored = w.with(c, w.stored, beside)
-	shared := w.shared()
-	w.cluster = w.with(c, w.stored, slices.DeleteFunc(slices.Clone(batch),
-		func(d *manifest.Document) bool { return !shared(d.Object) }))
+	shared := w.findShared()
+	seen := slices.DeleteFunc(slices.Clone(batch), func(d *manifest.Document) bool { return !shared(d.Object) })
+	for _, d := range seen {
+		d.Restore()
+	}
+	w.cluster = w.with(c, w.stored, seen)
 	return w, nil
 }
 
@@ -123,13 +126,39 @@ func (c *console) read(loader *manifest.Loader, paths []string) []*manifest.Docu
 	}
 	docs, problems := loader.Load(paths...)
 	for _, p := range problems {
-		if !p.Warning {
-			c.raise(exitFailed)
-		}
-		c.say(p.Error(), "")
+		c.sayProblem(p)
 	}
 	return docs
 }
+
+func (c *console) sayProblem(p manifest.Problem) {
+	if !p.Warning {
+		c.raise(exitFailed)
+	}
+	c.say(p.Error(), "")
+}
+
+// readBatch reads what is asked about. What nothing but its own request looks at is released until then: a batch may
+// be large.
+func (c *console) readBatch(loader *manifest.Loader, paths []string) []*manifest.Document {
+	var docs []*manifest.Document
+	for doc, problem := range loader.Documents(paths...) {
+		if problem != nil {
+			c.sayProblem(*problem)
+			continue
+		}
+		kind := tree.Object(doc.Object).Kind()
+		if _, alone := builtinGroups[kind.Group]; alone && kind.GroupKind() != namespaceKind.GroupKind() {
+			doc.Release()
+		}
+		docs = append(docs, doc)
+	}
+	return docs
+}
+
+// builtinGroups have kinds that say nothing about other kinds, about policies and about rights.
+var builtinGroups = map[string]struct{}{"": {}, "apps": {}, "batch": {}, "networking.k8s.io": {}, "policy": {},
+	"autoscaling": {}, "discovery.k8s.io": {}, "events.k8s.io": {}, "coordination.k8s.io": {}, "storage.k8s.io": {}}
 
 // addPolicies puts policies and bindings into the set and returns the other documents.
 func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.Document {
@@ -137,7 +166,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	w.set = bundle.Set
 	for _, d := range bundle.Reviews {
 		c.raise(exitFailed)
-		c.say(at(d.Position(), "an AdmissionReview is no policy"), "give it as an argument, without -p")
+		c.say(at(d.Position(), "an AdmissionReview is not a policy"), "give it as an argument, without -p")
 	}
 	for _, p := range bundle.Problems {
 		if p.Document != nil {
@@ -149,9 +178,9 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	}
 	var others []*manifest.Document
 	for _, d := range bundle.Objects {
-		if meant := w.misspelt(tree.Object(d.Object).Kind()); meant != "" {
+		if meant := w.guessKind(tree.Object(d.Object).Kind()); meant != "" {
 			c.raise(exitFailed)
-			c.say(at(d.Position(), fmt.Sprintf("%v %v is no kind of policy", d.Object["apiVersion"],
+			c.say(at(d.Position(), fmt.Sprintf("%v %v is not a kind of policy", d.Object["apiVersion"],
 				describe(d.Object))), "did you mean "+meant+"?")
 			continue
 		}
@@ -161,7 +190,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	return others
 }
 
-// undecodable is the rejection of a document that is no policy of its kind, though it says so.
+// undecodable returns the rejection of a document that claims to be a policy and cannot be decoded.
 func undecodable(d *manifest.Document, err error) report.Rejection {
 	r := rejectionOf(d.Object, d.Position())
 	var decode *policy.DecodeError
@@ -256,7 +285,7 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 	for _, d := range docs {
 		if isReview(d.Object) {
 			c.raise(exitFailed)
-			c.say(at(d.Position(), "an AdmissionReview is no object of a cluster"),
+			c.say(at(d.Position(), "an AdmissionReview is not an object of a cluster"),
 				"give it as an argument, without -c")
 			continue
 		}
@@ -299,8 +328,8 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 	return cluster
 }
 
-// shared says which objects of a batch policies can see besides the one that they decide about.
-func (w *world) shared() func(map[string]any) bool {
+// findShared returns a function that reports whether policies can see an object of a batch besides the one in question.
+func (w *world) findShared() func(map[string]any) bool {
 	params := map[apischema.GroupKind]bool{}
 	for _, p := range w.set.Policies {
 		if p.ParamKind != nil {

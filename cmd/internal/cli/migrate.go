@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -42,8 +43,8 @@ func newMigrate(c *console) *cobra.Command {
 		Short: "Hand policies over to a server that serves them itself",
 		Long: `migrate prints the policies and bindings of policy.celgate.dev in a cluster as those of
 admissionregistration.k8s.io, in the version that the server serves; what it does not
-serve stays with celgate serve. That acts no longer on a binding that exists natively,
-with its policy, once the server does.
+serve stays with celgate serve, which stops enforcing a binding once the server enforces
+its native copy.
 
 With --verify, after that, it asks whether celgate's own can be deleted: each exists natively
 with the same spec, the server acts on them, and server and celgate agree about all stored
@@ -212,7 +213,7 @@ func (m *migration) replay(ctx context.Context, w *world) error {
 	var t tally
 	done := map[string]bool{}
 	for _, r := range w.types.Resources() {
-		if r.NotServed || r.OffByDefault || done[r.Storage] || !w.named(r) {
+		if r.NotServed || r.OffByDefault || done[r.Storage] || !w.canMatch(r) {
 			continue
 		}
 		done[r.Storage] = true
@@ -242,8 +243,8 @@ func (m *migration) replay(ctx context.Context, w *world) error {
 	return nil
 }
 
-// named reports whether a rule of a policy can be about a resource.
-func (w *world) named(r *schema.Resource) bool {
+// canMatch reports whether a rule of a policy can be about a resource.
+func (w *world) canMatch(r *schema.Resource) bool {
 	has := func(list []string, name string) bool {
 		return slices.ContainsFunc(list, func(s string) bool { return s == name || s == "*" || s == "*/*" })
 	}
@@ -302,7 +303,7 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 	case refused != nil && !own.Allowed && status.Status().Message == own.Status.Message:
 		t.agree++
 		t.acted++
-	case refused != nil && m.ours(w, status.Status().Message):
+	case refused != nil && m.deniedByOurs(w, status.Status().Message):
 		differ("the server says %q, celgate %q", status.Status().Message, verdict(own))
 	case refused != nil:
 		t.other++
@@ -322,10 +323,10 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 	return nil
 }
 
-// ours reports whether a denial names one of the policies.
-func (m *migration) ours(w *world, message string) bool {
+// deniedByOurs reports whether a denial names one of the policies.
+func (m *migration) deniedByOurs(w *world, message string) bool {
 	return slices.ContainsFunc(w.set.Policies,
-		func(p *policy.Policy) bool { return strings.Contains(message, "'"+p.Name+"'") })
+		func(p *policy.Policy) bool { return p.Name == wording.Denier(message) })
 }
 
 func verdict(d *celgate.Decision) string {

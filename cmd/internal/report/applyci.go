@@ -24,7 +24,7 @@ var otherRules = []sarifRule{
 
 // findings counts an item and returns what there is to say about it, at the place of its manifest.
 func (t *textWriter) findings(it Item) []finding {
-	_, _, blocks := t.take(it)
+	_, _, blocks := t.count(it)
 	var all []finding
 	if it.Failure != nil && !it.Failure.Skipped {
 		message := it.Failure.Message
@@ -81,11 +81,11 @@ func (b block) finding() finding {
 	case "warning", "ignored":
 		f.level = check.Warning
 	}
-	switch name, audit := strings.CutPrefix(b.label, "audit annotation "); {
+	switch {
 	case b.policy != "":
 		f.title += " by policy " + b.policy
-	case audit:
-		f.rule, f.title, b.message = "audit-annotation", "audit annotation", name+": "+b.message
+	case b.audit != "":
+		f.rule, f.title, b.message = "audit-annotation", "audit annotation", b.audit+": "+b.message
 	case b.label == "denied":
 		f.rule = "refused"
 	default:

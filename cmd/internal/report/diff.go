@@ -98,7 +98,7 @@ type transition struct {
 	old, now     string
 }
 
-func (d *diffTally) take(c Comparison) {
+func (d *diffTally) count(c Comparison) {
 	d.total++
 	for _, it := range []Item{c.Old, c.New} {
 		if it.Decision == nil {
@@ -159,7 +159,7 @@ var changeStyles = map[delta.Change]style{
 }
 
 func (t *diffText) Write(c Comparison) error {
-	t.seen.take(c)
+	t.seen.count(c)
 	if len(c.Changes) == 0 || t.diff.Summary {
 		return nil
 	}
@@ -195,10 +195,10 @@ func (t *diffText) differing(c Comparison) []block {
 	}
 	for _, p := range c.Pairs {
 		if p.Of().Does == delta.Mutates {
-			b := block{label: "now changed by", style: blue,
+			b := block{label: "now changed by", now: delta.Mutates, style: blue,
 				message: origin(p.Of().Policy, p.Of().Binding, p.Of().Param), policy: p.Of().Policy}
 			if p.New == nil {
-				b.label, b.style = "no longer changed by", green
+				b.label, b.now, b.style = "no longer changed by", "", green
 			}
 			switch {
 			case mutating == 1 && len(c.Object) > 0:
@@ -216,11 +216,11 @@ func (t *diffText) differing(c Comparison) []block {
 			out = append(out, b)
 		case p.Old == nil:
 			b := t.entryBlock(c.New, p.New)
-			b.label = "now " + p.New.Does
+			b.label, b.now = "now "+p.New.Does, p.New.Does
 			out = append(out, b)
 		default:
 			b := t.entryBlock(c.New, p.New)
-			b.label = "now " + p.New.Does
+			b.label, b.now = "now "+p.New.Does, p.New.Does
 			switch {
 			case p.Old.Does == p.New.Does:
 				b.footers = append(b.footers, "before: "+p.Old.Message)
@@ -314,13 +314,13 @@ func (t *diffText) Close() error {
 		if len(t.seen.notes) > 0 {
 			t.line("")
 		}
-		t.line(t.counted())
+		t.line(t.summarise())
 	}
 	return t.flush()
 }
 
-// counted says what became of the requests.
-func (t *diffText) counted() string {
+// summarise counts the requests by their outcome.
+func (t *diffText) summarise() string {
 	var parts []string
 	for _, c := range delta.Changes() {
 		if n := t.seen.counts[c]; n > 0 {
@@ -379,7 +379,7 @@ type diffGitHub struct {
 }
 
 func (g *diffGitHub) Write(c Comparison) error {
-	g.text.seen.take(c)
+	g.text.seen.count(c)
 	if len(c.Changes) == 0 {
 		return nil
 	}
@@ -390,14 +390,13 @@ func (g *diffGitHub) Write(c Comparison) error {
 		}
 		f := b.finding()
 		switch f.level = check.Note; {
-		case c.Changes[0].Fails() && strings.HasPrefix(b.label, "now ") &&
-			(strings.HasSuffix(b.label, delta.Denies) || strings.HasSuffix(b.label, "changed by")):
+		case c.Changes[0].Fails() && (b.now == delta.Denies || b.now == delta.Mutates):
 			f.level = check.Error
-		case strings.HasPrefix(b.label, "now "):
+		case b.now != "":
 			f.level = check.Warning
 		}
 		f.title, f.place = string(c.Changes[0]), it.placeOf(b)
-		if !strings.HasPrefix(b.label, "now ") && c.Old.Locate != nil {
+		if b.now == "" && c.Old.Locate != nil {
 			f.place = c.Old.placeOf(b)
 		}
 		f.message = strings.TrimSpace(it.subject()) + ": " + b.label + ": " + f.message
@@ -438,7 +437,7 @@ func (g *diffGitHub) Close() error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(g.w, g.text.counted())
+	_, err := fmt.Fprintln(g.w, g.text.summarise())
 	return err
 }
 
@@ -485,7 +484,7 @@ type jsonEntry struct {
 }
 
 func (j *diffJSON) Write(c Comparison) error {
-	j.take(c)
+	j.count(c)
 	if len(c.Changes) == 0 {
 		return nil
 	}

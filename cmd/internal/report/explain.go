@@ -113,7 +113,7 @@ func (t *textWriter) policyOf(one *told) (p *policy.Policy, b *policy.Binding) {
 
 // invocation tells about one policy with one binding and param.
 func (t *textWriter) invocation(e Explanation, one *told) {
-	name := strings.TrimPrefix(origin(one.policy, one.binding, one.param), "policy ")
+	name := invocation(one.policy, one.binding, one.param)
 	t.titled(bold, string(one.kind), name)
 	p, b := t.policyOf(one)
 	for _, m := range one.matches {
@@ -246,7 +246,7 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		}
 		b.footers = append(variables, b.footers...)
 		if o.Verdict == celgate.Error {
-			b.hint = hintFor(failing{o.Message, o.Err, r.Expr, e.Request, one.param})
+			b.hint = hintFor(failing{message: o.Message, err: o.Err, expr: r.Expr, request: e.Request, param: one.param})
 		} else if o.Verdict == celgate.Denied {
 			b.hint = falseHint(r.Expr.Src)
 		}
@@ -401,7 +401,7 @@ func (t *textWriter) mutation(o toldOutcome) []string {
 		if found {
 			holds = strings.TrimSpace(inlineYAML(was))
 		}
-		lines = append(lines, fmt.Sprintf("test %s: the object has %s, not %s: the whole patch is dropped, and that is no error", path, holds, inlineYAML(op["value"])))
+		lines = append(lines, fmt.Sprintf("test %s: the object has %s, not %s: the whole patch is dropped, and that is not an error", path, holds, inlineYAML(op["value"])))
 		return lines
 	case o.Verdict == celgate.Error && m.Patch != nil:
 		lines = append(lines, "the patch:")
@@ -584,8 +584,8 @@ func (o Options) typeOf(object map[string]any) *schema.Type {
 	return o.Types.Type(schema.GroupVersionKind{Group: group, Version: version, Kind: name})
 }
 
-// refused names what takes no part because it is no valid policy or binding.
-func (t *textWriter) refused() string {
+// nameRejected names the policies and bindings that take no part because they are invalid.
+func (t *textWriter) nameRejected() string {
 	var names []string
 	for _, r := range t.o.Rejected {
 		names = append(names, r.Ref.String())
@@ -601,7 +601,7 @@ func (t *textWriter) ending(e Explanation) {
 	d := e.Decision
 	switch {
 	case d.Allowed && len(t.o.Rejected) > 0:
-		t.line("allowed, but without " + t.refused() + ", which the API server refuses to store")
+		t.line("allowed, but without " + t.nameRejected() + ", which the API server refuses to store")
 	case d.Allowed:
 		t.line("allowed")
 	case d.Status != nil:
@@ -621,7 +621,7 @@ func (t *textWriter) ending(e Explanation) {
 		t.block(block{label: "warning", style: yellow, message: w.Text})
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
-		t.block(block{label: "audit annotation " + key, style: cyan, message: d.AuditAnnotations[key]})
+		t.block(block{label: "audit annotation " + key, audit: key, style: cyan, message: d.AuditAnnotations[key]})
 	}
 	for _, n := range d.Notes {
 		if n.Topic == ObjectNotValidated {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -76,7 +76,9 @@ type block struct {
 	item    string   // of a list, that is to blame; empty: none
 	diff    []string // lines that begin with "-" or "+", and the paths of what they are about
 	topic   celgate.Topic
-	err     error // that the message is of
+	now     string // what a policy does in the new answer and did not in the old one; empty: it differs otherwise
+	audit   string // the key of the audit annotation that the block is; empty: it is something else
+	err     error  // that the message is of
 }
 
 func newText(w io.Writer, o Options) (*textWriter, error) {
@@ -109,7 +111,7 @@ func newTextWriter(w io.Writer, o Options) *textWriter {
 }
 
 func (t *textWriter) Write(it Item) error {
-	word, style, blocks := t.take(it)
+	word, style, blocks := t.count(it)
 	t.table.add(it)
 	if it.Failure != nil { // standard error says more of what was not run
 		if !t.o.Summary && !(t.o.Quiet && word == wordOK) {
@@ -164,8 +166,8 @@ func (t *textWriter) headAs(s style, word, subject string, place policy.Position
 	t.hanging("         ", t.p.paint(dim, "as"), 2, as, dim, 3)
 }
 
-// take counts an item and returns the word for it and what there is to say about it.
-func (t *textWriter) take(it Item) (string, style, []block) {
+// count counts an item and returns the word for it and what there is to say about it.
+func (t *textWriter) count(it Item) (string, style, []block) {
 	counts := t.counts
 	if it.CreatedBy != nil {
 		t.created++
@@ -315,7 +317,7 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
 		if key != "validation.policy.admission.k8s.io/validation_failure" {
-			out = append(out, block{label: "audit annotation " + key, style: cyan, message: d.AuditAnnotations[key]})
+			out = append(out, block{label: "audit annotation " + key, audit: key, style: cyan, message: d.AuditAnnotations[key]})
 		}
 	}
 	for _, n := range d.Notes {
@@ -369,7 +371,7 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	}
 	b = b.because(it, blame.OutcomeOf(it.Decision, v))
 	if v.IsError {
-		b.hint = hintFor(failing{v.Message, v.Err, b.expr, it.Request, v.Param})
+		b.hint = hintFor(failing{message: v.Message, err: v.Err, expr: b.expr, request: it.Request, param: v.Param})
 	} else {
 		b.hint = falseHint(v.Expr.Src)
 	}
@@ -478,7 +480,7 @@ func ignoredBlocks(it Item) []block {
 			policy: o.Policy, expr: o.Expr, mark: markOf(o.Expr, policy.Position{}, o.Err),
 			footers: []string{origin(o.Policy, o.Binding, o.Param), "failurePolicy Ignore: the error changes nothing"},
 		}.because(it, i)
-		b.hint = hintFor(failing{o.Message, o.Err, b.expr, it.Request, o.Param})
+		b.hint = hintFor(failing{message: o.Message, err: o.Err, expr: b.expr, request: it.Request, param: o.Param})
 		out = append(out, b)
 	}
 	return out
@@ -523,7 +525,12 @@ func headline(message string, err error, e policy.Expr) string {
 }
 
 func origin(policyName, binding, param string) string {
-	s := "policy " + policyName
+	return "policy " + invocation(policyName, binding, param)
+}
+
+// invocation names a policy with what it runs with.
+func invocation(policyName, binding, param string) string {
+	s := policyName
 	if binding != "" {
 		s += ", binding " + binding
 	}
@@ -545,19 +552,16 @@ func refusalHint(it Item) string {
 	if isMissingNamespace(st) {
 		return giveNamespace
 	}
-	if m := wrongBoolean.FindStringSubmatch(st.Message); m != nil && it.Misread != nil {
+	if path := wording.WrongBoolean(st.Message); path != "" && it.Misread != nil {
 		for _, word := range it.Misread() {
-			if word.Path == m[1] ||
-				strings.HasPrefix(word.Path, m[1]+".") { // of a map, the message names the map alone
+			if word.Path == path ||
+				strings.HasPrefix(word.Path, path+".") { // of a map, the message names the map alone
 				return word.Position.String() + ": " + word.Hint
 			}
 		}
 	}
 	return ""
 }
-
-// wrongBoolean finds the field in the server's message about a boolean in the place of another value.
-var wrongBoolean = regexp.MustCompile(`cannot unmarshal bool into Go struct field \w+\.(\S+) of type`)
 
 func joinActions(actions []policy.Action) string {
 	s := make([]string, len(actions))

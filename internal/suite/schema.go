@@ -40,7 +40,7 @@ func JSONSchema() ([]byte, error) {
 					"object": source, "fields": objectShape,
 				}),
 			),
-			"untouched": truthShape, "skipped": anyOf(truthShape, oneOrMore(skip)),
+			"untouched": truthShape, "idempotent": truthShape, "survives": truthShape, "skipped": anyOf(truthShape, oneOrMore(skip)),
 			"created": {"type": "object", "additionalProperties": shape{"$ref": "#/definitions/expect"}},
 		})))
 	asked := map[string]shape{

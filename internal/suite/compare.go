@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/replay"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
@@ -44,6 +45,50 @@ func (run *caseRun) compare(e *Expectation, update bool) {
 	}
 	if e.Untouched.IsValid() || e.Mutated != nil {
 		run.compareObject(e, update)
+	}
+	if e.Idempotent.IsValid() || e.Survives.IsValid() {
+		run.compareReplay(e)
+	}
+}
+
+// compareReplay runs the mutating policies once more.
+func (run *caseRun) compareReplay(e *Expectation) {
+	if run.prepared == nil {
+		return // refused, a failure of its own
+	}
+	again, err := replay.Of(run.ctx, run.arena.engine, run.prepared, run.Decision, run.arena.requests.Types)
+	if err != nil {
+		run.unable(&Problem{Position: e.Place, Message: err.Error()})
+		return
+	}
+	if e.Idempotent.IsValid() && !again.Idempotent() {
+		f := Failure{Place: e.Idempotent,
+			Expected: "nothing changes when the mutating policies run once more on what they made"}
+		if again.Denied != "" {
+			f.Got = "denied: " + again.Denied
+		}
+		for i, c := range again.Again {
+			if i == 0 {
+				f.Causes = run.causesOf(run.mutation(c.Policy, c.Binding))
+			}
+			lines := append([]string{"policy " + c.Policy + " changes the object again"}, c.Lines()...)
+			f.Got += strings.Repeat("\n", min(i, 1)) + strings.Join(lines, "\n  ")
+		}
+		run.fail(f)
+	}
+	if !e.Survives.IsValid() {
+		return
+	}
+	for _, b := range again.Beyond {
+		run.note(b.Beyond())
+	}
+	for _, l := range again.Lost {
+		f := Failure{Place: e.Survives, Expected: "what policy " + l.Policy + " sets survives the other policies",
+			Got: l.String()}
+		if l.Thief.Policy != "" {
+			f.Causes = run.causesOf(run.mutation(l.Thief.Policy, l.Thief.Binding))
+		}
+		run.fail(f)
 	}
 }
 
@@ -132,8 +177,15 @@ func (run *caseRun) tookPart(name, binding string) bool {
 // isCondition reports an outcome of a match condition.
 func isCondition(o celgate.Outcome) bool { return strings.HasPrefix(o.Field, "spec.matchConditions") }
 
-// why says what kept policies out.
+// why says that policies were not exercised, and what kept them out.
 func (run *caseRun) why(name, binding string) string {
+	return strings.Join(append([]string{notExercised}, run.reasons(name, binding)...), "\n")
+}
+
+const notExercised = "not exercised"
+
+// reasons says what kept policies out, one on a line.
+func (run *caseRun) reasons(name, binding string) []string {
 	var reasons []string
 	matches := run.matches()
 	for _, m := range matches {
@@ -161,10 +213,7 @@ func (run *caseRun) why(name, binding string) string {
 	if n := len(reasons); n > most {
 		reasons = append(reasons[:most], fmt.Sprintf("and %d more", n-most))
 	}
-	if len(reasons) == 0 {
-		return "not exercised"
-	}
-	return "not exercised\n" + strings.Join(reasons, "\n")
+	return reasons
 }
 
 func (run *caseRun) compareSkip(s Skip) {
@@ -216,7 +265,7 @@ func (run *caseRun) compareSkip(s Skip) {
 		}
 	}
 	run.fail(Failure{Place: s.Place, Expected: expected,
-		Got: strings.TrimPrefix(run.why(s.Policy, s.Binding), "not exercised\n"), Causes: run.skips(s.Policy)})
+		Got: cmp.Or(strings.Join(run.reasons(s.Policy, s.Binding), "\n"), notExercised), Causes: run.skips(s.Policy)})
 }
 
 func (run *caseRun) conditionField(m explain.Match, name string) string {
@@ -265,7 +314,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 		if !slices.ContainsFunc(d.Violations, func(x celgate.Violation) bool {
 			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, answered(d, x))
 		}) {
-			f := Failure{Place: v.Place, Expected: expected, Got: run.listed("denied", policy.Deny),
+			f := Failure{Place: v.Place, Expected: expected, Got: run.listViolations("denied", policy.Deny),
 				Causes: run.denials()}
 			if v.namesPolicy() {
 				if i := run.decidedBy(v); i >= 0 && run.Decision.Outcomes[i].Verdict == celgate.Admit {
@@ -351,8 +400,8 @@ func zeroIsEmpty(n int) string {
 	return fmt.Sprint(n)
 }
 
-// listed tells the violations with an action, one on a line.
-func (run *caseRun) listed(verb string, action policy.Action) string {
+// listViolations tells the violations with an action, one on a line.
+func (run *caseRun) listViolations(verb string, action policy.Action) string {
 	var lines []string
 	for _, x := range run.Decision.Violations {
 		if !slices.Contains(x.Actions, action) {
@@ -417,7 +466,7 @@ func (run *caseRun) compareAudited(want Verdict) {
 	if !slices.ContainsFunc(run.Decision.Violations, func(x celgate.Violation) bool {
 		return slices.Contains(x.Actions, policy.Audit) && want.holds(x, "")
 	}) {
-		f := Failure{Place: want.Place, Expected: want.describe("audited"), Got: run.listed("audited", policy.Audit)}
+		f := Failure{Place: want.Place, Expected: want.describe("audited"), Got: run.listViolations("audited", policy.Audit)}
 		f.Causes = run.causesOf(run.decidedBy(want))
 		run.fail(f)
 	}
