@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/patch/mergepatch"
 	"github.com/celgate/celgate/policy"
@@ -63,22 +61,4 @@ func verdictOf(err error, o eval.Outcome) (eval.Outcome, bool) {
 		return o, true
 	}
 	return o, false
-}
-
-// byOwn adds what mutations of the dialect say of their failures.
-func (f *policyError) byOwn(o *eval.Outcome) {
-	f.denied = o.Verdict == eval.Deny
-	f.coded = f.denied || o.Reason != ""
-	f.reason = cmp.Or(o.Reason, metav1.StatusReasonInvalid)
-	if o.Expression != nil && o.Index < len(f.hook.Policy.Mutations) {
-		f.mutation = f.hook.Policy.Mutations[o.Index].Name
-	}
-}
-
-// mutationName names the mutation in the text of a denial.
-func (f *policyError) mutationName() string {
-	if f.mutation == "" {
-		return ""
-	}
-	return ", mutation '" + f.mutation + "'"
 }

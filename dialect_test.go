@@ -2,6 +2,7 @@ package celgate_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 )
 
 const configMapRules = `matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: ["*"], resources: [configmaps]}]}`
+
+const mutableRules = `matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}`
 
 // dialectPolicy is a policy for ConfigMaps and its binding; more are further members of its spec.
 func dialectPolicy(name, more string) string {
@@ -304,5 +307,73 @@ func TestMutationActions(t *testing.T) {
 		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
 			t.Errorf("%s: %+v, want %s", actions, rejected, want)
 		}
+	}
+}
+
+// TestBindingOfSeveral has one binding for a mutating policy, a validating one and one of the dialect.
+func TestBindingOfSeveral(t *testing.T) {
+	const good = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: m}
+spec:
+  ` + mutableRules + `
+  reinvocationPolicy: Never
+  mutations:
+  - {patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{data: {"m": "m"}}'}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: v}
+spec:
+  ` + configMapRules + `
+  validations: [{expression: 'object.data.m == "m" && object.data.d == "d"', message: not both}, {expression: '!has(object.data.bad)'}]
+---
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicy
+metadata: {name: d}
+spec:
+  ` + configMapRules + `
+  reinvocationPolicy: Never
+  mutations:
+  - {patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{data: {"d": "d"}}'}}
+---
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicyBinding
+metadata: {name: b}
+spec:
+  policies: [{kind: MutatingAdmissionPolicy, name: m}, {kind: ValidatingAdmissionPolicy, name: v}, {name: d}]
+`
+	d := admit(t, good, "{a: b}")
+	if got, want := said(d), "map[a:b d:d m:m]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if len(d.Notes) != 2 {
+		t.Errorf("notes %v", d.Notes)
+	}
+	if got, want := said(admit(t, good, "{bad: b}")), "422 Invalid: configmaps \"cm\" is forbidden: "+
+		"ValidatingAdmissionPolicy 'v' with binding 'b' denied request: failed expression: !has(object.data.bad)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for name, c := range map[string]struct{ old, new, want string }{
+		"a policy is not valid": {"'!has(object.data.bad)'", "'object.'", `spec.policies[1]: Invalid value: "ValidatingAdmissionPolicy v"`},
+		"a policy is not there": {"{name: d}]", "{name: e}]", `spec.policies[2]: Invalid value: "AdmissionPolicy e"`},
+		"unknown kind":          {"{name: d}]", "{kind: Policy, name: d}]", `spec.policies[2].kind: Unsupported value: "Policy"`},
+		"twice":                 {"{name: d}]", "{name: d}, {name: d}]", `spec.policies[3]: Duplicate value: "AdmissionPolicy d"`},
+		"no name":               {"{name: d}]", "{name: ''}]", "spec.policies[2].name: Required value"},
+		"both":                  {"  policies:", "  policyName: d\n  policies:", "spec.policies: Forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := engineOf(t, strings.Replace(good, c.old, c.new, 1))
+			i := slices.IndexFunc(engine.Rejected(), func(r celgate.Rejection) bool {
+				return r.Ref == policy.Ref{Kind: "AdmissionPolicyBinding", Name: "b"}
+			})
+			if i < 0 || !strings.Contains(engine.Rejected()[i].Status.Message, c.want) {
+				t.Fatalf("%+v, want %s", engine.Rejected(), c.want)
+			}
+			if engine.MayMatch(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "", celgate.Create) {
+				t.Error("some of the policies are in force")
+			}
+		})
 	}
 }

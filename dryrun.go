@@ -14,16 +14,6 @@ import (
 // wouldMutateAnnotation has what mutations of bindings with mutationAction Audit change, or would, and what fails.
 const wouldMutateAnnotation = "would_mutate"
 
-// A wouldMutate is one element of that annotation.
-type wouldMutate struct {
-	Policy  string   `json:"policy"`
-	Binding string   `json:"binding"`
-	Param   string   `json:"param,omitempty"`
-	Applied bool     `json:"applied,omitempty"`
-	Paths   []string `json:"paths,omitempty"`
-	Message string   `json:"message,omitempty"` // of what fails
-}
-
 // tellChange tells by warning and annotation what an invocation makes of the object, as its binding says.
 func (r *run) tellChange(in *invocation, before, after map[string]any) {
 	actions := in.binding.MutationActions
@@ -66,14 +56,6 @@ func (r *run) tellMutations(b *binding, would wouldMutate, what string) {
 			r.decision.annotate(wouldMutateAnnotation, string(text))
 		}
 	}
-}
-
-// dryRun reports that a failure is one of mutations that are not applied.
-func (f *policyError) dryRun() bool {
-	if f.binding != nil {
-		return f.binding.DryRun()
-	}
-	return !slices.ContainsFunc(f.hook.bindings, func(b *binding) bool { return !b.DryRun() })
 }
 
 // maxPathsTold bounds what is told of one change.

@@ -77,21 +77,6 @@ func (r *run) mutationPass(re *reinvocation, second bool) error {
 	return nil
 }
 
-// A policyError is an error that obeys the failurePolicy of its policy.
-type policyError struct {
-	hook    *hook
-	binding *binding // nil for an error of the policy
-	message string
-	reason  metav1.StatusReason
-	outcome *eval.Outcome
-	param   string // of the invocation; empty without
-	err     error
-
-	mutation string // the name of the one that failed; empty without
-	denied   bool   // by a verdict, which failurePolicy is not about
-	coded    bool   // the code is that of the reason
-}
-
 // runMutations runs the invocations and writes the result back. An error ends the request at once.
 func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([]policyError, error) {
 	if _, err := r.requestNamespace(); err != nil {

@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -44,6 +46,9 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 		MatchResources: matchResources(in.Spec.MatchResources),
 		places:         c.places,
 	}
+	for _, named := range in.Spec.Policies {
+		b.Policies = append(b.Policies, Kind(cmp.Or(named.Kind, string(Admission))).Ref(named.Name))
+	}
 	if in.Spec.MutationActions == nil {
 		b.MutationActions = []Action{Apply}
 	}
@@ -84,6 +89,25 @@ func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 		m.Reason, m.emptyReason = *in.Reason, *in.Reason == ""
 	}
 	return m
+}
+
+// policies checks the names of the policies of a binding.
+func (v *validator) policies(b *Binding, spec *field.Path) {
+	path := spec.Child("policies")
+	if len(b.Policies) > 0 && b.PolicyName != "" {
+		v.add(field.Forbidden(path, "policyName and policies are mutually exclusive"))
+	}
+	for i, ref := range b.Policies {
+		oneOf(v, path.Index(i).Child("kind"), Kind(ref.Kind), []Kind{Admission, Mutating, Validating})
+		if name := path.Index(i).Child("name"); ref.Name == "" {
+			v.add(field.Required(name, ""))
+		} else {
+			v.texts(name, ref.Name, metavalidation.NameIsDNSSubdomain(ref.Name, false))
+		}
+		if slices.Contains(b.Policies[:i], ref) {
+			v.add(field.Duplicate(path.Index(i), ref.String()))
+		}
+	}
 }
 
 // mutationActions checks what becomes of mutations.

@@ -205,6 +205,7 @@ type Binding struct {
 	Actions        []Action        // of failed validations; not Mutating
 
 	MutationActions []Action // Admission only; nil: Apply
+	Policies        []Ref    // Admission only, in place of PolicyName: all of them or none
 
 	places Places
 }
@@ -215,7 +216,7 @@ func (b *Binding) DryRun() bool {
 }
 
 // Names reports whether the binding puts a policy in force.
-func (b *Binding) Names(ref Ref) bool { return b.PolicyRef() == ref }
+func (b *Binding) Names(ref Ref) bool { return slices.Contains(b.PolicyRefs(), ref) }
 
 // Binds reports whether the binding puts p in force.
 func (b *Binding) Binds(p *Policy) bool { return b.Names(p.Ref()) }

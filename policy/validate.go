@@ -170,6 +170,7 @@ func (v *validator) binding(b *Binding) {
 		v.actions(b.Actions, spec.Child("validationActions"))
 	}
 	if b.Kind == Admission {
+		v.policies(b, spec)
 		v.mutationActions(b.MutationActions, spec.Child("mutationActions"))
 	}
 }
@@ -179,7 +180,7 @@ func (v *validator) binding(b *Binding) {
 func (v *validator) applyDeclarative(b *Binding) field.ErrorList {
 	spec := field.NewPath("spec")
 	policyName := spec.Child("policyName")
-	if b.Kind != Mutating && b.PolicyName == "" {
+	if b.Kind != Mutating && b.PolicyName == "" && len(b.Policies) == 0 {
 		v.add(field.Required(policyName, ""))
 	}
 	if b.Kind != Mutating && len(b.Actions) == 0 {

@@ -94,6 +94,10 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 	if b.Kind != policy.Admission {
 		return []map[string]any{policy.Native(object)}, nil
 	}
+	if len(b.Policies) > 0 {
+		return nil, []Refusal{{"spec.policies", "a native binding has one policy, so that the policies would not come " +
+			"into force together"}}
+	}
 	p := named(b.PolicyRef())
 	if p == nil {
 		return nil, []Refusal{{"spec.policyName", fmt.Sprintf(

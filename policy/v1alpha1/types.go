@@ -114,11 +114,24 @@ type AdmissionPolicyBinding struct {
 	Spec AdmissionPolicyBindingSpec `json:"spec"`
 }
 
+// A PolicyReference names a policy.
+type PolicyReference struct {
+	// AdmissionPolicy (the default), or one of the released kinds: ValidatingAdmissionPolicy, MutatingAdmissionPolicy.
+	Kind string `json:"kind,omitempty"`
+
+	// The name of the policy. Required.
+	Name string `json:"name"`
+}
+
 // An AdmissionPolicyBindingSpec is the specs of a MutatingAdmissionPolicyBinding and of a
 // ValidatingAdmissionPolicyBinding in one.
 type AdmissionPolicyBindingSpec struct {
-	// The AdmissionPolicy that is put in force. Required.
+	// The AdmissionPolicy that is put in force. This or policies is required.
 	PolicyName string `json:"policyName,omitempty"`
+
+	// Several policies that are put in force together: all of them, or none while one of them is invalid or does not
+	// exist. Those with params have one paramKind.
+	Policies []PolicyReference `json:"policies,omitempty"`
 
 	// The params, of a policy with paramKind.
 	ParamRef *admissionv1.ParamRef `json:"paramRef,omitempty"`

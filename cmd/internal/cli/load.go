@@ -358,13 +358,19 @@ func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
 	}
 	var missing, unbound, hints []string
 	for _, b := range w.set.Bindings {
-		bound[b.PolicyRef()] = true
+		ref := b.PolicyRef()
+		for _, named := range b.PolicyRefs() {
+			bound[named] = true
+			if !known[named] {
+				ref = named
+			}
+		}
 		switch {
 		case refused[b.Ref()]:
-		case known[b.PolicyRef()]:
+		case known[ref]:
 			force.Bindings = append(force.Bindings, b)
 		default:
-			missing = append(missing, fmt.Sprintf("%s (of %s)", b.PolicyName, b.Name))
+			missing = append(missing, fmt.Sprintf("%s (of %s)", ref.Name, b.Name))
 			if hint := w.binds(b); hint != "" {
 				hints = append(hints, hint)
 			}
