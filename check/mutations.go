@@ -7,12 +7,10 @@ import (
 
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/operators"
-	celtypes "github.com/google/cel-go/common/types"
 )
 
 var mutations = []*Analyzer{
@@ -167,7 +165,7 @@ func withoutEffect(p *pass) {
 func (p *pass) slipped(f *facts, e *expression) bool {
 	typing := p.typing(f)[e]
 	for s, kinds := range p.slips(f, e) {
-		if s.code != "CG206" && !typing.unknown && len(kinds) == typing.checked {
+		if s.Class != typed.MissingKey && !s.Doubtful && !typing.unknown && len(kinds) == typing.checked {
 			return true
 		}
 	}
@@ -235,9 +233,9 @@ func copiedValues(p *pass) {
 					if t == nil {
 						continue
 					}
-					switch at := locate(t, path.Split()); {
-					case at.typ == nil:
-					case at.typ.Kind == schema.Map, at.typ.Kind == schema.List, at.typ.Kind == schema.Struct:
+					switch at := typed.Locate(t, path.Split()); {
+					case at.Type == nil:
+					case at.Type.Kind == schema.Map, at.Type.Kind == schema.List, at.Type.Kind == schema.Struct:
 						d := f.at(e, w.Value.ID())
 						d.Message = fmt.Sprintf("%s cannot be the value of a JSON patch", path)
 						if path.Root != "params" && path.Root != "namespaceObject" {
@@ -252,32 +250,38 @@ func copiedValues(p *pass) {
 	}
 }
 
-// A slip is one problem of a mutation for one kind.
-type slip struct {
-	code, message, suggestion string
-	id                        int64
+// mutationClasses are the codes of mistakes in literals.
+var mutationClasses = map[typed.Class]string{
+	typed.UnknownField: "CG201", typed.WrongType: "CG202", typed.WrongName: "CG203", typed.AtomicValue: "CG204",
+	typed.NullValue: "CG205", typed.MissingKey: "CG206",
 }
 
-// mutationProblems returns the analyzer of one code: the literals are walked once for all of them.
+// mutationProblems returns the analyzer of one code: the literals are judged once for all of them. What some values of a
+// type would not be refused for is left out.
 func mutationProblems(code string) func(*pass) {
 	return func(p *pass) {
 		for _, f := range p.facts {
-			for _, e := range f.exprs {
-				if e.ast == nil || !e.Use.Mutates() {
-					continue
-				}
+			for e := range f.parsed() {
 				for s, kinds := range p.slips(f, e) {
-					if s.code == code && !p.typing(f)[e].unknown && len(kinds) == p.typing(f)[e].checked {
-						d := f.at(e, s.id)
-						d.Message, d.Suggestion = s.message, s.suggestion
-						if s.code == "CG203" {
-							d.Fix = e.renaming(s)
-						}
-						if s.code == "CG201" || s.code == "CG202" {
-							d.Message += " in " + kindsText(kinds)
-						}
-						p.report(d)
+					if mutationClasses[s.Class] != code || s.Doubtful || p.typing(f)[e].unknown ||
+						len(kinds) != p.typing(f)[e].checked {
+						continue
 					}
+					d := f.at(e, s.ID)
+					d.Message, d.Suggestion = s.Message, s.Suggestion
+					switch s.Class {
+					case typed.WrongName:
+						d.Fix = e.renaming(s)
+					case typed.UnknownField:
+						if s.Path != "" {
+							d.Message += " in " + s.Path + " of " + kindsText(kinds)
+							break
+						}
+						d.Message += " in " + kindsText(kinds)
+					case typed.WrongType:
+						d.Message += " in " + kindsText(kinds)
+					}
+					p.report(d)
 				}
 			}
 		}
@@ -285,372 +289,20 @@ func mutationProblems(code string) func(*pass) {
 }
 
 // renaming gives an Object literal the name of its place; nil if the name does not stand right before the literal.
-func (e *expression) renaming(s slip) *Fix {
-	name, ok := strings.CutPrefix(strings.TrimSuffix(s.suggestion, "{…}"), "write ")
-	i := strings.LastIndex(s.message, " is a ")
-	from, _ := e.span(s.id)
-	if !ok || i < 0 {
-		return nil
-	}
-	wrong := s.message[i+len(" is a "):]
+func (e *expression) renaming(s typed.Problem) *Fix {
+	from, _ := e.span(s.ID)
 	switch {
-	case strings.HasPrefix(e.Src[from:], wrong):
-		return &Fix{Edits: []Edit{{from, from + len(wrong), name}}}
-	case strings.HasSuffix(e.Src[:from], wrong):
-		return &Fix{Edits: []Edit{{from - len(wrong), from, name}}}
+	case strings.HasPrefix(e.Src[from:], s.Name):
+		return &Fix{Edits: []Edit{{from, from + len(s.Name), s.Want}}}
+	case strings.HasSuffix(e.Src[:from], s.Name):
+		return &Fix{Edits: []Edit{{from - len(s.Name), from, s.Want}}}
 	}
 	return nil
 }
 
 // slips are the problems of a mutation and the kinds for which they exist.
-func (s *subject) slips(f *facts, e *expression) map[slip][]schema.GroupVersionKind {
-	t := s.typing(f)[e]
-	if t.slips != nil {
-		return t.slips
-	}
-	t.slips = map[slip][]schema.GroupVersionKind{}
-	for kind, checked := range t.asts {
-		w := &literals{patch: e.Use == policy.UseJSONPatch, checked: checked, seen: map[slip]bool{}}
-		root := s.Types.Type(kind)
-		if w.patch {
-			for _, write := range effects.Patched(e.ast.Expr()) {
-				w.operation(root, write)
-			}
-		} else {
-			w.value(e.ast.Expr(), spot{typ: root, name: "Object", strict: true})
-		}
-		for found := range w.seen {
-			t.slips[found] = append(t.slips[found], kind)
-		}
-	}
-	for _, kinds := range t.slips {
-		slices.SortFunc(kinds, func(a, b schema.GroupVersionKind) int {
-			return strings.Compare(a.String(), b.String())
-		})
-	}
-	return t.slips
-}
-
-// literals walks the literals of a mutation beside the type of the object.
-type literals struct {
-	patch   bool     // values of a JSON patch: any literal is converted, null is a value
-	checked *cel.Ast // for the types of other expressions; nil: unknown
-	seen    map[slip]bool
-}
-
-// A spot is where a value is written.
-type spot struct {
-	typ    *schema.Type
-	field  *schema.Field
-	path   string // as messages write it, such as spec.replicas
-	name   string // of the Object literal that belongs here
-	strict bool   // the server looks at the names of literals here
-	nested bool   // an item of a list literal or a value of a map literal
-	loose  bool   // below a map or an untyped value, where the server does not look for atomic values
-}
-
-func (w *literals) add(code string, id int64, suggestion, format string, args ...any) {
-	w.seen[slip{code, fmt.Sprintf(format, args...), suggestion, id}] = true
-}
-
-func (w *literals) value(e ast.Expr, at spot) {
-	if at.typ == nil {
-		return
-	}
-	switch e.Kind() {
-	case ast.CallKind:
-		c := e.AsCall()
-		switch effects.Function(c) {
-		case operators.Conditional:
-			w.value(c.Args()[1], at)
-			w.value(c.Args()[2], at)
-			return
-		case operators.Add:
-			if at.typ.Kind == schema.List {
-				if w.atomic(e, at) {
-					return
-				}
-				// the server does not look into a sum of lists (apiserver pkg/cel/mutation/dynamic/objects.go v0.37.2)
-				at.strict = false
-				for _, part := range c.Args() {
-					w.value(part, at)
-				}
-				return
-			}
-		case "optional.none": // writes nothing
-			return
-		case "optional.of", "optional.ofNonZeroValue":
-			w.value(c.Args()[0], at)
-			return
-		}
-	case ast.ComprehensionKind:
-		if !w.atomic(e, at) && at.typ.Kind == schema.List {
-			w.items(e.AsComprehension().LoopStep(), e.AsComprehension().AccuVar(), at)
-		}
-		return
-	}
-	if w.scalar(e, at) || w.atomic(e, at) {
-		return
-	}
-	switch e.Kind() {
-	case ast.StructKind:
-		w.object(e, at)
-	case ast.MapKind:
-		w.mapping(e, at)
-	case ast.ListKind:
-		if at.typ.Kind == schema.List {
-			for _, item := range e.AsList().Elements() {
-				w.item(item, at)
-			}
-		}
-	}
-}
-
-// items walks the list literals that a comprehension adds to its result.
-func (w *literals) items(e ast.Expr, accu string, at spot) {
-	if e.Kind() != ast.CallKind {
-		return
-	}
-	c := e.AsCall()
-	switch c.FunctionName() {
-	case operators.Conditional:
-		w.items(c.Args()[1], accu, at)
-		w.items(c.Args()[2], accu, at)
-	case operators.Add:
-		if first := c.Args()[0]; first.Kind() == ast.IdentKind && first.AsIdent() == accu &&
-			c.Args()[1].Kind() == ast.ListKind {
-			for _, item := range c.Args()[1].AsList().Elements() {
-				w.item(item, at)
-			}
-		}
-	}
-}
-
-func (w *literals) item(e ast.Expr, list spot) {
-	at := list
-	at.typ, at.field, at.nested = list.typ.Elem, nil, true
-	if list.typ.Merge == schema.Keyed && e.Kind() == ast.StructKind && !w.patch {
-		has := func(key string) bool {
-			return slices.ContainsFunc(e.AsStruct().Fields(),
-				func(f ast.EntryExpr) bool { return f.AsStructField().Name() == key })
-		}
-		if !slices.ContainsFunc(list.typ.Keys, has) {
-			w.add("CG206", e.ID(), "set it, as in name: c.name", "an item of %s without %s", list.path,
-				strings.Join(list.typ.Keys, ", "))
-		}
-	}
-	if !w.patch && (e.Kind() == ast.MapKind || e.Kind() == ast.ListKind) {
-		w.add("CG202", e.ID(), "write "+at.name+"{…}",
-			"a literal of a map or list among the items of %s is not converted", list.path)
-		return
-	}
-	w.value(e, at)
-}
-
-func (w *literals) object(e ast.Expr, at spot) {
-	if name := e.AsStruct().TypeName(); at.strict && !w.patch && name != at.name {
-		w.add("CG203", e.ID(), "write "+at.name+"{…}", "the literal at %s is a %s", orRoot(at.path), name)
-	}
-	for _, f := range e.AsStruct().Fields() {
-		member := f.AsStructField()
-		w.member(f.ID(), member.Name(), member.Value(), at, false)
-	}
-}
-
-func (w *literals) mapping(e ast.Expr, at spot) {
-	for _, entry := range e.AsMap().Entries() {
-		name, ok := constant(entry.AsMapEntry().Key()).(string)
-		if !ok {
-			continue
-		}
-		w.member(entry.AsMapEntry().Key().ID(), name, entry.AsMapEntry().Value(), at, true)
-	}
-}
-
-func (w *literals) member(id int64, name string, value ast.Expr, at spot, inMap bool) {
-	next := at
-	next.path, next.field, next.nested = name, nil, false
-	if at.path != "" {
-		next.path = at.path + "." + name
-	}
-	switch at.typ.Kind {
-	case schema.Struct:
-		f := at.typ.Field(name)
-		if f == nil {
-			if !at.typ.PreserveUnknown && !at.typ.Embedded && len(at.typ.Fields) > 0 {
-				hint := ""
-				if near := nearest(name, fieldNames(at.typ)); near != "" {
-					hint = "did you mean " + near + "?"
-				}
-				w.add("CG201", id, hint, "%s is not a field", next.path)
-			}
-			return
-		}
-		next.typ, next.field, next.name = f.Type, f, at.name+"."+name
-	case schema.Map:
-		next.typ, next.loose = at.typ.Elem, true
-		if !inMap {
-			next.name = at.name + "." + name
-		}
-		if inMap && !w.patch && (value.Kind() == ast.MapKind || value.Kind() == ast.ListKind) {
-			w.add("CG202", value.ID(), "write "+at.name+"{…} in its place",
-				"a literal of a map or list in the values of %s is not converted", orRoot(at.path))
-			return
-		}
-	default:
-		return
-	}
-	w.value(value, next)
-}
-
-func orRoot(path string) string {
-	if path == "" {
-		return "the root"
-	}
-	return path
-}
-
-// atomic reports a value of an atomic list, map or struct in an ApplyConfiguration.
-func (w *literals) atomic(e ast.Expr, at spot) bool {
-	if w.patch || at.loose {
-		return false
-	}
-	composite := at.typ.Kind == schema.List || at.typ.Kind == schema.Map || at.typ.Kind == schema.Struct
-	if !composite || at.typ.Merge != schema.Atomic && (at.field == nil || !at.field.Atomic) {
-		return false
-	}
-	w.add("CG204", e.ID(), "use a JSON patch for it", "%s is atomic: an ApplyConfiguration may not write it", at.path)
-	return true
-}
-
-// words for the types that values have in JSON.
-const (
-	text    = "text"
-	number  = "a number"
-	boolean = "true or false"
-	list    = "a list"
-	object  = "an object"
-	null    = "null"
-)
-
-// scalar checks the type of a value as far as it is known; true: there is nothing below it to look at.
-func (w *literals) scalar(e ast.Expr, at spot) bool {
-	got, note := w.typeOf(e)
-	if got == null {
-		if !w.patch {
-			if at.path == "" {
-				w.add("CG205", e.ID(), "write Object{}, which changes nothing",
-					"the mutation is null, which the server refuses")
-			} else {
-				w.add("CG205", e.ID(), "use a JSON patch with op remove", "%s: null, which does not unset it", at.path)
-			}
-		}
-		return true
-	}
-	if n, ok := constant(e).(int64); ok && w.patch && (n > 1<<53-1 || n < -(1<<53-1)) {
-		w.add("CG202", e.ID(), "", "%s: an integer beyond 2^53-1 becomes text in a JSON patch", at.path)
-		return true
-	}
-	if note != "" && !w.patch {
-		w.add("CG202", e.ID(), "", "%s: %s", at.path, note)
-		return true
-	}
-	var want []string
-	switch at.typ.Kind {
-	case schema.Boolean:
-		want = []string{boolean}
-	case schema.Integer, schema.Number:
-		want = []string{number}
-	case schema.String, schema.Bytes, schema.Duration:
-		want = []string{text}
-	case schema.Time, schema.MicroTime, schema.Quantity, schema.IntOrString:
-		want = []string{text, number}
-		if at.typ.Kind == schema.Time || at.typ.Kind == schema.MicroTime {
-			want = want[:1]
-		}
-	case schema.Struct, schema.Map:
-		want = []string{object}
-	case schema.List:
-		want = []string{list}
-	default:
-		return false
-	}
-	if got != "" && !slices.Contains(want, got) {
-		hint := ""
-		switch {
-		case got == number && want[0] == text:
-			hint = "wrap it in string(…)"
-		case got == text && want[0] == number:
-			hint = "write a number, or wrap it in int(…)"
-		}
-		w.add("CG202", e.ID(), hint, "%s takes %s, not %s", orRoot(at.path), strings.Join(want, " or "), got)
-		return true
-	}
-	return false
-}
-
-// typeOf returns the JSON type of a value, "" if it is not known, or what is wrong with it in any place.
-func (w *literals) typeOf(e ast.Expr) (got, wrong string) {
-	switch e.Kind() {
-	case ast.StructKind, ast.MapKind:
-		return object, ""
-	case ast.ListKind, ast.ComprehensionKind:
-		if e.Kind() == ast.ListKind {
-			return list, ""
-		}
-	case ast.LiteralKind:
-		if e.AsLiteral() == celtypes.NullValue {
-			return null, ""
-		}
-	}
-	if w.checked == nil {
-		return "", ""
-	}
-	switch t := w.checked.NativeRep().GetType(e.ID()); t.Kind() {
-	case cel.StringKind:
-		return text, ""
-	case cel.IntKind, cel.DoubleKind:
-		return number, ""
-	case cel.BoolKind:
-		return boolean, ""
-	case cel.ListKind:
-		return list, ""
-	case cel.MapKind:
-		return object, ""
-	case cel.UintKind:
-		return "", "an unsigned integer is not converted: wrap it in int(…)"
-	case cel.BytesKind:
-		return "", "bytes are not converted: wrap them in base64.encode(…) or string(…)"
-	case cel.TimestampKind, cel.DurationKind:
-		return "", "a " + t.TypeName() + " is not converted: wrap it in string(…)"
-	}
-	return "", ""
-}
-
-// operation checks the path and the value of one operation of a JSON patch.
-func (w *literals) operation(root *schema.Type, write effects.Write) {
-	steps := write.Path.Split()
-	at := locate(root, steps)
-	if at.typ == nil {
-		if at.open {
-			return
-		}
-		hint := ""
-		if at.depth < len(steps) {
-			if near := nearest(steps[at.depth], fieldNames(at.owner)); near != "" {
-				hint = "did you mean " + near + "?"
-			}
-		}
-		name := strings.TrimPrefix(effects.Path{
-			Steps: strings.Join(steps[:min(at.depth+1, len(steps))], "\x00")}.String(), ".")
-		w.add("CG201", write.ID, hint, "%s is not a field", name)
-		return
-	}
-	if write.Value == nil || !write.Exact || write.Op != "add" && write.Op != "replace" {
-		return
-	}
-	w.value(write.Value, spot{typ: at.typ, field: at.field,
-		path: strings.TrimPrefix(effects.Path{Steps: write.Path.Steps}.String(), "."), loose: true})
+func (s *subject) slips(f *facts, e *expression) map[typed.Problem][]schema.GroupVersionKind {
+	return s.typing(f)[e].slips
 }
 
 // missingParents finds operations whose path may not lead anywhere.

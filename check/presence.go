@@ -3,6 +3,7 @@ package check
 import (
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -49,12 +50,12 @@ func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path, as 
 	if t == nil {
 		return true
 	}
-	at := locate(t, path.Split())
-	in := locate(t, parent.Split())
-	if in.typ != nil && in.typ.Kind == schema.Map {
+	at := typed.Locate(t, path.Split())
+	in := typed.Locate(t, parent.Split())
+	if in.Type != nil && in.Type.Kind == schema.Map {
 		return false
 	}
-	if at.field == nil || at.typ == nil || at.field.Required {
+	if at.Field == nil || at.Type == nil || at.Field.Required {
 		return true
 	}
 	object := map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind,
@@ -98,7 +99,7 @@ func grow(object map[string]any, t *schema.Type, steps []string) bool {
 	if len(steps) == 0 {
 		return true
 	}
-	child := locate(t, steps[:1]).typ
+	child := typed.Locate(t, steps[:1]).Type
 	rest := steps[1:]
 	key := steps[0]
 	if key == effects.Item {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -363,7 +364,7 @@ func uncovered(p *pass) {
 					i := slices.IndexFunc(e.reads.List, func(read effects.Read) bool {
 						return slices.ContainsFunc(w.paths,
 							func(path effects.Path) bool { return path.Contains(read.Path) }) &&
-							locate(t.typ, read.Path.Split()).typ != nil
+							typed.Locate(t.typ, read.Path.Split()).Type != nil
 					})
 					if e.Use == policy.UseMessageExpression || e.Use == policy.UseAuditAnnotation || i < 0 {
 						continue

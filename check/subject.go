@@ -13,6 +13,8 @@ import (
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/parallel"
+	"github.com/celgate/celgate/internal/typed"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -36,11 +38,14 @@ type subject struct {
 
 // A memory is what was found out for one policy and helps with others. Each processor has its own.
 type memory struct {
-	typer     typer
-	presences map[presence]bool
+	typer        typer
+	construction *typed.Checker
+	presences    map[presence]bool
 }
 
-func newMemory(types *schema.Registry) memory { return memory{newTyper(types), map[presence]bool{}} }
+func newMemory(types *schema.Registry, envs *celenv.Set) memory {
+	return memory{newTyper(types), typed.NewChecker(envs), map[presence]bool{}}
+}
 
 // facts are what is known about one policy.
 type facts struct {
@@ -50,7 +55,7 @@ type facts struct {
 	targets  []target // the kinds that it matches
 
 	// What takes time is found out when it is asked for, see [subject.each].
-	typing   map[*expression]*typed
+	typing   map[*expression]*typings
 	costs    []Cost // what it is estimated to cost, with typing
 	refusals func() field.ErrorList
 	trials   *trials
@@ -75,7 +80,7 @@ type expression struct {
 func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
 	s := &subject{
 		Input: in, envs: envs, ctx: ctx, codes: map[string]bool{}, disorders: map[[2]*facts][]string{},
-		older: environmentsBefore(in.KubeVersion), memory: newMemory(in.Types),
+		older: environmentsBefore(in.KubeVersion), memory: newMemory(in.Types, envs),
 	}
 	for _, p := range in.Set.Policies {
 		stored := *p
@@ -105,7 +110,7 @@ func (s *subject) each(do func(*subject, *facts)) {
 	var workers []*subject
 	parallel.Each(len(s.facts), func() func(int) {
 		w := *s
-		w.memory = newMemory(s.Types)
+		w.memory = newMemory(s.Types, s.envs)
 		workers = append(workers, &w)
 		return func(i int) { do(&w, s.facts[i]) }
 	})
@@ -366,7 +371,7 @@ func problems(issues *cel.Issues, src string) []problem {
 			start := lines[line-1]
 			offset = start + compile.ByteOffset(src[start:], e.Location.Column())
 		}
-		all = append(all, problem{min(offset, len(src)), strings.TrimSuffix(e.Message, " (in container '')")})
+		all = append(all, problem{min(offset, len(src)), wording.TrimContainer(e.Message)})
 	}
 	slices.SortStableFunc(all, func(a, b problem) int { return cmp.Compare(a.offset, b.offset) })
 	return all

@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -293,19 +294,20 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 			}
 		case parent == effects.At("request", "userInfo", "extra"):
 		case r.Path.Root == "params":
-			if at := locate(p.Types.Type(p.paramKind(f)), parent.Split()); at.typ == nil || at.typ.Kind != schema.Map ||
-				p.given(f, r.Path) {
+			at := typed.Locate(p.Types.Type(p.paramKind(f)), parent.Split())
+			if at.Type == nil || at.Type.Kind != schema.Map ||
+				p.allParamsHave(f, r.Path) {
 				continue
 			}
 			severity = Note // who writes the policy writes the params
 		case e.Use == policy.UseMessageExpression && (r.Path.Root == "object" || r.Path.Root == "oldObject"):
-			at := place{}
+			at := typed.Place{}
 			for _, t := range f.targets {
-				if at = locate(t.typ, parent.Split()); at.typ == nil || at.typ.Kind != schema.Map {
+				if at = typed.Locate(t.typ, parent.Split()); at.Type == nil || at.Type.Kind != schema.Map {
 					break
 				}
 			}
-			if at.typ == nil || at.typ.Kind != schema.Map || f.asks(e.Index, r.Path) {
+			if at.Type == nil || at.Type.Kind != schema.Map || f.asks(e.Index, r.Path) {
 				continue
 			}
 		default:
@@ -349,8 +351,8 @@ func (f *facts) asks(index int, path effects.Path) bool {
 	return false
 }
 
-// given reports that an object of the param kind is among the files, and that all of them have the field.
-func (p *pass) given(f *facts, path effects.Path) bool {
+// allParamsHave reports whether the files hold objects of the param kind and all of them have the field.
+func (p *pass) allParamsHave(f *facts, path effects.Path) bool {
 	kind, found := p.paramKind(f), false
 	for _, object := range p.State {
 		if object["kind"] != kind.Kind || object["apiVersion"] != kind.GroupVersion().String() {
@@ -371,7 +373,7 @@ func (p *pass) absent(f *facts, e *expression, path effects.Path) bool {
 		if t.typ == nil {
 			return false
 		}
-		if locate(t.typ, path.Split()).typ == nil {
+		if typed.Locate(t.typ, path.Split()).Type == nil {
 			continue
 		}
 		declared = true
@@ -396,16 +398,16 @@ func (f *facts) stage(path effects.Path) stage {
 // validated reports a field that is optional for the decoder, while the server's validation, which comes before
 // validating policies, refuses objects without it.
 func validated(t *schema.Type, path effects.Path) bool {
-	at := locate(t, path.Split())
-	if at.field == nil || at.owner == nil {
+	at := typed.Locate(t, path.Split())
+	if at.Field == nil || at.Owner == nil {
 		return false
 	}
 	switch path.Steps { // the registry fills them in before validating policies look
 	case effects.At("", "metadata", "creationTimestamp").Steps, effects.At("", "metadata", "uid").Steps:
 		return true
 	}
-	owner := strings.TrimPrefix(at.owner.Name, "k8s.io/api/")
-	switch owner + "." + at.field.Name {
+	owner := strings.TrimPrefix(at.Owner.Name, "k8s.io/api/")
+	switch owner + "." + at.Field.Name {
 	case "core/v1.PodStatus.phase", "core/v1.PodStatus.qosClass", "core/v1.NamespaceSpec.finalizers",
 		"core/v1.NamespaceStatus.phase",
 		"certificates/v1.CertificateSigningRequestSpec.username",
@@ -416,8 +418,8 @@ func validated(t *schema.Type, path effects.Path) bool {
 		"core/v1.PersistentVolumeSpec.accessModes":
 		return true
 	}
-	if strings.HasSuffix(at.owner.Name, ".LabelSelectorRequirement") ||
-		strings.HasSuffix(at.owner.Name, "core/v1.NodeSelectorRequirement") {
+	if strings.HasSuffix(at.Owner.Name, ".LabelSelectorRequirement") ||
+		strings.HasSuffix(at.Owner.Name, "core/v1.NodeSelectorRequirement") {
 		return true // values depends on the operator
 	}
 	// The selector of a workload has to match the labels of its template.
@@ -485,7 +487,7 @@ func alwaysTrue(p *pass) {
 				}
 				always := len(f.targets) > 0
 				for _, t := range f.targets {
-					always = always && t.typ != nil && neverAbsent(locate(t.typ, r.Path.Split()))
+					always = always && t.typ != nil && neverAbsent(typed.Locate(t.typ, r.Path.Split()))
 				}
 				if !always {
 					continue
@@ -497,7 +499,7 @@ func alwaysTrue(p *pass) {
 					return o.reads != nil && slices.ContainsFunc(o.reads.List,
 						func(o effects.Read) bool { return r.Path.Contains(o.Path) && o.Path != r.Path })
 				}
-				if t := locate(f.targets[0].typ, r.Path.Split()).typ; t.Kind != schema.Struct ||
+				if t := typed.Locate(f.targets[0].typ, r.Path.Split()).Type; t.Kind != schema.Struct ||
 					slices.ContainsFunc(f.exprs, below) {
 					d.Severity, d.Suggestion = Note, "leave it out"
 				}
@@ -517,9 +519,9 @@ func (p *pass) isSelection(e *expression, id int64) bool {
 }
 
 // neverAbsent reports a field of a Go type that is written whatever its value is.
-func neverAbsent(at place) bool {
-	f := at.field
-	if f == nil || at.owner == nil || at.owner.Name == "" || f.Pointer || f.OmitZero {
+func neverAbsent(at typed.Place) bool {
+	f := at.Field
+	if f == nil || at.Owner == nil || at.Owner.Name == "" || f.Pointer || f.OmitZero {
 		return false
 	}
 	return f.Type.Kind == schema.Struct || !f.OmitEmpty
@@ -644,8 +646,8 @@ func (p *pass) isOf(f *facts, path effects.Path, kind schema.Kind) bool {
 		if t.typ == nil {
 			continue
 		}
-		if at := locate(t.typ, path.Split()); at.typ != nil {
-			if at.typ.Kind != kind {
+		if at := typed.Locate(t.typ, path.Split()); at.Type != nil {
+			if at.Type.Kind != kind {
 				return false
 			}
 			found = true

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/internal/celenv"
-	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
@@ -189,51 +188,4 @@ func checkingType(t *schema.Type, open map[*schema.Type]bool) *apiservercel.Decl
 		}
 	}
 	return nil
-}
-
-// A place is where a path leads in a type.
-type place struct {
-	typ   *schema.Type  // nil: not declared
-	field *schema.Field // the last member on the way; nil for the root and for items
-	owner *schema.Type  // the struct of field
-	open  bool          // the path leaves what is declared: anything may be there
-	depth int           // the number of steps that are declared
-}
-
-// locate follows a path from the root type.
-func locate(t *schema.Type, steps []string) place {
-	at := place{typ: t}
-	for _, step := range steps {
-		switch {
-		case at.typ == nil:
-			return at
-		case at.typ.Kind == schema.Struct:
-			f := at.typ.Field(step)
-			if f == nil {
-				return place{open: at.typ.PreserveUnknown || len(at.typ.Fields) == 0 || at.typ.Embedded, owner: at.typ,
-					depth: at.depth}
-			}
-			at.owner, at.field, at.typ = at.typ, f, f.Type
-		case at.typ.Kind == schema.Map, at.typ.Kind == schema.List && step == effects.Item:
-			at.owner, at.field, at.typ = nil, nil, at.typ.Elem
-		case at.typ.Kind == schema.Any, at.typ.Kind == schema.Union:
-			return place{open: true, depth: at.depth}
-		default:
-			return place{owner: at.typ, depth: at.depth}
-		}
-		at.depth++
-	}
-	return at
-}
-
-// fieldNames are the members that a struct declares.
-func fieldNames(t *schema.Type) []string {
-	if t == nil {
-		return nil
-	}
-	names := make([]string, len(t.Fields))
-	for i := range t.Fields {
-		names[i] = t.Fields[i].Name
-	}
-	return names
 }

@@ -1,14 +1,16 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/typed"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -55,23 +57,22 @@ type finding struct {
 	certain bool // of those of run: true of every request
 }
 
-// typed is what type checking says about one expression.
-type typed struct {
+// typings are what type checking says about one expression.
+type typings struct {
 	run     []finding // as expressions run
 	checked int       // kinds that were looked at
 	unknown bool      // some matched kind has no known type
 	server  []finding
 	untyped []problem // which the server refuses, whatever the types
 
-	asts  map[schema.GroupVersionKind]*cel.Ast // of mutations; nil where it does not compile
-	slips map[slip][]schema.GroupVersionKind
+	slips map[typed.Problem][]schema.GroupVersionKind // of mutations
 }
 
 // maxKinds bounds the kinds for which a policy with wildcards is checked.
 const maxKinds = 400
 
 // typing type-checks the expressions of a policy, once.
-func (s *subject) typing(f *facts) map[*expression]*typed {
+func (s *subject) typing(f *facts) map[*expression]*typings {
 	if f.typing == nil {
 		s.each((*subject).typeOne)
 	}
@@ -79,9 +80,9 @@ func (s *subject) typing(f *facts) map[*expression]*typed {
 }
 
 func (s *subject) typeOne(f *facts) {
-	f.typing = map[*expression]*typed{}
+	f.typing = map[*expression]*typings{}
 	for _, e := range f.exprs {
-		f.typing[e] = &typed{asts: map[schema.GroupVersionKind]*cel.Ast{}}
+		f.typing[e] = &typings{slips: map[typed.Problem][]schema.GroupVersionKind{}}
 	}
 	targets := f.targets
 	if len(targets) > maxKinds {
@@ -108,9 +109,6 @@ func (s *subject) typeOne(f *facts) {
 			func(e *expression, env *cel.Env, tree *cel.Ast, problems []problem) {
 				found := f.typing[e]
 				found.checked++
-				if e.Use.Mutates() {
-					found.asts[t.kind] = tree
-				}
 				for _, p := range problems {
 					found.run = add(found.run, p, t.kind)
 				}
@@ -119,6 +117,9 @@ func (s *subject) typeOne(f *facts) {
 				}
 			},
 		)
+		if f.Mutates() {
+			s.construct(f, t.kind, s.Types.Type(params))
+		}
 		if checked++; checked <= maxKindsRun {
 			f.costs = estimate.worst(f, f.costs)
 		}
@@ -150,7 +151,30 @@ func (s *subject) typeOne(f *facts) {
 				list[i].kinds = same[name]
 			}
 		}
+		for p, kinds := range found.slips {
+			name := fmt.Sprint(kinds)
+			if same[name] == nil {
+				same[name] = kinds
+			}
+			found.slips[p] = same[name]
+		}
 		e.forget()
+	}
+}
+
+// construct judges what the mutations of f make of objects of one kind.
+func (s *subject) construct(f *facts, kind schema.GroupVersionKind, params *schema.Type) {
+	all, err := s.construction.Kind(f.Policy, s.Types.Type(kind), params)
+	s.err = cmp.Or(s.err, err)
+	for e, found := range f.typing {
+		for _, finding := range all {
+			if finding.Field != e.Field || !e.Use.Mutates() {
+				continue
+			}
+			for _, p := range finding.Problems {
+				found.slips[p] = append(found.slips[p], kind)
+			}
+		}
 	}
 }
 
@@ -297,15 +321,10 @@ rules:
 	return all
 }
 
-var (
-	undefinedField = regexp.MustCompile(`^undefined field '(.*)'$`)
-	noOverload     = regexp.MustCompile(`^found no matching overload for '(.*)' applied to '(.*)'$`)
-)
-
 // judge finds out which findings are true of every request: they exist for all matched kinds, or what they are a field
 // of does not exist.
-func (t *typed) judge(e *expression) {
-	if t.unknown || t.checked == 0 || e.ast == nil {
+func (t *typings) judge(e *expression) {
+	if t.unknown || t.checked == 0 {
 		return
 	}
 	missing := map[effects.Path][]schema.GroupVersionKind{} // the kinds with a problem at a field
@@ -360,7 +379,7 @@ func typeWarnings(p *pass) {
 					continue
 				}
 				sure := slices.ContainsFunc(t.run, func(own finding) bool {
-					return own.problem == found.problem && own.certain && telling(own.message)
+					return own.problem == found.problem && own.certain && typed.Telling(own.message)
 				})
 				d := p.typeDiagnostic(f, e, found)
 				d.Server = warning
@@ -377,6 +396,9 @@ func typeWarnings(p *pass) {
 
 // pathsAt returns the fields that are selected at an offset.
 func (e *expression) pathsAt(offset int) []effects.Path {
+	if e.reads == nil { // it does not parse
+		return nil
+	}
 	if e.paths == nil {
 		e.paths = map[int][]effects.Path{}
 		for _, r := range e.reads.List {
@@ -388,25 +410,16 @@ func (e *expression) pathsAt(offset int) []effects.Path {
 	return e.paths[offset]
 }
 
-// telling reports a message whose types are scalars: mixed kinds of objects are no mistake, since objects have no type
-// when expressions run.
-func telling(message string) bool {
-	if undefinedField.MatchString(message) {
-		return true
-	}
-	m := noOverload.FindStringSubmatch(message)
-	return m != nil && !strings.ContainsAny(m[2], "./@")
-}
-
 // typeDiagnostic words a finding.
 func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic {
 	d := in(f.Policy, e.Expr, found.offset, found.offset+token(e.Src[found.offset:]))
 	d.Message = found.message
 	of := kindsText(found.kinds)
-	if m := undefinedField.FindStringSubmatch(found.message); m != nil {
+	switch said := wording.Read(found.message); said.Kind {
+	case wording.UndefinedField:
 		for _, path := range e.pathsAt(found.offset) {
 			parent, last, ok := path.Parent()
-			if !ok || last != m[1] {
+			if !ok || last != said.Name {
 				continue
 			}
 			t := p.Types.Type(found.kinds[0])
@@ -419,15 +432,15 @@ func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic
 			if parent.Steps != "" {
 				of = strings.TrimPrefix(effects.Path{Steps: parent.Steps}.String(), ".") + " of " + of
 			}
-			if near := nearest(last, fieldNames(locate(t, parent.Split()).typ)); near != "" {
+			if near := nearest(last, typed.Fields(typed.Locate(t, parent.Split()).Type)); near != "" {
 				d.Suggestion = "did you mean " + near + "?"
 			}
 			break
 		}
-		d.Message = fmt.Sprintf("undefined field '%s' in %s", m[1], of)
-	} else if m := noOverload.FindStringSubmatch(found.message); m != nil {
-		if op, ok := strings.CutPrefix(m[1], "_"); ok && strings.HasSuffix(op, "_") {
-			d.Message = fmt.Sprintf("%s does not take %s", strings.Trim(m[1], "_"), m[2])
+		d.Message = fmt.Sprintf("undefined field '%s' in %s", said.Name, of)
+	case wording.NoOverload:
+		if op, ok := strings.CutPrefix(said.Name, "_"); ok && strings.HasSuffix(op, "_") {
+			d.Message = fmt.Sprintf("%s does not take %s", strings.Trim(said.Name, "_"), said.Got)
 		}
 		d.Message += " in " + of
 	}
@@ -445,7 +458,7 @@ func kindsText(kinds []schema.GroupVersionKind) string {
 	return strings.Join(names, ", ")
 }
 
-func (p *pass) runProblems(pattern *regexp.Regexp) {
+func (p *pass) runProblems(about wording.Kind) {
 	for _, f := range p.facts {
 		for e, t := range p.typing(f) {
 			if e.ast == nil {
@@ -453,7 +466,7 @@ func (p *pass) runProblems(pattern *regexp.Regexp) {
 			}
 			for _, found := range t.run {
 				warned := slices.ContainsFunc(t.server, func(s finding) bool { return s.problem == found.problem })
-				if !pattern.MatchString(found.message) || warned || !found.certain || !telling(found.message) ||
+				if wording.Read(found.message).Kind != about || warned || !found.certain || !typed.Telling(found.message) ||
 					slices.Contains(t.untyped, found.problem) {
 					continue
 				}
@@ -464,6 +477,6 @@ func (p *pass) runProblems(pattern *regexp.Regexp) {
 	}
 }
 
-func undefinedFields(p *pass) { p.runProblems(undefinedField) }
+func undefinedFields(p *pass) { p.runProblems(wording.UndefinedField) }
 
-func typeMismatches(p *pass) { p.runProblems(noOverload) }
+func typeMismatches(p *pass) { p.runProblems(wording.NoOverload) }

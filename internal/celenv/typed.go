@@ -2,6 +2,8 @@ package celenv
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -39,37 +41,27 @@ const VariablesType = variablesType
 // withoutResource authorizer.requestResource is not declared, as in the server's type checker
 // (pkg/admission/plugin/policy/validating/typechecking.go v0.37.2).
 func (s *Set) Typed(d Declared, t Types, withoutResource bool) (*cel.Env, error) {
-	params := d.Params
-	d.typed, d.withoutResource, d.Params = true, withoutResource, false
-	env, err := s.env(Run, d)
-	if err != nil {
-		return nil, err
-	}
-	provider := typeProvider{Provider: env.CELTypeProvider()}
-	opts := []cel.EnvOption{
-		cel.CostEstimatorOptions(checker.OverloadCostEstimate("lists_range", rangeOfItems))}
+	d.withoutResource = withoutResource
+	var known []*apiservercel.DeclTypeProvider
+	vars := map[string]*cel.Type{}
 	declare := func(t *DeclaredType, names ...string) {
 		celType := cel.DynType
 		if t != nil {
 			celType = t.CelType()
-			provider.declared = append(provider.declared, t.known)
+			known = append(known, t.known)
 		}
 		for _, name := range names {
-			opts = append(opts, cel.Variable(name, celType))
+			vars[name] = celType
 		}
 	}
 	declare(t.Object, "object", "oldObject")
-	if params {
+	if d.Params {
 		declare(t.Params, "params")
 	}
 	if t.Variables != nil {
 		declare(Declare(t.Variables), variablesName)
 	}
-	env, err = env.Extend(append(opts, cel.CustomTypeProvider(provider))...)
-	if err != nil {
-		return nil, fmt.Errorf("CEL environment: %w", err)
-	}
-	return env, nil
+	return s.With(d, func(others types.Provider) types.Provider { return typeProvider{others, known} }, vars)
 }
 
 // A typeProvider knows declared types beside those of another provider.
@@ -100,3 +92,23 @@ func (p typeProvider) of(name string) types.Provider {
 
 // VariableType is the declared type that the server gives a variable whose expression has type t.
 func VariableType(t *cel.Type) *apiservercel.DeclType { return declType(t) }
+
+// With returns an environment for stored expressions whose variables object, oldObject, params and variables have the
+// types that vars gives them. Types are found by what provide makes of that which finds all others.
+func (s *Set) With(d Declared, provide func(types.Provider) types.Provider, vars map[string]*cel.Type) (*cel.Env,
+	error) {
+	d.typed, d.Params = true, false
+	env, err := s.env(Run, d)
+	if err != nil {
+		return nil, err
+	}
+	opts := []cel.EnvOption{cel.CustomTypeProvider(provide(env.CELTypeProvider())),
+		cel.CostEstimatorOptions(checker.OverloadCostEstimate("lists_range", rangeOfItems))}
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		opts = append(opts, cel.Variable(name, vars[name]))
+	}
+	if env, err = env.Extend(opts...); err != nil {
+		return nil, fmt.Errorf("CEL environment: %w", err)
+	}
+	return env, nil
+}

@@ -180,4 +180,8 @@ func pieces(e ast.Expr, parts *[]any) {
 	*parts = append(*parts, nil)
 }
 
-func number(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+// number reports an index, which may count from the end of a list.
+func number(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}

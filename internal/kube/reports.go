@@ -20,6 +20,9 @@ type Reports struct {
 	Cluster    schema.GroupVersionResource
 	Labels     map[string]string // of all that there are of them
 	Name       string            // of all; others with the labels belong to somebody else
+
+	// In says in which namespaces they are kept, "" for the cluster; nil: in all. Those in others are left alone.
+	In func(namespace string) bool
 }
 
 // Write makes the reports in the cluster those that are given, and removes others of the same name. It returns how many
@@ -28,6 +31,9 @@ func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written,
 	keep := map[string]bool{}
 	for _, tree := range objects {
 		object := &unstructured.Unstructured{Object: tree}
+		if r.In != nil && !r.In(object.GetNamespace()) {
+			continue
+		}
 		keep[object.GetNamespace()] = true
 		resource := r.Namespaced
 		if object.GetNamespace() == "" {
@@ -55,7 +61,8 @@ func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written,
 				return written, removed, err
 			}
 			for _, item := range list.Items {
-				if item.GetName() != r.Name || keep[item.GetNamespace()] {
+				in := item.GetNamespace()
+				if item.GetName() != r.Name || keep[in] || r.In != nil && !r.In(in) {
 					continue
 				}
 				err := r.Client.dynamic.Resource(resource).Namespace(item.GetNamespace()).Delete(ctx, item.GetName(),

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/metadata"
 
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
@@ -73,7 +74,7 @@ func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) 
 	}
 	own := minor == ""
 	if own {
-		minor = known(s.minor)
+		minor = knownMinor(s.minor)
 	}
 	if s.types, err = builtin.Registry(minor); err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) 
 	}
 	var unreadable error
 	s.types, unreadable = withDefinitions(s.types, crds)
-	live := &kinds{client: c, other: own && s.minor != known(s.minor)}
+	live := &kinds{client: c, other: own && s.minor != knownMinor(s.minor)}
 	_, undocumented := live.refresh(ctx, s.types)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -98,7 +99,7 @@ func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) 
 func (s *Snapshot) Minor() string { return s.minor }
 
 // KnownMinor is the minor whose CEL stands for the server's.
-func (s *Snapshot) KnownMinor() string { return known(s.minor) }
+func (s *Snapshot) KnownMinor() string { return knownMinor(s.minor) }
 
 // Types are the kinds of the cluster. The error names what is missing in them.
 func (s *Snapshot) Types() (*schema.Registry, error) { return s.types, s.absent }
@@ -245,6 +246,9 @@ func (s *Snapshot) authorize(ctx context.Context, attr authorizer.Attributes) (a
 type Page struct {
 	Objects []map[string]any
 
+	// Version is the resource version of the state of the cluster that the objects are of.
+	Version string
+
 	// Remaining is how many objects follow, as far as the server tells.
 	Remaining int64
 
@@ -283,6 +287,7 @@ func (c *Client) pages(ctx context.Context, resource schema.GroupVersionResource
 			for _, item := range list.Items {
 				next.Objects = append(next.Objects, item.Object)
 			}
+			next.Version = list.GetResourceVersion()
 			if remaining := list.GetRemainingItemCount(); remaining != nil {
 				next.Remaining = *remaining
 			}
@@ -293,6 +298,32 @@ func (c *Client) pages(ctx context.Context, resource schema.GroupVersionResource
 				return
 			}
 			next = &Page{}
+		}
+	}
+}
+
+// Sizes counts the objects of a resource by namespace, "" of a resource without namespaces. Only metadata is read.
+func (s *Snapshot) Sizes(ctx context.Context, resource schema.GroupVersionResource) (map[string]int, error) {
+	client, err := metadata.NewForConfigAndClient(s.client.config, s.client.http)
+	if err != nil {
+		return nil, err
+	}
+	sizes := map[string]int{}
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		list, err := client.Resource(resource).List(ctx, options)
+		if token := continuation(err); token != "" {
+			options.Continue = token // sizes need not be of one state
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			sizes[list.Items[i].Namespace]++
+		}
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return sizes, nil
 		}
 	}
 }
@@ -320,9 +351,8 @@ func (c *Client) list(ctx context.Context, resource schema.GroupVersionResource,
 	return objects, nil
 }
 
-// known returns the minor whose kinds and CEL stand for those of another: itself, or the newest for one that is not
-// known.
-func known(minor string) string {
+// knownMinor returns the minor whose kinds and CEL stand for those of another: itself if it is known, else the newest.
+func knownMinor(minor string) string {
 	all := builtin.Minors()
 	if slices.Contains(all, minor) {
 		return minor

@@ -15,6 +15,7 @@ import (
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/replay"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
@@ -41,6 +42,7 @@ type apply struct {
 	workloads        workloads
 	unknownKinds     string // skip, plain or fail; empty: skip what no policy can match, else fail
 	serverView       bool
+	replay           bool
 }
 
 func newApply(c *console) *cobra.Command {
@@ -69,8 +71,8 @@ standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
 What the server validates of an object itself, such as names, duplicates and
 selectors, is not looked at: a mutated object may still be refused as invalid.
 
-The exit status is 0 when nothing is denied, 1 when something is or --fail-on says
-so, and 2 when something could not be evaluated, a policy or binding is invalid, or
+The exit status is 0 when nothing is denied, 1 when something is or --fail-on or
+--replay says so, and 2 when something could not be evaluated, a policy or binding is invalid, or
 no policy of -p is in force. docs/apply.md says what each status of an object means.`,
 		Example: `  # may these manifests be applied?
   celgate apply -p policies/ manifests/
@@ -127,6 +129,10 @@ no policy of -p is in force. docs/apply.md says what each status of an object me
 		f.BoolVar(&a.strictness.strict, "strict", false, "--fail-on with all of them")
 		f.StringVar(&a.unknownKinds, "unknown-kinds", "",
 			"`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)")
+	})
+	group(cmd, "Safety of mutations", func(f *pflag.FlagSet) {
+		f.BoolVar(&a.replay, "replay", false,
+			"run the mutating policies once more on what they made:\nexit status 1 where that changes an object again, or where\na policy undoes what another one set")
 	})
 	completeWith(cmd, "fail-on", failOn...)
 	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")
@@ -190,7 +196,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), reasons: true,
-		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads.Workloads}
+		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads.Workloads, replay: a.replay}
 	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
 		d.reasons = false // a table has no reasons
 	}
@@ -283,6 +289,13 @@ func (a *apply) check(args []string) error {
 	return nil
 }
 
+// unsafe raises the exit status for an object whose mutations are not safe to run again.
+func unsafe(c *console, it report.Item) {
+	if it.Replay != nil && (!it.Replay.Idempotent() || !it.Replay.Survives()) {
+		c.raise(exitDenied)
+	}
+}
+
 // decide writes the answer for each document, in their order.
 func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Document, to outputs) error {
 	// Only here does an interrupt end things in order; while files are read it ends the program at once.
@@ -321,7 +334,9 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		if err := to.report.Write(it.Item); err != nil {
 			return err
 		}
+		unsafe(a.console, it.Item)
 		for _, child := range it.followed {
+			unsafe(a.console, child)
 			switch {
 			case child.Failure != nil:
 				a.raise(exitFailed)
@@ -405,6 +420,7 @@ type decider struct {
 	reasons bool            // find those for what is not as it should be
 	how     explain.Options // of the decisions
 
+	replay       bool                // run mutations once more
 	unknownKinds string              // as --unknown-kinds
 	workloads    *requests.Workloads // nil: none is followed
 	// is called after each answer, those about what controllers make too; nil: nobody asks
@@ -505,6 +521,15 @@ func (d *decider) decideAbout(ctx context.Context, it *answer, request *celgate.
 		}
 		if note != nil {
 			it.Decision.Notes = append(it.Decision.Notes, *note)
+		}
+	}
+	if d.replay {
+		if it.Replay, err = replay.Of(ctx, d.engine, prepared, it.Decision, d.world.types); err != nil {
+			it.Decision = nil
+			return fail(err)
+		}
+		for _, text := range it.Replay.Messages() {
+			it.Decision.Notes = append(it.Decision.Notes, celgate.Note{Message: text})
 		}
 	}
 	if note := requests.NoteSize(request); note != nil {

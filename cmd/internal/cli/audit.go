@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"os"
@@ -40,14 +40,19 @@ type audit struct {
 	apply     // what it shares with the verb
 	deletions bool
 	top       int
-	log       string   // as --audit-log
-	last      string   // as --last
+	log       string // as --audit-log
+	last      string // as --last
+	since     string // as --changed-since
+	shard     report.Shard
+	parts     string   // where shards keep what they share
 	write     string   // as --write-reports; empty: none are
 	fails     []string // as --fail-on
+	repeating
 }
 
 func newAudit(c *console) *cobra.Command {
 	a := &audit{apply: apply{console: c}}
+	merging := false
 	cmd := &cobra.Command{
 		Use:   "audit -p POLICIES -c DUMP|--context NAME",
 		Short: "Evaluate policies for objects that exist",
@@ -91,8 +96,18 @@ audited.`,
 
   # may it also be deleted, by dev?
   celgate audit -p policies/ -c dump/ --deletions --as dev`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context()) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if merging {
+				return nil
+			}
+			return cobra.NoArgs(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if merging {
+				return a.runMerge(cmd.Context(), args)
+			}
+			return a.run(cmd.Context())
+		},
 	}
 	group(cmd, "Policies and objects", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&a.policies, "policy", "p", nil,
@@ -100,21 +115,29 @@ audited.`,
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` the objects that exist; may be repeated")
 		f.StringVar(&a.log, "audit-log", "", "`FILE|-` ask about the requests in an audit log of kube-apiserver\ninstead; -c or a live cluster is the state")
 		a.live.flags(f)
+		f.BoolVar(&a.live.inCluster, "in-cluster", false, "the live cluster is that in which the Pod runs")
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 		a.limitFlag(f)
 	})
 	group(cmd, "Requests", func(f *pflag.FlagSet) {
 		f.BoolVar(&a.deletions, "deletions", false, "ask about the deletion of each object, too")
-		f.StringVar(&a.asked.user, "as", "", "`USER` the user who makes the requests (default: none is known,\nand policies that look at the user are not audited)")
-		f.StringArrayVar(&a.asked.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
-		f.StringVar(&a.asked.uid, "as-uid", "", "`UID` the uid of that user")
-		f.Var((*extra)(&a.asked.extra), "as-extra", "`KEY=VALUE` an extra attribute of that user; may be repeated")
+		a.asked.identityFlags(f, "(default: none is known,\nand policies that look at the user are not audited)")
 	})
 	group(cmd, "Workloads", a.workloads.flags)
+	group(cmd, "Parts", func(f *pflag.FlagSet) {
+		f.Var(shardValue{&a.shard}, "shard",
+			"`I/N` ask about the namespaces of one of N shards, from 0, which\nare dealt by the number of their objects")
+		f.StringVar(&a.parts, "parts", "", "`DIR|configmaps:JOB[/UID]` where the shards of one run keep what\n"+
+			"they share; the last one to be done writes the report on all")
+		f.BoolVar(&merging, "merge", false, "the arguments are reports (-o json) of all shards, or directories\n"+
+			"as of --parts: write the report on all")
+	})
+	group(cmd, "Again and again", a.repeating.flags)
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		a.reporting.flags(f, report.AuditFormats(),
-			"text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl")
+			"text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl;\nmetrics: the text format of Prometheus")
 		f.IntVar(&a.top, "top", 10, "`N` how many of the objects with most denials are named (default 10)")
+		f.StringVar(&a.since, "changed-since", "", "`FILE` the report of an earlier audit -o json of this cluster: ask\nonly about what has changed since, and take over the rest")
 		f.StringVar(&a.last, "last", "", "`FILE` the report of an earlier audit -o json; text and html say what\nhas changed since")
 		f.StringVar(&a.write, "write-reports", "",
 			"`KIND` openreports or policyreport: keep one report in each namespace\nwith findings, and one of the cluster; others of celgate are removed")
@@ -123,7 +146,7 @@ audited.`,
 	completeWith(cmd, "write-reports", slices.Sorted(maps.Keys(reportKinds))...)
 	group(cmd, "What fails", func(f *pflag.FlagSet) {
 		f.StringSliceVar(&a.fails, "fail-on", nil,
-			"`FINDINGS` exit status 1 for warn, audit, change, ignored or\nunaudited too; with commas, may be repeated")
+			"`FINDINGS` exit status 1 for warn, audit, change, ignored or\nunaudited too; with commas, may be repeated; nothing: not for\ndenials either")
 	})
 	completeWith(cmd, "fail-on", auditFailOn...)
 	a.complete(cmd)
@@ -135,10 +158,13 @@ var reportKinds = map[string]report.ClusterReportKind{"openreports": report.Open
 	"policyreport": report.PolicyReports}
 
 // auditFailOn are the findings for which --fail-on makes an audit fail that would be clean without it.
-var auditFailOn = []string{"warn", "audit", "change", "ignored", "unaudited"}
+var auditFailOn = []string{"warn", "audit", "change", "ignored", "unaudited", failOnNothing}
 
-// checkAudit refuses a command line that cannot be meant.
-func (a *audit) checkAudit() error {
+// failOnNothing makes an audit succeed whatever it finds.
+const failOnNothing = "nothing"
+
+// checkOutputs refuses flags about the report that cannot be meant.
+func (a *audit) checkOutputs() error {
 	for _, name := range a.fails {
 		if !slices.Contains(auditFailOn, name) {
 			err := &usageError{fmt.Errorf("--fail-on takes %s, not %q", strings.Join(auditFailOn, ", "), name)}
@@ -148,8 +174,30 @@ func (a *audit) checkAudit() error {
 			return err
 		}
 	}
+	if _, known := reportKinds[a.write]; a.write != "" && !known {
+		return &usageError{fmt.Errorf("--write-reports takes openreports or policyreport, not %q", a.write)}
+	}
+	if a.write != "" && a.live == (live{}) {
+		return withHint(&usageError{errors.New("--write-reports without a live cluster")},
+			"name one with --context, or give -o %s and the output to kubectl apply -f -", a.write)
+	}
+	if len(a.fails) > 1 && slices.Contains(a.fails, failOnNothing) {
+		return &usageError{errors.New("--fail-on nothing goes with nothing else")}
+	}
+	if a.top < 0 {
+		return &usageError{fmt.Errorf("--top is a number of objects, not %d", a.top)}
+	}
+	_, err := a.targets()
+	return err
+}
+
+// checkAudit refuses a command line that cannot be meant.
+func (a *audit) checkAudit() error {
+	if err := a.checkOutputs(); err != nil {
+		return err
+	}
 	switch lives := a.live != (live{}); {
-	case a.log != "" && (a.deletions || a.asked.given() != nil):
+	case a.log != "" && (a.deletions || a.asked.usedFlags() != nil):
 		return &usageError{errors.New("the audit log says itself who asks for what: --deletions and --as do not go with it")}
 	case a.log != "" && a.write != "":
 		return &usageError{errors.New("--write-reports is about objects that exist, and an audit log about requests")}
@@ -169,24 +217,19 @@ func (a *audit) checkAudit() error {
 	if stdin > 1 {
 		return &usageError{errors.New("standard input can be read once only")}
 	}
-	if _, known := reportKinds[a.write]; a.write != "" && !known {
-		return &usageError{fmt.Errorf("--write-reports takes openreports or policyreport, not %q", a.write)}
-	}
-	if a.write != "" && a.live == (live{}) {
-		return withHint(&usageError{errors.New("--write-reports without a live cluster")},
-			"name one with --context, or give -o %s and the output to kubectl apply -f -", a.write)
-	}
-	if a.top < 0 {
-		return &usageError{fmt.Errorf("--top is a number of objects, not %d", a.top)}
+	if err := a.checkShard(); err != nil {
+		return err
 	}
 	if err := a.workloads.check(); err != nil {
 		return err
 	}
-	if err := a.asked.check(); err != nil {
+	if err := a.checkEvery(); err != nil {
 		return err
 	}
-	_, err := a.targets()
-	return err
+	if err := a.checkSince(); err != nil {
+		return err
+	}
+	return a.asked.check()
 }
 
 // A stock is where the objects of an audit come from.
@@ -203,6 +246,9 @@ type stock interface {
 	// assumed makes exist in the world what objects show to exist and nothing tells about.
 	assumed(ctx context.Context, w *world) error
 
+	// sizes are how many objects there are to ask about in each namespace, "" for those in none.
+	sizes(ctx context.Context, of *auditor) (map[string]int, error)
+
 	// close gives back what was taken.
 	close()
 }
@@ -211,6 +257,15 @@ func (a *audit) run(ctx context.Context) error {
 	if err := a.checkAudit(); err != nil {
 		return err
 	}
+	if a.every > 0 {
+		return a.repeat(ctx)
+	}
+	return a.once(ctx)
+}
+
+// once asks about everything.
+func (a *audit) once(ctx context.Context) error {
+	began := time.Now()
 	var from stock = &dump{audit: a}
 	switch {
 	case a.log != "":
@@ -231,49 +286,100 @@ func (a *audit) run(ctx context.Context) error {
 	if err := from.assumed(ctx, w); err != nil {
 		return err
 	}
+	if err := w.identify(ctx, &a.asked); err != nil {
+		return err
+	}
 	of, err := a.auditor(w)
 	if err != nil {
 		return err
 	}
+	of.audit.PolicySet = digestOf(of.force)
+	if w.live != nil && a.log == "" {
+		if err := a.rest(ctx, of); err != nil {
+			return err
+		}
+		defer of.earlier.close()
+	}
+	if a.shard.Of > 0 {
+		return a.runShard(ctx, of, from)
+	}
+	if err := a.writeReport(ctx, of, from); err != nil {
+		return err
+	}
+	if a.ended != nil {
+		a.ended(of.audit, began)
+	}
+	return nil
+}
+
+// writeReport asks about all objects, and writes the outputs.
+func (a *audit) writeReport(ctx context.Context, of *auditor, from stock) error {
+	var err error
 	if a.last != "" { // before an output of the same name replaces it
-		if of.audit.Last, err = readLast(a.last); err != nil {
+		if of.audit.Last, err = readReport(a.last); err != nil {
 			return err
 		}
 	}
-	open, err := a.open(a.console)
+	out, err := a.openReport(of.audit, report.Options{Set: of.force, Rejected: of.rejected, Types: of.world.types})
 	if err != nil {
 		return err
 	}
-	var writers []report.AuditWriter
-	for _, o := range open {
-		writer, err := report.NewAuditWriter(o.format, o, of.audit, report.Options{
-			Set: of.force, Rejected: of.rejected, Types: w.types, Color: o.color, Width: o.width,
-		})
-		if err != nil {
-			return err
-		}
-		writers = append(writers, writer)
-	}
-	var kept *report.ClusterReports
-	if a.write != "" {
-		kept = report.NewClusterReports(of.audit, reportKinds[a.write], report.ReportName, time.Now())
-		writers = append(writers, unclosed{kept})
-	}
-	if err := a.judge(ctx, of, from, writers); err != nil {
+	if err := a.judge(ctx, of, from, out.writers); err != nil {
 		return err
 	}
-	if kept != nil {
-		if err := a.writeReports(ctx, kept); err != nil {
-			a.raise(exitFailed)
-			a.sayError(err)
+	if out.kept != nil {
+		a.keepReports(ctx, out.kept, nil)
+	}
+	return out.close()
+}
+
+// An auditOutput is everything that a report is written to.
+type auditOutput struct {
+	open    []*output
+	writers []report.AuditWriter
+	kept    *report.ClusterReports // for the cluster; nil: none
+}
+
+// openReport opens the outputs of a report.
+func (a *audit) openReport(of *report.Audit, o report.Options) (*auditOutput, error) {
+	open, err := a.open(a.console)
+	if err != nil {
+		return nil, err
+	}
+	out := &auditOutput{open: open}
+	for _, to := range open {
+		o.Color, o.Width = to.color, to.width
+		writer, err := report.NewAuditWriter(to.format, to, of, o)
+		if err != nil {
+			return nil, err
+		}
+		out.writers = append(out.writers, writer)
+	}
+	if a.write != "" {
+		out.kept = report.NewClusterReports(of, reportKinds[a.write], report.ReportName, time.Now())
+		out.writers = append(out.writers, unclosed{out.kept})
+	}
+	return out, nil
+}
+
+// write writes what there is to say about an object.
+func (o *auditOutput) write(of *report.Audited, findings []report.AuditFinding) error {
+	for _, writer := range o.writers {
+		if err := writer.Write(of, findings); err != nil {
+			return err
 		}
 	}
-	for _, writer := range writers {
+	return nil
+}
+
+// close writes what belongs at the end.
+func (o *auditOutput) close() error {
+	for _, writer := range o.writers {
 		if err := writer.Close(); err != nil {
 			return err
 		}
 	}
-	return closeAll(open)
+	return closeAll(o.open)
 }
 
 // unclosed are reports that are written to the cluster.
@@ -282,8 +388,17 @@ type unclosed struct{ *report.ClusterReports }
 // Close has nothing to do.
 func (unclosed) Close() error { return nil }
 
-// writeReports makes the reports in the cluster those that are given.
-func (a *audit) writeReports(ctx context.Context, reports *report.ClusterReports) error {
+// keepReports makes the reports in the cluster those that are given, in the namespaces that in says, or all. What does
+// not work is said.
+func (a *audit) keepReports(ctx context.Context, reports *report.ClusterReports, in func(namespace string) bool) {
+	if err := a.writeReports(ctx, reports, in); err != nil {
+		a.raise(exitFailed)
+		a.sayError(err)
+	}
+}
+
+func (a *audit) writeReports(ctx context.Context, reports *report.ClusterReports,
+	in func(namespace string) bool) error {
 	client, err := connect(a.live.kubeconfig, a.live.context)
 	if err != nil {
 		return err
@@ -295,7 +410,7 @@ func (a *audit) writeReports(ctx context.Context, reports *report.ClusterReports
 	}
 	to := &kube.Reports{
 		Client: client, Namespaced: of.WithResource(kind.Plural), Cluster: of.WithResource(kind.Plurals),
-		Labels: report.ReportLabels, Name: report.ReportName,
+		Labels: report.ReportLabels, Name: report.ReportName, In: in,
 	}
 	written, removed, err := to.Write(ctx, reports.Objects())
 	if err != nil {
@@ -305,14 +420,9 @@ func (a *audit) writeReports(ctx context.Context, reports *report.ClusterReports
 	return nil
 }
 
-// readLast reads the counts of an earlier report.
-func readLast(path string) (*report.LastAudit, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return report.ReadAudit(bufio.NewReader(file), path)
+// readReport reads an earlier report, but for its findings.
+func readReport(path string) (*report.StoredAudit, error) {
+	return report.ReadAudit(path, func() (io.ReadCloser, error) { return os.Open(path) })
 }
 
 // maxDump is how much an audit reads, unless it is told otherwise: what it reads it does not keep.
@@ -335,6 +445,10 @@ type auditor struct {
 
 	comparing []needs.Limit // policies that look at the object before a request of a log
 
+	earlier *earlier // what need not be asked; nil: nothing
+
+	mine map[string]bool // the namespaces that are asked about, "" for objects in none; nil: all
+
 	unreadMu sync.Mutex
 	unreads  []report.Unread
 	left     map[string]int
@@ -352,18 +466,13 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	}
 	of.force = w.inForce(a.console, of.rejected)
 	a.requirePolicies(a.policies, of.force)
-	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(w.version), User: a.asked.user != "" || a.log != "",
+	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(w.version), User: a.asked.knowsUser() || a.log != "",
 		Deletions: a.deletions || a.log != ""})
 	if err != nil {
 		return nil, err
 	}
 	if a.log != "" { // which has requests of all kinds
-		for _, l := range limits {
-			if l.Need == needs.OldObject {
-				of.comparing = append(of.comparing, l)
-			}
-		}
-		limits = nil
+		of.comparing, limits = comparing(limits), nil
 	}
 	// What cannot be decided about is not asked: a policy that may change objects would make others answer about what
 	// nobody has.
@@ -394,6 +503,11 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 		return blame.Reasons(context.Background(), engine, it.Prepared, it.Decision.Outcomes)
 	}
 	return of, nil
+}
+
+// comparing are the limits that are about the object before a request.
+func comparing(limits []needs.Limit) []needs.Limit {
+	return slices.DeleteFunc(slices.Clone(limits), func(l needs.Limit) bool { return l.Need != needs.OldObject })
 }
 
 // An auditPlan is what is asked about the objects of a kind.
@@ -475,10 +589,15 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 		fail(plan.err)
 		return result
 	}
-	if plan.resource.Namespaced {
-		result.Object.Namespace = cmp.Or(result.Object.Namespace, of.asked.namespace, "default")
-	} else {
-		result.Object.Namespace = ""
+	result.Object.Namespace = of.namespaceOf(doc.Object)
+	found, known, err := of.earlier.takesOver(doc, plan.resource, result.Object)
+	if err != nil {
+		fail(err)
+		return result
+	}
+	if known {
+		result.TakenOver, result.Found = true, found
+		return result
 	}
 	var stored *celgate.Request // the object as it is
 	for _, op := range of.asks {
@@ -530,6 +649,18 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 		}
 	}
 	return result
+}
+
+// namespaceOf is the namespace that an object is in, "" if it is in none.
+func (of *auditor) namespaceOf(object map[string]any) string {
+	named := tree.Object(object).Namespace()
+	switch resource := of.plan(tree.Object(object).Kind()).resource; {
+	case resource == nil:
+		return named
+	case resource.Namespaced:
+		return cmp.Or(named, of.asked.namespace, "default")
+	}
+	return ""
 }
 
 // isWorkload reports that an owner is a workload itself, whose objects are followed from it.
@@ -589,19 +720,8 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 		a.sayError(err)
 	}
 	t := of.audit.Totals()
-	if t.Denied+t.Refused > 0 {
-		a.raise(exitDenied)
-	}
-	for name, n := range map[string]int{"warn": t.Warned, "audit": t.Audited, "change": t.Changed, "ignored": t.Ignored,
-		"unaudited": of.audit.Unasked()} {
-		if n > 0 && slices.Contains(a.fails, name) {
-			a.raise(exitDenied)
-		}
-	}
-	if n := len(of.force.Policies); n > 0 && n == of.audit.Unasked() {
-		a.raise(exitFailed)
-		a.say("nothing is audited: no policy of those in force can be asked about stored objects", "")
-	}
+	a.conclude(t)
+	a.concludePolicies(of.audit)
 	if a.log != "" {
 		if t.Objects+t.Skipped == 0 {
 			a.raise(exitFailed)
@@ -610,9 +730,34 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 		}
 		return nil
 	}
-	if t.Objects+t.Skipped == 0 && len(a.state) > 0 {
+	if t.Objects+t.Skipped == 0 && len(a.state) > 0 && a.shard.Of == 0 {
 		a.raise(exitFailed)
 		a.say("no objects in "+strings.Join(a.state, ", "), "")
 	}
 	return nil
+}
+
+// conclude raises the exit status for what was found.
+func (a *audit) conclude(t report.AuditTotals) {
+	if t.Denied+t.Refused > 0 && !slices.Contains(a.fails, failOnNothing) {
+		a.raise(exitDenied)
+	}
+	for name, n := range map[string]int{"warn": t.Warned, "audit": t.Audited, "change": t.Changed,
+		"ignored": t.Ignored} {
+		if n > 0 && slices.Contains(a.fails, name) {
+			a.raise(exitDenied)
+		}
+	}
+}
+
+// concludePolicies raises the exit status for policies that cannot be asked.
+func (a *audit) concludePolicies(of *report.Audit) {
+	n := of.Unasked()
+	if n > 0 && slices.Contains(a.fails, "unaudited") {
+		a.raise(exitDenied)
+	}
+	if n > 0 && n == len(of.Options().Set.Policies) {
+		a.raise(exitFailed)
+		a.say("nothing is audited: no policy of those in force can be asked about stored objects", "")
+	}
 }

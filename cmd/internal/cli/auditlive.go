@@ -3,8 +3,10 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -72,30 +74,80 @@ func (s *stocktaking) kinds(of *auditor) [][]*schema.Resource {
 func (s *stocktaking) subjects(ctx context.Context, of *auditor) iter.Seq[subjectOf] {
 	return func(yield func(subjectOf) bool) {
 		for _, versions := range s.kinds(of) {
-			for _, r := range versions {
+			r, err := served(versions, func(r *schema.Resource) error {
 				stopped, err := s.list(ctx, of, r, yield)
-				if stopped || ctx.Err() != nil {
-					return
+				if stopped {
+					return errStopped
 				}
-				if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-					continue // not served in this version, or nothing of the kind is stored
-				}
-				if err != nil {
-					of.unlisted(report.Unread{What: r.GroupResource().String(), Message: err.Error()})
-				}
-				break
+				return err
+			})
+			if errors.Is(err, errStopped) || ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				of.unlisted(report.Unread{What: r.GroupResource().String(), Message: err.Error()})
 			}
 		}
 	}
 }
 
+// errStopped says that nobody wants more.
+var errStopped = errors.New("stopped")
+
+// served reads the first version of a resource that is served, and returns that one. Nothing is wrong if there is none.
+func served(versions []*schema.Resource, read func(*schema.Resource) error) (*schema.Resource, error) {
+	for _, r := range versions {
+		if err := read(r); !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
+			return r, err
+		}
+	}
+	return nil, nil
+}
+
+func (s *stocktaking) sizes(ctx context.Context, of *auditor) (map[string]int, error) {
+	sizes := map[string]int{}
+	for _, versions := range s.kinds(of) {
+		_, err := served(versions, func(r *schema.Resource) error {
+			more, err := of.world.live.Sizes(ctx, r.GroupVersionResource)
+			for namespace, n := range more {
+				sizes[namespace] += n
+			}
+			return err
+		})
+		if err != nil && !apierrors.IsForbidden(err) { // which its shards will say
+			return nil, err
+		}
+	}
+	return sizes, nil
+}
+
+// list yields the objects of a resource: all, or those of the namespaces of a shard.
 func (s *stocktaking) list(ctx context.Context, of *auditor, r *schema.Resource,
 	yield func(subjectOf) bool) (stopped bool, err error) {
+	namespaces := []string{""}
+	if of.mine != nil {
+		namespaces = slices.Sorted(maps.Keys(of.mine))
+	}
+	for _, namespace := range namespaces {
+		if of.mine != nil && (namespace == "") == r.Namespaced {
+			continue
+		}
+		if stopped, err = s.listIn(ctx, of, r, namespace, yield); stopped || err != nil {
+			return stopped, err
+		}
+	}
+	return false, nil
+}
+
+func (s *stocktaking) listIn(ctx context.Context, of *auditor, r *schema.Resource, namespace string,
+	yield func(subjectOf) bool) (stopped bool, err error) {
 	later := false
-	for page, err := range of.world.live.Pages(ctx, r.GroupVersionResource, "") {
+	for page, err := range of.world.live.Pages(ctx, r.GroupVersionResource, namespace) {
 		if err != nil {
+			of.readTo(r, "")
 			return false, err
 		}
+		of.readTo(r, page.Version)
 		if page.Later && !later {
 			later = true
 			of.unlisted(report.Unread{What: r.GroupResource().String(),
@@ -110,6 +162,13 @@ func (s *stocktaking) list(ctx context.Context, of *auditor, r *schema.Resource,
 		}
 	}
 	return false, nil
+}
+
+// readTo takes note of how far a resource is known. It is called by the goroutine that reads.
+func (of *auditor) readTo(r *schema.Resource, version string) {
+	of.unreadMu.Lock()
+	defer of.unreadMu.Unlock()
+	of.audit.ReadTo(r.GroupResource().String(), version)
 }
 
 // unlisted takes note of what is not or not well known. It is called by the goroutine that reads.

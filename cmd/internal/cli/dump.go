@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
@@ -46,17 +47,32 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 		}
 		w.set = manifest.NewBundle(from.inline...).Set
 	}
-	shared := w.shared()
+	shared := w.findShared()
 	for doc := range d.documents(len(d.policies) > 0) {
 		d.count++
 		if namespace := tree.Object(doc.Object).Namespace(); namespace != "" {
 			d.namespaces[namespace] = true
 		}
-		if shared(doc.Object) || len(manifest.Definitions([]*manifest.Document{doc})) > 0 {
+		if shared(doc.Object) || d.asked.rests(doc.Object) || len(manifest.Definitions([]*manifest.Document{doc})) > 0 {
 			from.inlineState = append(from.inlineState, doc)
 		}
 	}
 	return from, nil
+}
+
+// rests reports that an object may tell something about who makes requests.
+func (a *asked) rests(object map[string]any) bool {
+	switch kind := tree.Object(object).Kind(); {
+	case !a.knowsUser() || kind.Group != "":
+		return false
+	case kind.Kind == "ServiceAccount":
+		return a.pod != "" || strings.HasPrefix(a.user, "system:serviceaccount:") &&
+			strings.HasSuffix(a.user, ":"+tree.Object(object).Name())
+	case kind.Kind == "Pod":
+		return a.pod == nameOf(object)
+	default:
+		return a.pod != "" && kind.Kind == "Node"
+	}
 }
 
 // spool writes standard input to a file, because it is read twice.
@@ -112,14 +128,27 @@ func (d *dump) documents(say bool) iter.Seq[*manifest.Document] {
 func (d *dump) total() int { return d.count }
 
 // subjects yields the objects.
-func (d *dump) subjects(ctx context.Context, _ *auditor) iter.Seq[subjectOf] {
+func (d *dump) subjects(ctx context.Context, of *auditor) iter.Seq[subjectOf] {
 	return func(yield func(subjectOf) bool) {
 		for doc := range d.documents(false) {
-			if ctx.Err() != nil || !isReview(doc.Object) && !yield(subjectOf{doc: doc}) {
+			if isReview(doc.Object) || of.mine != nil && !of.mine[of.namespaceOf(doc.Object)] {
+				continue
+			}
+			if ctx.Err() != nil || !yield(subjectOf{doc: doc}) {
 				return
 			}
 		}
 	}
+}
+
+func (d *dump) sizes(_ context.Context, of *auditor) (map[string]int, error) {
+	sizes := map[string]int{}
+	for doc := range d.documents(false) {
+		if !isReview(doc.Object) {
+			sizes[of.namespaceOf(doc.Object)]++
+		}
+	}
+	return sizes, nil
 }
 
 // assumed makes namespaces exist that objects are in and nothing tells about.

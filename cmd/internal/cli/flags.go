@@ -59,13 +59,23 @@ func (a *asked) flags(f *pflag.FlagSet, oldFile *string) {
 		"`OPERATION` CREATE, UPDATE, DELETE or CONNECT, whatever the cluster state holds")
 	f.StringVar(oldFile, "old", "", "`FILE|DIR|-` the objects as they are stored before an update or a deletion")
 	f.StringVar(&a.subresource, "subresource", "", "`NAME` a subresource, such as status or deployments/scale")
-	f.StringVar(&a.user, "as", "", "`USER` the user who makes the requests (default "+defaultUser+", or the kubeconfig's with a live cluster)")
-	f.StringArrayVar(&a.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
-	f.StringVar(&a.uid, "as-uid", "", "`UID` the uid of that user")
-	f.Var((*extra)(&a.extra), "as-extra", "`KEY=VALUE` an extra attribute of that user; may be repeated, with one key too")
-	f.StringVar(&a.pod, "as-pod", "", "`NAMESPACE/NAME` the Pod that makes the requests with the token of\nits service account; it must exist in the cluster state")
+	a.identityFlags(f, "(default "+defaultUser+", or the kubeconfig's with a live cluster)")
 	f.BoolVar(&a.dryRun, "dry-run", false, "requests are dry-run requests")
 }
+
+// identityFlags adds the flags that say who makes requests; unnamed says who does without them.
+func (a *asked) identityFlags(f *pflag.FlagSet, unnamed string) {
+	f.StringVar(&a.user, "as", "", "`USER` the user who makes the requests "+unnamed)
+	f.StringArrayVar(&a.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
+	f.StringVar(&a.uid, "as-uid", "", "`UID` the uid of that user")
+	f.Var((*extra)(&a.extra), "as-extra",
+		"`KEY=VALUE` an extra attribute of that user; may be repeated, with one key too")
+	f.StringVar(&a.pod, "as-pod", "", "`NAMESPACE/NAME` the Pod that makes the requests with the token of\n"+
+		"its service account; it must exist in the cluster state")
+}
+
+// knowsUser reports whether the user of the requests is known.
+func (a *asked) knowsUser() bool { return a.user != "" || a.pod != "" }
 
 // check refuses what cannot be meant.
 func (a *asked) check() error {

@@ -81,7 +81,7 @@ func writeHelp(w io.Writer, cmd *cobra.Command) error {
 		b.WriteString(para + "\n\n")
 	}
 	use := cmd.UseLine()
-	if cmd.HasAvailableSubCommands() {
+	if cmd.HasAvailableSubCommands() && !strings.Contains(cmd.Use, " ") { // it does nothing itself
 		use = cmd.CommandPath() + " COMMAND [flags]"
 	}
 	b.WriteString("Usage:\n" + wrapped("  ", "      ", use))

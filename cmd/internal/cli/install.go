@@ -1,44 +1,215 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/celgate/celgate/deploy"
+	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/manifest"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func newInstall(c *console) *cobra.Command {
-	var image string
-	var show bool
+	i := &installing{audit: audit{apply: apply{console: c}}}
 	cmd := &cobra.Command{
-		Use:   "install --print",
+		Use:   "install --print [--audit]",
 		Short: "Print the manifests that put celgate into a cluster",
 		Long: `Print the manifests that put celgate into a cluster: its kinds, its rights, two replicas
-of celgate-webhook, from an image that you have built and pushed.`,
-		Example: "  celgate install --print --image registry.example.com/celgate@sha256:DIGEST | kubectl apply -f -",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !show {
-				return withHint(&usageError{errors.New("celgate changes no cluster by itself")},
-					"give --print, and the output to kubectl apply -f -")
-			}
-			if image == "" {
-				c.say(
-					"the manifests name the image \"celgate\", which is in no registry",
-					"give --image what your cluster can pull, best by digest (registry.example.com/celgate@sha256:…), which nobody can change; make image builds it")
-				image = "celgate"
-			}
-			_, err := cmd.OutOrStdout().Write(append(append(deploy.Definitions(), "---\n"...), deploy.Server(image)...))
-			return err
-		},
+of celgate-webhook, from an image that you have built and pushed.
+
+With --audit they are a CronJob instead, which asks policies about the objects of the
+cluster as celgate audit does, and a role that lists exactly the kinds that the policies
+can match: those of -p, which go into a ConfigMap, or those in force in a live cluster.
+With --shards an Indexed Job shares the work, namespace by namespace. With --every it is a
+Deployment that audits again and again, and serves the counts as metrics.`,
+		Example: `  celgate install --print --image registry.example.com/celgate@sha256:DIGEST | kubectl apply -f -
+
+  # an audit in every night, of policies that are not in force yet, by four Pods
+  celgate install --print --audit -p policies/ --shards 4 --write-reports openreports \
+      --image registry.example.com/celgate@sha256:DIGEST`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return i.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	group(cmd, "Flags", func(f *pflag.FlagSet) {
-		f.BoolVar(&show, "print", false, "print the manifests")
-		f.StringVar(&image, "image", "", "`IMAGE` to run, best by digest; no registry has one for everybody")
+		f.BoolVar(&i.show, "print", false, "print the manifests")
+		f.StringVar(&i.job.Image, "image", "", "`IMAGE` to run, best by digest; no registry has one for everybody")
 	})
+	group(cmd, "Audit", func(f *pflag.FlagSet) {
+		f.BoolVar(&i.audits, "audit", false, "a CronJob that asks policies about what exists")
+		f.StringArrayVarP(&i.policies, "policy", "p", nil, "`FILE|DIR|-` policies and bindings; may be repeated")
+		i.live.flags(f)
+		f.StringVar(&i.job.Schedule, "schedule", "17 3 * * *", "`CRON` when it runs (default \"17 3 * * *\")")
+		f.DurationVar(&i.repeating.every, "every", 0,
+			"`DURATION` a Deployment instead, which audits again and again, as every\n1h, and serves metrics")
+		f.IntVar(&i.job.Shards, "shards", 1, "`N` how many Pods share the work (default 1)")
+		f.StringVar(&i.job.Reports, "write-reports", "",
+			"`KIND` openreports or policyreport: keep reports in the cluster,\nas celgate audit does")
+	})
+	completeWith(cmd, "write-reports", slices.Sorted(maps.Keys(reportKinds))...)
 	return cmd
+}
+
+// An installing is one run of the verb.
+type installing struct {
+	audit
+	show, audits bool
+	job          deploy.Audit
+}
+
+func (i *installing) run(ctx context.Context, out io.Writer) error {
+	if !i.show {
+		return withHint(&usageError{errors.New("celgate changes no cluster by itself")},
+			"give --print, and the output to kubectl apply -f -")
+	}
+	if err := i.checkInstall(); err != nil {
+		return err
+	}
+	if i.job.Image == "" {
+		i.say(
+			"the manifests name the image \"celgate\", which is in no registry",
+			"give --image what your cluster can pull, best by digest (registry.example.com/celgate@sha256:…), which nobody can change; make image builds it")
+		i.job.Image = "celgate"
+	}
+	text := append(append(deploy.Definitions(), "---\n"...), deploy.Server(i.job.Image)...)
+	if i.audits {
+		if err := i.match(ctx); err != nil {
+			return err
+		}
+		var err error
+		if text, err = i.job.Manifests(); err != nil {
+			return err
+		}
+	}
+	_, err := out.Write(text)
+	return err
+}
+
+// checkInstall refuses a command line that cannot be meant.
+func (i *installing) checkInstall() error {
+	_, known := reportKinds[i.job.Reports]
+	if i.every > 0 {
+		i.job.Every = i.every.String()
+	}
+	switch {
+	case !i.audits && (len(i.policies) > 0 || i.live != live{} || i.job.Reports != "" || i.job.Shards != 1 ||
+		i.every != 0):
+		return &usageError{errors.New("policies, shards and reports are about --audit")}
+	case i.job.Reports != "" && !known:
+		return &usageError{fmt.Errorf("--write-reports takes openreports or policyreport, not %q", i.job.Reports)}
+	case i.every < 0 || i.every > 0 && i.job.Shards != 1:
+		return &usageError{errors.New("--every is a duration such as 1h, and does not go with --shards")}
+	case i.job.Shards < 1:
+		return &usageError{fmt.Errorf("--shards is a number of Pods, not %d", i.job.Shards)}
+	}
+	return nil
+}
+
+// match finds what the audit may do: exactly what the policies can match and what they look at.
+func (i *installing) match(ctx context.Context) error {
+	loader := &manifest.Loader{Stdin: i.stdin}
+	from, err := i.sources(ctx)
+	if err != nil {
+		return err
+	}
+	from.policies = nil
+	from.inline = i.read(loader, i.policies)
+	w, err := i.load(ctx, loader, from, nil)
+	if err != nil {
+		return err
+	}
+	of, err := i.auditor(w)
+	if err != nil {
+		return err
+	}
+	if i.status != exitClean {
+		return errors.New("not all policies can be audited") // what is wrong with them was said
+	}
+	rights := grants{}
+	for _, versions := range (&stocktaking{audit: &i.audit}).kinds(of) {
+		rights.allow(versions[0].GroupResource(), "list")
+	}
+	rights.allow(namespaceResource, "get", "list")
+	rights.allow(apischema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "list")
+	for _, p := range of.force.Policies {
+		if p.ParamKind == nil {
+			continue
+		}
+		gv, err := apischema.ParseGroupVersion(p.ParamKind.APIVersion)
+		if err != nil {
+			return err
+		}
+		resource := w.types.ResourceFor(gv.WithKind(p.ParamKind.Kind))
+		if resource == nil {
+			return withHint(fmt.Errorf("nothing is known about the kind %s %s of the params of policy %s",
+				p.ParamKind.APIVersion, p.ParamKind.Kind, p.Name), "name a live cluster, or its definition with -p")
+		}
+		rights.allow(resource.GroupResource(), "get", "list")
+	}
+	if len(i.policies) == 0 {
+		for _, kind := range []string{"validatingadmissionpolicies", "mutatingadmissionpolicies"} {
+			for _, suffix := range []string{kind, strings.TrimSuffix(kind, "ies") + "ybindings"} {
+				rights.allow(apischema.GroupResource{Group: "admissionregistration.k8s.io", Resource: suffix}, "list")
+			}
+		}
+	}
+	if kind, ok := reportKinds[i.job.Reports]; ok {
+		group, _, _ := strings.Cut(kind.APIVersion, "/")
+		for _, resource := range []string{kind.Plural, kind.Plurals} {
+			rights.allow(apischema.GroupResource{Group: group, Resource: resource}, "list", "create", "patch", "delete")
+		}
+	}
+	i.job.Rules = rights.rules()
+	i.job.Policies = ""
+	for _, d := range from.inline {
+		if i.job.Policies != "" {
+			i.job.Policies += "---\n"
+		}
+		i.job.Policies += rewrite.YAML(d.Object, w.types.Type(tree.Object(d.Object).Kind()))
+	}
+	const most = 1 << 20 // what a ConfigMap holds
+	if len(i.job.Policies) >= most {
+		return fmt.Errorf("the policies take %d bytes, and a ConfigMap %d", len(i.job.Policies), most)
+	}
+	return nil
+}
+
+var namespaceResource = apischema.GroupResource{Resource: "namespaces"}
+
+// grants are what somebody may do with resources.
+type grants map[apischema.GroupResource][]string
+
+func (g grants) allow(resource apischema.GroupResource, verbs ...string) {
+	all := append(g[resource], verbs...)
+	slices.Sort(all)
+	g[resource] = slices.Compact(all)
+}
+
+// rules are the grants, with resources of a group that may be used alike in one.
+func (g grants) rules() []deploy.Rule {
+	var all []deploy.Rule
+	resources := slices.SortedFunc(maps.Keys(g), func(x, y apischema.GroupResource) int {
+		return cmp.Or(strings.Compare(x.Group, y.Group), strings.Compare(x.Resource, y.Resource))
+	})
+	for _, r := range resources {
+		i := slices.IndexFunc(all, func(had deploy.Rule) bool {
+			return had.Group == r.Group && slices.Equal(had.Verbs, g[r])
+		})
+		if i < 0 {
+			i, all = len(all), append(all, deploy.Rule{Group: r.Group, Verbs: g[r]})
+		}
+		all[i].Resources = append(all[i].Resources, r.Resource)
+	}
+	return all
 }
 
 func newUninstall() *cobra.Command {
@@ -71,6 +242,7 @@ kubectl delete mutatingwebhookconfigurations,validatingwebhookconfigurations cel
 kubectl delete namespace celgate-system
 kubectl delete clusterrolebinding celgate-params
 kubectl delete clusterrole celgate celgate-params
+kubectl delete clusterrolebinding,clusterrole celgate-audit --ignore-not-found
 # and with all policies:
 # kubectl delete customresourcedefinitions -l app.kubernetes.io/name=celgate
 `

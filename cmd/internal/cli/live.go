@@ -19,8 +19,11 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// A live names a live cluster; neither member: none.
-type live struct{ kubeconfig, context string }
+// A live names a live cluster; no member: none.
+type live struct {
+	kubeconfig, context string
+	inCluster           bool // the one of the Pod
+}
 
 func (l *live) flags(f *pflag.FlagSet) {
 	f.StringVar(&l.kubeconfig, "kubeconfig", "",

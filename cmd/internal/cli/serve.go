@@ -58,7 +58,7 @@ func newWebhook(c *console, elect Election) *cobra.Command {
 	s := &serving{console: c, cluster: true}
 	s.Elect = elect
 	cmd := &cobra.Command{
-		Use:   "celgate-webhook",
+		Use:   "celgate-webhook [COMMAND] [flags]",
 		Short: "Answer the admission webhooks of a cluster",
 		Long: `Answer AdmissionReviews at /mutate and /validate, for clusters that do not serve
 admission policies themselves. Policies are objects of the group policy.celgate.dev
@@ -71,8 +71,8 @@ one writes: that which holds the Lease celgate.`,
 			case len(args) == 0:
 				return nil
 			case args[0] == "serve":
-				return withHint(&usageError{errors.New("celgate-webhook has no commands")},
-					"leave out serve: it does nothing else")
+				return withHint(&usageError{errors.New("celgate-webhook has no command serve")},
+					"leave it out: that is what it does")
 			}
 			return &usageError{fmt.Errorf("celgate-webhook takes flags only, not %q", args[0])}
 		},
@@ -89,6 +89,7 @@ one writes: that which holds the Lease celgate.`,
 			"`DURATION` for which its authority is good, at least twice as long (default\n2 years)")
 	})
 	cmd.Flags().Bool("version", false, "print the version")
+	cmd.AddCommand(newAudit(c)) // which runs from the same image
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/celgate/celgate"
@@ -83,6 +84,9 @@ type Audited struct {
 	Answers []Asked
 	Failure *Failure // nothing could be asked; nil: it was
 	Past    *Past    // the request that is asked about again; nil: it is about an object that exists
+
+	TakenOver bool           // it was not asked about, because it has not changed since an earlier report
+	Found     []AuditFinding // in that report
 }
 
 // A Past is a request of an audit log.
@@ -120,7 +124,7 @@ type AuditFinding struct {
 	Past *Past // as of [Audited]
 
 	err   error  // of an error
-	asked *Asked // the first question that it answers; nil: it is an example that was kept
+	asked *Asked // the first question that it answers; nil: it was kept, or read from a report
 }
 
 // Stuck reports that no update of the object is allowed as long as what is found is so.
@@ -304,8 +308,12 @@ type Audit struct {
 
 	Unread []Unread // what could not be read, as the run found out
 
-	Log  bool       // it is about the requests of an audit log
-	Last *LastAudit // to compare with; nil: none
+	Log  bool         // it is about the requests of an audit log
+	Last *StoredAudit // to compare with; nil: none
+
+	PolicySet string // the hash of the policies and bindings in force
+	Basis     string // the hash of all that answers rest on besides the objects; empty: not known
+	Shard     *Shard // nil: it is about all objects
 
 	// Reasons tells why the outcomes of an answer came about, by their index. It is asked about the first of a kind.
 	// Nil: nobody is.
@@ -317,22 +325,26 @@ type Audit struct {
 	matched map[policy.Ref]bool // policies that had a say, without a binding
 	said    map[string]int      // notes, by how many answers have them
 	left    map[string]int      // requests of a log that cannot be made again, by the reason
+	read    map[string]string   // resource versions, as of ReadTo
+	passed  map[string]int      // pairs of an object and a policy without a finding, by namespace
 }
 
 // AuditTotals count objects.
 type AuditTotals struct {
-	Objects  int `json:"objects"`  // that policies are for
-	Skipped  int `json:"skipped"`  // that no policy is for, and that make nothing that one is for
-	Failed   int `json:"failed"`   // that could not be decided about
-	Requests int `json:"requests"` // asked about
-	Refused  int `json:"refused"`
-	Denied   int `json:"denied"`
-	Stuck    int `json:"stuck"` // of which no update is allowed
-	Warned   int `json:"warned"`
-	Audited  int `json:"audited"`
-	Changed  int `json:"changed"`
-	Unstable int `json:"unstable"` // that a second run changes more
-	Ignored  int `json:"ignored"`
+	Objects int `json:"objects"` // that policies are for
+	// of these, the ones whose findings are those of an earlier report
+	TakenOver int `json:"takenOver,omitempty"`
+	Skipped   int `json:"skipped"`  // that no policy is for, and that make nothing that one is for
+	Failed    int `json:"failed"`   // that could not be decided about
+	Requests  int `json:"requests"` // asked about
+	Refused   int `json:"refused"`
+	Denied    int `json:"denied"`
+	Stuck     int `json:"stuck"` // of which no update is allowed
+	Warned    int `json:"warned"`
+	Audited   int `json:"audited"`
+	Changed   int `json:"changed"`
+	Unstable  int `json:"unstable"` // that a second run changes more
+	Ignored   int `json:"ignored"`
 
 	// Of the requests of an audit log.
 	NewlyDenied  int `json:"newlyDenied,omitempty"`  // that were allowed
@@ -382,11 +394,40 @@ func NewAudit(o Options, limits []needs.Limit, top int) *Audit {
 		matched: map[policy.Ref]bool{},
 		said:    map[string]int{},
 		left:    map[string]int{},
+		passed:  map[string]int{},
+		read:    map[string]string{},
 	}
 }
 
 // Totals are what was counted so far.
 func (a *Audit) Totals() AuditTotals { return a.totals }
+
+// ReadTo takes note of the resource version up to which a resource was read; of several the earliest counts.
+func (a *Audit) ReadTo(resource, version string) {
+	known, ok := a.read[resource]
+	if older, comparable := Older(version, known); !ok || comparable && older {
+		a.read[resource] = version
+	} else if !comparable {
+		a.read[resource] = ""
+	}
+}
+
+// Older compares two resource versions. Those of the objects that a server stores itself are numbers, which grow.
+func Older(version, than string) (older, comparable bool) {
+	x, err := strconv.ParseUint(version, 10, 64)
+	y, errThan := strconv.ParseUint(than, 10, 64)
+	return x < y, err == nil && errThan == nil
+}
+
+// TakeOver prepares for findings of an earlier report: a policy that matched something then still does, for all that is
+// known.
+func (a *Audit) TakeOver(s *StoredAudit) {
+	for _, p := range s.summary.InForce {
+		if !slices.Contains(s.summary.Unmatched, p.Policy) {
+			a.matched[p.Kind.Ref(p.Policy)] = true
+		}
+	}
+}
 
 // Leave counts requests of a log that cannot be made again for a reason.
 func (a *Audit) Leave(reason string, n int) { a.left[reason] += n }
@@ -400,6 +441,11 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 	if of.Failure != nil {
 		a.totals.Failed++
 		return nil
+	}
+	if of.TakenOver {
+		a.totals.TakenOver++
+		a.tally(of.Object, of.Found)
+		return of.Found
 	}
 	failed := false
 	for _, asked := range of.Answers {
@@ -428,6 +474,41 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 	if of.Past != nil && !failed {
 		a.compare(of)
 	}
+	a.pass(of, all)
+	a.tally(of.Object, all)
+	return all
+}
+
+// pass counts the policies that have nothing to say about an object that they are for.
+func (a *Audit) pass(of *Audited, findings []AuditFinding) {
+	seen := map[policy.Ref]bool{}
+	for i := range findings {
+		seen[findings[i].PolicyKind.Ref(findings[i].Policy)] = true
+	}
+	for _, asked := range of.Answers {
+		if asked.Item.Decision == nil {
+			continue
+		}
+		for _, o := range asked.Item.Decision.Outcomes {
+			s := o.Kind.Ref(o.Policy)
+			if !seen[s] && !a.undecided[undecidedKey{o.Kind, o.Policy, o.Field}] {
+				seen[s] = true
+				increment(a.passed, of.Object.Namespace, 1)
+			}
+		}
+	}
+}
+
+// increment counts under a text that may be part of a larger one, which is not kept.
+func increment(counts map[string]int, key string, n int) {
+	if _, known := counts[key]; !known {
+		key = strings.Clone(key)
+	}
+	counts[key] += n
+}
+
+// tally counts what there is to say about an object.
+func (a *Audit) tally(object AuditObject, all []AuditFinding) {
 	var has [6]bool
 	stuck, unstable, bad := false, false, 0
 	for i := range all {
@@ -451,8 +532,7 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 	if unstable {
 		t.Unstable++
 	}
-	a.offend(of.Object, bad, stuck)
-	return all
+	a.offend(object, bad, stuck)
 }
 
 // compare counts how a request was answered and is now.
@@ -489,21 +569,18 @@ func (a *Audit) count(f *AuditFinding) {
 			g.more = true
 		}
 	}
-	if len(g.examples) == 0 && a.Reasons != nil && f.Verdict != AuditChanged {
+	if len(g.examples) == 0 && a.Reasons != nil && f.asked != nil && f.Verdict != AuditChanged {
 		f.Story = f.story(a.Reasons)
 	}
 	if len(g.examples) < maxExamples {
-		g.examples = append(g.examples, f.kept())
+		g.examples = append(g.examples, f.detach())
 	}
 	if g.objects > 0 && g.last == f.Object { // of another param
 		return
 	}
 	g.last = f.Object
 	g.objects++
-	if _, known := g.namespaces[f.Object.Namespace]; !known {
-		g.namespaces[strings.Clone(f.Object.Namespace)] = 0
-	}
-	g.namespaces[f.Object.Namespace]++
+	increment(g.namespaces, f.Object.Namespace, 1)
 	if f.Stuck() {
 		g.stuck++
 	}
@@ -514,7 +591,7 @@ func (a *Audit) count(f *AuditFinding) {
 
 // story asks for the values that decided.
 func (f *AuditFinding) story(reasons func(Item) map[int]blame.Reason) []string {
-	if f.asked == nil || f.asked.Item.Request == nil {
+	if f.asked.Item.Request == nil {
 		return nil
 	}
 	d := f.asked.Item.Decision
@@ -531,12 +608,12 @@ func (f *AuditFinding) story(reasons func(Item) map[int]blame.Reason) []string {
 	return nil
 }
 
-// kept is a copy that does not keep the text in memory that the object was read from.
-func (f *AuditFinding) kept() AuditFinding {
+// detach returns a copy that does not keep the text of the file in memory.
+func (f *AuditFinding) detach() AuditFinding {
 	k := *f
 	k.asked = nil
 	k.Asked = slices.Clone(f.Asked)
-	k.Object = f.Object.kept()
+	k.Object = f.Object.detach()
 	k.Param, k.Message = strings.Clone(f.Param), strings.Clone(f.Message)
 	k.Diff = slices.Clone(f.Diff)
 	for i, line := range k.Diff {
@@ -546,7 +623,7 @@ func (f *AuditFinding) kept() AuditFinding {
 	return k
 }
 
-func (o AuditObject) kept() AuditObject {
+func (o AuditObject) detach() AuditObject {
 	for _, s := range []*string{&o.APIVersion, &o.Kind, &o.Namespace, &o.Name, &o.UID, &o.ResourceVersion} {
 		*s = strings.Clone(*s)
 	}
@@ -565,7 +642,7 @@ func (a *Audit) offend(object AuditObject, findings int, stuck bool) {
 	if i >= a.top {
 		return
 	}
-	a.worst = slices.Insert(a.worst, i, offender{object.kept(), findings, stuck})
+	a.worst = slices.Insert(a.worst, i, offender{object.detach(), findings, stuck})
 	a.worst = a.worst[:min(len(a.worst), a.top)]
 }
 

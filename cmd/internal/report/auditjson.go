@@ -75,7 +75,11 @@ func (o AuditObject) json() jsonAuditObject {
 
 type jsonSummary struct {
 	Totals     AuditTotals      `json:"totals"`
-	Policies   int              `json:"policies"` // in force
+	Policies   int              `json:"policies"`        // in force
+	InForce    []jsonInForce    `json:"inForce"`         // which ones these are
+	PolicySet  string           `json:"policySet"`       // the hash of them and their bindings
+	Basis      string           `json:"basis,omitempty"` // the hash of all that answers rest on besides the objects
+	Shard      *Shard           `json:"shard,omitempty"` // the part of an audit that this is
 	Groups     []jsonGroup      `json:"groups"`
 	Worst      []jsonOffender   `json:"worst"`
 	NotAudited []jsonNotAudited `json:"notAudited"`
@@ -83,6 +87,16 @@ type jsonSummary struct {
 	Unread     []jsonUnread     `json:"unread"`
 	Notes      map[string]int   `json:"notes"`          // by how many answers have them
 	Left       map[string]int   `json:"left,omitempty"` // requests of a log that cannot be made again, by the reason
+	Passed     map[string]int   `json:"passed"`         // pairs of an object and a policy without a finding, by namespace
+
+	// Read has the resource versions up to which resources of a live cluster were read.
+	Read map[string]string `json:"read,omitempty"`
+}
+
+type jsonInForce struct {
+	Kind   policy.Kind `json:"policyKind"`
+	Policy string      `json:"policy"`
+	Place  *jsonPlace  `json:"place,omitempty"`
 }
 
 type jsonGroup struct {
@@ -92,7 +106,9 @@ type jsonGroup struct {
 	Binding    string         `json:"binding,omitempty"`
 	Field      string         `json:"field,omitempty"`
 	Creates    string         `json:"creates,omitempty"`
-	Message    string         `json:"message"` // of the first
+	Expression string         `json:"expression,omitempty"` // that is to blame
+	Place      *jsonPlace     `json:"place,omitempty"`      // of it
+	Message    string         `json:"message"`              // of the first
 	Objects    int            `json:"objects"`
 	Stuck      int            `json:"stuck"`
 	Unstable   int            `json:"unstable,omitempty"`
@@ -189,11 +205,16 @@ func (a *Audit) summary() jsonSummary {
 		Totals: a.totals, Policies: len(a.set.Policies), Groups: []jsonGroup{}, Worst: []jsonOffender{},
 		NotAudited: []jsonNotAudited{},
 		Unmatched:  notNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Left: a.left,
+		InForce: []jsonInForce{}, PolicySet: a.PolicySet, Basis: a.Basis, Shard: a.Shard, Passed: a.passed, Read: a.read,
+	}
+	for _, p := range a.sortedPolicies() {
+		s.InForce = append(s.InForce, jsonInForce{p.Kind, p.Name, placeJSON(p.Position)})
 	}
 	for _, g := range a.sorted() {
 		s.Groups = append(s.Groups, jsonGroup{
-			g.verdict, g.kind, g.policy, g.binding, g.field, g.made, g.messages[0], g.objects, g.stuck, g.unstable,
-			g.namespaces, g.examples[0].Story,
+			g.verdict, g.kind, g.policy, g.binding, g.field, g.made, g.examples[0].Expr.Src,
+			placeJSON(g.examples[0].Expr.Locate(0)), g.messages[0], g.objects, g.stuck, g.unstable, g.namespaces,
+			g.examples[0].Story,
 		})
 	}
 	for _, o := range a.worst {

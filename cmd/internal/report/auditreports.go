@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/celgate/celgate/internal/needs"
-	"github.com/celgate/celgate/policy"
 )
 
 // A ClusterReportKind is a kind of objects in which a cluster keeps reports.
@@ -80,24 +79,8 @@ func (c *ClusterReports) Write(of *Audited, findings []AuditFinding) error {
 			"resources": []any{of.Object.reference()}}, c)
 		return nil
 	}
-	bad := map[policy.Ref]bool{}
 	for i := range findings {
-		f := &findings[i]
-		bad[f.PolicyKind.Ref(f.Policy)] = true
-		c.of(namespace).add(f.result(), f.reported(), c)
-	}
-	had := map[policy.Ref]bool{}
-	for _, asked := range of.Answers {
-		if asked.Item.Decision == nil {
-			continue
-		}
-		for _, o := range asked.Item.Decision.Outcomes {
-			s := o.Kind.Ref(o.Policy)
-			if !bad[s] && !had[s] && !c.audit.undecided[undecidedKey{o.Kind, o.Policy, o.Field}] {
-				had[s] = true
-				c.of(namespace).counts["pass"]++
-			}
-		}
+		c.of(namespace).add(findings[i].result(), findings[i].reported(), c)
 	}
 	return nil
 }
@@ -222,8 +205,8 @@ func (c *ClusterReports) Objects() []map[string]any {
 			object["kind"] = c.kind.Kind
 			metadata["namespace"] = namespace
 		}
-		summary := map[string]any{}
-		for _, name := range []string{"pass", "fail", "warn", "error", "skip"} {
+		summary := map[string]any{"pass": int64(c.audit.passed[namespace])}
+		for _, name := range []string{"fail", "warn", "error", "skip"} {
 			summary[name] = r.counts[name]
 		}
 		object["summary"] = summary

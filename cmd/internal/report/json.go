@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/replay"
 	"github.com/celgate/celgate/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -45,6 +46,53 @@ type jsonItem struct {
 	Object    map[string]any `json:"object"`
 	Outcomes  []jsonOutcome  `json:"outcomes"`
 	Notes     []jsonNote     `json:"notes"`
+	Replay    *jsonReplay    `json:"replay,omitempty"`
+}
+
+// A jsonReplay says what a second run of the mutating policies does, and what did not survive the first.
+type jsonReplay struct {
+	Idempotent bool        `json:"idempotent"`
+	Survives   bool        `json:"survives"`
+	Denied     string      `json:"denied,omitempty"`
+	Again      []jsonAgain `json:"again"`
+	Lost       []jsonLoss  `json:"lost"`
+}
+
+type jsonBy struct {
+	Policy  string `json:"policy"`
+	Binding string `json:"binding"`
+	Param   string `json:"param"`
+}
+
+type jsonAgain struct {
+	jsonBy
+	Fields []string `json:"fields"`
+}
+
+type jsonLoss struct {
+	jsonBy
+	Field    string  `json:"field"`
+	UndoneBy *jsonBy `json:"undoneBy,omitempty"`
+	Message  string  `json:"message"`
+}
+
+func replayOf(r *replay.Result) *jsonReplay {
+	if r == nil {
+		return nil
+	}
+	all := &jsonReplay{r.Idempotent(), r.Survives(), r.Denied, []jsonAgain{}, []jsonLoss{}}
+	for _, c := range r.Again {
+		all.Again = append(all.Again, jsonAgain{jsonBy(c.By), c.Paths})
+	}
+	for _, l := range r.Lost {
+		loss := jsonLoss{jsonBy: jsonBy(l.By), Field: l.Path, Message: l.String()}
+		if l.Thief.Policy != "" {
+			thief := jsonBy(l.Thief)
+			loss.UndoneBy = &thief
+		}
+		all.Lost = append(all.Lost, loss)
+	}
+	return all
 }
 
 // A jsonCreator is the workload for which a controller would create the object of an item.
@@ -129,7 +177,7 @@ func newJSON(w io.Writer, o Options) (*jsonWriter, error) {
 }
 
 func (j *jsonWriter) Write(it Item) error {
-	j.text.take(it)
+	j.text.count(it)
 	if it.Failure != nil && it.Failure.Skipped {
 		j.skipped = append(j.skipped, errorOf(it))
 		return nil
@@ -208,6 +256,7 @@ func (j *jsonWriter) flush() error {
 // sourced is an item with its place, and the values behind its outcomes.
 func sourced(it Item) jsonItem {
 	item := itemOf(it.Request, it.Decision)
+	item.Replay = replayOf(it.Replay)
 	if it.Place.IsValid() {
 		item.Source = &jsonSource{it.Place.File, it.Place.Line}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/replay"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -36,6 +37,8 @@ type Item struct {
 	Decision *celgate.Decision
 	Failure  *Failure
 	Changes  []celgate.Change // to show: what each mutating policy did
+
+	Replay *replay.Result // what a second run of the mutating policies does; nil: nobody asked
 
 	Reasons map[int]blame.Reason               // why outcomes came about, by their index; of some
 	Locate  func(field string) policy.Position // the place of a field in the manifest; nil: unknown

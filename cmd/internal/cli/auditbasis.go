@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/needs"
+	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// digestOf hashes what the policies and bindings of a set say, whatever they are written like.
+func digestOf(set *policy.Set) string {
+	var all []string
+	for _, p := range set.Policies {
+		all = append(all, fmt.Sprint(p.Kind, " ", p.Name, says(reflect.ValueOf(*p))))
+	}
+	for _, b := range set.Bindings {
+		all = append(all, fmt.Sprint(b.Kind, "Binding ", b.Name, says(reflect.ValueOf(*b))))
+	}
+	slices.Sort(all)
+	return digest(strings.Join(all, "\n"))
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// unsaid are the types of members of policies and bindings that no answer depends on.
+var unsaid = []reflect.Type{
+	reflect.TypeFor[policy.Position](), reflect.TypeFor[policy.Locator](), reflect.TypeFor[metav1.ObjectMeta](),
+}
+
+// says writes a value of a policy without its places and metadata.
+func says(v reflect.Value) string {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return "nil"
+		}
+		return says(v.Elem())
+	case reflect.Slice:
+		all := make([]string, v.Len())
+		for i := range all {
+			all[i] = says(v.Index(i))
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	case reflect.Struct:
+		var all []string
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && f.Name != "APIVersion" && !slices.Contains(unsaid, f.Type) {
+				all = append(all, f.Name+":"+says(v.Field(i)))
+			}
+		}
+		return "{" + strings.Join(all, ",") + "}"
+	}
+	return fmt.Sprintf("%q", fmt.Sprint(v)) // a map is written in the order of its keys
+}
+
+// basis hashes all that the answers of an audit rest on besides the objects and their namespaces; "" with a reason if
+// that cannot be known.
+func (a *audit) basis(ctx context.Context, w *world, set *policy.Set) (hash, reason string) {
+	given := needs.Given{Minor: orNewest(w.version), Deletions: a.deletions}
+	if limits, err := needs.Of(set, given); err != nil {
+		return "", err.Error()
+	} else if slices.ContainsFunc(limits, func(l needs.Limit) bool { return l.Need == needs.Authorizer }) {
+		return "", "policies ask what users may do, which changes at any time"
+	}
+	var all strings.Builder
+	user, _ := json.Marshal(a.asked.as())
+	fmt.Fprintln(&all, digestOf(set), report.Version(), w.version, a.deletions, string(user), a.limits.Memory,
+		a.workloads.Workloads)
+	kinds := map[schema.GroupVersionKind]bool{definitionKind: true}
+	for _, p := range set.Policies {
+		if p.ParamKind == nil {
+			continue
+		}
+		if gv, err := apischema.ParseGroupVersion(p.ParamKind.APIVersion); err == nil {
+			kinds[gv.WithKind(p.ParamKind.Kind)] = true
+		}
+	}
+	for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(x, y schema.GroupVersionKind) int {
+		return strings.Compare(x.String(), y.String())
+	}) {
+		objects, err := w.live.List(ctx, kind, "")
+		if err != nil {
+			return "", err.Error()
+		}
+		for _, object := range objects {
+			fmt.Fprintln(&all, kind, tree.Object(object).Metadata().Text("uid"), tree.Object(object).Metadata().Text("resourceVersion"))
+		}
+	}
+	return digest(all.String()), ""
+}
+
+var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+	Kind: "CustomResourceDefinition"}

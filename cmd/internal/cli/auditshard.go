@@ -1,0 +1,424 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// shardValue is a shard as a flag: I/N.
+type shardValue struct{ *report.Shard }
+
+// Set parses I/N.
+func (s shardValue) Set(text string) error {
+	var index, of int
+	if n, err := fmt.Sscanf(text+"\n", "%d/%d\n", &index, &of); n != 2 || err != nil || index < 0 || index >= of {
+		return errors.New("it is I/N, a part from 0 to N-1 of N parts")
+	}
+	s.Index, s.Of = index, of
+	return nil
+}
+
+// String implements pflag.Value.
+func (s shardValue) String() string {
+	if s.Shard == nil || s.Of == 0 {
+		return ""
+	}
+	return s.Shard.String()
+}
+
+// Type implements pflag.Value.
+func (s shardValue) Type() string { return "string" }
+
+// A deal says which namespaces each shard of an audit asks about; "" stands for the objects in none.
+type deal struct {
+	PolicySet string     `json:"policySet"`
+	Shards    [][]string `json:"shards"`
+}
+
+// dealt deals namespaces to shards, the largest first, each to the shard with the fewest objects.
+func dealt(sizes map[string]int, shards int) [][]string {
+	names := slices.SortedFunc(maps.Keys(sizes), func(x, y string) int {
+		return cmp.Or(sizes[y]-sizes[x], strings.Compare(x, y))
+	})
+	all, loads := make([][]string, shards), make([]int, shards)
+	for _, name := range names {
+		least := slices.Index(loads, slices.Min(loads))
+		all[least] = append(all[least], name)
+		loads[least] += sizes[name]
+	}
+	return all
+}
+
+// parts are where the shards of one audit keep what they share: the deal, and a report of each.
+type parts interface {
+	// agree returns the deal, which is what make returns for the shard that is first to ask.
+	agree(ctx context.Context, make func() ([]byte, error)) ([]byte, error)
+
+	// put keeps the report of a shard, which is a file.
+	put(ctx context.Context, shard int, file string) error
+
+	// open reads the report of a shard. It is an error like fs.ErrNotExist if there is none yet.
+	open(ctx context.Context, shard int) (io.ReadCloser, error)
+}
+
+func partName(shard int) string { return fmt.Sprintf("part-%d", shard) }
+
+// A folder keeps parts as files.
+type folder string
+
+func (f folder) path(name string) string { return filepath.Join(string(f), name+".json") }
+
+func (f folder) agree(_ context.Context, make func() ([]byte, error)) ([]byte, error) {
+	text, err := os.ReadFile(f.path("deal"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return text, err
+	}
+	if err := os.MkdirAll(string(f), 0o777); err != nil {
+		return nil, err
+	}
+	if text, err = make(); err != nil {
+		return nil, err
+	}
+	temporary, err := os.CreateTemp(string(f), "deal-*.tmp")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.Remove(temporary.Name()) }()
+	_, err = temporary.Write(text)
+	if err := errors.Join(err, temporary.Close()); err != nil {
+		return nil, err
+	}
+	// A link is made whole or not at all, and never in the place of another.
+	if err := os.Link(temporary.Name(), f.path("deal")); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.ReadFile(f.path("deal"))
+}
+
+func (f folder) put(_ context.Context, shard int, file string) error {
+	from, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	temporary, err := os.CreateTemp(string(f), partName(shard)+"-*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(temporary, from)
+	if err := errors.Join(err, temporary.Close()); err != nil {
+		_ = os.Remove(temporary.Name())
+		return err
+	}
+	return os.Rename(temporary.Name(), f.path(partName(shard)))
+}
+
+func (f folder) open(_ context.Context, shard int) (io.ReadCloser, error) {
+	return os.Open(f.path(partName(shard)))
+}
+
+// inCluster begins the form of --parts that names ConfigMaps.
+const inCluster = "configmaps:"
+
+// A shelf keeps parts in the cluster, compressed.
+type shelf struct{ *kube.Parts }
+
+func packed(r io.Reader) ([]byte, error) {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := io.Copy(w, r)
+	err = errors.Join(err, w.Close())
+	return b.Bytes(), err
+}
+
+func (s shelf) agree(ctx context.Context, make func() ([]byte, error)) ([]byte, error) {
+	read := func() ([]byte, error) {
+		r, err := s.read(ctx, "deal")
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(r)
+	}
+	text, err := read()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return text, err
+	}
+	if text, err = make(); err != nil {
+		return nil, err
+	}
+	data, err := packed(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Create(ctx, "deal", data); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return read()
+}
+
+func (s shelf) put(ctx context.Context, shard int, file string) error {
+	from, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	data, err := packed(from)
+	if err != nil {
+		return err
+	}
+	return s.Write(ctx, partName(shard), data)
+}
+
+func (s shelf) open(ctx context.Context, shard int) (io.ReadCloser, error) {
+	return s.read(ctx, partName(shard))
+}
+
+func (s shelf) read(ctx context.Context, name string) (io.ReadCloser, error) {
+	r, err := s.Read(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return gzip.NewReader(r)
+}
+
+// store returns where the parts are kept; nil if nowhere.
+func (a *audit) store() (parts, error) {
+	where, found := strings.CutPrefix(a.parts, inCluster)
+	switch {
+	case a.parts == "":
+		return nil, nil
+	case !found:
+		return folder(a.parts), nil
+	}
+	client, err := connect(a.live.kubeconfig, a.live.context)
+	if err != nil {
+		return nil, err
+	}
+	name, uid, owned := strings.Cut(where, "/")
+	p := &kube.Parts{Client: client, Namespace: client.Namespace(), Prefix: name, Labels: report.ReportLabels}
+	if owned {
+		p.Owner = &metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID(uid)}
+	}
+	return shelf{p}, nil
+}
+
+// checkShard refuses flags of shards that cannot be meant.
+func (a *audit) checkShard() error {
+	_, toCluster := strings.CutPrefix(a.parts, inCluster)
+	switch {
+	case a.shard.Of == 0 && a.parts != "":
+		return &usageError{errors.New("--parts without --shard")}
+	case a.shard.Of == 0:
+	case a.log != "":
+		return &usageError{errors.New("an audit log is read in its order: --shard does not go with it")}
+	case a.live != (live{}) && a.parts == "":
+		return withHint(&usageError{errors.New("--shard of a live cluster without --parts")},
+			"name with --parts where the shards keep what they agree on: a directory, or %sNAME", inCluster)
+	case toCluster && a.live == (live{}):
+		return &usageError{errors.New("--parts in ConfigMaps without a live cluster")}
+	}
+	return nil
+}
+
+// runShard asks about the namespaces of a shard, and keeps the report for the shard that is the last to come. That one
+// writes the outputs, which are about everything.
+func (a *audit) runShard(ctx context.Context, of *auditor, from stock) error {
+	kept, err := a.store()
+	if err != nil {
+		return err
+	}
+	count := func() ([]byte, error) {
+		sizes, err := from.sizes(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(deal{of.audit.PolicySet, dealt(sizes, a.shard.Of)})
+	}
+	var text []byte
+	if kept == nil {
+		text, err = count()
+	} else {
+		text, err = kept.agree(ctx, count)
+	}
+	var d deal
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("deal namespaces to shards: %w", err)
+	case len(d.Shards) != a.shard.Of:
+		return fmt.Errorf("the audit in %s has %d parts, not %d", a.parts, len(d.Shards), a.shard.Of)
+	case d.PolicySet != of.audit.PolicySet:
+		return withHint(fmt.Errorf("the policies have changed since the audit in %s began", a.parts),
+			"begin a new one, with other --parts")
+	}
+	of.audit.Shard = &a.shard
+	of.mine = map[string]bool{}
+	for _, namespace := range d.Shards[a.shard.Index] {
+		of.mine[namespace] = true
+	}
+	if kept == nil { // the report is the output
+		return a.writeReport(ctx, of, from)
+	}
+	done, err := a.readPart(ctx, kept, a.shard.Index)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = a.makePart(ctx, of, from, kept)
+	case err == nil && !done.Complete():
+		err = a.makePart(ctx, of, from, kept) // what could not be read then may be by now
+	case err == nil:
+		a.say(fmt.Sprintf("part %s has been done already", a.shard), "")
+		a.conclude(done.Totals())
+	}
+	if err != nil {
+		return err
+	}
+	return a.mergeIfLast(ctx, kept)
+}
+
+func (a *audit) readPart(ctx context.Context, kept parts, shard int) (*report.StoredAudit, error) {
+	return report.ReadAudit(partName(shard), func() (io.ReadCloser, error) { return kept.open(ctx, shard) })
+}
+
+// makePart makes the report of a shard.
+func (a *audit) makePart(ctx context.Context, of *auditor, from stock, kept parts) error {
+	file, err := os.CreateTemp("", "celgate-audit-*.json")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	writer, err := report.NewAuditWriter("json", file, of.audit, report.Options{Set: of.force, Rejected: of.rejected})
+	if err != nil {
+		return err
+	}
+	writers := []report.AuditWriter{writer}
+	var reports *report.ClusterReports
+	if a.write != "" {
+		reports = report.NewClusterReports(of.audit, reportKinds[a.write], report.ReportName, time.Now())
+		writers = append(writers, unclosed{reports})
+	}
+	if err := a.judge(ctx, of, from, writers); err != nil {
+		return err
+	}
+	err = writer.Close()
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if reports != nil { // those of its namespaces; that of the cluster is about all shards
+		a.keepReports(ctx, reports, func(namespace string) bool { return namespace != "" && of.mine[namespace] })
+	}
+	return kept.put(ctx, a.shard.Index, file.Name())
+}
+
+// mergeIfLast writes the outputs if all shards are done.
+func (a *audit) mergeIfLast(ctx context.Context, kept parts) error {
+	var all []*report.StoredAudit
+	for i := range a.shard.Of {
+		part, err := a.readPart(ctx, kept, i)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, part)
+	}
+	if len(all) < a.shard.Of {
+		a.say(fmt.Sprintf("part %s is done, %d of %d are: the last one writes the report", a.shard, len(all),
+			a.shard.Of), "")
+		return nil
+	}
+	return a.merge(ctx, all)
+}
+
+// merge writes the outputs about what the parts of an audit have found.
+func (a *audit) merge(ctx context.Context, all []*report.StoredAudit) error {
+	of, err := report.MergedAudit(all, a.top)
+	if err != nil {
+		return err
+	}
+	if a.last != "" {
+		if of.Last, err = readReport(a.last); err != nil {
+			return err
+		}
+	}
+	out, err := a.openReport(of, of.Options())
+	if err != nil {
+		return err
+	}
+	for _, part := range all {
+		if err := of.Absorb(part, out.write); err != nil {
+			return err
+		}
+	}
+	if out.kept != nil {
+		a.keepReports(ctx, out.kept, func(namespace string) bool { return a.shard.Of == 0 || namespace == "" })
+	}
+	if len(of.Unread)+of.Totals().Failed+len(of.Options().Rejected) > 0 {
+		a.raise(exitFailed)
+	}
+	a.conclude(of.Totals())
+	a.concludePolicies(of)
+	return out.close()
+}
+
+// runMerge merges reports of shards that are files, or in directories.
+func (a *audit) runMerge(ctx context.Context, paths []string) error {
+	switch {
+	case len(paths) == 0:
+		return &usageError{errors.New("--merge without reports")}
+	case len(a.policies)+len(a.state) > 0 || a.live != (live{}) && a.write == "" || a.log != "" || a.shard.Of > 0 ||
+		a.since != "":
+		return &usageError{errors.New("--merge takes reports, and neither policies nor objects")}
+	}
+	if err := a.checkOutputs(); err != nil {
+		return err
+	}
+	var files []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		found, err := filepath.Glob(filepath.Join(path, "part-*.json"))
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("no part-*.json in %s", path)
+		}
+		files = append(files, found...)
+	}
+	var all []*report.StoredAudit
+	for _, file := range files {
+		part, err := readReport(file)
+		if err != nil {
+			return err
+		}
+		all = append(all, part)
+	}
+	return a.merge(ctx, all)
+}

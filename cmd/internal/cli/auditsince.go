@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/schema"
+)
+
+// An earlier report tells which objects need not be asked about again.
+type earlier struct {
+	report   *report.StoredAudit
+	file     *os.File
+	findings *report.Findings
+	failed   map[report.AuditObject]bool // without their uids
+	changed  map[string]bool             // namespaces
+}
+
+// checkSince refuses flags that do not go with --changed-since.
+func (a *audit) checkSince() error {
+	switch {
+	case a.since == "":
+	case a.log != "" || a.live == (live{}):
+		return &usageError{errors.New("--changed-since is about a live cluster, which tells what has changed")}
+	case a.write != "" || a.wants("openreports", "policyreport"):
+		return &usageError{errors.New("--changed-since does not go with reports for a cluster, which count what passes")}
+	}
+	return nil
+}
+
+// rest finds out what answers rest on, and what need not be asked again. It takes note of the state in which namespaces
+// are read, before anything is.
+func (a *audit) rest(ctx context.Context, of *auditor) error {
+	var reason string
+	of.audit.Basis, reason = a.basis(ctx, of.world, of.force)
+	for page, err := range of.world.live.Pages(ctx, namespaceVersions, "") {
+		if err != nil {
+			of.audit.Basis, reason = "", err.Error()
+		} else {
+			of.audit.ReadTo("namespaces", page.Version)
+		}
+		break
+	}
+	if a.since == "" {
+		return nil
+	}
+	var err error
+	of.earlier, err = a.remember(ctx, of, reason)
+	return err
+}
+
+// namespaceVersions are the objects whose labels answers rest on.
+var namespaceVersions = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
+// close closes the report.
+func (e *earlier) close() {
+	if e != nil {
+		_ = e.file.Close() // it was read
+	}
+}
+
+// remember opens the report of --changed-since, if what it says still holds for unchanged objects. If not, it says why.
+func (a *audit) remember(ctx context.Context, of *auditor, reason string) (*earlier, error) {
+	last, err := readReport(a.since)
+	if err != nil {
+		return nil, err
+	}
+	again := func(why string) (*earlier, error) {
+		a.say("everything is asked about again: "+why, "")
+		return nil, nil
+	}
+	switch {
+	case last.Basis() == "":
+		return again(a.since + " does not tell what its answers rest on")
+	case of.audit.Basis == "":
+		return again("what answers rest on cannot be told: " + reason)
+	case last.PolicySet() != of.audit.PolicySet:
+		return again("policies or bindings have changed since")
+	case last.Basis() != of.audit.Basis:
+		return again("params, kinds, flags or celgate have changed since")
+	case last.Totals().Failed > len(last.Failed()):
+		return again(a.since + " does not name all objects that could not be decided about")
+	}
+	e := &earlier{report: last, failed: map[report.AuditObject]bool{}, changed: map[string]bool{}}
+	for _, object := range last.Failed() {
+		e.failed[object] = true
+	}
+	namespaces, err := of.world.live.List(ctx, namespaceKind, "")
+	if err != nil {
+		return nil, err
+	}
+	read := last.Read()["namespaces"]
+	for _, namespace := range namespaces {
+		if !unchanged(namespace, read) {
+			e.changed[tree.Object(namespace).Name()] = true
+		}
+	}
+	if e.file, err = os.Open(a.since); err != nil {
+		return nil, err
+	}
+	if e.findings, err = last.Findings(e.file); err != nil {
+		return nil, errors.Join(err, e.file.Close())
+	}
+	of.audit.TakeOver(last)
+	return e, nil
+}
+
+// unchanged reports that an object was last changed before a resource was read.
+func unchanged(object map[string]any, read string) bool {
+	newer, comparable := report.Older(read, tree.Object(object).Metadata().Text("resourceVersion"))
+	return comparable && !newer
+}
+
+// takesOver returns what an earlier report found about an object that has not changed since; false if it must be asked
+// about.
+func (e *earlier) takesOver(doc *manifest.Document, resource *schema.Resource,
+	object report.AuditObject) (found []report.AuditFinding, known bool, err error) {
+	if e == nil || !unchanged(doc.Object, e.report.Read()[resource.GroupResource().String()]) ||
+		object.Namespace != "" && e.changed[object.Namespace] ||
+		e.failed[report.AuditObject{APIVersion: object.APIVersion, Kind: object.Kind, Namespace: object.Namespace,
+			Name: object.Name}] {
+		return nil, false, nil
+	}
+	found, err = e.findings.About(object.UID)
+	return found, err == nil, err
+}

@@ -1,0 +1,62 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A Findings looks up what a report found about single objects. It keeps where that is in the file, and no more.
+type Findings struct {
+	of     *StoredAudit
+	file   io.ReaderAt
+	exprs  map[exprKey]blamed
+	places map[string]span // by the uid of the object
+}
+
+// Findings reads where a report has its findings. File is the same report.
+func (s *StoredAudit) Findings(file io.ReaderAt) (*Findings, error) {
+	f := &Findings{of: s, file: file, exprs: s.expressions(), places: map[string]span{}}
+	err := s.members(func(name json.Token, dec *json.Decoder) (err error) {
+		if name != "findings" {
+			var other json.RawMessage
+			return dec.Decode(&other)
+		}
+		for item, at := range list[struct{ Object jsonAuditObject }](dec, &err) {
+			place, known := f.places[item.Object.UID]
+			if !known {
+				place.from = at.from
+			} else if place.to != at.from {
+				return fmt.Errorf("the findings about %s are not together", item.Object.object())
+			}
+			place.to = at.to
+			f.places[item.Object.UID] = place
+		}
+		return err
+	})
+	return f, err
+}
+
+// About returns what the report found about an object.
+func (f *Findings) About(uid string) ([]AuditFinding, error) {
+	place, known := f.places[uid]
+	if !known {
+		return nil, nil
+	}
+	text := make([]byte, place.to-place.from)
+	if _, err := f.file.ReadAt(text, place.from); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	text = append(append([]byte{'['}, bytes.TrimLeft(text, ", \n")...), ']')
+	var found []jsonFinding
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, f.of.wrong(err)
+	}
+	all := make([]AuditFinding, len(found))
+	for i := range found {
+		all[i] = found[i].finding(f.exprs)
+	}
+	return all, nil
+}

@@ -1,0 +1,372 @@
+package report
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/needs"
+	"github.com/celgate/celgate/policy"
+)
+
+// A StoredAudit is a report that celgate audit -o json wrote. Its findings, which may be many, are read when they are
+// asked for.
+type StoredAudit struct {
+	File     string
+	open     func() (io.ReadCloser, error)
+	rejected []jsonRejection
+	errors   []jsonError
+	summary  jsonSummary
+	groups   map[lastKey]int
+}
+
+// A lastKey is what findings of two audits have in common.
+type lastKey struct {
+	verdict                         AuditVerdict
+	policy, binding, field, creates string
+}
+
+// ReadAudit reads a report, but for its findings. Open is called again for these.
+func ReadAudit(file string, open func() (io.ReadCloser, error)) (*StoredAudit, error) {
+	s := &StoredAudit{File: file, open: open, groups: map[lastKey]int{}}
+	kind, complete := "", false
+	err := s.members(func(name json.Token, dec *json.Decoder) (err error) {
+		switch name {
+		case "kind":
+			err = dec.Decode(&kind)
+		case "rejected":
+			err = dec.Decode(&s.rejected)
+		case "findings":
+			for range list[json.RawMessage](dec, &err) {
+			}
+		case "errors":
+			err = dec.Decode(&s.errors)
+		case "summary":
+			complete = true
+			err = dec.Decode(&s.summary)
+		default:
+			var other json.RawMessage
+			err = dec.Decode(&other)
+		}
+		return err
+	})
+	if err == nil && (kind != "AuditReport" || !complete) {
+		err = s.wrong(fmt.Errorf("its kind is %q", kind))
+	}
+	for _, g := range s.summary.Groups {
+		s.groups[lastKey{g.Verdict, g.Policy, g.Binding, g.Field, g.Creates}] += g.Objects
+	}
+	return s, err
+}
+
+func (s *StoredAudit) wrong(err error) error {
+	return fmt.Errorf("%s is not a report of celgate audit -o json: %w", s.File, err)
+}
+
+// members calls visit for each member of the report, whose value it must read.
+func (s *StoredAudit) members(visit func(name json.Token, dec *json.Decoder) error) error {
+	file, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	dec := json.NewDecoder(bufio.NewReader(file))
+	if t, err := dec.Token(); err != nil {
+		return s.wrong(err)
+	} else if t != json.Delim('{') {
+		return s.wrong(errors.New("it is no object"))
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err == nil {
+			err = visit(name, dec)
+		}
+		if err != nil {
+			return s.wrong(err)
+		}
+	}
+	return nil
+}
+
+// A span is a part of a file.
+type span struct{ from, to int64 }
+
+// list reads the items of a list one by one, with where they and what is before them are.
+func list[T any](dec *json.Decoder, err *error) iter.Seq2[T, span] {
+	return func(yield func(T, span) bool) {
+		if _, *err = dec.Token(); *err != nil {
+			return
+		}
+		for dec.More() {
+			var item T
+			from := dec.InputOffset()
+			if *err = dec.Decode(&item); *err != nil || !yield(item, span{from, dec.InputOffset()}) {
+				return
+			}
+		}
+		_, *err = dec.Token()
+	}
+}
+
+// PolicySet is the hash of the policies and bindings that were asked, and Basis that of everything besides the objects
+// that their answers rest on; empty: the report does not tell.
+func (s *StoredAudit) PolicySet() string { return s.summary.PolicySet }
+
+// Basis is as in [Audit].
+func (s *StoredAudit) Basis() string { return s.summary.Basis }
+
+// Shard is the part of an audit that the report is; nil: it is about everything.
+func (s *StoredAudit) Shard() *Shard { return s.summary.Shard }
+
+// Read are the resource versions up to which resources were read, by resource.
+func (s *StoredAudit) Read() map[string]string { return s.summary.Read }
+
+// Totals are those of the report.
+func (s *StoredAudit) Totals() AuditTotals { return s.summary.Totals }
+
+// Complete reports that everything could be read and decided about.
+func (s *StoredAudit) Complete() bool { return len(s.summary.Unread)+s.summary.Totals.Failed == 0 }
+
+// Failed are the objects that could not be decided about, as far as the report lists them.
+func (s *StoredAudit) Failed() []AuditObject {
+	all := make([]AuditObject, len(s.errors))
+	for i, e := range s.errors {
+		all[i] = e.audited().Object
+	}
+	return all
+}
+
+func (e jsonError) audited() *Audited {
+	of := &Audited{Failure: &Failure{Message: e.Message, Hint: e.Hint}}
+	if e.Object != nil {
+		of.Object = AuditObject{APIVersion: e.Object.APIVersion, Kind: e.Object.Kind, Name: e.Object.Name}
+		if namespace, name, found := strings.Cut(e.Object.Name, "/"); found {
+			of.Object.Namespace, of.Object.Name = namespace, name
+		}
+	}
+	return of
+}
+
+// objects yields what the report found about each object, one after the other.
+func (s *StoredAudit) objects(err *error) iter.Seq[[]AuditFinding] {
+	return func(yield func([]AuditFinding) bool) {
+		var of []AuditFinding
+		exprs := s.expressions()
+		stop := errors.New("enough")
+		*err = s.members(func(name json.Token, dec *json.Decoder) (err error) {
+			if name != "findings" {
+				var other json.RawMessage
+				return dec.Decode(&other)
+			}
+			for j := range list[jsonFinding](dec, &err) {
+				f := j.finding(exprs)
+				if len(of) > 0 && !of[0].sameSubject(&f) {
+					if !yield(of) {
+						return stop
+					}
+					of = nil
+				}
+				of = append(of, f)
+			}
+			return err
+		})
+		if errors.Is(*err, stop) {
+			*err = nil
+		} else if *err == nil && len(of) > 0 {
+			yield(of)
+		}
+	}
+}
+
+func (f *AuditFinding) sameSubject(g *AuditFinding) bool {
+	return f.Object == g.Object && (f.Past == nil) == (g.Past == nil) && (f.Past == nil || *f.Past == *g.Past)
+}
+
+// An exprKey names an expression of a policy.
+type exprKey struct {
+	kind          policy.Kind
+	policy, field string
+}
+
+// A blamed is an expression with the values that decided about the first object.
+type blamed struct {
+	expr   policy.Expr
+	values []string
+}
+
+func (s *StoredAudit) expressions() map[exprKey]blamed {
+	all := map[exprKey]blamed{}
+	for _, g := range s.summary.Groups {
+		key := exprKey{g.Kind, g.Policy, g.Field}
+		if _, known := all[key]; known && len(g.Values) == 0 {
+			continue
+		}
+		e := policy.Expr{Src: g.Expression, Field: g.Field}
+		if g.Place != nil {
+			e.Place = at(g.Place.position())
+		}
+		all[key] = blamed{e, g.Values}
+	}
+	return all
+}
+
+// An at is the place of an expression of which no more is known than where it begins.
+type at policy.Position
+
+// Locate implements policy.Locator.
+func (a at) Locate(int) policy.Position { return policy.Position(a) }
+
+func (p *jsonPlace) position() policy.Position {
+	if p == nil {
+		return policy.Position{}
+	}
+	return policy.Position{File: p.File, Line: p.Line, Column: p.Column}
+}
+
+func (o jsonAuditObject) object() AuditObject {
+	return AuditObject{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID,
+		ResourceVersion: o.ResourceVersion}
+}
+
+// finding is the reverse of [AuditFinding.json].
+func (j *jsonFinding) finding(exprs map[exprKey]blamed) AuditFinding {
+	f := AuditFinding{
+		Object: j.Object.object(), Verdict: j.Verdict, Asked: j.Asked, Made: j.Creates, PolicyKind: j.Kind,
+		Policy: j.Policy, Binding: j.Binding, Param: j.Param, Place: j.Place.position(), Message: j.Message,
+		Reason: j.Reason, IsError: j.Error, Diff: j.Diff, Unstable: j.Unstable,
+	}
+	if j.Source != nil {
+		f.Object.Place = policy.Position{File: j.Source.File, Line: j.Source.Line, Column: 1}
+	}
+	if p := j.Past; p != nil {
+		f.Past = &Past{p.AuditID, p.User, p.Time, p.SubResource, p.Was}
+	}
+	if known, ok := exprs[exprKey{j.Kind, j.Policy, j.Field}]; ok && j.Field != "" {
+		f.Expr, f.Story = known.expr, known.values
+	} else {
+		f.Expr.Field = j.Field
+	}
+	return f
+}
+
+// A Shard is one of the parts of an audit.
+type Shard struct {
+	Index int `json:"index"` // from 0
+	Of    int `json:"of"`
+}
+
+// String is the form of the flag --shard.
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Of) }
+
+// MergedAudit returns the audit of which the reports are parts, before it has seen them: whoever has made the writers
+// lets it absorb each. The parts must be all parts of one audit, each once.
+func MergedAudit(parts []*StoredAudit, top int) (*Audit, error) {
+	if len(parts) == 0 {
+		return nil, errors.New("no reports to merge")
+	}
+	first := parts[0]
+	for _, p := range parts {
+		if p.PolicySet() != first.PolicySet() {
+			return nil, fmt.Errorf("%s and %s are of different policies", first.File, p.File)
+		}
+		if (p.Shard() == nil) != (first.Shard() == nil) || p.Shard() != nil && p.Shard().Of != first.Shard().Of {
+			return nil, fmt.Errorf("%s and %s are no parts of one audit", first.File, p.File)
+		}
+	}
+	if shard := first.Shard(); shard != nil {
+		by := make([]*StoredAudit, shard.Of)
+		for _, p := range parts {
+			i := p.Shard().Index
+			if i < 0 || i >= len(by) {
+				return nil, fmt.Errorf("%s is part %s, which cannot be", p.File, p.Shard())
+			}
+			if by[i] != nil {
+				return nil, fmt.Errorf("%s and %s are both part %s", by[i].File, p.File, p.Shard())
+			}
+			by[i] = p
+		}
+		if i := slices.Index(by, nil); i >= 0 {
+			return nil, fmt.Errorf("part %s is missing", Shard{i, shard.Of})
+		}
+	} else if len(parts) > 1 {
+		return nil, fmt.Errorf("%s and %s are no parts of one audit", first.File, parts[1].File)
+	}
+	set := &policy.Set{}
+	for _, p := range first.summary.InForce {
+		set.Policies = append(set.Policies, &policy.Policy{Kind: p.Kind, Name: p.Policy, Position: p.Place.position()})
+	}
+	var limits []needs.Limit
+	for _, l := range first.summary.NotAudited {
+		limits = append(limits, needs.Limit{Kind: l.Kind, Policy: l.Policy, Need: l.Need, Field: l.Field,
+			Place: l.Place.position(), Of: l.Detail, Whole: l.Whole})
+	}
+	var rejected []Rejection
+	for _, r := range first.rejected {
+		rejected = append(rejected, Rejection{APIVersion: r.Object.APIVersion,
+			Ref: policy.Ref{Kind: r.Object.Kind, Name: r.Object.Name}, Status: r.Status})
+	}
+	a := NewAudit(Options{Set: set, Rejected: rejected}, limits, top)
+	a.PolicySet = first.PolicySet()
+	if a.Basis = first.Basis(); slices.ContainsFunc(parts, func(p *StoredAudit) bool { return p.Basis() != a.Basis }) {
+		a.Basis = "" // something has changed in the meantime
+	}
+	return a, nil
+}
+
+// Options are what writers need to know of a merged audit.
+func (a *Audit) Options() Options { return Options{Set: a.set, Rejected: a.rejected, Types: a.types} }
+
+// Absorb sees everything that a report of a part has.
+func (a *Audit) Absorb(s *StoredAudit, write func(of *Audited, findings []AuditFinding) error) error {
+	var err error
+	for findings := range s.objects(&err) {
+		of := &Audited{Object: findings[0].Object, Past: findings[0].Past}
+		a.tally(of.Object, findings)
+		if err := write(of, findings); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range s.errors {
+		if err := write(e.audited(), nil); err != nil {
+			return err
+		}
+	}
+	from, to := s.summary.Totals, &a.totals
+	for _, n := range []struct {
+		to   *int
+		from int
+	}{
+		{&to.Objects, from.Objects}, {&to.Skipped, from.Skipped}, {&to.Failed, from.Failed},
+		{&to.Requests, from.Requests}, {&to.TakenOver, from.TakenOver}, {&to.NewlyDenied, from.NewlyDenied},
+		{&to.NewlyAllowed, from.NewlyAllowed}, {&to.Agreed, from.Agreed},
+	} {
+		*n.to += n.from
+	}
+	a.TakeOver(s)
+	for _, u := range s.summary.Unread {
+		if !slices.Contains(a.Unread, Unread(u)) {
+			a.Unread = append(a.Unread, Unread(u))
+		}
+	}
+	for text, n := range s.summary.Notes {
+		a.said[text] += n
+	}
+	for reason, n := range s.summary.Left {
+		a.left[reason] += n
+	}
+	for namespace, n := range s.summary.Passed {
+		a.passed[namespace] += n
+	}
+	for resource, version := range s.summary.Read {
+		a.ReadTo(resource, version)
+	}
+	return nil
+}

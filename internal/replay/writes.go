@@ -1,0 +1,234 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/schema"
+)
+
+// A write is one value that differs between two objects.
+type write struct {
+	steps   []step
+	value   any  // that is there, or that was there
+	removed bool // it is no longer there
+	item    bool // of a list without keys, which the steps lead to
+	count   int  // how often the list has the item
+}
+
+// A step leads to a member, or to the item with some keys.
+type step struct {
+	name string
+	keys map[string]any
+}
+
+func (w *write) path() string {
+	var b strings.Builder
+	for _, s := range w.steps {
+		if s.keys == nil {
+			if b.Len() > 0 && !strings.ContainsAny(s.name, "./") {
+				b.WriteByte('.')
+			}
+			if strings.ContainsAny(s.name, "./") {
+				fmt.Fprintf(&b, "[%q]", s.name)
+				continue
+			}
+			b.WriteString(s.name)
+			continue
+		}
+		for i, key := range slices.Sorted(maps.Keys(s.keys)) {
+			b.WriteString([]string{"[", ","}[min(i, 1)])
+			fmt.Fprintf(&b, "%s=%v", key, s.keys[key])
+		}
+		b.WriteByte(']')
+	}
+	return b.String()
+}
+
+// holds reports that an object has what was written.
+func (w *write) holds(object map[string]any) bool {
+	var at any = object
+	for _, s := range w.steps {
+		next, ok := s.follow(at)
+		if !ok {
+			return w.removed
+		}
+		at = next
+	}
+	if w.item {
+		list, _ := at.([]any)
+		count := counts(list)[text(w.value)]
+		return w.removed && count <= w.count || !w.removed && count >= w.count
+	}
+	return !w.removed && tree.Equal(at, w.value)
+}
+
+func (s *step) follow(v any) (any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		next, ok := v[s.name]
+		return next, ok && s.keys == nil
+	case []any:
+		for _, item := range v {
+			if s.keys != nil && has(item, s.keys) {
+				return item, true
+			}
+		}
+	}
+	return nil, false
+}
+
+func has(item any, keys map[string]any) bool {
+	object, ok := item.(map[string]any)
+	if !ok {
+		return false
+	}
+	for key, value := range keys {
+		if found := object[key]; !tree.Equal(found, value) && text(found) != text(value) { // 80 and 80.0 are one key
+			return false
+		}
+	}
+	return true
+}
+
+// writesOf returns what differs between two objects of a type, which may be nil, leaf by leaf.
+func writesOf(before, after map[string]any, t *schema.Type) []write {
+	var w writes
+	w.members(nil, before, after, t)
+	return w.all
+}
+
+type writes struct{ all []write }
+
+func (w *writes) add(steps []step, v any, removed bool) {
+	w.all = append(w.all, write{steps: steps, value: v, removed: removed})
+}
+
+func (w *writes) members(steps []step, before, after map[string]any, t *schema.Type) {
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		at := append(slices.Clone(steps), step{name: name})
+		old, was := before[name]
+		if was && tree.Equal(old, after[name]) {
+			continue
+		}
+		w.value(at, old, after[name], memberType(t, name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, is := after[name]; !is {
+			w.add(append(slices.Clone(steps), step{name: name}), before[name], true)
+		}
+	}
+}
+
+func (w *writes) value(steps []step, before, after any, t *schema.Type) {
+	switch after := after.(type) {
+	case map[string]any:
+		if old, _ := before.(map[string]any); len(after) > 0 {
+			w.members(steps, old, after, t)
+			return
+		}
+	case []any:
+		if old, _ := before.([]any); len(after) > 0 {
+			w.items(steps, old, after, t)
+			return
+		}
+	}
+	w.add(steps, after, false)
+}
+
+func (w *writes) items(steps []step, before, after []any, t *schema.Type) {
+	if keyed(before, after, t) {
+		old, is := map[string]any{}, map[string]bool{}
+		for _, item := range before {
+			old[text(keysOf(item, t))] = item
+		}
+		for _, item := range after {
+			keys := keysOf(item, t)
+			is[text(keys)] = true
+			if was := old[text(keys)]; was == nil || !tree.Equal(was, item) {
+				w.value(append(slices.Clone(steps), step{keys: keys}), was, item, t.Elem)
+			}
+		}
+		for _, item := range before {
+			if keys := keysOf(item, t); !is[text(keys)] {
+				w.add(append(slices.Clone(steps), step{keys: keys}), item, true)
+			}
+		}
+		return
+	}
+	was, is := counts(before), counts(after)
+	for _, item := range slices.Concat(after, before) {
+		key := text(item)
+		if was[key] != is[key] {
+			w.all = append(w.all,
+				write{steps: steps, value: item, item: true, removed: is[key] < was[key], count: is[key]})
+		}
+		was[key] = is[key] // each once
+	}
+}
+
+// counts counts equal items.
+func counts(list []any) map[string]int {
+	all := make(map[string]int, len(list))
+	for _, item := range list {
+		all[text(item)]++
+	}
+	return all
+}
+
+// text writes a value as JSON.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil { // what came of JSON has a form in it
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}
+
+// keyed reports lists whose items all have keys, each once.
+func keyed(before, after []any, t *schema.Type) bool {
+	if t == nil || t.Kind != schema.List || t.Merge != schema.Keyed || len(t.Keys) == 0 {
+		return false
+	}
+	for _, list := range [][]any{before, after} {
+		seen := map[string]bool{}
+		for _, item := range list {
+			if _, ok := item.(map[string]any); !ok {
+				return false
+			}
+			key := text(keysOf(item, t))
+			if seen[key] {
+				return false
+			}
+			seen[key] = true
+		}
+	}
+	return true
+}
+
+// keysOf returns the keys of an item; a key that is absent is nil.
+func keysOf(item any, t *schema.Type) map[string]any {
+	object, _ := item.(map[string]any)
+	keys := map[string]any{}
+	for _, key := range t.Keys {
+		keys[key] = object[key]
+	}
+	return keys
+}
+
+func memberType(t *schema.Type, name string) *schema.Type {
+	switch {
+	case t == nil:
+		return nil
+	case t.Kind == schema.Map:
+		return t.Elem
+	}
+	if f := t.Field(name); f != nil {
+		return f.Type
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package suite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/celgate/celgate/state"
+)
+
+// An arena is what the cases of a suite are decided in: policies in force and the cluster around them.
+type arena struct {
+	set      policy.Set
+	engine   *celgate.Engine
+	requests *celgate.Requester
+	cluster  *state.Cluster
+}
+
+var words = requests.Words{
+	State:       "under state",
+	Old:         "under old or state",
+	Subresource: "subresource: %s",
+}
+
+// newArena reads policies and state. A suite whose policies the server would not store cannot run.
+func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
+	var problems []*Problem
+	types, err := builtin.Registry(cmp.Or(o.KubeVersion, celgate.Newest))
+	if err != nil {
+		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(),
+			"celgate knows Kubernetes " + strings.Join(builtin.Minors(), ", ")}}
+	}
+	read := func(sources []Source) (docs []*manifest.Document) {
+		for i := range sources {
+			found, bad := sources[i].documents()
+			docs, problems = append(docs, found...), append(problems, bad...)
+		}
+		return docs
+	}
+	given := read(s.Policies)
+	existing := read(objects)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+
+	a := &arena{}
+	bundle := manifest.NewBundle(given...)
+	a.set = bundle.Set
+	if o.Set != nil {
+		a.set = *o.Set
+	}
+	existing = slices.Concat(existing, bundle.Objects, bundle.Reviews)
+	for _, p := range bundle.Problems {
+		var decode *policy.DecodeError
+		if !errors.As(p.Err, &decode) {
+			problems = append(problems, &Problem{p.Position, p.Message, p.Hint})
+			continue
+		}
+		for _, p := range decode.Problems {
+			problems = append(problems, &Problem{p.Position, strings.TrimPrefix(p.Field+": "+p.Message, ": "), ""})
+		}
+	}
+	if len(a.set.Policies) == 0 && len(problems) == 0 && o.Set == nil {
+		problems = append(problems, &Problem{policy.Position{File: s.File}, "no policies in the files under policies",
+			""})
+	}
+
+	for _, d := range manifest.Definitions(existing) {
+		if more, err := types.WithCustomResources(d.Object); err != nil {
+			problems = append(problems, &Problem{d.Position(), err.Error(), ""})
+		} else {
+			types = more
+		}
+	}
+	if a.cluster, err = state.New(types); err != nil {
+		return nil, append(problems, &Problem{policy.Position{File: s.File}, err.Error(), ""})
+	}
+	for _, d := range existing {
+		if Recognised(d.Object) {
+			continue
+		}
+		next, err := a.cluster.With(store(d.Object, types))
+		if err != nil {
+			if wrong := (*state.ObjectError)(nil); errors.As(err, &wrong) {
+				err = wrong.Err
+			}
+			problems = append(problems, &Problem{d.Position(), err.Error(), ""})
+			continue
+		}
+		a.cluster = next
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	a.requests = &celgate.Requester{Types: types, Stored: a.cluster}
+	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: types,
+		Cluster: &assuming{Cluster: a.cluster, types: types}}
+	if a.engine, err = celgate.New(&a.set, opts); err != nil {
+		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
+	}
+	if o.Coverage != nil {
+		observed, err := a.engine.Observable()
+		if err != nil {
+			return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
+		}
+		o.Coverage.declare(&a.set, observed)
+	}
+	if len(a.engine.Rejected()) == 0 && !inForce(&a.set) && o.Set == nil {
+		problems = append(problems, &Problem{
+			policy.Position{File: s.File}, "no policy of the suite is in force: no binding names one",
+			"give a binding under policies",
+		})
+	}
+	for _, r := range a.engine.Rejected() {
+		if o.Set != nil {
+			break // whoever gives a set says it
+		}
+		problems = append(problems, &Problem{r.Position, "the server would refuse this policy: " + r.Status.Message,
+			""})
+	}
+	return a, problems
+}
+
+// assumes says that labels of a namespace which no state holds decide which policies are for a request; "" if they do
+// not.
+func (a *arena) assumes(ctx context.Context, r *celgate.Request) string {
+	if r.Namespace == "" || r.Kind == requests.Namespace {
+		return ""
+	}
+	selects := func(m *policy.MatchResources) bool {
+		return m != nil && m.NamespaceSelector != nil &&
+			len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) > 0
+	}
+	if !slices.ContainsFunc(a.set.Policies, func(p *policy.Policy) bool { return selects(p.MatchConstraints) }) &&
+		!slices.ContainsFunc(a.set.Bindings, func(b *policy.Binding) bool { return selects(b.MatchResources) }) {
+		return ""
+	}
+	if known, err := a.cluster.Get(ctx, requests.Namespace, "", r.Namespace); known != nil || err != nil {
+		return ""
+	}
+	return fmt.Sprintf("namespace %q is not in the state and taken as one without labels of its own; give it under state", r.Namespace)
+}
+
+// madeUp says that a policy which decided looks at what is made up of the user; "" if none does.
+func (a *arena) madeUp(id *requests.Identity, d *celgate.Decision) string {
+	if d == nil {
+		return ""
+	}
+	for _, o := range d.Outcomes {
+		for _, p := range a.set.Policies {
+			if said := id.Said(p); said != "" && p.Kind == o.Kind && p.Name == o.Policy {
+				return said
+			}
+		}
+	}
+	return ""
+}
+
+// inForce reports that a binding makes at least one policy act.
+func inForce(set *policy.Set) bool {
+	return slices.ContainsFunc(set.Bindings, func(b *policy.Binding) bool {
+		return slices.ContainsFunc(set.Policies,
+			func(p *policy.Policy) bool { return b.Binds(p) })
+	})
+}
+
+// store returns the object as the server reads it; one that cannot be decoded stays as it is, for state to complain about.
+func store(object map[string]any, types *schema.Registry) map[string]any {
+	kind := tree.Object(object).Kind()
+	if types.Type(kind) == nil {
+		return object
+	}
+	if read, _, err := prepare.Stored(object, types, kind); err == nil {
+		return read
+	}
+	return object
+}
+
+// documents reads what a source names.
+func (s *Source) documents() ([]*manifest.Document, []*Problem) {
+	if s.Inline != nil {
+		return []*manifest.Document{s.Inline}, nil
+	}
+	docs, found := manifest.Load(s.Path)
+	var problems []*Problem
+	for _, p := range found {
+		if p.Warning {
+			continue
+		}
+		if !p.Position.IsValid() { // a file that is not there: where it is named says more
+			problems = append(problems, &Problem{s.Place, p.Error(), ""})
+		} else {
+			problems = append(problems, &Problem{p.Position, p.Message, ""})
+		}
+	}
+	if s.Only != "" && len(problems) == 0 {
+		docs = slices.DeleteFunc(docs, func(d *manifest.Document) bool { return !isNamed(d.Object, s.Only) })
+		if len(docs) == 0 {
+			problems = append(problems, &Problem{s.Place, fmt.Sprintf("no object %s in %s", s.Only, s.Path), ""})
+		}
+	}
+	return docs, problems
+}
+
+func isNamed(object map[string]any, name string) bool {
+	kind := tree.Object(object).Kind().Kind
+	own, namespace := tree.Object(object).Name(), tree.Object(object).Namespace()
+	return slices.Contains([]string{own, namespace + "/" + own, kind + "/" + own, kind + "/" + namespace + "/" + own},
+		name)
+}
+
+// assuming is a cluster in which every namespace exists that a request names: one without labels of its own, unless
+// the state holds it.
+type assuming struct {
+	*state.Cluster
+	types   *schema.Registry
+	assumed sync.Map // by name
+}
+
+func (c *assuming) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any,
+	error) {
+	object, err := c.Cluster.Get(ctx, kind, namespace, name)
+	if object != nil || err != nil || kind != requests.Namespace || name == "" {
+		return object, err
+	}
+	if known, ok := c.assumed.Load(name); ok {
+		return known.(map[string]any), nil
+	}
+	alone, err := state.New(c.types, map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": name}})
+	if err != nil {
+		return nil, err
+	}
+	if object, err = alone.Get(ctx, kind, "", name); err == nil {
+		c.assumed.Store(name, object)
+	}
+	return object, err
+}

@@ -1,0 +1,284 @@
+package suite
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/explain"
+	"github.com/celgate/celgate/policy"
+)
+
+// Coverage says which outcomes of which parts of policies the cases have seen. The zero value is ready for use, by
+// several goroutines while cases run.
+type Coverage struct {
+	Policies []*PolicyCoverage // sorted by their places when the cases have run
+
+	mutex sync.Mutex
+}
+
+// PolicyCoverage is the coverage of one policy: its expressions in the order of the text, then its bindings.
+type PolicyCoverage struct {
+	Kind    policy.Kind
+	Name    string
+	Entries []*Entry
+
+	place policy.Position // two suites may have policies of one name
+}
+
+// An Entry is one part of a policy: a match condition, a variable, a validation, a mutation, an audit annotation, a
+// binding, or a branch of the expression before it.
+type Entry struct {
+	Name     string // such as "validations[0]" or "binding limits"; of a branch its text
+	Branch   bool
+	Place    policy.Position
+	Expr     policy.Expr // that the entry is, or is a branch of; zero for a binding
+	From, To int         // the bytes of the text of Expr that a branch is
+	Outcomes []*Count
+
+	fails int // errors, which are no outcome that must be seen
+}
+
+// A Count is how often something was seen.
+type Count struct {
+	Name  string // "true", "false", "ran", "changed", "set"
+	Count int
+}
+
+// Missing returns the outcomes that were never seen.
+func (e *Entry) Missing() []string {
+	var names []string
+	for _, o := range e.Outcomes {
+		if o.Count == 0 {
+			names = append(names, o.Name)
+		}
+	}
+	return names
+}
+
+// Count returns how many outcomes were seen, of how many.
+func (p *PolicyCoverage) Count() (seen, total int) {
+	for _, e := range p.Entries {
+		total += len(e.Outcomes)
+		seen += len(e.Outcomes) - len(e.Missing())
+	}
+	return seen, total
+}
+
+// Count returns how many outcomes were seen, of how many.
+func (c *Coverage) Count() (seen, total int) {
+	for _, p := range c.Policies {
+		s, t := p.Count()
+		seen, total = seen+s, total+t
+	}
+	return seen, total
+}
+
+// Percent returns the part of outcomes that was seen; 100 if there are none.
+func (c *Coverage) Percent() float64 {
+	seen, total := c.Count()
+	if total == 0 {
+		return 100
+	}
+	return 100 * float64(seen) / float64(total)
+}
+
+// Add counts what a result saw.
+func (c *Coverage) Add(r Result) {
+	if r.Set == nil {
+		return
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for _, p := range r.Set.Policies {
+		c.of(p, r.Set)
+	}
+	c.add(r.Set, r.Decision)
+	for _, made := range r.Created {
+		c.add(r.Set, made.Decision)
+	}
+}
+
+// add counts what a decision saw.
+func (c *Coverage) add(set *policy.Set, d *celgate.Decision) {
+	if d == nil {
+		return
+	}
+	bindings := map[string]bool{}
+	for _, o := range d.Outcomes {
+		p := c.lookUp(set, o.Kind, o.Policy)
+		if p == nil {
+			continue
+		}
+		if !bindings[o.Policy+"\n"+o.Binding] && o.Verdict != celgate.Skip {
+			bindings[o.Policy+"\n"+o.Binding] = true
+			p.see("binding "+o.Binding, "ran")
+		}
+		switch e := p.entry(o.Field); {
+		case e == nil:
+		case o.Verdict == celgate.Error:
+			e.fails++
+		case o.Verdict == celgate.Admit && len(e.Outcomes) == 1:
+			e.see("ran")
+		case o.Verdict == celgate.Admit:
+			e.see("true")
+		default:
+			e.see("false")
+		}
+	}
+	for _, p := range set.Policies {
+		covered := c.lookUp(set, p.Kind, p.Name)
+		for _, a := range p.AuditAnnotations {
+			if _, ok := d.AuditAnnotations[p.Name+"/"+a.Key]; ok && covered != nil {
+				covered.see("auditAnnotations["+a.Key+"]", "set")
+			}
+		}
+	}
+}
+
+func (p *PolicyCoverage) entry(field string) *Entry {
+	if i := p.index(field); i >= 0 {
+		return p.Entries[i]
+	}
+	return nil
+}
+
+func (p *PolicyCoverage) see(entry, outcome string) {
+	for _, e := range p.Entries {
+		if e.Name == entry {
+			e.see(outcome)
+		}
+	}
+}
+
+func (e *Entry) see(outcome string) {
+	for _, o := range e.Outcomes {
+		if o.Name == outcome {
+			o.Count++
+		}
+	}
+}
+
+func (c *Coverage) lookUp(set *policy.Set, kind policy.Kind, name string) *PolicyCoverage {
+	for _, p := range set.Policies {
+		if p.Kind == kind && p.Name == name {
+			return c.of(p, set)
+		}
+	}
+	return nil
+}
+
+// of returns the coverage of a policy, which is new the first time.
+func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
+	place := p.Position
+	i := slices.IndexFunc(c.Policies, func(x *PolicyCoverage) bool {
+		return x.Kind == p.Kind && x.Name == p.Name &&
+			x.place == place
+	})
+	if i >= 0 {
+		return c.Policies[i]
+	}
+	covered := &PolicyCoverage{Kind: p.Kind, Name: p.Name, place: place}
+	add := func(name string, e policy.Expr, outcomes ...string) {
+		entry := &Entry{Name: name, Place: e.Locate(0), Expr: e}
+		for _, o := range outcomes {
+			entry.Outcomes = append(entry.Outcomes, &Count{Name: o})
+		}
+		covered.Entries = append(covered.Entries, entry)
+	}
+	for x := range p.Expressions() {
+		i := "[" + strconv.Itoa(x.Index) + "]"
+		switch x.Use {
+		case policy.UseMatchCondition:
+			add("matchConditions["+x.Name+"]", x.Expr, "true", "false")
+		case policy.UseVariable:
+			add("variables["+x.Name+"]", x.Expr, "ran")
+		case policy.UseValidation:
+			add("validations"+i, x.Expr, "true", "false")
+		case policy.UseMessageExpression:
+			if !strings.HasPrefix(x.Field, "spec.mutations") { // whose texts are no outcomes
+				add("validations"+i+".messageExpression", x.Expr, "ran")
+			}
+		case policy.UseCondition:
+			add("mutations"+i+".condition", x.Expr, "true", "false")
+		case policy.UseAuditAnnotation:
+			add("auditAnnotations["+x.Name+"]", x.Expr, "set")
+		default:
+			add("mutations"+i, x.Expr, "ran")
+		}
+	}
+	slices.SortStableFunc(covered.Entries, func(a, b *Entry) int {
+		return cmp.Or(cmp.Compare(a.Place.Line, b.Place.Line), cmp.Compare(a.Place.Column, b.Place.Column))
+	})
+	for _, b := range set.Bindings {
+		if b.Binds(p) {
+			covered.Entries = append(covered.Entries,
+				&Entry{Name: "binding " + b.Name, Place: b.Position, Outcomes: []*Count{{Name: "ran"}}})
+		}
+	}
+	c.Policies = append(c.Policies, covered)
+	return covered
+}
+
+// declare adds the branches of expressions.
+func (c *Coverage) declare(set *policy.Set, observed []explain.Observed) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for _, o := range observed {
+		p := c.of(o.Policy, set)
+		at := p.index(o.Field)
+		if at < 0 || len(o.Branches) == 0 || at+1 < len(p.Entries) && p.Entries[at+1].Branch {
+			continue
+		}
+		var branches []*Entry
+		for _, b := range o.Branches {
+			e := p.Entries[at].Expr
+			branches = append(branches, &Entry{
+				Name: strings.Join(strings.Fields(e.Src[b.From:b.To]), " "), Branch: true, Place: e.Locate(b.From),
+				Expr: e, From: b.From, To: b.To,
+				Outcomes: []*Count{{Name: "true"}, {Name: "false"}},
+			})
+		}
+		p.Entries = slices.Insert(p.Entries, at+1, branches...)
+	}
+}
+
+// observe counts what one evaluation saw that the decision does not tell.
+func (c *Coverage) observe(set *policy.Set, o explain.Observation) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	p := c.of(o.Policy, set)
+	at := p.index(o.Expr.Field)
+	switch {
+	case at < 0:
+	case o.Branch < 0:
+		if f := o.Expr.Field; strings.HasPrefix(f, "spec.variables") || strings.HasSuffix(f, ".messageExpression") {
+			p.Entries[at].see("ran")
+		}
+	case at+1+o.Branch < len(p.Entries):
+		switch e := p.Entries[at+1+o.Branch]; o.Value {
+		case explain.BranchTrue:
+			e.see("true")
+		case explain.BranchFalse:
+			e.see("false")
+		}
+	}
+}
+
+// index returns the place of the entry of an expression, -1 if there is none.
+func (p *PolicyCoverage) index(field string) int {
+	return slices.IndexFunc(p.Entries, func(e *Entry) bool { return field != "" && e.Expr.Field == field && !e.Branch })
+}
+
+// sort puts policies in the order of their places; cases ran in any.
+func (c *Coverage) sort() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	slices.SortStableFunc(c.Policies, func(a, b *PolicyCoverage) int {
+		return cmp.Or(cmp.Compare(a.place.File, b.place.File), cmp.Compare(a.place.Line, b.place.Line),
+			cmp.Compare(a.Name, b.Name))
+	})
+}

@@ -1,0 +1,99 @@
+package suite
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+)
+
+// A shape is a JSON Schema.
+type shape = map[string]any
+
+var (
+	textShape   = shape{"type": "string"}
+	objectShape = shape{"type": "object"}
+	truthShape  = shape{"type": "boolean"}
+)
+
+// JSONSchema is the JSON Schema (draft 7) of suites and cases, for editors. It is made of what the decoder knows, but
+// says less: the decoder knows which members go together, too.
+func JSONSchema() ([]byte, error) {
+	definitions := shape{}
+	define := func(name string, s shape) shape {
+		definitions[name] = s
+		return shape{"$ref": "#/definitions/" + name}
+	}
+	source := define("source", anyOf(shape{"type": "string", "minLength": 1}, objectShape))
+	match := define("text", anyOf(textShape, mappingShape(textFields, nil)))
+	verdict := define("verdict", anyOf(match, mappingShape(verdictFields, map[string]shape{
+		"message": match, "validation": {"type": "integer", "minimum": 0}, "code": {"type": "integer"},
+	})))
+	skip := anyOf(textShape, mappingShape(skipFields, map[string]shape{"by": {"type": "string", "enum": matchers}}))
+	expect := define("expect", anyOf(
+		shape{"type": "string", "enum": []string{"allowed", "denied", "mutated", "untouched", "skipped"}},
+		mappingShape(expectFields, map[string]shape{
+			"allowed": truthShape, "denied": anyOf(truthShape, oneOrMore(verdict)), "warnings": oneOrMore(verdict),
+			"audited":          oneOrMore(verdict),
+			"auditAnnotations": {"type": "object", "additionalProperties": anyOf(shape{"type": "null"}, match)},
+			"mutated": anyOf(truthShape, shape{"type": "string", "minLength": 1},
+				mappingShape(mutatedFields, map[string]shape{
+					"object": source, "fields": objectShape,
+				}),
+			),
+			"untouched": truthShape, "idempotent": truthShape, "survives": truthShape, "skipped": anyOf(truthShape, oneOrMore(skip)),
+			"created": {"type": "object", "additionalProperties": shape{"$ref": "#/definitions/expect"}},
+		})))
+	asked := map[string]shape{
+		"object": source, "old": source, "review": source, "patch": objectShape, "oldPatch": objectShape,
+		"dryRun": truthShape,
+		"workloads": anyOf(truthShape, mappingShape(workloadFields,
+			map[string]shape{"podsOf": {"type": "object", "additionalProperties": textShape}})),
+		"operation": {"type": "string", "pattern": "^([Cc][Rr][Ee][Aa][Tt][Ee]|[Uu][Pp][Dd][Aa][Tt][Ee]|[Dd][Ee][Ll][Ee][Tt][Ee]|[Cc][Oo][Nn][Nn][Ee][Cc][Tt])$"},
+		"groups":    oneOrMore(textShape), "extra": {"type": "object", "additionalProperties": oneOrMore(textShape)},
+		"state": oneOrMore(source), "expect": expect,
+	}
+	row := define("row", mappingShape(rowFields, asked))
+	asked["table"] = oneOrMore(row)
+	document := func(kind string, own fields, shapes map[string]shape) shape {
+		shapes["apiVersion"], shapes["kind"] = shape{"type": "string", "enum": []string{APIVersion}},
+			shape{"type": "string", "enum": []string{kind}}
+		s := mappingShape(append(documentFields[:len(documentFields):len(documentFields)], own...), shapes)
+		s["required"] = []string{"apiVersion", "kind"}
+		return s
+	}
+	suite := document("Suite", suiteFields, map[string]shape{
+		"policies": oneOrMore(source), "state": oneOrMore(source), "defaults": mappingShape(askedFields, asked),
+		"cases": oneOrMore(define("case", mappingShape(caseFields, asked))),
+	})
+	suite["required"] = []string{"apiVersion", "kind", "cases"}
+	all := anyOf(suite, document("Case", caseFields, asked))
+	all["definitions"] = definitions
+	all["$schema"], all["title"] = "http://json-schema.org/draft-07/schema#", "Suites and cases of celgate test"
+	text, err := json.MarshalIndent(all, "", " ")
+	return append(text, '\n'), err
+}
+
+// mappingShape is a mapping with known members, which are text unless shapes say otherwise.
+func mappingShape(known fields, shapes map[string]shape) shape {
+	members := shape{}
+	for _, f := range known {
+		of, ok := shapes[f.name]
+		if !ok {
+			of = textShape
+		}
+		described := shape{"description": strings.ReplaceAll(f.doc, "`", "")}
+		if of["$ref"] != nil { // which allows nothing beside it
+			of = shape{"allOf": []shape{of}}
+		}
+		maps.Copy(described, of)
+		members[f.name] = described
+	}
+	return shape{"type": "object", "additionalProperties": false, "properties": members}
+}
+
+func anyOf(shapes ...shape) shape { return shape{"anyOf": shapes} }
+
+// oneOrMore is a list, or what it would have as its only item.
+func oneOrMore(item shape) shape {
+	return anyOf(item, shape{"type": "array", "items": item})
+}

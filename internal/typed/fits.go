@@ -1,0 +1,207 @@
+package typed
+
+import (
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	celtypes "github.com/google/cel-go/common/types"
+
+	"github.com/celgate/celgate/schema"
+)
+
+// A fit says whether values of a type belong at a place.
+type fit uint8
+
+const (
+	yes     fit = iota
+	unknown     // nothing is known of the type of the value, or of the place
+	partly      // some of them do
+	no
+)
+
+// fits judges a type of CEL at a place, and suggests what to write instead.
+func (w *walk) fits(at *schema.Type, got *cel.Type) (fit, string) {
+	switch got.Kind() {
+	case celtypes.DynKind, celtypes.ErrorKind, celtypes.AnyKind, celtypes.TypeParamKind, celtypes.UnspecifiedKind:
+		return unknown, ""
+	case celtypes.NullTypeKind:
+		if w.patch {
+			return yes, ""
+		}
+		return no, "use a JSON patch with op remove"
+	case celtypes.UintKind:
+		if !w.patch {
+			return no, "an unsigned integer is not converted: wrap it in int(…)"
+		}
+		if takesText(at) { // a big one becomes text
+			return partly, "wrap it in string(…)"
+		}
+		return w.fits(at, cel.IntType)
+	case celtypes.BytesKind:
+		if !w.patch {
+			return no, "bytes are not converted: wrap them in base64.encode(…) or string(…)"
+		}
+		return w.fits(at, cel.StringType)
+	case celtypes.TimestampKind, celtypes.DurationKind:
+		if !w.patch {
+			return no, "a " + got.TypeName() + " is not converted: wrap it in string(…)"
+		}
+		return w.fits(at, cel.StringType)
+	}
+	if free(at) {
+		return unknown, ""
+	}
+	switch got.Kind() {
+	case celtypes.StructKind:
+		return w.structFits(at, got)
+	case celtypes.MapKind:
+		return w.mapFits(at, got), "write " + "an Object literal"
+	case celtypes.ListKind:
+		if at.Kind != schema.List {
+			return no, ""
+		}
+		return w.fits(at.Elem, got.Parameters()[0])
+	case celtypes.BoolKind:
+		return when(at.Kind == schema.Boolean), ""
+	case celtypes.StringKind:
+		return when(takesText(at)), hint(at.Kind == schema.Integer || at.Kind == schema.Number,
+			"write a number, or wrap it in int(…)")
+	case celtypes.IntKind:
+		return when(takesNumber(at)), hint(takesText(at), "wrap it in string(…)")
+	case celtypes.DoubleKind:
+		if at.Kind == schema.Integer {
+			return partly, "wrap it in int(…)"
+		}
+		return when(takesNumber(at)), hint(takesText(at), "wrap it in string(…)")
+	}
+	return no, ""
+}
+
+func when(does bool) fit {
+	if does {
+		return yes
+	}
+	return no
+}
+
+func hint(given bool, text string) string {
+	if given {
+		return text
+	}
+	return ""
+}
+
+// free reports a type that takes values of several JSON types, which only some kinds tell apart.
+func free(t *schema.Type) bool { return t.Kind == schema.Any || t.Kind == schema.Union }
+
+func takesText(t *schema.Type) bool {
+	switch t.Kind {
+	case schema.String, schema.Bytes, schema.Time, schema.MicroTime, schema.Duration, schema.Quantity,
+		schema.IntOrString:
+		return true
+	}
+	return false
+}
+
+func takesNumber(t *schema.Type) bool {
+	switch t.Kind {
+	case schema.Integer, schema.Number, schema.Quantity, schema.IntOrString:
+		return true
+	}
+	return false
+}
+
+func (w *walk) structFits(at *schema.Type, got *cel.Type) (fit, string) {
+	name := got.TypeName()
+	if root, _, _ := strings.Cut(name, "."); root == objectName && w.names != nil {
+		if t := w.names.find(name); t != nil && hasMembers(t) {
+			return assignable(at, t), ""
+		}
+	}
+	if at.Kind == schema.Struct || at.Kind == schema.Map {
+		return unknown, ""
+	}
+	return no, ""
+}
+
+func (w *walk) mapFits(at *schema.Type, got *cel.Type) fit {
+	switch at.Kind {
+	case schema.Struct:
+		if open(at) {
+			return unknown
+		}
+		return partly
+	case schema.Map:
+		if key := got.Parameters()[0]; key.Kind() != celtypes.StringKind && key.Kind() != celtypes.DynKind &&
+			key.Kind() != celtypes.TypeParamKind {
+			return no
+		}
+		of, _ := w.fits(at.Elem, got.Parameters()[1])
+		return of
+	}
+	return no
+}
+
+// assignable judges the values of a type at a place of another.
+func assignable(at, from *schema.Type) fit {
+	if at == from {
+		return yes
+	}
+	if free(at) || free(from) {
+		return unknown
+	}
+	switch from.Kind {
+	case schema.Boolean:
+		return when(at.Kind == schema.Boolean)
+	case schema.Integer, schema.Number:
+		return when(takesNumber(at))
+	case schema.List:
+		if at.Kind != schema.List {
+			return no
+		}
+		return assignable(at.Elem, from.Elem)
+	case schema.Map:
+		switch at.Kind {
+		case schema.Map:
+			return assignable(at.Elem, from.Elem)
+		case schema.Struct:
+			return partly
+		}
+		return no
+	case schema.Struct:
+		switch at.Kind {
+		case schema.Map:
+			return membersFit(from, func(*schema.Field) *schema.Type { return at.Elem })
+		case schema.Struct:
+			if open(at) || open(from) {
+				return unknown
+			}
+			return membersFit(from, func(f *schema.Field) *schema.Type {
+				if same := at.Field(f.Name); same != nil && same.Type.Kind == f.Type.Kind {
+					return same.Type
+				}
+				return nil
+			})
+		}
+		return no
+	}
+	return when(takesText(at) || at.Kind == schema.IntOrString && from.Kind == schema.IntOrString)
+}
+
+// membersFit judges a struct by its members, one level deep: no if none fits, partly if some do.
+func membersFit(from *schema.Type, place func(*schema.Field) *schema.Type) fit {
+	all, any := true, false
+	for i := range from.Fields {
+		f := &from.Fields[i]
+		at := place(f)
+		fit := at != nil && (at.Kind == f.Type.Kind || takesText(at) && takesText(f.Type))
+		all, any = all && fit, any || fit
+	}
+	switch {
+	case all:
+		return yes
+	case any:
+		return partly
+	}
+	return no
+}

@@ -1,0 +1,251 @@
+package typed_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/patch/merge"
+	"github.com/celgate/celgate/internal/patch/merge/mergetest"
+	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/typed"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// FuzzAccepted makes types, objects and expressions: what is accepted, the merge does not refuse for its type.
+func FuzzAccepted(f *testing.F) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		choices := make([]byte, 300)
+		for i := range choices {
+			choices[i] = byte(random.Uint32())
+		}
+		f.Add(choices)
+	}
+	set, err := celenv.New("1.37", quirks.Of("1.37"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	var accepted, refused int
+	f.Cleanup(func() { f.Logf("%d accepted, %d refused and found", accepted, refused) })
+	f.Fuzz(func(t *testing.T, choices []byte) {
+		g := mergetest.Generator{Choices: choices}
+		live, patch, root := g.Scenario()
+		w := writer{root: declared(root, map[*schema.Type]bool{}), choices: choices}
+		src := w.value(patch, root, "Object", 6)
+		if !strings.HasPrefix(src, "Object") {
+			return
+		}
+		p := &policy.Policy{Kind: policy.Mutating, Mutations: []policy.Mutation{{
+			PatchType: policy.ApplyConfiguration, Expr: policy.Expr{Src: src, Field: "expression"}}}}
+		checker := typed.NewChecker(set)
+		found, err := checker.Kind(p, root, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prog, err := compile.Policy(set, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if prog.Mutations[0].Err != nil || len(found) == 0 {
+			return
+		}
+		problem := ""
+		for _, p := range found[0].Problems {
+			if p.Class != typed.AtomicValue && p.Class != typed.MissingKey {
+				problem = p.Message
+			}
+		}
+		if found[0].Dynamic || len(found[0].Issues) > 0 {
+			return
+		}
+		tree, _, err := eval.ApplyConfiguration(t.Context(), prog, prog.Mutations[0],
+			eval.Inputs{Object: eval.Value(live, eval.Plain)})
+		if err == nil {
+			_, err = merge.Apply(live, tree, root)
+		}
+		if err == nil {
+			accepted++
+			return
+		}
+		if !aboutPatch(err, live, root) {
+			return
+		}
+		if problem == "" {
+			t.Errorf("accepted, but refused: %v\n%s\nlive %v", err, src, live)
+		}
+		refused++
+	})
+}
+
+// aboutPatch reports an error of the types of a patch.
+func aboutPatch(err error, live map[string]any, root *schema.Type) bool {
+	var problems merge.Problems
+	if strings.Contains(err.Error(), "type mismatch: unexpected") {
+		return true
+	}
+	if _, wrong := merge.Apply(live, map[string]any{}, root); wrong != nil || !errors.As(err, &problems) {
+		return false
+	}
+	return slices.ContainsFunc(problems, func(p merge.Problem) bool {
+		return !strings.Contains(p.Message, "duplicate entries") && !strings.Contains(p.Message, "key")
+	})
+}
+
+// declared makes a type one that a registry has: all items have types, and members have names that CEL can write.
+func declared(t *schema.Type, done map[*schema.Type]bool) *schema.Type {
+	if t == nil || done[t] {
+		return t
+	}
+	done[t] = true
+	if (t.Kind == schema.List || t.Kind == schema.Map) && t.Elem == nil {
+		t.Elem = &schema.Type{Kind: schema.Any}
+	}
+	declared(t.Elem, done)
+	t.Fields = slices.DeleteFunc(t.Fields, func(f schema.Field) bool { return strings.Contains(f.Name, "/") })
+	for i := range t.Fields {
+		declared(t.Fields[i].Type, done)
+	}
+	return t
+}
+
+// A writer writes values as expressions, in the several ways that there are.
+type writer struct {
+	root    *schema.Type
+	choices []byte
+	at      int
+}
+
+func (w *writer) choose(n int) int {
+	if len(w.choices) == 0 {
+		return 0
+	}
+	w.at++
+	return (int(w.choices[(w.at*7)%len(w.choices)]) + w.at/len(w.choices)) % n
+}
+
+// read selects a field of the object, whatever it is.
+func (w *writer) read() string {
+	text, t := "object", w.root
+	for range 1 + w.choose(3) {
+		if t.Kind != schema.Struct || len(t.Fields) == 0 {
+			break
+		}
+		f := t.Fields[w.choose(len(t.Fields))]
+		text, t = text+"."+f.Name, f.Type
+	}
+	if t.Kind == schema.List && w.choose(2) == 0 {
+		return text + []string{".map(x, x)", "[0]", ".filter(x, true)"}[w.choose(3)]
+	}
+	return text
+}
+
+func (w *writer) value(v any, t *schema.Type, name string, depth int) string {
+	if depth < 6 {
+		switch w.choose(16) {
+		case 0:
+			return w.read()
+		case 1:
+			return "(" + w.plain(v, t, name, depth) + ")"
+		case 2:
+			text := w.plain(v, t, name, depth)
+			return "(true ? " + text + " : " + text + ")"
+		}
+	}
+	return w.plain(v, t, name, depth)
+}
+
+func (w *writer) plain(v any, t *schema.Type, name string, depth int) string {
+	if t == nil {
+		t = &schema.Type{}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if depth == 0 {
+			return "{}"
+		}
+		return w.members(v, t, name, depth)
+	case []any:
+		if depth == 0 {
+			return "[]"
+		}
+		items := make([]string, len(v))
+		for i, item := range v {
+			items[i] = w.value(item, t.Elem, name, depth-1)
+		}
+		text := "[" + strings.Join(items, ", ") + "]"
+		return text + []string{"", "", "", "", " + []", ".map(x, x)", ".filter(x, true)"}[w.choose(7)]
+	case string:
+		return fmt.Sprintf("%q", v)
+	case float64:
+		return fmt.Sprintf("double(%v)", v)
+	case bool, int64:
+		return fmt.Sprint(v)
+	case uint64:
+		return fmt.Sprint(v, "u")
+	case []byte:
+		return "b'a'"
+	}
+	return []string{"null", "optional.none()", "timestamp('2020-01-01T00:00:00Z')"}[w.choose(3)]
+}
+
+// members writes a struct, or a map, as a literal of either.
+func (w *writer) members(v map[string]any, t *schema.Type, name string, depth int) string {
+	literal := t.Kind == schema.Struct || w.choose(3) == 0
+	if w.choose(20) == 0 {
+		literal = !literal
+	}
+	if depth == 6 {
+		literal = true
+	}
+	called := name
+	if depth < 6 && w.choose(25) == 0 {
+		called = "Object.other"
+	}
+	var all []string
+	for _, member := range slices.Sorted(maps.Keys(v)) {
+		if strings.Contains(member, "/") {
+			continue
+		}
+		of := t.Elem
+		if t.Kind == schema.Struct {
+			of = nil
+			if f := t.Field(member); f != nil {
+				of = f.Type
+			}
+		}
+		below := name + "." + member
+		if !literal {
+			below = name
+		}
+		text := w.value(v[member], of, below, depth-1)
+		switch w.choose(8) {
+		case 0:
+			text = "optional.of(" + text + ")"
+			if w.choose(8) != 0 {
+				text = "?" + text
+			}
+		}
+		mark := ""
+		if strings.HasPrefix(text, "?") {
+			mark, text = "?", text[1:]
+		}
+		if literal {
+			all = append(all, mark+member+": "+text)
+		} else {
+			all = append(all, fmt.Sprintf("%s%q: %s", mark, member, text))
+		}
+	}
+	if literal {
+		return called + "{" + strings.Join(all, ", ") + "}"
+	}
+	return "{" + strings.Join(all, ", ") + "}"
+}

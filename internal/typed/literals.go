@@ -1,0 +1,472 @@
+package typed
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	celtypes "github.com/google/cel-go/common/types"
+
+	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/spell"
+	"github.com/celgate/celgate/schema"
+)
+
+// A Class is a kind of mistake.
+type Class uint8
+
+// The classes.
+const (
+	UnknownField Class = iota // a member that the type does not declare
+	WrongType                 // a value of a type that does not belong at its place
+	WrongName                 // a literal that is named after another place
+	AtomicValue               // a value that an ApplyConfiguration may not write
+	NullValue                 // null, which an ApplyConfiguration may not write
+	MissingKey                // an item of a keyed list without its key
+	WrongRead                 // a value that is read and does not exist, or has another type
+)
+
+// A Problem is one mistake in an expression. Problems are comparable.
+type Problem struct {
+	Class      Class
+	ID         int64  // of the node in the syntax tree
+	Message    string // as cel-go or the server word it
+	Suggestion string
+	Path       string // of the struct that has no such field, such as spec.template; empty for the root
+	Name, Want string // of WrongName: the name that is written, and the one of the place
+
+	// Doubtful is set where some values of the type would do, so that the server takes some requests.
+	Doubtful bool
+}
+
+// A walk goes through the literals of a mutation beside the type of the object.
+type walk struct {
+	patch   bool // values of a JSON patch: any literal is converted, null is a value
+	checked *ast.AST
+	names   *names
+	found   map[Problem]bool
+	seen    map[int64]bool // the Object literals that were judged at their places
+	dynamic bool           // some value has no type that is known
+}
+
+// A spot is where a value is written.
+type spot struct {
+	typ     *schema.Type
+	field   *schema.Field
+	path    string // such as spec.replicas
+	name    string // of the Object literal that belongs here
+	strict  bool   // the server looks at the names of literals here
+	loose   bool   // below a map or an untyped value, where the server does not look for atomic values
+	maybe   bool   // an optional value is unwrapped here
+	outside bool   // not known to become part of the result
+	summed  bool   // part of a sum of lists
+	named   bool   // the literal here gives the names of those in it
+	inside  string // of a list or map literal: how messages say so
+}
+
+func (w *walk) add(p Problem, at spot) {
+	p.Doubtful = p.Doubtful || at.outside
+	w.found[p] = true
+}
+
+// value judges a value at a spot.
+func (w *walk) value(e ast.Expr, at spot) {
+	if at.typ == nil {
+		return
+	}
+	if at.inside != "" && w.made(e) {
+		w.add(Problem{Class: WrongType, ID: e.ID(), Suggestion: "write " + at.name + "{…}",
+			Message: "a literal of a map or list " + at.inside + " is not converted"}, at)
+		return
+	}
+	switch e.Kind() {
+	case ast.CallKind:
+		if w.call(e.AsCall(), e, at) {
+			return
+		}
+	case ast.ComprehensionKind:
+		w.comprehension(e, at)
+		return
+	}
+	if w.null(e, at) {
+		return
+	}
+	at = w.atomic(e, at)
+	switch {
+	case e.Kind() == ast.StructKind && (hasMembers(at.typ) || free(at.typ)):
+		w.object(e, at)
+	case e.Kind() == ast.MapKind && (hasMembers(at.typ) || free(at.typ)):
+		w.mapping(e, at)
+	case e.Kind() == ast.ListKind && at.typ.Kind == schema.List:
+		for i, item := range e.AsList().Elements() {
+			w.item(item, at, slices.Contains(e.AsList().OptionalIndices(), int32(i)))
+		}
+	default:
+		w.typed(e, at)
+	}
+}
+
+// anything is the type of members that nothing describes.
+var anything = &schema.Type{Kind: schema.Any}
+
+func hasMembers(t *schema.Type) bool { return t.Kind == schema.Struct || t.Kind == schema.Map }
+
+// call follows the calls that give one of their arguments; false for others.
+func (w *walk) call(c ast.CallExpr, e ast.Expr, at spot) bool {
+	switch effects.Function(c) {
+	case operators.Conditional:
+		w.value(c.Args()[1], at)
+		w.value(c.Args()[2], at)
+		return true
+	case operators.Add:
+		if at.typ.Kind != schema.List {
+			return false
+		}
+		at = w.atomic(e, at)
+		// the server does not look into a sum of lists, but one with an empty list is the other (apiserver
+		// pkg/cel/mutation/dynamic/objects.go v0.37.2)
+		at.summed = true
+		for _, part := range c.Args() {
+			w.value(part, at)
+		}
+		return true
+	case "optional.none": // writes nothing
+		w.unwrapped(e, at)
+		return true
+	case "optional.of", "optional.ofNonZeroValue":
+		w.unwrapped(e, at)
+		w.value(c.Args()[0], at)
+		return true
+	case "orValue":
+		if c.IsMemberFunction() && len(c.Args()) == 1 {
+			inner := at
+			inner.maybe = true
+			w.value(c.Target(), inner)
+			w.value(c.Args()[0], at)
+			return true
+		}
+	}
+	return false
+}
+
+// unwrapped finds an optional value where the server does not unwrap one.
+func (w *walk) unwrapped(e ast.Expr, at spot) {
+	if at.maybe || w.patch {
+		return
+	}
+	w.mistyped(e, at, w.typeOf(e), "write ?"+last(at.path)+": …", true)
+}
+
+// comprehension follows the results of map, filter and optMap.
+func (w *walk) comprehension(e ast.Expr, at spot) {
+	c := e.AsComprehension()
+	if c.IterRange().Kind() == ast.ListKind && c.IterRange().AsList().Size() == 0 { // optMap
+		w.value(c.Result(), at)
+		return
+	}
+	at = w.atomic(e, at)
+	before := len(w.found)
+	if at.typ.Kind == schema.List {
+		w.items(c.LoopStep(), c, at)
+	}
+	if len(w.found) == before {
+		w.typed(e, at)
+	}
+}
+
+// items walks the list literals that a comprehension adds to its result.
+func (w *walk) items(e ast.Expr, c ast.ComprehensionExpr, at spot) {
+	if e.Kind() != ast.CallKind {
+		return
+	}
+	call := e.AsCall()
+	switch call.FunctionName() {
+	case operators.Conditional:
+		w.items(call.Args()[1], c, at)
+		w.items(call.Args()[2], c, at)
+	case operators.Add:
+		first, added := call.Args()[0], call.Args()[1]
+		if first.Kind() != ast.IdentKind || first.AsIdent() != c.AccuVar() || added.Kind() != ast.ListKind {
+			return
+		}
+		for _, item := range added.AsList().Elements() {
+			if item.Kind() == ast.IdentKind && item.AsIdent() == c.IterVar() { // filter
+				w.value(c.IterRange(), at)
+				continue
+			}
+			w.item(item, at, false)
+		}
+	}
+}
+
+func (w *walk) item(e ast.Expr, list spot, optional bool) {
+	at := list
+	at.typ, at.field, at.maybe, at.named = list.typ.Elem, nil, optional, false
+	if list.typ.Merge == schema.Keyed && e.Kind() == ast.StructKind && !w.patch {
+		has := func(key string) bool {
+			return slices.ContainsFunc(e.AsStruct().Fields(),
+				func(f ast.EntryExpr) bool { return f.AsStructField().Name() == key })
+		}
+		if !slices.ContainsFunc(list.typ.Keys, has) {
+			w.add(Problem{Class: MissingKey, ID: e.ID(), Suggestion: "set it, as in name: c.name",
+				Message: fmt.Sprintf("an item of %s without %s", list.path, strings.Join(list.typ.Keys, ", "))}, at)
+		}
+	}
+	at.inside = "among the items of " + list.path
+	w.value(e, at)
+}
+
+// made reports a list or map that the expression makes of others. The server leaves one in a list or map a CEL value.
+func (w *walk) made(e ast.Expr) bool {
+	if w.patch {
+		return false
+	}
+	switch e.Kind() {
+	case ast.MapKind, ast.ListKind:
+		return true
+	case ast.CallKind:
+		return effects.Function(e.AsCall()) == operators.Add && w.typeOf(e).Kind() == celtypes.ListKind
+	case ast.ComprehensionKind:
+		kind := w.typeOf(e).Kind()
+		return kind == celtypes.ListKind || kind == celtypes.MapKind
+	}
+	return false
+}
+
+func (w *walk) object(e ast.Expr, at spot) {
+	w.seen[e.ID()] = true
+	name := e.AsStruct().TypeName()
+	if at.named {
+		at.name, at.strict, at.named = name, true, false
+	}
+	if at.strict && name != at.name {
+		w.add(Problem{Class: WrongName, ID: e.ID(), Name: name, Want: at.name, Suggestion: "write " + at.name + "{…}",
+			Message: fmt.Sprintf("unexpected type name %q, expected %q", name, at.name), Doubtful: at.summed}, at)
+	}
+	for _, f := range e.AsStruct().Fields() {
+		member := f.AsStructField()
+		w.member(f.ID(), member.Name(), member.Value(), at, false, member.IsOptional())
+	}
+}
+
+func (w *walk) mapping(e ast.Expr, at spot) {
+	if at.typ.Kind == schema.Struct && !open(at.typ) && !w.patch {
+		w.mistyped(e, at, w.typeOf(e), "write "+at.name+"{…}", true)
+	}
+	for _, entry := range e.AsMap().Entries() {
+		pair := entry.AsMapEntry()
+		if name, ok := literal(pair.Key()).(string); ok {
+			w.member(pair.Key().ID(), name, pair.Value(), at, true, pair.IsOptional())
+		} else if at.typ.Kind == schema.Map {
+			w.member(pair.Key().ID(), effects.Item, pair.Value(), at, true, pair.IsOptional())
+		}
+	}
+}
+
+func literal(e ast.Expr) any {
+	if e.Kind() != ast.LiteralKind {
+		return nil
+	}
+	return e.AsLiteral().Value()
+}
+
+func (w *walk) member(id int64, name string, value ast.Expr, at spot, inMap, optional bool) {
+	next := at
+	next.path, next.field, next.maybe, next.named = name, nil, optional, false
+	if at.path != "" {
+		next.path = at.path + "." + name
+	}
+	if !inMap {
+		next.name = at.name + "." + name
+	}
+	switch {
+	case at.typ.Kind == schema.Struct:
+		f := at.typ.Field(name)
+		if f == nil {
+			if !open(at.typ) {
+				w.add(Problem{Class: UnknownField, ID: id, Message: "undefined field '" + name + "'", Path: at.path,
+					Suggestion: DidYouMean(name, Fields(at.typ))}, at)
+				return
+			}
+			f = &schema.Field{Type: anything}
+		}
+		next.typ, next.field = f.Type, f
+	case at.typ.Kind == schema.Map:
+		next.typ, next.loose = at.typ.Elem, true
+	default: // free
+		next.loose = true
+	}
+	if next.inside = ""; inMap {
+		next.inside = "in the values of " + orRoot(at.path)
+	}
+	w.value(value, next)
+}
+
+// DidYouMean suggests the nearest of some names; empty if none is near.
+func DidYouMean(name string, names []string) string {
+	if near := spell.Nearest(name, names, len(name)/3); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return ""
+}
+
+func orRoot(path string) string {
+	if path == "" {
+		return "the root"
+	}
+	return path
+}
+
+func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// atomic reports a value of an atomic list, map or struct in an ApplyConfiguration, once for all that it holds.
+func (w *walk) atomic(e ast.Expr, at spot) spot {
+	composite := at.typ.Kind == schema.List || hasMembers(at.typ)
+	if w.patch || at.loose || !composite || at.typ.Merge != schema.Atomic && (at.field == nil || !at.field.Atomic) {
+		return at
+	}
+	w.add(Problem{Class: AtomicValue, ID: e.ID(), Suggestion: "use a JSON patch for it",
+		Message: at.path + " is atomic: an ApplyConfiguration may not write it"}, at)
+	at.loose = true
+	return at
+}
+
+func (w *walk) null(e ast.Expr, at spot) bool {
+	if e.Kind() != ast.LiteralKind || e.AsLiteral() != celtypes.NullValue {
+		return false
+	}
+	switch {
+	case w.patch:
+	case at.path == "":
+		w.add(Problem{Class: NullValue, ID: e.ID(), Suggestion: "write Object{}, which changes nothing",
+			Message: "the mutation is null, which the server refuses"}, at)
+	default:
+		w.add(Problem{Class: NullValue, ID: e.ID(), Suggestion: "use a JSON patch with op remove",
+			Message: at.path + ": null, which does not unset it"}, at)
+	}
+	return true
+}
+
+// typed judges a value by its type alone.
+func (w *walk) typed(e ast.Expr, at spot) {
+	if at.path == "" && !w.patch { // the type of the result is judged elsewhere
+		return
+	}
+	got := w.typeOf(e)
+	if got.Kind() == celtypes.OpaqueKind && got.TypeName() == "optional_type" && len(got.Parameters()) == 1 {
+		w.unwrapped(e, at)
+		got = got.Parameters()[0]
+	}
+	if n, ok := literal(e).(int64); ok && w.patch && (n > 1<<53-1 || n < -(1<<53-1)) {
+		w.add(Problem{Class: WrongType, ID: e.ID(),
+			Message: at.path + ": an integer beyond 2^53-1 becomes text in a JSON patch"}, at)
+		return
+	}
+	switch fit, note := w.fits(at.typ, got); fit {
+	case no:
+		w.mistyped(e, at, got, note, false)
+	case partly:
+		w.mistyped(e, at, got, note, true)
+	case unknown:
+		w.dynamic = true
+	}
+}
+
+// mistyped words a value of another type than that of its place as cel-go does.
+func (w *walk) mistyped(e ast.Expr, at spot, got *cel.Type, suggestion string, doubtful bool) {
+	of := "an item of '" + last(at.path) + "'"
+	if at.field != nil || at.loose {
+		of = "field '" + last(at.path) + "'"
+	}
+	w.add(Problem{Class: WrongType, ID: e.ID(), Suggestion: suggestion, Doubtful: doubtful, Message: fmt.Sprintf(
+		"expected type of %s is '%s' but provided type is '%s'", of, describe(at.typ, at.name), typeText(got))}, at)
+}
+
+// typeText writes a type as cel-go's messages do.
+func typeText(t *cel.Type) string { return plain(checker.FormatCELType(t)) }
+
+// plain takes the mark of types that take null off a message.
+func plain(message string) string {
+	for {
+		before, after, ok := strings.Cut(message, "wrapper("+objectName)
+		if !ok {
+			before, after, ok = strings.Cut(message, "wrapper("+paramsName)
+			if !ok {
+				return message
+			}
+			message = before + paramsName + strings.Replace(after, ")", "", 1)
+			continue
+		}
+		message = before + objectName + strings.Replace(after, ")", "", 1)
+	}
+}
+
+// describe writes the type of a place.
+func describe(t *schema.Type, name string) string {
+	switch t.Kind {
+	case schema.Boolean:
+		return "bool"
+	case schema.Integer:
+		return "int"
+	case schema.Number:
+		return "double"
+	case schema.Quantity:
+		return "quantity"
+	case schema.IntOrString:
+		return "int or string"
+	case schema.String, schema.Bytes, schema.Time, schema.MicroTime, schema.Duration:
+		return "string"
+	case schema.List:
+		return "list(" + describe(t.Elem, name) + ")"
+	case schema.Map:
+		return "map(string, " + describe(t.Elem, name) + ")"
+	case schema.Struct:
+		return name
+	}
+	return "dyn"
+}
+
+// typeOf returns the type of a value, as far as it is known.
+func (w *walk) typeOf(e ast.Expr) *cel.Type {
+	if w.checked != nil {
+		if t := w.checked.GetType(e.ID()); t != nil && t.Kind() != celtypes.ErrorKind {
+			return t
+		}
+	}
+	switch e.Kind() {
+	case ast.StructKind:
+		return cel.ObjectType(e.AsStruct().TypeName())
+	case ast.MapKind:
+		return cel.MapType(cel.DynType, cel.DynType)
+	case ast.ListKind:
+		return cel.ListType(cel.DynType)
+	case ast.LiteralKind:
+		if t, ok := e.AsLiteral().Type().(*cel.Type); ok {
+			return t
+		}
+	}
+	return cel.DynType
+}
+
+// others judges the Object literals that were not met at a place, by their names.
+func (w *walk) others(e ast.Expr) {
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.StructKind || w.seen[e.ID()] {
+			return
+		}
+		name := e.AsStruct().TypeName()
+		if name != objectName && !strings.HasPrefix(name, objectName+".") {
+			return
+		}
+		path := strings.TrimPrefix(strings.TrimPrefix(name, objectName), ".")
+		at := spot{typ: w.names.find(name), path: path, name: name, outside: true, strict: true, loose: true}
+		if at.typ == nil {
+			return
+		}
+		w.object(e, at)
+	}))
+}

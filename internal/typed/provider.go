@@ -1,0 +1,178 @@
+package typed
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/schema"
+)
+
+// The names of the types of roots. Those below have the names of the fields added, as in Object.spec.containers: lists
+// and maps add nothing.
+const (
+	objectName = "Object"
+	paramsName = "$params"
+)
+
+// names are the types that the paths of a kind name. They are found as they are asked for, since recursive types have
+// no end of them. Safe for concurrent use.
+type names struct {
+	root  *schema.Type
+	known sync.Map // name → *schema.Type, nil where it does not lead anywhere
+}
+
+// find returns the type that a path names: a struct, or a map or list whose items are no structs. It is nil for what
+// nothing describes.
+func (n *names) find(path string) *schema.Type {
+	if known, ok := n.known.Load(path); ok {
+		return known.(*schema.Type)
+	}
+	found := n.root
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		found = below(n.find(path[:i]), path[i+1:])
+	}
+	n.known.Store(path, found)
+	return found
+}
+
+// below is the type that a member's name adds.
+func below(t *schema.Type, name string) *schema.Type {
+	if t == nil {
+		return nil
+	}
+	switch t.Kind {
+	case schema.Struct:
+		f := t.Field(name)
+		if f == nil {
+			return nil
+		}
+		return named(f.Type)
+	case schema.Map:
+		return named(t.Elem)
+	}
+	return nil
+}
+
+// named is the type that the name of a place of type t stands for: that of its items, if those have members.
+func named(t *schema.Type) *schema.Type {
+	for u := t; ; u = u.Elem {
+		switch u.Kind {
+		case schema.Struct:
+			return u
+		case schema.List, schema.Map:
+		default:
+			return t
+		}
+	}
+}
+
+// celType is the type of the values at a place in expressions. What may have several is dyn.
+func celType(t *schema.Type, name string) *cel.Type {
+	if t.Nullable {
+		return cel.DynType
+	}
+	switch t.Kind {
+	case schema.Boolean:
+		return cel.BoolType
+	case schema.Integer:
+		return cel.IntType
+	case schema.String, schema.Bytes, schema.Time, schema.MicroTime, schema.Duration, schema.Quantity:
+		return cel.StringType
+	case schema.List:
+		return cel.ListType(celType(t.Elem, name))
+	case schema.Map:
+		return cel.MapType(cel.StringType, celType(t.Elem, name))
+	case schema.Struct:
+		if len(t.Fields) > 0 && !t.PreserveUnknown {
+			return structType(name)
+		}
+	}
+	return cel.DynType
+}
+
+// structType is the type of the values that have members at a path. It takes null, as all such types do, and says so:
+// then cel-go asks a provider for wrapper(name) about the members of literals, and for name about those of other
+// values (checker/checker.go v0.29.2, checkCreateStruct and checkSelectField).
+func structType(name string) *cel.Type { return types.NewNullableType(types.NewObjectType(name)) }
+
+func literalOf(name string) (string, bool) {
+	if inner, ok := strings.CutPrefix(name, "wrapper("); ok {
+		return strings.CutSuffix(inner, ")")
+	}
+	return "", false
+}
+
+// A provider tells cel-go the types of one kind, of its params and of variables. It takes literals as they are
+// written: literals.go judges them.
+type provider struct {
+	types.Provider // of all other types
+
+	object, params *names
+	variables      map[string]*cel.Type
+}
+
+func (p *provider) namesOf(name string) *names {
+	root, _, _ := strings.Cut(name, ".")
+	switch root {
+	case objectName:
+		return p.object
+	case paramsName:
+		return p.params
+	}
+	return nil
+}
+
+// FindStructType finds every name below a root, be there such a field or not.
+func (p *provider) FindStructType(name string) (*cel.Type, bool) {
+	inner, literal := literalOf(name)
+	if !literal {
+		inner = name
+	}
+	if p.namesOf(inner) != nil {
+		return types.NewTypeTypeWithParam(structType(inner)), true
+	}
+	if name == celenv.VariablesType {
+		return types.NewTypeTypeWithParam(cel.ObjectType(name)), true
+	}
+	return p.Provider.FindStructType(name)
+}
+
+// FindStructFieldType finds the members that a type declares, and any member of a literal.
+func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
+	if inner, ok := literalOf(name); ok && p.namesOf(inner) != nil {
+		return &types.FieldType{Type: cel.DynType}, true
+	}
+	if n := p.namesOf(name); n != nil {
+		t := memberType(n.find(name), field, name)
+		return &types.FieldType{Type: t}, t != nil
+	}
+	if name == celenv.VariablesType {
+		t := p.variables[field]
+		return &types.FieldType{Type: t}, t != nil
+	}
+	return p.Provider.FindStructFieldType(name, field)
+}
+
+// memberType is the type of a member of the values that have the type of a name; nil if there is none.
+func memberType(t *schema.Type, field, name string) *cel.Type {
+	switch {
+	case t == nil:
+		return cel.DynType
+	case t.Kind == schema.Map:
+		return celType(t.Elem, name+"."+field)
+	case t.Kind == schema.Struct:
+		switch f := t.Field(field); {
+		case f != nil:
+			return celType(f.Type, name+"."+field)
+		case t.Embedded && (field == "apiVersion" || field == "kind"):
+			return cel.StringType
+		case len(t.Fields) == 0 || t.PreserveUnknown:
+			return cel.DynType
+		}
+	}
+	return nil
+}

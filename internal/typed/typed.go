@@ -1,0 +1,181 @@
+// Package typed checks what the expressions of a policy make and read against the types of the kinds that it matches:
+// an Object.spec{…} literal has the members of spec, and their values are of the types of these.
+//
+// kube-apiserver has no such check: it finds a mistake when the mutation runs. Types decide here about acceptance
+// only. Expressions run as they would without, so that results cannot differ.
+package typed
+
+import (
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	celtypes "github.com/google/cel-go/common/types"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// A Checker remembers the types that it met. It is for one goroutine.
+type Checker struct {
+	set   *celenv.Set
+	types map[*schema.Type]*names
+}
+
+// NewChecker returns a checker for expressions of a minor.
+func NewChecker(set *celenv.Set) *Checker {
+	return &Checker{set: set, types: map[*schema.Type]*names{}}
+}
+
+func (c *Checker) namesOf(t *schema.Type) *names {
+	if t == nil {
+		return nil
+	}
+	n := c.types[t]
+	if n == nil {
+		n = &names{root: t}
+		c.types[t] = n
+	}
+	return n
+}
+
+// A Finding is what is said about one expression.
+type Finding struct {
+	policy.Part
+	Problems []Problem
+	Issues   []*cel.Error // of what is read, by the types; those that exist without types are left out
+	Tree     *cel.Ast     // as it was parsed; nil if it was not
+	// Dynamic is set where a value is written about whose type nothing is known.
+	Dynamic bool
+}
+
+// Kind finds the mistakes in the variables and mutations of a policy for objects of one type and params of another,
+// which may be nil. An expression that does not parse is left out.
+func (c *Checker) Kind(p *policy.Policy, object, params *schema.Type) ([]Finding, error) {
+	variables := map[string]*cel.Type{}
+	untyped, err := c.env(p, nil, nil, map[string]*cel.Type{})
+	if err != nil {
+		return nil, err
+	}
+	typed, err := c.env(p, object, params, variables)
+	if err != nil {
+		return nil, err
+	}
+	var all []Finding
+	for in := range p.Expressions() {
+		if in.Use != policy.UseVariable && !in.Use.Mutates() {
+			continue
+		}
+		found, output := c.expression(in, object, untyped, typed)
+		if in.Use == policy.UseVariable {
+			variables[in.Name] = output
+		}
+		if found != nil {
+			all = append(all, *found)
+		}
+	}
+	return all, nil
+}
+
+// env returns an environment with types; without them if there is no object type.
+func (c *Checker) env(p *policy.Policy, object, params *schema.Type, variables map[string]*cel.Type) (*cel.Env, error) {
+	vars := map[string]*cel.Type{"object": cel.DynType, "oldObject": cel.DynType}
+	if object != nil {
+		vars["object"], vars["oldObject"] = celType(object, objectName), celType(object, objectName)
+	}
+	if p.ParamKind != nil {
+		vars["params"] = cel.DynType
+		if params != nil {
+			vars["params"] = celType(params, paramsName)
+		}
+	}
+	declared := celenv.Declared{Params: p.ParamKind != nil, Authorizer: true, Patch: true}
+	if object == nil {
+		for _, v := range p.Variables {
+			variables[v.Name] = cel.DynType
+		}
+	}
+	vars[celenv.VariablesName] = cel.ObjectType(celenv.VariablesType)
+	return c.set.With(declared, func(others celtypes.Provider) celtypes.Provider {
+		all := &provider{Provider: others, variables: variables}
+		if object != nil {
+			all.object, all.params = c.namesOf(object), c.namesOf(params)
+		}
+		return all
+	}, vars)
+}
+
+// expression checks one expression. The second result is its type.
+func (c *Checker) expression(in policy.Part, object *schema.Type, untyped, typed *cel.Env) (*Finding, *cel.Type) {
+	parsed, issues := celenv.Parse(untyped, in.Src)
+	if len(issues.Errors()) > 0 {
+		return nil, cel.DynType
+	}
+	tree := parsed.NativeRep().Expr()
+	found := &Finding{Part: in, Tree: parsed}
+	w := &walk{patch: in.Use == policy.UseJSONPatch, names: c.namesOf(object), found: map[Problem]bool{},
+		seen: map[int64]bool{}}
+	output := cel.DynType
+	if plainly, _ := celenv.Check(untyped, parsed); plainly != nil {
+		checked, issues := celenv.Check(typed, parsed)
+		for _, e := range issues.Errors() {
+			e.Message = plain(e.Message)
+			found.Issues = append(found.Issues, e)
+		}
+		if checked != nil {
+			output = checked.OutputType()
+		} else {
+			checked = plainly
+		}
+		w.checked = checked.NativeRep()
+	}
+	switch in.Use {
+	case policy.UseApplyConfiguration:
+		w.value(tree, spot{typ: object, name: objectName, strict: true})
+		w.others(tree)
+	case policy.UseJSONPatch:
+		for _, write := range effects.Patched(tree) {
+			w.operation(object, write)
+		}
+	default:
+		w.others(tree)
+	}
+	for p := range w.found {
+		found.Problems = append(found.Problems, p)
+	}
+	found.Dynamic = w.dynamic
+	return found, output
+}
+
+// operation judges the path and the value of one operation of a JSON patch.
+func (w *walk) operation(root *schema.Type, write effects.Write) {
+	steps := write.Path.Split()
+	at := Locate(root, steps)
+	if at.Type == nil {
+		if at.Open {
+			return
+		}
+		suggestion := ""
+		if at.Depth < len(steps) {
+			suggestion = DidYouMean(steps[at.Depth], Fields(at.Owner))
+		}
+		name := strings.TrimPrefix(effects.Path{
+			Steps: strings.Join(steps[:min(at.Depth+1, len(steps))], "\x00")}.String(), ".")
+		w.add(Problem{Class: UnknownField, ID: write.ID, Message: name + " is not a field", Suggestion: suggestion},
+			spot{})
+		return
+	}
+	if write.Value == nil || !write.Exact || write.Op != "add" && write.Op != "replace" {
+		return
+	}
+	name := objectName
+	for _, step := range steps {
+		if step != effects.Item {
+			name += "." + step
+		}
+	}
+	w.value(write.Value, spot{typ: at.Type, field: at.Field, name: name,
+		path: strings.TrimPrefix(effects.Path{Steps: write.Path.Steps}.String(), "."), loose: true,
+		named: true})
+}
