@@ -31,7 +31,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	e := &Engine{
 		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor,
 		standsIn: opts.WithoutQuirks, index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{},
-		mentions: map[string]quirks.Mention{}, policies: map[policy.Ref]*policy.Policy{},
+		policies: map[policy.Ref]*policy.Policy{},
 	}
 	known := quirks.Of(minor)
 	if known.Has(quirks.PatchReflectedValue) {
@@ -115,7 +115,8 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
 		}
-		h := hook{Program: prog, criteria: match.Compile(p.MatchConstraints), bindings: bindings[p.Ref()]}
+		h := hook{Program: prog, criteria: match.Compile(p.MatchConstraints), bindings: bindings[p.Ref()],
+			mentions: compiled[i].mentions}
 		if p.ParamKind != nil {
 			gv, err := parseGroupVersion(p.ParamKind.APIVersion)
 			if err != nil {
@@ -132,9 +133,6 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 				in.phase = phase
 				e.index.hooks = append(e.index.hooks, &in)
 			}
-		}
-		if found := compiled[i].mentions; !found.IsEmpty() {
-			e.mentions[p.Name] = e.mentions[p.Name].With(found) // a policy of the other kind may have the name
 		}
 	}
 	slices.SortStableFunc(e.index.hooks, func(a, b *hook) int { return cmp.Compare(a.turn(), b.turn()) })
