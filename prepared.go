@@ -108,5 +108,6 @@ func (d *Decision) send(p *Prepared) *Decision {
 		}
 	}
 	d.Warnings = sendable(d.Warnings)
+	d.noteDialect()
 	return d
 }

@@ -109,6 +109,14 @@ func (r *run) noteNoParams(in *invocation) {
 	r.decision.say(n)
 }
 
+// begins says that an invocation of a policy that no API server knows begins. Whoever stands in for a server enforces it.
+func (r *run) begins(in *invocation) {
+	if in.hook.Kind == policy.Admission && !r.engine.standsIn {
+		r.decision.ruledBy(in.hook.Name)
+	}
+	r.tellRun(in, "")
+}
+
 // tellRun says that an invocation begins, or why it does not in the second pass.
 func (r *run) tellRun(in *invocation, whyNot string) {
 	if !r.tells() {

@@ -294,7 +294,8 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 			}
 		case parent == effects.At("request", "userInfo", "extra"):
 		case r.Path.Root == "params":
-			if at := typed.Locate(p.Types.Type(p.paramKind(f)), parent.Split()); at.Type == nil || at.Type.Kind != schema.Map ||
+			at := typed.Locate(p.Types.Type(p.paramKind(f)), parent.Split())
+			if at.Type == nil || at.Type.Kind != schema.Map ||
 				p.allParamsHave(f, r.Path) {
 				continue
 			}

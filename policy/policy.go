@@ -7,6 +7,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -173,6 +174,21 @@ func (p *Policy) Mutates() bool { return p.In(PhaseMutation) }
 // Validates reports whether the policy judges objects.
 func (p *Policy) Validates() bool { return p.In(PhaseValidation) }
 
+// Reinvokes reports whether mutation i may be made a second time.
+func (p *Policy) Reinvokes(i int) bool {
+	return cmp.Or(p.Mutations[i].Reinvocation, p.Reinvocation) == IfNeeded
+}
+
+// MayReinvoke reports whether any mutation may be made a second time.
+func (p *Policy) MayReinvoke() bool {
+	for i := range p.Mutations {
+		if p.Reinvokes(i) {
+			return true
+		}
+	}
+	return false
+}
+
 // A Binding puts a policy in force.
 type Binding struct {
 	Kind       Kind // of the policies that policyName may name
@@ -262,9 +278,18 @@ type Mutation struct {
 	PatchType PatchType
 	Expr      Expr // of the member that PatchType names
 
+	// What only the dialect has.
+	Name         string              // in messages; empty: none
+	Condition    Expr                // zero: the mutation is always made
+	Message      string              // in place of the text of an error, and of a denial
+	MessageExpr  Expr                // as Message, which is for its errors; zero: none
+	Reason       metav1.StatusReason // of errors and denials; empty: Invalid
+	Reinvocation ReinvocationPolicy  // empty: that of the policy
+
 	// What only the write-time rules need to know of the two members.
-	absent bool // the member that PatchType names was not written
-	extra  bool // the other member was written
+	absent      bool // the member that PatchType names was not written
+	emptyReason bool // as of a Validation
+	extra       bool // the other member was written
 }
 
 // A PatchType says how a mutation's result is applied.

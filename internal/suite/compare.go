@@ -174,10 +174,8 @@ func (run *caseRun) tookPart(name, binding string) bool {
 		func(m explain.Match) bool { return is(m.Policy, m.Binding) && m.Matched })
 }
 
-// isCondition reports an outcome of a match condition, or what did not run because of one.
-func isCondition(o celgate.Outcome) bool {
-	return o.Verdict == celgate.Skip || strings.HasPrefix(o.Field, "spec.matchConditions")
-}
+// isCondition reports an outcome of a match condition.
+func isCondition(o celgate.Outcome) bool { return strings.HasPrefix(o.Field, "spec.matchConditions") }
 
 // why says that policies were not exercised, and what kept them out.
 func (run *caseRun) why(name, binding string) string {

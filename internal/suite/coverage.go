@@ -199,7 +199,11 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 		case policy.UseValidation:
 			add("validations"+i, x.Expr, "true", "false")
 		case policy.UseMessageExpression:
-			add("validations"+i+".messageExpression", x.Expr, "ran")
+			if !strings.HasPrefix(x.Field, "spec.mutations") { // whose texts are no outcomes
+				add("validations"+i+".messageExpression", x.Expr, "ran")
+			}
+		case policy.UseCondition:
+			add("mutations"+i+".condition", x.Expr, "true", "false")
 		case policy.UseAuditAnnotation:
 			add("auditAnnotations["+x.Name+"]", x.Expr, "set")
 		default:

@@ -27,6 +27,7 @@ import (
 type diffing struct {
 	apply
 	suites    []string
+	log       string // as --audit-log
 	structure bool
 	strict    bool
 	worlds    map[string]sources // by version, without policies
@@ -52,8 +53,9 @@ change what a user is told, make no difference.
 OLD and NEW are files or directories of policies and bindings, as -p of apply; none
 is the empty set, and cluster, with --context, what a live cluster enforces. Requests
 are those of apply: manifests, AdmissionReviews, and what controllers make of
-workloads; the cases of the suites of --suite; and with -c and without either, the
-objects of the cluster state: each created anew, and updated without a change.
+workloads; the cases of the suites of --suite; those of an audit log; and with -c and
+without any of them, the objects of the cluster state: each created anew, and updated
+without a change.
 Without requests diff tells what differs in the text of the sets: matched
 resources and operations, selectors, expressions, bindings, costs.
 
@@ -70,6 +72,9 @@ something is, and 2 when something could not be evaluated or a policy is invalid
 
   # do the tests see a difference?
   celgate diff old/ new/ --suite tests/
+
+  # what would have been answered differently yesterday?
+  celgate diff --context prod cluster policies/ --audit-log audit.log
 
   # what differs between the policies themselves?
   celgate diff old/ new/
@@ -90,6 +95,7 @@ something is, and 2 when something could not be evaluated or a policy is invalid
 		x.limitFlag(f)
 	})
 	group(cmd, "Requests", func(f *pflag.FlagSet) {
+		f.StringVar(&x.log, "audit-log", "", "`FILE|-` the requests in an audit log of kube-apiserver, as of\ncelgate audit --audit-log; -c or a live cluster is the state")
 		f.StringArrayVar(&x.suites, "suite", nil,
 			"`SUITE|DIR` the requests of its cases, with its state; what they\nexpect counts for nothing; may be repeated")
 	})
@@ -149,7 +155,7 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	for _, s := range sides { // one set may be for what the other knows nothing of
 		x.workloads.All = x.workloads.All || requests.MayMatchChildren(s.world.types, s.decider.engine)
 	}
-	asking := len(batch) > 0 || len(x.suites) > 0 || len(inline) > 0
+	asking := len(batch) > 0 || len(x.suites) > 0 || len(inline) > 0 || x.log != ""
 	o := report.DiffOptions{
 		Old: old.options, New: now.options, Names: [2]string{old.name, now.name}, Requests: asking, Summary: x.summary,
 		Compared: !asking || x.structure,
@@ -194,7 +200,11 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	if err := x.ask(ctx, old, now, batch, write); err != nil {
 		return err
 	}
-	if len(batch) == 0 && len(x.suites) == 0 {
+	if x.log != "" {
+		if err := x.askLog(ctx, old, now, write); err != nil {
+			return err
+		}
+	} else if len(batch) == 0 && len(x.suites) == 0 {
 		if err := x.askExisting(ctx, old, now, inline, write); err != nil {
 			return err
 		}
@@ -253,7 +263,7 @@ func (x *diffing) sides(args []string) ([]side, []string, error) {
 // checkLine refuses a command line that cannot be meant.
 func (x *diffing) checkLine(args []string) error {
 	stdin := 0
-	for _, path := range slices.Concat(args, x.state, []string{x.oldFile}) {
+	for _, path := range slices.Concat(args, x.state, []string{x.oldFile, x.log}) {
 		if path == "-" {
 			stdin++
 		}
@@ -263,6 +273,9 @@ func (x *diffing) checkLine(args []string) error {
 	}
 	if len(args) > 0 && len(x.suites) > 0 {
 		return &usageError{errors.New("manifests and --suite do not go together")}
+	}
+	if x.log != "" && (len(args) > 0 || len(x.suites) > 0 || x.asked.knowsUser()) {
+		return &usageError{errors.New("an audit log has its own requests and users: manifests, --suite and --as do not go with it")}
 	}
 	if len(x.suites) > 0 && (len(x.state) > 0 || x.live != (live{})) {
 		return &usageError{errors.New("a suite has its own state: --suite goes with neither -c nor a live cluster")}
@@ -347,7 +360,7 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 	if err := w.assume(w.missingNamespaces(existing, &asked)); err != nil {
 		return err
 	}
-	engine, err := celgate.New(&w.set, w.options())
+	engine, err := s.engine()
 	if err != nil {
 		return err
 	}
@@ -367,6 +380,9 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 	s.options = report.Options{Set: &w.set, Rejected: s.rejected, Types: w.types}
 	return nil
 }
+
+// engine returns one that decides by the set.
+func (s *side) engine() (*celgate.Engine, error) { return celgate.New(&s.world.set, s.world.options()) }
 
 // answers are what two sides say about one document.
 type answers struct{ old, now answer }

@@ -99,6 +99,7 @@ func (c *console) requirePolicies(given []string, force *policy.Set) {
 // policyKinds are the kinds that make up policies.
 var policyKinds = []string{
 	string(policy.Validating), policy.Validating.Binding(), string(policy.Mutating), policy.Mutating.Binding(),
+	string(policy.Admission), policy.Admission.Binding(),
 }
 
 const nativeGroup = "admissionregistration.k8s.io"
@@ -127,6 +128,9 @@ func (w *world) guessKind(kind apischema.GroupVersionKind) string {
 	apiVersion := nativeGroup + "/v1"
 	if near(kind.Group, policy.OwnGroup) {
 		apiVersion = policy.OwnGroup + "/v1"
+	}
+	if strings.TrimSuffix(meant, "Binding") == string(policy.Admission) {
+		apiVersion = policy.Dialect
 	}
 	return apiVersion + " " + meant
 }

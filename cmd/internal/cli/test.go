@@ -88,7 +88,7 @@ too small, and 2 when a case could not run.`,
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		t.reporting.flags(f, report.SuiteFormats(),
-			"text (default), json, junit, sarif, or github: annotations\nof a workflow")
+			"text (default), json, junit, sarif, github: annotations of a\nworkflow, or html: a page, best with --coverage")
 		f.BoolVarP(&t.verbose, "verbose", "v", false, "show the cases that pass too")
 		t.colorFlag(f)
 	})

@@ -23,7 +23,7 @@ type AuditWriter interface {
 
 // AuditFormats are the names that [NewAuditWriter] takes.
 func AuditFormats() []string {
-	return []string{"text", "json", "html", "junit", "sarif", "csv", "openreports", "policyreport"}
+	return []string{"text", "json", "html", "junit", "sarif", "csv", "openreports", "policyreport", "metrics"}
 }
 
 // NewAuditWriter returns the writer of a format about an audit.
@@ -45,6 +45,8 @@ func NewAuditWriter(format string, w io.Writer, a *Audit, o Options) (AuditWrite
 		return &reportsWriter{NewClusterReports(a, OpenReports, ReportName, time.Now()), w}, nil
 	case "policyreport":
 		return &reportsWriter{NewClusterReports(a, PolicyReports, ReportName, time.Now()), w}, nil
+	case "metrics":
+		return &auditMetrics{w, a, time.Now()}, nil
 	}
 	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(AuditFormats(), ", "))
 }

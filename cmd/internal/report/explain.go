@@ -282,8 +282,14 @@ func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *pol
 	condition := conditionName(p, o.Field) != ""
 	switch o.Verdict {
 	case celgate.Skip:
+		if strings.HasPrefix(o.Field, "spec.mutations") {
+			return []string{"the mutation is not made"}
+		}
 		return []string{"the policy is skipped, whatever the other match conditions say"}
 	case celgate.Denied:
+		if o.Phase == policy.PhaseMutation {
+			return []string{"the mutation denies the request, whatever failurePolicy is"}
+		}
 		if b != nil {
 			return []string{"validationActions " + joinActions(b.Actions) + actionWords(b.Actions)}
 		}
