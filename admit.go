@@ -11,7 +11,7 @@ import (
 // registry does to the object in between, validating policies. The error is that of a context that ended.
 func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 	decision, sharesLabels, err := e.mutating(ctx, p)
-	defer e.written(&p.request, decision)
+	defer e.serialise(&p.request, decision)
 	if decision.Allowed {
 		decision.MutatedObject = decision.Object
 	}
@@ -40,7 +40,7 @@ func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 // Validate decides about a request with the validating policies alone.
 func (e *Engine) Validate(ctx context.Context, p *Prepared) (*Decision, error) {
 	if p.refusal != nil {
-		return refused(p).send(p), ctx.Err()
+		return refuse(p).send(p), ctx.Err()
 	}
 	d, err := e.validating(ctx, &p.request)
 	return d.send(p), err
@@ -48,7 +48,7 @@ func (e *Engine) Validate(ctx context.Context, p *Prepared) (*Decision, error) {
 
 func (e *Engine) validating(ctx context.Context, req *Request) (*Decision, error) {
 	known := e.index.entry(req)
-	if e.unconcerned(known, policy.PhaseValidation) {
+	if e.noneCanMatch(known, policy.PhaseValidation) {
 		return allowed(req), ctx.Err()
 	}
 	r := e.run(ctx, req, known)
@@ -64,7 +64,7 @@ func (e *Engine) Mutate(ctx context.Context, p *Prepared) (*Decision, error) {
 	if d.Allowed {
 		d.MutatedObject = d.Object
 	}
-	e.written(&p.request, d)
+	e.serialise(&p.request, d)
 	return d.send(p), err
 }
 
@@ -78,7 +78,7 @@ func (e *Engine) Remutate(ctx context.Context, p *Prepared, first *Decision) (*D
 	}
 	req := &p.request
 	known := e.index.entry(req)
-	if e.unconcerned(known, policy.PhaseMutation) || req.Operation == Delete {
+	if e.noneCanMatch(known, policy.PhaseMutation) || req.Operation == Delete {
 		return allowed(req), ctx.Err()
 	}
 	r := e.runMutation(ctx, p, known)
@@ -87,7 +87,7 @@ func (e *Engine) Remutate(ctx context.Context, p *Prepared, first *Decision) (*D
 		r.decision.refuse(err)
 	}
 	decision := r.finish()
-	e.written(req, decision)
+	e.serialise(req, decision)
 	return decision.send(p), ctx.Err()
 }
 
@@ -96,10 +96,10 @@ func (e *Engine) Remutate(ctx context.Context, p *Prepared, first *Decision) (*D
 func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, sharesLabels bool, err error) {
 	req := &p.request
 	if p.refusal != nil {
-		return refused(p), false, ctx.Err()
+		return refuse(p), false, ctx.Err()
 	}
 	known := e.index.entry(req)
-	if e.unconcerned(known, policy.PhaseMutation) || req.Operation == Delete {
+	if e.noneCanMatch(known, policy.PhaseMutation) || req.Operation == Delete {
 		return allowed(req), p.sharesLabels, ctx.Err()
 	}
 	r := e.runMutation(ctx, p, known)
@@ -110,8 +110,8 @@ func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, shares
 	return r.finish(), sharesLabels, ctx.Err()
 }
 
-// unconcerned reports that no policy of a phase has a say about a request; who listens is told why.
-func (e *Engine) unconcerned(known *indexEntry, phase policy.Phase) bool {
+// noneCanMatch reports that no policy of a phase can match a request, and tells listeners why.
+func (e *Engine) noneCanMatch(known *indexEntry, phase policy.Phase) bool {
 	if known.exempt {
 		if e.told != nil {
 			e.told.tell(explain.Event{Op: explain.OpExempt, Kind: phase.Released(), Phase: phase})

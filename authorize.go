@@ -28,7 +28,7 @@ func (a *authorizerValues) make() {
 	}
 	cached := &decisionCache{authorizer: a.cluster.Authorizer()}
 	a.user = library.NewAuthorizerVal(who, cached)
-	a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r, r.made()})
+	a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r, r.resolveMade()})
 }
 
 // userAuthorizer is the variable authorizer.

@@ -2,8 +2,10 @@ package celgate
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +40,8 @@ type Decision struct {
 	Notes      []Note   // where the answer depends on a defect of the server or on what is not simulated
 	Timings    []Timing // with [Options].Timed
 
-	ran []invocationKey // in the first pass, of mutating policies that may run again
+	ran     []invocationKey // in the first pass, of mutating policies that may run again
+	dialect []string        // the names of policies that took part and that no API server knows
 }
 
 // FirstPass returns the object as the first pass of the mutating policies left it, nil if none of them may run again.
@@ -169,6 +172,22 @@ func (d *Decision) note(id quirks.ID, policyName string) {
 	d.say(Note{Quirk: quirk, Message: message})
 }
 
+// ruledBy remembers that a policy of the dialect took part.
+func (d *Decision) ruledBy(name string) {
+	if !slices.Contains(d.dialect, name) {
+		d.dialect = append(d.dialect, name)
+	}
+}
+
+// noteDialect says which policies took part that an API server would ignore.
+func (d *Decision) noteDialect() {
+	if len(d.dialect) == 0 {
+		return
+	}
+	slices.Sort(d.dialect)
+	d.say(Note{Message: fmt.Sprintf("decided by the %s %s of %s, a kind that kube-apiserver ignores", policy.Admission, strings.Join(d.dialect, ", "), policy.Dialect)})
+}
+
 func (d *Decision) say(n Note) {
 	if !slices.Contains(d.Notes, n) {
 		d.Notes = append(d.Notes, n)
@@ -200,11 +219,14 @@ func (d *Decision) then(next *Decision) *Decision {
 	}
 	d.Outcomes = append(d.Outcomes, next.Outcomes...)
 	d.Notes = append(d.Notes, next.Notes...)
+	for _, name := range next.dialect {
+		d.ruledBy(name)
+	}
 	d.Timings = append(d.Timings, next.Timings...)
 	return d
 }
 
-// allowed is the decision about a request before any policy said something.
+// allowed returns the initial decision: the request is allowed, the object unchanged.
 func allowed(req *Request) *Decision { return &Decision{Allowed: true, Object: req.Object} }
 
 type invocationKey struct {

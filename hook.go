@@ -42,8 +42,8 @@ func (h *hook) byObject() bool {
 		slices.ContainsFunc(h.bindings, func(b *binding) bool { return b.criteria.ByLabels() })
 }
 
-// held returns a param as the server's informers hold it: those of built-in kinds drop managedFields.
-func (h *hook) held(param map[string]any) map[string]any {
+// holdParam returns a param as the server's informers hold it. Params of built-in kinds drop managedFields.
+func (h *hook) holdParam(param map[string]any) map[string]any {
 	o := tree.Object(param)
 	if h.param.Custom != nil || o.Metadata()["managedFields"] == nil {
 		return param

@@ -48,7 +48,7 @@ type candidates struct {
 const maxIndexed = 4096
 
 func (x *index) entry(req *Request) *indexEntry {
-	made := req.made()
+	made := req.resolveMade()
 	key := indexKey{made.Resource, made.SubResource, req.Operation}
 	known := x.known.Load()
 	if known != nil {

@@ -44,7 +44,7 @@ type inputs struct {
 // begin makes the inputs those of a request that an engine is asked about.
 func (r *inputs) begin(ctx context.Context, e *Engine, req *Request, known *indexEntry) {
 	r.Request, r.ctx, r.types, r.cluster, r.form = req, ctx, e.types, e.cluster, e.typed
-	r.made, r.resource, r.shown = req.made(), known.resource, known.shown
+	r.made, r.resource, r.shown = req.resolveMade(), known.resource, known.shown
 	r.namespaces[declaredOnly].declared = true
 	r.authorizer = authorizerValues{request: req, cluster: e.cluster}
 	r.objects, r.requests = r.oneObject[:0], r.oneRequest[:0]
@@ -70,7 +70,7 @@ type requestInput struct {
 // Resolve makes the value of the variable request.
 func (i *requestInput) Resolve() ref.Val {
 	if i.value == nil {
-		i.value = eval.Value(i.whole(), i.Form())
+		i.value = eval.Value(i.buildRequest(), i.Form())
 	}
 	return i.value
 }
@@ -90,11 +90,11 @@ func (i *requestInput) Member(name string) (any, bool) {
 	case "userInfo":
 		return i.userInfo(), true
 	}
-	member, found := i.whole()[name]
+	member, found := i.buildRequest()[name]
 	return member, found
 }
 
-func (i *requestInput) whole() map[string]any {
+func (i *requestInput) buildRequest() map[string]any {
 	if i.tree == nil {
 		i.tree = i.of.requestTree(i.resource, i.kind, i.userInfo())
 	}

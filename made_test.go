@@ -52,6 +52,8 @@ func TestMadeUp(t *testing.T) {
 			service(given), "when a stored object was created"},
 		{"timestamp(oldObject.metadata.creationTimestamp) < timestamp('2021-01-01T00:00:00Z')", aged, service(given),
 			""},
+		{"!has(object.metadata.managedFields)", nil, service(given), "managedFields"},
+		{"oldObject.metadata.managedFields.exists(m, m.manager == 'x')", aged, service(given), "managedFields"},
 	} {
 		engine, _ := prepared(t, strings.Replace(madeUpPolicy, "EXPRESSION", `"`+c.expression+`"`, 1))
 		req := &celgate.Request{

@@ -25,7 +25,7 @@ type matcher struct {
 func (r *matcher) begin(
 	ctx context.Context, e *Engine, req *Request, known *indexEntry, lookUp func(name string) (map[string]any, error),
 ) {
-	made := req.made()
+	made := req.resolveMade()
 	r.told, r.reading, r.cluster, r.index, r.known = e.told, ctx, e.cluster, e.index, known
 	r.attributes = match.Attributes{
 		Kind: made.Kind, Resource: made.Resource, SubResource: made.SubResource,
@@ -135,7 +135,7 @@ func (r *matcher) params(h *hook, b *binding) ([]map[string]any, error) {
 			return nil, err
 		}
 		if param != nil {
-			params = append(params, h.held(param))
+			params = append(params, h.holdParam(param))
 		}
 	} else {
 		all, err := r.cluster.List(r.reading, kind, namespace)
@@ -144,7 +144,7 @@ func (r *matcher) params(h *hook, b *binding) ([]map[string]any, error) {
 		}
 		for _, param := range all {
 			if b.selector.Matches(match.Labels(param)) {
-				params = append(params, h.held(param))
+				params = append(params, h.holdParam(param))
 			}
 		}
 	}

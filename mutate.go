@@ -25,7 +25,7 @@ func (r *run) mutate() error {
 	if r.engine.standsIn { // whoever stands in for the server may be asked again, see [Engine.Remutate]
 		r.decision.ran = re.invocations()
 	}
-	if err != nil || !re.requested || !r.decision.Allowed || r.said(&re) {
+	if err != nil || !re.requested || !r.decision.Allowed || r.secondPassRedundant(&re) {
 		return err
 	}
 	// The second pass matches anew, on what the first one made.
@@ -38,9 +38,9 @@ func (r *run) mutate() error {
 	return err
 }
 
-// said reports that the second pass has nothing to say that the first has not: nothing runs again, no policy looks at
-// the object to find out whether it is for the request, and the object needs no conversion, which could fail now.
-func (r *run) said(re *reinvocation) bool {
+// secondPassRedundant reports whether a second pass cannot change the result: nothing runs again, no policy looks at the
+// object to find out whether it is for the request, and the object needs no conversion, which could fail now.
+func (r *run) secondPassRedundant(re *reinvocation) bool {
 	converted := slices.ContainsFunc(r.objects, func(v *versioned) bool { return v.kind != r.Kind })
 	return len(re.again) == 0 && !converted && !r.tells() && !r.known.mutating.byObject
 }
@@ -58,8 +58,8 @@ func (r *run) mutationPass(re *reinvocation, second bool) error {
 		}
 		switch {
 		case confErr != nil:
-			failures = append(failures, policyError{confErr.hook, confErr.binding, confErr.Error(),
-				metav1.StatusReasonForbidden, nil, "", confErr})
+			failures = append(failures, policyError{hook: confErr.hook, binding: confErr.binding,
+				message: confErr.Error(), reason: metav1.StatusReasonForbidden, err: confErr})
 		case in.idle:
 			r.noteNoParams(&in)
 		default:
@@ -86,6 +86,10 @@ type policyError struct {
 	outcome *eval.Outcome
 	param   string // of the invocation; empty without
 	err     error
+
+	mutation string // the name of the one that failed; empty without
+	denied   bool   // by a verdict, which failurePolicy is not about
+	coded    bool   // the code is that of the reason
 }
 
 // runMutations runs the invocations and writes the result back. An error ends the request at once.
@@ -104,10 +108,14 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			return nil, apierrors.NewInternalError(err)
 		}
 		fail := func(o eval.Outcome) {
-			failures = append(failures, policyError{in.hook, in.binding, o.Message, metav1.StatusReasonInvalid, &o,
-				paramName(in.param), o.Err})
+			f := policyError{hook: in.hook, binding: in.binding, message: o.Message,
+				reason: metav1.StatusReasonInvalid, outcome: &o, param: paramName(in.param), err: o.Err}
+			if in.hook.Kind == policy.Admission {
+				f.byOwn(&o)
+			}
+			failures = append(failures, f)
 		}
-		r.tellRun(in, "")
+		r.begins(in)
 		r.meter.Begin()
 		if matched, failed := r.conditionsHold(in, v); failed != nil {
 			fail(*failed)
@@ -127,11 +135,23 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 		for m := range in.hook.Mutations {
 			last = v
 			prior := v.object
-			if v.object == nil {
+			if v.object == nil || second && !in.hook.Reinvokes(m) {
 				continue
+			}
+			if in.hook.Kind == policy.Admission {
+				if o, made := r.conditionHolds(in, m, v); !made {
+					r.record(in, []eval.Outcome{o})
+					if o.Verdict == eval.Error {
+						fail(o)
+					}
+					continue
+				}
 			}
 			told := r.tellMutation(in, m, v)
 			o, err := r.mutateOne(in, m, v, told)
+			if in.hook.Kind == policy.Admission && (o.Verdict == eval.Error || o.Verdict == eval.Deny) {
+				r.reword(in, m, v, &o)
+			}
 			r.meter.Keep()
 			r.noteExcess(in)
 			r.record(in, []eval.Outcome{o})
@@ -141,7 +161,7 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			if err != nil {
 				return nil, err
 			}
-			if o.Verdict == eval.Error {
+			if o.Verdict == eval.Error || o.Verdict == eval.Deny {
 				fail(o)
 			}
 			if len(in.hook.Mutations) > 1 && !tree.Equal(prior, v.object) {
@@ -159,7 +179,7 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 				Mutations: changing,
 			})
 		}
-		if in.hook.Reinvocation == policy.IfNeeded {
+		if in.hook.MayReinvoke() {
 			re.previous = append(re.previous, in.key())
 		}
 	}
@@ -219,18 +239,19 @@ func (r *run) refuseMutation(failures []policyError) {
 	var first policyError
 	of := len(r.decision.Violations)
 	for _, f := range failures {
-		if f.hook.FailurePolicy == policy.Ignore {
+		if f.hook.FailurePolicy == policy.Ignore && !f.denied {
 			continue
 		}
 		v := Violation{
-			Kind: f.hook.Kind, Phase: policy.PhaseMutation, Policy: f.hook.Name, Message: f.message, Reason: f.reason, IsError: true, Err: f.err,
+			Kind: f.hook.Kind, Phase: policy.PhaseMutation, Policy: f.hook.Name, Message: f.message, Reason: f.reason,
+			IsError: !f.denied, Err: f.err,
 			Actions: []policy.Action{policy.Deny},
 		}
 		text := fmt.Sprintf("policy %q denied request: %s", f.hook.Name, f.message)
 		if f.binding != nil {
 			v.Binding, v.Param = f.binding.Name, f.param
-			text = fmt.Sprintf("policy '%s' with binding '%s' denied request: %s", f.hook.Name, f.binding.Name,
-				f.message)
+			text = fmt.Sprintf("policy '%s'%s with binding '%s' denied request: %s", f.hook.Name, f.mutationName(),
+				f.binding.Name, f.message)
 		}
 		if f.outcome != nil {
 			v.Expr = expression(f.outcome.Expression)
@@ -249,5 +270,8 @@ func (r *run) refuseMutation(failures []policyError) {
 	status := apierrors.NewForbidden(r.Resource.GroupResource(), named.displayName(), errors.New("")).Status()
 	status.Message, status.Reason = causes[0].Message, first.reason
 	status.Details.Causes = causes
+	if first.coded {
+		status.Code = reasonCode(first.reason)
+	}
 	r.decision.Allowed, r.decision.Status, r.decision.Denial = false, &status, &r.decision.Violations[of]
 }

@@ -133,11 +133,8 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 				e.index.hooks = append(e.index.hooks, &in)
 			}
 		}
-		if found := compiled[i].mentions; len(found.Plugins)+len(found.MadeUp) > 0 {
-			all := e.mentions[p.Name] // a policy of the other kind may have the name
-			e.mentions[p.Name] = quirks.Mention{
-				Plugins: append(all.Plugins, found.Plugins...), MadeUp: append(all.MadeUp, found.MadeUp...),
-			}
+		if found := compiled[i].mentions; !found.IsEmpty() {
+			e.mentions[p.Name] = e.mentions[p.Name].With(found) // a policy of the other kind may have the name
 		}
 	}
 	slices.SortStableFunc(e.index.hooks, func(a, b *hook) int { return cmp.Compare(a.turn(), b.turn()) })

@@ -31,16 +31,14 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 		}
 		return outcome, nil
 	}
-	inputs := r.values(in, v)
-	inputs.Namespace = &r.namespaces[whole]
-	if !v.reflected {
-		inputs.Object, inputs.OldObject = plain(v.object), plain(v.oldObject)
-	}
-
+	inputs := r.mutationValues(in, v)
 	var patched map[string]any
 	if in.hook.Policy.Mutations[index].PatchType == policy.JSONPatch {
 		ops, cost, err := eval.JSONPatch(r.ctx, in.hook.Program, e, inputs)
 		outcome.Cost = cost
+		if told, verdict := verdictOf(err, outcome); verdict {
+			return told, nil
+		}
 		if err != nil {
 			if errors.Is(err, eval.ErrNotJSON) && r.engine.quirks.Has(quirks.PatchReflectedValue) {
 				r.decision.note(quirks.PatchReflectedValue, "")
@@ -56,6 +54,9 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 	} else {
 		patch, cost, err := eval.ApplyConfiguration(r.ctx, in.hook.Program, e, inputs)
 		outcome.Cost = cost
+		if told, verdict := verdictOf(err, outcome); verdict {
+			return told, nil
+		}
 		if err != nil {
 			return failed(err)
 		}

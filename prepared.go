@@ -92,8 +92,8 @@ func (e *Engine) Prepare(ctx context.Context, req *Request) (*Prepared, error) {
 	return p, nil
 }
 
-// refused is the decision about a request that the server refuses before it asks any policy.
-func refused(p *Prepared) *Decision { return &Decision{Status: p.refusal, Object: p.request.Object} }
+// refuse returns the decision about a request that the server refuses before any policy is evaluated.
+func refuse(p *Prepared) *Decision { return &Decision{Status: p.refusal, Object: p.request.Object} }
 
 // send makes the warnings those that the client gets: before them what preparing the request gave.
 func (d *Decision) send(p *Prepared) *Decision {
@@ -108,5 +108,6 @@ func (d *Decision) send(p *Prepared) *Decision {
 		}
 	}
 	d.Warnings = sendable(d.Warnings)
+	d.noteDialect()
 	return d
 }

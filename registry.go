@@ -60,9 +60,9 @@ func (e *Engine) advice(req *Request, before map[string]any) []string {
 	return prepare.Warnings(in)
 }
 
-// written makes the object of a decision what the server writes: to the end an empty list that a mutation sets in a
-// custom object is a list, and is null then.
-func (e *Engine) written(req *Request, d *Decision) {
+// serialise makes the object of a decision what the server writes: an empty list set by a mutation becomes null when a
+// custom object is serialised.
+func (e *Engine) serialise(req *Request, d *Decision) {
 	if !d.Mutated || d.Object == nil {
 		return
 	}

@@ -63,8 +63,8 @@ type Made struct {
 	SubResource string
 }
 
-// made returns what the request was made to.
-func (r *Request) made() Made {
+// resolveMade returns what the request was made to.
+func (r *Request) resolveMade() Made {
 	if r.Made != nil {
 		return *r.Made
 	}

@@ -109,6 +109,14 @@ func (r *run) noteNoParams(in *invocation) {
 	r.decision.say(n)
 }
 
+// begins says that an invocation of a policy that no API server knows begins. Whoever stands in for a server enforces it.
+func (r *run) begins(in *invocation) {
+	if in.hook.Kind == policy.Admission && !r.engine.standsIn {
+		r.decision.ruledBy(in.hook.Name)
+	}
+	r.tellRun(in, "")
+}
+
 // tellRun says that an invocation begins, or why it does not in the second pass.
 func (r *run) tellRun(in *invocation, whyNot string) {
 	if !r.tells() {
@@ -171,7 +179,7 @@ func (r *run) configurationViolation(e *configurationError) {
 
 var verdicts = [...]Verdict{eval.Admit: Admit, eval.Deny: Denied, eval.Error: Error, eval.Skip: Skip}
 
-// clock is the time if somebody wants to know how long invocations take.
+// clock returns the current time if timings are requested.
 func (r *run) clock() time.Time {
 	if !r.engine.timed {
 		return time.Time{}

@@ -14,6 +14,7 @@ import (
 func (r *run) finish() *Decision {
 	r.noteUnsimulated()
 	r.noteMadeUp()
+	r.noteManaged()
 	decision := r.decision
 	r.release()
 	return decision
@@ -49,6 +50,26 @@ func (r *run) noteMadeUp() {
 		n := Note{Message: "policy " + o.Policy + ": only a server knows " + enumerate(
 			what) + "; the values are made up"}
 		r.decision.say(n)
+	}
+}
+
+// noteManaged adds the notes about managedFields, which the server gives to every object.
+func (r *run) noteManaged() {
+	if len(r.engine.mentions) == 0 || r.SubResource != "" && r.SubResource != "status" {
+		return
+	}
+	lacks := func(object map[string]any) bool {
+		metadata, _ := object["metadata"].(map[string]any)
+		return object != nil && metadata["managedFields"] == nil
+	}
+	if !lacks(r.Object) && !lacks(r.OldObject) {
+		return
+	}
+	for i := range r.decision.Outcomes {
+		if o := &r.decision.Outcomes[i]; r.engine.mentions[o.Policy].Managed {
+			r.decision.say(Note{Message: "policy " + o.Policy +
+				": the server gives every object metadata.managedFields; they are not simulated"})
+		}
 	}
 }
 

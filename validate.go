@@ -53,7 +53,7 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 	if _, err := r.requestNamespace(); err != nil {
 		return err
 	}
-	r.tellRun(in, "")
+	r.begins(in)
 	r.meter.Begin()
 	defer r.noteExcess(in)
 	inputs := r.values(in, v)

@@ -238,8 +238,11 @@ func (e *Engine) policyNamed(ctx context.Context, b *policy.Binding) ([]*policy.
 	if p := e.policies[b.PolicyRef()]; p != nil {
 		return []*policy.Policy{p}, nil
 	}
-	object, err := e.cluster.Get(ctx, schema.GroupVersionKind{Group: policyGroup, Version: "v1", Kind: string(b.Kind)},
-		"", b.PolicyName)
+	kind := schema.GroupVersionKind{Group: policyGroup, Version: "v1", Kind: string(b.Kind)}
+	if b.Kind == policy.Admission {
+		kind = apischema.FromAPIVersionAndKind(policy.Dialect, string(b.Kind))
+	}
+	object, err := e.cluster.Get(ctx, kind, "", b.PolicyName)
 	if err != nil {
 		return nil, err
 	}

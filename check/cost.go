@@ -13,6 +13,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/google/cel-go/cel"
 )
@@ -330,8 +331,8 @@ func oldestMinor(p *pass) {
 		}
 		d := in(f.Policy, f.exprs[i].Expr, 0, len(f.exprs[i].Src))
 		d.Message = fmt.Sprintf("the oldest Kubernetes that takes the policy is %s", m.Oldest)
-		if found := compileProblem.FindStringSubmatch(m.Why); found != nil {
-			d.Message += ": before, " + strings.TrimSuffix(found[2], " (in container '')")
+		if found := wording.Problems(m.Why); len(found) > 0 {
+			d.Message += ": before, " + found[0].Message
 		}
 		p.report(d)
 	}

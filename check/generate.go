@@ -40,7 +40,7 @@ type maker struct {
 	numbers        []int64
 	items          int // of a list, fewer of lists in it; 0: one or two
 	made           int // items of all lists
-	within         int // lists that what is made is in
+	within         int // depth of list nesting
 }
 
 func (s *subject) newMaker(of ...*facts) *maker {

@@ -248,10 +248,22 @@ func paramReferences(p *pass) {
 					delete(memberOf(memberOf(object, "spec"), "paramRef"), "namespace")
 				})
 			case ref != nil && params != nil && params.Namespaced && ref.Namespace == "":
-				if i := slices.IndexFunc(f.targets, func(t target) bool { return t.named && !t.namespaced }); i >= 0 {
-					p.atBinding(b, "spec.paramRef", "name the namespace of the params",
-						"without a namespace the params come from the namespace of the request, and %s has none",
-						f.targets[i].resource.Resource)
+				const hint = "name the namespace of the params"
+				for _, t := range f.targets {
+					if !t.named || t.namespaced {
+						continue
+					}
+					if t.resource.GroupResource() != (schema.GroupResource{Resource: "namespaces"}) {
+						p.atBinding(b, "spec.paramRef", hint,
+							"without a namespace the params come from the namespace of the request, and %s has none",
+							t.resource.Resource)
+						break
+					}
+					if f.operations()["CREATE"] {
+						p.atBinding(b, "spec.paramRef", hint, "without a namespace the params of a namespace are those "+
+							"that it holds itself, and a new one holds none")
+						break
+					}
 				}
 			}
 		}

@@ -49,7 +49,7 @@ func (s *subject) tried(f *facts) *trials {
 		s.typing(f)
 		s.each(func(s *subject, f *facts) {
 			found := &trials{measurement: s.measured(f)}
-			if f.Kind == policy.Mutating {
+			if f.Mutates() {
 				found.mutations, found.twice = s.runs(f), s.runTwice(f)
 			}
 			f.trials, f.engine = found, nil

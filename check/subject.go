@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/parallel"
 	"github.com/celgate/celgate/internal/typed"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -370,7 +371,7 @@ func problems(issues *cel.Issues, src string) []problem {
 			start := lines[line-1]
 			offset = start + compile.ByteOffset(src[start:], e.Location.Column())
 		}
-		all = append(all, problem{min(offset, len(src)), strings.TrimSuffix(e.Message, " (in container '')")})
+		all = append(all, problem{min(offset, len(src)), wording.TrimContainer(e.Message)})
 	}
 	slices.SortStableFunc(all, func(a, b problem) int { return cmp.Compare(a.offset, b.offset) })
 	return all

@@ -294,8 +294,9 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 			}
 		case parent == effects.At("request", "userInfo", "extra"):
 		case r.Path.Root == "params":
-			if at := typed.Locate(p.Types.Type(p.paramKind(f)), parent.Split()); at.Type == nil || at.Type.Kind != schema.Map ||
-				p.given(f, r.Path) {
+			at := typed.Locate(p.Types.Type(p.paramKind(f)), parent.Split())
+			if at.Type == nil || at.Type.Kind != schema.Map ||
+				p.allParamsHave(f, r.Path) {
 				continue
 			}
 			severity = Note // who writes the policy writes the params
@@ -350,8 +351,8 @@ func (f *facts) asks(index int, path effects.Path) bool {
 	return false
 }
 
-// given reports that an object of the param kind is among the files, and that all of them have the field.
-func (p *pass) given(f *facts, path effects.Path) bool {
+// allParamsHave reports whether the files hold objects of the param kind and all of them have the field.
+func (p *pass) allParamsHave(f *facts, path effects.Path) bool {
 	kind, found := p.paramKind(f), false
 	for _, object := range p.State {
 		if object["kind"] != kind.Kind || object["apiVersion"] != kind.GroupVersion().String() {

@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/typed"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
@@ -321,11 +321,6 @@ rules:
 	return all
 }
 
-var (
-	undefinedField = regexp.MustCompile(`^undefined field '(.*)'$`)
-	noOverload     = regexp.MustCompile(`^found no matching overload for '(.*)' applied to '(.*)'$`)
-)
-
 // judge finds out which findings are true of every request: they exist for all matched kinds, or what they are a field
 // of does not exist.
 func (t *typings) judge(e *expression) {
@@ -420,10 +415,11 @@ func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic
 	d := in(f.Policy, e.Expr, found.offset, found.offset+token(e.Src[found.offset:]))
 	d.Message = found.message
 	of := kindsText(found.kinds)
-	if m := undefinedField.FindStringSubmatch(found.message); m != nil {
+	switch said := wording.Read(found.message); said.Kind {
+	case wording.UndefinedField:
 		for _, path := range e.pathsAt(found.offset) {
 			parent, last, ok := path.Parent()
-			if !ok || last != m[1] {
+			if !ok || last != said.Name {
 				continue
 			}
 			t := p.Types.Type(found.kinds[0])
@@ -441,10 +437,10 @@ func (p *pass) typeDiagnostic(f *facts, e *expression, found finding) Diagnostic
 			}
 			break
 		}
-		d.Message = fmt.Sprintf("undefined field '%s' in %s", m[1], of)
-	} else if m := noOverload.FindStringSubmatch(found.message); m != nil {
-		if op, ok := strings.CutPrefix(m[1], "_"); ok && strings.HasSuffix(op, "_") {
-			d.Message = fmt.Sprintf("%s does not take %s", strings.Trim(m[1], "_"), m[2])
+		d.Message = fmt.Sprintf("undefined field '%s' in %s", said.Name, of)
+	case wording.NoOverload:
+		if op, ok := strings.CutPrefix(said.Name, "_"); ok && strings.HasSuffix(op, "_") {
+			d.Message = fmt.Sprintf("%s does not take %s", strings.Trim(said.Name, "_"), said.Got)
 		}
 		d.Message += " in " + of
 	}
@@ -462,7 +458,7 @@ func kindsText(kinds []schema.GroupVersionKind) string {
 	return strings.Join(names, ", ")
 }
 
-func (p *pass) runProblems(pattern *regexp.Regexp) {
+func (p *pass) runProblems(about wording.Kind) {
 	for _, f := range p.facts {
 		for e, t := range p.typing(f) {
 			if e.ast == nil {
@@ -470,7 +466,7 @@ func (p *pass) runProblems(pattern *regexp.Regexp) {
 			}
 			for _, found := range t.run {
 				warned := slices.ContainsFunc(t.server, func(s finding) bool { return s.problem == found.problem })
-				if !pattern.MatchString(found.message) || warned || !found.certain || !typed.Telling(found.message) ||
+				if wording.Read(found.message).Kind != about || warned || !found.certain || !typed.Telling(found.message) ||
 					slices.Contains(t.untyped, found.problem) {
 					continue
 				}
@@ -481,6 +477,6 @@ func (p *pass) runProblems(pattern *regexp.Regexp) {
 	}
 }
 
-func undefinedFields(p *pass) { p.runProblems(undefinedField) }
+func undefinedFields(p *pass) { p.runProblems(wording.UndefinedField) }
 
-func typeMismatches(p *pass) { p.runProblems(noOverload) }
+func typeMismatches(p *pass) { p.runProblems(wording.NoOverload) }

@@ -1,14 +1,13 @@
 package check
 
 import (
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/spell"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/common/ast"
@@ -23,7 +22,7 @@ var writeTime = []*Analyzer{
 functions of the minor version before its own. The message is the server's. A policy that is refused protects nothing.`,
 		Before: "validations:\n- expression: object.spec.paused   # must evaluate to bool but got dyn",
 		After:  "validations:\n- expression: object.spec.paused == true",
-		run:    refused,
+		run:    checkRefusal,
 	},
 	{
 		Code: "CG002", Name: "ignore-without-reason", Severity: Warning,
@@ -36,10 +35,7 @@ reason. A line without a reason is not honoured: who reads the policy next could
 	},
 }
 
-// compileProblem finds the problems in the server's message about an expression that does not compile.
-var compileProblem = regexp.MustCompile(`ERROR: <input>:(\d+:\d+): ([^\n]*)`)
-
-func refused(p *pass) {
+func checkRefusal(p *pass) {
 	unserved := func(apiVersion string, ref policy.Ref, at policy.Position) {
 		if message := p.unserved(apiVersion, ref.Kind); message != "" {
 			p.report(Diagnostic{Message: message, Ref: ref, Field: "apiVersion", Position: at})
@@ -93,34 +89,30 @@ func (p *pass) refusal(f *facts, err *field.Error) {
 				}
 			}
 		}
-		d.Suggestion = suggestion(message)
-		d.Fix = f.resultFix(expr, message)
+		said := wording.Read(message)
+		d.Suggestion = suggestion(said)
+		d.Fix = f.resultFix(expr, said)
 		p.report(d)
 	}
-	found := compileProblem.FindAllStringSubmatch(err.Detail, -1)
+	found := wording.Problems(err.Detail)
 	for _, m := range found {
-		each(&field.Error{Field: err.Field, Detail: m[0]}, strings.TrimSuffix(m[2], " (in container '')"))
+		each(&field.Error{Field: err.Field, Detail: m.Detail()}, m.Message)
 	}
 	if len(found) > 0 {
 		return
 	}
-	message := err.ErrorBody()
-	if !expr.IsZero() { // the excerpt shows the value
-		for _, src := range []string{expr.Src, strings.TrimSpace(expr.Src)} {
-			message = strings.TrimPrefix(message, "Invalid value: "+strconv.Quote(src)+": ")
-		}
-	}
-	each(err, message)
+	each(err, expr.TrimValue(err.ErrorBody())) // the excerpt shows the value
 }
 
 // resultFix makes an expression of unknown type what its place takes.
-func (f *facts) resultFix(expr policy.Expr, message string) *Fix {
+func (f *facts) resultFix(expr policy.Expr, said wording.Sentence) *Fix {
 	open, end := "", ""
 	switch {
-	case strings.Contains(message, "must evaluate to bool but got dyn"):
+	case said.Kind != wording.WrongResult || said.Got != "dyn":
+		return nil
+	case said.Want == "bool":
 		end = " == true"
-	case strings.Contains(message, "must evaluate to string but got dyn"),
-		strings.Contains(message, "[string null_type] but got dyn"):
+	case takesText(said):
 		open, end = "string(", ")"
 	default:
 		return nil
@@ -137,24 +129,28 @@ func (f *facts) resultFix(expr policy.Expr, message string) *Fix {
 	return &Fix{Edits: []Edit{{from, from, open}, {to, to, end}}}
 }
 
-// suggestion is what to do about a message of the server; empty if nothing is sure.
-func suggestion(message string) string {
+// suggestion is what to do about a sentence of the server; empty if nothing is sure.
+func suggestion(said wording.Sentence) string {
 	switch {
-	case strings.Contains(message, "must evaluate to bool but got dyn"):
+	case said.Kind == wording.WrongResult && said.Want == "bool" && said.Got == "dyn":
 		return "compare the value, as in … == true"
-	case strings.Contains(message, "must evaluate to string but got dyn"),
-		strings.Contains(message, "[string null_type] but got dyn"):
+	case said.Kind == wording.WrongResult && takesText(said) && said.Got == "dyn":
 		return "wrap it in string(…)"
-	case strings.Contains(message, "undeclared reference to 'variables'"):
-		return "match conditions cannot use variables: repeat the expression there"
-	case strings.Contains(message, "undeclared reference to 'params'"):
-		return "give the policy a spec.paramKind"
-	case strings.Contains(message, "expected type") && strings.Contains(message, "but found"):
-		return "a list or map literal holds values of one type: write an Object.….{…} literal, or dyn(…) around each value"
-	case strings.Contains(message, "must evaluate to list(JSONPatch) but got list(dyn)"):
+	case said.Kind == wording.WrongResult && said.Want == "list(JSONPatch)" && said.Got == "list(dyn)":
 		return "an empty list has no type: write condition ? [JSONPatch{…}] : []"
+	case said.Kind == wording.Undeclared && said.Name == "variables":
+		return "match conditions cannot use variables: repeat the expression there"
+	case said.Kind == wording.Undeclared && said.Name == "params":
+		return "give the policy a spec.paramKind"
+	case said.Kind == wording.MixedTypes:
+		return "a list or map literal holds values of one type: write an Object.….{…} literal, or dyn(…) around each value"
 	}
-	return spell.CEL(message)
+	return spell.CEL(said)
+}
+
+// takesText reports that an expression must be a text.
+func takesText(said wording.Sentence) bool {
+	return said.Want == "string" || said.Want == "one of [string null_type]"
 }
 
 func ignoreLines(p *pass) {

@@ -9,7 +9,7 @@ import (
 	"text/template"
 )
 
-//go:embed crds/*.yaml celgate.yaml audit.yaml
+//go:embed crds/*.yaml celgate.yaml audit.yaml auditpod.yaml
 var files embed.FS
 
 // Definitions returns celgate's own kinds, one document after the other.
@@ -31,10 +31,11 @@ func Server(image string) []byte {
 	return []byte(strings.Replace(string(text), "image: celgate\n", "image: "+image+"\n", 1))
 }
 
-// An Audit is a CronJob that asks policies about what exists.
+// An Audit is a CronJob, or a Deployment, that asks policies about what exists.
 type Audit struct {
 	Image    string
 	Schedule string // as in a CronJob
+	Every    string // a duration: a Deployment does it, and has metrics; empty: a CronJob
 	Shards   int    // Pods that share the work; 1: one does it
 	Policies string // manifests; empty: those in force in the cluster
 	Reports  string // as celgate audit --write-reports; empty: none are written
@@ -50,16 +51,23 @@ type Rule struct {
 // Sharded reports that several Pods share the work.
 func (a *Audit) Sharded() bool { return a.Shards > 1 }
 
-var auditTemplate = template.Must(template.New("audit.yaml").Funcs(template.FuncMap{
+var auditTemplates = template.Must(template.New("audit").Funcs(template.FuncMap{
 	"join": strings.Join,
-	"indent": func(text string) string {
-		return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
+	"indent": func(by int, text string) string {
+		margin := strings.Repeat(" ", by)
+		return margin + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+margin)
 	},
-}).ParseFS(files, "audit.yaml"))
+}).ParseFS(files, "audit.yaml", "auditpod.yaml"))
 
 // Manifests returns what runs the audit.
 func (a *Audit) Manifests() ([]byte, error) {
-	var b bytes.Buffer
-	err := auditTemplate.Execute(&b, a)
-	return b.Bytes(), err
+	var pod, all bytes.Buffer
+	if err := auditTemplates.ExecuteTemplate(&pod, "auditpod.yaml", a); err != nil {
+		return nil, err
+	}
+	err := auditTemplates.ExecuteTemplate(&all, "audit.yaml", struct {
+		*Audit
+		Pod string
+	}{a, pod.String()})
+	return all.Bytes(), err
 }

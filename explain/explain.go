@@ -141,7 +141,7 @@ type Observation struct {
 	Value  BranchValue
 }
 
-// A BranchValue is what a branch came to.
+// A BranchValue is the result of evaluating a branch.
 type BranchValue int
 
 // The values of branches.

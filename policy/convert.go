@@ -18,25 +18,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
+
+	dialect "github.com/celgate/celgate/policy/v1alpha1"
 )
 
 // group is the API group of the four kinds.
 const group = admissionv1.GroupName
 
-// OwnGroup is the API group of celgate's own kinds, which have the names and the spec of the policies and bindings of
-// admissionregistration.k8s.io/v1, for clusters that do not serve those.
-const OwnGroup = "policy.celgate.dev"
+// OwnGroup is the API group of celgate's own kinds. Those of its v1 have the names and the spec of the policies and
+// bindings of admissionregistration.k8s.io/v1, for clusters that do not serve those; those of [Dialect] say more.
+const OwnGroup = dialect.Group
 
-// Native returns the object of admissionregistration.k8s.io/v1 that an object of [OwnGroup] stands for, without its
-// status. Other objects are returned as they are.
+// Dialect is the API version of [Admission] policies and their bindings.
+const Dialect = dialect.Group + "/" + dialect.Version
+
+// Native returns the object of admissionregistration.k8s.io/v1 that an object of [OwnGroup] in v1 stands for, and one of
+// the dialect, without the status. Other objects are returned as they are.
 func Native(obj map[string]any) map[string]any {
-	if obj["apiVersion"] != OwnGroup+"/v1" {
-		return obj
+	switch obj["apiVersion"] {
+	case OwnGroup + "/v1":
+		native := maps.Clone(obj)
+		native["apiVersion"] = group + "/v1"
+		delete(native, "status")
+		return native
+	case Dialect:
+		if _, ok := obj["status"]; ok {
+			obj = maps.Clone(obj)
+			delete(obj, "status")
+		}
 	}
-	native := maps.Clone(obj)
-	native["apiVersion"] = group + "/v1"
-	delete(native, "status")
-	return native
+	return obj
 }
 
 // Places finds the values of an object in the file that the object was read from.
@@ -47,10 +58,12 @@ type Places interface {
 }
 
 // Recognised reports that obj is a policy or a binding of this package: a ValidatingAdmissionPolicy, a
-// MutatingAdmissionPolicy or a binding of one, in version v1, v1beta1 or v1alpha1, or in version v1 of [OwnGroup].
+// MutatingAdmissionPolicy or a binding of one, in version v1, v1beta1 or v1alpha1, or in version v1 of [OwnGroup]; an
+// AdmissionPolicy or a binding of one in version [Dialect].
 func Recognised(obj map[string]any) bool {
-	version, kind := versionKind(Native(obj))
-	return blank(version, kind) != nil
+	obj = Native(obj)
+	kind, _ := obj["kind"].(string)
+	return blank(versionOf(obj), kind) != nil
 }
 
 // FromObject makes a policy or a binding of an object; on success exactly one of them is not nil. The server's
@@ -63,19 +76,22 @@ func Recognised(obj map[string]any) bool {
 func FromObject(obj map[string]any, places Places) (*Policy, *Binding, error) {
 	apiVersion, _ := obj["apiVersion"].(string)
 	obj = Native(obj)
-	version, kind := versionKind(obj)
+	version := versionOf(obj)
+	kind, _ := obj["kind"].(string)
 	into := blank(version, kind)
 	if into == nil {
 		return nil, nil, fmt.Errorf("%v %v is not an admission policy or binding", obj["apiVersion"], obj["kind"])
 	}
 	data, err := decode(obj, func() any { return blank(version, kind) }, places)
 	if err != nil {
-		err.Version, err.Kind = version, kind
+		err.Version, err.Kind = apiVersion[strings.LastIndexByte(apiVersion, '/')+1:], kind
 		return nil, nil, err
 	}
 	c := converter{apiVersion: apiVersion, version: version, places: places}
-	// The versions differ in the defaults, not in the fields, so that v1 can hold all of them.
-	into = blank("v1", kind)
+	if version != Dialect {
+		// The versions differ in the defaults, not in the fields, so that v1 can hold all of them.
+		into = blank("v1", kind)
+	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
 		return nil, nil, fmt.Errorf("%s %s: %w", c.apiVersion, kind, err)
 	}
@@ -92,19 +108,27 @@ func FromObject(obj map[string]any, places Places) (*Policy, *Binding, error) {
 	case *admissionv1.MutatingAdmissionPolicyBinding:
 		nameGenerated(&in.ObjectMeta, data)
 		return nil, c.mutatingBinding(in), nil
+	case *dialect.AdmissionPolicy:
+		nameGenerated(&in.ObjectMeta, data)
+		return c.admission(in), nil, nil
+	case *dialect.AdmissionPolicyBinding:
+		nameGenerated(&in.ObjectMeta, data)
+		return nil, c.admissionBinding(in), nil
 	}
 	return nil, nil, fmt.Errorf("%s %s is not an admission policy or binding", c.apiVersion, kind)
 }
 
-// versionKind returns the version and kind of obj; "" if it is not of the group.
-func versionKind(obj map[string]any) (version, kind string) {
+// versionOf returns the version of an object of admissionregistration.k8s.io, or Dialect; "" if it is neither.
+func versionOf(obj map[string]any) string {
 	apiVersion, _ := obj["apiVersion"].(string)
+	if apiVersion == Dialect {
+		return Dialect
+	}
 	version, ok := strings.CutPrefix(apiVersion, group+"/")
 	if !ok {
-		return "", ""
+		return ""
 	}
-	kind, _ = obj["kind"].(string)
-	return version, kind
+	return version
 }
 
 // blank returns a new object of the API's own Go type; nil if there is none.
@@ -134,6 +158,10 @@ func blank(version, kind string) any {
 		return new(admissionv1alpha1.MutatingAdmissionPolicy)
 	case "v1alpha1 MutatingAdmissionPolicyBinding":
 		return new(admissionv1alpha1.MutatingAdmissionPolicyBinding)
+	case Dialect + " AdmissionPolicy":
+		return new(dialect.AdmissionPolicy)
+	case Dialect + " AdmissionPolicyBinding":
+		return new(dialect.AdmissionPolicyBinding)
 	}
 	return nil
 }
@@ -159,7 +187,13 @@ func (c converter) validating(in *admissionv1.ValidatingAdmissionPolicy) *Policy
 		Variables:        c.variables(in.Spec.Variables),
 		places:           c.places,
 	}
-	for i, v := range in.Spec.Validations {
+	c.validations(p, in.Spec.Validations)
+	c.auditAnnotations(p, in.Spec.AuditAnnotations)
+	return p
+}
+
+func (c converter) validations(p *Policy, in []admissionv1.Validation) {
+	for i, v := range in {
 		path := "spec.validations" + index(i)
 		out := Validation{Expr: c.expr(path+".expression", v.Expression), Message: v.Message}
 		if v.MessageExpression != "" {
@@ -170,13 +204,15 @@ func (c converter) validating(in *admissionv1.ValidatingAdmissionPolicy) *Policy
 		}
 		p.Validations = append(p.Validations, out)
 	}
-	for i, a := range in.Spec.AuditAnnotations {
+}
+
+func (c converter) auditAnnotations(p *Policy, in []admissionv1.AuditAnnotation) {
+	for i, a := range in {
 		p.AuditAnnotations = append(p.AuditAnnotations, AuditAnnotation{
 			Key:       a.Key,
 			ValueExpr: c.expr("spec.auditAnnotations"+index(i)+".valueExpression", a.ValueExpression),
 		})
 	}
-	return p
 }
 
 func (c converter) mutating(in *admissionv1.MutatingAdmissionPolicy) *Policy {
@@ -195,23 +231,28 @@ func (c converter) mutating(in *admissionv1.MutatingAdmissionPolicy) *Policy {
 		places:           c.places,
 	}
 	for i, m := range in.Spec.Mutations {
-		path := "spec.mutations" + index(i)
-		out := Mutation{PatchType: PatchType(m.PatchType)}
-		switch out.PatchType {
-		case ApplyConfiguration:
-			out.absent, out.extra = m.ApplyConfiguration == nil, m.JSONPatch != nil
-			if !out.absent {
-				out.Expr = c.expr(path+".applyConfiguration.expression", m.ApplyConfiguration.Expression)
-			}
-		case JSONPatch:
-			out.absent, out.extra = m.JSONPatch == nil, m.ApplyConfiguration != nil
-			if !out.absent {
-				out.Expr = c.expr(path+".jsonPatch.expression", m.JSONPatch.Expression)
-			}
-		}
-		p.Mutations = append(p.Mutations, out)
+		p.Mutations = append(p.Mutations, c.mutation("spec.mutations"+index(i), PatchType(m.PatchType),
+			m.ApplyConfiguration, m.JSONPatch))
 	}
 	return p
+}
+
+func (c converter) mutation(path string, as PatchType, apply *admissionv1.ApplyConfiguration,
+	patch *admissionv1.JSONPatch) Mutation {
+	out := Mutation{PatchType: as}
+	switch as {
+	case ApplyConfiguration:
+		out.absent, out.extra = apply == nil, patch != nil
+		if apply != nil {
+			out.Expr = c.expr(path+".applyConfiguration.expression", apply.Expression)
+		}
+	case JSONPatch:
+		out.absent, out.extra = patch == nil, apply != nil
+		if patch != nil {
+			out.Expr = c.expr(path+".jsonPatch.expression", patch.Expression)
+		}
+	}
+	return out
 }
 
 func (c converter) validatingBinding(in *admissionv1.ValidatingAdmissionPolicyBinding) *Binding {

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/celgate/celgate/internal/wording"
 )
 
 // Locate returns the place in the source file that a write-time error of p is about: inside of an expression that
@@ -55,22 +57,13 @@ func fieldOf(err *field.Error, m *MatchResources) string {
 }
 
 // compileOffset returns the byte offset in src that the first problem of a compilation error names; 0 if it names
-// none. The compiler counts lines and, in code points, columns from 1, of the text without the white space around
-// it where the server trims that.
+// none. The compiler counts in the text without the white space around it where the server trims that.
 func compileOffset(err *field.Error, src string) int {
-	_, at, ok := strings.Cut(err.Detail, "ERROR: <input>:")
-	if !ok {
+	problems := wording.Problems(err.Detail)
+	if len(problems) == 0 {
 		return 0
 	}
-	fields := strings.SplitN(at, ":", 3)
-	if len(fields) < 3 {
-		return 0
-	}
-	line, lineErr := strconv.Atoi(fields[0])
-	column, columnErr := strconv.Atoi(fields[1])
-	if lineErr != nil || columnErr != nil {
-		return 0
-	}
+	line, column := problems[0].Line, problems[0].Column
 	offset, rest := 0, src
 	if trims(err.Field) {
 		rest = strings.TrimLeftFunc(src, unicode.IsSpace)

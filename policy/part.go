@@ -14,6 +14,7 @@ const (
 	UseAuditAnnotation    Use = "audit annotation"
 	UseApplyConfiguration Use = "apply configuration"
 	UseJSONPatch          Use = "JSON patch"
+	UseCondition          Use = "condition" // of one mutation
 )
 
 // Mutates reports that the expression makes a change of the object.
@@ -52,7 +53,8 @@ func (p *Policy) Expressions() iter.Seq[Part] {
 			all = append(all, Part{x.ValueExpr, UseAuditAnnotation, x.Key, i})
 		}
 		for i, x := range p.Mutations {
-			all = append(all, Part{x.Expr, x.PatchType.Use(), "", i})
+			all = append(all, Part{x.Condition, UseCondition, x.Name, i}, Part{x.Expr, x.PatchType.Use(), x.Name, i},
+				Part{x.MessageExpr, UseMessageExpression, x.Name, i})
 		}
 		for _, x := range all {
 			if !x.IsZero() && !yield(x) {

@@ -7,9 +7,12 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A Kind is one of the kinds of policy.
@@ -171,6 +174,21 @@ func (p *Policy) Mutates() bool { return p.In(PhaseMutation) }
 // Validates reports whether the policy judges objects.
 func (p *Policy) Validates() bool { return p.In(PhaseValidation) }
 
+// Reinvokes reports whether mutation i may be made a second time.
+func (p *Policy) Reinvokes(i int) bool {
+	return cmp.Or(p.Mutations[i].Reinvocation, p.Reinvocation) == IfNeeded
+}
+
+// MayReinvoke reports whether any mutation may be made a second time.
+func (p *Policy) MayReinvoke() bool {
+	for i := range p.Mutations {
+		if p.Reinvokes(i) {
+			return true
+		}
+	}
+	return false
+}
+
 // A Binding puts a policy in force.
 type Binding struct {
 	Kind       Kind // of the policies that policyName may name
@@ -219,6 +237,20 @@ func (e Expr) Locate(offset int) Position {
 	return e.Place.Locate(offset)
 }
 
+// TrimValue removes from a message about e, as [field.Error.ErrorBody] makes it, that the value is invalid and the value.
+func (e Expr) TrimValue(message string) string {
+	if e.IsZero() {
+		return message
+	}
+	for _, src := range []string{e.Src, strings.TrimSpace(e.Src)} {
+		quoted := (&field.Error{Type: field.ErrorTypeInvalid, BadValue: src}).ErrorBody()
+		if detail, ok := strings.CutPrefix(message, quoted+": "); ok {
+			return detail
+		}
+	}
+	return message
+}
+
 // A NamedExpr is a match condition or a variable.
 type NamedExpr struct {
 	Name string
@@ -246,9 +278,18 @@ type Mutation struct {
 	PatchType PatchType
 	Expr      Expr // of the member that PatchType names
 
+	// What only the dialect has.
+	Name         string              // in messages; empty: none
+	Condition    Expr                // zero: the mutation is always made
+	Message      string              // in place of the text of an error, and of a denial
+	MessageExpr  Expr                // as Message, which is for its errors; zero: none
+	Reason       metav1.StatusReason // of errors and denials; empty: Invalid
+	Reinvocation ReinvocationPolicy  // empty: that of the policy
+
 	// What only the write-time rules need to know of the two members.
-	absent bool // the member that PatchType names was not written
-	extra  bool // the other member was written
+	absent      bool // the member that PatchType names was not written
+	emptyReason bool // as of a Validation
+	extra       bool // the other member was written
 }
 
 // A PatchType says how a mutation's result is applied.

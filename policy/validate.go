@@ -102,7 +102,7 @@ func (v *validator) policy(p, old *Policy) {
 		if len(p.MatchConstraints.ResourceRules) == 0 {
 			v.add(field.Required(constraints.Child("resourceRules"), ""))
 		}
-		if p.Kind == Mutating {
+		if p.Mutates() && !p.Validates() {
 			v.mutatingOperations(p.MatchConstraints, constraints)
 		}
 	}
@@ -110,15 +110,13 @@ func (v *validator) policy(p, old *Policy) {
 		v.matchConditions(p.MatchConditions, spec.Child("matchConditions"))
 	}
 	v.variables(p.Variables, spec.Child("variables"))
-	if p.Kind == Mutating {
-		v.mutations(p.Mutations, spec.Child("mutations"))
-		if path := spec.Child("reinvocationPolicy"); p.Reinvocation == "" {
-			v.add(field.Required(path, ""))
-		} else {
-			oneOf(v, path, p.Reinvocation, reinvocationPolicies)
-		}
-	} else {
+	switch p.Kind {
+	case Mutating:
+		v.mutating(p, spec)
+	case Validating:
 		v.validating(p, spec)
+	default:
+		v.admission(p, spec)
 	}
 }
 
@@ -138,14 +136,14 @@ func ValidateBinding(b *Binding) field.ErrorList {
 	v := &validator{}
 	v.binding(b)
 	v.reserved(b.Name)
-	return v.declared(b)
+	return v.applyDeclarative(b)
 }
 
 // ValidateBindingUpdate returns what the server finds wrong with b when b takes the place of another.
 func ValidateBindingUpdate(b *Binding) field.ErrorList {
 	v := &validator{}
 	v.binding(b)
-	return v.declared(b)
+	return v.applyDeclarative(b)
 }
 
 func (v *validator) binding(b *Binding) {
@@ -172,9 +170,9 @@ func (v *validator) binding(b *Binding) {
 	}
 }
 
-// declared adds what the server finds by its declarative rules, which come last
+// applyDeclarative adds what the server finds by its declarative rules, which come last
 // (pkg/apis/admissionregistration/v1/zz_generated.validations.go v1.37.2).
-func (v *validator) declared(b *Binding) field.ErrorList {
+func (v *validator) applyDeclarative(b *Binding) field.ErrorList {
 	spec := field.NewPath("spec")
 	policyName := spec.Child("policyName")
 	if b.Kind != Mutating && b.PolicyName == "" {
@@ -188,7 +186,11 @@ func (v *validator) declared(b *Binding) field.ErrorList {
 
 // Invalid returns the server's answer, of code 422, to an object with errs.
 func (r Ref) Invalid(errs field.ErrorList) *metav1.Status {
-	status := apierrors.NewInvalid(schema.GroupKind{Group: group, Kind: r.Kind}, r.Name, errs).Status()
+	of := schema.GroupKind{Group: group, Kind: r.Kind}
+	if strings.TrimSuffix(r.Kind, bindingSuffix) == string(Admission) {
+		of.Group = OwnGroup
+	}
+	status := apierrors.NewInvalid(of, r.Name, errs).Status()
 	return &status
 }
 
@@ -524,20 +526,25 @@ func (v *validator) validation(x Validation, path *field.Path) {
 	} else {
 		v.expression(UseValidation, x.Expr.Src, expression)
 	}
+	v.message(x.Message, x.MessageExpr, path)
+	if x.Reason != "" || x.emptyReason {
+		oneOf(v, path.Child("reason"), x.Reason, reasons)
+	}
+}
+
+// message checks the two members that make a text.
+func (v *validator) message(text string, expr Expr, path *field.Path) {
 	const blank = "must be non-empty if specified"
-	if src, expression := x.MessageExpr.Src, path.Child("messageExpression"); strings.TrimSpace(src) != "" {
+	if src, expression := expr.Src, path.Child("messageExpression"); strings.TrimSpace(src) != "" {
 		v.expression(UseMessageExpression, src, expression)
 	} else if src != "" {
 		v.add(field.Invalid(expression, src, blank))
 	}
-	message := strings.TrimSpace(x.Message)
-	if x.Message != "" && message == "" {
-		v.add(field.Invalid(path.Child("message"), x.Message, blank))
+	message := strings.TrimSpace(text)
+	if text != "" && message == "" {
+		v.add(field.Invalid(path.Child("message"), text, blank))
 	} else if strings.ContainsAny(message, "\n\r") {
-		v.add(field.Invalid(path.Child("message"), x.Message, "must not contain line breaks"))
-	}
-	if x.Reason != "" || x.emptyReason {
-		oneOf(v, path.Child("reason"), x.Reason, reasons)
+		v.add(field.Invalid(path.Child("message"), text, "must not contain line breaks"))
 	}
 }
 
@@ -568,6 +575,16 @@ func shownAnnotations(annotations []AuditAnnotation) any {
 		out = append(out, shown{a.Key, a.ValueExpr.Src})
 	}
 	return out
+}
+
+// mutating checks what only a MutatingAdmissionPolicy has.
+func (v *validator) mutating(p *Policy, spec *field.Path) {
+	v.mutations(p.Mutations, spec.Child("mutations"))
+	if path := spec.Child("reinvocationPolicy"); p.Reinvocation == "" {
+		v.add(field.Required(path, ""))
+	} else {
+		oneOf(v, path, p.Reinvocation, reinvocationPolicies)
+	}
 }
 
 func (v *validator) mutations(mutations []Mutation, path *field.Path) {

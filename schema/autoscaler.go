@@ -121,7 +121,7 @@ func autoscalerToV1(r *Registry, obj map[string]any) (map[string]any, error) {
 		if len(values.items) == 0 {
 			continue
 		}
-		text, err := encodeList(values.items, r.tables.named(values.typ))
+		text, err := encodeList(values.items, r.tables.lookUp(values.typ))
 		if err != nil {
 			return nil, err
 		}
@@ -177,7 +177,7 @@ func autoscalerInto(r *Registry, obj, into map[string]any) (map[string]any, erro
 	if utilization := spec["targetCPUUtilizationPercentage"]; utilization != nil {
 		metrics = []any{cpuMetric("target", map[string]any{"type": "Utilization", "averageUtilization": utilization})}
 	}
-	if items, ok := decodeList(annotations[metricsAnnotation], r.tables.named(annotatedMetric)); ok {
+	if items, ok := decodeList(annotations[metricsAnnotation], r.tables.lookUp(annotatedMetric)); ok {
 		all := make([]any, 0, len(items)+len(metrics))
 		for _, item := range items {
 			all = append(all, metricFromV1(item, "target"))
@@ -198,13 +198,13 @@ func autoscalerInto(r *Registry, obj, into map[string]any) (map[string]any, erro
 	spec["metrics"] = metrics
 	keep(spec, "behavior", object(into["spec"]))
 	if behavior := decodeBehavior(annotations[behaviorAnnotation]); behavior != nil {
-		if clean, err := conform(behavior, r.tables.named(
+		if clean, err := conform(behavior, r.tables.lookUp(
 			"k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerBehavior")); err == nil {
 			spec["behavior"] = clean
 		}
 	}
 
-	if items, ok := decodeList(annotations[statusesAnnotation], r.tables.named(annotatedStatus)); ok {
+	if items, ok := decodeList(annotations[statusesAnnotation], r.tables.lookUp(annotatedStatus)); ok {
 		statuses := make([]any, 0, len(items))
 		for _, item := range items {
 			statuses = append(statuses, metricFromV1(item, "current"))
@@ -216,7 +216,7 @@ func autoscalerInto(r *Registry, obj, into map[string]any) (map[string]any, erro
 		keep(status, "currentMetrics", object(into["status"]))
 	}
 	keep(status, "conditions", object(into["status"]))
-	if items, ok := decodeList(annotations[conditionsAnnotation], r.tables.named(annotatedCondition)); ok {
+	if items, ok := decodeList(annotations[conditionsAnnotation], r.tables.lookUp(annotatedCondition)); ok {
 		status["conditions"] = items
 	}
 	dropAnnotations(obj)

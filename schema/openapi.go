@@ -35,7 +35,7 @@ func (r *Registry) OpenAPITypes(document []byte) (map[GroupVersionKind]*Type, er
 			if r.tables != nil {
 				known = r.tables.typeOf(kind)
 			}
-			types[kind] = b.named(name, known)
+			types[kind] = b.lookUp(name, known)
 		}
 	}
 	return types, nil
@@ -120,10 +120,10 @@ func (b *openAPIBuilder) typ(s *openAPISchema, known *Type) *Type {
 		}
 		return special
 	}
-	return b.named(name, known)
+	return b.lookUp(name, known)
 }
 
-func (b *openAPIBuilder) named(name string, known *Type) *Type {
+func (b *openAPIBuilder) lookUp(name string, known *Type) *Type {
 	s := b.schemas[name]
 	if s == nil {
 		return orAny(known)

@@ -80,7 +80,7 @@ func (t *tables) typeOf(kind GroupVersionKind) *Type {
 	if !ok {
 		return nil
 	}
-	typ := t.named(name)
+	typ := t.lookUp(name)
 	if typ == nil {
 		return nil
 	}
@@ -94,8 +94,8 @@ func (t *tables) typeOf(kind GroupVersionKind) *Type {
 	return typ
 }
 
-// named returns the type with a full name such as k8s.io/api/core/v1.PodSpec, or nil.
-func (t *tables) named(name string) *Type {
+// lookUp returns the type with a full name such as k8s.io/api/core/v1.PodSpec, or nil.
+func (t *tables) lookUp(name string) *Type {
 	dot := strings.LastIndexByte(name, '.')
 	t.mu.Lock()
 	defer t.mu.Unlock()

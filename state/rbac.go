@@ -274,7 +274,7 @@ func (b *binding) grantTo(s *rbacv1.Subject) string {
 
 // allows reports whether a rule allows a request, as RuleAllows of plugin/pkg/auth/authorizer/rbac/rbac.go v1.37.2.
 func allows(rule *rbacv1.PolicyRule, request authorizer.Attributes) bool {
-	if !lists(rule.Verbs, request.GetVerb()) {
+	if !listHas(rule.Verbs, request.GetVerb()) {
 		return false
 	}
 	if !request.IsResourceRequest() {
@@ -282,13 +282,13 @@ func allows(rule *rbacv1.PolicyRule, request authorizer.Attributes) bool {
 			func(url string) bool { return coversURL(url, request.GetPath()) })
 	}
 	name := request.GetName()
-	return lists(rule.APIGroups, request.GetAPIGroup()) &&
+	return listHas(rule.APIGroups, request.GetAPIGroup()) &&
 		coversResource(rule.Resources, request.GetResource(), request.GetSubresource()) &&
 		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, name))
 }
 
-// lists reports whether the list holds the value or "*".
-func lists(list []string, value string) bool {
+// listHas reports whether the list holds the value or "*".
+func listHas(list []string, value string) bool {
 	return slices.Contains(list, "*") || slices.Contains(list, value)
 }
 
@@ -296,9 +296,9 @@ func lists(list []string, value string) bool {
 // subresources too, "*/scale" those of every resource; "pods/*" covers nothing.
 func coversResource(resources []string, resource, subresource string) bool {
 	if subresource == "" {
-		return lists(resources, resource)
+		return listHas(resources, resource)
 	}
-	return lists(resources, resource+"/"+subresource) || slices.Contains(resources, "*/"+subresource)
+	return listHas(resources, resource+"/"+subresource) || slices.Contains(resources, "*/"+subresource)
 }
 
 // coversURL reports whether a URL of a rule, which may end in "*", covers a path.

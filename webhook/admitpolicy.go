@@ -29,7 +29,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 		if err != nil { // the validating phase says so
 			return allowed, nil
 		}
-		return a.sealed(ctx, engine, p, b)
+		return a.sealPolicy(ctx, engine, p, b)
 	}
 	var undecodable *policy.DecodeError
 	switch {
@@ -38,7 +38,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	case err != nil:
 		return nil, refuse(400, "%w", err)
 	}
-	errs := engine.WriteErrors(a.written(p, b))
+	errs := engine.WriteErrors(a.resolveWritten(p, b))
 	if len(errs) == 0 {
 		if forbidden := a.paramsForbidden(ctx, engine, p, b); forbidden != nil {
 			errs = field.ErrorList{forbidden}
@@ -53,9 +53,9 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
 }
 
-// sealed allows an object, with its seal if its author may read its params. The validating phase refuses what has no
-// right.
-func (a *answer) sealed(ctx context.Context, engine *celgate.Engine, p *policy.Policy,
+// sealPolicy allows an object, with its seal if its author may read its params. The validating phase refuses an author
+// without the right.
+func (a *answer) sealPolicy(ctx context.Context, engine *celgate.Engine, p *policy.Policy,
 	b *policy.Binding) (*celgate.Decision, error) {
 	d := &celgate.Decision{Allowed: true, Object: a.Request.Object}
 	seal := a.seal()
@@ -84,11 +84,12 @@ func (a *answer) paramsForbidden(ctx context.Context, engine *celgate.Engine, p 
 	if !a.AllowSecretParams && p != nil && SecretParams(p.ParamKind) {
 		return field.Forbidden(field.NewPath("spec", "paramKind"), SecretsRefused)
 	}
-	return engine.ParamsForbidden(ctx, a.Request, a.written(p, b))
+	return engine.ParamsForbidden(ctx, a.Request, a.resolveWritten(p, b))
 }
 
-// written is a policy or binding with what it takes the place of. What cannot be decoded counts as not there.
-func (a *answer) written(p *policy.Policy, b *policy.Binding) celgate.Written {
+// resolveWritten returns a policy or binding with the object that it replaces. An object that cannot be decoded counts as
+// absent.
+func (a *answer) resolveWritten(p *policy.Policy, b *policy.Binding) celgate.Written {
 	w := celgate.Written{Policy: p, Binding: b, Named: a.Named}
 	if old := a.Request.OldObject; old != nil && a.Request.Operation == celgate.Update {
 		if before, bound, err := policy.FromObject(Native(old), nil); err == nil {

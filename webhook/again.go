@@ -63,7 +63,7 @@ func (a *Again) mutate(ctx context.Context, engine *celgate.Engine, p *celgate.P
 	}
 	r := p.Request()
 	key := requestKey(r)
-	if m := a.take(key); m != nil && m.engine == engine {
+	if m := a.takeBack(key); m != nil && m.engine == engine {
 		undone, err := jsonpatch.Apply(r.Object, m.undo)
 		if object, ok := undone.(map[string]any); ok && err == nil {
 			d, err := engine.Remutate(ctx, p.WithObject(object), m.first)
@@ -166,8 +166,8 @@ func (a *Again) put(m *made) {
 	}
 }
 
-// take returns what is known under a key, and forgets it.
-func (a *Again) take(key string) *made {
+// takeBack removes the entry of a key and returns it.
+func (a *Again) takeBack(key string) *made {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e := a.known[key]

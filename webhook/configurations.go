@@ -59,7 +59,7 @@ func (t Target) configuration(set *policy.Set, kind policy.Kind) map[string]any 
 	}
 	webhooks := []any{}
 	for _, fp := range []policy.FailurePolicy{policy.Fail, policy.Ignore} {
-		if w := t.webhook(bound(set, kind, fp), kind, fp); w != nil {
+		if w := t.webhook(boundPolicies(set, kind, fp), kind, fp); w != nil {
 			webhooks = append(webhooks, w)
 		}
 	}
@@ -100,8 +100,8 @@ func (t Target) own(name string, phase Phase, fp policy.FailurePolicy) map[strin
 	}})
 }
 
-// bound returns the policies of a kind and failurePolicy that have bindings.
-func bound(set *policy.Set, kind policy.Kind, fp policy.FailurePolicy) []*policy.Policy {
+// boundPolicies returns the policies of a kind and failurePolicy that have bindings.
+func boundPolicies(set *policy.Set, kind policy.Kind, fp policy.FailurePolicy) []*policy.Policy {
 	var policies []*policy.Policy
 	for _, p := range set.Policies {
 		if p.Kind == kind && p.FailurePolicy == fp && p.MatchConstraints != nil &&
@@ -139,7 +139,7 @@ func (t Target) webhook(policies []*policy.Policy, kind policy.Kind, fp policy.F
 		w["matchConditions"] = conditions
 	}
 	namespaces := &metav1.LabelSelector{}
-	if s := shared(policies, func(m *policy.MatchResources) *metav1.LabelSelector {
+	if s := commonSelector(policies, func(m *policy.MatchResources) *metav1.LabelSelector {
 		return m.NamespaceSelector
 	}); s != nil {
 		namespaces = s.DeepCopy()
@@ -150,7 +150,7 @@ func (t Target) webhook(policies []*policy.Policy, kind policy.Kind, fp policy.F
 		})
 	}
 	w["namespaceSelector"] = asTree(namespaces)
-	if s := shared(policies, func(m *policy.MatchResources) *metav1.LabelSelector {
+	if s := commonSelector(policies, func(m *policy.MatchResources) *metav1.LabelSelector {
 		return m.ObjectSelector
 	}); s != nil {
 		w["objectSelector"] = asTree(s)
@@ -186,8 +186,10 @@ func (t Target) entry(name, path string, fp policy.FailurePolicy, rules []any) m
 	}
 }
 
-// shared returns the selector that all policies have, nil if they differ or it selects everything.
-func shared(policies []*policy.Policy, of func(*policy.MatchResources) *metav1.LabelSelector) *metav1.LabelSelector {
+// commonSelector returns the selector that all policies have, nil if they differ or it selects everything.
+func commonSelector(
+	policies []*policy.Policy, of func(*policy.MatchResources) *metav1.LabelSelector,
+) *metav1.LabelSelector {
 	first := of(policies[0].MatchConstraints)
 	if first == nil || len(first.MatchLabels) == 0 && len(first.MatchExpressions) == 0 {
 		return nil

@@ -5,7 +5,7 @@
 // (annotate.go). [Configurations] computes the webhook configurations that make the server ask about what policies
 // match, and no more (configurations.go).
 //
-// A denial is an answer. What is no answer is an HTTP error, which the failurePolicy of the webhook decides about: 503
+// A denial is an answer. Anything else is an HTTP error, which the failurePolicy of the webhook handles: 503
 // without an engine, 504 past the deadline, 500 after a panic, 400, 405, 413 and 415 for what is no review.
 package webhook
 

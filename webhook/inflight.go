@@ -58,10 +58,10 @@ func (f *InFlight) read(ctx context.Context, w http.ResponseWriter, body io.Read
 		return "", nil, err
 	}
 	if b.Len() <= shortBody {
-		done, err = f.take(ctx, int64(b.Len()))
+		done, err = f.acquire(ctx, int64(b.Len()))
 		return b.String(), done, err
 	}
-	if done, err = f.take(ctx, length); err != nil {
+	if done, err = f.acquire(ctx, length); err != nil {
 		return "", nil, err
 	}
 	if f != nil { // a writer that can set no deadline, as in tests, has none
@@ -86,8 +86,8 @@ func fill(b *strings.Builder, from io.Reader) error {
 	return err
 }
 
-// take waits until so many bytes may be in flight, and returns what gives them back.
-func (f *InFlight) take(ctx context.Context, n int64) (func(), error) {
+// acquire blocks until n bytes fit, and returns a function that releases them.
+func (f *InFlight) acquire(ctx context.Context, n int64) (func(), error) {
 	if f == nil {
 		return func() {}, nil
 	}

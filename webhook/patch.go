@@ -68,7 +68,7 @@ func (d *differ) values(before, after any) {
 		}
 	case []any:
 		if b, ok := before.([]any); ok && (a == nil) == (b == nil) {
-			d.lists(b, a)
+			d.diffLists(b, a)
 			return
 		}
 	default:
@@ -126,7 +126,7 @@ func (d *differ) objects(before, after map[string]any) {
 	}
 }
 
-func (d *differ) lists(before, after []any) {
+func (d *differ) diffLists(before, after []any) {
 	if tree.Shared(before, after) {
 		return
 	}

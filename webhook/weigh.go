@@ -28,5 +28,5 @@ func (f *InFlight) weigh(ctx context.Context, text string, done func()) (func(),
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the body has too many values: they would take about %d MB", values/1_000_000)
 	}
 	done() // whoever waits holds nothing that others wait for
-	return f.take(ctx, weight)
+	return f.acquire(ctx, weight)
 }

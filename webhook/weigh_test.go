@@ -22,7 +22,7 @@ func TestWeigh(t *testing.T) {
 	} {
 		f := NewInFlight(maxBody)
 		n := int64(len(c.text))
-		done, err := f.take(t.Context(), n)
+		done, err := f.acquire(t.Context(), n)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,7 +90,7 @@ func objects(t *testing.T, text string) []map[string]any {
 
 var plurals = map[string]string{
 	"Namespace": "namespaces", "ConfigMap": "configmaps", "Deployment": "deployments", "Widget": "widgets",
-	"Service":     "services", "ServiceAccount": "serviceaccounts", "Role": "roles", "CronJob": "cronjobs",
+	"Service": "services", "ServiceAccount": "serviceaccounts", "Role": "roles", "CronJob": "cronjobs", "Pod": "pods",
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
 	"CustomResourceDefinition":         "customresourcedefinitions",
 	"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
@@ -108,7 +108,8 @@ func pathOf(tree map[string]any) string {
 		path = "/api/" + version
 	}
 	switch kind {
-	case "ConfigMap", "Deployment", "Widget", "Role", "RoleBinding", "Service", "ServiceAccount", "CronJob":
+	case "ConfigMap", "Deployment", "Widget", "Role", "RoleBinding", "Service", "ServiceAccount", "CronJob",
+		"Pod":
 		namespace, _ := metadata["namespace"].(string)
 		if namespace == "" {
 			namespace = "default"

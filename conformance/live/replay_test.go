@@ -227,6 +227,17 @@ func TestReplay(t *testing.T) {
 					t.Errorf("%+v\nserver %q", f, message)
 				}
 			}
+
+			denied := map[string]bool{}
+			for _, f := range report.Findings {
+				if f.Verdict == "denied" {
+					denied[f.Past.AuditID] = true
+				}
+			}
+			r = celgate(t, "", append([]string{"diff", "none", given, "-o", "json", "--audit-log", path}, args...)...)
+			if n := strings.Count(r.stdout, `        "newly denied"`); r.code != 1 || n != len(denied) {
+				t.Errorf("diff has %d requests that are newly denied, audit %d: %d %s", n, len(denied), r.code, r.stderr)
+			}
 		})
 	}
 }

@@ -18,11 +18,11 @@ const module = "github.com/celgate/celgate"
 // layers are the packages of the module from the bottom up, by their paths in it; "" is package celgate. A package
 // imports only what is in layers below its own. ARCHITECTURE.md has a line for each.
 var layers = [][]string{
-	{"internal/tree"},
+	{"internal/tree", "internal/wording", "policy/v1alpha1"},
 	{"policy", "schema", "deploy", "internal/bound", "internal/effects", "internal/parallel", "internal/quirks",
 		"internal/spell", "internal/workload", "internal/archtest"},
 	{"schema/builtin", "manifest", "internal/plan", "internal/match", "internal/patch/jsonpatch",
-		"internal/patch/merge", "internal/patch/merge/mergetest", "internal/prepare"},
+		"internal/lower", "internal/patch/merge", "internal/patch/merge/mergetest", "internal/prepare"},
 	{"state", "internal/celenv", "internal/rewrite"},
 	{"internal/compile", "internal/needs", "internal/typed"},
 	{"internal/eval", "internal/trace"},
@@ -30,7 +30,7 @@ var layers = [][]string{
 	{""},
 	{"internal/blame", "internal/delta", "internal/derive", "internal/order", "internal/replay", "internal/requests", "internal/conformance", "check",
 		"webhook"},
-	{"suite", "internal/kube"},
+	{"internal/suite", "internal/kube"},
 	{"internal/kube/election", "cmd/internal/report", "cmd/internal/serve"},
 	{"cmd/internal/cli"},
 	{"cmd/celgate", "cmd/celgate-webhook"},

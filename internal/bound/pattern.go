@@ -136,8 +136,8 @@ func instructions(re *syntax.Regexp) int64 {
 	return n
 }
 
-// asked is what a match is asked about: a text and a pattern that is not compiled yet. It looks at the pattern once.
-func asked(m *Meter, args []ref.Val) (s, pattern string, takes Pattern, ok bool) {
+// readMatch returns the arguments of a match: a text and a pattern that is not compiled yet. It reads the pattern once.
+func readMatch(m *Meter, args []ref.Val) (s, pattern string, takes Pattern, ok bool) {
 	s, ok = text(args, 0)
 	pattern, isText := text(args, 1)
 	if !ok || !isText {
@@ -148,7 +148,7 @@ func asked(m *Meter, args []ref.Val) (s, pattern string, takes Pattern, ok bool)
 
 // chargeMatch charges matches and find.
 func chargeMatch(m *Meter, args []ref.Val) error {
-	s, pattern, takes, ok := asked(m, args)
+	s, pattern, takes, ok := readMatch(m, args)
 	if !ok {
 		return nil
 	}
@@ -179,7 +179,7 @@ const shortText = 512
 // chargeFindAll charges findAll, of whose matches there may be one for each byte and one more. A match of `a|a.*b` reads to
 // the end of the text before it takes one character.
 func chargeFindAll(m *Meter, args []ref.Val) error {
-	s, pattern, takes, ok := asked(m, args)
+	s, pattern, takes, ok := readMatch(m, args)
 	if !ok {
 		return nil
 	}

@@ -53,6 +53,7 @@ type Declared struct {
 	Params     bool
 	Authorizer bool
 	Patch      bool // Object, JSONPatch and jsonpatch.escapeKey
+	Dialect    bool // with Patch: the functions that only mutations of the dialect have
 
 	typed           bool // object, oldObject and params are declared by Typed
 	withoutResource bool // authorizer.requestResource is not declared
@@ -152,6 +153,11 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 			},
 		})
 	}
+	if d.Dialect {
+		more = append(more, environment.VersionedOptions{
+			IntroducedVersion: version.MajorMinor(1, 0), EnvOptions: []cel.EnvOption{verdicts()},
+		})
+	}
 	set, err := extend(s.base, more)
 	if err != nil {
 		return nil, err
@@ -221,7 +227,7 @@ func (sc *Scope) Declare(name string, t *cel.Type) {
 	sc.variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)
 }
 
-// Shared returns what make returns, or returned for an equal key in another scope of the same mode: something that does
+// Shared memoises make for each key, mode and declaration. The result must
 // not depend on the variables of the scope.
 func (sc *Scope) Shared(d Declared, key string, make func() any) any {
 	k := sharedKey{envKey{sc.mode, d}, key}
@@ -244,7 +250,7 @@ func (sc *Scope) Functions(d Declared) (*plan.Functions, error) {
 	}
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
-	key := envKey{sc.mode, Declared{Patch: d.Patch}}
+	key := envKey{sc.mode, Declared{Patch: d.Patch, Dialect: d.Dialect}}
 	if fns := sc.set.functions[key]; fns != nil {
 		return fns, nil
 	}

@@ -19,17 +19,21 @@ type compilers struct {
 	others     compiler
 }
 
-func newCompilers(set *celenv.Set, mode celenv.Mode, noVariables bool) compilers {
-	return compilers{compiler{scope: set.Scope(mode, true)}, compiler{scope: set.Scope(mode, noVariables)}}
+func newCompilers(set *celenv.Set, mode celenv.Mode, p *policy.Policy) compilers {
+	noVariables := !p.Mutates() && len(p.Variables) == 0
+	dialect := p.Kind == policy.Admission
+	return compilers{
+		conditions: compiler{scope: set.Scope(mode, true), dialect: dialect},
+		others:     compiler{scope: set.Scope(mode, noVariables), dialect: dialect},
+	}
 }
 
 // NewChecker returns a checker for p. Old is the policy that p is an update of, or nil: what it uses may stay.
 func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
-	noVariables := p.Kind == policy.Validating && len(p.Variables) == 0
-	c := &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Write, noVariables)}
+	c := &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Write, p)}
 	if old != nil {
-		stored := newCompilers(set, celenv.Run, noVariables)
-		c.stored, c.kept = &stored, kept(old)
+		stored := newCompilers(set, celenv.Run, p)
+		c.stored, c.kept = &stored, keptExpressions(old)
 	}
 	return c
 }
@@ -37,14 +41,13 @@ func NewChecker(set *celenv.Set, p, old *policy.Policy) *Checker {
 // NewStoredChecker returns a checker for a policy that is stored: it may use all that a server of the chosen minor
 // evaluates.
 func NewStoredChecker(set *celenv.Set, p *policy.Policy) *Checker {
-	noVariables := p.Kind == policy.Validating && len(p.Variables) == 0
-	return &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Run, noVariables)}
+	return &Checker{params: p.ParamKind != nil, fresh: newCompilers(set, celenv.Run, p)}
 }
 
-// kept lists the expressions of a policy by where the server looks for them when it is updated: a JSON patch among
-// those of ApplyConfigurations, where it seldom is (as pkg/apis/admissionregistration/validation/validation.go
+// keptExpressions lists the expressions of a policy by where the server looks for them when it is updated: a JSON patch
+// among those of ApplyConfigurations, where it seldom is (as pkg/apis/admissionregistration/validation/validation.go
 // v1.37.2).
-func kept(old *policy.Policy) map[policy.Use]map[string]bool {
+func keptExpressions(old *policy.Policy) map[policy.Use]map[string]bool {
 	all := map[policy.Use]map[string]bool{}
 	add := func(use policy.Use, src string) {
 		if all[use] == nil {
@@ -77,9 +80,9 @@ func (c *Checker) Close() {
 
 // Variable compiles a variable and declares it. The server looks for a variable among the validations that there were.
 func (c *Checker) Variable(name, src string) *policy.CompileError {
-	e := c.fresh.others.compile(policy.Expr{Src: src}, declared(policy.UseVariable, c.params))
+	e := c.fresh.others.compile(policy.Expr{Src: src}, c.fresh.others.declared(policy.UseVariable, c.params))
 	if c.kept[policy.UseValidation][src] {
-		e = c.stored.others.compile(policy.Expr{Src: src}, declared(policy.UseVariable, c.params))
+		e = c.stored.others.compile(policy.Expr{Src: src}, c.fresh.others.declared(policy.UseVariable, c.params))
 	}
 	c.fresh.others.scope.Declare(name, e.Output)
 	if c.stored != nil {
@@ -98,7 +101,7 @@ func (c *Checker) Expression(use policy.Use, src string) *policy.CompileError {
 	if use == policy.UseMatchCondition {
 		in = &from.conditions
 	}
-	return compileError(in.compile(policy.Expr{Src: src}, declared(use, c.params), results[use]...))
+	return compileError(in.compile(policy.Expr{Src: src}, in.declared(use, c.params), in.results(use)...))
 }
 
 func compileError(e *Expression) *policy.CompileError {

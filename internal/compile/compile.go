@@ -31,6 +31,10 @@ type Program struct {
 	Messages        []*Expression // beside Validations; nil where there is no messageExpression
 	Annotations     []*Expression // beside Policy.AuditAnnotations
 	Mutations       []*Expression // beside Policy.Mutations
+
+	// Of policies of the dialect, beside Policy.Mutations; nil where there is none.
+	Conditions       []*Expression
+	MutationMessages []*Expression
 }
 
 // A Variable is one member of variables.
@@ -73,17 +77,17 @@ func Policy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 	scope := set.Scope(celenv.Run, false)
 	defer scope.Close()
-	c := compiler{scope: scope}
+	c := compiler{scope: scope, dialect: p.Kind == policy.Admission}
 	prog := &Program{Policy: p}
 
 	params := p.ParamKind != nil
 	for _, v := range p.Variables {
-		e := c.compile(v.Expr, declared(policy.UseVariable, params))
+		e := c.compile(v.Expr, c.declared(policy.UseVariable, params))
 		scope.Declare(v.Name, e.Output)
 		prog.Variables = append(prog.Variables, Variable{v.Name, e})
 	}
 	use := func(x policy.Expr, u policy.Use) *Expression {
-		return c.compile(x, declared(u, params), results[u]...)
+		return c.compile(x, c.declared(u, params), c.results(u)...)
 	}
 	for _, m := range p.MatchConditions {
 		e := use(m.Expr, policy.UseMatchCondition)
@@ -103,6 +107,17 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 	}
 	for _, m := range p.Mutations {
 		prog.Mutations = append(prog.Mutations, use(m.Expr, m.PatchType.Use()))
+		if !c.dialect {
+			continue
+		}
+		optional := func(x policy.Expr, u policy.Use) *Expression {
+			if x.IsZero() {
+				return nil
+			}
+			return use(x, u)
+		}
+		prog.Conditions = append(prog.Conditions, optional(m.Condition, policy.UseCondition))
+		prog.MutationMessages = append(prog.MutationMessages, optional(m.MessageExpr, policy.UseMessageExpression))
 	}
 	return prog, c.err
 }
@@ -155,9 +170,28 @@ var results = map[policy.Use][]*cel.Type{
 	policy.UseAuditAnnotation:    {cel.StringType, cel.NullType},
 	policy.UseApplyConfiguration: {cel.ObjectType("Object")},
 	policy.UseJSONPatch:          {cel.ListType(cel.ObjectType("JSONPatch"))},
+	policy.UseCondition:          {cel.BoolType},
 }
 
-func declared(use policy.Use, params bool) celenv.Declared {
+// results are the types that the expressions of a use may have in a policy; none are any.
+func (c *compiler) results(use policy.Use) []*cel.Type {
+	all := results[use]
+	if c.dialect && use.Mutates() {
+		all = append(slices.Clone(all), cel.OptionalType(all[0]), cel.OptionalType(cel.DynType), cel.BoolType, cel.NullType, cel.DynType)
+	}
+	return all
+}
+
+// declared says what expressions of a use may name in a policy. Variables of the dialect may hold parts of an Object.
+func (c *compiler) declared(use policy.Use, params bool) celenv.Declared {
+	d := declarations(use, params)
+	if c.dialect && (use.Mutates() || use == policy.UseVariable) {
+		d.Patch, d.Dialect = true, use.Mutates()
+	}
+	return d
+}
+
+func declarations(use policy.Use, params bool) celenv.Declared {
 	return celenv.Declared{
 		Params:     params,
 		Authorizer: use != policy.UseMessageExpression,
@@ -166,8 +200,9 @@ func declared(use policy.Use, params bool) celenv.Declared {
 }
 
 type compiler struct {
-	scope *celenv.Scope
-	err   error // an environment that cannot be made, a defect of this program
+	scope   *celenv.Scope
+	dialect bool  // the policy is one of the dialect
+	err     error // an environment that cannot be made, a defect of this program
 }
 
 // compile checks the expression and its result, which must be exactly one of the given types; none are any. Equal
@@ -189,7 +224,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 		c.err = errors.Join(c.err, err)
 		return &Expression{Expr: x, Err: err, Internal: true}
 	}
-	ast, issues := celenv.Compile(env, x.Src)
+	ast, issues := compileIn(env, d, x.Src)
 	if issues != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("compilation failed: %s", issues.String()), Issues: issues}
 	}
@@ -220,6 +255,14 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 		return &Expression{Expr: x, Err: fmt.Errorf("program instantiation failed: %w", err), Internal: true}
 	}
 	return &Expression{Expr: x, Program: prog, Output: ast.OutputType()}
+}
+
+// compileIn compiles an expression for which d is declared.
+func compileIn(env *cel.Env, d celenv.Declared, src string) (*cel.Ast, *cel.Issues) {
+	if d.Dialect {
+		return celenv.CompileVerdict(env, src)
+	}
+	return celenv.Compile(env, src)
 }
 
 // checkResult says why a result of type got does not do, with the text of pkg/admission/plugin/cel/compile.go

@@ -22,22 +22,24 @@ func recompile(
 	p := prog.Policy
 	scope := set.Scope(celenv.Run, false)
 	defer scope.Close()
+	in := compiler{dialect: p.Kind == policy.Admission}
 	var errs []error
 	again := func(e *Expression, use policy.Use) *Expression {
 		if e == nil || e.Err != nil {
 			return e
 		}
-		env, err := scope.Env(declared(use, p.ParamKind != nil))
+		d := in.declared(use, p.ParamKind != nil)
+		env, err := scope.Env(d)
 		if err != nil {
 			errs = append(errs, err)
 			return e
 		}
-		tree, issues := celenv.Compile(env, e.Src)
+		tree, issues := compileIn(env, d, e.Src)
 		if issues != nil {
 			errs = append(errs, issues.Err())
 			return e
 		}
-		fns, err := scope.Functions(declared(use, p.ParamKind != nil))
+		fns, err := scope.Functions(d)
 		if err != nil {
 			errs = append(errs, err)
 			return e
@@ -65,6 +67,8 @@ func recompile(
 	next.Validations = all(prog.Validations, policy.UseValidation)
 	next.Messages = all(prog.Messages, policy.UseMessageExpression)
 	next.Annotations = all(prog.Annotations, policy.UseAuditAnnotation)
+	next.Conditions = all(prog.Conditions, policy.UseCondition)
+	next.MutationMessages = all(prog.MutationMessages, policy.UseMessageExpression)
 	for i, e := range prog.Mutations {
 		next.Mutations = append(next.Mutations, again(e, p.Mutations[i].PatchType.Use()))
 	}

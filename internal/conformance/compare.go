@@ -24,7 +24,7 @@ func Compare(recorded, got *Want) string {
 }
 
 func compareOne(recorded, got *Want) string {
-	recorded, got = compared(recorded), compared(got)
+	recorded, got = normalise(recorded), normalise(got)
 	if recorded.Object == nil {
 		recorded.Mutated, got.Object, got.Mutated = nil, nil, nil
 	}
@@ -36,7 +36,7 @@ func compareOne(recorded, got *Want) string {
 	return diffLines(string(want), string(have))
 }
 
-func compared(w *Want) *Want {
+func normalise(w *Want) *Want {
 	c := *w
 	c.Minors, c.Others = nil, nil
 	return &c

@@ -170,7 +170,16 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 		d.say("auditAnnotations", a.Key+": "+oneLine(a.ValueExpr.Src))
 	}
 	for _, m := range p.Mutations {
-		d.say("mutations", string(m.PatchType)+": "+oneLine(m.Expr.Src))
+		text := string(m.PatchType) + ": " + oneLine(m.Expr.Src)
+		for _, more := range []struct{ part, says string }{
+			{"condition", m.Condition.Src}, {"message", m.Message}, {"messageExpression", m.MessageExpr.Src},
+			{"reason", string(m.Reason)}, {"reinvocationPolicy", string(m.Reinvocation)},
+		} {
+			if more.says != "" {
+				text += "; " + more.part + ": " + oneLine(more.says)
+			}
+		}
+		d.say("mutations", text)
 	}
 	if p.Mutates() {
 		d.say("reinvocationPolicy", string(p.Reinvocation))

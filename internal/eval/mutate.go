@@ -47,6 +47,9 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 	if err != nil {
 		return nil, cost, err
 	}
+	if value, err = unlessVerdict(prog, value); err != nil {
+		return nil, cost, err
+	}
 	object, ok := value.(*dynamic.ObjectVal)
 	if !ok { // the type of the expression says that it is one
 		return nil, cost, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
@@ -81,6 +84,9 @@ func JSONPatch(ctx context.Context, prog *compile.Program, e *compile.Expression
 	int64, error) {
 	value, cost, err := mutationResult(ctx, prog, e, in)
 	if err != nil {
+		return nil, cost, err
+	}
+	if value, err = unlessVerdict(prog, value); err != nil {
 		return nil, cost, err
 	}
 	list, ok := value.(traits.Lister)

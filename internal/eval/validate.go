@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -239,6 +240,11 @@ func failed(err error) Validation {
 // message chooses the text of a denial: the messageExpression if it gave one line of text, else the message,
 // else the expression itself.
 func message(v *policy.Validation, evaluated Result) string {
+	return cmp.Or(given(evaluated, v.Message), failedExpression(v.Expr))
+}
+
+// given is the text that an author gave, by an expression or as it is; "" if there is none.
+func given(evaluated Result, message string) string {
 	if evaluated.Value != nil {
 		text, _ := evaluated.Value.Value().(string)
 		text = strings.TrimSpace(text)
@@ -246,8 +252,7 @@ func message(v *policy.Validation, evaluated Result) string {
 			return text
 		}
 	}
-	if text := strings.TrimSpace(v.Message); text != "" {
-		return text
-	}
-	return "failed expression: " + strings.TrimSpace(v.Expr.Src)
+	return strings.TrimSpace(message)
 }
+
+func failedExpression(x policy.Expr) string { return "failed expression: " + strings.TrimSpace(x.Src) }

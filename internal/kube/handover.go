@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/webhook"
@@ -177,7 +178,7 @@ func (s *Snapshot) Probe(ctx context.Context, h *Handover, kind policy.Kind, nam
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case err != nil && strings.Contains(err.Error(), name+"' with binding"):
+		case err != nil && wording.Denier(err.Error()) == name:
 			return true, nil
 		case err != nil:
 			return false, fmt.Errorf("probe: %w", err)

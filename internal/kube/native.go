@@ -47,7 +47,7 @@ func (w *World) followNatives(ctx context.Context) {
 	var started []*watch
 	for _, resource := range ownResources {
 		if of, ok := served[resource]; ok && w.natives.watches[resource] == nil {
-			each := startWatch(w.ctx, w.client.dynamic, of, func() { w.signal(); w.poke() })
+			each := startWatch(w.ctx, w.client.dynamic, of, func() { w.signal(); w.triggerRefresh() })
 			w.natives.watches[resource] = each
 			started = append(started, each)
 		}

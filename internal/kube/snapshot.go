@@ -74,7 +74,7 @@ func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) 
 	}
 	own := minor == ""
 	if own {
-		minor = known(s.minor)
+		minor = knownMinor(s.minor)
 	}
 	if s.types, err = builtin.Registry(minor); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) 
 	}
 	var unreadable error
 	s.types, unreadable = withDefinitions(s.types, crds)
-	live := &kinds{client: c, other: own && s.minor != known(s.minor)}
+	live := &kinds{client: c, other: own && s.minor != knownMinor(s.minor)}
 	_, undocumented := live.refresh(ctx, s.types)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -99,7 +99,7 @@ func (c *Client) Snapshot(ctx context.Context, minor string) (*Snapshot, error) 
 func (s *Snapshot) Minor() string { return s.minor }
 
 // KnownMinor is the minor whose CEL stands for the server's.
-func (s *Snapshot) KnownMinor() string { return known(s.minor) }
+func (s *Snapshot) KnownMinor() string { return knownMinor(s.minor) }
 
 // Types are the kinds of the cluster. The error names what is missing in them.
 func (s *Snapshot) Types() (*schema.Registry, error) { return s.types, s.absent }
@@ -351,9 +351,8 @@ func (c *Client) list(ctx context.Context, resource schema.GroupVersionResource,
 	return objects, nil
 }
 
-// known returns the minor whose kinds and CEL stand for those of another: itself, or the newest for one that is not
-// known.
-func known(minor string) string {
+// knownMinor returns the minor whose kinds and CEL stand for those of another: itself if it is known, else the newest.
+func knownMinor(minor string) string {
 	all := builtin.Minors()
 	if slices.Contains(all, minor) {
 		return minor

@@ -84,7 +84,7 @@ func (c *Client) Watch(ctx context.Context) (*World, error) {
 	for _, resource := range ownResources {
 		w.policies = append(w.policies, startWatch(ctx, c.dynamic, ownVersion.WithResource(resource), w.signal))
 	}
-	w.crds = startWatch(ctx, c.dynamic, definitions, func() { w.signal(); w.poke() })
+	w.crds = startWatch(ctx, c.dynamic, definitions, func() { w.signal(); w.triggerRefresh() })
 	w.namespaces = startWatch(ctx, c.dynamic, namespaces, func() {})
 	for _, each := range append(slices.Clone(w.policies), w.crds, w.namespaces) {
 		if err := each.wait(ctx); err != nil && !each.missing() {
@@ -138,7 +138,7 @@ func (w *World) definitions() *schema.Registry {
 func (w *World) Minor() string { return w.minor }
 
 // KnownMinor is the minor whose kinds and CEL stand for the server's.
-func (w *World) KnownMinor() string { return known(w.minor) }
+func (w *World) KnownMinor() string { return knownMinor(w.minor) }
 
 // Changes gets a value after policies, bindings or kinds have changed.
 func (w *World) Changes() <-chan struct{} { return w.changes }
@@ -150,8 +150,8 @@ func (w *World) signal() {
 	}
 }
 
-// poke makes refresh look again, and what it finds be looked at.
-func (w *World) poke() {
+// triggerRefresh triggers a refresh, and a look at its results.
+func (w *World) triggerRefresh() {
 	select {
 	case w.pokes <- struct{}{}:
 	default:

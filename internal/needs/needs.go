@@ -210,7 +210,7 @@ func (f *finder) read(e policy.Expr, name string) (bool, uses) {
 		old:        reads.Uses(effects.At("oldObject")),
 	}
 	for _, r := range reads.List {
-		if r.Path == effects.At("request") && !selected(reads, r) { // the whole of it may go anywhere
+		if r.Path == effects.At("request") && !memberIsRead(reads, r) { // the whole of it may go anywhere
 			u.user = true
 		}
 	}
@@ -221,8 +221,8 @@ func (f *finder) read(e policy.Expr, name string) (bool, uses) {
 	return true, u
 }
 
-// selected reports that a member of what a read is of is read next.
-func selected(reads *effects.Reads, r effects.Read) bool {
+// memberIsRead reports whether the next read is of a member of this one.
+func memberIsRead(reads *effects.Reads, r effects.Read) bool {
 	n := slices.Index(reads.List, r)
 	return n+1 < len(reads.List) && reads.List[n+1].Path != r.Path && r.Path.Contains(reads.List[n+1].Path)
 }

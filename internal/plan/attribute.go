@@ -79,8 +79,8 @@ func (p part) size() (n types.Int, ok bool) {
 	return 0, false
 }
 
-// room returns for how many items there should be room in a list made of this one.
-func (p part) room() int {
+// capacityHint estimates the length of a list made of this one.
+func (p part) capacityHint() int {
 	n, ok := p.size()
 	if !ok {
 		if sized, isSized := p.content.(traits.Sizer); isSized {

@@ -49,8 +49,8 @@ func (m *machine) comparable(left, right ref.Val) bool {
 
 var compare = bound.GuardOf(operators.Equals, overloads.Equals)
 
-// made charges a list of items that is new, and returns it.
-func (m *machine) made(list ref.Val, items []ref.Val) ref.Val {
+// chargeList charges a list of items that is new, and returns it.
+func (m *machine) chargeList(list ref.Val, items []ref.Val) ref.Val {
 	if bound.Heavy(items) && bound.ChargeMade(m.meter(), list) != nil {
 		return nil
 	}

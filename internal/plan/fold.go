@@ -259,7 +259,7 @@ func collected(f *fold) *collection {
 
 func (c *collection) eval(m *machine) ref.Val {
 	over := partOf(c.over, m)
-	list := make([]ref.Val, 0, over.room())
+	list := make([]ref.Val, 0, over.capacityHint())
 	ok := c.each(m, over, func(m *machine) bool {
 		v := c.element.eval(m)
 		list = append(list, v)
@@ -268,7 +268,7 @@ func (c *collection) eval(m *machine) ref.Val {
 	if !ok {
 		return nil
 	}
-	return m.made(types.NewRefValList(c.adapter, list), list)
+	return m.chargeList(types.NewRefValList(c.adapter, list), list)
 }
 
 // each calls add for each item that passes the filter.

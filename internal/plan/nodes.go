@@ -524,7 +524,7 @@ func (l *listing) eval(m *machine) ref.Val {
 		}
 	}
 	m.cost += common.ListCreateBaseCost
-	return m.made(types.NewRefValList(l.adapter, items), items)
+	return m.chargeList(types.NewRefValList(l.adapter, items), items)
 }
 
 type mapping struct {

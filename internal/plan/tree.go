@@ -278,7 +278,7 @@ func (t *collectionTree) tree(m *machine) (any, bool) {
 	ok := t.each(m, over, func(m *machine) bool {
 		v, ok := t.element.tree(m)
 		if list == nil {
-			list = make([]any, 0, over.room())
+			list = make([]any, 0, over.capacityHint())
 		}
 		list = append(list, v)
 		return ok

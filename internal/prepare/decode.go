@@ -179,7 +179,7 @@ func (p *pass) field(f *schema.Field, v, known any) (out any, keep, same bool) {
 			fallthrough
 		default:
 			if f.Default != nil {
-				if out, ok := declared(f); ok {
+				if out, ok := defaultOf(f); ok {
 					return out, true, false
 				}
 			}
@@ -205,16 +205,16 @@ func (p *pass) field(f *schema.Field, v, known any) (out any, keep, same bool) {
 		return out, true, same
 	}
 	if f.Default != nil {
-		if out, ok := declared(f); ok {
+		if out, ok := defaultOf(f); ok {
 			return out, true, false
 		}
 	}
 	return out, !f.OmitEmpty, same
 }
 
-// declared returns the default that the field declares. The published schemas also declare the zero value as
+// defaultOf returns the default that the field declares. The published schemas also declare the zero value as
 // a default, of structs as well as of scalars, where Go has it anyway.
-func declared(f *schema.Field) (any, bool) {
+func defaultOf(f *schema.Field) (any, bool) {
 	switch d := f.Default.(type) {
 	case map[string]any:
 		return d, len(d) > 0

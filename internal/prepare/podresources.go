@@ -23,14 +23,14 @@ func defaultPodResources(spec *members) {
 				delete(limits, name)
 			}
 		}
-		r.merge("limits", written(limits))
+		r.merge("limits", formatQuantities(limits))
 
 		requests := togetherIn(spec.m, "requests")
 		maps.DeleteFunc(requests, func(name string, _ resource.Quantity) bool {
 			return name != "cpu" &&
 				name != "memory"
 		})
-		r.merge("requests", written(requests))
+		r.merge("requests", formatQuantities(requests))
 		own := map[string]any{}
 		for name, v := range at(r.m, "limits") {
 			if podLevel(name) {
@@ -102,7 +102,7 @@ func togetherIn(spec map[string]any, which string) map[string]resource.Quantity 
 			need = sidecars
 		} else {
 			addAmounts(need, own)
-			addAmounts(need, written(sidecars))
+			addAmounts(need, formatQuantities(sidecars))
 		}
 		raise(first, need)
 	}
@@ -129,7 +129,7 @@ func raise(list, to map[string]resource.Quantity) {
 	}
 }
 
-func written(list map[string]resource.Quantity) map[string]any {
+func formatQuantities(list map[string]resource.Quantity) map[string]any {
 	out := make(map[string]any, len(list))
 	for name, q := range list {
 		out[name] = q.String()

@@ -23,9 +23,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // The operations, as admission requests name them.
@@ -47,7 +47,7 @@ type Input struct {
 
 	Options map[string]any // of the request
 
-	// User makes the request. Only CertificateSigningRequests tell.
+	// User makes the request. Only CertificateSigningRequests keep it.
 	User User
 
 	// DryRun says that nothing will be stored. Evictions and the node ports of Services tell.
@@ -250,7 +250,7 @@ func mutatedType(obj map[string]any, types *schema.Registry, kind schema.GroupVe
 	if t == nil || !custom(t) {
 		return t
 	}
-	given := given(obj)
+	given := tree.Object(obj).Kind()
 	if given == kind {
 		return t
 	}
@@ -288,15 +288,15 @@ func Held(obj, before map[string]any, types *schema.Registry, kind schema.GroupV
 	case t == nil:
 		return obj, nil
 	case custom(t):
-		return heldCustom(obj, types, kind)
+		return holdCustom(obj, types, kind)
 	}
 	return throughHub(t, obj, before, types)
 }
 
-// heldCustom gives a custom object the version of the request, which a patch may have changed (as
+// holdCustom gives a custom object the version of the request, which a patch may have changed (as
 // apiextensions-apiserver pkg/apiserver/conversion/converter.go v0.37.2).
-func heldCustom(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
-	given := given(obj)
+func holdCustom(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
+	given := tree.Object(obj).Kind()
 	if given.GroupVersion() == kind.GroupVersion() {
 		return obj, nil
 	}
@@ -316,12 +316,6 @@ func heldCustom(obj map[string]any, types *schema.Registry, kind schema.GroupVer
 	}
 	converted["kind"] = name
 	return converted, nil
-}
-
-// given returns the kind that an object says it is of.
-func given(obj map[string]any) schema.GroupVersionKind {
-	o := members{m: obj}
-	return apischema.FromAPIVersionAndKind(o.text("apiVersion"), o.text("kind"))
 }
 
 // ForValidation returns the object as the policies of the validating phase see it: with a name and the other

@@ -3,6 +3,7 @@ package quirks
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -116,6 +117,16 @@ func toleratesOutage(spec map[string]any) bool {
 type Mention struct {
 	Plugins []*Plugin // that fill it in
 	MadeUp  []*MadeUp
+	Managed bool // metadata.managedFields, which is not computed
+}
+
+// IsEmpty reports that nothing is named.
+func (m Mention) IsEmpty() bool { return len(m.Plugins)+len(m.MadeUp) == 0 && !m.Managed }
+
+// With returns what either names.
+func (m Mention) With(other Mention) Mention {
+	return Mention{slices.Concat(m.Plugins, other.Plugins), slices.Concat(m.MadeUp, other.MadeUp),
+		m.Managed || other.Managed}
 }
 
 // Mentioned returns what the text of expressions names.
@@ -125,6 +136,7 @@ func Mentioned(text string) (found Mention) {
 			found.Plugins = append(found.Plugins, &plugins[i])
 		}
 	}
+	found.Managed = strings.Contains(text, "managedFields")
 	text = presenceOnly.ReplaceAllString(text, "")
 	for i := range madeUps {
 		if madeUps[i].mentions.MatchString(text) {

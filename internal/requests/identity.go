@@ -60,7 +60,7 @@ func IdentityOf(ctx context.Context, q *celgate.Requester, as celgate.As, pod st
 	id := &Identity{UserInfo: celgate.UserInfo{Username: name, UID: as.UID, Groups: state.Groups(name, as.Groups),
 		Extra: as.Extra}}
 	if namespace, name, err := serviceaccount.SplitUsername(id.Username); err == nil && len(as.Groups) == 0 {
-		if err := id.bound(ctx, q, namespace, name); err != nil {
+		if err := id.fillFromToken(ctx, q, namespace, name); err != nil {
 			return nil, err
 		}
 	}
@@ -119,7 +119,7 @@ func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named 
 			id.makeUp(nodeUIDKey, "Node", node)
 		}
 	}
-	return id, id.bound(ctx, w, namespace, account)
+	return id, id.fillFromToken(ctx, w, namespace, account)
 }
 
 // projectsToken reports that a Pod asks for a token itself.
@@ -138,8 +138,8 @@ func projectsToken(spec map[string]any) bool {
 	return false
 }
 
-// bound fills in what the token of a service account says of it.
-func (id *Identity) bound(ctx context.Context, w *celgate.Requester, namespace, name string) error {
+// fillFromToken fills in what the token of a service account says of it.
+func (id *Identity) fillFromToken(ctx context.Context, w *celgate.Requester, namespace, name string) error {
 	if id.UID == "" {
 		account, err := w.Stored.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, namespace,
 			name)

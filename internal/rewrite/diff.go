@@ -82,10 +82,10 @@ func (d *differ) value(path string, before, after any, t *schema.Type) {
 		d.maps(path, b, after.(map[string]any), t)
 		return
 	}
-	d.lists(path, before.([]any), after.([]any), t)
+	d.diffLists(path, before.([]any), after.([]any), t)
 }
 
-func (d *differ) lists(path string, before, after []any, t *schema.Type) {
+func (d *differ) diffLists(path string, before, after []any, t *schema.Type) {
 	item := func(v any) []string { return d.style.entry(d.style.item(v, elemType(t), 0, plain), 0) }
 	from := align(before, after, t)
 	next := 0

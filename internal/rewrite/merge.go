@@ -83,7 +83,7 @@ func (t *threeWay) value(author, before, after any, typ *schema.Type) any {
 			return t.list(a, b, after, typ)
 		}
 	}
-	return t.fresh(after, typ)
+	return t.copyFresh(after, typ)
 }
 
 func (t *threeWay) object(author, before, after map[string]any, typ *schema.Type) map[string]any {
@@ -133,26 +133,26 @@ func (t *threeWay) list(author, before, after []any, typ *schema.Type) []any {
 		if i >= 0 {
 			out = append(out, t.value(author[i], before[i], after[j], elem))
 		} else {
-			out = append(out, t.fresh(after[j], elem))
+			out = append(out, t.copyFresh(after[j], elem))
 		}
 	}
 	return out
 }
 
-// fresh returns a copy of a value that the author wrote nothing of, and remembers its members.
-func (t *threeWay) fresh(v any, typ *schema.Type) any {
+// copyFresh returns a copy of a value that the author wrote nothing of, and remembers its members.
+func (t *threeWay) copyFresh(v any, typ *schema.Type) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, member := range v {
-			out[key] = t.fresh(member, memberType(typ, key))
+			out[key] = t.copyFresh(member, memberType(typ, key))
 			t.added = append(t.added, place{out, key, isPointer(typ, key)})
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
-			out[i] = t.fresh(v[i], elemType(typ))
+			out[i] = t.copyFresh(v[i], elemType(typ))
 		}
 		return out
 	}

@@ -38,7 +38,7 @@ func Text(text string, edits []Edit) (string, error) {
 			return out, nil
 		}
 	}
-	return whole(text, edits)
+	return rewriteWhole(text, edits)
 }
 
 // complete adds the other items of a List, which must stay what they are, and puts all in the order of the text.
@@ -157,9 +157,9 @@ func verify(text string, edits []Edit) error {
 // equal compares JSON trees.
 func equal(a, b any) bool { return tree.Alike(a, b, tree.EmptyLists) }
 
-// whole writes all of a text anew, as documents of their own. It is what remains for texts in a form that is not
-// edited in place.
-func whole(text string, edits []Edit) (string, error) {
+// rewriteWhole writes all of a text anew, as documents of their own: the last resort for a form that cannot be edited in
+// place.
+func rewriteWhole(text string, edits []Edit) (string, error) {
 	docs, _ := manifest.Read(strings.NewReader(text), "")
 	s := style{newline: "\n", step: 2, quote: double}
 	if strings.Contains(text, "\r\n") {

@@ -1,8 +1,9 @@
 package spell
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/celgate/celgate/internal/wording"
 )
 
 // celNames are the functions and macros that policies may use.
@@ -35,18 +36,14 @@ var elsewhere = map[string]string{
 	"number": "int", "float": "double", "parseint": "int", "strip": "trim", "default": "orValue", "exist": "exists",
 }
 
-var (
-	undeclared = regexp.MustCompile(`undeclared reference to '([\w.]+)'`)
-	assigned   = regexp.MustCompile(`token recognition error at: '(=|& |\| |&|\|)`)
-	unclear    = regexp.MustCompile(`(?:extraneous|mismatched) input '(and|or|not|is|AND|OR|NOT)'`)
-	words      = map[string]string{"and": "&&", "or": "||", "not": "!", "is": "=="}
-)
+var operators = map[string]string{"and": "&&", "or": "||", "not": "!", "is": "=="}
 
 // CEL says which name or operator of CEL was probably meant in an expression of which the compiler has this to say;
 // empty if none is near.
-func CEL(message string) string {
-	if m := undeclared.FindStringSubmatch(message); m != nil {
-		name := m[1]
+func CEL(said wording.Sentence) string {
+	name := said.Name
+	switch said.Kind {
+	case wording.Undeclared:
 		meant := elsewhere[strings.ToLower(name)]
 		if meant == "" && len(name) > 2 {
 			meant = Nearest(name, celNames, max(1, len(name)/4))
@@ -58,13 +55,10 @@ func CEL(message string) string {
 		default:
 			return "did you mean " + meant + "?"
 		}
-	}
-	if m := assigned.FindStringSubmatch(message); m != nil {
-		operator := strings.TrimSpace(m[1])
-		return "did you mean " + operator + operator + "?"
-	}
-	if m := unclear.FindStringSubmatch(message); m != nil {
-		return "did you mean " + words[strings.ToLower(m[1])] + "?"
+	case wording.SingleOperator:
+		return "did you mean " + name + name + "?"
+	case wording.WordForOperator:
+		return "did you mean " + operators[strings.ToLower(name)] + "?"
 	}
 	return ""
 }

@@ -1,6 +1,10 @@
 package spell
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/celgate/celgate/internal/wording"
+)
 
 func TestCEL(t *testing.T) {
 	for _, c := range [][2]string{
@@ -15,7 +19,7 @@ func TestCEL(t *testing.T) {
 		{"Syntax error: mismatched input 'and' expecting <EOF>", "did you mean &&?"},
 		{"Syntax error: missing ':' at '.'", ""},
 	} {
-		if got := CEL(c[0]); got != c[1] {
+		if got := CEL(wording.Read(c[0])); got != c[1] {
 			t.Errorf("%s: %q, want %q", c[0], got, c[1])
 		}
 	}

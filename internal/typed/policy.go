@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -103,10 +104,7 @@ func (f *Finding) text() string {
 // Telling reports a message of cel-go about types that is true whatever the values are. Objects of different types may
 // be compared and mixed, since none has a type when expressions run.
 func Telling(message string) bool {
-	if strings.HasPrefix(message, "undefined field '") {
-		return true
-	}
-	_, types, ok := strings.Cut(message, "' applied to '")
-	return ok && strings.HasPrefix(message, "found no matching overload for '") && !strings.ContainsAny(types, "./@$") &&
-		!strings.Contains(types, objectName)
+	said := wording.Read(message)
+	return said.Kind == wording.UndefinedField || said.Kind == wording.NoOverload &&
+		!strings.ContainsAny(said.Got, "./@$") && !strings.Contains(said.Got, objectName)
 }

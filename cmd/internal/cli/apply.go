@@ -639,7 +639,7 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	switch written := r.Operation == celgate.Create || r.Operation == celgate.Update; {
 	case d.Allowed && d.Mutated:
 		d.Notes = append(d.Notes, report.NotValidatedNote(report.NotValidated))
-	case reviewed || !d.Allowed || !written || resource == nil:
+	case !d.Allowed || !written || resource == nil:
 	case resource.Custom != nil:
 		d.Notes = append(d.Notes, report.NotValidatedNote(report.CustomNotValidated))
 	default:

@@ -47,6 +47,7 @@ type audit struct {
 	parts     string   // where shards keep what they share
 	write     string   // as --write-reports; empty: none are
 	fails     []string // as --fail-on
+	repeating
 }
 
 func newAudit(c *console) *cobra.Command {
@@ -131,9 +132,10 @@ audited.`,
 		f.BoolVar(&merging, "merge", false, "the arguments are reports (-o json) of all shards, or directories\n"+
 			"as of --parts: write the report on all")
 	})
+	group(cmd, "Again and again", a.repeating.flags)
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		a.reporting.flags(f, report.AuditFormats(),
-			"text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl")
+			"text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl;\nmetrics: the text format of Prometheus")
 		f.IntVar(&a.top, "top", 10, "`N` how many of the objects with most denials are named (default 10)")
 		f.StringVar(&a.since, "changed-since", "", "`FILE` the report of an earlier audit -o json of this cluster: ask\nonly about what has changed since, and take over the rest")
 		f.StringVar(&a.last, "last", "", "`FILE` the report of an earlier audit -o json; text and html say what\nhas changed since")
@@ -195,7 +197,7 @@ func (a *audit) checkAudit() error {
 		return err
 	}
 	switch lives := a.live != (live{}); {
-	case a.log != "" && (a.deletions || a.asked.given() != nil):
+	case a.log != "" && (a.deletions || a.asked.usedFlags() != nil):
 		return &usageError{errors.New("the audit log says itself who asks for what: --deletions and --as do not go with it")}
 	case a.log != "" && a.write != "":
 		return &usageError{errors.New("--write-reports is about objects that exist, and an audit log about requests")}
@@ -219,6 +221,9 @@ func (a *audit) checkAudit() error {
 		return err
 	}
 	if err := a.workloads.check(); err != nil {
+		return err
+	}
+	if err := a.checkEvery(); err != nil {
 		return err
 	}
 	if err := a.checkSince(); err != nil {
@@ -252,6 +257,15 @@ func (a *audit) run(ctx context.Context) error {
 	if err := a.checkAudit(); err != nil {
 		return err
 	}
+	if a.every > 0 {
+		return a.repeat(ctx)
+	}
+	return a.once(ctx)
+}
+
+// once asks about everything.
+func (a *audit) once(ctx context.Context) error {
+	began := time.Now()
 	var from stock = &dump{audit: a}
 	switch {
 	case a.log != "":
@@ -289,7 +303,13 @@ func (a *audit) run(ctx context.Context) error {
 	if a.shard.Of > 0 {
 		return a.runShard(ctx, of, from)
 	}
-	return a.writeReport(ctx, of, from)
+	if err := a.writeReport(ctx, of, from); err != nil {
+		return err
+	}
+	if a.ended != nil {
+		a.ended(of.audit, began)
+	}
+	return nil
 }
 
 // writeReport asks about all objects, and writes the outputs.
@@ -446,18 +466,13 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	}
 	of.force = w.inForce(a.console, of.rejected)
 	a.requirePolicies(a.policies, of.force)
-	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(w.version), User: a.asked.named() || a.log != "",
+	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(w.version), User: a.asked.knowsUser() || a.log != "",
 		Deletions: a.deletions || a.log != ""})
 	if err != nil {
 		return nil, err
 	}
 	if a.log != "" { // which has requests of all kinds
-		for _, l := range limits {
-			if l.Need == needs.OldObject {
-				of.comparing = append(of.comparing, l)
-			}
-		}
-		limits = nil
+		of.comparing, limits = comparing(limits), nil
 	}
 	// What cannot be decided about is not asked: a policy that may change objects would make others answer about what
 	// nobody has.
@@ -488,6 +503,11 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 		return blame.Reasons(context.Background(), engine, it.Prepared, it.Decision.Outcomes)
 	}
 	return of, nil
+}
+
+// comparing are the limits that are about the object before a request.
+func comparing(limits []needs.Limit) []needs.Limit {
+	return slices.DeleteFunc(slices.Clone(limits), func(l needs.Limit) bool { return l.Need != needs.OldObject })
 }
 
 // An auditPlan is what is asked about the objects of a kind.

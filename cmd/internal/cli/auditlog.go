@@ -22,6 +22,7 @@ import (
 	"github.com/celgate/celgate/internal/needs"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -33,6 +34,7 @@ type replaying struct {
 	*audit
 	world *world
 	known *lru.Cache // objectKey → map[string]any, of answers
+	to    []*auditor // who is asked; the first takes note of what cannot be
 }
 
 // remembered is how many objects of answers are kept, the ones that were last seen.
@@ -84,7 +86,14 @@ func (r *replaying) close() {
 
 // subjects yields the requests that can be made again, and counts the others.
 func (r *replaying) subjects(ctx context.Context, of *auditor) iter.Seq[subjectOf] {
+	r.to = []*auditor{of}
+	return r.requests(ctx)
+}
+
+// requests yields what all that are asked are asked about.
+func (r *replaying) requests(ctx context.Context) iter.Seq[subjectOf] {
 	return func(yield func(subjectOf) bool) {
+		of := r.to[0]
 		in := r.stdin
 		if r.log != "-" {
 			file, err := os.Open(r.log)
@@ -113,7 +122,7 @@ func (r *replaying) subjects(ctx context.Context, of *auditor) iter.Seq[subjectO
 					of.unlisted(report.Unread{What: place.String(), Message: err.Error()})
 				}
 				for _, event := range events {
-					if ctx.Err() != nil || !r.event(of, event, place, yield) {
+					if ctx.Err() != nil || !r.event(event, place, yield) {
 						return
 					}
 				}
@@ -131,7 +140,7 @@ func (of *auditor) fail(err error) {
 }
 
 // event yields the request of an event if policies may be for it. It returns false if nobody wants more.
-func (r *replaying) event(of *auditor, event *requests.Event, place policy.Position, yield func(subjectOf) bool) bool {
+func (r *replaying) event(event *requests.Event, place policy.Position, yield func(subjectOf) bool) bool {
 	if !event.Asks() {
 		return true
 	}
@@ -145,16 +154,18 @@ func (r *replaying) event(of *auditor, event *requests.Event, place policy.Posit
 	}
 	defer r.learn(event, key, resource)
 	subject := subjectOf{doc: &manifest.Document{}, past: &pastRequest{event: event}}
-	if resource != nil && !of.engine.MayMatch(event.Resource, event.Sub, event.Operation()) {
+	mayMatch := func(of *auditor) bool { return of.engine.MayMatch(event.Resource, event.Sub, event.Operation()) }
+	if resource != nil && !slices.ContainsFunc(r.to, mayMatch) {
 		return yield(subject)
 	}
 	if event.Code == http.StatusNotFound {
-		of.leave("what they were about did not exist, and no policy was asked")
+		r.to[0].leave("what they were about did not exist, and no policy was asked")
 		return true
 	}
-	request, err := requests.EventRequest(r.world.types, event, old, !of.compares(event.Resource))
+	compares := slices.ContainsFunc(r.to, func(of *auditor) bool { return of.compares(event.Resource) })
+	request, err := requests.EventRequest(r.world.types, event, old, !compares)
 	if err != nil {
-		of.leave(err.Error())
+		r.to[0].leave(err.Error())
 		return true
 	}
 	subject.past.request = request
@@ -257,7 +268,7 @@ func (of *auditor) replay(ctx context.Context, s subjectOf) (result *report.Audi
 	}
 	was := report.WasAllowed
 	if event.Code >= 300 {
-		if was = report.WasFailed; strings.Contains(event.Message, "AdmissionPolicy '") {
+		if was = report.WasFailed; wording.Denier(event.Message) != "" {
 			was = report.WasDenied
 		}
 	}

@@ -17,16 +17,17 @@ import (
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/delta"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/suite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/suite"
 )
 
 // A diffing is one run of the verb diff. What both sets are asked is what apply is asked.
 type diffing struct {
 	apply
 	suites    []string
+	log       string // as --audit-log
 	structure bool
 	strict    bool
 	worlds    map[string]sources // by version, without policies
@@ -52,8 +53,9 @@ change what a user is told, make no difference.
 OLD and NEW are files or directories of policies and bindings, as -p of apply; none
 is the empty set, and cluster, with --context, what a live cluster enforces. Requests
 are those of apply: manifests, AdmissionReviews, and what controllers make of
-workloads; the cases of the suites of --suite; and with -c and without either, the
-objects of the cluster state: each created anew, and updated without a change.
+workloads; the cases of the suites of --suite; those of an audit log; and with -c and
+without any of them, the objects of the cluster state: each created anew, and updated
+without a change.
 Without requests diff tells what differs in the text of the sets: matched
 resources and operations, selectors, expressions, bindings, costs.
 
@@ -70,6 +72,9 @@ something is, and 2 when something could not be evaluated or a policy is invalid
 
   # do the tests see a difference?
   celgate diff old/ new/ --suite tests/
+
+  # what would have been answered differently yesterday?
+  celgate diff --context prod cluster policies/ --audit-log audit.log
 
   # what differs between the policies themselves?
   celgate diff old/ new/
@@ -90,6 +95,7 @@ something is, and 2 when something could not be evaluated or a policy is invalid
 		x.limitFlag(f)
 	})
 	group(cmd, "Requests", func(f *pflag.FlagSet) {
+		f.StringVar(&x.log, "audit-log", "", "`FILE|-` the requests in an audit log of kube-apiserver, as of\ncelgate audit --audit-log; -c or a live cluster is the state")
 		f.StringArrayVar(&x.suites, "suite", nil,
 			"`SUITE|DIR` the requests of its cases, with its state; what they\nexpect counts for nothing; may be repeated")
 	})
@@ -149,13 +155,13 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	for _, s := range sides { // one set may be for what the other knows nothing of
 		x.workloads.All = x.workloads.All || requests.MayMatchChildren(s.world.types, s.decider.engine)
 	}
-	asking := len(batch) > 0 || len(x.suites) > 0 || len(inline) > 0
+	asking := len(batch) > 0 || len(x.suites) > 0 || len(inline) > 0 || x.log != ""
 	o := report.DiffOptions{
 		Old: old.options, New: now.options, Names: [2]string{old.name, now.name}, Requests: asking, Summary: x.summary,
 		Compared: !asking || x.structure,
 	}
 	if o.Compared {
-		if o.Structure, err = x.compared(ctx, old, now); err != nil {
+		if o.Structure, err = x.compareSets(ctx, old, now); err != nil {
 			return err
 		}
 	}
@@ -194,7 +200,11 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	if err := x.ask(ctx, old, now, batch, write); err != nil {
 		return err
 	}
-	if len(batch) == 0 && len(x.suites) == 0 {
+	if x.log != "" {
+		if err := x.askLog(ctx, old, now, write); err != nil {
+			return err
+		}
+	} else if len(batch) == 0 && len(x.suites) == 0 {
 		if err := x.askExisting(ctx, old, now, inline, write); err != nil {
 			return err
 		}
@@ -253,7 +263,7 @@ func (x *diffing) sides(args []string) ([]side, []string, error) {
 // checkLine refuses a command line that cannot be meant.
 func (x *diffing) checkLine(args []string) error {
 	stdin := 0
-	for _, path := range slices.Concat(args, x.state, []string{x.oldFile}) {
+	for _, path := range slices.Concat(args, x.state, []string{x.oldFile, x.log}) {
 		if path == "-" {
 			stdin++
 		}
@@ -264,11 +274,14 @@ func (x *diffing) checkLine(args []string) error {
 	if len(args) > 0 && len(x.suites) > 0 {
 		return &usageError{errors.New("manifests and --suite do not go together")}
 	}
+	if x.log != "" && (len(args) > 0 || len(x.suites) > 0 || x.asked.knowsUser()) {
+		return &usageError{errors.New("an audit log has its own requests and users: manifests, --suite and --as do not go with it")}
+	}
 	if len(x.suites) > 0 && (len(x.state) > 0 || x.live != (live{})) {
 		return &usageError{errors.New("a suite has its own state: --suite goes with neither -c nor a live cluster")}
 	}
 	if len(args) == 0 { // objects that exist have users, and suites say all of it themselves
-		given := slices.DeleteFunc(x.asked.given(), func(flag string) bool {
+		given := slices.DeleteFunc(x.asked.usedFlags(), func(flag string) bool {
 			return len(x.state) > 0 && (strings.HasPrefix(flag, "--as") || flag == "--dry-run")
 		})
 		if x.oldFile != "" {
@@ -347,7 +360,7 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 	if err := w.assume(w.missingNamespaces(existing, &asked)); err != nil {
 		return err
 	}
-	engine, err := celgate.New(&w.set, w.options())
+	engine, err := s.engine()
 	if err != nil {
 		return err
 	}
@@ -367,6 +380,9 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 	s.options = report.Options{Set: &w.set, Rejected: s.rejected, Types: w.types}
 	return nil
 }
+
+// engine returns one that decides by the set.
+func (s *side) engine() (*celgate.Engine, error) { return celgate.New(&s.world.set, s.world.options()) }
 
 // answers are what two sides say about one document.
 type answers struct{ old, now answer }
@@ -443,7 +459,7 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 			is = passed(was)
 		}
 	}
-	if refused(was) && refused(is) {
+	if isRefused(was) && isRefused(is) {
 		x.say(at(is.Place, subject(is)+"refused before any policy is asked: "+is.Decision.Status.Message), "")
 	}
 	answerOf := func(it report.Item) *delta.Answer {
@@ -456,8 +472,8 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 	return write(report.Comparison{Old: was, New: is, Difference: d})
 }
 
-// refused reports a request that the API server refuses whatever the policies say.
-func refused(it report.Item) bool {
+// isRefused reports whether the API server refuses a request whatever the policies say.
+func isRefused(it report.Item) bool {
 	d := it.Decision
 	return d != nil && !d.Allowed && d.Status != nil && len(d.Outcomes)+len(d.Violations) == 0
 }
@@ -481,7 +497,7 @@ func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manif
 	if len(existing) == 0 {
 		return nil
 	}
-	x.unasked(old, now)
+	x.sayUnasked(old, now)
 	copies := make([]*manifest.Document, len(existing))
 	for i, d := range existing {
 		again := *d
@@ -517,8 +533,8 @@ func withoutIdentity(object map[string]any) map[string]any {
 		"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"))
 }
 
-// unasked says which policies are for nothing that is asked about existing objects.
-func (x *diffing) unasked(sides ...*side) {
+// sayUnasked names the policies that match no request about an existing object.
+func (x *diffing) sayUnasked(sides ...*side) {
 	var names []string
 	for _, s := range sides {
 		for _, p := range s.world.set.Policies {
@@ -603,8 +619,8 @@ func createdItems(r suite.Result) []report.Item {
 	return all
 }
 
-// compared finds out what differs in the text of the sets, with what their budgets need.
-func (x *diffing) compared(ctx context.Context, old, now *side) ([]delta.Object, error) {
+// compareSets compares the texts of the sets and the costs of their expressions.
+func (x *diffing) compareSets(ctx context.Context, old, now *side) ([]delta.Object, error) {
 	var sources [2]delta.Source
 	for i, s := range []*side{old, now} {
 		sources[i] = delta.Source{Set: &s.world.set, Types: s.world.types, Facts: map[policy.Ref][]delta.Fact{}}

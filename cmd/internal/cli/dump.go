@@ -47,7 +47,7 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 		}
 		w.set = manifest.NewBundle(from.inline...).Set
 	}
-	shared := w.shared()
+	shared := w.findShared()
 	for doc := range d.documents(len(d.policies) > 0) {
 		d.count++
 		if namespace := tree.Object(doc.Object).Namespace(); namespace != "" {
@@ -63,7 +63,7 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 // rests reports that an object may tell something about who makes requests.
 func (a *asked) rests(object map[string]any) bool {
 	switch kind := tree.Object(object).Kind(); {
-	case !a.named() || kind.Group != "":
+	case !a.knowsUser() || kind.Group != "":
 		return false
 	case kind.Kind == "ServiceAccount":
 		return a.pod != "" || strings.HasPrefix(a.user, "system:serviceaccount:") &&

@@ -99,12 +99,13 @@ func (c *console) requirePolicies(given []string, force *policy.Set) {
 // policyKinds are the kinds that make up policies.
 var policyKinds = []string{
 	string(policy.Validating), policy.Validating.Binding(), string(policy.Mutating), policy.Mutating.Binding(),
+	string(policy.Admission), policy.Admission.Binding(),
 }
 
 const nativeGroup = "admissionregistration.k8s.io"
 
-// misspelt returns what an object that is no policy was probably meant to be; "" if it is what it says.
-func (w *world) misspelt(kind apischema.GroupVersionKind) string {
+// guessKind returns the kind of policy that an object of another kind was probably meant to be; "" if its kind exists.
+func (w *world) guessKind(kind apischema.GroupVersionKind) string {
 	if w.types.Type(kind) != nil {
 		return ""
 	}
@@ -127,6 +128,9 @@ func (w *world) misspelt(kind apischema.GroupVersionKind) string {
 	apiVersion := nativeGroup + "/v1"
 	if near(kind.Group, policy.OwnGroup) {
 		apiVersion = policy.OwnGroup + "/v1"
+	}
+	if strings.TrimSuffix(meant, "Binding") == string(policy.Admission) {
+		apiVersion = policy.Dialect
 	}
 	return apiVersion + " " + meant
 }

@@ -108,7 +108,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if len(batch) == 0 {
 		return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
 	}
-	if err := x.known(&w.set); err != nil {
+	if err := x.lookUpVariables(&w.set); err != nil {
 		return err
 	}
 	d := &decider{
@@ -167,8 +167,8 @@ type variable struct {
 	field string
 }
 
-// known looks up the names of variables, and refuses names of policies that are not given.
-func (x *explaining) known(set *policy.Set) error {
+// lookUpVariables looks up the names of variables, and refuses names of policies that are not given.
+func (x *explaining) lookUpVariables(set *policy.Set) error {
 	x.variables = map[variable]string{}
 	names := map[string]bool{}
 	for _, p := range set.Policies {

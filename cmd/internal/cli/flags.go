@@ -74,8 +74,8 @@ func (a *asked) identityFlags(f *pflag.FlagSet, unnamed string) {
 		"its service account; it must exist in the cluster state")
 }
 
-// named reports that it is known who makes requests.
-func (a *asked) named() bool { return a.user != "" || a.pod != "" }
+// knowsUser reports whether the user of the requests is known.
+func (a *asked) knowsUser() bool { return a.user != "" || a.pod != "" }
 
 // check refuses what cannot be meant.
 func (a *asked) check() error {

@@ -154,7 +154,7 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 		if !policy.Recognised(d.Object) {
 			continue
 		}
-		native := policy.Native(d.Object)
+		native := alike(d.Object)
 		stored, _, err := prepare.Canonical(native, types, tree.Object(native).Kind())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Position(), err)
@@ -176,6 +176,22 @@ func canonical(docs []*manifest.Document, types *schema.Registry) (map[string]*f
 		}
 	}
 	return files, nil
+}
+
+// alike returns the object of a released kind whose defaults are those of a policy or binding.
+func alike(object map[string]any) map[string]any {
+	native := policy.Native(object)
+	if native["apiVersion"] != policy.Dialect {
+		return native
+	}
+	native = maps.Clone(native)
+	native["apiVersion"], native["kind"] = nativeGroup+"/v1", "Validating"+fmt.Sprint(native["kind"])
+	if spec, ok := native["spec"].(map[string]any); ok && strings.HasSuffix(fmt.Sprint(native["kind"]), "Binding") &&
+		spec["validationActions"] == nil {
+		spec = maps.Clone(spec)
+		spec["validationActions"], native["spec"] = []any{string(policy.Deny)}, spec
+	}
+	return native
 }
 
 // complete adds to what an author wrote the members that the server adds.

@@ -13,10 +13,10 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/suite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
-	"github.com/celgate/celgate/suite"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )

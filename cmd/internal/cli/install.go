@@ -30,7 +30,8 @@ of celgate-webhook, from an image that you have built and pushed.
 With --audit they are a CronJob instead, which asks policies about the objects of the
 cluster as celgate audit does, and a role that lists exactly the kinds that the policies
 can match: those of -p, which go into a ConfigMap, or those in force in a live cluster.
-With --shards an Indexed Job shares the work, namespace by namespace.`,
+With --shards an Indexed Job shares the work, namespace by namespace. With --every it is a
+Deployment that audits again and again, and serves the counts as metrics.`,
 		Example: `  celgate install --print --image registry.example.com/celgate@sha256:DIGEST | kubectl apply -f -
 
   # an audit in every night, of policies that are not in force yet, by four Pods
@@ -48,6 +49,8 @@ With --shards an Indexed Job shares the work, namespace by namespace.`,
 		f.StringArrayVarP(&i.policies, "policy", "p", nil, "`FILE|DIR|-` policies and bindings; may be repeated")
 		i.live.flags(f)
 		f.StringVar(&i.job.Schedule, "schedule", "17 3 * * *", "`CRON` when it runs (default \"17 3 * * *\")")
+		f.DurationVar(&i.repeating.every, "every", 0,
+			"`DURATION` a Deployment instead, which audits again and again, as every\n1h, and serves metrics")
 		f.IntVar(&i.job.Shards, "shards", 1, "`N` how many Pods share the work (default 1)")
 		f.StringVar(&i.job.Reports, "write-reports", "",
 			"`KIND` openreports or policyreport: keep reports in the cluster,\nas celgate audit does")
@@ -94,11 +97,17 @@ func (i *installing) run(ctx context.Context, out io.Writer) error {
 // checkInstall refuses a command line that cannot be meant.
 func (i *installing) checkInstall() error {
 	_, known := reportKinds[i.job.Reports]
+	if i.every > 0 {
+		i.job.Every = i.every.String()
+	}
 	switch {
-	case !i.audits && (len(i.policies) > 0 || i.live != live{} || i.job.Reports != "" || i.job.Shards != 1):
+	case !i.audits && (len(i.policies) > 0 || i.live != live{} || i.job.Reports != "" || i.job.Shards != 1 ||
+		i.every != 0):
 		return &usageError{errors.New("policies, shards and reports are about --audit")}
 	case i.job.Reports != "" && !known:
 		return &usageError{fmt.Errorf("--write-reports takes openreports or policyreport, not %q", i.job.Reports)}
+	case i.every < 0 || i.every > 0 && i.job.Shards != 1:
+		return &usageError{errors.New("--every is a duration such as 1h, and does not go with --shards")}
 	case i.job.Shards < 1:
 		return &usageError{fmt.Errorf("--shards is a number of Pods, not %d", i.job.Shards)}
 	}

@@ -103,7 +103,7 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	}
 	w.stored = w.with(c, w.stored, existing)
 	w.stored = w.with(c, w.stored, beside)
-	shared := w.shared()
+	shared := w.findShared()
 	w.cluster = w.with(c, w.stored, slices.DeleteFunc(slices.Clone(batch),
 		func(d *manifest.Document) bool { return !shared(d.Object) }))
 	return w, nil
@@ -137,7 +137,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	w.set = bundle.Set
 	for _, d := range bundle.Reviews {
 		c.raise(exitFailed)
-		c.say(at(d.Position(), "an AdmissionReview is no policy"), "give it as an argument, without -p")
+		c.say(at(d.Position(), "an AdmissionReview is not a policy"), "give it as an argument, without -p")
 	}
 	for _, p := range bundle.Problems {
 		if p.Document != nil {
@@ -149,7 +149,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	}
 	var others []*manifest.Document
 	for _, d := range bundle.Objects {
-		if meant := w.misspelt(tree.Object(d.Object).Kind()); meant != "" {
+		if meant := w.guessKind(tree.Object(d.Object).Kind()); meant != "" {
 			c.raise(exitFailed)
 			c.say(at(d.Position(), fmt.Sprintf("%v %v is no kind of policy", d.Object["apiVersion"],
 				describe(d.Object))), "did you mean "+meant+"?")
@@ -161,7 +161,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	return others
 }
 
-// undecodable is the rejection of a document that is no policy of its kind, though it says so.
+// undecodable returns the rejection of a document that claims to be a policy and cannot be decoded.
 func undecodable(d *manifest.Document, err error) report.Rejection {
 	r := rejectionOf(d.Object, d.Position())
 	var decode *policy.DecodeError
@@ -256,7 +256,7 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 	for _, d := range docs {
 		if isReview(d.Object) {
 			c.raise(exitFailed)
-			c.say(at(d.Position(), "an AdmissionReview is no object of a cluster"),
+			c.say(at(d.Position(), "an AdmissionReview is not an object of a cluster"),
 				"give it as an argument, without -c")
 			continue
 		}
@@ -299,8 +299,8 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 	return cluster
 }
 
-// shared says which objects of a batch policies can see besides the one that they decide about.
-func (w *world) shared() func(map[string]any) bool {
+// findShared returns a function that reports whether policies can see an object of a batch besides the one in question.
+func (w *world) findShared() func(map[string]any) bool {
 	params := map[apischema.GroupKind]bool{}
 	for _, p := range w.set.Policies {
 		if p.ParamKind != nil {

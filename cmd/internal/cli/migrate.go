@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -212,7 +213,7 @@ func (m *migration) replay(ctx context.Context, w *world) error {
 	var t tally
 	done := map[string]bool{}
 	for _, r := range w.types.Resources() {
-		if r.NotServed || r.OffByDefault || done[r.Storage] || !w.named(r) {
+		if r.NotServed || r.OffByDefault || done[r.Storage] || !w.canMatch(r) {
 			continue
 		}
 		done[r.Storage] = true
@@ -242,8 +243,8 @@ func (m *migration) replay(ctx context.Context, w *world) error {
 	return nil
 }
 
-// named reports whether a rule of a policy can be about a resource.
-func (w *world) named(r *schema.Resource) bool {
+// canMatch reports whether a rule of a policy can be about a resource.
+func (w *world) canMatch(r *schema.Resource) bool {
 	has := func(list []string, name string) bool {
 		return slices.ContainsFunc(list, func(s string) bool { return s == name || s == "*" || s == "*/*" })
 	}
@@ -302,7 +303,7 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 	case refused != nil && !own.Allowed && status.Status().Message == own.Status.Message:
 		t.agree++
 		t.acted++
-	case refused != nil && m.ours(w, status.Status().Message):
+	case refused != nil && m.deniedByOurs(w, status.Status().Message):
 		differ("the server says %q, celgate %q", status.Status().Message, verdict(own))
 	case refused != nil:
 		t.other++
@@ -322,10 +323,10 @@ func (m *migration) compare(ctx context.Context, w *world, t *tally, of *trial) 
 	return nil
 }
 
-// ours reports whether a denial names one of the policies.
-func (m *migration) ours(w *world, message string) bool {
+// deniedByOurs reports whether a denial names one of the policies.
+func (m *migration) deniedByOurs(w *world, message string) bool {
 	return slices.ContainsFunc(w.set.Policies,
-		func(p *policy.Policy) bool { return strings.Contains(message, "'"+p.Name+"'") })
+		func(p *policy.Policy) bool { return p.Name == wording.Denier(message) })
 }
 
 func verdict(d *celgate.Decision) string {

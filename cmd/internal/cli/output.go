@@ -43,9 +43,13 @@ type output struct {
 	*bufio.Writer
 	format string
 	file   *os.File // nil: standard output
+	final  string   // what the file is called when it is whole; empty: as it is
 	color  bool
 	width  int
 }
+
+// replaced is the format of files that others read at any time: they never see half of one.
+const replaced = "metrics"
 
 // A target is an output that is not open yet.
 type target struct{ format, file string }
@@ -109,7 +113,11 @@ func (r *reporting) open(c *console) ([]*output, error) {
 		if t.file == "" {
 			o.Writer, o.color, o.width = bufio.NewWriterSize(c.stdout, 64<<10), colored, c.width()
 		} else {
-			if o.file, err = os.Create(t.file); err != nil {
+			name := t.file
+			if t.format == replaced {
+				o.final, name = t.file, t.file+".tmp"
+			}
+			if o.file, err = os.Create(name); err != nil {
 				return nil, err
 			}
 			o.Writer, o.color = bufio.NewWriterSize(o.file, 64<<10), r.color == "always"
@@ -134,6 +142,9 @@ func closeAll(all []*output) error {
 	for _, o := range all {
 		if o.file != nil {
 			problems = append(problems, o.file.Close())
+		}
+		if o.final != "" && errors.Join(problems...) == nil {
+			problems = append(problems, os.Rename(o.file.Name(), o.final))
 		}
 	}
 	return errors.Join(problems...)

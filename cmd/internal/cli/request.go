@@ -37,8 +37,8 @@ type asked struct {
 // defaultUser makes the requests when no user is given.
 const defaultUser = celgate.DefaultUser
 
-// given names the flags that were used and that an AdmissionReview contradicts.
-func (a *asked) given() []string {
+// usedFlags names the flags in use that an AdmissionReview contradicts.
+func (a *asked) usedFlags() []string {
 	var flags []string
 	for name, used := range map[string]bool{
 		"--operation": a.operation != "", "--old": a.old != nil, "--subresource": a.subresource != "",
@@ -76,7 +76,7 @@ func (w *world) request(ctx context.Context, d *manifest.Document, a *asked) (*c
 
 func (w *world) anyRequest(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
 	if isReview(d.Object) {
-		if flags := a.given(); len(flags) > 0 {
+		if flags := a.usedFlags(); len(flags) > 0 {
 			return nil, fmt.Errorf("an AdmissionReview says itself what %s would", strings.Join(flags, ", "))
 		}
 		return w.requester().ReviewRequest(d.Object)

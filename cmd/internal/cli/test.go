@@ -13,7 +13,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
-	"github.com/celgate/celgate/suite"
+	"github.com/celgate/celgate/internal/suite"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -89,7 +89,7 @@ too small, and 2 when a case could not run.`,
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		t.reporting.flags(f, report.SuiteFormats(),
-			"text (default), json, junit, sarif, or github: annotations\nof a workflow")
+			"text (default), json, junit, sarif, github: annotations of a\nworkflow, or html: a page, best with --coverage")
 		f.BoolVarP(&t.verbose, "verbose", "v", false, "show the cases that pass too")
 		t.colorFlag(f)
 	})
@@ -139,7 +139,7 @@ func (t *test) run(ctx context.Context, args []string) error {
 		if err := t.once(ctx, args, opts); err != nil && ctx.Err() == nil {
 			t.sayError(err)
 		}
-		if !changed(ctx, files, before) {
+		if !waitForChange(ctx, files, before) {
 			t.status = exitClean // a watch is ended, not failed
 			return nil
 		}
@@ -190,8 +190,8 @@ func casesOf(n int) string {
 	return fmt.Sprintf("%d cases", n)
 }
 
-// changed waits until one of the files, or one below the directories, is another; false when ctx ends first.
-func changed(ctx context.Context, paths []string, before map[string]stamp) bool {
+// waitForChange waits until one of the files, or one below the directories, changes; false when ctx ends first.
+func waitForChange(ctx context.Context, paths []string, before map[string]stamp) bool {
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -12,13 +12,13 @@ func TestChanged(t *testing.T) {
 	before := snapshot([]string{dir, filepath.Join(dir, "none")})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if changed(ended, []string{dir}, before) {
+	if waitForChange(ended, []string{dir}, before) {
 		t.Error("nothing changed")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "new.yaml"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if !changed(t.Context(), []string{dir}, before) {
+	if !waitForChange(t.Context(), []string{dir}, before) {
 		t.Error("a new file is a change")
 	}
 }

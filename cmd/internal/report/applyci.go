@@ -24,7 +24,7 @@ var otherRules = []sarifRule{
 
 // findings counts an item and returns what there is to say about it, at the place of its manifest.
 func (t *textWriter) findings(it Item) []finding {
-	_, _, blocks := t.take(it)
+	_, _, blocks := t.count(it)
 	var all []finding
 	if it.Failure != nil && !it.Failure.Skipped {
 		message := it.Failure.Message

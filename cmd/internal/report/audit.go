@@ -573,7 +573,7 @@ func (a *Audit) count(f *AuditFinding) {
 		f.Story = f.story(a.Reasons)
 	}
 	if len(g.examples) < maxExamples {
-		g.examples = append(g.examples, f.kept())
+		g.examples = append(g.examples, f.detach())
 	}
 	if g.objects > 0 && g.last == f.Object { // of another param
 		return
@@ -608,12 +608,12 @@ func (f *AuditFinding) story(reasons func(Item) map[int]blame.Reason) []string {
 	return nil
 }
 
-// kept is a copy that does not keep the text in memory that the object was read from.
-func (f *AuditFinding) kept() AuditFinding {
+// detach returns a copy that does not keep the text of the file in memory.
+func (f *AuditFinding) detach() AuditFinding {
 	k := *f
 	k.asked = nil
 	k.Asked = slices.Clone(f.Asked)
-	k.Object = f.Object.kept()
+	k.Object = f.Object.detach()
 	k.Param, k.Message = strings.Clone(f.Param), strings.Clone(f.Message)
 	k.Diff = slices.Clone(f.Diff)
 	for i, line := range k.Diff {
@@ -623,7 +623,7 @@ func (f *AuditFinding) kept() AuditFinding {
 	return k
 }
 
-func (o AuditObject) kept() AuditObject {
+func (o AuditObject) detach() AuditObject {
 	for _, s := range []*string{&o.APIVersion, &o.Kind, &o.Namespace, &o.Name, &o.UID, &o.ResourceVersion} {
 		*s = strings.Clone(*s)
 	}
@@ -642,7 +642,7 @@ func (a *Audit) offend(object AuditObject, findings int, stuck bool) {
 	if i >= a.top {
 		return
 	}
-	a.worst = slices.Insert(a.worst, i, offender{object.kept(), findings, stuck})
+	a.worst = slices.Insert(a.worst, i, offender{object.detach(), findings, stuck})
 	a.worst = a.worst[:min(len(a.worst), a.top)]
 }
 

@@ -85,7 +85,7 @@ func (l *listing) add(findings []AuditFinding) {
 			l.findings = slices.Delete(l.findings, less, less+1)
 		}
 		l.counts[rank]++
-		l.findings = append(l.findings, findings[i].kept())
+		l.findings = append(l.findings, findings[i].detach())
 	}
 }
 
@@ -101,7 +101,7 @@ type failedObject struct {
 
 func (f *failures) note(of *Audited) {
 	if of.Failure != nil && len(f.failed) < maxErrors {
-		f.failed = append(f.failed, failedObject{of.Object.kept(),
+		f.failed = append(f.failed, failedObject{of.Object.detach(),
 			Failure{Message: strings.Clone(of.Failure.Message), Hint: of.Failure.Hint}})
 	}
 }

@@ -1,7 +1,7 @@
 package report
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-//go:embed audit.html
-var auditPage string
+//go:embed page.html audit.html suite.html
+var pageFiles embed.FS
 
-var auditTemplate = template.Must(template.New("audit").Parse(auditPage))
+// pages are the pages, which share their style and their script.
+var pages = template.Must(template.ParseFS(pageFiles, "*.html"))
 
 // auditHTML writes one page that needs nothing else.
 type auditHTML struct {
@@ -174,7 +175,7 @@ func (h *auditHTML) Close() error {
 		page.Findings = append(page.Findings,
 			htmlFinding{f.Verdict, f.Stuck(), f.about(), f.Object.Place.String(), f.Policy, f.Message})
 	}
-	return auditTemplate.Execute(h.w, page)
+	return pages.ExecuteTemplate(h.w, "audit.html", page)
 }
 
 func namespaceText(name string) string {

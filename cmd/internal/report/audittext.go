@@ -23,7 +23,7 @@ type AuditWriter interface {
 
 // AuditFormats are the names that [NewAuditWriter] takes.
 func AuditFormats() []string {
-	return []string{"text", "json", "html", "junit", "sarif", "csv", "openreports", "policyreport"}
+	return []string{"text", "json", "html", "junit", "sarif", "csv", "openreports", "policyreport", "metrics"}
 }
 
 // NewAuditWriter returns the writer of a format about an audit.
@@ -45,6 +45,8 @@ func NewAuditWriter(format string, w io.Writer, a *Audit, o Options) (AuditWrite
 		return &reportsWriter{NewClusterReports(a, OpenReports, ReportName, time.Now()), w}, nil
 	case "policyreport":
 		return &reportsWriter{NewClusterReports(a, PolicyReports, ReportName, time.Now()), w}, nil
+	case "metrics":
+		return &auditMetrics{w, a, time.Now()}, nil
 	}
 	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(AuditFormats(), ", "))
 }
@@ -247,7 +249,7 @@ func (a *Audit) notes() []string {
 		if note.whole {
 			line = ""
 		}
-		line += listed(names, "policy ", "policies ") + ", " + note.text
+		line += nameFew(names, "policy ", "policies ") + ", " + note.text
 		if note.hint != "" {
 			line += " (" + note.hint + ")"
 		}
@@ -257,7 +259,7 @@ func (a *Audit) notes() []string {
 		all = append(all, plural(a.left[reason], "request", "requests")+": "+reason)
 	}
 	if idle := a.idle(); len(idle) > 0 && a.totals.Objects > 0 {
-		all = append(all, "for want of an object that matches, "+listed(idle, "policy ", "policies "))
+		all = append(all, "for want of an object that matches, "+nameFew(idle, "policy ", "policies "))
 	}
 	return all
 }
@@ -278,8 +280,8 @@ func (a *Audit) sayings() []string {
 	return all
 }
 
-// listed names a few.
-func listed(names []string, one, many string) string {
+// nameFew names the first few.
+func nameFew(names []string, one, many string) string {
 	slices.Sort(names)
 	if len(names) == 1 {
 		return one + names[0]

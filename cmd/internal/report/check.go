@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -233,10 +234,8 @@ func Measurements(w io.Writer, all []check.Measurement) error {
 		fmt.Fprintf(&b, "%s %s: %s\n", m.Kind, m.Name, oldest)
 		if m.Oldest != "" && m.Why != "" {
 			why := m.Why
-			if _, problem, ok := strings.Cut(why, "ERROR: <input>:"); ok {
-				why, _, _ = strings.Cut(problem, "\n")
-				_, why, _ = strings.Cut(why, ": ")
-				why = strings.TrimSuffix(why, " (in container '')")
+			if found := wording.Problems(why); len(found) > 0 {
+				why = found[0].Message
 			}
 			fmt.Fprintf(&b, "  before that: %s\n", strings.TrimPrefix(m.Field+": "+why, ": "))
 		}

@@ -3,12 +3,13 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/celgate/celgate/suite"
+	"github.com/celgate/celgate/internal/suite"
 )
 
 // coverage writes for each policy its expressions as they stand in the file, with what they and their branches came to,
@@ -16,18 +17,36 @@ import (
 func (t *suiteText) coverage(c *suite.Coverage) {
 	for _, p := range c.Policies {
 		t.line(t.p.paint(bold, printable(p.Name)))
-		entries := p.Entries
+		for entries := range byExpression(p.Entries) {
+			t.annotated(entries[0], entries[1:])
+		}
+		t.line("")
+	}
+	t.coverageTable(c)
+}
+
+// byExpression yields each entry with the branches of its expression behind it.
+func byExpression(entries []*suite.Entry) iter.Seq[[]*suite.Entry] {
+	return func(yield func([]*suite.Entry) bool) {
 		for len(entries) > 0 {
 			n := 1
 			for n < len(entries) && entries[n].Branch {
 				n++
 			}
-			t.annotated(entries[0], entries[1:n])
+			if !yield(entries[:n]) {
+				return
+			}
 			entries = entries[n:]
 		}
-		t.line("")
 	}
-	t.coverageTable(c)
+}
+
+// partOf is how much was seen, as a percentage.
+func partOf(seen, of int) float64 {
+	if of == 0 {
+		return 100
+	}
+	return 100 * float64(seen) / float64(of)
 }
 
 // counts are the outcomes of an entry in words.
@@ -119,11 +138,7 @@ func (t *suiteText) coverageTable(c *suite.Coverage) {
 	rows := [][]string{{"policy", "seen", "of", "coverage"}}
 	for _, p := range c.Policies {
 		s, n := p.Count()
-		part := 100.0
-		if n > 0 {
-			part = 100 * float64(s) / float64(n)
-		}
-		rows = append(rows, []string{printable(p.Name), strconv.Itoa(s), strconv.Itoa(n), percent(part)})
+		rows = append(rows, []string{printable(p.Name), strconv.Itoa(s), strconv.Itoa(n), percent(partOf(s, n))})
 	}
 	rows = append(rows, []string{"all", strconv.Itoa(seen), strconv.Itoa(total), percent(c.Percent())})
 	var widths [4]int

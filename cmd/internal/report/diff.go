@@ -98,7 +98,7 @@ type transition struct {
 	old, now     string
 }
 
-func (d *diffTally) take(c Comparison) {
+func (d *diffTally) count(c Comparison) {
 	d.total++
 	for _, it := range []Item{c.Old, c.New} {
 		if it.Decision == nil {
@@ -159,7 +159,7 @@ var changeStyles = map[delta.Change]style{
 }
 
 func (t *diffText) Write(c Comparison) error {
-	t.seen.take(c)
+	t.seen.count(c)
 	if len(c.Changes) == 0 || t.diff.Summary {
 		return nil
 	}
@@ -314,13 +314,13 @@ func (t *diffText) Close() error {
 		if len(t.seen.notes) > 0 {
 			t.line("")
 		}
-		t.line(t.counted())
+		t.line(t.summarise())
 	}
 	return t.flush()
 }
 
-// counted says what became of the requests.
-func (t *diffText) counted() string {
+// summarise counts the requests by their outcome.
+func (t *diffText) summarise() string {
 	var parts []string
 	for _, c := range delta.Changes() {
 		if n := t.seen.counts[c]; n > 0 {
@@ -379,7 +379,7 @@ type diffGitHub struct {
 }
 
 func (g *diffGitHub) Write(c Comparison) error {
-	g.text.seen.take(c)
+	g.text.seen.count(c)
 	if len(c.Changes) == 0 {
 		return nil
 	}
@@ -438,7 +438,7 @@ func (g *diffGitHub) Close() error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(g.w, g.text.counted())
+	_, err := fmt.Fprintln(g.w, g.text.summarise())
 	return err
 }
 
@@ -485,7 +485,7 @@ type jsonEntry struct {
 }
 
 func (j *diffJSON) Write(c Comparison) error {
-	j.take(c)
+	j.count(c)
 	if len(c.Changes) == 0 {
 		return nil
 	}

@@ -246,7 +246,7 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		}
 		b.footers = append(variables, b.footers...)
 		if o.Verdict == celgate.Error {
-			b.hint = hintFor(failing{o.Message, o.Err, r.Expr, e.Request, one.param})
+			b.hint = hintFor(failing{message: o.Message, err: o.Err, expr: r.Expr, request: e.Request, param: one.param})
 		} else if o.Verdict == celgate.Denied {
 			b.hint = falseHint(r.Expr.Src)
 		}
@@ -282,8 +282,14 @@ func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *pol
 	condition := conditionName(p, o.Field) != ""
 	switch o.Verdict {
 	case celgate.Skip:
+		if strings.HasPrefix(o.Field, "spec.mutations") {
+			return []string{"the mutation is not made"}
+		}
 		return []string{"the policy is skipped, whatever the other match conditions say"}
 	case celgate.Denied:
+		if o.Phase == policy.PhaseMutation {
+			return []string{"the mutation denies the request, whatever failurePolicy is"}
+		}
 		if b != nil {
 			return []string{"validationActions " + joinActions(b.Actions) + actionWords(b.Actions)}
 		}
@@ -578,8 +584,8 @@ func (o Options) typeOf(object map[string]any) *schema.Type {
 	return o.Types.Type(schema.GroupVersionKind{Group: group, Version: version, Kind: name})
 }
 
-// refused names what takes no part because it is no valid policy or binding.
-func (t *textWriter) refused() string {
+// nameRejected names the policies and bindings that take no part because they are invalid.
+func (t *textWriter) nameRejected() string {
 	var names []string
 	for _, r := range t.o.Rejected {
 		names = append(names, r.Ref.String())
@@ -595,7 +601,7 @@ func (t *textWriter) ending(e Explanation) {
 	d := e.Decision
 	switch {
 	case d.Allowed && len(t.o.Rejected) > 0:
-		t.line("allowed, but without " + t.refused() + ", which the API server refuses to store")
+		t.line("allowed, but without " + t.nameRejected() + ", which the API server refuses to store")
 	case d.Allowed:
 		t.line("allowed")
 	case d.Status != nil:

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"io"
+	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
@@ -199,7 +200,7 @@ func jsonStoryOf(one *told, o Options) jsonStory {
 		if x.evaluation != nil {
 			told.Values = append(told.Values, valuesOf(x.evaluation.Reason.Values)...)
 		}
-		if x.Verdict == celgate.Skip {
+		if x.Verdict == celgate.Skip && strings.HasPrefix(x.Field, "spec.matchConditions") {
 			s.Matched, s.By = false, "matchConditions"
 			s.Reason = "the match condition " + x.Field + " is false"
 		}

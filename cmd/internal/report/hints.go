@@ -12,6 +12,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/spell"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -29,16 +30,17 @@ func hintFor(f failing) string {
 	if hint := hintOfType(f); hint != "" {
 		return hint
 	}
+	said := wording.Read(f.message)
 	for _, h := range hints {
-		if strings.Contains(f.message, h.message) && (h.source == "" || strings.Contains(f.expr.Src, h.source)) {
+		if said.Is(h.about) && (h.source == "" || strings.Contains(f.expr.Src, h.source)) {
 			return h.hint
 		}
 	}
-	if meant := spell.CEL(f.message); meant != "" {
+	if meant := spell.CEL(said); meant != "" {
 		return meant
 	}
-	if m := undeclared.FindStringSubmatch(f.message); m != nil {
-		if name := spell.Nearest(m[1], variables, len(m[1])/3+1); name != "" {
+	if said.Kind == wording.Undeclared {
+		if name := spell.Nearest(said.Name, variables, len(said.Name)/3+1); name != "" {
 			return "did you mean " + name + "?"
 		}
 	}
@@ -84,11 +86,8 @@ func isMissingNamespace(s *metav1.Status) bool {
 	return s.Code == http.StatusNotFound && s.Details != nil && s.Details.Kind == "namespaces"
 }
 
-var (
-	undeclared = regexp.MustCompile(`undeclared reference to '(\w+)'`)
-	variables  = []string{"object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer",
-		"quantity", "size", "has"}
-)
+var variables = []string{"object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer",
+	"quantity", "size", "has"}
 
 // falseHint returns what may be wrong with an expression that is false; empty if nothing comes to mind.
 func falseHint(src string) string {
@@ -175,42 +174,60 @@ func escapedHint(name string) string {
 	return name + " is not unescaped in policies, only in the rules of CustomResourceDefinitions: write ['" + key + "'], and '" + key + "' in … for has(…)"
 }
 
-// hints are looked through in order: the first whose message and source both occur is shown.
-var hints = []struct{ message, source, hint string }{
-	{"type conversion error", ".limits", quantities},
-	{"type conversion error", ".requests", quantities},
-	{"type conversion error", ".capacity", quantities},
-	{"no such overload", "quantity", "quantity(…) takes a string; a field that may be a number or a string needs string(…) first"},
-	{"no such overload", "maxUnavailable", intOrString},
-	{"no such overload", "maxSurge", intOrString},
-	{"no such overload", "argetPort", intOrString},
-	{"no such overload", ".port", intOrString},
-	{"no such overload", "requests", quantities},
-	{"no such overload", "limits", quantities},
-	{"no such overload", "namespaceObject.metadata.creationTimestamp",
-		"at run time it is a string: write timestamp(dyn(namespaceObject.metadata.creationTimestamp))"},
-	{"no such overload", "", "an operator met values of types that it is not defined for; type(x) == int and the like tell them apart"},
-	{"index out of bounds", "", "guard the index with size(…) > n, or use list[?n].orValue(…)"},
-	{"index '", "", "guard the index with size(…) > n, or use list[?n].orValue(…)"},
-	{"division by zero", "", "test the divisor in the same expression: d != 0 && n / d …"},
-	{"undeclared reference to 'variables'", "",
-		"match conditions cannot use variables when they are written; repeat the expression there"},
-	{"undeclared reference to 'params'", "", "params exists only if the policy has a spec.paramKind"},
-	{"undeclared reference to 'authorizer'", "", "authorizer cannot be used here"},
-	{"undeclared reference to 'includes'", "",
-		"list.includes is not accepted before Kubernetes 1.38; write value in list"},
-	{"undefined field 'uid'", "", "request and namespaceObject declare no uid"},
-	{"undefined field 'object'", "", "the object is not part of request: write object, and oldObject for the stored one"},
-	{"undefined field 'oldObject'", "", "the stored object is not part of request: write oldObject"},
-	{"must evaluate to bool but got dyn", "", "compare the value, as in object.spec.x == true, or wrap it in bool(…)"},
-	{"must evaluate to string but got dyn", "", "wrap the value in string(…)"},
-	{"must evaluate to one of [string null_type]", "",
-		"wrap the value in string(…), and return '' to leave the annotation out"},
-	{"must evaluate to list(JSONPatch) but got list(dyn)", "",
-		"an empty list needs a typed one beside it: cond ? [JSONPatch{…}] : []"},
-	{"must have parameterNotFoundAction", "", "say what happens when the param does not exist: Deny or Allow"},
-	{"but found", "", "lists and maps hold values of one type; dyn(…) around each value allows a mixture"},
+// hints are looked through in order: the first about the sentence, and the source if it says one, is shown.
+var hints = []struct {
+	about  wording.Sentence // members that are empty may have any value
+	source string
+	hint   string
+}{
+	{about: typeConversion, source: ".limits", hint: quantities},
+	{about: typeConversion, source: ".requests", hint: quantities},
+	{about: typeConversion, source: ".capacity", hint: quantities},
+	{about: noOverload, source: "quantity",
+		hint: "quantity(…) takes a string; a field that may be a number or a string needs string(…) first"},
+	{about: noOverload, source: "maxUnavailable", hint: intOrString},
+	{about: noOverload, source: "maxSurge", hint: intOrString},
+	{about: noOverload, source: "argetPort", hint: intOrString},
+	{about: noOverload, source: ".port", hint: intOrString},
+	{about: noOverload, source: "requests", hint: quantities},
+	{about: noOverload, source: "limits", hint: quantities},
+	{about: noOverload, source: "namespaceObject.metadata.creationTimestamp",
+		hint: "at run time it is a string: write timestamp(dyn(namespaceObject.metadata.creationTimestamp))"},
+	{about: noOverload,
+		hint: "an operator met values of types that it is not defined for; type(x) == int and the like tell them apart"},
+	{about: wording.Sentence{Kind: wording.OutOfBounds},
+		hint: "guard the index with size(…) > n, or use list[?n].orValue(…)"},
+	{about: wording.Sentence{Kind: wording.DivisionByZero},
+		hint: "test the divisor in the same expression: d != 0 && n / d …"},
+	{about: wording.Sentence{Kind: wording.Undeclared, Name: "variables"},
+		hint: "match conditions cannot use variables when they are written; repeat the expression there"},
+	{about: wording.Sentence{Kind: wording.Undeclared, Name: "params"},
+		hint: "params exists only if the policy has a spec.paramKind"},
+	{about: wording.Sentence{Kind: wording.Undeclared, Name: "authorizer"}, hint: "authorizer cannot be used here"},
+	{about: wording.Sentence{Kind: wording.Undeclared, Name: "includes"},
+		hint: "list.includes is not accepted before Kubernetes 1.38; write value in list"},
+	{about: wording.Sentence{Kind: wording.UndefinedField, Name: "uid"},
+		hint: "request and namespaceObject declare no uid"},
+	{about: wording.Sentence{Kind: wording.UndefinedField, Name: "object"},
+		hint: "the object is not part of request: write object, and oldObject for the stored one"},
+	{about: wording.Sentence{Kind: wording.UndefinedField, Name: "oldObject"},
+		hint: "the stored object is not part of request: write oldObject"},
+	{about: wording.Sentence{Kind: wording.WrongResult, Want: "bool", Got: "dyn"},
+		hint: "compare the value, as in object.spec.x == true, or wrap it in bool(…)"},
+	{about: wording.Sentence{Kind: wording.WrongResult, Want: "string", Got: "dyn"},
+		hint: "wrap the value in string(…)"},
+	{about: wording.Sentence{Kind: wording.WrongResult, Want: "one of [string null_type]"},
+		hint: "wrap the value in string(…), and return '' to leave the annotation out"},
+	{about: wording.Sentence{Kind: wording.WrongResult, Want: "list(JSONPatch)", Got: "list(dyn)"},
+		hint: "an empty list needs a typed one beside it: cond ? [JSONPatch{…}] : []"},
+	{about: wording.Sentence{Kind: wording.MixedTypes},
+		hint: "lists and maps hold values of one type; dyn(…) around each value allows a mixture"},
 }
+
+var (
+	typeConversion = wording.Sentence{Kind: wording.TypeConversion}
+	noOverload     = wording.Sentence{Kind: wording.NoSuchOverload}
+)
 
 const (
 	intOrString = "the field holds an integer or a string such as \"25%\": test it first, as in type(x) == int && x <= 1"

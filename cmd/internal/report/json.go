@@ -177,7 +177,7 @@ func newJSON(w io.Writer, o Options) (*jsonWriter, error) {
 }
 
 func (j *jsonWriter) Write(it Item) error {
-	j.text.take(it)
+	j.text.count(it)
 	if it.Failure != nil && it.Failure.Skipped {
 		j.skipped = append(j.skipped, errorOf(it))
 		return nil

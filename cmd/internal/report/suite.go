@@ -10,7 +10,7 @@ import (
 
 	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/internal/blame"
-	"github.com/celgate/celgate/suite"
+	"github.com/celgate/celgate/internal/suite"
 )
 
 // A SuiteWriter renders the results of test cases.
@@ -36,7 +36,7 @@ type SuiteOptions struct {
 }
 
 // SuiteFormats are the names that [NewSuite] takes.
-func SuiteFormats() []string { return []string{"text", "json", "junit", "sarif", "github"} }
+func SuiteFormats() []string { return []string{"text", "json", "junit", "sarif", "github", "html"} }
 
 // NewSuite returns the writer of a format.
 func NewSuite(format string, w io.Writer, o SuiteOptions) (SuiteWriter, error) {
@@ -52,6 +52,8 @@ func NewSuite(format string, w io.Writer, o SuiteOptions) (SuiteWriter, error) {
 		return &suiteSARIF{w: w}, nil
 	case "github":
 		return &suiteGitHub{w: w}, nil
+	case "html":
+		return &suiteHTML{w: w}, nil
 	}
 	return nil, fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(SuiteFormats(), ", "))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -109,7 +109,7 @@ func newTextWriter(w io.Writer, o Options) *textWriter {
 }
 
 func (t *textWriter) Write(it Item) error {
-	word, style, blocks := t.take(it)
+	word, style, blocks := t.count(it)
 	t.table.add(it)
 	if it.Failure != nil { // standard error says more of what was not run
 		if !t.o.Summary && !(t.o.Quiet && word == wordOK) {
@@ -164,8 +164,8 @@ func (t *textWriter) headAs(s style, word, subject string, place policy.Position
 	t.hanging("         ", t.p.paint(dim, "as"), 2, as, dim, 3)
 }
 
-// take counts an item and returns the word for it and what there is to say about it.
-func (t *textWriter) take(it Item) (string, style, []block) {
+// count counts an item and returns the word for it and what there is to say about it.
+func (t *textWriter) count(it Item) (string, style, []block) {
 	counts := t.counts
 	if it.CreatedBy != nil {
 		t.created++
@@ -369,7 +369,7 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	}
 	b = b.because(it, blame.OutcomeOf(it.Decision, v))
 	if v.IsError {
-		b.hint = hintFor(failing{v.Message, v.Err, b.expr, it.Request, v.Param})
+		b.hint = hintFor(failing{message: v.Message, err: v.Err, expr: b.expr, request: it.Request, param: v.Param})
 	} else {
 		b.hint = falseHint(v.Expr.Src)
 	}
@@ -478,7 +478,7 @@ func ignoredBlocks(it Item) []block {
 			policy: o.Policy, expr: o.Expr, mark: markOf(o.Expr, policy.Position{}, o.Err),
 			footers: []string{origin(o.Policy, o.Binding, o.Param), "failurePolicy Ignore: the error changes nothing"},
 		}.because(it, i)
-		b.hint = hintFor(failing{o.Message, o.Err, b.expr, it.Request, o.Param})
+		b.hint = hintFor(failing{message: o.Message, err: o.Err, expr: b.expr, request: it.Request, param: o.Param})
 		out = append(out, b)
 	}
 	return out
@@ -545,19 +545,16 @@ func refusalHint(it Item) string {
 	if isMissingNamespace(st) {
 		return giveNamespace
 	}
-	if m := wrongBoolean.FindStringSubmatch(st.Message); m != nil && it.Misread != nil {
+	if path := wording.WrongBoolean(st.Message); path != "" && it.Misread != nil {
 		for _, word := range it.Misread() {
-			if word.Path == m[1] ||
-				strings.HasPrefix(word.Path, m[1]+".") { // of a map, the message names the map alone
+			if word.Path == path ||
+				strings.HasPrefix(word.Path, path+".") { // of a map, the message names the map alone
 				return word.Position.String() + ": " + word.Hint
 			}
 		}
 	}
 	return ""
 }
-
-// wrongBoolean finds the field in the server's message about a boolean in the place of another value.
-var wrongBoolean = regexp.MustCompile(`cannot unmarshal bool into Go struct field \w+\.(\S+) of type`)
 
 func joinActions(actions []policy.Action) string {
 	s := make([]string, len(actions))

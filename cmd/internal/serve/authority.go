@@ -97,7 +97,8 @@ func (r rotation) advance(now time.Time, held map[string][]byte, known bool) (ma
 	signing, last := authorities[0], authorities[len(authorities)-1]
 	next := maps.Clone(held)
 	switch {
-	case held[nextCertificate] != nil && (known && now.After(made(last).Add(r.trust())) || now.After(signing.NotAfter)):
+	case held[nextCertificate] != nil &&
+		(known && now.After(issuedAt(last).Add(r.trust())) || now.After(signing.NotAfter)):
 		// The next authority is known everywhere, or the old one is of no use any more.
 		next[caCertificate] = append(bytes.Clone(held[nextCertificate]), block("CERTIFICATE", signing.Raw)...)
 		next[caKey] = held[nextKey]
@@ -126,7 +127,7 @@ func (r rotation) trust() time.Duration { return min(trustTime, r.authority/24) 
 // waits reports that the next authority could sign by now, were it known everywhere.
 func (r rotation) waits(now time.Time, held map[string][]byte) bool {
 	next, err := certificates(held[nextCertificate])
-	return err == nil && now.After(made(next[0]).Add(2*r.trust()))
+	return err == nil && now.After(issuedAt(next[0]).Add(2*r.trust()))
 }
 
 // sign returns the members with a new certificate, signed by their authority. It does not outlive that.
@@ -179,12 +180,12 @@ func (r rotation) due(now time.Time, c *x509.Certificate) bool {
 // late reports that a certificate is in the last third of its life, or was not made by us, so that nobody knows its
 // life.
 func late(now time.Time, c *x509.Certificate) bool {
-	life := c.NotAfter.Sub(made(c))
+	life := c.NotAfter.Sub(issuedAt(c))
 	return life <= 0 || c.NotAfter.Sub(now) < life/3
 }
 
-// made is when a certificate of ours was made.
-func made(c *x509.Certificate) time.Time { return c.NotBefore.Add(skew) }
+// issuedAt returns the time at which celgate issued a certificate.
+func issuedAt(c *x509.Certificate) time.Time { return c.NotBefore.Add(skew) }
 
 // certificates are those of a bundle, at least one.
 func certificates(bundle []byte) ([]*x509.Certificate, error) {

@@ -87,9 +87,9 @@ func (l *loader) withhold(sources []kube.Source, set *policy.Set) {
 	l.metrics.policies.WithLabelValues("withheld").Set(float64(len(withheld)))
 }
 
-// named returns the policies that a binding may be about: that of the directory, which counts, and the one that the
-// cluster has now, which may not be in force yet or again.
-func (l *loader) named(ctx context.Context, b *policy.Binding) ([]*policy.Policy, error) {
+// findPolicies returns the policies that a binding may be about: that of the directory, which counts, and the one that
+// the cluster has now, which may not be in force yet or again.
+func (l *loader) findPolicies(ctx context.Context, b *policy.Binding) ([]*policy.Policy, error) {
 	world := l.world.Load()
 	if world == nil {
 		return nil, errors.New("the cluster is not known yet")

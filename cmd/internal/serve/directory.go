@@ -52,7 +52,7 @@ type content struct {
 // A folder is what a directory held at one time.
 type folder struct {
 	set     policy.Set
-	objects []*manifest.Document // everything that is no policy
+	objects []*manifest.Document // everything else
 	files   map[string]content
 }
 
@@ -87,9 +87,9 @@ func (p *pending[T]) wait(ctx context.Context) bool {
 	}
 }
 
-// changed reports whether the files hold something else than what was read last, and seem to be written: they hold the
-// same for a moment. Times and sizes are not looked at, because they can be kept when content changes.
-func (d *directory) changed() bool {
+// hasChanged reports whether the content of the files differs from what was read last and has been stable for a moment.
+// Times and sizes say nothing: they can stay the same when content changes.
+func (d *directory) hasChanged() bool {
 	now := d.look()
 	if now == d.last {
 		return false

@@ -18,8 +18,8 @@ const (
 	// probed is how long it takes until a replica that is ready is known to be.
 	probed = 2 * time.Second
 
-	// watchful is how often the replicas are asked while one of them does not have everything in force.
-	watchful = time.Second
+	// rolloutPoll is the poll interval while a replica is behind.
+	rolloutPoll = time.Second
 )
 
 // replicas are where this one and the others say what they have in force.
@@ -176,7 +176,7 @@ func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
 		changed, err := l.secret.renew(ctx, cmp.Or(unknown, w.lacking(mark)))
 		failed("certificate", err)
 		if changed {
-			wait = min(wait, watchful)
+			wait = min(wait, rolloutPoll)
 		}
 	}
 	for _, s := range w.sources {
@@ -188,7 +188,7 @@ func (l *loader) writeOnce(ctx context.Context, w *writing) time.Duration {
 		failed("status", l.Cluster.WriteStatus(ctx, latest, l.status(w, latest)))
 	}
 	if w.waiting {
-		wait = min(wait, watchful)
+		wait = min(wait, rolloutPoll)
 	}
 	return wait
 }

@@ -176,7 +176,8 @@ func (l *loader) run(ctx context.Context) {
 		case <-l.again:
 		case <-tick.C:
 			// A set that could not be compiled is tried again, because it may be the cluster's fault.
-			if directoryChanged = l.lookAtDirectory(); !directoryChanged && l.current.Load() != nil && !l.settled() {
+			if directoryChanged = l.lookAtDirectory(); !directoryChanged && l.current.Load() != nil &&
+				!l.lingeredEnough() {
 				continue
 			}
 		}
@@ -263,7 +264,7 @@ func (l *loader) lookAtDirectory() bool {
 	if l.directory == nil {
 		return false
 	}
-	changed := l.directory.changed()
+	changed := l.directory.hasChanged()
 	unread := l.directory.unread
 	if last := l.unread.Swap(&unread); unread != nil && !changed &&
 		(last == nil || *last == nil || (*last).Error() != unread.Error()) {
@@ -349,7 +350,7 @@ func (l *loader) build(f *folder) error {
 	if types, err = types.WithCustomResources(f.definitions()...); err != nil {
 		return err
 	}
-	objects, err := f.stored(types)
+	objects, err := f.storeObjects(types)
 	if err != nil {
 		return err
 	}
@@ -365,7 +366,7 @@ func (f *folder) definitions() []map[string]any {
 	return manifest.Trees(manifest.Definitions(f.objects))
 }
 
-func (f *folder) stored(types *schema.Registry) ([]map[string]any, error) {
+func (f *folder) storeObjects(types *schema.Registry) ([]map[string]any, error) {
 	objects := make([]map[string]any, len(f.objects))
 	for i, d := range f.objects {
 		object := d.Object
@@ -480,8 +481,8 @@ func (l *loader) linger(set, fail, ignore *policy.Set) {
 	}
 }
 
-// settled reports whether a policy has lingered long enough.
-func (l *loader) settled() bool {
+// lingeredEnough reports whether a policy has lingered long enough.
+func (l *loader) lingeredEnough() bool {
 	for _, at := range l.moved {
 		if time.Since(at) >= lingering {
 			return true

@@ -1,5 +1,5 @@
 // Package serve runs the webhook as a program: it keeps an engine current with a directory of policies, a cluster, or
-// both (loader.go), answers requests and says how it is (this file), and writes what it owns in the cluster (lead.go).
+// both (loader.go), serves requests, health and readiness (this file), and writes what it owns in the cluster (lead.go).
 package serve
 
 import (
@@ -117,7 +117,7 @@ func (l *loader) serve(ctx context.Context) error {
 	handler := func(e *engines) *webhook.Handler {
 		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: l.inFlight,
 			Evaluations: l.evaluations, Observe: l.metrics.observe,
-			Again: &webhook.Again{}, Beside: o.Beside, Seal: l.seal.Load, Named: l.named,
+			Again: &webhook.Again{}, Beside: o.Beside, Seal: l.seal.Load, Named: l.findPolicies,
 			AllowSecretParams: o.AllowSecretParams}
 	}
 	mux := http.NewServeMux()

@@ -69,7 +69,7 @@ func refOf(s kube.Source) policy.Ref {
 // here.
 func (w *writing) handedOver(s kube.Source) bool {
 	of := func(b *policy.Binding) bool {
-		return b != nil && b.PolicyRef() == s.Policy.Ref()
+		return b != nil && b.Binds(s.Policy)
 	}
 	return s.Policy != nil && !slices.ContainsFunc(w.set.Bindings, of) &&
 		slices.ContainsFunc(w.sources, func(o kube.Source) bool { return o.Native && of(o.Binding) })
@@ -161,7 +161,7 @@ func exempt(p *policy.Policy) bool {
 func order(set *policy.Set) map[string]int64 {
 	var policies []*policy.Policy
 	for _, p := range set.Policies {
-		if p.Kind == policy.Mutating && set.Binds(p.Ref()) {
+		if p.Mutates() && set.Binds(p.Ref()) {
 			policies = append(policies, p)
 		}
 	}

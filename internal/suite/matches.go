@@ -38,7 +38,7 @@ func (run *caseRun) matches() []explain.Match {
 			o := d.Outcomes[e.Outcome]
 			told++
 			switch {
-			case o.Verdict == celgate.Skip && !o.Expr.IsZero():
+			case o.Verdict == celgate.Skip && isCondition(o):
 				all[last] = run.skipped(all[last], o)
 			case o.Verdict == celgate.Error && run.ofConditions(all[last], o, told == 1) &&
 				!slices.Contains(failed, o.Message):

@@ -143,7 +143,7 @@ func (k *kyverno) test(d *manifest.Document) {
 	r := &reader{doc: d}
 	n := r.root()
 	for _, name := range sortedKeys(unsupported) {
-		if m := n.member(name); m.given() {
+		if m := n.member(name); m.isGiven() {
 			k.left(m.place(), name+" is left out", unsupported[name])
 		}
 	}
@@ -245,7 +245,7 @@ func unique(cases []suiteCase) {
 
 // objects reads a file or directory that a test names.
 func (k *kyverno) objects(n node) []kyvernoObject {
-	if !n.given() {
+	if !n.isGiven() {
 		return nil
 	}
 	source := n.source(k.dir)
@@ -342,7 +342,7 @@ var verbs = map[string]string{"pass": "passes", "fail": "fails", "skip": "is ski
 // cases converts one result, which is about a number of resources.
 func (k *kyverno) cases(n node, p kyvernoPolicy) []suiteCase {
 	result := n.member("result")
-	if !result.given() {
+	if !result.isGiven() {
 		result = n.member("status")
 	}
 	var all []suiteCase
@@ -388,7 +388,7 @@ func (k *kyverno) about(n node) []kyvernoObject {
 	}
 	specs := n.member("resourceSpecs").list()
 	for _, item := range specs {
-		if sub := item.member("subresource"); sub.given() {
+		if sub := item.member("subresource"); sub.isGiven() {
 			k.left(sub.place(), "subresource is left out",
 				"say subresource: deployments/scale and the like in the case")
 		}
@@ -403,7 +403,7 @@ func (k *kyverno) about(n node) []kyvernoObject {
 // expectation says what a result means here; nil, with a reason, if nothing does.
 func (k *kyverno) expectation(n, result node, p kyvernoPolicy, o kyvernoObject) any {
 	for _, name := range []string{"generatedResource", "cloneSourceResource"} {
-		if m := n.member(name); m.given() {
+		if m := n.member(name); m.isGiven() {
 			k.left(m.place(), name+" is left out", "these policies change the object of the request only")
 		}
 	}
@@ -443,10 +443,10 @@ func (p kyvernoPolicy) acts(action policy.Action) bool {
 // patched names the object after mutations, if the test says what it is.
 func (k *kyverno) patched(n node, o kyvernoObject) any {
 	file := n.member("patchedResources")
-	if !file.given() {
+	if !file.isGiven() {
 		file = n.member("patchedResource")
 	}
-	if !file.given() {
+	if !file.isGiven() {
 		return "mutated"
 	}
 	for _, golden := range k.objects(file) {
@@ -513,7 +513,7 @@ func (k *kyverno) readValues(n node) {
 		for _, resource := range p.member("resources").list() {
 			take(p.member("name").text()+"/"+resource.member("name").text(), resource.member("values"))
 		}
-		if rules := p.member("rules"); rules.given() {
+		if rules := p.member("rules"); rules.isGiven() {
 			k.left(rules.place(), "values of rules are left out", "these policies have no rules")
 		}
 	}
@@ -529,11 +529,11 @@ func (k *kyverno) readValues(n node) {
 func (k *kyverno) readUser(n node) {
 	user := n.member("userInfo")
 	k.defaults.User = user.member("username").text()
-	if groups := user.member("groups"); groups.given() {
+	if groups := user.member("groups"); groups.isGiven() {
 		k.defaults.Groups = groups.texts()
 	}
 	for _, name := range []string{"roles", "clusterRoles"} {
-		if m := n.member(name); m.given() {
+		if m := n.member(name); m.isGiven() {
 			k.left(m.place(), name+" are left out", "give the Roles and their bindings under state")
 		}
 	}
@@ -546,7 +546,7 @@ func (k *kyverno) readContext(n node) {
 			k.state = append(k.state, object)
 		}
 	}
-	if images := n.member("spec").member("images"); images.given() {
+	if images := n.member("spec").member("images"); images.isGiven() {
 		k.left(images.place(), "images are left out", "these policies know no image registry")
 	}
 }

@@ -148,10 +148,10 @@ func (n node) object() map[string]any {
 	return m
 }
 
-// asked reads the members of a request over those of a case that is the default.
-func (n node) asked(c Case, dir string) Case {
+// readRequest reads the members of a request over those of a case that is the default.
+func (n node) readRequest(c Case, dir string) Case {
 	a := &c.Asked
-	if n.member("review").given() && !n.member("object").given() {
+	if n.member("review").isGiven() && !n.member("object").isGiven() {
 		a.Object = nil // of the defaults
 	}
 	for name, to := range map[string]**Source{"object": &a.Object, "old": &a.Old, "review": &a.Review} {
@@ -161,40 +161,40 @@ func (n node) asked(c Case, dir string) Case {
 	}
 	for name, to := range map[string]*string{"operation": &a.Operation, "subresource": &a.Subresource, "user": &a.User,
 		"uid": &a.UID, "pod": &a.Pod, "namespace": &a.Namespace} {
-		if m := n.member(name); m.given() {
+		if m := n.member(name); m.isGiven() {
 			*to = m.text()
 		}
 	}
 	a.Operation = strings.ToUpper(a.Operation)
-	if op := n.member("operation"); op.given() &&
+	if op := n.member("operation"); op.isGiven() &&
 		!slices.Contains([]string{"CREATE", "UPDATE", "DELETE", "CONNECT"}, a.Operation) {
 		n.add(&Problem{op.place(), fmt.Sprintf("operation is CREATE, UPDATE, DELETE or CONNECT, not %q", a.Operation),
 			""})
 	}
-	if m := n.member("groups"); m.given() {
+	if m := n.member("groups"); m.isGiven() {
 		a.Groups = m.texts()
 	}
 	switch pod := n.member("pod"); {
-	case !pod.given():
-		if n.member("user").given() {
+	case !pod.isGiven():
+		if n.member("user").isGiven() {
 			a.Pod = "" // of the defaults
 		}
-	case n.member("user").given() || n.member("groups").given():
+	case n.member("user").isGiven() || n.member("groups").isGiven():
 		n.add(&Problem{pod.place(), "pod does not go together with user and groups",
 			"a Pod has those of its service account"})
 	default:
 		a.podPlace, a.User, a.Groups = pod.place(), "", nil // not those of the defaults
 	}
-	if m := n.member("extra"); m.given() {
+	if m := n.member("extra"); m.isGiven() {
 		a.Extra = map[string][]string{}
 		for _, key := range sortedKeys(m.object()) {
 			a.Extra[key] = m.member(key).texts()
 		}
 	}
-	if m := n.member("dryRun"); m.given() {
+	if m := n.member("dryRun"); m.isGiven() {
 		a.DryRun = m.boolean()
 	}
-	if m := n.member("workloads"); m.given() {
+	if m := n.member("workloads"); m.isGiven() {
 		a.Workloads = m.workloads()
 	}
 	if p := n.member("patch").object(); p != nil {
@@ -211,7 +211,7 @@ func (n node) cases(defaults Case, dir string) []*Case {
 	c := n.one(defaults, dir)
 	expect := n.member("expect")
 	table := n.member("table")
-	if !table.given() {
+	if !table.isGiven() {
 		n.finish(&c, expect, dir)
 		return []*Case{&c}
 	}
@@ -230,7 +230,7 @@ func (n node) cases(defaults Case, dir string) []*Case {
 			r.Name = c.Name + "/" + r.Name
 		}
 		own := row.member("expect")
-		if !own.given() {
+		if !own.isGiven() {
 			own = expect
 		}
 		row.finish(&r, own, dir)
@@ -243,9 +243,9 @@ func (n node) cases(defaults Case, dir string) []*Case {
 }
 
 func (n node) one(defaults Case, dir string) Case {
-	c := n.asked(defaults, dir)
+	c := n.readRequest(defaults, dir)
 	c.Place = n.place()
-	if name := n.member("name"); name.given() {
+	if name := n.member("name"); name.isGiven() {
 		c.Name = name.text()
 	}
 	c.State = append(slices.Clip(c.State), n.member("state").sources(dir)...)
@@ -267,13 +267,13 @@ func (n node) finish(c *Case, expect node, dir string) {
 		n.add(&Problem{n.place(), "object and review do not go together", "a review says all of the request itself"})
 	case !a.Review.isZero():
 		for _, f := range askedFields {
-			if m := n.member(f.name); f.name != "review" && m.given() {
+			if m := n.member(f.name); f.name != "review" && m.isGiven() {
 				n.add(&Problem{m.place(), f.name + " and review do not go together",
 					"a review says all of the request itself"})
 			}
 		}
 	}
-	if !expect.given() {
+	if !expect.isGiven() {
 		if !n.lacks("expect", caseFields) {
 			return
 		}
@@ -306,7 +306,7 @@ func (n node) expectation(dir string) Expectation {
 		return e
 	}
 	e.Denied = n.member("denied").verdicts(true)
-	if allowed := n.member("allowed"); allowed.given() {
+	if allowed := n.member("allowed"); allowed.isGiven() {
 		switch yes := allowed.boolean(); {
 		case yes && e.Denied != nil:
 			n.add(&Problem{allowed.place(), "allowed and denied do not go together", ""})
@@ -314,11 +314,11 @@ func (n node) expectation(dir string) Expectation {
 			e.Denied = []Verdict{{Place: allowed.place(), Validation: -1}}
 		}
 	}
-	if w := n.member("warnings"); w.given() {
+	if w := n.member("warnings"); w.isGiven() {
 		e.warningsGiven, e.Warnings = true, w.verdicts(false)
 	}
 	e.Audited = n.member("audited").verdicts(false)
-	if notes := n.member("auditAnnotations"); notes.given() {
+	if notes := n.member("auditAnnotations"); notes.isGiven() {
 		for _, key := range sortedKeys(notes.object()) {
 			m := notes.member(key)
 			e.Annotations = append(e.Annotations,
@@ -326,20 +326,20 @@ func (n node) expectation(dir string) Expectation {
 		}
 	}
 	e.Mutated = n.member("mutated").mutated(dir)
-	if m := n.member("untouched"); m.given() && m.boolean() {
+	if m := n.member("untouched"); m.isGiven() && m.boolean() {
 		e.Untouched = m.place()
 	}
 	if e.Untouched.IsValid() && e.Mutated != nil {
 		n.add(&Problem{e.Untouched, "mutated and untouched do not go together", ""})
 	}
-	if m := n.member("idempotent"); m.given() && m.boolean() {
+	if m := n.member("idempotent"); m.isGiven() && m.boolean() {
 		e.Idempotent = m.place()
 	}
-	if m := n.member("survives"); m.given() && m.boolean() {
+	if m := n.member("survives"); m.isGiven() && m.boolean() {
 		e.Survives = m.place()
 	}
 	e.Skipped = n.member("skipped").skips()
-	if created := n.member("created"); created.given() {
+	if created := n.member("created"); created.isGiven() {
 		for _, of := range sortedKeys(created.object()) {
 			m := created.member(of)
 			want := CreatedExpectation{Place: m.place(), Of: of, Expectation: m.expectation(dir)}
@@ -424,7 +424,7 @@ func (n node) match() Text {
 			return Text{}
 		}
 		t := Text{Contains: n.member("contains").text(), given: true}
-		if m := n.member("matches"); m.given() {
+		if m := n.member("matches"); m.isGiven() {
 			re, err := regexp.Compile(m.text())
 			if err != nil {
 				n.add(&Problem{m.place(), "matches: " + strings.TrimPrefix(err.Error(), "error parsing regexp: "), ""})
@@ -457,12 +457,12 @@ func (n node) mutated(dir string) *Mutated {
 		return nil
 	}
 	m := &Mutated{Place: n.place()}
-	if file := n.member("file"); file.given() {
+	if file := n.member("file"); file.isGiven() {
 		if s := file.source(dir); s != nil && s.Inline == nil {
 			m.Golden = s
 		}
 	}
-	if object := n.member("object"); object.given() {
+	if object := n.member("object"); object.isGiven() {
 		switch s := object.source(dir); {
 		case s == nil:
 		case s.Inline != nil:
@@ -471,7 +471,7 @@ func (n node) mutated(dir string) *Mutated {
 			m.Golden = s
 		}
 	}
-	if given := n.member("fields"); given.given() {
+	if given := n.member("fields"); given.isGiven() {
 		for _, path := range sortedKeys(given.object()) {
 			f := Field{Place: given.member(path).place(), Path: path, Value: given.member(path).value}
 			if _, err := parsePath(path); err != nil {

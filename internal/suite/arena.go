@@ -91,7 +91,7 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 		if Recognised(d.Object) {
 			continue
 		}
-		next, err := a.cluster.With(stored(d.Object, types))
+		next, err := a.cluster.With(store(d.Object, types))
 		if err != nil {
 			if wrong := (*state.ObjectError)(nil); errors.As(err, &wrong) {
 				err = wrong.Err
@@ -176,8 +176,8 @@ func inForce(set *policy.Set) bool {
 	})
 }
 
-// stored is the object as the server reads it; what cannot be decoded is left as it is, for state to complain about.
-func stored(object map[string]any, types *schema.Registry) map[string]any {
+// store returns the object as the server reads it; one that cannot be decoded stays as it is, for state to complain about.
+func store(object map[string]any, types *schema.Registry) map[string]any {
 	kind := tree.Object(object).Kind()
 	if types.Type(kind) == nil {
 		return object

@@ -80,6 +80,9 @@ func sayOutcome(o celgate.Outcome) string {
 	case celgate.Denied:
 		return "the expression is false"
 	case celgate.Skip:
+		if !isCondition(o) {
+			return "the condition of the mutation is false"
+		}
 		return "the match condition is false"
 	case celgate.Error:
 		return "the expression is an error: " + o.Message

@@ -109,7 +109,7 @@ func (c *Coverage) add(set *policy.Set, d *celgate.Decision) {
 	}
 	bindings := map[string]bool{}
 	for _, o := range d.Outcomes {
-		p := c.named(set, o.Kind, o.Policy)
+		p := c.lookUp(set, o.Kind, o.Policy)
 		if p == nil {
 			continue
 		}
@@ -130,7 +130,7 @@ func (c *Coverage) add(set *policy.Set, d *celgate.Decision) {
 		}
 	}
 	for _, p := range set.Policies {
-		covered := c.named(set, p.Kind, p.Name)
+		covered := c.lookUp(set, p.Kind, p.Name)
 		for _, a := range p.AuditAnnotations {
 			if _, ok := d.AuditAnnotations[p.Name+"/"+a.Key]; ok && covered != nil {
 				covered.see("auditAnnotations["+a.Key+"]", "set")
@@ -162,7 +162,7 @@ func (e *Entry) see(outcome string) {
 	}
 }
 
-func (c *Coverage) named(set *policy.Set, kind policy.Kind, name string) *PolicyCoverage {
+func (c *Coverage) lookUp(set *policy.Set, kind policy.Kind, name string) *PolicyCoverage {
 	for _, p := range set.Policies {
 		if p.Kind == kind && p.Name == name {
 			return c.of(p, set)
@@ -199,7 +199,11 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 		case policy.UseValidation:
 			add("validations"+i, x.Expr, "true", "false")
 		case policy.UseMessageExpression:
-			add("validations"+i+".messageExpression", x.Expr, "ran")
+			if !strings.HasPrefix(x.Field, "spec.mutations") { // whose texts are no outcomes
+				add("validations"+i+".messageExpression", x.Expr, "ran")
+			}
+		case policy.UseCondition:
+			add("mutations"+i+".condition", x.Expr, "true", "false")
 		case policy.UseAuditAnnotation:
 			add("auditAnnotations["+x.Name+"]", x.Expr, "set")
 		default:

@@ -174,10 +174,8 @@ func (run *caseRun) tookPart(name, binding string) bool {
 		func(m explain.Match) bool { return is(m.Policy, m.Binding) && m.Matched })
 }
 
-// isCondition reports an outcome of a match condition, or what did not run because of one.
-func isCondition(o celgate.Outcome) bool {
-	return o.Verdict == celgate.Skip || strings.HasPrefix(o.Field, "spec.matchConditions")
-}
+// isCondition reports an outcome of a match condition.
+func isCondition(o celgate.Outcome) bool { return strings.HasPrefix(o.Field, "spec.matchConditions") }
 
 // why says what kept policies out.
 func (run *caseRun) why(name, binding string) string {
@@ -312,7 +310,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 		if !slices.ContainsFunc(d.Violations, func(x celgate.Violation) bool {
 			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, answered(d, x))
 		}) {
-			f := Failure{Place: v.Place, Expected: expected, Got: run.listed("denied", policy.Deny),
+			f := Failure{Place: v.Place, Expected: expected, Got: run.listViolations("denied", policy.Deny),
 				Causes: run.denials()}
 			if v.namesPolicy() {
 				if i := run.decidedBy(v); i >= 0 && run.Decision.Outcomes[i].Verdict == celgate.Admit {
@@ -398,8 +396,8 @@ func zeroIsEmpty(n int) string {
 	return fmt.Sprint(n)
 }
 
-// listed tells the violations with an action, one on a line.
-func (run *caseRun) listed(verb string, action policy.Action) string {
+// listViolations tells the violations with an action, one on a line.
+func (run *caseRun) listViolations(verb string, action policy.Action) string {
 	var lines []string
 	for _, x := range run.Decision.Violations {
 		if !slices.Contains(x.Actions, action) {
@@ -464,7 +462,7 @@ func (run *caseRun) compareAudited(want Verdict) {
 	if !slices.ContainsFunc(run.Decision.Violations, func(x celgate.Violation) bool {
 		return slices.Contains(x.Actions, policy.Audit) && want.holds(x, "")
 	}) {
-		f := Failure{Place: want.Place, Expected: want.describe("audited"), Got: run.listed("audited", policy.Audit)}
+		f := Failure{Place: want.Place, Expected: want.describe("audited"), Got: run.listViolations("audited", policy.Audit)}
 		f.Causes = run.causesOf(run.decidedBy(want))
 		run.fail(f)
 	}

@@ -62,7 +62,7 @@ func (n node) name() string {
 	return n.path
 }
 
-func (n node) given() bool { return n.value != nil }
+func (n node) isGiven() bool { return n.value != nil }
 
 // member returns a member of a mapping; a node without a value if there is none.
 func (n node) member(name string) node {

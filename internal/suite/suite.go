@@ -371,8 +371,8 @@ func (l *loader) suite(d *manifest.Document) {
 			"name the files of the policies, as in policies: [policy.yaml]"})
 	}
 	var defaults Case
-	if from := n.member("defaults"); from.given() && from.mapping(askedFields) {
-		defaults = from.asked(defaults, dir)
+	if from := n.member("defaults"); from.isGiven() && from.mapping(askedFields) {
+		defaults = from.readRequest(defaults, dir)
 	}
 	cases := n.member("cases")
 	if len(cases.list()) == 0 && n.lacks("cases", suiteFields) {

@@ -310,7 +310,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 				old = celgate.InNamespace(old,
 					&celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
 			}
-			if before, err = before.With(stored(old, a.requests.Types)); err != nil {
+			if before, err = before.With(store(old, a.requests.Types)); err != nil {
 				return fail(c.Asked.Old.place(c), err)
 			}
 		}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
+)
+
+// repeating is how an audit that goes on says what it finds.
+type repeating struct {
+	every  time.Duration
+	listen string                               // of the metrics; empty: nowhere
+	last   atomic.Pointer[prometheus.Registry]  // of the last audit that ended; nil: none has
+	ended  func(of *report.Audit, at time.Time) // takes note of one; nil: nobody asks
+}
+
+func (r *repeating) flags(f *pflag.FlagSet) {
+	f.DurationVar(&r.every, "every", 0, "`DURATION` do not end, but audit again and again, as every 1h")
+	f.StringVar(&r.listen, "metrics-listen", "", "`ADDRESS` of /metrics, with the counts of the last audit, and /healthz")
+}
+
+// check refuses flags that cannot be meant.
+func (a *audit) checkEvery() error {
+	switch r := &a.repeating; {
+	case r.every == 0 && r.listen == "":
+	case r.every < 0 || r.every == 0:
+		return &usageError{errors.New("--metrics-listen goes with --every, and that is a duration such as 1h")}
+	case a.live == (live{}):
+		return &usageError{errors.New("--every is about a live cluster, which changes")}
+	case a.shard.Of > 0 || a.log != "":
+		return &usageError{errors.New("--every does not go with --shard or --audit-log")}
+	}
+	return nil
+}
+
+// repeat audits until it is interrupted. An audit that fails is told of, and tried again when the next is due.
+func (a *audit) repeat(ctx context.Context) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	a.repeating.ended = func(of *report.Audit, at time.Time) { a.repeating.last.Store(of.Metrics(at)) }
+	if a.listen != "" {
+		server := &http.Server{Handler: a.repeating.handler(), ReadHeaderTimeout: 5 * time.Second}
+		listener, err := net.Listen("tcp", a.listen)
+		if err != nil {
+			return err
+		}
+		a.say("metrics at "+listener.Addr().String(), "")
+		go func() { _ = server.Serve(listener) }() // until it is closed
+		defer server.Close()
+	}
+	next := time.NewTicker(a.every)
+	defer next.Stop()
+	for {
+		once := *a.console
+		round := &audit{apply: a.apply, deletions: a.deletions, top: a.top, last: a.last, since: a.since, write: a.write,
+			fails: a.fails}
+		round.console = &once
+		round.repeating.ended = a.repeating.ended
+		if err := round.once(ctx); err != nil && ctx.Err() == nil {
+			a.sayError(err)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next.C:
+		}
+	}
+}
+
+func (r *repeating) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, request *http.Request) {
+		last := r.last.Load()
+		if last == nil { // no counts are not counts of nothing
+			http.Error(w, "no audit has ended yet", http.StatusServiceUnavailable)
+			return
+		}
+		promhttp.HandlerFor(last, promhttp.HandlerOpts{}).ServeHTTP(w, request)
+	})
+	return mux
+}

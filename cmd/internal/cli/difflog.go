@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"runtime"
+	"slices"
+
+	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/internal/needs"
+	"k8s.io/utils/lru"
+)
+
+// askLog asks both sides about the requests in an audit log.
+func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.Comparison) error) error {
+	log := &replaying{audit: &audit{apply: x.apply, log: x.log}, world: now.world, known: lru.New(remembered)}
+	for _, s := range []*side{old, now} {
+		limits, err := needs.Of(&s.world.set, needs.Given{Minor: orNewest(s.world.version), User: true, Deletions: true})
+		if err != nil {
+			return err
+		}
+		s.world.anyNamespace = s.world.live == nil
+		if s.decider.engine, err = s.engine(); err != nil { // which sees the namespaces, too
+			return err
+		}
+		log.to = append(log.to, &auditor{decider: s.decider, force: &s.world.set, comparing: comparing(limits)})
+	}
+	defer log.close()
+	x.progress = newProgress(x.console, 0)
+	defer x.progress.clear()
+	type asked struct {
+		answers
+		skipped bool
+	}
+	ask := func(s subjectOf) *asked {
+		if s.past.request == nil {
+			return &asked{skipped: true}
+		}
+		var both asked
+		for i, it := range []*answer{&both.old, &both.now} {
+			*it = answer{doc: s.doc, Item: report.Item{Place: s.doc.Position(), Kind: s.past.request.Kind,
+				Name: report.NameOf(s.past.request)}}
+			[]*side{old, now}[i].decider.decideAbout(ctx, it, s.past.request, nil)
+		}
+		return &both
+	}
+	done := 0
+	for both := range ordered(log.requests(ctx), runtime.GOMAXPROCS(0), ask) {
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+		done++
+		x.progress.of(done)
+		x.progress.step(done)
+		if both.skipped {
+			continue
+		}
+		if err := x.contrast(old, now, both.old.Item, both.now.Item, write); err != nil {
+			return err
+		}
+	}
+	notes := log.to[0]
+	for _, u := range notes.unreads {
+		x.raise(exitFailed)
+		x.say(u.What+": "+u.Message, "")
+	}
+	for _, reason := range slices.Sorted(maps.Keys(notes.left)) {
+		x.say(plural(notes.left[reason], "request is", "requests are")+" not asked about: "+reason, "")
+	}
+	if done == 0 && len(notes.unreads) == 0 {
+		x.raise(exitFailed)
+		x.say("no requests in "+x.log+" that can be made again", "levels Request and above hold the bodies of requests")
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/lower"
+	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/schema/builtin"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A lowering is one run of the verb lower.
+type lowering struct {
+	*console
+	format      string
+	kubeVersion string
+	natively    *celenv.Set
+}
+
+func newLower(c *console) *cobra.Command {
+	l := &lowering{console: c}
+	cmd := &cobra.Command{
+		Use:   "lower FILE|DIR|-... [-o yaml]",
+		Short: "Print policies of the dialect as native ones",
+		Long: `lower prints the policies and bindings of policy.celgate.dev as those of
+admissionregistration.k8s.io/v1, for clusters whose kube-apiserver enforces them. An
+AdmissionPolicy with mutations and validations becomes two policies of its name, and its
+bindings become two bindings each. Native policies are printed as they are, other objects
+not at all.
+
+What has no native form is refused, with the field and the reason, and so are the bindings
+of a policy that is. Messages of kube-apiserver name the native kinds.
+
+The exit status is 0 when everything is printed, 1 when something is refused, and 2 when
+the files cannot be read.`,
+		Example: `  celgate lower policies/ | kubectl apply -f -`,
+		RunE:    func(_ *cobra.Command, args []string) error { return l.run(args) },
+	}
+	group(cmd, "Output", func(f *pflag.FlagSet) {
+		f.StringVarP(&l.format, "output", "o", "yaml", "`FORMAT` yaml (default yaml)")
+		minorFlag(f, &l.kubeVersion, "the Kubernetes whose rules hold (default "+celgate.Newest+")")
+	})
+	completeWith(cmd, "output", "yaml")
+	return cmd
+}
+
+func (l *lowering) run(args []string) error {
+	switch {
+	case len(args) == 0:
+		return &usageError{errors.New("no files given")}
+	case l.format != "yaml":
+		return &usageError{fmt.Errorf("unknown output format %q: yaml is the only one", l.format)}
+	}
+	types, err := builtin.Registry(orNewest(l.kubeVersion))
+	if err != nil {
+		return withHint(err, "celgate knows Kubernetes %s", strings.Join(builtin.Minors(), ", "))
+	}
+	docs := l.read(&manifest.Loader{Stdin: l.stdin}, args)
+	if l.status == exitFailed {
+		return errors.New("not every file can be read")
+	}
+	bundle := manifest.NewBundle(docs...)
+	refused := map[policy.Ref]bool{}
+	for _, p := range bundle.Problems {
+		l.refuse(p.Position, policy.RefOf(p.Document.Object), p.Message)
+		refused[policy.RefOf(p.Document.Object)] = true
+	}
+	engine, err := celgate.New(&bundle.Set, celgate.Options{KubeVersion: orNewest(l.kubeVersion)})
+	if err != nil {
+		return err
+	}
+	for _, r := range engine.Rejected() {
+		l.refuse(r.Position, r.Ref, r.Status.Message)
+		refused[r.Ref] = true
+	}
+	l.natively, err = celenv.New(orNewest(l.kubeVersion), quirks.Of(orNewest(l.kubeVersion)))
+	if err != nil {
+		return err
+	}
+	var out []string
+	add := func(objects []map[string]any) {
+		for _, object := range objects {
+			kind := schema.GroupVersionKind{Group: nativeGroup, Version: "v1", Kind: policy.RefOf(object).Kind}
+			out = append(out, rewrite.YAML(object, types.Type(kind)))
+		}
+	}
+	// A binding comes behind its policy, but a file may have it before.
+	for _, d := range docs {
+		ref := policy.RefOf(d.Object)
+		if p := bundle.Set.Policy(ref); policy.Recognised(d.Object) && p != nil && !refused[ref] {
+			natives, refusals := lower.Policy(d.Object, p)
+			refusals = append(refusals, l.verdicts(p)...)
+			refusals = append(refusals, taken(&bundle.Set, p.Kind == policy.Admission, natives)...)
+			for _, r := range refusals {
+				refused[ref], natives = true, nil
+				l.refuse(p.Locate(&field.Error{Field: r.Field}), ref, r.String())
+			}
+			add(natives)
+		}
+	}
+	for _, d := range docs {
+		ref := policy.RefOf(d.Object)
+		b := bundle.Set.Binding(ref)
+		if !policy.Recognised(d.Object) || b == nil || refused[ref] || refused[b.PolicyRef()] {
+			continue
+		}
+		natives, refusals := lower.Binding(d.Object, b, bundle.Set.Policy)
+		refusals = append(refusals, taken(&bundle.Set, b.Kind == policy.Admission, natives)...)
+		for _, r := range refusals {
+			natives = nil
+			l.refuse(b.Locate(&field.Error{Field: r.Field}), ref, r.String())
+		}
+		add(natives)
+	}
+	if len(out) == 0 && l.status == exitClean {
+		return fmt.Errorf("no policies in %s", strings.Join(args, ", "))
+	}
+	_, err = io.WriteString(l.stdout, strings.Join(out, "---\n"))
+	return err
+}
+
+// taken refuses what would be printed under the name of a native object that is printed, too.
+func taken(set *policy.Set, made bool, natives []map[string]any) (all []lower.Refusal) {
+	for _, object := range natives {
+		if ref := policy.RefOf(object); made && (set.Policy(ref) != nil || set.Binding(ref) != nil) {
+			all = append(all, lower.Refusal{Field: "metadata.name",
+				Reason: "there is a " + ref.String() + " among the given files"})
+		}
+	}
+	return all
+}
+
+// verdicts refuses the expressions that kube-apiserver cannot evaluate, or of which it does not take every result.
+func (l *lowering) verdicts(p *policy.Policy) (all []lower.Refusal) {
+	for _, found := range compile.NotNative(l.natively, p) {
+		all = append(all, lower.Refusal{Field: found.Field, Reason: found.Err.Error()})
+	}
+	return all
+}
+
+// refuse says why an object is not printed.
+func (l *lowering) refuse(at policy.Position, ref policy.Ref, why string) {
+	l.raise(exitDenied)
+	message := ref.String() + ": " + why
+	if place := at.String(); place != "" {
+		message = place + ": " + message
+	}
+	l.say(message, "")
+}

@@ -1,0 +1,194 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/suite"
+)
+
+// suiteHTML writes one page that needs nothing else: the cases, and what of the policies they have seen.
+type suiteHTML struct {
+	w      io.Writer
+	counts tally
+	page   suitePage
+}
+
+type suitePage struct {
+	Summary     string
+	Tiles       []suiteTile
+	Cases       []htmlCase // that are not as expected
+	Passed      []htmlCase
+	Differences []suite.Difference
+	Policies    []htmlCoverage
+	Notes       []string
+}
+
+type suiteTile struct{ Name, Class, Count string }
+
+type htmlCase struct {
+	Status             suite.Status
+	Class, Name, Place string
+	Problems           []htmlProblem
+	Failures           []htmlFailure
+}
+
+type htmlProblem struct{ Message, Place, Hint string }
+
+type htmlFailure struct {
+	Expected, Got, Place, Hint string
+	Notes                      []string
+	Causes                     []htmlCause
+}
+
+// An htmlCause is an expression that decided.
+type htmlCause struct {
+	Says, Who, Place, Source string
+	Values                   []string
+}
+
+type htmlCoverage struct {
+	ID, Kind, Name, Percent, Class string
+	Seen, Of, Width                int
+	Missed                         bool
+	Entries                        []htmlEntry
+}
+
+type htmlEntry struct {
+	Name, Counts, Class, Place string
+	Source                     template.HTML
+	Branches                   []htmlEntry
+}
+
+func (h *suiteHTML) Write(r suite.Result) error {
+	if h.counts == nil {
+		h.counts = tally{}
+	}
+	h.counts[r.Status]++
+	c := htmlCase{Status: r.Status, Name: r.Suite + "/" + r.Name, Place: r.Place.String(), Class: "good"}
+	for _, n := range r.Notes {
+		if !slices.Contains(h.page.Notes, n) {
+			h.page.Notes = append(h.page.Notes, n)
+		}
+	}
+	if r.Status == suite.Passed {
+		h.page.Passed = append(h.page.Passed, c)
+		return nil
+	}
+	for _, p := range r.Problems {
+		c.Problems = append(c.Problems, htmlProblem{p.Message, p.Position.String(), p.Hint})
+	}
+	for _, f := range r.Failures {
+		failure := htmlFailure{f.Expected, f.Got, f.Place.String(), f.Hint, f.Notes, nil}
+		for _, cause := range f.Causes {
+			failure.Causes = append(failure.Causes, htmlCause{cause.Says, origin(cause.Policy, cause.Binding, ""),
+				cause.Expr.Locate(0).String(), strings.TrimSpace(cause.Expr.Src), valueLines(cause.Values, nil)})
+		}
+		c.Failures = append(c.Failures, failure)
+	}
+	h.page.Cases = append(h.page.Cases, c)
+	return nil
+}
+
+func (h *suiteHTML) Close(s SuiteSummary) error {
+	p := &h.page
+	p.Summary = h.counts.String()
+	add := func(name, class, count string) { p.Tiles = append(p.Tiles, suiteTile{name, class, count}) }
+	for _, status := range []suite.Status{suite.Passed, suite.Failed, suite.NotRun} {
+		class := "good"
+		if status != suite.Passed {
+			class = ""
+			if h.counts[status] > 0 {
+				class = "denied"
+			}
+		}
+		add(string(status), class, fmt.Sprint(h.counts[status]))
+	}
+	p.Differences = s.Differences
+	if c := s.Coverage; c != nil {
+		seen, of := c.Count()
+		add("coverage", coverageClass(seen, of), percent(c.Percent()))
+		for i, policy := range c.Policies {
+			p.Policies = append(p.Policies, htmlCoverageOf(fmt.Sprintf("policy-%d", i), policy))
+		}
+	}
+	return pages.ExecuteTemplate(h.w, "suite.html", p)
+}
+
+func coverageClass(seen, of int) string {
+	if seen < of {
+		return "warned"
+	}
+	return "good"
+}
+
+func htmlCoverageOf(id string, p *suite.PolicyCoverage) htmlCoverage {
+	seen, of := p.Count()
+	part := partOf(seen, of)
+	out := htmlCoverage{ID: id, Kind: string(p.Kind), Name: p.Name, Percent: percent(part), Seen: seen, Of: of,
+		Width: int(part), Missed: seen < of, Class: coverageClass(seen, of)}
+	for entries := range byExpression(p.Entries) {
+		e, branches := entries[0], entries[1:]
+		entry := htmlEntryOf(e)
+		if e.Expr.IsZero() {
+			entry.Place = e.Place.String()
+		} else {
+			entry.Source = highlighted(e.Expr.Src, branches)
+			entry.Place = e.Expr.Locate(0).String()
+		}
+		for _, b := range branches {
+			entry.Branches = append(entry.Branches, htmlEntryOf(b))
+		}
+		out.Entries = append(out.Entries, entry)
+	}
+	return out
+}
+
+func htmlEntryOf(e *suite.Entry) htmlEntry {
+	return htmlEntry{Name: strings.Join(strings.Fields(e.Name), " "), Counts: counts(e),
+		Class: coverageClass(len(e.Outcomes)-len(e.Missing()), len(e.Outcomes))}
+}
+
+// highlighted is an expression in which branches are marked, with their counts beside them. Branches lie in one another
+// or beside one another.
+func highlighted(src string, branches []*suite.Entry) template.HTML {
+	branches = slices.SortedFunc(slices.Values(branches), func(x, y *suite.Entry) int {
+		if x.From != y.From {
+			return x.From - y.From
+		}
+		return y.To - x.To
+	})
+	var b strings.Builder
+	var open []*suite.Entry
+	at := 0
+	write := func(to int) {
+		template.HTMLEscape(&b, []byte(src[at:to]))
+		at = to
+	}
+	closeTo := func(from int) {
+		for len(open) > 0 && open[len(open)-1].To <= from {
+			write(open[len(open)-1].To)
+			b.WriteString("</span>")
+			open = open[:len(open)-1]
+		}
+	}
+	for _, e := range branches {
+		closeTo(e.From)
+		if e.From < at || e.To > len(src) || e.From >= e.To || len(open) > 0 && e.To > open[len(open)-1].To {
+			continue
+		}
+		write(e.From)
+		class := "seen"
+		if len(e.Missing()) > 0 {
+			class = "missed"
+		}
+		fmt.Fprintf(&b, `<span class="%s" title="%s">`, class, template.HTMLEscapeString(counts(e)))
+		open = append(open, e)
+	}
+	closeTo(len(src))
+	write(len(src))
+	return template.HTML(strings.TrimRight(b.String(), "\n"))
+}

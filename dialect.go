@@ -1,0 +1,72 @@
+package celgate
+
+import (
+	"cmp"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celgate/celgate/internal/eval"
+)
+
+// mutationValues are those for the expressions of the mutations of one invocation.
+func (r *run) mutationValues(in *invocation, v *versioned) eval.Inputs {
+	inputs := r.values(in, v)
+	inputs.Namespace = &r.namespaces[whole]
+	if !v.reflected {
+		inputs.Object, inputs.OldObject = plain(v.object), plain(v.oldObject)
+	}
+	return inputs
+}
+
+// conditionHolds says whether a mutation of the dialect is made: not if its condition is false or an error, which is
+// then the outcome.
+func (r *run) conditionHolds(in *invocation, index int, v *versioned) (eval.Outcome, bool) {
+	if in.hook.Conditions[index] == nil {
+		return eval.Outcome{}, true
+	}
+	o := eval.Condition(r.ctx, in.hook.Program, index, r.mutationValues(in, v))
+	if o.Verdict == eval.Error {
+		r.reword(in, index, v, &o)
+	}
+	return o, o.Verdict == eval.Admit
+}
+
+// reword gives an error or a denial the text that its author wrote.
+func (r *run) reword(in *invocation, index int, v *versioned, o *eval.Outcome) {
+	text := eval.MutationText(r.ctx, in.hook.Program, index, r.mutationValues(in, v))
+	o.Reason = in.hook.Policy.Mutations[index].Reason
+	if o.Message = cmp.Or(text, o.Message); o.Message == "" {
+		o.Message = eval.DeniedText(in.hook.Policy.Mutations[index].Expr)
+	}
+}
+
+// verdictOf returns the outcome of a mutation that has come to a verdict in place of a patch, and whether it has.
+func verdictOf(err error, o eval.Outcome) (eval.Outcome, bool) {
+	switch {
+	case errors.Is(err, eval.ErrUnchanged):
+		return o, true
+	case errors.Is(err, eval.ErrDenied):
+		o.Verdict = eval.Deny
+		return o, true
+	}
+	return o, false
+}
+
+// byOwn adds what mutations of the dialect say of their failures.
+func (f *policyError) byOwn(o *eval.Outcome) {
+	f.denied = o.Verdict == eval.Deny
+	f.coded = f.denied || o.Reason != ""
+	f.reason = cmp.Or(o.Reason, metav1.StatusReasonInvalid)
+	if o.Expression != nil && o.Index < len(f.hook.Policy.Mutations) {
+		f.mutation = f.hook.Policy.Mutations[o.Index].Name
+	}
+}
+
+// mutationName names the mutation in the text of a denial.
+func (f *policyError) mutationName() string {
+	if f.mutation == "" {
+		return ""
+	}
+	return ", mutation '" + f.mutation + "'"
+}

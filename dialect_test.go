@@ -1,0 +1,194 @@
+package celgate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+const configMapRules = `matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: ["*"], resources: [configmaps]}]}`
+
+// dialectPolicy is a policy for ConfigMaps and its binding; more are further members of its spec.
+func dialectPolicy(name, more string) string {
+	return fmt.Sprintf(`
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicy
+metadata: {name: %s}
+spec:
+  %s
+%s
+---
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s}
+---
+`, name, configMapRules, more)
+}
+
+// admit decides about the creation of a ConfigMap with data, such as "{a: b}".
+func admit(t *testing.T, policies, data string) *celgate.Decision {
+	t.Helper()
+	engine := engineOf(t, policies)
+	for _, r := range engine.Rejected() {
+		t.Fatal(r.Status.Message)
+	}
+	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": "cm", "namespace": "default"}}
+	var members map[string]any
+	if err := yaml.Unmarshal([]byte(data), &members); err != nil {
+		t.Fatal(err)
+	}
+	object["data"] = members
+	prepared, err := engine.Prepare(t.Context(), &celgate.Request{
+		Kind:      schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+		Resource:  schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+		Operation: celgate.Create, Namespace: "default", Name: "cm", Object: object,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := engine.Admit(t.Context(), prepared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func engineOf(t *testing.T, policies string) *celgate.Engine {
+	t.Helper()
+	docs, problems := manifest.Read(strings.NewReader(policies), "policies.yaml")
+	for _, p := range problems {
+		t.Fatal(p)
+	}
+	bundle := manifest.NewBundle(docs...)
+	if err := bundle.Err(); err != nil {
+		t.Fatal(err)
+	}
+	engine, err := celgate.New(&bundle.Set, celgate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+// said is a decision in one line: the data of the ConfigMap, or code and message of the denial.
+func said(d *celgate.Decision) string {
+	if !d.Allowed {
+		return fmt.Sprintf("%d %s: %s", d.Status.Code, d.Status.Reason, d.Status.Message)
+	}
+	return fmt.Sprint(d.Object["data"])
+}
+
+func TestMutationsOfDialect(t *testing.T) {
+	set := func(key, value string) string {
+		return `patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{data: {"` + key + `": "` + value + `"}}'}`
+	}
+	gives := func(expression string) string {
+		return "patchType: ApplyConfiguration\n    applyConfiguration: {expression: '" + expression + "'}"
+	}
+	patches := func(expression string) string {
+		return "patchType: JSONPatch\n    jsonPatch: {expression: '" + expression + "'}"
+	}
+	const never = "  reinvocationPolicy: Never\n  mutations:\n  - "
+	for name, c := range map[string]struct{ spec, data, want string }{
+		"condition true":  {never + "condition: object.data.a == \"b\"\n    " + set("x", "y"), "{a: b}", "map[a:b x:y]"},
+		"condition false": {never + "condition: object.data.a == \"c\"\n    " + set("x", "y"), "{a: b}", "map[a:b]"},
+		"condition sees the mutations before": {never + set("x", "y") +
+			"\n  - condition: has(object.data.x)\n    " + set("z", "z"), "{a: b}", "map[a:b x:y z:z]"},
+		"condition sees variables": {"  variables: [{name: v, expression: object.data.a}]\n" + never +
+			"condition: variables.v == \"b\"\n    " + set("x", "y"), "{a: b}", "map[a:b x:y]"},
+		"error of a condition": {never + "name: first\n    condition: object.data.z == \"b\"\n    " + set("x", "y"), "{a: b}",
+			"403 Invalid: policy 'p', mutation 'first' with binding 'p' denied request: expression 'object.data.z == \"b\"' resulted in error: no such key: z"},
+		"error of a condition, ignored": {"  failurePolicy: Ignore\n" + never + "condition: object.data.z == \"b\"\n    " + set("x", "y"),
+			"{a: b}", "map[a:b]"},
+		"message of an error": {never + "message: no z\n    " + gives("Object{data: {\"y\": object.data.z}}"), "{a: b}",
+			"403 Invalid: policy 'p' with binding 'p' denied request: no z"},
+		"reason of an error": {never + "reason: Forbidden\n    " + gives("Object{data: {\"y\": object.data.z}}"), "{a: b}",
+			"403 Forbidden: policy 'p' with binding 'p' denied request: expression 'Object{data: {\"y\": object.data.z}}' resulted in error: no such key: z"},
+		"messageExpression": {never + "messageExpression: \"'not ' + object.data.a\"\n    message: nope\n    " + gives("false"), "{a: b}",
+			"422 Invalid: policy 'p' with binding 'p' denied request: not b"},
+		"messageExpression with an error": {never + "messageExpression: \"'not ' + object.data.z\"\n    message: nope\n    " + gives("false"),
+			"{a: b}", "422 Invalid: policy 'p' with binding 'p' denied request: nope"},
+		"false": {never + gives("false"), "{a: b}",
+			"422 Invalid: policy 'p' with binding 'p' denied request: failed expression: false"},
+		"false with a reason": {never + "reason: RequestEntityTooLarge\n    " + gives("false"), "{a: b}",
+			"413 RequestEntityTooLarge: policy 'p' with binding 'p' denied request: failed expression: false"},
+		"false under Ignore": {"  failurePolicy: Ignore\n" + never + "message: nope\n    " + gives("false"), "{a: b}",
+			"422 Invalid: policy 'p' with binding 'p' denied request: nope"},
+		"true":                    {never + gives("true"), "{a: b}", "map[a:b]"},
+		"null":                    {never + gives("null"), "{a: b}", "map[a:b]"},
+		"null or an object, null": {never + gives("object.data.a == \"b\" ? null : Object{data: {\"x\": \"y\"}}"), "{a: b}", "map[a:b]"},
+		"null or an object, object": {never + gives("object.data.a == \"c\" ? null : Object{data: {\"x\": \"y\"}}"), "{a: b}",
+			"map[a:b x:y]"},
+		"null or a patch": {never + patches("object.data.a == \"c\" ? null : [JSONPatch{op: \"add\", path: \"/data/x\", value: \"y\"}]"),
+			"{a: b}", "map[a:b x:y]"},
+		"false or null": {never + patches("object.data.?a.orValue(\"\") == \"b\" ? false : null"), "{a: c}", "map[a:c]"},
+		"nested":        {never + gives("true ? (object.data.a == \"b\" ? true : false) : Object{}"), "{a: b}", "map[a:b]"},
+		"skip": {never + patches("object.data.a == \"b\" ? mutations.skip() : [JSONPatch{op: \"remove\", path: \"/data/a\"}]"), "{a: b}",
+			"map[a:b]"},
+		"deny": {never + patches("object.data.a == \"b\" ? mutations.deny() : [JSONPatch{op: \"remove\", path: \"/data/a\"}]"), "{a: b}",
+			"422 Invalid: policy 'p' with binding 'p' denied request: failed expression: object.data.a == \"b\" ? mutations.deny() : [JSONPatch{op: \"remove\", path: \"/data/a\"}]"},
+		"optional without a value": {never + gives("optional.none()"), "{a: b}", "map[a:b]"},
+		"optional with a value":    {never + gives("optional.of(Object{data: {\"x\": \"y\"}})"), "{a: b}", "map[a:b x:y]"},
+		"object in a variable": {"  variables: [{name: v, expression: 'Object{data: {\"x\": \"y\"}}'}]\n" + never + gives("variables.v"),
+			"{a: b}", "map[a:b x:y]"},
+		"other value": {never + gives("dyn(1)"), "{a: b}",
+			"403 Invalid: policy 'p' with binding 'p' denied request: unsupported return type from ApplyConfiguration expression: int"},
+		"nothing to run again": {"  reinvocationPolicy: IfNeeded\n  mutations:\n  - reinvocationPolicy: Never\n    " +
+			gives("Object{data: {\"n\": object.data.?n.orValue(\"\") + \"x\"}}"), "{a: b}", "map[a:b n:x]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := said(admit(t, dialectPolicy("p", c.spec), c.data)); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestReinvocationOfOneMutation has a policy that runs again because a later one changes the object: of its two
+// mutations that appends which may.
+func TestReinvocationOfOneMutation(t *testing.T) {
+	appends := func(key, more string) string {
+		return "  - " + more + "patchType: ApplyConfiguration\n    applyConfiguration: {expression: 'Object{data: {\"" + key +
+			"\": object.data.?" + key + ".orValue(\"\") + \"x\"}}'}\n"
+	}
+	first := dialectPolicy("a", "  reinvocationPolicy: Never\n  mutations:\n"+appends("once", "")+
+		appends("twice", "reinvocationPolicy: IfNeeded\n    "))
+	second := dialectPolicy("b", "  reinvocationPolicy: Never\n  mutations:\n"+appends("last", ""))
+	if got, want := said(admit(t, first+second, "{a: b}")), "map[a:b last:x once:x twice:xx]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestDialectRefusesMutations(t *testing.T) {
+	const mutation = "  reinvocationPolicy: Never\n  mutations:\n  - patchType: ApplyConfiguration\n    applyConfiguration: {expression: 'Object{}'}\n"
+	for name, c := range map[string]struct{ more, want string }{
+		"name":              {"    name: A.b", `spec.mutations[0].name: Invalid value: "A.b"`},
+		"same names":        {"    name: a\n  - {name: a, patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{}'}}", `spec.mutations[1].name: Duplicate value: "a"`},
+		"condition":         {"    condition: '1'", "spec.mutations[0].condition: Invalid value: \"1\": must evaluate to bool but got int"},
+		"blank condition":   {"    condition: ' '", "spec.mutations[0].condition: Required value"},
+		"message":           {"    message: \"a\\nb\"", "spec.mutations[0].message: Invalid value"},
+		"messageExpression": {"    messageExpression: '1'", "spec.mutations[0].messageExpression: Invalid value: \"1\": must evaluate to string but got int"},
+		"reason":            {"    reason: Unauthorized", `spec.mutations[0].reason: Unsupported value: "Unauthorized"`},
+		"reinvocation":      {"    reinvocationPolicy: Always", `spec.mutations[0].reinvocationPolicy: Unsupported value: "Always"`},
+		"result": {"  - {patchType: ApplyConfiguration, applyConfiguration: {expression: '1'}}",
+			"spec.mutations[1].applyConfiguration.expression: Invalid value: \"1\": must evaluate to one of [Object optional_type(Object) optional_type(dyn) bool null_type dyn] but got int"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rejected := engineOf(t, dialectPolicy("p", mutation+c.more)).Rejected()
+			if len(rejected) != 1 || rejected[0].Ref != policy.Admission.Ref("p") ||
+				!strings.Contains(rejected[0].Status.Message, c.want) {
+				t.Errorf("%+v, want %s", rejected, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,168 @@
+package conformance
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/celgate/celgate/policy"
+)
+
+// TestReplayAsDialect answers every case once more, with each policy and binding turned into one of the dialect by its
+// kind alone: what the server recorded holds for them, too. Cases in testdata/dialect.txt differ for the reason that is
+// given there, and must.
+func TestReplayAsDialect(t *testing.T) {
+	cases, err := Load(os.DirFS("testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	differing := listed(t, "testdata/dialect.txt")
+	for _, c := range cases {
+		if c.Request != nil && strings.HasPrefix(c.Request.APIVersion, "admissionregistration.k8s.io/") {
+			continue // its request writes a policy of the released kinds
+		}
+		reason, differs := differing[c.Name]
+		delete(differing, c.Name)
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			turned := *c
+			turned.Policies, turned.Stored = inDialect(c.Policies), inDialect(c.Stored)
+			var err error
+			if turned.Want, err = wantedOfDialect(c.Want); err != nil {
+				t.Fatal(err)
+			}
+			var diff string
+			switch got, err := Replay(t.Context(), &turned); {
+			case err != nil:
+				diff = err.Error()
+			default:
+				diff = unexpected(&turned, got, Compare(turned.Want, got))
+			}
+			switch {
+			case differs && diff == "":
+				t.Errorf("agrees, but is listed: %s", reason)
+			case differs || diff == "":
+			case *short:
+				t.Fail()
+			default:
+				t.Errorf("%s\n- recorded + engine\n%s", c.Idea, diff)
+			}
+		})
+	}
+	for name := range differing {
+		t.Errorf("%s is listed, and there is no such case", name)
+	}
+}
+
+// listed reads lines of the form "name: reason".
+func listed(t *testing.T, path string) map[string]string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	found := map[string]string{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, reason, ok := strings.Cut(lines.Text(), ": "); ok && !strings.HasPrefix(name, "#") {
+			found[name] = reason
+		}
+	}
+	return found
+}
+
+var released = regexp.MustCompile(`(Validating|Mutating)AdmissionPolicy`)
+
+// inDialect turns policies and bindings into those of the dialect; other objects stay. A mutating and a validating
+// policy of one name, and their bindings, become one.
+func inDialect(objects []map[string]any) []map[string]any {
+	var all []map[string]any
+	for _, object := range objects {
+		kind := fmt.Sprint(object["kind"])
+		version, ok := strings.CutPrefix(fmt.Sprint(object["apiVersion"]), "admissionregistration.k8s.io/")
+		if !ok || !released.MatchString(kind) {
+			all = append(all, object)
+			continue
+		}
+		turned := maps.Clone(object)
+		turned["apiVersion"], turned["kind"] = policy.Dialect, released.ReplaceAllString(kind, "AdmissionPolicy")
+		spec, _ := object["spec"].(map[string]any)
+		if ref, ok := spec["paramRef"].(map[string]any); ok && version == "v1alpha1" &&
+			ref["parameterNotFoundAction"] == nil { // the one default that v1 does not have
+			ref, spec = maps.Clone(ref), maps.Clone(spec)
+			ref["parameterNotFoundAction"], spec["paramRef"], turned["spec"] = "Deny", ref, spec
+		}
+		i := slices.IndexFunc(all, func(o map[string]any) bool {
+			return o["kind"] == turned["kind"] && reflect.DeepEqual(o["metadata"], turned["metadata"])
+		})
+		if i < 0 {
+			all = append(all, turned)
+			continue
+		}
+		first, _ := all[i]["spec"].(map[string]any)
+		both := maps.Clone(first)
+		maps.Copy(both, turned["spec"].(map[string]any))
+		turned["spec"] = both
+		all[i] = turned
+	}
+	return all
+}
+
+// wantedOfDialect is what was recorded with the names of the dialect in its texts: the kind, the group and the version
+// of what was refused.
+func wantedOfDialect(recorded *Want) (*Want, error) {
+	w := *recorded
+	var err error
+	rename := func(text string) string { return released.ReplaceAllString(text, "AdmissionPolicy") }
+	restate := func(status *metav1.Status) *metav1.Status {
+		if status == nil {
+			return nil
+		}
+		text, failed := yaml.Marshal(status)
+		if failed != nil {
+			err = failed
+			return nil
+		}
+		out := &metav1.Status{}
+		if failed := yaml.Unmarshal([]byte(rename(string(text))), out); failed != nil {
+			err = failed
+		}
+		return out
+	}
+	w.Status = restate(w.Status)
+	w.Warnings = slices.Clone(w.Warnings)
+	for i, text := range w.Warnings {
+		w.Warnings[i] = rename(text)
+	}
+	w.Rejected = slices.Clone(w.Rejected)
+	for i := range w.Rejected {
+		r := &w.Rejected[i]
+		r.Kind, r.Status = rename(r.Kind), restate(r.Status)
+		if r.Status == nil {
+			continue
+		}
+		r.Status.Message = versions.ReplaceAllString(
+			strings.ReplaceAll(r.Status.Message, "admissionregistration.k8s.io", policy.OwnGroup), `in version "v1alpha1"`)
+		if d := r.Status.Details; d != nil && d.Group == "admissionregistration.k8s.io" {
+			d.Group = policy.OwnGroup
+		}
+	}
+	w.Others = slices.Clone(w.Others)
+	for i, other := range w.Others {
+		if w.Others[i], err = wantedOfDialect(other); err != nil {
+			return nil, err
+		}
+	}
+	return &w, err
+}
+
+var versions = regexp.MustCompile(`in version "v1(beta1)?"`)

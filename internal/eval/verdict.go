@@ -1,0 +1,75 @@
+package eval
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/policy"
+)
+
+// What a mutation of the dialect may come to in place of a patch.
+var (
+	ErrUnchanged = errors.New("the mutation changes nothing")
+	ErrDenied    = errors.New("the mutation denies the request")
+)
+
+// unlessVerdict returns the patch that a mutation has come to, or one of the errors above: null, true and an optional
+// without a value change nothing, false denies. Mutations of the released kinds have no verdicts.
+func unlessVerdict(prog *compile.Program, value ref.Val) (ref.Val, error) {
+	if prog.Kind != policy.Admission {
+		return value, nil
+	}
+	if optional, ok := value.(*types.Optional); ok {
+		if !optional.HasValue() {
+			return nil, ErrUnchanged
+		}
+		value = optional.GetValue()
+	}
+	switch value {
+	case types.NullValue, types.True:
+		return nil, ErrUnchanged
+	case types.False:
+		return nil, ErrDenied
+	}
+	return value, nil
+}
+
+// Condition evaluates the condition of mutation i: Skip if it is false. A mutation without one is made.
+func Condition(ctx context.Context, prog *compile.Program, i int, in Inputs) Outcome {
+	e := prog.Conditions[i]
+	if e == nil {
+		return Outcome{Index: i}
+	}
+	o := Outcome{Expression: e, Index: i}
+	result, _, err := newActivation(ctx, prog, in).evaluate(e, budget)
+	if o.Cost = result.Cost; err == nil {
+		err = result.Err
+	}
+	switch {
+	case err != nil:
+		o.fail(err)
+	case result.Value != types.True:
+		o.Verdict = Skip
+	}
+	return o
+}
+
+// MutationText returns what the author of mutation i says of its errors and denials; "" for nothing. The authorizer is
+// not there for messages.
+func MutationText(ctx context.Context, prog *compile.Program, i int, in Inputs) string {
+	var evaluated Result
+	if e := prog.MutationMessages[i]; e != nil {
+		in.Authorizer, in.RequestResource = nil, nil
+		if result, _, err := newActivation(ctx, prog, in).evaluate(e, budget); err == nil && result.Err == nil {
+			evaluated = result
+		}
+	}
+	return given(evaluated, prog.Policy.Mutations[i].Message)
+}
+
+// DeniedText is what a denial says whose author says nothing.
+func DeniedText(x policy.Expr) string { return failedExpression(x) }

@@ -1,0 +1,164 @@
+// Package lower turns policies and bindings of the dialect into those of admissionregistration.k8s.io/v1, where these
+// can say the same.
+package lower
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/policy"
+)
+
+// A Refusal says what of an object has no native form.
+type Refusal struct {
+	Field  string // the field path
+	Reason string
+}
+
+// String returns the field and the reason.
+func (r Refusal) String() string { return r.Field + ": " + r.Reason }
+
+const native = "admissionregistration.k8s.io/v1"
+
+// Policy returns the native policies that do what the policy of an object does: a mutating one, a validating one, or
+// both, in this order. With refusals there are none.
+func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusal) {
+	if p.Kind != policy.Admission {
+		return []map[string]any{policy.Native(object)}, nil
+	}
+	spec, _ := object["spec"].(map[string]any)
+	refusals := noNative(p)
+	var all []map[string]any
+	if p.Mutates() {
+		of := without(spec, "validations", "auditAnnotations")
+		of["mutations"] = unnamed(of["mutations"])
+		if p.Validates() {
+			constraints, matches := withoutDelete(of["matchConstraints"])
+			if !matches {
+				refusals = append(refusals, Refusal{"spec.matchConstraints.resourceRules",
+					"nothing is mutated on DELETE, and a MutatingAdmissionPolicy needs another operation"})
+			}
+			of["matchConstraints"] = constraints
+		}
+		all = append(all, as(object, string(policy.Mutating), of))
+	}
+	if p.Validates() {
+		all = append(all, as(object, string(policy.Validating), without(spec, "mutations", "reinvocationPolicy")))
+	}
+	if len(refusals) > 0 {
+		return nil, refusals
+	}
+	return all, nil
+}
+
+// noNative lists the fields that no released kind has.
+func noNative(p *policy.Policy) (all []Refusal) {
+	for i, m := range p.Mutations {
+		at := fmt.Sprintf("spec.mutations[%d]", i)
+		refuse := func(used bool, field, reason string) {
+			if used {
+				all = append(all, Refusal{at + "." + field, reason})
+			}
+		}
+		refuse(!m.Condition.IsZero(), "condition", "kube-apiserver has match conditions only, which see no variables and "+
+			"are for all mutations of a policy")
+		const text = "kube-apiserver says of a mutation only what its error is"
+		refuse(m.Message != "", "message", text)
+		refuse(!m.MessageExpr.IsZero(), "messageExpression", text)
+		refuse(m.Reason != "", "reason", "kube-apiserver has one reason for errors of mutations")
+		refuse(m.Reinvocation != "" && m.Reinvocation != p.Reinvocation, "reinvocationPolicy",
+			"kube-apiserver has one for all mutations of a policy")
+	}
+	return all
+}
+
+// unnamed leaves out what a native policy needs no form of: names, and a reinvocationPolicy that is the policy's.
+func unnamed(mutations any) any {
+	list, _ := mutations.([]any)
+	out := slices.Clone(list)
+	for i, item := range out {
+		if members, ok := item.(map[string]any); ok {
+			out[i] = without(members, "name", "reinvocationPolicy")
+		}
+	}
+	return out
+}
+
+// Binding returns the native bindings that do what the binding of an object does, one for each phase of the policy that
+// it binds. Named finds that policy; nil if it is not known. With refusals there are none.
+func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *policy.Policy) ([]map[string]any,
+	[]Refusal) {
+	if b.Kind != policy.Admission {
+		return []map[string]any{policy.Native(object)}, nil
+	}
+	p := named(b.PolicyRef())
+	if p == nil {
+		return nil, []Refusal{{"spec.policyName", fmt.Sprintf(
+			"the %s is not among the given files, and what it does decides what its binding becomes", b.PolicyRef())}}
+	}
+	spec, _ := object["spec"].(map[string]any)
+	var all []map[string]any
+	if p.Mutates() {
+		of := without(spec, "validationActions")
+		resources, matches := withoutDelete(of["matchResources"])
+		if resources != nil {
+			of["matchResources"] = resources
+		}
+		if matches {
+			all = append(all, as(object, policy.Mutating.Binding(), of))
+		}
+	}
+	if p.Validates() {
+		of := maps.Clone(spec)
+		if of["validationActions"] == nil {
+			of["validationActions"] = []any{string(policy.Deny)}
+		}
+		all = append(all, as(object, policy.Validating.Binding(), of))
+	}
+	return all, nil
+}
+
+// as returns an object as one of a native kind with another spec.
+func as(object map[string]any, kind string, spec map[string]any) map[string]any {
+	out := without(object, "status")
+	out["apiVersion"], out["kind"], out["spec"] = native, kind, spec
+	return out
+}
+
+func without(members map[string]any, names ...string) map[string]any {
+	out := maps.Clone(members)
+	for _, name := range names {
+		delete(out, name)
+	}
+	return out
+}
+
+// withoutDelete takes DELETE from the resource rules of match resources, and rules for nothing else. Matches says
+// whether rules are left, if there were any.
+func withoutDelete(resources any) (out any, matches bool) {
+	members, _ := resources.(map[string]any)
+	rules, _ := members["resourceRules"].([]any)
+	var left []any
+	for _, item := range rules {
+		rule, _ := item.(map[string]any)
+		operations, _ := rule["operations"].([]any)
+		if !slices.Contains(operations, any("DELETE")) {
+			left = append(left, item)
+			continue
+		}
+		kept := slices.DeleteFunc(slices.Clone(operations), func(op any) bool { return op == "DELETE" })
+		if len(kept) > 0 {
+			rule = maps.Clone(rule)
+			rule["operations"] = kept
+			left = append(left, rule)
+		}
+	}
+	if tree.Equal(rules, left) || len(rules) == 0 {
+		return resources, true
+	}
+	members = maps.Clone(members)
+	members["resourceRules"] = left
+	return members, len(left) > 0
+}

@@ -1,0 +1,111 @@
+package policy
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	dialect "github.com/celgate/celgate/policy/v1alpha1"
+)
+
+func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
+	p := &Policy{
+		Kind:             Admission,
+		APIVersion:       c.apiVersion,
+		Name:             in.Name,
+		Metadata:         in.ObjectMeta,
+		Position:         c.position(),
+		FailurePolicy:    failurePolicy(in.Spec.FailurePolicy),
+		ParamKind:        (*ParamKind)(in.Spec.ParamKind),
+		MatchConstraints: matchResources(in.Spec.MatchConstraints),
+		MatchConditions:  c.matchConditions(in.Spec.MatchConditions),
+		Variables:        c.variables(in.Spec.Variables),
+		Reinvocation:     ReinvocationPolicy(in.Spec.ReinvocationPolicy),
+		places:           c.places,
+	}
+	for i, m := range in.Spec.Mutations {
+		p.Mutations = append(p.Mutations, c.ownMutation("spec.mutations"+index(i), m))
+	}
+	c.validations(p, in.Spec.Validations)
+	c.auditAnnotations(p, in.Spec.AuditAnnotations)
+	return p
+}
+
+func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding {
+	b := &Binding{
+		Kind:           Admission,
+		APIVersion:     c.apiVersion,
+		Name:           in.Name,
+		Metadata:       in.ObjectMeta,
+		Position:       c.position(),
+		PolicyName:     in.Spec.PolicyName,
+		ParamRef:       c.paramRef(in.Spec.ParamRef),
+		MatchResources: matchResources(in.Spec.MatchResources),
+		places:         c.places,
+	}
+	if in.Spec.ValidationActions == nil {
+		b.Actions = []Action{Deny}
+	}
+	for _, a := range in.Spec.ValidationActions {
+		b.Actions = append(b.Actions, Action(a))
+	}
+	return b
+}
+
+func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
+	m := c.mutation(path, PatchType(in.PatchType), in.ApplyConfiguration, in.JSONPatch)
+	m.Name, m.Message, m.Reinvocation = in.Name, in.Message, ReinvocationPolicy(in.ReinvocationPolicy)
+	if in.Condition != "" {
+		m.Condition = c.expr(path+".condition", in.Condition)
+	}
+	if in.MessageExpression != "" {
+		m.MessageExpr = c.expr(path+".messageExpression", in.MessageExpression)
+	}
+	if in.Reason != nil {
+		m.Reason, m.emptyReason = *in.Reason, *in.Reason == ""
+	}
+	return m
+}
+
+// ownMutations checks what only the mutations of the dialect have.
+func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
+	names := map[string]bool{}
+	for i, m := range mutations {
+		at := path.Index(i)
+		if m.Name != "" {
+			v.texts(at.Child("name"), m.Name, validation.IsDNS1123Label(m.Name))
+			if names[m.Name] {
+				v.add(field.Duplicate(at.Child("name"), m.Name))
+			}
+			names[m.Name] = true
+		}
+		if !m.Condition.IsZero() {
+			v.trimmed(UseCondition, m.Condition.Src, at.Child("condition"))
+		}
+		v.message(m.Message, m.MessageExpr, at)
+		if m.Reason != "" || m.emptyReason {
+			oneOf(v, at.Child("reason"), m.Reason, reasons)
+		}
+		if m.Reinvocation != "" {
+			oneOf(v, at.Child("reinvocationPolicy"), m.Reinvocation, reinvocationPolicies)
+		}
+	}
+}
+
+// admission checks what a policy of the dialect has beside what all have.
+func (v *validator) admission(p *Policy, spec *field.Path) {
+	if !p.Mutates() && !p.Validates() {
+		const detail = "mutations, validations or auditAnnotations must contain at least one item"
+		v.add(field.Required(spec, detail))
+		return
+	}
+	switch {
+	case p.Mutates():
+		v.mutating(p, spec)
+		v.ownMutations(p.Mutations, spec.Child("mutations"))
+	case p.Reinvocation != "":
+		v.add(field.Forbidden(spec.Child("reinvocationPolicy"), "the policy has no mutations that could run again"))
+	}
+	if p.Validates() {
+		v.validating(p, spec)
+	}
+}
