@@ -74,7 +74,7 @@ type UnknownKindError struct {
 func (e *UnknownKindError) Error() string {
 	switch {
 	case e.Kind.Group == "kustomize.config.k8s.io":
-		return "a kustomization is no object"
+		return "a kustomization is not an object"
 	case len(e.Served) > 0:
 		return kindText(e.Kind) + " is not served"
 	case e.OfSubresource:
@@ -444,7 +444,7 @@ func (q *Requester) ReviewRequest(object map[string]any) (*Request, error) {
 	switch r.Operation {
 	case Create, Update, Delete, Connect:
 	default:
-		return nil, fmt.Errorf("request.operation %q is none of CREATE, UPDATE, DELETE, CONNECT", r.Operation)
+		return nil, fmt.Errorf("request.operation %q is not one of CREATE, UPDATE, DELETE, CONNECT", r.Operation)
 	}
 	if in.RequestKind != nil && in.RequestResource != nil &&
 		(*in.RequestKind != in.Kind || *in.RequestResource != in.Resource) {

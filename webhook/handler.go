@@ -290,7 +290,7 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 	if text := r.URL.Query().Get("timeout"); text != "" {
 		var err error
 		if timeout, err = time.ParseDuration(text); err != nil || timeout <= 0 {
-			return nil, nil, fmt.Errorf("timeout %q is no duration", short(text))
+			return nil, nil, fmt.Errorf("timeout %q is not a duration", short(text))
 		}
 		timeout = min(timeout, longestTimeout)
 	}

@@ -176,7 +176,7 @@ func readUser(from *tree.Reader) (user authenticationv1.UserInfo) {
 func unmarshal(body []byte) (*review, error) {
 	in := &review{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, in); err != nil {
-		return nil, fmt.Errorf("the body is no AdmissionReview: %w", err)
+		return nil, fmt.Errorf("the body is not an AdmissionReview: %w", err)
 	}
 	if in.Request != nil {
 		in.Request.nulls = true

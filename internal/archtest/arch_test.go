@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"internal/eval", "internal/trace"},
 	{"explain"},
 	{""},
-	{"internal/blame", "internal/delta", "internal/order", "internal/replay", "internal/requests", "internal/conformance", "check",
+	{"internal/blame", "internal/delta", "internal/derive", "internal/order", "internal/replay", "internal/requests", "internal/conformance", "check",
 		"webhook"},
 	{"internal/suite", "internal/kube"},
 	{"internal/kube/election", "cmd/internal/report", "cmd/internal/serve"},

@@ -180,7 +180,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	for _, d := range bundle.Objects {
 		if meant := w.guessKind(tree.Object(d.Object).Kind()); meant != "" {
 			c.raise(exitFailed)
-			c.say(at(d.Position(), fmt.Sprintf("%v %v is no kind of policy", d.Object["apiVersion"],
+			c.say(at(d.Position(), fmt.Sprintf("%v %v is not a kind of policy", d.Object["apiVersion"],
 				describe(d.Object))), "did you mean "+meant+"?")
 			continue
 		}

@@ -86,8 +86,9 @@ kube-apiserver does, without a cluster: what they deny, warn about and change.`,
 	}
 	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"}) // cobra's own would not be listed
 	root.Flags().Bool("version", false, "print the version, as celgate version does")
-	root.AddCommand(newApply(c), newCheck(c), newDiff(c), newFormat(c), newExplain(c), newInit(c), newTest(c),
-		newAudit(c), newState(c), newLower(c), newServe(c), newInstall(c), newUninstall(), newMigrate(c), newVersion(), newHelp(),
+	root.AddCommand(newApply(c), newCheck(c), newDerive(c), newDiff(c), newFormat(c), newExplain(c), newInit(c),
+		newTest(c), newAudit(c), newState(c), newLower(c), newServe(c), newInstall(c), newUninstall(), newMigrate(c),
+		newVersion(), newHelp(),
 		newCompletion())
 	return root
 }

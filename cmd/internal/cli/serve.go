@@ -249,7 +249,7 @@ func (s *serving) compare() error {
 		}
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-			return withHint(&usageError{fmt.Errorf("--shadow-webhook: %q is no URL", address)},
+			return withHint(&usageError{fmt.Errorf("--shadow-webhook: %q is not a URL", address)},
 				"for example https://policies.example.com/v1/admit")
 		}
 		if b.URLs[phase] != "" {

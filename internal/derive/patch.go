@@ -1,0 +1,123 @@
+package derive
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+
+	"github.com/celgate/celgate/internal/effects"
+)
+
+// operations derives the operations of a JSON patch, each with a validation of its own where it stands alone.
+func (w *derivation) operations(e ast.Expr) {
+	switch {
+	case e.Kind() == ast.ListKind:
+		for _, op := range e.AsList().Elements() {
+			w.keep(w.operation(op))
+		}
+	case e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.Add:
+		w.operations(e.AsCall().Args()[0])
+		w.operations(e.AsCall().Args()[1])
+	default:
+		w.keep(w.patch(e))
+	}
+}
+
+// patch returns what must hold after operations.
+func (w *derivation) patch(e ast.Expr) []string {
+	switch e.Kind() {
+	case ast.ListKind:
+		var all []string
+		for _, op := range e.AsList().Elements() {
+			all = append(all, w.operation(op)...)
+		}
+		return all
+	case ast.CallKind:
+		c := e.AsCall()
+		switch c.FunctionName() {
+		case operators.Add:
+			return append(w.patch(c.Args()[0]), w.patch(c.Args()[1])...)
+		case operators.Conditional:
+			if len(effects.Patched(e)) > 0 && trivial(c.Args()[1]) && trivial(c.Args()[2]) {
+				return nil // parents that something else is added to
+			}
+			return w.branches(c.Args()[0], w.patch, c.Args()[1], c.Args()[2], root)
+		}
+	case ast.ComprehensionKind:
+		c := e.AsComprehension()
+		if step := c.LoopStep(); step.Kind() == ast.CallKind && step.AsCall().FunctionName() == operators.Add &&
+			!c.HasIterVar2() {
+			text, ok := w.steadyText(c.IterRange(), root)
+			if !ok {
+				return nil
+			}
+			if members := w.patch(step.AsCall().Args()[1]); len(members) > 0 {
+				return []string{fmt.Sprintf("%s.all(%s, %s)", operand(text), c.IterVar(), and(members))}
+			}
+			return nil
+		}
+	}
+	return w.no(root, "its operations are computed")
+}
+
+// trivial reports operations that add empty lists and maps only.
+func trivial(e ast.Expr) bool {
+	if e.Kind() != ast.ListKind {
+		return false
+	}
+	for _, write := range effects.Patched(e) {
+		if write.Op != "add" || write.Value == nil || !empty(write.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+func empty(e ast.Expr) bool {
+	return e.Kind() == ast.ListKind && e.AsList().Size() == 0 || e.Kind() == ast.MapKind && e.AsMap().Size() == 0
+}
+
+func (w *derivation) operation(e ast.Expr) []string {
+	all := effects.Patched(e)
+	if e.Kind() != ast.StructKind || len(all) != 1 {
+		return w.no(root, "its operations are computed")
+	}
+	op := all[0]
+	at, steps, indexed := root, op.Path.Split(), false
+	for i, s := range steps {
+		if s == effects.Item {
+			if i < len(steps)-1 || !op.Exact {
+				return w.no(place{path: op.Path}, "items have no fixed places")
+			}
+			indexed = true
+			continue
+		}
+		at = at.member(s)
+	}
+	switch {
+	case !op.Exact:
+		return w.no(place{path: op.Path}, "the path is computed")
+	case op.Op == "remove" && !indexed && (len(steps) == 1 || steps[0] == "status"):
+		return w.no(at, "the API server sets it")
+	case op.Op == "remove" && !indexed:
+		w.paths = append(w.paths, at.path)
+		return []string{"!" + at.text + ".hasValue()"}
+	case op.Op != "add" && op.Op != "replace" || op.Value == nil || op.Op == "replace" && indexed:
+		return w.no(place{path: op.Path}, "of op %s nothing is known", strings.TrimSpace(op.Op))
+	case empty(op.Value):
+		return nil
+	case !indexed:
+		return w.value(op.Value, at)
+	case composite(op.Value):
+		return w.exists(op.Value, at)
+	}
+	w.adds(at)
+	text, ok := w.steadyText(op.Value, at)
+	if !ok {
+		return nil
+	}
+	w.paths = append(w.paths, at.path)
+	return []string{fmt.Sprintf("%s in %s", operand(text), at.list())}
+}

@@ -1,0 +1,465 @@
+package derive
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	celtypes "github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/parser"
+
+	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/typed"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// A place is where a mutation writes, as a validation reads it.
+type place struct {
+	text string       // of an optional value
+	path effects.Path // for messages
+}
+
+var root = place{"object", effects.Path{Root: "object"}}
+
+// member is the place of a member.
+func (at place) member(name string) place {
+	step := ".?" + name
+	if !effects.Identifier(name) || reserved[name] {
+		step = "[?" + strconv.Quote(name) + "]"
+	}
+	return place{at.text + step, at.path.Step(name)}
+}
+
+// item is a place in the items of a list, which a variable of a macro stands for.
+func (at place) item(variable string) place { return place{variable, at.path.Step(effects.Item)} }
+
+// list is the list at a place; it is empty if there is none.
+func (at place) list() string { return at.text + ".orValue([])" }
+
+// reserved are the words that cannot be names after a point.
+var reserved = map[string]bool{"in": true, "true": true, "false": true, "null": true}
+
+// A derivation is that of one mutation.
+type derivation struct {
+	*deriver
+	*mutation
+	depth int // of macros
+	paths []effects.Path
+	all   []effects.Path // lists of which all items are meant
+}
+
+// mutation derives what one mutation sets.
+func (d *deriver) mutation(m *mutation) {
+	w := &derivation{deriver: d, mutation: m}
+	if m.Use == policy.UseJSONPatch {
+		w.operations(m.tree.Expr())
+		return
+	}
+	w.merged(m.tree.Expr())
+}
+
+func (w *derivation) keep(all []string) {
+	for _, text := range all {
+		w.assertions = append(w.assertions, assertion{w.Expr, w.Index, text, w.paths, w.all})
+	}
+	w.paths, w.all = nil, nil
+}
+
+// merged derives the parts of an ApplyConfiguration, each with a validation of its own.
+func (w *derivation) merged(e ast.Expr) { w.each(e, root) }
+
+// each makes a validation of each leaf below structs.
+func (w *derivation) each(e ast.Expr, at place) {
+	if e.Kind() == ast.StructKind && len(e.AsStruct().Fields()) > 0 {
+		for _, f := range e.AsStruct().Fields() {
+			member := f.AsStructField()
+			if !member.IsOptional() {
+				w.each(member.Value(), at.member(member.Name()))
+				continue
+			}
+			w.keep(w.optional(member.Value(), at.member(member.Name())))
+		}
+		return
+	}
+	if e.Kind() == ast.StructKind && at.path.Steps == "" {
+		return // Object{}
+	}
+	w.keep(w.value(e, at))
+}
+
+// value returns what must hold if a value was merged into a place.
+func (w *derivation) value(e ast.Expr, at place) []string {
+	switch e.Kind() {
+	case ast.StructKind:
+		var all []string
+		for _, f := range e.AsStruct().Fields() {
+			all = append(all, w.member(f.AsStructField().Name(), f.AsStructField().Value(),
+				f.AsStructField().IsOptional(), at)...)
+		}
+		return w.present(all, len(e.AsStruct().Fields()), at)
+	case ast.MapKind:
+		var all []string
+		for _, entry := range e.AsMap().Entries() {
+			pair := entry.AsMapEntry()
+			name, ok := literal(pair.Key()).(string)
+			if !ok {
+				return w.computedKey(pair, at)
+			}
+			all = append(all, w.member(name, pair.Value(), pair.IsOptional(), at)...)
+		}
+		return w.present(all, len(e.AsMap().Entries()), at)
+	case ast.ListKind:
+		return w.items(e, at)
+	case ast.ComprehensionKind:
+		return w.loop(e, at)
+	case ast.CallKind:
+		c := e.AsCall()
+		switch effects.Function(c) {
+		case operators.Conditional:
+			if a, b := c.Args()[1], c.Args()[2]; composite(a) || composite(b) {
+				return w.branches(c.Args()[0], func(e ast.Expr) []string { return w.value(e, at) }, a, b, at)
+			}
+		case operators.Add:
+			if composite(c.Args()[0]) || composite(c.Args()[1]) {
+				return append(w.value(c.Args()[0], at), w.value(c.Args()[1], at)...)
+			}
+		case "optional.of":
+			return w.value(c.Args()[0], at)
+		}
+	}
+	return w.leaf(e, at)
+}
+
+// composite reports an expression that is no single value: its parts are looked at.
+func composite(e ast.Expr) bool {
+	switch e.Kind() {
+	case ast.StructKind, ast.MapKind, ast.ListKind, ast.ComprehensionKind:
+		return true
+	case ast.CallKind:
+		c := e.AsCall()
+		switch effects.Function(c) {
+		case operators.Add:
+			return composite(c.Args()[0]) || composite(c.Args()[1])
+		case operators.Conditional:
+			return composite(c.Args()[1]) || composite(c.Args()[2])
+		}
+	}
+	return false
+}
+
+func literal(e ast.Expr) any {
+	if e.Kind() != ast.LiteralKind {
+		return nil
+	}
+	return e.AsLiteral().Value()
+}
+
+// present asserts that a value without members is there.
+func (w *derivation) present(all []string, members int, at place) []string {
+	if members > 0 || at.path.Steps == "" {
+		return all
+	}
+	w.paths = append(w.paths, at.path)
+	return []string{at.text + ".hasValue()"}
+}
+
+func (w *derivation) member(name string, value ast.Expr, optional bool, at place) []string {
+	if optional {
+		return w.optional(value, at.member(name))
+	}
+	return w.value(value, at.member(name))
+}
+
+// optional derives ?field: value.
+func (w *derivation) optional(e ast.Expr, at place) []string {
+	if e.Kind() == ast.CallKind {
+		switch c := e.AsCall(); effects.Function(c) {
+		case "optional.none":
+			return nil
+		case "optional.of":
+			return w.value(c.Args()[0], at)
+		}
+	}
+	if w.copied(e, at.path) {
+		return nil
+	}
+	text, ok := w.steadyText(e, at)
+	if !ok {
+		return nil
+	}
+	w.paths = append(w.paths, at.path)
+	return []string{fmt.Sprintf("(%s).optMap(set, %s).orValue(true)", text, w.equal("set", at, nil))}
+}
+
+// computedKey derives a member whose name is computed.
+func (w *derivation) computedKey(pair ast.MapEntry, at place) []string {
+	if composite(pair.Value()) || pair.IsOptional() {
+		return w.no(at, "the name of a member is computed")
+	}
+	key, ok := w.steadyText(pair.Key(), at)
+	if !ok {
+		return nil
+	}
+	value, ok := w.steadyText(pair.Value(), at)
+	if !ok {
+		return nil
+	}
+	w.paths = append(w.paths, at.path)
+	return []string{fmt.Sprintf("%s[?%s] == optional.of(%s)", at.text, key, value)}
+}
+
+// items derives the items of a list literal: each is in the list.
+func (w *derivation) items(e ast.Expr, at place) []string {
+	var all []string
+	w.adds(at)
+	for _, item := range e.AsList().Elements() {
+		if !composite(item) {
+			if text, ok := w.steadyText(item, at); ok {
+				w.paths = append(w.paths, at.path)
+				all = append(all, fmt.Sprintf("%s in %s", operand(text), at.list()))
+			}
+			continue
+		}
+		all = append(all, w.exists(item, at)...)
+	}
+	return all
+}
+
+// adds remembers that items are added to a list.
+func (w *derivation) adds(at place) {
+	w.added = append(w.added, assertion{Expr: w.Expr, index: w.Index, paths: []effects.Path{at.path.Any()}})
+}
+
+// exists derives that a list has an item with some members.
+func (w *derivation) exists(item ast.Expr, at place) []string {
+	w.adds(at)
+	variable := w.variable()
+	before := len(w.result.Refused)
+	members := w.value(item, at.item(variable))
+	w.depth--
+	if len(members) == 0 || len(w.result.Refused) > before {
+		return nil // an item that is known in part could be another one
+	}
+	return []string{fmt.Sprintf("%s.exists(%s, %s)", at.list(), variable, and(members))}
+}
+
+// variable names the variable of a macro.
+func (w *derivation) variable() string {
+	w.depth++
+	return "item" + strings.Repeat("s", w.depth-1)
+}
+
+func and(all []string) string {
+	if len(all) == 0 {
+		return "true"
+	}
+	return strings.Join(all, " && ")
+}
+
+// loop derives what map makes of each item.
+func (w *derivation) loop(e ast.Expr, at place) []string {
+	c := e.AsComprehension()
+	condition, item := "", ast.Expr(nil)
+	step := c.LoopStep()
+	if step.Kind() == ast.CallKind && step.AsCall().FunctionName() == operators.Conditional {
+		text, ok := w.steadyText(step.AsCall().Args()[0], at)
+		if !ok {
+			return nil
+		}
+		condition, step = text, step.AsCall().Args()[1]
+	}
+	if step.Kind() == ast.CallKind && step.AsCall().FunctionName() == operators.Add {
+		if list := step.AsCall().Args()[1]; list.Kind() == ast.ListKind && list.AsList().Size() == 1 {
+			item = list.AsList().Elements()[0]
+		}
+	}
+	if item == nil || c.HasIterVar2() || !composite(item) {
+		return w.leaf(e, at)
+	}
+	own := false
+	for _, p := range w.part.reads.Paths[c.IterRange().ID()] {
+		own = own || p.Any() == at.path.Any()
+	}
+	var members []string
+	before := len(w.result.Refused)
+	if own {
+		members = w.value(item, at.item(c.IterVar()))
+	} else if _, ok := w.steadyText(c.IterRange(), at); ok {
+		members = w.exists(item, at)
+	}
+	if len(members) == 0 || len(w.result.Refused) > before {
+		return nil
+	}
+	text, ok := w.text(c.IterRange(), at)
+	if !ok {
+		return nil
+	}
+	if path, who := w.changing(w.readsOf(w.part.reads, c.IterRange())); own && who != "" && path != at.path.Any() {
+		w.result.Notes = append(w.result.Notes, Refusal{w.Expr, fmt.Sprintf(
+			"which items of %s are meant depends on %s, %s: of the others the validation says nothing", shown(at.path), path,
+			who)})
+	}
+	if own {
+		w.all = append(w.all, at.path.Any())
+	}
+	body := and(members)
+	if condition != "" {
+		body = fmt.Sprintf("!(%s) || %s", condition, body)
+	}
+	return []string{fmt.Sprintf("%s.all(%s, %s)", operand(text), c.IterVar(), body)}
+}
+
+// branches derives a value that depends on a condition.
+func (w *derivation) branches(condition ast.Expr, derive func(ast.Expr) []string, yes, no ast.Expr,
+	at place) []string {
+	before := len(w.result.Refused)
+	a, b := derive(yes), derive(no)
+	if len(w.result.Refused) > before || len(a)+len(b) == 0 {
+		return nil
+	}
+	if slices.Equal(a, b) {
+		return a
+	}
+	text, ok := w.steadyText(condition, at)
+	if !ok {
+		return nil
+	}
+	switch {
+	case len(b) == 0:
+		return []string{fmt.Sprintf("!(%s) || %s", text, and(a))}
+	case len(a) == 0:
+		return []string{fmt.Sprintf("%s || %s", operand(text), and(b))}
+	}
+	return []string{fmt.Sprintf("(%s) ? (%s) : (%s)", text, and(a), and(b))}
+}
+
+// leaf derives a value that is compared as it is.
+func (w *derivation) leaf(e ast.Expr, at place) []string {
+	if w.copied(e, at.path) {
+		return nil
+	}
+	if e.Kind() == ast.LiteralKind && e.AsLiteral() == celtypes.NullValue {
+		return w.no(at, "null is refused")
+	}
+	if e.Kind() == ast.CallKind && effects.Function(e.AsCall()) == "optional.none" {
+		return w.no(at, "the field is cleared, and may have a default")
+	}
+	text, ok := w.steadyText(e, at)
+	if !ok {
+		return nil
+	}
+	if composite(e) || w.typeAt(at) != nil && w.typeAt(at).Kind == schema.Struct {
+		return w.no(at, "it is computed as a whole")
+	}
+	if steps := at.path.Split(); len(steps) == 1 && (steps[0] == "apiVersion" || steps[0] == "kind") ||
+		len(steps) > 0 && steps[0] == "status" {
+		return w.no(at, "the API server sets it")
+	}
+	w.paths = append(w.paths, at.path)
+	return []string{w.equal(w.json(text, e), at, e)}
+}
+
+// json writes a value as a JSON patch holds it.
+func (w *derivation) json(text string, e ast.Expr) string {
+	if w.types == nil || w.Use != policy.UseJSONPatch {
+		return text
+	}
+	switch w.types.GetType(e.ID()).Kind() {
+	case celtypes.BytesKind:
+		return "base64.encode(" + text + ")"
+	case celtypes.TimestampKind, celtypes.DurationKind:
+		return "string(" + text + ")"
+	}
+	return text
+}
+
+// equal compares a place with the text of a value.
+func (w *derivation) equal(text string, at place, e ast.Expr) string {
+	t := w.typeAt(at)
+	kind := schema.Any
+	if t != nil {
+		kind = t.Kind
+	}
+	zero := ""
+	switch kind {
+	case schema.Boolean:
+		zero = "false"
+	case schema.Integer:
+		zero = "0"
+	case schema.String:
+		zero = `""`
+	case schema.Quantity:
+		return fmt.Sprintf("%s.optMap(is, quantity(string(is)).compareTo(quantity(string(%s))) == 0).orValue(false)", at.text,
+			text)
+	case schema.Map:
+		return fmt.Sprintf("(%s).all(key, %s[?key] == optional.of((%s)[key]))", text, at.text, text)
+	case schema.List:
+		return fmt.Sprintf("(%s).all(set, set in %s)", text, at.list())
+	}
+	if zero == "" && e != nil && e.Kind() == ast.LiteralKind {
+		switch e.AsLiteral().Value().(type) {
+		case bool:
+			zero = "false"
+		case int64:
+			zero = "0"
+		case string:
+			zero = `""`
+		}
+	}
+	if zero == "" {
+		return fmt.Sprintf("%s == optional.of(%s)", at.text, text)
+	}
+	return fmt.Sprintf("%s.orValue(%s) == %s", at.text, zero, operand(text))
+}
+
+// typeAt is the type at a place in the first of the kinds that has it; nil if none is known to.
+func (w *derivation) typeAt(at place) *schema.Type {
+	for _, t := range w.opts.Types {
+		if found := typed.Locate(t, at.path.Any().Split()); found.Type != nil {
+			return found.Type
+		}
+	}
+	return nil
+}
+
+func (w *derivation) no(at place, format string, args ...any) []string {
+	w.refuse(w.Expr, "%s cannot be derived: %s", orWhole(shown(at.path)), fmt.Sprintf(format, args...))
+	return nil
+}
+
+func orWhole(path string) string {
+	if path == "" {
+		return "the mutation"
+	}
+	return path
+}
+
+// steadyText writes an expression that has the same value when the validation runs.
+func (w *derivation) steadyText(e ast.Expr, at place) (string, bool) {
+	if why := w.steady(&w.part, e); why != "" {
+		w.no(at, "%s", why)
+		return "", false
+	}
+	return w.text(e, at)
+}
+
+func (w *derivation) text(e ast.Expr, at place) (string, bool) {
+	text, err := parser.Unparse(e, w.tree.SourceInfo())
+	if err != nil {
+		w.no(at, "it cannot be written: %v", err)
+		return "", false
+	}
+	return text, true
+}
+
+// operand puts what has operators into brackets.
+func operand(text string) string {
+	if strings.ContainsAny(text, " ") && !strings.HasPrefix(text, `"`) {
+		return "(" + text + ")"
+	}
+	return text
+}
