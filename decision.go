@@ -41,6 +41,7 @@ type Decision struct {
 	Timings    []Timing // with [Options].Timed
 
 	ran     []invocationKey // in the first pass, of mutating policies that may run again
+	would   []wouldMutate   // of bindings with mutationAction Audit
 	dialect []string        // the names of policies that took part and that no API server knows
 }
 

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/patch/mergepatch"
+	"github.com/celgate/celgate/policy"
 )
 
 // mutationValues are those for the expressions of the mutations of one invocation.
@@ -39,6 +41,16 @@ func (r *run) reword(in *invocation, index int, v *versioned, o *eval.Outcome) {
 	if o.Message = cmp.Or(text, o.Message); o.Message == "" {
 		o.Message = eval.DeniedText(in.hook.Policy.Mutations[index].Expr)
 	}
+}
+
+// applyJSONMergePatch returns the object with a JSON merge patch. Unlike after a JSON patch of the server, an object that
+// cannot be decoded is an error of the policy.
+func (r *run) applyJSONMergePatch(v *versioned, patch map[string]any) (map[string]any, error) {
+	patched, err := v.normal.Patched(mergepatch.Apply(v.object, patch), v.object, r.engine.types, v.kind)
+	if err != nil {
+		return nil, &PatchError{policy.JSONMergePatch, err}
+	}
+	return patched, nil
 }
 
 // verdictOf returns the outcome of a mutation that has come to a verdict in place of a patch, and whether it has.

@@ -107,6 +107,14 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
+		dry := in.binding.DryRun()
+		if dry {
+			if second {
+				continue
+			}
+			copied := *v
+			v = &copied
+		}
 		fail := func(o eval.Outcome) {
 			f := policyError{hook: in.hook, binding: in.binding, message: o.Message,
 				reason: metav1.StatusReasonInvalid, outcome: &o, param: paramName(in.param), err: o.Err}
@@ -133,7 +141,9 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 		before := v.object
 		var changing []int
 		for m := range in.hook.Mutations {
-			last = v
+			if !dry {
+				last = v
+			}
 			prior := v.object
 			if v.object == nil || second && !in.hook.Reinvokes(m) {
 				continue
@@ -158,7 +168,7 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			if told != nil {
 				r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpMutate, Mutation: told})
 			}
-			if err != nil {
+			if err != nil && !dry {
 				return nil, err
 			}
 			if o.Verdict == eval.Error || o.Verdict == eval.Deny {
@@ -169,7 +179,14 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			}
 		}
 		r.took(in, start)
-		if !tree.Equal(before, v.object) {
+		changed := !tree.Equal(before, v.object)
+		if changed && in.binding.MutationActions != nil {
+			r.tellChange(in, before, v.object)
+		}
+		if dry {
+			continue
+		}
+		if changed {
 			re.require()
 			touched = append(touched, v)
 			r.decision.Changes = append(r.decision.Changes, Change{
@@ -239,6 +256,10 @@ func (r *run) refuseMutation(failures []policyError) {
 	var first policyError
 	of := len(r.decision.Violations)
 	for _, f := range failures {
+		if f.dryRun() {
+			r.tellFailure(&f)
+			continue
+		}
 		if f.hook.FailurePolicy == policy.Ignore && !f.denied {
 			continue
 		}

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -42,6 +44,12 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 		MatchResources: matchResources(in.Spec.MatchResources),
 		places:         c.places,
 	}
+	if in.Spec.MutationActions == nil {
+		b.MutationActions = []Action{Apply}
+	}
+	for _, a := range in.Spec.MutationActions {
+		b.MutationActions = append(b.MutationActions, Action(a))
+	}
 	if in.Spec.ValidationActions == nil {
 		b.Actions = []Action{Deny}
 	}
@@ -53,6 +61,18 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 
 func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 	m := c.mutation(path, PatchType(in.PatchType), in.ApplyConfiguration, in.JSONPatch)
+	switch merge := in.JSONMergePatch; {
+	case m.PatchType == JSONMergePatch:
+		m.absent, m.extra = merge == nil, in.ApplyConfiguration != nil || in.JSONPatch != nil
+		if m.other = "applyConfiguration"; in.ApplyConfiguration == nil {
+			m.other = "jsonPatch"
+		}
+		if merge != nil {
+			m.Expr = c.expr(path+".jsonMergePatch.expression", merge.Expression)
+		}
+	case merge != nil:
+		m.extra, m.other = true, "jsonMergePatch"
+	}
 	m.Name, m.Message, m.Reinvocation = in.Name, in.Message, ReinvocationPolicy(in.ReinvocationPolicy)
 	if in.Condition != "" {
 		m.Condition = c.expr(path+".condition", in.Condition)
@@ -65,6 +85,21 @@ func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 	}
 	return m
 }
+
+// mutationActions checks what becomes of mutations.
+func (v *validator) mutationActions(list []Action, path *field.Path) {
+	if len(list) == 0 {
+		v.add(field.Required(path, ""))
+	}
+	for i, a := range list {
+		oneOf(v, path.Index(i), a, mutationActions)
+		if slices.Contains(list[:i], a) {
+			v.add(field.Duplicate(path.Index(i), a))
+		}
+	}
+}
+
+var mutationActions = []Action{Apply, Audit, Warn}
 
 // ownMutations checks what only the mutations of the dialect have.
 func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {

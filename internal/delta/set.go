@@ -196,6 +196,9 @@ func (s Source) ofBinding(b *policy.Binding) described {
 	for _, a := range b.Actions {
 		d.say("validationActions", string(a))
 	}
+	for _, a := range b.MutationActions {
+		d.say("mutationActions", string(a))
+	}
 	if r := b.ParamRef; r != nil {
 		text := r.Name
 		if r.Namespace != "" {
