@@ -48,8 +48,8 @@ const (
 )
 
 // NewEvaluations returns a bound for a server of the memory that a Pod of celgate has: four that run for each
-// processor, at least eight and at most 32. All may be abandoned, but not with more than 4 MiB of bodies. Two more check objects
-// of celgate's own kinds.
+// processor, at least eight and at most 32. All may be abandoned, but not with more than 4 MiB of bodies. Two more check
+// objects of celgate's own kinds.
 func NewEvaluations() *Evaluations {
 	return &Evaluations{
 		reviews: newLane(min(max(leastRunning, perProcessor*int64(runtime.GOMAXPROCS(0))), mostRunning)),

@@ -240,8 +240,8 @@ func TestLongestTimeout(t *testing.T) {
 	}
 }
 
-// TestTwoResources is a review that says first that it is about celgate's own kinds, which have places of their own, and
-// then something else.
+// TestTwoResources is a review that says first that it is about celgate's own kinds, which have places of their own,
+// and then something else.
 func TestTwoResources(t *testing.T) {
 	e := engine(t, "testdata/policies.yaml")
 	evaluations := webhook.NewEvaluations()

@@ -309,7 +309,8 @@ spec: {policyName: labels}
 	}
 }
 
-// TestQuotes sends texts that are long or secret: they are neither answered nor logged whole, and values are not logged.
+// TestQuotes sends texts that are long or secret: they are neither answered nor logged whole, and values are not
+// logged.
 func TestQuotes(t *testing.T) {
 	e := engine(t, "testdata/policies.yaml")
 	long := strings.Repeat("9", 1_000_000)

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// An InFlight bounds the memory of requests that are being answered, by the bytes of their bodies, and of what is made
-// of the longer ones, which is several times as large. Handlers that share one share the bound. Requests beyond it wait,
-// until their deadline.
+// An InFlight bounds the memory of requests that are being answered, by the bytes of their bodies, and of what is
+// made of the longer ones, which is several times as large. Handlers that share one share the bound. Requests beyond
+// it wait, until their deadline.
 //
 // A body counts from before any of it is read, with the length that is announced, or as 64 KiB as long as that is not
 // known. Bodies of up to 64 KiB, which most are, and longer ones do not wait for each other. A sender has two seconds

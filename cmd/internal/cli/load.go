@@ -314,11 +314,8 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 			continue
 		}
 		seen[id] = given[i].Position()
-		next, err := cluster.With(object)
+		next, err := cluster.Add(object)
 		if err != nil {
-			if wrong := (*state.ObjectError)(nil); errors.As(err, &wrong) {
-				err = wrong.Err
-			}
 			c.raise(exitFailed)
 			c.say(at(given[i].Position(), err.Error()), "")
 			continue

@@ -294,8 +294,8 @@ func identity(d *manifest.Document) string {
 	return strings.Join(parts, " ")
 }
 
-// shrinks reports that a tree has lost members, items, or the end of a text: of a block, which ends anywhere, or of what
-// has no quotes.
+// shrinks reports that a tree has lost members, items, or the end of a text: of a block, which ends anywhere, or of
+// what has no quotes.
 func shrinks(before, now any) bool {
 	switch before := before.(type) {
 	case map[string]any:

@@ -155,8 +155,8 @@ func TestDirectoryStays(t *testing.T) {
 	}
 }
 
-// TestDirectoryHalf writes a new version of a file in place and stops in the middle: nothing goes out of force, also not
-// when something is appended, until all is there.
+// TestDirectoryHalf writes a new version of a file in place and stops in the middle: nothing goes out of force, also
+// not when something is appended, until all is there.
 func TestDirectoryHalf(t *testing.T) {
 	const begun = "# second version" // with the first line changed nothing is a prefix of the old text
 	rules := strings.Replace(one, "[{expression: object.metadata.name != \"MESSAGE\", message: MESSAGE}]",
