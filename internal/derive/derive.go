@@ -366,7 +366,7 @@ func (d *deriver) validations() []any {
 			names = append(names[:most], "…")
 		}
 		all = append(all, map[string]any{"expression": singleQuoted(a.text), "message": fmt.Sprintf(
-			"%s: not as MutatingAdmissionPolicy %s sets it", strings.Join(names, ", "), d.policy.Name)})
+			"%s: not as policy %s sets it", strings.Join(names, ", "), d.policy.Name)})
 	}
 	return all
 }
