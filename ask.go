@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
@@ -63,12 +64,17 @@ type UnknownKindError struct {
 
 	Served        []string // the versions in which the server has the kind
 	OfSubresource bool     // the kind is that of subresources
+
+	// Mistaken says that no CustomResourceDefinition can define the kind in earnest: its group is one of the server's
+	// own, or is nearly the one that has the kind. Meant is the kind that was probably meant; zero: none is near.
+	Mistaken bool
+	Meant    schema.GroupVersionKind
 }
 
 func (e *UnknownKindError) Error() string {
 	switch {
 	case e.Kind.Group == "kustomize.config.k8s.io":
-		return "a kustomization is no object"
+		return "a kustomization is not an object"
 	case len(e.Served) > 0:
 		return kindText(e.Kind) + " is not served"
 	case e.OfSubresource:
@@ -178,7 +184,49 @@ func (q *Requester) unknown(kind schema.GroupVersionKind) error {
 			err.Served = append(err.Served, r.GroupVersion().String())
 		}
 	}
+	if len(err.Served) == 0 && !err.OfSubresource {
+		err.Meant, err.Mistaken = q.meant(kind)
+	}
 	return err
+}
+
+// meant returns the kind that an unknown one is probably a mistake for, and whether it is surely one.
+func (q *Requester) meant(kind schema.GroupVersionKind) (near schema.GroupVersionKind, mistaken bool) {
+	const formerly = "extensions" // a group of the server until 1.21
+	mistaken = kind.Group == formerly
+	least := len(kind.Kind)/4 + 1
+	for _, r := range q.Types.Resources() {
+		if r.Custom != nil || r.NotServed || r.OffByDefault {
+			continue
+		}
+		own := r.Group == kind.Group || kind.Group == formerly
+		mistaken = mistaken || own
+		far := spell.Distance(r.Kind, kind.Kind)
+		switch {
+		case own:
+		case far == 0 && nearly(kind.Group, r.Group):
+			mistaken = true
+		case far != 0 || !slices.Contains([]string{"", formerly}, kind.Group): // elsewhere
+			continue
+		}
+		if far < least || far == least && near.Empty() {
+			near, least = r.GroupVersionKind(), far
+		}
+	}
+	return near, mistaken
+}
+
+// nearly reports that a group is written almost as one of the server's: apps, networking.k8s.io.
+func nearly(written, group string) bool {
+	first := func(s string) string { return s[:max(strings.IndexByte(s, '.'), 0)] }
+	const reserved = ".k8s.io" // for which a definition needs an approval
+	switch {
+	case written == "":
+		return false
+	case spell.Distance(written, group) <= 2, strings.HasPrefix(group, written+"."):
+		return true
+	}
+	return first(written) == first(group) && strings.HasSuffix(written, reserved) && strings.HasSuffix(group, reserved)
 }
 
 // Request makes the request that creates, updates or deletes an object as its author wrote it.
@@ -396,7 +444,7 @@ func (q *Requester) ReviewRequest(object map[string]any) (*Request, error) {
 	switch r.Operation {
 	case Create, Update, Delete, Connect:
 	default:
-		return nil, fmt.Errorf("request.operation %q is none of CREATE, UPDATE, DELETE, CONNECT", r.Operation)
+		return nil, fmt.Errorf("request.operation %q is not one of CREATE, UPDATE, DELETE, CONNECT", r.Operation)
 	}
 	if in.RequestKind != nil && in.RequestResource != nil &&
 		(*in.RequestKind != in.Kind || *in.RequestResource != in.Resource) {

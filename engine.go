@@ -58,7 +58,6 @@ type Engine struct {
 	envs     *celenv.Set
 	policies map[policy.Ref]*policy.Policy // all that are valid, in force or not
 	rejected []Rejection
-	mentions map[string]quirks.Mention // by the names of policies with any
 	watched  *watchedPolicies
 	told     *telling // of one call, see [Engine.Explain]; nil: nobody listens
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -20,6 +21,7 @@ type hook struct {
 	param    *schema.Resource // nil without paramKind
 	err      error            // a paramKind that does not exist
 	bindings []*binding       // sorted by name
+	mentions quirks.Mention
 }
 
 type binding struct {

@@ -22,7 +22,8 @@ type run struct {
 	decision   *Decision
 	validator  eval.Validator
 	meter      bound.Meter
-	evaluating string // the name of a policy
+	evaluating string  // the name of a policy
+	mentioning []*hook // with outcomes, of policies that mention what is not simulated
 
 	sharesLabels bool // see prepare.Result; of the object that the mutating policies leave
 
@@ -111,8 +112,8 @@ func (r *run) noteNoParams(in *invocation) {
 
 // begins says that an invocation of a policy that no API server knows begins. Whoever stands in for a server enforces it.
 func (r *run) begins(in *invocation) {
-	if in.hook.Kind == policy.Admission && !r.engine.standsIn {
-		r.decision.ruledBy(in.hook.Name)
+	if (in.hook.Kind == policy.Admission || in.binding.Kind == policy.Admission) && !r.engine.standsIn {
+		r.decision.ruledBy(in.hook.Ref())
 	}
 	r.tellRun(in, "")
 }
@@ -138,6 +139,10 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 	}
 	if in.left > 1 { // the guess was one param for each binding
 		r.decision.Outcomes = slices.Grow(r.decision.Outcomes, in.left*in.hook.expressions())
+	}
+	if !in.hook.mentions.IsEmpty() && len(outcomes) > 0 &&
+		(len(r.mentioning) == 0 || r.mentioning[len(r.mentioning)-1] != in.hook) {
+		r.mentioning = append(r.mentioning, in.hook)
 	}
 	param := paramName(in.param)
 	for i := range outcomes {

@@ -24,18 +24,13 @@ var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 
 // noteMadeUp adds the notes about made-up values to the decision.
 func (r *run) noteMadeUp() {
-	if len(r.engine.mentions) == 0 {
-		return
-	}
 	var made map[string]bool
-	last := ""
-	for i := range r.decision.Outcomes {
-		o := &r.decision.Outcomes[i]
-		values := r.engine.mentions[o.Policy].MadeUp
-		if o.Policy == last || len(values) == 0 {
+	for _, h := range r.mentioning {
+		values := h.mentions.MadeUp
+		if len(values) == 0 {
 			continue
 		}
-		if last = o.Policy; made == nil {
+		if made == nil {
 			made = r.madeUp()
 		}
 		var what []string
@@ -47,7 +42,7 @@ func (r *run) noteMadeUp() {
 		if len(what) == 0 {
 			continue
 		}
-		n := Note{Message: "policy " + o.Policy + ": only a server knows " + enumerate(
+		n := Note{Message: "policy " + h.Name + ": only a server knows " + enumerate(
 			what) + "; the values are made up"}
 		r.decision.say(n)
 	}
@@ -55,7 +50,7 @@ func (r *run) noteMadeUp() {
 
 // noteManaged adds the notes about managedFields, which the server gives to every object.
 func (r *run) noteManaged() {
-	if len(r.engine.mentions) == 0 || r.SubResource != "" && r.SubResource != "status" {
+	if len(r.mentioning) == 0 || r.SubResource != "" && r.SubResource != "status" {
 		return
 	}
 	lacks := func(object map[string]any) bool {
@@ -65,9 +60,9 @@ func (r *run) noteManaged() {
 	if !lacks(r.Object) && !lacks(r.OldObject) {
 		return
 	}
-	for i := range r.decision.Outcomes {
-		if o := &r.decision.Outcomes[i]; r.engine.mentions[o.Policy].Managed {
-			r.decision.say(Note{Message: "policy " + o.Policy +
+	for _, h := range r.mentioning {
+		if h.mentions.Managed {
+			r.decision.say(Note{Message: "policy " + h.Name +
 				": the server gives every object metadata.managedFields; they are not simulated"})
 		}
 	}
@@ -95,27 +90,21 @@ func (r *run) madeUp() map[string]bool {
 
 // noteUnsimulated adds the notes about plugins to the decision.
 func (r *run) noteUnsimulated() {
-	if r.Kind != podKind || r.Operation != Create || r.SubResource != "" || len(r.engine.mentions) == 0 {
+	if r.Kind != podKind || r.Operation != Create || r.SubResource != "" || len(r.mentioning) == 0 {
 		return
 	}
 	spec := specOf(r.Object)
-	last := ""
-	for i := range r.decision.Outcomes {
-		o := &r.decision.Outcomes[i]
-		if o.Policy == last {
-			continue
-		}
-		last = o.Policy
+	for _, h := range r.mentioning {
 		what, names := make([]string, 0, 8), make([]string, 0, 8) // on the stack
 		refusal := ""
-		for _, p := range r.engine.mentions[o.Policy].Plugins {
+		for _, p := range h.mentions.Plugins {
 			if !r.fills(p, spec) {
 				continue
 			}
 			what = append(what, p.What)
 			names = append(names, p.Name)
 			if p.Refuses != nil && slices.ContainsFunc(r.decision.Changes, func(c Change) bool {
-				return c.Policy == o.Policy && p.Refuses(specOf(c.Before), specOf(c.After))
+				return c.Policy == h.Name && p.Refuses(specOf(c.Before), specOf(c.After))
 			}) {
 				refusal = ", " + p.Refusal
 			}
@@ -125,7 +114,7 @@ func (r *run) noteUnsimulated() {
 		}
 		slices.Sort(names)
 		n := Note{
-			Message: "policy " + o.Policy + ": before policies see a new Pod the server fills in " + enumerate(what) +
+			Message: "policy " + h.Name + ": before policies see a new Pod the server fills in " + enumerate(what) +
 				" (" + enumerate(slices.Compact(names)) + "); this is not simulated" + refusal,
 		}
 		r.decision.say(n)

@@ -17,6 +17,8 @@ type Document struct {
 	Source *Source
 	// Item is the path of the object inside its Source, such as "items[3]"; empty if it is the whole of it.
 	Item string
+
+	released bool // see Release
 }
 
 // A Source is the text of one document of a file.

@@ -3,8 +3,10 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate"
@@ -36,7 +38,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	case errors.As(err, &undecodable):
 		return &celgate.Decision{Status: undecodable.Status()}, nil
 	case err != nil:
-		return nil, refuse(400, "%w", err)
+		return nil, refuseBody("the object is no policy or binding that can be read", err)
 	}
 	errs := engine.WriteErrors(a.resolveWritten(p, b))
 	if len(errs) == 0 {
@@ -51,6 +53,15 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 		return &celgate.Decision{Status: b.Ref().Invalid(errs)}, nil
 	}
 	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
+}
+
+// notJudged is the denial of an object of celgate's own kinds.
+func notJudged(r *celgate.Request) *metav1.Status {
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden,
+		Message: fmt.Sprintf("%s %q cannot be judged in time: it takes too long to check, or others do that are being "+
+			"checked; it is not stored unjudged", short(r.Resource.Resource), short(r.Name)),
+	}
 }
 
 // sealPolicy allows an object, with its seal if its author may read its params. The validating phase refuses an author

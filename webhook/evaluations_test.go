@@ -4,12 +4,14 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/celgate/celgate/state"
@@ -56,7 +58,8 @@ func TestAbandoned(t *testing.T) {
 	}
 	filler := strings.Repeat("x", 100_000) // in the lane of long bodies
 	var all sync.WaitGroup
-	for range 16 {
+	slots := int64(min(max(8, 4*runtime.GOMAXPROCS(0)), 32))
+	for range slots {
 		all.Go(func() {
 			if code, text, took := ask("", "configmaps", filler); code != http.StatusGatewayTimeout ||
 				took > 2*time.Second {
@@ -65,7 +68,7 @@ func TestAbandoned(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if c := evaluations.Counts(); c.Abandoned != 16 || c.Running != 16 || c.AbandonedTotal != 16 {
+	if c := evaluations.Counts(); c.Abandoned != slots || c.Running != slots || c.AbandonedTotal != slots {
 		t.Errorf("%+v", c)
 	}
 	if code, text, took := ask("", "configmaps", filler); code != http.StatusServiceUnavailable ||
@@ -79,10 +82,191 @@ func TestAbandoned(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); evaluations.Counts().Running > 0 &&
 		time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
-	if c := evaluations.Counts(); c.Abandoned != 0 || c.Running != 0 || c.AbandonedTotal != 16 || c.RefusedTotal != 1 {
+	if c := evaluations.Counts(); c.Abandoned != 0 || c.Running != 0 || c.AbandonedTotal != slots || c.RefusedTotal != 1 {
 		t.Errorf("%+v", c)
 	}
 	if code, text, _ := ask("", "configmaps", filler); code != http.StatusOK {
 		t.Errorf("%d %s", code, text)
+	}
+}
+
+// TestCrowd is many more requests at once than may run: as many as may do, the others wait and are answered, or refused
+// at their deadline.
+func TestCrowd(t *testing.T) {
+	types, err := builtin.Registry(celgate.Newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := state.New(types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	world := stuck{cluster, make(chan struct{})}
+	e := engineIn(t, "testdata/policies.yaml", celgate.Options{WithoutQuirks: true, Cluster: world})
+	evaluations := webhook.NewEvaluations()
+	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }, Evaluations: evaluations})
+	defer server.Close()
+	slots := int64(min(max(8, 4*runtime.GOMAXPROCS(0)), 32))
+	crowd := func(timeout string) (codes map[int]int, longest time.Duration) {
+		codes = map[int]int{}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for range 5 * slots {
+			all.Go(func() {
+				start := time.Now()
+				code, _ := post(t, server.URL+"/validate?timeout="+timeout, "application/json", strings.NewReader(
+					`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"version":"v1","kind":"ConfigMap"},`+
+						`"resource":{"version":"v1","resource":"configmaps"},"name":"c","namespace":"default","operation":"CREATE",`+
+						`"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}}}`,
+				))
+				mu.Lock()
+				defer mu.Unlock()
+				codes[code]++
+				longest = max(longest, time.Since(start))
+			})
+		}
+		all.Wait()
+		return codes, longest
+	}
+	codes, longest := crowd("1s")
+	if codes[http.StatusGatewayTimeout] > int(slots) || codes[http.StatusServiceUnavailable] < int(4*slots) ||
+		longest > 3*time.Second {
+		t.Errorf("%v after %v", codes, longest)
+	}
+	if c := evaluations.Counts(); c.Running > slots || c.Abandoned > slots {
+		t.Errorf("%+v", c)
+	}
+	close(world.freed)
+	for end := time.Now().Add(10 * time.Second); evaluations.Counts().Running > 0 &&
+		time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	if codes, _ := crowd("20s"); codes[http.StatusOK] != int(5*slots) {
+		t.Errorf("an ordinary crowd: %v", codes)
+	}
+}
+
+// TestPolicyInTime is a review of celgate's own kinds that does not come to an end: it is denied at its deadline, and
+// so are others while too many go on; ordinary requests are answered, and what is to blame can be deleted.
+func TestPolicyInTime(t *testing.T) {
+	e := engine(t, "testdata/policies.yaml")
+	freed := make(chan struct{})
+	evaluations := webhook.NewEvaluations()
+	server := httptest.NewServer(&webhook.Handler{
+		Engine: func() *celgate.Engine { return e }, Evaluations: evaluations,
+		Named: func(context.Context, *policy.Binding) ([]*policy.Policy, error) { <-freed; return nil, nil },
+	})
+	defer server.Close()
+	ask := func(operation, group, resource, object string) (string, time.Duration) {
+		start := time.Now()
+		code, text := post(t, server.URL+"/validate?timeout=1s", "application/json", strings.NewReader(
+			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","name":"b","operation":"`+operation+`",`+
+				`"resource":{"group":"`+group+`","version":"v1","resource":"`+resource+`"},`+object+`}}`,
+		))
+		if code != http.StatusOK {
+			t.Errorf("%d %s", code, text)
+		}
+		return text, time.Since(start)
+	}
+	const resource = "validatingadmissionpolicybindings"
+	const binding = `{"apiVersion":"policy.celgate.dev/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"b"},` +
+		`"spec":{"policyName":"p","paramRef":{"name":"x","parameterNotFoundAction":"Deny"},"validationActions":["Deny"]}}`
+	denied := func(longest time.Duration) {
+		text, took := ask("CREATE", webhook.Group, resource, `"object":`+binding)
+		if !strings.Contains(text, `"allowed":false`) || !strings.Contains(text, "cannot be judged in time") ||
+			took > longest {
+			t.Errorf("after %v: %s", took, text)
+		}
+	}
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() { denied(3 * time.Second) })
+	}
+	all.Wait()
+	if c := evaluations.Counts(); c.Abandoned != 2 || c.AbandonedTotal != 2 {
+		t.Errorf("%+v", c)
+	}
+	denied(500 * time.Millisecond)
+	for _, text := range []string{
+		first(ask("DELETE", webhook.Group, resource, `"oldObject":`+binding)),
+		first(ask("CREATE", "", "configmaps", `"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}`)),
+	} {
+		if !strings.Contains(text, `"allowed":true`) {
+			t.Error(text)
+		}
+	}
+	close(freed)
+	for end := time.Now().Add(10 * time.Second); evaluations.Counts().Running > 0 &&
+		time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	if c := evaluations.Counts(); c.Abandoned != 0 || c.Running != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func first[A, B any](a A, _ B) A { return a }
+
+// A hurried cluster remembers until when somebody has time for its answer.
+type hurried struct {
+	*state.Cluster
+	until *time.Time
+}
+
+func (h hurried) Get(ctx context.Context, k schema.GroupVersionKind, namespace, name string) (map[string]any, error) {
+	*h.until, _ = ctx.Deadline()
+	return h.Cluster.Get(ctx, k, namespace, name)
+}
+
+// Nobody gets more time than an API server asks for.
+func TestLongestTimeout(t *testing.T) {
+	types, err := builtin.Registry(celgate.Newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := state.New(types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	world := hurried{cluster, new(time.Time)}
+	e := engineIn(t, "testdata/policies.yaml", celgate.Options{WithoutQuirks: true, Cluster: world})
+	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})
+	defer server.Close()
+	post(t, server.URL+"/validate?timeout=1000h", "application/json", strings.NewReader(
+		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"version":"v1","kind":"ConfigMap"},`+
+			`"resource":{"version":"v1","resource":"configmaps"},"name":"c","namespace":"default","operation":"CREATE",`+
+			`"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}}}`,
+	))
+	if left := time.Until(*world.until); left > 30*time.Second || left < 20*time.Second {
+		t.Errorf("it has %v", left)
+	}
+}
+
+// TestTwoResources is a review that says first that it is about celgate's own kinds, which have places of their own,
+// and then something else.
+func TestTwoResources(t *testing.T) {
+	e := engine(t, "testdata/policies.yaml")
+	evaluations := webhook.NewEvaluations()
+	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }, Evaluations: evaluations})
+	defer server.Close()
+	const own, other = `"resource":{"group":"policy.celgate.dev","version":"v1","resource":"validatingadmissionpolicies"}`,
+		`"resource":{"group":"","version":"v1","resource":"configmaps"}`
+	for name, test := range map[string]struct {
+		members string
+		code    int
+	}{
+		"own":           {own + `,"object":null`, http.StatusOK},
+		"own, later":    {`"object":null,` + own, http.StatusOK},
+		"in the object": {other + `,"object":{"kind":"ConfigMap","data":{` + own + `}}`, http.StatusOK},
+		"both":          {own + `,"object":null,` + other, http.StatusBadRequest},
+		"both, other":   {other + `,"object":null,` + own, http.StatusOK},
+	} {
+		code, text := post(t, server.URL+"/validate", "application/json", strings.NewReader(
+			`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CREATE",`+
+				test.members+`}}`))
+		if code != test.code {
+			t.Errorf("%s: %d %s", name, code, text)
+		}
+		if c := evaluations.Counts(); c.Running != 0 {
+			t.Fatalf("%s: a place is not given back: %+v", name, c)
+		}
 	}
 }

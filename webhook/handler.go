@@ -6,7 +6,7 @@
 // match, and no more (configurations.go).
 //
 // A denial is an answer. Anything else is an HTTP error, which the failurePolicy of the webhook handles: 503
-// without an engine, 504 past the deadline, 500 after a panic, 400, 405, 413 and 415 for what is no review.
+// without an engine, 504 past the deadline, 500 after a panic, 400, 405, 408, 413 and 415 for what is no review.
 package webhook
 
 import (
@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -140,7 +141,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if errors.As(err, &failure) {
 			a.Code = failure.code
 		}
-		a.log(r.Context(), slog.LevelError, "no answer", "code", a.Code, "error", err.Error())
+		a.log(r.Context(), slog.LevelError, "no answer", "code", a.Code, "error", a.logged(r.Context(), err))
 	}
 	if h.Observe != nil {
 		h.Observe(a.Observation)
@@ -149,7 +150,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if a.Code == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "1")
 		}
-		http.Error(w, err.Error(), a.Code)
+		http.Error(w, short(err.Error()), a.Code)
 		return
 	}
 	w.Header().Set("Content-Type", jsonType)
@@ -160,13 +161,41 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type httpError struct {
 	code int
 	err  error
+
+	// without is what logs say instead, if the error quotes the body.
+	without string
 }
 
 func (e *httpError) Error() string { return e.err.Error() }
 func (e *httpError) Unwrap() error { return e.err }
 
 func refuse(code int, format string, args ...any) error {
-	return &httpError{code, fmt.Errorf(format, args...)}
+	return &httpError{code: code, err: fmt.Errorf(format, args...)}
+}
+
+// refuseBody is about a body that an error quotes.
+func refuseBody(without string, err error) error {
+	return &httpError{code: http.StatusBadRequest, err: err, without: without}
+}
+
+// logged is the text of an error for the log: what quotes a body only where all is logged.
+func (a *answer) logged(ctx context.Context, err error) string {
+	var failure *httpError
+	if errors.As(err, &failure) && failure.without != "" && a.Log != nil && !a.Log.Enabled(ctx, slog.LevelDebug) {
+		return failure.without
+	}
+	return short(err.Error())
+}
+
+// longestQuote is how much of a text that somebody has sent is logged or answered.
+const longestQuote = 200
+
+// short is a text, or its beginning.
+func short(text string) string {
+	if len(text) <= longestQuote {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestQuote], "") + "…"
 }
 
 // An answer is one request on its way.
@@ -181,17 +210,17 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 			if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(v)
 			}
-			a.log(r.Context(), slog.LevelError, "panic", "value", fmt.Sprint(v), "stack", string(debug.Stack()))
+			a.log(r.Context(), slog.LevelError, "panic", "value", short(fmt.Sprint(v)), "stack", string(debug.Stack()))
 			body, err = nil, errors.New("internal error")
 		}
 	}()
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return nil, refuse(http.StatusMethodNotAllowed, "method %s is not allowed", r.Method)
+		return nil, refuse(http.StatusMethodNotAllowed, "method %s is not allowed", short(r.Method))
 	}
 	if given := r.Header.Get("Content-Type"); given != jsonType {
 		if media, _, err := mime.ParseMediaType(given); err != nil || media != jsonType {
-			return nil, refuse(http.StatusUnsupportedMediaType, "content type %q is not %s", given, jsonType)
+			return nil, refuse(http.StatusUnsupportedMediaType, "content type %q is not %s", short(given), jsonType)
 		}
 	}
 	engine := a.Engine()
@@ -211,17 +240,20 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		return nil, err
 	case errors.As(err, &tooLong):
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", tooLong.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded) && isOver(ctx):
+		return nil, refuse(http.StatusGatewayTimeout, "no answer in time: the body did not come before")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, refuse(http.StatusRequestTimeout, "the body did not come in time")
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "read the body: %w", err)
 	}
-	if done, err = a.InFlight.weigh(ctx, text, done); err != nil {
+	defer done()
+	weight, unload, err := a.InFlight.weigh(ctx, text)
+	if err != nil {
 		return nil, err
 	}
-	defer done()
-	if a.Request, err = decode(text); err != nil {
-		return nil, refuse(http.StatusBadRequest, "%w", err)
-	}
-	if a.Decision, err = a.decide(ctx, engine, int64(len(text))); err != nil {
+	defer unload()
+	if err := a.decide(ctx, engine, text, weight); err != nil {
 		if ctx.Err() != nil && !errors.As(err, &refused) {
 			return nil, refuse(http.StatusGatewayTimeout, "no answer in time: %w", err)
 		}
@@ -239,6 +271,12 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 	return a.review()
 }
 
+// isOver reports that the deadline of a context has come, also if the context has not noticed yet.
+func isOver(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ok && !time.Now().Before(end)
+}
+
 // longestTimeout is the longest that the API server waits for a webhook.
 const longestTimeout = 30 * time.Second
 
@@ -252,20 +290,68 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 	if text := r.URL.Query().Get("timeout"); text != "" {
 		var err error
 		if timeout, err = time.ParseDuration(text); err != nil || timeout <= 0 {
-			return nil, nil, fmt.Errorf("timeout %q is no duration", text)
+			return nil, nil, fmt.Errorf("timeout %q is not a duration", short(text))
 		}
+		timeout = min(timeout, longestTimeout)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout-min(timeout/10, longestReturn))
 	return ctx, cancel, nil
 }
 
-// decide asks the engine; about celgate's own kinds no policy is asked, so that none can keep its author from
-// changing it.
-func (a *answer) decide(ctx context.Context, engine *celgate.Engine, size int64) (*celgate.Decision, error) {
-	if a.Request.Resource.Group == Group {
-		return a.admitPolicy(ctx, engine)
+// decide reads the request and asks the engine, both in a place of its lane: what is made of a body takes several times
+// as much memory. About celgate's own kinds no policy is asked, so that none can keep its author from changing it.
+//
+// What cannot be judged of these in time is denied. An error would not do: of most of their objects the webhook that
+// asks has the failurePolicy Ignore, and the object would be stored though nobody knows what it takes.
+func (a *answer) decide(ctx context.Context, engine *celgate.Engine, text string, weight int64) (err error) {
+	bound := a.bound()
+	lane := bound.reviews
+	own := heading(text)
+	if own != nil {
+		a.Request, lane = own, bound.own
+		if own.Operation == celgate.Delete { // whatever else is being judged
+			a.Decision = &celgate.Decision{Allowed: true}
+			return nil
+		}
 	}
-	return a.evaluate(ctx, engine, size)
+	defer func() {
+		if a.Request != nil && a.Request.Resource.Group == Group &&
+			(errors.Is(err, errTooMany) || errors.Is(err, context.DeadlineExceeded)) {
+			a.Decision, err = &celgate.Decision{Status: notJudged(a.Request)}, nil
+		}
+	}()
+	p, err := bound.begin(ctx, lane)
+	if err != nil {
+		return err
+	}
+	begun := false
+	defer func() {
+		if !begun {
+			p.end()
+		}
+	}()
+	if a.Request, err = decode(text); err != nil {
+		return refuseBody("the body is no AdmissionReview that can be answered", err)
+	}
+	ask := a.evaluate
+	switch {
+	case a.Request.Resource.Group == Group:
+		ask = a.admitPolicy
+	case own != nil:
+		return refuse(http.StatusBadRequest, "the request has more than one resource")
+	}
+	begun = true
+	a.Decision, err = a.within(ctx, p, weight, func() (*celgate.Decision, error) { return ask(ctx, engine) })
+	return err
+}
+
+// evaluate asks the engine.
+func (a *answer) evaluate(ctx context.Context, engine *celgate.Engine) (*celgate.Decision, error) {
+	request := celgate.AssumePrepared(a.Request)
+	if a.Phase == Mutating {
+		return a.Again.mutate(ctx, engine, request)
+	}
+	return engine.Validate(ctx, request)
 }
 
 // review writes the decision as an AdmissionReview.
@@ -355,8 +441,8 @@ func identified(r *celgate.Request) []any {
 		return nil
 	}
 	return []any{
-		"uid", r.UID, "operation", r.Operation, "resource", r.Resource.GroupResource().String(),
-		"subresource", r.SubResource, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username,
-		"dryRun", r.DryRun,
+		"uid", short(r.UID), "operation", r.Operation, "resource", short(r.Resource.GroupResource().String()),
+		"subresource", short(r.SubResource), "namespace", short(r.Namespace), "name", short(r.Name),
+		"user", short(r.UserInfo.Username), "dryRun", r.DryRun,
 	}
 }

@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -157,7 +158,7 @@ func TestNoAnswer(t *testing.T) {
 		{"content type", ready, "/validate", "text/plain", review, 415,
 			`content type "text/plain" is not application/json`},
 		{"empty", ready, "/validate", "application/json", "", 400,
-			"the body is no AdmissionReview: unexpected end of JSON input"},
+			"the body is not an AdmissionReview: unexpected end of JSON input"},
 		{"other version", ready, "/validate", "application/json", strings.Replace(review, "/v1", "/v1beta1", 1), 400,
 			`the body is "AdmissionReview" of "admission.k8s.io/v1beta1", not an AdmissionReview of admission.k8s.io/v1`},
 		{"no request", ready, "/validate", "application/json",
@@ -168,10 +169,10 @@ func TestNoAnswer(t *testing.T) {
 			`unknown operation "READ"`},
 		{"object is a list", ready, "/validate", "application/json",
 			strings.Replace(review, `"CREATE"`, `"CREATE","object":[]`, 1), 400,
-			"the body is no AdmissionReview: json: cannot unmarshal array into Go struct field request.request.object of type map[string]interface {}"},
+			"the body is not an AdmissionReview: json: cannot unmarshal array into Go struct field request.request.object of type map[string]interface {}"},
 		{"too long", ready, "/validate", "application/json", strings.Repeat(" ", 8<<20+1), 413,
 			"the body is longer than 8388608 bytes"},
-		{"timeout", ready, "/validate?timeout=soon", "application/json", review, 400, `timeout "soon" is no duration`},
+		{"timeout", ready, "/validate?timeout=soon", "application/json", review, 400, `timeout "soon" is not a duration`},
 		{"too late", ready, "/validate?timeout=1ns", "application/json", review, 504,
 			"no answer in time: context deadline exceeded"},
 	} {
@@ -305,5 +306,49 @@ spec: {policyName: labels}
 	))
 	if want := `"mutated_by":"[{\"policy\":\"labels\",\"binding\":\"labels\",\"mutations\":[0,2],\"paths\":[\"/metadata/labels\"]}]"`; code != 200 || !strings.Contains(text, want) {
 		t.Errorf("%d %s\nnot %s", code, text, want)
+	}
+}
+
+// TestQuotes sends texts that are long or secret: they are neither answered nor logged whole, and values are not
+// logged.
+func TestQuotes(t *testing.T) {
+	e := engine(t, "testdata/policies.yaml")
+	long := strings.Repeat("9", 1_000_000)
+	review := func(request string) string {
+		return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{` + request + `}}`
+	}
+	for name, test := range map[string]struct {
+		query, body string
+		code        int
+	}{
+		"a number":         {"", review(`"uid":"u","operation":"CREATE","object":{"pin":` + long + `e99999}`), 400},
+		"a secret number":  {"", review(`"uid":"u","operation":"CREATE","object":{"pin":777e4000}`), 400},
+		"an operation":     {"", review(`"uid":"u","operation":"777` + long + `"`), 400},
+		"a uid":            {"", review(`"uid":"777` + long + `","operation":"CREATE"`), 400},
+		"a kind":           {"", `{"kind":"777` + long + `"}`, 400},
+		"a short kind":     {"", `{"kind":"777"}`, 400},
+		"a name":           {"?timeout=1ns", review(`"uid":"u","operation":"CREATE","name":"` + long + `"`), 504},
+		"a user":           {"?timeout=1ns", review(`"uid":"u","operation":"CREATE","userInfo":{"username":"` + long + `"}`), 504},
+		"a namespace":      {"?timeout=1ns", review(`"uid":"u","operation":"CREATE","namespace":"` + long + `"`), 504},
+		"a resource":       {"?timeout=1ns", review(`"uid":"u","operation":"CREATE","resource":{"resource":"` + long + `"}`), 504},
+		"a timeout":        {"?timeout=" + long[:5000], review(`"uid":"u"`), 400},
+		"a policy's kind":  {"", review(`"uid":"u","operation":"CREATE","resource":{"group":"policy.celgate.dev"},"object":{"kind":"777` + long + `"}`), 400},
+		"a policy's level": {"", review(`"uid":"u","operation":"CREATE","resource":{"group":"policy.celgate.dev"},"object":{"apiVersion":"777"}`), 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log strings.Builder
+			server := httptest.NewServer(&webhook.Handler{
+				Engine: func() *celgate.Engine { return e }, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			})
+			defer server.Close()
+			code, text := post(t, server.URL+"/validate"+test.query, "application/json", strings.NewReader(test.body))
+			if code != test.code || len(text) > 500 {
+				t.Errorf("%d, %d bytes: %.500s", code, len(text), text)
+			}
+			if logged := log.String(); len(logged) > 1000 || !strings.Contains(logged, "no answer") ||
+				strings.Contains(logged, "777") {
+				t.Errorf("logged: %.1000s", logged)
+			}
+		})
 	}
 }

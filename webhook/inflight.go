@@ -12,15 +12,17 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// An InFlight bounds the memory of requests that are being answered, by the bytes of their bodies: the trees that are
-// made of a body are several times as large. Handlers that share one share the bound. Requests beyond it wait, until
-// their deadline.
+// An InFlight bounds the memory of requests that are being answered, by the bytes of their bodies, and of what is
+// made of the longer ones, which is several times as large. Handlers that share one share the bound. Requests beyond
+// it wait, until their deadline.
 //
-// Bodies of up to 64 KiB, which most are, and longer ones do not wait for each other. Nor does anybody wait for
-// a sender: a short body counts from when it is there, and a long one, which counts from when it is announced, must
-// come within five seconds.
+// A body counts from before any of it is read, with the length that is announced, or as 64 KiB as long as that is not
+// known. Bodies of up to 64 KiB, which most are, and longer ones do not wait for each other. A sender has two seconds
+// for a short one and five for a long one, but only a quarter of a second, or a whole one, if they had to wait: where
+// senders queue, slow ones must not keep the others from being answered.
 type InFlight struct {
-	short, long *semaphore.Weighted
+	short, long *semaphore.Weighted // of bodies; who has a share of one waits for the next
+	made        *semaphore.Weighted // of what is made of them
 	bytes       atomic.Int64
 }
 
@@ -33,47 +35,66 @@ func (f *InFlight) Bytes() int64 {
 }
 
 const (
-	shortBody    = 64 << 10
-	longBodyTime = 5 * time.Second
-	longestWait  = 10 * time.Second // without a deadline of the server
+	shortBody     = 64 << 10
+	shortBodyTime = 2 * time.Second
+	longBodyTime  = 5 * time.Second
+	crowdedShort  = 250 * time.Millisecond // of those that had to wait
+	crowdedLong   = time.Second
+	longestWait   = 10 * time.Second // without a deadline of the server
 )
 
-// NewInFlight returns a bound of some bytes for short bodies, and as many for longer ones: at least the longest body
-// that is taken.
+// NewInFlight returns a bound of some bytes for short bodies, as many for longer ones, and as many for what is made of
+// these: at least the longest body that is taken.
 func NewInFlight(limit int64) *InFlight {
 	limit = max(limit, maxBody)
-	return &InFlight{short: semaphore.NewWeighted(limit), long: semaphore.NewWeighted(limit)}
+	return &InFlight{short: semaphore.NewWeighted(limit), long: semaphore.NewWeighted(limit),
+		made: semaphore.NewWeighted(limit)}
 }
 
 // read reads a body, whose length is -1 if it is not announced, and counts it until done is called. A nil InFlight does
 // not count.
-func (f *InFlight) read(ctx context.Context, w http.ResponseWriter, body io.Reader, length int64) (text string,
-	done func(), err error) {
-	if length < 0 || length > maxBody {
-		length = maxBody // a longer one is an error, once that much has come
+func (f *InFlight) read(ctx context.Context, w http.ResponseWriter, body io.Reader,
+	length int64) (text string, done func(), err error) {
+	announced := length >= 0
+	length = min(length, maxBody) // a longer one is an error, once that much has come
+	if !announced {
+		length = shortBody
 	}
+	conn := http.NewResponseController(w)
+	part, err := f.share(ctx, conn, length)
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() {
+		switch {
+		case err != nil: // the deadline stays for the rest of the body, which the server reads
+			part.keep(0)
+		case f != nil:
+			_ = conn.SetReadDeadline(time.Time{}) // otherwise it would end the request, too
+		}
+	}()
 	var b strings.Builder
-	b.Grow(int(min(length, shortBody)))
-	if err := fill(&b, io.LimitReader(body, shortBody+1)); err != nil {
+	b.Grow(int(length))
+	if announced {
+		err = fill(&b, body)
+		return b.String(), func() { part.keep(0) }, err
+	}
+	if err = fill(&b, io.LimitReader(body, shortBody+1)); err != nil {
 		return "", nil, err
 	}
-	if b.Len() <= shortBody {
-		done, err = f.acquire(ctx, int64(b.Len()))
-		return b.String(), done, err
+	if b.Len() > shortBody {
+		var long *share
+		if long, err = f.share(ctx, conn, maxBody); err != nil {
+			return "", nil, err
+		}
+		part.keep(0)
+		part = long
+		if err = fill(&b, body); err != nil {
+			return "", nil, err
+		}
 	}
-	if done, err = f.acquire(ctx, length); err != nil {
-		return "", nil, err
-	}
-	if f != nil { // a writer that can set no deadline, as in tests, has none
-		conn := http.NewResponseController(w)
-		_ = conn.SetReadDeadline(time.Now().Add(longBodyTime))
-		defer func() { _ = conn.SetReadDeadline(time.Time{}) }() // otherwise it would end the request, too
-	}
-	if err := fill(&b, body); err != nil {
-		done()
-		return "", nil, err
-	}
-	return b.String(), done, nil
+	part.keep(int64(b.Len()))
+	return b.String(), func() { part.keep(0) }, nil
 }
 
 var chunks = sync.Pool{New: func() any { return new([8 << 10]byte) }}
@@ -86,25 +107,54 @@ func fill(b *strings.Builder, from io.Reader) error {
 	return err
 }
 
-// acquire blocks until n bytes fit, and returns a function that releases them.
-func (f *InFlight) acquire(ctx context.Context, n int64) (func(), error) {
-	if f == nil {
-		return func() {}, nil
+// A share is what a request has of the bound.
+type share struct {
+	of   *InFlight
+	lane *semaphore.Weighted
+	n    int64
+}
+
+// keep gives back all but some bytes.
+func (s *share) keep(n int64) {
+	if s.of == nil {
+		return
 	}
-	lane := f.short
+	s.of.bytes.Add(n - s.n)
+	s.lane.Release(s.n - n)
+	s.n = n
+}
+
+// share waits until so many bytes may be in flight, and gives the sender the time that it has for them, which ends with
+// the deadline of the request.
+func (f *InFlight) share(ctx context.Context, conn *http.ResponseController, n int64) (*share, error) {
+	if f == nil {
+		return &share{}, nil
+	}
+	lane, patience, crowded := f.short, shortBodyTime, crowdedShort
 	if n > shortBody {
-		lane = f.long
+		lane, patience, crowded = f.long, longBodyTime, crowdedLong
 	}
 	if !lane.TryAcquire(n) {
-		ctx, cancel := context.WithTimeout(ctx, longestWait)
-		defer cancel()
-		if err := lane.Acquire(ctx, n); err != nil {
-			return nil, refuse(http.StatusServiceUnavailable, "too many bytes in flight")
+		if err := acquire(ctx, lane, n); err != nil {
+			return nil, err
 		}
+		patience = crowded
 	}
 	f.bytes.Add(n)
-	return func() {
-		f.bytes.Add(-n)
-		lane.Release(n)
-	}, nil
+	until := time.Now().Add(patience)
+	if end, ok := ctx.Deadline(); ok && end.Before(until) {
+		until = end
+	}
+	_ = conn.SetReadDeadline(until) // where it can be set
+	return &share{f, lane, n}, nil
+}
+
+// acquire waits for bytes until the deadline.
+func acquire(ctx context.Context, of *semaphore.Weighted, n int64) error {
+	ctx, cancel := context.WithTimeout(ctx, longestWait)
+	defer cancel()
+	if err := of.Acquire(ctx, n); err != nil {
+		return refuse(http.StatusServiceUnavailable, "too many bytes in flight")
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,7 +176,7 @@ func readUser(from *tree.Reader) (user authenticationv1.UserInfo) {
 func unmarshal(body []byte) (*review, error) {
 	in := &review{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, in); err != nil {
-		return nil, fmt.Errorf("the body is no AdmissionReview: %w", err)
+		return nil, fmt.Errorf("the body is not an AdmissionReview: %w", err)
 	}
 	if in.Request != nil {
 		in.Request.nulls = true
@@ -193,8 +194,8 @@ func decode(body string) (*celgate.Request, error) {
 		}
 	}
 	if in.APIVersion != reviewVersion || in.Kind != reviewKind {
-		return nil, fmt.Errorf("the body is %q of %q, not an %s of %s", in.Kind, in.APIVersion, reviewKind,
-			reviewVersion)
+		return nil, fmt.Errorf("the body is %q of %q, not an %s of %s", short(in.Kind), short(in.APIVersion),
+			reviewKind, reviewVersion)
 	}
 	r := in.Request
 	if r == nil {
@@ -203,10 +204,13 @@ func decode(body string) (*celgate.Request, error) {
 	if r.UID == "" {
 		return nil, errors.New("the request has no uid")
 	}
+	if len(r.UID) > longestQuote { // an answer repeats it
+		return nil, fmt.Errorf("the uid of the request is longer than %d bytes", longestQuote)
+	}
 	switch r.Operation {
 	case celgate.Create, celgate.Update, celgate.Delete, celgate.Connect:
 	default:
-		return nil, fmt.Errorf("unknown operation %q", r.Operation)
+		return nil, fmt.Errorf("unknown operation %q", short(string(r.Operation)))
 	}
 	user := celgate.UserInfo{Username: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups}
 	if len(r.UserInfo.Extra) > 0 {
@@ -241,4 +245,17 @@ func decode(body string) (*celgate.Request, error) {
 		}
 	}
 	return request, nil
+}
+
+// heading reads a review about celgate's own kinds up to its objects, before which API servers write everything else;
+// nil if it is about other kinds, or is not written like that.
+func heading(body string) *celgate.Request {
+	head, _, found := strings.Cut(body, `,"object":`)
+	if !found || !strings.Contains(head, `"group":"`+Group+`"`) {
+		return nil
+	}
+	if r, err := decode(head + "}}"); err == nil && r.Resource.Group == Group {
+		return r
+	}
+	return nil
 }

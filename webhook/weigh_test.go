@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -22,14 +23,15 @@ func TestWeigh(t *testing.T) {
 	} {
 		f := NewInFlight(maxBody)
 		n := int64(len(c.text))
-		done, err := f.acquire(t.Context(), n)
+		text, done, err := f.read(t.Context(), httptest.NewRecorder(), strings.NewReader(c.text), n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		done, err = f.weigh(t.Context(), c.text, done)
+		_, unload, err := f.weigh(t.Context(), text)
 		var refused *httpError
 		if c.want == 0 {
-			if !errors.As(err, &refused) || refused.code != http.StatusRequestEntityTooLarge || f.Bytes() != 0 {
+			if !errors.As(err, &refused) || refused.code != http.StatusRequestEntityTooLarge ||
+				f.Bytes() != n {
 				t.Errorf("%s: %v, %d bytes", c.name, err, f.Bytes())
 			}
 			continue
@@ -40,6 +42,7 @@ func TestWeigh(t *testing.T) {
 		if got := f.Bytes(); got < c.want/2 || got > c.want*2 {
 			t.Errorf("%s: %d bytes in flight, not about %d", c.name, got, c.want)
 		}
+		unload()
 		if done(); f.Bytes() != 0 {
 			t.Errorf("%s: %d bytes are not given back", c.name, f.Bytes())
 		}

@@ -1,7 +1,7 @@
-// Command audit measures celgate audit on a dump of mixed objects with 100 policies: its processor time and the most
-// memory that it had, for growing numbers of objects.
+// Command audit measures celgate audit, or celgate apply, on a dump of mixed objects with 100 policies: its processor
+// time and the most memory that it had, for growing numbers of objects.
 //
-//	go -C bench run ./audit [-objects 10000,100000,400000]
+//	go -C bench run ./audit [-objects 10000,100000,400000] [-verb apply]
 package main
 
 import (
@@ -21,14 +21,15 @@ import (
 
 func main() {
 	objects := flag.String("objects", "10000,100000,400000", "how many objects, one run for each `numbers`")
+	verb := flag.String("verb", "audit", "audit or apply")
 	flag.Parse()
-	if err := run(strings.Split(*objects, ",")); err != nil {
+	if err := run(*verb, strings.Split(*objects, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "audit:", err)
 		os.Exit(1)
 	}
 }
 
-func run(counts []string) error {
+func run(verb string, counts []string) error {
 	folder, err := os.MkdirTemp("", "celgate-bench-audit-")
 	if err != nil {
 		return err
@@ -54,7 +55,11 @@ func run(counts []string) error {
 		if err := write(dump, func(w io.Writer) { objects(w, n) }); err != nil {
 			return err
 		}
-		cmd := exec.Command(program, "audit", "-p", given, "-c", dump)
+		args := []string{"audit", "-p", given, "-c", dump}
+		if verb == "apply" {
+			args = []string{"apply", "--summary", "-p", given, dump}
+		}
+		cmd := exec.Command(program, args...)
 		out, err := cmd.Output()
 		var exit *exec.ExitError
 		if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {

@@ -50,7 +50,7 @@ spec: {policyName: spender, validationActions: [Deny]}
 func TestHostile(t *testing.T) {
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "policies.yaml"), []byte(policies+"---"+spender))
-	t.Setenv("GOMEMLIMIT", "450MiB") // as deploy/ says
+	t.Setenv("GOMEMLIMIT", "400MiB") // as deploy/ says
 	g := alone(t, "--policy-dir="+folder, "--metrics-listen=127.0.0.1:0")
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(g.CA)

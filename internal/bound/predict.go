@@ -563,7 +563,7 @@ func digitsSize(digits int64) Size {
 // digitsOf returns how many digits a text has as a number without an exponent.
 func digitsOf(s string) int64 {
 	n := int64(len(s))
-	if i := strings.LastIndexAny(s, "eE"); i >= 0 {
+	if i := max(strings.LastIndexByte(s, 'e'), strings.LastIndexByte(s, 'E')); i >= 0 {
 		exponent := strings.TrimLeft(s[i+1:], "+-")
 		e, err := strconv.ParseInt(exponent, 10, 32)
 		if err == nil {

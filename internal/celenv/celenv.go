@@ -54,6 +54,7 @@ type Declared struct {
 	Authorizer bool
 	Patch      bool // Object, JSONPatch and jsonpatch.escapeKey
 	Dialect    bool // with Patch: the functions that only mutations of the dialect have
+	Merge      bool // the result is a JSON merge patch; it changes nothing of what is declared
 	Extended   bool // hash.* and reduce, which all expressions of the dialect have, and no server
 
 	typed           bool // object, oldObject and params are declared by Typed

@@ -1,8 +1,13 @@
 package celenv
 
 import (
+	"math"
+
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
@@ -26,6 +31,24 @@ func (s Sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
 		size = s.Items
 	}
 	return &checker.SizeEstimate{Max: size}
+}
+
+// rangeOfItems estimates lists.range of what is no number in the text, which cel-go takes for any number: mostly it is
+// the size of a list.
+func rangeOfItems(estimator checker.CostEstimator, _ *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+	size := checker.SizeEstimate{Max: math.MaxUint64}
+	if of, ok := estimator.(*library.CostEstimator); ok {
+		if assumed, ok := of.SizeEstimator.(Sizes); ok {
+			size.Max = assumed.Items
+		}
+	}
+	if len(args) == 1 && args[0].Expr().Kind() == ast.LiteralKind {
+		if n, ok := args[0].Expr().AsLiteral().(types.Int); ok {
+			size = checker.FixedSizeEstimate(uint64(max(n, 0)))
+		}
+	}
+	cost := size.MultiplyByCostFactor(1).Add(checker.FixedCostEstimate(1 + common.ListCreateBaseCost))
+	return &checker.CallEstimate{CostEstimate: cost, ResultSize: &size}
 }
 
 // EstimateCallCost leaves the costs of functions to the libraries.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/types"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
@@ -101,7 +102,8 @@ func (s *Set) With(d Declared, provide func(types.Provider) types.Provider, vars
 	if err != nil {
 		return nil, err
 	}
-	opts := []cel.EnvOption{cel.CustomTypeProvider(provide(env.CELTypeProvider()))}
+	opts := []cel.EnvOption{cel.CustomTypeProvider(provide(env.CELTypeProvider())),
+		cel.CostEstimatorOptions(checker.OverloadCostEstimate("lists_range", rangeOfItems))}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		opts = append(opts, cel.Variable(name, vars[name]))
 	}

@@ -201,8 +201,7 @@ func run(ctx context.Context, e *compile.Expression, vars *activation) (value re
 
 func runAlone(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
 	if e.Watch != nil {
-		from := vars.Meter.Mark()
-		defer func() { vars.Meter.Aside(from, func() { e.Watch(ctx, vars, err != nil) }) }()
+		return watched(ctx, e, vars)
 	}
 	if e.Plan != nil {
 		before := vars.Meter.Mark()
@@ -227,6 +226,15 @@ func runAlone(ctx context.Context, e *compile.Expression, vars *activation) (val
 		return nil, -1, err
 	}
 	return value, int64(min(*details.ActualCost(), math.MaxInt64)), err
+}
+
+// watched evaluates an expression that somebody watches: apart, because a deferred call costs those that nobody does.
+func watched(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
+	from := vars.Meter.Mark()
+	defer func() { vars.Meter.Aside(from, func() { e.Watch(ctx, vars, err != nil) }) }()
+	alone := *e
+	alone.Watch = nil
+	return run(ctx, &alone, vars)
 }
 
 // variables is the lazy value of the variables variable. Each is evaluated when it is first used.

@@ -123,12 +123,6 @@ type Mention struct {
 // IsEmpty reports that nothing is named.
 func (m Mention) IsEmpty() bool { return len(m.Plugins)+len(m.MadeUp) == 0 && !m.Managed }
 
-// With returns what either names.
-func (m Mention) With(other Mention) Mention {
-	return Mention{slices.Concat(m.Plugins, other.Plugins), slices.Concat(m.MadeUp, other.MadeUp),
-		m.Managed || other.Managed}
-}
-
 // Mentioned returns what the text of expressions names.
 func Mentioned(text string) (found Mention) {
 	for i := range plugins {

@@ -45,7 +45,7 @@ func ReadEvents(line []byte) ([]*Event, error) {
 	}
 	apiVersion, _ := tree["apiVersion"].(string)
 	if !strings.HasPrefix(apiVersion, "audit.k8s.io/") {
-		return nil, fmt.Errorf("%s %v is no event of audit.k8s.io", cmp.Or(apiVersion, "an object"), tree["kind"])
+		return nil, fmt.Errorf("%s %v is not an event of audit.k8s.io", cmp.Or(apiVersion, "an object"), tree["kind"])
 	}
 	if tree["kind"] != "EventList" {
 		return []*Event{eventOf(tree)}, nil

@@ -48,6 +48,10 @@ func (w *Words) Hint(err error) string {
 		return strings.Join(kind.Served, ", ") + " is"
 	case kind.OfSubresource:
 		return "say which, as in " + fmt.Sprintf(w.Subresource, "deployments/scale")
+	case !kind.Meant.Empty():
+		return "did you mean " + kind.Meant.GroupVersion().String() + " " + kind.Meant.Kind + "?"
+	case kind.Mistaken:
+		return "the server has no such kind in this group"
 	}
 	return "give its CustomResourceDefinition " + w.State
 }

@@ -177,8 +177,15 @@ func (run *caseRun) tookPart(name, binding string) bool {
 // isCondition reports an outcome of a match condition.
 func isCondition(o celgate.Outcome) bool { return strings.HasPrefix(o.Field, "spec.matchConditions") }
 
-// why says what kept policies out.
+// why says that policies were not exercised, and what kept them out.
 func (run *caseRun) why(name, binding string) string {
+	return strings.Join(append([]string{notExercised}, run.reasons(name, binding)...), "\n")
+}
+
+const notExercised = "not exercised"
+
+// reasons says what kept policies out, one on a line.
+func (run *caseRun) reasons(name, binding string) []string {
 	var reasons []string
 	matches := run.matches()
 	for _, m := range matches {
@@ -206,10 +213,7 @@ func (run *caseRun) why(name, binding string) string {
 	if n := len(reasons); n > most {
 		reasons = append(reasons[:most], fmt.Sprintf("and %d more", n-most))
 	}
-	if len(reasons) == 0 {
-		return "not exercised"
-	}
-	return "not exercised\n" + strings.Join(reasons, "\n")
+	return reasons
 }
 
 func (run *caseRun) compareSkip(s Skip) {
@@ -261,7 +265,7 @@ func (run *caseRun) compareSkip(s Skip) {
 		}
 	}
 	run.fail(Failure{Place: s.Place, Expected: expected,
-		Got: strings.TrimPrefix(run.why(s.Policy, s.Binding), "not exercised\n"), Causes: run.skips(s.Policy)})
+		Got: cmp.Or(strings.Join(run.reasons(s.Policy, s.Binding), "\n"), notExercised), Causes: run.skips(s.Policy)})
 }
 
 func (run *caseRun) conditionField(m explain.Match, name string) string {

@@ -1,9 +1,11 @@
 package suite
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -414,6 +416,14 @@ func (n node) verdicts(truth bool) []Verdict {
 	return all
 }
 
+// PatternProblem says what is wrong with a regular expression.
+func PatternProblem(err error) string {
+	if wrong := (*syntax.Error)(nil); errors.As(err, &wrong) {
+		return fmt.Sprintf("%s: `%s`", wrong.Code, wrong.Expr)
+	}
+	return err.Error()
+}
+
 // match reads text to compare with.
 func (n node) match() Text {
 	switch v := n.value.(type) {
@@ -427,7 +437,7 @@ func (n node) match() Text {
 		if m := n.member("matches"); m.isGiven() {
 			re, err := regexp.Compile(m.text())
 			if err != nil {
-				n.add(&Problem{m.place(), "matches: " + strings.TrimPrefix(err.Error(), "error parsing regexp: "), ""})
+				n.add(&Problem{m.place(), "matches: " + PatternProblem(err), ""})
 			}
 			t.Matches = re
 		}
@@ -508,7 +518,7 @@ func (n node) skips() []Skip {
 		s.Policy, s.Binding = item.member("policy").text(), item.member("binding").text()
 		s.By, s.Condition = item.member("by").text(), item.member("condition").text()
 		if s.By != "" && !slices.Contains(matchers, s.By) {
-			n.add(&Problem{item.member("by").place(), fmt.Sprintf("by is none of the matchers: %q", s.By),
+			n.add(&Problem{item.member("by").place(), fmt.Sprintf("by is not one of the matchers: %q", s.By),
 				"they are " + strings.Join(matchers, ", ")})
 		}
 		if s.Condition != "" && s.By == "" {

@@ -6,11 +6,12 @@ package tree
 import (
 	"math"
 	"reflect"
+	"unsafe"
 )
 
 // Same reports that two maps are one in memory.
 func Same(a, b map[string]any) bool {
-	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+	return *(*unsafe.Pointer)(unsafe.Pointer(&a)) == *(*unsafe.Pointer)(unsafe.Pointer(&b)) // a map is a pointer
 }
 
 // Shared reports that two values are one: the same scalar, its type and the sign of a zero included, or the same map or

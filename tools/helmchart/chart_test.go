@@ -35,7 +35,7 @@ func TestChart(t *testing.T) {
 		"clients":    map[string]any{"secret": "api-servers", "names": []any{"kube-apiserver", "other"}, "rate": 50},
 		"apiServers": []any{"10.0.0.0/28"},
 	})
-	for _, text := range []string{"celgate-system", "512Mi", "450MiB", "image: celgate"} {
+	for _, text := range []string{"celgate-system", "512Mi", "400MiB", "image: celgate"} {
 		if strings.Contains(rendered, text) {
 			t.Errorf("%q is still in what is rendered", text)
 		}

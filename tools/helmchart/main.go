@@ -36,7 +36,7 @@ var values = []value{
 	{"image: celgate\n", image, 1},
 	{"--client-rate=2000 # of one API server", "--client-rate={{ .Values.clients.rate }} # of one API server", 1},
 	{"        - --log-format=json\n", "        - --log-format=json\n" + clientFlags + "        {{- range .Values.args }}\n        - {{ . | quote }}\n        {{- end }}\n", 1},
-	{"value: 450MiB", "value: {{ .Values.memory.target | quote }}", 1},
+	{"value: 400MiB", "value: {{ .Values.memory.target | quote }}", 1},
 	{"requests: {cpu: 100m, memory: 128Mi}", "requests: {cpu: {{ .Values.cpu | quote }}, memory: {{ .Values.memory.request | quote }}}", 1},
 	{"          capabilities: {drop: [ALL]}\n", "          capabilities: {drop: [ALL]}\n" + clientVolume, 1},
 	{"  - ports: [{port: webhook}]\n", "  - ports: [{port: webhook}]\n" + apiServers, 1},
@@ -92,7 +92,7 @@ memory:
   request: 128Mi
   limit: 512Mi
   # Above it memory is given back more eagerly: somewhat below the limit.
-  target: 450MiB
+  target: 400MiB
 `
 
 const chartFile = `apiVersion: v2

@@ -59,8 +59,8 @@ a param counts for the objects beside it, whatever their order. Arguments may al
 be AdmissionReviews (admission.k8s.io), which are evaluated as they stand.
 
 With --kubeconfig or --context a live cluster is the state: its kinds, namespaces,
-params and stored objects are read when they are needed, and rights are asked of it,
-as those of the kubeconfig's user unless --as names another. Nothing is written to
+params and stored objects are read when they are needed, and permissions are
+checked as the kubeconfig's user unless --as names another. Nothing is written to
 it. Without -p the policies are those of the cluster.
 
 With -o yaml apply is a filter: the manifests come out as they went in (comments,
@@ -68,8 +68,8 @@ order and quotes kept, no defaults added) but for what policies change. A denial
 leaves standard output empty; what there is to say goes to standard error. When
 standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
 
-What the server validates of an object itself, such as names, duplicates and
-selectors, is not looked at: a mutated object may still be refused as invalid.
+celgate does not validate the object itself, such as names, duplicates and
+selectors: the server may still refuse a mutated object as invalid.
 
 The exit status is 0 when nothing is denied, 1 when something is or --fail-on or
 --replay says so, and 2 when something could not be evaluated, a policy or binding is invalid, or
@@ -154,7 +154,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	}
 	loader := &manifest.Loader{Stdin: a.stdin, MaxInput: a.maxInput}
 	a.unbuilt(args)
-	batch := a.read(loader, args)
+	batch := a.readBatch(loader, args)
 	from, err := a.sources(ctx)
 	if err != nil {
 		return err
@@ -447,13 +447,14 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		return it
 	}
 	if d.edits && isReview(doc.Object) {
-		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is none"),
+		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is not one"),
 			"use -o json, or -o yaml with --server-view"))
 	}
 	if kind := tree.Object(doc.Object).Kind(); !isReview(doc.Object) && d.skips(kind) {
 		it.Failure = skipped(kind)
 		return it
 	}
+	doc.Restore()
 	request, err := d.world.request(ctx, doc, d.asked)
 	if err != nil {
 		if m, ok := doc.Misreading("metadata.name"); ok {
@@ -573,7 +574,7 @@ func (d *decider) returned(object map[string]any, r *celgate.Request) map[string
 }
 
 // skips reports that an object is of a kind without a resource that is left out: those of celgate, which are for no
-// cluster, and unknown ones that no policy can be for.
+// cluster, and unknown ones that no policy can be for. A mistake for a kind of the server is no such kind.
 func (d *decider) skips(kind schema.GroupVersionKind) bool {
 	if kind.Group == "celgate.dev" {
 		return true
@@ -585,7 +586,15 @@ func (d *decider) skips(kind schema.GroupVersionKind) bool {
 		d.world.types.Type(kind) != nil {
 		return false
 	}
-	return d.unknownKinds == "skip" || d.unknownKinds == "" && !mayMatch(&d.world.set, kind)
+	if d.unknownKinds == "skip" {
+		return true
+	}
+	_, err := (&celgate.Requester{Types: d.world.types}).Target(kind, "")
+	var unknown *celgate.UnknownKindError
+	if errors.As(err, &unknown) && unknown.Mistaken {
+		return false
+	}
+	return d.unknownKinds == "" && !mayMatch(&d.world.set, kind)
 }
 
 // refusal returns the status of an error that is the server's answer.

@@ -43,7 +43,8 @@ var unsaid = []reflect.Type{
 	reflect.TypeFor[policy.Position](), reflect.TypeFor[policy.Locator](), reflect.TypeFor[metav1.ObjectMeta](),
 }
 
-// says writes a value of a policy without its places and metadata.
+// says writes a value of a policy without its places and metadata. What is not written says nothing, so that a hash
+// does not change where policies can say more.
 func says(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -60,8 +61,9 @@ func says(v reflect.Value) string {
 	case reflect.Struct:
 		var all []string
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() && f.Name != "APIVersion" && !slices.Contains(unsaid, f.Type) {
-				all = append(all, f.Name+":"+says(v.Field(i)))
+			f, member := v.Type().Field(i), v.Field(i)
+			if f.IsExported() && f.Name != "APIVersion" && !slices.Contains(unsaid, f.Type) && !member.IsZero() {
+				all = append(all, f.Name+":"+says(member))
 			}
 		}
 		return "{" + strings.Join(all, ",") + "}"

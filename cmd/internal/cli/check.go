@@ -104,7 +104,7 @@ func (k *checking) run(ctx context.Context, args []string) error {
 	case len(args) == 0:
 		return &usageError{errors.New("no policies given")}
 	case k.fix && slices.Contains(args, "-"):
-		return &usageError{errors.New("--fix changes files, and standard input is none")}
+		return &usageError{errors.New("--fix changes files, and standard input is not one")}
 	}
 	if _, err := k.targets(); err != nil {
 		return err

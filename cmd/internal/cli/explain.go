@@ -51,7 +51,7 @@ whole objects before and after each mutation. The exit status is that of apply.`
 	}
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&x.policies, "policy", "p", nil,
-			"`FILE|DIR|-|NAME` policies, bindings and the cluster state that lies\nbeside them; a NAME that is no file narrows as --only does; may be repeated")
+			"`FILE|DIR|-|NAME` policies, bindings and the cluster state that lies\nbeside them; a NAME that is not a file narrows as --only does; may be repeated")
 		f.StringArrayVar(&x.only, "only", nil, "`NAME` tell about this policy only; may be repeated")
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil,
 			"`FILE|DIR|-` what exists in the cluster; may be repeated")

@@ -36,7 +36,7 @@ func (m *minor) Type() string { return "minor" }
 func minorOf(text string) (string, error) {
 	found := versionText.FindStringSubmatch(text)
 	if found == nil {
-		return "", withHint(&usageError{fmt.Errorf("%q is no version of Kubernetes", text)},
+		return "", withHint(&usageError{fmt.Errorf("%q is not a version of Kubernetes", text)},
 			"a version is like 1.37 or v1.37.2")
 	}
 	if !slices.Contains(builtin.Minors(), found[1]) {
@@ -161,10 +161,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	if hinted := (*hintedError)(nil); errors.As(err, &hinted) {
 		return hinted
 	}
-	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
-	if !ok {
+	unknown := (*pflag.NotExistError)(nil)
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return &usageError{err}
 	}
+	name := unknown.GetSpecifiedName()
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {

@@ -228,12 +228,12 @@ func (f *function) sources() (sources, error) {
 	documents := func(list any, path string) (docs []*manifest.Document, err error) {
 		items, ok := list.([]any)
 		if list != nil && !ok {
-			return nil, fmt.Errorf("%s of the functionConfig is no list", path)
+			return nil, fmt.Errorf("%s of the functionConfig is not a list", path)
 		}
 		for i, item := range items {
 			object, ok := item.(map[string]any)
 			if !ok {
-				return nil, fmt.Errorf("%s[%d] of the functionConfig is no object", path, i)
+				return nil, fmt.Errorf("%s[%d] of the functionConfig is not an object", path, i)
 			}
 			docs = append(docs, &manifest.Document{Object: object, Source: f.source,
 				Item: "functionConfig." + path + "[" + strconv.Itoa(i) + "]"})

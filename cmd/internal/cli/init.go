@@ -55,7 +55,7 @@ func (n *initing) init(ctx context.Context, args []string) error {
 	case len(args) == 0:
 		return &usageError{errors.New("no policies given")}
 	case slices.Contains(slices.Concat(args, n.state), "-"):
-		return &usageError{errors.New("a suite names files, and standard input is none")}
+		return &usageError{errors.New("a suite names files, and standard input is not one")}
 	}
 	file := n.file
 	if file == "" {

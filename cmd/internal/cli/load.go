@@ -104,8 +104,11 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	w.stored = w.with(c, w.stored, existing)
 	w.stored = w.with(c, w.stored, beside)
 	shared := w.findShared()
-	w.cluster = w.with(c, w.stored, slices.DeleteFunc(slices.Clone(batch),
-		func(d *manifest.Document) bool { return !shared(d.Object) }))
+	seen := slices.DeleteFunc(slices.Clone(batch), func(d *manifest.Document) bool { return !shared(d.Object) })
+	for _, d := range seen {
+		d.Restore()
+	}
+	w.cluster = w.with(c, w.stored, seen)
 	return w, nil
 }
 
@@ -123,13 +126,39 @@ func (c *console) read(loader *manifest.Loader, paths []string) []*manifest.Docu
 	}
 	docs, problems := loader.Load(paths...)
 	for _, p := range problems {
-		if !p.Warning {
-			c.raise(exitFailed)
-		}
-		c.say(p.Error(), "")
+		c.sayProblem(p)
 	}
 	return docs
 }
+
+func (c *console) sayProblem(p manifest.Problem) {
+	if !p.Warning {
+		c.raise(exitFailed)
+	}
+	c.say(p.Error(), "")
+}
+
+// readBatch reads what is asked about. What nothing but its own request looks at is released until then: a batch may
+// be large.
+func (c *console) readBatch(loader *manifest.Loader, paths []string) []*manifest.Document {
+	var docs []*manifest.Document
+	for doc, problem := range loader.Documents(paths...) {
+		if problem != nil {
+			c.sayProblem(*problem)
+			continue
+		}
+		kind := tree.Object(doc.Object).Kind()
+		if _, alone := builtinGroups[kind.Group]; alone && kind.GroupKind() != namespaceKind.GroupKind() {
+			doc.Release()
+		}
+		docs = append(docs, doc)
+	}
+	return docs
+}
+
+// builtinGroups have kinds that say nothing about other kinds, about policies and about rights.
+var builtinGroups = map[string]struct{}{"": {}, "apps": {}, "batch": {}, "networking.k8s.io": {}, "policy": {},
+	"autoscaling": {}, "discovery.k8s.io": {}, "events.k8s.io": {}, "coordination.k8s.io": {}, "storage.k8s.io": {}}
 
 // addPolicies puts policies and bindings into the set and returns the other documents.
 func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.Document {
@@ -151,7 +180,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	for _, d := range bundle.Objects {
 		if meant := w.guessKind(tree.Object(d.Object).Kind()); meant != "" {
 			c.raise(exitFailed)
-			c.say(at(d.Position(), fmt.Sprintf("%v %v is no kind of policy", d.Object["apiVersion"],
+			c.say(at(d.Position(), fmt.Sprintf("%v %v is not a kind of policy", d.Object["apiVersion"],
 				describe(d.Object))), "did you mean "+meant+"?")
 			continue
 		}
@@ -285,11 +314,8 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 			continue
 		}
 		seen[id] = given[i].Position()
-		next, err := cluster.With(object)
+		next, err := cluster.Add(object)
 		if err != nil {
-			if wrong := (*state.ObjectError)(nil); errors.As(err, &wrong) {
-				err = wrong.Err
-			}
 			c.raise(exitFailed)
 			c.say(at(given[i].Position(), err.Error()), "")
 			continue
@@ -329,13 +355,19 @@ func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
 	}
 	var missing, unbound, hints []string
 	for _, b := range w.set.Bindings {
-		bound[b.PolicyRef()] = true
+		ref := b.PolicyRef()
+		for _, named := range b.PolicyRefs() {
+			bound[named] = true
+			if !known[named] {
+				ref = named
+			}
+		}
 		switch {
 		case refused[b.Ref()]:
-		case known[b.PolicyRef()]:
+		case known[ref]:
 			force.Bindings = append(force.Bindings, b)
 		default:
-			missing = append(missing, fmt.Sprintf("%s (of %s)", b.PolicyName, b.Name))
+			missing = append(missing, fmt.Sprintf("%s (of %s)", ref.Name, b.Name))
 			if hint := w.binds(b); hint != "" {
 				hints = append(hints, hint)
 			}

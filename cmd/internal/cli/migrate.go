@@ -43,8 +43,8 @@ func newMigrate(c *console) *cobra.Command {
 		Short: "Hand policies over to a server that serves them itself",
 		Long: `migrate prints the policies and bindings of policy.celgate.dev in a cluster as those of
 admissionregistration.k8s.io, in the version that the server serves; what it does not
-serve stays with celgate serve. That acts no longer on a binding that exists natively,
-with its policy, once the server does.
+serve stays with celgate serve, which stops enforcing a binding once the server enforces
+its native copy.
 
 With --verify, after that, it asks whether celgate's own can be deleted: each exists natively
 with the same spec, the server acts on them, and server and celgate agree about all stored

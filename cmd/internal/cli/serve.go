@@ -111,7 +111,7 @@ func (s *serving) flags(cmd *cobra.Command) {
 		f.StringVar(&s.PolicyDir, "policy-dir", "",
 			"`DIR` with policies and bindings; what changes in it is in force within a\nsecond, unless something in it is wrong")
 		f.BoolVar(&s.AllowEmpty, "allow-empty", false,
-			"let the directory take policies out of force in ways that look like a\nmistake: nothing in a file, half of a file, a policy without its binding")
+			"let the directory take policies out of force in ways that look like a\nmistake: nothing in a file, less in a file written in place, no binding")
 		f.StringVar(&s.kubeconfig, "kubeconfig", "",
 			"`FILE` that names the cluster; kubectl's by default, in a Pod its own")
 		f.StringVar(&s.context, "context", "", "`NAME` of the context in it")
@@ -249,7 +249,7 @@ func (s *serving) compare() error {
 		}
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-			return withHint(&usageError{fmt.Errorf("--shadow-webhook: %q is no URL", address)},
+			return withHint(&usageError{fmt.Errorf("--shadow-webhook: %q is not a URL", address)},
 				"for example https://policies.example.com/v1/admit")
 		}
 		if b.URLs[phase] != "" {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/celgate/celgate"
@@ -111,7 +110,7 @@ func (t *test) run(ctx context.Context, args []string) error {
 	if t.only != "" {
 		var err error
 		if opts.Only, err = regexp.Compile(t.only); err != nil {
-			return &usageError{fmt.Errorf("--run: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))}
+			return &usageError{fmt.Errorf("--run: %s", suite.PatternProblem(err))}
 		}
 	}
 	for i, v := range t.versions {

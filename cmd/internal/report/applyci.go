@@ -81,11 +81,11 @@ func (b block) finding() finding {
 	case "warning", "ignored":
 		f.level = check.Warning
 	}
-	switch name, audit := strings.CutPrefix(b.label, "audit annotation "); {
+	switch {
 	case b.policy != "":
 		f.title += " by policy " + b.policy
-	case audit:
-		f.rule, f.title, b.message = "audit-annotation", "audit annotation", name+": "+b.message
+	case b.audit != "":
+		f.rule, f.title, b.message = "audit-annotation", "audit annotation", b.audit+": "+b.message
 	case b.label == "denied":
 		f.rule = "refused"
 	default:

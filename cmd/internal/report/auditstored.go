@@ -79,7 +79,7 @@ func (s *StoredAudit) members(visit func(name json.Token, dec *json.Decoder) err
 	if t, err := dec.Token(); err != nil {
 		return s.wrong(err)
 	} else if t != json.Delim('{') {
-		return s.wrong(errors.New("it is no object"))
+		return s.wrong(errors.New("it is not an object"))
 	}
 	for dec.More() {
 		name, err := dec.Token()
@@ -275,7 +275,7 @@ func MergedAudit(parts []*StoredAudit, top int) (*Audit, error) {
 			return nil, fmt.Errorf("%s and %s are of different policies", first.File, p.File)
 		}
 		if (p.Shard() == nil) != (first.Shard() == nil) || p.Shard() != nil && p.Shard().Of != first.Shard().Of {
-			return nil, fmt.Errorf("%s and %s are no parts of one audit", first.File, p.File)
+			return nil, fmt.Errorf("%s and %s are not parts of one audit", first.File, p.File)
 		}
 	}
 	if shard := first.Shard(); shard != nil {
@@ -294,7 +294,7 @@ func MergedAudit(parts []*StoredAudit, top int) (*Audit, error) {
 			return nil, fmt.Errorf("part %s is missing", Shard{i, shard.Of})
 		}
 	} else if len(parts) > 1 {
-		return nil, fmt.Errorf("%s and %s are no parts of one audit", first.File, parts[1].File)
+		return nil, fmt.Errorf("%s and %s are not parts of one audit", first.File, parts[1].File)
 	}
 	set := &policy.Set{}
 	for _, p := range first.summary.InForce {
@@ -323,8 +323,19 @@ func (a *Audit) Options() Options { return Options{Set: a.set, Rejected: a.rejec
 
 // Absorb sees everything that a report of a part has.
 func (a *Audit) Absorb(s *StoredAudit, write func(of *Audited, findings []AuditFinding) error) error {
+	return a.absorb(s, nil, write)
+}
+
+// absorb sees what a report has, of the findings those that are chosen.
+func (a *Audit) absorb(s *StoredAudit, choose func([]AuditFinding) []AuditFinding,
+	write func(of *Audited, findings []AuditFinding) error) error {
 	var err error
 	for findings := range s.objects(&err) {
+		if choose != nil {
+			if findings = choose(findings); len(findings) == 0 {
+				continue
+			}
+		}
 		of := &Audited{Object: findings[0].Object, Past: findings[0].Past}
 		a.tally(of.Object, findings)
 		if err := write(of, findings); err != nil {

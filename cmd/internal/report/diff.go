@@ -195,10 +195,10 @@ func (t *diffText) differing(c Comparison) []block {
 	}
 	for _, p := range c.Pairs {
 		if p.Of().Does == delta.Mutates {
-			b := block{label: "now changed by", style: blue,
+			b := block{label: "now changed by", now: delta.Mutates, style: blue,
 				message: origin(p.Of().Policy, p.Of().Binding, p.Of().Param), policy: p.Of().Policy}
 			if p.New == nil {
-				b.label, b.style = "no longer changed by", green
+				b.label, b.now, b.style = "no longer changed by", "", green
 			}
 			switch {
 			case mutating == 1 && len(c.Object) > 0:
@@ -216,11 +216,11 @@ func (t *diffText) differing(c Comparison) []block {
 			out = append(out, b)
 		case p.Old == nil:
 			b := t.entryBlock(c.New, p.New)
-			b.label = "now " + p.New.Does
+			b.label, b.now = "now "+p.New.Does, p.New.Does
 			out = append(out, b)
 		default:
 			b := t.entryBlock(c.New, p.New)
-			b.label = "now " + p.New.Does
+			b.label, b.now = "now "+p.New.Does, p.New.Does
 			switch {
 			case p.Old.Does == p.New.Does:
 				b.footers = append(b.footers, "before: "+p.Old.Message)
@@ -390,14 +390,13 @@ func (g *diffGitHub) Write(c Comparison) error {
 		}
 		f := b.finding()
 		switch f.level = check.Note; {
-		case c.Changes[0].Fails() && strings.HasPrefix(b.label, "now ") &&
-			(strings.HasSuffix(b.label, delta.Denies) || strings.HasSuffix(b.label, "changed by")):
+		case c.Changes[0].Fails() && (b.now == delta.Denies || b.now == delta.Mutates):
 			f.level = check.Error
-		case strings.HasPrefix(b.label, "now "):
+		case b.now != "":
 			f.level = check.Warning
 		}
 		f.title, f.place = string(c.Changes[0]), it.placeOf(b)
-		if !strings.HasPrefix(b.label, "now ") && c.Old.Locate != nil {
+		if b.now == "" && c.Old.Locate != nil {
 			f.place = c.Old.placeOf(b)
 		}
 		f.message = strings.TrimSpace(it.subject()) + ": " + b.label + ": " + f.message

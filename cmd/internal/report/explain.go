@@ -113,7 +113,7 @@ func (t *textWriter) policyOf(one *told) (p *policy.Policy, b *policy.Binding) {
 
 // invocation tells about one policy with one binding and param.
 func (t *textWriter) invocation(e Explanation, one *told) {
-	name := strings.TrimPrefix(origin(one.policy, one.binding, one.param), "policy ")
+	name := invocation(one.policy, one.binding, one.param)
 	t.titled(bold, string(one.kind), name)
 	p, b := t.policyOf(one)
 	for _, m := range one.matches {
@@ -401,7 +401,7 @@ func (t *textWriter) mutation(o toldOutcome) []string {
 		if found {
 			holds = strings.TrimSpace(inlineYAML(was))
 		}
-		lines = append(lines, fmt.Sprintf("test %s: the object has %s, not %s: the whole patch is dropped, and that is no error", path, holds, inlineYAML(op["value"])))
+		lines = append(lines, fmt.Sprintf("test %s: the object has %s, not %s: the whole patch is dropped, and that is not an error", path, holds, inlineYAML(op["value"])))
 		return lines
 	case o.Verdict == celgate.Error && m.Patch != nil:
 		lines = append(lines, "the patch:")
@@ -621,7 +621,7 @@ func (t *textWriter) ending(e Explanation) {
 		t.block(block{label: "warning", style: yellow, message: w.Text})
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
-		t.block(block{label: "audit annotation " + key, style: cyan, message: d.AuditAnnotations[key]})
+		t.block(block{label: "audit annotation " + key, audit: key, style: cyan, message: d.AuditAnnotations[key]})
 	}
 	for _, n := range d.Notes {
 		if n.Topic == ObjectNotValidated {

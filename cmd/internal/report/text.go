@@ -76,7 +76,9 @@ type block struct {
 	item    string   // of a list, that is to blame; empty: none
 	diff    []string // lines that begin with "-" or "+", and the paths of what they are about
 	topic   celgate.Topic
-	err     error // that the message is of
+	now     string // what a policy does in the new answer and did not in the old one; empty: it differs otherwise
+	audit   string // the key of the audit annotation that the block is; empty: it is something else
+	err     error  // that the message is of
 }
 
 func newText(w io.Writer, o Options) (*textWriter, error) {
@@ -315,7 +317,7 @@ func (t *textWriter) decisionBlocks(it Item) []block {
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.AuditAnnotations)) {
 		if key != "validation.policy.admission.k8s.io/validation_failure" {
-			out = append(out, block{label: "audit annotation " + key, style: cyan, message: d.AuditAnnotations[key]})
+			out = append(out, block{label: "audit annotation " + key, audit: key, style: cyan, message: d.AuditAnnotations[key]})
 		}
 	}
 	for _, n := range d.Notes {
@@ -523,7 +525,12 @@ func headline(message string, err error, e policy.Expr) string {
 }
 
 func origin(policyName, binding, param string) string {
-	s := "policy " + policyName
+	return "policy " + invocation(policyName, binding, param)
+}
+
+// invocation names a policy with what it runs with.
+func invocation(policyName, binding, param string) string {
+	s := policyName
 	if binding != "" {
 		s += ", binding " + binding
 	}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"container/list"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -27,8 +28,15 @@ type Callers struct {
 // burst is how many seconds of its rate a caller may use at once.
 const burst = 2
 
-// most is how many callers have a rate of their own. Without certificates anybody may have many addresses.
+// most is how many callers have a rate of their own. Without certificates anybody may have many addresses: who has not
+// asked for longest is forgotten.
 const most = 10_000
+
+// A callerRate is how often a caller may ask.
+type callerRate struct {
+	caller  string
+	limiter *rate.Limiter
+}
 
 // A gatekeeper lets callers pass.
 type gatekeeper struct {
@@ -39,7 +47,8 @@ type gatekeeper struct {
 	text   []byte // of the file
 	pool   *x509.CertPool
 	looked time.Time
-	rates  map[string]*rate.Limiter
+	rates  map[string]*list.Element // of recent
+	recent list.List                // rates by when they were last asked for, the latest first
 }
 
 func (k *gatekeeper) start() error {
@@ -102,6 +111,7 @@ func (k *gatekeeper) guard(next http.Handler) http.Handler {
 		caller, err := k.caller(r)
 		if err != nil {
 			k.log.Warn("caller refused", "address", r.RemoteAddr, "error", err.Error())
+			w.Header().Set("Connection", "close")
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
@@ -141,13 +151,18 @@ func (k *gatekeeper) mayAskNow(caller string) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	limiter := k.rates[caller]
-	if limiter == nil {
-		if k.rates == nil || len(k.rates) >= most {
-			k.rates = map[string]*rate.Limiter{}
-		}
-		limiter = rate.NewLimiter(rate.Limit(k.Rate), max(1, int(k.Rate*burst)))
-		k.rates[caller] = limiter
+	if known := k.rates[caller]; known != nil {
+		k.recent.MoveToFront(known)
+		return known.Value.(*callerRate).limiter.Allow()
 	}
+	if k.rates == nil {
+		k.rates = map[string]*list.Element{}
+	}
+	if len(k.rates) >= most {
+		oldest := k.recent.Back()
+		delete(k.rates, k.recent.Remove(oldest).(*callerRate).caller)
+	}
+	limiter := rate.NewLimiter(rate.Limit(k.Rate), max(1, int(k.Rate*burst)))
+	k.rates[caller] = k.recent.PushFront(&callerRate{caller, limiter})
 	return limiter.Allow()
 }

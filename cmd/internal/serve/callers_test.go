@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,16 @@ func TestRate(t *testing.T) {
 	if !k.mayAskNow("b") {
 		t.Error("another caller pays for it")
 	}
+	k = &gatekeeper{Callers: Callers{Rate: 0.001}} // each may ask once
+	for i := range 3 * most {
+		if greedy := k.mayAskNow("greedy"); greedy != (i == 0) {
+			t.Fatalf("with %d others: %v", i, greedy)
+		}
+		k.mayAskNow(strconv.Itoa(i))
+	}
+	if len(k.rates) != most || k.recent.Len() != most {
+		t.Errorf("%d and %d are known", len(k.rates), k.recent.Len())
+	}
 }
 
 // TestTrouble finds the metrics of what takes long.
@@ -131,7 +142,7 @@ func TestTrouble(t *testing.T) {
 	r.await(t, "counted", func() bool {
 		_, text := r.get(t, "/metrics")
 		return strings.Contains(text, "\ncelgate_webhook_requests_in_flight 1\n") &&
-			strings.Contains(text, "\ncelgate_webhook_bytes_in_flight 0\n") &&
+			strings.Contains(text, "\ncelgate_webhook_bytes_in_flight 65536\n") &&
 			strings.Contains(text, "\ncelgate_policy_loads_total{result=\"success\"} 1\n") &&
 			strings.Contains(text, "\ncelgate_policy_load_attempt_timestamp_seconds 1")
 	})

@@ -39,7 +39,6 @@ type directory struct {
 	reading map[string]*pending[content]
 	known   map[string]content // by path
 	last    [sha256.Size]byte  // of what was read last
-	good    map[string]content // of the last set that could be used
 	unread  error              // files that count as they last were
 }
 
@@ -52,6 +51,7 @@ type content struct {
 // A folder is what a directory held at one time.
 type folder struct {
 	set     policy.Set
+	docs    []*manifest.Document
 	objects []*manifest.Document // everything else
 	files   map[string]content
 }
@@ -224,15 +224,9 @@ func (d *directory) read() (*folder, error) {
 				errs = append(errs, &p)
 			}
 		}
-		if before, known := d.good[path]; known && !d.allowEmpty && d.known[path].truncates(before) {
-			errs = append(errs, fmt.Errorf("%s: it holds the beginning of what it held before, as if it were being written or could not be: "+
-				"put a new file in its place, or say --allow-empty",
-				path,
-			),
-			)
-		}
 		all = append(all, docs...)
 	}
+	f.docs = all
 	bundle := manifest.NewBundle(all...)
 	errs = append(errs, bundle.Err())
 	f.set, f.objects = bundle.Set, slices.Concat(bundle.Objects, bundle.Reviews, bundle.Suites)
@@ -247,9 +241,87 @@ func (d *directory) read() (*folder, error) {
 	return f, nil
 }
 
-// truncates reports that a file holds less than before, and nothing else.
-func (c content) truncates(before content) bool {
-	return len(c.text) < len(before.text) && bytes.HasPrefix(before.text, c.text) && os.SameFile(c.info, before.info)
+// lost says what a folder had in files that were written in place since, and that the next one has not: such a file may
+// be half written, whatever it begins with, and nothing says when it is whole. Who means it puts a new file in its
+// place, or takes the file away.
+func (d *directory) lost(before, next *folder) error {
+	const meant = "its file was written in place and may not be all there: " +
+		"put a new file in its place, or say --allow-empty"
+	inPlace := func(path string) bool {
+		now, still := next.files[path]
+		was, known := before.files[path]
+		return still && known && os.SameFile(now.info, was.info)
+	}
+	there := map[string]*manifest.Document{}
+	ends := map[string]string{} // the last document of each file
+	for _, doc := range next.docs {
+		there[identity(doc)] = doc
+		ends[doc.Source.File] = identity(doc)
+	}
+	var errs []error
+	for _, path := range slices.Sorted(maps.Keys(before.files)) {
+		if inPlace(path) && yaml(path) && bytes.HasSuffix(before.files[path].text, []byte("\n")) &&
+			!bytes.HasSuffix(next.files[path].text, []byte("\n")) {
+			errs = append(errs, fmt.Errorf("%s: its last line has no end: %s", path, meant))
+		}
+	}
+	for _, was := range before.docs {
+		path, id := was.Source.File, identity(was)
+		if !inPlace(path) {
+			continue
+		}
+		switch now := there[id]; {
+		case now == nil:
+			errs = append(errs, fmt.Errorf("%s: %s is gone, but not its file: %s", path, id, meant))
+		case ends[path] == id && shrinks(was.Object, now.Object):
+			errs = append(errs, fmt.Errorf("%s: %s, at its end, has lost parts: %s", path, id, meant))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func yaml(path string) bool { return strings.ToLower(filepath.Ext(path)) != ".json" }
+
+// identity is what tells documents apart that are there once.
+func identity(d *manifest.Document) string {
+	metadata, _ := d.Object["metadata"].(map[string]any)
+	var parts []string
+	for _, part := range []any{d.Object["kind"], metadata["namespace"], metadata["name"]} {
+		if text, _ := part.(string); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// shrinks reports that a tree has lost members, items, or the end of a text: of a block, which ends anywhere, or of
+// what has no quotes.
+func shrinks(before, now any) bool {
+	switch before := before.(type) {
+	case map[string]any:
+		now, _ := now.(map[string]any)
+		for name, was := range before {
+			if is, ok := now[name]; !ok || shrinks(was, is) {
+				return true
+			}
+		}
+	case []any:
+		now, _ := now.([]any)
+		if len(now) < len(before) {
+			return true
+		}
+		for i, was := range before {
+			if shrinks(was, now[i]) {
+				return true
+			}
+		}
+	case string:
+		now, _ := now.(string)
+		before = strings.TrimRight(before, "\n")
+		now = strings.TrimRight(now, "\n")
+		return len(now) < len(before) && strings.HasPrefix(before, now)
+	}
+	return false
 }
 
 // opens says what would be enforced no more if a folder took the place of another one, which is nil at the start,
@@ -268,7 +340,7 @@ func (d *directory) opens(before, next *folder) error {
 	case len(next.set.Bindings) == 0 && (d.alone || len(before.set.Bindings) > 0):
 		return fmt.Errorf("%s: it holds no bindings, so that no policy is in force: %s", d.path, meant)
 	}
-	var errs []error
+	errs := []error{d.lost(before, next)}
 	for _, p := range next.set.Policies {
 		ref := p.Ref()
 		if before.set.Policy(ref) != nil && before.set.Binds(ref) && !next.set.Binds(ref) {

@@ -155,6 +155,58 @@ func TestDirectoryStays(t *testing.T) {
 	}
 }
 
+// TestDirectoryHalf writes a new version of a file in place and stops in the middle: nothing goes out of force, also
+// not when something is appended, until all is there.
+func TestDirectoryHalf(t *testing.T) {
+	const begun = "# second version" // with the first line changed nothing is a prefix of the old text
+	rules := strings.Replace(one, "[{expression: object.metadata.name != \"MESSAGE\", message: MESSAGE}]",
+		"\n  - {expression: object.metadata.name != \"MESSAGE\"}\n  - {expression: 'true'}", 1)
+	bindingFirst := strings.Join([]string{one[strings.Index(one, "---")+3:], "---", rules[:strings.Index(rules, "---")]}, "")
+	actions := strings.Replace(one, "[Deny]}", "\n  [Audit,\n  Deny]}", 1)
+	actions = strings.Replace(actions, "{policyName: one, validationActions: \n  [Audit,\n  Deny]}",
+		"\n  policyName: one\n  validationActions:\n  - Audit\n  - Deny", 1)
+	expression := strings.Replace(bindingFirst, "  - {expression: 'true'}\n", "  - expression: has(object.data) && false\n", 1)
+	block := strings.Replace(expression, "has(object.data) && false\n", "|-\n      has(object.data)\n      && false\n", 1)
+	before := func(text, mark string) string { return text[:strings.LastIndex(text, mark)] }
+	for name, test := range map[string]struct{ text, half string }{
+		"a policy":      {one + "---" + other, begun + one},
+		"a prefix":      {one + "---" + other, one},
+		"a binding":     {one + "---" + other, begun + before(one+"---"+other, "---")},
+		"a rule":        {bindingFirst, begun + before(bindingFirst, "  - {expression: 'true'}")},
+		"an action":     {actions, begun + before(actions, "  - Deny")},
+		"an expression": {expression, begun + before(expression, " && false")},
+		"a block":       {block, begun + before(block, "      && false")},
+		"an object": {one + "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: default}}\n",
+			begun + one},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, map[string]string{"one.yaml": test.text}, nil)
+			path, before := filepath.Join(r.dir, "one.yaml"), r.l.current.Load()
+			refused := func() bool { code, _ := r.get(t, "/readyz"); return code == http.StatusServiceUnavailable }
+			write(t, path, test.half)
+			r.await(t, "refused", refused)
+			attempts := r.attempts(t)
+			write(t, path, test.half+"# x")
+			r.await(t, "read again", func() bool { return r.attempts(t) != attempts })
+			if !refused() || r.l.current.Load() != before {
+				t.Errorf("a comment lets it through: %s in force", r.inForce())
+			}
+			write(t, path, begun+test.text)
+			r.await(t, "ready again", func() bool { return !refused() })
+		})
+	}
+}
+
+// attempts is when policies were last tried to be put in force.
+func (r *served) attempts(t *testing.T) string {
+	t.Helper()
+	_, text := r.get(t, "/metrics")
+	_, text, _ = strings.Cut(text, "\ncelgate_policy_load_attempt_timestamp_seconds ")
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
 // TestDirectoryGoes takes policies out of force in ways that are meant.
 func TestDirectoryGoes(t *testing.T) {
 	t.Run("with their file", func(t *testing.T) {
@@ -194,11 +246,13 @@ func TestDirectoryContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, path, strings.ReplaceAll(one, "one", "two"))
+	write(t, path, strings.ReplaceAll(one, "MESSAGE", "ANOTHER"))
 	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
 		t.Fatal(err)
 	}
-	r.await(t, "replaced", func() bool { return r.inForce() == "two" })
+	r.await(t, "replaced", func() bool {
+		return strings.Contains(r.l.current.Load().set.Policies[0].Validations[0].Message, "ANOTHER")
+	})
 }
 
 // TestDirectoryBlocks puts a file that nobody writes to in place of policies: they stay, other files are read, and the

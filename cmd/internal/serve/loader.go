@@ -123,7 +123,7 @@ func (l *loader) start() error {
 		if err := l.directory.opens(nil, f); err != nil {
 			return err
 		}
-		l.folder, l.directory.good = f, f.files
+		l.folder = f
 	}
 	if l.Cluster != nil {
 		return nil
@@ -222,7 +222,6 @@ func (l *loader) reload(ctx context.Context, directoryChanged bool) {
 			l.metrics.load(time.Since(start), err)
 			l.directoryTrouble(err, "policies not replaced")
 			if err == nil {
-				l.directory.good = next.files
 				return
 			}
 			unread = err

@@ -75,12 +75,18 @@ type Replica struct {
 }
 
 const (
-	headerTimeout = 10 * time.Second
+	headerTimeout = 5 * time.Second
 	bodyTimeout   = 30 * time.Second // the longest that the API server waits for a webhook
-	idleTimeout   = 2 * time.Minute
 	drainTimeout  = 35 * time.Second // requests that have begun are answered: bodyTimeout and some
-	maxHeader     = 64 << 10
-	maxInFlight   = 8 << 20 // of bodies; what is made of them takes up to twenty times as much
+
+	// idleTimeout is longer than the 90 s after which the API server itself closes a connection. Otherwise it could
+	// send a request over one at the moment at which this side closes it, and that request would be lost.
+	idleTimeout = 2 * time.Minute
+
+	maxConnections = 512 // of callers: some tens of kB each
+	maxReaders     = 64  // of metrics and health
+	maxHeader      = 8 << 10
+	maxInFlight    = 8 << 20 // of bodies; what is made of them takes up to twenty times as much
 
 	// maxEvaluated is the memory of values that expressions make, beyond the little that each evaluation may have.
 	maxEvaluated = 64 << 20
@@ -168,7 +174,7 @@ func (l *loader) serve(ctx context.Context) error {
 		server := o.server(ops)
 		defer server.Close()
 		o.Log.Info("metrics", "address", listener.Addr().String())
-		go func() { ended <- server.Serve(listener) }()
+		go func() { ended <- server.Serve(limit(listener, maxReaders)) }()
 	}
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
@@ -176,9 +182,9 @@ func (l *loader) serve(ctx context.Context) error {
 	}
 	server := o.server(closing(mux, &draining))
 	server.TLSConfig = callers.configure(&tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1"}})
+		NextProtos: []string{"http/1.1"}})
 	o.Log.Info("listening", "address", listener.Addr().String())
-	go func() { ended <- server.ServeTLS(listener, "", "") }()
+	go func() { ended <- server.ServeTLS(limit(listener, maxConnections), "", "") }()
 	loaded := make(chan struct{})
 	go func() {
 		defer close(loaded)
@@ -215,10 +221,10 @@ func say(w http.ResponseWriter, err error) {
 
 // closing gives connections back with their next answer while the server drains. Otherwise the API server, which sends
 // over HTTP/1.1, could send a request over a connection at the moment at which the end closes it, and that request
-// would be lost.
+// would be lost. Who asks for something else than a review, as probes do, never keeps a connection.
 func closing(next http.Handler, draining *atomic.Bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if draining.Load() {
+		if draining.Load() || r.Method != http.MethodPost {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
@@ -226,6 +232,11 @@ func closing(next http.Handler, draining *atomic.Bool) http.Handler {
 }
 
 func (o Options) server(handler http.Handler) *http.Server {
+	// The API server asks webhooks over HTTP/1.1 (NextProtos in pkg/util/webhook/client.go of k8s.io/apiserver
+	// v0.37.2), and others can. What HTTP/2 lets a connection cost (streams that are reset, settings, pings) is gone with
+	// it.
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
@@ -233,6 +244,7 @@ func (o Options) server(handler http.Handler) *http.Server {
 		WriteTimeout:      2 * bodyTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
+		Protocols:         protocols,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // handshakes that fail
 	}
 }

@@ -117,6 +117,14 @@ var nuisances = []nuisance{
 		)
 		_, _ = io.Copy(io.Discard, io.LimitReader(c, 1_000_000))
 	}},
+	{"bodies of maps alone", func(ctx context.Context, at *target, seed *rand.Rand) {
+		n := 1000 << seed.IntN(9) // up to 2.5 MB, which are 70 MB in memory; those of more than 160 MB are refused
+		at.review(ctx, `{"data":[`+strings.Repeat(`{"":{}},`, n)+`0]}`)
+	}},
+	{"bodies of small texts", func(ctx context.Context, at *target, seed *rand.Rand) {
+		n := 1000 << seed.IntN(9)
+		at.review(ctx, `{"data":[`+strings.Repeat(`"aaa",`, n)+`0]}`)
+	}},
 	{"HTTP/2 streams that are reset", func(ctx context.Context, at *target, _ *rand.Rand) {
 		at.frames(ctx, func(f *http2.Framer, headers []byte) {
 			for id := uint32(1); id < 2000; id += 2 {
@@ -165,16 +173,27 @@ var nuisances = []nuisance{
 	}},
 }
 
-// frames begins HTTP/2 and sends what it is told to. Headers are those of a review.
-func (a *target) frames(ctx context.Context, send func(f *http2.Framer, headers []byte)) {
-	c, err := a.dial(ctx, "h2")
+// review sends a review of an object and waits for the answer.
+func (a *target) review(ctx context.Context, object string) {
+	c, err := a.dial(ctx, "http/1.1")
 	if err != nil {
 		return
 	}
 	defer c.Close()
-	if c.ConnectionState().NegotiatedProtocol != "h2" {
+	body := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CREATE",` +
+		`"resource":{"version":"v1","resource":"configmaps"},"name":"x","namespace":"x","object":` + object + `}}`
+	fmt.Fprintf(c, "POST /validate?timeout=2s HTTP/1.1\r\nHost: celgate.test\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+	_, _ = io.Copy(io.Discard, io.LimitReader(c, 1_000_000))
+}
+
+// frames begins HTTP/2, which nobody has agreed to, and sends what it is told to. Headers are those of a review.
+func (a *target) frames(ctx context.Context, send func(f *http2.Framer, headers []byte)) {
+	c, err := a.dial(ctx, "h2", "http/1.1")
+	if err != nil {
 		return
 	}
+	defer c.Close()
 	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
 		return
 	}
@@ -209,7 +228,7 @@ func spoil(ctx context.Context, dir string, seed *rand.Rand, ready func() error)
 		return 0, err
 	}
 	soon := func(what string, right func() bool) error {
-		for end := time.Now().Add(15 * time.Second); ctx.Err() == nil && !right(); wait(ctx, 50*time.Millisecond) {
+		for end := time.Now().Add(30 * time.Second); ctx.Err() == nil && !right(); wait(ctx, 50*time.Millisecond) {
 			if time.Now().After(end) {
 				if err := ready(); err != nil {
 					return fmt.Errorf("%s: not ready: %w", what, err)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -181,7 +183,7 @@ func TestSiege(t *testing.T) {
 		"--key",
 		filepath.Join(certs, "tls.key"),
 	)
-	cmd.Env = append(os.Environ(), "GOMEMLIMIT=450MiB")
+	cmd.Env = append(os.Environ(), "GOMEMLIMIT=400MiB")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -260,8 +262,9 @@ func TestSiege(t *testing.T) {
 				return
 			}
 			for range 4 {
-				if err := os.WriteFile(filepath.Join(dir, "grown.yaml"), []byte(draw(uint64(drawn)).policies(compiles)),
-					0o600); err != nil {
+				next := filepath.Join(dir, "grown.next") // a new file takes its place
+				err := os.WriteFile(next, []byte(draw(uint64(drawn)).policies(compiles)), 0o600)
+				if err = cmp.Or(err, os.Rename(next, filepath.Join(dir, "grown.yaml"))); err != nil {
 					t.Error(err)
 				}
 				drawn++
@@ -293,7 +296,7 @@ func TestSiege(t *testing.T) {
 					got = attack("known attacks, 8 at a time", "validate", attacks[i].name)
 				}
 				if strings.Contains(got, `"allowed":true`) ||
-					!strings.HasPrefix(got, "200") && !strings.HasPrefix(got, "503") && !strings.HasPrefix(got, "504") {
+					!slices.Contains([]string{"200", "408", "503", "504"}, got[:min(3, len(got))]) {
 					t.Errorf("%.500s", got)
 				}
 			}

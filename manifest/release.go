@@ -1,0 +1,37 @@
+package manifest
+
+// Release lets go of all of the object but what names it, so that many documents take little memory. [Document.Restore]
+// reads the rest again from the text. Items of Lists, which share a text, and JSON, which may be one of many values in a
+// line, keep theirs.
+func (d *Document) Release() {
+	if d.Source == nil || d.Item != "" || d.Source.json || d.released {
+		return
+	}
+	metadata, ok := d.Object["metadata"].(map[string]any)
+	if !ok {
+		return
+	}
+	named := map[string]any{}
+	for _, member := range []string{"name", "generateName", "namespace"} {
+		if v, ok := metadata[member].(string); ok {
+			named[member] = v
+		}
+	}
+	d.Object = map[string]any{"apiVersion": d.Object["apiVersion"], "kind": d.Object["kind"], "metadata": named}
+	d.released = true
+}
+
+// Restore reads a released object again. It may be called for any document, by one goroutine at a time.
+func (d *Document) Restore() {
+	if !d.released {
+		return
+	}
+	var again decoder
+	again.yamlChunk(&Source{File: d.Source.File, Line: d.Source.Line, Text: d.Source.Text}, look(d.Source.Text))
+	for _, r := range again.out {
+		if r.document != nil { // as it was read before
+			d.Object, d.released = r.document.Object, false
+			return
+		}
+	}
+}
