@@ -41,7 +41,8 @@ type Decision struct {
 	Timings    []Timing // with [Options].Timed
 
 	ran     []invocationKey // in the first pass, of mutating policies that may run again
-	dialect []string        // the names of policies that took part and that no API server knows
+	would   []wouldMutate   // of bindings with mutationAction Audit
+	dialect []policy.Ref    // policies that took part and would not on an API server
 }
 
 // FirstPass returns the object as the first pass of the mutating policies left it, nil if none of them may run again.
@@ -66,6 +67,16 @@ const (
 	Budget               = celenv.Budget
 	MatchConditionBudget = celenv.MatchBudget // of the match conditions of one invocation
 )
+
+// A wouldMutate is one element of the annotation about what mutations change, or would.
+type wouldMutate struct {
+	Policy  string   `json:"policy"`
+	Binding string   `json:"binding"`
+	Param   string   `json:"param,omitempty"`
+	Applied bool     `json:"applied,omitempty"`
+	Paths   []string `json:"paths,omitempty"`
+	Message string   `json:"message,omitempty"` // of what fails
+}
 
 // A Verdict is the result of one expression in one invocation.
 type Verdict string
@@ -173,9 +184,9 @@ func (d *Decision) note(id quirks.ID, policyName string) {
 }
 
 // ruledBy remembers that a policy of the dialect took part.
-func (d *Decision) ruledBy(name string) {
-	if !slices.Contains(d.dialect, name) {
-		d.dialect = append(d.dialect, name)
+func (d *Decision) ruledBy(p policy.Ref) {
+	if !slices.Contains(d.dialect, p) {
+		d.dialect = append(d.dialect, p)
 	}
 }
 
@@ -184,8 +195,23 @@ func (d *Decision) noteDialect() {
 	if len(d.dialect) == 0 {
 		return
 	}
-	slices.Sort(d.dialect)
-	d.say(Note{Message: fmt.Sprintf("decided by the %s %s of %s, a kind that kube-apiserver ignores", policy.Admission, strings.Join(d.dialect, ", "), policy.Dialect)})
+	slices.SortFunc(d.dialect, policy.Ref.Compare)
+	var names, bound []string
+	for _, p := range d.dialect {
+		if p.Kind == string(policy.Admission) {
+			names = append(names, p.Name)
+		} else {
+			bound = append(bound, p.String())
+		}
+	}
+	if len(bound) > 0 {
+		d.say(Note{Message: fmt.Sprintf("%s in force by an %s of %s, a kind that kube-apiserver ignores",
+			strings.Join(bound, ", "), policy.Admission.Binding(), policy.Dialect)})
+	}
+	if len(names) == 0 {
+		return
+	}
+	d.say(Note{Message: fmt.Sprintf("decided by the %s %s of %s, a kind that kube-apiserver ignores", policy.Admission, strings.Join(names, ", "), policy.Dialect)})
 }
 
 func (d *Decision) say(n Note) {
@@ -219,8 +245,8 @@ func (d *Decision) then(next *Decision) *Decision {
 	}
 	d.Outcomes = append(d.Outcomes, next.Outcomes...)
 	d.Notes = append(d.Notes, next.Notes...)
-	for _, name := range next.dialect {
-		d.ruledBy(name)
+	for _, p := range next.dialect {
+		d.ruledBy(p)
 	}
 	d.Timings = append(d.Timings, next.Timings...)
 	return d

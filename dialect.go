@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/patch/mergepatch"
+	"github.com/celgate/celgate/policy"
 )
 
 // mutationValues are those for the expressions of the mutations of one invocation.
@@ -41,6 +41,16 @@ func (r *run) reword(in *invocation, index int, v *versioned, o *eval.Outcome) {
 	}
 }
 
+// applyJSONMergePatch returns the object with a JSON merge patch. Unlike after a JSON patch of the server, an object that
+// cannot be decoded is an error of the policy.
+func (r *run) applyJSONMergePatch(v *versioned, patch map[string]any) (map[string]any, error) {
+	patched, err := v.normal.Patched(mergepatch.Apply(v.object, patch), v.object, r.engine.types, v.kind)
+	if err != nil {
+		return nil, &PatchError{policy.JSONMergePatch, err}
+	}
+	return patched, nil
+}
+
 // verdictOf returns the outcome of a mutation that has come to a verdict in place of a patch, and whether it has.
 func verdictOf(err error, o eval.Outcome) (eval.Outcome, bool) {
 	switch {
@@ -51,22 +61,4 @@ func verdictOf(err error, o eval.Outcome) (eval.Outcome, bool) {
 		return o, true
 	}
 	return o, false
-}
-
-// byOwn adds what mutations of the dialect say of their failures.
-func (f *policyError) byOwn(o *eval.Outcome) {
-	f.denied = o.Verdict == eval.Deny
-	f.coded = f.denied || o.Reason != ""
-	f.reason = cmp.Or(o.Reason, metav1.StatusReasonInvalid)
-	if o.Expression != nil && o.Index < len(f.hook.Policy.Mutations) {
-		f.mutation = f.hook.Policy.Mutations[o.Index].Name
-	}
-}
-
-// mutationName names the mutation in the text of a denial.
-func (f *policyError) mutationName() string {
-	if f.mutation == "" {
-		return ""
-	}
-	return ", mutation '" + f.mutation + "'"
 }

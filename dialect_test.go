@@ -2,6 +2,7 @@ package celgate_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 )
 
 const configMapRules = `matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: ["*"], resources: [configmaps]}]}`
+
+const mutableRules = `matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}`
 
 // dialectPolicy is a policy for ConfigMaps and its binding; more are further members of its spec.
 func dialectPolicy(name, more string) string {
@@ -98,6 +101,9 @@ func TestMutationsOfDialect(t *testing.T) {
 	patches := func(expression string) string {
 		return "patchType: JSONPatch\n    jsonPatch: {expression: '" + expression + "'}"
 	}
+	merges := func(expression string) string {
+		return "patchType: JSONMergePatch\n    jsonMergePatch: {expression: '" + expression + "'}"
+	}
 	const never = "  reinvocationPolicy: Never\n  mutations:\n  - "
 	for name, c := range map[string]struct{ spec, data, want string }{
 		"condition true":  {never + "condition: object.data.a == \"b\"\n    " + set("x", "y"), "{a: b}", "map[a:b x:y]"},
@@ -141,8 +147,20 @@ func TestMutationsOfDialect(t *testing.T) {
 		"optional with a value":    {never + gives("optional.of(Object{data: {\"x\": \"y\"}})"), "{a: b}", "map[a:b x:y]"},
 		"object in a variable": {"  variables: [{name: v, expression: 'Object{data: {\"x\": \"y\"}}'}]\n" + never + gives("variables.v"),
 			"{a: b}", "map[a:b x:y]"},
+		"no patches": {never + patches("[]"), "{a: b}", "map[a:b]"},
 		"other value": {never + gives("dyn(1)"), "{a: b}",
 			"403 Invalid: policy 'p' with binding 'p' denied request: unsupported return type from ApplyConfiguration expression: int"},
+		"merge patch": {never + merges("{\"data\": {\"a\": null, \"x\": object.data.c}, \"immutable\": true}"), "{a: b, c: d}",
+			"map[c:d x:d]"},
+		"merge patch that is an Object": {never + merges("Object{data: {\"x\": \"y\"}}"), "{a: b}", "map[a:b x:y]"},
+		"merge patch on a condition":    {never + merges("object.data.a == \"b\" ? {\"data\": {\"a\": null, \"z\": \"z\"}} : null"), "{a: b}", "map[z:z]"},
+		"merge patch that denies":       {never + merges("false"), "{a: b}", "422 Invalid: policy 'p' with binding 'p' denied request: failed expression: false"},
+		"merge patch that is no object": {never + merges("dyn([1])"), "{a: b}",
+			"403 Invalid: policy 'p' with binding 'p' denied request: a JSON merge patch is a map or an Object, not list(dyn)"},
+		"merge patch that cannot be decoded": {never + merges("{\"data\": {\"x\": {\"y\": 1}}}"), "{a: b}",
+			"403 Invalid: policy 'p' with binding 'p' denied request: JSON merge patch: json: cannot unmarshal object into Go struct field ConfigMap.data of type string"},
+		"merge patch that cannot be decoded, ignored": {"  failurePolicy: Ignore\n" + never + merges("{\"data\": {\"x\": {\"y\": 1}}}"),
+			"{a: b}", "map[a:b]"},
 		"nothing to run again": {"  reinvocationPolicy: IfNeeded\n  mutations:\n  - reinvocationPolicy: Never\n    " +
 			gives("Object{data: {\"n\": object.data.?n.orValue(\"\") + \"x\"}}"), "{a: b}", "map[a:b n:x]"},
 	} {
@@ -180,14 +198,181 @@ func TestDialectRefusesMutations(t *testing.T) {
 		"messageExpression": {"    messageExpression: '1'", "spec.mutations[0].messageExpression: Invalid value: \"1\": must evaluate to string but got int"},
 		"reason":            {"    reason: Unauthorized", `spec.mutations[0].reason: Unsupported value: "Unauthorized"`},
 		"reinvocation":      {"    reinvocationPolicy: Always", `spec.mutations[0].reinvocationPolicy: Unsupported value: "Always"`},
+		"merge patch of a list": {"  - {patchType: JSONMergePatch, jsonMergePatch: {expression: '[1]'}}",
+			"spec.mutations[1].jsonMergePatch.expression: Invalid value: \"[1]\": must evaluate to a map or an Object but got list(int)"},
+		"two patches": {"  - {patchType: JSONMergePatch, jsonMergePatch: {expression: 'null'}, jsonPatch: {expression: '[]'}}",
+			"spec.mutations[1].jsonPatch: Invalid value"},
+		"merge patch beside another": {"  - {patchType: JSONPatch, jsonMergePatch: {expression: 'null'}, jsonPatch: {expression: '[]'}}",
+			"spec.mutations[1].jsonMergePatch: Invalid value"},
+		"no merge patch": {"  - {patchType: JSONMergePatch}", "spec.mutations[1].jsonMergePatch: Required value"},
+		"strategic merge patch": {"  - {patchType: StrategicMergePatch}",
+			`supported values: "ApplyConfiguration", "JSONPatch", "JSONMergePatch"`},
 		"result": {"  - {patchType: ApplyConfiguration, applyConfiguration: {expression: '1'}}",
-			"spec.mutations[1].applyConfiguration.expression: Invalid value: \"1\": must evaluate to one of [Object optional_type(Object) optional_type(dyn) bool null_type dyn] but got int"},
+			"spec.mutations[1].applyConfiguration.expression: Invalid value: \"1\": must evaluate to Object but got int"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rejected := engineOf(t, dialectPolicy("p", mutation+c.more)).Rejected()
 			if len(rejected) != 1 || rejected[0].Ref != policy.Admission.Ref("p") ||
 				!strings.Contains(rejected[0].Status.Message, c.want) {
 				t.Errorf("%+v, want %s", rejected, c.want)
+			}
+		})
+	}
+}
+
+// TestApplyToScale caps a Scale, which no ApplyConfiguration of a released policy can change.
+func TestApplyToScale(t *testing.T) {
+	engine := engineOf(t, `
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicy
+metadata: {name: cap}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [deployments/scale]}]}
+  reinvocationPolicy: Never
+  mutations:
+  - condition: object.spec.replicas > 3
+    patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{spec: Object.spec{replicas: 3}}'}
+---
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicyBinding
+metadata: {name: cap}
+spec: {policyName: cap}
+`)
+	scale := func(replicas int64) map[string]any {
+		return map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale",
+			"metadata": map[string]any{"name": "web", "namespace": "default"},
+			"spec":     map[string]any{"replicas": replicas}}
+	}
+	for asked, want := range map[int64]int64{9: 3, 2: 2} {
+		prepared, err := engine.Prepare(t.Context(), &celgate.Request{
+			Kind:     schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"},
+			Resource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, SubResource: "scale",
+			Operation: celgate.Update, Namespace: "default", Name: "web", Object: scale(asked), OldObject: scale(1),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := engine.Mutate(t.Context(), prepared)
+		if err != nil || !d.Allowed {
+			t.Fatal(err, d.Status)
+		}
+		if spec, _ := d.Object["spec"].(map[string]any); spec["replicas"] != want {
+			t.Errorf("%d became %v", asked, spec["replicas"])
+		}
+	}
+}
+
+func TestMutationActions(t *testing.T) {
+	act := func(actions, expression string) string {
+		return strings.Replace(dialectPolicy("a", "  reinvocationPolicy: IfNeeded\n  mutations:\n  - patchType: ApplyConfiguration\n"+
+			"    applyConfiguration: {expression: '"+expression+"'}"), "policyName: a", "policyName: a, mutationActions: "+actions, 1)
+	}
+	after := dialectPolicy("b", "  reinvocationPolicy: Never\n  mutations:\n  - patchType: ApplyConfiguration\n"+
+		"    applyConfiguration: {expression: 'Object{data: {\"saw\": string(has(object.data.x))}}'}")
+	const sets = `Object{data: {"x": "y"}, immutable: true}`
+	for name, c := range map[string]struct{ policies, data, warning, audit string }{
+		"apply":     {act("[Apply]", sets), "map[a:b saw:true x:y]", "", ""},
+		"warn only": {act("[Warn]", sets), "map[a:b saw:false]", "AdmissionPolicy 'a' with binding 'a' would change immutable, data.x", ""},
+		"audit only": {act("[Audit]", sets), "map[a:b saw:false]", "",
+			`[{"policy":"a","binding":"a","paths":["immutable","data.x"]}]`},
+		"apply and warn": {act("[Apply, Warn]", sets), "map[a:b saw:true x:y]", "AdmissionPolicy 'a' with binding 'a' changes immutable, data.x", ""},
+		"apply and audit": {act("[Apply, Audit]", sets), "map[a:b saw:true x:y]", "",
+			`[{"policy":"a","binding":"a","applied":true,"paths":["immutable","data.x"]}]`},
+		"an error": {act("[Warn, Audit]", `Object{data: {"x": object.data.z}}`), "map[a:b saw:false]",
+			`AdmissionPolicy 'a' with binding 'a' would fail: expression 'Object{data: {"x": object.data.z}}' resulted in error: no such key: z`,
+			`[{"policy":"a","binding":"a","message":"expression 'Object{data: {\"x\": object.data.z}}' resulted in error: no such key: z"}]`},
+		"a denial": {act("[Warn]", "false"), "map[a:b saw:false]",
+			"AdmissionPolicy 'a' with binding 'a' would deny the request: failed expression: false", ""},
+		"nothing changes": {act("[Warn, Audit]", "Object{}"), "map[a:b saw:false]", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := admit(t, c.policies+after, "{a: b}")
+			if got := said(d); got != c.data {
+				t.Errorf("got %s, want %s", got, c.data)
+			}
+			if got := strings.Join(d.WarningTexts(), "\n"); got != c.warning {
+				t.Errorf("warned %s, want %s", got, c.warning)
+			}
+			if got := d.AuditAnnotations["would_mutate"]; got != c.audit {
+				t.Errorf("audited %s, want %s", got, c.audit)
+			}
+		})
+	}
+	for actions, want := range map[string]string{
+		"[]": "spec.mutationActions: Required value", "[Deny]": `spec.mutationActions[0]: Unsupported value: "Deny"`,
+		"[Warn, Warn]": `spec.mutationActions[1]: Duplicate value: "Warn"`,
+	} {
+		rejected := engineOf(t, act(actions, sets)).Rejected()
+		if len(rejected) != 1 || !strings.Contains(rejected[0].Status.Message, want) {
+			t.Errorf("%s: %+v, want %s", actions, rejected, want)
+		}
+	}
+}
+
+// TestBindingOfSeveral has one binding for a mutating policy, a validating one and one of the dialect.
+func TestBindingOfSeveral(t *testing.T) {
+	const good = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: m}
+spec:
+  ` + mutableRules + `
+  reinvocationPolicy: Never
+  mutations:
+  - {patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{data: {"m": "m"}}'}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: v}
+spec:
+  ` + configMapRules + `
+  validations: [{expression: 'object.data.m == "m" && object.data.d == "d"', message: not both}, {expression: '!has(object.data.bad)'}]
+---
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicy
+metadata: {name: d}
+spec:
+  ` + configMapRules + `
+  reinvocationPolicy: Never
+  mutations:
+  - {patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{data: {"d": "d"}}'}}
+---
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicyBinding
+metadata: {name: b}
+spec:
+  policies: [{kind: MutatingAdmissionPolicy, name: m}, {kind: ValidatingAdmissionPolicy, name: v}, {name: d}]
+`
+	d := admit(t, good, "{a: b}")
+	if got, want := said(d), "map[a:b d:d m:m]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if len(d.Notes) != 2 {
+		t.Errorf("notes %v", d.Notes)
+	}
+	if got, want := said(admit(t, good, "{bad: b}")), "422 Invalid: configmaps \"cm\" is forbidden: "+
+		"ValidatingAdmissionPolicy 'v' with binding 'b' denied request: failed expression: !has(object.data.bad)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for name, c := range map[string]struct{ old, new, want string }{
+		"a policy is not valid": {"'!has(object.data.bad)'", "'object.'", `spec.policies[1]: Invalid value: "ValidatingAdmissionPolicy v"`},
+		"a policy is not there": {"{name: d}]", "{name: e}]", `spec.policies[2]: Invalid value: "AdmissionPolicy e"`},
+		"unknown kind":          {"{name: d}]", "{kind: Policy, name: d}]", `spec.policies[2].kind: Unsupported value: "Policy"`},
+		"twice":                 {"{name: d}]", "{name: d}, {name: d}]", `spec.policies[3]: Duplicate value: "AdmissionPolicy d"`},
+		"no name":               {"{name: d}]", "{name: ''}]", "spec.policies[2].name: Required value"},
+		"both":                  {"  policies:", "  policyName: d\n  policies:", "spec.policies: Forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := engineOf(t, strings.Replace(good, c.old, c.new, 1))
+			i := slices.IndexFunc(engine.Rejected(), func(r celgate.Rejection) bool {
+				return r.Ref == policy.Ref{Kind: "AdmissionPolicyBinding", Name: "b"}
+			})
+			if i < 0 || !strings.Contains(engine.Rejected()[i].Status.Message, c.want) {
+				t.Fatalf("%+v, want %s", engine.Rejected(), c.want)
+			}
+			if engine.MayMatch(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "", celgate.Create) {
+				t.Error("some of the policies are in force")
 			}
 		})
 	}

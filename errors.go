@@ -51,8 +51,11 @@ type PatchError struct {
 }
 
 func (e *PatchError) Error() string {
-	if e.Type == policy.JSONPatch {
+	switch e.Type {
+	case policy.JSONPatch:
 		return "JSON Patch: " + e.Err.Error()
+	case policy.JSONMergePatch:
+		return "JSON merge patch: " + e.Err.Error()
 	}
 	return "error applying patch: " + e.Err.Error()
 }

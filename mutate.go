@@ -77,21 +77,6 @@ func (r *run) mutationPass(re *reinvocation, second bool) error {
 	return nil
 }
 
-// A policyError is an error that obeys the failurePolicy of its policy.
-type policyError struct {
-	hook    *hook
-	binding *binding // nil for an error of the policy
-	message string
-	reason  metav1.StatusReason
-	outcome *eval.Outcome
-	param   string // of the invocation; empty without
-	err     error
-
-	mutation string // the name of the one that failed; empty without
-	denied   bool   // by a verdict, which failurePolicy is not about
-	coded    bool   // the code is that of the reason
-}
-
 // runMutations runs the invocations and writes the result back. An error ends the request at once.
 func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([]policyError, error) {
 	if _, err := r.requestNamespace(); err != nil {
@@ -106,6 +91,14 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 		v, err := r.versioned(in.kind)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
+		}
+		dry := in.binding.DryRun()
+		if dry {
+			if second {
+				continue
+			}
+			copied := *v
+			v = &copied
 		}
 		fail := func(o eval.Outcome) {
 			f := policyError{hook: in.hook, binding: in.binding, message: o.Message,
@@ -133,7 +126,9 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 		before := v.object
 		var changing []int
 		for m := range in.hook.Mutations {
-			last = v
+			if !dry {
+				last = v
+			}
 			prior := v.object
 			if v.object == nil || second && !in.hook.Reinvokes(m) {
 				continue
@@ -158,7 +153,7 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			if told != nil {
 				r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpMutate, Mutation: told})
 			}
-			if err != nil {
+			if err != nil && !dry {
 				return nil, err
 			}
 			if o.Verdict == eval.Error || o.Verdict == eval.Deny {
@@ -169,7 +164,14 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			}
 		}
 		r.took(in, start)
-		if !tree.Equal(before, v.object) {
+		changed := !tree.Equal(before, v.object)
+		if changed && in.binding.MutationActions != nil {
+			r.tellChange(in, before, v.object)
+		}
+		if dry {
+			continue
+		}
+		if changed {
 			re.require()
 			touched = append(touched, v)
 			r.decision.Changes = append(r.decision.Changes, Change{
@@ -239,6 +241,10 @@ func (r *run) refuseMutation(failures []policyError) {
 	var first policyError
 	of := len(r.decision.Violations)
 	for _, f := range failures {
+		if f.dryRun() {
+			r.tellFailure(&f)
+			continue
+		}
 		if f.hook.FailurePolicy == policy.Ignore && !f.denied {
 			continue
 		}

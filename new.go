@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
@@ -79,7 +80,9 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 				return nil, fmt.Errorf("binding %s: %w", b.Name, err) // ValidateBinding refuses these
 			}
 		}
-		bindings[b.PolicyRef()] = append(bindings[b.PolicyRef()], bound)
+		for _, ref := range b.PolicyRefs() {
+			bindings[ref] = append(bindings[ref], bound)
+		}
 	}
 	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
 	compiled := parallel.Map(policies, func(p *policy.Policy) compiledPolicy {
@@ -98,6 +101,13 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		return c
 	})
 	e.compiled = make(map[*policy.Policy]compiledPolicy, len(policies))
+	valid := map[policy.Ref]*policy.Policy{}
+	for i, p := range policies {
+		if len(compiled[i].refused) == 0 {
+			valid[p.Ref()] = p
+		}
+	}
+	e.dropPartial(set.Bindings, valid, bindings)
 	for i, p := range policies {
 		e.compiled[p] = compiled[i]
 		if !p.Stored && e.rejectUnserved(p.APIVersion, p.Ref(), p.Position) {
@@ -158,6 +168,38 @@ func (e *Engine) rejectUnserved(apiVersion string, ref policy.Ref, pos policy.Po
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: message,
 	})
 	return true
+}
+
+// dropPartial takes those bindings of several policies out of force of which a policy is not valid or not there, or
+// whose policies have different kinds of params.
+func (e *Engine) dropPartial(all []*policy.Binding, valid map[policy.Ref]*policy.Policy,
+	bindings map[policy.Ref][]*binding) {
+	for _, b := range all {
+		var errs field.ErrorList
+		var first *policy.Policy // with params
+		for i, ref := range b.Policies {
+			at := field.NewPath("spec", "policies").Index(i)
+			switch p := valid[ref]; {
+			case p == nil:
+				errs = append(errs, field.Invalid(at, ref.String(),
+					"it does not exist or is not valid, and the policies of a binding are in force together or not at all"))
+			case p.ParamKind == nil:
+			case first == nil:
+				first = p
+			case *p.ParamKind != *first.ParamKind:
+				errs = append(errs, field.Invalid(at, ref.String(), fmt.Sprintf("its paramKind %s %s is not %s %s of %s",
+					p.ParamKind.APIVersion, p.ParamKind.Kind, first.ParamKind.APIVersion, first.ParamKind.Kind, first.Ref())))
+			}
+		}
+		bound := func(in *binding) bool { return in.Binding == b }
+		if len(errs) == 0 || !slices.ContainsFunc(bindings[b.PolicyRef()], bound) {
+			continue
+		}
+		for _, ref := range b.Policies {
+			bindings[ref] = slices.DeleteFunc(bindings[ref], bound)
+		}
+		e.reject(b.APIVersion, b.Ref(), b.Position, b.Ref().Invalid(errs))
+	}
 }
 
 // of returns what the engine has compiled of a policy, and whether it has checked it.

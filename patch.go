@@ -33,7 +33,8 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 	}
 	inputs := r.mutationValues(in, v)
 	var patched map[string]any
-	if in.hook.Policy.Mutations[index].PatchType == policy.JSONPatch {
+	switch in.hook.Policy.Mutations[index].PatchType {
+	case policy.JSONPatch:
 		ops, cost, err := eval.JSONPatch(r.ctx, in.hook.Program, e, inputs)
 		outcome.Cost = cost
 		if told, verdict := verdictOf(err, outcome); verdict {
@@ -51,7 +52,25 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 		if patched, err = r.applyJSONPatch(v, ops, told); err != nil {
 			return failed(err)
 		}
-	} else {
+	case policy.JSONMergePatch:
+		patch, cost, err := eval.JSONMergePatch(r.ctx, in.hook.Program, e, inputs)
+		outcome.Cost = cost
+		if told, verdict := verdictOf(err, outcome); verdict {
+			return told, nil
+		}
+		if err != nil {
+			return failed(err)
+		}
+		if told != nil {
+			told.Patch = patch
+		}
+		if patched, err = r.applyJSONMergePatch(v, patch); err != nil {
+			return failed(err)
+		}
+		if told != nil {
+			told.Patched = patched
+		}
+	default:
 		patch, cost, err := eval.ApplyConfiguration(r.ctx, in.hook.Program, e, inputs)
 		outcome.Cost = cost
 		if told, verdict := verdictOf(err, outcome); verdict {
@@ -63,7 +82,7 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 		if told != nil {
 			told.Patch = trace.Tree(patch)
 		}
-		if patched, err = r.applyConfiguration(v, patch); err != nil {
+		if patched, err = r.applyConfiguration(in, v, patch); err != nil {
 			return failed(err)
 		}
 		if told != nil {
@@ -163,9 +182,9 @@ func equivalentError(from, to schema.GroupVersionKind) error {
 // goType names a kind as Go prints the type of a built-in one.
 func goType(k schema.GroupVersionKind) string { return k.Version + "." + k.Kind }
 
-func (r *run) applyConfiguration(v *versioned, patch map[string]any) (map[string]any, error) {
+func (r *run) applyConfiguration(in *invocation, v *versioned, patch map[string]any) (map[string]any, error) {
 	t := r.engine.types.Type(v.kind)
-	if t == nil || r.engine.types.ResourceFor(v.kind) == nil {
+	if t == nil || r.engine.types.ResourceFor(v.kind) == nil && in.hook.Kind != policy.Admission {
 		// The kinds of subresources, such as Scale, are in no OpenAPI document of their own.
 		return nil, &PatchError{policy.ApplyConfiguration,
 			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %s", v.kind)}

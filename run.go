@@ -112,8 +112,8 @@ func (r *run) noteNoParams(in *invocation) {
 
 // begins says that an invocation of a policy that no API server knows begins. Whoever stands in for a server enforces it.
 func (r *run) begins(in *invocation) {
-	if in.hook.Kind == policy.Admission && !r.engine.standsIn {
-		r.decision.ruledBy(in.hook.Name)
+	if (in.hook.Kind == policy.Admission || in.binding.Kind == policy.Admission) && !r.engine.standsIn {
+		r.decision.ruledBy(in.hook.Ref())
 	}
 	r.tellRun(in, "")
 }

@@ -165,6 +165,11 @@ func missingParams(p *pass) {
 
 func bindingWithoutPolicy(p *pass) {
 	for _, b := range p.Set.Bindings {
+		for i, ref := range b.Policies {
+			if p.Set.Policy(ref) == nil {
+				p.atBinding(b, fmt.Sprintf("spec.policies[%d]", i), "", "there is no %s among the given files", ref)
+			}
+		}
 		if b.PolicyName == "" {
 			continue
 		}

@@ -1,6 +1,10 @@
 package policy
 
 import (
+	"cmp"
+	"slices"
+
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -42,6 +46,15 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 		MatchResources: matchResources(in.Spec.MatchResources),
 		places:         c.places,
 	}
+	for _, named := range in.Spec.Policies {
+		b.Policies = append(b.Policies, Kind(cmp.Or(named.Kind, string(Admission))).Ref(named.Name))
+	}
+	if in.Spec.MutationActions == nil {
+		b.MutationActions = []Action{Apply}
+	}
+	for _, a := range in.Spec.MutationActions {
+		b.MutationActions = append(b.MutationActions, Action(a))
+	}
 	if in.Spec.ValidationActions == nil {
 		b.Actions = []Action{Deny}
 	}
@@ -53,6 +66,18 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 
 func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 	m := c.mutation(path, PatchType(in.PatchType), in.ApplyConfiguration, in.JSONPatch)
+	switch merge := in.JSONMergePatch; {
+	case m.PatchType == JSONMergePatch:
+		m.absent, m.extra = merge == nil, in.ApplyConfiguration != nil || in.JSONPatch != nil
+		if m.other = "applyConfiguration"; in.ApplyConfiguration == nil {
+			m.other = "jsonPatch"
+		}
+		if merge != nil {
+			m.Expr = c.expr(path+".jsonMergePatch.expression", merge.Expression)
+		}
+	case merge != nil:
+		m.extra, m.other = true, "jsonMergePatch"
+	}
 	m.Name, m.Message, m.Reinvocation = in.Name, in.Message, ReinvocationPolicy(in.ReinvocationPolicy)
 	if in.Condition != "" {
 		m.Condition = c.expr(path+".condition", in.Condition)
@@ -65,6 +90,40 @@ func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 	}
 	return m
 }
+
+// policies checks the names of the policies of a binding.
+func (v *validator) policies(b *Binding, spec *field.Path) {
+	path := spec.Child("policies")
+	if len(b.Policies) > 0 && b.PolicyName != "" {
+		v.add(field.Forbidden(path, "policyName and policies are mutually exclusive"))
+	}
+	for i, ref := range b.Policies {
+		oneOf(v, path.Index(i).Child("kind"), Kind(ref.Kind), []Kind{Admission, Mutating, Validating})
+		if name := path.Index(i).Child("name"); ref.Name == "" {
+			v.add(field.Required(name, ""))
+		} else {
+			v.texts(name, ref.Name, metavalidation.NameIsDNSSubdomain(ref.Name, false))
+		}
+		if slices.Contains(b.Policies[:i], ref) {
+			v.add(field.Duplicate(path.Index(i), ref.String()))
+		}
+	}
+}
+
+// mutationActions checks what becomes of mutations.
+func (v *validator) mutationActions(list []Action, path *field.Path) {
+	if len(list) == 0 {
+		v.add(field.Required(path, ""))
+	}
+	for i, a := range list {
+		oneOf(v, path.Index(i), a, mutationActions)
+		if slices.Contains(list[:i], a) {
+			v.add(field.Duplicate(path.Index(i), a))
+		}
+	}
+}
+
+var mutationActions = []Action{Apply, Audit, Warn}
 
 // ownMutations checks what only the mutations of the dialect have.
 func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {

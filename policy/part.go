@@ -14,16 +14,22 @@ const (
 	UseAuditAnnotation    Use = "audit annotation"
 	UseApplyConfiguration Use = "apply configuration"
 	UseJSONPatch          Use = "JSON patch"
+	UseJSONMergePatch     Use = "JSON merge patch"
 	UseCondition          Use = "condition" // of one mutation
 )
 
 // Mutates reports that the expression makes a change of the object.
-func (u Use) Mutates() bool { return u == UseApplyConfiguration || u == UseJSONPatch }
+func (u Use) Mutates() bool {
+	return u == UseApplyConfiguration || u == UseJSONPatch || u == UseJSONMergePatch
+}
 
 // Use returns what the expression of a mutation of patch type t is for.
 func (t PatchType) Use() Use {
-	if t == JSONPatch {
+	switch t {
+	case JSONPatch:
 		return UseJSONPatch
+	case JSONMergePatch:
+		return UseJSONMergePatch
 	}
 	return UseApplyConfiguration
 }

@@ -204,11 +204,19 @@ type Binding struct {
 	MatchResources *MatchResources // nil: matches everything that the policy matches
 	Actions        []Action        // of failed validations; not Mutating
 
+	MutationActions []Action // Admission only; nil: Apply
+	Policies        []Ref    // Admission only, in place of PolicyName: all of them or none
+
 	places Places
 }
 
+// DryRun reports that what mutations make of an object is told and not kept.
+func (b *Binding) DryRun() bool {
+	return len(b.MutationActions) > 0 && !slices.Contains(b.MutationActions, Apply)
+}
+
 // Names reports whether the binding puts a policy in force.
-func (b *Binding) Names(ref Ref) bool { return b.PolicyRef() == ref }
+func (b *Binding) Names(ref Ref) bool { return slices.Contains(b.PolicyRefs(), ref) }
 
 // Binds reports whether the binding puts p in force.
 func (b *Binding) Binds(p *Policy) bool { return b.Names(p.Ref()) }
@@ -287,9 +295,10 @@ type Mutation struct {
 	Reinvocation ReinvocationPolicy  // empty: that of the policy
 
 	// What only the write-time rules need to know of the two members.
-	absent      bool // the member that PatchType names was not written
-	emptyReason bool // as of a Validation
-	extra       bool // the other member was written
+	absent      bool   // the member that PatchType names was not written
+	emptyReason bool   // as of a Validation
+	extra       bool   // the other member was written
+	other       string // which that is, if it is none of the released ones
 }
 
 // A PatchType says how a mutation's result is applied.
@@ -299,6 +308,7 @@ type PatchType string
 const (
 	ApplyConfiguration PatchType = "ApplyConfiguration"
 	JSONPatch          PatchType = "JSONPatch"
+	JSONMergePatch     PatchType = "JSONMergePatch" // of the dialect alone
 )
 
 // A FailurePolicy says what an error in a policy means for the request.
@@ -327,6 +337,7 @@ const (
 	Deny  Action = "Deny"
 	Warn  Action = "Warn"
 	Audit Action = "Audit"
+	Apply Action = "Apply" // of mutations alone
 )
 
 // A ParamKind names the kind of a policy's params.

@@ -48,5 +48,13 @@ func (p *Policy) Ref() Ref { return p.Kind.Ref(p.Name) }
 // Ref names the binding.
 func (b *Binding) Ref() Ref { return Ref{b.Kind.Binding(), b.Name} }
 
-// PolicyRef names the policy that b binds.
-func (b *Binding) PolicyRef() Ref { return b.Kind.Ref(b.PolicyName) }
+// PolicyRef names the policy that b binds; with several the first.
+func (b *Binding) PolicyRef() Ref { return b.PolicyRefs()[0] }
+
+// PolicyRefs name the policies that b binds, at least one.
+func (b *Binding) PolicyRefs() []Ref {
+	if len(b.Policies) > 0 {
+		return b.Policies
+	}
+	return []Ref{b.Kind.Ref(b.PolicyName)}
+}

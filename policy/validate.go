@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -168,6 +169,10 @@ func (v *validator) binding(b *Binding) {
 	if b.Kind != Mutating {
 		v.actions(b.Actions, spec.Child("validationActions"))
 	}
+	if b.Kind == Admission {
+		v.policies(b, spec)
+		v.mutationActions(b.MutationActions, spec.Child("mutationActions"))
+	}
 }
 
 // applyDeclarative adds what the server finds by its declarative rules, which come last
@@ -175,7 +180,7 @@ func (v *validator) binding(b *Binding) {
 func (v *validator) applyDeclarative(b *Binding) field.ErrorList {
 	spec := field.NewPath("spec")
 	policyName := spec.Child("policyName")
-	if b.Kind != Mutating && b.PolicyName == "" {
+	if b.Kind != Mutating && b.PolicyName == "" && len(b.Policies) == 0 {
 		v.add(field.Required(policyName, ""))
 	}
 	if b.Kind != Mutating && len(b.Actions) == 0 {
@@ -579,7 +584,7 @@ func shownAnnotations(annotations []AuditAnnotation) any {
 
 // mutating checks what only a MutatingAdmissionPolicy has.
 func (v *validator) mutating(p *Policy, spec *field.Path) {
-	v.mutations(p.Mutations, spec.Child("mutations"))
+	v.mutations(p, spec.Child("mutations"))
 	if path := spec.Child("reinvocationPolicy"); p.Reinvocation == "" {
 		v.add(field.Required(path, ""))
 	} else {
@@ -587,21 +592,28 @@ func (v *validator) mutating(p *Policy, spec *field.Path) {
 	}
 }
 
-func (v *validator) mutations(mutations []Mutation, path *field.Path) {
+func (v *validator) mutations(p *Policy, path *field.Path) {
+	mutations := p.Mutations
 	if len(mutations) == 0 {
 		v.add(field.Required(path, "mutations must contain at least one item"))
 	}
+	allowed := patchTypes
+	if p.Kind == Admission {
+		allowed = append(slices.Clone(allowed), JSONMergePatch)
+	}
 	for i, m := range mutations {
 		at := path.Index(i)
-		switch m.PatchType {
-		case ApplyConfiguration:
-			v.member(m, at, "applyConfiguration", "jsonPatch")
-		case JSONPatch:
-			v.member(m, at, "jsonPatch", "applyConfiguration")
-		case "":
+		switch {
+		case m.PatchType == "":
 			v.add(field.Required(at.Child("patchType"), ""))
+		case m.PatchType == ApplyConfiguration:
+			v.member(m, at, "applyConfiguration", cmp.Or(m.other, "jsonPatch"))
+		case m.PatchType == JSONPatch:
+			v.member(m, at, "jsonPatch", cmp.Or(m.other, "applyConfiguration"))
+		case slices.Contains(allowed, m.PatchType):
+			v.member(m, at, "jsonMergePatch", m.other)
 		default:
-			oneOf(v, at.Child("patchType"), m.PatchType, patchTypes)
+			oneOf(v, at.Child("patchType"), m.PatchType, allowed)
 		}
 	}
 }

@@ -154,6 +154,15 @@ func (c *Cluster) with(rows []row) *Cluster {
 	return next
 }
 
+// Add returns a cluster that holds one more object, as [Cluster.With] does. The error is about the object alone.
+func (c *Cluster) Add(object map[string]any) (*Cluster, error) {
+	next, err := c.With(object)
+	if wrong := (*ObjectError)(nil); errors.As(err, &wrong) {
+		return nil, wrong.Err
+	}
+	return next, err
+}
+
 // rowsOf returns the rows of objects, in their order. The error joins what is wrong with them.
 func (c *Cluster) rowsOf(objects []map[string]any) ([]row, error) {
 	type identity struct{ storage, namespace, name string }

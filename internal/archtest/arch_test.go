@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"policy", "schema", "deploy", "internal/bound", "internal/effects", "internal/parallel", "internal/quirks",
 		"internal/spell", "internal/workload", "internal/archtest"},
 	{"schema/builtin", "manifest", "internal/plan", "internal/match", "internal/patch/jsonpatch",
-		"internal/lower", "internal/patch/merge", "internal/patch/merge/mergetest", "internal/prepare"},
+		"internal/lower", "internal/patch/merge", "internal/patch/merge/mergetest", "internal/patch/mergepatch", "internal/prepare"},
 	{"state", "internal/celenv", "internal/rewrite"},
 	{"internal/compile", "internal/needs", "internal/typed"},
 	{"internal/eval", "internal/trace"},

@@ -29,7 +29,7 @@ var exportedTypes = map[string]int{
 	"explain":         12,
 	"manifest":        6,
 	"policy":          31,
-	"policy/v1alpha1": 5,
+	"policy/v1alpha1": 7,
 	"schema":          13,
 	"state":           3,
 	"webhook":         13,

@@ -73,6 +73,8 @@ var predictors = map[string]predictor{
 	"cidr":                      predictReading,
 	"isCIDR":                    predictReading,
 	"ip.isCanonical":            predictReading,
+	"hash.fnv32a":               predictHash,
+	"hash.sha256":               predictHash,
 	operators.Add:               predictAdd,
 	operators.Equals:            predictEqual,
 	operators.NotEquals:         predictEqual,
@@ -354,6 +356,28 @@ func predictReading(args []ref.Val, _ int64) Size {
 	}
 	n := int64(len(s))
 	return Size{Bytes: 2 * n, Spare: 14 * n, Steps: n}
+}
+
+// predictHash predicts a sum of a text or bytes, which is short.
+func predictHash(args []ref.Val, _ int64) Size {
+	n := int64(0)
+	switch v := first(args).(type) {
+	case types.String:
+		n = int64(len(v))
+	case types.Bytes:
+		n = int64(len(v))
+	}
+	if n <= shortReading {
+		return Size{}
+	}
+	return Size{Spare: n, Steps: n / 2}
+}
+
+func first(args []ref.Val) ref.Val {
+	if len(args) == 0 {
+		return nil
+	}
+	return args[0]
 }
 
 // shortReading is so short that whatever is made of it is small.

@@ -54,6 +54,8 @@ type Declared struct {
 	Authorizer bool
 	Patch      bool // Object, JSONPatch and jsonpatch.escapeKey
 	Dialect    bool // with Patch: the functions that only mutations of the dialect have
+	Merge      bool // the result is a JSON merge patch; it changes nothing of what is declared
+	Extended   bool // hash.* and reduce, which all expressions of the dialect have, and no server
 
 	typed           bool // object, oldObject and params are declared by Typed
 	withoutResource bool // authorizer.requestResource is not declared
@@ -153,6 +155,12 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 			},
 		})
 	}
+	if d.Extended {
+		more = append(more, environment.VersionedOptions{
+			IntroducedVersion: version.MajorMinor(1, 0),
+			EnvOptions:        []cel.EnvOption{cel.Lib(extended{})},
+		})
+	}
 	if d.Dialect {
 		more = append(more, environment.VersionedOptions{
 			IntroducedVersion: version.MajorMinor(1, 0), EnvOptions: []cel.EnvOption{verdicts()},
@@ -250,7 +258,7 @@ func (sc *Scope) Functions(d Declared) (*plan.Functions, error) {
 	}
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
-	key := envKey{sc.mode, Declared{Patch: d.Patch, Dialect: d.Dialect}}
+	key := envKey{sc.mode, Declared{Patch: d.Patch, Dialect: d.Dialect, Extended: d.Extended}}
 	if fns := sc.set.functions[key]; fns != nil {
 		return fns, nil
 	}

@@ -101,7 +101,7 @@ func (c *Checker) Expression(use policy.Use, src string) *policy.CompileError {
 	if use == policy.UseMatchCondition {
 		in = &from.conditions
 	}
-	return compileError(in.compile(policy.Expr{Src: src}, in.declared(use, c.params), in.results(use)...))
+	return compileError(in.compile(policy.Expr{Src: src}, in.declared(use, c.params), results[use]...))
 }
 
 func compileError(e *Expression) *policy.CompileError {

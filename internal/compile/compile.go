@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
@@ -87,7 +88,7 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 		prog.Variables = append(prog.Variables, Variable{v.Name, e})
 	}
 	use := func(x policy.Expr, u policy.Use) *Expression {
-		return c.compile(x, c.declared(u, params), c.results(u)...)
+		return c.compile(x, c.declared(u, params), results[u]...)
 	}
 	for _, m := range p.MatchConditions {
 		e := use(m.Expr, policy.UseMatchCondition)
@@ -173,20 +174,11 @@ var results = map[policy.Use][]*cel.Type{
 	policy.UseCondition:          {cel.BoolType},
 }
 
-// results are the types that the expressions of a use may have in a policy; none are any.
-func (c *compiler) results(use policy.Use) []*cel.Type {
-	all := results[use]
-	if c.dialect && use.Mutates() {
-		all = append(slices.Clone(all), cel.OptionalType(all[0]), cel.OptionalType(cel.DynType), cel.BoolType, cel.NullType, cel.DynType)
-	}
-	return all
-}
-
 // declared says what expressions of a use may name in a policy. Variables of the dialect may hold parts of an Object.
 func (c *compiler) declared(use policy.Use, params bool) celenv.Declared {
 	d := declarations(use, params)
 	if c.dialect && (use.Mutates() || use == policy.UseVariable) {
-		d.Patch, d.Dialect = true, use.Mutates()
+		d.Patch, d.Dialect, d.Merge = true, use.Mutates(), use == policy.UseJSONMergePatch
 	}
 	return d
 }
@@ -228,7 +220,13 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 	if issues != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("compilation failed: %s", issues.String()), Issues: issues}
 	}
-	if err := checkResult(ast.OutputType(), results); err != nil {
+	switch got := ast.OutputType(); {
+	case d.Merge:
+		err = checkMergePatch(got)
+	case !d.Dialect || !isVerdict(got, results):
+		err = checkResult(got, results)
+	}
+	if err != nil {
 		return &Expression{Expr: x, Err: err}
 	}
 	// The plan of an expression knows nothing of the declared variables, and neither needs the program to.
@@ -260,7 +258,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 // compileIn compiles an expression for which d is declared.
 func compileIn(env *cel.Env, d celenv.Declared, src string) (*cel.Ast, *cel.Issues) {
 	if d.Dialect {
-		return celenv.CompileVerdict(env, src)
+		return celenv.CompileVerdict(env, src, d.Merge)
 	}
 	return celenv.Compile(env, src)
 }
@@ -282,6 +280,37 @@ func checkResult(got *cel.Type, want []*cel.Type) error {
 		return fmt.Errorf("must evaluate to %s but got %s", names[0], got)
 	}
 	return fmt.Errorf("must evaluate to one of [%s] but got %s", strings.Join(names, " "), got)
+}
+
+// isVerdict reports that an expression of the dialect, in place of a patch of one of the types in want, may come to an
+// optional patch or to nothing, to a verdict, or to what is known only then.
+func isVerdict(got *cel.Type, want []*cel.Type) bool {
+	for _, t := range append([]*cel.Type{cel.DynType}, want...) {
+		if got.IsExactType(cel.OptionalType(t)) {
+			return true
+		}
+	}
+	nothing := []*cel.Type{cel.DynType, cel.BoolType, cel.NullType}
+	if len(want) > 0 && want[0].Kind() == types.ListKind {
+		nothing = append(nothing, cel.ListType(cel.DynType))
+	}
+	return slices.ContainsFunc(nothing, got.IsExactType)
+}
+
+// checkMergePatch says why a result of type got is no JSON merge patch.
+func checkMergePatch(got *cel.Type) error {
+	of := got
+	if of.Kind() == types.OpaqueKind && len(of.Parameters()) == 1 { // an optional
+		of = of.Parameters()[0]
+	}
+	switch of.Kind() {
+	case types.MapKind, types.DynKind, types.BoolKind, types.NullTypeKind:
+		return nil
+	}
+	if of.IsExactType(cel.ObjectType("Object")) {
+		return nil
+	}
+	return fmt.Errorf("must evaluate to a map or an Object but got %s", got)
 }
 
 // A lateProgram is the program of an expression that has a plan: few are ever asked.

@@ -23,7 +23,7 @@ func NotNative(set *celenv.Set, p *policy.Policy) (all []NativeError) {
 	c := compiler{scope: scope}
 	params := p.ParamKind != nil
 	for x := range p.Expressions() {
-		if x.Use != policy.UseVariable && !x.Use.Mutates() {
+		if x.Use != policy.UseVariable && !x.Use.Mutates() || x.Use == policy.UseJSONMergePatch {
 			continue
 		}
 		e := c.compileAlone(x.Expr, declarations(x.Use, params), results[x.Use]...)

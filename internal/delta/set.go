@@ -193,8 +193,14 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 func (s Source) ofBinding(b *policy.Binding) described {
 	d := described{b.Ref(), b.Position, nil}
 	d.say("policyName", b.PolicyName)
+	for _, ref := range b.Policies {
+		d.say("policies", ref.String())
+	}
 	for _, a := range b.Actions {
 		d.say("validationActions", string(a))
+	}
+	for _, a := range b.MutationActions {
+		d.say("mutationActions", string(a))
 	}
 	if r := b.ParamRef; r != nil {
 		text := r.Name

@@ -3,10 +3,13 @@ package eval
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 
+	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/policy"
 )
@@ -36,6 +39,35 @@ func unlessVerdict(prog *compile.Program, value ref.Val) (ref.Val, error) {
 		return nil, ErrDenied
 	}
 	return value, nil
+}
+
+// JSONMergePatch evaluates a mutation to the tree of a JSON merge patch.
+func JSONMergePatch(ctx context.Context, prog *compile.Program, e *compile.Expression, in Inputs) (map[string]any,
+	int64, error) {
+	value, cost, err := mutationResult(ctx, prog, e, in)
+	if err == nil {
+		value, err = unlessVerdict(prog, value)
+	}
+	if err == nil {
+		err = bound.ChargeTree(in.Meter, value)
+	}
+	if err != nil {
+		return nil, cost, err
+	}
+	if object, ok := value.(*dynamic.ObjectVal); ok {
+		if err := checkTypeNames(object); err != nil {
+			return nil, cost, err
+		}
+	}
+	tree, err := jsonTree(value)
+	if err != nil {
+		return nil, cost, fmt.Errorf("%w: %w", ErrNotJSON, err)
+	}
+	patch, ok := tree.(map[string]any)
+	if !ok {
+		return nil, cost, fmt.Errorf("a JSON merge patch is a map or an Object, not %v", value.Type())
+	}
+	return patch, cost, nil
 }
 
 // Condition evaluates the condition of mutation i: Skip if it is false. A mutation without one is made.

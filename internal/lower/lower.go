@@ -62,6 +62,7 @@ func noNative(p *policy.Policy) (all []Refusal) {
 				all = append(all, Refusal{at + "." + field, reason})
 			}
 		}
+		refuse(m.PatchType == policy.JSONMergePatch, "patchType", "kube-apiserver has no JSON merge patches")
 		refuse(!m.Condition.IsZero(), "condition", "kube-apiserver has match conditions only, which see no variables and "+
 			"are for all mutations of a policy")
 		const text = "kube-apiserver says of a mutation only what its error is"
@@ -93,6 +94,10 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 	if b.Kind != policy.Admission {
 		return []map[string]any{policy.Native(object)}, nil
 	}
+	if len(b.Policies) > 0 {
+		return nil, []Refusal{{"spec.policies", "a native binding has one policy, so that the policies would not come " +
+			"into force together"}}
+	}
 	p := named(b.PolicyRef())
 	if p == nil {
 		return nil, []Refusal{{"spec.policyName", fmt.Sprintf(
@@ -101,7 +106,10 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 	spec, _ := object["spec"].(map[string]any)
 	var all []map[string]any
 	if p.Mutates() {
-		of := without(spec, "validationActions")
+		if b.DryRun() || len(b.MutationActions) > 1 {
+			return nil, []Refusal{{"spec.mutationActions", "kube-apiserver only applies mutations"}}
+		}
+		of := without(spec, "validationActions", "mutationActions")
 		resources, matches := withoutDelete(of["matchResources"])
 		if resources != nil {
 			of["matchResources"] = resources
@@ -111,7 +119,7 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 		}
 	}
 	if p.Validates() {
-		of := maps.Clone(spec)
+		of := without(spec, "mutationActions")
 		if of["validationActions"] == nil {
 			of["validationActions"] = []any{string(policy.Deny)}
 		}

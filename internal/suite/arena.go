@@ -91,11 +91,8 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 		if Recognised(d.Object) {
 			continue
 		}
-		next, err := a.cluster.With(store(d.Object, types))
+		next, err := a.cluster.Add(store(d.Object, types))
 		if err != nil {
-			if wrong := (*state.ObjectError)(nil); errors.As(err, &wrong) {
-				err = wrong.Err
-			}
 			problems = append(problems, &Problem{d.Position(), err.Error(), ""})
 			continue
 		}

@@ -83,7 +83,7 @@ type Mutation struct {
 	// In place of the policy's for this mutation: Never or IfNeeded.
 	ReinvocationPolicy string `json:"reinvocationPolicy,omitempty"`
 
-	// How the result is applied: ApplyConfiguration or JSONPatch. Required.
+	// How the result is applied: ApplyConfiguration, JSONPatch or JSONMergePatch. Required.
 	PatchType string `json:"patchType"`
 
 	// With patchType ApplyConfiguration: what is merged into the object.
@@ -91,6 +91,16 @@ type Mutation struct {
 
 	// With patchType JSONPatch: the operations.
 	JSONPatch *admissionv1.JSONPatch `json:"jsonPatch,omitempty"`
+
+	// With patchType JSONMergePatch: the patch.
+	JSONMergePatch *JSONMergePatch `json:"jsonMergePatch,omitempty"`
+}
+
+// A JSONMergePatch is a patch as of RFC 7386: members are merged, null takes a member away, a list takes the place of the
+// one before.
+type JSONMergePatch struct {
+	// Comes to a map or an Object.
+	Expression string `json:"expression"`
 }
 
 // An AdmissionPolicyBinding puts a policy in force. It is cluster-scoped.
@@ -104,17 +114,35 @@ type AdmissionPolicyBinding struct {
 	Spec AdmissionPolicyBindingSpec `json:"spec"`
 }
 
+// A PolicyReference names a policy.
+type PolicyReference struct {
+	// AdmissionPolicy (the default), or one of the released kinds: ValidatingAdmissionPolicy, MutatingAdmissionPolicy.
+	Kind string `json:"kind,omitempty"`
+
+	// The name of the policy. Required.
+	Name string `json:"name"`
+}
+
 // An AdmissionPolicyBindingSpec is the specs of a MutatingAdmissionPolicyBinding and of a
 // ValidatingAdmissionPolicyBinding in one.
 type AdmissionPolicyBindingSpec struct {
-	// The AdmissionPolicy that is put in force. Required.
+	// The AdmissionPolicy that is put in force. This or policies is required.
 	PolicyName string `json:"policyName,omitempty"`
+
+	// Several policies that are put in force together: all of them, or none while one of them is invalid or does not
+	// exist. Those with params have one paramKind.
+	Policies []PolicyReference `json:"policies,omitempty"`
 
 	// The params, of a policy with paramKind.
 	ParamRef *admissionv1.ParamRef `json:"paramRef,omitempty"`
 
 	// Those requests of the policy that the binding is for; without it all of them.
 	MatchResources *admissionv1.MatchResources `json:"matchResources,omitempty"`
+
+	// What becomes of a mutation: Apply, Warn, Audit. Apply if it is left out. Without Apply the object stays as it is, and
+	// nothing that goes wrong in a mutation denies the request: Warn tells the client what would change or fail, Audit puts
+	// it into the audit annotation would_mutate.
+	MutationActions []string `json:"mutationActions,omitempty"`
 
 	// What becomes of a failed validation: Deny, Warn, Audit; not Deny and Warn together. Deny if it is left out.
 	ValidationActions []admissionv1.ValidationAction `json:"validationActions,omitempty"`

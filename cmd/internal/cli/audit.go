@@ -66,7 +66,7 @@ workloads that no other workload owns, the objects are asked about that their
 controllers would create, down to Pods.
 
 The objects are those of a live cluster, or of -c: files, or directories such as
-a dump or a repository. What policies look at besides, such as namespaces and
+a dump or a repository; of both, and the report is about what is found in one alone. What policies look at besides, such as namespaces and
 params, is found there too, and without -p the policies. Of a cluster the kinds
 are listed that a policy in force can match, 500 objects at a time. A kind that
 may not be listed is named, and the exit status is 2.
@@ -93,6 +93,9 @@ audited.`,
 
   # what would these policies have answered yesterday?
   celgate audit -p policies/ --context prod --audit-log audit.log
+
+  # what would this repository bring that the cluster does not have?
+  celgate audit -p policies/ -c manifests/ --context prod
 
   # may it also be deleted, by dev?
   celgate audit -p policies/ -c dump/ --deletions --as dev`,
@@ -205,8 +208,13 @@ func (a *audit) checkAudit() error {
 	case len(a.state) == 0 && !lives:
 		return withHint(&usageError{errors.New("no objects given")},
 			"name a live cluster with --context, or files that hold them with -c")
-	case len(a.state) > 0 && lives:
-		return &usageError{errors.New("the objects are those of a live cluster, or of -c")}
+	case len(a.state) > 0 && lives && len(a.policies) == 0:
+		return withHint(&usageError{errors.New("files and a cluster are compared by the same policies")},
+			"name them with -p")
+	case len(a.state) > 0 && lives && (a.write != "" || a.wants("openreports", "policyreport", "metrics") ||
+		a.last != "" || a.since != "" || a.shard.Of > 0 || a.every > 0):
+		return &usageError{errors.New("what files and a cluster differ in has no reports for a cluster, no metrics, " +
+			"no parts and no earlier report")}
 	}
 	stdin := 0
 	for _, path := range slices.Concat(a.policies, a.state, []string{a.log}) {
@@ -259,6 +267,9 @@ func (a *audit) run(ctx context.Context) error {
 	}
 	if a.every > 0 {
 		return a.repeat(ctx)
+	}
+	if len(a.state) > 0 && a.live != (live{}) && a.log == "" {
+		return a.runBeside(ctx)
 	}
 	return a.once(ctx)
 }

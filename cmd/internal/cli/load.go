@@ -314,11 +314,8 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 			continue
 		}
 		seen[id] = given[i].Position()
-		next, err := cluster.With(object)
+		next, err := cluster.Add(object)
 		if err != nil {
-			if wrong := (*state.ObjectError)(nil); errors.As(err, &wrong) {
-				err = wrong.Err
-			}
 			c.raise(exitFailed)
 			c.say(at(given[i].Position(), err.Error()), "")
 			continue
@@ -358,13 +355,19 @@ func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
 	}
 	var missing, unbound, hints []string
 	for _, b := range w.set.Bindings {
-		bound[b.PolicyRef()] = true
+		ref := b.PolicyRef()
+		for _, named := range b.PolicyRefs() {
+			bound[named] = true
+			if !known[named] {
+				ref = named
+			}
+		}
 		switch {
 		case refused[b.Ref()]:
-		case known[b.PolicyRef()]:
+		case known[ref]:
 			force.Bindings = append(force.Bindings, b)
 		default:
-			missing = append(missing, fmt.Sprintf("%s (of %s)", b.PolicyName, b.Name))
+			missing = append(missing, fmt.Sprintf("%s (of %s)", ref.Name, b.Name))
 			if hint := w.binds(b); hint != "" {
 				hints = append(hints, hint)
 			}

@@ -121,7 +121,8 @@ type AuditFinding struct {
 	Diff     []string // of what is changed: lines that begin with "-", "+" or "@"
 	Unstable bool     // the policy changes its own result again
 
-	Past *Past // as of [Audited]
+	Past *Past  // as of [Audited]
+	Only string // where it is found alone, of files and cluster; empty: nothing is compared
 
 	err   error  // of an error
 	asked *Asked // the first question that it answers; nil: it was kept, or read from a report
@@ -311,9 +312,10 @@ type Audit struct {
 	Log  bool         // it is about the requests of an audit log
 	Last *StoredAudit // to compare with; nil: none
 
-	PolicySet string // the hash of the policies and bindings in force
-	Basis     string // the hash of all that answers rest on besides the objects; empty: not known
-	Shard     *Shard // nil: it is about all objects
+	Beside    *Beside // what files and a cluster differ in is what it is about; nil: it is not
+	PolicySet string  // the hash of the policies and bindings in force
+	Basis     string  // the hash of all that answers rest on besides the objects; empty: not known
+	Shard     *Shard  // nil: it is about all objects
 
 	// Reasons tells why the outcomes of an answer came about, by their index. It is asked about the first of a kind.
 	// Nil: nobody is.

@@ -139,6 +139,11 @@ func (o AuditObject) place() policy.Position {
 
 // about names what a finding is about.
 func (f *AuditFinding) about() string {
+	if f.Only != "" {
+		g := *f
+		g.Only = ""
+		return g.about() + ", only in the " + f.Only
+	}
 	if f.Made != "" {
 		return f.Made + " of " + f.Object.String()
 	}

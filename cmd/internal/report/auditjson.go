@@ -36,6 +36,7 @@ type jsonFinding struct {
 	Diff     []string        `json:"diff,omitempty"`
 	Unstable bool            `json:"unstable,omitempty"`
 	Past     *jsonPast       `json:"past,omitempty"`
+	Only     string          `json:"only,omitempty"` // files or cluster
 }
 
 // A jsonPast is a request of an audit log.
@@ -75,11 +76,12 @@ func (o AuditObject) json() jsonAuditObject {
 
 type jsonSummary struct {
 	Totals     AuditTotals      `json:"totals"`
-	Policies   int              `json:"policies"`        // in force
-	InForce    []jsonInForce    `json:"inForce"`         // which ones these are
-	PolicySet  string           `json:"policySet"`       // the hash of them and their bindings
-	Basis      string           `json:"basis,omitempty"` // the hash of all that answers rest on besides the objects
-	Shard      *Shard           `json:"shard,omitempty"` // the part of an audit that this is
+	Policies   int              `json:"policies"`         // in force
+	InForce    []jsonInForce    `json:"inForce"`          // which ones these are
+	PolicySet  string           `json:"policySet"`        // the hash of them and their bindings
+	Basis      string           `json:"basis,omitempty"`  // the hash of all that answers rest on besides the objects
+	Beside     *Beside          `json:"beside,omitempty"` // how many findings files and a cluster have alone
+	Shard      *Shard           `json:"shard,omitempty"`  // the part of an audit that this is
 	Groups     []jsonGroup      `json:"groups"`
 	Worst      []jsonOffender   `json:"worst"`
 	NotAudited []jsonNotAudited `json:"notAudited"`
@@ -161,7 +163,7 @@ func (f *AuditFinding) json() jsonFinding {
 		Kind: f.PolicyKind, Policy: f.Policy,
 		Binding: f.Binding, Param: f.Param, Field: f.field(), Place: placeJSON(f.Place), Message: f.Message,
 		Reason: f.Reason, Error: f.IsError,
-		Diff: f.Diff, Unstable: f.Unstable,
+		Diff: f.Diff, Unstable: f.Unstable, Only: f.Only,
 	}
 	if p := f.Past; p != nil {
 		out.Past = &jsonPast{p.ID, p.User, p.Time, p.Sub, p.Was}
@@ -205,7 +207,7 @@ func (a *Audit) summary() jsonSummary {
 		Totals: a.totals, Policies: len(a.set.Policies), Groups: []jsonGroup{}, Worst: []jsonOffender{},
 		NotAudited: []jsonNotAudited{},
 		Unmatched:  notNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Left: a.left,
-		InForce: []jsonInForce{}, PolicySet: a.PolicySet, Basis: a.Basis, Shard: a.Shard, Passed: a.passed, Read: a.read,
+		InForce: []jsonInForce{}, PolicySet: a.PolicySet, Basis: a.Basis, Beside: a.Beside, Shard: a.Shard, Passed: a.passed, Read: a.read,
 	}
 	for _, p := range a.sortedPolicies() {
 		s.InForce = append(s.InForce, jsonInForce{p.Kind, p.Name, placeJSON(p.Position)})

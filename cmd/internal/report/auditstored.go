@@ -323,8 +323,19 @@ func (a *Audit) Options() Options { return Options{Set: a.set, Rejected: a.rejec
 
 // Absorb sees everything that a report of a part has.
 func (a *Audit) Absorb(s *StoredAudit, write func(of *Audited, findings []AuditFinding) error) error {
+	return a.absorb(s, nil, write)
+}
+
+// absorb sees what a report has, of the findings those that are chosen.
+func (a *Audit) absorb(s *StoredAudit, choose func([]AuditFinding) []AuditFinding,
+	write func(of *Audited, findings []AuditFinding) error) error {
 	var err error
 	for findings := range s.objects(&err) {
+		if choose != nil {
+			if findings = choose(findings); len(findings) == 0 {
+				continue
+			}
+		}
 		of := &Audited{Object: findings[0].Object, Past: findings[0].Past}
 		a.tally(of.Object, findings)
 		if err := write(of, findings); err != nil {

@@ -201,6 +201,9 @@ func (f *AuditFinding) subject() string {
 	if f.Param != "" {
 		s += ", param " + f.Param
 	}
+	if f.Only != "" {
+		s += ", only in the " + f.Only
+	}
 	if f.Object.Place.IsValid() {
 		s += "  " + f.Object.Place.String()
 	}
@@ -296,6 +299,10 @@ func nameFew(names []string, one, many string) string {
 // Summary are the totals in a line.
 func (a *Audit) Summary() string {
 	t := a.totals
+	if b := a.Beside; b != nil {
+		return fmt.Sprintf("%s only in the files, %d only in the cluster, and %d in both, which are left out; %s in force",
+			plural(b.Files, "finding", "findings"), b.Cluster, b.Both, plural(len(a.set.Policies), "policy", "policies"))
+	}
 	things := [2]string{"object of kinds", "objects of kinds"}
 	s := plural(t.Objects, "object", "objects") + ", "
 	if a.Log {

@@ -1,0 +1,83 @@
+package report
+
+import "errors"
+
+// A Beside counts what an audit of files and one of a cluster have found.
+type Beside struct {
+	Files   int `json:"files"`   // findings in the files alone
+	Cluster int `json:"cluster"` // in the cluster alone
+	Both    int `json:"both"`
+}
+
+// The places where something is found alone.
+const (
+	onlyFiles   = "files"
+	onlyCluster = "cluster"
+)
+
+// A besideKey is what two findings have in common that say the same of the same object.
+type besideKey struct {
+	verdict                              AuditVerdict
+	apiVersion, kind, namespace, name    string
+	policy, binding, param, field, makes string
+}
+
+func (f *AuditFinding) besideKey() besideKey {
+	o := f.Object
+	return besideKey{f.Verdict, o.APIVersion, o.Kind, o.Namespace, o.Name, f.Policy, f.Binding, f.Param, f.field(),
+		f.Made}
+}
+
+// ContrastAudits returns the audit of what files and a cluster differ in, before it has seen it.
+func ContrastAudits(files, cluster *StoredAudit, top int) (*Audit, error) {
+	if files.PolicySet() != cluster.PolicySet() {
+		return nil, errors.New("the policies have changed in the meantime")
+	}
+	a, err := MergedAudit([]*StoredAudit{cluster}, top)
+	if err == nil {
+		a.Beside = &Beside{}
+	}
+	return a, err
+}
+
+// Contrast sees the findings that are in one of the reports alone. What could not be read or decided about counts of
+// both.
+func (a *Audit) Contrast(files, cluster *StoredAudit, write func(of *Audited, findings []AuditFinding) error) error {
+	known := map[*StoredAudit]map[besideKey]bool{files: {}, cluster: {}}
+	for s, keys := range known {
+		var err error
+		for findings := range s.objects(&err) {
+			for i := range findings {
+				keys[findings[i].besideKey()] = true
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, side := range []struct {
+		of, other *StoredAudit
+		only      string
+		count     *int
+	}{{files, cluster, onlyFiles, &a.Beside.Files}, {cluster, files, onlyCluster, &a.Beside.Cluster}} {
+		choose := func(findings []AuditFinding) []AuditFinding {
+			var alone []AuditFinding
+			for _, f := range findings {
+				if known[side.other][f.besideKey()] {
+					if side.only == onlyFiles {
+						a.Beside.Both++
+					}
+					continue
+				}
+				f.Only = side.only
+				*side.count++
+				alone = append(alone, f)
+			}
+			return alone
+		}
+		if err := a.absorb(side.of, choose, write); err != nil {
+			return err
+		}
+	}
+	return nil
+}

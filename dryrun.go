@@ -1,0 +1,86 @@
+package celgate
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/policy"
+)
+
+// wouldMutateAnnotation has what mutations of bindings with mutationAction Audit change, or would, and what fails.
+const wouldMutateAnnotation = "would_mutate"
+
+// tellChange tells by warning and annotation what an invocation makes of the object, as its binding says.
+func (r *run) tellChange(in *invocation, before, after map[string]any) {
+	actions := in.binding.MutationActions
+	if !slices.Contains(actions, policy.Warn) && !slices.Contains(actions, policy.Audit) {
+		return
+	}
+	paths := pathsChanged(rewrite.Diff(before, after, r.engine.types.Type(in.kind)))
+	does := "changes"
+	if in.binding.DryRun() {
+		does = "would change"
+	}
+	r.tellMutations(in.binding, wouldMutate{Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
+		Applied: !in.binding.DryRun(), Paths: paths}, does+" "+strings.Join(paths, ", "))
+}
+
+// tellFailure tells of a failure in a mutation that is not applied, which denies nothing.
+func (r *run) tellFailure(f *policyError) {
+	all := f.hook.bindings
+	if f.binding != nil {
+		all = []*binding{f.binding}
+	}
+	does := "would fail: "
+	if f.denied {
+		does = "would deny the request: "
+	}
+	for _, b := range all {
+		r.tellMutations(b, wouldMutate{Policy: f.hook.Name, Binding: b.Name, Param: f.param, Message: f.message},
+			does+f.message)
+	}
+}
+
+func (r *run) tellMutations(b *binding, would wouldMutate, what string) {
+	if slices.Contains(b.MutationActions, policy.Warn) {
+		r.decision.warn(Warning{Text: fmt.Sprintf("%s '%s' with binding '%s' %s", policy.Admission, would.Policy,
+			would.Binding, what)})
+	}
+	if slices.Contains(b.MutationActions, policy.Audit) {
+		r.decision.would = append(r.decision.would, would)
+		if text, err := json.Marshal(r.decision.would); err == nil {
+			r.decision.annotate(wouldMutateAnnotation, string(text))
+		}
+	}
+}
+
+// maxPathsTold bounds what is told of one change.
+const maxPathsTold = 20
+
+// pathsChanged are the members that differ, each once, in their order.
+func pathsChanged(hunks []rewrite.Hunk) []string {
+	var paths []string
+	for _, h := range hunks {
+		for _, line := range h.Lines {
+			path := h.Path
+			member, _, isMember := strings.Cut(line[min(2, len(line)):], ":")
+			switch {
+			case strings.HasPrefix(member, " "):
+				continue // below the member of a line before
+			case isMember && !strings.ContainsAny(member, " -"):
+				path = strings.TrimPrefix(path+"."+member, ".")
+			}
+			if path = cmp.Or(path, "the object"); !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+	}
+	if len(paths) > maxPathsTold {
+		paths = append(paths[:maxPathsTold], "…")
+	}
+	return paths
+}
