@@ -80,7 +80,10 @@ func listed(t *testing.T, path string) map[string]string {
 	return found
 }
 
-var released = regexp.MustCompile(`(Validating|Mutating)AdmissionPolicy`)
+var (
+	released = regexp.MustCompile(`(Validating|Mutating)AdmissionPolicy`)
+	named    = regexp.MustCompile(`(Validating|Mutating)AdmissionPolicy(\s+'+)`) // in texts of the server, not of authors
+)
 
 // inDialect turns policies and bindings into those of the dialect; other objects stay. A mutating and a validating
 // policy of one name, and their bindings, become one.
@@ -123,7 +126,8 @@ func wantedOfDialect(recorded *Want) (*Want, error) {
 	w := *recorded
 	var err error
 	rename := func(text string) string { return released.ReplaceAllString(text, "AdmissionPolicy") }
-	restate := func(status *metav1.Status) *metav1.Status {
+	renameNamed := func(text string) string { return named.ReplaceAllString(text, "AdmissionPolicy${2}") }
+	restate := func(status *metav1.Status, rename func(string) string) *metav1.Status {
 		if status == nil {
 			return nil
 		}
@@ -138,15 +142,15 @@ func wantedOfDialect(recorded *Want) (*Want, error) {
 		}
 		return out
 	}
-	w.Status = restate(w.Status)
+	w.Status = restate(w.Status, renameNamed)
 	w.Warnings = slices.Clone(w.Warnings)
 	for i, text := range w.Warnings {
-		w.Warnings[i] = rename(text)
+		w.Warnings[i] = renameNamed(text)
 	}
 	w.Rejected = slices.Clone(w.Rejected)
 	for i := range w.Rejected {
 		r := &w.Rejected[i]
-		r.Kind, r.Status = rename(r.Kind), restate(r.Status)
+		r.Kind, r.Status = rename(r.Kind), restate(r.Status, rename)
 		if r.Status == nil {
 			continue
 		}
