@@ -41,8 +41,8 @@ func (r *run) reword(in *invocation, index int, v *versioned, o *eval.Outcome) {
 	}
 }
 
-// applyJSONMergePatch returns the object with a JSON merge patch. Unlike after a JSON patch of the server, an object that
-// cannot be decoded is an error of the policy.
+// applyJSONMergePatch returns the object with a JSON merge patch. Unlike after a JSON patch of the server, an object
+// that cannot be decoded is an error of the policy.
 func (r *run) applyJSONMergePatch(v *versioned, patch map[string]any) (map[string]any, error) {
 	patched, err := v.normal.Patched(mergepatch.Apply(v.object, patch), v.object, r.engine.types, v.kind)
 	if err != nil {

@@ -159,7 +159,8 @@ func (r *matcher) tellMatch(h *hook, b *binding, m match.Result, err error) {
 	if !r.tells() {
 		return
 	}
-	found := explain.Match{Kind: h.Kind, Phase: h.phase, Policy: h.Name, Matched: m.Matched && err == nil, By: string(m.By),
+	found := explain.Match{Kind: h.Kind, Phase: h.phase, Policy: h.Name, Matched: m.Matched && err == nil,
+		By:     string(m.By),
 		Reason: m.Reason(&r.attributes), Err: err}
 	criteria := h.criteria
 	if b != nil {

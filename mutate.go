@@ -38,8 +38,8 @@ func (r *run) mutate() error {
 	return err
 }
 
-// secondPassRedundant reports whether a second pass cannot change the result: nothing runs again, no policy looks at the
-// object to find out whether it is for the request, and the object needs no conversion, which could fail now.
+// secondPassRedundant reports whether a second pass cannot change the result: nothing runs again, no policy looks at
+// the object to find out whether it is for the request, and the object needs no conversion, which could fail now.
 func (r *run) secondPassRedundant(re *reinvocation) bool {
 	converted := slices.ContainsFunc(r.objects, func(v *versioned) bool { return v.kind != r.Kind })
 	return len(re.again) == 0 && !converted && !r.tells() && !r.known.mutating.byObject

@@ -188,7 +188,8 @@ func (e *Engine) dropPartial(all []*policy.Binding, valid map[policy.Ref]*policy
 				first = p
 			case *p.ParamKind != *first.ParamKind:
 				errs = append(errs, field.Invalid(at, ref.String(), fmt.Sprintf("its paramKind %s %s is not %s %s of %s",
-					p.ParamKind.APIVersion, p.ParamKind.Kind, first.ParamKind.APIVersion, first.ParamKind.Kind, first.Ref())))
+					p.ParamKind.APIVersion, p.ParamKind.Kind, first.ParamKind.APIVersion, first.ParamKind.Kind,
+					first.Ref())))
 			}
 		}
 		bound := func(in *binding) bool { return in.Binding == b }

@@ -110,7 +110,8 @@ func (r *run) noteNoParams(in *invocation) {
 	r.decision.say(n)
 }
 
-// begins says that an invocation of a policy that no API server knows begins. Whoever stands in for a server enforces it.
+// begins says that an invocation of a policy that no API server knows begins. Whoever stands in for a server enforces
+// it.
 func (r *run) begins(in *invocation) {
 	if (in.hook.Kind == policy.Admission || in.binding.Kind == policy.Admission) && !r.engine.standsIn {
 		r.decision.ruledBy(in.hook.Ref())
@@ -162,8 +163,8 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 func (r *run) violation(in *invocation, o eval.Outcome, actions []policy.Action) {
 	r.decision.Violations = append(r.decision.Violations, Violation{
 		Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name,
-		Param: paramName(in.param), Message: o.Message, Reason: o.Reason, Actions: actions, IsError: o.Verdict == eval.Error, Err: o.Err,
-		Expr: expression(o.Expression), index: o.Index,
+		Param: paramName(in.param), Message: o.Message, Reason: o.Reason, Actions: actions,
+		IsError: o.Verdict == eval.Error, Err: o.Err, Expr: expression(o.Expression), index: o.Index,
 	})
 }
 

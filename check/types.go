@@ -251,7 +251,8 @@ func (s *subject) serverCheck(f *facts, visit func(*expression, schema.GroupVers
 		members := map[string]*apiservercel.DeclField{}
 		variables := apiservercel.NewObjectType(celenv.VariablesType, members)
 		d := celenv.Declared{Params: f.ParamKind != nil, Authorizer: true}
-		env, err := s.envs.Typed(d, celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables},
+		env, err := s.envs.Typed(d,
+			celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables},
 			true)
 		if err != nil {
 			s.err = err
@@ -466,7 +467,8 @@ func (p *pass) runProblems(about wording.Kind) {
 			}
 			for _, found := range t.run {
 				warned := slices.ContainsFunc(t.server, func(s finding) bool { return s.problem == found.problem })
-				if wording.Read(found.message).Kind != about || warned || !found.certain || !typed.Telling(found.message) ||
+				if wording.Read(found.message).Kind != about || warned || !found.certain ||
+					!typed.Telling(found.message) ||
 					slices.Contains(t.untyped, found.problem) {
 					continue
 				}

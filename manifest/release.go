@@ -1,8 +1,8 @@
 package manifest
 
 // Release lets go of all of the object but what names it, so that many documents take little memory. [Document.Restore]
-// reads the rest again from the text. Items of Lists, which share a text, and JSON, which may be one of many values in a
-// line, keep theirs.
+// reads the rest again from the text. Items of Lists, which share a text, and JSON, which may be one of many values in
+// a line, keep theirs.
 func (d *Document) Release() {
 	if d.Source == nil || d.Item != "" || d.Source.json || d.released {
 		return

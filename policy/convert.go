@@ -32,8 +32,8 @@ const OwnGroup = dialect.Group
 // Dialect is the API version of [Admission] policies and their bindings.
 const Dialect = dialect.Group + "/" + dialect.Version
 
-// Native returns the object of admissionregistration.k8s.io/v1 that an object of [OwnGroup] in v1 stands for, and one of
-// the dialect, without the status. Other objects are returned as they are.
+// Native returns the object of admissionregistration.k8s.io/v1 that an object of [OwnGroup] in v1 stands for, and one
+// of the dialect, without the status. Other objects are returned as they are.
 func Native(obj map[string]any) map[string]any {
 	switch obj["apiVersion"] {
 	case OwnGroup + "/v1":

@@ -245,7 +245,8 @@ func (e Expr) Locate(offset int) Position {
 	return e.Place.Locate(offset)
 }
 
-// TrimValue removes from a message about e, as [field.Error.ErrorBody] makes it, that the value is invalid and the value.
+// TrimValue removes from a message about e, as [field.Error.ErrorBody] makes it, that the value is invalid and the
+// value.
 func (e Expr) TrimValue(message string) string {
 	if e.IsZero() {
 		return message

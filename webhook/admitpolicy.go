@@ -98,8 +98,8 @@ func (a *answer) paramsForbidden(ctx context.Context, engine *celgate.Engine, p 
 	return engine.ParamsForbidden(ctx, a.Request, a.resolveWritten(p, b))
 }
 
-// resolveWritten returns a policy or binding with the object that it replaces. An object that cannot be decoded counts as
-// absent.
+// resolveWritten returns a policy or binding with the object that it replaces. An object that cannot be decoded counts
+// as absent.
 func (a *answer) resolveWritten(p *policy.Policy, b *policy.Binding) celgate.Written {
 	w := celgate.Written{Policy: p, Binding: b, Named: a.Named}
 	if old := a.Request.OldObject; old != nil && a.Request.Operation == celgate.Update {

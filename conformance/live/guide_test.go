@@ -13,8 +13,8 @@ import (
 	"github.com/celgate/celgate/conformance/server"
 )
 
-// TestGuide follows the guide "Before you switch Warn to Deny" in a cluster: what celgate says before the switch is what
-// the server answers after it.
+// TestGuide follows the guide "Before you switch Warn to Deny" in a cluster: what celgate says before the switch is
+// what the server answers after it.
 func TestGuide(t *testing.T) {
 	folder := t.TempDir()
 	text, err := os.ReadFile("../../docs/guide/warn-to-deny.md")

@@ -176,8 +176,8 @@ func (m *Meter) ChargeMatch(p Pattern, re *regexp.Regexp, text string) error {
 // shortText is so short that looking for every match in it cannot take long: each may look at the rest of it once.
 const shortText = 512
 
-// chargeFindAll charges findAll, of whose matches there may be one for each byte and one more. A match of `a|a.*b` reads to
-// the end of the text before it takes one character.
+// chargeFindAll charges findAll, of whose matches there may be one for each byte and one more. A match of `a|a.*b`
+// reads to the end of the text before it takes one character.
 func chargeFindAll(m *Meter, args []ref.Val) error {
 	s, pattern, takes, ok := readMatch(m, args)
 	if !ok {

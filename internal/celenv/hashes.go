@@ -84,14 +84,15 @@ func (extended) CompileOptions() []cel.EnvOption {
 
 func (extended) ProgramOptions() []cel.ProgramOption {
 	cost := func(args []ref.Val, _ ref.Val) *uint64 {
-		size := uint64(0)
+		size := 0
 		switch v := args[0].(type) {
 		case types.String:
-			size = uint64(len(v))
+			size = len(v)
 		case types.Bytes:
-			size = uint64(len(v))
+			size = len(v)
 		}
-		return new(1 + uint64(math.Ceil(float64(size)*common.StringTraversalCostFactor)))
+		of := 1 + uint64(math.Ceil(float64(size)*common.StringTraversalCostFactor))
+		return &of
 	}
 	return []cel.ProgramOption{cel.CostTrackerOptions(interpreter.OverloadCostTracker(overloadFNV, cost),
 		interpreter.OverloadCostTracker(overloadSHA, cost), interpreter.OverloadCostTracker(overloadSHAOfBytes, cost))}

@@ -281,10 +281,10 @@ func (v *variables) value(i int) ref.Val {
 	case nil:
 		v.values[i] = inEvaluation
 		v.values[i] = v.evaluate(&v.declared[i])
-	default:
-		v.activation.meetAliased(v.values[i])
 	case inEvaluation: // through dyn(variables)
 		return types.NewErr("composited variable %q fails to evaluate: it refers to itself", v.declared[i].Name)
+	default:
+		v.activation.meetAliased(v.values[i])
 	}
 	return v.values[i]
 }

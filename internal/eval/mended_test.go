@@ -42,8 +42,8 @@ func evaluated(t *testing.T, minor string, p policy.Policy, object map[string]an
 	return strings.Join(all, "\n"), slices.Compact(seen)
 }
 
-// TestOlderTold evaluates what was recorded of a server 1.36: where 1.37 answers otherwise a quirk is told, and where it
-// does not none is.
+// TestOlderTold evaluates what was recorded of a server 1.36: where 1.37 answers otherwise a quirk is told, and where
+// it does not none is.
 func TestOlderTold(t *testing.T) {
 	text, err := os.ReadFile("../celenv/testdata/older.json")
 	if err != nil {

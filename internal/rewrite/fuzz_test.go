@@ -176,8 +176,8 @@ func plainJSON(t *testing.T, v any) (out any) {
 	return out
 }
 
-// FuzzObject mutates prepared objects at random, as policies do: preparing what their author would have written gives the
-// mutated object again, and nothing that was given is changed.
+// FuzzObject mutates prepared objects at random, as policies do: preparing what their author would have written gives
+// the mutated object again, and nothing that was given is changed.
 func FuzzObject(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed)

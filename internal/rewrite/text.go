@@ -157,8 +157,8 @@ func verify(text string, edits []Edit) error {
 // equal compares JSON trees.
 func equal(a, b any) bool { return tree.Alike(a, b, tree.EmptyLists) }
 
-// rewriteWhole writes all of a text anew, as documents of their own: the last resort for a form that cannot be edited in
-// place.
+// rewriteWhole writes all of a text anew, as documents of their own: the last resort for a form that cannot be edited
+// in place.
 func rewriteWhole(text string, edits []Edit) (string, error) {
 	docs, _ := manifest.Read(strings.NewReader(text), "")
 	s := style{newline: "\n", step: 2, quote: double}

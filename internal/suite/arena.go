@@ -173,7 +173,8 @@ func inForce(set *policy.Set) bool {
 	})
 }
 
-// store returns the object as the server reads it; one that cannot be decoded stays as it is, for state to complain about.
+// store returns the object as the server reads it; one that cannot be decoded stays as it is, for state to complain
+// about.
 func store(object map[string]any, types *schema.Registry) map[string]any {
 	kind := tree.Object(object).Kind()
 	if types.Type(kind) == nil {

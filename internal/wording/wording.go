@@ -115,8 +115,8 @@ func Read(message string) Sentence {
 var denial = regexp.MustCompile(`\b\w*[pP]olicy\w* ['"]([^'"]+)['"](?: with binding ['"][^'"]*['"])? denied request`)
 
 // Denier returns the name of the policy that a server's answer to a request names as the one that refused it, as in
-// "ValidatingAdmissionPolicy 'limits' with binding 'all' denied request: …"; "" if it names none. The webhook of celgate
-// answers with the same words. As validating/dispatcher.go and mutating/errors.go v0.37.2 have it.
+// "ValidatingAdmissionPolicy 'limits' with binding 'all' denied request: …"; "" if it names none. The webhook of
+// celgate answers with the same words. As validating/dispatcher.go and mutating/errors.go v0.37.2 have it.
 func Denier(message string) string {
 	if m := denial.FindStringSubmatch(message); m != nil {
 		return m[1]

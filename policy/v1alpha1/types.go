@@ -60,9 +60,9 @@ type AdmissionPolicySpec struct {
 	FailurePolicy *admissionv1.FailurePolicyType `json:"failurePolicy,omitempty"`
 }
 
-// A Mutation is one change that a policy makes. Its expression may also come to null, or to an optional without a value,
-// which changes nothing; to true, which accepts the request and changes nothing; or to false, which denies it, whatever
-// failurePolicy is. mutations.skip() and mutations.deny() are null and false of every type.
+// A Mutation is one change that a policy makes. Its expression may also come to null, or to an optional without a
+// value, which changes nothing; to true, which accepts the request and changes nothing; or to false, which denies it,
+// whatever failurePolicy is. mutations.skip() and mutations.deny() are null and false of every type.
 type Mutation struct {
 	// A DNS label that messages call the mutation by. No other mutation of the policy has it.
 	Name string `json:"name,omitempty"`
@@ -77,7 +77,8 @@ type Mutation struct {
 	// An expression of such a text. Where it has none, or more than a line, message is the text.
 	MessageExpression string `json:"messageExpression,omitempty"`
 
-	// Forbidden, Invalid (the default of a denial) or RequestEntityTooLarge: the reason of a denial or an error, and its code.
+	// Forbidden, Invalid (the default of a denial) or RequestEntityTooLarge: the reason of a denial or an error, and
+	// its code.
 	Reason *metav1.StatusReason `json:"reason,omitempty"`
 
 	// In place of the policy's for this mutation: Never or IfNeeded.
@@ -96,8 +97,8 @@ type Mutation struct {
 	JSONMergePatch *JSONMergePatch `json:"jsonMergePatch,omitempty"`
 }
 
-// A JSONMergePatch is a patch as of RFC 7386: members are merged, null takes a member away, a list takes the place of the
-// one before.
+// A JSONMergePatch is a patch as of RFC 7386: members are merged, null takes a member away, a list takes the place of
+// the one before.
 type JSONMergePatch struct {
 	// Comes to a map or an Object.
 	Expression string `json:"expression"`
@@ -139,9 +140,9 @@ type AdmissionPolicyBindingSpec struct {
 	// Those requests of the policy that the binding is for; without it all of them.
 	MatchResources *admissionv1.MatchResources `json:"matchResources,omitempty"`
 
-	// What becomes of a mutation: Apply, Warn, Audit. Apply if it is left out. Without Apply the object stays as it is, and
-	// nothing that goes wrong in a mutation denies the request: Warn tells the client what would change or fail, Audit puts
-	// it into the audit annotation would_mutate.
+	// What becomes of a mutation: Apply, Warn, Audit. Apply if it is left out. Without Apply the object stays as it is,
+	// and nothing that goes wrong in a mutation denies the request: Warn tells the client what would change or fail,
+	// Audit puts it into the audit annotation would_mutate.
 	MutationActions []string `json:"mutationActions,omitempty"`
 
 	// What becomes of a failed validation: Deny, Warn, Audit; not Deny and Warn together. Deny if it is left out.

@@ -1,5 +1,5 @@
-// Command helmchart makes the Helm chart of deploy/chart from the plain manifests of package deploy: what differs between
-// installations becomes a value, everything else stays as it is.
+// Command helmchart makes the Helm chart of deploy/chart from the plain manifests of package deploy: what differs
+// between installations becomes a value, everything else stays as it is.
 //
 //	go -C tools run ./helmchart
 package main

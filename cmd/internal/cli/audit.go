@@ -66,7 +66,8 @@ workloads that no other workload owns, the objects are asked about that their
 controllers would create, down to Pods.
 
 The objects are those of a live cluster, or of -c: files, or directories such as
-a dump or a repository; of both, and the report is about what is found in one alone. What policies look at besides, such as namespaces and
+a dump or a repository; or of both, and then the report is about what is found
+in one of them alone. What policies look at besides, such as namespaces and
 params, is found there too, and without -p the policies. Of a cluster the kinds
 are listed that a policy in force can match, 500 objects at a time. A kind that
 may not be listed is named, and the exit status is 2.

@@ -61,7 +61,8 @@ func (a *audit) repeat(ctx context.Context) error {
 	defer next.Stop()
 	for {
 		once := *a.console
-		round := &audit{apply: a.apply, deletions: a.deletions, top: a.top, last: a.last, since: a.since, write: a.write,
+		round := &audit{apply: a.apply, deletions: a.deletions, top: a.top, last: a.last, since: a.since,
+			write: a.write,
 			fails: a.fails}
 		round.console = &once
 		round.repeating.ended = a.repeating.ended

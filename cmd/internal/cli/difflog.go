@@ -16,7 +16,8 @@ import (
 func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.Comparison) error) error {
 	log := &replaying{audit: &audit{apply: x.apply, log: x.log}, world: now.world, known: lru.New(remembered)}
 	for _, s := range []*side{old, now} {
-		limits, err := needs.Of(&s.world.set, needs.Given{Minor: orNewest(s.world.version), User: true, Deletions: true})
+		limits, err := needs.Of(&s.world.set,
+			needs.Given{Minor: orNewest(s.world.version), User: true, Deletions: true})
 		if err != nil {
 			return err
 		}

@@ -374,7 +374,8 @@ func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
 		}
 	}
 	for _, r := range w.rejected {
-		if kind, binds := policy.KindOf(r.Kind); binds { // its policy may have lost its only binding: said once is enough
+		if kind, binds := policy.KindOf(r.Kind); binds {
+			// Its policy may have lost its only binding: said once is enough.
 			bound[kind.Ref(r.Name)] = true
 		}
 	}

@@ -207,7 +207,8 @@ func (a *Audit) summary() jsonSummary {
 		Totals: a.totals, Policies: len(a.set.Policies), Groups: []jsonGroup{}, Worst: []jsonOffender{},
 		NotAudited: []jsonNotAudited{},
 		Unmatched:  notNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Left: a.left,
-		InForce: []jsonInForce{}, PolicySet: a.PolicySet, Basis: a.Basis, Beside: a.Beside, Shard: a.Shard, Passed: a.passed, Read: a.read,
+		InForce: []jsonInForce{}, PolicySet: a.PolicySet, Basis: a.Basis, Beside: a.Beside, Shard: a.Shard,
+		Passed: a.passed, Read: a.read,
 	}
 	for _, p := range a.sortedPolicies() {
 		s.InForce = append(s.InForce, jsonInForce{p.Kind, p.Name, placeJSON(p.Position)})

@@ -246,7 +246,8 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		}
 		b.footers = append(variables, b.footers...)
 		if o.Verdict == celgate.Error {
-			b.hint = hintFor(failing{message: o.Message, err: o.Err, expr: r.Expr, request: e.Request, param: one.param})
+			b.hint = hintFor(failing{message: o.Message, err: o.Err, expr: r.Expr, request: e.Request,
+				param: one.param})
 		} else if o.Verdict == celgate.Denied {
 			b.hint = falseHint(r.Expr.Src)
 		}
@@ -255,7 +256,8 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 	if o.mutation != nil {
 		b.diff = t.mutation(o)
 		if m := o.mutation; m.After != nil && b.hint == "" {
-			b.hint = overwriteHint(t.o.Set, celgate.Change{Kind: o.Kind, Policy: o.Policy, Before: m.Before, After: m.After})
+			b.hint = overwriteHint(t.o.Set, celgate.Change{Kind: o.Kind, Policy: o.Policy, Before: m.Before,
+				After: m.After})
 		}
 	}
 	t.block(b)

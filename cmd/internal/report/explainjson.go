@@ -173,7 +173,8 @@ func explainJSON(w io.Writer, all []Explanation, o Options) error {
 }
 
 func jsonStoryOf(one *told, o Options) jsonStory {
-	s := jsonStory{Kind: one.kind, Phase: phaseOf(one.kind, one.phase), Policy: one.policy, Binding: one.binding, Param: one.param, Second: one.second,
+	s := jsonStory{Kind: one.kind, Phase: phaseOf(one.kind, one.phase), Policy: one.policy,
+		Binding: one.binding, Param: one.param, Second: one.second,
 		Matched: !one.failed}
 	if o.Set != nil {
 		for _, p := range o.Set.Policies {
@@ -232,7 +233,8 @@ func valuesOf(steps []explain.Step) []jsonValue {
 }
 
 func jsonEventOf(x Event) jsonEvent {
-	e := jsonEvent{Op: x.Op, Kind: x.Kind, Phase: phaseOf(x.Kind, x.Phase), Policy: x.Policy, Binding: x.Binding, Param: x.Param, Second: x.Second}
+	e := jsonEvent{Op: x.Op, Kind: x.Kind, Phase: phaseOf(x.Kind, x.Phase), Policy: x.Policy,
+		Binding: x.Binding, Param: x.Param, Second: x.Second}
 	switch {
 	case x.Match != nil:
 		e.Matched, e.By, e.Reason, e.Compared = &x.Match.Matched, x.Match.By, x.Match.Reason, comparedOf(*x.Match)

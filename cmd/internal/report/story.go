@@ -71,7 +71,8 @@ func storyOf(events []Event) []*told {
 	var all []*told
 	var current *told
 	begin := func(e Event, matches ...explain.Match) *told {
-		one := &told{kind: e.Kind, phase: e.Phase, policy: e.Policy, binding: e.Binding, param: e.Param, second: e.Second,
+		one := &told{kind: e.Kind, phase: e.Phase, policy: e.Policy, binding: e.Binding, param: e.Param,
+			second:  e.Second,
 			matches: matches, used: map[string]bool{}}
 		all = append(all, one)
 		return one

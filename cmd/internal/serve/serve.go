@@ -1,5 +1,6 @@
 // Package serve runs the webhook as a program: it keeps an engine current with a directory of policies, a cluster, or
-// both (loader.go), serves requests, health and readiness (this file), and writes what it owns in the cluster (lead.go).
+// both (loader.go), serves requests, health and readiness (this file), and writes what it owns in the cluster
+// (lead.go).
 package serve
 
 import (
@@ -233,8 +234,8 @@ func closing(next http.Handler, draining *atomic.Bool) http.Handler {
 
 func (o Options) server(handler http.Handler) *http.Server {
 	// The API server asks webhooks over HTTP/1.1 (NextProtos in pkg/util/webhook/client.go of k8s.io/apiserver
-	// v0.37.2), and others can. What HTTP/2 lets a connection cost (streams that are reset, settings, pings) is gone with
-	// it.
+	// v0.37.2), and others can. What HTTP/2 lets a connection cost (streams that are reset, settings, pings) is gone
+	// with it.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Server{
