@@ -256,8 +256,8 @@ var mutationClasses = map[typed.Class]string{
 	typed.NullValue: "CG205", typed.MissingKey: "CG206",
 }
 
-// mutationProblems returns the analyzer of one code: the literals are judged once for all of them. What some values of a
-// type would not be refused for is left out.
+// mutationProblems returns the analyzer of one code: the literals are judged once for all of them. What some values of
+// a type would not be refused for is left out.
 func mutationProblems(code string) func(*pass) {
 	return func(p *pass) {
 		for _, f := range p.facts {

@@ -40,15 +40,15 @@ type lane struct {
 }
 
 const (
-	perProcessor      = 4
-	leastRunning      = 8
+	perProcessor      = 2
+	leastRunning      = 4
 	mostRunning       = 32      // each with what is made of its body
 	ownRunning        = 2       // what is checked of celgate's own kinds
 	maxAbandonedBytes = 4 << 20 // of the bodies of their requests
 )
 
-// NewEvaluations returns a bound for a server of the memory that a Pod of celgate has: four that run for each
-// processor, at least eight and at most 32. All may be abandoned, but not with more than 4 MiB of bodies. Two more check
+// NewEvaluations returns a bound for a server of the memory that a Pod of celgate has: two that run for each
+// processor, at least four and at most 32. All may be abandoned, but not with more than 4 MiB of bodies. Two more check
 // objects of celgate's own kinds.
 func NewEvaluations() *Evaluations {
 	return &Evaluations{

@@ -58,7 +58,7 @@ func TestAbandoned(t *testing.T) {
 	}
 	filler := strings.Repeat("x", 100_000) // in the lane of long bodies
 	var all sync.WaitGroup
-	slots := int64(min(max(8, 4*runtime.GOMAXPROCS(0)), 32))
+	slots := int64(min(max(4, 2*runtime.GOMAXPROCS(0)), 32))
 	for range slots {
 		all.Go(func() {
 			if code, text, took := ask("", "configmaps", filler); code != http.StatusGatewayTimeout ||
@@ -106,7 +106,7 @@ func TestCrowd(t *testing.T) {
 	evaluations := webhook.NewEvaluations()
 	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }, Evaluations: evaluations})
 	defer server.Close()
-	slots := int64(min(max(8, 4*runtime.GOMAXPROCS(0)), 32))
+	slots := int64(min(max(4, 2*runtime.GOMAXPROCS(0)), 32))
 	crowd := func(timeout string) (codes map[int]int, longest time.Duration) {
 		codes = map[int]int{}
 		var mu sync.Mutex

@@ -25,8 +25,8 @@ import (
 //	<list>.reduce(acc, init, x, <expression>)
 //
 // fnv32a is the 32 bits of FNV-1a, for choosing one of several; sha256 is in lower case, for seeing that a text has
-// changed. reduce gives the last value of acc, which begins as init and becomes the expression for each item x; it costs
-// what other macros do.
+// changed. reduce gives the last value of acc, which begins as init and becomes the expression for each item x; it
+// costs what other macros do.
 type extended struct{}
 
 // The overloads of the functions.

@@ -45,7 +45,7 @@ func TestDerived(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, denied, refused := 0, 0, 0
+	taken, denied, refused, of, ran := 0, 0, 0, 0, 0
 	for _, c := range cases {
 		mutating := slices.DeleteFunc(slices.Clone(c.Policies), func(object map[string]any) bool {
 			return object["kind"] != string(policy.Mutating)
@@ -53,7 +53,9 @@ func TestDerived(t *testing.T) {
 		if len(mutating) != 1 || c.Request == nil || c.Object == nil || c.Want.Allowed == nil || !*c.Want.Allowed {
 			continue
 		}
+		of++
 		t.Run(c.Name, func(t *testing.T) {
+			ran++
 			w, err := worldOf(c)
 			if err != nil {
 				t.Fatal(err)
@@ -112,7 +114,7 @@ func TestDerived(t *testing.T) {
 		})
 	}
 	t.Logf("%d taken, %d denied, %d without a policy", taken, denied, refused)
-	if taken < 50 || denied < 50 {
+	if ran == of && (taken < 50 || denied < 50) { // not if -run chooses some
 		t.Errorf("only %d taken, %d denied", taken, denied)
 	}
 }

@@ -1,8 +1,8 @@
 // Package derive makes a ValidatingAdmissionPolicy that asserts what the mutations of a MutatingAdmissionPolicy set:
 // whoever undoes one of them, or gets past them, is denied.
 //
-// What a mutation sets can be asserted if it does not depend on what the mutation writes: when the validation runs, that
-// has another value. The rest is refused with a reason.
+// What a mutation sets can be asserted if it does not depend on what the mutation writes: when the validation runs,
+// that has another value. The rest is refused with a reason.
 package derive
 
 import (
@@ -38,8 +38,8 @@ type Refusal struct {
 type Options struct {
 	Types []*schema.Type // of the kinds that the policy matches, as far as they are known
 
-	// Unconditional leaves match conditions out that read what the mutations write. They are false for objects that have
-	// another value, which are denied without them.
+	// Unconditional leaves match conditions out that read what the mutations write. They are false for objects that
+	// have another value, which are denied without them.
 	Unconditional bool
 }
 
@@ -278,7 +278,8 @@ func (d *deriver) steady(m *part, e ast.Expr) string {
 
 func (d *deriver) refuse(x policy.Expr, format string, args ...any) {
 	r := Refusal{x, fmt.Sprintf(format, args...)}
-	if !slices.ContainsFunc(d.result.Refused, func(o Refusal) bool { return o.Field == r.Field && o.Message == r.Message }) {
+	if !slices.ContainsFunc(d.result.Refused,
+		func(o Refusal) bool { return o.Field == r.Field && o.Message == r.Message }) {
 		d.result.Refused = append(d.result.Refused, r)
 	}
 }
@@ -288,7 +289,8 @@ func (d *deriver) refuse(x policy.Expr, format string, args ...any) {
 func (d *deriver) overwritten() {
 	d.assertions = slices.DeleteFunc(d.assertions, func(a assertion) bool {
 		for _, list := range a.all {
-			if slices.ContainsFunc(d.added, func(x assertion) bool { return x.index >= a.index && x.paths[0] == list }) {
+			if slices.ContainsFunc(d.added,
+				func(x assertion) bool { return x.index >= a.index && x.paths[0] == list }) {
 				d.refuse(a.Expr, "%s[] cannot be derived: items are added to the list", shown(list))
 				return true
 			}
@@ -366,7 +368,7 @@ func (d *deriver) validations() []any {
 			names = append(names[:most], "…")
 		}
 		all = append(all, map[string]any{"expression": singleQuoted(a.text), "message": fmt.Sprintf(
-			"%s: not as MutatingAdmissionPolicy %s sets it", strings.Join(names, ", "), d.policy.Name)})
+			"%s: not as policy %s sets it", strings.Join(names, ", "), d.policy.Name)})
 	}
 	return all
 }

@@ -98,7 +98,8 @@ func (d *derivation) run(args []string) error {
 		return docs
 	}
 	docs := read(args)
-	if types, err = types.WithCustomResources(manifest.Trees(manifest.Definitions(append(read(d.state), docs...)))...); err != nil {
+	definitions := manifest.Definitions(append(read(d.state), docs...))
+	if types, err = types.WithCustomResources(manifest.Trees(definitions)...); err != nil {
 		return err
 	}
 	bundle := manifest.NewBundle(docs...)
