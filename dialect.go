@@ -19,17 +19,13 @@ func (r *run) mutationValues(in *invocation, v *versioned) eval.Inputs {
 	return inputs
 }
 
-// conditionHolds says whether a mutation of the dialect is made: not if its condition is false or an error, which is
-// then the outcome.
-func (r *run) conditionHolds(in *invocation, index int, v *versioned) (eval.Outcome, bool) {
-	if in.hook.Conditions[index] == nil {
-		return eval.Outcome{}, true
-	}
+// condition evaluates the condition of a mutation of the dialect, which is made if that holds.
+func (r *run) condition(in *invocation, index int, v *versioned) eval.Outcome {
 	o := eval.Condition(r.ctx, in.hook.Program, index, r.mutationValues(in, v))
 	if o.Verdict == eval.Error {
 		r.reword(in, index, v, &o)
 	}
-	return o, o.Verdict == eval.Admit
+	return o
 }
 
 // reword gives an error or a denial the text that its author wrote.

@@ -133,12 +133,13 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			if v.object == nil || second && !in.hook.Reinvokes(m) {
 				continue
 			}
-			if in.hook.Kind == policy.Admission {
-				if o, made := r.conditionHolds(in, m, v); !made {
-					r.record(in, []eval.Outcome{o})
-					if o.Verdict == eval.Error {
-						fail(o)
-					}
+			if in.hook.Kind == policy.Admission && in.hook.Conditions[m] != nil {
+				o := r.condition(in, m, v)
+				r.record(in, []eval.Outcome{o})
+				if o.Verdict == eval.Error {
+					fail(o)
+				}
+				if o.Verdict != eval.Admit {
 					continue
 				}
 			}

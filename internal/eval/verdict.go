@@ -70,12 +70,9 @@ func JSONMergePatch(ctx context.Context, prog *compile.Program, e *compile.Expre
 	return patch, cost, nil
 }
 
-// Condition evaluates the condition of mutation i: Skip if it is false. A mutation without one is made.
+// Condition evaluates the condition of mutation i, which has one: Skip if it is false.
 func Condition(ctx context.Context, prog *compile.Program, i int, in Inputs) Outcome {
 	e := prog.Conditions[i]
-	if e == nil {
-		return Outcome{Index: i}
-	}
 	o := Outcome{Expression: e, Index: i}
 	result, _, err := newActivation(ctx, prog, in).evaluate(e, budget)
 	if o.Cost = result.Cost; err == nil {
