@@ -61,6 +61,10 @@ e2e: ## celgate-webhook and celgate beside a kube-apiserver: serve where its own
 	$(GO) -C conformance test ./serve -count=1 -timeout 1h $(if $(KUBE),-minor=$(KUBE))
 	$(if $(KUBE),,$(GO) -C conformance test ./live -count=1)
 
+.PHONY: controllers
+controllers: ## what the controllers of a real kube-controller-manager make of workloads, beside what celgate says; builds it the first time
+	$(GO) -C conformance test ./controllers -count=1 -timeout 1h
+
 .PHONY: faults
 faults: ## replicas, API server, etcd, watches and certificates fail under load, each for DURATION; prints a table
 	$(GO) -C conformance test ./serve -count=1 -run TestFaultRuns -faults=$(or $(DURATION),2m) -timeout 2h -v

@@ -91,7 +91,7 @@ func TestImage(t *testing.T) {
 	}{
 		{"--version", 0, "kubernetes 1."},
 		{"--help", 0, "--service NAME"},
-		{"serve", 2, "hint: leave out serve"}, // as the manifests of the image before it had
+		{"serve", 2, "hint: leave it out"}, // as the manifests of the image before it had
 		{strings.Join(arguments(t), " "), 2, "celgate-webhook: invalid configuration: no configuration has been provided"},
 	} {
 		cmd := exec.Command(is.Entrypoint[0], strings.Fields(try.args)...)
