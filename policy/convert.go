@@ -173,20 +173,44 @@ type converter struct {
 	places     Places
 }
 
-func (c converter) validating(in *admissionv1.ValidatingAdmissionPolicy) *Policy {
-	p := &Policy{
-		Kind:             Validating,
+// policy returns what policies of all kinds have.
+func (c converter) policy(kind Kind, metadata metav1.ObjectMeta, fails *admissionv1.FailurePolicyType,
+	params *admissionv1.ParamKind, constraints *admissionv1.MatchResources, conditions []admissionv1.MatchCondition,
+	variables []admissionv1.Variable) *Policy {
+	return &Policy{
+		Kind:             kind,
 		APIVersion:       c.apiVersion,
-		Name:             in.Name,
-		Metadata:         in.ObjectMeta,
+		Name:             metadata.Name,
+		Metadata:         metadata,
 		Position:         c.position(),
-		FailurePolicy:    failurePolicy(in.Spec.FailurePolicy),
-		ParamKind:        (*ParamKind)(in.Spec.ParamKind),
-		MatchConstraints: matchResources(in.Spec.MatchConstraints),
-		MatchConditions:  c.matchConditions(in.Spec.MatchConditions),
-		Variables:        c.variables(in.Spec.Variables),
+		FailurePolicy:    failurePolicy(fails),
+		ParamKind:        (*ParamKind)(params),
+		MatchConstraints: matchResources(constraints),
+		MatchConditions:  c.matchConditions(conditions),
+		Variables:        c.variables(variables),
 		places:           c.places,
 	}
+}
+
+// binding returns what bindings of all kinds have.
+func (c converter) binding(kind Kind, metadata metav1.ObjectMeta, name string, params *admissionv1.ParamRef,
+	resources *admissionv1.MatchResources) *Binding {
+	return &Binding{
+		Kind:           kind,
+		APIVersion:     c.apiVersion,
+		Name:           metadata.Name,
+		Metadata:       metadata,
+		Position:       c.position(),
+		PolicyName:     name,
+		ParamRef:       c.paramRef(params),
+		MatchResources: matchResources(resources),
+		places:         c.places,
+	}
+}
+
+func (c converter) validating(in *admissionv1.ValidatingAdmissionPolicy) *Policy {
+	p := c.policy(Validating, in.ObjectMeta, in.Spec.FailurePolicy, in.Spec.ParamKind, in.Spec.MatchConstraints,
+		in.Spec.MatchConditions, in.Spec.Variables)
 	c.validations(p, in.Spec.Validations)
 	c.auditAnnotations(p, in.Spec.AuditAnnotations)
 	return p
@@ -216,20 +240,9 @@ func (c converter) auditAnnotations(p *Policy, in []admissionv1.AuditAnnotation)
 }
 
 func (c converter) mutating(in *admissionv1.MutatingAdmissionPolicy) *Policy {
-	p := &Policy{
-		Kind:             Mutating,
-		APIVersion:       c.apiVersion,
-		Name:             in.Name,
-		Metadata:         in.ObjectMeta,
-		Position:         c.position(),
-		FailurePolicy:    failurePolicy(in.Spec.FailurePolicy),
-		ParamKind:        (*ParamKind)(in.Spec.ParamKind),
-		MatchConstraints: matchResources(in.Spec.MatchConstraints),
-		MatchConditions:  c.matchConditions(in.Spec.MatchConditions),
-		Variables:        c.variables(in.Spec.Variables),
-		Reinvocation:     ReinvocationPolicy(in.Spec.ReinvocationPolicy),
-		places:           c.places,
-	}
+	p := c.policy(Mutating, in.ObjectMeta, in.Spec.FailurePolicy, in.Spec.ParamKind, in.Spec.MatchConstraints,
+		in.Spec.MatchConditions, in.Spec.Variables)
+	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
 	for i, m := range in.Spec.Mutations {
 		p.Mutations = append(p.Mutations, c.mutation("spec.mutations"+index(i), PatchType(m.PatchType),
 			m.ApplyConfiguration, m.JSONPatch))
@@ -256,17 +269,7 @@ func (c converter) mutation(path string, as PatchType, apply *admissionv1.ApplyC
 }
 
 func (c converter) validatingBinding(in *admissionv1.ValidatingAdmissionPolicyBinding) *Binding {
-	b := &Binding{
-		Kind:           Validating,
-		APIVersion:     c.apiVersion,
-		Name:           in.Name,
-		Metadata:       in.ObjectMeta,
-		Position:       c.position(),
-		PolicyName:     in.Spec.PolicyName,
-		ParamRef:       c.paramRef(in.Spec.ParamRef),
-		MatchResources: matchResources(in.Spec.MatchResources),
-		places:         c.places,
-	}
+	b := c.binding(Validating, in.ObjectMeta, in.Spec.PolicyName, in.Spec.ParamRef, in.Spec.MatchResources)
 	for _, a := range in.Spec.ValidationActions {
 		b.Actions = append(b.Actions, Action(a))
 	}
@@ -274,17 +277,7 @@ func (c converter) validatingBinding(in *admissionv1.ValidatingAdmissionPolicyBi
 }
 
 func (c converter) mutatingBinding(in *admissionv1.MutatingAdmissionPolicyBinding) *Binding {
-	return &Binding{
-		Kind:           Mutating,
-		APIVersion:     c.apiVersion,
-		Name:           in.Name,
-		Metadata:       in.ObjectMeta,
-		Position:       c.position(),
-		PolicyName:     in.Spec.PolicyName,
-		ParamRef:       c.paramRef(in.Spec.ParamRef),
-		MatchResources: matchResources(in.Spec.MatchResources),
-		places:         c.places,
-	}
+	return c.binding(Mutating, in.ObjectMeta, in.Spec.PolicyName, in.Spec.ParamRef, in.Spec.MatchResources)
 }
 
 func (c converter) matchConditions(in []admissionv1.MatchCondition) []NamedExpr {

@@ -12,20 +12,9 @@ import (
 )
 
 func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
-	p := &Policy{
-		Kind:             Admission,
-		APIVersion:       c.apiVersion,
-		Name:             in.Name,
-		Metadata:         in.ObjectMeta,
-		Position:         c.position(),
-		FailurePolicy:    failurePolicy(in.Spec.FailurePolicy),
-		ParamKind:        (*ParamKind)(in.Spec.ParamKind),
-		MatchConstraints: matchResources(in.Spec.MatchConstraints),
-		MatchConditions:  c.matchConditions(in.Spec.MatchConditions),
-		Variables:        c.variables(in.Spec.Variables),
-		Reinvocation:     ReinvocationPolicy(in.Spec.ReinvocationPolicy),
-		places:           c.places,
-	}
+	p := c.policy(Admission, in.ObjectMeta, in.Spec.FailurePolicy, in.Spec.ParamKind, in.Spec.MatchConstraints,
+		in.Spec.MatchConditions, in.Spec.Variables)
+	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
 	for i, m := range in.Spec.Mutations {
 		p.Mutations = append(p.Mutations, c.ownMutation("spec.mutations"+index(i), m))
 	}
@@ -35,17 +24,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 }
 
 func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding {
-	b := &Binding{
-		Kind:           Admission,
-		APIVersion:     c.apiVersion,
-		Name:           in.Name,
-		Metadata:       in.ObjectMeta,
-		Position:       c.position(),
-		PolicyName:     in.Spec.PolicyName,
-		ParamRef:       c.paramRef(in.Spec.ParamRef),
-		MatchResources: matchResources(in.Spec.MatchResources),
-		places:         c.places,
-	}
+	b := c.binding(Admission, in.ObjectMeta, in.Spec.PolicyName, in.Spec.ParamRef, in.Spec.MatchResources)
 	for _, named := range in.Spec.Policies {
 		b.Policies = append(b.Policies, Kind(cmp.Or(named.Kind, string(Admission))).Ref(named.Name))
 	}
