@@ -29,9 +29,9 @@ func (s stuck) Get(ctx context.Context, kind schema.GroupVersionKind, namespace,
 	return s.Cluster.Get(context.Background(), kind, namespace, name)
 }
 
-// Requests are answered at their deadline though their evaluation goes on; beyond too many of these the others are
-// refused at once.
-func TestAbandoned(t *testing.T) {
+// stuckEngine returns an engine whose policies wait for a world that does not answer before it is let go.
+func stuckEngine(t *testing.T) (*celgate.Engine, stuck) {
+	t.Helper()
 	types, err := builtin.Registry(celgate.Newest)
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +42,13 @@ func TestAbandoned(t *testing.T) {
 	}
 	world := stuck{cluster, make(chan struct{})}
 	e := engineIn(t, "testdata/policies.yaml", celgate.Options{WithoutQuirks: true, Cluster: world})
+	return e, world
+}
+
+// Requests are answered at their deadline though their evaluation goes on; beyond too many of these the others are
+// refused at once.
+func TestAbandoned(t *testing.T) {
+	e, world := stuckEngine(t)
 	evaluations := webhook.NewEvaluations()
 	inFlight := webhook.NewInFlight(0)
 	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }, Evaluations: evaluations,
@@ -93,16 +100,7 @@ func TestAbandoned(t *testing.T) {
 // TestCrowd is many more requests at once than may run: as many as may do, the others wait and are answered, or refused
 // at their deadline.
 func TestCrowd(t *testing.T) {
-	types, err := builtin.Registry(celgate.Newest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := state.New(types)
-	if err != nil {
-		t.Fatal(err)
-	}
-	world := stuck{cluster, make(chan struct{})}
-	e := engineIn(t, "testdata/policies.yaml", celgate.Options{WithoutQuirks: true, Cluster: world})
+	e, world := stuckEngine(t)
 	evaluations := webhook.NewEvaluations()
 	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }, Evaluations: evaluations})
 	defer server.Close()

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/schema/builtin"
-	"github.com/celgate/celgate/state"
 	"github.com/celgate/celgate/webhook"
 )
 
@@ -99,16 +97,7 @@ func TestUnknownLength(t *testing.T) {
 // TestWaitingBodies is bodies whose trees take much more memory than they have bytes, while others hold what there is
 // of that: they wait with their bytes counted, so that there are never more of them than the bound.
 func TestWaitingBodies(t *testing.T) {
-	types, err := builtin.Registry(celgate.Newest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := state.New(types)
-	if err != nil {
-		t.Fatal(err)
-	}
-	world := stuck{cluster, make(chan struct{})}
-	e := engineIn(t, "testdata/policies.yaml", celgate.Options{WithoutQuirks: true, Cluster: world})
+	e, world := stuckEngine(t)
 	const bound = 8 << 20
 	inFlight, evaluations := webhook.NewInFlight(bound), webhook.NewEvaluations()
 	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }, InFlight: inFlight,
