@@ -23,12 +23,49 @@ type binary struct {
 type release struct {
 	version string   // of k8s.io/kubernetes
 	unknown []string // of Disturbing: it does not start if it is to turn off a plugin that it does not have
+
+	// mutating is the version in which it serves MutatingAdmissionPolicies; empty: in none.
+	mutating string
 }
 
-// releases are the other kube-apiservers that can be built, by minor.
+// releases are the other kube-apiservers that can be built, by minor. What each does not know was read from the
+// PluginName of its own plugins.
 var releases = map[string]release{
+	"1.30": {version: "v1.30.14", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
+		"PodResizeValidator", "PodTopologyLabels"}},
+	"1.31": {version: "v1.31.14", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
+		"PodResizeValidator", "PodTopologyLabels"}},
+	"1.32": {version: "v1.32.13", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
+		"PodResizeValidator", "PodTopologyLabels"}, mutating: "v1alpha1"},
 	"1.33": {version: "v1.33.13", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
-		"PodResizeValidator"}},
+		"PodResizeValidator"}, mutating: "v1alpha1"},
+	"1.34": {version: "v1.34.4", unknown: []string{"NodeDeclaredFeatureValidator", "PodGroupProtection",
+		"PodResizeValidator"}, mutating: "v1beta1"},
+	"1.35": {version: "v1.35.4", unknown: []string{"PodGroupProtection", "PodResizeValidator"}, mutating: "v1beta1"},
+	"1.36": {version: "v1.36.3", mutating: "v1"},
+}
+
+// Minors returns the minors of the other kube-apiservers that can be built, sorted.
+func Minors() []string { return slices.Sorted(maps.Keys(releases)) }
+
+// Mutating returns the version of admissionregistration.k8s.io in which a server of the minor, started with
+// [MutatingArgs], serves MutatingAdmissionPolicies. It is empty if there is none.
+func Mutating(minor string) string {
+	if r, other := releases[minor]; other {
+		return r.mutating
+	}
+	return "v1"
+}
+
+// MutatingArgs are the flags with which a server of the minor serves MutatingAdmissionPolicies where that is off by
+// default.
+func MutatingArgs(minor string) []string {
+	version := Mutating(minor)
+	if version == "" || version == "v1" {
+		return nil
+	}
+	return []string{"--feature-gates=MutatingAdmissionPolicy=true",
+		"--runtime-config=admissionregistration.k8s.io/" + version + "=true"}
 }
 
 var (
@@ -164,8 +201,16 @@ func (b binary) buildRelease(ctx context.Context, version, path string) error {
 	if _, err := goTool(ctx, args...); err != nil {
 		return err
 	}
-	_, err = goTool(ctx, "-C", folder, "build", "-mod=mod", "-o", path, b.main)
+	_, err = goTool(ctx, "-C", folder, "build", "-mod=mod", "-ldflags="+stamp(version), "-o", path, b.main)
 	return err
+}
+
+// stamp returns the flags of the linker that write a version into a program: what it answers to /version.
+func stamp(version string) string {
+	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
+	const variables = "-X k8s.io/component-base/version."
+	return variables + "gitVersion=" + version + " " + variables + "gitMajor=" + parts[0] + " " + variables +
+		"gitMinor=" + parts[1]
 }
 
 // goTool runs the go command and returns its trimmed output.

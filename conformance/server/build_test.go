@@ -19,8 +19,21 @@ func TestReleases(t *testing.T) {
 			}
 		}
 	}
+	for minor, want := range map[string]string{"1.31": "", "1.32": "v1alpha1", "1.35": "v1beta1", "1.36": "v1",
+		"": "v1"} {
+		if got := Mutating(minor); got != want {
+			t.Errorf("%s serves MutatingAdmissionPolicies in %q", minor, got)
+		}
+		if on := MutatingArgs(minor) != nil; on != (want != "" && want != "v1") {
+			t.Errorf("%s: %v", minor, MutatingArgs(minor))
+		}
+	}
+	if got := stamp("v1.33.13"); !strings.Contains(got, "gitVersion=v1.33.13 ") ||
+		!strings.HasSuffix(got, "gitMinor=33") {
+		t.Error(got)
+	}
 	if _, _, err := Build(t.Context(), "1.9"); err == nil ||
-		!strings.Contains(err.Error(), "no kube-apiserver 1.9: there are [1.33") {
+		!strings.Contains(err.Error(), "no kube-apiserver 1.9: there are [1.30 1.31") {
 		t.Error(err)
 	}
 }

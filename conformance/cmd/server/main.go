@@ -31,7 +31,16 @@ func run(ctx context.Context) error {
 	plugins := flag.String("plugins", "", "admission plugins, separated by commas, to leave on: "+strings.Join(
 		server.Disturbing, ","))
 	kubeconfig := flag.String("kubeconfig", "", "also write the kubeconfig to this `file`")
+	build := flag.Bool("build", false, "build the programs, print their paths and start nothing")
 	flag.Parse()
+	if *build {
+		etcd, apiserver, err := server.Build(ctx, *minor)
+		if err == nil {
+			fmt.Println(etcd)
+			fmt.Println(apiserver)
+		}
+		return err
+	}
 	options := server.Options{Minor: *minor, Args: flag.Args()}
 	if *plugins != "" {
 		options.Plugins = strings.Split(*plugins, ",")
