@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"strings"
 	"text/template"
+
+	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 //go:embed crds/*.yaml celgate.yaml audit.yaml auditpod.yaml
@@ -34,18 +36,12 @@ func Server(image string) []byte {
 // An Audit is a CronJob, or a Deployment, that asks policies about what exists.
 type Audit struct {
 	Image    string
-	Schedule string // as in a CronJob
-	Every    string // a duration: a Deployment does it, and has metrics; empty: a CronJob
-	Shards   int    // Pods that share the work; 1: one does it
-	Policies string // manifests; empty: those in force in the cluster
-	Reports  string // as celgate audit --write-reports; empty: none are written
-	Rules    []Rule // what it may do in the cluster
-}
-
-// A Rule is one of a ClusterRole.
-type Rule struct {
-	Group            string
-	Resources, Verbs []string
+	Schedule string              // as in a CronJob
+	Every    string              // a duration: a Deployment does it, and has metrics; empty: a CronJob
+	Shards   int                 // Pods that share the work; 1: one does it
+	Policies string              // manifests; empty: those in force in the cluster
+	Reports  string              // as celgate audit --write-reports; empty: none are written
+	Rules    []rbacv1.PolicyRule // what it may do in the cluster
 }
 
 // Sharded reports that several Pods share the work.

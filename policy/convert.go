@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
-	dialect "github.com/celgate/celgate/policy/v1alpha1"
+	dialect "github.com/celgate/celgate/policy/internal/v1alpha1"
 )
 
 // group is the API group of the four kinds.
@@ -28,6 +28,9 @@ const group = admissionv1.GroupName
 // OwnGroup is the API group of celgate's own kinds. Those of its v1 have the names and the spec of the policies and
 // bindings of admissionregistration.k8s.io/v1, for clusters that do not serve those; those of [Dialect] say more.
 const OwnGroup = dialect.Group
+
+// DisabledAnnotation takes an object of [OwnGroup] out of force, with the value "true".
+const DisabledAnnotation = "celgate.dev/disabled"
 
 // Dialect is the API version of [Admission] policies and their bindings.
 const Dialect = dialect.Group + "/" + dialect.Version

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	dialect "github.com/celgate/celgate/policy/v1alpha1"
+	dialect "github.com/celgate/celgate/policy/internal/v1alpha1"
 )
 
 func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {

@@ -23,9 +23,9 @@ func (u Use) Mutates() bool {
 	return u == UseApplyConfiguration || u == UseJSONPatch || u == UseJSONMergePatch
 }
 
-// Use returns what the expression of a mutation of patch type t is for.
-func (t PatchType) Use() Use {
-	switch t {
+// Use returns what the expression of the mutation is for.
+func (m *Mutation) Use() Use {
+	switch m.PatchType {
 	case JSONPatch:
 		return UseJSONPatch
 	case JSONMergePatch:
@@ -59,7 +59,7 @@ func (p *Policy) Expressions() iter.Seq[Part] {
 			all = append(all, Part{x.ValueExpr, UseAuditAnnotation, x.Key, i})
 		}
 		for i, x := range p.Mutations {
-			all = append(all, Part{x.Condition, UseCondition, x.Name, i}, Part{x.Expr, x.PatchType.Use(), x.Name, i},
+			all = append(all, Part{x.Condition, UseCondition, x.Name, i}, Part{x.Expr, x.Use(), x.Name, i},
 				Part{x.MessageExpr, UseMessageExpression, x.Name, i})
 		}
 		for _, x := range all {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -303,7 +304,7 @@ type Mutation struct {
 }
 
 // A PatchType says how a mutation's result is applied.
-type PatchType string
+type PatchType = admissionv1.PatchType
 
 // The patch types.
 const (
@@ -313,7 +314,7 @@ const (
 )
 
 // A FailurePolicy says what an error in a policy means for the request.
-type FailurePolicy string
+type FailurePolicy = admissionv1.FailurePolicyType
 
 // The failure policies.
 const (
@@ -322,7 +323,7 @@ const (
 )
 
 // A ReinvocationPolicy says whether a mutating policy may run a second time.
-type ReinvocationPolicy string
+type ReinvocationPolicy = admissionv1.ReinvocationPolicyType
 
 // The reinvocation policies.
 const (
@@ -331,7 +332,7 @@ const (
 )
 
 // An Action is what a binding does with a failed validation.
-type Action string
+type Action = admissionv1.ValidationAction
 
 // The validation actions.
 const (
@@ -356,7 +357,7 @@ type ParamRef struct {
 }
 
 // A NotFoundAction says what a binding does when its ParamRef selects nothing.
-type NotFoundAction string
+type NotFoundAction = admissionv1.ParameterNotFoundActionType
 
 // The parameterNotFoundActions.
 const (
@@ -374,7 +375,7 @@ type MatchResources struct {
 }
 
 // A MatchPolicy says whether a rule also matches equivalent resources.
-type MatchPolicy string
+type MatchPolicy = admissionv1.MatchPolicyType
 
 // The match policies.
 const (

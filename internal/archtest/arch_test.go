@@ -18,7 +18,7 @@ const module = "github.com/celgate/celgate"
 // layers are the packages of the module from the bottom up, by their paths in it; "" is package celgate. A package
 // imports only what is in layers below its own. ARCHITECTURE.md has a line for each.
 var layers = [][]string{
-	{"internal/tree", "internal/wording", "policy/v1alpha1"},
+	{"internal/tree", "internal/wording", "policy/internal/v1alpha1"},
 	{"policy", "schema", "deploy", "internal/bound", "internal/effects", "internal/parallel", "internal/quirks",
 		"internal/spell", "internal/workload", "internal/archtest"},
 	{"schema/builtin", "manifest", "internal/plan", "internal/match", "internal/patch/jsonpatch",
@@ -30,8 +30,8 @@ var layers = [][]string{
 	{""},
 	{"internal/blame", "internal/delta", "internal/derive", "internal/order", "internal/replay", "internal/requests",
 		"internal/conformance", "check",
-		"webhook"},
-	{"internal/suite", "internal/kube"},
+		"internal/webhook"},
+	{"internal/suite", "internal/kube", "webhook"},
 	{"internal/kube/election", "cmd/internal/report", "cmd/internal/serve"},
 	{"cmd/internal/cli"},
 	{"cmd/celgate", "cmd/celgate-webhook"},

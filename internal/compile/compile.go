@@ -107,7 +107,7 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 		prog.Annotations = append(prog.Annotations, use(a.ValueExpr, policy.UseAuditAnnotation))
 	}
 	for _, m := range p.Mutations {
-		prog.Mutations = append(prog.Mutations, use(m.Expr, m.PatchType.Use()))
+		prog.Mutations = append(prog.Mutations, use(m.Expr, m.Use()))
 		if !c.dialect {
 			continue
 		}

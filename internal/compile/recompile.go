@@ -70,7 +70,7 @@ func recompile(
 	next.Conditions = all(prog.Conditions, policy.UseCondition)
 	next.MutationMessages = all(prog.MutationMessages, policy.UseMessageExpression)
 	for i, e := range prog.Mutations {
-		next.Mutations = append(next.Mutations, again(e, p.Mutations[i].PatchType.Use()))
+		next.Mutations = append(next.Mutations, again(e, p.Mutations[i].Use()))
 	}
 	return next, errors.Join(errs...)
 }

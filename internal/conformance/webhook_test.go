@@ -24,7 +24,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/prepare"
-	"github.com/celgate/celgate/webhook"
+	"github.com/celgate/celgate/internal/webhook"
 )
 
 // asJSON holds the cases in which it matters that an object is JSON between two webhooks, and why. A case that agrees

@@ -15,7 +15,6 @@ import (
 	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
-	"github.com/celgate/celgate/webhook"
 )
 
 // A Handover is what there is to move from celgate's own group to the server's.
@@ -28,12 +27,12 @@ type Handover struct {
 // Handover reads the objects of both groups.
 func (s *Snapshot) Handover(ctx context.Context) (*Handover, error) {
 	h := &Handover{Native: map[policy.Ref]map[string]any{}}
-	own, err := s.client.served(ctx, webhook.Group, []string{ownVersion.Version})
+	own, err := s.client.served(ctx, policy.OwnGroup, []string{ownVersion.Version})
 	if err != nil {
 		return nil, err
 	}
 	if len(own) == 0 {
-		return nil, errors.New("the cluster has no policies of the group " + webhook.Group)
+		return nil, errors.New("the cluster has no policies of the group " + policy.OwnGroup)
 	}
 	if h.Served, err = s.client.served(ctx, nativeGroup, nativeVersions); err != nil {
 		return nil, err

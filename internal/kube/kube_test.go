@@ -16,7 +16,6 @@ import (
 
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
-	"github.com/celgate/celgate/webhook"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -326,7 +325,7 @@ func TestWorld(t *testing.T) {
 		return map[string]any{
 			"apiVersion": "policy.celgate.dev/v1", "kind": "MutatingAdmissionPolicyBinding",
 			"metadata": map[string]any{"name": "b", "uid": "u", "generation": generation,
-				"annotations": map[string]any{webhook.DisabledAnnotation: annotation}},
+				"annotations": map[string]any{policy.DisabledAnnotation: annotation}},
 			"spec": map[string]any{"policyName": "p"}, "status": map[string]any{},
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
-	"github.com/celgate/celgate/webhook"
 )
 
 // nativeGroup is the group of the kinds that kube-apiserver enforces itself.
@@ -22,7 +22,7 @@ var nativeVersions = []string{"v1", "v1beta1", "v1alpha1"}
 // group. Of two with one kind and name the server's counts, as in [World.Sources]. The latter come as objects of
 // admissionregistration.k8s.io/v1.
 func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
-	own, err := s.client.served(ctx, webhook.Group, []string{ownVersion.Version})
+	own, err := s.client.served(ctx, policy.OwnGroup, []string{ownVersion.Version})
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +43,8 @@ func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
 			}
 			for _, object := range list {
 				if !names[tree.Object(object).Name()] &&
-					!(group[resource].Group == webhook.Group && (disabled(object) || withheld(object))) {
-					all = append(all, webhook.Native(object))
+					!(group[resource].Group == policy.OwnGroup && (disabled(object) || withheld(object))) {
+					all = append(all, policy.Native(object))
 				}
 				names[tree.Object(object).Name()] = true
 			}
@@ -73,7 +73,7 @@ func (c *Client) served(ctx context.Context, group string, versions []string) (m
 
 // disabled reports that an object of celgate's own group is taken out of force by its annotation.
 func disabled(object map[string]any) bool {
-	return tree.Object(object).Annotation(webhook.DisabledAnnotation) == "true"
+	return tree.Object(object).Annotation(policy.DisabledAnnotation) == "true"
 }
 
 // Reasons of the condition Ready of an object of celgate's own group that celgate does not put in force though it

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
-	"github.com/celgate/celgate/webhook"
 )
 
 // A watch keeps all objects of one resource. Objects are JSON trees and never changed.
@@ -92,7 +92,7 @@ func (w *watch) err() error {
 
 // missing reports that the cluster does not serve one of celgate's own kinds.
 func (w *watch) missing() bool {
-	return w.resource.Group == webhook.Group && apierrors.IsNotFound(w.err())
+	return w.resource.Group == policy.OwnGroup && apierrors.IsNotFound(w.err())
 }
 
 func (w *watch) isSynced() bool {

@@ -21,12 +21,11 @@ import (
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
-	"github.com/celgate/celgate/webhook"
 )
 
 // Kinds of celgate's own group; the resource is that of the kind in admissionregistration.k8s.io.
 var (
-	ownVersion   = schema.GroupVersion{Group: webhook.Group, Version: "v1"}
+	ownVersion   = schema.GroupVersion{Group: policy.OwnGroup, Version: "v1"}
 	ownResources = []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings",
 		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
 	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
@@ -198,7 +197,7 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 			s, known := w.sources[of]
 			if !known || of.uid == "" {
 				s = Source{Resource: ownResources[i]}
-				s.Policy, s.Binding, s.Err = policy.FromObject(webhook.Native(object), nil)
+				s.Policy, s.Binding, s.Err = policy.FromObject(policy.Native(object), nil)
 				if s.Policy != nil {
 					s.Policy.Stored = true
 				} else if s.Binding != nil {
@@ -232,7 +231,7 @@ func (w *World) Named(ctx context.Context, b *policy.Binding) (*policy.Policy, e
 	if err != nil {
 		return nil, err
 	}
-	p, _, err := policy.FromObject(webhook.Native(object.Object), nil)
+	p, _, err := policy.FromObject(policy.Native(object.Object), nil)
 	return p, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/celgate/celgate/manifest"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -195,17 +196,17 @@ func (g grants) allow(resource apischema.GroupResource, verbs ...string) {
 }
 
 // rules are the grants, with resources of a group that may be used alike in one.
-func (g grants) rules() []deploy.Rule {
-	var all []deploy.Rule
+func (g grants) rules() []rbacv1.PolicyRule {
+	var all []rbacv1.PolicyRule
 	resources := slices.SortedFunc(maps.Keys(g), func(x, y apischema.GroupResource) int {
 		return cmp.Or(strings.Compare(x.Group, y.Group), strings.Compare(x.Resource, y.Resource))
 	})
 	for _, r := range resources {
-		i := slices.IndexFunc(all, func(had deploy.Rule) bool {
-			return had.Group == r.Group && slices.Equal(had.Verbs, g[r])
+		i := slices.IndexFunc(all, func(had rbacv1.PolicyRule) bool {
+			return had.APIGroups[0] == r.Group && slices.Equal(had.Verbs, g[r])
 		})
 		if i < 0 {
-			i, all = len(all), append(all, deploy.Rule{Group: r.Group, Verbs: g[r]})
+			i, all = len(all), append(all, rbacv1.PolicyRule{APIGroups: []string{r.Group}, Verbs: g[r]})
 		}
 		all[i].Resources = append(all[i].Resources, r.Resource)
 	}

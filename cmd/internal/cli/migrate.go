@@ -19,7 +19,6 @@ import (
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
-	"github.com/celgate/celgate/webhook"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -82,7 +81,7 @@ func (m *migration) migrate(ctx context.Context) error {
 		return err
 	}
 	if len(m.handover.Own) == 0 {
-		return errors.New("the cluster has no policies of the group " + webhook.Group)
+		return errors.New("the cluster has no policies of the group " + policy.OwnGroup)
 	}
 	stay := map[string]int{}
 	for _, own := range m.handover.Own {
@@ -157,9 +156,9 @@ func (m *migration) check(ctx context.Context, from sources) error {
 	switch {
 	case m.status != exitClean:
 	case len(m.moves) < len(m.handover.Own):
-		fmt.Fprintf(m.stdout, "the %s objects of %s and their bindings can be deleted\n", moved[0], webhook.Group)
+		fmt.Fprintf(m.stdout, "the %s objects of %s and their bindings can be deleted\n", moved[0], policy.OwnGroup)
 	default:
-		fmt.Fprintf(m.stdout, "the policies of %s can be deleted\n", webhook.Group)
+		fmt.Fprintf(m.stdout, "the policies of %s can be deleted\n", policy.OwnGroup)
 	}
 	return nil
 }
@@ -193,7 +192,7 @@ func (m *migration) world(from sources) (*world, error) {
 	w.cluster = w.stored
 	var docs []*manifest.Document
 	for _, own := range m.handover.Own {
-		docs = append(docs, &manifest.Document{Object: webhook.Native(own)})
+		docs = append(docs, &manifest.Document{Object: policy.Native(own)})
 	}
 	w.addPolicies(m.console, docs)
 	return w, nil

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/celgate/celgate/cmd/internal/serve"
-	"github.com/celgate/celgate/webhook"
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/celgate/celgate/internal/kube"
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/webhook"
 )
 
 const (
@@ -69,7 +69,7 @@ func (l *loader) withhold(sources []kube.Source, set *policy.Set) {
 		case !seal.Holds(s.Object, s.Policy, s.Binding):
 			s.Withheld = &kube.Condition{Type: "Ready", Reason: kube.AuthorUnknown,
 				Message: "written while celgate was not asked: that its author may read its params " +
-					"is not known. Whoever may read them puts it in force with: kubectl annotate --overwrite " + s.Resource + "." + webhook.Group +
+					"is not known. Whoever may read them puts it in force with: kubectl annotate --overwrite " + s.Resource + "." + policy.OwnGroup +
 					" NAME celgate.dev/approved=\"$(date)\"",
 			}
 		}

@@ -16,9 +16,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/webhook"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/celgate/celgate/internal/kube"
-	"github.com/celgate/celgate/webhook"
+	"github.com/celgate/celgate/internal/webhook"
 )
 
 const (

@@ -18,12 +18,12 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/celgate/celgate/state"
-	"github.com/celgate/celgate/webhook"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/kube"
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/webhook"
 )
 
 // metrics are what a server counts. The checks have the names and labels of kube-apiserver's own

@@ -20,8 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/webhook"
 )
 
 const policies = `

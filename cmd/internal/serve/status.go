@@ -16,7 +16,6 @@ import (
 	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
-	"github.com/celgate/celgate/webhook"
 )
 
 // status says what has become of a policy or binding.
@@ -143,7 +142,7 @@ func exempt(p *policy.Policy) bool {
 	return !slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(r policy.Rule) bool {
 		return slices.ContainsFunc(r.APIGroups, func(group string) bool {
 			switch group {
-			case webhook.Group,
+			case policy.OwnGroup,
 				"authentication.k8s.io",
 				"authorization.k8s.io": // as the conditions of the configurations
 				return false

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/webhook"
+	"github.com/celgate/celgate/internal/webhook"
 )
 
 // TestSlowShortBodies is many senders of short bodies that leave out the end. What they announce counts before it is

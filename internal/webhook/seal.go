@@ -10,13 +10,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-const (
-	// SealAnnotation holds the seal of a policy or binding with params.
-	SealAnnotation = "celgate.dev/params-seal"
-
-	// DisabledAnnotation takes a policy or binding out of force.
-	DisabledAnnotation = "celgate.dev/disabled"
-)
+// SealAnnotation holds the seal of a policy or binding with params.
+const SealAnnotation = "celgate.dev/params-seal"
 
 // A Seal marks policies and bindings whose author was allowed to read their params, so that what was stored while
 // nobody was asked about that is told from the rest. It is a keyed hash of what the right was asked for: the kind and

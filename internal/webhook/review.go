@@ -11,6 +11,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -251,10 +252,10 @@ func decode(body string) (*celgate.Request, error) {
 // nil if it is about other kinds, or is not written like that.
 func heading(body string) *celgate.Request {
 	head, _, found := strings.Cut(body, `,"object":`)
-	if !found || !strings.Contains(head, `"group":"`+Group+`"`) {
+	if !found || !strings.Contains(head, `"group":"`+policy.OwnGroup+`"`) {
 		return nil
 	}
-	if r, err := decode(head + "}}"); err == nil && r.Resource.Group == Group {
+	if r, err := decode(head + "}}"); err == nil && r.Resource.Group == policy.OwnGroup {
 		return r
 	}
 	return nil

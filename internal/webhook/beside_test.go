@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/webhook"
+	"github.com/celgate/celgate/internal/webhook"
 )
 
 // TestBeside asks another webhook that says one thing after the other, and has no part in the answers.

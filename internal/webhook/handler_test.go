@@ -15,8 +15,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/manifest"
-	"github.com/celgate/celgate/webhook"
+	"github.com/celgate/celgate/policy"
 )
 
 func engine(t *testing.T, path string) *celgate.Engine {
@@ -215,9 +216,9 @@ func TestOwnKinds(t *testing.T) {
 			body, err := json.Marshal(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
 				"request": map[string]any{
 					"uid": "u", "operation": "CREATE", "name": "p",
-					"resource": map[string]any{"group": webhook.Group, "version": "v1",
+					"resource": map[string]any{"group": policy.OwnGroup, "version": "v1",
 						"resource": "validatingadmissionpolicies"},
-					"object": map[string]any{"apiVersion": webhook.Group + "/v1", "kind": "ValidatingAdmissionPolicy",
+					"object": map[string]any{"apiVersion": policy.OwnGroup + "/v1", "kind": "ValidatingAdmissionPolicy",
 						"metadata": map[string]any{"name": "p"}, "spec": spec},
 				},
 			},

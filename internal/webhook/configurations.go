@@ -78,7 +78,7 @@ func (t Target) configuration(set *policy.Set, kind policy.Kind) map[string]any 
 		withParams["reinvocationPolicy"] = "IfNeeded" // what another webhook makes of the params is sealed, too
 	}
 	return map[string]any{
-		"apiVersion": nativeVersion,
+		"apiVersion": "admissionregistration.k8s.io/v1",
 		"kind":       resourceKind,
 		"metadata":   map[string]any{"name": name, "labels": map[string]any{"app.kubernetes.io/managed-by": "celgate"}},
 		"webhooks":   webhooks,
@@ -90,12 +90,12 @@ func (t Target) configuration(set *policy.Set, kind policy.Kind) map[string]any 
 // of force while celgate is away.
 const paramsInForce = `has(object.spec) && (has(object.spec.paramKind) || has(object.spec.paramRef)) && ` +
 	`!has(object.metadata.deletionTimestamp) && !(has(object.metadata.annotations) && ` +
-	`"` + DisabledAnnotation + `" in object.metadata.annotations && object.metadata.annotations["` + DisabledAnnotation + `"] == "true")`
+	`"` + policy.DisabledAnnotation + `" in object.metadata.annotations && object.metadata.annotations["` + policy.DisabledAnnotation + `"] == "true")`
 
 // own returns a webhook for celgate's own kinds.
 func (t Target) own(name string, phase Phase, fp policy.FailurePolicy) map[string]any {
 	return t.entry(name, "/fail/"+string(phase), fp, []any{map[string]any{
-		"apiGroups": []any{Group}, "apiVersions": []any{"*"}, "resources": []any{"*"},
+		"apiGroups": []any{policy.OwnGroup}, "apiVersions": []any{"*"}, "resources": []any{"*"},
 		"operations": []any{"CREATE", "UPDATE"}, "scope": "*",
 	}})
 }
@@ -288,11 +288,11 @@ func (t Target) conditions(rules []policy.Rule) []any {
 	add := func(name, expression string) {
 		conditions = append(conditions, map[string]any{"name": name, "expression": expression})
 	}
-	if reach("authentication.k8s.io", "authorization.k8s.io", Group) {
-		add("not-exempt", `!(request.resource.group in ["authentication.k8s.io", "authorization.k8s.io", "`+Group+`"])`)
+	if reach("authentication.k8s.io", "authorization.k8s.io", policy.OwnGroup) {
+		add("not-exempt", `!(request.resource.group in ["authentication.k8s.io", "authorization.k8s.io", "`+policy.OwnGroup+`"])`)
 	}
 	if reach("apiextensions.k8s.io") {
-		add("not-own-definitions", `!(request.resource.group == "apiextensions.k8s.io" && request.name.endsWith(".`+Group+`"))`)
+		add("not-own-definitions", `!(request.resource.group == "apiextensions.k8s.io" && request.name.endsWith(".`+policy.OwnGroup+`"))`)
 	}
 	if t.Leases != "" && t.Leases != t.Namespace && reach("coordination.k8s.io") {
 		add("not-own-leases", `!(request.resource.group == "coordination.k8s.io" && request.namespace == "`+t.Leases+`" && request.name.matches("^celgate(-[0-9a-f]{10})?$"))`)

@@ -12,7 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/webhook"
+	"github.com/celgate/celgate/internal/webhook"
 )
 
 const counter = `

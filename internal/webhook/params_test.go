@@ -13,9 +13,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
-	"github.com/celgate/celgate/webhook"
 )
 
 // A deciding cluster lets the user root read everything, and others ConfigMaps of their own namespace.

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/webhook"
 )
 
 func benchEngine(b *testing.B, set *policy.Set) *celgate.Engine {

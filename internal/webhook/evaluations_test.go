@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/celgate/celgate/state"
-	"github.com/celgate/celgate/webhook"
 )
 
 // A stuck cluster answers nobody until it is freed, whatever contexts say.
@@ -82,7 +82,7 @@ func TestAbandoned(t *testing.T) {
 		took > 200*time.Millisecond {
 		t.Errorf("%d %s after %v", code, text, took)
 	}
-	if code, text, _ := ask(webhook.Group, "validatingadmissionpolicies", ""); code == http.StatusServiceUnavailable {
+	if code, text, _ := ask(policy.OwnGroup, "validatingadmissionpolicies", ""); code == http.StatusServiceUnavailable {
 		t.Errorf("a policy cannot be taken back: %d %s", code, text)
 	}
 	close(world.freed)
@@ -169,7 +169,7 @@ func TestPolicyInTime(t *testing.T) {
 	const binding = `{"apiVersion":"policy.celgate.dev/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"b"},` +
 		`"spec":{"policyName":"p","paramRef":{"name":"x","parameterNotFoundAction":"Deny"},"validationActions":["Deny"]}}`
 	denied := func(longest time.Duration) {
-		text, took := ask("CREATE", webhook.Group, resource, `"object":`+binding)
+		text, took := ask("CREATE", policy.OwnGroup, resource, `"object":`+binding)
 		if !strings.Contains(text, `"allowed":false`) || !strings.Contains(text, "cannot be judged in time") ||
 			took > longest {
 			t.Errorf("after %v: %s", took, text)
@@ -185,7 +185,7 @@ func TestPolicyInTime(t *testing.T) {
 	}
 	denied(500 * time.Millisecond)
 	for _, text := range []string{
-		first(ask("DELETE", webhook.Group, resource, `"oldObject":`+binding)),
+		first(ask("DELETE", policy.OwnGroup, resource, `"oldObject":`+binding)),
 		first(ask("CREATE", "", "configmaps", `"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}`)),
 	} {
 		if !strings.Contains(text, `"allowed":true`) {

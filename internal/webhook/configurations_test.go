@@ -9,8 +9,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/manifest"
-	"github.com/celgate/celgate/webhook"
 )
 
 var update = flag.Bool("update", false, "rewrite the expectations in testdata")

@@ -259,9 +259,9 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		}
 		return nil, err
 	}
-	a.Observation.Shadow = a.Handler.Shadow && a.Request.Resource.Group != Group
+	a.Observation.Shadow = a.Handler.Shadow && a.Request.Resource.Group != policy.OwnGroup
 	a.say(ctx)
-	if a.Request.Resource.Group != Group {
+	if a.Request.Resource.Group != policy.OwnGroup {
 		a.Beside.ask(a.Phase, text, a.Request, a.Decision)
 	}
 	if a.Observation.Shadow {
@@ -315,7 +315,7 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, text string
 		}
 	}
 	defer func() {
-		if a.Request != nil && a.Request.Resource.Group == Group &&
+		if a.Request != nil && a.Request.Resource.Group == policy.OwnGroup &&
 			(errors.Is(err, errTooMany) || errors.Is(err, context.DeadlineExceeded)) {
 			a.Decision, err = &celgate.Decision{Status: notJudged(a.Request)}, nil
 		}
@@ -335,7 +335,7 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, text string
 	}
 	ask := a.evaluate
 	switch {
-	case a.Request.Resource.Group == Group:
+	case a.Request.Resource.Group == policy.OwnGroup:
 		ask = a.admitPolicy
 	case own != nil:
 		return refuse(http.StatusBadRequest, "the request has more than one resource")

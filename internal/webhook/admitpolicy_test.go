@@ -10,8 +10,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/webhook"
 )
 
 // An update of celgate's own kinds keeps what it had, as one of the server's kinds does (rule W-1.4.41), and the minor

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/webhook"
 )
 
 // TestSeal makes the seal that a handler would and finds that it holds for nothing else.

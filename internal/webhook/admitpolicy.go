@@ -26,7 +26,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	if tree.Object(r.Object).Metadata()["deletionTimestamp"] != nil {
 		return allowed, nil // as the server, which lets finalizers go from what has become invalid
 	}
-	p, b, err := policy.FromObject(Native(r.Object), nil)
+	p, b, err := policy.FromObject(policy.Native(r.Object), nil)
 	if a.Phase == Mutating {
 		if err != nil { // the validating phase says so
 			return allowed, nil
@@ -103,7 +103,7 @@ func (a *answer) paramsForbidden(ctx context.Context, engine *celgate.Engine, p 
 func (a *answer) resolveWritten(p *policy.Policy, b *policy.Binding) celgate.Written {
 	w := celgate.Written{Policy: p, Binding: b, Named: a.Named}
 	if old := a.Request.OldObject; old != nil && a.Request.Operation == celgate.Update {
-		if before, bound, err := policy.FromObject(Native(old), nil); err == nil {
+		if before, bound, err := policy.FromObject(policy.Native(old), nil); err == nil {
 			w.OldPolicy, w.OldBinding = before, bound
 			w.Unasked = before != nil && !a.seal().Holds(old, before, nil)
 		}

@@ -17,8 +17,8 @@ import (
 var update = flag.Bool("update", false, "write the reference in docs/dialect.md")
 
 const (
-	page  = "../../docs/dialect.md"
-	begin = "<!-- made from policy/v1alpha1/types.go by go generate -->\n"
+	page  = "../../../docs/dialect.md"
+	begin = "<!-- made from policy/internal/v1alpha1/types.go by go generate -->\n"
 	end   = "<!-- end -->\n"
 )
 
@@ -39,7 +39,7 @@ func TestReference(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if want != string(text) {
-		t.Errorf("%s is not what the types say: run go generate ./policy/v1alpha1", page)
+		t.Errorf("%s is not what the types say: run go generate ./policy/internal/v1alpha1", page)
 	}
 }
 

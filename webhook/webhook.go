@@ -1,0 +1,105 @@
+// Package webhook answers the admission webhooks of kube-apiserver with an engine.
+//
+// A [Handler] is an http.Handler for any mux: POST /mutate and POST /validate take an AdmissionReview of
+// admission.k8s.io/v1 and answer it. [Configurations] computes the webhook configurations that make the server ask about
+// what policies match, and no more.
+//
+// celgate-webhook is the program for clusters: it adds certificates, an election, status, and the rights to read params.
+package webhook
+
+import (
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/webhook"
+	"github.com/celgate/celgate/policy"
+)
+
+// A Handler answers AdmissionReviews at /mutate and /validate. It must not be copied or changed after its first
+// request.
+//
+// A denial is an answer. Anything else is an HTTP error, which the failurePolicy of the webhook handles: 503 without an
+// engine or with too much at once, 504 past the deadline, 500 after a panic, 4xx for what is not a review. The bodies
+// that are read at once are bounded, and so are the evaluations that run at once.
+type Handler struct {
+	// Engine returns the engine to ask, nil as long as there is none: the method Load of a [celgate.Live], for example.
+	// It is called once for each request, so that a request is answered by one set of policies.
+	Engine func() *celgate.Engine
+
+	// Shadow makes every answer "allowed", with no patch. What the policies would have done is observed and logged.
+	Shadow bool
+
+	// Log gets a line for each denial and failure, and with its level Debug for each change; nil: none.
+	Log *slog.Logger
+
+	// Observe is told every answer before it is sent; nil: nobody.
+	Observe func(Observation)
+
+	once    sync.Once
+	handler webhook.Handler
+}
+
+// An Observation is one answer.
+type Observation struct {
+	Phase    policy.Phase
+	Code     int // of HTTP
+	Elapsed  time.Duration
+	Request  *celgate.Request  // nil if the body is not a review
+	Decision *celgate.Decision // nil if there is none
+	Shadow   bool              // the decision was not the answer
+}
+
+// maxInFlight is how many bytes of bodies are read at once.
+const maxInFlight = 8 << 20
+
+// ServeHTTP answers one review.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.once.Do(h.start)
+	h.handler.ServeHTTP(w, r)
+}
+
+// start makes the handler that does the work.
+func (h *Handler) start() {
+	h.handler = webhook.Handler{Engine: h.Engine, Shadow: h.Shadow, Log: h.Log, Again: &webhook.Again{},
+		InFlight: webhook.NewInFlight(maxInFlight), Evaluations: webhook.NewEvaluations()}
+	if h.Observe == nil {
+		return
+	}
+	h.handler.Observe = func(o webhook.Observation) {
+		phase := policy.PhaseValidation
+		if o.Phase == webhook.Mutating {
+			phase = policy.PhaseMutation
+		}
+		h.Observe(Observation{phase, o.Code, o.Elapsed, o.Request, o.Decision, o.Shadow})
+	}
+}
+
+// A Target says how the API server reaches a handler: by a URL, or by a Service.
+type Target struct {
+	Name      string // of both configurations; empty is "celgate"
+	URL       string // https://host:port, or
+	Service   string // a Service, with its namespace and port
+	Namespace string // that of the server, which is never asked about; empty: none
+	Port      int64  // of the Service; 0 is 443
+	CABundle  []byte // PEM; empty: the API server's own trust
+}
+
+// Configurations returns the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration that make the API
+// server ask about what the policies of a set match: the rules of the policies that have bindings. Policies of
+// failurePolicy Fail are asked for below /fail, the others below /ignore, so that each webhook has the failurePolicy of
+// its policies, and each policy runs once: a handler below each has the engine of one part of [Split].
+//
+// The rules hold for all bindings, as matchPolicy Equivalent if any policy asks for that. The selectors of policies are
+// taken over where all of a webhook share them. Both configurations also ask about celgate's own kinds.
+func Configurations(set *policy.Set, t Target) (mutating, validating map[string]any) {
+	return webhook.Configurations(set, webhook.Target{Name: t.Name, URL: t.URL, Service: t.Service,
+		Namespace: t.Namespace, Port: t.Port, CABundle: t.CABundle})
+}
+
+// Split returns the policies of failurePolicy Fail and those of Ignore, each with the bindings of the set.
+func Split(set *policy.Set) (fail, ignore *policy.Set) {
+	return webhook.Split(set, policy.Fail), webhook.Split(set, policy.Ignore)
+}
