@@ -29,14 +29,14 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {name: everywhere}
 spec: {policyName: labelled, validationActions: [Deny]}
 ---
-{apiVersion: v1, kind: Namespace, metadata: {name: n}}
+{apiVersion: v1, kind: Namespace, metadata: {name: shop}}
 `
 
 const review = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1",
   "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
-  "resource": {"group": "", "version": "v1", "resource": "configmaps"}, "name": "c", "namespace": "n",
+  "resource": {"group": "", "version": "v1", "resource": "configmaps"}, "name": "c", "namespace": "shop",
   "operation": "CREATE", "userInfo": {}, "object": {"apiVersion": "v1", "kind": "ConfigMap",
-    "metadata": {"name": "c", "namespace": "n"}}}}`
+    "metadata": {"name": "c", "namespace": "shop"}}}}`
 
 // A server for policies of either failurePolicy, at the paths that Configurations names.
 func Example() {
