@@ -23,9 +23,9 @@ lint: ## gofmt, go vet and the linters of .golangci.yml, in every module
 generate: ## the tables of built-in kinds and everything else that is made by a program
 	$(GO) -C tools run ./schematables
 	cd tools && for older in 1.*.mod; do GOFLAGS=-modfile=$$older $(GO) run ./schematables || exit 1; done
+	$(GO) generate ./...
 	$(GO) -C tools run ./helmchart
 	$(GO) -C tools run ./notices
-	$(GO) generate ./...
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for TIME, one after the other

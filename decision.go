@@ -28,6 +28,7 @@ type Decision struct {
 
 	Mutated bool           // a mutation changed Object
 	Changes []Change       // what each mutating policy did to it
+	DryRun  []Change       // what mutations of bindings without the action Apply would have done
 	Object  map[string]any // at the end of admission; nil on DELETE
 
 	// MutatedObject is the object as mutating policies left it, before the registry gave it a uid and the like; nil on
@@ -135,6 +136,9 @@ type Change struct {
 	// Mutations are the indexes of those that changed something, of a policy with several; nil for one with a single
 	// one.
 	Mutations []int
+
+	// Names are those of Mutations, of the policy's one mutation if that is nil; nil if none of them has a name.
+	Names []string
 }
 
 // A Timing says how long one invocation took: one policy, binding and param.

@@ -170,17 +170,15 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			r.tellChange(in, before, v.object)
 		}
 		if dry {
+			if changed {
+				r.decision.DryRun = append(r.decision.DryRun, in.change(before, v.object, changing, second))
+			}
 			continue
 		}
 		if changed {
 			re.require()
 			touched = append(touched, v)
-			r.decision.Changes = append(r.decision.Changes, Change{
-				Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
-				Second: second,
-				Before: before, After: v.object,
-				Mutations: changing,
-			})
+			r.decision.Changes = append(r.decision.Changes, in.change(before, v.object, changing, second))
 		}
 		if in.hook.MayReinvoke() {
 			re.previous = append(re.previous, in.key())
@@ -191,6 +189,23 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 	}
 	re.require()
 	return failures, r.writeBack(last, touched)
+}
+
+// change is what an invocation made of an object; changing are the mutations that did, nil for the only one.
+func (in *invocation) change(before, after map[string]any, changing []int, second bool) Change {
+	c := Change{
+		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param), Second: second,
+		Before: before, After: after, Mutations: changing,
+	}
+	if in.hook.Kind != policy.Admission {
+		return c
+	}
+	for i, m := range in.hook.Mutations {
+		if m.Name != "" && (changing == nil || slices.Contains(changing, i)) {
+			c.Names = append(c.Names, m.Name)
+		}
+	}
+	return c
 }
 
 // writeBack makes the object of the last policy the object of the request. What policies changed in other

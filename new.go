@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
@@ -175,23 +174,7 @@ func (e *Engine) rejectUnserved(apiVersion string, ref policy.Ref, pos policy.Po
 func (e *Engine) dropPartial(all []*policy.Binding, valid map[policy.Ref]*policy.Policy,
 	bindings map[policy.Ref][]*binding) {
 	for _, b := range all {
-		var errs field.ErrorList
-		var first *policy.Policy // with params
-		for i, ref := range b.Policies {
-			at := field.NewPath("spec", "policies").Index(i)
-			switch p := valid[ref]; {
-			case p == nil:
-				errs = append(errs, field.Invalid(at, ref.String(),
-					"it does not exist or is not valid, and the policies of a binding are in force together or not at all"))
-			case p.ParamKind == nil:
-			case first == nil:
-				first = p
-			case *p.ParamKind != *first.ParamKind:
-				errs = append(errs, field.Invalid(at, ref.String(), fmt.Sprintf("its paramKind %s %s is not %s %s of %s",
-					p.ParamKind.APIVersion, p.ParamKind.Kind, first.ParamKind.APIVersion, first.ParamKind.Kind,
-					first.Ref())))
-			}
-		}
+		errs := b.Together(valid)
 		bound := func(in *binding) bool { return in.Binding == b }
 		if len(errs) == 0 || !slices.ContainsFunc(bindings[b.PolicyRef()], bound) {
 			continue

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -150,10 +151,7 @@ func (e *Engine) ParamsForbidden(ctx context.Context, req *Request, w Written) *
 		policies, policyErr := named(ctx, b)
 		kinds := []*policy.ParamKind{nil} // of every resource, without a policy
 		if policyErr == nil && len(policies) > 0 {
-			kinds = nil
-			for _, p := range policies {
-				kinds = append(kinds, p.ParamKind)
-			}
+			kinds = paramKinds(policies, len(b.Policies) > 0)
 		}
 		for _, kind := range kinds {
 			if err := e.mayReadParam(ctx, b, kind, policyErr, req); err != nil {
@@ -162,6 +160,21 @@ func (e *Engine) ParamsForbidden(ctx context.Context, req *Request, w Written) *
 		}
 	}
 	return nil
+}
+
+// paramKinds are the kinds of the params of policies; nil is one that is not known. With several the params are those of
+// the policies that have any.
+func paramKinds(policies []*policy.Policy, several bool) []*policy.ParamKind {
+	var kinds []*policy.ParamKind
+	for _, p := range policies {
+		if p.ParamKind != nil || !several {
+			kinds = append(kinds, p.ParamKind)
+		}
+	}
+	if kinds == nil {
+		kinds = []*policy.ParamKind{nil}
+	}
+	return kinds
 }
 
 // mayReadKind returns an error if the user may not get every object of a paramKind.
@@ -196,7 +209,11 @@ func (e *Engine) mayReadParam(ctx context.Context, b *policy.Binding, kind *poli
 	case err != nil || decision == authorizer.DecisionAllow:
 		return err
 	case policyErr != nil:
-		return fmt.Errorf("unable to get policy %s "+everywhere, b.PolicyName, who, attributes.Verb)
+		names := b.PolicyName
+		for i, ref := range b.Policies {
+			names += strings.Repeat(", ", min(i, 1)) + ref.Name
+		}
+		return fmt.Errorf("unable to get policy %s "+everywhere, names, who, attributes.Verb)
 	case parseErr != nil:
 		return fmt.Errorf("unable to parse paramKind %v "+everywhere, kind, who, attributes.Verb)
 	case resolveErr != nil:
@@ -233,25 +250,28 @@ func (e *Engine) paramAttributes(kind *policy.ParamKind) (a authorizer.Attribute
 	return a, nil, nil
 }
 
-// policyNamed returns the policy of a binding, which the engine or the cluster has.
+// policyNamed returns the policies of a binding, which the engine or the cluster has.
 func (e *Engine) policyNamed(ctx context.Context, b *policy.Binding) ([]*policy.Policy, error) {
-	if p := e.policies[b.PolicyRef()]; p != nil {
-		return []*policy.Policy{p}, nil
+	var all []*policy.Policy
+	for _, ref := range b.PolicyRefs() {
+		p := e.policies[ref]
+		if p == nil {
+			kind := schema.GroupVersionKind{Group: policyGroup, Version: "v1", Kind: ref.Kind}
+			if ref.Kind == string(policy.Admission) {
+				kind = apischema.FromAPIVersionAndKind(policy.Dialect, ref.Kind)
+			}
+			object, err := e.cluster.Get(ctx, kind, "", ref.Name)
+			if err != nil {
+				return nil, err
+			}
+			if object == nil {
+				return nil, errors.New("not found")
+			}
+			if p, _, err = policy.FromObject(object, nil); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, p)
 	}
-	kind := schema.GroupVersionKind{Group: policyGroup, Version: "v1", Kind: string(b.Kind)}
-	if b.Kind == policy.Admission {
-		kind = apischema.FromAPIVersionAndKind(policy.Dialect, string(b.Kind))
-	}
-	object, err := e.cluster.Get(ctx, kind, "", b.PolicyName)
-	if err != nil {
-		return nil, err
-	}
-	if object == nil {
-		return nil, errors.New("not found")
-	}
-	p, _, err := policy.FromObject(object, nil)
-	if err != nil {
-		return nil, err
-	}
-	return []*policy.Policy{p}, nil
+	return all, nil
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	metavalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -87,6 +88,43 @@ func (v *validator) policies(b *Binding, spec *field.Path) {
 			v.add(field.Duplicate(path.Index(i), ref.String()))
 		}
 	}
+}
+
+// Together returns why the policies that b names cannot be in force together, given those that are valid; nothing for a
+// binding of one policy.
+func (b *Binding) Together(valid map[Ref]*Policy) field.ErrorList {
+	var errs field.ErrorList
+	var first *Policy // with params
+	for i, ref := range b.Policies {
+		at := field.NewPath("spec", "policies").Index(i)
+		switch p := valid[ref]; {
+		case p == nil:
+			errs = append(errs, field.Invalid(at, ref.String(),
+				"it does not exist or is not valid, and the policies of a binding are in force together or not at all"))
+		case p.ParamKind == nil:
+		case first == nil:
+			first = p
+		case *p.ParamKind != *first.ParamKind:
+			errs = append(errs, field.Invalid(at, ref.String(), fmt.Sprintf("its paramKind %s %s is not %s %s of %s",
+				p.ParamKind.APIVersion, p.ParamKind.Kind, first.ParamKind.APIVersion, first.ParamKind.Kind,
+				first.Ref())))
+		}
+	}
+	return errs
+}
+
+// Among returns b as far as it is about policies for which in is true; nil if it is about none of them.
+func (b *Binding) Among(in func(Ref) bool) *Binding {
+	refs := b.PolicyRefs()
+	switch n := len(slices.DeleteFunc(slices.Clone(refs), func(r Ref) bool { return !in(r) })); {
+	case n == len(refs) || len(b.Policies) == 0:
+		return b
+	case n == 0:
+		return nil
+	}
+	some := *b
+	some.Policies = slices.DeleteFunc(slices.Clone(refs), func(r Ref) bool { return !in(r) })
+	return &some
 }
 
 // mutationActions checks what becomes of mutations.

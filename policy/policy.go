@@ -175,6 +175,16 @@ func (p *Policy) Mutates() bool { return p.In(PhaseMutation) }
 // Validates reports whether the policy judges objects.
 func (p *Policy) Validates() bool { return p.In(PhaseValidation) }
 
+// OnlyValidating returns the policy without its mutations, and itself if it has none.
+func (p *Policy) OnlyValidating() *Policy {
+	if !p.Mutates() {
+		return p
+	}
+	judges := *p
+	judges.Mutations, judges.Reinvocation = nil, ""
+	return &judges
+}
+
 // Reinvokes reports whether mutation i may be made a second time.
 func (p *Policy) Reinvokes(i int) bool {
 	return cmp.Or(p.Mutations[i].Reinvocation, p.Reinvocation) == IfNeeded

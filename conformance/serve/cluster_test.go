@@ -62,7 +62,7 @@ func installDefinitions(t *testing.T) {
 	if !installed[api] {
 		installed[api] = true
 		files, err := filepath.Glob("../../deploy/crds/*.yaml")
-		if err != nil || len(files) != 4 {
+		if err != nil || len(files) != 6 {
 			t.Fatal(files, err)
 		}
 		for _, file := range files {
@@ -75,10 +75,11 @@ func installDefinitions(t *testing.T) {
 			}
 		}
 	}
-	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings",
-		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
+	for _, resource := range []string{"v1/validatingadmissionpolicies", "v1/validatingadmissionpolicybindings",
+		"v1/mutatingadmissionpolicies", "v1/mutatingadmissionpolicybindings", "v1alpha1/admissionpolicies",
+		"v1alpha1/admissionpolicybindings"} {
 		eventually(t, 20*time.Second, func() string {
-			a := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/v1/" + resource})
+			a := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/" + resource})
 			if a.Code != 200 {
 				return fmt.Sprintf("%s: %d %s", resource, a.Code, a.Body)
 			}
@@ -92,6 +93,8 @@ var resources = map[string]string{
 	"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 	"MutatingAdmissionPolicy":          "mutatingadmissionpolicies",
 	"MutatingAdmissionPolicyBinding":   "mutatingadmissionpolicybindings",
+	"AdmissionPolicy":                  "admissionpolicies",
+	"AdmissionPolicyBinding":           "admissionpolicybindings",
 }
 
 // moved returns policies in celgate's own group: one line changes.
@@ -105,7 +108,7 @@ func moved(t *testing.T, text string) []map[string]any {
 func inForce(t *testing.T, text string) {
 	t.Helper()
 	for _, tree := range moved(t, text) {
-		path := "/apis/policy.celgate.dev/v1/" + resources[tree["kind"].(string)]
+		path := "/apis/" + tree["apiVersion"].(string) + "/" + resources[tree["kind"].(string)]
 		good(t, apply(t, path, tree))
 		t.Cleanup(func() { remove(t, path+"/"+tree["metadata"].(map[string]any)["name"].(string)) })
 	}

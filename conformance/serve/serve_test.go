@@ -409,6 +409,28 @@ func label(t *testing.T, a *server.Answer, name string) any {
 	return labels[name]
 }
 
+// audited waits until the audit log has a text about a request.
+func audited(t *testing.T, answer *server.Answer, text string) {
+	t.Helper()
+	eventually(t, 5*time.Second, func() string {
+		log, err := os.ReadFile(api.AuditLog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := ""
+		for line := range strings.Lines(string(log)) {
+			if !strings.Contains(line, answer.AuditID) {
+				continue
+			}
+			if strings.Contains(line, text) {
+				return ""
+			}
+			have += line
+		}
+		return "the audit log has no " + text + " in\n" + have
+	})
+}
+
 // TestDirectory serves policies of a directory to hand-written webhook configurations, and replaces them.
 func TestDirectory(t *testing.T) {
 	folder := t.TempDir()
@@ -432,19 +454,7 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("label %v: %s", got, answer.Body)
 	}
 	// The server keeps an annotation only under a key that it takes.
-	eventually(t, 5*time.Second, func() string {
-		log, err := os.ReadFile(api.AuditLog)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(log)) {
-			if strings.Contains(line, answer.AuditID) &&
-				strings.Contains(line, `"celgate.example.com/mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"mutations\":[0],\"paths\":[\"/metadata/labels\"]}]"`) {
-				return ""
-			}
-		}
-		return "no audit annotation says who changed the object"
-	})
+	audited(t, answer, `"celgate.example.com/mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"mutations\":[0],\"paths\":[\"/metadata/labels\"]}]"`)
 
 	write("not: a policy: at all")
 	time.Sleep(1500 * time.Millisecond)

@@ -37,7 +37,7 @@ func (s *Snapshot) Handover(ctx context.Context) (*Handover, error) {
 	if h.Served, err = s.client.served(ctx, nativeGroup, nativeVersions); err != nil {
 		return nil, err
 	}
-	for _, resource := range []string{ownResources[0], ownResources[2], ownResources[1], ownResources[3]} {
+	for _, resource := range []string{mirrored[0], mirrored[2], mirrored[1], mirrored[3]} {
 		list, err := s.client.list(ctx, own[resource], "")
 		if err != nil {
 			return nil, err

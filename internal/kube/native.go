@@ -45,7 +45,7 @@ func (w *World) followNatives(ctx context.Context) {
 	}
 	w.mu.Lock()
 	var started []*watch
-	for _, resource := range ownResources {
+	for _, resource := range mirrored {
 		if of, ok := served[resource]; ok && w.natives.watches[resource] == nil {
 			each := startWatch(w.ctx, w.client.dynamic, of, func() { w.signal(); w.triggerRefresh() })
 			w.natives.watches[resource] = each
@@ -104,8 +104,9 @@ func (w *World) bindsNatively() bool {
 
 // resourcesOf are the resources of each kind of policy.
 var resourcesOf = map[policy.Kind]struct{ policies, bindings string }{
-	policy.Validating: {ownResources[0], ownResources[1]},
-	policy.Mutating:   {ownResources[2], ownResources[3]},
+	policy.Validating: {mirrored[0], mirrored[1]},
+	policy.Mutating:   {mirrored[2], mirrored[3]},
+	policy.Admission:  {dialectOwn[0], dialectOwn[1]},
 }
 
 // HandedOver reports whether the server itself acts on a binding: it exists natively under its name, for the same
@@ -149,7 +150,7 @@ func (w *World) NativeError() error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	errs := []error{w.natives.err}
-	for _, resource := range ownResources {
+	for _, resource := range mirrored {
 		if each := w.natives.watches[resource]; each != nil {
 			errs = append(errs, each.err())
 		}

@@ -20,9 +20,9 @@ var nativeVersions = []string{"v1", "v1beta1", "v1alpha1"}
 
 // Policies reads the policies and bindings in force: those that the server itself enforces, and those of celgate's own
 // group. Of two with one kind and name the server's counts, as in [World.Sources]. The latter come as objects of
-// admissionregistration.k8s.io/v1.
+// admissionregistration.k8s.io/v1, or of the dialect.
 func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
-	own, err := s.client.served(ctx, policy.OwnGroup, []string{ownVersion.Version})
+	own, err := s.client.served(ctx, policy.OwnGroup, []string{ownVersion.Version, dialectVersion.Version})
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
 		return nil, err
 	}
 	var all []map[string]any
-	for _, resource := range ownResources {
+	for _, resource := range slices.Concat(mirrored, dialectOwn) {
 		names := map[string]bool{}
 		for _, group := range []map[string]schema.GroupVersionResource{native, own} {
 			if group[resource].Resource == "" {

@@ -23,16 +23,41 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// Kinds of celgate's own group; the resource is that of the kind in admissionregistration.k8s.io.
+// Kinds of celgate's own group.
 var (
-	ownVersion   = schema.GroupVersion{Group: policy.OwnGroup, Version: "v1"}
-	ownResources = []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings",
+	ownVersion = schema.GroupVersion{Group: policy.OwnGroup, Version: "v1"}
+
+	// mirrored are the resources of the kinds that admissionregistration.k8s.io has, too.
+	mirrored = []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings",
 		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
+
+	dialectVersion = schema.GroupVersion{Group: policy.OwnGroup, Version: "v1alpha1"}
+	dialectOwn     = []string{"admissionpolicies", "admissionpolicybindings"}
+
+	// ownResources are all of them, each in its version.
+	ownResources = slices.Concat(in(ownVersion, mirrored), in(dialectVersion, dialectOwn))
+
 	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 		Resource: "customresourcedefinitions"}
 	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 )
+
+func in(version schema.GroupVersion, resources []string) []schema.GroupVersionResource {
+	all := make([]schema.GroupVersionResource, len(resources))
+	for i, r := range resources {
+		all[i] = version.WithResource(r)
+	}
+	return all
+}
+
+// ownResource returns a resource of celgate's own group in its version.
+func ownResource(name string) schema.GroupVersionResource {
+	if slices.Contains(dialectOwn, name) {
+		return dialectVersion.WithResource(name)
+	}
+	return ownVersion.WithResource(name)
+}
 
 // A World is what an engine sees of a live cluster. It has the methods of celgate.Cluster.
 type World struct {
@@ -81,7 +106,7 @@ func (c *Client) Watch(ctx context.Context) (*World, error) {
 		return nil, err
 	}
 	for _, resource := range ownResources {
-		w.policies = append(w.policies, startWatch(ctx, c.dynamic, ownVersion.WithResource(resource), w.signal))
+		w.policies = append(w.policies, startWatch(ctx, c.dynamic, resource, w.signal))
 	}
 	w.crds = startWatch(ctx, c.dynamic, definitions, func() { w.signal(); w.triggerRefresh() })
 	w.namespaces = startWatch(ctx, c.dynamic, namespaces, func() {})
@@ -196,7 +221,7 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 			of := generation{string(u.GetUID()), u.GetGeneration()}
 			s, known := w.sources[of]
 			if !known || of.uid == "" {
-				s = Source{Resource: ownResources[i]}
+				s = Source{Resource: ownResources[i].Resource}
 				s.Policy, s.Binding, s.Err = policy.FromObject(policy.Native(object), nil)
 				if s.Policy != nil {
 					s.Policy.Stored = true
@@ -221,10 +246,13 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 	return sources, set
 }
 
-// Named returns the policy of celgate's own group that a binding names, as the server has it now; nil if it has none.
-func (w *World) Named(ctx context.Context, b *policy.Binding) (*policy.Policy, error) {
-	object, err := w.client.dynamic.Resource(ownVersion.WithResource(resourcesOf[b.Kind].policies)).
-		Get(ctx, b.PolicyName, metav1.GetOptions{})
+// Named returns a policy of celgate's own group as the server has it now; nil if it has none.
+func (w *World) Named(ctx context.Context, ref policy.Ref) (*policy.Policy, error) {
+	of, known := resourcesOf[policy.Kind(ref.Kind)]
+	if !known {
+		return nil, nil
+	}
+	object, err := w.client.dynamic.Resource(ownResource(of.policies)).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -244,7 +272,7 @@ type generation struct {
 // Latest returns the source with its object as it is now, and false if that is gone or is another one by now.
 func (w *World) Latest(s Source) (Source, bool) {
 	was := unstructured.Unstructured{Object: s.Object}
-	now := unstructured.Unstructured{Object: w.policies[slices.Index(ownResources, s.Resource)].get("", was.GetName())}
+	now := unstructured.Unstructured{Object: w.policies[slices.Index(ownResources, ownResource(s.Resource))].get("", was.GetName())}
 	if now.Object == nil || now.GetUID() != was.GetUID() || now.GetGeneration() != was.GetGeneration() {
 		return s, false
 	}

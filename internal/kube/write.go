@@ -116,7 +116,7 @@ func (c *Client) WriteStatus(ctx context.Context, s Source, is Status) error {
 	if tree.Equal(status, old) {
 		return nil
 	}
-	_, err := c.dynamic.Resource(ownVersion.WithResource(s.Resource)).
+	_, err := c.dynamic.Resource(ownResource(s.Resource)).
 		ApplyStatus(ctx, object.GetName(), &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": s.Object["apiVersion"], "kind": s.Object["kind"],
 			"metadata": map[string]any{"name": object.GetName(), "uid": string(object.GetUID())},

@@ -57,6 +57,7 @@ type change struct {
 	Binding   string   `json:"binding"`
 	Param     string   `json:"param,omitempty"`
 	Mutations []int    `json:"mutations"` // their places in spec.mutations, from 0
+	Names     []string `json:"names,omitempty"`
 	Second    bool     `json:"reinvoked,omitempty"`
 	Paths     []string `json:"paths"`
 }
@@ -68,8 +69,8 @@ func changes(all []celgate.Change) []change {
 	out := make([]change, len(all))
 	var d differ
 	for i, c := range all {
-		out[i] = change{Policy: c.Policy, Binding: c.Binding, Param: c.Param, Mutations: c.Mutations, Second: c.Second,
-			Paths: []string{}}
+		out[i] = change{Policy: c.Policy, Binding: c.Binding, Param: c.Param, Mutations: c.Mutations, Names: c.Names,
+			Second: c.Second, Paths: []string{}}
 		if c.Mutations == nil {
 			out[i].Mutations = []int{0}
 		}

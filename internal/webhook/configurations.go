@@ -38,38 +38,59 @@ const timeoutSeconds = 10
 // those with params, whose author must be allowed to read them (see [Seal]), otherwise with Ignore and for validation
 // alone.
 func Configurations(set *policy.Set, t Target) (mutating, validating map[string]any) {
-	return t.configuration(set, policy.Mutating), t.configuration(set, policy.Validating)
+	return t.configuration(set, Mutating), t.configuration(set, Validating)
 }
 
-// Split returns the policies of one failurePolicy with the bindings of the set.
-func Split(set *policy.Set, fp policy.FailurePolicy) *policy.Set {
-	split := &policy.Set{Bindings: set.Bindings}
+// Split returns the policies of one failurePolicy, and others of the set beside them, with the bindings of the set. A
+// binding of several policies is about those of them that are there.
+func Split(set *policy.Set, fp policy.FailurePolicy, beside ...*policy.Policy) *policy.Set {
+	split := &policy.Set{}
+	elsewhere := map[policy.Ref]bool{}
 	for _, p := range set.Policies {
 		if p.FailurePolicy == fp {
 			split.Policies = append(split.Policies, p)
+		} else {
+			elsewhere[p.Ref()] = true
+		}
+	}
+	for _, p := range beside {
+		split.Policies = append(split.Policies, p)
+		delete(elsewhere, p.Ref())
+	}
+	for _, b := range set.Bindings {
+		if some := b.Among(func(ref policy.Ref) bool { return !elsewhere[ref] }); some != nil {
+			split.Bindings = append(split.Bindings, some)
 		}
 	}
 	return split
 }
 
-func (t Target) configuration(set *policy.Set, kind policy.Kind) map[string]any {
+// admission is the phase of a policy that runs in the phase of the webhooks.
+func (ph Phase) admission() policy.Phase {
+	if ph == Mutating {
+		return policy.PhaseMutation
+	}
+	return policy.PhaseValidation
+}
+
+func (t Target) configuration(set *policy.Set, phase Phase) map[string]any {
 	name := t.Name
 	if name == "" {
 		name = "celgate"
 	}
 	webhooks := []any{}
 	for _, fp := range []policy.FailurePolicy{policy.Fail, policy.Ignore} {
-		if w := t.webhook(boundPolicies(set, kind, fp), kind, fp); w != nil {
+		if w := t.webhook(boundPolicies(set, phase, fp), phase, fp); w != nil {
 			webhooks = append(webhooks, w)
 		}
 	}
-	resourceKind, phase := "MutatingWebhookConfiguration", Mutating
-	if kind == policy.Validating {
-		resourceKind, phase = "ValidatingWebhookConfiguration", Validating
+	resourceKind := "MutatingWebhookConfiguration"
+	if phase == Validating {
+		resourceKind = "ValidatingWebhookConfiguration"
 	}
 	withParams := t.own("params.policies.celgate.dev", phase, policy.Fail)
 	withParams["matchConditions"] = []any{map[string]any{"name": "params-in-force", "expression": paramsInForce}}
-	if webhooks = append(webhooks, withParams); kind == policy.Validating {
+	if webhooks = append(webhooks, withParams); phase == Validating {
 		others := t.own("policies.celgate.dev", phase, policy.Ignore)
 		others["matchConditions"] = []any{map[string]any{"name": "not-params-in-force",
 			"expression": "!(" + paramsInForce + ")"}}
@@ -100,11 +121,11 @@ func (t Target) own(name string, phase Phase, fp policy.FailurePolicy) map[strin
 	}})
 }
 
-// boundPolicies returns the policies of a kind and failurePolicy that have bindings.
-func boundPolicies(set *policy.Set, kind policy.Kind, fp policy.FailurePolicy) []*policy.Policy {
+// boundPolicies returns the policies of a phase and failurePolicy that have bindings.
+func boundPolicies(set *policy.Set, phase Phase, fp policy.FailurePolicy) []*policy.Policy {
 	var policies []*policy.Policy
 	for _, p := range set.Policies {
-		if p.Kind == kind && p.FailurePolicy == fp && p.MatchConstraints != nil &&
+		if p.In(phase.admission()) && p.FailurePolicy == fp && p.MatchConstraints != nil &&
 			set.Binds(p.Ref()) {
 			policies = append(policies, p)
 		}
@@ -112,14 +133,10 @@ func boundPolicies(set *policy.Set, kind policy.Kind, fp policy.FailurePolicy) [
 	return policies
 }
 
-func (t Target) webhook(policies []*policy.Policy, kind policy.Kind, fp policy.FailurePolicy) map[string]any {
-	rules := union(policies)
+func (t Target) webhook(policies []*policy.Policy, phase Phase, fp policy.FailurePolicy) map[string]any {
+	rules := union(policies, phase)
 	if len(rules) == 0 {
 		return nil
-	}
-	phase := Validating
-	if kind == policy.Mutating {
-		phase = Mutating
 	}
 	prefix := strings.ToLower(string(fp))
 	w := t.entry(prefix+".policies.celgate.dev", "/"+prefix+"/"+string(phase), fp, rulesTree(rules))
@@ -129,9 +146,9 @@ func (t Target) webhook(policies []*policy.Policy, kind policy.Kind, fp policy.F
 	}) {
 		w["matchPolicy"] = "Equivalent"
 	}
-	if kind == policy.Mutating {
+	if phase == Mutating {
 		w["reinvocationPolicy"] = "Never"
-		if slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.Reinvocation == policy.IfNeeded }) {
+		if slices.ContainsFunc(policies, (*policy.Policy).MayReinvoke) {
 			w["reinvocationPolicy"] = "IfNeeded"
 		}
 	}
@@ -203,12 +220,17 @@ func commonSelector(
 }
 
 // union returns the rules of policies without resource names, each once and without those that another one covers, in
-// the order of their text.
-func union(policies []*policy.Policy) []policy.Rule {
+// the order of their text. Nothing is mutated when it is deleted.
+func union(policies []*policy.Policy, phase Phase) []policy.Rule {
 	distinct := map[string]policy.Rule{}
 	for _, p := range policies {
 		for _, r := range p.MatchConstraints.ResourceRules {
 			r.ResourceNames = nil
+			if phase == Mutating && p.Validates() {
+				if r.Operations = withoutDelete(r.Operations); len(r.Operations) == 0 {
+					continue
+				}
+			}
 			for _, list := range []*[]string{&r.Operations, &r.APIGroups, &r.APIVersions, &r.Resources} {
 				*list = slices.Compact(slices.Sorted(slices.Values(*list)))
 			}
@@ -232,6 +254,13 @@ func union(policies []*policy.Policy) []policy.Rule {
 		}
 	}
 	return rules
+}
+
+func withoutDelete(operations []string) []string {
+	if slices.Contains(operations, "*") {
+		return []string{"CONNECT", "CREATE", "UPDATE"}
+	}
+	return slices.DeleteFunc(slices.Clone(operations), func(o string) bool { return o == "DELETE" })
 }
 
 func ruleText(r policy.Rule) string {

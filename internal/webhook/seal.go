@@ -15,7 +15,7 @@ const SealAnnotation = "celgate.dev/params-seal"
 
 // A Seal marks policies and bindings whose author was allowed to read their params, so that what was stored while
 // nobody was asked about that is told from the rest. It is a keyed hash of what the right was asked for: the kind and
-// the name of the object, and its paramKind, or its policyName and paramRef. Only who knows the key can make one;
+// the name of the object, and its paramKind, or its policies and paramRef. Only who knows the key can make one;
 // design/0009-params.md says what that means.
 type Seal struct{ key []byte }
 
@@ -29,7 +29,11 @@ func (s *Seal) of(p *policy.Policy, b *policy.Binding) string {
 	case p != nil && p.ParamKind != nil:
 		sealed = []any{p.Kind, p.Name, p.ParamKind}
 	case b != nil && b.ParamRef != nil:
-		sealed = []any{b.Kind.Binding(), b.Name, b.PolicyName, b.ParamRef}
+		var policies any = b.PolicyName
+		if len(b.Policies) > 0 {
+			policies = b.Policies
+		}
+		sealed = []any{b.Kind.Binding(), b.Name, policies, b.ParamRef}
 	default:
 		return ""
 	}

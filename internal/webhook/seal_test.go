@@ -48,4 +48,14 @@ func TestSeal(t *testing.T) {
 		webhook.NewSeal([]byte("other")).Holds(bound, nil, b) {
 		t.Error("the seal of a binding holds for another paramRef or key")
 	}
+
+	// A binding of several policies is sealed for all of them.
+	several := &policy.Binding{Kind: policy.Admission, Name: "p", ParamRef: &policy.ParamRef{Name: "x"},
+		Policies: []policy.Ref{policy.Admission.Ref("a"), policy.Admission.Ref("b")}}
+	bound = seal.Put(nil, nil, several)
+	other := *several
+	other.Policies = []policy.Ref{policy.Admission.Ref("a"), policy.Admission.Ref("c")}
+	if !seal.Holds(bound, nil, several) || seal.Holds(bound, nil, &other) {
+		t.Error("the seal of a binding of several policies does not hold, or for others")
+	}
 }

@@ -87,30 +87,31 @@ func (l *loader) withhold(sources []kube.Source, set *policy.Set) {
 	l.metrics.policies.WithLabelValues("withheld").Set(float64(len(withheld)))
 }
 
-// findPolicies returns the policies that a binding may be about: that of the directory, which counts, and the one that
-// the cluster has now, which may not be in force yet or again.
+// findPolicies returns the policies that a binding may be about: of each name that of the directory, which counts, and
+// the one that the cluster has now, which may not be in force yet or again. Without one of them it is an error.
 func (l *loader) findPolicies(ctx context.Context, b *policy.Binding) ([]*policy.Policy, error) {
 	world := l.world.Load()
 	if world == nil {
 		return nil, errors.New("the cluster is not known yet")
 	}
 	var policies []*policy.Policy
-	own, err := world.Named(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	if own != nil {
-		policies = append(policies, own)
-	}
-	if current := l.current.Load(); current != nil {
-		for _, p := range current.set.Policies {
-			if b.Binds(p) && (own == nil || !sameKind(p.ParamKind, own.ParamKind)) {
+	for _, ref := range b.PolicyRefs() {
+		found := len(policies)
+		own, err := world.Named(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		if own != nil {
+			policies = append(policies, own)
+		}
+		if current := l.current.Load(); current != nil {
+			if p := current.set.Policy(ref); p != nil && (own == nil || !sameKind(p.ParamKind, own.ParamKind)) {
 				policies = append(policies, p)
 			}
 		}
-	}
-	if policies == nil {
-		return nil, errors.New("not found")
+		if len(policies) == found {
+			return nil, errors.New("not found")
+		}
 	}
 	return policies, nil
 }

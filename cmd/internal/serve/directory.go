@@ -348,9 +348,10 @@ func (d *directory) opens(before, next *folder) error {
 		}
 	}
 	for _, b := range next.set.Bindings {
-		ref := b.PolicyRef()
-		if before.set.Policy(ref) != nil && next.set.Policy(ref) == nil {
-			errs = append(errs, fmt.Errorf("%s: %s is gone, but not its binding %s: %s", d.path, ref, b.Name, meant))
+		for _, ref := range b.PolicyRefs() {
+			if before.set.Policy(ref) != nil && next.set.Policy(ref) == nil {
+				errs = append(errs, fmt.Errorf("%s: %s is gone, but not its binding %s: %s", d.path, ref, b.Name, meant))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/webhook"
+	"github.com/celgate/celgate/policy"
 )
 
 const (
@@ -133,7 +134,7 @@ type writing struct {
 	*loaded
 	replicas *kube.Replicas
 	checks   *typeChecks
-	order    map[string]int64
+	order    map[policy.Ref]int64
 	shadow   bool
 	all      []kube.Report // of the replicas
 	waiting  bool          // a replica does not have everything in force

@@ -65,8 +65,8 @@ type loader struct {
 	// configured is set once the API server has celgate's configurations.
 	configured atomic.Bool
 
-	again chan struct{}        // something that is not watched has changed
-	moved map[string]time.Time // when the failurePolicy of a validating policy changed
+	again chan struct{}            // something that is not watched has changed
+	moved map[policy.Ref]time.Time // when the failurePolicy of a policy that validates changed
 }
 
 // loaded is what is in force.
@@ -112,7 +112,7 @@ func (l *loader) ready() error {
 
 // start reads the directory for the first time, when a mistake in it is fatal, and without a cluster compiles it.
 func (l *loader) start() error {
-	l.folder, l.moved, l.again = &folder{}, map[string]time.Time{}, make(chan struct{}, 1)
+	l.folder, l.moved, l.again = &folder{}, map[policy.Ref]time.Time{}, make(chan struct{}, 1)
 	if l.PolicyDir != "" {
 		l.directory = &directory{path: l.PolicyDir, allowEmpty: l.AllowEmpty, allowSecretParams: l.AllowSecretParams,
 			alone: l.Cluster == nil}
@@ -386,24 +386,10 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	start := time.Now()
 	options.Limits = celgate.ServedLimits()
 	options.Limits.Pool = l.memory
-	replace := map[*engines]*celgate.Engine{}
-	parts := map[*engines]*policy.Set{&l.all: set}
-	if l.Manage {
-		fail, ignore := webhook.Split(set, policy.Fail), webhook.Split(set, policy.Ignore)
-		l.linger(set, fail, ignore)
-		parts = map[*engines]*policy.Set{&l.fail: fail, &l.ignore: ignore}
-	}
-	rejected := map[policy.Ref]celgate.Rejection{}
-	for live, part := range parts {
-		options.Before = live.Engine()
-		engine, err := celgate.New(part, options)
-		if err != nil {
-			return err
-		}
-		replace[live] = engine
-		for _, r := range engine.Rejected() {
-			rejected[r.Ref] = r
-		}
+	l.noteMoved(set)
+	replace, rejected, err := l.compileAll(set, options)
+	if err != nil {
+		return err
 	}
 	took := time.Since(start)
 	l.metrics.compiling.Observe(took.Seconds())
@@ -449,35 +435,98 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	return nil
 }
 
-// linger adds to the policies of each failurePolicy the validating ones that had it until a moment ago. Otherwise there
-// would be requests between two webhooks: one without the policy by now, and one that is not asked yet. Where both are
-// asked, a request is denied twice, which is to be denied. A mutating policy moves at once, because a change that is
-// made twice may be another one.
-func (l *loader) linger(set, fail, ignore *policy.Set) {
-	last := map[string]policy.FailurePolicy{}
+// compileAll compiles a set for all engines, and returns what is rejected. A binding of several policies of which not
+// all can be in force is in force in none of the engines: each knows only some of them.
+func (l *loader) compileAll(set *policy.Set, options celgate.Options) (map[*engines]*celgate.Engine,
+	map[policy.Ref]celgate.Rejection, error) {
+	made, rejected := map[*engines]*celgate.Engine{}, map[policy.Ref]celgate.Rejection{}
+	compile := func(set *policy.Set) error {
+		for live, part := range l.parts(set) {
+			options.Before = cmp.Or(made[live], live.Engine())
+			engine, err := celgate.New(part, options)
+			if err != nil {
+				return err
+			}
+			made[live] = engine
+			for _, r := range engine.Rejected() {
+				rejected[r.Ref] = r
+			}
+		}
+		return nil
+	}
+	if err := compile(set); err != nil || !l.Manage {
+		return made, rejected, err
+	}
+	whole := &policy.Set{Policies: set.Policies}
+	valid := validOf(set, rejected)
+	for _, b := range set.Bindings {
+		_, bad := rejected[b.Ref()]
+		switch errs := b.Together(valid); {
+		case len(b.Policies) == 0 || !bad && len(errs) == 0:
+			whole.Bindings = append(whole.Bindings, b)
+		case !bad:
+			rejected[b.Ref()] = celgate.Rejection{APIVersion: b.APIVersion, Ref: b.Ref(), Status: b.Ref().Invalid(errs),
+				Position: b.Position}
+		}
+	}
+	if len(whole.Bindings) == len(set.Bindings) {
+		return made, rejected, nil
+	}
+	return made, rejected, compile(whole)
+}
+
+// validOf are the policies of a set that are not rejected.
+func validOf(set *policy.Set, rejected map[policy.Ref]celgate.Rejection) map[policy.Ref]*policy.Policy {
+	valid := map[policy.Ref]*policy.Policy{}
+	for _, p := range set.Policies {
+		if _, bad := rejected[p.Ref()]; !bad {
+			valid[p.Ref()] = p
+		}
+	}
+	return valid
+}
+
+// parts are the sets of the engines.
+func (l *loader) parts(set *policy.Set) map[*engines]*policy.Set {
+	if !l.Manage {
+		return map[*engines]*policy.Set{&l.all: set}
+	}
+	return map[*engines]*policy.Set{
+		&l.fail:   webhook.Split(set, policy.Fail, l.lingering(set, policy.Fail)...),
+		&l.ignore: webhook.Split(set, policy.Ignore, l.lingering(set, policy.Ignore)...),
+	}
+}
+
+// noteMoved keeps in mind which validating policies have another failurePolicy than the last set says.
+func (l *loader) noteMoved(set *policy.Set) {
+	last := map[policy.Ref]policy.FailurePolicy{}
 	if current := l.current.Load(); current != nil {
 		for _, p := range current.set.Policies {
-			if p.Kind == policy.Validating {
-				last[p.Name] = p.FailurePolicy
+			if p.Validates() {
+				last[p.Ref()] = p.FailurePolicy
 			}
 		}
 	}
-	maps.DeleteFunc(l.moved, func(_ string, at time.Time) bool { return time.Since(at) >= lingering })
+	maps.DeleteFunc(l.moved, func(_ policy.Ref, at time.Time) bool { return time.Since(at) >= lingering })
 	for _, p := range set.Policies {
-		if p.Kind != policy.Validating {
-			continue
-		}
-		if was, known := last[p.Name]; known && was != p.FailurePolicy {
-			l.moved[p.Name] = time.Now()
-		}
-		if _, moved := l.moved[p.Name]; moved {
-			other := fail
-			if p.FailurePolicy == policy.Fail {
-				other = ignore
-			}
-			other.Policies = append(other.Policies, p)
+		if was, known := last[p.Ref()]; known && was != p.FailurePolicy && p.Validates() {
+			l.moved[p.Ref()] = time.Now()
 		}
 	}
+}
+
+// lingering are the validating policies that had a failurePolicy until a moment ago. Without them there would be
+// requests between two webhooks: one without the policy by now, and one that is not asked yet. Where both are asked, a
+// request is denied twice, which is to be denied. Mutations move at once, because a change that is made twice may be
+// another one.
+func (l *loader) lingering(set *policy.Set, fp policy.FailurePolicy) []*policy.Policy {
+	var all []*policy.Policy
+	for _, p := range set.Policies {
+		if _, moved := l.moved[p.Ref()]; moved && p.FailurePolicy != fp && p.Validates() {
+			all = append(all, p.OnlyValidating())
+		}
+	}
+	return all
 }
 
 // lingeredEnough reports whether a policy has lingered long enough.
@@ -488,6 +537,14 @@ func (l *loader) lingeredEnough() bool {
 		}
 	}
 	return false
+}
+
+// inForce is the set in force.
+func (l *loader) inForce() *policy.Set {
+	if current := l.current.Load(); current != nil {
+		return current.set
+	}
+	return &policy.Set{}
 }
 
 // place is where the first mistake of a rejected policy or binding is.

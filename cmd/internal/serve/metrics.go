@@ -31,18 +31,24 @@ type metrics struct {
 	policies  *prometheus.GaugeVec
 	leader    prometheus.Gauge
 	shadow    *prometheus.CounterVec
+	mutations *prometheus.CounterVec
+	set       func() *policy.Set // in force
 	slowest   slowest
 }
 
 func newMetrics(l *loader) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), checks: map[policy.Kind]*prometheus.CounterVec{},
-		times: map[policy.Kind]*prometheus.HistogramVec{}}
+		times: map[policy.Kind]*prometheus.HistogramVec{}, set: l.inForce}
 	for kind, subsystem := range map[policy.Kind]string{
 		policy.Validating: "validating_admission_policy", policy.Mutating: "mutating_admission_policy",
+		policy.Admission: "admission_policy",
 	} {
 		labels := []string{"policy", "policy_binding", "error_type"}
-		if kind == policy.Validating {
+		if kind != policy.Mutating {
 			labels = append(labels, "enforcement_action")
+		}
+		if kind == policy.Admission {
+			labels = append(labels, "phase")
 		}
 		m.checks[kind] = prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "celgate", Subsystem: subsystem, Name: "check_total",
@@ -55,6 +61,10 @@ func newMetrics(l *loader) *metrics {
 		}, labels)
 		m.registry.MustRegister(m.checks[kind], m.times[kind])
 	}
+	m.mutations = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "celgate", Subsystem: "admission_policy", Name: "mutations_total",
+		Help: "Mutations of AdmissionPolicies in requests, by policy, binding, mutation (its name, or its index) and result: changed, would_change, evaluated (without effect), skipped (by its condition), denied or error.",
+	}, []string{"policy", "policy_binding", "mutation", "result"})
 	m.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "celgate", Subsystem: "webhook", Name: "requests_total",
 		Help: "Answered requests, by phase, HTTP status and whether the admission request was allowed.",
@@ -113,7 +123,7 @@ func newMetrics(l *loader) *metrics {
 		}
 		return 0
 	})
-	m.registry.MustRegister(m.shadow, m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies,
+	m.registry.MustRegister(m.mutations, m.shadow, m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies,
 		m.leader, synced, failing, trouble{l, m}, m.attempted,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -264,13 +274,19 @@ func (m *metrics) observe(o webhook.Observation) {
 		}
 		for c := range checks(o.Decision) {
 			labels := []string{c.policy, c.binding, c.errorType}
-			if c.kind == policy.Validating {
+			if c.kind != policy.Mutating {
 				labels = append(labels, c.action)
+			}
+			if c.kind == policy.Admission {
+				labels = append(labels, string(c.phase))
 			}
 			m.checks[c.kind].WithLabelValues(labels...).Inc()
 			if took, ok := times[check{kind: c.kind, policy: c.policy, binding: c.binding}]; ok {
 				m.times[c.kind].WithLabelValues(labels...).Observe(took.Seconds())
 			}
+		}
+		for _, r := range mutationResults(o.Decision, m.set()) {
+			m.mutations.WithLabelValues(r.policy, r.binding, r.mutation, r.result).Inc()
 		}
 	}
 }
@@ -278,6 +294,7 @@ func (m *metrics) observe(o webhook.Observation) {
 // A check is one policy with one binding in one request.
 type check struct {
 	kind                               policy.Kind
+	phase                              policy.Phase // of an AdmissionPolicy
 	policy, binding, errorType, action string
 }
 
@@ -290,6 +307,7 @@ func checks(d *celgate.Decision) map[check]bool {
 	for _, v := range d.Violations {
 		c := check{kind: v.Kind, policy: v.Policy, binding: v.Binding}
 		violated[c] = true
+		c.phase = phaseOf(v.Kind, v.Phase)
 		// As on the server, a validation that does not hold is an error, too; its message is the author's.
 		if c.errorType = invalidError; v.IsError {
 			c.errorType = errorType(v.Err)
@@ -302,7 +320,11 @@ func checks(d *celgate.Decision) map[check]bool {
 	passed := map[check]string{} // to the worst type of error, that failurePolicy Ignore let pass
 	for _, o := range d.Outcomes {
 		c := check{kind: o.Kind, policy: o.Policy, binding: o.Binding}
-		if t := errorType(o.Err); !violated[c] && (passed[c] == "" || t != noError) {
+		if violated[c] {
+			continue
+		}
+		c.phase = phaseOf(o.Kind, o.Phase)
+		if t := errorType(o.Err); passed[c] == "" || t != noError {
 			passed[c] = t
 		}
 	}
@@ -311,6 +333,14 @@ func checks(d *celgate.Decision) map[check]bool {
 		all[c] = true
 	}
 	return all
+}
+
+// phaseOf is the phase as a part of a check: only an AdmissionPolicy has more than one.
+func phaseOf(kind policy.Kind, phase policy.Phase) policy.Phase {
+	if kind == policy.Admission {
+		return phase
+	}
+	return ""
 }
 
 const (

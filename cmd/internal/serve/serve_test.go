@@ -226,11 +226,11 @@ func TestChecks(t *testing.T) {
 		},
 	})
 	want := []check{
-		{policy.Validating, "p", "denied", "invalid_error", "deny"},
-		{policy.Validating, "p", "denied", "invalid_error", "audit"},
-		{policy.Validating, "p", "ignored", "invalid_error", "allow"},
-		{policy.Validating, "p", "fine", "no_error", "allow"},
-		{policy.Validating, "q", "", "out_of_budget", "deny"},
+		{policy.Validating, "", "p", "denied", "invalid_error", "deny"},
+		{policy.Validating, "", "p", "denied", "invalid_error", "audit"},
+		{policy.Validating, "", "p", "ignored", "invalid_error", "allow"},
+		{policy.Validating, "", "p", "fine", "no_error", "allow"},
+		{policy.Validating, "", "q", "", "out_of_budget", "deny"},
 	}
 	for _, c := range want {
 		if !got[c] {

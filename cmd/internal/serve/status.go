@@ -25,7 +25,7 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 	case s.Err != nil:
 		compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: s.Err.Error()}
 	default:
-		if r, bad := w.rejected[refOf(s)]; bad {
+		if r, bad := w.rejected[refOf(s)]; bad && w.partial(s) == "" {
 			compiled = kube.Condition{Type: "Compiled", Reason: "Invalid", Message: r.Status.Message}
 		}
 	}
@@ -48,13 +48,28 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 		}
 		is.Conditions = append(is.Conditions, readable)
 	}
-	switch s.Policy.Kind {
-	case policy.Validating:
+	if s.Policy.Validates() {
 		is.TypeChecking = w.checks.of(w.loaded, s)
-	case policy.Mutating:
-		is.Order = w.order[s.Policy.Name]
 	}
+	is.Order = w.order[s.Policy.Ref()]
 	return is
+}
+
+// partial is why nothing is wrong with a binding of several policies but that they cannot be in force together; empty if
+// they can.
+func (w *writing) partial(s kube.Source) string {
+	if s.Binding == nil || len(s.Binding.Policies) == 0 {
+		return ""
+	}
+	errs := s.Binding.Together(validOf(w.set, w.rejected))
+	if r, bad := w.rejected[refOf(s)]; len(errs) == 0 || !bad || r.Status.Message != s.Binding.Ref().Invalid(errs).Message {
+		return ""
+	}
+	texts := make([]string, len(errs))
+	for i, err := range errs {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
 }
 
 func refOf(s kube.Source) policy.Ref {
@@ -89,31 +104,38 @@ func (w *writing) ready(s kube.Source, compiled bool) kube.Condition {
 	case s.Withheld != nil:
 		return *s.Withheld
 	}
+	if why := w.partial(s); why != "" {
+		return not("Partial", why)
+	}
 	if s.Policy != nil && !slices.Contains(w.set.Policies, s.Policy) ||
 		s.Binding != nil && !slices.Contains(w.set.Bindings, s.Binding) {
 		return not("Directory", "the directory of policies has another of this name")
 	}
+	policies := []*policy.Policy{s.Policy}
 	if s.Policy != nil {
 		if !w.set.Binds(s.Policy.Ref()) {
 			return not("Unbound", "no binding puts it in force")
 		}
-	} else if !slices.ContainsFunc(w.set.Policies,
-		func(p *policy.Policy) bool { return p.Kind == s.Binding.Kind && p.Name == s.Binding.PolicyName }) {
-		return not("NoPolicy", fmt.Sprintf("there is no %s %s in force", s.Binding.Kind, s.Binding.PolicyName))
+	} else {
+		policies = nil
+		for _, ref := range s.Binding.PolicyRefs() {
+			p := w.set.Policy(ref)
+			if p == nil {
+				return not("NoPolicy", fmt.Sprintf("there is no %s in force", ref))
+			}
+			policies = append(policies, p)
+		}
 	}
-	p := s.Policy
-	if p == nil {
-		p = w.set.Policies[slices.IndexFunc(w.set.Policies,
-			func(p *policy.Policy) bool { return p.Kind == s.Binding.Kind && p.Name == s.Binding.PolicyName })]
-	}
-	if exempt(p) {
+	if !slices.ContainsFunc(policies, func(p *policy.Policy) bool { return !exempt(p) }) {
 		return not("Exempt", "no policy is asked about the resources of its resourceRules")
 	}
-	if kind := p.ParamKind; kind != nil &&
-		w.types.ResourceFor(apischema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)) == nil {
-		return not("NoParamKind", fmt.Sprintf(
-			"the cluster has no kind %s of %s: requests that the policy matches fail as its failurePolicy says",
-			kind.Kind, kind.APIVersion))
+	for _, p := range policies {
+		if kind := p.ParamKind; kind != nil &&
+			w.types.ResourceFor(apischema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)) == nil {
+			return not("NoParamKind", fmt.Sprintf(
+				"the cluster has no kind %s of %s: requests that the policy matches fail as its failurePolicy says",
+				kind.Kind, kind.APIVersion))
+		}
 	}
 	have := 0
 	for _, replica := range w.all {
@@ -157,7 +179,7 @@ func exempt(p *policy.Policy) bool {
 
 // order returns the places, from 1, of the mutating policies in force in the order in which they run: those of the
 // webhook for failurePolicy Fail, then the others, by name.
-func order(set *policy.Set) map[string]int64 {
+func order(set *policy.Set) map[policy.Ref]int64 {
 	var policies []*policy.Policy
 	for _, p := range set.Policies {
 		if p.Mutates() && set.Binds(p.Ref()) {
@@ -168,9 +190,9 @@ func order(set *policy.Set) map[string]int64 {
 		return cmp.Or(cmp.Compare(a.FailurePolicy, b.FailurePolicy),
 			cmp.Compare(a.Name, b.Name)) // "Fail" is before "Ignore"
 	})
-	places := make(map[string]int64, len(policies))
+	places := make(map[policy.Ref]int64, len(policies))
 	for i, p := range policies {
-		places[p.Name] = int64(i + 1)
+		places[p.Ref()] = int64(i + 1)
 	}
 	return places
 }

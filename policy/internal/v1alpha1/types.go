@@ -1,7 +1,15 @@
 // Package v1alpha1 holds the Go types of policy.celgate.dev/v1alpha1, celgate's dialect of admission policies.
 //
 // A spec of a policy or binding of admissionregistration.k8s.io/v1 means the same here. The comments of the fields are
-// the reference in docs/dialect.md.
+// the reference in docs/dialect.md, and the CustomResourceDefinitions in deploy/crds are made from them. What these say
+// beside the types and the comments stands in directives:
+//
+//	//crd:enum A B         the texts that there may be
+//	//crd:required         the field is not to be left out, which omitempty would say otherwise
+//	//crd:minLength 1      of a text; also minItems, maxItems, minimum and maximum
+//	//crd:rule EXPR: TEXT  what must hold of a type or a field, and what is said if it does not
+//
+// Fields of the released kinds have the schema that they have in the definitions of those.
 package v1alpha1
 
 import (
@@ -25,17 +33,24 @@ type AdmissionPolicy struct {
 
 	// What the policy does, and for which requests.
 	Spec AdmissionPolicySpec `json:"spec"`
+
+	// What has become of the policy in a cluster.
+	Status AdmissionPolicyStatus `json:"status,omitzero"`
 }
 
 // An AdmissionPolicySpec is the specs of a MutatingAdmissionPolicy and of a ValidatingAdmissionPolicy in one. Mutations
 // are evaluated in the mutating phase of admission, everything else of the policy in the validating phase; match
 // conditions and variables are for both.
+//
+//crd:rule [has(self.mutations) && size(self.mutations) > 0, has(self.validations) && size(self.validations) > 0, has(self.auditAnnotations) && size(self.auditAnnotations) > 0].exists(some, some): mutations, validations or auditAnnotations must contain at least one item
 type AdmissionPolicySpec struct {
 	// The kind of the params; without it the policy takes none.
 	ParamKind *admissionv1.ParamKind `json:"paramKind,omitempty"`
 
 	// The requests that the policy is for. Required. A policy that only mutates is for no DELETE, as a
 	// MutatingAdmissionPolicy; mutations of a policy that validates too are left out on DELETE.
+	//
+	//crd:required
 	MatchConstraints *admissionv1.MatchResources `json:"matchConstraints,omitempty"`
 
 	// Expressions that must all be true for the policy to be evaluated; in both phases, on the object of that phase.
@@ -48,6 +63,8 @@ type AdmissionPolicySpec struct {
 	Mutations []Mutation `json:"mutations,omitempty"`
 
 	// Whether the mutations may run a second time in one request: Never or IfNeeded. Required with mutations.
+	//
+	//crd:enum Never IfNeeded
 	ReinvocationPolicy string `json:"reinvocationPolicy,omitempty"`
 
 	// The rules. A policy has at least one mutation, validation or audit annotation.
@@ -79,12 +96,18 @@ type Mutation struct {
 
 	// Forbidden, Invalid (the default of a denial) or RequestEntityTooLarge: the reason of a denial or an error, and
 	// its code.
+	//
+	//crd:enum Forbidden Invalid RequestEntityTooLarge
 	Reason *metav1.StatusReason `json:"reason,omitempty"`
 
 	// In place of the policy's for this mutation: Never or IfNeeded.
+	//
+	//crd:enum Never IfNeeded
 	ReinvocationPolicy string `json:"reinvocationPolicy,omitempty"`
 
 	// How the result is applied: ApplyConfiguration, JSONPatch or JSONMergePatch. Required.
+	//
+	//crd:enum ApplyConfiguration JSONPatch JSONMergePatch
 	PatchType string `json:"patchType"`
 
 	// With patchType ApplyConfiguration: what is merged into the object.
@@ -101,6 +124,8 @@ type Mutation struct {
 // the one before.
 type JSONMergePatch struct {
 	// Comes to a map or an Object.
+	//
+	//crd:minLength 1
 	Expression string `json:"expression"`
 }
 
@@ -113,19 +138,28 @@ type AdmissionPolicyBinding struct {
 
 	// What is put in force, and where.
 	Spec AdmissionPolicyBindingSpec `json:"spec"`
+
+	// What has become of the binding in a cluster.
+	Status AdmissionPolicyBindingStatus `json:"status,omitzero"`
 }
 
 // A PolicyReference names a policy.
 type PolicyReference struct {
 	// AdmissionPolicy (the default), or one of the released kinds: ValidatingAdmissionPolicy, MutatingAdmissionPolicy.
+	//
+	//crd:enum AdmissionPolicy ValidatingAdmissionPolicy MutatingAdmissionPolicy
 	Kind string `json:"kind,omitempty"`
 
 	// The name of the policy. Required.
+	//
+	//crd:minLength 1
 	Name string `json:"name"`
 }
 
 // An AdmissionPolicyBindingSpec is the specs of a MutatingAdmissionPolicyBinding and of a
 // ValidatingAdmissionPolicyBinding in one.
+//
+//crd:rule (has(self.policyName) && self.policyName != '') != (has(self.policies) && size(self.policies) > 0): one of policyName and policies must be given, not both
 type AdmissionPolicyBindingSpec struct {
 	// The AdmissionPolicy that is put in force. This or policies is required.
 	PolicyName string `json:"policyName,omitempty"`
@@ -143,8 +177,35 @@ type AdmissionPolicyBindingSpec struct {
 	// What becomes of a mutation: Apply, Warn, Audit. Apply if it is left out. Without Apply the object stays as it is,
 	// and nothing that goes wrong in a mutation denies the request: Warn tells the client what would change or fail,
 	// Audit puts it into the audit annotation would_mutate.
+	//
+	//crd:enum Apply Warn Audit
+	//crd:minItems 1
 	MutationActions []string `json:"mutationActions,omitempty"`
 
 	// What becomes of a failed validation: Deny, Warn, Audit; not Deny and Warn together. Deny if it is left out.
 	ValidationActions []admissionv1.ValidationAction `json:"validationActions,omitempty"`
+}
+
+// An AdmissionPolicyStatus is what celgate serve writes of a policy.
+type AdmissionPolicyStatus struct {
+	// The generation of the policy that the rest is about.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Compiled, Ready, ParamsReadable: whether the policy is well-formed, in force, and may read its params.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// What the type checker of the API server would warn about.
+	TypeChecking *admissionv1.TypeChecking `json:"typeChecking,omitempty"`
+
+	// The place of the mutations among those of all policies in force, from 1.
+	Order int64 `json:"order,omitempty"`
+}
+
+// An AdmissionPolicyBindingStatus is what celgate serve writes of a binding.
+type AdmissionPolicyBindingStatus struct {
+	// The generation of the binding that the rest is about.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Compiled and Ready: whether the binding is well-formed, and in force.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

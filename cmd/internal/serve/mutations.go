@@ -1,0 +1,77 @@
+package serve
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/policy"
+)
+
+// A mutationResult is what became of one mutation of an AdmissionPolicy in one request, with one binding and param.
+type mutationResult struct{ policy, binding, mutation, result string }
+
+// mutationResults are those of a decision, in the order of evaluation; set has the names of mutations.
+func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
+	type invocation struct {
+		policy, binding, param string
+		mutation               int
+	}
+	changed := map[invocation]string{}
+	note := func(changes []celgate.Change, result string) {
+		for _, c := range changes {
+			indexes := c.Mutations
+			if indexes == nil {
+				indexes = []int{0}
+			}
+			for _, i := range indexes {
+				changed[invocation{c.Policy, c.Binding, c.Param, i}] = result
+			}
+		}
+	}
+	note(d.DryRun, "would_change")
+	note(d.Changes, "changed")
+	var all []mutationResult
+	for _, o := range d.Outcomes {
+		index, of, ok := mutationOf(o)
+		if !ok {
+			continue
+		}
+		result := ""
+		switch condition := of == "condition"; {
+		case o.Verdict == celgate.Error:
+			result = "error"
+		case o.Verdict == celgate.Denied:
+			result = "denied"
+		case o.Verdict == celgate.Skip:
+			result = "skipped"
+		case condition:
+			continue // the mutation itself follows
+		default:
+			if result = changed[invocation{o.Policy, o.Binding, o.Param, index}]; result == "" {
+				result = "evaluated"
+			}
+		}
+		name := ""
+		if p := set.Policy(policy.Admission.Ref(o.Policy)); p != nil && index < len(p.Mutations) {
+			name = p.Mutations[index].Name
+		}
+		all = append(all, mutationResult{o.Policy, o.Binding, cmp.Or(name, strconv.Itoa(index)), result})
+	}
+	return all
+}
+
+// mutationOf returns the index of the mutation that an outcome is about, and which of its expressions.
+func mutationOf(o celgate.Outcome) (index int, of string, ok bool) {
+	if o.Kind != policy.Admission || o.Phase != policy.PhaseMutation {
+		return 0, "", false
+	}
+	rest, ok := strings.CutPrefix(o.Field, "spec.mutations[")
+	if !ok {
+		return 0, "", false
+	}
+	number, of, _ := strings.Cut(rest, "].")
+	index, err := strconv.Atoi(number)
+	return index, of, err == nil
+}

@@ -1,0 +1,83 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/webhook"
+	"github.com/celgate/celgate/policy"
+)
+
+// TestAdmitDialect writes policies and bindings of the dialect: what the commands refuse is refused, with its place.
+func TestAdmitDialect(t *testing.T) {
+	own := func(spec string) string {
+		return `{"apiVersion":"policy.celgate.dev/v1alpha1","kind":"AdmissionPolicy","metadata":{"name":"p"},"spec":{` + spec +
+			`,"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["pods"]}]}}}`
+	}
+	binding := func(spec string) string {
+		return `{"apiVersion":"policy.celgate.dev/v1alpha1","kind":"AdmissionPolicyBinding","metadata":{"name":"p"},"spec":{` + spec + `}}`
+	}
+	mutation := func(expression string) string {
+		return `"reinvocationPolicy":"Never","mutations":[{"name":"m","patchType":"JSONMergePatch","jsonMergePatch":{"expression":"` +
+			expression + `"}}]`
+	}
+	const validation = `"validations":[{"expression":"true"}]`
+	const kept = `"variables":[{"name":"v","expression":"[1].includes(1)"}],"validations":[{"expression":"[1].includes(1)"}]`
+	for _, test := range []struct{ name, old, object, refused string }{
+		{"both phases", "", own(mutation("{}") + "," + validation), ""},
+		{"neither phase", "", own(`"variables":[]`), "mutations, validations or auditAnnotations must contain at least one item"},
+		{"an unknown field", "", own(validation + `,"mutation":[]`), `unknown field "spec.mutation"`},
+		{"an unknown field below", "", own(strings.Replace(mutation("{}"), `"name"`, `"title":"x","name"`, 1)),
+			`unknown field "spec.mutations[0].title"`},
+		{"a field that the server has", "", strings.Replace(own(validation), `"spec"`, `"status":{"order":1},"spec"`, 1), ""},
+		{"of two types", "", own(mutation("1")), "spec.mutations[0].jsonMergePatch.expression: Invalid value"},
+		{"of no type", "", own(mutation("nothing")), "undeclared reference to 'nothing'"},
+		{"again without mutations", "", own(validation + `,"reinvocationPolicy":"Never"`), "spec.reinvocationPolicy: Forbidden"},
+		{"an expression of another library", own(validation), own(`"validations":[{"expression":"[1].includes(1)"}]`),
+			"undeclared reference to 'includes'"},
+		{"what there was", own(kept), own(kept + `,"failurePolicy":"Ignore"`), ""},
+		{"another mutation", own(mutation("{}")), own(mutation("nothing")), "undeclared reference to 'nothing'"},
+		{"a binding", "", binding(`"policyName":"p"`), ""},
+		{"a binding of nothing", "", binding(`"mutationActions":["Warn"]`), "spec.policyName: Required value"},
+		{"an unknown action", "", binding(`"policyName":"p","mutationActions":["Deny"]`),
+			`spec.mutationActions[0]: Unsupported value: "Deny"`},
+		{"a policy twice", "", binding(`"policies":[{"name":"p"},{"name":"p"}]`), "spec.policies[1]: Duplicate value"},
+		{"an unknown field of a binding", "", binding(`"policyName":"p","visibility":"x"`), `unknown field "spec.visibility"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e, err := celgate.New(&policy.Set{}, celgate.Options{KubeVersion: "1.37", WithoutQuirks: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})
+			defer server.Close()
+			operation, old := "CREATE", ""
+			if test.old != "" {
+				operation, old = "UPDATE", `,"oldObject":`+test.old
+			}
+			kind, resource := "AdmissionPolicy", "admissionpolicies"
+			if strings.Contains(test.object, "AdmissionPolicyBinding") {
+				kind, resource = "AdmissionPolicyBinding", "admissionpolicybindings"
+			}
+			_, text := post(t, server.URL+"/validate", "application/json", strings.NewReader(
+				`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"`+operation+`","name":"p",`+
+					`"kind":{"group":"policy.celgate.dev","version":"v1alpha1","kind":"`+kind+`"},`+
+					`"resource":{"group":"policy.celgate.dev","version":"v1alpha1","resource":"`+resource+`"},`+
+					`"userInfo":{"username":"dev"},"object":`+test.object+old+`}}`,
+			))
+			var review admissionv1.AdmissionReview
+			if err := json.Unmarshal([]byte(text), &review); err != nil {
+				t.Fatal(text, err)
+			}
+			if got := review.Response; got.Allowed != (test.refused == "") ||
+				!got.Allowed && !strings.Contains(got.Result.Message, test.refused) {
+				t.Errorf("%+v", got.Result)
+			}
+		})
+	}
+}
