@@ -21,11 +21,16 @@ lint: ## gofmt, go vet and the linters of .golangci.yml, in every module
 
 .PHONY: generate
 generate: ## the tables of built-in kinds and everything else that is made by a program
-	$(GO) -C tools run ./schematables
-	cd tools && for older in 1.*.mod; do GOFLAGS=-modfile=$$older $(GO) run ./schematables || exit 1; done
+	made=$$(mktemp -d) && $(GO) -C tools run ./schematables -out $$made && $(GO) -C tools run ./packtables $$made && rm -r $$made
 	$(GO) generate ./...
 	$(GO) -C tools run ./helmchart
 	$(GO) -C tools run ./notices
+
+.PHONY: profile
+profile: ## the tables of the older minor KUBE=1.33, and what its CEL libraries answer, from its modules in tools/1.33.mod
+	made=$$(mktemp -d) && cd tools && GOFLAGS=-modfile=$(KUBE).mod $(GO) mod download k8s.io/kubernetes && \
+		GOFLAGS=-modfile=$(KUBE).mod $(GO) run ./schematables -out $$made && $(GO) run ./packtables $$made && rm -r $$made && \
+		GOFLAGS=-modfile=$(KUBE).mod $(GO) run ./celanswers
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for TIME, one after the other

@@ -17,7 +17,6 @@ import (
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 )
 
@@ -158,8 +157,7 @@ func (e *Engine) rejectUnserved(apiVersion string, ref policy.Ref, pos policy.Po
 	if e.standsIn {
 		return false
 	}
-	served := e.types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: ref.Kind})
-	message := policy.Unserved(apiVersion, ref.Kind, e.minor, served)
+	message := policy.Unserved(apiVersion, ref.Kind, e.minor, e.types.Versions)
 	if message == "" {
 		return false
 	}

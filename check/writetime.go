@@ -9,7 +9,6 @@ import (
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/common/ast"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -60,8 +59,7 @@ func checkRefusal(p *pass) {
 
 // unserved says that the server does not know the kind of a policy or binding in its version; empty if it does.
 func (s *subject) unserved(apiVersion, kind string) string {
-	served := s.Types.Served(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: kind})
-	return policy.Unserved(apiVersion, kind, s.KubeVersion, served)
+	return policy.Unserved(apiVersion, kind, s.KubeVersion, s.Types.Versions)
 }
 
 // refusals are what a server of the minor of envs finds wrong with a new policy.

@@ -199,15 +199,27 @@ func (r Ref) Invalid(errs field.ErrorList) *metav1.Status {
 	return &status
 }
 
-// Unserved says why a server that serves the kind in the given versions takes no object of it in apiVersion, in the
-// words of kubectl; "" if it does take it. Objects of [OwnGroup] are served by their CustomResourceDefinition.
-func Unserved(apiVersion, kind, minor string, served []string) string {
+// Unserved says why a server takes no object of a kind in apiVersion, in the words of kubectl; "" if it does take it.
+// The function tells in which versions a kind is served by default, and in which ones only if flags say so. A kind of
+// the second sort alone is taken to be turned on. Where not even ValidatingAdmissionPolicies are known, nothing is said.
+// Objects of [OwnGroup] are served by their CustomResourceDefinition.
+func Unserved(apiVersion, kind, minor string, versions func(schema.GroupKind) (served, optional []string)) string {
 	version, native := strings.CutPrefix(apiVersion, group+"/")
-	if !native || len(served) == 0 || slices.Contains(served, version) {
+	served, optional := versions(schema.GroupKind{Group: group, Kind: kind})
+	if len(served) == 0 {
+		served = optional
+	}
+	if !native || slices.Contains(served, version) {
 		return ""
 	}
-	return fmt.Sprintf("no matches for kind %q in version %q: Kubernetes %s serves it in %s/%s",
-		kind, apiVersion, minor, group, strings.Join(served, ", "+group+"/"))
+	message := fmt.Sprintf("no matches for kind %q in version %q: Kubernetes %s ", kind, apiVersion, minor)
+	if len(served) > 0 {
+		return message + fmt.Sprintf("serves it in %s/%s", group, strings.Join(served, ", "+group+"/"))
+	}
+	if known, _ := versions(schema.GroupKind{Group: group, Kind: string(Validating)}); len(known) == 0 {
+		return ""
+	}
+	return message + "does not serve it"
 }
 
 // A validator collects the errors of one object.

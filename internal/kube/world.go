@@ -17,6 +17,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -162,7 +163,12 @@ func (w *World) definitions() *schema.Registry {
 func (w *World) Minor() string { return w.minor }
 
 // KnownMinor is the minor whose kinds and CEL stand for the server's.
-func (w *World) KnownMinor() string { return knownMinor(w.minor) }
+func (w *World) KnownMinor() string {
+	if quirks.ReleaseOf(w.minor).Own {
+		return knownMinor(w.minor)
+	}
+	return knownMinor("")
+}
 
 // Changes gets a value after policies, bindings or kinds have changed.
 func (w *World) Changes() <-chan struct{} { return w.changes }

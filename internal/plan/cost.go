@@ -1,7 +1,10 @@
 package plan
 
 import (
+	"maps"
 	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -75,8 +78,15 @@ func (b *builder) costOf(name, overload string) (kind costKind, covered bool) {
 			return costUnit, true
 		}
 	}
+	if _, known := libraryCosts[name]; known && b.older.LibraryCosts {
+		return byOverload(overload), true
+	}
 	return costOf(name, overload)
 }
+
+// LibraryFunctions matches the names of the functions whose costs the libraries of Kubernetes say.
+var LibraryFunctions = regexp.MustCompile(
+	`\b(` + strings.ReplaceAll(strings.Join(slices.Sorted(maps.Keys(libraryCosts)), "|"), ".", `\.`) + `)\b`)
 
 func byOverload(overload string) costKind {
 	switch overload {

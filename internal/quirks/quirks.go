@@ -16,11 +16,14 @@ type ID string
 const (
 	AuditAnnotationAuthorizer ID = "audit-annotation-authorizer"
 	BacktickSyntax            ID = "backtick-syntax"
+	CIDRContains              ID = "cidr-contains"
 	EmptyTextSearch           ID = "empty-text-search"
 	EquivalentMutation        ID = "equivalent-mutation"
 	FirstFailureAudited       ID = "first-failure-audited"
 	IntegerTruncation         ID = "integer-truncation"
+	LibraryCosts              ID = "library-costs"
 	LostMutation              ID = "lost-mutation"
+	OptionalFunctions         ID = "optional-functions"
 	OptionalOfAny             ID = "optional-of-any"
 	PatchBigInteger           ID = "json-patch-big-integer"
 	PatchDecodeError          ID = "json-patch-decode-error"
@@ -28,6 +31,7 @@ const (
 	PatchReflectedValue       ID = "json-patch-reflected-value"
 	QuantityAliased           ID = "quantity-aliased"
 	RangeUnbounded            ID = "range-unbounded"
+	SearchBounds              ID = "search-bounds"
 	SlowLoop                  ID = "slow-loop"
 	TextCosts                 ID = "text-costs"
 )
@@ -54,6 +58,12 @@ var All = []Quirk{
 		Title: "a name in backticks does not compile",
 	},
 	{
+		ID:    CIDRContains,
+		Until: "1.32",
+		Title: "containsCIDR holds only of networks that begin where the outer one does",
+		Issue: "https://github.com/kubernetes/kubernetes/pull/130450",
+	},
+	{
 		ID:    EmptyTextSearch,
 		Until: "1.37",
 		Title: "indexOf and lastIndexOf of an empty text return the place where the search begins, even one outside of the text",
@@ -72,6 +82,11 @@ var All = []Quirk{
 		ID:    IntegerTruncation,
 		Since: "1.32",
 		Title: "an integer of an ApplyConfiguration that is too large for its field is cut to the width of the field instead of refused",
+	},
+	{
+		ID:    LibraryCosts,
+		Until: "1.32",
+		Title: "functions of the Kubernetes libraries cost 1, whatever they are given: StrictCostEnforcementForVAP is off",
 	},
 	{
 		ID:    PatchBigInteger,
@@ -99,6 +114,11 @@ var All = []Quirk{
 		Title: "mutations through different versions of one resource are made on separate copies, of which only the last is kept",
 	},
 	{
+		ID:    OptionalFunctions,
+		Until: "1.33",
+		Title: "the functions first, last and unwrapOpt of lists are not known",
+	},
+	{
 		ID:    OptionalOfAny,
 		Until: "1.37",
 		Title: "or and orValue of a value that is not optional return it, which is an error from 1.37 on",
@@ -111,8 +131,14 @@ var All = []Quirk{
 	},
 	{
 		ID:    RangeUnbounded,
+		Since: "1.34",
 		Until: "1.37",
 		Title: "lists.range of a negative number is an empty list, and none is too large but for its cost",
+	},
+	{
+		ID:    SearchBounds,
+		Until: "1.32",
+		Title: "indexOf and lastIndexOf fail where the search begins at or after the end of the text, even an empty one",
 	},
 	{
 		ID:    SlowLoop,

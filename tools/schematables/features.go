@@ -8,34 +8,44 @@ import (
 	"slices"
 )
 
+// In the source, a gate has a line for every minor in which it changed, of which the last one counts. Up to 1.33 some
+// have only what they are now, on one line.
 var (
-	featureGate    = regexp.MustCompile(`(?m)^\t(?:genericfeatures\.|apiextensionsfeatures\.)?(\w+): \{\n((?:\t\t.*\n)+)\t\},$`)
+	featureGate    = regexp.MustCompile(`(?m)^\t(?:\w+\.)?(\w+): \{\n((?:\t\t.*\n)+)\t\},$`)
 	featureDefault = regexp.MustCompile(`Version: version\.MustParse\("[0-9.]+"\), +Default: (true|false)`)
+	featureNow     = regexp.MustCompile(`(?m)^\t(?:\w+\.)?(\w+): +\{Default: (true|false),`)
 )
 
-// readFeatures returns the feature gates of kube-apiserver that are off by default, sorted. In the source, each gate
-// has a line for every minor in which it changed; the last one counts.
+// readFeatures returns the feature gates of kube-apiserver that are off by default, sorted.
 func readFeatures(dir string) ([]string, error) {
-	file := filepath.Join(dir, "kube_features.go")
-	raw, err := os.ReadFile(file)
+	files, err := filepath.Glob(filepath.Join(dir, "*kube_features.go"))
 	if err != nil {
 		return nil, err
 	}
-	var off []string
-	all := 0
-	for _, gate := range featureGate.FindAllStringSubmatch(string(raw), -1) {
-		changes := featureDefault.FindAllStringSubmatch(gate[2], -1)
-		if len(changes) == 0 {
-			continue // what the gate depends on
+	on := map[string]string{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
 		}
-		all++
-		if changes[len(changes)-1][1] == "false" {
-			off = append(off, gate[1])
+		for _, gate := range featureNow.FindAllStringSubmatch(string(raw), -1) {
+			on[gate[1]] = gate[2]
+		}
+		for _, gate := range featureGate.FindAllStringSubmatch(string(raw), -1) {
+			if changes := featureDefault.FindAllStringSubmatch(gate[2], -1); len(changes) > 0 { // else what it needs
+				on[gate[1]] = changes[len(changes)-1][1]
+			}
 		}
 	}
-	if all < 100 || len(off) == 0 {
-		return nil, fmt.Errorf("%s: only %d feature gates, %d of them off: is it written in another way?", file, all,
-			len(off))
+	var off []string
+	for name, value := range on {
+		if value == "false" {
+			off = append(off, name)
+		}
+	}
+	if len(on) < 100 || len(off) == 0 {
+		return nil, fmt.Errorf("%s: only %d feature gates, %d of them off: are they written in another way?", dir,
+			len(on), len(off))
 	}
 	slices.Sort(off)
 	return off, nil

@@ -1,10 +1,10 @@
 // Command schematables writes the type tables of package schema/builtin: the fields, merge rules, defaults and
-// resources of every built-in kind of one Kubernetes minor.
+// resources of every built-in kind of one Kubernetes minor. Command packtables puts them there.
 //
 // Run it in the folder of this module, for the minor of go.mod and for those that have a module file of their own:
 //
-//	go run ./schematables
-//	GOFLAGS=-modfile=1.36.mod go run ./schematables
+//	go run ./schematables -out DIR
+//	GOFLAGS=-modfile=1.36.mod go run ./schematables -out DIR
 //
 // Field names, omitempty, pointers and special types come from the Go API types by reflection; list types, map keys,
 // declared defaults and required members from the OpenAPI v3 documents of k8s.io/kubernetes; resources, subresources
@@ -22,8 +22,12 @@ import (
 )
 
 func main() {
-	out := flag.String("out", "../schema/builtin/tables", "write to DIR/<minor>")
+	out := flag.String("out", "", "write to `DIR`/<minor>, from where packtables takes it")
 	flag.Parse()
+	if *out == "" {
+		fmt.Fprintln(os.Stderr, "schematables: -out is needed")
+		os.Exit(2)
+	}
 	if err := run(*out); err != nil {
 		fmt.Fprintln(os.Stderr, "schematables:", err)
 		os.Exit(1)
@@ -64,11 +68,15 @@ func run(out string) error {
 	if err != nil {
 		return err
 	}
+	legacy, err := legacyBetas(filepath.Join(source.Dir, "pkg", "controlplane", "instance.go"))
+	if err != nil {
+		return err
+	}
 	dir := filepath.Join(out, source.minor())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return write(dir, off, groups, w)
+	return write(dir, index(off, groups, legacy), w)
 }
 
 // A module is the Kubernetes source that the tables describe.

@@ -14,7 +14,7 @@ import (
 )
 
 // write writes the index and one table per Go package, as package schema reads them.
-func write(dir string, off []string, groups []*group, w *walk) error {
+func write(dir string, index []byte, w *walk) error {
 	packages := map[string][]*named{}
 	for t, n := range w.types {
 		packages[t.PkgPath()] = append(packages[t.PkgPath()], n)
@@ -28,7 +28,7 @@ func write(dir string, off []string, groups []*group, w *walk) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "index"), index(off, groups), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "index"), index, 0o644); err != nil {
 		return err
 	}
 	for path, types := range packages {
@@ -41,8 +41,9 @@ func write(dir string, off []string, groups []*group, w *walk) error {
 	return nil
 }
 
-// index lists the features that are off, and the groups with their kinds and resources.
-func index(off []string, groups []*group) []byte {
+// index lists the features that are off, and the groups with their kinds and resources. Those of legacy are served
+// though their versions are no longer so by default.
+func index(off []string, groups []*group, legacy map[string]bool) []byte {
 	var b bytes.Buffer
 	for _, feature := range off {
 		fmt.Fprintf(&b, "off %s\n", feature)
@@ -58,7 +59,7 @@ func index(off []string, groups []*group) []byte {
 				scope = "namespaced"
 			}
 			off := ""
-			if preRelease.MatchString(g.Version) {
+			if preRelease.MatchString(g.Version) && !legacy[g.Version+"/"+r.Name] {
 				off = " off"
 			}
 			fmt.Fprintf(&b, "resource %s %s %s%s\n", r.Name, r.Kind, scope, off)
@@ -78,6 +79,24 @@ func index(off []string, groups []*group) []byte {
 // preRelease matches the versions that a server does not serve unless it is told to (k8s.io/kubernetes
 // pkg/controlplane/instance.go: DefaultAPIResourceConfigSource).
 var preRelease = regexp.MustCompile(`^v[0-9]+(alpha|beta)[0-9]+$`)
+
+// legacyBeta matches a resource of a beta version that a server serves nevertheless, as those before 1.24 were.
+var legacyBeta = regexp.MustCompile(`[a-z](v[0-9]+beta[0-9]+)\.SchemeGroupVersion\.WithResource\("([a-z]+)"\)`)
+
+// legacyBetas returns these resources, such as v1beta3/flowschemas.
+func legacyBetas(file string) (map[string]bool, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	_, list, _ := strings.Cut(string(raw), "legacyBetaEnabledByDefaultResources = []") // there are none from 1.32 on
+	list, _, _ = strings.Cut(list, "\n\t}\n")
+	all := map[string]bool{}
+	for _, resource := range legacyBeta.FindAllStringSubmatch(list, -1) {
+		all[resource[1]+"/"+resource[2]] = true
+	}
+	return all, nil
+}
 
 // table writes the types of one package. Types of other packages are written with the last two elements of their path,
 // such as meta/v1.ObjectMeta.

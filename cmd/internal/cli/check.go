@@ -180,6 +180,7 @@ func (k *checking) world(paths []string) (*world, []map[string]any, error) {
 	}
 	existing := slices.Concat(beside, read(k.state))
 	w.addTypes(k.console, existing)
+	k.sayRelease(w)
 	return w, manifest.Trees(existing), nil
 }
 

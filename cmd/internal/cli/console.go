@@ -23,6 +23,7 @@ type console struct {
 	progress       *progress                  // on standard error; nil: none
 	heard          func(message, hint string) // of what is said; nil: nobody
 	once           map[string]bool            // what was said, which is said once; nil: as often as it comes
+	releases       map[string]bool            // minors of which was said what is not known
 	limits         celgate.Limits             // of evaluations
 	maxInput       int64                      // bytes; 0: the default
 	helpErr        error                      // of writing the help, for which cobra has no way

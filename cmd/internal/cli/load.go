@@ -98,6 +98,7 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	if from.plain {
 		w.addPlain(c, batch)
 	}
+	c.sayRelease(w)
 	if w.stored, err = w.begin(ctx, existing, beside, batch); err != nil {
 		return nil, err
 	}

@@ -257,6 +257,7 @@ func (t *test) once(ctx context.Context, args []string, opts suite.Options) erro
 	var versions suite.Comparison
 	for _, version := range t.versions {
 		opts.KubeVersion = version
+		t.sayRelease(&world{version: version})
 		for r := range suite.Run(ctx, suites, opts) {
 			ran++
 			switch r.Status {

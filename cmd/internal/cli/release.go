@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/schema"
+)
+
+// sayRelease says, once for each Kubernetes, on what its answers rest if no server of it gave them, and which policies
+// are taken to be in force though its servers serve them only if their flags say so.
+func (c *console) sayRelease(w *world) {
+	release := quirks.ReleaseOf(orNewest(w.version))
+	if c.releases == nil {
+		c.releases = map[string]bool{}
+	}
+	if unknown := release.Unknown(); unknown != "" && !c.releases[release.Minor] {
+		c.say(unknown, "")
+	}
+	c.releases[release.Minor] = true
+	for _, p := range w.set.Policies {
+		kind := schema.GroupKind{Group: nativeGroup, Kind: string(p.Kind)}
+		version, native := strings.CutPrefix(p.APIVersion, nativeGroup+"/")
+		if served, optional := w.types.Versions(kind); !native || len(served) > 0 || !slices.Contains(optional, version) {
+			continue
+		}
+		key := release.Minor + " " + kind.Kind
+		if !c.releases[key] {
+			c.say(fmt.Sprintf("Kubernetes %s serves %s only with the flags --feature-gates=%s=true and "+
+				"--runtime-config=%s/%s=true, which its policies are taken to be under", release.Minor, kind.Kind,
+				kind.Kind, nativeGroup, version), "")
+		}
+		c.releases[key] = true
+	}
+}
