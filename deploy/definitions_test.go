@@ -269,6 +269,8 @@ func (g *generator) typed(x ast.Expr, path []string) map[string]any {
 		switch x.Name {
 		case "string":
 			return map[string]any{"type": "string"}
+		case "any":
+			return map[string]any{"x-kubernetes-preserve-unknown-fields": true}
 		case "bool":
 			return map[string]any{"type": "boolean"}
 		case "int64", "int32":

@@ -175,10 +175,13 @@ func (p *Policy) Mutates() bool { return p.In(PhaseMutation) }
 // Validates reports whether the policy judges objects.
 func (p *Policy) Validates() bool { return p.In(PhaseValidation) }
 
-// OnlyValidating returns the policy without its mutations, and itself if it has none.
+// OnlyValidating returns the policy without its mutations: itself if it has none, and nil if it has nothing else.
 func (p *Policy) OnlyValidating() *Policy {
-	if !p.Mutates() {
+	switch {
+	case !p.Mutates():
 		return p
+	case len(p.Validations) == 0 && len(p.AuditAnnotations) == 0:
+		return nil
 	}
 	judges := *p
 	judges.Mutations, judges.Reinvocation = nil, ""

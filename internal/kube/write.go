@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +59,8 @@ type Status struct {
 	TypeChecking *TypeChecking
 
 	Order int64 // the place of a mutating policy among those in force; 0: none
+
+	Reads, Writes, Why []string // of a mutating policy of the dialect: its fields, and why it runs behind others
 }
 
 // TypeChecking has the shape that the status of a native policy has.
@@ -67,6 +70,20 @@ type TypeChecking struct {
 
 // An ExpressionWarning is one warning about an expression.
 type ExpressionWarning struct{ FieldRef, Warning string }
+
+// maxListed bounds each list of a status.
+const maxListed = 100
+
+func listed(texts []string) []any {
+	var list []any
+	for i, text := range texts {
+		if i == maxListed {
+			return append(list, fmt.Sprintf("… and %d more", len(texts)-maxListed))
+		}
+		list = append(list, text)
+	}
+	return list
+}
 
 // WriteStatus writes what has become of an object, unless the status says so already. An object that is gone by now is
 // no error.
@@ -112,6 +129,11 @@ func (c *Client) WriteStatus(ctx context.Context, s Source, is Status) error {
 	}
 	if is.Order > 0 {
 		status["order"] = is.Order
+	}
+	for member, texts := range map[string][]string{"reads": is.Reads, "writes": is.Writes, "why": is.Why} {
+		if len(texts) > 0 {
+			status[member] = listed(texts)
+		}
 	}
 	if tree.Equal(status, old) {
 		return nil

@@ -449,7 +449,9 @@ func (l *loader) compileAll(set *policy.Set, options celgate.Options) (map[*engi
 			}
 			made[live] = engine
 			for _, r := range engine.Rejected() {
-				rejected[r.Ref] = r
+				if p := part.Policy(r.Ref); p == nil || slices.Contains(set.Policies, p) { // not what only lingers
+					rejected[r.Ref] = r
+				}
 			}
 		}
 		return nil
@@ -522,8 +524,11 @@ func (l *loader) noteMoved(set *policy.Set) {
 func (l *loader) lingering(set *policy.Set, fp policy.FailurePolicy) []*policy.Policy {
 	var all []*policy.Policy
 	for _, p := range set.Policies {
-		if _, moved := l.moved[p.Ref()]; moved && p.FailurePolicy != fp && p.Validates() {
-			all = append(all, p.OnlyValidating())
+		if _, moved := l.moved[p.Ref()]; !moved || p.FailurePolicy == fp {
+			continue
+		}
+		if judges := p.OnlyValidating(); judges != nil && judges.Validates() {
+			all = append(all, judges)
 		}
 	}
 	return all

@@ -191,7 +191,8 @@ type AdmissionPolicyStatus struct {
 	// The generation of the policy that the rest is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Compiled, Ready, ParamsReadable: whether the policy is well-formed, in force, and may read its params.
+	// Compiled, Ready, ParamsReadable: whether the policy is well-formed, in force, and may read its params; Ordered and
+	// Converges: whether its mutations run in the order that it asks for or needs, and come to rest with those of others.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// What the type checker of the API server would warn about.
@@ -199,6 +200,15 @@ type AdmissionPolicyStatus struct {
 
 	// The place of the mutations among those of all policies in force, from 1.
 	Order int64 `json:"order,omitempty"`
+
+	// The fields that the mutations, their conditions and the match conditions read.
+	Reads []string `json:"reads,omitempty"`
+
+	// The fields that the mutations write.
+	Writes []string `json:"writes,omitempty"`
+
+	// Why the mutations run behind those of others.
+	Why []string `json:"why,omitempty"`
 }
 
 // An AdmissionPolicyBindingStatus is what celgate serve writes of a binding.
