@@ -152,7 +152,7 @@ func TestDialectStrict(t *testing.T) {
 func TestDialectUnjudged(t *testing.T) {
 	installDefinitions(t)
 	inForce(t, strings.Replace(team, "  reinvocationPolicy", "  nonsense: 1\n  reinvocationPolicy", 1)+"---"+teamBinding)
-	inForce(t, strings.NewReplacer("name: team", "name: other", "policyName: team", "policyName: other",
+	inForce(t, strings.NewReplacer("metadata: {name: team}", "metadata: {name: other}", "policyName: team", "policyName: other",
 		"at night", "at noon").Replace(team+"---"+teamBinding))
 	managed(t, 1)
 	denied(t, "say in the data who is called at noon", func() *server.Answer { return configMap(t, nil) })

@@ -466,7 +466,7 @@ func (l *loader) compileAll(set *policy.Set, options celgate.Options) (map[*engi
 		switch errs := b.Together(valid); {
 		case len(b.Policies) == 0 || !bad && len(errs) == 0:
 			whole.Bindings = append(whole.Bindings, b)
-		case !bad:
+		case len(errs) > 0 && len(policy.ValidateBindingUpdate(b)) == 0: // an engine knows only some of the policies
 			rejected[b.Ref()] = celgate.Rejection{APIVersion: b.APIVersion, Ref: b.Ref(), Status: b.Ref().Invalid(errs),
 				Position: b.Position}
 		}

@@ -3,6 +3,7 @@ package serve
 import (
 	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,7 +84,9 @@ func TestTogether(t *testing.T) {
 		t.Error(refs, rejected)
 	}
 	half := &policy.Set{Policies: set.Policies[:1], Bindings: set.Bindings}
-	if _, rejected := bound(half); len(rejected) != 1 {
+	_, rejected := bound(half)
+	if r := rejected[set.Bindings[0].Ref()]; len(rejected) != 1 || !strings.Contains(r.Status.Message,
+		`spec.policies[1]: Invalid value: "AdmissionPolicy b"`) {
 		t.Error("a binding without one of its policies:", rejected)
 	}
 	made, _, err := l.compileAll(half, celgate.Options{WithoutQuirks: true})
