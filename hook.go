@@ -47,10 +47,14 @@ func (h *hook) byObject() bool {
 // holdParam returns a param as the server's informers hold it. Params of built-in kinds drop managedFields.
 func (h *hook) holdParam(param map[string]any) map[string]any {
 	o := tree.Object(param)
-	if h.param.Custom != nil || o.Metadata()["managedFields"] == nil {
+	if h.param.Custom != nil {
 		return param
 	}
-	return o.WithMetadata(o.Metadata().Without("managedFields"))
+	metadata := o.Metadata()
+	if metadata["managedFields"] == nil {
+		return param
+	}
+	return o.WithMetadata(metadata.Without("managedFields"))
 }
 
 var withoutParam = []map[string]any{nil}

@@ -145,17 +145,19 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 		(len(r.mentioning) == 0 || r.mentioning[len(r.mentioning)-1] != in.hook) {
 		r.mentioning = append(r.mentioning, in.hook)
 	}
-	param := paramName(in.param)
+	of := Outcome{Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name,
+		Param: paramName(in.param)}
+	from := len(r.decision.Outcomes)
+	r.decision.Outcomes = slices.Grow(r.decision.Outcomes, len(outcomes))[:from+len(outcomes)]
 	for i := range outcomes {
-		o := &outcomes[i]
-		expr := expression(o.Expression)
-		r.decision.Outcomes = append(r.decision.Outcomes, Outcome{
-			Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name, Param: param,
-			Field: expr.Field, Expr: expr, Verdict: verdicts[o.Verdict], Message: o.Message, Err: o.Err, Cost: o.Cost,
-		})
+		o, to := &outcomes[i], &r.decision.Outcomes[from+i]
+		*to = of
+		to.Verdict, to.Message, to.Err, to.Cost = verdicts[o.Verdict], o.Message, o.Err, o.Cost
+		if o.Expression != nil {
+			to.Expr, to.Field = o.Expression.Expr, o.Expression.Field
+		}
 		if r.tells() {
-			at := r.told.outcomes + len(r.decision.Outcomes) - 1
-			r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpOutcome, Outcome: at})
+			r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpOutcome, Outcome: r.told.outcomes + from + i})
 		}
 	}
 }

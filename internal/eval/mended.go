@@ -79,14 +79,22 @@ func (a *activation) meetRefused(e *compile.Expression) {
 	}
 }
 
-// overdrawn reports that a budget is spent, and tells the witness which quirks make the difference.
+// overdrawn reports that a budget is spent, and tells the witness which quirks make the difference. It is short, so that
+// it is no call where there are none.
 func (a *activation) overdrawn(left int64) bool {
+	if a.mended.saved != nil {
+		a.meetSpent(left)
+	}
+	return left < 0
+}
+
+// meetSpent tells the witness which quirks decide whether a budget is spent.
+func (a *activation) meetSpent(left int64) {
 	for id, saved := range a.mended.saved {
 		if (left < 0) != (left+saved < 0) {
 			a.Witness.Met(id)
 		}
 	}
-	return left < 0
 }
 
 // differ reports that two evaluations are not answered alike. What is not comparable is taken to be equal.

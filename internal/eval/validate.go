@@ -193,21 +193,21 @@ func (v *Validator) Release() {
 // validations evaluates the validations to outcomes, of which denials have no text yet, and returns the rest of the
 // budget.
 func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
-	v.outcomes = slices.Grow(v.outcomes[:0], len(prog.Validations))
+	v.outcomes = slices.Grow(v.outcomes[:0], len(prog.Validations))[:len(prog.Validations)]
 	left = budget
 	for i, e := range prog.Validations {
 		var r Result
 		if r, left, err = v.activation.evaluate(e, left); err != nil {
 			return 0, err
 		}
-		o := Outcome{Expression: e, Index: i, Cost: r.Cost}
+		o := &v.outcomes[i]
+		*o = Outcome{Expression: e, Index: i, Cost: r.Cost}
 		switch {
 		case r.Err != nil:
 			o.fail(r.Err)
 		case r.Value != types.True:
 			o.Verdict = Deny
 		}
-		v.outcomes = append(v.outcomes, o)
 	}
 	return left, nil
 }

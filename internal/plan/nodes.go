@@ -254,12 +254,10 @@ func shortcutOf(name, overload string, cost costKind) shortcut {
 
 // endCost is the cost of looking at one end of a text: by the length of that end, or with costText of the text.
 func endCost(kind costKind) func(s, end string) uint64 {
-	return func(s, end string) uint64 {
-		if kind == costText {
-			end = s
-		}
-		return traversal(runes(end))
+	if kind == costText {
+		return func(s, _ string) uint64 { return traversal(runes(s)) }
 	}
+	return func(_, end string) uint64 { return traversal(runes(end)) }
 }
 
 func textTest(test func(s, arg string) bool, cost func(s, arg string) uint64) shortcut {

@@ -165,16 +165,22 @@ func (m *machine) next() bool {
 	if m.cost > m.limit {
 		return false
 	}
-	if m.done != nil && m.iterations%interruptFrequency == 0 {
-		select {
-		case <-m.done:
-			return false
-		default:
-			// to who answers at deadlines: many long evaluations would take the processor for 10 ms each
-			runtime.Gosched()
-		}
+	return m.iterations%interruptFrequency != 0 || m.look()
+}
+
+// look lets others run, and reports whether somebody still waits for the result.
+func (m *machine) look() bool {
+	if m.done == nil {
+		return true
 	}
-	return true
+	select {
+	case <-m.done:
+		return false
+	default:
+		// to who answers at deadlines: many long evaluations would take the processor for 10 ms each
+		runtime.Gosched()
+		return true
+	}
 }
 
 // A node is one step. The value nil gives up.

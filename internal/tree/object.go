@@ -48,7 +48,10 @@ func (o Object) Kind() schema.GroupVersionKind {
 }
 
 // Metadata returns the metadata of the object.
-func (o Object) Metadata() Object { return o.At("metadata") }
+func (o Object) Metadata() Object {
+	metadata, _ := o["metadata"].(map[string]any)
+	return metadata
+}
 
 // Name returns metadata.name.
 func (o Object) Name() string { return o.Metadata().Text("name") }
@@ -58,10 +61,11 @@ func (o Object) Namespace() string { return o.Metadata().Text("namespace") }
 
 // Path returns "namespace/name", or the name of an object without a namespace.
 func (o Object) Path() string {
-	if namespace := o.Namespace(); namespace != "" {
-		return namespace + "/" + o.Name()
+	metadata := o.Metadata()
+	if namespace := metadata.Text("namespace"); namespace != "" {
+		return namespace + "/" + metadata.Text("name")
 	}
-	return o.Name()
+	return metadata.Text("name")
 }
 
 // Labels returns metadata.labels.
