@@ -72,7 +72,7 @@ func (e *Engine) Mutate(ctx context.Context, p *Prepared) (*Decision, error) {
 // those that ran then and ask for it run a second time, and none a third. The object is that of [Decision.FirstPass]
 // with what has changed since. The API server does so with its own policies once webhooks have changed an object.
 func (e *Engine) Remutate(ctx context.Context, p *Prepared, first *Decision) (*Decision, error) {
-	again := &reinvocation{requested: true, again: map[invocationKey]bool{}}
+	again := &reinvocation{pass: policy.DefaultPasses, again: map[invocationKey]bool{}}
 	for _, key := range first.ran {
 		again.again[key] = true
 	}
@@ -83,7 +83,7 @@ func (e *Engine) Remutate(ctx context.Context, p *Prepared, first *Decision) (*D
 	}
 	r := e.runMutation(ctx, p, known)
 	r.second = true
-	if err := r.mutationPass(again, true); err != nil {
+	if err := r.mutationPass(again); err != nil {
 		r.decision.refuse(err)
 	}
 	decision := r.finish()

@@ -38,6 +38,7 @@ type Decision struct {
 	Outcomes []Outcome // every expression's verdict that took part, in the order of evaluation
 	// what would be denied, warned about or audited, though the server reports only the first denial
 	Violations []Violation
+	Fights     []Fight  // between mutating policies of the dialect that do not come to rest
 	Notes      []Note   // where the answer depends on a defect of the server or on what is not simulated
 	Timings    []Timing // with [Options].Timed
 

@@ -8,6 +8,7 @@ import (
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/match"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/sequence"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -22,6 +23,10 @@ type hook struct {
 	err      error            // a paramKind that does not exist
 	bindings []*binding       // sorted by name
 	mentions quirks.Mention
+
+	// Of mutating policies of the dialect.
+	effects *sequence.Effects // what decides whether it runs again; nil: it never does
+	problem *sequence.Problem // with its order; nil: none
 }
 
 type binding struct {

@@ -41,7 +41,7 @@ func (e *indexEntry) of(phase policy.Phase) *candidates {
 type candidates struct {
 	hooks    []*hook // sorted by name
 	outcomes int     // about how many there will be
-	byObject bool    // whether one of them is for a request may depend on the object
+	byObject bool    // whether a released one of them is for a request may depend on the object
 }
 
 // maxIndexed bounds what is remembered: requests may name resources that do not exist.
@@ -65,7 +65,7 @@ func (x *index) entry(req *Request) *indexEntry {
 		}
 		of := e.of(h.phase)
 		of.hooks = append(of.hooks, h)
-		of.byObject = of.byObject || h.byObject()
+		of.byObject = of.byObject || h.Kind != policy.Admission && h.byObject()
 		of.outcomes += len(h.bindings) * h.expressions()
 	}
 	next := map[indexKey]*indexEntry{key: e}

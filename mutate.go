@@ -17,29 +17,52 @@ import (
 )
 
 // mutate runs the mutating policies, and those that ask for it a second time when the object has changed (as
-// mutating/dispatcher.go and mutating/reinvocationcontext.go v0.37.2). The error is one that no failurePolicy
-// covers.
+// mutating/dispatcher.go and mutating/reinvocationcontext.go v0.37.2). Policies of the dialect run again while what they
+// look at changes, as often as they may. The error is one that no failurePolicy covers.
 func (r *run) mutate() error {
-	var re reinvocation
-	err := r.mutationPass(&re, false)
+	re := reinvocation{pass: 1}
+	err := r.mutationPass(&re)
 	if r.engine.standsIn { // whoever stands in for the server may be asked again, see [Engine.Remutate]
 		r.decision.ran = re.invocations()
 	}
-	if err != nil || !re.requested || !r.decision.Allowed || r.secondPassRedundant(&re) {
-		return err
+	for pass := 2; err == nil && r.decision.Allowed && re.requested; pass++ {
+		re.begin(pass)
+		if pass == 2 && r.secondPassRedundant(&re) || pass > 2 && !r.anyOwn(&re) {
+			break
+		}
+		err = r.passAgain(&re)
 	}
-	// The second pass matches anew, on what the first one made.
-	second := *r.Request
-	second.Object = r.decision.Object
-	next := r.engine.run(r.ctx, &second, r.engine.index.entry(&second))
+	if err == nil && r.decision.Allowed && len(re.restless) > 0 {
+		err = r.fights(&re)
+	}
+	r.noteCycles()
+	return err
+}
+
+// passAgain runs a pass that matches anew, on what the one before made.
+func (r *run) passAgain(re *reinvocation) error {
+	again := *r.Request
+	again.Object = r.decision.Object
+	next := r.engine.run(r.ctx, &again, r.engine.index.entry(&again))
 	next.decision, next.second, next.normal, next.sharesLabels = r.decision, true, r.normal, r.sharesLabels
-	err = next.mutationPass(&re, true)
+	err := next.mutationPass(re)
 	r.sharesLabels = next.sharesLabels
 	return err
 }
 
-// secondPassRedundant reports whether a second pass cannot change the result: nothing runs again, no policy looks at
-// the object to find out whether it is for the request, and the object needs no conversion, which could fail now.
+// anyOwn reports that a policy of the dialect is to run again.
+func (r *run) anyOwn(re *reinvocation) bool {
+	for key := range re.again {
+		if key.kind == policy.Admission {
+			return true
+		}
+	}
+	return false
+}
+
+// secondPassRedundant reports whether a second pass cannot change the result: nothing runs again, no released policy
+// looks at the object to find out whether it is for the request, and the object needs no conversion, which could fail
+// now.
 func (r *run) secondPassRedundant(re *reinvocation) bool {
 	converted := slices.ContainsFunc(r.objects, func(v *versioned) bool { return v.kind != r.Kind })
 	return len(re.again) == 0 && !converted && !r.tells() && !r.known.mutating.byObject
@@ -47,7 +70,7 @@ func (r *run) secondPassRedundant(re *reinvocation) bool {
 
 // mutationPass runs every invocation of the mutating policies once, each on the result of the one before.
 // Matching and params are settled on the incoming object before the first of them runs.
-func (r *run) mutationPass(re *reinvocation, second bool) error {
+func (r *run) mutationPass(re *reinvocation) error {
 	var ready []invocation
 	var failures []policyError
 	for in, confErr := range r.invocations(policy.PhaseMutation) {
@@ -67,7 +90,7 @@ func (r *run) mutationPass(re *reinvocation, second bool) error {
 		}
 	}
 	if len(ready) > 0 {
-		ran, err := r.runMutations(ready, re, second)
+		ran, err := r.runMutations(ready, re)
 		if err != nil {
 			return err
 		}
@@ -78,13 +101,14 @@ func (r *run) mutationPass(re *reinvocation, second bool) error {
 }
 
 // runMutations runs the invocations and writes the result back. An error ends the request at once.
-func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([]policyError, error) {
+func (r *run) runMutations(ready []invocation, re *reinvocation) ([]policyError, error) {
 	if _, err := r.requestNamespace(); err != nil {
 		return nil, err
 	}
 	var failures []policyError
 	var last *versioned
 	var touched []*versioned
+	second := re.pass > 1
 	for i := range ready {
 		in := &ready[i]
 		start := r.clock()
@@ -108,6 +132,10 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			}
 			failures = append(failures, f)
 		}
+		if second && in.hook.Kind == policy.Admission && !re.due(in) {
+			r.tellRun(in, re.whyNotAgain(in))
+			continue
+		}
 		r.begins(in)
 		r.meter.Begin()
 		if matched, failed := r.conditionsHold(in, v); failed != nil {
@@ -116,7 +144,7 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 		} else if !matched {
 			continue
 		}
-		if second && !re.again[in.key()] {
+		if second && !re.due(in) {
 			r.tellRun(in, re.whyNotAgain(in))
 			continue
 		}
@@ -176,13 +204,11 @@ func (r *run) runMutations(ready []invocation, re *reinvocation, second bool) ([
 			continue
 		}
 		if changed {
-			re.require()
+			re.changed(before, v.object)
 			touched = append(touched, v)
 			r.decision.Changes = append(r.decision.Changes, in.change(before, v.object, changing, second))
 		}
-		if in.hook.MayReinvoke() {
-			re.previous = append(re.previous, in.key())
-		}
+		re.done(in)
 	}
 	if last == nil || last.object == nil || !last.dirty {
 		return failures, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/celgate/celgate/internal/parallel"
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/sequence"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema/builtin"
 )
@@ -143,8 +144,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			}
 		}
 	}
-	slices.SortStableFunc(e.index.hooks, func(a, b *hook) int { return cmp.Compare(a.turn(), b.turn()) })
-	return e, nil
+	return e, e.arrange()
 }
 
 func (e *Engine) reject(apiVersion string, ref policy.Ref, pos policy.Position, status *metav1.Status) {
@@ -196,8 +196,8 @@ func (e *Engine) of(p *policy.Policy, minor string) (compiledPolicy, bool) {
 // turn is when a policy runs among those of its phase: webhooks are asked in an order, so mutating policies of
 // failurePolicy Fail run before those of Ignore, in every engine (docs/design/0002-order.md).
 func (h *hook) turn() int {
-	if h.phase == policy.PhaseMutation && h.FailurePolicy == policy.Ignore {
-		return 1
+	if h.phase == policy.PhaseMutation {
+		return sequence.Rank(h.Policy)
 	}
 	return 0
 }

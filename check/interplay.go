@@ -1,11 +1,14 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/policy"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
@@ -51,6 +54,45 @@ kinds and the fields that the policies read and write. The example is an object 
 		After:  "resourceRules:   # of both\n- {apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: [widgets]}",
 		run:    twoVersions,
 	},
+	{
+		Code: "CG406", Name: "no-order", Severity: Warning,
+		Title: "policies of the dialect cannot run in the order that they ask for or need",
+		Text: `Of the mutating policies of the dialect, who writes a field runs before who reads it. Where each of some policies reads what another one writes there is no such order, and their names decide; an order of theirs says which
+is meant. An order that names no mutating policy in force, or contradicts another one, is an error: it is left out. celgate check --order shows the whole order with its reasons.`,
+		Before: "spec:\n  order: {after: [lables.example.com]}",
+		After:  "spec:\n  order: {after: [labels.example.com]}",
+		run:    noOrder,
+	},
+}
+
+// noOrder finds policies of the dialect that are in no order.
+func noOrder(p *pass) {
+	if !slices.ContainsFunc(p.facts, func(f *facts) bool { return f.Kind == policy.Admission && f.Mutates() }) {
+		return
+	}
+	engine, err := celgate.New(p.Set, celgate.Options{KubeVersion: p.KubeVersion, Types: p.Types})
+	if err != nil {
+		return // the set is one that no cluster has, of which others tell
+	}
+	problems, err := engine.OrderProblems()
+	p.err = cmp.Or(p.err, err)
+	var names []string
+	for _, f := range p.facts {
+		if f.Mutates() {
+			names = append(names, f.Name)
+		}
+	}
+	for _, found := range problems {
+		d := Diagnostic{Ref: found.Ref, Field: found.Field, Position: found.Position, Message: found.Message,
+			Suggestion: "spec.order of one of them says which comes first"}
+		if found.IsError {
+			d.Severity, d.Suggestion = Error, ""
+			if near := spell.Nearest(found.Value, names, max(1, len(found.Value)/4)); found.Reason == "UnknownPolicy" && near != "" {
+				d.Suggestion = "did you mean " + near + "?"
+			}
+		}
+		p.report(d)
+	}
 }
 
 // A written is one write of a mutation.
@@ -140,6 +182,10 @@ func sameField(p *pass) {
 					d := f.at(w.e, w.ID)
 					d.Message = fmt.Sprintf("%s writes %s too: the server's random order decides which value stays",
 						other.Name, w.Path)
+					if f.Kind == policy.Admission {
+						d.Message = fmt.Sprintf("%s writes %s too: of the two, the one that runs later decides", other.Name,
+							w.Path)
+					}
 					d.Suggestion = "write it in one policy, or keep them apart by match conditions"
 					if f.selective() || other.selective() || proved {
 						d.Severity = Note
@@ -163,7 +209,7 @@ func orderDependent(p *pass) {
 			continue
 		}
 		for _, other := range p.facts {
-			if f == other || !f.meets(other) {
+			if f == other || !f.meets(other) || f.Kind == policy.Admission {
 				continue
 			}
 			reported := map[effects.Path]bool{}
@@ -361,7 +407,7 @@ func orderMatters(p *pass) {
 			continue
 		}
 		for _, other := range p.facts[:i] {
-			if !other.Mutates() || !f.meets(other) {
+			if !other.Mutates() || !f.meets(other) || f.Kind == policy.Admission {
 				continue
 			}
 			example := p.disorder(other, f)

@@ -16,6 +16,12 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 	p := c.policy(Admission, in.ObjectMeta, in.Spec.FailurePolicy, in.Spec.ParamKind, in.Spec.MatchConstraints,
 		in.Spec.MatchConditions, in.Spec.Variables)
 	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
+	if o := in.Spec.Order; o != nil {
+		p.Ordering = Ordering{After: o.After, Before: o.Before}
+	}
+	if in.Spec.MaxPasses != nil {
+		p.MaxPasses, p.emptyPasses = int(*in.Spec.MaxPasses), *in.Spec.MaxPasses == 0
+	}
 	for i, m := range in.Spec.Mutations {
 		p.Mutations = append(p.Mutations, c.ownMutation("spec.mutations"+index(i), m))
 	}
@@ -69,6 +75,44 @@ func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 		m.Reason, m.emptyReason = *in.Reason, *in.Reason == ""
 	}
 	return m
+}
+
+// mostPasses bounds how often mutations may run in one request.
+const mostPasses = 5
+
+// ordering checks when and how often the mutations of a policy run.
+func (v *validator) ordering(p *Policy, spec *field.Path) {
+	path := spec.Child("order")
+	if !p.Mutates() && len(p.Ordering.After)+len(p.Ordering.Before) > 0 {
+		v.add(field.Forbidden(path, "the policy has no mutations"))
+	}
+	for _, list := range []struct {
+		path  *field.Path
+		names []string
+		other []string
+	}{{path.Child("after"), p.Ordering.After, nil}, {path.Child("before"), p.Ordering.Before, p.Ordering.After}} {
+		for i, name := range list.names {
+			at := list.path.Index(i)
+			switch {
+			case name == p.Name:
+				v.add(field.Invalid(at, name, "a policy has no place among others of its own name"))
+			case slices.Contains(list.names[:i], name):
+				v.add(field.Duplicate(at, name))
+			case slices.Contains(list.other, name):
+				v.add(field.Invalid(at, name, "after names it, too"))
+			default:
+				v.texts(at, name, metavalidation.NameIsDNSSubdomain(name, false))
+			}
+		}
+	}
+	if n := p.MaxPasses; n != 0 || p.emptyPasses {
+		switch at := spec.Child("maxPasses"); {
+		case n < DefaultPasses || n > mostPasses:
+			v.add(field.Invalid(at, n, fmt.Sprintf("must be between %d and %d", DefaultPasses, mostPasses)))
+		case !p.MayReinvoke():
+			v.add(field.Forbidden(at, "the policy has no mutations that could run again"))
+		}
+	}
 }
 
 // policies checks the names of the policies of a binding.
@@ -181,6 +225,7 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 	case p.Reinvocation != "":
 		v.add(field.Forbidden(spec.Child("reinvocationPolicy"), "the policy has no mutations that could run again"))
 	}
+	v.ordering(p, spec)
 	if p.Validates() {
 		v.validating(p, spec)
 	}

@@ -152,8 +152,22 @@ type Policy struct {
 	Mutations    []Mutation         // not Validating
 	Reinvocation ReinvocationPolicy // not Validating
 
+	Ordering  Ordering // Admission only
+	MaxPasses int      // Admission only: how often mutations may run in one request; 0: twice, as all others
+
+	emptyPasses bool // MaxPasses was written, as 0, which only the write-time rules tell from none
+
 	places Places
 }
+
+// An Ordering names mutating policies that a policy runs after, and that it runs before.
+type Ordering struct{ After, Before []string }
+
+// DefaultPasses is how often mutations run in one request at most, if the policy does not say otherwise.
+const DefaultPasses = 2
+
+// Passes returns how often the mutations of p may run in one request.
+func (p *Policy) Passes() int { return cmp.Or(p.MaxPasses, DefaultPasses) }
 
 // In reports whether the policy has a say in a phase.
 func (p *Policy) In(phase Phase) bool {

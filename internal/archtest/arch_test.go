@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"schema/builtin", "manifest", "internal/plan", "internal/match", "internal/patch/jsonpatch",
 		"internal/lower", "internal/patch/merge", "internal/patch/merge/mergetest", "internal/patch/mergepatch", "internal/prepare"},
 	{"state", "internal/celenv", "internal/rewrite"},
-	{"internal/compile", "internal/needs", "internal/typed"},
+	{"internal/compile", "internal/needs", "internal/sequence", "internal/typed"},
 	{"internal/eval", "internal/trace"},
 	{"explain"},
 	{""},

@@ -109,6 +109,34 @@ type Reads struct {
 	Nulls []Path
 	// Paths are the fields that each expression may stand for, by id.
 	Paths map[int64][]Path
+	// Demands are what of the fields decides the value, but for what the value itself is: see [Reads.All].
+	Demands []Demand
+}
+
+// A Demand is a field that decides what an expression comes to, and what of it does.
+type Demand struct {
+	Path Path
+	Of   Extent
+}
+
+// An Extent is what of a field is looked at.
+type Extent int
+
+// The extents.
+const (
+	Whole    Extent = iota // the value with all that is in it
+	Items                  // which items or keys there are
+	Presence               // whether there is a value
+)
+
+// All returns the demands of e, whose reads r are, with those of its value.
+func (r *Reads) All(e ast.Expr) []Demand {
+	w := &walker{reads: r}
+	before := len(r.Demands)
+	w.demand(e, r.Paths[e.ID()], Whole)
+	all := r.Demands
+	r.Demands = all[:before:before]
+	return all
 }
 
 // Uses reports that the expression reads path or something below it.
@@ -154,6 +182,26 @@ type walker struct {
 	reads     *Reads
 	variables map[string]Result
 	depth     int
+	kept      int64 // the item that a filter keeps, which is passed on and not looked at
+}
+
+// demand notes what of the fields that e stands for is looked at. What has(…) asks for is noted where it asks.
+func (w *walker) demand(e ast.Expr, paths []Path, of Extent) {
+	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
+		return
+	}
+	for _, p := range paths {
+		if d := (Demand{p, of}); p.Steps != "" || of == Whole {
+			w.reads.Demands = append(w.reads.Demands, d)
+		}
+	}
+}
+
+// whole walks an expression whose value is looked at.
+func (w *walker) whole(e ast.Expr, s scope) []Path {
+	paths := w.walk(e, s)
+	w.demand(e, paths, Whole)
+	return paths
 }
 
 // maxDepth bounds the walk; CEL's parser does not nest deeper than 250.
@@ -188,16 +236,18 @@ func (w *walker) visit(e ast.Expr, s scope) []Path {
 		return w.call(e, s)
 	case ast.ListKind: // the items of a literal are no items of what they stand for
 		for _, item := range e.AsList().Elements() {
-			w.walk(item, s)
+			if paths := w.walk(item, s); item.ID() != w.kept {
+				w.demand(item, paths, Whole)
+			}
 		}
 	case ast.MapKind:
 		for _, entry := range e.AsMap().Entries() {
-			w.walk(entry.AsMapEntry().Key(), s)
-			w.walk(entry.AsMapEntry().Value(), s)
+			w.whole(entry.AsMapEntry().Key(), s)
+			w.whole(entry.AsMapEntry().Value(), s)
 		}
 	case ast.StructKind:
 		for _, f := range e.AsStruct().Fields() {
-			w.walk(f.AsStructField().Value(), s)
+			w.whole(f.AsStructField().Value(), s)
 		}
 	case ast.ComprehensionKind:
 		return w.comprehension(e.AsComprehension(), s)
@@ -219,7 +269,17 @@ func (w *walker) selection(e ast.Expr, s scope) []Path {
 		}
 		return w.variables[name].Paths
 	}
-	return w.step(e.ID(), w.walk(operand, s), sel.FieldName(), sel.IsTestOnly(), isOptional(operand, w.variables))
+	paths := w.step(e.ID(), w.walk(operand, s), sel.FieldName(), sel.IsTestOnly(), isOptional(operand, w.variables))
+	if sel.IsTestOnly() {
+		w.demands(paths, Presence)
+	}
+	return paths
+}
+
+func (w *walker) demands(paths []Path, of Extent) {
+	for _, p := range paths {
+		w.reads.Demands = append(w.reads.Demands, Demand{p, of})
+	}
 }
 
 func (w *walker) step(id int64, from []Path, name string, test, safe bool) []Path {
@@ -245,20 +305,23 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 	switch {
 	case (name == operators.Index || name == optIndex || name == optSelect) && len(args) == 2:
 		from := w.walk(args[0], s)
-		w.walk(args[1], s)
+		w.whole(args[1], s)
 		step := Item
 		if text, ok := literal(args[1]).(string); ok {
 			step = text
 		}
 		return w.step(e.ID(), from, step, false, name != operators.Index || isOptional(args[0], w.variables))
 	case name == operators.Conditional && len(args) == 3:
-		w.walk(args[0], s)
+		w.whole(args[0], s)
 		return union(w.walk(args[1], s), w.walk(args[2], s))
 	case name == operators.Add && len(args) == 2:
 		return union(w.walk(args[0], s), w.walk(args[1], s))
 	case (name == operators.In || name == operators.OldIn) && len(args) == 2:
-		w.walk(args[0], s)
+		w.whole(args[0], s)
 		from := w.walk(args[1], s)
+		if _, ok := literal(args[0]).(string); !ok {
+			w.demand(args[1], from, Whole)
+		}
 		if args[1].Kind() == ast.ListKind {
 			for _, item := range args[1].AsList().Elements() {
 				w.askKey(e.ID(), args[0], item, s)
@@ -267,6 +330,7 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 		if text, ok := literal(args[0]).(string); ok {
 			for _, p := range from {
 				w.read(e.ID(), p.Step(text), true, false)
+				w.demands([]Path{p.Step(text)}, Presence)
 			}
 		}
 		return nil
@@ -275,6 +339,9 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 			paths := w.walk(a, s)
 			if len(args) == 2 && args[1-i].Kind() == ast.LiteralKind && args[1-i].AsLiteral() == types.NullValue {
 				w.reads.Nulls = append(w.reads.Nulls, paths...)
+				w.demand(a, paths, Presence)
+			} else {
+				w.demand(a, paths, Whole)
 			}
 			if len(args) == 2 {
 				w.askKey(e.ID(), a, args[1-i], s)
@@ -290,16 +357,22 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 			return paths
 		}
 		w.reads.Nulls = append(w.reads.Nulls, paths...)
+		w.demands(paths, Presence)
 		return nil
 	}
 	var target []Path
 	if c.IsMemberFunction() && name == c.FunctionName() {
 		target = w.walk(c.Target(), s)
+		if of, looks := looked(name); looks {
+			w.demand(c.Target(), target, of)
+		}
 	}
 	for _, a := range args {
 		paths := w.walk(a, s)
 		if name == "orValue" || name == "or" {
 			target = union(target, paths)
+		} else if of, looks := looked(name); looks {
+			w.demand(a, paths, of)
 		}
 	}
 	switch name {
@@ -319,6 +392,20 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 		return items
 	}
 	return nil
+}
+
+// looked returns what a function looks at of its arguments; false if it passes on what it is given.
+func looked(function string) (of Extent, looks bool) {
+	switch function {
+	case "size":
+		return Items, true
+	case "hasValue":
+		return Presence, true
+	case "orValue", "or", "value", "reverse", "distinct", "slice", "sort", "flatten", "first", "last", "optional.of",
+		"optional.ofNonZeroValue", "dyn":
+		return Whole, false
+	}
+	return Whole, true
 }
 
 // keyOf is the name in a scope of what the value of a loop variable may be a key of.
@@ -366,6 +453,7 @@ func (w *walker) comprehension(c ast.ComprehensionExpr, s scope) []Path {
 		return w.walk(c.Result(), s.with(c.AccuVar(), w.walk(c.AccuInit(), s)))
 	}
 	from := w.walk(c.IterRange(), s)
+	w.demand(c.IterRange(), from, Items)
 	items := make([]Path, len(from))
 	for i, p := range from {
 		items[i] = p.Step(Item)
@@ -379,31 +467,43 @@ func (w *walker) comprehension(c ast.ComprehensionExpr, s scope) []Path {
 	w.walk(c.AccuInit(), s)
 	inner = inner.with(keyOf(c.IterVar()), from).with(c.AccuVar(), nil)
 	w.walk(c.LoopCondition(), inner)
-	w.walk(c.LoopStep(), inner)
+	kept := w.kept
+	if item := itemKept(c); item != nil {
+		w.kept = item.ID()
+	}
+	w.whole(c.LoopStep(), inner)
+	w.kept = kept
 	w.walk(c.Result(), s.with(c.AccuVar(), nil))
-	if keepsItems(c) {
+	if itemKept(c) != nil {
 		return from
 	}
 	return nil
 }
 
-// keepsItems reports a filter: the items of its result are items of its range.
-func keepsItems(c ast.ComprehensionExpr) bool {
+// itemKept returns what a filter keeps: the items of its result are items of its range; nil for other loops.
+func itemKept(c ast.ComprehensionExpr) ast.Expr {
 	step := c.LoopStep()
 	if c.AccuInit().Kind() != ast.ListKind || step.Kind() != ast.CallKind ||
 		step.AsCall().FunctionName() != operators.Conditional {
-		return false
+		return nil
 	}
-	add := step.AsCall().Args()[1]
-	if add.Kind() != ast.CallKind || add.AsCall().FunctionName() != operators.Add || len(add.AsCall().Args()) != 2 {
-		return false
+	item := itemAdded(step.AsCall().Args()[1])
+	if item == nil || item.Kind() != ast.IdentKind || item.AsIdent() != c.IterVar() {
+		return nil
 	}
-	list := add.AsCall().Args()[1]
+	return item
+}
+
+// itemAdded returns the only item of the list that a sum ends with; nil if e is none.
+func itemAdded(e ast.Expr) ast.Expr {
+	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.Add || len(e.AsCall().Args()) != 2 {
+		return nil
+	}
+	list := e.AsCall().Args()[1]
 	if list.Kind() != ast.ListKind || list.AsList().Size() != 1 {
-		return false
+		return nil
 	}
-	item := list.AsList().Elements()[0]
-	return item.Kind() == ast.IdentKind && item.AsIdent() == c.IterVar()
+	return list.AsList().Elements()[0]
 }
 
 // maxPaths bounds the fields that one value may stand for, which variables of variables could double each time.

@@ -24,9 +24,15 @@ type Outcome struct {
 	Usual, Decision *celgate.Decision // of the mutating phase
 }
 
-// Other makes the mutations of a request in other orders of the named policies and returns the first whose result is
-// not the usual one; nil if there is none.
-func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, names []string) (*Outcome, error) {
+// Other makes the mutations of a request in other orders of policies and returns the first whose result is not the
+// usual one; nil if there is none. The policies are given in their usual order; those of the dialect keep their places.
+func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, usually []policy.Ref) (*Outcome, error) {
+	var names []string
+	for _, ref := range usually {
+		if ref.Kind == string(policy.Mutating) {
+			names = append(names, ref.Name)
+		}
+	}
 	if len(names) < 2 {
 		return nil, nil
 	}
@@ -34,7 +40,8 @@ func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, n
 	if err != nil {
 		return nil, err
 	}
-	for order := range orders(names) {
+	for moved := range orders(names) {
+		order := placed(usually, moved)
 		other, err := engine.Explain(ctx, req, explain.Options{Order: order, MutatingOnly: true})
 		if err != nil {
 			return nil, err
@@ -46,13 +53,25 @@ func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, n
 	return nil, nil
 }
 
+// placed puts names into the places that released policies have among others.
+func placed(usually []policy.Ref, names []string) []string {
+	var all []string
+	for _, ref := range usually {
+		if ref.Kind == string(policy.Mutating) {
+			ref.Name, names = names[0], names[1:]
+		}
+		all = append(all, ref.Name)
+	}
+	return all
+}
+
 // Note returns the note about a decision that depends on the order of mutating policies; nil if none is known to.
 func Note(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, d *celgate.Decision) (*celgate.Note,
 	error) {
-	var names []string
+	var names []policy.Ref
 	for _, o := range d.Outcomes {
-		if o.Phase == policy.PhaseMutation && !slices.Contains(names, o.Policy) {
-			names = append(names, o.Policy)
+		if ref := o.Kind.Ref(o.Policy); o.Phase == policy.PhaseMutation && !slices.Contains(names, ref) {
+			names = append(names, ref)
 		}
 	}
 	if len(d.Changes) == 0 && !failed(d) {

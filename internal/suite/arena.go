@@ -120,6 +120,15 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 			"give a binding under policies",
 		})
 	}
+	wrong, err := a.engine.OrderProblems()
+	if err != nil {
+		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
+	}
+	for _, p := range wrong {
+		if p.IsError {
+			problems = append(problems, &Problem{p.Position, p.Ref.String() + ": " + p.Message, ""})
+		}
+	}
 	for _, r := range a.engine.Rejected() {
 		if o.Set != nil {
 			break // whoever gives a set says it

@@ -179,6 +179,9 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := a.sayOrder(engine); err != nil {
+		return err
+	}
 	rejected := w.rejections(engine)
 	if len(rejected) > 0 {
 		a.raise(exitFailed)

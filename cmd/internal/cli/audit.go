@@ -472,6 +472,9 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.sayOrder(engine); err != nil {
+		return nil, err
+	}
 	of := &auditor{rejected: w.rejections(engine)}
 	if len(of.rejected) > 0 {
 		a.raise(exitFailed)

@@ -27,6 +27,7 @@ type checking struct {
 	notes, list  bool
 	explain      string
 	fix, measure bool
+	order        bool
 }
 
 func newCheck(c *console) *cobra.Command {
@@ -57,6 +58,7 @@ when the policies could not be read.`,
   celgate check -c crds/ policies/ -o json
   celgate check --fix policies/
   celgate check --measure policies/
+  celgate check --order policies/
   celgate check --explain CG101`,
 		RunE: func(cmd *cobra.Command, args []string) error { return k.run(cmd.Context(), args) },
 	}
@@ -70,6 +72,8 @@ when the policies could not be read.`,
 		f.BoolVar(&k.fix, "fix", false, "change the files where that is sure, and say what was done")
 		f.BoolVar(&k.measure, "measure", false,
 			"show costs against budgets, estimated and observed, and the oldest\nKubernetes on which each policy works")
+		f.BoolVar(&k.order, "order", false,
+			"show in which order the mutating policies run, what each reads and writes,\nand why; as text or json")
 		f.StringVar(&k.explain, "explain", "", "`CODE` say what a check is about, with an example")
 		f.BoolVar(&k.list, "list", false, "list all checks")
 	})
@@ -106,8 +110,14 @@ func (k *checking) run(ctx context.Context, args []string) error {
 	case k.fix && slices.Contains(args, "-"):
 		return &usageError{errors.New("--fix changes files, and standard input is not one")}
 	}
-	if _, err := k.targets(); err != nil {
+	targets, err := k.targets()
+	if err != nil {
 		return err
+	}
+	for _, t := range targets {
+		if k.order && t.format != "text" && t.format != "json" {
+			return &usageError{fmt.Errorf("--order is written as text or json, not as %s", t.format)}
+		}
 	}
 	if k.fix {
 		if err := k.fixFiles(ctx, args); err != nil {
@@ -119,6 +129,9 @@ func (k *checking) run(ctx context.Context, args []string) error {
 		return err
 	}
 	input := check.Input{Set: &w.set, Types: w.types, KubeVersion: orNewest(k.kubeVersion), State: state}
+	if k.order {
+		return k.inOrder(w)
+	}
 	if k.measure {
 		all, err := check.Measure(ctx, input)
 		if err != nil {
@@ -147,6 +160,56 @@ func (k *checking) run(ctx context.Context, args []string) error {
 		}
 	}
 	return closeAll(open)
+}
+
+// inOrder writes the order of the mutating policies in force.
+func (k *checking) inOrder(w *world) error {
+	open, err := k.open(k.console)
+	if err != nil {
+		return err
+	}
+	options := w.options()
+	options.KubeVersion = orNewest(k.kubeVersion)
+	engine, err := celgate.New(&w.set, options)
+	if err != nil {
+		return err
+	}
+	for _, r := range w.rejections(engine) {
+		k.raise(exitDenied)
+		k.say(at(r.Place, r.Ref.String()+" has no place in the order: it is not valid, which celgate check tells"), "")
+	}
+	turns, err := engine.Turns()
+	if err != nil {
+		return err
+	}
+	problems, err := engine.OrderProblems()
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		k.raise(exitDenied)
+	}
+	for _, o := range open {
+		if err := report.Turns(o.format, o, turns, problems, o.width); err != nil {
+			return err
+		}
+	}
+	return closeAll(open)
+}
+
+// sayOrder says which policies ask for an order that cannot be.
+func (c *console) sayOrder(engine *celgate.Engine) error {
+	problems, err := engine.OrderProblems()
+	if err != nil {
+		return err
+	}
+	for i := range problems {
+		if problems[i].IsError {
+			c.raise(exitFailed)
+			c.say(problems[i].Error(), "")
+		}
+	}
+	return nil
 }
 
 // world reads the policies among files, and the kinds and objects beside them. Manifests and other files in the same

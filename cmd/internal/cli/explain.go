@@ -101,6 +101,9 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := x.sayOrder(engine); err != nil {
+		return err
+	}
 	rejected := w.rejections(engine)
 	if len(rejected) > 0 {
 		x.raise(exitFailed)
@@ -255,10 +258,11 @@ func (x *explaining) story(ctx context.Context, d *decider, it report.Item, even
 // one.
 func (x *explaining) otherOrders(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared,
 	events []report.Event) ([]report.Order, error) {
-	var names []string
+	var names []policy.Ref
 	for _, e := range events {
-		if e.Op == explain.OpRun && e.Phase == policy.PhaseMutation && !slices.Contains(names, e.Policy) {
-			names = append(names, e.Policy)
+		if ref := e.Kind.Ref(e.Policy); e.Op == explain.OpRun && e.Phase == policy.PhaseMutation &&
+			!slices.Contains(names, ref) {
+			names = append(names, ref)
 		}
 	}
 	other, err := order.Other(ctx, engine, req, names)

@@ -183,6 +183,9 @@ func (f *function) decide(ctx context.Context) ([]rewrite.Edit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := f.sayOrder(engine); err != nil {
+		return nil, err
+	}
 	rejected := w.rejections(engine)
 	for _, r := range rejected {
 		f.reject(r)

@@ -67,6 +67,12 @@ type AdmissionPolicySpec struct {
 	//crd:enum Never IfNeeded
 	ReinvocationPolicy string `json:"reinvocationPolicy,omitempty"`
 
+	// How often the mutations run in one request at most, with reinvocationPolicy IfNeeded: 2 (the default) to 5.
+	MaxPasses *int32 `json:"maxPasses,omitempty"`
+
+	// Which mutating policies this one runs after or before. Without it, what policies read and write decides.
+	Order *Order `json:"order,omitempty"`
+
 	// The rules. A policy has at least one mutation, validation or audit annotation.
 	Validations []admissionv1.Validation `json:"validations,omitempty"`
 
@@ -75,6 +81,16 @@ type AdmissionPolicySpec struct {
 
 	// What an error in the policy means for the request: Fail (the default) or Ignore.
 	FailurePolicy *admissionv1.FailurePolicyType `json:"failurePolicy,omitempty"`
+}
+
+// An Order is the place of a policy among other mutating policies, by their names. It overrides what policies read and
+// write. A name that no mutating policy in force has, and an order that contradicts another one, are errors.
+type Order struct {
+	// The policies that run before this one.
+	After []string `json:"after,omitempty"`
+
+	// The policies that run after this one.
+	Before []string `json:"before,omitempty"`
 }
 
 // A Mutation is one change that a policy makes. Its expression may also come to null, or to an optional without a

@@ -1,0 +1,247 @@
+// Package sequence finds the order in which mutating policies of the dialect run: who writes a field comes before who
+// reads it.
+package sequence
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+
+	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/policy"
+)
+
+// Effects are what the mutations of a policy read and write of the object, as far as the text of the policy tells.
+type Effects struct {
+	Demands []effects.Demand // of match conditions, selectors and mutations, with the variables that they use
+	Touches effects.Touches
+	Blind   bool // an expression has no syntax tree: it may read everything
+}
+
+// reader reads the effects of one policy.
+type reader struct {
+	env       *cel.Env
+	variables effects.Variables
+	demands   map[string][]effects.Demand // of variables, with those that they use
+	out       *Effects
+}
+
+// EffectsOf reads the effects of the mutations of a policy. Bindings are those that put it in force. The error is a
+// defect of this program.
+func EffectsOf(set *celenv.Set, p *policy.Policy, bindings []*policy.Binding) (*Effects, error) {
+	scope := set.Scope(celenv.Run, false)
+	defer scope.Close()
+	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true, Patch: true,
+		Dialect: p.Kind == policy.Admission, Extended: p.Kind == policy.Admission})
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{env: env, out: &Effects{}, demands: map[string][]effects.Demand{},
+		variables: effects.Variables{Trees: map[string]ast.Expr{}, Results: map[string]effects.Result{}}}
+	for _, v := range p.Variables {
+		r.variable(v)
+	}
+	for _, c := range p.MatchConditions {
+		r.reads(c.Expr.Src)
+	}
+	r.selected(p.MatchConstraints)
+	for _, b := range bindings {
+		r.selected(b.MatchResources)
+	}
+	for _, m := range p.Mutations {
+		r.mutation(m)
+	}
+	r.out.Demands = withoutGuards(r.out.Demands)
+	return r.out, nil
+}
+
+func (r *reader) parse(src string) ast.Expr {
+	parsed, issues := celenv.Parse(r.env, src)
+	if issues.Err() != nil {
+		return nil
+	}
+	return parsed.NativeRep().Expr()
+}
+
+func (r *reader) variable(v policy.NamedExpr) {
+	tree := r.parse(v.Expr.Src)
+	if tree == nil {
+		r.out.Blind = true
+		return
+	}
+	reads := effects.Of(tree, r.variables.Results)
+	r.variables.Trees[v.Name], r.variables.Results[v.Name] = tree, reads.Result(tree)
+	r.demands[v.Name] = r.used(reads, reads.Demands)
+}
+
+// used returns demands with those of the variables that an expression uses.
+func (r *reader) used(reads *effects.Reads, own []effects.Demand) []effects.Demand {
+	all := slices.Clone(own)
+	for _, name := range reads.Variables {
+		all = append(all, r.demands[name]...)
+	}
+	return all
+}
+
+func (r *reader) reads(src string) ast.Expr {
+	tree := r.parse(src)
+	if tree == nil {
+		r.out.Blind = true
+		return nil
+	}
+	reads := effects.Of(tree, r.variables.Results)
+	for _, d := range r.used(reads, reads.All(tree)) {
+		if d.Path.Root == "object" && !slices.Contains(r.out.Demands, d) {
+			r.out.Demands = append(r.out.Demands, d)
+		}
+	}
+	return tree
+}
+
+// selected adds the labels that a selector asks for.
+func (r *reader) selected(m *policy.MatchResources) {
+	if m == nil || m.ObjectSelector == nil {
+		return
+	}
+	keys := slices.Collect(maps.Keys(m.ObjectSelector.MatchLabels))
+	for _, e := range m.ObjectSelector.MatchExpressions {
+		keys = append(keys, e.Key)
+	}
+	for _, key := range slices.Sorted(slices.Values(keys)) {
+		d := effects.Demand{Path: effects.At("object", "metadata", "labels", key)}
+		if !slices.Contains(r.out.Demands, d) {
+			r.out.Demands = append(r.out.Demands, d)
+		}
+	}
+}
+
+var forms = map[policy.PatchType]effects.Form{
+	policy.ApplyConfiguration: effects.Apply, policy.JSONPatch: effects.Patch, policy.JSONMergePatch: effects.MergePatch,
+}
+
+func (r *reader) mutation(m policy.Mutation) {
+	if !m.Condition.IsZero() {
+		r.reads(m.Condition.Src)
+	}
+	tree := r.reads(m.Expr.Src)
+	if tree == nil {
+		r.out.Touches.Unknown = true
+		return
+	}
+	found := effects.TouchedBy(tree, forms[m.PatchType], effects.At("object"), r.variables)
+	r.out.Touches.List = append(r.out.Touches.List, found.List...)
+	r.out.Touches.Unknown = r.out.Touches.Unknown || found.Unknown
+}
+
+// withoutGuards leaves out the questions whether a field exists below which something else is looked at.
+func withoutGuards(all []effects.Demand) []effects.Demand {
+	return slices.DeleteFunc(slices.Clone(all), func(d effects.Demand) bool {
+		return d.Of == effects.Presence && slices.ContainsFunc(all, func(o effects.Demand) bool {
+			return o.Path != d.Path && d.Path.Contains(o.Path)
+		})
+	})
+}
+
+// everything is the word for a field that is not known.
+const everything = "*"
+
+// Reads returns the fields that are read, such as metadata.labels.team, sorted; "*" is every field.
+func (e *Effects) Reads() []string {
+	var all []effects.Path
+	for _, d := range e.Demands {
+		all = append(all, d.Path)
+	}
+	return texts(all, e.Blind)
+}
+
+// Writes returns the fields that are written, sorted; "*" is every field.
+func (e *Effects) Writes() []string {
+	var all []effects.Path
+	for _, t := range e.Touches.List {
+		all = append(all, t.Path)
+	}
+	return texts(all, e.Touches.Unknown)
+}
+
+func texts(paths []effects.Path, unknown bool) []string {
+	if unknown {
+		return []string{everything}
+	}
+	all := []string{}
+	for _, p := range paths {
+		all = append(all, Field(p))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Field returns a path below the object as messages have it.
+func Field(p effects.Path) string {
+	text := strings.TrimPrefix(strings.TrimPrefix(p.String(), "object"), ".")
+	if text == "" {
+		return everything
+	}
+	return text
+}
+
+// Meet returns the first field that w changes, or may change, and r looks at; false if there is none.
+func Meet(w, r *Effects) (what string, meets bool) {
+	field, meets := meeting(w, r)
+	if w.Touches.Unknown {
+		return "may write " + field, meets
+	}
+	return "writes " + field, meets
+}
+
+func meeting(w, r *Effects) (field string, meets bool) {
+	switch {
+	case w.Touches.Unknown && (r.Blind || len(r.Demands) > 0):
+		if len(r.Demands) > 0 {
+			return Field(r.Demands[0].Path), true
+		}
+		return everything, true
+	case r.Blind && len(w.Touches.List) > 0:
+		return Field(w.Touches.List[0].Path), true
+	}
+	for _, d := range r.Demands {
+		for _, t := range w.Touches.List {
+			if t.Meets(d) {
+				if d.Of == effects.Items { // what is written says more than that some item is
+					return Field(d.Path), true
+				}
+				return Field(longer(d.Path, t.Path)), true
+			}
+		}
+	}
+	return "", false
+}
+
+func longer(a, b effects.Path) effects.Path {
+	if len(b.Split()) > len(a.Split()) {
+		return b
+	}
+	return a
+}
+
+// Changed reports that something between two states of the object may make the mutations come to something else, or
+// has taken away what they wrote.
+func (e *Effects) Changed(before, after map[string]any) bool {
+	if e.Blind || e.Touches.Unknown {
+		return true
+	}
+	for _, d := range e.Demands {
+		if d.Changed(before, after) {
+			return true
+		}
+	}
+	for _, t := range e.Touches.List {
+		if (effects.Demand{Path: t.Path}).Changed(before, after) {
+			return true
+		}
+	}
+	return false
+}
