@@ -142,6 +142,22 @@ type Change struct {
 	Names []string
 }
 
+// A Fight is between mutating policies that do not come to rest: each changes back what the other one has changed.
+type Fight struct {
+	Policies []policy.Ref // the one that would change it again first; one alone if it undoes itself
+	Path     string       // of the field
+	Values   []string     // that it had one after the other, as JSON
+}
+
+// String says it in one line.
+func (f Fight) String() string {
+	text := f.Policies[0].String() + " does not come to rest"
+	if len(f.Policies) > 1 {
+		text += ": fights with " + f.Policies[1].String()
+	}
+	return text + " over " + f.Path + ": " + strings.Join(f.Values, ", ")
+}
+
 // A Timing says how long one invocation took: one policy, binding and param.
 type Timing struct {
 	Kind    policy.Kind

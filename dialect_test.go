@@ -172,7 +172,7 @@ func TestMutationsOfDialect(t *testing.T) {
 	}
 }
 
-// TestReinvocationOfOneMutation has a policy that runs again because a later one changes the object: of its two
+// TestReinvocationOfOneMutation has a policy that runs again because a later one changes what it reads: of its two
 // mutations that appends which may.
 func TestReinvocationOfOneMutation(t *testing.T) {
 	appends := func(key, more string) string {
@@ -181,8 +181,8 @@ func TestReinvocationOfOneMutation(t *testing.T) {
 	}
 	first := dialectPolicy("a", "  reinvocationPolicy: Never\n  mutations:\n"+appends("once", "")+
 		appends("twice", "reinvocationPolicy: IfNeeded\n    "))
-	second := dialectPolicy("b", "  reinvocationPolicy: Never\n  mutations:\n"+appends("last", ""))
-	if got, want := said(admit(t, first+second, "{a: b}")), "map[a:b last:x once:x twice:xx]"; got != want {
+	second := dialectPolicy("b", "  order: {after: [a]}\n  reinvocationPolicy: Never\n  mutations:\n"+appends("twice", ""))
+	if got, want := said(admit(t, first+second, "{a: b}")), "map[a:b once:x twice:xxx]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/quirks"
-	"github.com/celgate/celgate/internal/sequence"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -60,9 +59,8 @@ type Engine struct {
 	policies map[policy.Ref]*policy.Policy // all that are valid, in force or not
 	rejected []Rejection
 	watched  *watchedPolicies
-	effects  *effectsKnown                   // of mutating policies
-	sequence func() (*sequence.Order, error) // of the mutating policies in force
-	told     *telling                        // of one call, see [Engine.Explain]; nil: nobody listens
+	arranged *arrangement // of the policies in force
+	told     *telling     // of one call, see [Engine.Explain]; nil: nobody listens
 }
 
 // A Rejection is a policy or binding that the server would refuse to store. It takes no part in decisions.

@@ -35,6 +35,18 @@ type binding struct {
 	selector labels.Selector // of the params; nil without
 }
 
+// turn is when a policy runs among those of its phase: webhooks are asked in an order, so mutating policies of
+// failurePolicy Fail run before those of Ignore, in every engine (docs/design/0002-order.md).
+func (h *hook) turn() int {
+	if h.phase == policy.PhaseMutation {
+		return sequence.Rank(h.Policy)
+	}
+	return 0
+}
+
+// isOwn reports a mutating policy of the dialect.
+func (h *hook) isOwn() bool { return h.phase == policy.PhaseMutation && h.Kind == policy.Admission }
+
 // expressions is how many outcomes one invocation may have.
 func (h *hook) expressions() int {
 	if h.phase == policy.PhaseMutation {

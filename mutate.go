@@ -3,6 +3,7 @@ package celgate
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,6 +67,30 @@ func (r *run) anyOwn(re *reinvocation) bool {
 func (r *run) secondPassRedundant(re *reinvocation) bool {
 	converted := slices.ContainsFunc(r.objects, func(v *versioned) bool { return v.kind != r.Kind })
 	return len(re.again) == 0 && !converted && !r.tells() && !r.known.mutating.byObject
+}
+
+// fights finds out whether the policies that would run once more change the object: then they do not come to rest. What
+// they make of it is not kept.
+func (r *run) fights(re *reinvocation) error {
+	before := *r.decision
+	before.AuditAnnotations = maps.Clone(before.AuditAnnotations)
+	trial := reinvocation{pass: re.pass + 1, again: re.restless}
+	told := r.told
+	r.told = nil
+	err := r.passAgain(&trial)
+	r.told = told
+	made := r.decision.Changes[len(before.Changes):]
+	*r.decision = before
+	if err != nil {
+		return err
+	}
+	for i := range made {
+		f := fightOver(before.Changes, &made[i])
+		before.Fights = append(before.Fights, f)
+		r.decision.warn(Warning{Text: f.String()})
+	}
+	r.decision.Fights = before.Fights
+	return nil
 }
 
 // mutationPass runs every invocation of the mutating policies once, each on the result of the one before.

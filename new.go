@@ -16,7 +16,6 @@ import (
 	"github.com/celgate/celgate/internal/parallel"
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/quirks"
-	"github.com/celgate/celgate/internal/sequence"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema/builtin"
 )
@@ -144,7 +143,8 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			}
 		}
 	}
-	return e, e.arrange()
+	e.arranged, err = arrange(envs, e.index.hooks)
+	return e, err
 }
 
 func (e *Engine) reject(apiVersion string, ref policy.Ref, pos policy.Position, status *metav1.Status) {
@@ -191,15 +191,6 @@ func (e *Engine) of(p *policy.Policy, minor string) (compiledPolicy, bool) {
 	}
 	c, ok := e.compiled[p]
 	return c, ok
-}
-
-// turn is when a policy runs among those of its phase: webhooks are asked in an order, so mutating policies of
-// failurePolicy Fail run before those of Ignore, in every engine (docs/design/0002-order.md).
-func (h *hook) turn() int {
-	if h.phase == policy.PhaseMutation {
-		return sequence.Rank(h.Policy)
-	}
-	return 0
 }
 
 func sortedByName[T any](items []T, name func(T) string) []T {

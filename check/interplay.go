@@ -87,7 +87,7 @@ func noOrder(p *pass) {
 			Suggestion: "spec.order of one of them says which comes first"}
 		if found.IsError {
 			d.Severity, d.Suggestion = Error, ""
-			if near := spell.Nearest(found.Value, names, max(1, len(found.Value)/4)); found.Reason == "UnknownPolicy" && near != "" {
+			if near := spell.Nearest(found.Value, names, max(2, len(found.Value)/4)); found.Reason == "UnknownPolicy" && near != "" {
 				d.Suggestion = "did you mean " + near + "?"
 			}
 		}
@@ -363,6 +363,9 @@ const mostPairs = 200
 
 // disorder is an example of two policies whose result depends on their order; nil if none was found. a comes before b.
 func (p *pass) disorder(a, b *facts) []string {
+	if a.Kind == policy.Admission {
+		return nil // the order of these is no server's
+	}
 	if a.Name > b.Name {
 		a, b = b, a
 	}

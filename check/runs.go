@@ -78,7 +78,9 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 	set := &policy.Set{}
 	for _, f := range of {
 		set.Policies = append(set.Policies, f.stored)
-		set.Bindings = append(set.Bindings, f.bindings...)
+		for _, b := range f.bindings {
+			set.Bindings = append(set.Bindings, alone(b, f.Ref()))
+		}
 		if len(f.bindings) == 0 { // not in force yet
 			set.Bindings = append(set.Bindings,
 				&policy.Binding{Kind: f.Kind, Name: f.Name, PolicyName: f.Name, Actions: []policy.Action{policy.Deny}})
@@ -288,4 +290,14 @@ func indentedLines(lines []string) []string {
 		lines[i] = "  " + lines[i]
 	}
 	return lines
+}
+
+// alone returns what a binding of several policies is for one of them.
+func alone(b *policy.Binding, ref policy.Ref) *policy.Binding {
+	if len(b.Policies) == 0 {
+		return b
+	}
+	one := *b
+	one.Name, one.Policies = b.Name+"-"+ref.Name, []policy.Ref{ref}
+	return &one
 }

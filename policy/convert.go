@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/celgate/celgate/internal/spell"
 	dialect "github.com/celgate/celgate/policy/internal/v1alpha1"
 )
 
@@ -411,6 +413,7 @@ type Problem struct {
 	Position Position
 	Field    string // the path of the field, with indexes; "" if it is not known
 	Message  string // in the server's words
+	Hint     string // the name that was probably meant, of a field that does not exist; else empty
 }
 
 // A DecodeError says why an object is not a policy or binding.
@@ -438,7 +441,7 @@ const maxProblems = 100
 func decode(obj map[string]any, blank func() any, places Places) ([]byte, *DecodeError) {
 	var failed DecodeError
 	add := func(path string, err error) {
-		failed.Problems = append(failed.Problems, Problem{locate(places, path), path, err.Error()})
+		failed.Problems = append(failed.Problems, Problem{locate(places, path), path, err.Error(), ""})
 		if failed.first == "" {
 			failed.first = err.Error()
 		}
@@ -462,6 +465,9 @@ func decode(obj map[string]any, blank func() any, places Places) ([]byte, *Decod
 					path = at.FieldPath()
 				}
 				add(path, err)
+				if near := nearField(reflect.TypeOf(blank()), path); near != "" {
+					failed.Problems[len(failed.Problems)-1].Hint = "did you mean " + near + "?"
+				}
 			}
 			break
 		}
@@ -485,6 +491,51 @@ func decode(obj map[string]any, blank func() any, places Places) ([]byte, *Decod
 		return cmp.Or(cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
 	})
 	return nil, &failed
+}
+
+// nearField returns the name of a field that the last step of a path, which is not one, may be meant to be; empty if
+// none is near.
+func nearField(t reflect.Type, path string) string {
+	steps := strings.Split(path, ".")
+	for _, step := range steps[:len(steps)-1] {
+		name, index, _ := strings.Cut(step, "[")
+		if t = fieldsOf(t)[name]; t == nil {
+			return ""
+		}
+		for range strings.Count(index, "]") {
+			if t = pointed(t); t.Kind() != reflect.Slice && t.Kind() != reflect.Map {
+				return ""
+			}
+			t = t.Elem()
+		}
+	}
+	wrong := steps[len(steps)-1]
+	return spell.Nearest(wrong, slices.Sorted(maps.Keys(fieldsOf(t))), max(2, len(wrong)/4))
+}
+
+func pointed(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+// fieldsOf are the fields of a structure, or what a pointer leads to, by their names in JSON; nil for other types.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if t = pointed(t); t.Kind() != reflect.Struct {
+		return nil
+	}
+	all := map[string]reflect.Type{}
+	for f := range t.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "" && strings.Contains(options, "inline"):
+			maps.Copy(all, fieldsOf(f.Type))
+		case name != "" && name != "-":
+			all[name] = f.Type
+		}
+	}
+	return all
 }
 
 // A treePath leads to a value in a JSON tree: keys (string) and indexes (int).

@@ -319,13 +319,14 @@ spec:
 	}
 	at := func(line int) policy.Position { return policy.Position{Line: line, Column: 1} }
 	want := []policy.Problem{
-		{at(4), `metadata.labels["a.b/c"]`, "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string"},
-		{at(6), "spec.failurepolicy", `unknown field "spec.failurepolicy"`},
+		{at(4), `metadata.labels["a.b/c"]`, "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string", ""},
+		{at(6), "spec.failurepolicy", `unknown field "spec.failurepolicy"`, "did you mean failurePolicy?"},
 		{at(8), "spec.validations[0].reason",
-			"json: cannot unmarshal array into Go struct field Validation.spec.validations.reason of type v1.StatusReason"},
-		{at(9), "spec.validations[1]", "json: cannot unmarshal bool into Go struct field ValidatingAdmissionPolicySpec.spec.validations of type v1.Validation"},
-		{at(10), "spec.validations[2].messageExpresion", `unknown field "spec.validations[2].messageExpresion"`},
-		{at(11), "spec.matchConstraints", "json: cannot unmarshal array into Go struct field ValidatingAdmissionPolicySpec.spec.matchConstraints of type v1.MatchResources"},
+			"json: cannot unmarshal array into Go struct field Validation.spec.validations.reason of type v1.StatusReason", ""},
+		{at(9), "spec.validations[1]", "json: cannot unmarshal bool into Go struct field ValidatingAdmissionPolicySpec.spec.validations of type v1.Validation", ""},
+		{at(10), "spec.validations[2].messageExpresion", `unknown field "spec.validations[2].messageExpresion"`,
+			"did you mean messageExpression?"},
+		{at(11), "spec.matchConstraints", "json: cannot unmarshal array into Go struct field ValidatingAdmissionPolicySpec.spec.matchConstraints of type v1.MatchResources", ""},
 	}
 	if diff := cmp.Diff(want, failed.Problems); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

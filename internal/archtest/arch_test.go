@@ -19,9 +19,9 @@ const module = "github.com/celgate/celgate"
 // imports only what is in layers below its own. ARCHITECTURE.md has a line for each.
 var layers = [][]string{
 	{"internal/tree", "internal/wording", "policy/internal/v1alpha1"},
+	{"internal/spell"},
 	{"policy", "schema", "deploy", "internal/bound", "internal/effects", "internal/packed", "internal/parallel",
-		"internal/quirks",
-		"internal/spell", "internal/workload", "internal/archtest"},
+		"internal/quirks", "internal/workload", "internal/archtest"},
 	{"schema/builtin", "manifest", "internal/plan", "internal/match", "internal/patch/jsonpatch",
 		"internal/lower", "internal/patch/merge", "internal/patch/merge/mergetest", "internal/patch/mergepatch", "internal/prepare"},
 	{"state", "internal/celenv", "internal/rewrite"},

@@ -3,6 +3,7 @@
 package lower
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,7 +33,7 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 	refusals := noNative(p)
 	var all []map[string]any
 	if p.Mutates() {
-		of := without(spec, "validations", "auditAnnotations")
+		of := without(spec, "validations", "auditAnnotations", "order", "maxPasses")
 		of["mutations"] = unnamed(of["mutations"])
 		if p.Validates() {
 			constraints, matches := withoutDelete(of["matchConstraints"])
@@ -45,7 +46,7 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 		all = append(all, as(object, string(policy.Mutating), of))
 	}
 	if p.Validates() {
-		all = append(all, as(object, string(policy.Validating), without(spec, "mutations", "reinvocationPolicy")))
+		all = append(all, as(object, string(policy.Validating), without(spec, "mutations", "reinvocationPolicy", "order", "maxPasses")))
 	}
 	if len(refusals) > 0 {
 		return nil, refusals
@@ -55,6 +56,12 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 
 // noNative lists the fields that no released kind has.
 func noNative(p *policy.Policy) (all []Refusal) {
+	if len(p.Ordering.After)+len(p.Ordering.Before) > 0 {
+		all = append(all, Refusal{"spec.order", "kube-apiserver runs mutating policies in an order of its own"})
+	}
+	if p.Passes() != policy.DefaultPasses {
+		all = append(all, Refusal{"spec.maxPasses", "kube-apiserver runs mutations twice at most"})
+	}
 	for i, m := range p.Mutations {
 		at := fmt.Sprintf("spec.mutations[%d]", i)
 		refuse := func(used bool, field, reason string) {
@@ -88,44 +95,102 @@ func unnamed(mutations any) any {
 }
 
 // Binding returns the native bindings that do what the binding of an object does, one for each phase of the policy that
-// it binds. Named finds that policy; nil if it is not known. With refusals there are none.
+// it binds, of each if it binds several: see [BindingName]. Named finds a policy; nil if it is not known. With refusals
+// there are none.
 func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *policy.Policy) ([]map[string]any,
 	[]Refusal) {
 	if b.Kind != policy.Admission {
 		return []map[string]any{policy.Native(object)}, nil
 	}
-	if len(b.Policies) > 0 {
-		return nil, []Refusal{{"spec.policies", "a native binding has one policy, so that the policies would not come " +
-			"into force together"}}
+	var all []map[string]any
+	var refusals []Refusal
+	for i, ref := range b.PolicyRefs() {
+		field := "spec.policyName"
+		name := b.Name
+		if len(b.Policies) > 0 {
+			field, name = fmt.Sprintf("spec.policies[%d]", i), BindingName(b, ref)
+		}
+		if len(name) > maxName {
+			refusals = append(refusals, Refusal{field, fmt.Sprintf("the name %s of its native binding would be too long", name)})
+			continue
+		}
+		made, refused := bindingOf(object, b, ref, named)
+		for _, m := range made {
+			all = append(all, as(renamed(object, name), m.kind.Binding(), m.spec))
+		}
+		for _, r := range refused {
+			if r.Field = cmp.Or(r.Field, field); !slices.Contains(refusals, r) {
+				refusals = append(refusals, r)
+			}
+		}
 	}
-	p := named(b.PolicyRef())
+	if len(refusals) > 0 {
+		return nil, refusals
+	}
+	return all, nil
+}
+
+// maxName is the longest name of an object.
+const maxName = 253
+
+// BindingName is the name of the native binding of one of several policies of a binding.
+func BindingName(b *policy.Binding, of policy.Ref) string { return b.Name + "-" + of.Name }
+
+// a made binding is for policies of one kind.
+type made struct {
+	kind policy.Kind
+	spec map[string]any
+}
+
+// bindingOf returns the bindings of one policy. A refusal without a field is about the policy.
+func bindingOf(object map[string]any, b *policy.Binding, ref policy.Ref, named func(policy.Ref) *policy.Policy) ([]made,
+	[]Refusal) {
+	p := named(ref)
 	if p == nil {
-		return nil, []Refusal{{"spec.policyName", fmt.Sprintf(
-			"the %s is not among the given files, and what it does decides what its binding becomes", b.PolicyRef())}}
+		return nil, []Refusal{{"", fmt.Sprintf(
+			"the %s is not among the given files, and what it does decides what its binding becomes", ref)}}
 	}
 	spec, _ := object["spec"].(map[string]any)
-	var all []map[string]any
+	spec = without(spec, "policies")
+	spec["policyName"] = ref.Name
+	var all []made
 	if p.Mutates() {
 		if b.DryRun() || len(b.MutationActions) > 1 {
 			return nil, []Refusal{{"spec.mutationActions", "kube-apiserver only applies mutations"}}
 		}
 		of := without(spec, "validationActions", "mutationActions")
+		if p.ParamKind == nil && len(b.Policies) > 0 {
+			of = without(of, "paramRef")
+		}
 		resources, matches := withoutDelete(of["matchResources"])
 		if resources != nil {
 			of["matchResources"] = resources
 		}
 		if matches {
-			all = append(all, as(object, policy.Mutating.Binding(), of))
+			all = append(all, made{policy.Mutating, of})
 		}
 	}
 	if p.Validates() {
 		of := without(spec, "mutationActions")
+		if p.ParamKind == nil && len(b.Policies) > 0 {
+			of = without(of, "paramRef")
+		}
 		if of["validationActions"] == nil {
 			of["validationActions"] = []any{string(policy.Deny)}
 		}
-		all = append(all, as(object, policy.Validating.Binding(), of))
+		all = append(all, made{policy.Validating, of})
 	}
 	return all, nil
+}
+
+// renamed returns an object with another name.
+func renamed(object map[string]any, name string) map[string]any {
+	if tree.Object(object).Name() == name {
+		return object
+	}
+	metadata := maps.Clone(tree.Object(object).Metadata())
+	metadata["name"] = name
+	return tree.Object(object).WithMetadata(metadata)
 }
 
 // as returns an object as one of a native kind with another spec.

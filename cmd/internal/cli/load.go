@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,7 +201,7 @@ func undecodable(d *manifest.Document, err error) report.Rejection {
 		for _, p := range decode.Problems {
 			misread, _ := d.Misreading(p.Field)
 			r.Problems = append(r.Problems, report.Problem{Field: p.Field, Message: p.Message, Position: p.Position,
-				Hint: misread.Hint})
+				Hint: cmp.Or(misread.Hint, p.Hint)})
 		}
 	} else {
 		r.Problems = []report.Problem{{Message: err.Error(), Position: d.Position()}}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/celgate/celgate"
@@ -37,7 +38,8 @@ func newLower(c *console) *cobra.Command {
 		Long: `lower prints the policies and bindings of policy.celgate.dev as those of
 admissionregistration.k8s.io/v1, for clusters whose kube-apiserver enforces them. An
 AdmissionPolicy with mutations and validations becomes two policies of its name, and its
-bindings become two bindings each. Native policies are printed as they are, other objects
+bindings become two bindings each; a binding of several policies becomes bindings of one
+each, named BINDING-POLICY, which come into force one by one. Native policies are printed as they are, other objects
 not at all.
 
 What has no native form is refused, with the field and the reason, and so are the bindings
@@ -96,6 +98,10 @@ func (l *lowering) run(args []string) error {
 			out = append(out, rewrite.YAML(object, types.Type(kind)))
 		}
 	}
+	printed := map[policy.Ref]bool{} // bindings
+	if err := l.warnOfOrder(engine); err != nil {
+		return err
+	}
 	// A binding comes behind its policy, but a file may have it before.
 	for _, d := range docs {
 		ref := policy.RefOf(d.Object)
@@ -113,11 +119,19 @@ func (l *lowering) run(args []string) error {
 	for _, d := range docs {
 		ref := policy.RefOf(d.Object)
 		b := bundle.Set.Binding(ref)
-		if !policy.Recognised(d.Object) || b == nil || refused[ref] || refused[b.PolicyRef()] {
+		if !policy.Recognised(d.Object) || b == nil || refused[ref] ||
+			slices.ContainsFunc(b.PolicyRefs(), func(of policy.Ref) bool { return refused[of] }) {
 			continue
 		}
 		natives, refusals := lower.Binding(d.Object, b, bundle.Set.Policy)
 		refusals = append(refusals, taken(&bundle.Set, b.Kind == policy.Admission, natives)...)
+		for _, object := range natives {
+			if ref := policy.RefOf(object); printed[ref] {
+				refusals = append(refusals, lower.Refusal{Field: "metadata.name",
+					Reason: "a " + ref.String() + " is printed for another binding"})
+			}
+			printed[policy.RefOf(object)] = true
+		}
 		for _, r := range refusals {
 			natives = nil
 			l.refuse(b.Locate(&field.Error{Field: r.Field}), ref, r.String())
@@ -129,6 +143,21 @@ func (l *lowering) run(args []string) error {
 	}
 	_, err = io.WriteString(l.stdout, strings.Join(out, "---\n"))
 	return err
+}
+
+// warnOfOrder says which policies run behind others, which kube-apiserver does not do.
+func (l *lowering) warnOfOrder(engine *celgate.Engine) error {
+	turns, err := engine.Turns()
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if len(t.Why) > 0 {
+			l.say(fmt.Sprintf("warning: %s runs %s; kube-apiserver runs mutating policies in an order of its own",
+				t.Ref, strings.Join(t.Why, ", ")), "")
+		}
+	}
+	return nil
 }
 
 // taken refuses what would be printed under the name of a native object that is printed, too.

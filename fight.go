@@ -1,0 +1,153 @@
+package celgate
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/sequence"
+	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/policy"
+)
+
+// noteCycles says of the policies that ran in the mutating phase which of them each read what the others write.
+func (r *run) noteCycles() {
+	var told []*sequence.Problem
+	for _, h := range r.known.mutating.hooks {
+		p := h.problem
+		if p == nil || p.Reason != sequence.Cycle || slices.Contains(told, p) || !r.ranBoth(p) {
+			continue
+		}
+		told = append(told, p)
+		r.decision.say(Note{Message: "mutating policies run in the order of their names where each reads what another one writes: " +
+			p.Message})
+	}
+}
+
+// ranBoth reports that at least two of the policies of a problem took part.
+func (r *run) ranBoth(p *sequence.Problem) bool {
+	var names []string
+	for _, o := range r.decision.Outcomes {
+		mutation := o.Kind == policy.Admission && strings.HasPrefix(o.Field, "spec.mutations")
+		if mutation && !slices.Contains(names, o.Policy) {
+			names = append(names, o.Policy)
+		}
+	}
+	ran := slices.DeleteFunc(slices.Clone(p.Of), func(of *policy.Policy) bool { return !slices.Contains(names, of.Name) })
+	return len(ran) > 1
+}
+
+// fightOver says over what, and with whom, the policy of a change fights that it would make once more.
+func fightOver(changes []Change, would *Change) Fight {
+	path := difference(would.Before, would.After)
+	f := Fight{Policies: []policy.Ref{would.Kind.Ref(would.Policy)}, Path: textOfPath(path)}
+	var other policy.Ref
+	for i := range changes {
+		c := &changes[i]
+		before, after := valueAt(c.Before, path), valueAt(c.After, path)
+		if tree.Equal(before, after) {
+			continue
+		}
+		if f.Values = append(f.Values, textOfValue(after)); c.Policy != would.Policy {
+			other = c.Kind.Ref(c.Policy)
+		}
+	}
+	f.Values = append(f.Values, textOfValue(valueAt(would.After, path)))
+	if other.Name != "" {
+		f.Policies = append(f.Policies, other)
+	}
+	return f
+}
+
+// difference leads to the first value that differs between two objects; below lists by index, a list of another length
+// is one value.
+func difference(before, after any) []any {
+	switch before := before.(type) {
+	case map[string]any:
+		now, ok := after.(map[string]any)
+		if !ok {
+			return nil
+		}
+		names := slices.Collect(maps.Keys(before))
+		for name := range now {
+			if _, both := before[name]; !both {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if !tree.Equal(before[name], now[name]) {
+				return append([]any{name}, difference(before[name], now[name])...)
+			}
+		}
+	case []any:
+		now, ok := after.([]any)
+		if !ok || len(now) != len(before) {
+			return nil
+		}
+		for i := range before {
+			if !tree.Equal(before[i], now[i]) {
+				return append([]any{i}, difference(before[i], now[i])...)
+			}
+		}
+	}
+	return nil
+}
+
+func valueAt(v any, path []any) any {
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			members, _ := v.(map[string]any)
+			v = members[step]
+		case int:
+			list, _ := v.([]any)
+			if v = nil; step < len(list) {
+				v = list[step]
+			}
+		}
+	}
+	return v
+}
+
+// textOfPath writes a path as messages have it.
+func textOfPath(path []any) string {
+	var b strings.Builder
+	for _, step := range path {
+		switch step := step.(type) {
+		case int:
+			fmt.Fprintf(&b, "[%d]", step)
+		case string:
+			switch {
+			case !effects.Identifier(step):
+				fmt.Fprintf(&b, "[%q]", step)
+			case b.Len() > 0:
+				b.WriteString("." + step)
+			default:
+				b.WriteString(step)
+			}
+		}
+	}
+	return cmp.Or(b.String(), "the object")
+}
+
+// maxFightText bounds how much of a value a fight shows.
+const maxFightText = 60
+
+func textOfValue(v any) string {
+	if v == nil {
+		return "nothing"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	if len(text) > maxFightText {
+		return strings.ToValidUTF8(string(text[:maxFightText]), "") + "…"
+	}
+	return string(text)
+}
