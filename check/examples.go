@@ -94,6 +94,25 @@ func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error
 	return all, objects, nil
 }
 
+// Specimens makes requests for policies that have a binding, as the checks do that run policies, and the objects that
+// must exist for them: creations of objects of the kinds that each policy matches.
+func Specimens(ctx context.Context, in Input) ([]*celgate.Request, []map[string]any, error) {
+	envs, err := celenv.New(in.KubeVersion, quirks.Of(in.KubeVersion))
+	if err != nil {
+		return nil, nil, err
+	}
+	s := newSubject(ctx, in, envs)
+	bound := slices.DeleteFunc(slices.Clone(s.facts), func(f *facts) bool { return len(f.bindings) == 0 })
+	if len(bound) == 0 {
+		return nil, nil, nil
+	}
+	var requests []*celgate.Request
+	for _, f := range bound {
+		requests = append(requests, s.newMaker(f).requests()...)
+	}
+	return requests, s.newMaker(bound...).objects(), nil
+}
+
 // exampleOf says what a decision is an example of: which expression of the policy fails, or that it passes, or that it
 // changes the object. A decision that another policy makes is none.
 func (f *facts) exampleOf(d *celgate.Decision) (string, bool) {

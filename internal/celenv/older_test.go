@@ -63,9 +63,9 @@ var olderLimits = func() map[string]olderLimit {
 		"object.`metadata`.name == 'a'":                            {"1.33", token},
 		"object.metadata.labels.`a-b/c` == 'a' || has(object.`x`)": {"1.33", token},
 		"has(object.`metadata`)":                                   {"1.33", token},
-		"'%d %s %e %x'.format([1, 'a', 1.5, 255])":                 {"1.31", spaces},
-		"'%x %X %o %b %e'.format([255, 255, 8, 5, 1.5])":           {"1.31", spaces},
-		"'%e'.format([123456.789])":                                {"1.31", spaces},
+		"'%d %s %e %x'.format([1, 'a', 1.5, 255])":                 {"1.33", spaces},
+		"'%x %X %o %b %e'.format([255, 255, 8, 5, 1.5])":           {"1.33", spaces},
+		"'%e'.format([123456.789])":                                {"1.33", spaces},
 		"'%s'.format([dyn({'b': 1, 'a': [1, 2.5, true, null]})])":  {"1.31", literals},
 		"'%d'.format(['x'])":                                       {"1.31", formats},
 		"'%z'.format([1])":                                         {"1.31", formats},
@@ -92,7 +92,7 @@ func TestOlder(t *testing.T) {
 		"metadata": map[string]any{"name": "a"},
 		"data":     map[string]any{"q": "100000000000000000000.5", "long": strings.Repeat("x", 95)},
 	})}
-	for _, minor := range []string{"1.30", "1.33", "1.36"} {
+	for _, minor := range []string{"1.30", "1.32", "1.33", "1.34", "1.36"} {
 		t.Run(minor, func(t *testing.T) {
 			asker := newAsker(t, minor)
 			differ := 0

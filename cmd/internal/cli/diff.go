@@ -26,6 +26,7 @@ import (
 // A diffing is one run of the verb diff. What both sets are asked is what apply is asked.
 type diffing struct {
 	apply
+	both      string // as --policy: the set that two versions of Kubernetes are asked about
 	suites    []string
 	log       string // as --audit-log
 	structure bool
@@ -59,7 +60,10 @@ without a change.
 Without requests diff tells what differs in the text of the sets: matched
 resources and operations, selectors, expressions, bindings, costs.
 
-With --kube-version 1.36..1.37 there is one set, and two Kubernetes answer.
+With --kube-version 1.33..1.37 there is one set, and two Kubernetes answer: what one
+of them refuses, and which answers differ, with the change of Kubernetes behind it
+where it is known. Without requests they are asked about objects that are made of what
+the policies match and read.
 
 The exit status is 0 when nothing is newly denied and no object newly changed, 1 when
 something is, and 2 when something could not be evaluated or a policy is invalid.`,
@@ -83,12 +87,15 @@ something is, and 2 when something could not be evaluated or a policy is invalid
   celgate diff --context prod cluster policies/ manifests/
 
   # may the cluster be upgraded?
-  celgate diff --kube-version 1.36..1.37 policies manifests/`,
+  celgate diff --kube-version 1.33..1.37 -p policies manifests/
+  celgate diff --kube-version 1.33..1.37 -p policies`,
 		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd.Context(), args) },
 	}
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil,
 			"`FILE|DIR|-` what exists in the cluster; without manifests and\nsuites its objects are what is asked about; may be repeated")
+		f.StringVarP(&x.both, "policy", "p", "",
+			"`FILE|DIR` the set that two versions of Kubernetes are asked about,\nin place of the first argument")
 		x.live.flags(f)
 		f.StringVar(&x.kubeVersion, "kube-version", "",
 			"`MINOR` the Kubernetes whose CEL, kinds and defaults are used, or two as\n1.36..1.37, with one set of policies (default "+celgate.Newest+")")
@@ -160,12 +167,22 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 		Old: old.options, New: now.options, Names: [2]string{old.name, now.name}, Requests: asking, Summary: x.summary,
 		Compared: !asking || x.structure,
 	}
+	upgrade := old.version != now.version
+	if upgrade {
+		o.Requests = true
+		x.sayRefused(old, now)
+	}
 	if o.Compared {
 		if o.Structure, err = x.compareSets(ctx, old, now); err != nil {
 			return err
 		}
 	}
-	if !asking {
+	switch {
+	case asking:
+	case upgrade:
+		x.say("no requests are given: the answers are about objects that are made of what the policies match and read",
+			"name manifests, suites with --suite or objects of a cluster with -c for those that there are")
+	default:
 		x.say("no requests are given: what differs is the text of the policies, and not yet an answer",
 			"name manifests, suites with --suite or objects of a cluster with -c")
 	}
@@ -200,6 +217,11 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	if err := x.ask(ctx, old, now, batch, write); err != nil {
 		return err
 	}
+	if upgrade && !asking {
+		if err := x.askSpecimens(ctx, old, now, write); err != nil {
+			return err
+		}
+	}
 	if x.log != "" {
 		if err := x.askLog(ctx, old, now, write); err != nil {
 			return err
@@ -230,6 +252,9 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 // sides are the two sets that the command line names, and the arguments that are left.
 func (x *diffing) sides(args []string) ([]side, []string, error) {
 	if from, to, two := strings.Cut(x.kubeVersion, ".."); two {
+		if x.both != "" {
+			args = slices.Concat([]string{x.both}, args)
+		}
 		if len(args) == 0 {
 			return nil, nil, withHint(&usageError{errors.New("no policies given")},
 				"name the set that two versions of Kubernetes are asked about")
@@ -245,9 +270,13 @@ func (x *diffing) sides(args []string) ([]side, []string, error) {
 		x.kubeVersion = ""
 		return all, args[1:], nil
 	}
+	if x.both != "" {
+		return nil, nil, withHint(&usageError{errors.New("--policy goes with two versions of Kubernetes only")},
+			"the sets are the arguments: celgate diff OLD NEW")
+	}
 	if len(args) < 2 {
 		return nil, nil, withHint(&usageError{errors.New("two sets of policies are compared: OLD and NEW")},
-			"%s is the empty set; --kube-version 1.36..1.37 asks two versions of Kubernetes about one set", noSet)
+			"%s is the empty set; --kube-version 1.33..1.37 asks two versions of Kubernetes about one set", noSet)
 	}
 	if x.kubeVersion != "" {
 		minor, err := minorOf(x.kubeVersion)
@@ -469,7 +498,11 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 		return &delta.Answer{Request: it.Request, Decision: it.Decision}
 	}
 	d := delta.Of(answerOf(was), answerOf(is), now.world.types)
-	return write(report.Comparison{Old: was, New: is, Difference: d})
+	c := report.Comparison{Old: was, New: is, Difference: d}
+	if old.version != now.version && len(d.Changes) > 0 {
+		c.Causes = causesOf(was.Decision, is.Decision)
+	}
+	return write(c)
 }
 
 // isRefused reports whether the API server refuses a request whatever the policies say.
@@ -635,7 +668,7 @@ func (x *diffing) compareSets(ctx context.Context, old, now *side) ([]delta.Obje
 				cost := fmt.Sprintf("%s: at most %d of %d by estimate", c.Of, c.Estimated, c.Limit)
 				sources[i].Facts[key] = append(sources[i].Facts[key], delta.Fact{Part: "budgets", Says: cost})
 			}
-			if m.Oldest != "" {
+			if m.Oldest != "" && old.version == now.version { // else it ends where a version does
 				sources[i].Facts[key] = append(sources[i].Facts[key],
 					delta.Fact{Part: "oldest Kubernetes", Says: m.Oldest})
 			}

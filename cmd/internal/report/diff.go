@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/delta"
@@ -21,6 +22,9 @@ import (
 type Comparison struct {
 	Old, New Item // without a request: there is none, because what would have made it is denied
 	delta.Difference
+
+	Causes []celgate.Quirk // of the difference, as far as they are known; of two versions of Kubernetes only
+	Made   map[string]any  // the object, if it was made for the policies; nil: it was given
 }
 
 // Item is the answer of the new set, or that of the old one where there is no other.
@@ -238,6 +242,22 @@ func (t *diffText) differing(c Comparison) []block {
 			diff:    hunkLines(c.Object)}
 		out = append(out, b)
 	}
+	for _, q := range c.Causes {
+		b := block{label: "because", style: bold, message: q.Title}
+		if q.Issue != "" {
+			b.footers = []string{q.Issue}
+		}
+		out = append(out, b)
+	}
+	if c.Made != nil {
+		var lines []string
+		typ := t.diff.Old.Types.Type(c.Item().Kind)
+		for line := range strings.SplitSeq(strings.TrimRight(rewrite.YAML(c.Made, typ), "\n"), "\n") {
+			lines = append(lines, "  "+line)
+		}
+		out = append(out, block{label: madeLabel, style: bold, message: "made of what the policy matches and reads",
+			diff: lines})
+	}
 	if c.Old.Request == nil || c.New.Request == nil {
 		which := t.diff.Names[0]
 		if c.New.Request == nil {
@@ -248,6 +268,9 @@ func (t *diffText) differing(c Comparison) []block {
 	}
 	return out
 }
+
+// madeLabel is what an object is called that was made for the policies.
+const madeLabel = "specimen"
 
 // entryBlock tells about one thing that a policy does, with the expression and the values behind it.
 func (t *textWriter) entryBlock(it Item, e *delta.Entry) block {
@@ -385,7 +408,7 @@ func (g *diffGitHub) Write(c Comparison) error {
 	}
 	it := c.Item()
 	for _, b := range g.text.differing(c) {
-		if b.label == "note" {
+		if b.label == "note" || b.label == madeLabel {
 			continue
 		}
 		f := b.finding()
@@ -398,6 +421,9 @@ func (g *diffGitHub) Write(c Comparison) error {
 		f.title, f.place = string(c.Changes[0]), it.placeOf(b)
 		if b.now == "" && c.Old.Locate != nil {
 			f.place = c.Old.placeOf(b)
+		}
+		if !f.place.IsValid() { // nobody gave the object
+			f.place = b.expr.Locate(0)
 		}
 		f.message = strings.TrimSpace(it.subject()) + ": " + b.label + ": " + f.message
 		if len(b.diff) > 0 {
@@ -450,14 +476,22 @@ type diffJSON struct {
 }
 
 type jsonComparison struct {
-	Source    *jsonSource  `json:"source,omitempty"`
-	CreatedBy *jsonCreator `json:"createdBy,omitempty"`
-	Request   jsonRequest  `json:"request"`
-	Changes   []string     `json:"changes"`
-	Old       *jsonAnswer  `json:"old"` // null: there is no such request
-	New       *jsonAnswer  `json:"new"`
-	Policies  []jsonPair   `json:"policies"`
-	Object    []string     `json:"object,omitempty"` // what differs, in lines
+	Source    *jsonSource     `json:"source,omitempty"`
+	CreatedBy *jsonCreator    `json:"createdBy,omitempty"`
+	Request   jsonRequest     `json:"request"`
+	Changes   []string        `json:"changes"`
+	Old       *jsonAnswer     `json:"old"` // null: there is no such request
+	New       *jsonAnswer     `json:"new"`
+	Policies  []jsonPair      `json:"policies"`
+	Object    []string        `json:"object,omitempty"` // what differs, in lines
+	Causes    []jsonKubeCause `json:"causes,omitempty"`
+	Made      any             `json:"made,omitempty"` // the object, if it was made for the policies
+}
+
+type jsonKubeCause struct {
+	Quirk string `json:"quirk"`
+	Title string `json:"title"`
+	Issue string `json:"issue,omitempty"`
 }
 
 type jsonAnswer struct {
@@ -510,6 +544,12 @@ func (j *diffJSON) Write(c Comparison) error {
 			out.Object = append(out.Object, "@ "+h.Path)
 		}
 		out.Object = append(out.Object, h.Lines...)
+	}
+	for _, q := range c.Causes {
+		out.Causes = append(out.Causes, jsonKubeCause{q.ID, q.Title, q.Issue})
+	}
+	if c.Made != nil {
+		out.Made = c.Made
 	}
 	j.items = append(j.items, out)
 	return nil
