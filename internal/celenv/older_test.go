@@ -92,7 +92,7 @@ func TestOlder(t *testing.T) {
 		"metadata": map[string]any{"name": "a"},
 		"data":     map[string]any{"q": "100000000000000000000.5", "long": strings.Repeat("x", 95)},
 	})}
-	for _, minor := range []string{"1.30", "1.32", "1.33", "1.34", "1.36"} {
+	for _, minor := range []string{"1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"} {
 		t.Run(minor, func(t *testing.T) {
 			asker := newAsker(t, minor)
 			differ := 0

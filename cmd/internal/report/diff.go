@@ -407,6 +407,7 @@ func (g *diffGitHub) Write(c Comparison) error {
 		return nil
 	}
 	it := c.Item()
+	var at policy.Position // of the block before
 	for _, b := range g.text.differing(c) {
 		if b.label == "note" || b.label == madeLabel {
 			continue
@@ -423,8 +424,11 @@ func (g *diffGitHub) Write(c Comparison) error {
 			f.place = c.Old.placeOf(b)
 		}
 		if !f.place.IsValid() { // nobody gave the object
-			f.place = b.expr.Locate(0)
+			if f.place = at; !b.expr.IsZero() {
+				f.place = b.expr.Locate(0)
+			}
 		}
+		at = f.place
 		f.message = strings.TrimSpace(it.subject()) + ": " + b.label + ": " + f.message
 		if len(b.diff) > 0 {
 			f.message += "\n" + strings.Join(b.diff, "\n")
