@@ -1,0 +1,81 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// A promise is one row of docs/seeds.yaml: what a proposal of mutating policies promises, and where it is, or why not.
+type promise struct {
+	Seed, Promise, Where string
+	Tests                []string // file, or file#Test
+	Example, Not         string
+}
+
+// TestSeeds holds docs/seeds.md to docs/seeds.yaml, and that to the tests and examples that it names.
+func TestSeeds(t *testing.T) {
+	root := filepath.Join("..", "..", "..")
+	text, err := os.ReadFile(filepath.Join(root, "docs", "seeds.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []promise
+	if err := yaml.UnmarshalStrict(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("# What the proposals promise, and where it is\n\n" +
+		"<!-- made from seeds.yaml by TestSeeds -update -->\n\n" +
+		"Rows are about the proposals 000 (KEP-3962), 001 (KEP-3775) and 002 (an earlier design of KEP-3962).\n\n" +
+		"| proposal | promise | where | tests |\n|---|---|---|---|\n")
+	for _, p := range all {
+		if (p.Where == "") != (p.Not != "") || p.Where != "" && len(p.Tests) == 0 {
+			t.Errorf("%s: %s: a promise is somewhere, with a test, or there is a reason why not", p.Seed, p.Promise)
+		}
+		var tests []string
+		for _, named := range p.Tests {
+			tests = append(tests, testOf(t, root, named))
+		}
+		where := p.Where
+		if p.Not != "" {
+			where = "**not**: " + p.Not
+		}
+		if p.Example != "" {
+			if _, err := os.Stat(filepath.Join(root, "examples", p.Example, "suite.yaml")); err != nil {
+				t.Error(err)
+			}
+			where += fmt.Sprintf("; [examples/%s](../examples/%[1]s)", p.Example)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p.Seed, p.Promise, where, strings.Join(tests, ", "))
+	}
+	file := filepath.Join(root, "docs", "seeds.md")
+	if *update {
+		if err := os.WriteFile(file, []byte(b.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != b.String() {
+		t.Errorf("docs/seeds.md is not what docs/seeds.yaml makes: run the test with -update (%v)", err)
+	}
+}
+
+// testOf checks that a test exists and returns a link to it.
+func testOf(t *testing.T, root, named string) string {
+	file, function, _ := strings.Cut(named, "#")
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
+	if err != nil {
+		t.Error(err)
+	}
+	label := filepath.Base(file)
+	if function != "" {
+		if label = function; !strings.Contains(string(text), "\nfunc "+function+"(t *testing.T) {") {
+			t.Errorf("%s has no %s", file, function)
+		}
+	}
+	return fmt.Sprintf("[%s](../%s)", label, file)
+}
