@@ -114,8 +114,12 @@ func (l *loader) write(ctx context.Context) {
 			var changed chan struct{}
 			if current != nil {
 				changed = current.changed
-				wait = l.writeOnce(ctx, &writing{loaded: current, replicas: replicas, checks: checked,
-					order: order(current.set), shadow: l.Shadow})
+				turns, err := turnsOf(l.fail.Engine(), l.ignore.Engine())
+				if err != nil {
+					l.Log.Error("the order of mutating policies is not known", "error", err.Error())
+				}
+				wait = l.writeOnce(ctx, &writing{loaded: current, replicas: replicas, checks: checked, turns: turns,
+					shadow: l.Shadow})
 			}
 			select {
 			case <-ctx.Done():
@@ -134,7 +138,7 @@ type writing struct {
 	*loaded
 	replicas *kube.Replicas
 	checks   *typeChecks
-	order    map[policy.Ref]int64
+	turns    map[policy.Ref]turn
 	shadow   bool
 	all      []kube.Report // of the replicas
 	waiting  bool          // a replica does not have everything in force

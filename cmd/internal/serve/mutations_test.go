@@ -144,3 +144,36 @@ func TestLingering(t *testing.T) {
 		t.Errorf("%+v", ignore.Policies)
 	}
 }
+
+// TestTurns has policies of the dialect whose names are in another order than what they read and write.
+func TestTurns(t *testing.T) {
+	own := func(name, expression string) string {
+		return `
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicy
+metadata: {name: ` + name + `}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  reinvocationPolicy: Never
+  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: '` + expression + `'}}]
+---
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicyBinding
+metadata: {name: ` + name + `}
+spec: {policyName: ` + name + `}
+---`
+	}
+	set := setOf(t, own("a", `Object{data: {"x": object.data.z}}`)+own("b", `Object{data: {"z": "1"}}`))
+	engine, err := celgate.New(set, celgate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turns, err := turnsOf(engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := turns[policy.Admission.Ref("a")], turns[policy.Admission.Ref("b")]
+	if a.place != 2 || b.place != 1 || len(a.Why) != 1 || a.Why[0] != "after b, which writes data.z" {
+		t.Errorf("a %+v, b %+v, rejected %v", a, b, engine.Rejected())
+	}
+}

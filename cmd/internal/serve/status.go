@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -51,7 +50,11 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 	if s.Policy.Validates() {
 		is.TypeChecking = w.checks.of(w.loaded, s)
 	}
-	is.Order = w.order[s.Policy.Ref()]
+	turn := w.turns[s.Policy.Ref()]
+	is.Order = turn.place
+	if s.Policy.Kind == policy.Admission {
+		is.Reads, is.Writes, is.Why = turn.Reads, turn.Writes, turn.Why
+	}
 	return is
 }
 
@@ -177,24 +180,25 @@ func exempt(p *policy.Policy) bool {
 	})
 }
 
-// order returns the places, from 1, of the mutating policies in force in the order in which they run: those of the
-// webhook for failurePolicy Fail, then the others, by name.
-func order(set *policy.Set) map[policy.Ref]int64 {
-	var policies []*policy.Policy
-	for _, p := range set.Policies {
-		if p.Mutates() && set.Binds(p.Ref()) {
-			policies = append(policies, p)
+// A turn is when a mutating policy runs: its place, from 1, among those in force.
+type turn struct {
+	celgate.Turn
+	place int64
+}
+
+// turnsOf returns when the mutating policies of engines run, which are asked in their order.
+func turnsOf(engines ...*celgate.Engine) (map[policy.Ref]turn, error) {
+	all := map[policy.Ref]turn{}
+	for _, e := range engines {
+		turns, err := e.Turns()
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range turns {
+			all[t.Ref] = turn{t, int64(len(all) + 1)}
 		}
 	}
-	slices.SortFunc(policies, func(a, b *policy.Policy) int {
-		return cmp.Or(cmp.Compare(a.FailurePolicy, b.FailurePolicy),
-			cmp.Compare(a.Name, b.Name)) // "Fail" is before "Ignore"
-	})
-	places := make(map[policy.Ref]int64, len(policies))
-	for i, p := range policies {
-		places[p.Ref()] = int64(i + 1)
-	}
-	return places
+	return all, nil
 }
 
 // typeChecks remembers what the type checker has said about policies, as long as neither they nor the kinds change.
