@@ -54,7 +54,7 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 	}
 	if denial != nil {
 		d.Allowed = false
-		d.Status, d.Denial = denialStatus(req, denial), denial
+		d.Status, d.Denial = denialStatus(req, denial, d.Violations), denial
 	}
 }
 
@@ -67,19 +67,46 @@ type auditedFailure struct {
 	ValidationActions []policy.Action `json:"validationActions"`
 }
 
-func denialStatus(req *Request, v *Violation) *metav1.Status {
-	message := fmt.Sprintf("%s '%s' denied request: %s", v.Kind, v.Policy, v.Message)
-	if v.Binding != "" {
-		message = fmt.Sprintf("%s '%s' with binding '%s' denied request: %s", v.Kind, v.Policy, v.Binding,
-			v.Message)
+// denialStatus is the server's answer. A denial of a value in a scope has a cause for each value that the validation
+// denies, and the texts of all of them in its message.
+func denialStatus(req *Request, v *Violation, all []Violation) *metav1.Status {
+	texts := v.Message
+	var causes []metav1.StatusCause
+	for i := range all {
+		w := &all[i]
+		if !w.beside(v) {
+			continue
+		}
+		if len(causes) > 0 {
+			texts += ", " + w.Message
+		}
+		causes = append(causes, metav1.StatusCause{Message: v.denied(w.Message), Field: w.Scope})
 	}
+	message := v.denied(texts)
 	status := apierrors.NewForbidden(req.Resource.GroupResource(), req.displayName(), errors.New(message)).Status()
 	if status.Reason = v.Reason; status.Reason == "" {
 		status.Reason = metav1.StatusReasonInvalid
 	}
 	status.Code = reasonCode(status.Reason)
-	status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{Message: message})
+	if len(causes) == 0 {
+		causes = []metav1.StatusCause{{Message: message}}
+	}
+	status.Details.Causes = append(status.Details.Causes, causes...)
 	return &status
+}
+
+// denied is the text of a denial.
+func (v *Violation) denied(message string) string {
+	if v.Binding != "" {
+		return fmt.Sprintf("%s '%s' with binding '%s' denied request: %s", v.Kind, v.Policy, v.Binding, message)
+	}
+	return fmt.Sprintf("%s '%s' denied request: %s", v.Kind, v.Policy, message)
+}
+
+// beside reports that a violation is of a value in the scope of the one that is the answer, or that one itself.
+func (v *Violation) beside(answer *Violation) bool {
+	return v == answer || answer.Scope != "" && v.Scope != "" && v.index == answer.index && v.Kind == answer.Kind &&
+		v.Policy == answer.Policy && v.Binding == answer.Binding && v.Param == answer.Param
 }
 
 func reasonCode(reason metav1.StatusReason) int32 {

@@ -102,6 +102,10 @@ type Outcome struct {
 	Err     error  // of an error, with a type: see [ExpressionError]
 	Cost    int64  // CEL cost units
 
+	// Scope is the path of the value that the expression was evaluated for, such as spec.containers[1]. It is empty for
+	// the object, and for all values of a scope that pass.
+	Scope string
+
 	Kind  policy.Kind
 	Phase policy.Phase
 	Expr  policy.Expr
@@ -120,6 +124,7 @@ type Violation struct {
 	IsError bool            // an error, not a verdict
 	Err     error           // of an error, with a type: see [ExpressionError]
 	Expr    policy.Expr     // zero when no single expression is to blame
+	Scope   string          // as of an [Outcome]
 
 	index int // among the policy's validations
 }

@@ -65,7 +65,7 @@ func admit(t *testing.T, policies, data string) *celgate.Decision {
 	return d
 }
 
-func engineOf(t *testing.T, policies string) *celgate.Engine {
+func engineOf(t testing.TB, policies string) *celgate.Engine {
 	t.Helper()
 	docs, problems := manifest.Read(strings.NewReader(policies), "policies.yaml")
 	for _, p := range problems {

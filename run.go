@@ -153,6 +153,7 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 		o, to := &outcomes[i], &r.decision.Outcomes[from+i]
 		*to = of
 		to.Verdict, to.Message, to.Err, to.Cost = verdicts[o.Verdict], o.Message, o.Err, o.Cost
+		to.Scope = o.Scope
 		if o.Expression != nil {
 			to.Expr, to.Field = o.Expression.Expr, o.Expression.Field
 		}
@@ -166,7 +167,7 @@ func (r *run) violation(in *invocation, o eval.Outcome, actions []policy.Action)
 	r.decision.Violations = append(r.decision.Violations, Violation{
 		Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name,
 		Param: paramName(in.param), Message: o.Message, Reason: o.Reason, Actions: actions,
-		IsError: o.Verdict == eval.Error, Err: o.Err, Expr: expression(o.Expression), index: o.Index,
+		IsError: o.Verdict == eval.Error, Err: o.Err, Expr: expression(o.Expression), Scope: o.Scope, index: o.Index,
 	})
 }
 

@@ -57,6 +57,9 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 	r.meter.Begin()
 	defer r.noteExcess(in)
 	inputs := r.values(in, v)
+	if in.hook.Kind == policy.Admission {
+		inputs.Type = r.engine.types.Type(v.kind)
+	}
 	if len(in.hook.MatchConditions) > 0 {
 		matching := inputs
 		matching.Request = r.request(r.attributes.Resource, in.kind)

@@ -221,7 +221,7 @@ func (s *subject) typeCheck(f *facts, object, params *celenv.DeclaredType,
 	for _, e := range f.exprs {
 		d := celenv.Declared{
 			Params: f.ParamKind != nil, Authorizer: true,
-			Patch: e.Use.Mutates(),
+			Patch: e.Use.Mutates(), Locals: e.Locals,
 		}
 		in := env(d)
 		if in == nil {

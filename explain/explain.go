@@ -119,6 +119,9 @@ func (e Evaluation) Result() (value string, failed bool) { return e.traced.Resul
 // a comparison, its sides; of a macro, its range. Parts that were not evaluated are left out.
 func (e Evaluation) Steps() []Step { return e.traced.Steps() }
 
+// Scope is the path of the value that the expression was evaluated for; empty: the object.
+func (e Evaluation) Scope() string { return e.traced.Seen.Scope }
+
 // Path is that of the whole expression in the object, as a [Step] has one.
 func (e Evaluation) Path() string { return e.traced.Path() }
 

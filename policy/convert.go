@@ -223,16 +223,19 @@ func (c converter) validating(in *admissionv1.ValidatingAdmissionPolicy) *Policy
 
 func (c converter) validations(p *Policy, in []admissionv1.Validation) {
 	for i, v := range in {
-		path := "spec.validations" + index(i)
-		out := Validation{Expr: c.expr(path+".expression", v.Expression), Message: v.Message}
-		if v.MessageExpression != "" {
-			out.MessageExpr = c.expr(path+".messageExpression", v.MessageExpression)
-		}
-		if v.Reason != nil {
-			out.Reason, out.emptyReason = *v.Reason, *v.Reason == ""
-		}
-		p.Validations = append(p.Validations, out)
+		p.Validations = append(p.Validations, c.validation("spec.validations"+index(i), v))
 	}
+}
+
+func (c converter) validation(path string, v admissionv1.Validation) Validation {
+	out := Validation{Expr: c.expr(path+".expression", v.Expression), Message: v.Message}
+	if v.MessageExpression != "" {
+		out.MessageExpr = c.expr(path+".messageExpression", v.MessageExpression)
+	}
+	if v.Reason != nil {
+		out.Reason, out.emptyReason = *v.Reason, *v.Reason == ""
+	}
+	return out
 }
 
 func (c converter) auditAnnotations(p *Policy, in []admissionv1.AuditAnnotation) {

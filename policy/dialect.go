@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metavalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -25,7 +26,9 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 	for i, m := range in.Spec.Mutations {
 		p.Mutations = append(p.Mutations, c.ownMutation("spec.mutations"+index(i), m))
 	}
-	c.validations(p, in.Spec.Validations)
+	for i, x := range in.Spec.Validations {
+		p.Validations = append(p.Validations, c.ownValidation("spec.validations"+index(i), x))
+	}
 	c.auditAnnotations(p, in.Spec.AuditAnnotations)
 	return p
 }
@@ -48,6 +51,15 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 		b.Actions = append(b.Actions, Action(a))
 	}
 	return b
+}
+
+func (c converter) ownValidation(path string, in dialect.Validation) Validation {
+	x := c.validation(path, admissionv1.Validation{Expression: in.Expression, Message: in.Message, Reason: in.Reason,
+		MessageExpression: in.MessageExpression})
+	if in.Scope != "" {
+		x.Scope = ParseScope(c.expr(path+".scope", in.Scope))
+	}
+	return x
 }
 
 func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
@@ -199,9 +211,9 @@ func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
 			names[m.Name] = true
 		}
 		if !m.Condition.IsZero() {
-			v.trimmed(UseCondition, m.Condition.Src, at.Child("condition"))
+			v.trimmed(UseCondition, "", m.Condition.Src, at.Child("condition"))
 		}
-		v.message(m.Message, m.MessageExpr, at)
+		v.message(m.Message, m.MessageExpr, "", at)
 		if m.Reason != "" || m.emptyReason {
 			oneOf(v, at.Child("reason"), m.Reason, reasons)
 		}

@@ -40,6 +40,8 @@ type Part struct {
 	Use   Use
 	Name  string // of a match condition or a variable, the key of an audit annotation
 	Index int    // in the list of the policy that has the expression
+
+	Locals string // the names that it may use beside those that all may use, joined by commas
 }
 
 // Expressions returns all expressions of p that are not empty, in the server's order.
@@ -47,20 +49,22 @@ func (p *Policy) Expressions() iter.Seq[Part] {
 	return func(yield func(Part) bool) {
 		var all []Part
 		for i, x := range p.MatchConditions {
-			all = append(all, Part{x.Expr, UseMatchCondition, x.Name, i})
+			all = append(all, Part{Expr: x.Expr, Use: UseMatchCondition, Name: x.Name, Index: i})
 		}
 		for i, x := range p.Variables {
-			all = append(all, Part{x.Expr, UseVariable, x.Name, i})
+			all = append(all, Part{Expr: x.Expr, Use: UseVariable, Name: x.Name, Index: i})
 		}
 		for i, x := range p.Validations {
-			all = append(all, Part{x.Expr, UseValidation, "", i}, Part{x.MessageExpr, UseMessageExpression, "", i})
+			all = append(all, Part{x.Expr, UseValidation, "", i, x.Locals()},
+				Part{x.MessageExpr, UseMessageExpression, "", i, x.Locals()})
 		}
 		for i, x := range p.AuditAnnotations {
-			all = append(all, Part{x.ValueExpr, UseAuditAnnotation, x.Key, i})
+			all = append(all, Part{Expr: x.ValueExpr, Use: UseAuditAnnotation, Name: x.Key, Index: i})
 		}
 		for i, x := range p.Mutations {
-			all = append(all, Part{x.Condition, UseCondition, x.Name, i}, Part{x.Expr, x.Use(), x.Name, i},
-				Part{x.MessageExpr, UseMessageExpression, x.Name, i})
+			all = append(all, Part{x.Condition, UseCondition, x.Name, i, ""},
+				Part{x.Expr, x.Use(), x.Name, i, ""},
+				Part{x.MessageExpr, UseMessageExpression, x.Name, i, ""})
 		}
 		for _, x := range all {
 			if !x.IsZero() && !yield(x) {

@@ -301,6 +301,9 @@ type Validation struct {
 	MessageExpr Expr // zero: none
 	Reason      metav1.StatusReason
 
+	// What only the dialect has.
+	Scope Scope // zero: the rule is for the object
+
 	emptyReason bool // the reason was written, as "", which only the write-time rules tell from none
 }
 

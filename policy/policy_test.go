@@ -252,7 +252,7 @@ spec: {policyName: p, paramRef: {selector: {}}}
 			},
 		},
 	}
-	unexported := cmpopts.IgnoreUnexported(policy.Policy{}, policy.Binding{}, policy.Validation{}, policy.Mutation{})
+	unexported := cmpopts.IgnoreUnexported(policy.Policy{}, policy.Binding{}, policy.Scope{}, policy.Validation{}, policy.Mutation{})
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			obj := object(t, test.object)
@@ -387,7 +387,7 @@ func (c *calls) Variable(name, src string) *policy.CompileError {
 	return c.call("variable "+name, src)
 }
 
-func (c *calls) Expression(use policy.Use, src string) *policy.CompileError {
+func (c *calls) Expression(use policy.Use, _ string, src string) *policy.CompileError {
 	return c.call(string(use), src)
 }
 

@@ -51,10 +51,10 @@ func TestExpressions(t *testing.T) {
 		Mutations:        []Mutation{{PatchType: ApplyConfiguration, Expr: x("apply")}, {PatchType: JSONPatch, Expr: x("patch")}},
 	}
 	want := []Part{
-		{x("condition"), UseMatchCondition, "c", 0}, {x("variable"), UseVariable, "v", 1},
-		{x("validation"), UseValidation, "", 0}, {x("message"), UseMessageExpression, "", 0},
-		{x("second"), UseValidation, "", 1}, {x("annotation"), UseAuditAnnotation, "key", 0},
-		{x("apply"), UseApplyConfiguration, "", 0}, {x("patch"), UseJSONPatch, "", 1},
+		{x("condition"), UseMatchCondition, "c", 0, ""}, {x("variable"), UseVariable, "v", 1, ""},
+		{x("validation"), UseValidation, "", 0, ""}, {x("message"), UseMessageExpression, "", 0, ""},
+		{x("second"), UseValidation, "", 1, ""}, {x("annotation"), UseAuditAnnotation, "key", 0, ""},
+		{x("apply"), UseApplyConfiguration, "", 0, ""}, {x("patch"), UseJSONPatch, "", 1, ""},
 	}
 	var got []Part
 	for x := range p.Expressions() {

@@ -26,8 +26,9 @@ import (
 type Checker interface {
 	// Variable compiles a variable and declares it for the expressions that follow; nil if all is well.
 	Variable(name, src string) *CompileError
-	// Expression compiles an expression; nil if all is well.
-	Expression(use Use, src string) *CompileError
+	// Expression compiles an expression; nil if all is well. Locals are the names that it may use beside those of its
+	// use.
+	Expression(use Use, locals, src string) *CompileError
 }
 
 // A CompileError says why an expression cannot be written.
@@ -432,7 +433,7 @@ func (v *validator) matchConditions(conditions []NamedExpr, path *field.Path) {
 	seen := map[string]bool{}
 	for i, c := range conditions {
 		at := path.Index(i)
-		v.trimmed(UseMatchCondition, c.Expr.Src, at.Child("expression"))
+		v.trimmed(UseMatchCondition, "", c.Expr.Src, at.Child("expression"))
 		if c.Name == "" {
 			v.add(field.Required(at.Child("name"), ""))
 			continue
@@ -446,19 +447,19 @@ func (v *validator) matchConditions(conditions []NamedExpr, path *field.Path) {
 }
 
 // trimmed checks an expression that is required, compiled and shown without the white space around it.
-func (v *validator) trimmed(use Use, src string, path *field.Path) {
+func (v *validator) trimmed(use Use, locals, src string, path *field.Path) {
 	src = strings.TrimSpace(src)
 	if src == "" {
 		v.add(field.Required(path, ""))
 		return
 	}
-	v.expression(use, src, path)
+	v.expression(use, locals, src, path)
 }
 
 // expression checks an expression that is not blank.
-func (v *validator) expression(use Use, src string, path *field.Path) {
+func (v *validator) expression(use Use, locals, src string, path *field.Path) {
 	if v.checker != nil {
-		v.compiled(v.checker.Expression(use, src), src, path)
+		v.compiled(v.checker.Expression(use, locals, src), src, path)
 	}
 }
 
@@ -538,22 +539,23 @@ func (v *validator) validating(p *Policy, spec *field.Path) {
 }
 
 func (v *validator) validation(x Validation, path *field.Path) {
+	v.scope(x.Scope, path.Child("scope"))
 	if expression := path.Child("expression"); strings.TrimSpace(x.Expr.Src) == "" {
 		v.add(field.Required(expression, "expression is not specified"))
 	} else {
-		v.expression(UseValidation, x.Expr.Src, expression)
+		v.expression(UseValidation, x.Locals(), x.Expr.Src, expression)
 	}
-	v.message(x.Message, x.MessageExpr, path)
+	v.message(x.Message, x.MessageExpr, x.Locals(), path)
 	if x.Reason != "" || x.emptyReason {
 		oneOf(v, path.Child("reason"), x.Reason, reasons)
 	}
 }
 
 // message checks the two members that make a text.
-func (v *validator) message(text string, expr Expr, path *field.Path) {
+func (v *validator) message(text string, expr Expr, locals string, path *field.Path) {
 	const blank = "must be non-empty if specified"
 	if src, expression := expr.Src, path.Child("messageExpression"); strings.TrimSpace(src) != "" {
-		v.expression(UseMessageExpression, src, expression)
+		v.expression(UseMessageExpression, locals, src, expression)
 	} else if src != "" {
 		v.add(field.Invalid(expression, src, blank))
 	}
@@ -580,7 +582,7 @@ func (v *validator) auditAnnotation(policyName string, a AuditAnnotation, path *
 	case len(src) > maxAuditAnnotationSrc:
 		v.add(field.Required(value, fmt.Sprintf("must not exceed %d bytes in length", maxAuditAnnotationSrc)))
 	case v.checker != nil:
-		v.compiled(v.checker.Expression(UseAuditAnnotation, src), a.ValueExpr.Src, value)
+		v.compiled(v.checker.Expression(UseAuditAnnotation, "", src), a.ValueExpr.Src, value)
 	}
 }
 
@@ -635,7 +637,7 @@ func (v *validator) member(m Mutation, path *field.Path, named, other string) {
 	if m.absent {
 		v.add(field.Required(path.Child(named), "must be specified when patchType is "+string(m.PatchType)))
 	} else {
-		v.trimmed(m.Use(), m.Expr.Src, path.Child(named, "expression"))
+		v.trimmed(m.Use(), "", m.Expr.Src, path.Child(named, "expression"))
 	}
 	if m.extra {
 		v.add(field.Invalid(path.Child(other), "{"+other+"}",

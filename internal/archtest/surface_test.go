@@ -29,7 +29,7 @@ var exportedTypes = map[string]int{
 	"deploy":   1,
 	"explain":  12,
 	"manifest": 6,
-	"policy":   26,
+	"policy":   29,
 	"schema":   8,
 	"state":    3,
 	"webhook":  3,

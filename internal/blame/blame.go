@@ -169,7 +169,7 @@ func Reasons(
 	for i, o := range outcomes {
 		for at, e := range seen {
 			p := e.Policy
-			if at < next[p] || p.Kind != o.Kind || p.Name != o.Policy || e.Expr.Field != o.Field {
+			if at < next[p] || p.Kind != o.Kind || p.Name != o.Policy || e.Expr.Field != o.Field || e.Scope() != o.Scope {
 				continue
 			}
 			var variables []explain.Evaluation
@@ -190,6 +190,6 @@ func Reasons(
 func OutcomeOf(d *celgate.Decision, v celgate.Violation) int {
 	return slices.IndexFunc(d.Outcomes, func(o celgate.Outcome) bool {
 		return o.Kind == v.Kind && o.Policy == v.Policy && o.Field == v.Expr.Field &&
-			(v.Binding == "" || o.Binding == v.Binding) && o.Param == v.Param
+			(v.Binding == "" || o.Binding == v.Binding) && o.Param == v.Param && o.Scope == v.Scope
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/apiserver/pkg/cel/mutation"
 
+	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/quirks"
 )
@@ -52,10 +53,11 @@ const (
 type Declared struct {
 	Params     bool
 	Authorizer bool
-	Patch      bool // Object, JSONPatch and jsonpatch.escapeKey
-	Dialect    bool // with Patch: the functions that only mutations of the dialect have
-	Merge      bool // the result is a JSON merge patch; it changes nothing of what is declared
-	Extended   bool // hash.* and reduce, which all expressions of the dialect have, and no server
+	Patch      bool   // Object, JSONPatch and jsonpatch.escapeKey
+	Dialect    bool   // with Patch: the functions that only mutations of the dialect have
+	Merge      bool   // the result is a JSON merge patch; it changes nothing of what is declared
+	Locals     string // names of any type, of locals.Join
+	Extended   bool   // hash.* and reduce, which all expressions of the dialect have, and no server
 
 	typed           bool // object, oldObject and params are declared by Typed
 	withoutResource bool // authorizer.requestResource is not declared
@@ -130,6 +132,13 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 		if d.Params {
 			opts = append(opts, cel.Variable("params", cel.DynType))
 		}
+	}
+	for _, name := range locals.Names(d.Locals) {
+		t := cel.DynType
+		if name == locals.Path(locals.Whole) {
+			t = cel.StringType
+		}
+		opts = append(opts, cel.Variable(name, t))
 	}
 	if d.Authorizer {
 		opts = append(opts, cel.Variable("authorizer", library.AuthorizerType))

@@ -47,6 +47,7 @@ type Variable struct {
 // An Expression is one compiled CEL expression.
 type Expression struct {
 	policy.Expr
+	Locals  string      // names that it may use beside those of its use
 	Name    string      // of a match condition
 	Program cel.Program // nil if Err is set
 	Plan    *plan.Plan  // the same, faster; nil for what it does not cover
@@ -83,23 +84,27 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 
 	params := p.ParamKind != nil
 	for _, v := range p.Variables {
-		e := c.compile(v.Expr, c.declared(policy.UseVariable, params))
+		e := c.compile(v.Expr, c.declared(policy.UseVariable, "", params))
 		scope.Declare(v.Name, e.Output)
 		prog.Variables = append(prog.Variables, Variable{v.Name, e})
 	}
-	use := func(x policy.Expr, u policy.Use) *Expression {
-		return c.compile(x, c.declared(u, params), results[u]...)
+	local := func(names string) func(policy.Expr, policy.Use) *Expression {
+		return func(x policy.Expr, u policy.Use) *Expression {
+			return c.compile(x, c.declared(u, names, params), results[u]...)
+		}
 	}
+	use := local("")
 	for _, m := range p.MatchConditions {
 		e := use(m.Expr, policy.UseMatchCondition)
 		e.Name = m.Name
 		prog.MatchConditions = append(prog.MatchConditions, e)
 	}
-	for _, v := range p.Validations {
-		prog.Validations = append(prog.Validations, use(v.Expr, policy.UseValidation))
+	for i := range p.Validations {
+		v, in := &p.Validations[i], local(p.Validations[i].Locals())
+		prog.Validations = append(prog.Validations, in(v.Expr, policy.UseValidation))
 		var message *Expression
 		if !v.MessageExpr.IsZero() {
-			message = use(v.MessageExpr, policy.UseMessageExpression)
+			message = in(v.MessageExpr, policy.UseMessageExpression)
 		}
 		prog.Messages = append(prog.Messages, message)
 	}
@@ -175,8 +180,9 @@ var results = map[policy.Use][]*cel.Type{
 }
 
 // declared says what expressions of a use may name in a policy. Variables of the dialect may hold parts of an Object.
-func (c *compiler) declared(use policy.Use, params bool) celenv.Declared {
+func (c *compiler) declared(use policy.Use, locals string, params bool) celenv.Declared {
 	d := declarations(use, params)
+	d.Locals = locals
 	if c.dialect && (use.Mutates() || use == policy.UseVariable) {
 		d.Patch, d.Dialect, d.Merge = true, use.Mutates(), use == policy.UseJSONMergePatch
 	}
@@ -240,7 +246,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 			if c.scope.Mode() == celenv.Write { // whose expressions nobody evaluates
 				return &Expression{Expr: x, Output: ast.OutputType()}
 			}
-			return &Expression{Expr: x, Plan: p, Program: &lateProgram{env: base, ast: ast, functions: fns},
+			return &Expression{Expr: x, Locals: d.Locals, Plan: p, Program: &lateProgram{env: base, ast: ast, functions: fns},
 				Output: ast.OutputType()}
 		}
 	}
@@ -252,7 +258,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 	if err != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("program instantiation failed: %w", err), Internal: true}
 	}
-	return &Expression{Expr: x, Program: prog, Output: ast.OutputType()}
+	return &Expression{Expr: x, Locals: d.Locals, Program: prog, Output: ast.OutputType()}
 }
 
 // compileIn compiles an expression for which d is declared.

@@ -28,7 +28,7 @@ func recompile(
 		if e == nil || e.Err != nil {
 			return e
 		}
-		d := in.declared(use, p.ParamKind != nil)
+		d := in.declared(use, e.Locals, p.ParamKind != nil)
 		env, err := scope.Env(d)
 		if err != nil {
 			errs = append(errs, err)

@@ -10,11 +10,13 @@ import (
 	"github.com/google/cel-go/interpreter"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/locals"
 )
 
 // A Seen is what one evaluation of an expression came to.
 type Seen struct {
-	Tree *cel.Ast
+	Tree  *cel.Ast
+	Scope string // the path of the value that the expression is evaluated for; empty: the object
 	// of the nodes of the tree; in the body of a loop those of the item at which it ended
 	Values    interpreter.EvalState
 	Variables interpreter.Activation // what variables stand for
@@ -43,6 +45,9 @@ func Traced(set *celenv.Set, prog *Program) (*Program, error) {
 				return
 			}
 			seen := Seen{Tree: tree, Variables: vars, Loops: map[int64]*Loop{}}
+			if at, ok := vars.ResolveName(locals.Path(locals.Whole)); ok {
+				seen.Scope = string(at.(types.String))
+			}
 			if _, d, _ := watched.ContextEval(ctx, followed{vars, &follower{seen.Loops, failed}}); d != nil &&
 				d.State() != nil {
 				seen.Values = d.State()

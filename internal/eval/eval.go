@@ -22,6 +22,7 @@ import (
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/schema"
 )
 
 // Inputs are the values that the expressions of one invocation see. A nil value is null, a nil authorizer is
@@ -35,6 +36,8 @@ type Inputs struct {
 
 	Authorizer      Lazy
 	RequestResource Lazy // authorizer.requestResource
+
+	Type *schema.Type // of the object, where a scope needs it; nil: not known
 
 	Witness Witness      // nil: nobody asks
 	Meter   *bound.Meter // nil: one for each call
@@ -78,6 +81,7 @@ type activation struct {
 	variables variables
 	over      uint64 // what the last evaluation cost, if it looped for long and passed the limit
 	mended    mended
+	scoped    *Scoped // nil: no scope
 }
 
 // Looped is told about an evaluation with many iterations.
@@ -98,7 +102,7 @@ func newActivation(ctx context.Context, prog *compile.Program, in Inputs) *activ
 
 // begin makes the activation one for other expressions.
 func (a *activation) begin(ctx context.Context, prog *compile.Program, in Inputs) {
-	a.Inputs, a.ctx, a.over, a.mended = in, ctx, 0, mended{}
+	a.Inputs, a.ctx, a.over, a.mended, a.scoped = in, ctx, 0, mended{}, nil
 	a.variables = variables{activation: a, declared: prog.Variables}
 }
 
@@ -125,15 +129,23 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	case plan.MeterName:
 		return a.Meter, a.Meter != nil
 	}
+	if a.scoped != nil {
+		return a.scoped.resolve(name)
+	}
 	return nil, false
 }
 
-// Record returns the record that a variable holds, nil for none.
-func (a *activation) Record(variable string) (plan.Record, types.Adapter) {
-	if variable != "request" || a.Request == nil {
-		return nil, nil
+// Record returns the record or the tree that a variable holds, nil for none.
+func (a *activation) Record(variable string) (any, types.Adapter) {
+	switch {
+	case variable != "request":
+		if a.scoped != nil {
+			return a.scoped.tree()
+		}
+	case a.Request != nil:
+		return a.Request, adapter{a.Request.Form()}
 	}
-	return a.Request, adapter{a.Request.Form()}
+	return nil, nil
 }
 
 func orNull(v ref.Val) ref.Val {

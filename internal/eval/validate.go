@@ -3,6 +3,7 @@ package eval
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ type Outcome struct {
 	Err        error               // of Error; Message is its text
 	Reason     metav1.StatusReason // of Deny
 	Cost       int64
+	Scope      string // the path of the value that it is about; empty: the object, or all values that pass
 }
 
 // fail makes the outcome an error.
@@ -117,7 +119,8 @@ func (e *aggregated) Unwrap() []error { return e.errs }
 
 // A Validation is the result of one invocation of a ValidatingAdmissionPolicy whose match conditions hold.
 type Validation struct {
-	// Outcomes has one for each validation, or a single error that stands for all of them.
+	// Outcomes has one for each validation, or a single error that stands for all of them. A validation with a scope has
+	// one for the values that pass, which is Skip if there is no value, and one for each that does not.
 	Outcomes    []Outcome
 	Annotations []Annotation // in the order of the policy; not those that are excluded
 }
@@ -134,6 +137,7 @@ type Annotation struct {
 type Validator struct {
 	activation activation
 	outcomes   []Outcome
+	failing    []*Scoped // beside outcomes, as far as there are any: the values that they are about
 }
 
 // Validate evaluates validations, their messages and the audit annotations, as
@@ -153,7 +157,7 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in Inpu
 		spent := v.activation.mended
 		v.activation.begin(ctx, prog, in)
 		v.activation.mended = spent // of the same budget
-		messages, _, messageErr = v.activation.group(prog.Messages, left)
+		messages, messageErr = v.messages(prog, left)
 	}
 	for i := range v.outcomes {
 		o := &v.outcomes[i]
@@ -161,13 +165,14 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in Inpu
 		case o.Verdict == Error:
 		case messageErr != nil:
 			o.fail(fmt.Errorf("failed messageExpression: %w", messageErr))
-		case o.Verdict == Deny:
+		case o.Verdict == Deny && o.Message == "":
 			var evaluated Result
 			if messages != nil {
 				evaluated = messages[i]
 			}
-			o.Message = message(&prog.Policy.Validations[i], evaluated)
-			if o.Reason = prog.Policy.Validations[i].Reason; o.Reason == "" {
+			rule := &prog.Policy.Validations[o.Index]
+			o.Message = message(rule, o.Scope, evaluated)
+			if o.Reason = rule.Reason; o.Reason == "" {
 				o.Reason = metav1.StatusReasonInvalid
 			}
 		}
@@ -187,21 +192,28 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in Inpu
 // Release lets go of everything but the memory.
 func (v *Validator) Release() {
 	clear(v.outcomes)
-	v.activation, v.outcomes = activation{}, v.outcomes[:0]
+	v.activation, v.outcomes, v.failing = activation{}, v.outcomes[:0], nil
 }
 
 // validations evaluates the validations to outcomes, of which denials have no text yet, and returns the rest of the
 // budget.
 func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
-	v.outcomes = slices.Grow(v.outcomes[:0], len(prog.Validations))[:len(prog.Validations)]
+	v.outcomes = slices.Grow(v.outcomes[:0], len(prog.Validations))
+	v.failing = nil
 	left = budget
 	for i, e := range prog.Validations {
+		if !prog.Policy.Validations[i].Scope.IsZero() {
+			if left, err = v.scoped(prog, i, left); err != nil {
+				return 0, err
+			}
+			continue
+		}
 		var r Result
 		if r, left, err = v.activation.evaluate(e, left); err != nil {
 			return 0, err
 		}
-		o := &v.outcomes[i]
-		*o = Outcome{Expression: e, Index: i, Cost: r.Cost}
+		v.outcomes = append(v.outcomes, Outcome{Expression: e, Index: i, Cost: r.Cost})
+		o := &v.outcomes[len(v.outcomes)-1]
 		switch {
 		case r.Err != nil:
 			o.fail(r.Err)
@@ -210,6 +222,92 @@ func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
 		}
 	}
 	return left, nil
+}
+
+// scoped evaluates a validation for each value of its scope.
+func (v *Validator) scoped(prog *compile.Program, i int, left int64) (int64, error) {
+	e, scope := prog.Validations[i], &prog.Policy.Validations[i].Scope
+	a := &v.activation
+	passed := len(v.outcomes)
+	v.add(Outcome{Expression: e, Index: i, Verdict: Skip}, nil)
+	var ends error
+	failed := 0
+	err := Walk(scope, a.Object, a.OldObject, a.Type, func(at *Scoped) error {
+		a.scoped = at
+		var r Result
+		if r, left, ends = a.evaluate(e, left-1); ends != nil {
+			return ends
+		}
+		if r.Err == nil && r.Value == types.True {
+			v.outcomes[passed].Verdict = Admit
+			v.outcomes[passed].Cost += r.Cost + 1
+			return nil
+		}
+		o := Outcome{Expression: e, Index: i, Cost: r.Cost + 1, Scope: at.Field()}
+		switch {
+		case r.Err != nil:
+			o.fail(r.Err)
+			o.Message = o.Scope + ": " + o.Message
+		default:
+			o.Verdict = Deny
+		}
+		if failed++; failed > maxScopeFailing {
+			return errFailing
+		}
+		v.add(o, at.keep())
+		return nil
+	})
+	a.scoped = nil
+	switch {
+	case ends != nil:
+		return 0, ends
+	case errors.Is(err, errFailing):
+		v.add(Outcome{Expression: e, Index: i, Verdict: Deny, Scope: scope.Src,
+			Message: fmt.Sprintf("%s: more than %d values fail", scope.Src, maxScopeFailing),
+			Reason:  cmp.Or(prog.Policy.Validations[i].Reason, metav1.StatusReasonInvalid)}, nil)
+	case err != nil:
+		o := Outcome{Expression: e, Index: i}
+		o.fail(err)
+		v.add(o, nil)
+	}
+	if v.outcomes[passed].Verdict == Skip && len(v.outcomes) > passed+1 { // no value passes
+		v.outcomes = slices.Delete(v.outcomes, passed, passed+1)
+		v.failing = slices.Delete(v.failing, passed, passed+1)
+	}
+	return left, nil
+}
+
+var errFailing = errors.New("too many values fail")
+
+// add adds an outcome, about a value of a scope unless at is nil.
+func (v *Validator) add(o Outcome, at *Scoped) {
+	for len(v.failing) < len(v.outcomes) {
+		v.failing = append(v.failing, nil)
+	}
+	v.outcomes, v.failing = append(v.outcomes, o), append(v.failing, at)
+}
+
+// messages evaluates the message expressions: of validations with a scope for each value that fails, of others always.
+// The results are those for the outcomes.
+func (v *Validator) messages(prog *compile.Program, left int64) ([]Result, error) {
+	results := make([]Result, len(v.outcomes))
+	for i := range v.outcomes {
+		o := &v.outcomes[i]
+		e := prog.Messages[o.Index]
+		if e == nil || o.Scope != "" && (o.Verdict != Deny || v.failing[i] == nil) ||
+			o.Scope == "" && !prog.Policy.Validations[o.Index].Scope.IsZero() {
+			continue
+		}
+		if v.activation.scoped = nil; o.Scope != "" {
+			v.activation.scoped = v.failing[i]
+		}
+		var err error
+		if results[i], left, err = v.activation.evaluate(e, left); err != nil {
+			return nil, err
+		}
+	}
+	v.activation.scoped = nil
+	return results, nil
 }
 
 func (v *Validator) annotations(prog *compile.Program) ([]Annotation, error) {
@@ -238,9 +336,16 @@ func failed(err error) Validation {
 }
 
 // message chooses the text of a denial: the messageExpression if it gave one line of text, else the message,
-// else the expression itself.
-func message(v *policy.Validation, evaluated Result) string {
-	return cmp.Or(given(evaluated, v.Message), failedExpression(v.Expr))
+// else the expression itself. In a scope the path of the value comes before the latter two.
+func message(v *policy.Validation, scope string, evaluated Result) string {
+	if text := given(evaluated, ""); text != "" {
+		return text
+	}
+	text := cmp.Or(given(Result{}, v.Message), failedExpression(v.Expr))
+	if scope != "" {
+		text = scope + ": " + text
+	}
+	return text
 }
 
 // given is the text that an author gave, by an expression or as it is; "" if there is none.

@@ -62,6 +62,11 @@ func noNative(p *policy.Policy) (all []Refusal) {
 	if p.Passes() != policy.DefaultPasses {
 		all = append(all, Refusal{"spec.maxPasses", "kube-apiserver runs mutations twice at most"})
 	}
+	for i, x := range p.Validations {
+		if !x.Scope.IsZero() {
+			all = append(all, Refusal{fmt.Sprintf("spec.validations[%d].scope", i), "kube-apiserver has no scopes"})
+		}
+	}
 	for i, m := range p.Mutations {
 		at := fmt.Sprintf("spec.mutations[%d]", i)
 		refuse := func(used bool, field, reason string) {

@@ -19,11 +19,12 @@ type Record interface {
 	Member(name string) (any, bool)
 }
 
-// Records are Variables of which some hold records. A plan asks for the value of such a variable only where it needs
-// the whole.
+// Records are Variables of which some hold records or trees. A plan asks for the value of such a variable only where it
+// needs the whole.
 type Records interface {
-	// Record returns what makes members, and what makes values of them; nil if the variable holds no record.
-	Record(variable string) (Record, types.Adapter)
+	// Record returns a [Record], a map[string]any or a []any, and what makes values of what is in it; nil if the
+	// variable holds nothing of the kind.
+	Record(variable string) (any, types.Adapter)
 }
 
 // A part is what a path leads to: with shows a part of a JSON tree, else a value. One without content gives up.

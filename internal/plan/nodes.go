@@ -58,7 +58,7 @@ func (g global) eval(m *machine) ref.Val {
 	return value(cel)
 }
 
-// record is the variable request, of which few members are asked for.
+// record is a variable of [Records]: request, of which few members are asked for, and the value of a scope.
 type record struct{ global }
 
 func (r record) members(m *machine) part {

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation"
 
 	"github.com/celgate/celgate/internal/bound"
+	"github.com/celgate/celgate/internal/locals"
 )
 
 // A Plan is one expression, ready to be evaluated. It is immutable and safe for concurrent use.
@@ -268,7 +269,8 @@ func (b *builder) ident(id int64) node {
 			return &attribute{root: iterator(l.slot), cost: 1}
 		}
 	}
-	if name == "request" {
+	switch name {
+	case "request", locals.Scope, locals.Item:
 		return &attribute{root: record{global(name)}, cost: 1}
 	}
 	return &attribute{root: global(name), cost: 1}

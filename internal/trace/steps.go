@@ -14,6 +14,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -172,8 +173,13 @@ func (s *steps) path(e ast.Expr) string {
 				return in.path
 			}
 		}
-		if name := e.AsIdent(); name == "object" || name == "variables" {
+		switch name := e.AsIdent(); name {
+		case "object", "variables":
 			return name
+		case locals.Scope, locals.Item:
+			if at := s.o.Seen.Scope; at != "" {
+				return "object." + at
+			}
 		}
 	case ast.SelectKind:
 		return member(e.AsSelect().Operand(), e.AsSelect().FieldName())

@@ -143,6 +143,7 @@ type jsonOutcome struct {
 	Binding string          `json:"binding"`
 	Param   string          `json:"param"`
 	Field   string          `json:"field"`
+	Scope   string          `json:"scope,omitempty"` // the path of the value that the expression is for
 	Verdict celgate.Verdict `json:"verdict"`
 	Message string          `json:"message"`
 	Cost    int64           `json:"cost"`
@@ -301,8 +302,8 @@ func itemOf(r *celgate.Request, d *celgate.Decision) jsonItem {
 	}
 	for _, o := range d.Outcomes {
 		it.Outcomes = append(it.Outcomes, jsonOutcome{
-			Policy: o.Policy, Binding: o.Binding, Param: o.Param, Field: o.Field, Verdict: o.Verdict,
-			Message: o.Message, Cost: o.Cost,
+			Policy: o.Policy, Binding: o.Binding, Param: o.Param, Field: o.Field, Scope: o.Scope,
+			Verdict: o.Verdict, Message: o.Message, Cost: o.Cost,
 		})
 	}
 	for _, n := range d.Notes {

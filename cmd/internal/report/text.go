@@ -369,7 +369,7 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 		b.label = "error"
 		b.footers = append(b.footers, "failurePolicy Fail makes the error a "+s.noun)
 	}
-	b = b.because(it, blame.OutcomeOf(it.Decision, v))
+	b = b.because(it, blame.OutcomeOf(it.Decision, v)).in(it, v.Scope)
 	if v.IsError {
 		b.hint = hintFor(failing{message: v.Message, err: v.Err, expr: b.expr, request: it.Request, param: v.Param})
 	} else {
@@ -385,6 +385,22 @@ func (b block) because(it Item, outcome int) block {
 		return b
 	}
 	return b.explained(r, nil)
+}
+
+// in says where in the manifest the value is that a block about a scope is of.
+func (b block) in(it Item, scope string) block {
+	if scope == "" {
+		return b
+	}
+	if b.field == "" {
+		b.field = scope
+	}
+	if it.Locate != nil {
+		if at := it.Locate(scope); at.IsValid() {
+			b.footers = append(b.footers, scope+" is at "+at.String())
+		}
+	}
+	return b
 }
 
 // explained shows in a block the part of the expression that decided, and above its other lines the values behind it.

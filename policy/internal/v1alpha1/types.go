@@ -74,7 +74,7 @@ type AdmissionPolicySpec struct {
 	Order *Order `json:"order,omitempty"`
 
 	// The rules. A policy has at least one mutation, validation or audit annotation.
-	Validations []admissionv1.Validation `json:"validations,omitempty"`
+	Validations []Validation `json:"validations,omitempty"`
 
 	// The audit annotations that a request gets.
 	AuditAnnotations []admissionv1.AuditAnnotation `json:"auditAnnotations,omitempty"`
@@ -91,6 +91,30 @@ type Order struct {
 
 	// The policies that run after this one.
 	Before []string `json:"before,omitempty"`
+}
+
+// A Validation is one rule. With a scope it is one for each value there: every value that fails is a violation of its
+// own, with the path of the value in details.causes[].field, and its message begins with the path, unless
+// messageExpression makes the text.
+type Validation struct {
+	// Must be true. Required.
+	Expression string `json:"expression"`
+
+	// The text of a denial: one line.
+	Message string `json:"message,omitempty"`
+
+	// Unauthorized, Forbidden, Invalid (the default) or RequestEntityTooLarge: the reason of a denial, and its code.
+	Reason *metav1.StatusReason `json:"reason,omitempty"`
+
+	// An expression of the text of a denial. Where it has none, or more than a line, message is the text.
+	MessageExpression string `json:"messageExpression,omitempty"`
+
+	// The values that the rule is for: a path such as spec.containers[*], spec.ports[name=http],
+	// metadata.labels["a.b/c"] or spec.x[key].y[index].field, or kubernetes.allContainers or kubernetes.podSpec.
+	// Expressions see the value as scope, its path as scopePath.field, keys and indexes that the path names as
+	// scopePath.key, and as oldScope the value that it takes the place of, null if there is none. An absent field is no
+	// value, and no error.
+	Scope string `json:"scope,omitempty"`
 }
 
 // A Mutation is one change that a policy makes. Its expression may also come to null, or to an optional without a

@@ -1,0 +1,361 @@
+package eval
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celgate/celgate/internal/locals"
+	"github.com/celgate/celgate/internal/plan"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
+)
+
+// Bounds of scopes.
+const (
+	MaxScopeValues  = 10_000 // that one validation or mutation is evaluated for
+	maxScopeFailing = 64     // that one validation tells of
+)
+
+// A Path leads from an object to a value: names of members and keys of maps (string), indexes (int).
+type Path []any
+
+// String returns the path as a field path of the API server.
+func (p Path) String() string {
+	var b strings.Builder
+	for _, step := range p {
+		switch step := step.(type) {
+		case int:
+			b.WriteString("[" + strconv.Itoa(step) + "]")
+		case member:
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(string(step))
+		case string:
+			b.WriteString("[" + step + "]")
+		}
+	}
+	return b.String()
+}
+
+// A member is a name in a Path that a dot is written before.
+type member string
+
+// name is the name of a step that is none of an item of a list.
+func name(step any) (string, bool) {
+	switch step := step.(type) {
+	case member:
+		return string(step), true
+	case string:
+		return step, true
+	}
+	return "", false
+}
+
+// A ScopeError says that a scope cannot be followed in an object.
+type ScopeError struct{ text string }
+
+func (e *ScopeError) Error() string { return e.text }
+
+// A Scoped is one value of a scope: what its names stand for while expressions are evaluated for it.
+type Scoped struct {
+	Path    Path
+	Content any // the value as a tree
+	shows   types.Adapter
+	value   ref.Val // of Content, once it was asked for
+	scope   *policy.Scope
+	named   []ref.Val // keys and indexes, in the order of the names of the path
+	names   []string  // of named
+	old     *oldValues
+	text    string // of Path, once it was asked for
+}
+
+// Field is the path of the value.
+func (s *Scoped) Field() string {
+	if s.text == "" {
+		s.text = s.Path.String()
+	}
+	return s.text
+}
+
+// tree is the value with what makes values of what is in it; nil if there is nothing in it.
+func (s *Scoped) tree() (any, types.Adapter) {
+	switch s.Content.(type) {
+	case map[string]any, []any:
+		return s.Content, s.shows
+	}
+	return nil, nil
+}
+
+// key is what mutations call the last key or index on the way to the value.
+func (s *Scoped) key() ref.Val {
+	for i := len(s.Path) - 1; i >= 0; i-- {
+		switch step := s.Path[i].(type) {
+		case int:
+			return types.Int(step)
+		case string:
+			return types.String(step)
+		}
+	}
+	return types.NullValue
+}
+
+// resolve returns what a name of the scope stands for.
+func (s *Scoped) resolve(name string) (any, bool) {
+	switch name {
+	case locals.Scope, locals.Item:
+		if s.value == nil {
+			s.value = s.shows.NativeToValue(s.Content)
+		}
+		return s.value, true
+	case locals.Key:
+		return s.key(), true
+	case locals.OldScope:
+		return s.old.of(s.Path), true
+	case locals.Path(locals.Whole):
+		return types.String(s.Field()), true
+	}
+	for i, known := range s.names {
+		if locals.Path(known) == name {
+			return s.named[i], true
+		}
+	}
+	return nil, false
+}
+
+// keep returns the value for later: a walk goes on in the same memory.
+func (s *Scoped) keep() *Scoped {
+	kept := *s
+	kept.Path, kept.named = slices.Clone(s.Path), slices.Clone(s.named)
+	return &kept
+}
+
+// Walk visits the values of a scope in an object, which may be null, in the order of lists and of the keys of maps,
+// until visit returns an error. The value is there until the next one is visited.
+func Walk(scope *policy.Scope, object, oldObject ref.Val, t *schema.Type, visit func(*Scoped) error) error {
+	content, shows := shown(object)
+	if content == nil {
+		return nil
+	}
+	w := &walk{visit: visit}
+	w.at.scope = scope
+	w.at.old = &oldValues{object: content, typ: t}
+	w.at.old.oldObject, w.at.old.shows = shown(oldObject)
+	for _, path := range scope.Paths {
+		w.at.names = w.at.names[:0]
+		for _, step := range path {
+			if step.Name != "" {
+				w.at.names = append(w.at.names, step.Name)
+			}
+		}
+		if err := w.follow(path, content, shows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shown is the tree that a value shows, nil for none.
+func shown(v ref.Val) (any, types.Adapter) {
+	if t, ok := v.(plan.Tree); ok {
+		return t.Tree()
+	}
+	return nil, nil
+}
+
+type walk struct {
+	at    Scoped
+	count int
+	visit func(*Scoped) error
+}
+
+// follow follows the rest of a path from what is at w.at.
+func (w *walk) follow(path policy.Steps, content any, shows types.Adapter) error {
+	if v, ok := content.(plan.Tree); ok { // in another form than what it is in
+		content, shows = v.Tree()
+	}
+	if len(path) == 0 {
+		if w.count++; w.count > MaxScopeValues {
+			return &ScopeError{fmt.Sprintf("%s has more than %d values", w.at.scope.Src, MaxScopeValues)}
+		}
+		w.at.Content, w.at.shows, w.at.value, w.at.text = content, shows, nil, ""
+		return w.visit(&w.at)
+	}
+	step, rest := path[0], path[1:]
+	if step.Member != "" {
+		members, _ := content.(map[string]any)
+		inner, found := members[step.Member]
+		if !found || step.With != "" && !has(inner, step.With) {
+			return nil
+		}
+		var at any = member(step.Member)
+		if strings.ContainsAny(step.Member, "./[]") {
+			at = step.Member
+		}
+		return w.into(at, rest, inner, shows)
+	}
+	switch content := content.(type) {
+	case nil:
+	case []any:
+		for i, item := range content {
+			if step.Key != "" && !isText(item, step.Key, step.Value) {
+				continue
+			}
+			if err := w.named(step, types.Int(i), i, rest, item, shows); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(content)) {
+			if step.Key != "" && !isText(content[key], step.Key, step.Value) {
+				continue
+			}
+			if err := w.named(step, types.String(key), key, rest, content[key], shows); err != nil {
+				return err
+			}
+		}
+	default:
+		return &ScopeError{fmt.Sprintf("%s is neither a list nor a map, %s needs one", w.at.Path, w.at.scope.Src)}
+	}
+	return nil
+}
+
+// named follows a path into an item with the name that the path has for its key or index.
+func (w *walk) named(step policy.Step, key ref.Val, at any, rest policy.Steps, item any, shows types.Adapter) error {
+	if step.Name == "" {
+		return w.into(at, rest, item, shows)
+	}
+	w.at.named = append(w.at.named, key)
+	err := w.into(at, rest, item, shows)
+	w.at.named = w.at.named[:len(w.at.named)-1]
+	return err
+}
+
+func (w *walk) into(at any, rest policy.Steps, content any, shows types.Adapter) error {
+	w.at.Path = append(w.at.Path, at)
+	err := w.follow(rest, content, shows)
+	w.at.Path = w.at.Path[:len(w.at.Path)-1]
+	return err
+}
+
+func has(v any, member string) bool {
+	members, ok := v.(map[string]any)
+	if !ok {
+		return false
+	}
+	_, found := members[member]
+	return found
+}
+
+func isText(v any, member, text string) bool {
+	members, _ := v.(map[string]any)
+	found, ok := members[member].(string)
+	return ok && found == text
+}
+
+// oldValues finds what values take the place of: in lists whose items have keys that with the same keys, in sets the
+// equal one, in other lists that with the same index.
+type oldValues struct {
+	object, oldObject any
+	shows             types.Adapter
+	typ               *schema.Type // nil: no list is known to have keys
+	indexes           []listIndex  // by the number of steps to the list: those that were looked at last
+}
+
+// A listIndex is where the items of an old list are, by their keys.
+type listIndex struct {
+	items []any
+	at    map[string]int
+}
+
+// of returns the value that the one at a path takes the place of; null if there is none.
+func (o *oldValues) of(path Path) ref.Val {
+	current, old, typ, shows := o.object, o.oldObject, o.typ, o.shows
+	for depth, step := range path {
+		old, shows = inner(old, shows)
+		current, _ = inner(current, nil)
+		if key, ok := name(step); ok {
+			members, _ := old.(map[string]any)
+			value, found := members[key]
+			if !found {
+				return types.NullValue
+			}
+			now, _ := current.(map[string]any)
+			current, old, typ = now[key], value, memberType(typ, key)
+			continue
+		}
+		items, _ := old.([]any)
+		list, _ := current.([]any)
+		index := step.(int)
+		current = list[index]
+		if typ != nil && typ.Kind == schema.List && (typ.Merge == schema.Keyed || typ.Merge == schema.Set) {
+			index = o.index(depth, items, typ)[identity(current, typ)] - 1
+		}
+		if index < 0 || index >= len(items) {
+			return types.NullValue
+		}
+		if old = items[index]; typ != nil {
+			typ = typ.Elem
+		}
+	}
+	if v, ok := old.(ref.Val); ok {
+		return v
+	}
+	if shows == nil {
+		return types.NullValue
+	}
+	return shows.NativeToValue(old)
+}
+
+// inner is what a value in a tree of another form shows.
+func inner(content any, shows types.Adapter) (any, types.Adapter) {
+	if v, ok := content.(plan.Tree); ok {
+		return v.Tree()
+	}
+	return content, shows
+}
+
+func memberType(t *schema.Type, name string) *schema.Type {
+	if t == nil {
+		return nil
+	}
+	if f := t.Field(name); f != nil {
+		return f.Type
+	}
+	return t.Elem
+}
+
+// index returns the places of the items of an old list by their keys, counted from 1.
+func (o *oldValues) index(depth int, items []any, t *schema.Type) map[string]int {
+	for len(o.indexes) <= depth {
+		o.indexes = append(o.indexes, listIndex{})
+	}
+	known := &o.indexes[depth]
+	if known.at != nil && len(known.items) == len(items) && (len(items) == 0 || &known.items[0] == &items[0]) {
+		return known.at
+	}
+	*known = listIndex{items, make(map[string]int, len(items))}
+	for i := len(items) - 1; i >= 0; i-- { // of several with one key the first
+		known.at[identity(items[i], t)] = i + 1
+	}
+	return known.at
+}
+
+// identity is the text of what tells an item of a list from the others.
+func identity(item any, t *schema.Type) string {
+	if t.Merge == schema.Set {
+		return fmt.Sprintf("%#v", item)
+	}
+	members, _ := item.(map[string]any)
+	var b strings.Builder
+	for _, key := range t.Keys {
+		fmt.Fprintf(&b, "%#v\x00", members[key])
+	}
+	return b.String()
+}

@@ -1,0 +1,30 @@
+// Package locals has the names that the expressions of a scope use for what is there, beside those that all expressions
+// of a policy may use.
+package locals
+
+import "strings"
+
+// The names.
+const (
+	Scope    = "scope"    // of a validation: the value
+	OldScope = "oldScope" // of a validation: the value in oldObject
+	Item     = "item"     // of a mutation: the value
+	Key      = "key"      // of a mutation: the key or index of the value
+)
+
+// Whole is what scopePath calls the whole path of a value.
+const Whole = "field"
+
+// Path is the name of a part of the path of a value: [Whole], or a key or an index that the scope names.
+func Path(part string) string { return "scopePath." + part }
+
+// Join makes one text of names, of which two can be compared.
+func Join(names ...string) string { return strings.Join(names, ",") }
+
+// Names are the names in a text of [Join].
+func Names(joined string) []string {
+	if joined == "" {
+		return nil
+	}
+	return strings.Split(joined, ",")
+}

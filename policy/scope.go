@@ -1,0 +1,234 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/celgate/celgate/internal/locals"
+)
+
+// A Scope is where in an object a validation or a mutation of the dialect looks: it is evaluated for each value there.
+type Scope struct {
+	Expr             // the text as written; zero: the whole object
+	Paths []Steps    // one, or those of a named scope
+	err   *pathError // why the text is no scope
+}
+
+// Steps lead from an object to values.
+type Steps []Step
+
+// A Step leads from a value to one of its members, or to its items.
+type Step struct {
+	Member string // of an object; empty: the items of a list or the values of a map
+	Name   string // what scopePath calls the key or the index of each item; empty: nothing
+
+	Key, Value string // only items whose member Key is the text Value; both empty: all
+	With       string // only a value that has this member; empty: any
+}
+
+// Names are what scopePath calls the keys and indexes of a scope.
+func (s *Scope) Names() []string {
+	var all []string
+	for _, path := range s.Paths {
+		for _, step := range path {
+			if step.Name != "" {
+				all = append(all, step.Name)
+			}
+		}
+	}
+	return all
+}
+
+// builtinScopes are the named scopes of the library kubernetes.
+var builtinScopes = func() map[string][]Steps {
+	members := func(names ...string) (path Steps) {
+		for _, name := range names {
+			path = append(path, Step{Member: name})
+		}
+		return path
+	}
+	var containers, specs []Steps
+	for _, spec := range []Steps{members("spec"), members("spec", "template", "spec"),
+		members("spec", "jobTemplate", "spec", "template", "spec"), members("template", "spec")} {
+		for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
+			containers = append(containers, append(slices.Clone(spec), Step{Member: list}, Step{}))
+		}
+		spec[len(spec)-1].With = "containers" // the spec of a Deployment has none
+		specs = append(specs, spec)
+	}
+	return map[string][]Steps{"kubernetes.allContainers": containers, "kubernetes.podSpec": specs}
+}()
+
+// ParseScope reads a scope: a path such as spec.containers[*], spec.x[key].y[index].field, metadata.labels["a.b/c"] or
+// spec.ports[name=http], or the name of a scope of the library kubernetes.
+func ParseScope(x Expr) Scope {
+	s := Scope{Expr: x}
+	if strings.HasPrefix(x.Src, "kubernetes.") {
+		paths, known := builtinScopes[x.Src]
+		if !known {
+			s.err = &pathError{0, "no such scope, there are " +
+				strings.Join(slices.Sorted(maps.Keys(builtinScopes)), ", ")}
+		}
+		s.Paths = paths
+		return s
+	}
+	r := pathReader{src: x.Src}
+	path := r.read()
+	if s.err = r.err; s.err == nil {
+		s.Paths = []Steps{path}
+	}
+	return s
+}
+
+// A pathError says what is wrong with a path at a byte of it.
+type pathError struct {
+	at   int
+	text string
+}
+
+// Error says where the path is wrong, from the first byte on, which is 1.
+func (e *pathError) Error() string { return fmt.Sprintf("at %d: %s", e.at+1, e.text) }
+
+// A pathReader reads a path from left to right until something is wrong.
+type pathReader struct {
+	src string
+	at  int
+	err *pathError
+}
+
+func (r *pathReader) fail(at int, format string, args ...any) {
+	if r.err == nil {
+		r.err = &pathError{at, fmt.Sprintf(format, args...)}
+	}
+}
+
+func (r *pathReader) read() (path Steps) {
+	names := map[string]bool{locals.Whole: true}
+	for r.err == nil && (r.at < len(r.src) || len(path) == 0) {
+		begin := r.at
+		var step Step
+		switch {
+		case r.next("["):
+			step = r.bracket()
+		case len(path) == 0 || r.next("."):
+			begin = r.at
+			if step.Member = r.word(); step.Member == "" {
+				r.fail(r.at, "the name of a member is missing")
+			}
+		default:
+			r.fail(r.at, "%q is not the beginning of .member or [items]", r.src[r.at:r.at+1])
+		}
+		if names[step.Name] {
+			r.fail(begin, "the name %s has another meaning already", step.Name)
+		}
+		if step.Name != "" {
+			names[step.Name] = true
+		}
+		path = append(path, step)
+	}
+	if len(path) > 0 && path[0].Member == "" {
+		r.fail(0, "a path begins with a member of the object")
+	}
+	return path
+}
+
+// bracket reads what is behind an opening bracket.
+func (r *pathReader) bracket() (step Step) {
+	begin := r.at
+	switch {
+	case r.next("*"):
+	case r.at < len(r.src) && strings.IndexByte(`"'`, r.src[r.at]) >= 0:
+		if step.Member = r.quoted(); step.Member == "" {
+			r.fail(begin, "the name of a member is missing")
+		}
+	default:
+		word := r.word()
+		if r.next("=") {
+			step.Key, step.Value = word, r.value()
+			if word == "" || step.Value == "" {
+				r.fail(begin, "a member and its text are missing, as in [name=http]")
+			}
+			break
+		}
+		if _, err := strconv.Atoi(word); err == nil {
+			r.fail(begin, "an index is the place of another item tomorrow: write [*], or [member=text]")
+		}
+		if step.Name = word; !isIdentifier(word) {
+			r.fail(begin, "%q is neither *, nor a name for scopePath, nor member=text, nor a quoted member", word)
+		}
+	}
+	if !r.next("]") {
+		r.fail(r.at, "] is missing")
+	}
+	return step
+}
+
+func (r *pathReader) next(token string) bool {
+	if !strings.HasPrefix(r.src[r.at:], token) {
+		return false
+	}
+	r.at += len(token)
+	return true
+}
+
+// word reads a name of letters, digits, _, - and $.
+func (r *pathReader) word() string {
+	begin := r.at
+	for r.at < len(r.src) {
+		switch c := r.src[r.at]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c == '$':
+			r.at++
+			continue
+		}
+		break
+	}
+	return r.src[begin:r.at]
+}
+
+// value reads a text that is quoted, or goes to the closing bracket.
+func (r *pathReader) value() string {
+	if r.at < len(r.src) && strings.IndexByte(`"'`, r.src[r.at]) >= 0 {
+		return r.quoted()
+	}
+	begin := r.at
+	if end := strings.IndexByte(r.src[begin:], ']'); end >= 0 {
+		r.at += end
+		return r.src[begin:r.at]
+	}
+	return ""
+}
+
+func (r *pathReader) quoted() string {
+	quote, begin := r.src[r.at:r.at+1], r.at
+	end := strings.Index(r.src[begin+1:], quote)
+	if end < 0 {
+		r.fail(begin, "the closing %s is missing", quote)
+		return ""
+	}
+	r.at += end + 2
+	return r.src[begin+1 : r.at-1]
+}
+
+// scope checks a scope that was written.
+func (v *validator) scope(s Scope, path *field.Path) {
+	if s.err != nil {
+		v.add(field.Invalid(path, s.Src, s.err.Error()))
+	}
+}
+
+// Locals are the names that the expressions of a validation may use beside those that all may use, joined by commas.
+func (x *Validation) Locals() string {
+	if x.Scope.IsZero() {
+		return ""
+	}
+	names := []string{locals.Scope, locals.OldScope, locals.Path(locals.Whole)}
+	for _, name := range x.Scope.Names() {
+		names = append(names, locals.Path(name))
+	}
+	return locals.Join(names...)
+}
