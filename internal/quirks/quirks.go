@@ -84,11 +84,6 @@ var All = []Quirk{
 		Title: "an integer of an ApplyConfiguration that is too large for its field is cut to the width of the field instead of refused",
 	},
 	{
-		ID:    LibraryCosts,
-		Until: "1.32",
-		Title: "functions of the Kubernetes libraries cost 1, whatever they are given: StrictCostEnforcementForVAP is off",
-	},
-	{
 		ID:    PatchBigInteger,
 		Since: "1.32",
 		Title: "an integer beyond 2^53-1 in the value of a JSON patch becomes text",
@@ -107,6 +102,11 @@ var All = []Quirk{
 		ID:    PatchReflectedValue,
 		Since: "1.37",
 		Title: "a map or list of params, namespaceObject, request or, in a policy with matchConditions, of a built-in object cannot be the value of a JSON patch",
+	},
+	{
+		ID:    LibraryCosts,
+		Until: "1.32",
+		Title: "functions of the Kubernetes libraries cost 1, whatever they are given: StrictCostEnforcementForVAP is off",
 	},
 	{
 		ID:    LostMutation,
