@@ -21,6 +21,7 @@ var toldAt = map[quirks.ID]acting{
 	quirks.AuditAnnotationAuthorizer: {"1.37", validating("", "true",
 		"\n  auditAnnotations: [{key: may, valueExpression: \"string(authorizer.path('/x').check('get').allowed())\"}]"),
 		madeConfigMap, ""},
+	quirks.CIDRContains:    {"1.31", validating("", "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')", ""), madeConfigMap, ""},
 	quirks.EmptyTextSearch: {"1.36", validating("", "'abc'.indexOf('', -1) < 0", ""), madeConfigMap, ""},
 	quirks.EquivalentMutation: {"1.37", strings.Replace(applying("Object{spec: Object.spec{minReplicas: 2}}"),
 		everything, "{apiGroups: [autoscaling], apiVersions: [v2], operations: [CREATE], resources: ['*']}", 1),
@@ -29,6 +30,8 @@ var toldAt = map[quirks.ID]acting{
 	quirks.FirstFailureAudited: {"1.36", validating("", "false", "\n  - expression: 1 > 2"), madeConfigMap, ""},
 	quirks.IntegerTruncation: {"1.37", applying("Object{spec: Object.spec{replicas: 5000000001}}"),
 		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: default}, spec: {template: {}}}`, ""},
+	quirks.LibraryCosts: {"1.31", validating("", "object.data.long.split('').all(x, object.data.long.replace('x', 'yy')."+
+		"replace('y', 'zz').replace('z', 'ww').size() > 0)", ""), madeConfigMap, ""},
 	quirks.LostMutation: {"1.37", strings.Replace(applying("Object{spec: Object.spec{a: 'b'}}"), everything,
 		"{apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: ['*']}", 1) + "---" +
 		strings.ReplaceAll(strings.Replace(applying("Object{spec: Object.spec{c: 'd'}}"), everything,
@@ -43,6 +46,7 @@ var toldAt = map[quirks.ID]acting{
 		"variables.q.add(quantity('1')).isGreaterThan(quantity('0'))",
 		"\n  - expression: variables.q.isLessThan(quantity(object.data.q))"), madeConfigMap, ""},
 	quirks.RangeUnbounded: {"1.36", validating("", "lists.range(-1).size() == 0", ""), madeConfigMap, ""},
+	quirks.SearchBounds:   {"1.31", validating("", "'abc'.indexOf('b', 9) < 0", ""), madeConfigMap, ""},
 	quirks.SlowLoop:       {"1.37", validating("", "lists.range(20000).all(i, i >= 0)", ""), madeConfigMap, ""},
 	quirks.TextCosts: {"1.36", validating("", "lists.range(12000).all(i, object.data.long.startsWith('x'))", ""),
 		madeConfigMap, ""},
@@ -50,7 +54,8 @@ var toldAt = map[quirks.ID]acting{
 
 // notTold are the quirks of which no decision tells, and why.
 var notTold = map[quirks.ID]string{
-	quirks.BacktickSyntax: "the policy is refused with the compiler's words, and takes part in no decision",
+	quirks.OptionalFunctions: "the policy is refused with the compiler's words, and takes part in no decision",
+	quirks.BacktickSyntax:    "the policy is refused with the compiler's words, and takes part in no decision",
 }
 
 const (
