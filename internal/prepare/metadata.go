@@ -2,6 +2,8 @@ package prepare
 
 import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/celgate/celgate/schema"
 )
 
 // The rules for metadata that hold for every kind: k8s.io/apiserver v0.37.2 pkg/registry/rest and
@@ -15,12 +17,16 @@ func keepsSystemMembers(in Input) bool {
 			in.SubResource == "token")
 }
 
-// wipeSystemMembers drops what a client cannot set (rest.WipeObjectMetaSystemFields).
-func wipeSystemMembers(o *members) {
+// wipeSystemMembers drops what a client cannot set (rest.WipeObjectMetaSystemFields). Before 1.34 a time that is not set
+// is written as null in objects of built-in kinds.
+func wipeSystemMembers(o *members, t *schema.Type) {
 	o.within("metadata", func(meta *members) {
 		for _, name := range [...]string{"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds",
 			"selfLink"} {
 			meta.drop(name)
+		}
+		if created := fieldOf(t, "metadata", "creationTimestamp"); created != nil && !created.OmitZero && !custom(t) {
+			meta.set("creationTimestamp", nil)
 		}
 	})
 }
@@ -113,4 +119,12 @@ next:
 		o.within("metadata", func(meta *members) { meta.set("ownerReferences", kept) })
 	}
 	return repeated
+}
+
+// fieldOf returns a member of a member of a type, or nil.
+func fieldOf(t *schema.Type, outer, inner string) *schema.Field {
+	if f := t.Field(outer); f != nil && f.Type != nil {
+		return f.Type.Field(inner)
+	}
+	return nil
 }

@@ -143,7 +143,7 @@ func Object(in Input) (Result, error) {
 	}
 	o := members{m: obj}
 	if in.Operation == create && !keepsSystemMembers(in) {
-		wipeSystemMembers(&o)
+		wipeSystemMembers(&o, t)
 	}
 	if err := matchNamespace(&o, in); err != nil {
 		return Result{}, err
