@@ -37,7 +37,9 @@ func (r *run) ranBoth(p *sequence.Problem) bool {
 			names = append(names, o.Policy)
 		}
 	}
-	ran := slices.DeleteFunc(slices.Clone(p.Of), func(of *policy.Policy) bool { return !slices.Contains(names, of.Name) })
+	ran := slices.DeleteFunc(slices.Clone(p.Of), func(of *policy.Policy) bool {
+		return !slices.Contains(names, of.Name)
+	})
 	return len(ran) > 1
 }
 

@@ -279,7 +279,7 @@ func (c converter) mutation(path string, as PatchType, apply *admissionv1.ApplyC
 func (c converter) validatingBinding(in *admissionv1.ValidatingAdmissionPolicyBinding) *Binding {
 	b := c.binding(Validating, in.ObjectMeta, in.Spec.PolicyName, in.Spec.ParamRef, in.Spec.MatchResources)
 	for _, a := range in.Spec.ValidationActions {
-		b.Actions = append(b.Actions, Action(a))
+		b.Actions = append(b.Actions, a)
 	}
 	return b
 }
@@ -313,7 +313,7 @@ func (c converter) paramRef(in *admissionv1.ParamRef) *ParamRef {
 	out := &ParamRef{Name: in.Name, Namespace: in.Namespace, Selector: in.Selector}
 	switch {
 	case in.ParameterNotFoundAction != nil:
-		out.NotFoundAction = NotFoundAction(*in.ParameterNotFoundAction)
+		out.NotFoundAction = *in.ParameterNotFoundAction
 	case c.version == "v1alpha1":
 		out.NotFoundAction = NotFoundDeny
 	}
@@ -349,7 +349,7 @@ func failurePolicy(in *admissionv1.FailurePolicyType) FailurePolicy {
 	if in == nil {
 		return Fail
 	}
-	return FailurePolicy(*in)
+	return *in
 }
 
 // matchResources applies the defaults of pkg/apis/admissionregistration/v1/defaults.go v1.37.2. That "" stays,

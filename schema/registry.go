@@ -205,8 +205,8 @@ func (r *Registry) Served(kind GroupKind) []string {
 	return served
 }
 
-// Versions returns the versions in which a server serves a kind by default, and those in which it does only if its flags
-// say so, the preferred ones first.
+// Versions returns the versions in which a server serves a kind by default, and those in which it does only if its
+// flags say so, the preferred ones first.
 func (r *Registry) Versions(kind GroupKind) (served, optional []string) {
 	for _, res := range r.resources {
 		switch {

@@ -25,8 +25,8 @@ import (
 // engine or with too much at once, 504 past the deadline, 500 after a panic, 4xx for what is not a review. The bodies
 // that are read at once are bounded, and so are the evaluations that run at once.
 type Handler struct {
-	// Engine returns the engine to ask, nil as long as there is none: the method Engine of a [celgate.Live], for example.
-	// It is called once for each request, so that a request is answered by one set of policies.
+	// Engine returns the engine to ask, nil as long as there is none: the method Engine of a [celgate.Live], for
+	// example. It is called once for each request, so that a request is answered by one set of policies.
 	Engine func() *celgate.Engine
 
 	// Shadow makes every answer "allowed", with no patch. What the policies would have done is observed and logged.

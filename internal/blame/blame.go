@@ -169,7 +169,8 @@ func Reasons(
 	for i, o := range outcomes {
 		for at, e := range seen {
 			p := e.Policy
-			if at < next[p] || p.Kind != o.Kind || p.Name != o.Policy || e.Expr.Field != o.Field || e.Scope() != o.Scope {
+			if at < next[p] || p.Kind != o.Kind || p.Name != o.Policy || e.Expr.Field != o.Field ||
+				e.Scope() != o.Scope {
 				continue
 			}
 			var variables []explain.Evaluation

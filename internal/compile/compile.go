@@ -246,8 +246,9 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 			if c.scope.Mode() == celenv.Write { // whose expressions nobody evaluates
 				return &Expression{Expr: x, Output: ast.OutputType()}
 			}
-			return &Expression{Expr: x, Locals: d.Locals, Plan: p, Program: &lateProgram{env: base, ast: ast, functions: fns},
-				Output: ast.OutputType()}
+			return &Expression{Expr: x, Locals: d.Locals, Plan: p,
+				Program: &lateProgram{env: base, ast: ast, functions: fns},
+				Output:  ast.OutputType()}
 		}
 	}
 	if err != nil {

@@ -238,7 +238,8 @@ func (t *toucher) member(e ast.Expr, at Path, grows []Path) {
 		}
 	case ast.ComprehensionKind:
 		c := e.AsComprehension()
-		if item := itemAdded(unconditional(c.LoopStep())); t.form == Apply && item != nil && item.Kind() == ast.StructKind {
+		item := itemAdded(unconditional(c.LoopStep()))
+		if t.form == Apply && item != nil && item.Kind() == ast.StructKind {
 			if !t.keepsKeys(c, item, at) {
 				grows = append(slices.Clone(grows), at)
 			}

@@ -79,8 +79,8 @@ func (a *activation) meetRefused(e *compile.Expression) {
 	}
 }
 
-// overdrawn reports that a budget is spent, and tells the witness which quirks make the difference. It is short, so that
-// it is no call where there are none.
+// overdrawn reports that a budget is spent, and tells the witness which quirks make the difference. It is short, so
+// that it is no call where there are none.
 func (a *activation) overdrawn(left int64) bool {
 	if a.mended.saved != nil {
 		a.meetSpent(left)

@@ -119,8 +119,8 @@ func (e *aggregated) Unwrap() []error { return e.errs }
 
 // A Validation is the result of one invocation of a ValidatingAdmissionPolicy whose match conditions hold.
 type Validation struct {
-	// Outcomes has one for each validation, or a single error that stands for all of them. A validation with a scope has
-	// one for the values that pass, which is Skip if there is no value, and one for each that does not.
+	// Outcomes has one for each validation, or a single error that stands for all of them. A validation with a scope
+	// has one for the values that pass, which is Skip if there is no value, and one for each that does not.
 	Outcomes    []Outcome
 	Annotations []Annotation // in the order of the policy; not those that are excluded
 }

@@ -371,7 +371,8 @@ func meet(a, b *policy.MatchResources) bool {
 	}
 	for _, x := range a.ResourceRules {
 		for _, y := range b.ResourceRules {
-			if share(x.Operations, y.Operations) && share(x.APIGroups, y.APIGroups) && shareResources(x.Resources, y.Resources) {
+			if share(x.Operations, y.Operations) && share(x.APIGroups, y.APIGroups) &&
+				shareResources(x.Resources, y.Resources) {
 				return true
 			}
 		}

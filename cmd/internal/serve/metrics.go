@@ -123,7 +123,8 @@ func newMetrics(l *loader) *metrics {
 		}
 		return 0
 	})
-	m.registry.MustRegister(m.mutations, m.shadow, m.answers, m.duration, m.loads, m.loading, m.compiling, m.loaded, m.policies,
+	m.registry.MustRegister(m.mutations, m.shadow, m.answers, m.duration,
+		m.loads, m.loading, m.compiling, m.loaded, m.policies,
 		m.leader, synced, failing, trouble{l, m}, m.attempted,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

@@ -65,7 +65,8 @@ func (w *writing) partial(s kube.Source) string {
 		return ""
 	}
 	errs := s.Binding.Together(validOf(w.set, w.rejected))
-	if r, bad := w.rejected[refOf(s)]; len(errs) == 0 || !bad || r.Status.Message != s.Binding.Ref().Invalid(errs).Message {
+	r, bad := w.rejected[refOf(s)]
+	if len(errs) == 0 || !bad || r.Status.Message != s.Binding.Ref().Invalid(errs).Message {
 		return ""
 	}
 	texts := make([]string, len(errs))
