@@ -18,8 +18,8 @@ import (
 )
 
 // mutate runs the mutating policies, and those that ask for it a second time when the object has changed (as
-// mutating/dispatcher.go and mutating/reinvocationcontext.go v0.37.2). Policies of the dialect run again while what they
-// look at changes, as often as they may. The error is one that no failurePolicy covers.
+// mutating/dispatcher.go and mutating/reinvocationcontext.go v0.37.2). Policies of the dialect run again while what
+// they look at changes, as often as they may. The error is one that no failurePolicy covers.
 func (r *run) mutate() error {
 	re := reinvocation{pass: 1}
 	err := r.mutationPass(&re)

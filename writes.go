@@ -162,8 +162,8 @@ func (e *Engine) ParamsForbidden(ctx context.Context, req *Request, w Written) *
 	return nil
 }
 
-// paramKinds are the kinds of the params of policies; nil is one that is not known. With several the params are those of
-// the policies that have any.
+// paramKinds are the kinds of the params of policies; nil is one that is not known. With several the params are those
+// of the policies that have any.
 func paramKinds(policies []*policy.Policy, several bool) []*policy.ParamKind {
 	var kinds []*policy.ParamKind
 	for _, p := range policies {

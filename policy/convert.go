@@ -250,9 +250,9 @@ func (c converter) auditAnnotations(p *Policy, in []admissionv1.AuditAnnotation)
 func (c converter) mutating(in *admissionv1.MutatingAdmissionPolicy) *Policy {
 	p := c.policy(Mutating, in.ObjectMeta, in.Spec.FailurePolicy, in.Spec.ParamKind, in.Spec.MatchConstraints,
 		in.Spec.MatchConditions, in.Spec.Variables)
-	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
+	p.Reinvocation = in.Spec.ReinvocationPolicy
 	for i, m := range in.Spec.Mutations {
-		p.Mutations = append(p.Mutations, c.mutation("spec.mutations"+index(i), PatchType(m.PatchType),
+		p.Mutations = append(p.Mutations, c.mutation("spec.mutations"+index(i), m.PatchType,
 			m.ApplyConfiguration, m.JSONPatch))
 	}
 	return p
@@ -278,9 +278,7 @@ func (c converter) mutation(path string, as PatchType, apply *admissionv1.ApplyC
 
 func (c converter) validatingBinding(in *admissionv1.ValidatingAdmissionPolicyBinding) *Binding {
 	b := c.binding(Validating, in.ObjectMeta, in.Spec.PolicyName, in.Spec.ParamRef, in.Spec.MatchResources)
-	for _, a := range in.Spec.ValidationActions {
-		b.Actions = append(b.Actions, a)
-	}
+	b.Actions = append(b.Actions, in.Spec.ValidationActions...)
 	return b
 }
 
@@ -366,7 +364,7 @@ func matchResources(in *admissionv1.MatchResources) *MatchResources {
 		ExcludeRules:      rules(in.ExcludeResourceRules),
 	}
 	if in.MatchPolicy != nil {
-		out.MatchPolicy = MatchPolicy(*in.MatchPolicy)
+		out.MatchPolicy = *in.MatchPolicy
 	}
 	return out
 }

@@ -47,9 +47,7 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 	if in.Spec.ValidationActions == nil {
 		b.Actions = []Action{Deny}
 	}
-	for _, a := range in.Spec.ValidationActions {
-		b.Actions = append(b.Actions, Action(a))
-	}
+	b.Actions = append(b.Actions, in.Spec.ValidationActions...)
 	return b
 }
 

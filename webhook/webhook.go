@@ -1,10 +1,11 @@
 // Package webhook answers the admission webhooks of kube-apiserver with an engine.
 //
 // A [Handler] is an http.Handler for any mux: POST /mutate and POST /validate take an AdmissionReview of
-// admission.k8s.io/v1 and answer it. [Configurations] computes the webhook configurations that make the server ask about
-// what policies match, and no more.
+// admission.k8s.io/v1 and answer it. [Configurations] computes the webhook configurations that make the server ask
+// about what policies match, and no more.
 //
-// celgate-webhook is the program for clusters: it adds certificates, an election, status, and the rights to read params.
+// celgate-webhook is the program for clusters: it adds certificates, an election, status, and the rights to read
+// params.
 package webhook
 
 import (

@@ -46,7 +46,7 @@ var olderLibraries = []olderLibrary{
 	{id: quirks.BacktickSyntax, mentions: regexp.MustCompile("`")}, // as Compile has it
 	{id: quirks.CIDRContains, mentions: regexp.MustCompile(`\bcontainsCIDR\b`), options: alignedCIDRs, since: 30},
 	{id: quirks.EmptyTextSearch, mentions: regexp.MustCompile(`[iI]ndexOf\b`)},
-	{id: quirks.LibraryCosts, mentions: plan.LibraryFunctions},                                 // as environments has it
+	{id: quirks.LibraryCosts, mentions: plan.LibraryFunctions},                                 // as environments do
 	{id: quirks.OptionalFunctions, mentions: regexp.MustCompile(`\b(first|last|unwrapOpt)\b`)}, // as Check has it
 	{id: quirks.OptionalOfAny, mentions: regexp.MustCompile(`\bor(Value)?\b`),
 		program: []cel.ProgramOption{cel.CustomDecoratorV2(lenient)}}, // see Program

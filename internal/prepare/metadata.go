@@ -17,8 +17,8 @@ func keepsSystemMembers(in Input) bool {
 			in.SubResource == "token")
 }
 
-// wipeSystemMembers drops what a client cannot set (rest.WipeObjectMetaSystemFields). Before 1.34 a time that is not set
-// is written as null in objects of built-in kinds.
+// wipeSystemMembers drops what a client cannot set (rest.WipeObjectMetaSystemFields). Before 1.34 a time that is not
+// set is written as null in objects of built-in kinds.
 func wipeSystemMembers(o *members, t *schema.Type) {
 	o.within("metadata", func(meta *members) {
 		for _, name := range [...]string{"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds",

@@ -120,7 +120,8 @@ func (r *reader) selected(m *policy.MatchResources) {
 }
 
 var forms = map[policy.PatchType]effects.Form{
-	policy.ApplyConfiguration: effects.Apply, policy.JSONPatch: effects.Patch, policy.JSONMergePatch: effects.MergePatch,
+	policy.ApplyConfiguration: effects.Apply, policy.JSONPatch: effects.Patch,
+	policy.JSONMergePatch: effects.MergePatch,
 }
 
 func (r *reader) mutation(m policy.Mutation) {

@@ -23,7 +23,8 @@ func (c *console) sayRelease(w *world) {
 	for _, p := range w.set.Policies {
 		kind := schema.GroupKind{Group: nativeGroup, Kind: string(p.Kind)}
 		version, native := strings.CutPrefix(p.APIVersion, nativeGroup+"/")
-		if served, optional := w.types.Versions(kind); !native || len(served) > 0 || !slices.Contains(optional, version) {
+		served, optional := w.types.Versions(kind)
+		if !native || len(served) > 0 || !slices.Contains(optional, version) {
 			continue
 		}
 		key := release.Minor + " " + kind.Kind

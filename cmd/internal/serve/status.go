@@ -58,8 +58,8 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 	return is
 }
 
-// partial is why nothing is wrong with a binding of several policies but that they cannot be in force together; empty if
-// they can.
+// partial is why nothing is wrong with a binding of several policies but that they cannot be in force together; empty
+// if they can.
 func (w *writing) partial(s kube.Source) string {
 	if s.Binding == nil || len(s.Binding.Policies) == 0 {
 		return ""
