@@ -70,6 +70,10 @@ e2e: ## celgate-webhook and celgate beside a kube-apiserver: serve where its own
 controllers: ## what the controllers of a real kube-controller-manager make of workloads, beside what celgate says; builds it the first time
 	$(GO) -C conformance test ./controllers -count=1 -timeout 1h
 
+.PHONY: standards
+standards: ## the policies of a corpus of the Pod Security Standards, POLICIES=DIR with policy.yaml, binding.yaml and test.yaml each: Pods of workloads are denied exactly where the Pods are
+	$(GO) test ./cmd/internal/cli -run TestStandardsOfCorpus -count=1 -v -standards=$(abspath $(POLICIES))
+
 .PHONY: faults
 faults: ## replicas, API server, etcd, watches and certificates fail under load, each for DURATION; prints a table
 	$(GO) -C conformance test ./serve -count=1 -run TestFaultRuns -faults=$(or $(DURATION),2m) -timeout 2h -v

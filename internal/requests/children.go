@@ -2,6 +2,7 @@ package requests
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/celgate/celgate"
@@ -10,6 +11,7 @@ import (
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
 	"github.com/google/uuid"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Workloads say whether and how the objects are followed that controllers make of what is asked about. The zero value
@@ -20,12 +22,6 @@ type Workloads struct {
 	User   string            // of all controllers; empty: each has a service account
 	PodsOf map[string]string // KIND.GROUP of further kinds to the path of their pod template
 }
-
-// MaxChildren bounds how many objects are followed from one object, and MaxDepth how far.
-const (
-	MaxChildren = 64
-	MaxDepth    = 4
-)
 
 // made are the kinds of objects that controllers make.
 var made = []schema.GroupVersionKind{
@@ -50,20 +46,46 @@ func MayMatchChildren(types *schema.Registry, e *celgate.Engine) bool {
 	})
 }
 
-// Children are what the controller of a stored object makes of it.
-func (w *Workloads) Children(object map[string]any) []workload.Child {
-	if children := workload.Children(object); len(children) > 0 {
-		return children
-	}
-	kind := tree.Object(object).Kind().GroupKind()
-	for _, name := range []string{kind.String(), kind.Kind} {
+// PathOf returns where objects of a kind hold the template of their Pods, "" if nobody has said so, and under which
+// name that was said.
+func (w *Workloads) PathOf(kind schema.GroupVersionKind) (path, named string) {
+	for _, name := range []string{kind.GroupKind().String(), kind.Kind} {
 		if path := w.PodsOf[name]; path != "" {
-			if child, ok := workload.PodOf(object, path); ok {
-				return []workload.Child{child}
-			}
+			return path, name
 		}
 	}
+	return "", ""
+}
+
+// CheckPodsOf refuses a member of PodsOf that cannot be meant.
+func CheckPodsOf(kind string) error {
+	of := apischema.ParseGroupKind(kind)
+	if workload.IsWorkload(of) || of == (apischema.GroupKind{Kind: "Pod"}) {
+		return fmt.Errorf("celgate knows what controllers make of a %s", of.Kind)
+	}
 	return nil
+}
+
+// A NoTemplateError says that an object holds no template of Pods where its kind is said to have one.
+type NoTemplateError struct{ Path string }
+
+func (e *NoTemplateError) Error() string { return "it holds no template of Pods at " + e.Path }
+
+// Children are what the controller of a stored object makes of it. They are as many as the object has members for: a
+// chain of them ends with a Pod. The error is a [NoTemplateError].
+func (w *Workloads) Children(object map[string]any) ([]workload.Child, error) {
+	if children := workload.Children(object); len(children) > 0 {
+		return children, nil
+	}
+	path, _ := w.PathOf(tree.Object(object).Kind())
+	if path == "" {
+		return nil, nil
+	}
+	child, ok := workload.PodOf(object, path)
+	if !ok {
+		return nil, &NoTemplateError{path}
+	}
+	return []workload.Child{child}, nil
 }
 
 // ChildRequest is the request with which a controller creates a child of what another request stored.

@@ -30,7 +30,7 @@ type Event struct {
 	Sub        string // the subresource
 	Namespace  string
 	Name       string
-	Code       int64 // of the answer; 0: none
+	Code       int64 // of the answer; 0: the log does not say
 	Message    string
 
 	RequestObject, ResponseObject map[string]any
@@ -125,12 +125,19 @@ func (e *Event) Operation() celgate.Operation {
 
 // Stored is the object that the request left behind, as the answer shows it; nil if it does not.
 func (e *Event) Stored() map[string]any {
-	if e.Code >= 300 || e.ResponseObject == nil || e.ResponseObject["kind"] == "Status" ||
+	if !e.Succeeded() || e.ResponseObject == nil || e.ResponseObject["kind"] == "Status" ||
 		tree.Object(e.ResponseObject).Metadata().Text("uid") == "" {
 		return nil
 	}
 	return e.ResponseObject
 }
+
+// Succeeded reports that the request was answered with success, and Failed that it was not: of an event without a
+// status neither is known.
+func (e *Event) Succeeded() bool { return e.Code >= 200 && e.Code < 300 }
+
+// Failed is as [Event.Succeeded] says.
+func (e *Event) Failed() bool { return e.Code != 0 && !e.Succeeded() }
 
 // DryRun reports that nothing was written.
 func (e *Event) DryRun() bool { return len(e.query()["dryRun"]) > 0 }
@@ -180,7 +187,7 @@ func EventRequest(types *schema.Registry, e *Event, old map[string]any, asOld bo
 		return nil, ErrMany
 	case r.Operation == celgate.Delete:
 		r.OldObject = old
-		if old == nil && e.Code < 300 && e.ResponseObject != nil && e.ResponseObject["kind"] == kind.Kind {
+		if old == nil && e.Succeeded() && e.ResponseObject != nil && e.ResponseObject["kind"] == kind.Kind {
 			r.OldObject = e.ResponseObject
 		}
 		if r.OldObject == nil {

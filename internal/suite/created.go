@@ -30,15 +30,14 @@ type CreatedExpectation struct {
 }
 
 // follow decides about what controllers make of what was allowed, and of that.
-func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent *celgate.Request, depth int) {
-	if depth > requests.MaxDepth {
+func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent *celgate.Request) {
+	children, err := w.Children(stored)
+	if err != nil {
+		run.unable(&Problem{Position: run.Place, Message: describe(stored) + ": " + err.Error(),
+			Hint: "the path is that of podsOf"})
 		return
 	}
-	for _, c := range w.Children(stored) {
-		if len(run.created) == requests.MaxChildren {
-			run.note(fmt.Sprintf("of what controllers make the first %d objects are looked at", requests.MaxChildren))
-			return
-		}
+	for _, c := range children {
 		child := &caseRun{Result: &Result{Set: run.Set}, doc: &manifest.Document{Object: c.Object}, arena: run.arena,
 			ctx: run.ctx, how: run.how, says: describe(c.Object)}
 		request, err := w.ChildRequest(c, parent, run.arena.requests.Types)
@@ -56,7 +55,7 @@ func (run *caseRun) follow(w *requests.Workloads, stored map[string]any, parent 
 		run.Created = append(run.Created, Created{child.Request.Kind.Kind,
 			strings.TrimPrefix(child.says, child.Request.Kind.Kind+" "), child.Request, child.Decision})
 		if child.Decision.Allowed {
-			run.follow(w, child.Decision.Object, child.Request, depth+1)
+			run.follow(w, child.Decision.Object, child.Request)
 		}
 		if run.Status == NotRun {
 			return

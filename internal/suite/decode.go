@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 )
 
@@ -373,7 +374,11 @@ func (n node) workloads() Workloads {
 	w := Workloads{User: n.member("user").text(), PodsOf: map[string]string{}}
 	paths := n.member("podsOf")
 	for _, kind := range sortedKeys(paths.object()) {
-		w.PodsOf[kind] = paths.member(kind).text()
+		path := paths.member(kind)
+		if err := requests.CheckPodsOf(kind); err != nil {
+			path.add(&Problem{Position: path.place(), Message: "podsOf: " + err.Error()})
+		}
+		w.PodsOf[kind] = path.text()
 	}
 	return w
 }

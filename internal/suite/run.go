@@ -243,7 +243,7 @@ func (r *runner) decide(ctx context.Context, c *Case, a *arena, run *caseRun) {
 	run.workloads = &requests.Workloads{Off: given.Off, All: r.opts.FollowAll || len(c.Expect.Created) > 0,
 		User: given.User, PodsOf: given.PodsOf}
 	if run.Decision.Allowed && run.workloads.Follows(run.Request, a.requests.Types, a.engine) {
-		if run.follow(run.workloads, run.Decision.Object, run.Request, 1); run.Status == NotRun {
+		if run.follow(run.workloads, run.Decision.Object, run.Request); run.Status == NotRun {
 			return
 		}
 	}

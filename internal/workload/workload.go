@@ -63,7 +63,13 @@ func Children(stored map[string]any) []Child {
 	if of == nil || w.Metadata().Text("deletionTimestamp") != "" {
 		return nil
 	}
-	return of(w)
+	all := of(w)
+	if why := refusalOf(w); why != "" {
+		for i := range all {
+			all[i].Waiting = why
+		}
+	}
+	return all
 }
 
 // PodOf returns the Pod of an object of another kind that holds a pod template at a path such as spec.template, and

@@ -199,7 +199,8 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(force, w, &a.asked), reasons: true,
-		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads.Workloads, replay: a.replay}
+		unknownKinds: a.unknownKinds, orders: true, workloads: &a.workloads.Workloads, templates: a.workloads.found,
+		replay: a.replay}
 	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
 		d.reasons = false // a table has no reasons
 	}
@@ -230,6 +231,7 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if err := a.decide(ctx, d, batch, to); err != nil {
 		return err
 	}
+	d.concludeWorkloads(a.console, &a.workloads)
 	a.strictness.judge(a.console, force)
 	if err := to.report.Close(); err != nil {
 		return err
@@ -426,6 +428,7 @@ type decider struct {
 	replay       bool                // run mutations once more
 	unknownKinds string              // as --unknown-kinds
 	workloads    *requests.Workloads // nil: none is followed
+	templates    *templates          // nil: nobody asks
 	// is called after each answer, those about what controllers make too; nil: nobody asks
 	answered func()
 }
@@ -449,6 +452,7 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		it.Failure = &report.Failure{Message: err.Error(), Hint: hintOf(err)}
 		return it
 	}
+	d.templates.saw(it.Kind.GroupKind())
 	if d.edits && isReview(doc.Object) {
 		return fail(withHint(errors.New("-o yaml prints manifests, and an AdmissionReview is not one"),
 			"use -o json, or -o yaml with --server-view"))
@@ -477,7 +481,10 @@ func (d *decider) answer(ctx context.Context, doc *manifest.Document) (it answer
 		}
 	}
 	if stored != nil {
-		it.followed = d.follow(ctx, doc, it.Request, stored)
+		var err error
+		if it.followed, err = d.follow(ctx, doc, it.Request, stored); err != nil {
+			it.Decision.Notes = append(it.Decision.Notes, celgate.Note{Message: unfollowed(err)})
+		}
 	}
 	return it
 }

@@ -326,9 +326,8 @@ func (a *audit) once(ctx context.Context) error {
 
 // writeReport asks about all objects, and writes the outputs.
 func (a *audit) writeReport(ctx context.Context, of *auditor, from stock) error {
-	var err error
 	if a.last != "" { // before an output of the same name replaces it
-		if of.audit.Last, err = readReport(a.last); err != nil {
+		if err := a.compare(of.audit); err != nil {
 			return err
 		}
 	}
@@ -432,6 +431,38 @@ func (a *audit) writeReports(ctx context.Context, reports *report.ClusterReports
 	return nil
 }
 
+// compare makes the report of --last the one that an audit is compared with.
+func (a *audit) compare(of *report.Audit) error {
+	last, err := readReport(a.last)
+	if err != nil {
+		return err
+	}
+	if err := of.Compare(last); err != nil {
+		return withHint(fmt.Errorf("--last: %w", err), "give a report of the same")
+	}
+	return nil
+}
+
+// keeps refuses outputs that are reports which are still read while they are written.
+func (a *audit) keeps(read ...string) error {
+	targets, err := a.targets()
+	if err != nil {
+		return err
+	}
+	for _, path := range read {
+		info, err := os.Stat(path)
+		if err != nil {
+			continue // whoever reads it says so
+		}
+		for _, t := range targets {
+			if other, err := os.Stat(t.file); t.file != "" && err == nil && os.SameFile(info, other) {
+				return &usageError{fmt.Errorf("the output %s is a report that is read meanwhile", t.file)}
+			}
+		}
+	}
+	return nil
+}
+
 // readReport reads an earlier report, but for its findings.
 func readReport(path string) (*report.StoredAudit, error) {
 	return report.ReadAudit(path, func() (io.ReadCloser, error) { return os.Open(path) })
@@ -510,7 +541,7 @@ func (a *audit) auditor(w *world) (*auditor, error) {
 		of.asks = append(of.asks, celgate.Delete)
 	}
 	of.decider = &decider{world: w, engine: engine, asked: &a.asked, notes: newNotes(of.force, w, &a.asked),
-		workloads: &a.workloads.Workloads, bare: true, orders: true}
+		workloads: &a.workloads.Workloads, templates: a.workloads.found, bare: true, orders: true}
 	of.audit.Reasons = func(it report.Item) map[int]blame.Reason {
 		if it.Prepared == nil {
 			return nil
@@ -559,12 +590,11 @@ func (of *auditor) plan(kind schema.GroupVersionKind) *auditPlan {
 
 // follows reports that controllers make something of the objects of a kind that a policy may be for.
 func (of *auditor) follows(kind schema.GroupVersionKind) bool {
-	w := of.workloads
-	if w.Off || !requests.MayMatchChildren(of.world.types, of.engine) {
+	if of.workloads.Off || !requests.MayMatchChildren(of.world.types, of.engine) {
 		return false
 	}
-	return workload.IsWorkload(kind.GroupKind()) || w.PodsOf[kind.GroupKind().String()] != "" ||
-		w.PodsOf[kind.Kind] != ""
+	path, _ := of.workloads.PathOf(kind)
+	return path != "" || workload.IsWorkload(kind.GroupKind())
 }
 
 var asksOf = map[celgate.Operation]report.Ask{celgate.Create: report.AskCreate, celgate.Update: report.AskUpdate,
@@ -580,7 +610,9 @@ func (of *auditor) ask(ctx context.Context, s subjectOf) *report.Audited {
 
 // about asks everything about an object. It returns nil if no policy can be for it.
 func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *report.Audited) {
-	kind, metadata := tree.Object(doc.Object).Kind(), tree.Object(doc.Object).Metadata()
+	given := tree.Object(doc.Object)
+	kind, metadata := given.Kind(), given.Metadata()
+	of.templates.saw(kind.GroupKind())
 	plan := of.plan(kind)
 	owner := metav1.GetControllerOf(&unstructured.Unstructured{Object: doc.Object})
 	follow := plan.follow && (owner == nil || !isWorkload(owner))
@@ -588,8 +620,8 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 		return nil
 	}
 	result = &report.Audited{Object: report.AuditObject{
-		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: metadata.Text("name"),
-		Namespace: metadata.Text("namespace"),
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: given.Name(),
+		Namespace: given.Namespace(),
 		UID:       metadata.Text("uid"), ResourceVersion: metadata.Text("resourceVersion"),
 		Place: doc.Position(),
 	}}
@@ -614,10 +646,16 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 		result.TakenOver, result.Found = true, found
 		return result
 	}
+	// What has no name yet is no object that could be updated or deleted: it is the one that is created.
+	asks, as := of.asks, celgate.Update
+	if given.Name() == "" && metadata.Text("generateName") != "" {
+		asks, as = []celgate.Operation{celgate.Create}, celgate.Create
+		result.Object.Name = metadata.Text("generateName") + "*"
+	}
 	var stored *celgate.Request // the object as it is
-	for _, op := range of.asks {
+	for _, op := range asks {
 		wanted := slices.Contains(plan.asks, op)
-		if !wanted && !(follow && op == celgate.Update) {
+		if !wanted && !(follow && op == as) {
 			continue
 		}
 		request, err := requests.Existing(ctx, of.world.requester(), doc.Object, op, of.asked.as())
@@ -649,13 +687,17 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 				return result
 			}
 		}
-		if op == celgate.Update && it.Request.Object != nil {
+		if op == as && it.Request.Object != nil {
 			stored = it.Request
 		}
 		result.Answers = append(result.Answers, asked)
 	}
 	if follow && stored != nil {
-		for _, child := range of.follow(ctx, doc, stored, stored.Object) {
+		children, err := of.follow(ctx, doc, stored, stored.Object)
+		if err != nil {
+			result.Notes = append(result.Notes, unfollowed(err))
+		}
+		for _, child := range children {
 			if child.Failure != nil {
 				result.Failure = child.Failure
 				return result
@@ -728,6 +770,7 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 			}
 		}
 	}
+	of.concludeWorkloads(a.console, &a.workloads)
 	a.sayUnlisted(of)
 	if err := of.world.unread(); err != nil {
 		a.raise(exitFailed)
@@ -738,10 +781,9 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 	a.conclude(t)
 	a.concludePolicies(of.audit)
 	if a.log != "" {
-		if t.Objects+t.Skipped == 0 {
+		if left := of.audit.Left(); t.Objects == 0 && (t.Skipped == 0 || left > 0) {
 			a.raise(exitFailed)
-			a.say("no requests in "+a.log+" that can be made again",
-				"levels Request and above hold the bodies of requests")
+			a.sayNothingAgain(a.log, left)
 		}
 		return nil
 	}

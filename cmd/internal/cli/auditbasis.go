@@ -71,6 +71,13 @@ func says(v reflect.Value) string {
 	return fmt.Sprintf("%q", fmt.Sprint(v)) // a map is written in the order of its keys
 }
 
+// questions hashes what flags say about what is asked. It is the same in each run.
+func (a *audit) questions() string {
+	user, _ := json.Marshal(a.asked.as())
+	workloads, _ := json.Marshal(a.workloads.Workloads)
+	return digest(fmt.Sprintln(a.deletions, string(user), a.limits.Memory, string(workloads)))
+}
+
 // basis hashes all that the answers of an audit rest on besides the objects and their namespaces; "" with a reason if
 // that cannot be known.
 func (a *audit) basis(ctx context.Context, w *world, set *policy.Set) (hash, reason string) {
@@ -81,9 +88,7 @@ func (a *audit) basis(ctx context.Context, w *world, set *policy.Set) (hash, rea
 		return "", "policies ask what users may do, which changes at any time"
 	}
 	var all strings.Builder
-	user, _ := json.Marshal(a.asked.as())
-	fmt.Fprintln(&all, digestOf(set), report.Version(), w.version, a.deletions, string(user), a.limits.Memory,
-		a.workloads.Workloads)
+	fmt.Fprintln(&all, digestOf(set), report.Version(), w.version, a.questions())
 	kinds := map[schema.GroupVersionKind]bool{definitionKind: true}
 	for _, p := range set.Policies {
 		if p.ParamKind == nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,17 @@ func (r *replaying) requests(ctx context.Context) iter.Seq[subjectOf] {
 			defer file.Close()
 			in = file
 		}
-		lines := bufio.NewReaderSize(in, 1<<20)
+		lines, err := unpacked(in)
+		if err != nil {
+			of.fail(fmt.Errorf("%s: %w", r.log, err))
+			return
+		}
+		wrong := 0
+		defer func() {
+			if more := wrong - maxWrong; more > 0 {
+				of.fail(fmt.Errorf("%s: %s that cannot be read", r.log, plural(more, "more line", "more lines")))
+			}
+		}()
 		for number := 1; ; number++ {
 			line, err := lines.ReadBytes('\n')
 			if err != nil && !errors.Is(err, io.EOF) {
@@ -119,7 +130,9 @@ func (r *replaying) requests(ctx context.Context) iter.Seq[subjectOf] {
 				}
 				events, err := requests.ReadEvents(line)
 				if err != nil {
-					of.unlisted(report.Unread{What: place.String(), Message: err.Error()})
+					if wrong++; wrong <= maxWrong {
+						of.unlisted(report.Unread{What: place.String(), Message: err.Error()})
+					}
 				}
 				for _, event := range events {
 					if ctx.Err() != nil || !r.event(event, place, yield) {
@@ -132,6 +145,25 @@ func (r *replaying) requests(ctx context.Context) iter.Seq[subjectOf] {
 			}
 		}
 	}
+}
+
+// maxWrong is how many lines are named that hold no event.
+const maxWrong = 10
+
+// unpacked reads a log, or one that gzip has packed, as rotated ones are. A byte order mark is none of its first line.
+func unpacked(in io.Reader) (*bufio.Reader, error) {
+	lines := bufio.NewReaderSize(in, 1<<20)
+	if head, _ := lines.Peek(2); string(head) == "\x1f\x8b" {
+		plain, err := gzip.NewReader(lines)
+		if err != nil {
+			return nil, err
+		}
+		lines = bufio.NewReaderSize(plain, 1<<20)
+	}
+	if head, _ := lines.Peek(3); string(head) == "\ufeff" {
+		_, _ = lines.Discard(len(head)) // what was peeked is there
+	}
+	return lines, nil
 }
 
 // fail takes note of what could not be read.
@@ -205,7 +237,7 @@ func (r *replaying) before(event *requests.Event, key objectKey, resource *schem
 
 // learn takes note of what a request left behind.
 func (r *replaying) learn(event *requests.Event, key objectKey, resource *schema.Resource) {
-	if resource == nil || event.DryRun() || event.Code >= 300 {
+	if resource == nil || event.DryRun() || event.Failed() {
 		return
 	}
 	if event.Verb == "delete" && event.Sub == "" {
@@ -250,6 +282,16 @@ func (of *auditor) compares(resource schema.GroupVersionResource) bool {
 	})
 }
 
+// sayNothingAgain says that no request of a log was asked about again; so many can be for policies, but cannot be made.
+func (a *apply) sayNothingAgain(log string, left int) {
+	what := "no requests in " + log + " that can be made again"
+	if left > 0 {
+		what = fmt.Sprintf("nothing is asked about: of %s in %s that policies may be for none can be made again",
+			plural(left, "request", "requests"), log)
+	}
+	a.say(what, "levels Request and above hold the bodies of requests")
+}
+
 // leave takes note of a request that cannot be made again. It is called by the goroutine that reads.
 func (of *auditor) leave(reason string) {
 	of.unreadMu.Lock()
@@ -266,11 +308,14 @@ func (of *auditor) replay(ctx context.Context, s subjectOf) (result *report.Audi
 	if request == nil {
 		return nil
 	}
-	was := report.WasAllowed
-	if event.Code >= 300 {
-		if was = report.WasFailed; wording.Denier(event.Message) != "" {
-			was = report.WasDenied
-		}
+	was := report.WasFailed
+	switch {
+	case event.Code == 0:
+		was = report.WasUnknown
+	case event.Succeeded():
+		was = report.WasAllowed
+	case wording.Denier(event.Message) != "":
+		was = report.WasDenied
 	}
 	result = &report.Audited{
 		Past: &report.Past{ID: event.AuditID, User: event.User.Username, Time: event.Time, Sub: event.Sub, Was: was},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/kube"
+	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -50,6 +51,8 @@ func (s shardValue) Type() string { return "string" }
 // A deal says which namespaces each shard of an audit asks about; "" stands for the objects in none.
 type deal struct {
 	PolicySet string     `json:"policySet"`
+	Questions string     `json:"questions"`    // the hash of the flags that say what is asked
+	ID        string     `json:"id,omitempty"` // of this audit and no other; empty: everybody comes to the same deal
 	Shards    [][]string `json:"shards"`
 }
 
@@ -74,6 +77,9 @@ type parts interface {
 
 	// put keeps the report of a shard, which is a file.
 	put(ctx context.Context, shard int, file string) error
+
+	// name is what the report of a shard is called, for a reader.
+	name(shard int) string
 
 	// open reads the report of a shard. It is an error like fs.ErrNotExist if there is none yet.
 	open(ctx context.Context, shard int) (io.ReadCloser, error)
@@ -131,6 +137,8 @@ func (f folder) put(_ context.Context, shard int, file string) error {
 	return os.Rename(temporary.Name(), f.path(partName(shard)))
 }
 
+func (f folder) name(shard int) string { return f.path(partName(shard)) }
+
 func (f folder) open(_ context.Context, shard int) (io.ReadCloser, error) {
 	return os.Open(f.path(partName(shard)))
 }
@@ -186,6 +194,8 @@ func (s shelf) put(ctx context.Context, shard int, file string) error {
 	}
 	return s.Write(ctx, partName(shard), data)
 }
+
+func (s shelf) name(shard int) string { return "ConfigMap " + s.Prefix + "-" + partName(shard) }
 
 func (s shelf) open(ctx context.Context, shard int) (io.ReadCloser, error) {
 	return s.read(ctx, partName(shard))
@@ -250,7 +260,11 @@ func (a *audit) runShard(ctx context.Context, of *auditor, from stock) error {
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(deal{of.audit.PolicySet, dealt(sizes, a.shard.Of)})
+		d := deal{PolicySet: of.audit.PolicySet, Questions: a.questions(), Shards: dealt(sizes, a.shard.Of)}
+		if kept != nil {
+			d.ID = uuid.NewString()
+		}
+		return json.Marshal(d)
 	}
 	var text []byte
 	if kept == nil {
@@ -258,19 +272,24 @@ func (a *audit) runShard(ctx context.Context, of *auditor, from stock) error {
 	} else {
 		text, err = kept.agree(ctx, count)
 	}
-	var d deal
-	if err == nil {
-		err = json.Unmarshal(text, &d)
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("deal namespaces to shards: %w", err)
+	}
+	var d deal
+	switch err := json.Unmarshal(text, &d); {
+	case err != nil:
+		return withHint(fmt.Errorf("what the shards in %s agreed on is damaged: %w", a.parts, err),
+			"begin a new audit, with other --parts")
 	case len(d.Shards) != a.shard.Of:
 		return fmt.Errorf("the audit in %s has %d parts, not %d", a.parts, len(d.Shards), a.shard.Of)
 	case d.PolicySet != of.audit.PolicySet:
 		return withHint(fmt.Errorf("the policies have changed since the audit in %s began", a.parts),
 			"begin a new one, with other --parts")
+	case d.Questions != a.questions():
+		return withHint(fmt.Errorf("the audit in %s began with other flags", a.parts),
+			"give the same to all shards, or begin a new one with other --parts")
 	}
+	a.shard.Deal = digest(string(text))
 	of.audit.Shard = &a.shard
 	of.mine = map[string]bool{}
 	for _, namespace := range d.Shards[a.shard.Index] {
@@ -296,7 +315,17 @@ func (a *audit) runShard(ctx context.Context, of *auditor, from stock) error {
 }
 
 func (a *audit) readPart(ctx context.Context, kept parts, shard int) (*report.StoredAudit, error) {
-	return report.ReadAudit(partName(shard), func() (io.ReadCloser, error) { return kept.open(ctx, shard) })
+	part, err := report.ReadAudit(kept.name(shard), func() (io.ReadCloser, error) { return kept.open(ctx, shard) })
+	switch is := part.Shard(); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case err == nil && (is == nil || is.Index != shard || is.Of != a.shard.Of || is.Deal != a.shard.Deal):
+		err = fmt.Errorf("%s is not part %s of this audit", kept.name(shard), report.Shard{Index: shard, Of: a.shard.Of})
+	}
+	if err != nil {
+		return nil, withHint(err, "remove it and run the shard again")
+	}
+	return part, nil
 }
 
 // makePart makes the report of a shard.
@@ -357,7 +386,7 @@ func (a *audit) merge(ctx context.Context, all []*report.StoredAudit) error {
 		return err
 	}
 	if a.last != "" {
-		if of.Last, err = readReport(a.last); err != nil {
+		if err := a.compare(of); err != nil {
 			return err
 		}
 	}
@@ -411,6 +440,9 @@ func (a *audit) runMerge(ctx context.Context, paths []string) error {
 			return fmt.Errorf("no part-*.json in %s", path)
 		}
 		files = append(files, found...)
+	}
+	if err := a.keeps(files...); err != nil {
+		return err
 	}
 	var all []*report.StoredAudit
 	for _, file := range files {

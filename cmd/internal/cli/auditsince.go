@@ -26,6 +26,8 @@ func (a *audit) checkSince() error {
 	case a.since == "":
 	case a.log != "" || a.live == (live{}):
 		return &usageError{errors.New("--changed-since is about a live cluster, which tells what has changed")}
+	case a.keeps(a.since) != nil:
+		return a.keeps(a.since)
 	case a.write != "" || a.wants("openreports", "policyreport"):
 		return &usageError{errors.New("--changed-since does not go with reports for a cluster, which count what passes")}
 	}

@@ -234,6 +234,9 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	if err := x.askSuites(ctx, old, now, write); err != nil {
 		return err
 	}
+	if x.workloads.All && (len(batch) > 0 || len(inline) > 0) {
+		x.workloads.conclude(x.console)
+	}
 	for _, s := range sides {
 		if err := s.world.unread(); err != nil {
 			x.raise(exitFailed)
@@ -404,7 +407,7 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 	}
 	s.decider = &decider{
 		world: w, engine: engine, asked: &asked, notes: newNotes(force, w, &asked), reasons: !x.summary,
-		unknownKinds: x.unknownKinds, orders: true, workloads: &x.workloads.Workloads,
+		unknownKinds: x.unknownKinds, orders: true, workloads: &x.workloads.Workloads, templates: x.workloads.found,
 	}
 	s.options = report.Options{Set: &w.set, Rejected: s.rejected, Types: w.types}
 	return nil

@@ -46,7 +46,7 @@ func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.
 		}
 		return &both
 	}
-	done := 0
+	done, made, left := 0, 0, 0
 	for both := range ordered(log.requests(ctx), runtime.GOMAXPROCS(0), ask) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
@@ -57,6 +57,7 @@ func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.
 		if both.skipped {
 			continue
 		}
+		made++
 		if err := x.contrast(old, now, both.old.Item, both.now.Item, write); err != nil {
 			return err
 		}
@@ -67,11 +68,12 @@ func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.
 		x.say(u.What+": "+u.Message, "")
 	}
 	for _, reason := range slices.Sorted(maps.Keys(notes.left)) {
+		left += notes.left[reason]
 		x.say(plural(notes.left[reason], "request is", "requests are")+" not asked about: "+reason, "")
 	}
-	if done == 0 && len(notes.unreads) == 0 {
+	if made == 0 && len(notes.unreads) == 0 && (done == 0 || left > 0) {
 		x.raise(exitFailed)
-		x.say("no requests in "+x.log+" that can be made again", "levels Request and above hold the bodies of requests")
+		x.sayNothingAgain(x.log, left)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
 )
 
 // A dump is objects in files. They are read twice: first for what policies look at besides the objects, then for the
@@ -28,7 +29,8 @@ type dump struct {
 
 // prepare reads what policies look at besides the objects, and the policies if they are not given.
 func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, error) {
-	from := sources{version: d.kubeVersion}
+	from := sources{version: d.kubeVersion, workloads: &d.workloads.Workloads}
+	sampled := map[schema.GroupVersionKind]bool{}
 	d.loader, d.paths, d.namespaces = loader, slices.Clone(d.state), map[string]bool{}
 	from.inline = d.read(loader, d.policies)
 	bundle := manifest.NewBundle(from.inline...)
@@ -50,6 +52,10 @@ func (d *dump) prepare(_ context.Context, loader *manifest.Loader) (sources, err
 	shared := w.findShared()
 	for doc := range d.documents(len(d.policies) > 0) {
 		d.count++
+		if kind := tree.Object(doc.Object).Kind(); !sampled[kind] && from.takesPlain(kind) {
+			sampled[kind] = true
+			from.samples = append(from.samples, doc)
+		}
 		if namespace := tree.Object(doc.Object).Namespace(); namespace != "" {
 			d.namespaces[namespace] = true
 		}

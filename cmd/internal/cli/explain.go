@@ -115,7 +115,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{
-		world: w, engine: engine, asked: &x.asked, changes: true, workloads: &x.workloads.Workloads,
+		world: w, engine: engine, asked: &x.asked, changes: true, workloads: &x.workloads.Workloads, templates: x.workloads.found,
 		how: explain.Options{Trace: x.observe},
 	}
 	force := w.inForce(x.console, rejected)
@@ -129,6 +129,7 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 		}
 		all = append(all, stories...)
 	}
+	d.concludeWorkloads(x.console, &x.workloads)
 	if err := w.unread(); err != nil {
 		x.raise(exitFailed)
 		x.sayError(err)

@@ -31,9 +31,15 @@ func (l *live) flags(f *pflag.FlagSet) {
 	f.StringVar(&l.context, "context", "", "`NAME` of the context in it, or in kubectl's own")
 }
 
+// files are the sources without a live cluster.
+func (a *apply) files() sources {
+	return sources{policies: a.policies, state: a.state, version: a.kubeVersion, plain: a.unknownKinds == "plain",
+		workloads: &a.workloads.Workloads}
+}
+
 // sources are what the flags name. A live cluster also says who makes requests, and in which namespace.
 func (a *apply) sources(ctx context.Context) (sources, error) {
-	from := sources{policies: a.policies, state: a.state, version: a.kubeVersion, plain: a.unknownKinds == "plain"}
+	from := a.files()
 	if a.live == (live{}) {
 		return from, nil
 	}
@@ -46,7 +52,7 @@ func (a *apply) sources(ctx context.Context) (sources, error) {
 
 // snap makes a live cluster part of the sources.
 func (a *apply) snap(ctx context.Context, client *kube.Client) (sources, error) {
-	from := sources{policies: a.policies, state: a.state, version: a.kubeVersion, plain: a.unknownKinds == "plain"}
+	from := a.files()
 	var err error
 	if from.live, err = client.Snapshot(ctx, a.kubeVersion); err != nil {
 		return from, err

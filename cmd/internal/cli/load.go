@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -52,6 +53,8 @@ type sources struct {
 	inline, inlineState []*manifest.Document // read already
 	none                bool                 // no policies are meant
 	plain               bool                 // objects of unknown kinds are taken as they are
+	workloads           *requests.Workloads  // objects of the kinds that it names are, too
+	samples             []*manifest.Document // of objects that are not in a batch
 }
 
 // load reads policies and cluster state, and lets the batch, which is the objects of the requests, take part: its
@@ -96,9 +99,7 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	default:
 		return nil, noPolicies(from.policies, batch)
 	}
-	if from.plain {
-		w.addPlain(c, batch)
-	}
+	w.addPlain(c, slices.Concat(batch, from.samples), &from)
 	c.sayRelease(w)
 	if w.stored, err = w.begin(ctx, existing, beside, batch); err != nil {
 		return nil, err
@@ -240,11 +241,20 @@ func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 	return all
 }
 
-// addPlain makes kinds of which nothing is known ones whose objects are taken as they are.
-func (w *world) addPlain(c *console, docs []*manifest.Document) {
+// takesPlain reports that objects of a kind of which nothing is known are taken as they are.
+func (s *sources) takesPlain(kind schema.GroupVersionKind) bool {
+	if s.plain || s.workloads == nil {
+		return s.plain
+	}
+	path, _ := s.workloads.PathOf(kind)
+	return path != "" && !s.workloads.Off
+}
+
+// addPlain makes kinds of which nothing is known ones whose objects are taken as they are, if they are meant to be.
+func (w *world) addPlain(c *console, docs []*manifest.Document, from *sources) {
 	for _, d := range docs {
 		kind := tree.Object(d.Object).Kind()
-		if kind.Group == "" || kind.Group == "celgate.dev" || w.types.Type(kind) != nil ||
+		if !from.takesPlain(kind) || kind.Group == "" || kind.Group == "celgate.dev" || w.types.Type(kind) != nil ||
 			len(w.types.Served(kind.GroupKind())) > 0 {
 			continue
 		}

@@ -2,8 +2,11 @@ package cli_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,8 +14,14 @@ import (
 	"strings"
 	"testing"
 
+	admission "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/yaml"
+
 	"github.com/celgate/celgate/cmd/internal/cli"
 )
+
+var corpus = flag.String("standards", "",
+	"a folder with a folder for each policy: policy.yaml, binding.yaml and test.yaml, a Pod that the policy denies")
 
 // A standard is a rule of the Pod Security Standards, about a Pod's spec or about each of its containers: x.
 type standard struct {
@@ -197,8 +206,23 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 	if err := os.WriteFile(path, []byte(policies.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	alone, made := deniedPods(t, manifests.String(), "-p", path)
+	for name, policy := range deniedBy {
+		if bad := strings.Contains(name, ".bad-"); slices.Contains(alone[name], policy) != bad {
+			t.Errorf("Pod %s {%s}: denied by %s", name, pods[name], alone[name])
+		}
+		compareMade(t, name, alone[name], made[name])
+	}
+	t.Logf("%d policies, %d Pods, each in %d workloads", n, len(pods), len(wrappings))
+}
+
+// deniedPods asks about manifests and returns which policies deny the Pods among them, by name, and the Pods of
+// workloads, by the name of the workload and its kind.
+func deniedPods(t *testing.T, manifests string, args ...string) (alone map[string][]string,
+	made map[string]map[string][]string) {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := cli.Main([]string{"apply", "-p", path, "-o", "json", "-"}, strings.NewReader(manifests.String()), &stdout, &stderr)
+	code := cli.Main(append([]string{"apply", "-o", "json", "-"}, args...), strings.NewReader(manifests), &stdout, &stderr)
 	var list struct {
 		Items []struct {
 			CreatedBy *struct{ Kind, Name string }
@@ -212,8 +236,7 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 	if err := json.Unmarshal(stdout.Bytes(), &list); err != nil || code != 1 || stderr.Len() > 0 {
 		t.Fatalf("%v: %d %s", err, code, stderr.String())
 	}
-	alone := map[string][]string{}
-	made := map[string]map[string][]string{} // by the name of the Pod, and the kind of the workload
+	alone, made = map[string][]string{}, map[string]map[string][]string{}
 	for _, it := range list.Items {
 		if it.Request.Kind.Kind != "Pod" {
 			continue
@@ -225,6 +248,7 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 			}
 		}
 		slices.Sort(denied)
+		denied = slices.Compact(denied)
 		if it.CreatedBy == nil {
 			alone[it.Request.Name] = denied
 			continue
@@ -235,19 +259,134 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 		}
 		made[name][it.CreatedBy.Kind] = denied
 	}
-	for name, policy := range deniedBy {
-		if bad := strings.Contains(name, ".bad-"); slices.Contains(alone[name], policy) != bad {
-			t.Errorf("Pod %s {%s}: denied by %s", name, pods[name], alone[name])
-		}
-		kinds := slices.Sorted(maps.Keys(made[name]))
-		if want := slices.Sorted(maps.Keys(wrappings)); !slices.Equal(kinds, want) {
-			t.Fatalf("Pods of %s are followed from %v, not %v", name, kinds, want)
-		}
-		for kind, denied := range made[name] {
-			if !slices.Equal(denied, alone[name]) {
-				t.Errorf("Pod of %s %s: denied by %s, and the Pod alone by %s", kind, name, denied, alone[name])
-			}
+	return alone, made
+}
+
+// compareMade holds the Pods of all workloads that wrap a Pod to what is said about the Pod.
+func compareMade(t *testing.T, name string, alone []string, made map[string][]string) {
+	t.Helper()
+	kinds := slices.Sorted(maps.Keys(made))
+	if want := slices.Sorted(maps.Keys(wrappings)); !slices.Equal(kinds, want) {
+		t.Fatalf("Pods of %s are followed from %v, not %v", name, kinds, want)
+	}
+	for kind, denied := range made {
+		if !slices.Equal(denied, alone) {
+			t.Errorf("Pod of %s %s: denied by %s, and the Pod alone by %s", kind, name, denied, alone)
 		}
 	}
-	t.Logf("%d policies, %d Pods, each in %d workloads", n, len(pods), len(wrappings))
+}
+
+// A corpusCase is a folder of a corpus: a policy and a Pod that it denies.
+type corpusCase struct {
+	policy, bindings string // files
+	name             string // of the policy
+	created          bool   // a rule of the policy is for the CREATE of Pods, and not for what is below them alone
+	pod              map[string]any
+}
+
+// corpusCases reads the folders of a corpus.
+func corpusCases(t *testing.T, folder string) []corpusCase {
+	t.Helper()
+	read := func(path string) map[string]any {
+		text, err := os.ReadFile(path)
+		tree := map[string]any{}
+		if err = cmp.Or(err, yaml.Unmarshal(text, &tree)); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		return tree
+	}
+	var all []corpusCase
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "policy.yaml" {
+			return err
+		}
+		beside := func(name string) string { return filepath.Join(filepath.Dir(path), name) }
+		var p admission.ValidatingAdmissionPolicy
+		text, err := os.ReadFile(path)
+		if err = cmp.Or(err, yaml.UnmarshalStrict(text, &p)); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, corpusCase{policy: path, bindings: beside("binding.yaml"), name: p.Name,
+			pod: read(beside("test.yaml")),
+			created: slices.ContainsFunc(p.Spec.MatchConstraints.ResourceRules, func(r admission.NamedRuleWithOperations) bool {
+				return slices.Contains(r.Resources, "pods")
+			})})
+		return nil
+	})
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d policies in %s: %v", len(all), folder, err)
+	}
+	return all
+}
+
+// TestStandardsOfCorpus asks the policies of a corpus, all at once, about the Pods of the corpus and about workloads
+// that wrap them: the Pods of the workloads are denied by exactly the policies that deny the Pods. make standards
+// names the corpus.
+func TestStandardsOfCorpus(t *testing.T) {
+	if *corpus == "" {
+		t.Skip("without -standards=DIR there is no corpus")
+	}
+	cases := corpusCases(t, *corpus)
+	var manifests strings.Builder
+	write := func(tree any) {
+		text, err := json.Marshal(tree) // which is YAML
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&manifests, "---\n%s\n", text)
+	}
+	namespaces := map[string]bool{}
+	args := []string{}
+	for i, c := range cases {
+		args = append(args, "-p", c.policy, "-p", c.bindings)
+		metadata := c.pod["metadata"].(map[string]any)
+		name := fmt.Sprintf("pod-%d", i)
+		namespace := metadata["namespace"]
+		namespaces[fmt.Sprint(namespace)] = true
+		metadata["name"] = name
+		labels, _ := metadata["labels"].(map[string]any)
+		if labels == nil {
+			labels = map[string]any{}
+		}
+		labels["a"] = "b"
+		metadata["labels"] = labels
+		write(c.pod)
+		for kind, wrapping := range wrappings {
+			var workload map[string]any
+			template := map[string]any{"metadata": map[string]any{"labels": labels, "annotations": metadata["annotations"]},
+				"spec": maps.Clone(c.pod["spec"].(map[string]any))}
+			if strings.HasSuffix(kind, "Job") {
+				template["spec"].(map[string]any)["restartPolicy"] = "Never"
+			}
+			text, err := json.Marshal(template)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := yaml.Unmarshal([]byte(strings.NewReplacer("NAME", name, "POD", string(text)).Replace(wrapping)),
+				&workload); err != nil {
+				t.Fatal(err)
+			}
+			workload["metadata"].(map[string]any)["namespace"] = namespace
+			write(workload)
+		}
+	}
+	for namespace := range namespaces {
+		write(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace,
+			"labels": map[string]string{"pss.security.kolteq.com/enforce": "restricted"}}})
+	}
+	alone, made := deniedPods(t, manifests.String(), args...)
+	denied, below := 0, 0
+	for i, c := range cases {
+		name := fmt.Sprintf("pod-%d", i)
+		if slices.Contains(alone[name], c.name) != c.created {
+			t.Errorf("the Pod beside %s is denied by %s alone", c.policy, alone[name])
+		}
+		if !c.created {
+			below++
+		}
+		compareMade(t, name, alone[name], made[name])
+		denied += len(alone[name])
+	}
+	t.Logf("%d policies, %d of them about subresources of Pods alone; %d Pods, each in %d kinds of workloads: "+
+		"%d denials of Pods, and the same of the Pods of each kind", len(cases), below, len(cases), len(wrappings), denied)
 }

@@ -5,13 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/internal/workload"
 	"github.com/celgate/celgate/manifest"
@@ -21,7 +26,72 @@ import (
 // workloads says whether and how the objects are followed that controllers make of what is asked about.
 type workloads struct {
 	requests.Workloads
-	given []string // as --pods-of
+	given []string   // as --pods-of
+	found *templates // by --pods-of
+}
+
+// templates tell whether --pods-of says anything about what is asked about.
+type templates struct {
+	mu    sync.Mutex
+	kinds map[schema.GroupKind]bool // that there are
+	none  map[string]bool           // objects without a template at their path, by what names their kind
+	some  map[string]bool           // objects with one
+}
+
+// saw takes note of the kind of an object.
+func (t *templates) saw(kind schema.GroupKind) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kinds[kind] = true
+}
+
+// looked takes note of what was found in an object whose kind a name is for; empty: none is.
+func (t *templates) looked(named string, err error) {
+	if t == nil || named == "" {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.none[named] = true
+	} else {
+		t.some[named] = true
+	}
+}
+
+// conclude says which --pods-of came to nothing. A path that leads nowhere is a mistake; objects of a kind there need
+// not be.
+func (w *workloads) conclude(c *console) {
+	t := w.found
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, given := range w.given {
+		name, path, _ := strings.Cut(given, "=")
+		isNamed := func(kind schema.GroupKind) bool { return kind.String() == name || kind.Kind == name }
+		kinds := slices.Collect(maps.Keys(t.kinds))
+		switch {
+		case t.none[name] && !t.some[name]:
+			c.raise(exitFailed)
+			c.say(fmt.Sprintf("--pods-of %s: no object of that kind holds a template of Pods at %s", given, path), "")
+		case !slices.ContainsFunc(kinds, isNamed):
+			hint := ""
+			var names []string
+			for _, kind := range kinds {
+				names = append(names, kind.String())
+			}
+			slices.Sort(names)
+			if similar := spell.Nearest(name, names, len(name)/3+1); similar != "" {
+				hint = "did you mean " + similar + "?"
+			}
+			c.say("--pods-of "+given+": no object is of that kind", hint)
+		}
+	}
 }
 
 func (w *workloads) flags(f *pflag.FlagSet) {
@@ -43,25 +113,50 @@ func (w *workloads) check() error {
 			return withHint(&usageError{fmt.Errorf("--pods-of is KIND.GROUP=PATH, not %q", given)},
 				"for example Rollout.argoproj.io=spec.template")
 		}
-		w.PodsOf[kind] = path
+		if err := requests.CheckPodsOf(kind); err != nil {
+			return &usageError{fmt.Errorf("--pods-of %s: %w", given, err)}
+		}
+		if w.PodsOf[kind] != "" {
+			return &usageError{fmt.Errorf("--pods-of names the template of a %s twice", kind)}
+		}
+		w.PodsOf[kind] = strings.TrimPrefix(path, ".")
 	}
 	if w.Off && (len(w.given) > 0 || w.User != "") {
 		return &usageError{errors.New("--no-workloads with --pods-of or --controller-user")}
+	}
+	if w.found = nil; len(w.given) > 0 {
+		w.found = &templates{kinds: map[schema.GroupKind]bool{}, none: map[string]bool{}, some: map[string]bool{}}
 	}
 	return nil
 }
 
 // follow answers for what controllers make of an object that would be stored, and of that. The place of a field of a
-// child is that of the template in the manifest that it comes from.
+// child is that of the template in the manifest that it comes from. The error is a [requests.NoTemplateError].
 func (d *decider) follow(ctx context.Context, doc *manifest.Document, r *celgate.Request,
-	stored map[string]any) []report.Item {
+	stored map[string]any) ([]report.Item, error) {
 	if !d.workloads.Follows(r, d.world.types, d.engine) {
-		return nil
+		return nil, nil
+	}
+	_, named := d.workloads.PathOf(tree.Object(stored).Kind())
+	_, err := d.workloads.Children(stored)
+	d.templates.looked(named, err)
+	if err != nil {
+		return nil, err
 	}
 	f := &followed{decider: d, doc: doc, creator: &report.Creator{Kind: r.Kind.Kind, Name: report.NameOf(r)}}
 	f.children(ctx, stored, r, generation{place: doc.Place})
-	return f.all
+	return f.all, nil
 }
+
+// concludeWorkloads says which --pods-of came to nothing, where a policy may be for Pods.
+func (d *decider) concludeWorkloads(c *console, w *workloads) {
+	if requests.MayMatchChildren(d.world.types, d.engine) {
+		w.conclude(c)
+	}
+}
+
+// unfollowed says that Pods of an object are not asked about.
+func unfollowed(err error) string { return "no Pod of it is asked about: " + err.Error() }
 
 // followed are the objects that are followed from one manifest.
 type followed struct {
@@ -73,21 +168,18 @@ type followed struct {
 
 // A generation is how far objects are from the manifest.
 type generation struct {
-	number  int
 	waiting string // why nothing of it is created now; empty: it is
 	place   func(field string) policy.Locator
 }
 
 // children answers for the children of an object that a request created.
 func (f *followed) children(ctx context.Context, object map[string]any, r *celgate.Request, of generation) {
-	if of.number >= requests.MaxDepth {
-		return
-	}
-	for _, c := range f.workloads.Children(object) {
-		if len(f.all) >= requests.MaxChildren || ctx.Err() != nil {
+	children, _ := f.workloads.Children(object) // what a Pod is made of at a path was found
+	for _, c := range children {
+		if ctx.Err() != nil {
 			return
 		}
-		next := generation{of.number + 1, cmp.Or(of.waiting, c.Waiting),
+		next := generation{cmp.Or(of.waiting, c.Waiting),
 			func(field string) policy.Locator { return of.place(c.ParentPath(field)) }}
 		it, stored := f.child(ctx, r, c, next)
 		f.all = append(f.all, it)

@@ -84,6 +84,7 @@ type Audited struct {
 	Answers []Asked
 	Failure *Failure // nothing could be asked; nil: it was
 	Past    *Past    // the request that is asked about again; nil: it is about an object that exists
+	Notes   []string // about what was not asked
 
 	TakenOver bool           // it was not asked about, because it has not changed since an earlier report
 	Found     []AuditFinding // in that report
@@ -93,7 +94,7 @@ type Audited struct {
 type Past struct {
 	ID, User, Time string
 	Sub            string // the subresource
-	Was            string // what it came to: allowed, denied (by an admission policy) or failed
+	Was            string // what it came to: allowed, denied (by an admission policy), failed or unknown
 }
 
 // The words for what a request came to.
@@ -101,6 +102,7 @@ const (
 	WasAllowed = "allowed"
 	WasDenied  = "denied"
 	WasFailed  = "failed"
+	WasUnknown = "unknown" // the log does not say
 )
 
 // An AuditFinding is what one policy has to say about an object. Answers that say the same are one.
@@ -352,6 +354,7 @@ type AuditTotals struct {
 	NewlyDenied  int `json:"newlyDenied,omitempty"`  // that were allowed
 	NewlyAllowed int `json:"newlyAllowed,omitempty"` // that were denied by an admission policy
 	Agreed       int `json:"agreed,omitempty"`       // that are answered as they were
+	Unanswered   int `json:"unanswered,omitempty"`   // of which the log does not say what they came to
 }
 
 // A groupKey is what findings have in common: a policy, a binding and a reason.
@@ -434,6 +437,15 @@ func (a *Audit) TakeOver(s *StoredAudit) {
 // Leave counts requests of a log that cannot be made again for a reason.
 func (a *Audit) Leave(reason string, n int) { a.left[reason] += n }
 
+// Left is how many requests of a log cannot be made again.
+func (a *Audit) Left() int {
+	n := 0
+	for _, of := range a.left {
+		n += of
+	}
+	return n
+}
+
 // Skip counts an object that nothing is asked about.
 func (a *Audit) Skip() { a.totals.Skipped++ }
 
@@ -449,6 +461,14 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 		a.tally(of.Object, of.Found)
 		return of.Found
 	}
+	note := func(text string) {
+		if _, known := a.said[text]; known || len(a.said) < maxOffender {
+			a.said[text]++
+		}
+	}
+	for _, text := range of.Notes {
+		note(text)
+	}
 	failed := false
 	for _, asked := range of.Answers {
 		a.totals.Requests++
@@ -458,8 +478,8 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 			continue
 		}
 		for _, n := range d.Notes {
-			if _, known := a.said[n.Message]; !IsValidation(n) && (known || len(a.said) < maxOffender) {
-				a.said[n.Message]++
+			if !IsValidation(n) {
+				note(n.Message)
 			}
 		}
 		for _, o := range d.Outcomes {
@@ -545,6 +565,8 @@ func (a *Audit) compare(of *Audited) {
 		a.totals.NewlyDenied++
 	case was == WasDenied && allowed:
 		a.totals.NewlyAllowed++
+	case was == WasUnknown:
+		a.totals.Unanswered++
 	case was != WasFailed:
 		a.totals.Agreed++
 	}

@@ -33,6 +33,9 @@ func ContrastAudits(files, cluster *StoredAudit, top int) (*Audit, error) {
 	if files.PolicySet() != cluster.PolicySet() {
 		return nil, errors.New("the policies have changed in the meantime")
 	}
+	if err := files.verify(); err != nil {
+		return nil, err
+	}
 	a, err := MergedAudit([]*StoredAudit{cluster}, top)
 	if err == nil {
 		a.Beside = &Beside{}

@@ -11,7 +11,8 @@ import (
 // auditJSON writes an AuditReport. Findings are written as they come; what counts them follows at the end.
 type auditJSON struct {
 	jsonWriter
-	audit *Audit
+	audit  *Audit
+	listed int // findings
 }
 
 // maxErrors is how many objects that could not be decided about are listed.
@@ -82,6 +83,8 @@ type jsonSummary struct {
 	Basis      string           `json:"basis,omitempty"`  // the hash of all that answers rest on besides the objects
 	Beside     *Beside          `json:"beside,omitempty"` // how many findings files and a cluster have alone
 	Shard      *Shard           `json:"shard,omitempty"`  // the part of an audit that this is
+	Log        bool             `json:"log,omitempty"`    // it is about the requests of an audit log
+	Findings   *int             `json:"findings"`         // how many are listed
 	Groups     []jsonGroup      `json:"groups"`
 	Worst      []jsonOffender   `json:"worst"`
 	NotAudited []jsonNotAudited `json:"notAudited"`
@@ -140,7 +143,7 @@ type jsonUnread struct {
 }
 
 func newAuditJSON(w io.Writer, a *Audit) (*auditJSON, error) {
-	j := &auditJSON{jsonWriter{w: w}, a}
+	j := &auditJSON{jsonWriter: jsonWriter{w: w}, audit: a}
 	rejected := make([]jsonRejection, 0, len(a.rejected))
 	for _, r := range a.rejected {
 		status := r.Status
@@ -182,6 +185,7 @@ func (j *auditJSON) Write(of *Audited, findings []AuditFinding) error {
 			Hint: of.Failure.Hint,
 		})
 	}
+	j.listed += len(findings)
 	for i := range findings {
 		if err := j.item(findings[i].json()); err != nil {
 			return err
@@ -195,7 +199,9 @@ func (j *auditJSON) Close() error {
 		return err
 	}
 	j.buf.WriteString(",\n  \"summary\": ")
-	if err := j.value(j.audit.summary(), "  "); err != nil {
+	summary := j.audit.summary()
+	summary.Findings = &j.listed
+	if err := j.value(summary, "  "); err != nil {
 		return err
 	}
 	j.buf.WriteString("\n}\n")
@@ -207,7 +213,7 @@ func (a *Audit) summary() jsonSummary {
 		Totals: a.totals, Policies: len(a.set.Policies), Groups: []jsonGroup{}, Worst: []jsonOffender{},
 		NotAudited: []jsonNotAudited{},
 		Unmatched:  notNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Left: a.left,
-		InForce: []jsonInForce{}, PolicySet: a.PolicySet, Basis: a.Basis, Beside: a.Beside, Shard: a.Shard,
+		InForce: []jsonInForce{}, PolicySet: a.PolicySet, Basis: a.Basis, Beside: a.Beside, Shard: a.Shard, Log: a.Log,
 		Passed: a.passed, Read: a.read,
 	}
 	for _, p := range a.sortedPolicies() {

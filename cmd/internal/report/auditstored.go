@@ -35,7 +35,12 @@ type lastKey struct {
 func ReadAudit(file string, open func() (io.ReadCloser, error)) (*StoredAudit, error) {
 	s := &StoredAudit{File: file, open: open, groups: map[lastKey]int{}}
 	kind, complete := "", false
+	seen := map[json.Token]bool{}
 	err := s.members(func(name json.Token, dec *json.Decoder) (err error) {
+		if seen[name] {
+			return fmt.Errorf("it has %v twice", name)
+		}
+		seen[name] = true
 		switch name {
 		case "kind":
 			err = dec.Decode(&kind)
@@ -55,8 +60,12 @@ func ReadAudit(file string, open func() (io.ReadCloser, error)) (*StoredAudit, e
 		}
 		return err
 	})
-	if err == nil && (kind != "AuditReport" || !complete) {
+	switch {
+	case err != nil:
+	case kind != "AuditReport":
 		err = s.wrong(fmt.Errorf("its kind is %q", kind))
+	case !complete:
+		err = s.wrong(errors.New("it has no summary"))
 	}
 	for _, g := range s.summary.Groups {
 		s.groups[lastKey{g.Verdict, g.Policy, g.Binding, g.Field, g.Creates}] += g.Objects
@@ -64,7 +73,42 @@ func ReadAudit(file string, open func() (io.ReadCloser, error)) (*StoredAudit, e
 	return s, err
 }
 
+// verify reads the findings too, and reports what cannot be one, or is not there.
+func (s *StoredAudit) verify() error {
+	n := 0
+	err := s.members(func(name json.Token, dec *json.Decoder) (err error) {
+		if name != "findings" {
+			var other json.RawMessage
+			return dec.Decode(&other)
+		}
+		for j := range list[jsonFinding](dec, &err) {
+			n++
+			if !j.Verdict.isKnown() {
+				return fmt.Errorf("findings[%d] has the verdict %q", n-1, j.Verdict)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, g := range s.summary.Groups {
+		if !g.Verdict.isKnown() {
+			return s.wrong(fmt.Errorf("summary.groups[%d] has the verdict %q", i, g.Verdict))
+		}
+	}
+	if listed := s.summary.Findings; listed != nil && *listed != n {
+		return s.wrong(fmt.Errorf("it has %s, and its summary tells of %d", plural(n, "finding", "findings"), *listed))
+	}
+	return nil
+}
+
+func (v AuditVerdict) isKnown() bool { return v.rank() < len(auditVerdicts) }
+
 func (s *StoredAudit) wrong(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("it ends too early")
+	}
 	return fmt.Errorf("%s is not a report of celgate audit -o json: %w", s.File, err)
 }
 
@@ -90,6 +134,12 @@ func (s *StoredAudit) members(visit func(name json.Token, dec *json.Decoder) err
 			return s.wrong(err)
 		}
 	}
+	if _, err := dec.Token(); err != nil { // the end of the object
+		return s.wrong(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return s.wrong(errors.New("there is more behind it"))
+	}
 	return nil
 }
 
@@ -99,7 +149,12 @@ type span struct{ from, to int64 }
 // list reads the items of a list one by one, with where they and what is before them are.
 func list[T any](dec *json.Decoder, err *error) iter.Seq2[T, span] {
 	return func(yield func(T, span) bool) {
-		if _, *err = dec.Token(); *err != nil {
+		var t json.Token
+		if t, *err = dec.Token(); *err != nil || t == nil { // null has no items
+			return
+		}
+		if t != json.Delim('[') {
+			*err = fmt.Errorf("it has %v where a list belongs", t)
 			return
 		}
 		for dec.More() {
@@ -122,6 +177,35 @@ func (s *StoredAudit) Basis() string { return s.summary.Basis }
 
 // Shard is the part of an audit that the report is; nil: it is about everything.
 func (s *StoredAudit) Shard() *Shard { return s.summary.Shard }
+
+// Log reports that it is about the requests of an audit log.
+func (s *StoredAudit) Log() bool {
+	t := s.summary.Totals
+	return s.summary.Log || len(s.summary.Left) > 0 || t.NewlyDenied+t.NewlyAllowed+t.Agreed+t.Unanswered > 0
+}
+
+// about says what a report is about, for a reader.
+func about(log bool, beside *Beside, shard *Shard) string {
+	switch {
+	case log:
+		return "the requests of an audit log"
+	case beside != nil:
+		return "what files and a cluster differ in"
+	case shard != nil:
+		return "part " + shard.String() + " of the objects"
+	}
+	return "objects that exist"
+}
+
+// Compare makes a report the one that the audit is compared with. It is an error if both are not about the same.
+func (a *Audit) Compare(last *StoredAudit) error {
+	then, now := about(last.Log(), last.summary.Beside, last.Shard()), about(a.Log, a.Beside, a.Shard)
+	if then != now {
+		return fmt.Errorf("%s is about %s, and this audit is about %s", last.File, then, now)
+	}
+	a.Last = last
+	return nil
+}
 
 // Read are the resource versions up to which resources were read, by resource.
 func (s *StoredAudit) Read() map[string]string { return s.summary.Read }
@@ -238,7 +322,7 @@ func (j *jsonFinding) finding(exprs map[exprKey]blamed) AuditFinding {
 	f := AuditFinding{
 		Object: j.Object.object(), Verdict: j.Verdict, Asked: j.Asked, Made: j.Creates, PolicyKind: j.Kind,
 		Policy: j.Policy, Binding: j.Binding, Param: j.Param, Place: j.Place.position(), Message: j.Message,
-		Reason: j.Reason, IsError: j.Error, Diff: j.Diff, Unstable: j.Unstable,
+		Reason: j.Reason, IsError: j.Error, Diff: j.Diff, Unstable: j.Unstable, Only: j.Only,
 	}
 	if j.Source != nil {
 		f.Object.Place = policy.Position{File: j.Source.File, Line: j.Source.Line, Column: 1}
@@ -256,8 +340,9 @@ func (j *jsonFinding) finding(exprs map[exprKey]blamed) AuditFinding {
 
 // A Shard is one of the parts of an audit.
 type Shard struct {
-	Index int `json:"index"` // from 0
-	Of    int `json:"of"`
+	Index int    `json:"index"` // from 0
+	Of    int    `json:"of"`
+	Deal  string `json:"deal,omitempty"` // the hash of what the shards agreed on, which tells one audit from another
 }
 
 // String is the form of the flag --shard.
@@ -274,27 +359,15 @@ func MergedAudit(parts []*StoredAudit, top int) (*Audit, error) {
 		if p.PolicySet() != first.PolicySet() {
 			return nil, fmt.Errorf("%s and %s are of different policies", first.File, p.File)
 		}
-		if (p.Shard() == nil) != (first.Shard() == nil) || p.Shard() != nil && p.Shard().Of != first.Shard().Of {
+		if !p.isBeside(first) {
 			return nil, fmt.Errorf("%s and %s are not parts of one audit", first.File, p.File)
 		}
+		if err := p.verify(); err != nil {
+			return nil, err
+		}
 	}
-	if shard := first.Shard(); shard != nil {
-		by := make([]*StoredAudit, shard.Of)
-		for _, p := range parts {
-			i := p.Shard().Index
-			if i < 0 || i >= len(by) {
-				return nil, fmt.Errorf("%s is part %s, which cannot be", p.File, p.Shard())
-			}
-			if by[i] != nil {
-				return nil, fmt.Errorf("%s and %s are both part %s", by[i].File, p.File, p.Shard())
-			}
-			by[i] = p
-		}
-		if i := slices.Index(by, nil); i >= 0 {
-			return nil, fmt.Errorf("part %s is missing", Shard{i, shard.Of})
-		}
-	} else if len(parts) > 1 {
-		return nil, fmt.Errorf("%s and %s are not parts of one audit", first.File, parts[1].File)
+	if err := areAll(parts); err != nil {
+		return nil, err
 	}
 	set := &policy.Set{}
 	for _, p := range first.summary.InForce {
@@ -311,11 +384,52 @@ func MergedAudit(parts []*StoredAudit, top int) (*Audit, error) {
 			Ref: policy.Ref{Kind: r.Object.Kind, Name: r.Object.Name}, Status: r.Status})
 	}
 	a := NewAudit(Options{Set: set, Rejected: rejected}, limits, top)
-	a.PolicySet = first.PolicySet()
+	a.PolicySet, a.Log = first.PolicySet(), first.Log()
+	if beside := first.summary.Beside; beside != nil {
+		copied := *beside
+		a.Beside = &copied
+	}
 	if a.Basis = first.Basis(); slices.ContainsFunc(parts, func(p *StoredAudit) bool { return p.Basis() != a.Basis }) {
 		a.Basis = "" // something has changed in the meantime
 	}
 	return a, nil
+}
+
+// isBeside reports that both reports may be parts of one audit.
+func (s *StoredAudit) isBeside(other *StoredAudit) bool {
+	x, y := s.Shard(), other.Shard()
+	if x == nil || y == nil {
+		return x == y
+	}
+	return x.Of == y.Of && x.Deal == y.Deal && s.Log() == other.Log()
+}
+
+// areAll reports an error unless the reports are all parts of an audit, each once.
+func areAll(parts []*StoredAudit) error {
+	shard := parts[0].Shard()
+	if shard == nil {
+		if len(parts) > 1 {
+			return fmt.Errorf("%s and %s are not parts of one audit", parts[0].File, parts[1].File)
+		}
+		return nil
+	}
+	by := map[int]*StoredAudit{}
+	for _, p := range parts {
+		i := p.Shard().Index
+		if i < 0 || i >= shard.Of {
+			return fmt.Errorf("%s is part %s, which cannot be", p.File, p.Shard())
+		}
+		if by[i] != nil {
+			return fmt.Errorf("%s and %s are both part %s", by[i].File, p.File, p.Shard())
+		}
+		by[i] = p
+	}
+	for i := range len(parts) + 1 { // of more that are missing the first is
+		if by[i] == nil && i < shard.Of {
+			return fmt.Errorf("part %s is missing", Shard{Index: i, Of: shard.Of})
+		}
+	}
+	return nil
 }
 
 // Options are what writers need to know of a merged audit.
@@ -357,7 +471,7 @@ func (a *Audit) absorb(s *StoredAudit, choose func([]AuditFinding) []AuditFindin
 	}{
 		{&to.Objects, from.Objects}, {&to.Skipped, from.Skipped}, {&to.Failed, from.Failed},
 		{&to.Requests, from.Requests}, {&to.TakenOver, from.TakenOver}, {&to.NewlyDenied, from.NewlyDenied},
-		{&to.NewlyAllowed, from.NewlyAllowed}, {&to.Agreed, from.Agreed},
+		{&to.NewlyAllowed, from.NewlyAllowed}, {&to.Agreed, from.Agreed}, {&to.Unanswered, from.Unanswered},
 	} {
 		*n.to += n.from
 	}

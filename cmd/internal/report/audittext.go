@@ -196,7 +196,11 @@ func (f *AuditFinding) subject() string {
 		if p.Time != "" {
 			s += " at " + p.Time
 		}
-		s += ", was " + p.Was
+		if p.Was == WasUnknown {
+			s += ", which the log has no answer to"
+		} else {
+			s += ", was " + p.Was
+		}
 	}
 	if f.Param != "" {
 		s += ", param " + f.Param
@@ -336,6 +340,7 @@ func (a *Audit) Summary() string {
 	add(t.NewlyDenied, before.NewlyDenied, "denied that were allowed")
 	add(t.NewlyAllowed, before.NewlyAllowed, "allowed that were denied")
 	add(t.Agreed, before.Agreed, "as they were")
+	add(t.Unanswered, before.Unanswered, "without an answer in the log")
 	if len(counts) == 0 {
 		counts = []string{"nothing to say"}
 	}

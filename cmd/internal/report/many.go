@@ -192,6 +192,11 @@ func storyIn(word string, blocks []block) story {
 	return story(h.Sum(nil))
 }
 
+// notesIn are the notes among blocks.
+func notesIn(blocks []block) []block {
+	return slices.DeleteFunc(slices.Clone(blocks), func(b block) bool { return b.label != "note" })
+}
+
 // Notes about objects that may be stored as far as policies go.
 const (
 	// NotValidated is about an object that policies changed.

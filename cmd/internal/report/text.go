@@ -130,13 +130,17 @@ func (t *textWriter) Write(it Item) error {
 		t.compact(style, word, it, blocks)
 		return t.flush()
 	}
+	notes := notesIn(blocks)
 	told := storyIn(word, blocks)
-	if first, again := t.told[told]; again && len(blocks) > 0 {
+	first, again := t.told[told]
+	switch {
+	case again && len(blocks) > len(notes):
 		t.headAs(style, word, it.subject(), it.Place, first)
-		return t.flush()
+		blocks = notes // which are new
+	default:
+		t.told[told] = it.subject()
+		t.head(style, word, it.subject(), it.Place)
 	}
-	t.told[told] = it.subject()
-	t.head(style, word, it.subject(), it.Place)
 	t.blocksOf(blocks)
 	return t.flush()
 }
