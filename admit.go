@@ -10,6 +10,9 @@ import (
 // Admit decides about a request as the API server's admission chain does: mutating policies, what the
 // registry does to the object in between, validating policies. The error is that of a context that ended.
 func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
+	if p.unasked != "" {
+		return skip(p), ctx.Err()
+	}
 	decision, sharesLabels, err := e.mutating(ctx, p)
 	defer e.serialise(&p.request, decision)
 	if decision.Allowed {
@@ -39,7 +42,10 @@ func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 
 // Validate decides about a request with the validating policies alone.
 func (e *Engine) Validate(ctx context.Context, p *Prepared) (*Decision, error) {
-	if p.refusal != nil {
+	switch {
+	case p.unasked != "":
+		return skip(p), ctx.Err()
+	case p.refusal != nil:
 		return refuse(p).send(p), ctx.Err()
 	}
 	d, err := e.validating(ctx, &p.request)
@@ -119,4 +125,11 @@ func (e *Engine) noneCanMatch(known *indexEntry, phase policy.Phase) bool {
 		return true
 	}
 	return e.told == nil && len(known.of(phase).hooks) == 0
+}
+
+// skip returns the decision about a request that the server allows without asking a policy.
+func skip(p *Prepared) *Decision {
+	d := allowed(&p.request)
+	d.say(Note{Message: p.unasked})
+	return d.send(p)
 }

@@ -376,13 +376,14 @@ func InNamespace(object map[string]any, r *Request) map[string]any {
 	return o.WithMetadata(o.Metadata().With(map[string]any{"namespace": r.Namespace}))
 }
 
+var optionKinds = map[Operation]string{Create: "CreateOptions", Update: "UpdateOptions", Delete: "DeleteOptions"}
+
 // optionsOf returns the options of a request whose maker gave none.
 func optionsOf(r *Request) map[string]any {
-	kinds := map[Operation]string{Create: "CreateOptions", Update: "UpdateOptions", Delete: "DeleteOptions"}
-	if kinds[r.Operation] == "" {
+	if optionKinds[r.Operation] == "" {
 		return nil
 	}
-	options := map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": kinds[r.Operation]}
+	options := map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": optionKinds[r.Operation]}
 	if r.DryRun {
 		options["dryRun"] = []any{"All"}
 	}

@@ -18,6 +18,7 @@ type Prepared struct {
 	request  Request
 	warnings []string
 	refusal  *metav1.Status
+	unasked  string // why the server asks no policy and allows the request
 
 	normal       prepare.Normal // the object, if Prepare has made it
 	sharesLabels bool           // see prepare.Result
@@ -50,6 +51,10 @@ func AssumePrepared(req *Request) *Prepared { return &Prepared{request: *req} }
 // decoded, defaulted and canonical, the old object with what every stored object has, the options of a DELETE complete.
 // The error is the server's answer to an object that it cannot decode, a *apierrors.StatusError.
 func (e *Engine) Prepare(ctx context.Context, req *Request) (*Prepared, error) {
+	options, err := checkOptions(req)
+	if err != nil {
+		return nil, err
+	}
 	p := &Prepared{request: *req, refusal: e.lifecycleRefusal(ctx, req)}
 	if text := prepare.Deprecated(e.types.Resource(req.Resource), e.minor); text != "" {
 		p.warnings = append(p.warnings, text)
@@ -83,13 +88,28 @@ func (e *Engine) Prepare(ctx context.Context, req *Request) (*Prepared, error) {
 		}
 		p.request.OldObject = old
 	}
-	resource := e.types.Resource(req.Resource)
-	if one := req.Name != "" && req.SubResource == ""; req.Operation == Delete && one &&
-		resource != nil { // not of a collection
-		p.request.Options = prepare.DeleteOptions(req.Options, p.request.OldObject, resource)
+	if req.Operation == Delete && req.Name != "" && req.SubResource == "" { // not of a collection
+		if err := p.prepareDeletion(e, &deletion{Request: req, options: options}); err != nil {
+			return nil, err
+		}
 	}
 	p.warnings = append(append(p.warnings, result.Unknown...), result.Warnings...)
 	return p, nil
+}
+
+// prepareDeletion does what the registry does before a policy is asked about the deletion of one object.
+func (p *Prepared) prepareDeletion(e *Engine, d *deletion) error {
+	if err := d.refusal(d.OldObject); err != nil {
+		return err
+	}
+	if d.pending(p.request.OldObject) {
+		p.refusal = nil
+		p.unasked = "the object is being deleted already: the server allows this without asking a policy"
+	}
+	if resource := e.types.Resource(d.Resource); resource != nil {
+		p.request.Options = prepare.DeleteOptions(d.Options, p.request.OldObject, resource)
+	}
+	return nil
 }
 
 // refuse returns the decision about a request that the server refuses before any policy is evaluated.
