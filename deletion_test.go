@@ -4,11 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 )
@@ -20,7 +20,7 @@ func TestDeletions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := policy.Parse("policy.yaml", []byte(`
+	bundle, err := celgate.Load(fstest.MapFS{"policy.yaml": {Data: []byte(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: keep}
@@ -33,11 +33,11 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata: {name: keep}
 spec: {policyName: keep, validationActions: [Deny]}
-`))
+`)}}, "policy.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := celgate.New(set, celgate.Options{Types: types})
+	engine, err := celgate.New(&bundle.Set, celgate.Options{Types: types})
 	if err != nil {
 		t.Fatal(err)
 	}

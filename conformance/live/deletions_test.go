@@ -175,4 +175,3 @@ func with(tree, members map[string]any) map[string]any {
 	maps.Copy(tree, members)
 	return tree
 }
-
