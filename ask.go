@@ -376,8 +376,6 @@ func InNamespace(object map[string]any, r *Request) map[string]any {
 	return o.WithMetadata(o.Metadata().With(map[string]any{"namespace": r.Namespace}))
 }
 
-var optionKinds = map[Operation]string{Create: "CreateOptions", Update: "UpdateOptions", Delete: "DeleteOptions"}
-
 // optionsOf returns the options of a request whose maker gave none.
 func optionsOf(r *Request) map[string]any {
 	if optionKinds[r.Operation] == "" {

@@ -68,8 +68,7 @@ func (d *deletion) pending(stored map[string]any) bool {
 	}
 	switch d.Resource.GroupResource() {
 	case namespaces:
-		finalizers, _ := specOf(stored)["finalizers"].([]any)
-		return len(finalizers) > 0
+		return len(tree.Object(stored).At("spec").List("finalizers")) > 0
 	case schema.GroupResource{Resource: "pods"}:
 		left, asked := metadata.Number("deletionGracePeriodSeconds", 0), d.options.GracePeriodSeconds
 		return left != 0 && (asked == nil || seconds(*asked) >= seconds(left))

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+var optionKinds = map[Operation]string{Create: "CreateOptions", Update: "UpdateOptions", Delete: "DeleteOptions"}
+
 // checkOptions returns the server's answer to options that it refuses before anything else looks at the request, by
 // the validation of k8s.io/apimachinery that the server's handlers call. The options of a DELETE are returned as they
 // are.

@@ -115,7 +115,8 @@ func (x *explaining) explain(ctx context.Context, args []string) error {
 		return err
 	}
 	d := &decider{
-		world: w, engine: engine, asked: &x.asked, changes: true, workloads: &x.workloads.Workloads, templates: x.workloads.found,
+		world: w, engine: engine, asked: &x.asked, changes: true,
+		workloads: &x.workloads.Workloads, templates: x.workloads.found,
 		how: explain.Options{Trace: x.observe},
 	}
 	force := w.inForce(x.console, rejected)
