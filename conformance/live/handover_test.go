@@ -28,7 +28,7 @@ import (
 func TestHandover(t *testing.T) {
 	keep(t, world)
 	files, err := filepath.Glob("../../deploy/crds/*.yaml")
-	if err != nil || len(files) != 4 {
+	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
