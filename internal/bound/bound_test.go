@@ -340,7 +340,7 @@ func TestSearchesEnd(t *testing.T) {
 			done := make(chan struct{})
 			m := bound.Meter{Limits: bound.Limits{Bytes: 1 << 30, Steps: 2_000_000}, Done: done}
 			if given {
-				m.Limits.Steps = 2_000_000_000
+				m.Limits.Steps = 2_000_000_000_000 // only done ends it
 				time.AfterFunc(100*time.Millisecond, func() { close(done) })
 			}
 			start := time.Now()
