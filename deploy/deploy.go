@@ -41,6 +41,7 @@ type Audit struct {
 	Shards   int                 // Pods that share the work; 1: one does it
 	Policies string              // manifests; empty: those in force in the cluster
 	Reports  string              // as celgate audit --write-reports; empty: none are written
+	Asks     []string            // flags of celgate audit that say what is asked
 	Rules    []rbacv1.PolicyRule // what it may do in the cluster
 }
 

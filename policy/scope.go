@@ -85,6 +85,16 @@ func ParseScope(x Expr) Scope {
 	return s
 }
 
+// ParseSteps reads the steps of a path such as spec.templates[*].template or spec.parts[role=worker].template.
+func ParseSteps(path string) (Steps, error) {
+	r := pathReader{src: path}
+	steps := r.read()
+	if r.err != nil {
+		return nil, r.err
+	}
+	return steps, nil
+}
+
 // A pathError says what is wrong with a path at a byte of it.
 type pathError struct {
 	at   int

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/tree"
@@ -18,9 +19,29 @@ import (
 // follows the kinds that are built in.
 type Workloads struct {
 	Off    bool
-	All    bool              // also where no policy can be for what controllers make
-	User   string            // of all controllers; empty: each has a service account
-	PodsOf map[string]string // KIND.GROUP of further kinds to the path of their pod template
+	All    bool   // also where no policy can be for what controllers make
+	User   string // of all controllers; empty: each has a service account
+	PodsOf PodsOf
+}
+
+// PodsOf are the paths of the pod templates of further kinds, by KIND.GROUP or KIND.
+type PodsOf map[string][]workload.Path
+
+// Add says where the objects of a kind hold the template of Pods.
+func (p PodsOf) Add(kind, path string) error {
+	of := apischema.ParseGroupKind(kind)
+	if workload.IsWorkload(of) || of == (apischema.GroupKind{Kind: "Pod"}) {
+		return fmt.Errorf("celgate knows what controllers make of a %s", of.Kind)
+	}
+	parsed, err := workload.ParsePath(path)
+	if err != nil {
+		return fmt.Errorf("%q is not a path: %w", path, err)
+	}
+	if slices.ContainsFunc(p[kind], func(had workload.Path) bool { return had.String() == parsed.String() }) {
+		return fmt.Errorf("the template of a %s at %s is named twice", of.Kind, parsed)
+	}
+	p[kind] = append(p[kind], parsed)
+	return nil
 }
 
 // made are the kinds of objects that controllers make.
@@ -46,46 +67,44 @@ func MayMatchChildren(types *schema.Registry, e *celgate.Engine) bool {
 	})
 }
 
-// PathOf returns where objects of a kind hold the template of their Pods, "" if nobody has said so, and under which
+// PathsOf returns where objects of a kind hold the templates of their Pods, none if nobody has said so, and under which
 // name that was said.
-func (w *Workloads) PathOf(kind schema.GroupVersionKind) (path, named string) {
+func (w *Workloads) PathsOf(kind schema.GroupVersionKind) (paths []workload.Path, named string) {
 	for _, name := range []string{kind.GroupKind().String(), kind.Kind} {
-		if path := w.PodsOf[name]; path != "" {
-			return path, name
+		if paths := w.PodsOf[name]; len(paths) > 0 {
+			return paths, name
 		}
 	}
-	return "", ""
+	return nil, ""
 }
 
-// CheckPodsOf refuses a member of PodsOf that cannot be meant.
-func CheckPodsOf(kind string) error {
-	of := apischema.ParseGroupKind(kind)
-	if workload.IsWorkload(of) || of == (apischema.GroupKind{Kind: "Pod"}) {
-		return fmt.Errorf("celgate knows what controllers make of a %s", of.Kind)
+// A NoTemplateError says that an object holds no template of Pods where its kind is said to have some.
+type NoTemplateError struct{ Paths []workload.Path }
+
+func (e *NoTemplateError) Error() string {
+	var all []string
+	for _, path := range e.Paths {
+		all = append(all, path.String())
 	}
-	return nil
+	return "it holds no template of Pods at " + strings.Join(all, " or ")
 }
-
-// A NoTemplateError says that an object holds no template of Pods where its kind is said to have one.
-type NoTemplateError struct{ Path string }
-
-func (e *NoTemplateError) Error() string { return "it holds no template of Pods at " + e.Path }
 
 // Children are what the controller of a stored object makes of it. They are as many as the object has members for: a
 // chain of them ends with a Pod. The error is a [NoTemplateError].
 func (w *Workloads) Children(object map[string]any) ([]workload.Child, error) {
-	if children := workload.Children(object); len(children) > 0 {
-		return children, nil
+	kind := tree.Object(object).Kind()
+	if workload.IsWorkload(kind.GroupKind()) {
+		return workload.Children(object), nil
 	}
-	path, _ := w.PathOf(tree.Object(object).Kind())
-	if path == "" {
-		return nil, nil
+	paths, _ := w.PathsOf(kind)
+	var all []workload.Child
+	for _, path := range paths {
+		all = append(all, workload.PodsOf(object, path)...)
 	}
-	child, ok := workload.PodOf(object, path)
-	if !ok {
-		return nil, &NoTemplateError{path}
+	if len(all) == 0 && len(paths) > 0 {
+		return nil, &NoTemplateError{paths}
 	}
-	return []workload.Child{child}, nil
+	return all, nil
 }
 
 // ChildRequest is the request with which a controller creates a child of what another request stored.

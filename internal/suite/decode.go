@@ -67,7 +67,7 @@ var expectFields = fields{
 }
 
 var workloadFields = fields{
-	{"podsOf", "kinds that are not built in, as `Rollout.argoproj.io`, and where their objects hold the template of Pods, as `spec.template`"},
+	{"podsOf", "kinds that are not built in, as `Rollout.argoproj.io`, and where their objects hold the template of Pods, as `spec.template`, or a list of places, as `spec.workers[*].template`"},
 	{"user", "of all controllers, such as `system:kube-controller-manager`; without it each has its service account"},
 }
 
@@ -371,14 +371,14 @@ func (n node) workloads() Workloads {
 	if !n.mapping(workloadFields) {
 		return Workloads{}
 	}
-	w := Workloads{User: n.member("user").text(), PodsOf: map[string]string{}}
-	paths := n.member("podsOf")
-	for _, kind := range sortedKeys(paths.object()) {
-		path := paths.member(kind)
-		if err := requests.CheckPodsOf(kind); err != nil {
-			path.add(&Problem{Position: path.place(), Message: "podsOf: " + err.Error()})
+	w := Workloads{User: n.member("user").text(), PodsOf: requests.PodsOf{}}
+	kinds := n.member("podsOf")
+	for _, kind := range sortedKeys(kinds.object()) {
+		for _, path := range kinds.member(kind).list() {
+			if err := w.PodsOf.Add(kind, path.text()); err != nil {
+				path.add(&Problem{Position: path.place(), Message: "podsOf: " + err.Error()})
+			}
 		}
-		w.PodsOf[kind] = path.text()
 	}
 	return w
 }

@@ -47,7 +47,7 @@ func JSONSchema() ([]byte, error) {
 		"object": source, "old": source, "review": source, "patch": objectShape, "oldPatch": objectShape,
 		"dryRun": truthShape,
 		"workloads": anyOf(truthShape, mappingShape(workloadFields,
-			map[string]shape{"podsOf": {"type": "object", "additionalProperties": textShape}})),
+			map[string]shape{"podsOf": {"type": "object", "additionalProperties": oneOrMore(textShape)}})),
 		"operation": {"type": "string", "pattern": "^([Cc][Rr][Ee][Aa][Tt][Ee]|[Uu][Pp][Dd][Aa][Tt][Ee]|[Dd][Ee][Ll][Ee][Tt][Ee]|[Cc][Oo][Nn][Nn][Ee][Cc][Tt])$"},
 		"groups":    oneOrMore(textShape), "extra": {"type": "object", "additionalProperties": oneOrMore(textShape)},
 		"state": oneOrMore(source), "expect": expect,

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -72,8 +73,8 @@ type Asked struct {
 // kinds that are built in.
 type Workloads struct {
 	Off    bool
-	User   string            // of all controllers; empty: each has a service account
-	PodsOf map[string]string // KIND.GROUP of further kinds to the path of their pod template
+	User   string // of all controllers; empty: each has a service account
+	PodsOf requests.PodsOf
 }
 
 // An Expectation is everything that must hold of an answer.

@@ -10,8 +10,6 @@
 package workload
 
 import (
-	"strings"
-
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate/internal/tree"
@@ -28,6 +26,9 @@ type Child struct {
 	// Template is the path in the parent of what the child was made of, whose metadata and spec became the child's. It
 	// is empty for a ReplicaSet, whose spec has the paths of its Deployment's.
 	Template string
+
+	// Path is what was said about where objects of the parent's kind hold templates; empty for a kind that is built in.
+	Path Path
 
 	// Waiting says why the controller does not create the child now, such as "replicas is 0"; empty: it does.
 	Waiting string
@@ -70,17 +71,6 @@ func Children(stored map[string]any) []Child {
 		}
 	}
 	return all
-}
-
-// PodOf returns the Pod of an object of another kind that holds a pod template at a path such as spec.template, and
-// false if it holds none there. Who creates it is not known.
-func PodOf(stored map[string]any, path string) (Child, bool) {
-	w := tree.Object(stored)
-	template := w.At(strings.Split(path, ".")...)
-	if template.At("spec") == nil {
-		return Child{}, false
-	}
-	return Child{Object: podFrom(template, w, w.Name()), Template: path}, true
 }
 
 // owner is the reference of a child to its controller (as NewControllerRef in apimachinery's meta/v1).

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,14 +80,47 @@ func TestOddWorkloads(t *testing.T) {
 	}
 }
 
-// TestPodOf takes the template of a kind that is not built in.
-func TestPodOf(t *testing.T) {
-	rollout := parse(t, `{"apiVersion":"example.com/v1","kind":"Rollout","metadata":{"name":"web","namespace":"shop"},"spec":{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[]}}}}`)
-	child, ok := PodOf(rollout, "spec.template")
-	if !ok || child.Object["kind"] != "Pod" || child.ParentPath("spec.containers") != "spec.template.spec.containers" {
-		t.Error(child, ok)
+// TestPodsOf takes the templates of a kind that is not built in.
+func TestPodsOf(t *testing.T) {
+	object := parse(t, `{"apiVersion":"example.com/v1","kind":"Cluster","metadata":{"name":"web","namespace":"shop"},"spec":{
+		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[]}},
+		"workers":[{"name":"x","template":{"spec":{}}},{"name":"y"},{"name":"z","template":{"spec":{}}},3],
+		"roles":{"worker.b":{"template":{"spec":{}}},"chief":{"template":{"spec":{}}},"none":{"template":{"metadata":{}}}},
+		"jobs":[{"template":{"spec":{"template":{"spec":{}}}}}]}}`)
+	for path, want := range map[string][]string{
+		"spec.template":                       {"spec.template"},
+		".spec.template":                      {"spec.template"},
+		"spec.workers[*].template":            {"spec.workers[0].template", "spec.workers[2].template"},
+		"spec.workers[name=z].template":       {"spec.workers[2].template"},
+		"spec.roles[*].template":              {"spec.roles.chief.template", "spec.roles.worker.b.template"},
+		"spec.roles['worker.b'].template":     {"spec.roles.worker.b.template"},
+		"spec.jobs[*].template.spec.template": {"spec.jobs[0].template.spec.template"},
+		"spec.workers.template":               nil,
+		"spec.template[*]":                    nil,
+		"spec.nothing":                        nil,
+		"metadata.name":                       nil,
+	} {
+		parsed, err := ParsePath(path)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		var got []string
+		for _, child := range PodsOf(object, parsed) {
+			got = append(got, child.Template)
+			if child.Object["kind"] != "Pod" || child.ParentPath("spec.x") != child.Template+".spec.x" ||
+				len(child.Object["metadata"].(map[string]any)["ownerReferences"].([]any)) != 1 {
+				t.Errorf("%s: %v", path, child)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, not %v", path, got, want)
+		}
 	}
-	if _, ok := PodOf(rollout, "spec.workload"); ok {
-		t.Error("there is no template at spec.workload")
+	for _, path := range []string{"", ".", "spec..template", "spec.workers[0].template", "spec.workers[*", "[*].template",
+		"spec.template.", "spec.x[a=].y"} {
+		if _, err := ParsePath(path); err == nil {
+			t.Errorf("%q is a path", path)
+		}
 	}
 }

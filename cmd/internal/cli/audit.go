@@ -593,8 +593,8 @@ func (of *auditor) follows(kind schema.GroupVersionKind) bool {
 	if of.workloads.Off || !requests.MayMatchChildren(of.world.types, of.engine) {
 		return false
 	}
-	path, _ := of.workloads.PathOf(kind)
-	return path != "" || workload.IsWorkload(kind.GroupKind())
+	paths, _ := of.workloads.PathsOf(kind)
+	return len(paths) > 0 || workload.IsWorkload(kind.GroupKind())
 }
 
 var asksOf = map[celgate.Operation]report.Ask{celgate.Create: report.AskCreate, celgate.Update: report.AskUpdate,

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/deploy"
+	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
@@ -32,7 +34,8 @@ With --audit they are a CronJob instead, which asks policies about the objects o
 cluster as celgate audit does, and a role that lists exactly the kinds that the policies
 can match: those of -p, which go into a ConfigMap, or those in force in a live cluster.
 With --shards an Indexed Job shares the work, namespace by namespace. With --every it is a
-Deployment that audits again and again, and serves the counts as metrics.`,
+Deployment that audits again and again, and serves the counts as metrics. The flags about
+requests and workloads are those of celgate audit, and become flags of its Pods.`,
 		Example: `  celgate install --print --image registry.example.com/celgate@sha256:DIGEST | kubectl apply -f -
 
   # an audit in every night, of policies that are not in force yet, by four Pods
@@ -56,8 +59,30 @@ Deployment that audits again and again, and serves the counts as metrics.`,
 		f.StringVar(&i.job.Reports, "write-reports", "",
 			"`KIND` openreports or policyreport: keep reports in the cluster,\nas celgate audit does")
 	})
+	group(cmd, "What the audit asks", func(f *pflag.FlagSet) {
+		f.BoolVar(&i.deletions, "deletions", false, "ask about the deletion of each object, too")
+		i.workloads.flags(f)
+	})
 	completeWith(cmd, "write-reports", slices.Sorted(maps.Keys(reportKinds))...)
 	return cmd
+}
+
+// asks are the flags of the audit that say what is asked.
+func (i *installing) asks() []string {
+	var flags []string
+	if i.deletions {
+		flags = append(flags, "--deletions")
+	}
+	if i.workloads.Off {
+		flags = append(flags, "--no-workloads")
+	}
+	for _, given := range i.workloads.given {
+		flags = append(flags, "--pods-of="+given)
+	}
+	if user := i.workloads.User; user != "" {
+		flags = append(flags, "--controller-user="+user)
+	}
+	return flags
 }
 
 // An installing is one run of the verb.
@@ -101,10 +126,14 @@ func (i *installing) checkInstall() error {
 	if i.every > 0 {
 		i.job.Every = i.every.String()
 	}
+	if err := i.workloads.check(); err != nil {
+		return err
+	}
+	i.job.Asks = i.asks()
 	switch {
 	case !i.audits && (len(i.policies) > 0 || i.live != live{} || i.job.Reports != "" || i.job.Shards != 1 ||
-		i.every != 0):
-		return &usageError{errors.New("policies, shards and reports are about --audit")}
+		i.every != 0 || len(i.job.Asks) > 0):
+		return &usageError{errors.New("policies, shards, reports and what is asked are about --audit")}
 	case i.job.Reports != "" && !known:
 		return &usageError{fmt.Errorf("--write-reports takes openreports or policyreport, not %q", i.job.Reports)}
 	case i.every < 0 || i.every > 0 && i.job.Shards != 1:
@@ -138,6 +167,9 @@ func (i *installing) match(ctx context.Context) error {
 	rights := grants{}
 	for _, versions := range (&stocktaking{audit: &i.audit}).kinds(of) {
 		rights.allow(versions[0].GroupResource(), "list")
+	}
+	if err := i.matchUnknown(of, rights); err != nil {
+		return err
 	}
 	rights.allow(namespaceResource, "get", "list")
 	rights.allow(apischema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "list")
@@ -180,6 +212,56 @@ func (i *installing) match(ctx context.Context) error {
 	const most = 1 << 20 // what a ConfigMap holds
 	if len(i.job.Policies) >= most {
 		return fmt.Errorf("the policies take %d bytes, and a ConfigMap %d", len(i.job.Policies), most)
+	}
+	return nil
+}
+
+// matchUnknown lets resources be listed that policies name, and that neither a live cluster nor a definition tells
+// about.
+func (i *installing) matchUnknown(of *auditor, rights grants) error {
+	known := map[apischema.GroupResource]bool{}
+	kinds := map[string]bool{}
+	for _, r := range of.world.types.Resources() {
+		known[r.GroupResource()] = true
+		kind := r.GroupVersionKind().GroupKind()
+		kinds[kind.String()], kinds[kind.Kind] = true, true
+	}
+	for _, named := range slices.Sorted(maps.Keys(i.workloads.PodsOf)) {
+		if !kinds[named] && requests.MayMatchChildren(of.world.types, of.engine) {
+			return withHint(fmt.Errorf("nothing is known about the kind %s of --pods-of", named),
+				"name a live cluster, or its definition with -p")
+		}
+	}
+	if i.live != (live{}) {
+		return nil // what does not exist there cannot be listed
+	}
+	all := false
+	for _, p := range of.force.Policies {
+		if p.MatchConstraints == nil {
+			continue
+		}
+		for _, rule := range p.MatchConstraints.ResourceRules {
+			if !slices.ContainsFunc(of.asks, func(op celgate.Operation) bool {
+				return slices.Contains(rule.Operations, string(op)) || slices.Contains(rule.Operations, "*")
+			}) {
+				continue
+			}
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					r := apischema.GroupResource{Group: group, Resource: resource}
+					switch {
+					case group == "*" || resource == "*" || resource == "*/*":
+						all = true
+					case !known[r] && !strings.Contains(resource, "/"):
+						rights.allow(r, "list")
+					}
+				}
+			}
+		}
+	}
+	if all {
+		i.say("policies match resources by *: of those, the built-in ones and those that -p defines may be listed",
+			"name a live cluster, and its custom kinds may be listed, too")
 	}
 	return nil
 }

@@ -246,8 +246,8 @@ func (s *sources) takesPlain(kind schema.GroupVersionKind) bool {
 	if s.plain || s.workloads == nil {
 		return s.plain
 	}
-	path, _ := s.workloads.PathOf(kind)
-	return path != "" && !s.workloads.Off
+	paths, _ := s.workloads.PathsOf(kind)
+	return len(paths) > 0 && !s.workloads.Off
 }
 
 // addPlain makes kinds of which nothing is known ones whose objects are taken as they are, if they are meant to be.

@@ -33,9 +33,8 @@ type workloads struct {
 // templates tell whether --pods-of says anything about what is asked about.
 type templates struct {
 	mu    sync.Mutex
-	kinds map[schema.GroupKind]bool // that there are
-	none  map[string]bool           // objects without a template at their path, by what names their kind
-	some  map[string]bool           // objects with one
+	kinds map[schema.GroupKind]bool  // that there are
+	seen  map[string]map[string]bool // by what names a kind: the paths at which objects of it hold a template
 }
 
 // saw takes note of the kind of an object.
@@ -48,22 +47,23 @@ func (t *templates) saw(kind schema.GroupKind) {
 	t.kinds[kind] = true
 }
 
-// looked takes note of what was found in an object whose kind a name is for; empty: none is.
-func (t *templates) looked(named string, err error) {
+// looked takes note of the Pods of an object whose kind a name is for; empty: none is.
+func (t *templates) looked(named string, pods []workload.Child) {
 	if t == nil || named == "" {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err != nil {
-		t.none[named] = true
-	} else {
-		t.some[named] = true
+	if t.seen[named] == nil {
+		t.seen[named] = map[string]bool{}
+	}
+	for _, pod := range pods {
+		t.seen[named][pod.Path.String()] = true
 	}
 }
 
-// conclude says which --pods-of came to nothing. A path that leads nowhere is a mistake; objects of a kind there need
-// not be.
+// conclude says which --pods-of came to nothing. A kind without any template at its paths is a mistake; objects of a
+// kind there need not be, nor a template at each of several paths.
 func (w *workloads) conclude(c *console) {
 	t := w.found
 	if t == nil {
@@ -75,9 +75,12 @@ func (w *workloads) conclude(c *console) {
 		name, path, _ := strings.Cut(given, "=")
 		isNamed := func(kind schema.GroupKind) bool { return kind.String() == name || kind.Kind == name }
 		kinds := slices.Collect(maps.Keys(t.kinds))
+		at, met := t.seen[name]
 		switch {
-		case t.none[name] && !t.some[name]:
-			c.raise(exitFailed)
+		case met && !at[strings.TrimPrefix(path, ".")]:
+			if len(at) == 0 {
+				c.raise(exitFailed)
+			}
 			c.say(fmt.Sprintf("--pods-of %s: no object of that kind holds a template of Pods at %s", given, path), "")
 		case !slices.ContainsFunc(kinds, isNamed):
 			hint := ""
@@ -97,8 +100,9 @@ func (w *workloads) conclude(c *console) {
 func (w *workloads) flags(f *pflag.FlagSet) {
 	f.BoolVar(&w.Off, "no-workloads", false, "do not follow workloads to the objects that controllers make of them, down to Pods")
 	f.StringArrayVar(&w.given, "pods-of", nil,
-		"`KIND.GROUP=PATH` a custom kind whose objects hold the template of Pods at PATH,\n"+
-			"as in Rollout.argoproj.io=spec.template; may be repeated",
+		"`KIND.GROUP=PATH` a custom kind whose objects hold templates of Pods at PATH, as in\n"+
+			"Rollout.argoproj.io=spec.template or, of lists and maps,\n"+
+			"JobSet.example.com=spec.jobs[*].template; may be repeated, with one kind too",
 	)
 	f.StringVar(&w.User, "controller-user", "",
 		"`USER` the user of all controllers, such as system:kube-controller-manager\n(default: the service account of each)")
@@ -106,26 +110,22 @@ func (w *workloads) flags(f *pflag.FlagSet) {
 
 // check reads the flags.
 func (w *workloads) check() error {
-	w.PodsOf = map[string]string{}
+	w.PodsOf = requests.PodsOf{}
 	for _, given := range w.given {
 		kind, path, ok := strings.Cut(given, "=")
 		if !ok || kind == "" || path == "" {
 			return withHint(&usageError{fmt.Errorf("--pods-of is KIND.GROUP=PATH, not %q", given)},
 				"for example Rollout.argoproj.io=spec.template")
 		}
-		if err := requests.CheckPodsOf(kind); err != nil {
+		if err := w.PodsOf.Add(kind, path); err != nil {
 			return &usageError{fmt.Errorf("--pods-of %s: %w", given, err)}
 		}
-		if w.PodsOf[kind] != "" {
-			return &usageError{fmt.Errorf("--pods-of names the template of a %s twice", kind)}
-		}
-		w.PodsOf[kind] = strings.TrimPrefix(path, ".")
 	}
 	if w.Off && (len(w.given) > 0 || w.User != "") {
 		return &usageError{errors.New("--no-workloads with --pods-of or --controller-user")}
 	}
 	if w.found = nil; len(w.given) > 0 {
-		w.found = &templates{kinds: map[schema.GroupKind]bool{}, none: map[string]bool{}, some: map[string]bool{}}
+		w.found = &templates{kinds: map[schema.GroupKind]bool{}, seen: map[string]map[string]bool{}}
 	}
 	return nil
 }
@@ -137,14 +137,14 @@ func (d *decider) follow(ctx context.Context, doc *manifest.Document, r *celgate
 	if !d.workloads.Follows(r, d.world.types, d.engine) {
 		return nil, nil
 	}
-	_, named := d.workloads.PathOf(tree.Object(stored).Kind())
-	_, err := d.workloads.Children(stored)
-	d.templates.looked(named, err)
+	children, err := d.workloads.Children(stored)
+	_, named := d.workloads.PathsOf(tree.Object(stored).Kind())
+	d.templates.looked(named, children)
 	if err != nil {
 		return nil, err
 	}
 	f := &followed{decider: d, doc: doc, creator: &report.Creator{Kind: r.Kind.Kind, Name: report.NameOf(r)}}
-	f.children(ctx, stored, r, generation{place: doc.Place})
+	f.answer(ctx, children, r, generation{place: doc.Place})
 	return f.all, nil
 }
 
@@ -172,9 +172,8 @@ type generation struct {
 	place   func(field string) policy.Locator
 }
 
-// children answers for the children of an object that a request created.
-func (f *followed) children(ctx context.Context, object map[string]any, r *celgate.Request, of generation) {
-	children, _ := f.workloads.Children(object) // what a Pod is made of at a path was found
+// answer answers for the children of an object that a request created, and for theirs.
+func (f *followed) answer(ctx context.Context, children []workload.Child, r *celgate.Request, of generation) {
 	for _, c := range children {
 		if ctx.Err() != nil {
 			return
@@ -184,7 +183,8 @@ func (f *followed) children(ctx context.Context, object map[string]any, r *celga
 		it, stored := f.child(ctx, r, c, next)
 		f.all = append(f.all, it)
 		if stored != nil {
-			f.children(ctx, stored, it.Request, next)
+			more, _ := f.workloads.Children(stored) // a child is of a kind that is built in
+			f.answer(ctx, more, it.Request, next)
 		}
 	}
 }
