@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"github.com/celgate/celgate/cmd/internal/cli"
+	"github.com/celgate/celgate/cmd/internal/kube/election"
 	"github.com/celgate/celgate/cmd/internal/serve"
-	"github.com/celgate/celgate/internal/kube/election"
 )
 
 func main() { os.Exit(cli.Webhook(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, elect)) }

@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/blame"
+	"github.com/celgate/celgate/cmd/internal/kube"
 	"github.com/celgate/celgate/cmd/internal/report"
-	"github.com/celgate/celgate/internal/blame"
-	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/needs"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/spell"

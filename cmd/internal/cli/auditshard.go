@@ -17,8 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/celgate/celgate/cmd/internal/kube"
 	"github.com/celgate/celgate/cmd/internal/report"
-	"github.com/celgate/celgate/internal/kube"
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"

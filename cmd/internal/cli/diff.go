@@ -14,10 +14,10 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/cmd/internal/delta"
 	"github.com/celgate/celgate/cmd/internal/report"
-	"github.com/celgate/celgate/internal/delta"
+	"github.com/celgate/celgate/cmd/internal/suite"
 	"github.com/celgate/celgate/internal/requests"
-	"github.com/celgate/celgate/internal/suite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"

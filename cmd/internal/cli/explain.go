@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/blame"
+	"github.com/celgate/celgate/cmd/internal/order"
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/explain"
-	"github.com/celgate/celgate/internal/blame"
-	"github.com/celgate/celgate/internal/order"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/spf13/cobra"

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/kube"
+	"github.com/celgate/celgate/cmd/internal/kube"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/spf13/cobra"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/cmd/internal/suite"
 	"github.com/celgate/celgate/internal/rewrite"
-	"github.com/celgate/celgate/internal/suite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"

@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/kube"
 	"github.com/celgate/celgate/cmd/internal/report"
-	"github.com/celgate/celgate/internal/kube"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/tree"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
-	"github.com/celgate/celgate/internal/suite"
+	"github.com/celgate/celgate/cmd/internal/suite"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )

@@ -8,8 +8,8 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/cmd/internal/delta"
 	"github.com/celgate/celgate/cmd/internal/report"
-	"github.com/celgate/celgate/internal/delta"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/state"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

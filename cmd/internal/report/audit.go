@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/blame"
+	"github.com/celgate/celgate/cmd/internal/blame"
 	"github.com/celgate/celgate/internal/needs"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/policy"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/celgate/celgate/internal/suite"
+	"github.com/celgate/celgate/cmd/internal/suite"
 )
 
 // coverage writes for each policy its expressions as they stand in the file, with what they and their branches came to,

@@ -12,8 +12,8 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/check"
-	"github.com/celgate/celgate/internal/blame"
-	"github.com/celgate/celgate/internal/delta"
+	"github.com/celgate/celgate/cmd/internal/blame"
+	"github.com/celgate/celgate/cmd/internal/delta"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/policy"
 )

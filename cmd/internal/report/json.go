@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/replay"
+	"github.com/celgate/celgate/cmd/internal/replay"
 	"github.com/celgate/celgate/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/blame"
-	"github.com/celgate/celgate/internal/replay"
+	"github.com/celgate/celgate/cmd/internal/blame"
+	"github.com/celgate/celgate/cmd/internal/replay"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/blame"
 	"github.com/celgate/celgate/explain"
-	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/policy"
 )
 

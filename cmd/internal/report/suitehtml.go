@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celgate/celgate/internal/suite"
+	"github.com/celgate/celgate/cmd/internal/suite"
 )
 
 // suiteHTML writes one page that needs nothing else: the cases, and what of the policies they have seen.

@@ -15,8 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/blame"
 	"github.com/celgate/celgate/explain"
-	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/celgate/celgate/internal/kube"
+	"github.com/celgate/celgate/cmd/internal/kube"
 )
 
 var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

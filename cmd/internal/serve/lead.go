@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/celgate/celgate/internal/kube"
+	"github.com/celgate/celgate/cmd/internal/kube"
 	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/policy"
 )

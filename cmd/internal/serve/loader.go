@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/kube"
+	"github.com/celgate/celgate/cmd/internal/kube"
 	"github.com/celgate/celgate/internal/prepare"
 	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/manifest"

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/celgate/celgate/internal/kube"
+	"github.com/celgate/celgate/cmd/internal/kube"
 )
 
 // secretPoll is how long a replica may keep a certificate that the leader has replaced. The old one is good for weeks.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/celgate/celgate"
 	analysis "github.com/celgate/celgate/check"
-	"github.com/celgate/celgate/internal/kube"
+	"github.com/celgate/celgate/cmd/internal/kube"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )

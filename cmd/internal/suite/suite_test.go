@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/suite"
+	"github.com/celgate/celgate/cmd/internal/suite"
 )
 
 // TestExamples runs the suites of the examples: each story has one, all pass, and together they see every outcome.
 func TestExamples(t *testing.T) {
-	policies, err := filepath.Glob("../../examples/*/policy.yaml")
+	policies, err := filepath.Glob("../../../examples/*/policy.yaml")
 	if err != nil || len(policies) == 0 {
 		t.Fatal("no examples", err)
 	}
@@ -63,7 +63,7 @@ func TestVersions(t *testing.T) {
 
 // FuzzLoad: no text makes loading panic, and every problem has a place in the file.
 func FuzzLoad(f *testing.F) {
-	files, err := filepath.Glob("../../examples/*/suite.yaml")
+	files, err := filepath.Glob("../../../examples/*/suite.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func FuzzKyverno(f *testing.F) {
 		"results:\n- {policy: replica-limit.example.com, kind: ValidatingAdmissionPolicy, result: skip}\n",
 	)
 	f.Add("apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nvalues: {namespaceSelector: [{name: x, labels: 3}], subresources: x, policies: {}}\nresults: 3\n")
-	given, err := os.ReadFile("../../examples/replica-limit/policy.yaml")
+	given, err := os.ReadFile("../../../examples/replica-limit/policy.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/blame"
 	"github.com/celgate/celgate/explain"
-	"github.com/celgate/celgate/internal/blame"
 	"github.com/celgate/celgate/policy"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/replay"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/prepare"
-	"github.com/celgate/celgate/internal/replay"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
-	"github.com/celgate/celgate/internal/kube"
+	"github.com/celgate/celgate/cmd/internal/kube"
 )
 
 // Those of kube-controller-manager.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/delta"
+	"github.com/celgate/celgate/cmd/internal/delta"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"

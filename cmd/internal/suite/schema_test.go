@@ -19,7 +19,7 @@ import (
 
 // TestJSONSchema holds the schema for editors to what the decoder knows, and to all suites that are shipped.
 func TestJSONSchema(t *testing.T) {
-	const file = "../../docs/suite.schema.json"
+	const file = "../../../docs/suite.schema.json"
 	want, err := JSONSchema()
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestJSONSchema(t *testing.T) {
 	}
 
 	documents := 0
-	for _, root := range []string{"../../examples"} {
+	for _, root := range []string{"../../../examples"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".yaml") {
 				return err
