@@ -9,12 +9,14 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/library"
 
+	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/schema"
 )
 
 // authorizerValues holds the authorizer variables of one request. Both are for the request's own user and
 // resource, whatever version a policy matched.
 type authorizerValues struct {
+	ctx            context.Context
 	request        *Request
 	cluster        Cluster
 	user, resource ref.Val
@@ -26,7 +28,7 @@ func (a *authorizerValues) make() {
 	who := &user.DefaultInfo{
 		Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: r.UserInfo.Extra,
 	}
-	cached := &decisionCache{authorizer: a.cluster.Authorizer()}
+	cached := &decisionCache{ctx: a.ctx, authorizer: a.cluster.Authorizer()}
 	a.user = library.NewAuthorizerVal(who, cached)
 	a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r, r.resolveMade()})
 }
@@ -69,6 +71,7 @@ func (r requestResource) GetSubresource() string { return r.made.SubResource }
 
 // A decisionCache asks about the same attributes once in a request, as the server does.
 type decisionCache struct {
+	ctx        context.Context // of the request
 	authorizer authorizer.UnconditionalAuthorizer
 	decisions  map[string]authorized
 }
@@ -80,9 +83,8 @@ type authorized struct {
 }
 
 // Authorize answers from the cache or asks. A check ignores the context of the request, as on the server: one
-// that was begun is finished.
-func (c *decisionCache) Authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string,
-	error) {
+// that was begun is finished. None is begun when nobody waits for the answer any more.
+func (c *decisionCache) Authorize(_ context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
 	fields, fieldsErr := attr.GetFieldSelector()
 	labels, labelsErr := attr.GetLabelSelector()
 	who := attr.GetUser()
@@ -93,16 +95,29 @@ func (c *decisionCache) Authorize(ctx context.Context, attr authorizer.Attribute
 		attr.GetName(), attr.GetPath(), attr.IsResourceRequest(), fields, fieldsErr != nil, labels, labelsErr != nil,
 	})
 	if err != nil {
-		return c.authorizer.Authorize(context.WithoutCancel(ctx), attr)
-	}
-	if a, ok := c.decisions[string(key)]; ok {
+		a := c.ask(attr)
 		return a.decision, a.reason, a.err
 	}
-	var a authorized
-	a.decision, a.reason, a.err = c.authorizer.Authorize(context.WithoutCancel(ctx), attr)
-	if c.decisions == nil {
-		c.decisions = map[string]authorized{}
+	a, known := c.decisions[string(key)]
+	if !known {
+		a = c.ask(attr)
+		if c.decisions == nil {
+			c.decisions = map[string]authorized{}
+		}
+		c.decisions[string(key)] = a
 	}
-	c.decisions[string(key)] = a
 	return a.decision, a.reason, a.err
+}
+
+func (c *decisionCache) ask(attr authorizer.Attributes) authorized {
+	if err := c.ctx.Err(); err != nil {
+		return authorized{authorizer.DecisionNoOpinion, "", err}
+	}
+	return authorize(context.WithoutCancel(c.ctx), c.authorizer, attr)
+}
+
+// authorize asks an authorizer, which may wait for a server.
+func authorize(ctx context.Context, by authorizer.UnconditionalAuthorizer, attr authorizer.Attributes) (a authorized) {
+	bound.Wait(ctx, func() { a.decision, a.reason, a.err = by.Authorize(ctx, attr) })
+	return a
 }

@@ -46,7 +46,7 @@ func (r *inputs) begin(ctx context.Context, e *Engine, req *Request, known *inde
 	r.Request, r.ctx, r.types, r.cluster, r.form = req, ctx, e.types, e.cluster, e.typed
 	r.made, r.resource, r.shown = req.resolveMade(), known.resource, known.shown
 	r.namespaces[declaredOnly].declared = true
-	r.authorizer = authorizerValues{request: req, cluster: e.cluster}
+	r.authorizer = authorizerValues{ctx: ctx, request: req, cluster: e.cluster}
 	r.objects, r.requests = r.oneObject[:0], r.oneRequest[:0]
 }
 

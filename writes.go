@@ -183,9 +183,9 @@ func (e *Engine) mayReadKind(ctx context.Context, kind *policy.ParamKind, req *R
 	attributes.Verb, attributes.Name, attributes.Namespace = "get", "*", "*"
 	who := userOf(req)
 	attributes.User = who
-	decision, _, err := e.cluster.Authorizer().Authorize(ctx, attributes)
-	if err != nil || decision == authorizer.DecisionAllow {
-		return err
+	asked := authorize(ctx, e.cluster.Authorizer(), attributes)
+	if asked.err != nil || asked.decision == authorizer.DecisionAllow {
+		return asked.err
 	}
 	return fmt.Errorf("user %v must have \"get\" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)", who, kind.Kind, kind.APIVersion)
 }
@@ -201,13 +201,13 @@ func (e *Engine) mayReadParam(ctx context.Context, b *policy.Binding, kind *poli
 	}
 	who := userOf(req)
 	attributes.User = who
-	decision, _, err := e.cluster.Authorizer().Authorize(ctx, attributes)
+	asked := authorize(ctx, e.cluster.Authorizer(), attributes)
 	const everywhere = "to determine minimum required permissions and user %v does not have \"%v\" permission for all groups, versions and resources"
 	switch {
-	case err != nil && b.Kind == policy.Validating:
-		return fmt.Errorf("failed to authorize request: %w", err)
-	case err != nil || decision == authorizer.DecisionAllow:
-		return err
+	case asked.err != nil && b.Kind == policy.Validating:
+		return fmt.Errorf("failed to authorize request: %w", asked.err)
+	case asked.err != nil || asked.decision == authorizer.DecisionAllow:
+		return asked.err
 	case policyErr != nil:
 		names := b.PolicyName
 		for i, ref := range b.Policies {

@@ -8,11 +8,12 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/bound"
 )
 
 // Evaluations bounds what runs at once: some evaluations for each processor, because more would only make each other
@@ -33,10 +34,16 @@ type Evaluations struct {
 
 // A lane is what runs at once of one sort.
 type lane struct {
-	most  int64
-	slots *semaphore.Weighted
+	most, mostAway int64
 
-	running, abandoned, abandonedBytes atomic.Int64
+	mu                        sync.Mutex
+	free                      int64           // places
+	waiting                   []chan struct{} // requests that want one; closed when they have it
+	returning                 []chan struct{} // evaluations that want one again, which get the next
+	running                   int64
+	away, awayBytes           int64 // of those, the ones that have given their place to others
+	abandoned, abandonedBytes int64 // of those that run, in a place or away
+	stuck                     int64 // abandoned ones that are in a place
 }
 
 const (
@@ -45,6 +52,9 @@ const (
 	mostRunning       = 32      // each with what is made of its body
 	ownRunning        = 2       // what is checked of celgate's own kinds
 	maxAbandonedBytes = 4 << 20 // of the bodies of their requests
+	maxAwayBytes      = 4 << 20 // likewise
+	reviewsAway       = 64
+	ownAway           = 8
 )
 
 // NewEvaluations returns a bound for a server of the memory that a Pod of celgate has: two that run for each
@@ -52,66 +62,176 @@ const (
 // objects of celgate's own kinds.
 func NewEvaluations() *Evaluations {
 	return &Evaluations{
-		reviews: newLane(min(max(leastRunning, perProcessor*int64(runtime.GOMAXPROCS(0))), mostRunning)),
-		own:     newLane(ownRunning),
+		reviews: newLane(min(max(leastRunning, perProcessor*int64(runtime.GOMAXPROCS(0))), mostRunning), reviewsAway),
+		own:     newLane(ownRunning, ownAway),
 	}
 }
 
-func newLane(most int64) *lane { return &lane{most: most, slots: semaphore.NewWeighted(most)} }
+func newLane(most, mostAway int64) *lane {
+	return &lane{most: most, mostAway: mostAway, free: most}
+}
 
 // Counts say what goes on.
 type Counts struct {
-	Running, Abandoned           int64 // now; running ones may be abandoned
+	Running, Away, Abandoned     int64 // now; running ones may be away, abandoned, or both
 	AbandonedTotal, RefusedTotal int64 // ever
 }
 
 // Counts returns the counts.
 func (e *Evaluations) Counts() Counts {
-	return Counts{
-		e.reviews.running.Load() + e.own.running.Load(), e.reviews.abandoned.Load() + e.own.abandoned.Load(),
-		e.abandonedTotal.Load(), e.refusedTotal.Load(),
+	c := Counts{AbandonedTotal: e.abandonedTotal.Load(), RefusedTotal: e.refusedTotal.Load()}
+	for _, l := range []*lane{e.reviews, e.own} {
+		l.mu.Lock()
+		c.Running, c.Away, c.Abandoned = c.Running+l.running, c.Away+l.away, c.Abandoned+l.abandoned
+		l.mu.Unlock()
 	}
+	return c
 }
 
 var errTooMany = errors.New("too many evaluations")
 
-// A place is where a request is read and decided about.
+// A place is where a request is read and decided about. The body of the request counts as some bytes.
 type place struct {
-	of   *Evaluations
-	lane *lane
+	of    *Evaluations
+	lane  *lane
+	bytes int64
+
+	// Guarded by the lane.
+	away, abandoned, ended bool
 }
 
 // begin waits for a place, not for one that abandoned evaluations hold.
-func (e *Evaluations) begin(ctx context.Context, l *lane) (place, error) {
-	if l.abandoned.Load() >= l.most || l.abandonedBytes.Load() >= maxAbandonedBytes {
+func (e *Evaluations) begin(ctx context.Context, l *lane, bytes int64) (*place, error) {
+	if l.isBlocked() {
 		e.refusedTotal.Add(1)
-		return place{}, refuse(http.StatusServiceUnavailable, "%w go on past their deadline", errTooMany)
+		return nil, refuse(http.StatusServiceUnavailable, "%w go on past their deadline", errTooMany)
 	}
-	if !l.slots.TryAcquire(1) {
-		waiting, cancel := context.WithTimeout(ctx, longestWait)
-		defer cancel()
-		if err := l.slots.Acquire(waiting, 1); err != nil {
-			e.refusedTotal.Add(1)
-			return place{}, refuse(http.StatusServiceUnavailable, "%w at once", errTooMany)
+	waiting, cancel := context.WithTimeout(ctx, longestWait)
+	defer cancel()
+	if !l.acquire(waiting) {
+		e.refusedTotal.Add(1)
+		return nil, refuse(http.StatusServiceUnavailable, "%w at once", errTooMany)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		l.release()
+		return nil, err
+	}
+	l.running++
+	return &place{of: e, lane: l, bytes: bytes}, nil
+}
+
+// isBlocked reports that abandoned evaluations hold all places, or too many bytes.
+func (l *lane) isBlocked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stuck >= l.most || l.abandonedBytes >= maxAbandonedBytes
+}
+
+// acquire waits for a place of a request. It reports false if there was none in time.
+func (l *lane) acquire(ctx context.Context) bool {
+	l.mu.Lock()
+	if l.free > 0 { // then nobody waits
+		l.free--
+		l.mu.Unlock()
+		return true
+	}
+	mine := make(chan struct{})
+	l.waiting = append(l.waiting, mine)
+	l.mu.Unlock()
+	select {
+	case <-mine:
+		return true
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.waiting, mine); i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	} else { // it came at the same moment
+		l.release()
+	}
+	return false
+}
+
+// release makes a place another's. The caller holds mu.
+func (l *lane) release() {
+	for _, queue := range []*[]chan struct{}{&l.returning, &l.waiting} {
+		if len(*queue) > 0 {
+			close((*queue)[0])
+			*queue = slices.Delete(*queue, 0, 1)
+			return
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		l.slots.Release(1)
-		return place{}, err
+	l.free++
+}
+
+// end gives the place back for good.
+func (p *place) end() {
+	l := p.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.ended = true
+	l.running--
+	if p.abandoned {
+		l.abandoned, l.abandonedBytes, l.stuck = l.abandoned-1, l.abandonedBytes-p.bytes, l.stuck-1
 	}
-	l.running.Add(1)
-	return place{e, l}, nil
+	l.release()
 }
 
-func (p place) end() {
-	p.lane.running.Add(-1)
-	p.lane.slots.Release(1)
+// abandon notes that the request was answered. It reports false if the evaluation has ended.
+func (p *place) abandon() bool {
+	l := p.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.ended {
+		return false
+	}
+	p.abandoned = true
+	l.abandoned, l.abandonedBytes = l.abandoned+1, l.abandonedBytes+p.bytes
+	if !p.away {
+		l.stuck++
+	}
+	return true
 }
 
-// abandon counts one of some bytes more, or with -1 less.
-func (l *lane) abandon(change, bytes int64) {
-	l.abandoned.Add(change)
-	l.abandonedBytes.Add(change * bytes)
+// Leave gives the place to others, unless too many have done so.
+func (p *place) Leave() bool {
+	l := p.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.away >= l.mostAway || l.awayBytes+p.bytes > maxAwayBytes {
+		return false
+	}
+	p.away = true
+	l.away, l.awayBytes = l.away+1, l.awayBytes+p.bytes
+	if p.abandoned {
+		l.stuck--
+	}
+	l.release()
+	return true
+}
+
+// Return waits for a place again, also past the deadline: what the evaluation does then takes a processor, too.
+func (p *place) Return() {
+	l := p.lane
+	l.mu.Lock()
+	if l.free > 0 {
+		l.free--
+	} else {
+		mine := make(chan struct{})
+		l.returning = append(l.returning, mine)
+		l.mu.Unlock()
+		<-mine
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	p.away = false
+	l.away, l.awayBytes = l.away-1, l.awayBytes-p.bytes
+	if p.abandoned {
+		l.stuck++
+	}
 }
 
 // An evaluated is how an evaluation ended.
@@ -127,36 +247,29 @@ func (a *answer) bound() *Evaluations {
 	return a.Evaluations
 }
 
-// within decides, which ends the place, and waits for that until the deadline. The body of the request counts as size
-// bytes.
-func (a *answer) within(ctx context.Context, p place, size int64,
-	decide func() (*celgate.Decision, error)) (*celgate.Decision, error) {
-	var left atomic.Bool // by one of the two sides
+// within decides, which ends the place, and waits for that until the deadline.
+func (a *answer) within(ctx context.Context, p *place,
+	decide func(context.Context) (*celgate.Decision, error)) (*celgate.Decision, error) {
 	result := make(chan evaluated, 1)
 	go func() {
+		var e evaluated
 		defer func() {
 			if v := recover(); v != nil {
 				a.log(ctx, slog.LevelError, "panic", "value", short(fmt.Sprint(v)), "stack", string(debug.Stack()))
-				result <- evaluated{nil, errors.New("internal error")}
-			}
-			if !left.CompareAndSwap(false, true) {
-				p.lane.abandon(-1, size)
+				e = evaluated{nil, errors.New("internal error")}
 			}
 			p.end()
+			result <- e
 		}()
-		decision, err := decide()
-		result <- evaluated{decision, err}
+		e.decision, e.err = decide(bound.WithPlace(ctx, p))
 	}()
 	select {
 	case r := <-result:
 		return r.decision, r.err
 	case <-ctx.Done():
 	}
-	p.lane.abandon(1, size) // counted before the other side may take it back
-	if left.CompareAndSwap(false, true) {
+	if p.abandon() {
 		p.of.abandonedTotal.Add(1)
-	} else {
-		p.lane.abandon(-1, size)
 	}
 	return nil, ctx.Err()
 }

@@ -4,11 +4,16 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/webhook"
@@ -266,5 +271,200 @@ func TestTwoResources(t *testing.T) {
 		if c := evaluations.Counts(); c.Running != 0 {
 			t.Fatalf("%s: a place is not given back: %+v", name, c)
 		}
+	}
+}
+
+// A waiting cluster has an authorizer that does not answer before it is let go, and counts what it is asked.
+type waiting struct {
+	stuck
+	authorized chan struct{}
+	asked      *atomic.Int64
+}
+
+func (w waiting) Authorizer() authorizer.Authorizer {
+	return authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		w.asked.Add(1)
+		<-w.authorized
+		return authorizer.DecisionAllow, "", nil
+	})
+}
+
+// checks is a policy that asks for rights, one after the other, and another one that does not.
+const checks = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: asks}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
+  validations:
+  - expression: "['a', 'b', 'c'].all(n, authorizer.group('').resource('secrets').name(n).check('get').allowed())"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: asks}
+spec: {policyName: asks, validationActions: [Deny]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: plain}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [secrets], operations: [CREATE]}]
+  validations: [{expression: "object.metadata.name != 'bad'"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: plain}
+spec: {policyName: plain, validationActions: [Deny]}
+`
+
+// An aside is a server whose policies wait for an API server, and one beside it in the same bound whose policies wait
+// in their places.
+type aside struct {
+	world        waiting
+	evaluations  *webhook.Evaluations
+	asks, blocks string // addresses
+}
+
+func newAside(t *testing.T) *aside {
+	t.Helper()
+	types, err := builtin.Registry(celgate.Newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := state.New(types, map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": "default"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &aside{
+		world:       waiting{stuck{cluster, make(chan struct{})}, make(chan struct{}), new(atomic.Int64)},
+		evaluations: webhook.NewEvaluations(),
+	}
+	path := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(path, []byte(checks), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	serve := func(world celgate.Cluster) string {
+		e := engineIn(t, path, celgate.Options{WithoutQuirks: true, Cluster: world})
+		server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e },
+			Evaluations: s.evaluations, InFlight: webhook.NewInFlight(64 << 20)})
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	s.asks, s.blocks = serve(authorizing{cluster, s.world}), serve(s.world)
+	return s
+}
+
+// authorizing is a cluster with another's authorizer.
+type authorizing struct {
+	*state.Cluster
+	by waiting
+}
+
+func (a authorizing) Authorizer() authorizer.Authorizer { return a.by.Authorizer() }
+
+func (s *aside) post(t *testing.T, url, kind, timeout, filler string) int {
+	t.Helper()
+	code, _ := post(t, url+"/validate?timeout="+timeout, "application/json", strings.NewReader(
+		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"version":"v1","kind":"`+kind+`"},`+
+			`"resource":{"version":"v1","resource":"`+strings.ToLower(kind)+`s"},"name":"c","namespace":"default","operation":"CREATE",`+
+			`"object":{"apiVersion":"v1","kind":"`+kind+`","metadata":{"name":"c"},"data":{"f":"`+filler+`"}}}}`))
+	return code
+}
+
+// until waits for counts.
+func (s *aside) until(t *testing.T, what string, is func(webhook.Counts) bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(s.evaluations.Counts()); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: %+v", what, s.evaluations.Counts())
+		}
+	}
+}
+
+// TestWaitsAside is policies that wait for an API server: they hold no place meanwhile, are answered at their deadline
+// and counted, ask no more after it, and take a place again before they go on.
+func TestWaitsAside(t *testing.T) {
+	s := newAside(t)
+	slots := int64(min(max(4, 2*runtime.GOMAXPROCS(0)), 32))
+	n := min(3*slots, 64)
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			if code := s.post(t, s.asks, "ConfigMap", "3s", ""); code != http.StatusGatewayTimeout {
+				t.Errorf("it waits for an authorizer, and the answer is %d", code)
+			}
+		})
+	}
+	s.until(t, "all wait", func(c webhook.Counts) bool { return c.Away == n && c.Running == n })
+	if code := s.post(t, s.asks, "Secret", "2s", ""); code != http.StatusOK {
+		t.Errorf("others wait for an authorizer, and this one gets %d", code)
+	}
+	all.Wait()
+	if c := s.evaluations.Counts(); c.Abandoned != n || c.AbandonedTotal != n || c.RefusedTotal != 0 {
+		t.Errorf("%+v", c)
+	}
+	if code := s.post(t, s.asks, "Secret", "2s", ""); code != http.StatusOK {
+		t.Errorf("abandoned ones wait for an authorizer, and this one gets %d", code)
+	}
+
+	// All places are taken: what comes back waits for one.
+	for range slots {
+		all.Go(func() {
+			if code := s.post(t, s.blocks, "Secret", "20s", ""); code != http.StatusOK {
+				t.Errorf("it is let go in time, and the answer is %d", code)
+			}
+		})
+	}
+	s.until(t, "all places are taken", func(c webhook.Counts) bool { return c.Running == n+slots })
+	close(s.world.authorized)
+	time.Sleep(50 * time.Millisecond)
+	if c := s.evaluations.Counts(); c.Away != n {
+		t.Errorf("they go on without a place: %+v", c)
+	}
+	close(s.world.freed)
+	all.Wait()
+	s.until(t, "all end", func(c webhook.Counts) bool { return c == webhook.Counts{AbandonedTotal: n} })
+	if asked := s.world.asked.Load(); asked != n {
+		t.Errorf("the authorizer was asked %d times, not once for each of %d that nobody waits for", asked, n)
+	}
+	if code := s.post(t, s.asks, "ConfigMap", "5s", ""); code != http.StatusOK {
+		t.Errorf("with an authorizer that answers: %d", code)
+	}
+}
+
+// TestWaitsInPlace is so many that wait for an API server, or such large ones, that further ones keep their places:
+// what they hold in memory is bounded.
+func TestWaitsInPlace(t *testing.T) {
+	slots := int64(min(max(4, 2*runtime.GOMAXPROCS(0)), 32))
+	for name, test := range map[string]struct {
+		away   int64
+		filler string
+	}{
+		"many":  {64, ""},
+		"large": {2, strings.Repeat("x", 3<<19)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newAside(t)
+			var all sync.WaitGroup
+			for range test.away + slots {
+				all.Go(func() {
+					if code := s.post(t, s.asks, "ConfigMap", "30s", test.filler); code != http.StatusOK {
+						t.Errorf("%d", code)
+					}
+				})
+			}
+			s.until(t, "the places are full", func(c webhook.Counts) bool {
+				return c.Away == test.away && c.Running == test.away+slots
+			})
+			if code := s.post(t, s.asks, "Secret", "200ms", ""); code != http.StatusServiceUnavailable {
+				t.Errorf("one more: %d", code)
+			}
+			close(s.world.authorized)
+			all.Wait()
+			s.until(t, "all end", func(c webhook.Counts) bool { return c == webhook.Counts{RefusedTotal: 1} })
+		})
 	}
 }

@@ -320,7 +320,7 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, text string
 			a.Decision, err = &celgate.Decision{Status: notJudged(a.Request)}, nil
 		}
 	}()
-	p, err := bound.begin(ctx, lane)
+	p, err := bound.begin(ctx, lane, weight)
 	if err != nil {
 		return err
 	}
@@ -341,7 +341,9 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, text string
 		return refuse(http.StatusBadRequest, "the request has more than one resource")
 	}
 	begun = true
-	a.Decision, err = a.within(ctx, p, weight, func() (*celgate.Decision, error) { return ask(ctx, engine) })
+	a.Decision, err = a.within(ctx, p, func(ctx context.Context) (*celgate.Decision, error) {
+		return ask(ctx, engine)
+	})
 	return err
 }
 

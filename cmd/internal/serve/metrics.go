@@ -181,6 +181,8 @@ func (m *metrics) watch(evaluations *webhook.Evaluations, memory *celgate.Memory
 	m.registry.MustRegister(
 		gauge("evaluations_running", "Evaluations of requests at the moment, abandoned ones included.",
 			func() int64 { return evaluations.Counts().Running }),
+		gauge("evaluations_waiting", "Evaluations that wait for the API server at the moment and have given their place to others.",
+			func() int64 { return evaluations.Counts().Away }),
 		gauge("evaluations_abandoned", "Evaluations that go on at the moment though their request was answered at its deadline.",
 			func() int64 { return evaluations.Counts().Abandoned },
 		),
