@@ -196,7 +196,7 @@ func (q *Requester) meant(kind schema.GroupVersionKind) (near schema.GroupVersio
 	mistaken = kind.Group == formerly
 	least := len(kind.Kind)/4 + 1
 	for _, r := range q.Types.Resources() {
-		if r.Custom != nil || r.NotServed || r.OffByDefault {
+		if r.Definition != nil || r.NotServed || r.OffByDefault {
 			continue
 		}
 		own := r.Group == kind.Group || kind.Group == formerly

@@ -64,7 +64,7 @@ func (h *hook) byObject() bool {
 // holdParam returns a param as the server's informers hold it. Params of built-in kinds drop managedFields.
 func (h *hook) holdParam(param map[string]any) map[string]any {
 	o := tree.Object(param)
-	if h.param.Custom != nil {
+	if h.param.Definition != nil {
 		return param
 	}
 	metadata := o.Metadata()

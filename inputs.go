@@ -207,7 +207,7 @@ func (r *inputs) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 	if r.Made != nil {
 		resource = r.types.Resource(r.Resource)
 	}
-	v.custom = resource != nil && resource.Custom != nil
+	v.custom = resource != nil && resource.Definition != nil
 	if !v.custom {
 		v.typ, v.form = r.types.Type(kind), r.form
 	}
@@ -308,7 +308,7 @@ func (r *inputs) paramValue(in *invocation) ref.Val {
 // hasTypedInformer reports whether client-go has a typed informer for a kind: it has for all built-in kinds
 // but those of the aggregated API servers that live in kube-apiserver.
 func hasTypedInformer(r *schema.Resource) bool {
-	return r.Custom == nil && r.Group != "apiextensions.k8s.io" && r.Group != "apiregistration.k8s.io"
+	return r.Definition == nil && r.Group != "apiextensions.k8s.io" && r.Group != "apiregistration.k8s.io"
 }
 
 // request shows the request as matched through a resource and kind.

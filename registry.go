@@ -43,7 +43,7 @@ func (e *Engine) refusal(req *Request) error {
 	}
 	kind, _ := req.Object["kind"].(string)
 	if resource := e.types.Resource(req.Resource); kind == req.Kind.Kind || req.Object == nil || resource == nil ||
-		resource.Custom == nil {
+		resource.Definition == nil {
 		return nil
 	}
 	// As pkg/registry/customresource/validator.go of apiextensions-apiserver v0.37.2.
@@ -66,7 +66,7 @@ func (e *Engine) serialise(req *Request, d *Decision) {
 	if !d.Mutated || d.Object == nil {
 		return
 	}
-	if r := e.types.Resource(req.Resource); r != nil && r.Custom != nil {
+	if r := e.types.Resource(req.Resource); r != nil && r.Definition != nil {
 		d.Object = prepare.Written(d.Object)
 	}
 }

@@ -222,7 +222,7 @@ func copiedValues(p *pass) {
 				for _, path := range e.reads.Paths[w.Value.ID()] {
 					var t *schema.Type
 					switch {
-					case path.Root == "params" && param != nil && param.Custom == nil:
+					case path.Root == "params" && param != nil && param.Definition == nil:
 						t = p.Types.Type(p.paramKind(f))
 					case (path.Root == "object" || path.Root == "oldObject") && builtIn && len(f.MatchConditions) > 0 &&
 						len(f.targets) > 0:

@@ -204,7 +204,7 @@ func bindingWithoutPolicy(p *pass) {
 // serves.
 func (p *pass) undefinedGroup(group string) bool {
 	return strings.Contains(group, ".") && !slices.ContainsFunc(p.Types.Resources(), func(r *schema.Resource) bool {
-		return r.Custom == nil &&
+		return r.Definition == nil &&
 			(r.Group == group || strings.HasSuffix(group, ".k8s.io") && spell.Distance(r.Group, group) <= 2)
 	})
 }

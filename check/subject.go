@@ -281,7 +281,7 @@ func (s *subject) targetsOf(m *policy.MatchResources) []target {
 					kind: kind, resource: r.GroupVersionResource, subresource: name, namespaced: r.Namespaced,
 					named: !slices.Contains(rule.APIGroups, "*") && !slices.Contains(rule.APIVersions, "*") &&
 						slices.Contains(rule.Resources, resourceName(r, name)),
-					custom: r.Custom != nil, typ: s.Types.Type(kind),
+					custom: r.Definition != nil, typ: s.Types.Type(kind),
 				}
 				if i, ok := seen[kind]; ok {
 					all[i].named = all[i].named || t.named

@@ -129,7 +129,7 @@ kinds have both everywhere.`,
 
 func paramsWithoutKind(p *pass) {
 	for _, f := range p.facts {
-		if r := p.Types.ResourceFor(p.paramKind(f)); !f.Mutates() || r == nil || r.Custom != nil {
+		if r := p.Types.ResourceFor(p.paramKind(f)); !f.Mutates() || r == nil || r.Definition != nil {
 			continue
 		}
 		for e := range f.parsed() {

@@ -35,7 +35,7 @@ func (r *Registry) Convert(obj map[string]any, to GroupVersionKind) (map[string]
 	if source == nil || target == nil || source.Storage != target.Storage {
 		return nil, fmt.Errorf("%s cannot be converted to %s: they are not versions of one kind", name(from), name(to))
 	}
-	if target.Custom != nil {
+	if target.Definition != nil {
 		return convertCustom(obj, target)
 	}
 	sourceType, targetType := r.Type(from), r.Type(to)
@@ -68,7 +68,7 @@ func name(kind GroupVersionKind) string { return kind.GroupVersion().String() + 
 // convertCustom does what conversion strategy None does (as apiextensions-apiserver
 // pkg/apiserver/conversion/nop_converter.go v0.37.2).
 func convertCustom(obj map[string]any, target *Resource) (map[string]any, error) {
-	spec := node{value: target.Custom.Definition}.child("spec")
+	spec := node{value: target.Definition}.child("spec")
 	strategy, err := spec.child("conversion").optionalText("strategy")
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func convertCustom(obj map[string]any, target *Resource) (map[string]any, error)
 			obj["apiVersion"],
 			obj["kind"],
 			target.GroupVersion(),
-			tree.Object(target.Custom.Definition).Name(),
+			tree.Object(target.Definition).Name(),
 		)
 	}
 	out := maps.Clone(obj)

@@ -79,17 +79,16 @@ func (r *Registry) addDefinition(crd map[string]any) error {
 
 	storage := plural + "." + group
 	for _, res := range r.resources {
-		if res.Custom == nil && res.Group == group && res.Resource == plural {
+		if res.Definition == nil && res.Group == group && res.Resource == plural {
 			return fmt.Errorf("the resource %s is built in", storage)
 		}
 	}
 	r.remove(storage)
-	custom := &CustomResource{Definition: crd}
 	builder := typeBuilder{objectMeta: r.objectMeta()}
 	for _, version := range versions {
 		res := &Resource{
 			GroupVersionResource: GroupVersionResource{Group: group, Resource: plural},
-			Kind:                 kind, Namespaced: scope == "Namespaced", Custom: custom, Storage: storage,
+			Kind:                 kind, Namespaced: scope == "Namespaced", Definition: crd, Storage: storage,
 		}
 		typ, err := builder.version(version, res)
 		if err != nil {
@@ -184,8 +183,7 @@ func (b typeBuilder) embed(t *Type) *Type {
 		}
 	}
 	out.Embedded = true
-	out.index = nil
-	out.setFields(fields)
+	out.SetFields(fields)
 	return &out
 }
 
@@ -313,7 +311,7 @@ func (b typeBuilder) object(t *Type, s node) error {
 		fields = append(fields, Field{Name: name, Type: typ, Default: typ.Default,
 			Required: slices.Contains(required, name)})
 	}
-	t.setFields(fields)
+	t.SetFields(fields)
 	return nil
 }
 

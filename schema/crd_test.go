@@ -137,7 +137,7 @@ func TestCustomResource(t *testing.T) {
 		t.Fatal(err)
 	}
 	res := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
-	if got := r.Resource(res); got == nil || !got.Namespaced || got.NotServed || got.Custom == nil ||
+	if got := r.Resource(res); got == nil || !got.Namespaced || got.NotServed || got.Definition == nil ||
 		got != r.ResourceFor(widget("v1")) {
 		t.Errorf("widgets: %+v", got)
 	}

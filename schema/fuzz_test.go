@@ -35,7 +35,7 @@ func FuzzWithCustomResources(f *testing.F) {
 			return
 		}
 		for _, res := range more.Resources() {
-			if res.Custom != nil && more.Type(res.GroupVersionKind()) == nil {
+			if res.Definition != nil && more.Type(res.GroupVersionKind()) == nil {
 				t.Errorf("%v has no type", res)
 			}
 		}

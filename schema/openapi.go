@@ -218,7 +218,6 @@ func (b *openAPIBuilder) object(s *openAPISchema, known *Type, name string) *Typ
 	var fields []Field
 	if known != nil {
 		t = *known
-		t.index = nil
 		for _, f := range known.Fields {
 			if member := s.Properties[f.Name]; member != nil {
 				f.Type = b.typ(member, f.Type)
@@ -241,8 +240,7 @@ func (b *openAPIBuilder) object(s *openAPISchema, known *Type, name string) *Typ
 			Atomic: member.MapType == "atomic", Required: slices.Contains(s.Required, name),
 		})
 	}
-	t.Fields = nil
-	t.setFields(fields)
+	t.SetFields(fields)
 	return &t
 }
 
@@ -260,13 +258,13 @@ func (r *Registry) WithServed(served []Resource, types map[GroupVersionKind]*Typ
 		listed[served[i].GroupVersionResource] = &served[i]
 	}
 	for kind, t := range types {
-		if known := r.byKind[kind]; known == nil || known.Custom == nil {
+		if known := r.byKind[kind]; known == nil || known.Definition == nil {
 			out.custom[kind] = t
 		}
 	}
 	for _, storage := range slices.Sorted(maps.Keys(r.classes)) {
 		for _, res := range r.classes[storage] {
-			if res.Custom == nil {
+			if res.Definition == nil {
 				known := *res
 				live := listed[res.GroupVersionResource]
 				known.NotServed, known.OffByDefault = live == nil, live == nil

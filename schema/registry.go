@@ -29,9 +29,9 @@ type Resource struct {
 	GroupVersionResource
 	Kind         string
 	Namespaced   bool
-	Subresources []Subresource   // sorted by name
-	Custom       *CustomResource // set for resources of a CustomResourceDefinition
-	NotServed    bool            // a version that exists for Equivalent matching only
+	Subresources []Subresource  // sorted by name
+	Definition   map[string]any // the CustomResourceDefinition of a custom resource; nil: a built-in one
+	NotServed    bool           // a version that exists for Equivalent matching only
 
 	// OffByDefault is set for built-in resources that a server serves only when it is started with the version
 	// in --runtime-config, or with a feature gate: all alpha and beta resources.
@@ -61,11 +61,6 @@ func (r *Resource) Subresource(name string) *Subresource {
 type Subresource struct {
 	Name string           // such as "scale"
 	Kind GroupVersionKind // of the objects that the subresource takes, such as autoscaling/v1 Scale
-}
-
-// A CustomResource is what a CustomResourceDefinition says beyond its resource.
-type CustomResource struct {
-	Definition map[string]any // the CustomResourceDefinition
 }
 
 // A Registry knows the types of kinds and the resources that a server serves. It is immutable and may be used from

@@ -134,7 +134,7 @@ func (p *typePackage) decode(text string, load func(path string) (*typePackage, 
 	)
 	finish := func() {
 		if current != nil && current.Kind == Struct {
-			current.setFields(slices.Clone(fields))
+			current.SetFields(slices.Clone(fields))
 			for _, name := range p.granular {
 				later = append(later, current.Field(name))
 			}
@@ -354,7 +354,7 @@ func (p *typePackage) typ(expr string) (*Type, error) {
 func (p *typePackage) reference(name string) *Type {
 	t := p.named[name]
 	if t == nil {
-		t = &Type{Name: p.path + "." + name, off: p.off}
+		t = &Type{Name: p.path + "." + name, Off: p.off}
 		p.named[name] = t
 	}
 	return t

@@ -66,14 +66,15 @@ type Type struct {
 	Embedded        bool // x-kubernetes-embedded-resource: apiVersion, kind and metadata are kept
 	Default         any  // a default declared on list items or map values; Field.Default has those of members
 
-	index   map[string]int  // Fields by name; nil for small structs and for types made outside this package
-	implied []*Field        // of Fields, for Implied; nil for types made outside this package
-	off     map[string]bool // the features of the type's minor that are off; nil for custom types
+	Off map[string]bool // the features of the type's minor that are off; nil for custom types
+
+	index   map[string]int // Fields by name; nil for small structs and for types that SetFields did not make
+	implied []*Field       // of Fields, for Implied; nil for types that SetFields did not make
 }
 
 // Without reports that a feature gate such as "MaxUnavailableStatefulSet" is off by default at the minor that a
 // built-in type is of.
-func (t *Type) Without(feature string) bool { return t != nil && t.off[feature] }
+func (t *Type) Without(feature string) bool { return t != nil && t.Off[feature] }
 
 // A Field is one member of a struct.
 type Field struct {
@@ -136,9 +137,9 @@ func (t *Type) mayBeStruct() bool {
 // maxScan is the number of fields up to which looking at each is as fast as a map.
 const maxScan = 8
 
-// setFields sets the members of a struct and makes them quick to find.
-func (t *Type) setFields(fields []Field) {
-	t.Fields, t.implied = fields, implied(fields)
+// SetFields sets the members of a struct that is being made, and makes them quick to find.
+func (t *Type) SetFields(fields []Field) {
+	t.Fields, t.index, t.implied = fields, nil, implied(fields)
 	if len(fields) <= maxScan {
 		return
 	}

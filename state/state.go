@@ -277,7 +277,7 @@ func (c *Cluster) as(kind schema.GroupVersionKind, r row) (map[string]any, error
 		return nil, fmt.Errorf("%v cannot be read as %s: no types are known", r, kindText(kind))
 	}
 	object, err := c.types.Convert(r.object, kind)
-	if to := c.resource(kind); err == nil && to != nil && to.Custom != nil {
+	if to := c.resource(kind); err == nil && to != nil && to.Definition != nil {
 		object, _, err = prepare.Canonical(object, c.types, kind) // prunes and defaults by the schema of the version
 	}
 	if err != nil {

@@ -151,7 +151,7 @@ mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Ob
 	}
 	config := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	for _, k := range l.world.kinds {
-		if k.resource.Custom != nil {
+		if k.resource.Definition != nil {
 			wait(k, config)
 		}
 	}

@@ -324,13 +324,13 @@ func (w *World) corpusCase(c *Case, resource *schema.Resource, old, object, requ
 	}
 	add("policy.yaml", c.Policy, c.Binding)
 	var state []map[string]any
-	if resource.Custom != nil {
-		state = append(state, resource.Custom.Definition)
+	if resource.Definition != nil {
+		state = append(state, resource.Definition)
 	}
 	spec, _ := c.Policy["spec"].(map[string]any)
 	params, _ := spec["paramKind"].(map[string]any)
-	if r := w.types.ResourceFor(kindOf(params)); r != nil && r.Custom != nil && r.Storage != resource.Storage {
-		state = append(state, r.Custom.Definition)
+	if r := w.types.ResourceFor(kindOf(params)); r != nil && r.Definition != nil && r.Storage != resource.Storage {
+		state = append(state, r.Definition)
 	}
 	for _, object := range w.state {
 		metadata, _ := object["metadata"].(map[string]any)

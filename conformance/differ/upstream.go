@@ -110,7 +110,7 @@ func (u *upstream) informers(ctx context.Context, w *World) (*fake.Clientset, er
 	for _, object := range w.state {
 		kind := kindOf(object)
 		resource := w.types.ResourceFor(kind)
-		if resource.Custom != nil {
+		if resource.Definition != nil {
 			trees = append(trees, &unstructured.Unstructured{Object: runtime.DeepCopyJSON(object)})
 			lists[resource.GroupVersionResource] = kind.Kind + "List"
 			continue
@@ -136,7 +136,7 @@ func (u *upstream) informers(ctx context.Context, w *World) (*fake.Clientset, er
 		if resource.Namespaced {
 			source.scope = meta.RESTScopeNamespace
 		}
-		if resource.Custom != nil {
+		if resource.Definition != nil {
 			source.informer = custom.ForResource(resource.GroupVersionResource)
 		} else {
 			var err error
@@ -303,7 +303,7 @@ func (u *upstream) ask(ctx context.Context, p *compiled, r *request) (a *answer)
 		}
 	}()
 	objects := u.builtin
-	if custom := r.resource.Custom; custom != nil {
+	if r.resource.Definition != nil {
 		objects = u.custom[r.resource.Resource+"."+r.resource.Group]
 	}
 	object, old := r.object.internal(), r.old.internal()
@@ -333,7 +333,7 @@ func (u *upstream) ask(ctx context.Context, p *compiled, r *request) (a *answer)
 		return a
 	}
 	if p.mutating != nil {
-		if a.Object, err = treeOf(object, r.Kind); err == nil && r.resource.Custom != nil &&
+		if a.Object, err = treeOf(object, r.Kind); err == nil && r.resource.Definition != nil &&
 			!equalTrees(a.Object, r.object.tree) {
 			a.Object, err = written(a.Object)
 		}
@@ -391,7 +391,7 @@ func (o *object) internal() runtime.Object {
 
 // newObject makes an object of a prepared tree. It fails for one that the server could not hold.
 func newObject(tree map[string]any, resource *schema.Resource) (*object, error) {
-	if resource.Custom != nil {
+	if resource.Definition != nil {
 		return &object{tree, &unstructured.Unstructured{Object: runtime.DeepCopyJSON(tree)}}, nil
 	}
 	kind := resource.GroupVersionKind()

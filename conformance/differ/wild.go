@@ -289,7 +289,7 @@ func (w *Wild) addTemplates(finds []find) {
 		}
 	}
 	for _, r := range w.world.types.Resources() {
-		if r.Custom != nil {
+		if r.Definition != nil {
 			add(r.GroupVersionKind())
 		}
 	}

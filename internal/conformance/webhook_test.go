@@ -135,7 +135,7 @@ func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, 
 		}
 	}
 	if given := fmt.Sprint(next.Object["kind"]); next.Object != nil && given != request.Kind.Kind &&
-		w.Types.Resource(request.Resource).Custom != nil {
+		w.Types.Resource(request.Resource).Definition != nil {
 		*got.Allowed = false
 		wrong := field.Invalid(field.NewPath("kind"), given, "must be "+request.Kind.Kind)
 		got.Status = Bare(&apierrors.NewInvalid(request.Kind.GroupVersion().WithKind(given).GroupKind(), next.Name,

@@ -72,14 +72,14 @@ func Deprecated(r *schema.Resource, minor string) string {
 	if r == nil {
 		return ""
 	}
-	if r.Custom == nil {
+	if r.Definition == nil {
 		d, known := deprecated[r.GroupVersionKind()]
 		if v, err := apiversion.ParseMajorMinor(minor); !known || err != nil || v.Minor() < d.since {
 			return ""
 		}
 		return fmt.Sprintf("%s %s is deprecated in v1.%d+%s", r.GroupVersion(), r.Kind, d.since, d.then)
 	}
-	spec := at(r.Custom.Definition, "spec")
+	spec := at(r.Definition, "spec")
 	for _, v := range objects(spec["versions"]) {
 		if v["name"] != r.Version || v["deprecated"] != true {
 			continue

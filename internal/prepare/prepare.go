@@ -363,7 +363,7 @@ func ForValidation(in Input) map[string]any {
 // strategyOf returns the strategy of the request's resource. Custom resources have one of their own
 // (apiextensions-apiserver pkg/registry/customresource/strategy.go v0.37.2): everything but metadata counts.
 func strategyOf(in Input, t *schema.Type) strategy {
-	if in.Resource.Custom == nil {
+	if in.Resource.Definition == nil {
 		return strategies[in.Resource.GroupResource()]
 	}
 	s := strategy{generation: true, status: in.Resource.Subresource("status") != nil}

@@ -18,7 +18,7 @@ import (
 // apiextensions-apiserver pkg/registry/customresource v0.37.2).
 func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, error) {
 	paths := scalePaths{spec: ".spec.replicas", status: ".status.replicas"}
-	if resource.Custom != nil {
+	if resource.Definition != nil {
 		paths = scalePathsOf(resource)
 	}
 	metadata := map[string]any{}
@@ -42,7 +42,7 @@ func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, er
 	switch {
 	case paths.selector != "":
 		selector, _ = walk(parent, paths.selector).(string)
-	case resource.Custom != nil:
+	case resource.Definition != nil:
 	case resource.Resource == "replicationcontrollers":
 		set := labels.Set{}
 		for name, value := range at(parent, "spec", "selector") {
@@ -73,7 +73,7 @@ func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, er
 type scalePaths struct{ spec, status, selector string }
 
 func scalePathsOf(resource *schema.Resource) scalePaths {
-	versions, _ := at(resource.Custom.Definition, "spec")["versions"].([]any)
+	versions, _ := at(resource.Definition, "spec")["versions"].([]any)
 	for _, version := range versions {
 		version, _ := version.(map[string]any)
 		if version["name"] != resource.Version {

@@ -188,7 +188,7 @@ func (s strategy) resetStatus(o *members, in Input) {
 	if t := in.typ(); t != nil {
 		field = t.Field("status")
 	}
-	if in.Resource.Custom != nil || field == nil {
+	if in.Resource.Definition != nil || field == nil {
 		o.drop("status")
 		return
 	}
@@ -202,7 +202,7 @@ func (s strategy) resetStatus(o *members, in Input) {
 
 // keep takes from the stored object what an update of the status cannot change.
 func (s strategy) keep(o *members, in Input) {
-	if in.Resource.Custom != nil {
+	if in.Resource.Definition != nil {
 		for name := range o.m {
 			if _, stored := in.Old[name]; !stored && name != "status" {
 				o.drop(name)
@@ -218,7 +218,7 @@ func (s strategy) keep(o *members, in Input) {
 	}
 	old := at(in.Old, "metadata")
 	o.within("metadata", func(meta *members) {
-		if s.keeps != keepAll && in.Resource.Custom == nil {
+		if s.keeps != keepAll && in.Resource.Definition == nil {
 			for _, name := range keptMembers[s.keeps] {
 				meta.take(name, old)
 			}

@@ -54,7 +54,7 @@ func Warnings(in Input) []string {
 		return nil
 	}
 	w := new(warner)
-	if in.Resource.Custom != nil {
+	if in.Resource.Definition != nil {
 		if in.Object != nil && (in.Operation == create || in.Operation == update) && in.SubResource == "" {
 			w.finalizers(in)
 		}

@@ -574,7 +574,7 @@ func locate(place func(field string) policy.Locator, d *celgate.Decision) func(s
 // written as the JSON that they are.
 func (d *decider) returned(object map[string]any, r *celgate.Request) map[string]any {
 	resource := d.world.types.Resource(r.Resource)
-	if object == nil || resource == nil || resource.Custom != nil || r.SubResource != "" && r.SubResource != "status" {
+	if object == nil || resource == nil || resource.Definition != nil || r.SubResource != "" && r.SubResource != "status" {
 		return object
 	}
 	if again, _, err := prepare.Canonical(object, d.world.types, r.Kind); err == nil {
@@ -659,7 +659,7 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	case d.Allowed && d.Mutated:
 		d.Notes = append(d.Notes, report.NotValidatedNote(report.NotValidated))
 	case !d.Allowed || !written || resource == nil:
-	case resource.Custom != nil:
+	case resource.Definition != nil:
 		d.Notes = append(d.Notes, report.NotValidatedNote(report.CustomNotValidated))
 	default:
 		d.Notes = append(d.Notes, report.NotValidatedNote(report.ObjectNotValidated))

@@ -45,7 +45,7 @@ func (k *kinds) refresh(ctx context.Context, known *schema.Registry) (bool, erro
 	wanted := map[schema.GroupVersion]bool{}
 	for _, r := range resources {
 		of := known.Resource(r.GroupVersionResource)
-		if of == nil || of != nil && of.Custom == nil && k.other {
+		if of == nil || of != nil && of.Definition == nil && k.other {
 			wanted[r.GroupVersion()] = true
 		}
 	}

@@ -520,7 +520,7 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 	if before != nil && after == nil {
 		return // a failure of its own
 	}
-	if r := run.arena.requests.Types.Resource(run.Request.Resource); mutated.Mutated && r != nil && r.Custom != nil {
+	if r := run.arena.requests.Types.Resource(run.Request.Resource); mutated.Mutated && r != nil && r.Definition != nil {
 		after = prepare.Written(after)
 	}
 	changed := !tree.Equal(before, after)
