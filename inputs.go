@@ -11,6 +11,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -143,11 +144,11 @@ func (i *namespaceInput) Resolve() ref.Val {
 type versioned struct {
 	kind              schema.GroupVersionKind
 	object, oldObject map[string]any
-	typ               *schema.Type // of a built-in kind
-	form              eval.Form    // in which validating policies and match conditions see it
-	custom            bool         // a custom resource
-	reflected         bool         // an expression of the mutating phase has seen it by reflection
-	dirty             bool         // a mutation ran
+	typ               *shape.Type // of a built-in kind
+	form              eval.Form   // in which validating policies and match conditions see it
+	custom            bool        // a custom resource
+	reflected         bool        // an expression of the mutating phase has seen it by reflection
+	dirty             bool        // a mutation ran
 
 	normal prepare.Normal // what is known about object
 
@@ -251,7 +252,7 @@ func (v *versioned) shownObjects() (object, oldObject ref.Val) {
 }
 
 // typed is an object of a built-in kind in a form.
-func typed(tree map[string]any, t *schema.Type, form eval.Form) ref.Val {
+func typed(tree map[string]any, t *shape.Type, form eval.Form) ref.Val {
 	if form == eval.Plain {
 		return eval.Value(tree, form)
 	}
@@ -359,17 +360,17 @@ func (r *inputs) requestTree(resource schema.GroupVersionResource, kind schema.G
 }
 
 // requestType has the Go types of the structs that requestTree makes.
-var requestType = &schema.Type{Kind: schema.Struct, Name: "k8s.io/api/admission/v1.AdmissionRequest",
-	Fields: []schema.Field{
+var requestType = &shape.Type{Kind: shape.Struct, Name: "k8s.io/api/admission/v1.AdmissionRequest",
+	Fields: []shape.Field{
 		{Name: "kind", Type: kindType}, {Name: "requestKind", Type: kindType},
 		{Name: "resource", Type: resourceType}, {Name: "requestResource", Type: resourceType},
-		{Name: "userInfo", Type: &schema.Type{Kind: schema.Struct, Name: "k8s.io/api/authentication/v1.UserInfo"}},
+		{Name: "userInfo", Type: &shape.Type{Kind: shape.Struct, Name: "k8s.io/api/authentication/v1.UserInfo"}},
 	},
 }
 
 var (
-	kindType     = &schema.Type{Kind: schema.Struct, Name: "k8s.io/apimachinery/pkg/apis/meta/v1.GroupVersionKind"}
-	resourceType = &schema.Type{Kind: schema.Struct, Name: "k8s.io/apimachinery/pkg/apis/meta/v1.GroupVersionResource"}
+	kindType     = &shape.Type{Kind: shape.Struct, Name: "k8s.io/apimachinery/pkg/apis/meta/v1.GroupVersionKind"}
+	resourceType = &shape.Type{Kind: shape.Struct, Name: "k8s.io/apimachinery/pkg/apis/meta/v1.GroupVersionResource"}
 )
 
 // options are held as raw JSON, which the server shows as a plain tree.

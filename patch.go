@@ -12,6 +12,7 @@ import (
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/patch/jsonpatch"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/trace"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
@@ -120,19 +121,19 @@ func (r *run) namingStruct(err error, in *invocation, v *versioned, inputs eval.
 	if !errors.As(err, &reflected) {
 		return err
 	}
-	var param *schema.Type
+	var param *shape.Type
 	if in.param != nil {
 		param = r.engine.types.Type(in.hook.param.GroupVersionKind())
 	}
 	for _, input := range []struct {
 		value ref.Val
-		typ   *schema.Type
+		typ   *shape.Type
 	}{
 		{inputs.Object, v.typ}, {inputs.OldObject, v.typ}, {inputs.Params, param},
 		{inputs.Request.Resolve(), requestType}, {inputs.Namespace.Resolve(), r.engine.types.Type(namespaceKind)},
 	} {
 		found := typeOf(eval.Shown(input.value), input.typ, reflected.Members)
-		if found != nil && found.Kind == schema.Struct && found.Name != "" {
+		if found != nil && found.Kind == shape.Struct && found.Name != "" {
 			return fmt.Errorf("%w: type conversion error from struct type %s to %s", eval.ErrNotJSON,
 				path.Base(found.Name), reflected.To)
 		}
@@ -141,7 +142,7 @@ func (r *run) namingStruct(err error, in *invocation, v *versioned, inputs eval.
 }
 
 // typeOf returns the type of a map somewhere in a tree, nil if it is not there.
-func typeOf(in any, t *schema.Type, wanted map[string]any) *schema.Type {
+func typeOf(in any, t *shape.Type, wanted map[string]any) *shape.Type {
 	if t == nil {
 		return nil
 	}

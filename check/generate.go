@@ -8,6 +8,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
@@ -264,30 +265,30 @@ func (m *maker) minimal(kind schema.GroupVersionKind, name string) map[string]an
 const deepest = 8
 
 // value makes a value of a type.
-func (m *maker) value(t *schema.Type, depth int) any {
+func (m *maker) value(t *shape.Type, depth int) any {
 	switch t.Kind {
-	case schema.Boolean:
+	case shape.Boolean:
 		return m.rand.IntN(2) == 0
-	case schema.Integer, schema.Number:
+	case shape.Integer, shape.Number:
 		return m.number()
-	case schema.String:
+	case shape.String:
 		return m.text()
-	case schema.Bytes:
+	case shape.Bytes:
 		return "YQ=="
-	case schema.Quantity:
+	case shape.Quantity:
 		return []string{"1", "100m", "64Mi", "2Gi"}[m.rand.IntN(4)]
-	case schema.Time:
+	case shape.Time:
 		return "2026-01-01T00:00:00Z"
-	case schema.MicroTime:
+	case shape.MicroTime:
 		return "2026-01-01T00:00:00.000000Z"
-	case schema.Duration:
+	case shape.Duration:
 		return "1m0s"
-	case schema.IntOrString:
+	case shape.IntOrString:
 		if m.rand.IntN(2) == 0 {
 			return "25%"
 		}
 		return int64(1)
-	case schema.List:
+	case shape.List:
 		if depth > deepest {
 			return []any{}
 		}
@@ -299,12 +300,12 @@ func (m *maker) value(t *schema.Type, depth int) any {
 			name(items[i], t, i)
 		}
 		return items
-	case schema.Map:
+	case shape.Map:
 		if depth > deepest {
 			return map[string]any{}
 		}
 		return map[string]any{m.key(): m.value(t.Elem, depth+1)}
-	case schema.Struct:
+	case shape.Struct:
 		object := map[string]any{}
 		for i := range t.Fields {
 			if f := &t.Fields[i]; f.Required && depth < deepest {
@@ -317,18 +318,18 @@ func (m *maker) value(t *schema.Type, depth int) any {
 }
 
 // name gives the i-th item of a keyed list keys of its own.
-func name(item any, list *schema.Type, i int) {
+func name(item any, list *shape.Type, i int) {
 	object, ok := item.(map[string]any)
-	if !ok || list.Merge != schema.Keyed {
+	if !ok || list.Merge != shape.Keyed {
 		return
 	}
 	for _, key := range list.Keys {
 		f := list.Elem.Field(key)
 		switch {
 		case f == nil:
-		case f.Type.Kind == schema.String && key != "protocol":
+		case f.Type.Kind == shape.String && key != "protocol":
 			object[key] = fmt.Sprintf("a%d", i)
-		case f.Type.Kind == schema.Integer:
+		case f.Type.Kind == shape.Integer:
 			object[key] = int64(8000 + i)
 		}
 	}
@@ -369,20 +370,20 @@ func (m *maker) key() string {
 }
 
 // put makes the field at a path exist.
-func (m *maker) put(object map[string]any, t *schema.Type, steps []string) {
-	if len(steps) == 0 || t == nil || t.Kind != schema.Struct && t.Kind != schema.Map && t.Kind != schema.Any {
+func (m *maker) put(object map[string]any, t *shape.Type, steps []string) {
+	if len(steps) == 0 || t == nil || t.Kind != shape.Struct && t.Kind != shape.Map && t.Kind != shape.Any {
 		return
 	}
 	step := steps[0]
-	var below *schema.Type
+	var below *shape.Type
 	switch t.Kind {
-	case schema.Struct:
+	case shape.Struct:
 		f := t.Field(step)
 		if f == nil {
 			return
 		}
 		below = f.Type
-	case schema.Map:
+	case shape.Map:
 		if below = t.Elem; strings.HasPrefix(step, "[") {
 			step = m.key()
 		}
@@ -390,13 +391,13 @@ func (m *maker) put(object map[string]any, t *schema.Type, steps []string) {
 		return
 	}
 	if len(steps) == 1 {
-		if _, there := object[step]; !there || below.Kind != schema.Struct && below.Kind != schema.List {
+		if _, there := object[step]; !there || below.Kind != shape.Struct && below.Kind != shape.List {
 			object[step] = m.value(below, 1)
 		}
 		return
 	}
 	rest := steps[1:]
-	if below.Kind != schema.List {
+	if below.Kind != shape.List {
 		next, ok := object[step].(map[string]any)
 		if !ok {
 			made, isMap := m.value(below, 1).(map[string]any)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -220,7 +221,7 @@ func copiedValues(p *pass) {
 					continue
 				}
 				for _, path := range e.reads.Paths[w.Value.ID()] {
-					var t *schema.Type
+					var t *shape.Type
 					switch {
 					case path.Root == "params" && param != nil && param.Definition == nil:
 						t = p.Types.Type(p.paramKind(f))
@@ -235,7 +236,7 @@ func copiedValues(p *pass) {
 					}
 					switch at := typed.Locate(t, path.Split()); {
 					case at.Type == nil:
-					case at.Type.Kind == schema.Map, at.Type.Kind == schema.List, at.Type.Kind == schema.Struct:
+					case at.Type.Kind == shape.Map, at.Type.Kind == shape.List, at.Type.Kind == shape.Struct:
 						d := f.at(e, w.Value.ID())
 						d.Message = fmt.Sprintf("%s cannot be the value of a JSON patch", path)
 						if path.Root != "params" && path.Root != "namespaceObject" {

@@ -3,6 +3,7 @@ package check
 import (
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/schema"
 )
@@ -52,7 +53,7 @@ func (s *subject) isPresent(kind schema.GroupVersionKind, path effects.Path, as 
 	}
 	at := typed.Locate(t, path.Split())
 	in := typed.Locate(t, parent.Split())
-	if in.Type != nil && in.Type.Kind == schema.Map {
+	if in.Type != nil && in.Type.Kind == shape.Map {
 		return false
 	}
 	if at.Field == nil || at.Type == nil || at.Field.Required {
@@ -95,7 +96,7 @@ func (s *subject) at(as stage, object map[string]any, kind schema.GroupVersionKi
 }
 
 // grow makes the objects and lists on a path exist; false if the path does not lead to an object.
-func grow(object map[string]any, t *schema.Type, steps []string) bool {
+func grow(object map[string]any, t *shape.Type, steps []string) bool {
 	if len(steps) == 0 {
 		return true
 	}
@@ -105,18 +106,18 @@ func grow(object map[string]any, t *schema.Type, steps []string) bool {
 	if key == effects.Item {
 		key = "a"
 	}
-	if child != nil && child.Kind == schema.List { // a list takes its step into the item along
+	if child != nil && child.Kind == shape.List { // a list takes its step into the item along
 		if len(rest) == 0 || rest[0] != effects.Item {
 			return false
 		}
-		if child.Elem.Kind != schema.Struct && child.Elem.Kind != schema.Map {
+		if child.Elem.Kind != shape.Struct && child.Elem.Kind != shape.Map {
 			return false
 		}
 		item := map[string]any{}
 		object[key] = []any{item}
 		return grow(item, child.Elem, rest[1:])
 	}
-	if child == nil || child.Kind != schema.Struct && child.Kind != schema.Map {
+	if child == nil || child.Kind != shape.Struct && child.Kind != shape.Map {
 		return false
 	}
 	below, ok := object[key].(map[string]any)

@@ -11,9 +11,9 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/schema"
 )
 
 // A trial is an engine with what it is asked.
@@ -264,11 +264,11 @@ func (s *subject) bothOrders(a, b *facts) []string {
 // longestExample is the number of lines of an object or a difference in an example.
 const longestExample = 24
 
-func yaml(object map[string]any, t *schema.Type) []string {
+func yaml(object map[string]any, t *shape.Type) []string {
 	return indentedLines(strings.Split(strings.TrimRight(rewrite.YAML(object, t), "\n"), "\n"))
 }
 
-func diff(before, after map[string]any, t *schema.Type) []string {
+func diff(before, after map[string]any, t *shape.Type) []string {
 	var lines []string
 	for _, h := range rewrite.Diff(before, after, t) {
 		if h.Path != "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/parallel"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
@@ -254,7 +255,7 @@ type target struct {
 	namespaced  bool
 	named       bool // a rule names it without a wildcard
 	custom      bool
-	typ         *schema.Type
+	typ         *shape.Type
 }
 
 // targetsOf returns the kinds that rules match, each once, sorted.

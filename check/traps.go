@@ -7,9 +7,9 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
@@ -72,7 +72,7 @@ except through dyn(namespaceObject). Its timestamps are declared as timestamps b
 first. It is a note for equality.`,
 		Before: "expression: object.spec.maxUnavailable > 0",
 		After:  "expression: \"type(object.spec.maxUnavailable) == int ? object.spec.maxUnavailable > 0 : object.spec.maxUnavailable != '0%'\"",
-		run:    func(p *pass) { p.comparisons(schema.IntOrString) },
+		run:    func(p *pass) { p.comparisons(shape.IntOrString) },
 	},
 	{
 		Code: "CG306", Name: "quantity-as-text", Severity: Warning,
@@ -80,7 +80,7 @@ first. It is a note for equality.`,
 		Text:   `Quantities such as cpu and memory are text: '9Gi' > '10Gi' is true. Make quantities of both sides.`,
 		Before: "expression: object.spec.containers.all(c, c.resources.limits['memory'] <= '1Gi')",
 		After:  "expression: object.spec.containers.all(c, quantity(c.resources.limits['memory']).compareTo(quantity('1Gi')) <= 0)",
-		run:    func(p *pass) { p.comparisons(schema.Quantity) },
+		run:    func(p *pass) { p.comparisons(shape.Quantity) },
 	},
 	{
 		Code: "CG307", Name: "message-looks-like-cel", Severity: Warning,
@@ -295,7 +295,7 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 		case parent == effects.At("request", "userInfo", "extra"):
 		case r.Path.Root == "params":
 			at := typed.Locate(p.Types.Type(p.paramKind(f)), parent.Split())
-			if at.Type == nil || at.Type.Kind != schema.Map ||
+			if at.Type == nil || at.Type.Kind != shape.Map ||
 				p.allParamsHave(f, r.Path) {
 				continue
 			}
@@ -303,11 +303,11 @@ func (p *pass) unguardedKeys(f *facts, e *expression) {
 		case e.Use == policy.UseMessageExpression && (r.Path.Root == "object" || r.Path.Root == "oldObject"):
 			at := typed.Place{}
 			for _, t := range f.targets {
-				if at = typed.Locate(t.typ, parent.Split()); at.Type == nil || at.Type.Kind != schema.Map {
+				if at = typed.Locate(t.typ, parent.Split()); at.Type == nil || at.Type.Kind != shape.Map {
 					break
 				}
 			}
-			if at.Type == nil || at.Type.Kind != schema.Map || f.asks(e.Index, r.Path) {
+			if at.Type == nil || at.Type.Kind != shape.Map || f.asks(e.Index, r.Path) {
 				continue
 			}
 		default:
@@ -397,7 +397,7 @@ func (f *facts) stage(path effects.Path) stage {
 
 // validated reports a field that is optional for the decoder, while the server's validation, which comes before
 // validating policies, refuses objects without it.
-func validated(t *schema.Type, path effects.Path) bool {
+func validated(t *shape.Type, path effects.Path) bool {
 	at := typed.Locate(t, path.Split())
 	if at.Field == nil || at.Owner == nil {
 		return false
@@ -499,7 +499,7 @@ func alwaysTrue(p *pass) {
 					return o.reads != nil && slices.ContainsFunc(o.reads.List,
 						func(o effects.Read) bool { return r.Path.Contains(o.Path) && o.Path != r.Path })
 				}
-				if t := typed.Locate(f.targets[0].typ, r.Path.Split()).Type; t.Kind != schema.Struct ||
+				if t := typed.Locate(f.targets[0].typ, r.Path.Split()).Type; t.Kind != shape.Struct ||
 					slices.ContainsFunc(f.exprs, below) {
 					d.Severity, d.Suggestion = Note, "leave it out"
 				}
@@ -524,7 +524,7 @@ func neverAbsent(at typed.Place) bool {
 	if f == nil || at.Owner == nil || at.Owner.Name == "" || f.Pointer || f.OmitZero {
 		return false
 	}
-	return f.Type.Kind == schema.Struct || !f.OmitEmpty
+	return f.Type.Kind == shape.Struct || !f.OmitEmpty
 }
 
 // visit calls f for every node.
@@ -584,7 +584,7 @@ var comparing = map[string]bool{ // true: an error for a value of the other type
 }
 
 // comparisons finds comparisons of fields of a kind as they are.
-func (p *pass) comparisons(kind schema.Kind) {
+func (p *pass) comparisons(kind shape.Kind) {
 	for _, f := range p.facts {
 		for e := range f.parsed() {
 			visit(e.ast.Expr(), func(x ast.Expr) {
@@ -607,7 +607,7 @@ func (p *pass) comparisons(kind schema.Kind) {
 						_, integer := constant(other).(int64)
 						d := f.at(e, x.ID())
 						switch {
-						case kind == schema.Quantity && (text || ordered || len(e.reads.Paths[other.ID()]) > 0) &&
+						case kind == shape.Quantity && (text || ordered || len(e.reads.Paths[other.ID()]) > 0) &&
 							c.FunctionName() != operators.Add:
 							if !text && len(e.reads.Paths[other.ID()]) == 0 {
 								continue
@@ -618,7 +618,7 @@ func (p *pass) comparisons(kind schema.Kind) {
 								d.Severity = Note
 								d.Suggestion = "the server writes quantities in their canonical form; quantity(…) == quantity(…) is sure"
 							}
-						case kind == schema.IntOrString && (text || integer):
+						case kind == shape.IntOrString && (text || integer):
 							d.Message = fmt.Sprintf("%s may be a number or a text", path)
 							d.Suggestion = "ask type(…) == int first"
 							if !ordered {
@@ -637,7 +637,7 @@ func (p *pass) comparisons(kind schema.Kind) {
 }
 
 // isOf reports that a field has a kind in every matched type that declares it.
-func (p *pass) isOf(f *facts, path effects.Path, kind schema.Kind) bool {
+func (p *pass) isOf(f *facts, path effects.Path, kind shape.Kind) bool {
 	if path.Root != "object" && path.Root != "oldObject" {
 		return false
 	}

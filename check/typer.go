@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 	"github.com/google/cel-go/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
@@ -14,7 +15,7 @@ import (
 type typer struct {
 	registry    *schema.Registry
 	run, server map[schema.GroupVersionKind]*celenv.DeclaredType // nil: the kind has no type
-	structs     map[*schema.Type]*apiservercel.DeclType          // of run
+	structs     map[*shape.Type]*apiservercel.DeclType           // of run
 	named       map[string]*apiservercel.DeclType                // the same by their names
 }
 
@@ -23,7 +24,7 @@ func newTyper(r *schema.Registry) typer {
 		registry: r,
 		run:      map[schema.GroupVersionKind]*celenv.DeclaredType{},
 		server:   map[schema.GroupVersionKind]*celenv.DeclaredType{},
-		structs:  map[*schema.Type]*apiservercel.DeclType{},
+		structs:  map[*shape.Type]*apiservercel.DeclType{},
 		named:    map[string]*apiservercel.DeclType{},
 	}
 }
@@ -35,7 +36,7 @@ func (ty *typer) running(kind schema.GroupVersionKind) *celenv.DeclaredType {
 		if t == nil {
 			return nil
 		}
-		return ty.runningType(t, kind.String(), map[*schema.Type]bool{})
+		return ty.runningType(t, kind.String(), map[*shape.Type]bool{})
 	})
 }
 
@@ -52,21 +53,21 @@ func declaredOnce(known map[schema.GroupVersionKind]*celenv.DeclaredType, kind s
 	return declared
 }
 
-func (ty *typer) runningType(t *schema.Type, name string, open map[*schema.Type]bool) *apiservercel.DeclType {
+func (ty *typer) runningType(t *shape.Type, name string, open map[*shape.Type]bool) *apiservercel.DeclType {
 	switch t.Kind {
-	case schema.Boolean:
+	case shape.Boolean:
 		return apiservercel.BoolType
-	case schema.Integer:
+	case shape.Integer:
 		return apiservercel.IntType
-	case schema.String, schema.Bytes, schema.Time, schema.MicroTime, schema.Duration:
+	case shape.String, shape.Bytes, shape.Time, shape.MicroTime, shape.Duration:
 		return apiservercel.StringType
-	case schema.Quantity:
+	case shape.Quantity:
 		return apiservercel.StringType
-	case schema.List:
+	case shape.List:
 		return apiservercel.NewListType(ty.runningType(t.Elem, name+"[]", open), -1)
-	case schema.Map:
+	case shape.Map:
 		return apiservercel.NewMapType(apiservercel.StringType, ty.runningType(t.Elem, name+"[]", open), -1)
-	case schema.Struct:
+	case shape.Struct:
 		if len(t.Fields) == 0 || t.PreserveUnknown || t.Nullable || open[t] {
 			return apiservercel.DynType
 		}
@@ -128,7 +129,7 @@ func (ty *typer) variable(t *cel.Type) *apiservercel.DeclType {
 func (ty *typer) checking(kind schema.GroupVersionKind) *celenv.DeclaredType {
 	return declaredOnce(ty.server, kind, func() *apiservercel.DeclType {
 		if t := ty.registry.Type(kind); t != nil {
-			if declared := checkingType(t, map[*schema.Type]bool{}); declared != nil {
+			if declared := checkingType(t, map[*shape.Type]bool{}); declared != nil {
 				return declared.MaybeAssignTypeName(kind.Kind)
 			}
 		}
@@ -137,15 +138,15 @@ func (ty *typer) checking(kind schema.GroupVersionKind) *celenv.DeclaredType {
 }
 
 // checkingType returns nil for what the server leaves undeclared: types without a single JSON type.
-func checkingType(t *schema.Type, open map[*schema.Type]bool) *apiservercel.DeclType {
+func checkingType(t *shape.Type, open map[*shape.Type]bool) *apiservercel.DeclType {
 	switch t.Kind {
-	case schema.Boolean:
+	case shape.Boolean:
 		return apiservercel.BoolType
-	case schema.Integer:
+	case shape.Integer:
 		return apiservercel.IntType
-	case schema.Number:
+	case shape.Number:
 		return apiservercel.DoubleType
-	case schema.String, schema.Duration:
+	case shape.String, shape.Duration:
 		switch t.Format {
 		case "byte":
 			return apiservercel.BytesType
@@ -155,21 +156,21 @@ func checkingType(t *schema.Type, open map[*schema.Type]bool) *apiservercel.Decl
 			return apiservercel.TimestampType
 		}
 		return apiservercel.StringType
-	case schema.Bytes:
+	case shape.Bytes:
 		return apiservercel.BytesType
-	case schema.Time, schema.MicroTime:
+	case shape.Time, shape.MicroTime:
 		return apiservercel.TimestampType
-	case schema.IntOrString:
+	case shape.IntOrString:
 		return apiservercel.DynType
-	case schema.List:
+	case shape.List:
 		if elem := checkingType(t.Elem, open); elem != nil {
 			return apiservercel.NewListType(elem, -1)
 		}
-	case schema.Map:
+	case shape.Map:
 		if elem := checkingType(t.Elem, open); elem != nil {
 			return apiservercel.NewMapType(apiservercel.StringType, elem, -1)
 		}
-	case schema.Struct:
+	case shape.Struct:
 		fields := map[string]*apiservercel.DeclField{}
 		if !open[t] {
 			open[t] = true
@@ -182,7 +183,7 @@ func checkingType(t *schema.Type, open map[*schema.Type]bool) *apiservercel.Decl
 			delete(open, t)
 		}
 		return apiservercel.NewObjectType("object", fields)
-	case schema.Any:
+	case shape.Any:
 		if strings.HasSuffix(t.Name, ".RawExtension") {
 			return apiservercel.NewObjectType("object", map[string]*apiservercel.DeclField{})
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
@@ -163,7 +164,7 @@ func (s *subject) typeOne(f *facts) {
 }
 
 // construct judges what the mutations of f make of objects of one kind.
-func (s *subject) construct(f *facts, kind schema.GroupVersionKind, params *schema.Type) {
+func (s *subject) construct(f *facts, kind schema.GroupVersionKind, params *shape.Type) {
 	all, err := s.construction.Kind(f.Policy, s.Types.Type(kind), params)
 	s.err = cmp.Or(s.err, err)
 	for e, found := range f.typing {

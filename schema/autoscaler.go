@@ -2,6 +2,7 @@ package schema
 
 import (
 	"encoding/json"
+	"github.com/celgate/celgate/internal/shape"
 	"maps"
 	"slices"
 	"strings"
@@ -343,18 +344,18 @@ func targetType(member string, target map[string]any) string {
 }
 
 // encodeList returns items as Go writes them: the members of a struct in the order of declaration.
-func encodeList(items []any, t *Type) (string, error) {
+func encodeList(items []any, t *shape.Type) (string, error) {
 	var b strings.Builder
-	clean, err := conform(items, &Type{Kind: List, Elem: t})
+	clean, err := conform(items, &shape.Type{Kind: shape.List, Elem: t})
 	if err == nil {
-		err = encode(&b, clean, &Type{Kind: List, Elem: t})
+		err = encode(&b, clean, &shape.Type{Kind: shape.List, Elem: t})
 	}
 	return b.String(), err
 }
 
-func encode(b *strings.Builder, v any, t *Type) error {
+func encode(b *strings.Builder, v any, t *shape.Type) error {
 	switch {
-	case t.Kind == Struct && v != nil:
+	case t.Kind == shape.Struct && v != nil:
 		b.WriteByte('{')
 		first := true
 		for i := range t.Fields {
@@ -374,7 +375,7 @@ func encode(b *strings.Builder, v any, t *Type) error {
 		}
 		b.WriteByte('}')
 		return nil
-	case t.Kind == List && v != nil:
+	case t.Kind == shape.List && v != nil:
 		b.WriteByte('[')
 		for i, item := range list(v) {
 			if i > 0 {
@@ -393,12 +394,12 @@ func encode(b *strings.Builder, v any, t *Type) error {
 }
 
 // decodeList reads the list in an annotation. Like encoding/json it takes names in any case.
-func decodeList(annotation any, t *Type) ([]any, bool) {
+func decodeList(annotation any, t *shape.Type) ([]any, bool) {
 	v, ok := decode(annotation)
 	if !ok {
 		return nil, false
 	}
-	listType := &Type{Kind: List, Elem: t}
+	listType := &shape.Type{Kind: shape.List, Elem: t}
 	clean, err := conform(fold(v, listType), listType)
 	return list(clean), err == nil
 }
@@ -419,12 +420,12 @@ func decode(annotation any) (any, bool) {
 }
 
 // fold gives members the case in which t declares them.
-func fold(v any, t *Type) any {
+func fold(v any, t *shape.Type) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			if t.Kind == Map {
+			if t.Kind == shape.Map {
 				out[k] = fold(v[k], t.Elem)
 				continue
 			}
@@ -436,7 +437,7 @@ func fold(v any, t *Type) any {
 		}
 		return out
 	case []any:
-		if t.Kind != List {
+		if t.Kind != shape.List {
 			return v
 		}
 		out := make([]any, len(v))
@@ -450,12 +451,12 @@ func fold(v any, t *Type) any {
 
 // The behavior annotation has the server's internal type, whose members have no JSON names. All are written.
 var (
-	behaviorType = &Type{Kind: Struct, Fields: []Field{{Name: "ScaleUp", Type: scalingRules, Pointer: true},
+	behaviorType = &shape.Type{Kind: shape.Struct, Fields: []shape.Field{{Name: "ScaleUp", Type: scalingRules, Pointer: true},
 		{Name: "ScaleDown", Type: scalingRules, Pointer: true}}}
-	scalingRules = &Type{Kind: Struct, Fields: []Field{
+	scalingRules = &shape.Type{Kind: shape.Struct, Fields: []shape.Field{
 		{Name: "StabilizationWindowSeconds", Type: scalars["int32"], Pointer: true},
 		{Name: "SelectPolicy", Type: scalars["string"], Pointer: true},
-		{Name: "Policies", Type: &Type{Kind: List, Elem: &Type{Kind: Struct, Fields: []Field{
+		{Name: "Policies", Type: &shape.Type{Kind: shape.List, Elem: &shape.Type{Kind: shape.Struct, Fields: []shape.Field{
 			{Name: "Type", Type: scalars["string"]}, {Name: "Value", Type: scalars["int32"]},
 			{Name: "PeriodSeconds", Type: scalars["int32"]},
 		}}}},

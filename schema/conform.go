@@ -9,21 +9,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/celgate/celgate/internal/shape"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // conform returns v as Go would write it after decoding it leniently into the Go type that t describes: undeclared
 // members are gone, members that are always written are there, null stands for nothing; quantities, times, durations
 // and bytes have their canonical form. The error names the path and what is wrong with the value.
-func conform(v any, t *Type) (any, error) {
+func conform(v any, t *shape.Type) (any, error) {
 	switch t.Kind {
-	case Struct:
+	case shape.Struct:
 		m, ok := v.(map[string]any)
 		if v != nil && !ok {
 			return nil, mismatch("an object", v)
 		}
 		return conformStruct(m, t)
-	case Map:
+	case shape.Map:
 		m, ok := v.(map[string]any)
 		if v == nil {
 			return nil, nil
@@ -39,7 +40,7 @@ func conform(v any, t *Type) (any, error) {
 			out[k] = c
 		}
 		return out, nil
-	case List:
+	case shape.List:
 		items, ok := v.([]any)
 		if v == nil {
 			return nil, nil
@@ -59,7 +60,7 @@ func conform(v any, t *Type) (any, error) {
 	return conformScalar(v, t)
 }
 
-func conformStruct(m map[string]any, t *Type) (any, error) {
+func conformStruct(m map[string]any, t *shape.Type) (any, error) {
 	out := make(map[string]any, len(t.Fields))
 	for i := range t.Fields {
 		f := &t.Fields[i]
@@ -74,16 +75,16 @@ func conformStruct(m map[string]any, t *Type) (any, error) {
 		if err != nil {
 			return nil, at("."+f.Name, err)
 		}
-		if f.Pointer || !f.omits(c) {
+		if f.Pointer || !omits(f, c) {
 			out[f.Name] = c
 		}
 	}
 	return out, nil
 }
 
-// omits reports whether encoding/json leaves out a member that is no pointer when it has this value. Go structs are
+// omits reports whether encoding/json leaves out a member that is not a pointer when it has this value. Go structs are
 // never empty, and so are types with a JSON form of their own.
-func (f *Field) omits(v any) bool {
+func omits(f *shape.Field, v any) bool {
 	if f.OmitZero {
 		if zero, err := conform(nil, f.Type); err == nil && reflect.DeepEqual(v, zero) {
 			return true
@@ -93,18 +94,18 @@ func (f *Field) omits(v any) bool {
 		return false
 	}
 	switch f.Type.Kind {
-	case Boolean:
+	case shape.Boolean:
 		return v == false
-	case Integer, Number:
+	case shape.Integer, shape.Number:
 		return v == int64(0) || v == 0.0
-	case String:
+	case shape.String:
 		return v == ""
-	case Bytes:
+	case shape.Bytes:
 		return v == nil || v == ""
-	case List:
+	case shape.List:
 		items, _ := v.([]any)
 		return len(items) == 0
-	case Map:
+	case shape.Map:
 		members, _ := v.(map[string]any)
 		return len(members) == 0
 	}
@@ -112,18 +113,18 @@ func (f *Field) omits(v any) bool {
 }
 
 // conformScalar checks one value; nil becomes the zero value.
-func conformScalar(v any, t *Type) (any, error) {
+func conformScalar(v any, t *shape.Type) (any, error) {
 	switch t.Kind {
-	case Boolean:
+	case shape.Boolean:
 		if v == nil {
 			return false, nil
 		}
 		if _, ok := v.(bool); !ok {
 			return nil, mismatch("true or false", v)
 		}
-	case Integer:
+	case shape.Integer:
 		return conformInteger(v, t.Bits)
-	case Number:
+	case shape.Number:
 		switch n := v.(type) {
 		case nil:
 			return int64(0), nil
@@ -131,18 +132,18 @@ func conformScalar(v any, t *Type) (any, error) {
 			return n, nil
 		}
 		return nil, mismatch("a number", v)
-	case String:
+	case shape.String:
 		if v == nil {
 			return "", nil
 		}
 		if _, ok := v.(string); !ok {
 			return nil, mismatch("a string", v)
 		}
-	case Bytes, Time, MicroTime, Duration:
+	case shape.Bytes, shape.Time, shape.MicroTime, shape.Duration:
 		return conformText(v, t.Kind)
-	case Quantity:
+	case shape.Quantity:
 		return conformQuantity(v)
-	case IntOrString:
+	case shape.IntOrString:
 		switch v.(type) {
 		case nil:
 			return int64(0), nil
@@ -150,7 +151,7 @@ func conformScalar(v any, t *Type) (any, error) {
 			return v, nil
 		}
 		return conformInteger(v, 32)
-	case Union:
+	case shape.Union:
 		for _, alternative := range t.OneOf {
 			if c, err := conform(v, alternative); v != nil && err == nil {
 				return c, nil
@@ -190,10 +191,10 @@ const (
 
 // conformText returns the canonical form of a text with a syntax of its own (as apimachinery pkg/apis/meta/v1 time.go,
 // micro_time.go and duration.go v0.37.2, and encoding/json for bytes).
-func conformText(v any, kind Kind) (any, error) {
+func conformText(v any, kind shape.Kind) (any, error) {
 	text, ok := v.(string)
 	switch {
-	case v == nil && kind == Duration:
+	case v == nil && kind == shape.Duration:
 		return "0s", nil
 	case v == nil:
 		return nil, nil
@@ -202,13 +203,13 @@ func conformText(v any, kind Kind) (any, error) {
 	}
 	layout := time.RFC3339
 	switch kind {
-	case Duration:
+	case shape.Duration:
 		d, err := time.ParseDuration(text)
 		return d.String(), err
-	case Bytes:
+	case shape.Bytes:
 		raw, err := base64.StdEncoding.DecodeString(text)
 		return base64.StdEncoding.EncodeToString(raw), err
-	case MicroTime:
+	case shape.MicroTime:
 		layout = microTime
 	}
 	moment, err := time.Parse(layout, text)
@@ -217,7 +218,7 @@ func conformText(v any, kind Kind) (any, error) {
 		return nil, err
 	case moment.IsZero():
 		return nil, nil
-	case kind == MicroTime:
+	case kind == shape.MicroTime:
 		return moment.UTC().Format(microTime), nil
 	}
 	return moment.UTC().Format(secondsUTC), nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 )
 
@@ -113,23 +114,23 @@ func (r *Registry) remove(storage string) {
 }
 
 // objectMeta is the type of metadata in custom objects.
-func (r *Registry) objectMeta() *Type {
+func (r *Registry) objectMeta() *shape.Type {
 	if secret := r.Type(GroupVersionKind{Version: "v1", Kind: "Secret"}); secret != nil {
 		return secret.Field("metadata").Type
 	}
-	return &Type{Kind: Any, PreserveUnknown: true}
+	return &shape.Type{Kind: shape.Any, PreserveUnknown: true}
 }
 
 // A typeBuilder turns structural schemas into types.
-type typeBuilder struct{ objectMeta *Type }
+type typeBuilder struct{ objectMeta *shape.Type }
 
 var (
 	stringType = scalars["string"]
-	prunedType = &Type{Kind: Any}
+	prunedType = &shape.Type{Kind: shape.Any}
 )
 
 // version reads one entry of spec.versions into res and returns the type of its objects.
-func (b typeBuilder) version(version node, res *Resource) (*Type, error) {
+func (b typeBuilder) version(version node, res *Resource) (*shape.Type, error) {
 	var err error
 	if res.Version, err = version.text("name"); err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ func (b typeBuilder) version(version node, res *Resource) (*Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	if typ.Kind != Struct && typ.Kind != Map {
+	if typ.Kind != shape.Struct && typ.Kind != shape.Map {
 		return nil, schema.child("type").errorf("must be object at the root")
 	}
 	typ = b.embed(typ)
@@ -170,9 +171,9 @@ func (b typeBuilder) version(version node, res *Resource) (*Type, error) {
 }
 
 // embed returns an object type with apiVersion, kind and metadata as every object has them.
-func (b typeBuilder) embed(t *Type) *Type {
+func (b typeBuilder) embed(t *shape.Type) *shape.Type {
 	out := *t
-	fields := []Field{{Name: "apiVersion", Type: stringType}, {Name: "kind", Type: stringType},
+	fields := []shape.Field{{Name: "apiVersion", Type: stringType}, {Name: "kind", Type: stringType},
 		{Name: "metadata", Type: b.objectMeta}}
 	for _, f := range t.Fields {
 		switch f.Name {
@@ -188,7 +189,7 @@ func (b typeBuilder) embed(t *Type) *Type {
 }
 
 // typ returns the type that a structural schema describes (as apiextensions-apiserver pkg/apiserver/schema v0.37.2).
-func (b typeBuilder) typ(s node) (*Type, error) {
+func (b typeBuilder) typ(s node) (*shape.Type, error) {
 	m, err := s.members()
 	if err != nil {
 		return nil, err
@@ -199,7 +200,7 @@ func (b typeBuilder) typ(s node) (*Type, error) {
 			return nil, s.child(name).errorf("is not supported")
 		}
 	}
-	t := &Type{Default: m["default"]}
+	t := &shape.Type{Default: m["default"]}
 	for name, into := range map[string]*bool{"nullable": &t.Nullable, "x-kubernetes-embedded-resource": &t.Embedded,
 		"x-kubernetes-preserve-unknown-fields": &t.PreserveUnknown} {
 		if *into, err = s.flag(name); err != nil {
@@ -222,7 +223,7 @@ func (b typeBuilder) typ(s node) (*Type, error) {
 	}
 	switch {
 	case intOrString && typeName == "":
-		t.Kind = IntOrString
+		t.Kind = shape.IntOrString
 		return t, nil
 	case intOrString:
 		return nil, s.child("type").errorf("must be empty if x-kubernetes-int-or-string is true")
@@ -233,18 +234,18 @@ func (b typeBuilder) typ(s node) (*Type, error) {
 	case "array":
 		err = b.array(t, s)
 	case "string":
-		t.Kind = String
+		t.Kind = shape.String
 	case "integer":
-		t.Kind, t.Bits = Integer, 64
+		t.Kind, t.Bits = shape.Integer, 64
 	case "number":
-		t.Kind = Number
+		t.Kind = shape.Number
 	case "boolean":
-		t.Kind = Boolean
+		t.Kind = shape.Boolean
 	case "":
 		if !t.PreserveUnknown {
 			return nil, s.child("type").errorf("is required")
 		}
-		t.Kind = Any
+		t.Kind = shape.Any
 		if m["properties"] != nil || m["additionalProperties"] != nil {
 			err = b.object(t, s)
 		}
@@ -256,22 +257,22 @@ func (b typeBuilder) typ(s node) (*Type, error) {
 		return nil, err
 	}
 	if t.Embedded {
-		if t.Kind != Struct && t.Kind != Any {
+		if t.Kind != shape.Struct && t.Kind != shape.Any {
 			return nil, s.child("x-kubernetes-embedded-resource").errorf("is for type object")
 		}
-		t.Kind = Struct
+		t.Kind = shape.Struct
 		t = b.embed(t)
 	}
 	return t, nil
 }
 
-func (b typeBuilder) object(t *Type, s node) error {
-	t.Kind = Struct
+func (b typeBuilder) object(t *shape.Type, s node) error {
+	t.Kind = shape.Struct
 	switch mapType, err := s.optionalText("x-kubernetes-map-type"); {
 	case err != nil:
 		return err
 	case mapType == "atomic":
-		t.Merge = Atomic
+		t.Merge = shape.Atomic
 	case mapType != "" && mapType != "granular":
 		return s.child("x-kubernetes-map-type").errorf("unsupported value %q: atomic or granular", mapType)
 	}
@@ -285,14 +286,14 @@ func (b typeBuilder) object(t *Type, s node) error {
 		if !additional {
 			return s.child("additionalProperties").errorf("must not be false")
 		}
-		t.Kind, t.Elem = Map, prunedType
+		t.Kind, t.Elem = shape.Map, prunedType
 	default:
 		if t.Elem, err = b.typ(s.child("additionalProperties")); err != nil {
 			return err
 		}
-		t.Kind = Map
+		t.Kind = shape.Map
 	}
-	if t.Kind == Map {
+	if t.Kind == shape.Map {
 		if len(properties) > 0 {
 			return s.child("additionalProperties").errorf("must not be used with properties")
 		}
@@ -302,21 +303,21 @@ func (b typeBuilder) object(t *Type, s node) error {
 	if err != nil {
 		return err
 	}
-	var fields []Field
+	var fields []shape.Field
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		typ, err := b.typ(properties[name])
 		if err != nil {
 			return err
 		}
-		fields = append(fields, Field{Name: name, Type: typ, Default: typ.Default,
+		fields = append(fields, shape.Field{Name: name, Type: typ, Default: typ.Default,
 			Required: slices.Contains(required, name)})
 	}
 	t.SetFields(fields)
 	return nil
 }
 
-func (b typeBuilder) array(t *Type, s node) error {
-	t.Kind, t.Merge = List, Atomic
+func (b typeBuilder) array(t *shape.Type, s node) error {
+	t.Kind, t.Merge = shape.List, shape.Atomic
 	listType, err := s.optionalText("x-kubernetes-list-type")
 	if err != nil {
 		return err
@@ -327,16 +328,16 @@ func (b typeBuilder) array(t *Type, s node) error {
 	switch listType {
 	case "", "atomic":
 	case "set":
-		t.Merge = Set
+		t.Merge = shape.Set
 	case "map":
-		t.Merge = Keyed
+		t.Merge = shape.Keyed
 		if len(t.Keys) == 0 {
 			return s.child("x-kubernetes-list-map-keys").errorf("is required for lists of type map")
 		}
 	default:
 		return s.child("x-kubernetes-list-type").errorf("unsupported value %q: atomic, map or set", listType)
 	}
-	if t.Merge != Keyed && len(t.Keys) > 0 {
+	if t.Merge != shape.Keyed && len(t.Keys) > 0 {
 		return s.child("x-kubernetes-list-map-keys").errorf("is for lists of type map")
 	}
 	switch s.value.(map[string]any)["items"].(type) {
@@ -351,7 +352,7 @@ func (b typeBuilder) array(t *Type, s node) error {
 
 // pruneDefaults drops undeclared members from the defaults in a type (as apiextensions-apiserver
 // pkg/apiserver/schema/defaulting/prune.go v0.37.2). Custom types are trees: no type occurs in itself.
-func pruneDefaults(t *Type) {
+func pruneDefaults(t *shape.Type) {
 	for i := range t.Fields {
 		f := &t.Fields[i]
 		if f.Type.Name != "" {
@@ -369,14 +370,14 @@ func pruneDefaults(t *Type) {
 }
 
 // pruned returns a copy of v without the members that t does not declare.
-func pruned(v any, t *Type) any {
+func pruned(v any, t *shape.Type) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, member := range v {
 			if f := t.Field(k); f != nil {
 				out[k] = pruned(member, f.Type)
-			} else if t.Kind == Map {
+			} else if t.Kind == shape.Map {
 				out[k] = pruned(member, t.Elem)
 			} else if t.PreserveUnknown || t.Name != "" {
 				out[k] = member

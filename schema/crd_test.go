@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/google/go-cmp/cmp"
@@ -71,44 +72,44 @@ func TestCustomType(t *testing.T) {
 		t.Error("the definition was changed")
 	}
 
-	type shape struct {
-		Kind             schema.Kind
+	type looks struct {
+		Kind             shape.Kind
 		Bits             uint8
-		Merge            schema.Merge
+		Merge            shape.Merge
 		Keys, Format     string
 		Preserve, Null   bool
 		Embedded         bool
-		Elem             schema.Kind
+		Elem             shape.Kind
 		Required         bool
 		Default          any
 		Members          int
 		ElemDefault      any
 		ElementsPreserve bool
 	}
-	for name, want := range map[string]shape{
-		"color":    {Kind: schema.String, Required: true, Default: "red"},
-		"replicas": {Kind: schema.Integer, Bits: 64, Format: "int32"},
-		"weight":   {Kind: schema.Number},
-		"enabled":  {Kind: schema.Boolean},
-		"until":    {Kind: schema.String, Format: "date-time"},
-		"port":     {Kind: schema.IntOrString},
-		"maybe":    {Kind: schema.String, Null: true},
-		"free":     {Kind: schema.Struct, Preserve: true},
-		"anything": {Kind: schema.Any, Preserve: true},
-		"open":     {Kind: schema.Map, Elem: schema.Any},
-		"labels":   {Kind: schema.Map, Merge: schema.Atomic, Elem: schema.String, ElemDefault: "none"},
-		"closed":   {Kind: schema.Struct, Merge: schema.Atomic},
-		"tags":     {Kind: schema.List, Merge: schema.Set, Elem: schema.String},
-		"plain":    {Kind: schema.List, Merge: schema.Atomic, Elem: schema.Integer},
-		"parts":    {Kind: schema.List, Merge: schema.Keyed, Keys: "name,port", Elem: schema.Struct},
-		"template": {Kind: schema.Struct, Embedded: true, Members: 4},
+	for name, want := range map[string]looks{
+		"color":    {Kind: shape.String, Required: true, Default: "red"},
+		"replicas": {Kind: shape.Integer, Bits: 64, Format: "int32"},
+		"weight":   {Kind: shape.Number},
+		"enabled":  {Kind: shape.Boolean},
+		"until":    {Kind: shape.String, Format: "date-time"},
+		"port":     {Kind: shape.IntOrString},
+		"maybe":    {Kind: shape.String, Null: true},
+		"free":     {Kind: shape.Struct, Preserve: true},
+		"anything": {Kind: shape.Any, Preserve: true},
+		"open":     {Kind: shape.Map, Elem: shape.Any},
+		"labels":   {Kind: shape.Map, Merge: shape.Atomic, Elem: shape.String, ElemDefault: "none"},
+		"closed":   {Kind: shape.Struct, Merge: shape.Atomic},
+		"tags":     {Kind: shape.List, Merge: shape.Set, Elem: shape.String},
+		"plain":    {Kind: shape.List, Merge: shape.Atomic, Elem: shape.Integer},
+		"parts":    {Kind: shape.List, Merge: shape.Keyed, Keys: "name,port", Elem: shape.Struct},
+		"template": {Kind: shape.Struct, Embedded: true, Members: 4},
 	} {
 		f := spec.Type.Field(name)
 		if f == nil {
 			t.Errorf("%s is not declared", name)
 			continue
 		}
-		got := shape{
+		got := looks{
 			Kind: f.Type.Kind, Bits: f.Type.Bits, Merge: f.Type.Merge, Keys: strings.Join(f.Type.Keys, ","),
 			Format: f.Type.Format, Preserve: f.Type.PreserveUnknown,
 			Null: f.Type.Nullable, Embedded: f.Type.Embedded, Required: f.Required, Default: f.Default,

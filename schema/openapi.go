@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/celgate/celgate/internal/shape"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 // Which members there are, and how lists merge, is what the document says. What no document says (which members a
 // server leaves out when they are empty, quantities, defaults that are Go code) comes from the types that the registry
 // knows under the same kind; members that only the document has are kept as they are written.
-func (r *Registry) OpenAPITypes(document []byte) (map[GroupVersionKind]*Type, error) {
+func (r *Registry) OpenAPITypes(document []byte) (map[GroupVersionKind]*shape.Type, error) {
 	var doc struct {
 		Components struct {
 			Schemas map[string]*openAPISchema `json:"schemas"`
@@ -23,15 +24,15 @@ func (r *Registry) OpenAPITypes(document []byte) (map[GroupVersionKind]*Type, er
 	if err := json.Unmarshal(document, &doc); err != nil {
 		return nil, fmt.Errorf("OpenAPI document: %w", err)
 	}
-	b := &openAPIBuilder{schemas: doc.Components.Schemas, objectMeta: r.objectMeta(), built: map[openAPIPlace]*Type{}}
-	types := map[GroupVersionKind]*Type{}
+	b := &openAPIBuilder{schemas: doc.Components.Schemas, objectMeta: r.objectMeta(), built: map[openAPIPlace]*shape.Type{}}
+	types := map[GroupVersionKind]*shape.Type{}
 	for name, s := range b.schemas {
 		if s == nil || len(s.Kinds) == 0 || !s.isObject() {
 			continue
 		}
 		for _, k := range s.Kinds {
 			kind := GroupVersionKind(k)
-			var known *Type
+			var known *shape.Type
 			if r.tables != nil {
 				known = r.tables.typeOf(kind)
 			}
@@ -83,7 +84,7 @@ func (s *openAPISchema) target() string {
 }
 
 // What schemas of these names stand for is not what they describe.
-var openAPINames = map[string]*Type{
+var openAPINames = map[string]*shape.Type{
 	"io.k8s.apimachinery.pkg.api.resource.Quantity":   scalars["quantity"],
 	"io.k8s.apimachinery.pkg.apis.meta.v1.Time":       scalars["time"],
 	"io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime":  scalars["microtime"],
@@ -96,17 +97,17 @@ var openAPINames = map[string]*Type{
 
 type openAPIBuilder struct {
 	schemas    map[string]*openAPISchema
-	objectMeta *Type
-	built      map[openAPIPlace]*Type // also types that are being built, for those that occur in themselves
+	objectMeta *shape.Type
+	built      map[openAPIPlace]*shape.Type // also types that are being built, for those that occur in themselves
 }
 
 // An openAPIPlace is a schema in the place of a known type, nil for none.
 type openAPIPlace struct {
 	name  string
-	known *Type
+	known *shape.Type
 }
 
-func (b *openAPIBuilder) typ(s *openAPISchema, known *Type) *Type {
+func (b *openAPIBuilder) typ(s *openAPISchema, known *shape.Type) *shape.Type {
 	name := s.target()
 	if name == "" {
 		return b.inline(s, known, "")
@@ -123,7 +124,7 @@ func (b *openAPIBuilder) typ(s *openAPISchema, known *Type) *Type {
 	return b.lookUp(name, known)
 }
 
-func (b *openAPIBuilder) lookUp(name string, known *Type) *Type {
+func (b *openAPIBuilder) lookUp(name string, known *shape.Type) *shape.Type {
 	s := b.schemas[name]
 	if s == nil {
 		return orAny(known)
@@ -132,13 +133,13 @@ func (b *openAPIBuilder) lookUp(name string, known *Type) *Type {
 	if t := b.built[place]; t != nil {
 		return t
 	}
-	t := &Type{}
+	t := &shape.Type{}
 	b.built[place] = t
 	*t = *b.inline(s, known, name)
 	return t
 }
 
-func orAny(known *Type) *Type {
+func orAny(known *shape.Type) *shape.Type {
 	if known != nil {
 		return known
 	}
@@ -147,33 +148,33 @@ func orAny(known *Type) *Type {
 
 // inline returns the type of a schema that is no reference. A known type of another shape is kept: documents show some
 // types as less than they are.
-func (b *openAPIBuilder) inline(s *openAPISchema, known *Type, name string) *Type {
+func (b *openAPIBuilder) inline(s *openAPISchema, known *shape.Type, name string) *shape.Type {
 	switch {
 	case len(s.Properties) > 0:
-		if known == nil || known.Kind == Struct {
+		if known == nil || known.Kind == shape.Struct {
 			return b.object(s, known, name)
 		}
 	case s.Type == "object" && s.AdditionalProperties != nil && s.AdditionalProperties.schema != nil:
 		if known == nil {
-			known = &Type{Kind: Map, Merge: atomicIf(s.MapType == "atomic")}
+			known = &shape.Type{Kind: shape.Map, Merge: atomicIf(s.MapType == "atomic")}
 		}
-		if known.Kind == Map {
+		if known.Kind == shape.Map {
 			t := *known
 			t.Elem = b.typ(s.AdditionalProperties.schema, known.Elem)
 			return &t
 		}
 	case s.Type == "array" && s.Items != nil:
 		if known == nil {
-			known = &Type{Kind: List}
+			known = &shape.Type{Kind: shape.List}
 		}
-		if known.Kind == List {
+		if known.Kind == shape.List {
 			t := *known
-			t.Merge, t.Keys = Atomic, nil
+			t.Merge, t.Keys = shape.Atomic, nil
 			switch {
 			case s.ListType == "set":
-				t.Merge = Set
+				t.Merge = shape.Set
 			case s.ListType == "map" && len(s.ListMapKeys) > 0:
-				t.Merge, t.Keys = Keyed, s.ListMapKeys
+				t.Merge, t.Keys = shape.Keyed, s.ListMapKeys
 			}
 			t.Elem = b.typ(s.Items, known.Elem)
 			return &t
@@ -186,7 +187,7 @@ func (b *openAPIBuilder) inline(s *openAPISchema, known *Type, name string) *Typ
 	case s.IntOrString || s.Format == "int-or-string":
 		return scalars["intorstring"]
 	case s.Type == "object" && name != "" && !s.PreserveUnknown: // an empty struct
-		return &Type{Name: name, Kind: Struct}
+		return &shape.Type{Name: name, Kind: shape.Struct}
 	case s.Type == "object":
 		return scalars["raw"]
 	case s.Type == "string" && s.Format == "byte":
@@ -205,17 +206,17 @@ func (b *openAPIBuilder) inline(s *openAPISchema, known *Type, name string) *Typ
 	return scalars["any"]
 }
 
-func atomicIf(atomic bool) Merge {
+func atomicIf(atomic bool) shape.Merge {
 	if atomic {
-		return Atomic
+		return shape.Atomic
 	}
-	return Granular
+	return shape.Granular
 }
 
 // object returns a struct with the members of the schema, the known ones first and in their order.
-func (b *openAPIBuilder) object(s *openAPISchema, known *Type, name string) *Type {
-	t := Type{Name: name, Kind: Struct, Merge: atomicIf(s.MapType == "atomic")}
-	var fields []Field
+func (b *openAPIBuilder) object(s *openAPISchema, known *shape.Type, name string) *shape.Type {
+	t := shape.Type{Name: name, Kind: shape.Struct, Merge: atomicIf(s.MapType == "atomic")}
+	var fields []shape.Field
 	if known != nil {
 		t = *known
 		for _, f := range known.Fields {
@@ -231,11 +232,11 @@ func (b *openAPIBuilder) object(s *openAPISchema, known *Type, name string) *Typ
 			continue
 		}
 		typ := b.typ(member, nil)
-		if member.MapType == "granular" && typ.Merge == Atomic { // at this place only
+		if member.MapType == "granular" && typ.Merge == shape.Atomic { // at this place only
 			granular := *typ
-			granular.Merge, typ = Granular, &granular
+			granular.Merge, typ = shape.Granular, &granular
 		}
-		fields = append(fields, Field{
+		fields = append(fields, shape.Field{
 			Name: name, Type: typ, Pointer: true, OmitEmpty: true,
 			Atomic: member.MapType == "atomic", Required: slices.Contains(s.Required, name),
 		})
@@ -247,7 +248,7 @@ func (b *openAPIBuilder) object(s *openAPISchema, known *Type, name string) *Typ
 // WithServed returns a registry of the resources that a server serves, with the types of kinds where they are not as
 // the registry has them. Built-in resources that the server does not serve are NotServed; those of
 // definitions stay as they are. Resources of kinds without a type are left out.
-func (r *Registry) WithServed(served []Resource, types map[GroupVersionKind]*Type) *Registry {
+func (r *Registry) WithServed(served []Resource, types map[GroupVersionKind]*shape.Type) *Registry {
 	out := &Registry{
 		tables: r.tables, custom: orMake(maps.Clone(r.custom)),
 		resources: map[GroupVersionResource]*Resource{}, byKind: map[GroupVersionKind]*Resource{},

@@ -1,3 +1,7 @@
+// Package schema knows the kinds and resources that a server serves.
+//
+// A [Registry] has those that are built in, from the tables of package builtin, and those of
+// CustomResourceDefinitions; it converts objects between versions.
 package schema
 
 import (
@@ -6,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/shape"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 )
@@ -72,8 +77,8 @@ type Registry struct {
 	tables    *tables
 	resources map[GroupVersionResource]*Resource
 	byKind    map[GroupVersionKind]*Resource
-	classes   map[string][]*Resource     // by Storage, in the order in which the server registers them
-	custom    map[GroupVersionKind]*Type // of definitions, and where a server has others than the tables
+	classes   map[string][]*Resource           // by Storage, in the order in which the server registers them
+	custom    map[GroupVersionKind]*shape.Type // of definitions, and where a server has others than the tables
 }
 
 // Open returns the registry of the tables that tools/schematables wrote into files. The error says which line of
@@ -146,7 +151,7 @@ func (r *Registry) add(res *Resource) {
 // Type returns the type of a kind, or nil if the registry does not know it. Also known are kinds that no resource
 // holds: those of subresources such as autoscaling/v1 Scale and v1 PodExecOptions, lists, and the options of
 // meta.k8s.io/v1.
-func (r *Registry) Type(kind GroupVersionKind) *Type {
+func (r *Registry) Type(kind GroupVersionKind) *shape.Type {
 	if t := r.custom[kind]; t != nil {
 		return t
 	}

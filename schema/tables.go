@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"github.com/celgate/celgate/internal/shape"
 	"io/fs"
 	"maps"
 	"path"
@@ -34,7 +35,7 @@ type tables struct {
 	kinds map[GroupVersionKind]string // full type name
 	off   map[string]bool             // features
 
-	ready atomic.Pointer[map[GroupVersionKind]*Type] // the types that were asked for; replaced, never changed
+	ready atomic.Pointer[map[GroupVersionKind]*shape.Type] // the types that were asked for; replaced, never changed
 
 	mu       sync.Mutex
 	packages map[string]*typePackage
@@ -44,32 +45,32 @@ type typePackage struct {
 	path    string
 	off     map[string]bool
 	imports map[string]*typePackage // by the last two elements of their path
-	named   map[string]*Type
-	unnamed map[string]*Type // lists and maps, by how the table writes them
+	named   map[string]*shape.Type
+	unnamed map[string]*shape.Type // lists and maps, by how the table writes them
 	defined int
 
 	granular []string // members of the struct at hand with flag g
 }
 
 // scalars are the types that the tables write as one word.
-var scalars = map[string]*Type{
-	"any":         {Kind: Any, Mixed: true},
-	"raw":         {Kind: Any, Merge: Atomic, Mixed: true},
-	"bool":        {Kind: Boolean},
-	"int32":       {Kind: Integer, Bits: 32},
-	"int64":       {Kind: Integer, Bits: 64},
-	"number":      {Kind: Number},
-	"string":      {Kind: String},
-	"bytes":       {Kind: Bytes},
-	"quantity":    {Kind: Quantity},
-	"time":        {Kind: Time},
-	"microtime":   {Kind: MicroTime},
-	"duration":    {Kind: Duration},
-	"intorstring": {Kind: IntOrString},
+var scalars = map[string]*shape.Type{
+	"any":         {Kind: shape.Any, Mixed: true},
+	"raw":         {Kind: shape.Any, Merge: shape.Atomic, Mixed: true},
+	"bool":        {Kind: shape.Boolean},
+	"int32":       {Kind: shape.Integer, Bits: 32},
+	"int64":       {Kind: shape.Integer, Bits: 64},
+	"number":      {Kind: shape.Number},
+	"string":      {Kind: shape.String},
+	"bytes":       {Kind: shape.Bytes},
+	"quantity":    {Kind: shape.Quantity},
+	"time":        {Kind: shape.Time},
+	"microtime":   {Kind: shape.MicroTime},
+	"duration":    {Kind: shape.Duration},
+	"intorstring": {Kind: shape.IntOrString},
 }
 
 // typeOf returns the type of a kind, or nil.
-func (t *tables) typeOf(kind GroupVersionKind) *Type {
+func (t *tables) typeOf(kind GroupVersionKind) *shape.Type {
 	ready := t.ready.Load()
 	if ready != nil {
 		if typ := (*ready)[kind]; typ != nil {
@@ -86,7 +87,7 @@ func (t *tables) typeOf(kind GroupVersionKind) *Type {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	more := map[GroupVersionKind]*Type{kind: typ}
+	more := map[GroupVersionKind]*shape.Type{kind: typ}
 	if ready := t.ready.Load(); ready != nil {
 		maps.Copy(more, *ready)
 	}
@@ -95,7 +96,7 @@ func (t *tables) typeOf(kind GroupVersionKind) *Type {
 }
 
 // lookUp returns the type with a full name such as k8s.io/api/core/v1.PodSpec, or nil.
-func (t *tables) lookUp(name string) *Type {
+func (t *tables) lookUp(name string) *shape.Type {
 	dot := strings.LastIndexByte(name, '.')
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,8 +116,8 @@ func (t *tables) load(path string) (*typePackage, error) {
 	if err != nil {
 		return nil, err
 	}
-	pkg := &typePackage{path: path, off: t.off, imports: map[string]*typePackage{}, named: map[string]*Type{},
-		unnamed: map[string]*Type{}}
+	pkg := &typePackage{path: path, off: t.off, imports: map[string]*typePackage{}, named: map[string]*shape.Type{},
+		unnamed: map[string]*shape.Type{}}
 	t.packages[path] = pkg // already here, so that an import cycle ends: as an error, for types it does not have yet
 	if err := pkg.decode(string(raw), t.load); err != nil {
 		delete(t.packages, path)
@@ -127,13 +128,13 @@ func (t *tables) load(path string) (*typePackage, error) {
 
 func (p *typePackage) decode(text string, load func(path string) (*typePackage, error)) error {
 	var (
-		current *Type
-		fields  []Field
+		current *shape.Type
+		fields  []shape.Field
 		number  int
-		later   []*Field // their types are complete only at the end
+		later   []*shape.Field // their types are complete only at the end
 	)
 	finish := func() {
-		if current != nil && current.Kind == Struct {
+		if current != nil && current.Kind == shape.Struct {
 			current.SetFields(slices.Clone(fields))
 			for _, name := range p.granular {
 				later = append(later, current.Field(name))
@@ -165,9 +166,9 @@ func (p *typePackage) decode(text string, load func(path string) (*typePackage, 
 			finish()
 			name, mark, _ := strings.Cut(rest, " ")
 			current = p.reference(name)
-			current.Kind = Struct
+			current.Kind = shape.Struct
 			if mark == "!" {
-				current.Merge = Atomic
+				current.Merge = shape.Atomic
 			}
 			p.defined++
 		case "union":
@@ -177,7 +178,7 @@ func (p *typePackage) decode(text string, load func(path string) (*typePackage, 
 				return fmt.Errorf("%s:%d: a union of less than two", p.path, number)
 			}
 			current = p.reference(words[0])
-			current.Kind = Union
+			current.Kind = shape.Union
 			for _, expr := range words[1:] {
 				alternative, err := p.typ(expr)
 				if err != nil {
@@ -193,7 +194,7 @@ func (p *typePackage) decode(text string, load func(path string) (*typePackage, 
 	finish()
 	for _, f := range later {
 		granular := *f.Type
-		granular.Merge = Granular
+		granular.Merge = shape.Granular
 		f.Type = &granular
 	}
 	p.mix()
@@ -207,9 +208,9 @@ func (p *typePackage) decode(text string, load func(path string) (*typePackage, 
 func (p *typePackage) mix() {
 	for more := true; more; {
 		more = false
-		for _, types := range []map[string]*Type{p.named, p.unnamed} {
+		for _, types := range []map[string]*shape.Type{p.named, p.unnamed} {
 			for name, t := range types {
-				if !t.Mixed && name != "ManagedFieldsEntry" && t.mixes() {
+				if !t.Mixed && name != "ManagedFieldsEntry" && mixes(t) {
 					t.Mixed, more = true, true
 				}
 			}
@@ -217,17 +218,18 @@ func (p *typePackage) mix() {
 	}
 }
 
-func (t *Type) mixes() bool {
-	return t.Kind == Union || t.Elem != nil && t.Elem.Mixed ||
-		slices.ContainsFunc(t.Fields, func(f Field) bool { return f.Type.Mixed })
+// mixes reports that a type has, or holds somewhere, values that Go writes in a form of their own.
+func mixes(t *shape.Type) bool {
+	return t.Kind == shape.Union || t.Elem != nil && t.Elem.Mixed ||
+		slices.ContainsFunc(t.Fields, func(f shape.Field) bool { return f.Type.Mixed })
 }
 
 // field decodes "name<tab>type<tab>flags<tab>default".
-func (p *typePackage) field(text string) (Field, error) {
+func (p *typePackage) field(text string) (shape.Field, error) {
 	name, text, _ := strings.Cut(text, "\t")
 	expr, text, _ := strings.Cut(text, "\t")
 	flags, def, _ := strings.Cut(text, "\t")
-	f := Field{Name: name}
+	f := shape.Field{Name: name}
 	for _, flag := range flags {
 		switch flag {
 		case 'p':
@@ -299,30 +301,30 @@ func numbers(v any) (any, error) {
 }
 
 // typ decodes a type.
-func (p *typePackage) typ(expr string) (*Type, error) {
+func (p *typePackage) typ(expr string) (*shape.Type, error) {
 	if t := scalars[expr]; t != nil {
 		return t, nil
 	}
 	if t := p.unnamed[expr]; t != nil {
 		return t, nil
 	}
-	t := &Type{}
+	t := &shape.Type{}
 	var elem string
 	switch {
 	case strings.HasPrefix(expr, "map "):
-		t.Kind, elem = Map, expr[len("map "):]
+		t.Kind, elem = shape.Map, expr[len("map "):]
 	case strings.HasPrefix(expr, "map! "):
-		t.Kind, t.Merge, elem = Map, Atomic, expr[len("map! "):]
+		t.Kind, t.Merge, elem = shape.Map, shape.Atomic, expr[len("map! "):]
 	case strings.HasPrefix(expr, "[]{}"):
-		t.Kind, t.Merge, elem = List, Set, expr[len("[]{}"):]
+		t.Kind, t.Merge, elem = shape.List, shape.Set, expr[len("[]{}"):]
 	case strings.HasPrefix(expr, "[]{"):
 		keys, rest, ok := strings.Cut(expr[len("[]{"):], "}")
 		if !ok {
 			return nil, fmt.Errorf("unknown type %q", expr)
 		}
-		t.Kind, t.Merge, t.Keys, elem = List, Keyed, strings.Split(keys, ","), rest
+		t.Kind, t.Merge, t.Keys, elem = shape.List, shape.Keyed, strings.Split(keys, ","), rest
 	case strings.HasPrefix(expr, "[]"):
-		t.Kind, t.Merge, elem = List, Atomic, expr[len("[]"):]
+		t.Kind, t.Merge, elem = shape.List, shape.Atomic, expr[len("[]"):]
 	default:
 		if name, plain, ok := strings.Cut(expr, "="); ok {
 			known, err := p.typ(plain)
@@ -351,10 +353,10 @@ func (p *typePackage) typ(expr string) (*Type, error) {
 }
 
 // reference returns the type of this package called name, which a later line may define.
-func (p *typePackage) reference(name string) *Type {
+func (p *typePackage) reference(name string) *shape.Type {
 	t := p.named[name]
 	if t == nil {
-		t = &Type{Name: p.path + "." + name, Off: p.off}
+		t = &shape.Type{Name: p.path + "." + name, Off: p.off}
 		p.named[name] = t
 	}
 	return t

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -36,7 +37,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	typ := r.Type(thing)
-	if typ == nil || typ.Merge != schema.Atomic || typ.Name != "a/b.Thing" {
+	if typ == nil || typ.Merge != shape.Atomic || typ.Name != "a/b.Thing" {
 		t.Fatalf("%+v", typ)
 	}
 	one, two := typ.Field("one"), typ.Field("two")
@@ -44,7 +45,7 @@ func TestOpen(t *testing.T) {
 		one.Default.([]any)[1] != 1.5 {
 		t.Errorf("one: %+v", one)
 	}
-	if two.Type.Merge != schema.Granular || two.Type.Name != "c/d.X" {
+	if two.Type.Merge != shape.Granular || two.Type.Name != "c/d.X" {
 		t.Errorf("two: %+v", two.Type)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // An author writes expressions about one kind, with a sample object before its eyes: most of what it names is there.
@@ -42,9 +42,9 @@ const (
 // A ref is an expression that names a value of the world.
 type ref struct {
 	expr  string
-	guard []string     // what must hold for it to be there
-	value any          // in the sample; nil if it is not there
-	typ   *schema.Type // nil if unknown
+	guard []string    // what must hold for it to be there
+	value any         // in the sample; nil if it is not there
+	typ   *shape.Type // nil if unknown
 }
 
 var identifier = regexp.MustCompile(`^[_a-zA-Z][_a-zA-Z0-9]*$`)
@@ -128,9 +128,9 @@ func (a *author) step(r ref, depth int) (ref, bool) {
 			return r, false
 		}
 		names := slices.Sorted(maps.Keys(v))
-		name, inner := "", (*schema.Type)(nil)
+		name, inner := "", (*shape.Type)(nil)
 		switch {
-		case r.typ != nil && r.typ.Kind == schema.Struct && len(r.typ.Fields) > 0 && (len(names) == 0 || a.chance(12)):
+		case r.typ != nil && r.typ.Kind == shape.Struct && len(r.typ.Fields) > 0 && (len(names) == 0 || a.chance(12)):
 			f := r.typ.Fields[a.IntN(len(r.typ.Fields))]
 			name, inner = f.Name, f.Type
 		case len(names) > 0 && !a.chance(3):
@@ -142,7 +142,7 @@ func (a *author) step(r ref, depth int) (ref, bool) {
 			return r, false
 		}
 		if inner == nil && r.typ != nil {
-			if inner = r.typ.Elem; r.typ.Kind == schema.Struct {
+			if inner = r.typ.Elem; r.typ.Kind == shape.Struct {
 				if f := r.typ.Field(name); f != nil {
 					inner = f.Type
 				}
@@ -167,7 +167,7 @@ func (a *author) step(r ref, depth int) (ref, bool) {
 	return r, false
 }
 
-func (a *author) member(r ref, name string, value any, typ *schema.Type) ref {
+func (a *author) member(r ref, name string, value any, typ *shape.Type) ref {
 	next := ref{value: value, typ: typ}
 	if identifier.MatchString(name) && name != "in" {
 		next.expr = r.expr + "." + name

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // applyConfiguration writes an expression that makes an Object.
@@ -24,12 +24,12 @@ func (a *author) applyConfiguration() string {
 }
 
 // object writes an object literal of a struct, with a few of its members.
-func (a *author) object(name string, t *schema.Type, sample map[string]any, depth int) string {
+func (a *author) object(name string, t *shape.Type, sample map[string]any, depth int) string {
 	var members []string
 	used := map[string]bool{}
 	for range 1 + a.IntN(2+depth/2) {
 		var field string
-		var inner *schema.Type
+		var inner *shape.Type
 		names := slices.Sorted(maps.Keys(sample))
 		switch {
 		case depth == 0 && a.chance(30):
@@ -38,7 +38,7 @@ func (a *author) object(name string, t *schema.Type, sample map[string]any, dept
 			field = "spec"
 		case len(names) > 0 && a.chance(60):
 			field = pick(a.generator, names...)
-		case t != nil && t.Kind == schema.Struct && len(t.Fields) > 0:
+		case t != nil && t.Kind == shape.Struct && len(t.Fields) > 0:
 			field = t.Fields[a.IntN(len(t.Fields))].Name
 		default:
 			field = pick(a.generator, mapKeys...)
@@ -78,7 +78,7 @@ func (a *author) object(name string, t *schema.Type, sample map[string]any, dept
 }
 
 // patchValue writes the value of a member of an object literal.
-func (a *author) patchValue(name string, t *schema.Type, sample any, depth int) string {
+func (a *author) patchValue(name string, t *shape.Type, sample any, depth int) string {
 	if a.chance(4) {
 		return pick(a.generator, a.ref().expr, "optional.none()", "null", "1u", "b'x'",
 			"timestamp('2024-01-01T00:00:00Z')", "duration('5s')", "quantity('1')", "{}", "[]", a.expression(dynamic),
@@ -89,17 +89,17 @@ func (a *author) patchValue(name string, t *schema.Type, sample any, depth int) 
 			"{'a': {'b': 'c'}}", "[['a']]")
 	}
 	switch t.Kind {
-	case schema.Struct:
+	case shape.Struct:
 		m, _ := sample.(map[string]any)
 		if depth > 6 {
 			return name + "{}"
 		}
 		return a.object(name, t, m, depth)
-	case schema.Map:
+	case shape.Map:
 		m, _ := sample.(map[string]any)
 		key := pick(a.generator, append(slices.Sorted(maps.Keys(m)), mapKeys...)...)
 		inner := a.patchValue(name, t.Elem, m[key], depth+1)
-		if t.Elem.Kind == schema.Struct {
+		if t.Elem.Kind == shape.Struct {
 			inner = strings.Replace(inner, name+"."+key+"{", name+"{", 1)
 		}
 		quoted := key
@@ -107,9 +107,9 @@ func (a *author) patchValue(name string, t *schema.Type, sample any, depth int) 
 			quoted = "`" + key + "`"
 		}
 		return pick(a.generator, name+"{"+quoted+": "+inner+"}", "{"+quote(key)+": "+inner+"}")
-	case schema.List:
+	case shape.List:
 		return a.patchList(name, t, sample, depth)
-	case schema.Any:
+	case shape.Any:
 		return pick(a.generator, "'x'", "{'a': 'b'}", name+"{a: 1, b: ['x']}", "[1]", "object.metadata", "3")
 	}
 	if a.chance(25) {
@@ -119,19 +119,19 @@ func (a *author) patchValue(name string, t *schema.Type, sample any, depth int) 
 }
 
 // scalarFor computes a scalar.
-func (a *author) scalarFor(t *schema.Type) string {
+func (a *author) scalarFor(t *shape.Type) string {
 	switch t.Kind {
-	case schema.Boolean:
+	case shape.Boolean:
 		return a.bool(0)
-	case schema.Integer:
+	case shape.Integer:
 		return a.integer()
-	case schema.String:
+	case shape.String:
 		return a.text()
 	}
 	return literal(a.value(t, 3))
 }
 
-func (a *author) patchList(name string, t *schema.Type, sample any, depth int) string {
+func (a *author) patchList(name string, t *shape.Type, sample any, depth int) string {
 	items, _ := sample.([]any)
 	var inner []string
 	for range a.IntN(3) {
@@ -140,7 +140,7 @@ func (a *author) patchList(name string, t *schema.Type, sample any, depth int) s
 			item = pick(a.generator, items...)
 		}
 		switch m, ok := item.(map[string]any); {
-		case t.Elem.Kind == schema.Struct && t.Merge == schema.Keyed:
+		case t.Elem.Kind == shape.Struct && t.Merge == shape.Keyed:
 			e := a.object(name, t.Elem, m, depth+1)
 			for _, key := range t.Keys { // so that the item can merge
 				f := t.Elem.Field(key)
@@ -164,13 +164,13 @@ func (a *author) patchList(name string, t *schema.Type, sample any, depth int) s
 		}
 	}
 	plain := "[" + strings.Join(inner, ", ") + "]"
-	if len(inner) > 1 && t.Elem.Kind != schema.Struct {
+	if len(inner) > 1 && t.Elem.Kind != shape.Struct {
 		plain = "[dyn(" + strings.Join(inner, "), dyn(") + ")]"
 	}
 	if len(items) > 0 && a.chance(20) {
 		path := strings.ReplaceAll(strings.Replace(name, "Object", "object", 1), "`", "")
 		switch {
-		case t.Merge == schema.Keyed && len(t.Keys) > 0 && !strings.Contains(path, "containers."):
+		case t.Merge == shape.Keyed && len(t.Keys) > 0 && !strings.Contains(path, "containers."):
 			var keys []string
 			for _, k := range t.Keys {
 				keys = append(keys, k+": x."+k)
@@ -246,7 +246,7 @@ func (a *author) operation() string {
 }
 
 // pointer makes a JSON pointer into the sample, or nearly.
-func (a *author) pointer() (string, any, *schema.Type) {
+func (a *author) pointer() (string, any, *shape.Type) {
 	path := ""
 	var at any = a.sample
 	t := a.kind.typ
@@ -259,7 +259,7 @@ func (a *author) pointer() (string, any, *schema.Type) {
 		case map[string]any:
 			names := slices.Sorted(maps.Keys(v))
 			name := pick(a.generator, mapKeys...)
-			if t != nil && t.Kind == schema.Struct && len(t.Fields) > 0 && a.chance(15) {
+			if t != nil && t.Kind == shape.Struct && len(t.Fields) > 0 && a.chance(15) {
 				name = t.Fields[a.IntN(len(t.Fields))].Name
 			} else if len(names) > 0 && !a.chance(8) {
 				name = pick(a.generator, names...)

@@ -13,8 +13,8 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/schema"
 )
 
 // A topic is what a policy speaks of, as far as it can be read off its expressions.
@@ -97,7 +97,7 @@ func (t *topic) speaksOf(root string, steps ...string) bool {
 
 // near returns a copy of a manifest with some of the fields that a policy speaks of there, some gone, and little else
 // changed.
-func (g *generator) near(t *schema.Type, manifest map[string]any, paths []effects.Path) map[string]any {
+func (g *generator) near(t *shape.Type, manifest map[string]any, paths []effects.Path) map[string]any {
 	out := runtime.DeepCopyJSON(manifest)
 	for range min(len(paths), 1+g.IntN(4)) {
 		steps := pick(g, paths...).Split()
@@ -125,7 +125,7 @@ func (g *generator) near(t *schema.Type, manifest map[string]any, paths []effect
 }
 
 // put returns a tree in which there is something at the end of the steps.
-func (g *generator) put(t *schema.Type, tree any, steps []string) any {
+func (g *generator) put(t *shape.Type, tree any, steps []string) any {
 	if len(steps) == 0 {
 		return g.value(t, 3)
 	}
@@ -134,9 +134,9 @@ func (g *generator) put(t *schema.Type, tree any, steps []string) any {
 	object, _ := tree.(map[string]any)
 	list, _ := tree.([]any)
 	switch {
-	case t.Kind == schema.Union:
+	case t.Kind == shape.Union:
 		return g.put(pick(g, t.OneOf...), tree, steps)
-	case t.Kind == schema.Struct:
+	case t.Kind == shape.Struct:
 		f := t.Field(step)
 		if f == nil {
 			return tree
@@ -146,9 +146,9 @@ func (g *generator) put(t *schema.Type, tree any, steps []string) any {
 		}
 		object[step] = g.put(f.Type, object[step], rest)
 		return object
-	case t.Kind == schema.Map, t.Kind == schema.Any && !item:
+	case t.Kind == shape.Map, t.Kind == shape.Any && !item:
 		below := t.Elem
-		if t.Kind == schema.Any {
+		if t.Kind == shape.Any {
 			below = t
 		}
 		if item {
@@ -159,9 +159,9 @@ func (g *generator) put(t *schema.Type, tree any, steps []string) any {
 		}
 		object[step] = g.put(below, object[step], rest)
 		return object
-	case t.Kind == schema.List && item, t.Kind == schema.Any:
+	case t.Kind == shape.List && item, t.Kind == shape.Any:
 		below := t.Elem
-		if t.Kind == schema.Any {
+		if t.Kind == shape.Any {
 			below = t
 		}
 		if len(list) == 0 {

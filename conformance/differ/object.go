@@ -12,7 +12,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/prepare"
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // A generator makes everything that is random.
@@ -76,57 +76,57 @@ func (g *generator) integer() int64 {
 }
 
 // value makes a value that fits a type.
-func (g *generator) value(t *schema.Type, depth int) any {
+func (g *generator) value(t *shape.Type, depth int) any {
 	switch t.Kind {
-	case schema.Any:
+	case shape.Any:
 		return pick[any](g, "x", int64(3), 1.5, true, map[string]any{"a": int64(1), "b": []any{"x"}},
 			[]any{int64(1), "y"})
-	case schema.Boolean:
+	case shape.Boolean:
 		return g.chance(50)
-	case schema.Integer:
+	case shape.Integer:
 		return g.integer()
-	case schema.Number:
+	case shape.Number:
 		return pick[any](g, int64(3), 1.5, -0.25, 2.0)
-	case schema.String:
+	case shape.String:
 		if t.Format == "date-time" {
 			return "2024-02-03T04:05:06Z"
 		}
 		return g.word()
-	case schema.Bytes:
+	case shape.Bytes:
 		return base64.StdEncoding.EncodeToString([]byte(g.word()))
-	case schema.Quantity:
+	case shape.Quantity:
 		return pick(g, quantities...)
-	case schema.Time:
+	case shape.Time:
 		return pick(g, "2024-02-03T04:05:06Z", "2023-12-31T23:59:59+02:00")
-	case schema.MicroTime:
+	case shape.MicroTime:
 		return "2024-02-03T04:05:06.000007Z"
-	case schema.Duration:
+	case shape.Duration:
 		return pick(g, "5s", "90m")
-	case schema.IntOrString:
+	case shape.IntOrString:
 		return pick[any](g, int64(0), int64(80), "http", "25%")
-	case schema.Union:
+	case shape.Union:
 		return g.value(pick(g, t.OneOf...), depth)
-	case schema.Map:
+	case shape.Map:
 		m := map[string]any{}
 		for range g.IntN(3) {
 			m[g.key()] = g.value(t.Elem, depth+1)
 		}
 		return m
-	case schema.List:
+	case shape.List:
 		list := make([]any, 0, 2)
 		for range g.IntN(3) {
 			list = append(list, g.value(t.Elem, depth+1))
 		}
 		return g.unique(t, list)
-	case schema.Struct:
+	case shape.Struct:
 		return g.members(t, depth)
 	}
 	return nil
 }
 
 // unique leaves one of the items that are the same to a list.
-func (g *generator) unique(t *schema.Type, list []any) []any {
-	if t.Merge != schema.Keyed || g.chance(10) { // duplicates are legal in a live object
+func (g *generator) unique(t *shape.Type, list []any) []any {
+	if t.Merge != shape.Keyed || g.chance(10) { // duplicates are legal in a live object
 		return list
 	}
 	seen := map[string]bool{}
@@ -142,12 +142,12 @@ func (g *generator) unique(t *schema.Type, list []any) []any {
 	})
 }
 
-func (g *generator) members(t *schema.Type, depth int) map[string]any {
+func (g *generator) members(t *shape.Type, depth int) map[string]any {
 	m := map[string]any{}
 	for i := range t.Fields {
 		f := &t.Fields[i]
 		share := 45 - 7*depth
-		if depth > 2 && (f.Type.Kind == schema.Struct || f.Type.Kind == schema.List) {
+		if depth > 2 && (f.Type.Kind == shape.Struct || f.Type.Kind == shape.List) {
 			share /= 2
 		}
 		if f.Required {
@@ -162,7 +162,7 @@ func (g *generator) members(t *schema.Type, depth int) map[string]any {
 }
 
 // decorate changes a few members of a copy of a tree, deep or not.
-func (g *generator) decorate(t *schema.Type, tree map[string]any, changes int) map[string]any {
+func (g *generator) decorate(t *shape.Type, tree map[string]any, changes int) map[string]any {
 	out := runtime.DeepCopyJSON(tree)
 	for range changes {
 		g.change(t, out, 0)
@@ -170,7 +170,7 @@ func (g *generator) decorate(t *schema.Type, tree map[string]any, changes int) m
 	return out
 }
 
-func (g *generator) change(t *schema.Type, m map[string]any, depth int) {
+func (g *generator) change(t *shape.Type, m map[string]any, depth int) {
 	if t == nil {
 		return
 	}
@@ -178,19 +178,19 @@ func (g *generator) change(t *schema.Type, m map[string]any, depth int) {
 	if len(names) > 0 && depth < 8 && g.chance(75) { // further down
 		name := pick(g, names...)
 		inner := t.Elem
-		if t.Kind == schema.Struct {
+		if t.Kind == shape.Struct {
 			if f := t.Field(name); f != nil {
 				inner = f.Type
 			}
 		}
 		switch v := m[name].(type) {
 		case map[string]any:
-			if inner != nil && (inner.Kind == schema.Struct || inner.Kind == schema.Map) {
+			if inner != nil && (inner.Kind == shape.Struct || inner.Kind == shape.Map) {
 				g.change(inner, v, depth+1)
 				return
 			}
 		case []any:
-			if inner != nil && inner.Kind == schema.List && inner.Elem.Kind == schema.Struct && len(v) > 0 {
+			if inner != nil && inner.Kind == shape.List && inner.Elem.Kind == shape.Struct && len(v) > 0 {
 				if item, ok := v[g.IntN(len(v))].(map[string]any); ok {
 					g.change(inner.Elem, item, depth+1)
 					return
@@ -199,7 +199,7 @@ func (g *generator) change(t *schema.Type, m map[string]any, depth int) {
 		}
 	}
 	switch t.Kind {
-	case schema.Struct:
+	case shape.Struct:
 		if len(t.Fields) == 0 {
 			return
 		}
@@ -212,7 +212,7 @@ func (g *generator) change(t *schema.Type, m map[string]any, depth int) {
 		default:
 			m[f.Name] = g.value(f.Type, 3)
 		}
-	case schema.Map:
+	case shape.Map:
 		m[g.key()] = g.value(t.Elem, 3)
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/conformance"
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/celgate/celgate/state"
@@ -56,7 +57,7 @@ type World struct {
 // A kind is one kind whose objects are asked about.
 type kind struct {
 	resource  *schema.Resource
-	typ       *schema.Type
+	typ       *shape.Type
 	templates []map[string]any // valid objects
 	pool      []*object        // prepared ones
 	age       int              // which pool it is

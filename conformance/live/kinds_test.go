@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate/conformance/server"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 )
@@ -59,7 +60,7 @@ func TestOpenAPIKeepsTables(t *testing.T) {
 				continue
 			}
 			kinds++
-			c := comparison{seen: map[[2]*schema.Type]bool{}}
+			c := comparison{seen: map[[2]*shape.Type]bool{}}
 			c.compare(kind.String(), got, want)
 			for _, difference := range c.differences {
 				t.Error(difference)
@@ -85,7 +86,7 @@ func TestOpenAPIAlone(t *testing.T) {
 		}
 		for kind, got := range types {
 			if want := tables.Type(kind); want != nil {
-				c := comparison{alone: true, seen: map[[2]*schema.Type]bool{}}
+				c := comparison{alone: true, seen: map[[2]*shape.Type]bool{}}
 				c.compare(kind.String(), got, want)
 				for _, difference := range c.differences {
 					t.Error(difference)
@@ -98,23 +99,23 @@ func TestOpenAPIAlone(t *testing.T) {
 // A comparison of two types that may occur in themselves.
 type comparison struct {
 	alone       bool // got has not seen want: what only tables tell is not compared
-	seen        map[[2]*schema.Type]bool
+	seen        map[[2]*shape.Type]bool
 	differences []string
 }
 
-func (c *comparison) compare(at string, got, want *schema.Type) {
-	if c.seen[[2]*schema.Type{got, want}] {
+func (c *comparison) compare(at string, got, want *shape.Type) {
+	if c.seen[[2]*shape.Type{got, want}] {
 		return
 	}
-	c.seen[[2]*schema.Type{got, want}] = true
+	c.seen[[2]*shape.Type{got, want}] = true
 	differ := func(format string, args ...any) {
 		c.differences = append(c.differences, at+": "+fmt.Sprintf(format, args...))
 	}
-	if c.alone && (got.Kind == schema.Any || want.Kind == schema.Any || want.Kind == schema.Union ||
+	if c.alone && (got.Kind == shape.Any || want.Kind == shape.Any || want.Kind == shape.Union ||
 		strings.HasSuffix(at, ".metadata")) {
 		return // not described
 	}
-	if got.Kind != want.Kind && !(c.alone && got.Kind == schema.String && want.Kind == schema.Duration) {
+	if got.Kind != want.Kind && !(c.alone && got.Kind == shape.String && want.Kind == shape.Duration) {
 		differ("kind %d, not %d", got.Kind, want.Kind)
 		return
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/patch/merge/mergetest"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	"github.com/google/go-cmp/cmp"
@@ -158,7 +159,7 @@ func TestSchemaOfCustomKind(t *testing.T) {
 	compareTypes(t, kind, d.schema, d.kinds()[kind], types.Type(kind))
 }
 
-func compareTypes(t *testing.T, kind schema.GroupVersionKind, want *smd.Schema, model string, typ *schema.Type) {
+func compareTypes(t *testing.T, kind schema.GroupVersionKind, want *smd.Schema, model string, typ *shape.Type) {
 	t.Helper()
 	got, root := mergetest.Schema(typ)
 	c := comparison{want: want, got: got, seen: map[string]bool{}}
@@ -278,7 +279,7 @@ func forms(a smd.Atom) string {
 func TestApplyToKinds(t *testing.T) {
 	type subject struct {
 		kind      schema.GroupVersionKind
-		typ       *schema.Type
+		typ       *shape.Type
 		converter managedfields.TypeConverter
 	}
 	var subjects []subject

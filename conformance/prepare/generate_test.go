@@ -4,7 +4,7 @@ import (
 	"encoding/base64"
 	"math/rand/v2"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // A generator makes random objects of a type: most members have values that fit, some are null, empty or zero, and as
@@ -39,46 +39,46 @@ var quantities = []any{"1", "100m", "0", "1.5", "1000m", "0.0001", "1Gi", "1024M
 
 func pick[T any](g *generator, from []T) T { return from[g.IntN(len(from))] }
 
-func (g *generator) value(t *schema.Type, depth int) any {
+func (g *generator) value(t *shape.Type, depth int) any {
 	if g.Float64() < g.wrong {
 		return pick(g, []any{int64(7), 1.5, "text", true, []any{}, []any{"x"}, map[string]any{},
 			map[string]any{"x": "y"}, int64(1 << 40), nil})
 	}
 	switch t.Kind {
-	case schema.Any:
+	case shape.Any:
 		return pick(g, []any{nil, "x", int64(3), map[string]any{"a": int64(1)}, []any{}})
-	case schema.Boolean:
+	case shape.Boolean:
 		return g.IntN(2) == 0
-	case schema.Integer:
+	case shape.Integer:
 		if t.Bits == 64 {
 			return pick(g, []any{int64(0), int64(1), int64(-1), int64(80), int64(1 << 40)})
 		}
 		return pick(g, []any{int64(0), int64(1), int64(-1), int64(80), int64(1<<31 - 1)})
-	case schema.Number:
+	case shape.Number:
 		return pick(g, []any{int64(0), int64(3), 1.5})
-	case schema.String:
+	case shape.String:
 		if g.warned && g.IntN(3) == 0 {
 			return pick(g, warnedWords)
 		}
 		return pick(g, words)
-	case schema.Bytes:
+	case shape.Bytes:
 		return base64.StdEncoding.EncodeToString([]byte(pick(g, words)))
-	case schema.Quantity:
+	case shape.Quantity:
 		return pick(g, quantities)
-	case schema.Time:
+	case shape.Time:
 		if g.plausible {
 			return "2024-02-03T04:05:06Z"
 		}
 		return pick(g, []any{"2024-02-03T04:05:06Z", "2024-02-03T04:05:06.789+02:00", nil, "0001-01-01T00:00:00Z"})
-	case schema.MicroTime:
+	case shape.MicroTime:
 		return pick(g, []any{"2024-02-03T04:05:06.000007Z", "2024-02-03T04:05:06.700000+02:00", nil})
-	case schema.Duration:
+	case shape.Duration:
 		return pick(g, []any{"5s", "90m", "0s"})
-	case schema.IntOrString:
+	case shape.IntOrString:
 		return pick(g, []any{int64(0), int64(80), "http", "", "25%"})
-	case schema.Union:
+	case shape.Union:
 		return g.value(pick(g, t.OneOf), depth)
-	case schema.Map:
+	case shape.Map:
 		m := map[string]any{}
 		for range g.IntN(3) {
 			key := pick(g, names)
@@ -88,26 +88,26 @@ func (g *generator) value(t *schema.Type, depth int) any {
 			m[key] = g.orNull(t.Elem, depth)
 		}
 		return m
-	case schema.List:
+	case shape.List:
 		list := make([]any, 0, 2)
 		for range g.IntN(3) {
 			list = append(list, g.orNull(t.Elem, depth))
 		}
 		return list
-	case schema.Struct:
+	case shape.Struct:
 		return g.object(t, depth)
 	}
 	return nil
 }
 
-func (g *generator) orNull(t *schema.Type, depth int) any {
+func (g *generator) orNull(t *shape.Type, depth int) any {
 	if g.IntN(30) == 0 {
 		return nil
 	}
 	return g.value(t, depth)
 }
 
-func (g *generator) object(t *schema.Type, depth int) map[string]any {
+func (g *generator) object(t *shape.Type, depth int) map[string]any {
 	m := map[string]any{}
 	// Few members far down, so that objects end.
 	share := 0.7 / float64(1+depth/3)
@@ -119,8 +119,8 @@ func (g *generator) object(t *schema.Type, depth int) map[string]any {
 		if f.Name == "managedFields" || g.Float64() > share {
 			continue
 		}
-		if depth > 14 && (f.Type.Kind == schema.Struct || f.Type.Kind == schema.List || f.Type.Kind == schema.Map ||
-			f.Type.Kind == schema.Union) {
+		if depth > 14 && (f.Type.Kind == shape.Struct || f.Type.Kind == shape.List || f.Type.Kind == shape.Map ||
+			f.Type.Kind == shape.Union) {
 			continue
 		}
 		m[f.Name] = g.orNull(f.Type, depth+1)
@@ -135,7 +135,7 @@ func (g *generator) object(t *schema.Type, depth int) map[string]any {
 }
 
 // oneSource leaves a volume one source.
-func oneSource(t *schema.Type, m map[string]any) {
+func oneSource(t *shape.Type, m map[string]any) {
 	if t.Name != "k8s.io/api/core/v1.Volume" && t.Name != "k8s.io/api/core/v1.VolumeProjection" {
 		return
 	}

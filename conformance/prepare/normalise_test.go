@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,7 +30,7 @@ func (s server) mutated(obj map[string]any, kind schema.GroupVersionKind) (map[s
 
 // TestNormalise compares mutated objects, right and wrong ones, and that a second time changes nothing.
 func TestNormalise(t *testing.T) {
-	eachKind(t, func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *schema.Type) {
+	eachKind(t, func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *shape.Type) {
 		for pass, g := range []*generator{{unknown: 0.02}, {wrong: 0.01}} {
 			g.Rand = rand.New(rand.NewPCG(*seed, uint64(pass)))
 			for i := range *count {
@@ -86,7 +87,7 @@ func normalise(t *testing.T, i int, types *schema.Registry, kind schema.GroupVer
 // TestNormaliseByDifference mutates objects several times over. Looking only at what a mutation changed must give what
 // looking at all of the object gives.
 func TestNormaliseByDifference(t *testing.T) {
-	eachKind(t, func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *schema.Type) {
+	eachKind(t, func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *shape.Type) {
 		g := &generator{unknown: 0.01, wrong: 0.002, Rand: rand.New(rand.NewPCG(*seed, 7))}
 		for range *count / 4 {
 			in := g.object(typ, 0)
@@ -120,7 +121,7 @@ func TestNormaliseByDifference(t *testing.T) {
 }
 
 // mutate returns v with something in it changed, and the rest shared.
-func (g *generator) mutate(t *schema.Type, v any, depth int) any {
+func (g *generator) mutate(t *shape.Type, v any, depth int) any {
 	if g.Float64() < 0.15 {
 		return g.value(t, depth)
 	}
@@ -129,12 +130,12 @@ func (g *generator) mutate(t *schema.Type, v any, depth int) any {
 		out := maps.Clone(old)
 		for range 1 + g.IntN(2) {
 			switch {
-			case t.Kind == schema.Struct && len(t.Fields) > 0:
+			case t.Kind == shape.Struct && len(t.Fields) > 0:
 				f := &t.Fields[g.IntN(len(t.Fields))]
 				if f.Name != "apiVersion" && f.Name != "kind" {
 					out[f.Name] = g.mutate(f.Type, old[f.Name], depth+1)
 				}
-			case t.Kind == schema.Map:
+			case t.Kind == shape.Map:
 				for name := range old {
 					out[name] = g.mutate(t.Elem, old[name], depth+1)
 					break
@@ -152,7 +153,7 @@ func (g *generator) mutate(t *schema.Type, v any, depth int) any {
 		return out
 	case []any:
 		out := slices.Clone(old)
-		if t.Kind != schema.List {
+		if t.Kind != shape.List {
 			return out
 		}
 		if i := g.IntN(len(out) + 1); i < len(out) && g.Float64() < 0.6 {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
@@ -143,7 +144,7 @@ func kinds(r *schema.Registry) []schema.GroupVersionKind {
 }
 
 func eachKind(t *testing.T, test func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind,
-	typ *schema.Type)) {
+	typ *shape.Type)) {
 	types := registry(t)
 	for _, kind := range kinds(types) {
 		typ := types.Type(kind)
@@ -161,7 +162,7 @@ func eachKind(t *testing.T, test func(t *testing.T, types *schema.Registry, kind
 
 // TestObject compares decoded and defaulted objects of every kind, and the warnings about unknown fields.
 func TestObject(t *testing.T) {
-	eachKind(t, func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *schema.Type) {
+	eachKind(t, func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *shape.Type) {
 		g := &generator{Rand: rand.New(rand.NewPCG(*seed, 1)), unknown: 0.02}
 		for i := range *count {
 			in := g.object(typ, 0)
@@ -176,7 +177,7 @@ func TestObject(t *testing.T) {
 
 // TestErrors compares the errors about objects that do not fit their type.
 func TestErrors(t *testing.T) {
-	eachKind(t, func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *schema.Type) {
+	eachKind(t, func(t *testing.T, types *schema.Registry, kind schema.GroupVersionKind, typ *shape.Type) {
 		g := &generator{Rand: rand.New(rand.NewPCG(*seed, 2)), wrong: 0.01}
 		for i := range *count {
 			in := g.object(typ, 0)
@@ -222,7 +223,7 @@ func compare(t *testing.T, i int, types *schema.Registry, kind schema.GroupVersi
 
 // stored returns what protocol buffers, in which etcd holds objects, make of the empty lists in a tree: they know none,
 // except for those in a map, where there always is one.
-func stored(t *schema.Type, v any) any {
+func stored(t *shape.Type, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if webhook, ok := v["webhook"].(map[string]any); ok &&
@@ -234,19 +235,19 @@ func stored(t *schema.Type, v any) any {
 			switch {
 			case f != nil:
 				v[name] = stored(f.Type, member)
-			case t.Kind == schema.Map && t.Elem.Kind == schema.List:
+			case t.Kind == shape.Map && t.Elem.Kind == shape.List:
 				if v[name] = stored(t.Elem, member); v[name] == nil {
 					v[name] = []any{}
 				}
-			case t.Kind == schema.Map:
+			case t.Kind == shape.Map:
 				v[name] = stored(t.Elem, member)
 			}
 		}
 	case []any:
-		if t.Kind == schema.List && len(v) == 0 {
+		if t.Kind == shape.List && len(v) == 0 {
 			return nil
 		}
-		if t.Kind == schema.List {
+		if t.Kind == shape.List {
 			for i := range v {
 				v[i] = stored(t.Elem, v[i])
 			}

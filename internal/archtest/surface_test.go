@@ -30,7 +30,7 @@ var exportedTypes = map[string]int{
 	"explain":  12,
 	"manifest": 6,
 	"policy":   29,
-	"schema":   8,
+	"schema":   3,
 	"state":    3,
 	"webhook":  3,
 }

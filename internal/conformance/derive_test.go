@@ -12,9 +12,9 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/derive"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
-	registry "github.com/celgate/celgate/schema"
 )
 
 // undone holds the cases whose derived policy denies what the server made of the object, and why.
@@ -138,7 +138,7 @@ func derivedFrom(t *testing.T, w *World, c *Case, object map[string]any) *derive
 	}
 	kind := apischema.FromAPIVersionAndKind(fmt.Sprint(c.Object["apiVersion"]), fmt.Sprint(c.Object["kind"]))
 	result, err := derive.Validation(envs, bundle.Set.Policies[0], object,
-		derive.Options{Types: []*registry.Type{w.Types.Type(kind)}})
+		derive.Options{Types: []*shape.Type{w.Types.Type(kind)}})
 	if err != nil {
 		t.Fatal(err)
 	}

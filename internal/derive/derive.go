@@ -17,8 +17,8 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/schema"
 )
 
 // A Result is a policy that asserts what another one sets.
@@ -36,7 +36,7 @@ type Refusal struct {
 
 // Options say how a policy is derived.
 type Options struct {
-	Types []*schema.Type // of the kinds that the policy matches, as far as they are known
+	Types []*shape.Type // of the kinds that the policy matches, as far as they are known
 
 	// Unconditional leaves match conditions out that read what the mutations write. They are false for objects that
 	// have another value, which are denied without them.

@@ -12,9 +12,9 @@ import (
 	"github.com/google/cel-go/parser"
 
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/schema"
 )
 
 // A place is where a mutation writes, as a validation reads it.
@@ -352,7 +352,7 @@ func (w *derivation) leaf(e ast.Expr, at place) []string {
 	if !ok {
 		return nil
 	}
-	if composite(e) || w.typeAt(at) != nil && w.typeAt(at).Kind == schema.Struct {
+	if composite(e) || w.typeAt(at) != nil && w.typeAt(at).Kind == shape.Struct {
 		return w.no(at, "it is computed as a whole")
 	}
 	if steps := at.path.Split(); len(steps) == 1 && (steps[0] == "apiVersion" || steps[0] == "kind") ||
@@ -380,24 +380,24 @@ func (w *derivation) json(text string, e ast.Expr) string {
 // equal compares a place with the text of a value.
 func (w *derivation) equal(text string, at place, e ast.Expr) string {
 	t := w.typeAt(at)
-	kind := schema.Any
+	kind := shape.Any
 	if t != nil {
 		kind = t.Kind
 	}
 	zero := ""
 	switch kind {
-	case schema.Boolean:
+	case shape.Boolean:
 		zero = "false"
-	case schema.Integer:
+	case shape.Integer:
 		zero = "0"
-	case schema.String:
+	case shape.String:
 		zero = `""`
-	case schema.Quantity:
+	case shape.Quantity:
 		return fmt.Sprintf("%s.optMap(is, quantity(string(is)).compareTo(quantity(string(%s))) == 0).orValue(false)", at.text,
 			text)
-	case schema.Map:
+	case shape.Map:
 		return fmt.Sprintf("(%s).all(key, %s[?key] == optional.of((%s)[key]))", text, at.text, text)
-	case schema.List:
+	case shape.List:
 		return fmt.Sprintf("(%s).all(set, set in %s)", text, at.list())
 	}
 	if zero == "" && e != nil && e.Kind() == ast.LiteralKind {
@@ -417,7 +417,7 @@ func (w *derivation) equal(text string, at place, e ast.Expr) string {
 }
 
 // typeAt is the type at a place in the first of the kinds that has it; nil if none is known to.
-func (w *derivation) typeAt(at place) *schema.Type {
+func (w *derivation) typeAt(at place) *shape.Type {
 	for _, t := range w.opts.Types {
 		if found := typed.Locate(t, at.path.Any().Split()); found.Type != nil {
 			return found.Type

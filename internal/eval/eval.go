@@ -22,7 +22,7 @@ import (
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/quirks"
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // Inputs are the values that the expressions of one invocation see. A nil value is null, a nil authorizer is
@@ -37,7 +37,7 @@ type Inputs struct {
 	Authorizer      Lazy
 	RequestResource Lazy // authorizer.requestResource
 
-	Type *schema.Type // of the object, where a scope needs it; nil: not known
+	Type *shape.Type // of the object, where a scope needs it; nil: not known
 
 	Witness Witness      // nil: nobody asks
 	Meter   *bound.Meter // nil: one for each call

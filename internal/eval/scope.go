@@ -12,8 +12,8 @@ import (
 
 	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/plan"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/schema"
 )
 
 // Bounds of scopes.
@@ -138,7 +138,7 @@ func (s *Scoped) keep() *Scoped {
 
 // Walk visits the values of a scope in an object, which may be null, in the order of lists and of the keys of maps,
 // until visit returns an error. The value is there until the next one is visited.
-func Walk(scope *policy.Scope, object, oldObject ref.Val, t *schema.Type, visit func(*Scoped) error) error {
+func Walk(scope *policy.Scope, object, oldObject ref.Val, t *shape.Type, visit func(*Scoped) error) error {
 	content, shows := shown(object)
 	if content == nil {
 		return nil
@@ -264,8 +264,8 @@ func isText(v any, member, text string) bool {
 type oldValues struct {
 	object, oldObject any
 	shows             types.Adapter
-	typ               *schema.Type // nil: no list is known to have keys
-	indexes           []listIndex  // by the number of steps to the list: those that were looked at last
+	typ               *shape.Type // nil: no list is known to have keys
+	indexes           []listIndex // by the number of steps to the list: those that were looked at last
 }
 
 // A listIndex is where the items of an old list are, by their keys.
@@ -294,7 +294,7 @@ func (o *oldValues) of(path Path) ref.Val {
 		list, _ := current.([]any)
 		index := step.(int)
 		current = list[index]
-		if typ != nil && typ.Kind == schema.List && (typ.Merge == schema.Keyed || typ.Merge == schema.Set) {
+		if typ != nil && typ.Kind == shape.List && (typ.Merge == shape.Keyed || typ.Merge == shape.Set) {
 			index = o.index(depth, items, typ)[identity(current, typ)] - 1
 		}
 		if index < 0 || index >= len(items) {
@@ -321,7 +321,7 @@ func inner(content any, shows types.Adapter) (any, types.Adapter) {
 	return content, shows
 }
 
-func memberType(t *schema.Type, name string) *schema.Type {
+func memberType(t *shape.Type, name string) *shape.Type {
 	if t == nil {
 		return nil
 	}
@@ -332,7 +332,7 @@ func memberType(t *schema.Type, name string) *schema.Type {
 }
 
 // index returns the places of the items of an old list by their keys, counted from 1.
-func (o *oldValues) index(depth int, items []any, t *schema.Type) map[string]int {
+func (o *oldValues) index(depth int, items []any, t *shape.Type) map[string]int {
 	for len(o.indexes) <= depth {
 		o.indexes = append(o.indexes, listIndex{})
 	}
@@ -348,8 +348,8 @@ func (o *oldValues) index(depth int, items []any, t *schema.Type) map[string]int
 }
 
 // identity is the text of what tells an item of a list from the others.
-func identity(item any, t *schema.Type) string {
-	if t.Merge == schema.Set {
+func identity(item any, t *shape.Type) string {
+	if t.Merge == shape.Set {
 		return fmt.Sprintf("%#v", item)
 	}
 	members, _ := item.(map[string]any)

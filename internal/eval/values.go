@@ -13,8 +13,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/celgate/celgate/internal/plan"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
-	"github.com/celgate/celgate/schema"
 )
 
 // A Form is one of the two ways in which the API server shows an object to CEL. They differ in error texts and
@@ -37,7 +37,7 @@ func Value(tree any, form Form) ref.Val { return adapter{form}.NativeToValue(tre
 
 // Typed shows an object of a built-in kind to CEL in the form Reflected. What has a JSON form of its own in the type,
 // such as a RawExtension, is plain, as json.Marshaler makes it in valuesschemalesstyped.go.
-func Typed(tree map[string]any, t *schema.Type) ref.Val {
+func Typed(tree map[string]any, t *shape.Type) ref.Val {
 	if t == nil || !t.Mixed {
 		return Value(tree, Reflected)
 	}
@@ -45,11 +45,11 @@ func Typed(tree map[string]any, t *schema.Type) ref.Val {
 }
 
 // mixed returns a tree in which values of another form are values of CEL. What does not change is shared.
-func mixed(v any, t *schema.Type) any {
+func mixed(v any, t *shape.Type) any {
 	if t == nil || !t.Mixed {
 		return v
 	}
-	if t.Kind == schema.Any || t.Kind == schema.Union {
+	if t.Kind == shape.Any || t.Kind == shape.Union {
 		switch v.(type) {
 		case map[string]any, []any:
 			return Value(v, Plain)

@@ -5,16 +5,16 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
-	"github.com/celgate/celgate/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A shape prunes and defaults custom objects by the structural schema that their type was made from: undeclared
+// A structure prunes and defaults custom objects by the structural schema that their type was made from: undeclared
 // members and nulls that are not allowed go, defaults come (as apiextensions-apiserver pkg/apiserver/schema v0.37.2:
 // pruning, defaulting and objectmeta, in this order and in one walk). Types of values are not checked; the server
 // does that when it validates.
-type shape struct {
+type structure struct {
 	prune    bool // false after a mutation, when the server only applies defaults, and in defaults
 	defaults bool // the value is a default: the schema's undeclared members are gone, metadata is to be made right
 	unknown  bool
@@ -22,14 +22,14 @@ type shape struct {
 }
 
 // fallback returns a default with the defaults of its members.
-func (s *shape) fallback(t *schema.Type, v any) any {
-	inner := shape{defaults: true}
+func (s *structure) fallback(t *shape.Type, v any) any {
+	inner := structure{defaults: true}
 	out, _ := inner.value(t, v, nil)
 	return out
 }
 
 // value returns what becomes of v; known is as for a pass.
-func (s *shape) value(t *schema.Type, v, known any) (any, bool) {
+func (s *structure) value(t *shape.Type, v, known any) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		was, _ := known.(map[string]any)
@@ -41,7 +41,7 @@ func (s *shape) value(t *schema.Type, v, known any) (any, bool) {
 	return v, true
 }
 
-func (s *shape) object(t *schema.Type, in, known map[string]any) (map[string]any, bool) {
+func (s *structure) object(t *shape.Type, in, known map[string]any) (map[string]any, bool) {
 	o := members{m: in}
 	for name, old := range in {
 		was, had := known[name]
@@ -82,7 +82,7 @@ func (s *shape) object(t *schema.Type, in, known map[string]any) (map[string]any
 
 // meta treats metadata as the Go type ObjectMeta, at the root and in embedded objects, whose apiVersion and kind are
 // texts.
-func (s *shape) meta(t *schema.Type, o *members, name string, old any) {
+func (s *structure) meta(t *shape.Type, o *members, name string, old any) {
 	if name != "metadata" {
 		_, isText := old.(string)
 		s.unknown = s.unknown || !isText // a problem, but at the root
@@ -101,7 +101,7 @@ func (s *shape) meta(t *schema.Type, o *members, name string, old any) {
 	}
 }
 
-func (s *shape) list(t *schema.Type, in, known []any) ([]any, bool) {
+func (s *structure) list(t *shape.Type, in, known []any) ([]any, bool) {
 	out, same := in, true
 	for i, old := range in {
 		was, had := counterpart(known, in, i)
@@ -110,7 +110,7 @@ func (s *shape) list(t *schema.Type, in, known []any) ([]any, bool) {
 		}
 		new, unchanged := old, true
 		switch {
-		case t.Kind != schema.List:
+		case t.Kind != shape.List:
 			if s.prune && !t.PreserveUnknown {
 				new, unchanged = s.value(anything, old, was)
 			}
@@ -131,11 +131,11 @@ func (s *shape) list(t *schema.Type, in, known []any) ([]any, bool) {
 }
 
 // member returns the type of a member, or nil if the type does not declare it.
-func member(t *schema.Type, name string) *schema.Type {
+func member(t *shape.Type, name string) *shape.Type {
 	if f := t.Field(name); f != nil {
 		return f.Type
 	}
-	if t.Kind == schema.Map {
+	if t.Kind == shape.Map {
 		return elem(t)
 	}
 	return nil
@@ -147,11 +147,11 @@ func typeMember(name string) bool {
 
 // customProblems says what is wrong with a custom object, in the server's words: an error of its metadata, or the
 // unknown fields, those of metadata first.
-func customProblems(t *schema.Type, obj map[string]any) (unknown []string, err error) {
+func customProblems(t *shape.Type, obj map[string]any) (unknown []string, err error) {
 	var inMeta, pruned, embedded []string
 	// Embedded metadata is named by a field path, in which members of a map stand in brackets.
-	var walk func(t *schema.Type, v any, path, fieldPath string)
-	walk = func(t *schema.Type, v any, path, fieldPath string) {
+	var walk func(t *shape.Type, v any, path, fieldPath string)
+	walk = func(t *shape.Type, v any, path, fieldPath string) {
 		switch v := v.(type) {
 		case map[string]any:
 			for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -185,7 +185,7 @@ func customProblems(t *schema.Type, obj map[string]any) (unknown []string, err e
 				}
 				if typ := member(t, name); typ != nil {
 					step := "." + name
-					if t.Kind == schema.Map {
+					if t.Kind == shape.Map {
 						step = "[" + name + "]"
 					}
 					walk(typ, v[name], join(path, "."+name), join(fieldPath, step))
@@ -196,7 +196,7 @@ func customProblems(t *schema.Type, obj map[string]any) (unknown []string, err e
 		case []any:
 			for i, item := range v {
 				inner, step := elem(t), "["+strconv.Itoa(i)+"]"
-				if t.Kind != schema.List {
+				if t.Kind != shape.List {
 					if t.PreserveUnknown {
 						return
 					}

@@ -3,8 +3,8 @@ package prepare
 import (
 	"slices"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
-	"github.com/celgate/celgate/schema"
 )
 
 // A pass decodes a tree into the Go type that a schema.Type describes, applies the defaults and encodes the result,
@@ -34,47 +34,47 @@ type pass struct {
 
 // value returns v as a value of type t is written; same reports that it is v itself. A nil known is that nothing is
 // known.
-func (p *pass) value(t *schema.Type, v, known any) (out any, same bool) {
+func (p *pass) value(t *shape.Type, v, known any) (out any, same bool) {
 	switch t.Kind {
-	case schema.Any:
+	case shape.Any:
 		return v, true
-	case schema.Boolean:
+	case shape.Boolean:
 		if _, ok := v.(bool); ok {
 			return v, true
 		}
 		p.failed = p.failed || v != nil
 		return false, false
-	case schema.String:
+	case shape.String:
 		if _, ok := v.(string); ok {
 			return v, true
 		}
 		p.failed = p.failed || v != nil
 		return "", false
-	case schema.Integer:
+	case shape.Integer:
 		if v == nil {
 			return int64(0), false
 		}
 		return p.integer(t.Bits, v)
-	case schema.Number:
+	case shape.Number:
 		if v == nil {
 			return float64(0), false
 		}
 		return p.number(v)
-	case schema.Bytes:
+	case shape.Bytes:
 		if v == nil {
 			return nil, true
 		}
 		return p.octets(v)
-	case schema.Struct:
+	case shape.Struct:
 		in, ok := v.(map[string]any)
 		p.failed = p.failed || !ok && v != nil
 		was, _ := known.(map[string]any)
 		return p.object(t, in, was)
-	case schema.Map:
+	case shape.Map:
 		return p.mapping(t, v, known)
-	case schema.List:
+	case shape.List:
 		return p.list(t, v, known)
-	case schema.Union:
+	case shape.Union:
 		return p.union(t, v)
 	default:
 		out, ok := p.special(t.Kind, v)
@@ -84,7 +84,7 @@ func (p *pass) value(t *schema.Type, v, known any) (out any, same bool) {
 }
 
 // object decodes the members of a struct. A nil map is an absent struct.
-func (p *pass) object(t *schema.Type, in, known map[string]any) (map[string]any, bool) {
+func (p *pass) object(t *shape.Type, in, known map[string]any) (map[string]any, bool) {
 	if in != nil && tree.Same(in, known) {
 		return in, true
 	}
@@ -107,7 +107,7 @@ func (p *pass) object(t *schema.Type, in, known map[string]any) (map[string]any,
 	return o.m, !outer.close(o)
 }
 
-func (p *pass) everyMember(t *schema.Type, o *members, in map[string]any) {
+func (p *pass) everyMember(t *shape.Type, o *members, in map[string]any) {
 	for name, v := range in {
 		if f := t.Field(name); f != nil {
 			p.member(f, o, v, true, nil)
@@ -124,7 +124,7 @@ func (p *pass) everyMember(t *schema.Type, o *members, in map[string]any) {
 }
 
 // otherMembers decodes the members that differ from those that are known. What both have not is nothing in both.
-func (p *pass) otherMembers(t *schema.Type, o *members, in, known map[string]any) {
+func (p *pass) otherMembers(t *shape.Type, o *members, in, known map[string]any) {
 	both := 0
 	for name, v := range in {
 		was, had := known[name]
@@ -155,7 +155,7 @@ func (p *pass) otherMembers(t *schema.Type, o *members, in, known map[string]any
 }
 
 // member decodes one member of o.
-func (p *pass) member(f *schema.Field, o *members, old any, given bool, known any) {
+func (p *pass) member(f *shape.Field, o *members, old any, given bool, known any) {
 	v, keep, same := p.field(f, old, known)
 	switch {
 	case !keep:
@@ -168,11 +168,11 @@ func (p *pass) member(f *schema.Field, o *members, old any, given bool, known an
 }
 
 // field returns what one member becomes; keep is false if it is not written.
-func (p *pass) field(f *schema.Field, v, known any) (out any, keep, same bool) {
+func (p *pass) field(f *shape.Field, v, known any) (out any, keep, same bool) {
 	if v == nil {
 		switch f.Type.Kind {
-		case schema.Struct, schema.Any, schema.Quantity, schema.Time, schema.MicroTime, schema.Duration,
-			schema.IntOrString:
+		case shape.Struct, shape.Any, shape.Quantity, shape.Time, shape.MicroTime, shape.Duration,
+			shape.IntOrString:
 			if !f.Pointer {
 				break // a struct in Go: always there, whatever omitempty says
 			}
@@ -214,7 +214,7 @@ func (p *pass) field(f *schema.Field, v, known any) (out any, keep, same bool) {
 
 // defaultOf returns the default that the field declares. The published schemas also declare the zero value as
 // a default, of structs as well as of scalars, where Go has it anyway.
-func defaultOf(f *schema.Field) (any, bool) {
+func defaultOf(f *shape.Field) (any, bool) {
 	switch d := f.Default.(type) {
 	case map[string]any:
 		return d, len(d) > 0
@@ -233,25 +233,25 @@ func defaultOf(f *schema.Field) (any, bool) {
 }
 
 // empty reports whether omitempty drops v.
-func empty(kind schema.Kind, v any) bool {
+func empty(kind shape.Kind, v any) bool {
 	switch kind {
-	case schema.Boolean:
+	case shape.Boolean:
 		return v == false
-	case schema.Integer:
+	case shape.Integer:
 		return v == int64(0)
-	case schema.Number:
+	case shape.Number:
 		return v == float64(0)
-	case schema.String:
+	case shape.String:
 		return v == ""
-	case schema.Bytes:
+	case shape.Bytes:
 		return v == nil || v == ""
-	case schema.Map, schema.List:
+	case shape.Map, shape.List:
 		return size(v) == 0
 	}
 	return false
 }
 
-func (p *pass) mapping(t *schema.Type, v, known any) (any, bool) {
+func (p *pass) mapping(t *shape.Type, v, known any) (any, bool) {
 	in, ok := v.(map[string]any)
 	if !ok || in == nil {
 		p.failed = p.failed || !ok && v != nil
@@ -266,9 +266,9 @@ func (p *pass) mapping(t *schema.Type, v, known any) (any, bool) {
 		}
 		new, same := p.value(elem(t), old, before)
 		switch {
-		case p.round && elem(t).Kind == schema.Quantity:
+		case p.round && elem(t).Kind == shape.Quantity:
 			new, same = roundUp(new, old)
-		case p.stored && elem(t).Kind == schema.List && new == nil:
+		case p.stored && elem(t).Kind == shape.List && new == nil:
 			new, same = []any{}, false
 		}
 		if !same {
@@ -278,7 +278,7 @@ func (p *pass) mapping(t *schema.Type, v, known any) (any, bool) {
 	return o.m, !o.owned
 }
 
-func (p *pass) list(t *schema.Type, v, known any) (any, bool) {
+func (p *pass) list(t *shape.Type, v, known any) (any, bool) {
 	in, ok := v.([]any)
 	if !ok || in == nil {
 		p.failed = p.failed || !ok && v != nil
@@ -309,9 +309,9 @@ func (p *pass) list(t *schema.Type, v, known any) (any, bool) {
 	return out, false
 }
 
-var anything = &schema.Type{}
+var anything = &shape.Type{}
 
-func elem(t *schema.Type) *schema.Type {
+func elem(t *shape.Type) *shape.Type {
 	if t.Elem == nil {
 		return anything
 	}
@@ -321,16 +321,16 @@ func elem(t *schema.Type) *schema.Type {
 // union decodes a value of one of several types, told apart by their JSON form, as the types JSONSchemaPropsOr… of
 // apiextensions v1 do in marshal.go: an empty list is a null, and so is what fits no
 // alternative, unless one is a boolean.
-func (p *pass) union(t *schema.Type, v any) (any, bool) {
+func (p *pass) union(t *shape.Type, v any) (any, bool) {
 	for _, alternative := range t.OneOf {
 		fits := false
 		switch v := v.(type) {
 		case map[string]any:
-			fits = alternative.Kind == schema.Struct
+			fits = alternative.Kind == shape.Struct
 		case []any:
-			fits = alternative.Kind == schema.List && len(v) > 0
+			fits = alternative.Kind == shape.List && len(v) > 0
 		case bool:
-			fits = alternative.Kind == schema.Boolean
+			fits = alternative.Kind == shape.Boolean
 		}
 		if fits {
 			p.nested++
@@ -338,7 +338,7 @@ func (p *pass) union(t *schema.Type, v any) (any, bool) {
 			p.nested--
 			return out, same
 		}
-		if alternative.Kind == schema.Boolean {
+		if alternative.Kind == shape.Boolean {
 			p.failed = true
 		}
 	}

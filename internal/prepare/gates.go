@@ -1,6 +1,8 @@
 package prepare
 
-import "github.com/celgate/celgate/schema"
+import (
+	"github.com/celgate/celgate/internal/shape"
+)
 
 // Members that belong to features that are off at their defaults are dropped from what is written, unless the stored
 // object uses the feature already: the functions dropDisabled… in k8s.io/kubernetes v1.37.2 pkg/api/*/util.go
@@ -65,7 +67,7 @@ var switches = map[feature]string{
 }
 
 // without returns those of the features that are off at the minor of a type.
-func (f feature) without(t *schema.Type) (off feature) {
+func (f feature) without(t *shape.Type) (off feature) {
 	for one := feature(1); one <= f; one <<= 1 {
 		if f&one != 0 && t.Without(switches[one]) {
 			off |= one
@@ -128,7 +130,7 @@ var gates = func() map[string]map[string]feature {
 }()
 
 // dropGated drops the members of features that are off, unless the stored object uses them.
-func dropGated(t *schema.Type, o *members, old map[string]any) {
+func dropGated(t *shape.Type, o *members, old map[string]any) {
 	off := usedIn(t, o.m).without(t)
 	if off == 0 {
 		return
@@ -139,11 +141,11 @@ func dropGated(t *schema.Type, o *members, old map[string]any) {
 }
 
 // usedIn returns the features whose members occur in v.
-func usedIn(t *schema.Type, v any) (used feature) {
+func usedIn(t *shape.Type, v any) (used feature) {
 	switch v := v.(type) {
 	case map[string]any:
-		if t.Kind == schema.Map {
-			if inner := elem(t); inner.Kind == schema.Struct {
+		if t.Kind == shape.Map {
+			if inner := elem(t); inner.Kind == shape.Struct {
 				for _, member := range v {
 					used |= usedIn(inner, member)
 				}
@@ -162,7 +164,7 @@ func usedIn(t *schema.Type, v any) (used feature) {
 			}
 		}
 	case []any:
-		if inner := elem(t); t.Kind == schema.List && inner.Kind == schema.Struct {
+		if inner := elem(t); t.Kind == shape.List && inner.Kind == shape.Struct {
 			for _, item := range v {
 				used |= usedIn(inner, item)
 			}
@@ -172,7 +174,7 @@ func usedIn(t *schema.Type, v any) (used feature) {
 }
 
 // strip drops the members of features.
-func strip(t *schema.Type, o *members, off feature) {
+func strip(t *shape.Type, o *members, off feature) {
 	gated := gates[t.Name]
 	for name, member := range o.m {
 		if gated[name]&off != 0 {
@@ -180,7 +182,7 @@ func strip(t *schema.Type, o *members, off feature) {
 			continue
 		}
 		inner := elem(t)
-		if t.Kind == schema.Struct {
+		if t.Kind == shape.Struct {
 			f := t.Field(name)
 			if f == nil {
 				continue
@@ -194,7 +196,7 @@ func strip(t *schema.Type, o *members, off feature) {
 				o.drop(name) // it held nothing else
 			}
 		case []any:
-			if inner.Kind == schema.List {
+			if inner.Kind == shape.List {
 				o.each(name, func(m *members) { strip(elem(inner), m, off) })
 			}
 		}

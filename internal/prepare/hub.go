@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
@@ -31,7 +32,7 @@ var heldHubs = map[string]func(o *members, held map[string]any, types *schema.Re
 }
 
 // throughHub converts an object of a built-in kind to the internal version, into what is held, and back.
-func throughHub(t *schema.Type, obj, held map[string]any, types *schema.Registry) (out map[string]any, err error) {
+func throughHub(t *shape.Type, obj, held map[string]any, types *schema.Registry) (out map[string]any, err error) {
 	convert, convertHeld := hubs[t.Name], heldHubs[t.Name]
 	if convert == nil && convertHeld == nil {
 		return obj, nil

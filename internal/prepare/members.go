@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
-	"github.com/celgate/celgate/schema"
 )
 
 // members are the members of one object. The map they came from is never written: it is copied at the first
@@ -13,7 +13,7 @@ import (
 type members struct {
 	m     map[string]any
 	owned bool
-	typ   *schema.Type   // of the object a rule is for; else nil
+	typ   *shape.Type    // of the object a rule is for; else nil
 	known map[string]any // what is known to stay as it is, of the object a rule is for; see Normal
 	spare *members       // not in use: for the next object that is looked into
 }

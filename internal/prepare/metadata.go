@@ -3,7 +3,7 @@ package prepare
 import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // The rules for metadata that hold for every kind: k8s.io/apiserver v0.37.2 pkg/registry/rest and
@@ -19,7 +19,7 @@ func keepsSystemMembers(in Input) bool {
 
 // wipeSystemMembers drops what a client cannot set (rest.WipeObjectMetaSystemFields). Before 1.34 a time that is not
 // set is written as null in objects of built-in kinds.
-func wipeSystemMembers(o *members, t *schema.Type) {
+func wipeSystemMembers(o *members, t *shape.Type) {
 	o.within("metadata", func(meta *members) {
 		for _, name := range [...]string{"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds",
 			"selfLink"} {
@@ -122,7 +122,7 @@ next:
 }
 
 // fieldOf returns a member of a member of a type, or nil.
-func fieldOf(t *schema.Type, outer, inner string) *schema.Field {
+func fieldOf(t *shape.Type, outer, inner string) *shape.Field {
 	if f := t.Field(outer); f != nil && f.Type != nil {
 		return f.Type.Field(inner)
 	}

@@ -7,21 +7,21 @@ import (
 	"math"
 	"slices"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // mistake returns the error with which runtime.DefaultUnstructuredConverter (apimachinery v0.37.2) refuses v, or
 // nil. It visits members in the order of declaration.
-func mistake(t *schema.Type, v any) error {
+func mistake(t *shape.Type, v any) error {
 	if v == nil {
 		return nil
 	}
 	switch t.Kind {
-	case schema.Any:
+	case shape.Any:
 		return nil
-	case schema.Boolean, schema.Integer, schema.Number, schema.String:
+	case shape.Boolean, shape.Integer, shape.Number, shape.String:
 		return scalarMistake(t, v)
-	case schema.Struct:
+	case shape.Struct:
 		m, ok := v.(map[string]any)
 		if !ok {
 			return fmt.Errorf("cannot restore struct from: %s", goKind(v))
@@ -33,7 +33,7 @@ func mistake(t *schema.Type, v any) error {
 			}
 		}
 		return nil
-	case schema.Map:
+	case shape.Map:
 		m, ok := v.(map[string]any)
 		if !ok {
 			return fmt.Errorf("cannot restore map from %s", goKind(v))
@@ -44,7 +44,7 @@ func mistake(t *schema.Type, v any) error {
 			}
 		}
 		return nil
-	case schema.List:
+	case shape.List:
 		list, ok := v.([]any)
 		if !ok {
 			return fmt.Errorf("cannot restore slice from %s", goKind(v))
@@ -55,7 +55,7 @@ func mistake(t *schema.Type, v any) error {
 			}
 		}
 		return nil
-	case schema.Bytes:
+	case shape.Bytes:
 		if list, ok := v.([]any); ok {
 			for _, item := range list {
 				if err := mistake(octet, item); err != nil {
@@ -83,21 +83,21 @@ func mistake(t *schema.Type, v any) error {
 	return nil
 }
 
-func scalarMistake(t *schema.Type, v any) error {
+func scalarMistake(t *shape.Type, v any) error {
 	fits := false
 	switch v := v.(type) {
 	case bool:
-		fits = t.Kind == schema.Boolean
+		fits = t.Kind == shape.Boolean
 	case string:
-		fits = t.Kind == schema.String
+		fits = t.Kind == shape.String
 	case int64:
-		fits = t.Kind == schema.Integer || t.Kind == schema.Number
-		if t.Kind == schema.String {
+		fits = t.Kind == shape.Integer || t.Kind == shape.Number
+		if t.Kind == shape.String {
 			return fmt.Errorf("cannot convert int64 to %s", goType(t))
 		}
 	case float64:
-		fits = t.Kind == schema.Number || t.Kind == schema.Integer && v == math.Trunc(v)
-		if t.Kind == schema.Integer && !fits {
+		fits = t.Kind == shape.Number || t.Kind == shape.Integer && v == math.Trunc(v)
+		if t.Kind == shape.Integer && !fits {
 			return fmt.Errorf("cannot convert float64 to %s", goType(t))
 		}
 	}

@@ -1,6 +1,7 @@
 package prepare
 
 import (
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
@@ -18,7 +19,7 @@ type Normal struct {
 
 	SharesLabels bool // see [Result]; of an object that a mutation has made
 
-	typ  *schema.Type   // of which Object is known to be normal; nil if that is not known
+	typ  *shape.Type    // of which Object is known to be normal; nil if that is not known
 	from map[string]any // what a pass made Object of, if it did and nothing else is known
 }
 
@@ -33,7 +34,7 @@ func Settled(obj, from map[string]any, types *schema.Registry, kind schema.Group
 
 // is reports whether the object is known to be normal, or is found to be. A pass left as it is what the object shares
 // with what the pass made it of; only the rest may change once more.
-func (n Normal) is(t *schema.Type, kind schema.GroupVersionKind) bool {
+func (n Normal) is(t *shape.Type, kind schema.GroupVersionKind) bool {
 	if n.typ != nil || n.from == nil {
 		return n.typ == t
 	}

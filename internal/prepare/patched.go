@@ -10,6 +10,7 @@ import (
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -54,7 +55,7 @@ func (n Normal) Patched(doc any, before map[string]any, types *schema.Registry,
 	}
 	p := pass{check: true}
 	if p.object(types.Type(given), obj, known); p.failed || p.unknown {
-		f := finder{structs: map[uintptr]*schema.Type{}}
+		f := finder{structs: map[uintptr]*shape.Type{}}
 		f.declare(t, before)
 		unknown, err := f.problems(types.Type(given), obj)
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -103,7 +104,7 @@ func (in Input) kind() (schema.GroupVersionKind, bool) {
 }
 
 // typ returns the type of the request's objects, or nil.
-func (in Input) typ() *schema.Type {
+func (in Input) typ() *shape.Type {
 	kind, ok := in.kind()
 	if !ok || in.Types == nil {
 		return nil
@@ -112,7 +113,7 @@ func (in Input) typ() *schema.Type {
 }
 
 // custom reports whether the request's objects are custom objects, as opposed to objects of a built-in kind.
-func custom(t *schema.Type) bool { return t.Name == "" }
+func custom(t *shape.Type) bool { return t.Name == "" }
 
 // Object returns the object as the policies of the mutating phase see it.
 //
@@ -185,8 +186,8 @@ func decode(obj map[string]any, types *schema.Registry, kind schema.GroupVersion
 	return out, warnings, err
 }
 
-func decodeCustom(obj map[string]any, t *schema.Type, kind schema.GroupVersionKind) (map[string]any, []string, error) {
-	s := shape{prune: true}
+func decodeCustom(obj map[string]any, t *shape.Type, kind schema.GroupVersionKind) (map[string]any, []string, error) {
+	s := structure{prune: true}
 	out, _ := s.object(t, obj, nil)
 	var warnings []string
 	if s.failed || s.unknown {
@@ -245,7 +246,7 @@ func Normalise(obj map[string]any, types *schema.Registry, kind schema.GroupVers
 
 // mutatedType returns the type of an object after a mutation: that of the kind, but for a custom object that a patch
 // made one of another version, or of no kind that has defaults.
-func mutatedType(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) *schema.Type {
+func mutatedType(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) *shape.Type {
 	t := types.Type(kind)
 	if t == nil || !custom(t) {
 		return t
@@ -262,13 +263,13 @@ func mutatedType(obj map[string]any, types *schema.Registry, kind schema.GroupVe
 
 // normalise normalises what obj does not share with known. Truncated reports that an integer did not fit into its
 // field.
-func normalise(obj, known map[string]any, t *schema.Type, kind schema.GroupVersionKind) (out map[string]any,
+func normalise(obj, known map[string]any, t *shape.Type, kind schema.GroupVersionKind) (out map[string]any,
 	truncated bool, err error) {
 	if t == nil {
 		return nil, false, fmt.Errorf("unable to convert unstructured object to %v: no kind %q is registered for version %q", kind, kind.Kind, kind.GroupVersion())
 	}
 	if custom(t) {
-		s := shape{}
+		s := structure{}
 		out, _ = s.object(t, obj, known)
 		return out, false, nil
 	}
@@ -362,7 +363,7 @@ func ForValidation(in Input) map[string]any {
 
 // strategyOf returns the strategy of the request's resource. Custom resources have one of their own
 // (apiextensions-apiserver pkg/registry/customresource/strategy.go v0.37.2): everything but metadata counts.
-func strategyOf(in Input, t *schema.Type) strategy {
+func strategyOf(in Input, t *shape.Type) strategy {
 	if in.Resource.Definition == nil {
 		return strategies[in.Resource.GroupResource()]
 	}

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -24,9 +24,9 @@ const maxUnknown = 100
 // problems says what a strict decoding of v finds, in the server's words: the error that ends it, or the unknown
 // fields. A pass that went wrong is followed by it; members are visited by name, which is the order in which kubectl
 // sends them.
-func problems(t *schema.Type, v any) (unknown []string, err error) { return new(finder).problems(t, v) }
+func problems(t *shape.Type, v any) (unknown []string, err error) { return new(finder).problems(t, v) }
 
-func (f *finder) problems(t *schema.Type, v any) (unknown []string, err error) {
+func (f *finder) problems(t *shape.Type, v any) (unknown []string, err error) {
 	if err := f.value(t, v); err != nil {
 		return nil, err
 	}
@@ -47,28 +47,28 @@ type finder struct {
 
 	integral bool // numbers come from a tree, where an integral float is JSON without a fraction
 
-	structs map[uintptr]*schema.Type // maps whose members come in the order in which Go declares them
+	structs map[uintptr]*shape.Type // maps whose members come in the order in which Go declares them
 }
 
 // declare notes the structs of an object as the server has it in memory. In that order it writes them as JSON.
-func (f *finder) declare(t *schema.Type, v any) {
+func (f *finder) declare(t *shape.Type, v any) {
 	for _, alternative := range t.OneOf {
 		f.declare(alternative, v)
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		if t.Kind == schema.Struct {
+		if t.Kind == shape.Struct {
 			f.structs[reflect.ValueOf(v).Pointer()] = t
 		}
 		for name, member := range v {
 			if field := t.Field(name); field != nil {
 				f.declare(field.Type, member)
-			} else if t.Kind == schema.Map {
+			} else if t.Kind == shape.Map {
 				f.declare(elem(t), member)
 			}
 		}
 	case []any:
-		if t.Kind == schema.List {
+		if t.Kind == shape.List {
 			for _, item := range v {
 				f.declare(elem(t), item)
 			}
@@ -84,7 +84,7 @@ func (f *finder) order(v map[string]any) []string {
 		return sorted
 	}
 	place := func(name string) int {
-		if i := slices.IndexFunc(t.Fields, func(f schema.Field) bool { return f.Name == name }); i >= 0 {
+		if i := slices.IndexFunc(t.Fields, func(f shape.Field) bool { return f.Name == name }); i >= 0 {
 			return i
 		}
 		return len(t.Fields)
@@ -93,30 +93,30 @@ func (f *finder) order(v map[string]any) []string {
 	return sorted
 }
 
-func (f *finder) value(t *schema.Type, v any) error {
+func (f *finder) value(t *shape.Type, v any) error {
 	switch t.Kind {
-	case schema.Any:
+	case shape.Any:
 		return nil
-	case schema.Quantity:
+	case shape.Quantity:
 		return f.own(new(resource.Quantity), v)
-	case schema.Time:
+	case shape.Time:
 		return f.own(new(metav1.Time), v)
-	case schema.MicroTime:
+	case shape.MicroTime:
 		return f.own(new(metav1.MicroTime), v)
-	case schema.Duration:
+	case shape.Duration:
 		return f.own(new(metav1.Duration), v)
-	case schema.IntOrString:
+	case shape.IntOrString:
 		return f.own(new(intstr.IntOrString), v)
-	case schema.Union:
+	case shape.Union:
 		return f.union(t, v)
 	}
 	switch v := v.(type) {
 	case nil:
 	case map[string]any:
 		switch t.Kind {
-		case schema.Struct:
+		case shape.Struct:
 			return f.object(t, v)
-		case schema.Map:
+		case shape.Map:
 			for _, name := range f.order(v) {
 				if err := f.child("."+name, elem(t), v[name]); err != nil {
 					return err
@@ -126,7 +126,7 @@ func (f *finder) value(t *schema.Type, v any) error {
 		}
 		f.mismatch("object", t)
 	case []any:
-		if t.Kind == schema.Bytes {
+		if t.Kind == shape.Bytes {
 			for _, item := range v {
 				if err := f.value(octet, item); err != nil {
 					return err
@@ -134,7 +134,7 @@ func (f *finder) value(t *schema.Type, v any) error {
 			}
 			return nil
 		}
-		if t.Kind == schema.List {
+		if t.Kind == shape.List {
 			for i, item := range v {
 				if err := f.child("["+strconv.Itoa(i)+"]", elem(t), item); err != nil {
 					return err
@@ -145,8 +145,8 @@ func (f *finder) value(t *schema.Type, v any) error {
 		f.mismatch("array", t)
 	case string:
 		switch t.Kind {
-		case schema.String:
-		case schema.Bytes:
+		case shape.String:
+		case shape.Bytes:
 			if _, err := base64.StdEncoding.DecodeString(v); err != nil {
 				f.save(err)
 			}
@@ -154,7 +154,7 @@ func (f *finder) value(t *schema.Type, v any) error {
 			f.mismatch("string", t)
 		}
 	case bool:
-		if t.Kind != schema.Boolean {
+		if t.Kind != shape.Boolean {
 			f.mismatch("bool", t)
 		}
 	default:
@@ -164,8 +164,8 @@ func (f *finder) value(t *schema.Type, v any) error {
 			if !isInteger || n < 0 || n > 255 {
 				f.mismatch("number "+literal(v), t)
 			}
-		case t.Kind == schema.Number:
-		case t.Kind != schema.Integer:
+		case t.Kind == shape.Number:
+		case t.Kind != shape.Integer:
 			f.mismatch("number", t)
 		case !isInteger || wrap(t.Bits, n) != n:
 			f.mismatch("number "+literal(v), t)
@@ -175,9 +175,9 @@ func (f *finder) value(t *schema.Type, v any) error {
 }
 
 // octet is the type of an item where bytes are written as a list.
-var octet = &schema.Type{Kind: schema.Integer, Bits: 8}
+var octet = &shape.Type{Kind: shape.Integer, Bits: 8}
 
-func (f *finder) object(t *schema.Type, v map[string]any) error {
+func (f *finder) object(t *shape.Type, v map[string]any) error {
 	outer := f.within
 	defer func() { f.within = outer }()
 	for _, name := range f.order(v) {
@@ -208,7 +208,7 @@ func (f *finder) object(t *schema.Type, v map[string]any) error {
 	return nil
 }
 
-func (f *finder) child(step string, t *schema.Type, v any) error {
+func (f *finder) child(step string, t *shape.Type, v any) error {
 	outer := f.path
 	f.path = join(outer, step)
 	err := f.value(t, v)
@@ -241,27 +241,27 @@ func (f *finder) own(into json.Unmarshaler, v any) error {
 
 // union decodes the alternative as a document of its own: whatever is wrong in it ends the decoding, and its unknown
 // fields are not reported.
-func (f *finder) union(t *schema.Type, v any) error {
+func (f *finder) union(t *shape.Type, v any) error {
 	for _, alternative := range t.OneOf {
 		_, isObject := v.(map[string]any)
 		_, isList := v.([]any)
 		_, isBool := v.(bool)
 		switch {
-		case isObject && alternative.Kind == schema.Struct, isList && alternative.Kind == schema.List:
+		case isObject && alternative.Kind == shape.Struct, isList && alternative.Kind == shape.List:
 			inner := finder{path: f.path, names: slices.Clone(f.names), within: f.within, document: true,
 				structs: f.structs}
 			if err := inner.value(alternative, v); err != nil {
 				return err
 			}
 			return inner.saved
-		case alternative.Kind == schema.Boolean && !isBool:
+		case alternative.Kind == shape.Boolean && !isBool:
 			return errors.New("boolean or JSON schema expected")
 		}
 	}
 	return nil
 }
 
-func (f *finder) mismatch(what string, t *schema.Type) {
+func (f *finder) mismatch(what string, t *shape.Type) {
 	f.save(fmt.Errorf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", what, f.within,
 		strings.Join(f.names, "."), goType(t)))
 }
@@ -273,7 +273,7 @@ func (f *finder) save(err error) {
 }
 
 // goType returns the name of a Go type as reflection prints it.
-func goType(t *schema.Type) string {
+func goType(t *shape.Type) string {
 	if t.GoName != "" {
 		return t.GoName
 	}
@@ -281,43 +281,43 @@ func goType(t *schema.Type) string {
 }
 
 // unnamedType returns what the name of a Go type is if it is a scalar, list or map without a name of its own.
-func unnamedType(t *schema.Type) string {
+func unnamedType(t *shape.Type) string {
 	if t == octet {
 		return "uint8"
 	}
 	switch t.Kind {
-	case schema.Boolean:
+	case shape.Boolean:
 		return "bool"
-	case schema.Integer:
+	case shape.Integer:
 		return "int" + strconv.Itoa(int(t.Bits))
-	case schema.Number:
+	case shape.Number:
 		return "float64"
-	case schema.String:
+	case shape.String:
 		return "string"
-	case schema.Bytes:
+	case shape.Bytes:
 		return "[]uint8"
-	case schema.Quantity:
+	case shape.Quantity:
 		return "resource.Quantity"
-	case schema.Time:
+	case shape.Time:
 		return "v1.Time"
-	case schema.MicroTime:
+	case shape.MicroTime:
 		return "v1.MicroTime"
-	case schema.Duration:
+	case shape.Duration:
 		return "v1.Duration"
-	case schema.IntOrString:
+	case shape.IntOrString:
 		return "intstr.IntOrString"
-	case schema.List:
+	case shape.List:
 		return "[]" + goType(elem(t))
-	case schema.Map:
+	case shape.Map:
 		return "map[string]" + goType(elem(t))
-	case schema.Any:
+	case shape.Any:
 		return "interface {}"
 	}
 	return t.Name[strings.LastIndexByte(t.Name, '/')+1:]
 }
 
 // embeddedIn returns the embedded Go struct that holds a member, or "". Type errors name it in their path.
-func embeddedIn(t *schema.Type, member string) string {
+func embeddedIn(t *shape.Type, member string) string {
 	name := t.Name[strings.LastIndexByte(t.Name, '.')+1:]
 	if member == "kind" || member == "apiVersion" {
 		if len(t.Fields) > 1 && t.Fields[0].Name == "kind" && t.Fields[1].Name == "apiVersion" &&

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -83,18 +83,18 @@ func encoded(v any) ([]byte, bool) {
 
 // special decodes a value of a type with its own JSON form and encodes it again. The second result is false if the
 // type refuses the value. A null is what the type makes of it, which may be a null again.
-func (p *pass) special(kind schema.Kind, v any) (any, bool) {
+func (p *pass) special(kind shape.Kind, v any) (any, bool) {
 	switch kind {
-	case schema.Quantity:
+	case shape.Quantity:
 		return quantity(v)
-	case schema.Time, schema.MicroTime:
+	case shape.Time, shape.MicroTime:
 		return instant(kind, v)
-	case schema.Duration:
+	case shape.Duration:
 		if s, ok := v.(string); ok {
 			d, err := time.ParseDuration(s)
 			return d.String(), err == nil
 		}
-	case schema.IntOrString:
+	case shape.IntOrString:
 		switch n := v.(type) {
 		case string:
 			return v, true
@@ -156,9 +156,9 @@ func canonicalQuantity(s string) bool {
 	return false
 }
 
-func instant(kind schema.Kind, v any) (any, bool) {
+func instant(kind shape.Kind, v any) (any, bool) {
 	layout := time.RFC3339
-	if kind == schema.MicroTime {
+	if kind == shape.MicroTime {
 		layout = metav1.RFC3339Micro
 	}
 	switch s := v.(type) {
@@ -172,7 +172,7 @@ func instant(kind schema.Kind, v any) (any, bool) {
 		if t.IsZero() {
 			return nil, true
 		}
-		if kind == schema.Time && len(s) == len("2006-01-02T15:04:05Z") {
+		if kind == shape.Time && len(s) == len("2006-01-02T15:04:05Z") {
 			return v, true
 		}
 		return t.UTC().Format(layout), true

@@ -1,6 +1,7 @@
 package prepare
 
 import (
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
@@ -184,7 +185,7 @@ func (s strategy) complete(o *members, in Input) {
 
 // resetStatus writes the zero status of the kind, as Go encodes it.
 func (s strategy) resetStatus(o *members, in Input) {
-	var field *schema.Field
+	var field *shape.Field
 	if t := in.typ(); t != nil {
 		field = t.Field("status")
 	}

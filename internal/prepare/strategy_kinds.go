@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -72,7 +72,7 @@ func selectJobPods(o *members, in Input) {
 
 // sharesLabels reports that SetDefaults_Job (pkg/apis/batch/v1/defaults.go) makes the labels of a Job and of its
 // template one map: there are labels in the template, be it none, and none in the Job.
-func sharesLabels(t *schema.Type, obj map[string]any) bool {
+func sharesLabels(t *shape.Type, obj map[string]any) bool {
 	return t.Name == jobType && size(at(obj, "metadata")["labels"]) == 0 &&
 		at(obj, "spec", "template", "metadata", "labels") != nil
 }

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // A Hunk is what differs in one map or list.
@@ -14,7 +14,7 @@ type Hunk struct {
 }
 
 // Diff returns what differs between two objects of a type, which may be nil.
-func Diff(before, after map[string]any, t *schema.Type) []Hunk {
+func Diff(before, after map[string]any, t *shape.Type) []Hunk {
 	d := differ{style: style{newline: "\n", step: 2, quote: double, colon: ": ", comma: ", "}}
 	d.maps("", before, after, t)
 	return d.hunks
@@ -36,7 +36,7 @@ func (d *differ) add(path, sign string, lines []string) {
 }
 
 // maps says first what differs in the map itself, then what differs below it.
-func (d *differ) maps(path string, before, after map[string]any, t *schema.Type) {
+func (d *differ) maps(path string, before, after map[string]any, t *shape.Type) {
 	all := make(map[string]any, len(before)+len(after))
 	for key := range before {
 		all[key] = nil
@@ -73,11 +73,11 @@ func (d *differ) maps(path string, before, after map[string]any, t *schema.Type)
 	}
 }
 
-func (d *differ) member(key string, v any, t *schema.Type) []string {
+func (d *differ) member(key string, v any, t *shape.Type) []string {
 	return d.style.member(key, d.style.value(v, memberType(t, key), 0, plain), 0, plain)
 }
 
-func (d *differ) value(path string, before, after any, t *schema.Type) {
+func (d *differ) value(path string, before, after any, t *shape.Type) {
 	if b, ok := before.(map[string]any); ok {
 		d.maps(path, b, after.(map[string]any), t)
 		return
@@ -85,7 +85,7 @@ func (d *differ) value(path string, before, after any, t *schema.Type) {
 	d.diffLists(path, before.([]any), after.([]any), t)
 }
 
-func (d *differ) diffLists(path string, before, after []any, t *schema.Type) {
+func (d *differ) diffLists(path string, before, after []any, t *shape.Type) {
 	item := func(v any) []string { return d.style.entry(d.style.item(v, elemType(t), 0, plain), 0) }
 	from := align(before, after, t)
 	next := 0

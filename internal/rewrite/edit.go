@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // An editor collects changes to a text.
@@ -52,7 +52,7 @@ func (e *editor) result() (string, error) {
 }
 
 // update makes the value of a node, which is old, new.
-func (e *editor) update(n *node, old, new any, t *schema.Type) {
+func (e *editor) update(n *node, old, new any, t *shape.Type) {
 	unchanged := equal(old, new)
 	if unchanged && !e.aliases {
 		return
@@ -83,7 +83,7 @@ func (e *editor) update(n *node, old, new any, t *schema.Type) {
 }
 
 // mapping edits a mapping in place, or reports false having done nothing.
-func (e *editor) mapping(n *node, old, new map[string]any, t *schema.Type) bool {
+func (e *editor) mapping(n *node, old, new map[string]any, t *shape.Type) bool {
 	if len(n.entries) == 0 {
 		return len(new) == 0
 	}
@@ -185,9 +185,9 @@ func (e *editor) mergeSources(v *node) ([]*node, bool) {
 
 // neighbour returns the member behind which a new one is written: the last that comes before it in the declaration
 // of a built-in type, else the last one.
-func (e *editor) neighbour(stay []*entry, key string, t *schema.Type, atEnd bool) *entry {
+func (e *editor) neighbour(stay []*entry, key string, t *shape.Type, atEnd bool) *entry {
 	end := stay[len(stay)-1]
-	if t == nil || t.Name == "" || t.Kind != schema.Struct || atEnd {
+	if t == nil || t.Name == "" || t.Kind != shape.Struct || atEnd {
 		return end
 	}
 	rank := fieldIndex(t, key)
@@ -231,7 +231,7 @@ func (e *editor) isText(n *node) bool {
 }
 
 // sequence edits a sequence in place, or reports false having done nothing.
-func (e *editor) sequence(n *node, old, new []any, t *schema.Type) bool {
+func (e *editor) sequence(n *node, old, new []any, t *shape.Type) bool {
 	if len(n.entries) != len(old) || len(old) == 0 {
 		return len(old) == 0 && len(new) == 0
 	}
@@ -436,7 +436,7 @@ func (e *editor) comments(at int) int {
 }
 
 // replace writes the value of a node anew.
-func (e *editor) replace(n *node, v any, t *schema.Type) {
+func (e *editor) replace(n *node, v any, t *shape.Type) {
 	e.forget(n)
 	quote := plain
 	if n.form == single || n.form == double {

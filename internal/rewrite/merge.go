@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // A Mutation is what became of one object.
@@ -13,7 +13,7 @@ type Mutation struct {
 	Author map[string]any // as its author wrote it
 	Before map[string]any // as the first mutation saw it: decoded, defaulted, canonical
 	After  map[string]any // as the last mutation left it
-	Type   *schema.Type   // of Before and After; nil: unknown
+	Type   *shape.Type    // of Before and After; nil: unknown
 
 	// Prepare makes of an object as an author writes it what the first mutation sees. It is used to leave out what
 	// the server fills in itself; nil: everything new is written.
@@ -67,7 +67,7 @@ type place struct {
 }
 
 // value returns what the author would have written if before were after.
-func (t *threeWay) value(author, before, after any, typ *schema.Type) any {
+func (t *threeWay) value(author, before, after any, typ *shape.Type) any {
 	if equal(before, after) {
 		return author
 	}
@@ -86,7 +86,7 @@ func (t *threeWay) value(author, before, after any, typ *schema.Type) any {
 	return t.copyFresh(after, typ)
 }
 
-func (t *threeWay) object(author, before, after map[string]any, typ *schema.Type) map[string]any {
+func (t *threeWay) object(author, before, after map[string]any, typ *shape.Type) map[string]any {
 	out := make(map[string]any, len(author)+1)
 	maps.Copy(out, author)
 	for key := range before {
@@ -113,8 +113,8 @@ func (t *threeWay) object(author, before, after map[string]any, typ *schema.Type
 	return out
 }
 
-func isPointer(t *schema.Type, key string) bool {
-	f := (*schema.Field)(nil)
+func isPointer(t *shape.Type, key string) bool {
+	f := (*shape.Field)(nil)
 	if t != nil {
 		f = t.Field(key)
 	}
@@ -126,7 +126,7 @@ func emptyMap(v any) bool {
 	return ok && len(m) == 0
 }
 
-func (t *threeWay) list(author, before, after []any, typ *schema.Type) []any {
+func (t *threeWay) list(author, before, after []any, typ *shape.Type) []any {
 	elem := elemType(typ)
 	out := make([]any, 0, len(after))
 	for j, i := range align(before, after, typ) {
@@ -140,7 +140,7 @@ func (t *threeWay) list(author, before, after []any, typ *schema.Type) []any {
 }
 
 // copyFresh returns a copy of a value that the author wrote nothing of, and remembers its members.
-func (t *threeWay) copyFresh(v any, typ *schema.Type) any {
+func (t *threeWay) copyFresh(v any, typ *shape.Type) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
@@ -160,14 +160,14 @@ func (t *threeWay) copyFresh(v any, typ *schema.Type) any {
 }
 
 // memberType returns the type of a member of a struct or map, nil if it is unknown.
-func memberType(t *schema.Type, key string) *schema.Type {
+func memberType(t *shape.Type, key string) *shape.Type {
 	if t == nil {
 		return nil
 	}
 	if f := t.Field(key); f != nil {
 		return f.Type
 	}
-	if t.Kind == schema.Map {
+	if t.Kind == shape.Map {
 		return t.Elem
 	}
 	return nil
@@ -176,7 +176,7 @@ func memberType(t *schema.Type, key string) *schema.Type {
 // align returns for each item of after the index of the item of before that became it, -1 for a new one. Indexes
 // ascend. Items are matched by the keys of the list if it has any, by a member "name" if all items have one, else by
 // their value; what lies between matches is paired in order as far as its items are of one kind.
-func align(before, after []any, t *schema.Type) []int {
+func align(before, after []any, t *shape.Type) []int {
 	out := make([]int, len(after))
 	for j := range out {
 		out[j] = -1
@@ -220,7 +220,7 @@ func collection(v any) bool {
 }
 
 // keysOf returns the members that tell items of a list apart.
-func keysOf(before, after []any, t *schema.Type) []string {
+func keysOf(before, after []any, t *shape.Type) []string {
 	all := func(key string) bool {
 		for _, items := range [][]any{before, after} {
 			for _, item := range items {
@@ -233,7 +233,7 @@ func keysOf(before, after []any, t *schema.Type) []string {
 		return true
 	}
 	switch {
-	case t != nil && t.Merge == schema.Keyed:
+	case t != nil && t.Merge == shape.Keyed:
 		return t.Keys
 	case all("name"):
 		return []string{"name"}

@@ -13,7 +13,7 @@ import (
 	yaml2 "go.yaml.in/yaml/v2"
 	yaml "go.yaml.in/yaml/v3"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // A style is how new text is written, taken from the text around it.
@@ -37,7 +37,7 @@ type piece struct {
 }
 
 // inline renders a value on one line, or for JSON on several if it is indented.
-func (s *style) inline(v any, t *schema.Type, quote form, indent string) string {
+func (s *style) inline(v any, t *shape.Type, quote form, indent string) string {
 	switch v := v.(type) {
 	case map[string]any:
 		if len(v) == 0 {
@@ -90,7 +90,7 @@ func (s *style) around(indent string, braces bool) (open, between, end string) {
 }
 
 // value renders a value in block style as that of a key in a mapping at the given column.
-func (s *style) value(v any, t *schema.Type, column int, quote form) piece {
+func (s *style) value(v any, t *shape.Type, column int, quote form) piece {
 	switch c := v.(type) {
 	case map[string]any:
 		if len(c) > 0 {
@@ -110,7 +110,7 @@ func (s *style) value(v any, t *schema.Type, column int, quote form) piece {
 }
 
 // item renders a value in block style as an item of a list whose dashes are at the given column.
-func (s *style) item(v any, t *schema.Type, column int, quote form) piece {
+func (s *style) item(v any, t *shape.Type, column int, quote form) piece {
 	var lines []string
 	switch c := v.(type) {
 	case map[string]any:
@@ -129,7 +129,7 @@ func (s *style) item(v any, t *schema.Type, column int, quote form) piece {
 	return piece{head: lines[0][column+2:], tail: lines[1:]}
 }
 
-func (s *style) mapping(m map[string]any, t *schema.Type, column int) []string {
+func (s *style) mapping(m map[string]any, t *shape.Type, column int) []string {
 	var lines []string
 	quote := plain
 	for _, key := range membersOf(m, t) {
@@ -147,7 +147,7 @@ func (s *style) member(key string, p piece, column int, quote form) []string {
 	return append([]string{first}, p.tail...)
 }
 
-func (s *style) sequence(list []any, t *schema.Type, column int) []string {
+func (s *style) sequence(list []any, t *shape.Type, column int) []string {
 	var lines []string
 	for _, item := range list {
 		lines = append(lines, s.entry(s.item(item, elemType(t), column, plain), column)...)
@@ -162,7 +162,7 @@ func (s *style) entry(p piece, column int) []string {
 
 func spaces(n int) string { return strings.Repeat(" ", n) }
 
-func elemType(t *schema.Type) *schema.Type {
+func elemType(t *shape.Type) *shape.Type {
 	if t == nil {
 		return nil
 	}
@@ -171,14 +171,14 @@ func elemType(t *schema.Type) *schema.Type {
 
 // membersOf returns the keys of a map in the order in which they are written: that of a built-in type's fields, else
 // apiVersion, kind, metadata and name first.
-func membersOf(m map[string]any, t *schema.Type) []string {
+func membersOf(m map[string]any, t *shape.Type) []string {
 	keys := slices.Sorted(maps.Keys(m))
 	rank := func(key string) int {
 		i := slices.Index(firstMembers, key)
 		switch {
 		case key == "apiVersion" || key == "kind":
 			return i - len(firstMembers)
-		case t != nil && t.Name != "" && t.Kind == schema.Struct:
+		case t != nil && t.Name != "" && t.Kind == shape.Struct:
 			return fieldIndex(t, key)
 		case i >= 0:
 			return i - len(firstMembers)
@@ -192,7 +192,7 @@ func membersOf(m map[string]any, t *schema.Type) []string {
 var firstMembers = []string{"apiVersion", "kind", "metadata", "name"}
 
 // fieldIndex returns the place of a field in a struct; unknown fields come last.
-func fieldIndex(t *schema.Type, name string) int {
+func fieldIndex(t *shape.Type, name string) int {
 	for i := range t.Fields {
 		if t.Fields[i].Name == name {
 			return i

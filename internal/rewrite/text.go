@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
-	"github.com/celgate/celgate/schema"
 )
 
 // An Edit says what an object of a text is to become.
@@ -15,7 +15,7 @@ type Edit struct {
 	Item string         // of [manifest.Document]: "items[3]"; empty: the text is one object
 	Old  map[string]any // as it is read from the text
 	New  map[string]any
-	Type *schema.Type // of the object; nil: unknown
+	Type *shape.Type // of the object; nil: unknown
 }
 
 // Text returns the text of a document with edits made: everything that is not edited keeps its bytes. Reading
@@ -171,7 +171,7 @@ func rewriteWhole(text string, edits []Edit) (string, error) {
 		known[ed.Item] = ed
 	}
 	for _, d := range docs {
-		object, typ := d.Object, (*schema.Type)(nil)
+		object, typ := d.Object, (*shape.Type)(nil)
 		if ed, ok := known[d.Item]; ok {
 			object, typ = ed.New, ed.Type
 			delete(known, d.Item)
@@ -270,7 +270,7 @@ func most(counts map[int]int, none int) int {
 }
 
 // YAML renders an object in block style, its members in the order of its type.
-func YAML(object map[string]any, t *schema.Type) string {
+func YAML(object map[string]any, t *shape.Type) string {
 	s := style{newline: "\n", step: 2, quote: double, colon: ": ", comma: ", "}
 	return strings.Join(s.mapping(object, t, 0), "\n") + "\n"
 }

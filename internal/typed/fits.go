@@ -6,7 +6,7 @@ import (
 	"github.com/google/cel-go/cel"
 	celtypes "github.com/google/cel-go/common/types"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // A fit says whether values of a type belong at a place.
@@ -20,7 +20,7 @@ const (
 )
 
 // fits judges a type of CEL at a place, and suggests what to write instead.
-func (w *walk) fits(at *schema.Type, got *cel.Type) (fit, string) {
+func (w *walk) fits(at *shape.Type, got *cel.Type) (fit, string) {
 	switch got.Kind() {
 	case celtypes.DynKind, celtypes.ErrorKind, celtypes.AnyKind, celtypes.TypeParamKind, celtypes.UnspecifiedKind:
 		return unknown, ""
@@ -57,19 +57,19 @@ func (w *walk) fits(at *schema.Type, got *cel.Type) (fit, string) {
 	case celtypes.MapKind:
 		return w.mapFits(at, got), "write " + "an Object literal"
 	case celtypes.ListKind:
-		if at.Kind != schema.List {
+		if at.Kind != shape.List {
 			return no, ""
 		}
 		return w.fits(at.Elem, got.Parameters()[0])
 	case celtypes.BoolKind:
-		return when(at.Kind == schema.Boolean), ""
+		return when(at.Kind == shape.Boolean), ""
 	case celtypes.StringKind:
-		return when(takesText(at)), hint(at.Kind == schema.Integer || at.Kind == schema.Number,
+		return when(takesText(at)), hint(at.Kind == shape.Integer || at.Kind == shape.Number,
 			"write a number, or wrap it in int(…)")
 	case celtypes.IntKind:
 		return when(takesNumber(at)), hint(takesText(at), "wrap it in string(…)")
 	case celtypes.DoubleKind:
-		if at.Kind == schema.Integer {
+		if at.Kind == shape.Integer {
 			return partly, "wrap it in int(…)"
 		}
 		return when(takesNumber(at)), hint(takesText(at), "wrap it in string(…)")
@@ -92,46 +92,46 @@ func hint(given bool, text string) string {
 }
 
 // free reports a type that takes values of several JSON types, which only some kinds tell apart.
-func free(t *schema.Type) bool { return t.Kind == schema.Any || t.Kind == schema.Union }
+func free(t *shape.Type) bool { return t.Kind == shape.Any || t.Kind == shape.Union }
 
-func takesText(t *schema.Type) bool {
+func takesText(t *shape.Type) bool {
 	switch t.Kind {
-	case schema.String, schema.Bytes, schema.Time, schema.MicroTime, schema.Duration, schema.Quantity,
-		schema.IntOrString:
+	case shape.String, shape.Bytes, shape.Time, shape.MicroTime, shape.Duration, shape.Quantity,
+		shape.IntOrString:
 		return true
 	}
 	return false
 }
 
-func takesNumber(t *schema.Type) bool {
+func takesNumber(t *shape.Type) bool {
 	switch t.Kind {
-	case schema.Integer, schema.Number, schema.Quantity, schema.IntOrString:
+	case shape.Integer, shape.Number, shape.Quantity, shape.IntOrString:
 		return true
 	}
 	return false
 }
 
-func (w *walk) structFits(at *schema.Type, got *cel.Type) (fit, string) {
+func (w *walk) structFits(at *shape.Type, got *cel.Type) (fit, string) {
 	name := got.TypeName()
 	if root, _, _ := strings.Cut(name, "."); root == objectName && w.names != nil {
 		if t := w.names.find(name); t != nil && hasMembers(t) {
 			return assignable(at, t), ""
 		}
 	}
-	if at.Kind == schema.Struct || at.Kind == schema.Map {
+	if at.Kind == shape.Struct || at.Kind == shape.Map {
 		return unknown, ""
 	}
 	return no, ""
 }
 
-func (w *walk) mapFits(at *schema.Type, got *cel.Type) fit {
+func (w *walk) mapFits(at *shape.Type, got *cel.Type) fit {
 	switch at.Kind {
-	case schema.Struct:
+	case shape.Struct:
 		if open(at) {
 			return unknown
 		}
 		return partly
-	case schema.Map:
+	case shape.Map:
 		if key := got.Parameters()[0]; key.Kind() != celtypes.StringKind && key.Kind() != celtypes.DynKind &&
 			key.Kind() != celtypes.TypeParamKind {
 			return no
@@ -143,7 +143,7 @@ func (w *walk) mapFits(at *schema.Type, got *cel.Type) fit {
 }
 
 // assignable judges the values of a type at a place of another.
-func assignable(at, from *schema.Type) fit {
+func assignable(at, from *shape.Type) fit {
 	if at == from {
 		return yes
 	}
@@ -151,32 +151,32 @@ func assignable(at, from *schema.Type) fit {
 		return unknown
 	}
 	switch from.Kind {
-	case schema.Boolean:
-		return when(at.Kind == schema.Boolean)
-	case schema.Integer, schema.Number:
+	case shape.Boolean:
+		return when(at.Kind == shape.Boolean)
+	case shape.Integer, shape.Number:
 		return when(takesNumber(at))
-	case schema.List:
-		if at.Kind != schema.List {
+	case shape.List:
+		if at.Kind != shape.List {
 			return no
 		}
 		return assignable(at.Elem, from.Elem)
-	case schema.Map:
+	case shape.Map:
 		switch at.Kind {
-		case schema.Map:
+		case shape.Map:
 			return assignable(at.Elem, from.Elem)
-		case schema.Struct:
+		case shape.Struct:
 			return partly
 		}
 		return no
-	case schema.Struct:
+	case shape.Struct:
 		switch at.Kind {
-		case schema.Map:
-			return membersFit(from, func(*schema.Field) *schema.Type { return at.Elem })
-		case schema.Struct:
+		case shape.Map:
+			return membersFit(from, func(*shape.Field) *shape.Type { return at.Elem })
+		case shape.Struct:
 			if open(at) || open(from) {
 				return unknown
 			}
-			return membersFit(from, func(f *schema.Field) *schema.Type {
+			return membersFit(from, func(f *shape.Field) *shape.Type {
 				if same := at.Field(f.Name); same != nil && same.Type.Kind == f.Type.Kind {
 					return same.Type
 				}
@@ -185,11 +185,11 @@ func assignable(at, from *schema.Type) fit {
 		}
 		return no
 	}
-	return when(takesText(at) || at.Kind == schema.IntOrString && from.Kind == schema.IntOrString)
+	return when(takesText(at) || at.Kind == shape.IntOrString && from.Kind == shape.IntOrString)
 }
 
 // membersFit judges a struct by its members, one level deep: no if none fits, partly if some do.
-func membersFit(from *schema.Type, place func(*schema.Field) *schema.Type) fit {
+func membersFit(from *shape.Type, place func(*shape.Field) *shape.Type) fit {
 	all, any := true, false
 	for i := range from.Fields {
 		f := &from.Fields[i]

@@ -15,9 +15,9 @@ import (
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/patch/merge/mergetest"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/schema"
 )
 
 // FuzzAccepted makes types, objects and expressions: what is accepted, the merge does not refuse for its type.
@@ -39,7 +39,7 @@ func FuzzAccepted(f *testing.F) {
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		g := mergetest.Generator{Choices: choices}
 		live, patch, root := g.Scenario()
-		w := writer{root: declared(root, map[*schema.Type]bool{}), choices: choices}
+		w := writer{root: declared(root, map[*shape.Type]bool{}), choices: choices}
 		src := w.value(patch, root, "Object", 6)
 		if !strings.HasPrefix(src, "Object") {
 			return
@@ -87,7 +87,7 @@ func FuzzAccepted(f *testing.F) {
 }
 
 // aboutPatch reports an error of the types of a patch.
-func aboutPatch(err error, live map[string]any, root *schema.Type) bool {
+func aboutPatch(err error, live map[string]any, root *shape.Type) bool {
 	var problems merge.Problems
 	if strings.Contains(err.Error(), "type mismatch: unexpected") {
 		return true
@@ -101,16 +101,16 @@ func aboutPatch(err error, live map[string]any, root *schema.Type) bool {
 }
 
 // declared makes a type one that a registry has: all items have types, and members have names that CEL can write.
-func declared(t *schema.Type, done map[*schema.Type]bool) *schema.Type {
+func declared(t *shape.Type, done map[*shape.Type]bool) *shape.Type {
 	if t == nil || done[t] {
 		return t
 	}
 	done[t] = true
-	if (t.Kind == schema.List || t.Kind == schema.Map) && t.Elem == nil {
-		t.Elem = &schema.Type{Kind: schema.Any}
+	if (t.Kind == shape.List || t.Kind == shape.Map) && t.Elem == nil {
+		t.Elem = &shape.Type{Kind: shape.Any}
 	}
 	declared(t.Elem, done)
-	t.Fields = slices.DeleteFunc(t.Fields, func(f schema.Field) bool { return strings.Contains(f.Name, "/") })
+	t.Fields = slices.DeleteFunc(t.Fields, func(f shape.Field) bool { return strings.Contains(f.Name, "/") })
 	for i := range t.Fields {
 		declared(t.Fields[i].Type, done)
 	}
@@ -119,7 +119,7 @@ func declared(t *schema.Type, done map[*schema.Type]bool) *schema.Type {
 
 // A writer writes values as expressions, in the several ways that there are.
 type writer struct {
-	root    *schema.Type
+	root    *shape.Type
 	choices []byte
 	at      int
 }
@@ -136,19 +136,19 @@ func (w *writer) choose(n int) int {
 func (w *writer) read() string {
 	text, t := "object", w.root
 	for range 1 + w.choose(3) {
-		if t.Kind != schema.Struct || len(t.Fields) == 0 {
+		if t.Kind != shape.Struct || len(t.Fields) == 0 {
 			break
 		}
 		f := t.Fields[w.choose(len(t.Fields))]
 		text, t = text+"."+f.Name, f.Type
 	}
-	if t.Kind == schema.List && w.choose(2) == 0 {
+	if t.Kind == shape.List && w.choose(2) == 0 {
 		return text + []string{".map(x, x)", "[0]", ".filter(x, true)"}[w.choose(3)]
 	}
 	return text
 }
 
-func (w *writer) value(v any, t *schema.Type, name string, depth int) string {
+func (w *writer) value(v any, t *shape.Type, name string, depth int) string {
 	if depth < 6 {
 		switch w.choose(16) {
 		case 0:
@@ -163,9 +163,9 @@ func (w *writer) value(v any, t *schema.Type, name string, depth int) string {
 	return w.plain(v, t, name, depth)
 }
 
-func (w *writer) plain(v any, t *schema.Type, name string, depth int) string {
+func (w *writer) plain(v any, t *shape.Type, name string, depth int) string {
 	if t == nil {
-		t = &schema.Type{}
+		t = &shape.Type{}
 	}
 	switch v := v.(type) {
 	case map[string]any:
@@ -198,8 +198,8 @@ func (w *writer) plain(v any, t *schema.Type, name string, depth int) string {
 }
 
 // members writes a struct, or a map, as a literal of either.
-func (w *writer) members(v map[string]any, t *schema.Type, name string, depth int) string {
-	literal := t.Kind == schema.Struct || w.choose(3) == 0
+func (w *writer) members(v map[string]any, t *shape.Type, name string, depth int) string {
+	literal := t.Kind == shape.Struct || w.choose(3) == 0
 	if w.choose(20) == 0 {
 		literal = !literal
 	}
@@ -216,7 +216,7 @@ func (w *writer) members(v map[string]any, t *schema.Type, name string, depth in
 			continue
 		}
 		of := t.Elem
-		if t.Kind == schema.Struct {
+		if t.Kind == shape.Struct {
 			of = nil
 			if f := t.Field(member); f != nil {
 				of = f.Type

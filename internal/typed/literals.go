@@ -12,8 +12,8 @@ import (
 	celtypes "github.com/google/cel-go/common/types"
 
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/spell"
-	"github.com/celgate/celgate/schema"
 )
 
 // A Class is a kind of mistake.
@@ -55,8 +55,8 @@ type walk struct {
 
 // A spot is where a value is written.
 type spot struct {
-	typ     *schema.Type
-	field   *schema.Field
+	typ     *shape.Type
+	field   *shape.Field
 	path    string // such as spec.replicas
 	name    string // of the Object literal that belongs here
 	strict  bool   // the server looks at the names of literals here
@@ -101,7 +101,7 @@ func (w *walk) value(e ast.Expr, at spot) {
 		w.object(e, at)
 	case e.Kind() == ast.MapKind && (hasMembers(at.typ) || free(at.typ)):
 		w.mapping(e, at)
-	case e.Kind() == ast.ListKind && at.typ.Kind == schema.List:
+	case e.Kind() == ast.ListKind && at.typ.Kind == shape.List:
 		for i, item := range e.AsList().Elements() {
 			w.item(item, at, slices.Contains(e.AsList().OptionalIndices(), int32(i)))
 		}
@@ -111,9 +111,9 @@ func (w *walk) value(e ast.Expr, at spot) {
 }
 
 // anything is the type of members that nothing describes.
-var anything = &schema.Type{Kind: schema.Any}
+var anything = &shape.Type{Kind: shape.Any}
 
-func hasMembers(t *schema.Type) bool { return t.Kind == schema.Struct || t.Kind == schema.Map }
+func hasMembers(t *shape.Type) bool { return t.Kind == shape.Struct || t.Kind == shape.Map }
 
 // call follows the calls that give one of their arguments; false for others.
 func (w *walk) call(c ast.CallExpr, e ast.Expr, at spot) bool {
@@ -123,7 +123,7 @@ func (w *walk) call(c ast.CallExpr, e ast.Expr, at spot) bool {
 		w.value(c.Args()[2], at)
 		return true
 	case operators.Add:
-		if at.typ.Kind != schema.List {
+		if at.typ.Kind != shape.List {
 			return false
 		}
 		at = w.atomic(e, at)
@@ -170,7 +170,7 @@ func (w *walk) comprehension(e ast.Expr, at spot) {
 	}
 	at = w.atomic(e, at)
 	before := len(w.found)
-	if at.typ.Kind == schema.List {
+	if at.typ.Kind == shape.List {
 		w.items(c.LoopStep(), c, at)
 	}
 	if len(w.found) == before {
@@ -206,7 +206,7 @@ func (w *walk) items(e ast.Expr, c ast.ComprehensionExpr, at spot) {
 func (w *walk) item(e ast.Expr, list spot, optional bool) {
 	at := list
 	at.typ, at.field, at.maybe, at.named = list.typ.Elem, nil, optional, false
-	if list.typ.Merge == schema.Keyed && e.Kind() == ast.StructKind && !w.patch {
+	if list.typ.Merge == shape.Keyed && e.Kind() == ast.StructKind && !w.patch {
 		has := func(key string) bool {
 			return slices.ContainsFunc(e.AsStruct().Fields(),
 				func(f ast.EntryExpr) bool { return f.AsStructField().Name() == key })
@@ -254,14 +254,14 @@ func (w *walk) object(e ast.Expr, at spot) {
 }
 
 func (w *walk) mapping(e ast.Expr, at spot) {
-	if at.typ.Kind == schema.Struct && !open(at.typ) && !w.patch {
+	if at.typ.Kind == shape.Struct && !open(at.typ) && !w.patch {
 		w.mistyped(e, at, w.typeOf(e), "write "+at.name+"{…}", true)
 	}
 	for _, entry := range e.AsMap().Entries() {
 		pair := entry.AsMapEntry()
 		if name, ok := literal(pair.Key()).(string); ok {
 			w.member(pair.Key().ID(), name, pair.Value(), at, true, pair.IsOptional())
-		} else if at.typ.Kind == schema.Map {
+		} else if at.typ.Kind == shape.Map {
 			w.member(pair.Key().ID(), effects.Item, pair.Value(), at, true, pair.IsOptional())
 		}
 	}
@@ -284,7 +284,7 @@ func (w *walk) member(id int64, name string, value ast.Expr, at spot, inMap, opt
 		next.name = at.name + "." + name
 	}
 	switch {
-	case at.typ.Kind == schema.Struct:
+	case at.typ.Kind == shape.Struct:
 		f := at.typ.Field(name)
 		if f == nil {
 			if !open(at.typ) {
@@ -292,10 +292,10 @@ func (w *walk) member(id int64, name string, value ast.Expr, at spot, inMap, opt
 					Suggestion: DidYouMean(name, Fields(at.typ))}, at)
 				return
 			}
-			f = &schema.Field{Type: anything}
+			f = &shape.Field{Type: anything}
 		}
 		next.typ, next.field = f.Type, f
-	case at.typ.Kind == schema.Map:
+	case at.typ.Kind == shape.Map:
 		next.typ, next.loose = at.typ.Elem, true
 	default: // free
 		next.loose = true
@@ -325,8 +325,8 @@ func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:]
 
 // atomic reports a value of an atomic list, map or struct in an ApplyConfiguration, once for all that it holds.
 func (w *walk) atomic(e ast.Expr, at spot) spot {
-	composite := at.typ.Kind == schema.List || hasMembers(at.typ)
-	if w.patch || at.loose || !composite || at.typ.Merge != schema.Atomic && (at.field == nil || !at.field.Atomic) {
+	composite := at.typ.Kind == shape.List || hasMembers(at.typ)
+	if w.patch || at.loose || !composite || at.typ.Merge != shape.Atomic && (at.field == nil || !at.field.Atomic) {
 		return at
 	}
 	w.add(Problem{Class: AtomicValue, ID: e.ID(), Suggestion: "use a JSON patch for it",
@@ -406,25 +406,25 @@ func plain(message string) string {
 }
 
 // describe writes the type of a place.
-func describe(t *schema.Type, name string) string {
+func describe(t *shape.Type, name string) string {
 	switch t.Kind {
-	case schema.Boolean:
+	case shape.Boolean:
 		return "bool"
-	case schema.Integer:
+	case shape.Integer:
 		return "int"
-	case schema.Number:
+	case shape.Number:
 		return "double"
-	case schema.Quantity:
+	case shape.Quantity:
 		return "quantity"
-	case schema.IntOrString:
+	case shape.IntOrString:
 		return "int or string"
-	case schema.String, schema.Bytes, schema.Time, schema.MicroTime, schema.Duration:
+	case shape.String, shape.Bytes, shape.Time, shape.MicroTime, shape.Duration:
 		return "string"
-	case schema.List:
+	case shape.List:
 		return "list(" + describe(t.Elem, name) + ")"
-	case schema.Map:
+	case shape.Map:
 		return "map(string, " + describe(t.Elem, name) + ")"
-	case schema.Struct:
+	case shape.Struct:
 		return name
 	}
 	return "dyn"

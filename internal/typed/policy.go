@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
@@ -28,7 +29,7 @@ const (
 // A Kind is one that a policy matches.
 type Kind struct {
 	schema.GroupVersionKind
-	Type *schema.Type // nil: nothing is known of it, and nothing is refused
+	Type *shape.Type // nil: nothing is known of it, and nothing is refused
 }
 
 // A Complaint is what is wrong with one expression for one kind.
@@ -41,7 +42,7 @@ type Complaint struct {
 
 // Policy complains about the variables and mutations of a policy for the kinds that it matches, one complaint for an
 // expression and kind. Params is the type of its params, or nil.
-func (c *Checker) Policy(p *policy.Policy, kinds []Kind, params *schema.Type, mode Mode) ([]Complaint, error) {
+func (c *Checker) Policy(p *policy.Policy, kinds []Kind, params *shape.Type, mode Mode) ([]Complaint, error) {
 	if mode == Off {
 		return nil, nil
 	}

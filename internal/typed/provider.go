@@ -8,7 +8,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/celgate/celgate/internal/celenv"
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // The names of the types of roots. Those below have the names of the fields added, as in Object.spec.containers: lists
@@ -21,15 +21,15 @@ const (
 // names are the types that the paths of a kind name. They are found as they are asked for, since recursive types have
 // no end of them. Safe for concurrent use.
 type names struct {
-	root  *schema.Type
+	root  *shape.Type
 	known sync.Map // name → *schema.Type, nil where it does not lead anywhere
 }
 
 // find returns the type that a path names: a struct, or a map or list whose items are no structs. It is nil for what
 // nothing describes.
-func (n *names) find(path string) *schema.Type {
+func (n *names) find(path string) *shape.Type {
 	if known, ok := n.known.Load(path); ok {
-		return known.(*schema.Type)
+		return known.(*shape.Type)
 	}
 	found := n.root
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
@@ -40,30 +40,30 @@ func (n *names) find(path string) *schema.Type {
 }
 
 // below is the type that a member's name adds.
-func below(t *schema.Type, name string) *schema.Type {
+func below(t *shape.Type, name string) *shape.Type {
 	if t == nil {
 		return nil
 	}
 	switch t.Kind {
-	case schema.Struct:
+	case shape.Struct:
 		f := t.Field(name)
 		if f == nil {
 			return nil
 		}
 		return named(f.Type)
-	case schema.Map:
+	case shape.Map:
 		return named(t.Elem)
 	}
 	return nil
 }
 
 // named is the type that the name of a place of type t stands for: that of its items, if those have members.
-func named(t *schema.Type) *schema.Type {
+func named(t *shape.Type) *shape.Type {
 	for u := t; ; u = u.Elem {
 		switch u.Kind {
-		case schema.Struct:
+		case shape.Struct:
 			return u
-		case schema.List, schema.Map:
+		case shape.List, shape.Map:
 		default:
 			return t
 		}
@@ -71,22 +71,22 @@ func named(t *schema.Type) *schema.Type {
 }
 
 // celType is the type of the values at a place in expressions. What may have several is dyn.
-func celType(t *schema.Type, name string) *cel.Type {
+func celType(t *shape.Type, name string) *cel.Type {
 	if t.Nullable {
 		return cel.DynType
 	}
 	switch t.Kind {
-	case schema.Boolean:
+	case shape.Boolean:
 		return cel.BoolType
-	case schema.Integer:
+	case shape.Integer:
 		return cel.IntType
-	case schema.String, schema.Bytes, schema.Time, schema.MicroTime, schema.Duration, schema.Quantity:
+	case shape.String, shape.Bytes, shape.Time, shape.MicroTime, shape.Duration, shape.Quantity:
 		return cel.StringType
-	case schema.List:
+	case shape.List:
 		return cel.ListType(celType(t.Elem, name))
-	case schema.Map:
+	case shape.Map:
 		return cel.MapType(cel.StringType, celType(t.Elem, name))
-	case schema.Struct:
+	case shape.Struct:
 		if len(t.Fields) > 0 && !t.PreserveUnknown {
 			return structType(name)
 		}
@@ -158,13 +158,13 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 }
 
 // memberType is the type of a member of the values that have the type of a name; nil if there is none.
-func memberType(t *schema.Type, field, name string) *cel.Type {
+func memberType(t *shape.Type, field, name string) *cel.Type {
 	switch {
 	case t == nil:
 		return cel.DynType
-	case t.Kind == schema.Map:
+	case t.Kind == shape.Map:
 		return celType(t.Elem, name+"."+field)
-	case t.Kind == schema.Struct:
+	case t.Kind == shape.Struct:
 		switch f := t.Field(field); {
 		case f != nil:
 			return celType(f.Type, name+"."+field)

@@ -13,22 +13,22 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/policy"
-	"github.com/celgate/celgate/schema"
 )
 
 // A Checker remembers the types that it met. It is for one goroutine.
 type Checker struct {
 	set   *celenv.Set
-	types map[*schema.Type]*names
+	types map[*shape.Type]*names
 }
 
 // NewChecker returns a checker for expressions of a minor.
 func NewChecker(set *celenv.Set) *Checker {
-	return &Checker{set: set, types: map[*schema.Type]*names{}}
+	return &Checker{set: set, types: map[*shape.Type]*names{}}
 }
 
-func (c *Checker) namesOf(t *schema.Type) *names {
+func (c *Checker) namesOf(t *shape.Type) *names {
 	if t == nil {
 		return nil
 	}
@@ -52,7 +52,7 @@ type Finding struct {
 
 // Kind finds the mistakes in the variables and mutations of a policy for objects of one type and params of another,
 // which may be nil. An expression that does not parse is left out.
-func (c *Checker) Kind(p *policy.Policy, object, params *schema.Type) ([]Finding, error) {
+func (c *Checker) Kind(p *policy.Policy, object, params *shape.Type) ([]Finding, error) {
 	variables := map[string]*cel.Type{}
 	untyped, err := c.env(p, nil, nil, map[string]*cel.Type{})
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *Checker) Kind(p *policy.Policy, object, params *schema.Type) ([]Finding
 }
 
 // env returns an environment with types; without them if there is no object type.
-func (c *Checker) env(p *policy.Policy, object, params *schema.Type, variables map[string]*cel.Type) (*cel.Env, error) {
+func (c *Checker) env(p *policy.Policy, object, params *shape.Type, variables map[string]*cel.Type) (*cel.Env, error) {
 	vars := map[string]*cel.Type{"object": cel.DynType, "oldObject": cel.DynType}
 	if object != nil {
 		vars["object"], vars["oldObject"] = celType(object, objectName), celType(object, objectName)
@@ -107,7 +107,7 @@ func (c *Checker) env(p *policy.Policy, object, params *schema.Type, variables m
 }
 
 // expression checks one expression. The second result is its type.
-func (c *Checker) expression(in policy.Part, object *schema.Type, untyped, typed *cel.Env) (*Finding, *cel.Type) {
+func (c *Checker) expression(in policy.Part, object *shape.Type, untyped, typed *cel.Env) (*Finding, *cel.Type) {
 	parsed, issues := celenv.Parse(untyped, in.Src)
 	if len(issues.Errors()) > 0 {
 		return nil, cel.DynType
@@ -149,7 +149,7 @@ func (c *Checker) expression(in policy.Part, object *schema.Type, untyped, typed
 }
 
 // operation judges the path and the value of one operation of a JSON patch.
-func (w *walk) operation(root *schema.Type, write effects.Write) {
+func (w *walk) operation(root *shape.Type, write effects.Write) {
 	steps := write.Path.Split()
 	at := Locate(root, steps)
 	if at.Type == nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate/internal/packed"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 )
@@ -66,10 +67,10 @@ func TestEveryKind(t *testing.T) {
 			if len(kinds) < 180 {
 				t.Errorf("only %d kinds", len(kinds))
 			}
-			seen := map[*schema.Type]bool{}
+			seen := map[*shape.Type]bool{}
 			for _, k := range kinds {
 				typ := r.Type(k)
-				if typ == nil || typ.Kind != schema.Struct || len(typ.Fields) == 0 {
+				if typ == nil || typ.Kind != shape.Struct || len(typ.Fields) == 0 {
 					t.Errorf("%v: %+v", k, typ)
 					continue
 				}
@@ -99,13 +100,13 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-func complete(t *testing.T, typ *schema.Type, path string, seen map[*schema.Type]bool) {
+func complete(t *testing.T, typ *shape.Type, path string, seen map[*shape.Type]bool) {
 	if seen[typ] {
 		return
 	}
 	seen[typ] = true
 	switch typ.Kind {
-	case schema.Struct:
+	case shape.Struct:
 		for i := range typ.Fields {
 			f := &typ.Fields[i]
 			if f.Name == "" || f.Type == nil || typ.Field(f.Name) != f {
@@ -114,12 +115,12 @@ func complete(t *testing.T, typ *schema.Type, path string, seen map[*schema.Type
 			}
 			complete(t, f.Type, path+"."+f.Name, seen)
 		}
-	case schema.Map, schema.List:
+	case shape.Map, shape.List:
 		if typ.Elem == nil {
 			t.Errorf("%s has no type of elements", path)
 			return
 		}
-		if (typ.Merge == schema.Keyed) != (len(typ.Keys) > 0) {
+		if (typ.Merge == shape.Keyed) != (len(typ.Keys) > 0) {
 			t.Errorf("%s: merge %v by %v", path, typ.Merge, typ.Keys)
 		}
 		for _, key := range typ.Keys {
@@ -129,14 +130,14 @@ func complete(t *testing.T, typ *schema.Type, path string, seen map[*schema.Type
 			}
 		}
 		complete(t, typ.Elem, path+"[]", seen)
-	case schema.Union:
+	case shape.Union:
 		if len(typ.OneOf) < 2 {
 			t.Errorf("%s: a union of %d", path, len(typ.OneOf))
 		}
 		for _, alternative := range typ.OneOf {
 			complete(t, alternative, path+"|", seen)
 		}
-	case schema.Integer:
+	case shape.Integer:
 		if typ.Bits != 32 && typ.Bits != 64 {
 			t.Errorf("%s: %d bits", path, typ.Bits)
 		}
@@ -168,10 +169,10 @@ func TestEveryResource(t *testing.T) {
 }
 
 // at walks from the type of a kind along members; [] steps into a list or map.
-func at(t *testing.T, r *schema.Registry, k schema.GroupVersionKind, path string) (*schema.Field, *schema.Type) {
+func at(t *testing.T, r *schema.Registry, k schema.GroupVersionKind, path string) (*shape.Field, *shape.Type) {
 	t.Helper()
 	typ := r.Type(k)
-	var field *schema.Field
+	var field *shape.Field
 	for step := range strings.SplitSeq(path, ".") {
 		name, elem := strings.CutSuffix(step, "[]")
 		if typ == nil {
@@ -194,30 +195,30 @@ func TestMerge(t *testing.T) {
 	const pod = "spec.template.spec."
 	for _, test := range []struct {
 		apiVersion, kind, path string
-		merge                  schema.Merge
+		merge                  shape.Merge
 		keys                   string
 	}{
-		{"apps/v1", "Deployment", pod + "containers", schema.Keyed, "name"},
-		{"apps/v1", "Deployment", pod + "containers[].ports", schema.Keyed, "containerPort,protocol"},
-		{"apps/v1", "Deployment", pod + "containers[].env", schema.Keyed, "name"},
-		{"apps/v1", "Deployment", pod + "containers[].command", schema.Atomic, ""},
-		{"apps/v1", "Deployment", pod + "containers[].env[].valueFrom.fieldRef", schema.Atomic, ""},
-		{"apps/v1", "Deployment", pod + "containers[].volumeMounts", schema.Keyed, "mountPath"},
-		{"apps/v1", "Deployment", pod + "topologySpreadConstraints", schema.Keyed, "topologyKey,whenUnsatisfiable"},
-		{"apps/v1", "Deployment", pod + "tolerations", schema.Atomic, ""},
-		{"apps/v1", "Deployment", pod + "nodeSelector", schema.Atomic, ""},
-		{"apps/v1", "Deployment", pod + "volumes", schema.Keyed, "name"},
-		{"apps/v1", "Deployment", "spec.selector", schema.Atomic, ""},
-		{"apps/v1", "Deployment", "metadata.labels", schema.Granular, ""},
-		{"apps/v1", "Deployment", "metadata.finalizers", schema.Set, ""},
-		{"apps/v1", "Deployment", "metadata.ownerReferences", schema.Keyed, "uid"},
-		{"apps/v1", "Deployment", "metadata.managedFields", schema.Atomic, ""},
-		{"v1", "Service", "spec.ports", schema.Keyed, "port,protocol"},
-		{"v1", "PersistentVolume", "spec.claimRef", schema.Granular, ""}, // the type is atomic, not so this reference
-		{"v1", "Event", "involvedObject", schema.Atomic, ""},
-		{"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "spec.variables", schema.Keyed, "name"},
-		{"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "spec.validations", schema.Atomic, ""},
-		{"admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicy", "spec.matchConditions", schema.Keyed,
+		{"apps/v1", "Deployment", pod + "containers", shape.Keyed, "name"},
+		{"apps/v1", "Deployment", pod + "containers[].ports", shape.Keyed, "containerPort,protocol"},
+		{"apps/v1", "Deployment", pod + "containers[].env", shape.Keyed, "name"},
+		{"apps/v1", "Deployment", pod + "containers[].command", shape.Atomic, ""},
+		{"apps/v1", "Deployment", pod + "containers[].env[].valueFrom.fieldRef", shape.Atomic, ""},
+		{"apps/v1", "Deployment", pod + "containers[].volumeMounts", shape.Keyed, "mountPath"},
+		{"apps/v1", "Deployment", pod + "topologySpreadConstraints", shape.Keyed, "topologyKey,whenUnsatisfiable"},
+		{"apps/v1", "Deployment", pod + "tolerations", shape.Atomic, ""},
+		{"apps/v1", "Deployment", pod + "nodeSelector", shape.Atomic, ""},
+		{"apps/v1", "Deployment", pod + "volumes", shape.Keyed, "name"},
+		{"apps/v1", "Deployment", "spec.selector", shape.Atomic, ""},
+		{"apps/v1", "Deployment", "metadata.labels", shape.Granular, ""},
+		{"apps/v1", "Deployment", "metadata.finalizers", shape.Set, ""},
+		{"apps/v1", "Deployment", "metadata.ownerReferences", shape.Keyed, "uid"},
+		{"apps/v1", "Deployment", "metadata.managedFields", shape.Atomic, ""},
+		{"v1", "Service", "spec.ports", shape.Keyed, "port,protocol"},
+		{"v1", "PersistentVolume", "spec.claimRef", shape.Granular, ""}, // the type is atomic, not so this reference
+		{"v1", "Event", "involvedObject", shape.Atomic, ""},
+		{"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "spec.variables", shape.Keyed, "name"},
+		{"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "spec.validations", shape.Atomic, ""},
+		{"admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicy", "spec.matchConditions", shape.Keyed,
 			"name"},
 	} {
 		t.Run(test.kind+" "+test.path, func(t *testing.T) {
@@ -233,35 +234,35 @@ func TestFields(t *testing.T) {
 	r := registry(t)
 	for _, test := range []struct {
 		apiVersion, kind, path string
-		want                   schema.Kind
+		want                   shape.Kind
 		bits                   uint8
 		flags                  string
 		def                    any
 	}{
-		{"apps/v1", "Deployment", "spec.replicas", schema.Integer, 32, "pe", nil},
-		{"apps/v1", "Deployment", "spec.template", schema.Struct, 0, "r", map[string]any{}},
-		{"apps/v1", "Deployment", "metadata.creationTimestamp", schema.Time, 0, "ez", nil},
-		{"apps/v1", "Deployment", "spec.template.spec.containers[].ports[].protocol", schema.String, 0, "e", "TCP"},
-		{"apps/v1", "Deployment", "spec.template.spec.containers[].name", schema.String, 0, "r", ""},
-		{"apps/v1", "Deployment", "spec.template.spec.containers[].resources.limits[]", schema.Quantity, 0, "e", nil},
-		{"apps/v1", "Deployment", "spec.strategy.rollingUpdate.maxSurge", schema.IntOrString, 0, "pe", nil},
-		{"v1", "Secret", "data[]", schema.Bytes, 0, "e", nil},
-		{"v1", "Event", "eventTime", schema.MicroTime, 0, "e", nil},
-		{"v1", "Binding", "target", schema.Struct, 0, "r", map[string]any{}},
-		{"v1", "PodExecOptions", "command", schema.List, 0, "", nil},
-		{"v1", "NodeProxyOptions", "path", schema.String, 0, "e", nil},
-		{"policy/v1", "Eviction", "deleteOptions", schema.Struct, 0, "pe", nil},
-		{"autoscaling/v1", "Scale", "spec.replicas", schema.Integer, 32, "e", int64(0)},
-		{"authentication.k8s.io/v1", "TokenRequest", "spec.expirationSeconds", schema.Integer, 64, "p", nil},
-		{"meta.k8s.io/v1", "CreateOptions", "dryRun", schema.List, 0, "e", nil},
-		{"apiregistration.k8s.io/v1", "APIService", "spec.caBundle", schema.Bytes, 0, "e", nil},
-		{"apps/v1", "ControllerRevision", "data", schema.Any, 0, "r", nil},
+		{"apps/v1", "Deployment", "spec.replicas", shape.Integer, 32, "pe", nil},
+		{"apps/v1", "Deployment", "spec.template", shape.Struct, 0, "r", map[string]any{}},
+		{"apps/v1", "Deployment", "metadata.creationTimestamp", shape.Time, 0, "ez", nil},
+		{"apps/v1", "Deployment", "spec.template.spec.containers[].ports[].protocol", shape.String, 0, "e", "TCP"},
+		{"apps/v1", "Deployment", "spec.template.spec.containers[].name", shape.String, 0, "r", ""},
+		{"apps/v1", "Deployment", "spec.template.spec.containers[].resources.limits[]", shape.Quantity, 0, "e", nil},
+		{"apps/v1", "Deployment", "spec.strategy.rollingUpdate.maxSurge", shape.IntOrString, 0, "pe", nil},
+		{"v1", "Secret", "data[]", shape.Bytes, 0, "e", nil},
+		{"v1", "Event", "eventTime", shape.MicroTime, 0, "e", nil},
+		{"v1", "Binding", "target", shape.Struct, 0, "r", map[string]any{}},
+		{"v1", "PodExecOptions", "command", shape.List, 0, "", nil},
+		{"v1", "NodeProxyOptions", "path", shape.String, 0, "e", nil},
+		{"policy/v1", "Eviction", "deleteOptions", shape.Struct, 0, "pe", nil},
+		{"autoscaling/v1", "Scale", "spec.replicas", shape.Integer, 32, "e", int64(0)},
+		{"authentication.k8s.io/v1", "TokenRequest", "spec.expirationSeconds", shape.Integer, 64, "p", nil},
+		{"meta.k8s.io/v1", "CreateOptions", "dryRun", shape.List, 0, "e", nil},
+		{"apiregistration.k8s.io/v1", "APIService", "spec.caBundle", shape.Bytes, 0, "e", nil},
+		{"apps/v1", "ControllerRevision", "data", shape.Any, 0, "r", nil},
 		{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "spec.versions[].schema.openAPIV3Schema.maximum",
-			schema.Number, 0, "pe", nil},
+			shape.Number, 0, "pe", nil},
 		{"apiextensions.k8s.io/v1", "CustomResourceDefinition",
-			"spec.versions[].schema.openAPIV3Schema.additionalProperties", schema.Union, 0, "pe", nil},
+			"spec.versions[].schema.openAPIV3Schema.additionalProperties", shape.Union, 0, "pe", nil},
 		{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "spec.versions[].schema.openAPIV3Schema.default",
-			schema.Any, 0, "pe", nil},
+			shape.Any, 0, "pe", nil},
 	} {
 		t.Run(test.kind+" "+test.path, func(t *testing.T) {
 			f, typ := at(t, r, kind(test.apiVersion, test.kind), test.path)

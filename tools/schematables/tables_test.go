@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
@@ -27,7 +28,7 @@ import (
 func TestMergeRules(t *testing.T) {
 	r := registry(t)
 	want := mergeSchema(t)
-	seen := map[*schema.Type]bool{}
+	seen := map[*shape.Type]bool{}
 	for _, g := range groups(t) {
 		for _, res := range g.resources {
 			kind := g.WithKind(res.Kind)
@@ -42,8 +43,8 @@ func TestMergeRules(t *testing.T) {
 	}
 }
 
-func compareMerge(t *testing.T, s *smd.Schema, typ *schema.Type, atom smd.Atom, path string,
-	seen map[*schema.Type]bool) {
+func compareMerge(t *testing.T, s *smd.Schema, typ *shape.Type, atom smd.Atom, path string,
+	seen map[*shape.Type]bool) {
 	if typ.Name != "" {
 		if seen[typ] {
 			return
@@ -58,11 +59,11 @@ func compareMerge(t *testing.T, s *smd.Schema, typ *schema.Type, atom smd.Atom, 
 		return a
 	}
 	switch typ.Kind {
-	case schema.Struct:
+	case shape.Struct:
 		if atom.Map == nil {
 			t.Fatalf("%s: not a map for the server", path)
 		}
-		if got := atom.Map.ElementRelationship == smd.Atomic; got != (typ.Merge == schema.Atomic) {
+		if got := atom.Map.ElementRelationship == smd.Atomic; got != (typ.Merge == shape.Atomic) {
 			t.Errorf("%s: atomic is %v for the server", path, got)
 		}
 		for i := range typ.Fields {
@@ -84,18 +85,18 @@ func compareMerge(t *testing.T, s *smd.Schema, typ *schema.Type, atom smd.Atom, 
 			}
 			compareMerge(t, s, f.Type, a, path+"."+f.Name, seen)
 		}
-	case schema.Map:
-		if atom.Map == nil || (atom.Map.ElementRelationship == smd.Atomic) != (typ.Merge == schema.Atomic) {
+	case shape.Map:
+		if atom.Map == nil || (atom.Map.ElementRelationship == smd.Atomic) != (typ.Merge == shape.Atomic) {
 			t.Errorf("%s: the server has %+v", path, atom.Map)
 			return
 		}
 		compareMerge(t, s, typ.Elem, resolve(atom.Map.ElementType), path+"{}", seen)
-	case schema.List:
-		rule := schema.Atomic
+	case shape.List:
+		rule := shape.Atomic
 		if atom.List != nil && atom.List.ElementRelationship == smd.Associative {
-			rule = schema.Set
+			rule = shape.Set
 			if len(atom.List.Keys) > 0 {
-				rule = schema.Keyed
+				rule = shape.Keyed
 			}
 		}
 		if atom.List == nil || rule != typ.Merge || !slices.Equal(atom.List.Keys, typ.Keys) {
@@ -103,23 +104,23 @@ func compareMerge(t *testing.T, s *smd.Schema, typ *schema.Type, atom smd.Atom, 
 			return
 		}
 		compareMerge(t, s, typ.Elem, resolve(atom.List.ElementType), path+"[]", seen)
-	case schema.Any:
-		if atomic := atom.Map != nil && atom.Map.ElementRelationship == smd.Atomic; atomic != (typ.Merge == schema.Atomic) {
+	case shape.Any:
+		if atomic := atom.Map != nil && atom.Map.ElementRelationship == smd.Atomic; atomic != (typ.Merge == shape.Atomic) {
 			t.Errorf("%s: atomic is %v for the server", path, atomic)
 		}
-	case schema.String, schema.Bytes, schema.Duration:
+	case shape.String, shape.Bytes, shape.Duration:
 		if atom.Scalar == nil || *atom.Scalar != smd.String {
 			t.Errorf("%s: %v is %+v for the server", path, typ.Kind, atom)
 		}
-	case schema.Boolean:
+	case shape.Boolean:
 		if atom.Scalar == nil || *atom.Scalar != smd.Boolean {
 			t.Errorf("%s: %v is %+v for the server", path, typ.Kind, atom)
 		}
-	case schema.Integer, schema.Number:
+	case shape.Integer, shape.Number:
 		if atom.Scalar == nil || *atom.Scalar != smd.Numeric {
 			t.Errorf("%s: %v is %+v for the server", path, typ.Kind, atom)
 		}
-	case schema.Quantity, schema.Time, schema.MicroTime, schema.IntOrString, schema.Union:
+	case shape.Quantity, shape.Time, shape.MicroTime, shape.IntOrString, shape.Union:
 		if atom.Scalar == nil || *atom.Scalar != "untyped" {
 			t.Errorf("%s: %v is %+v for the server", path, typ.Kind, atom)
 		}
@@ -205,7 +206,7 @@ func TestTypesDescribeObjects(t *testing.T) {
 	}
 }
 
-func describes(t *testing.T, typ *schema.Type, v any, path string) {
+func describes(t *testing.T, typ *shape.Type, v any, path string) {
 	if typ == nil {
 		t.Errorf("%s has no type", path)
 		return
@@ -215,7 +216,7 @@ func describes(t *testing.T, typ *schema.Type, v any, path string) {
 	}
 	var ok bool
 	switch typ.Kind {
-	case schema.Struct:
+	case shape.Struct:
 		var m map[string]any
 		if m, ok = v.(map[string]any); ok {
 			for name, member := range m {
@@ -225,8 +226,8 @@ func describes(t *testing.T, typ *schema.Type, v any, path string) {
 					continue
 				}
 				if f.OmitEmpty && !f.Pointer &&
-					(member == "" && f.Type.Kind == schema.String || member == false || member == int64(0) &&
-						f.Type.Kind == schema.Integer) {
+					(member == "" && f.Type.Kind == shape.String || member == false || member == int64(0) &&
+						f.Type.Kind == shape.Integer) {
 					t.Errorf("%s.%s is written though it is empty", path, name)
 				}
 				describes(t, f.Type, member, path+"."+name)
@@ -239,33 +240,33 @@ func describes(t *testing.T, typ *schema.Type, v any, path string) {
 				}
 			}
 		}
-	case schema.Map:
+	case shape.Map:
 		var m map[string]any
 		if m, ok = v.(map[string]any); ok {
 			for k, member := range m {
 				describes(t, typ.Elem, member, path+"["+k+"]")
 			}
 		}
-	case schema.List:
+	case shape.List:
 		var items []any
 		if items, ok = v.([]any); ok {
 			for _, item := range items {
 				describes(t, typ.Elem, item, path+"[]")
 			}
 		}
-	case schema.Boolean:
+	case shape.Boolean:
 		_, ok = v.(bool)
-	case schema.Integer:
+	case shape.Integer:
 		var n int64
 		n, ok = v.(int64)
 		ok = ok && (typ.Bits == 64 || n == int64(int32(n)))
-	case schema.Number:
+	case shape.Number:
 		_, isInt := v.(int64)
 		_, isFloat := v.(float64)
 		ok = isInt || isFloat
-	case schema.String, schema.Bytes, schema.Quantity, schema.Time, schema.MicroTime, schema.Duration:
+	case shape.String, shape.Bytes, shape.Quantity, shape.Time, shape.MicroTime, shape.Duration:
 		_, ok = v.(string)
-	case schema.IntOrString:
+	case shape.IntOrString:
 		_, isInt := v.(int64)
 		_, isText := v.(string)
 		ok = isInt || isText

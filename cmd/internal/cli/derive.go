@@ -10,6 +10,7 @@ import (
 	"github.com/celgate/celgate/internal/derive"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -167,11 +168,11 @@ func (d *derivation) print(object map[string]any, types *schema.Registry) {
 }
 
 // matchedTypes are the types of the kinds that rules name.
-func matchedTypes(types *schema.Registry, m *policy.MatchResources) []*schema.Type {
+func matchedTypes(types *schema.Registry, m *policy.MatchResources) []*shape.Type {
 	if m == nil {
 		return nil
 	}
-	var all []*schema.Type
+	var all []*shape.Type
 	for _, r := range types.Resources() {
 		for _, rule := range m.ResourceRules {
 			if t := types.Type(r.GroupVersionKind()); t != nil && covers(rule.APIGroups, r.Group) &&

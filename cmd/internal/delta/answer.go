@@ -10,6 +10,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -227,7 +228,7 @@ func (a *Answer) object() map[string]any {
 	return a.Request.Object
 }
 
-func typeOf(types *schema.Registry, object map[string]any) *schema.Type {
+func typeOf(types *schema.Registry, object map[string]any) *shape.Type {
 	if types == nil {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -32,7 +33,7 @@ type kinds struct {
 // A document is an OpenAPI v3 document, of which only the types are kept.
 type document struct {
 	url   string // with a hash of the content
-	types map[schema.GroupVersionKind]*schema.Type
+	types map[schema.GroupVersionKind]*shape.Type
 }
 
 // refresh reads what the server serves, and the documents of kinds that known does not know well enough, where they
@@ -107,7 +108,7 @@ func (k *kinds) read(ctx context.Context, known *schema.Registry, wanted map[sch
 		}
 		text, err := k.client.get(ctx, url, "application/json")
 		if err == nil {
-			var types map[schema.GroupVersionKind]*schema.Type
+			var types map[schema.GroupVersionKind]*shape.Type
 			if types, err = known.OpenAPITypes(text); err == nil {
 				next[gv] = document{url, types}
 			}
@@ -126,7 +127,7 @@ func (k *kinds) in(known *schema.Registry) *schema.Registry {
 	if len(k.resources) == 0 {
 		return known
 	}
-	types := map[schema.GroupVersionKind]*schema.Type{}
+	types := map[schema.GroupVersionKind]*shape.Type{}
 	for _, d := range k.documents {
 		maps.Copy(types, d.types)
 	}

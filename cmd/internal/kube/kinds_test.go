@@ -3,6 +3,7 @@ package kube
 import (
 	"testing"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -38,7 +39,7 @@ func TestKinds(t *testing.T) {
 	}
 	apps := schema.GroupVersion{Group: "apps", Version: "v1"}
 	spec := types.Type(apps.WithKind("Deployment")).Field("spec").Type
-	if spec.Field("template") != nil || spec.Field("novel") == nil || spec.Field("novel").Type.Merge != schema.Set {
+	if spec.Field("template") != nil || spec.Field("novel") == nil || spec.Field("novel").Type.Merge != shape.Set {
 		t.Errorf("members %+v", spec.Fields)
 	}
 	if replicas := spec.Field("replicas"); replicas == nil ||

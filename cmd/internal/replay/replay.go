@@ -13,6 +13,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
@@ -91,7 +92,7 @@ func Of(ctx context.Context, engine *celgate.Engine, p *celgate.Prepared, d *cel
 	return found, nil
 }
 
-func paths(c *celgate.Change, t *schema.Type) []string {
+func paths(c *celgate.Change, t *shape.Type) []string {
 	var all []string
 	for _, w := range writesOf(c.Before, c.After, t) {
 		if path := w.path(); !slices.Contains(all, path) {
@@ -102,7 +103,7 @@ func paths(c *celgate.Change, t *schema.Type) []string {
 }
 
 // lost compares what each policy set with the end. What a policy changes of its own is no loss.
-func (r *Result) lost(d *celgate.Decision, t *schema.Type) {
+func (r *Result) lost(d *celgate.Decision, t *shape.Type) {
 	for i := range d.Changes {
 		c := &d.Changes[i]
 		all := writesOf(c.Before, c.After, t)

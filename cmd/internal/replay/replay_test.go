@@ -10,6 +10,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/internal/patch/merge/mergetest"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 )
@@ -23,7 +24,7 @@ func object(t *testing.T, text string) map[string]any {
 	return v
 }
 
-func podType(t *testing.T) *schema.Type {
+func podType(t *testing.T) *shape.Type {
 	t.Helper()
 	types, err := builtin.Registry("1.37")
 	if err != nil {

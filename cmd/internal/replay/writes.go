@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
-	"github.com/celgate/celgate/schema"
 )
 
 // A write is one value that differs between two objects.
@@ -96,7 +96,7 @@ func has(item any, keys map[string]any) bool {
 }
 
 // writesOf returns what differs between two objects of a type, which may be nil, leaf by leaf.
-func writesOf(before, after map[string]any, t *schema.Type) []write {
+func writesOf(before, after map[string]any, t *shape.Type) []write {
 	var w writes
 	w.members(nil, before, after, t)
 	return w.all
@@ -108,7 +108,7 @@ func (w *writes) add(steps []step, v any, removed bool) {
 	w.all = append(w.all, write{steps: steps, value: v, removed: removed})
 }
 
-func (w *writes) members(steps []step, before, after map[string]any, t *schema.Type) {
+func (w *writes) members(steps []step, before, after map[string]any, t *shape.Type) {
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		at := append(slices.Clone(steps), step{name: name})
 		old, was := before[name]
@@ -124,7 +124,7 @@ func (w *writes) members(steps []step, before, after map[string]any, t *schema.T
 	}
 }
 
-func (w *writes) value(steps []step, before, after any, t *schema.Type) {
+func (w *writes) value(steps []step, before, after any, t *shape.Type) {
 	switch after := after.(type) {
 	case map[string]any:
 		if old, _ := before.(map[string]any); len(after) > 0 {
@@ -140,7 +140,7 @@ func (w *writes) value(steps []step, before, after any, t *schema.Type) {
 	w.add(steps, after, false)
 }
 
-func (w *writes) items(steps []step, before, after []any, t *schema.Type) {
+func (w *writes) items(steps []step, before, after []any, t *shape.Type) {
 	if keyed(before, after, t) {
 		old, is := map[string]any{}, map[string]bool{}
 		for _, item := range before {
@@ -190,8 +190,8 @@ func text(v any) string {
 }
 
 // keyed reports lists whose items all have keys, each once.
-func keyed(before, after []any, t *schema.Type) bool {
-	if t == nil || t.Kind != schema.List || t.Merge != schema.Keyed || len(t.Keys) == 0 {
+func keyed(before, after []any, t *shape.Type) bool {
+	if t == nil || t.Kind != shape.List || t.Merge != shape.Keyed || len(t.Keys) == 0 {
 		return false
 	}
 	for _, list := range [][]any{before, after} {
@@ -211,7 +211,7 @@ func keyed(before, after []any, t *schema.Type) bool {
 }
 
 // keysOf returns the keys of an item; a key that is absent is nil.
-func keysOf(item any, t *schema.Type) map[string]any {
+func keysOf(item any, t *shape.Type) map[string]any {
 	object, _ := item.(map[string]any)
 	keys := map[string]any{}
 	for _, key := range t.Keys {
@@ -220,11 +220,11 @@ func keysOf(item any, t *schema.Type) map[string]any {
 	return keys
 }
 
-func memberType(t *schema.Type, name string) *schema.Type {
+func memberType(t *shape.Type, name string) *shape.Type {
 	switch {
 	case t == nil:
 		return nil
-	case t.Kind == schema.Map:
+	case t.Kind == shape.Map:
 		return t.Elem
 	}
 	if f := t.Field(name); f != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/rewrite"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -544,7 +545,7 @@ func missingText(object map[string]any, pointer string) string {
 	return ""
 }
 
-func yamlLines(v any, t *schema.Type) []string {
+func yamlLines(v any, t *shape.Type) []string {
 	var text string
 	if object, ok := v.(map[string]any); ok {
 		text = rewrite.YAML(object, t)
@@ -573,7 +574,7 @@ func inlineYAML(v any) string {
 	return strings.Join(strings.Fields(strings.TrimPrefix(text, "v:")), " ")
 }
 
-func (o Options) typeOf(object map[string]any) *schema.Type {
+func (o Options) typeOf(object map[string]any) *shape.Type {
 	if o.Types == nil {
 		return nil
 	}

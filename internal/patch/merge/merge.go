@@ -21,8 +21,8 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
-	"github.com/celgate/celgate/schema"
 )
 
 // Apply returns live with patch merged into it. The type is that of both; nil stands for a kind without a schema.
@@ -35,12 +35,12 @@ import (
 // on the order of its maps, members come sorted by name here; an undeclared member ends the look at its map, as it does
 // there. Wrapped in the error are [Problems], or an [*AtomicError] for a patch that fits but touches what merges
 // atomically.
-func Apply(live, patch map[string]any, t *schema.Type) (map[string]any, error) {
+func Apply(live, patch map[string]any, t *shape.Type) (map[string]any, error) {
 	return apply(live, patch, t, validator{duplicates: true})
 }
 
 // apply is Apply with a validator for the live object.
-func apply(live, patch map[string]any, t *schema.Type, ofLive validator) (map[string]any, error) {
+func apply(live, patch map[string]any, t *shape.Type, ofLive validator) (map[string]any, error) {
 	const unfit = "failed to convert patch object to typed object: %w"
 	if t == nil {
 		apiVersion, _ := live["apiVersion"].(string)

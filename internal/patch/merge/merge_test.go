@@ -13,7 +13,7 @@ import (
 
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/patch/merge/mergetest"
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 func text(err error) string {
@@ -34,7 +34,7 @@ func show(v any) string {
 // outcome counts what a comparison has seen.
 type outcome struct{ merged, refused int }
 
-func compare(t *testing.T, live, patch map[string]any, typ *schema.Type) (o outcome) {
+func compare(t *testing.T, live, patch map[string]any, typ *shape.Type) (o outcome) {
 	t.Helper()
 	liveBefore, patchBefore := mergetest.Copy(live), mergetest.Copy(patch)
 	want, wantErr := mergetest.Apply(live, patch, typ)
@@ -71,8 +71,8 @@ func compare(t *testing.T, live, patch map[string]any, typ *schema.Type) (o outc
 
 // lost returns the first path that live has, the patch has not, and at which the result is not what live is.
 // Below what merges as one value nothing is promised; the atomics check does not find it in maps.
-func lost(t *schema.Type, live, patch, got any) string {
-	if t != nil && t.Merge == schema.Atomic {
+func lost(t *shape.Type, live, patch, got any) string {
+	if t != nil && t.Merge == shape.Atomic {
 		return ""
 	}
 	switch patch := patch.(type) {
@@ -93,7 +93,7 @@ func lost(t *schema.Type, live, patch, got any) string {
 			}
 		}
 	case []any:
-		if t == nil || t.Merge != schema.Set && t.Merge != schema.Keyed {
+		if t == nil || t.Merge != shape.Set && t.Merge != shape.Keyed {
 			return ""
 		}
 		live, _ := live.([]any)
@@ -124,7 +124,7 @@ func lost(t *schema.Type, live, patch, got any) string {
 	return ""
 }
 
-func memberType(t *schema.Type, name string) (member *schema.Type, atomic bool) {
+func memberType(t *shape.Type, name string) (member *shape.Type, atomic bool) {
 	if t == nil {
 		return nil, false
 	}
@@ -134,7 +134,7 @@ func memberType(t *schema.Type, name string) (member *schema.Type, atomic bool) 
 	return t.Elem, false
 }
 
-func byKey(list *schema.Type, items []any) map[string][]any {
+func byKey(list *shape.Type, items []any) map[string][]any {
 	found := map[string][]any{}
 	for _, item := range items {
 		found[keyText(list, item)] = append(found[keyText(list, item)], item)
@@ -143,8 +143,8 @@ func byKey(list *schema.Type, items []any) map[string][]any {
 }
 
 // keyText returns what identifies an item of a list.
-func keyText(list *schema.Type, item any) string {
-	if list.Merge == schema.Set {
+func keyText(list *shape.Type, item any) string {
+	if list.Merge == shape.Set {
 		return show(item)
 	}
 	var keys []any
@@ -180,13 +180,13 @@ func TestApplyAgainstServer(t *testing.T) {
 // Lists that are too long to look through are indexed.
 func TestLongListsAgainstServer(t *testing.T) {
 	random := rand.NewChaCha8([32]byte([]byte(strings.Repeat("celgate ", 4))))
-	item := &schema.Type{Kind: schema.Struct,
-		Fields: []schema.Field{{Name: "name", Type: stringType}, {Name: "a", Type: stringType}}}
-	for _, list := range []*schema.Type{
-		{Kind: schema.List, Merge: schema.Keyed, Keys: []string{"name"}, Elem: item},
-		{Kind: schema.List, Merge: schema.Set, Elem: stringType},
+	item := &shape.Type{Kind: shape.Struct,
+		Fields: []shape.Field{{Name: "name", Type: stringType}, {Name: "a", Type: stringType}}}
+	for _, list := range []*shape.Type{
+		{Kind: shape.List, Merge: shape.Keyed, Keys: []string{"name"}, Elem: item},
+		{Kind: shape.List, Merge: shape.Set, Elem: stringType},
 	} {
-		typ := object(schema.Field{Name: "list", Type: list})
+		typ := object(shape.Field{Name: "list", Type: list})
 		merged := 0
 		for range 500 {
 			choices := make([]byte, 256)
@@ -201,12 +201,12 @@ func TestLongListsAgainstServer(t *testing.T) {
 	}
 }
 
-var stringType = &schema.Type{Kind: schema.String}
+var stringType = &shape.Type{Kind: shape.String}
 
-func object(fields ...schema.Field) *schema.Type {
-	return &schema.Type{Kind: schema.Struct, Name: "test.Thing",
-		Fields: append(fields, schema.Field{Name: "apiVersion", Type: stringType},
-			schema.Field{Name: "kind", Type: stringType})}
+func object(fields ...shape.Field) *shape.Type {
+	return &shape.Type{Kind: shape.Struct, Name: "test.Thing",
+		Fields: append(fields, shape.Field{Name: "apiVersion", Type: stringType},
+			shape.Field{Name: "kind", Type: stringType})}
 }
 
 // thing gives an object its identity.

@@ -3,7 +3,7 @@ package merge
 import (
 	"sync"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // A Merger is [Apply] without a look at what cannot be wrong. The zero value is ready; it may be used from many
@@ -20,7 +20,7 @@ type Merger struct {
 }
 
 // Apply returns live with patch merged into it, as the function does.
-func (m *Merger) Apply(live, patch map[string]any, t *schema.Type) (map[string]any, error) {
+func (m *Merger) Apply(live, patch map[string]any, t *shape.Type) (map[string]any, error) {
 	v := validator{duplicates: true}
 	if t != nil && t.Name != "" {
 		v.only = m.leadToKeyless(t)
@@ -28,9 +28,9 @@ func (m *Merger) Apply(live, patch map[string]any, t *schema.Type) (map[string]a
 	return apply(live, patch, t, v)
 }
 
-func (m *Merger) leadToKeyless(t *schema.Type) map[*schema.Type][]int {
+func (m *Merger) leadToKeyless(t *shape.Type) map[*shape.Type][]int {
 	if lead, ok := m.keyless.Load(t); ok {
-		return lead.(map[*schema.Type][]int)
+		return lead.(map[*shape.Type][]int)
 	}
 	lead := leadToKeyless(t)
 	m.keyless.Store(t, lead)
@@ -39,11 +39,11 @@ func (m *Merger) leadToKeyless(t *schema.Type) map[*schema.Type][]int {
 
 // leadToKeyless returns the types in t that are keyed lists whose items may lack all keys, or that have one in them,
 // and of structs the members that do.
-func leadToKeyless(t *schema.Type) map[*schema.Type][]int {
-	users := map[*schema.Type][]*schema.Type{}
-	lead := map[*schema.Type][]int{}
-	var visit func(t *schema.Type)
-	visit = func(t *schema.Type) {
+func leadToKeyless(t *shape.Type) map[*shape.Type][]int {
+	users := map[*shape.Type][]*shape.Type{}
+	lead := map[*shape.Type][]int{}
+	var visit func(t *shape.Type)
+	visit = func(t *shape.Type) {
 		if _, seen := users[t]; seen {
 			return
 		}
@@ -78,8 +78,8 @@ func leadToKeyless(t *schema.Type) map[*schema.Type][]int {
 }
 
 // parts returns the types of the members or items of a type.
-func parts(t *schema.Type) []*schema.Type {
-	var parts []*schema.Type
+func parts(t *shape.Type) []*shape.Type {
+	var parts []*shape.Type
 	for i := range t.Fields {
 		if part := t.Fields[i].Type; part != nil {
 			parts = append(parts, part)
@@ -91,8 +91,8 @@ func parts(t *schema.Type) []*schema.Type {
 	return parts
 }
 
-func mayLackKeys(t *schema.Type) bool {
-	if t.Kind != schema.List || t.Merge != schema.Keyed || t.Elem == nil {
+func mayLackKeys(t *shape.Type) bool {
+	if t.Kind != shape.List || t.Merge != shape.Keyed || t.Elem == nil {
 		return false
 	}
 	for _, name := range t.Keys {

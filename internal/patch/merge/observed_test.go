@@ -16,6 +16,7 @@ import (
 
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/patch/merge/mergetest"
+	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 )
@@ -64,7 +65,7 @@ func read(t testing.TB, file string, into any) {
 	}
 }
 
-func deployment(t testing.TB) *schema.Type {
+func deployment(t testing.TB) *shape.Type {
 	t.Helper()
 	types, err := builtin.Registry("1.37")
 	if err != nil {
@@ -192,7 +193,7 @@ func TestPatchThatChangesNothingReturnsLive(t *testing.T) {
 }
 
 func TestDepthIsLimited(t *testing.T) {
-	typ := object(schema.Field{Name: "free", Type: &schema.Type{Kind: schema.Any}})
+	typ := object(shape.Field{Name: "free", Type: &shape.Type{Kind: shape.Any}})
 	var deep any = map[string]any{}
 	for range 100_000 {
 		deep = map[string]any{"a": deep}
@@ -208,13 +209,13 @@ func TestDepthIsLimited(t *testing.T) {
 // What comes in may be anything.
 func TestApplySurvivesOddInput(t *testing.T) {
 	odd := []map[string]any{nil, {}, {"spec": nil}, {"a": foreign["<null>"]}, {"spec": []any{nil}}}
-	types := []*schema.Type{
-		nil, {}, {Kind: schema.List}, {Kind: schema.List, Merge: schema.Keyed}, {Kind: schema.Map},
-		{Kind: schema.Struct}, {Kind: 255}, {Kind: schema.String},
-		{Kind: schema.Struct, Fields: []schema.Field{{Name: "spec"},
-			{Name: "a", Type: &schema.Type{Kind: schema.List, Merge: schema.Set}}}},
-		{Kind: schema.Struct, Fields: []schema.Field{
-			{Name: "spec", Type: &schema.Type{Kind: schema.List, Merge: schema.Keyed, Keys: []string{"a", "b"}}}}},
+	types := []*shape.Type{
+		nil, {}, {Kind: shape.List}, {Kind: shape.List, Merge: shape.Keyed}, {Kind: shape.Map},
+		{Kind: shape.Struct}, {Kind: 255}, {Kind: shape.String},
+		{Kind: shape.Struct, Fields: []shape.Field{{Name: "spec"},
+			{Name: "a", Type: &shape.Type{Kind: shape.List, Merge: shape.Set}}}},
+		{Kind: shape.Struct, Fields: []shape.Field{
+			{Name: "spec", Type: &shape.Type{Kind: shape.List, Merge: shape.Keyed, Keys: []string{"a", "b"}}}}},
 	}
 	for _, live := range odd {
 		for _, patch := range odd {
@@ -239,7 +240,7 @@ func TestMerger(t *testing.T) {
 	labels := map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}
 	for _, c := range []struct {
 		live, patch map[string]any
-		typ         *schema.Type
+		typ         *shape.Type
 		err         string
 	}{
 		{thing(map[string]any{"secrets": []any{map[string]any{"name": "a"}}}), labels, serviceAccount, ""},
@@ -249,7 +250,7 @@ func TestMerger(t *testing.T) {
 		{thing(map[string]any{}), map[string]any{"spec": map[string]any{"a": int64(1)}}, definition,
 			"failed to convert patch object to typed object: .spec.a: field not declared in schema"},
 		{thing(map[string]any{"a": int64(1)}), map[string]any{"a": "b"},
-			&schema.Type{Kind: schema.Struct, Fields: object(schema.Field{Name: "a", Type: stringType}).Fields},
+			&shape.Type{Kind: shape.Struct, Fields: object(shape.Field{Name: "a", Type: stringType}).Fields},
 			"failed to convert original object to typed object: .a: expected string, got &value.valueUnstructured{Value:1}"},
 	} {
 		got, err := m.Apply(c.live, c.patch, c.typ)
@@ -295,7 +296,7 @@ func BenchmarkApply(b *testing.B) {
 	for _, name := range slices.Sorted(maps.Keys(file.Patch)) {
 		patch := value(file.Patch[name]).(map[string]any)
 		var m merge.Merger
-		for how, apply := range map[string]func(live, patch map[string]any, t *schema.Type) (map[string]any,
+		for how, apply := range map[string]func(live, patch map[string]any, t *shape.Type) (map[string]any,
 			error){"function": merge.Apply, "merger": m.Apply} {
 			b.Run(name+"/"+how, func(b *testing.B) {
 				b.ReportAllocs()

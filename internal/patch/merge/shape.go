@@ -1,18 +1,20 @@
 package merge
 
-import "github.com/celgate/celgate/schema"
+import (
+	"github.com/celgate/celgate/internal/shape"
+)
 
 // A ref is a type at the place where it is used. It answers what structured-merge-diff's schema says of the place,
 // which k8s.io/kube-openapi/pkg/schemaconv builds from the OpenAPI document: a value may be a scalar, a list or a map,
 // and free types may be all of them.
 type ref struct {
-	typ    *schema.Type // nil for values whose shape nothing describes
-	atomic bool         // the field says that the map is atomic here
-	open   bool         // a type above, written out in the same schema, keeps unknown members
+	typ    *shape.Type // nil for values whose shape nothing describes
+	atomic bool        // the field says that the map is atomic here
+	open   bool        // a type above, written out in the same schema, keeps unknown members
 }
 
 // untyped is the type of the items of lists that nothing describes: free values that are atomic.
-var untyped = &schema.Type{Kind: schema.Any, Merge: schema.Atomic}
+var untyped = &shape.Type{Kind: shape.Any, Merge: shape.Atomic}
 
 // A scalar is what a type says about the scalars that it takes.
 type scalar uint8
@@ -31,7 +33,7 @@ func (r ref) free() bool {
 		return true
 	}
 	switch r.typ.Kind {
-	case schema.Any, schema.IntOrString, schema.Union:
+	case shape.Any, shape.IntOrString, shape.Union:
 		return true
 	}
 	return false
@@ -42,44 +44,44 @@ func (r ref) scalar() scalar {
 		return anyScalar
 	}
 	switch r.typ.Kind {
-	case schema.Boolean:
+	case shape.Boolean:
 		return boolean
-	case schema.Integer, schema.Number:
+	case shape.Integer, shape.Number:
 		return numeric
-	case schema.Bytes, schema.Duration:
+	case shape.Bytes, shape.Duration:
 		return text
-	case schema.String:
+	case shape.String:
 		if r.typ.Format == "" || r.typ.Format == "byte" {
 			return text
 		}
 		return anyScalar
-	case schema.Quantity, schema.Time, schema.MicroTime:
+	case shape.Quantity, shape.Time, shape.MicroTime:
 		return anyScalar
 	}
 	return noScalar
 }
 
 func (r ref) isMap() bool {
-	return r.free() || r.typ.Kind == schema.Struct || r.typ.Kind == schema.Map
+	return r.free() || r.typ.Kind == shape.Struct || r.typ.Kind == shape.Map
 }
 
 func (r ref) isList() bool {
-	return r.free() || r.typ.Kind == schema.List
+	return r.free() || r.typ.Kind == shape.List
 }
 
 // atomicMap reports that maps of the type merge as one value.
 func (r ref) atomicMap() bool {
-	return r.atomic || r.typ != nil && r.typ.Merge == schema.Atomic
+	return r.atomic || r.typ != nil && r.typ.Merge == shape.Atomic
 }
 
 // atomicList reports that lists of the type merge as one value.
 func (r ref) atomicList() bool {
-	return r.free() || r.typ.Merge != schema.Set && r.typ.Merge != schema.Keyed
+	return r.free() || r.typ.Merge != shape.Set && r.typ.Merge != shape.Keyed
 }
 
 // keyNames returns the members that identify an item of an associative list; none for a set.
 func (r ref) keyNames() []string {
-	if r.typ.Merge == schema.Keyed {
+	if r.typ.Merge == shape.Keyed {
 		return r.typ.Keys
 	}
 	return nil
@@ -87,7 +89,7 @@ func (r ref) keyNames() []string {
 
 // declared returns the place of a member that the type declares.
 func (r ref) declared(name string) (ref, bool) {
-	if r.typ == nil || r.typ.Kind != schema.Struct {
+	if r.typ == nil || r.typ.Kind != shape.Struct {
 		return ref{}, false
 	}
 	field := r.typ.Field(name)
@@ -107,9 +109,9 @@ func (r ref) member(name string) (ref, bool) {
 	switch {
 	case r.free():
 		return ref{}, true
-	case r.typ.Kind == schema.Map:
+	case r.typ.Kind == shape.Map:
 		return r.below(r.typ.Elem), true
-	case r.typ.Kind == schema.Struct:
+	case r.typ.Kind == shape.Struct:
 		// An object without properties is free-form to OpenAPI.
 		return ref{}, r.open || r.typ.PreserveUnknown || len(r.typ.Fields) == 0
 	}
@@ -126,7 +128,7 @@ func (r ref) item() ref {
 
 // below returns a place in a value of this type. Keeping unknown members is handed down to types that are written out
 // in the same schema, not to named ones (as kube-openapi's convert.visitSpec does).
-func (r ref) below(t *schema.Type) ref {
+func (r ref) below(t *shape.Type) ref {
 	if t == nil {
 		return ref{}
 	}

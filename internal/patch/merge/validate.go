@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // A Problem is a value that does not fit the type at its place.
@@ -54,10 +54,10 @@ const maxDepth = 10_000
 
 // A validator finds what does not fit (as typed/validate.go v6.4.2).
 type validator struct {
-	duplicates bool                   // associative lists may have items with equal keys
-	sorted     bool                   // look at members in the order of their names
-	only       map[*schema.Type][]int // if not nil, look at values of these types only, and at these members of structs
-	atomic     *bool                  // if not nil, is set when there may be something that merges atomically
+	duplicates bool                  // associative lists may have items with equal keys
+	sorted     bool                  // look at members in the order of their names
+	only       map[*shape.Type][]int // if not nil, look at values of these types only, and at these members of structs
+	atomic     *bool                 // if not nil, is set when there may be something that merges atomically
 }
 
 func (v validator) validate(r ref, object map[string]any) Problems {
@@ -147,7 +147,7 @@ func fitsScalar(s scalar, value any) bool {
 }
 
 func (v validator) members(r ref, members map[string]any, depth int) (problems Problems) {
-	if v.only != nil && !v.sorted && r.typ.Kind == schema.Struct {
+	if v.only != nil && !v.sorted && r.typ.Kind == shape.Struct {
 		for _, i := range v.only[r.typ] {
 			name := r.typ.Fields[i].Name
 			if value := members[name]; value != nil {

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // A Generator makes types, and objects and patches of a type, out of a stream of choices. The stream repeats.
@@ -27,15 +27,15 @@ func pick[T any](g *Generator, from ...T) T { return from[g.choose(len(from))] }
 
 var memberNames = []string{"a", "b", "key", "name", "port", "x/y"}
 
-func (g *Generator) root() *schema.Type {
+func (g *Generator) root() *shape.Type {
 	t := g.structure(3)
-	t.Fields = append(t.Fields, schema.Field{Name: "apiVersion", Type: &schema.Type{Kind: schema.String}},
-		schema.Field{Name: "kind", Type: &schema.Type{Kind: schema.String}})
-	t.Merge = schema.Granular
+	t.Fields = append(t.Fields, shape.Field{Name: "apiVersion", Type: &shape.Type{Kind: shape.String}},
+		shape.Field{Name: "kind", Type: &shape.Type{Kind: shape.String}})
+	t.Merge = shape.Granular
 	return t
 }
 
-func (g *Generator) typ(depth int) *schema.Type {
+func (g *Generator) typ(depth int) *shape.Type {
 	if depth <= 0 {
 		return g.leaf()
 	}
@@ -43,7 +43,7 @@ func (g *Generator) typ(depth int) *schema.Type {
 	case 0, 1:
 		return g.structure(depth)
 	case 2, 3:
-		t := &schema.Type{Kind: schema.Map, Merge: pick(g, schema.Granular, schema.Granular, schema.Atomic),
+		t := &shape.Type{Kind: shape.Map, Merge: pick(g, shape.Granular, shape.Granular, shape.Atomic),
 			PreserveUnknown: g.choose(10) == 0}
 		if g.choose(5) != 0 {
 			t.Elem = g.typ(depth - 1)
@@ -55,33 +55,33 @@ func (g *Generator) typ(depth int) *schema.Type {
 	return g.leaf()
 }
 
-func (g *Generator) leaf() *schema.Type {
-	t := &schema.Type{Kind: schema.Kind(g.choose(int(schema.IntOrString) + 1)),
+func (g *Generator) leaf() *shape.Type {
+	t := &shape.Type{Kind: shape.Kind(g.choose(int(shape.IntOrString) + 1)),
 		Format: pick(g, "", "", "", "date", "byte")}
-	if t.Kind == schema.Any {
-		t.Merge = pick(g, schema.Granular, schema.Atomic)
+	if t.Kind == shape.Any {
+		t.Merge = pick(g, shape.Granular, shape.Atomic)
 	}
 	return t
 }
 
-func (g *Generator) structure(depth int) *schema.Type {
-	t := &schema.Type{Kind: schema.Struct, Name: pick(g, "", "", "pkg.T"),
-		Merge: pick(g, schema.Granular, schema.Granular, schema.Granular, schema.Granular, schema.Atomic)}
+func (g *Generator) structure(depth int) *shape.Type {
+	t := &shape.Type{Kind: shape.Struct, Name: pick(g, "", "", "pkg.T"),
+		Merge: pick(g, shape.Granular, shape.Granular, shape.Granular, shape.Granular, shape.Atomic)}
 	t.PreserveUnknown = t.Name == "" && g.choose(6) == 0
 	for _, name := range memberNames {
 		if g.choose(3) == 0 {
 			continue
 		}
-		f := schema.Field{Name: name, Type: g.typ(depth - 1)}
+		f := shape.Field{Name: name, Type: g.typ(depth - 1)}
 		if t.Name != "" && g.choose(12) == 0 {
 			f.Type = t // recursive
 		}
 		switch f.Type.Kind {
-		case schema.Struct, schema.Map, schema.Any:
+		case shape.Struct, shape.Map, shape.Any:
 			f.Atomic = g.choose(8) == 0
-		case schema.String:
+		case shape.String:
 			f.Default = pick[any](g, nil, "", "TCP")
-		case schema.Integer:
+		case shape.Integer:
 			f.Default = pick[any](g, nil, int64(0), 80.0)
 		}
 		t.Fields = append(t.Fields, f)
@@ -89,32 +89,32 @@ func (g *Generator) structure(depth int) *schema.Type {
 	return t
 }
 
-func (g *Generator) list(depth int) *schema.Type {
-	t := &schema.Type{Kind: schema.List, Merge: pick(g, schema.Keyed, schema.Keyed, schema.Set, schema.Set,
-		schema.Atomic, schema.Granular)}
+func (g *Generator) list(depth int) *shape.Type {
+	t := &shape.Type{Kind: shape.List, Merge: pick(g, shape.Keyed, shape.Keyed, shape.Set, shape.Set,
+		shape.Atomic, shape.Granular)}
 	switch {
-	case t.Merge == schema.Keyed && g.choose(8) != 0:
+	case t.Merge == shape.Keyed && g.choose(8) != 0:
 		t.Keys = pick(g, []string{"name"}, []string{"key"}, []string{"port", "name"}, []string{"name", "key"})
 		t.Elem = g.structure(depth - 1)
-		t.Elem.Merge = schema.Granular
+		t.Elem.Merge = shape.Granular
 		for _, name := range t.Keys {
-			i := slices.IndexFunc(t.Elem.Fields, func(f schema.Field) bool { return f.Name == name })
+			i := slices.IndexFunc(t.Elem.Fields, func(f shape.Field) bool { return f.Name == name })
 			if i < 0 {
-				t.Elem.Fields = append(t.Elem.Fields, schema.Field{Name: name})
+				t.Elem.Fields = append(t.Elem.Fields, shape.Field{Name: name})
 				i = len(t.Elem.Fields) - 1
 			}
 			if g.choose(5) != 0 {
-				t.Elem.Fields[i] = schema.Field{Name: name,
-					Type:    &schema.Type{Kind: pick(g, schema.String, schema.Integer, schema.IntOrString)},
+				t.Elem.Fields[i] = shape.Field{Name: name,
+					Type:    &shape.Type{Kind: pick(g, shape.String, shape.Integer, shape.IntOrString)},
 					Default: t.Elem.Fields[i].Default}
 			} else if t.Elem.Fields[i].Type == nil {
 				t.Elem.Fields[i].Type = g.leaf()
 			}
 		}
-	case t.Merge == schema.Keyed:
+	case t.Merge == shape.Keyed:
 		t.Keys = []string{"name"}
 		t.Elem = g.typ(depth - 1)
-	case t.Merge == schema.Set && g.choose(6) != 0:
+	case t.Merge == shape.Set && g.choose(6) != 0:
 		t.Elem = g.leaf()
 	case g.choose(10) == 0:
 	default:
@@ -133,25 +133,25 @@ func (g *Generator) odd() any {
 
 // value makes a value of a type; if noise is positive, one in noise is of another one. Members are sometimes null
 // unless noise is negative.
-func (g *Generator) value(t *schema.Type, depth, noise int) any {
+func (g *Generator) value(t *shape.Type, depth, noise int) any {
 	if noise > 0 && g.choose(noise) == 0 {
 		return g.odd()
 	}
-	if t == nil || t.Kind == schema.Any {
+	if t == nil || t.Kind == shape.Any {
 		return g.anything(2)
 	}
 	switch t.Kind {
-	case schema.Boolean:
+	case shape.Boolean:
 		return pick[any](g, true, false)
-	case schema.Integer:
+	case shape.Integer:
 		return pick[any](g, int64(0), int64(80), int64(1), 80.0)
-	case schema.Number:
+	case shape.Number:
 		return pick[any](g, int64(0), 80.5, 1.0, 1e21)
-	case schema.IntOrString:
+	case shape.IntOrString:
 		return pick[any](g, "a", "b", int64(80))
-	case schema.Struct, schema.Map:
+	case shape.Struct, shape.Map:
 		return g.object(t, depth, noise)
-	case schema.List:
+	case shape.List:
 		items := []any{}
 		if depth > 0 {
 			for range g.choose(6) {
@@ -167,7 +167,7 @@ func (g *Generator) value(t *schema.Type, depth, noise int) any {
 }
 
 // LongList makes a list with many different keys, half of the time without duplicates.
-func (g *Generator) LongList(t *schema.Type, depth, noise int) []any {
+func (g *Generator) LongList(t *shape.Type, depth, noise int) []any {
 	const length, prime = 14, 17
 	items := []any{}
 	step, unique := 1+g.choose(prime-1), g.choose(2) == 0
@@ -176,7 +176,7 @@ func (g *Generator) LongList(t *schema.Type, depth, noise int) []any {
 		if !unique && g.choose(4) == 0 {
 			name = "k1"
 		}
-		if t.Merge != schema.Keyed {
+		if t.Merge != shape.Keyed {
 			items = append(items, name)
 			continue
 		}
@@ -192,12 +192,12 @@ func (g *Generator) LongList(t *schema.Type, depth, noise int) []any {
 	return items
 }
 
-func (g *Generator) object(t *schema.Type, depth, noise int) map[string]any {
+func (g *Generator) object(t *shape.Type, depth, noise int) map[string]any {
 	members := map[string]any{}
 	if depth == 0 {
 		return members
 	}
-	if t.Kind == schema.Map {
+	if t.Kind == shape.Map {
 		for range g.choose(4) {
 			members[pick(g, memberNames...)] = g.value(t.Elem, depth-1, noise)
 		}
@@ -242,14 +242,14 @@ func (g *Generator) anything(depth int) any {
 }
 
 // Scenario makes a type, and a live object and a patch of it.
-func (g *Generator) Scenario() (live, patch map[string]any, t *schema.Type) {
+func (g *Generator) Scenario() (live, patch map[string]any, t *shape.Type) {
 	t = g.root()
 	live, patch = g.Objects(t)
 	return live, patch, t
 }
 
 // Objects makes a live object that nearly always fits the type, and a patch that often does.
-func (g *Generator) Objects(t *schema.Type) (live, patch map[string]any) {
+func (g *Generator) Objects(t *shape.Type) (live, patch map[string]any) {
 	noise := pick(g, -1, 0, 0, 60, 25)
 	live = g.object(t, 5, pick(g, -1, -1, -1, -1, -1, 0, 0, 60))
 	patch = g.object(t, 5, noise)
@@ -263,7 +263,7 @@ func (g *Generator) Objects(t *schema.Type) (live, patch map[string]any) {
 }
 
 // dropAtomics removes from a patch most of what the atomics check would refuse, so that merges happen.
-func dropAtomics(t *schema.Type, value any) {
+func dropAtomics(t *shape.Type, value any) {
 	if t == nil {
 		return
 	}
@@ -277,8 +277,8 @@ func dropAtomics(t *schema.Type, value any) {
 			_, isMap := member.(map[string]any)
 			list, isList := member.([]any)
 			switch {
-			case f.Atomic, isMap && f.Type.Merge == schema.Atomic, isList && f.Type.Merge != schema.Set &&
-				f.Type.Merge != schema.Keyed:
+			case f.Atomic, isMap && f.Type.Merge == shape.Atomic, isList && f.Type.Merge != shape.Set &&
+				f.Type.Merge != shape.Keyed:
 				delete(value, f.Name)
 			case isList:
 				for _, item := range list {

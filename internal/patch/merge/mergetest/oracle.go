@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"github.com/celgate/celgate/schema"
+	"github.com/celgate/celgate/internal/shape"
 )
 
 // Apply is the server's own function under a structured-merge-diff schema that says what t says. Errors name members in
 // their order, which the server leaves to chance.
-func Apply(live, patch map[string]any, t *schema.Type) (map[string]any, error) {
+func Apply(live, patch map[string]any, t *shape.Type) (map[string]any, error) {
 	types, root := Schema(t)
 	liveObject := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(live)}
 	patchObject := &unstructured.Unstructured{Object: Copy(patch).(map[string]any)}
@@ -143,15 +143,15 @@ func (m orderedMap) ZipUsing(_ value.Allocator, other value.Map, _ value.MapTrav
 
 // Schema says in structured-merge-diff's words what kube-openapi/pkg/schemaconv makes of the OpenAPI schema of a type.
 // It shares no code with package merge.
-func Schema(t *schema.Type) (*smd.Schema, smd.TypeRef) {
-	w := schemaWriter{names: map[*schema.Type]string{}}
+func Schema(t *shape.Type) (*smd.Schema, smd.TypeRef) {
+	w := schemaWriter{names: map[*shape.Type]string{}}
 	root := w.ref(t, false)
 	return &smd.Schema{Types: append(w.types, freeTypes...)}, root
 }
 
 type schemaWriter struct {
 	types []smd.TypeDef
-	names map[*schema.Type]string
+	names map[*shape.Type]string
 }
 
 var (
@@ -174,7 +174,7 @@ var (
 
 func scalar(s smd.Scalar) *smd.Scalar { return &s }
 
-func (w *schemaWriter) ref(t *schema.Type, open bool) smd.TypeRef {
+func (w *schemaWriter) ref(t *shape.Type, open bool) smd.TypeRef {
 	if t == nil {
 		return deduced
 	}
@@ -185,7 +185,7 @@ func (w *schemaWriter) ref(t *schema.Type, open bool) smd.TypeRef {
 		return smd.TypeRef{NamedType: &name}
 	}
 	switch t.Kind {
-	case schema.Any, schema.IntOrString, schema.Union:
+	case shape.Any, shape.IntOrString, shape.Union:
 		return w.inline(t, false)
 	}
 	name := fmt.Sprintf("%s-%d", t.Name, len(w.names))
@@ -194,37 +194,37 @@ func (w *schemaWriter) ref(t *schema.Type, open bool) smd.TypeRef {
 	return smd.TypeRef{NamedType: &name}
 }
 
-func (w *schemaWriter) inline(t *schema.Type, open bool) smd.TypeRef {
+func (w *schemaWriter) inline(t *shape.Type, open bool) smd.TypeRef {
 	open = open || t.PreserveUnknown
 	relationship := smd.ElementRelationship("")
-	if t.Merge == schema.Atomic {
+	if t.Merge == shape.Atomic {
 		relationship = smd.Atomic
 	}
 	var atom smd.Atom
 	switch t.Kind {
-	case schema.Any:
-		if t.Merge == schema.Atomic {
+	case shape.Any:
+		if t.Merge == shape.Atomic {
 			return smd.TypeRef{NamedType: &untypedName}
 		}
 		return deduced
-	case schema.IntOrString, schema.Union:
+	case shape.IntOrString, shape.Union:
 		return deduced
-	case schema.Boolean:
+	case shape.Boolean:
 		atom.Scalar = scalar(smd.Boolean)
-	case schema.Integer, schema.Number:
+	case shape.Integer, shape.Number:
 		atom.Scalar = scalar(smd.Numeric)
-	case schema.String:
+	case shape.String:
 		atom.Scalar = scalar(smd.String)
 		if t.Format != "" && t.Format != "byte" {
 			atom.Scalar = scalar(smd.Untyped)
 		}
-	case schema.Bytes, schema.Duration:
+	case shape.Bytes, shape.Duration:
 		atom.Scalar = scalar(smd.String)
-	case schema.Quantity, schema.Time, schema.MicroTime:
+	case shape.Quantity, shape.Time, shape.MicroTime:
 		atom.Scalar = scalar(smd.Untyped)
-	case schema.Map:
+	case shape.Map:
 		atom.Map = &smd.Map{ElementType: w.ref(t.Elem, open), ElementRelationship: relationship}
-	case schema.Struct:
+	case shape.Struct:
 		atom.Map = &smd.Map{ElementRelationship: relationship}
 		if open || len(t.Fields) == 0 {
 			atom.Map.ElementType = deduced
@@ -237,15 +237,15 @@ func (w *schemaWriter) inline(t *schema.Type, open bool) smd.TypeRef {
 			}
 			atom.Map.Fields = append(atom.Map.Fields, field)
 		}
-	case schema.List:
+	case shape.List:
 		atom.List = &smd.List{ElementType: w.ref(t.Elem, open), ElementRelationship: smd.Atomic}
 		if t.Elem == nil {
 			atom.List.ElementType = smd.TypeRef{NamedType: &untypedName}
 		}
 		switch t.Merge {
-		case schema.Set:
+		case shape.Set:
 			atom.List.ElementRelationship = smd.Associative
-		case schema.Keyed:
+		case shape.Keyed:
 			atom.List.ElementRelationship = smd.Associative
 			atom.List.Keys = t.Keys
 		}

@@ -1,9 +1,8 @@
-// Package schema describes the types of Kubernetes objects: their fields, how they merge and what they default to.
+// Package shape describes the types of Kubernetes objects: their fields, how they merge and what they default to.
 //
-// One [Type] serves every consumer: prepare (decode, prune, default, normalise), the merge of
-// ApplyConfiguration patches and static checks. Built-in kinds come from package builtin's tables, custom
-// kinds from their CustomResourceDefinitions; a [Registry] holds both and knows the served resources.
-package schema
+// One [Type] serves every consumer: prepare (decode, prune, default, normalise), the merge of ApplyConfiguration patches
+// and static checks. Package schema makes them, of the tables of built-in kinds and of CustomResourceDefinitions.
+package shape
 
 // A Kind says how values of a type are written in JSON.
 type Kind uint8
