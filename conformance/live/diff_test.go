@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -128,5 +129,86 @@ func TestDiff(t *testing.T) {
 	if differing != 3 || got.Requests != len(manifests) || got.Same != len(manifests)-differing {
 		t.Errorf("%d answers differ on the server; celgate has %d requests, %d the same", differing, got.Requests,
 			got.Same)
+	}
+}
+
+// TestDiffOfCluster asks what differs for what exists in the cluster itself, and then the server about each object.
+func TestDiffOfCluster(t *testing.T) {
+	keep(t, "{apiVersion: v1, kind: Namespace, metadata: {name: diff-live, labels: {diff: live}}}")
+	var given strings.Builder
+	for i := range 4 {
+		fmt.Fprintf(&given, "---\n%s\n", deployment("diff-live", fmt.Sprintf("web-%d", i), 1+i))
+	}
+	put(t, strings.TrimPrefix(given.String(), "---\n"))
+	policies := filepath.Join(t.TempDir(), "policies.yaml")
+	text := `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: diff-live}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {diff: live}}
+    resourceRules:
+    - {apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [CREATE, UPDATE]}
+    - {apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}
+  validations:
+  - expression: "object.kind == 'Pod' ? object.spec.containers.all(c, c.image.contains(':')) : object.spec.replicas < 3"
+    message: "3 replicas, or an image without a tag"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: diff-live}
+spec: {policyName: diff-live, validationActions: [Deny]}
+`
+	write(t, policies, text)
+	r := celgate(t, "", "diff", "--kubeconfig", api.Kubeconfig, "-o", "json", "cluster", policies)
+	var got struct {
+		Items []struct {
+			Request   struct{ Name, Namespace, Operation string }
+			CreatedBy *struct{ Kind, Name string }
+			New       struct{ Response struct{ Allowed bool } }
+		}
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil || r.code != 1 ||
+		r.stderr != "celgate: the cluster: no policy is in force\n" {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	denied := map[string]bool{}
+	for _, item := range got.Items {
+		what := item.Request.Operation + " " + item.Request.Name
+		if item.CreatedBy != nil {
+			what = "Pod of " + item.CreatedBy.Name
+		}
+		if item.Request.Namespace != "diff-live" || item.New.Response.Allowed || denied[what] {
+			t.Errorf("%+v", item)
+		}
+		denied[what] = true
+	}
+	if len(denied) != 2*2+4 {
+		t.Errorf("%v", denied)
+	}
+	put(t, text)
+	update := func(name string) *server.Answer {
+		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodPatch,
+			Path:        "/apis/apps/v1/namespaces/diff-live/deployments/" + name,
+			ContentType: "application/merge-patch+json", Body: map[string]any{},
+			Query: map[string][]string{"dryRun": {"All"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	eventually(t, func() string {
+		if update("web-3").Status() == nil {
+			return "the policy is not in force"
+		}
+		return ""
+	})
+	for i := range 4 {
+		name := fmt.Sprintf("web-%d", i)
+		if deny := update(name).Status() != nil; deny != denied["UPDATE "+name] || deny != denied["CREATE "+name] ||
+			!denied["Pod of diff-live/"+name] {
+			t.Errorf("%s: the server denies %v, celgate %v", name, deny, denied)
+		}
 	}
 }

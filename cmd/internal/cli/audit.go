@@ -492,6 +492,8 @@ type auditor struct {
 
 	mine map[string]bool // the namespaces that are asked about, "" for objects in none; nil: all
 
+	beside *auditor // who is asked about the same objects; nil: nobody
+
 	unreadMu sync.Mutex
 	unreads  []report.Unread
 	left     map[string]int
@@ -564,6 +566,9 @@ type auditPlan struct {
 	err      error
 }
 
+// unwritten are resources of whose objects none is ever written.
+var unwritten = map[apischema.GroupResource]bool{{Resource: "componentstatuses"}: true, {Resource: "bindings"}: true}
+
 // plan returns what is asked about the objects of a kind; without asks, and not to be followed, nothing is.
 func (of *auditor) plan(kind schema.GroupVersionKind) *auditPlan {
 	if known, ok := of.plans.Load(kind); ok {
@@ -578,7 +583,7 @@ func (of *auditor) plan(kind schema.GroupVersionKind) *auditPlan {
 	default:
 		p.resource = to.Resource
 		for _, op := range of.asks {
-			if of.engine.MayMatch(to.GroupVersionResource, "", op) {
+			if !unwritten[to.Resource.GroupResource()] && of.engine.MayMatch(to.GroupVersionResource, "", op) {
 				p.asks = append(p.asks, op)
 			}
 		}
@@ -588,9 +593,15 @@ func (of *auditor) plan(kind schema.GroupVersionKind) *auditPlan {
 	return known.(*auditPlan)
 }
 
+// wants reports that something is asked about the objects of a kind.
+func (of *auditor) wants(kind schema.GroupVersionKind) bool {
+	plan := of.plan(kind)
+	return plan.resource != nil && (len(plan.asks) > 0 || plan.follow) || of.beside != nil && of.beside.wants(kind)
+}
+
 // follows reports that controllers make something of the objects of a kind that a policy may be for.
 func (of *auditor) follows(kind schema.GroupVersionKind) bool {
-	if of.workloads.Off || !requests.MayMatchChildren(of.world.types, of.engine) {
+	if of.workloads.Off || !of.workloads.All && !requests.MayMatchChildren(of.world.types, of.engine) {
 		return false
 	}
 	paths, _ := of.workloads.PathsOf(kind)

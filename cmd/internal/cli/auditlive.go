@@ -42,10 +42,7 @@ func (s *stocktaking) kinds(of *auditor) [][]*schema.Resource {
 	var order []string
 	by := map[string][]*schema.Resource{}
 	for _, r := range of.world.types.Resources() {
-		if r.NotServed {
-			continue
-		}
-		if plan := of.plan(r.GroupVersionKind()); plan.resource == nil || len(plan.asks) == 0 && !plan.follow {
+		if r.NotServed || !of.wants(r.GroupVersionKind()) {
 			continue
 		}
 		if by[r.Storage] == nil {

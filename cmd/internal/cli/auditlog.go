@@ -186,8 +186,13 @@ func (r *replaying) event(event *requests.Event, place policy.Position, yield fu
 	}
 	defer r.learn(event, key, resource)
 	subject := subjectOf{doc: &manifest.Document{}, past: &pastRequest{event: event}}
-	mayMatch := func(of *auditor) bool { return of.engine.MayMatch(event.Resource, event.Sub, event.Operation()) }
-	if resource != nil && !slices.ContainsFunc(r.to, mayMatch) {
+	mayMatch := func(of *auditor) bool {
+		if resource == nil { // which may be one by which a custom kind was called then
+			return slices.ContainsFunc(of.force.Policies, func(p *policy.Policy) bool { return names(p, event.Resource) })
+		}
+		return of.engine.MayMatch(event.Resource, event.Sub, event.Operation())
+	}
+	if !slices.ContainsFunc(r.to, mayMatch) {
 		return yield(subject)
 	}
 	if event.Code == http.StatusNotFound {
@@ -253,24 +258,26 @@ func (r *replaying) learn(event *requests.Event, key objectKey, resource *schema
 	}
 }
 
+// names reports that a rule of a policy names a resource, in whatever version.
+func names(p *policy.Policy, resource schema.GroupVersionResource) bool {
+	return p.MatchConstraints != nil &&
+		slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(rule policy.Rule) bool {
+			return (slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.APIGroups, resource.Group)) &&
+				slices.ContainsFunc(rule.Resources, func(name string) bool {
+					name, _, _ = strings.Cut(name, "/")
+					return name == "*" || name == resource.Resource
+				})
+		})
+}
+
 // compares reports that a policy that may be for a resource looks at the object before a request, or at its labels.
 func (of *auditor) compares(resource schema.GroupVersionResource) bool {
-	matches := func(p *policy.Policy) bool {
-		return p.MatchConstraints != nil &&
-			slices.ContainsFunc(p.MatchConstraints.ResourceRules, func(rule policy.Rule) bool {
-				return (slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.APIGroups, resource.Group)) &&
-					slices.ContainsFunc(rule.Resources, func(name string) bool {
-						name, _, _ = strings.Cut(name, "/")
-						return name == "*" || name == resource.Resource
-					})
-			})
-	}
 	labels := func(m *policy.MatchResources) bool {
 		return m != nil && m.ObjectSelector != nil &&
 			len(m.ObjectSelector.MatchLabels)+len(m.ObjectSelector.MatchExpressions) > 0
 	}
 	return slices.ContainsFunc(of.force.Policies, func(p *policy.Policy) bool {
-		if !matches(p) && (p.MatchConstraints == nil || p.MatchConstraints.MatchPolicy == policy.Exact) {
+		if !names(p, resource) && (p.MatchConstraints == nil || p.MatchConstraints.MatchPolicy == policy.Exact) {
 			return false
 		}
 		return labels(p.MatchConstraints) ||

@@ -18,7 +18,6 @@ import (
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/cmd/internal/suite"
 	"github.com/celgate/celgate/internal/requests"
-	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )
@@ -54,9 +53,10 @@ change what a user is told, make no difference.
 OLD and NEW are files or directories of policies and bindings, as -p of apply; none
 is the empty set, and cluster, with --context, what a live cluster enforces. Requests
 are those of apply: manifests, AdmissionReviews, and what controllers make of
-workloads; the cases of the suites of --suite; those of an audit log; and with -c and
-without any of them, the objects of the cluster state: each created anew, and updated
-without a change.
+workloads; the cases of the suites of --suite; those of an audit log; and without any
+of them, with -c or a live cluster, the objects that exist: each created anew, and
+updated without a change. Of a live cluster the kinds are listed that a policy of
+either set can match.
 Without requests diff tells what differs in the text of the sets: matched
 resources and operations, selectors, expressions, bindings, costs.
 
@@ -73,6 +73,7 @@ something is, and 2 when something could not be evaluated or a policy is invalid
 
   # what of that which runs would be refused if these were switched on?
   celgate diff none policies -c dump/
+  celgate diff --context prod cluster policies
 
   # do the tests see a difference?
   celgate diff old/ new/ --suite tests/
@@ -162,7 +163,9 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	for _, s := range sides { // one set may be for what the other knows nothing of
 		x.workloads.All = x.workloads.All || requests.MayMatchChildren(s.world.types, s.decider.engine)
 	}
-	asking := len(batch) > 0 || len(x.suites) > 0 || len(inline) > 0 || x.log != ""
+	// Of a live cluster the objects are asked about, unless it is only the state.
+	existing := len(batch) == 0 && len(x.suites) == 0 && x.log == "" && (len(inline) > 0 || x.live != (live{}))
+	asking := len(batch) > 0 || len(x.suites) > 0 || existing || x.log != ""
 	o := report.DiffOptions{
 		Old: old.options, New: now.options, Names: [2]string{old.name, now.name}, Requests: asking, Summary: x.summary,
 		Compared: !asking || x.structure,
@@ -226,7 +229,7 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 		if err := x.askLog(ctx, old, now, write); err != nil {
 			return err
 		}
-	} else if len(batch) == 0 && len(x.suites) == 0 {
+	} else if existing {
 		if err := x.askExisting(ctx, old, now, inline, write); err != nil {
 			return err
 		}
@@ -234,7 +237,7 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	if err := x.askSuites(ctx, old, now, write); err != nil {
 		return err
 	}
-	if x.workloads.All && (len(batch) > 0 || len(inline) > 0) {
+	if x.workloads.All && (len(batch) > 0 || existing) {
 		x.workloads.conclude(x.console)
 	}
 	for _, s := range sides {
@@ -365,7 +368,7 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 		case s.path == noSet:
 			from.policies, from.none, s.name = nil, true, "no policies"
 		case s.path == clusterSet && from.live != nil:
-			from.policies, s.name = nil, "the cluster"
+			from.policies, from.any, s.name = nil, true, "the cluster"
 		case s.path == clusterSet:
 			return withHint(&usageError{errors.New("there is no file " + clusterSet)},
 				"name a live cluster with --context, if its policies are meant")
@@ -402,8 +405,12 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 	}
 	force := w.inForce(x.console, s.rejected)
 	if len(force.Policies) == 0 && !from.none && len(s.rejected) == 0 {
-		x.raise(exitFailed)
-		x.say(s.name+": no policy is in force", noSet+" is the set without policies")
+		hint := ""
+		if !from.any {
+			x.raise(exitFailed)
+			hint = noSet + " is the set without policies"
+		}
+		x.say(s.name+": no policy is in force", hint)
 	}
 	s.decider = &decider{
 		world: w, engine: engine, asked: &asked, notes: newNotes(force, w, &asked), reasons: !x.summary,
@@ -519,54 +526,6 @@ func passed(it report.Item) report.Item {
 	it.Decision = &celgate.Decision{Allowed: true, Object: it.Request.Object}
 	it.Reasons, it.Changes = nil, nil
 	return it
-}
-
-// askExisting asks about the objects of the cluster state: may they be created, and may they be written as they are?
-func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manifest.Document,
-	write func(report.Comparison) error) error {
-	var existing []*manifest.Document
-	for _, d := range docs {
-		if !isReview(d.Object) && !suite.Recognised(d.Object) {
-			existing = append(existing, d)
-		}
-	}
-	if len(existing) == 0 {
-		return nil
-	}
-	x.sayUnasked(old, now)
-	copies := make([]*manifest.Document, len(existing))
-	for i, d := range existing {
-		again := *d
-		again.Object = withoutIdentity(d.Object)
-		copies[i] = &again
-	}
-	use := func(operation string) {
-		for _, s := range []*side{old, now} {
-			asked := *s.decider.asked
-			if asked.operation = operation; operation == string(celgate.Update) {
-				asked.old = s.world.stored
-			}
-			s.decider.asked = &asked
-		}
-	}
-	use(string(celgate.Create))
-	if err := x.ask(ctx, old, now, copies, write); err != nil {
-		return err
-	}
-	use(string(celgate.Update))
-	return x.ask(ctx, old, now, existing, func(c report.Comparison) error {
-		if c.Item().CreatedBy != nil {
-			return nil // it was said of the workload that is created
-		}
-		return write(c)
-	})
-}
-
-// withoutIdentity is an object as someone might create it: without what the API server gives it.
-func withoutIdentity(object map[string]any) map[string]any {
-	o := tree.Object(object)
-	return o.WithMetadata(o.Metadata().Without("uid", "resourceVersion", "generation", "creationTimestamp",
-		"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"))
 }
 
 // sayUnasked names the policies that match no request about an existing object.

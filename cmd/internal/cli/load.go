@@ -51,7 +51,9 @@ type sources struct {
 	live                *kube.Snapshot // nil: none
 	version             string
 	inline, inlineState []*manifest.Document // read already
+	inlined             bool                 // the policies are those that are read already, and no others
 	none                bool                 // no policies are meant
+	any                 bool                 // a live cluster may have none
 	plain               bool                 // objects of unknown kinds are taken as they are
 	workloads           *requests.Workloads  // objects of the kinds that it names are, too
 	samples             []*manifest.Document // of objects that are not in a batch
@@ -74,7 +76,8 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 		return nil, err
 	}
 	given := slices.Concat(from.inline, c.read(loader, from.policies))
-	if w.live != nil && len(from.policies) == 0 && !from.none {
+	theirs := w.live != nil && len(from.policies) == 0 && !from.inlined && !from.none
+	if theirs {
 		if given, err = w.livePolicies(ctx); err != nil {
 			return nil, err
 		}
@@ -82,15 +85,15 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	existing := slices.Concat(from.inlineState, c.read(loader, from.state))
 	w.addTypes(c, slices.Concat(existing, given, batch))
 	beside := w.addPolicies(c, given)
-	if w.live != nil && len(from.policies) == 0 {
+	if theirs {
 		w.set.MarkStored()
 	}
 	switch {
-	case from.none || len(w.set.Policies) > 0 || len(w.rejected) > 0:
+	case from.none || theirs && from.any || len(w.set.Policies) > 0 || len(w.rejected) > 0:
 	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.Recognised(d.Object) }):
 		return nil, withHint(errors.New("no policies"),
 			"policies among the cluster state are not in force: name their files with -p")
-	case w.live != nil && len(from.policies) == 0:
+	case theirs:
 		return nil, withHint(errors.New("no policies in the cluster"),
 			"name files or directories that hold some with -p")
 	case len(from.policies) == 0:

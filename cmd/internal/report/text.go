@@ -161,7 +161,11 @@ func (t *textWriter) compact(s style, word string, it Item, blocks []block) {
 func (t *textWriter) headAs(s style, word, subject string, place policy.Position, as string) {
 	place.Column = 0
 	lead, rest := fmt.Sprintf("%-7s", word), printable(subject)+"  "
-	tail := printable(place.String() + ", as " + as)
+	tail := "as " + as
+	if place.IsValid() {
+		tail = place.String() + ", " + tail
+	}
+	tail = printable(tail)
 	if width := utf8.RuneCountInString(lead + "  " + rest + tail); t.o.Width == 0 || width <= t.o.Width {
 		t.line(t.p.paint(s, lead) + "  " + rest + t.p.paint(dim, tail))
 		return
