@@ -305,7 +305,7 @@ func (a *audit) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	of.audit.PolicySet = digestOf(of.force)
+	of.audit.PolicySet, of.audit.Began, of.audit.About = digestOf(of.force), began, a.about()
 	if w.live != nil && a.log == "" {
 		if err := a.rest(ctx, of); err != nil {
 			return err
@@ -322,6 +322,21 @@ func (a *audit) once(ctx context.Context) error {
 		a.ended(of.audit, began)
 	}
 	return nil
+}
+
+// about says what is audited, for a reader.
+func (a *audit) about() string {
+	switch {
+	case a.log == "-":
+		return "an audit log"
+	case a.log != "":
+		return "the audit log " + a.log
+	case a.live.context != "":
+		return "the cluster of the context " + a.live.context
+	case a.live != (live{}):
+		return "a cluster"
+	}
+	return strings.Join(a.state, ", ")
 }
 
 // writeReport asks about all objects, and writes the outputs.

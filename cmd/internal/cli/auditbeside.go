@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/celgate/celgate/cmd/internal/report"
 )
@@ -36,6 +37,7 @@ func (a *audit) runBeside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	of.About = strings.Join(a.state, ", ") + " and " + a.about()
 	out, err := a.openReport(of, of.Options())
 	if err != nil {
 		return err

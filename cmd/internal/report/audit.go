@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/blame"
@@ -110,7 +111,8 @@ type AuditFinding struct {
 	Object  AuditObject
 	Verdict AuditVerdict
 	Asked   []Ask
-	Made    string // the kind of the object that a controller would create; empty: it is about the object itself
+	Made    string          // the kind of the object that a controller would create; empty: it is about the object itself
+	Source  policy.Position // of the object, or of the template of what a controller would create; zero: no file
 
 	PolicyKind             policy.Kind
 	Policy, Binding, Param string
@@ -126,8 +128,9 @@ type AuditFinding struct {
 	Past *Past  // as of [Audited]
 	Only string // where it is found alone, of files and cluster; empty: nothing is compared
 
-	err   error  // of an error
-	asked *Asked // the first question that it answers; nil: it was kept, or read from a report
+	err   error    // of an error
+	asked *Asked   // the first question that it answers; nil: it was kept, or read from a report
+	first []string // the story of the first that is alike, in the report that it was read from
 }
 
 // Stuck reports that no update of the object is allowed as long as what is found is so.
@@ -204,9 +207,13 @@ func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding 
 	if asked.Ask == AskMake {
 		made = it.kind().Kind
 	}
+	source := object.Place
+	if made != "" && source.IsValid() && it.Place.IsValid() {
+		source = it.Place
+	}
 	var all []AuditFinding
 	add := func(f AuditFinding) {
-		f.Object, f.Asked, f.Made, f.asked = object, []Ask{asked.Ask}, made, asked
+		f.Object, f.Asked, f.Made, f.Source, f.asked = object, []Ask{asked.Ask}, made, source, asked
 		all = append(all, f)
 	}
 	left := false // out, for want of what it needs
@@ -311,6 +318,9 @@ type Audit struct {
 
 	Unread []Unread // what could not be read, as the run found out
 
+	About string    // what is audited, for a reader, such as the names of files
+	Began time.Time // when
+
 	Log  bool         // it is about the requests of an audit log
 	Last *StoredAudit // to compare with; nil: none
 
@@ -323,6 +333,8 @@ type Audit struct {
 	// Nil: nobody is.
 	Reasons func(Item) map[int]blame.Reason
 
+	tells   bool                 // somebody reads the values behind single findings
+	told    map[AuditVerdict]int // findings with values
 	totals  AuditTotals
 	groups  map[groupKey]*auditGroup
 	worst   []offender
@@ -395,6 +407,7 @@ type offender struct {
 func NewAudit(o Options, limits []needs.Limit, top int) *Audit {
 	return &Audit{set: o.Set, types: o.Types, rejected: o.Rejected, limits: limits, undecided: undecidedOf(limits),
 		top:     min(max(top, 0), maxOffender),
+		told:    map[AuditVerdict]int{},
 		groups:  map[groupKey]*auditGroup{},
 		matched: map[policy.Ref]bool{},
 		said:    map[string]int{},
@@ -497,8 +510,30 @@ func (a *Audit) See(of *Audited) []AuditFinding {
 		a.compare(of)
 	}
 	a.pass(of, all)
+	a.tell(all)
 	a.tally(of.Object, all)
 	return all
+}
+
+// tell finds the values behind single findings, of each verdict as many as are listed.
+func (a *Audit) tell(all []AuditFinding) {
+	if !a.tells || a.Reasons == nil {
+		return
+	}
+	of := map[*Asked]map[int]blame.Reason{}
+	for i := range all {
+		f := &all[i]
+		if f.asked == nil || f.Verdict == AuditChanged || a.told[f.Verdict] >= maxListed {
+			continue
+		}
+		a.told[f.Verdict]++
+		f.Story = f.story(func(it Item) map[int]blame.Reason {
+			if _, known := of[f.asked]; !known {
+				of[f.asked] = a.Reasons(it)
+			}
+			return of[f.asked]
+		})
+	}
 }
 
 // pass counts the policies that have nothing to say about an object that they are for.
@@ -593,11 +628,16 @@ func (a *Audit) count(f *AuditFinding) {
 			g.more = true
 		}
 	}
-	if len(g.examples) == 0 && a.Reasons != nil && f.asked != nil && f.Verdict != AuditChanged {
-		f.Story = f.story(a.Reasons)
-	}
 	if len(g.examples) < maxExamples {
-		g.examples = append(g.examples, f.detach())
+		kept := f.detach()
+		switch {
+		case len(g.examples) > 0 || len(kept.Story) > 0:
+		case a.Reasons != nil && f.asked != nil && f.Verdict != AuditChanged:
+			kept.Story = f.story(a.Reasons)
+		default:
+			kept.Story = f.first
+		}
+		g.examples = append(g.examples, kept)
 	}
 	if g.objects > 0 && g.last == f.Object { // of another param
 		return

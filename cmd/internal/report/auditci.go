@@ -36,7 +36,7 @@ func (c *auditCSV) Write(_ *Audited, findings []AuditFinding) error {
 			string(f.Verdict), strconv.FormatBool(f.Stuck()), strings.Join(asks, " "), f.Object.APIVersion,
 			f.Object.Kind, f.Object.Namespace, f.Object.Name,
 			f.Made, string(f.PolicyKind), f.Policy, f.Binding, f.Param, f.field(), f.Message, f.Reason,
-			f.Object.Place.String(),
+			f.Source.String(),
 		}
 		for i, cell := range cells {
 			cells[i] = text(cell)
@@ -110,6 +110,9 @@ func (f *failures) note(of *Audited) {
 func (f *AuditFinding) finding() finding {
 	out := finding{level: check.Note, rule: cmp.Or(f.Policy, "refused"), title: string(f.Verdict),
 		place: f.Object.place(), cause: f.Place}
+	if f.Source.File != "" {
+		out.place = f.Source
+	}
 	switch f.Verdict {
 	case AuditRefused, AuditDenied:
 		out.level = check.Error

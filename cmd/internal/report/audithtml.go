@@ -2,11 +2,11 @@ package report
 
 import (
 	"embed"
-	"fmt"
 	"html/template"
 	"io"
 	"slices"
 	"strings"
+	"time"
 )
 
 //go:embed page.html audit.html suite.html
@@ -23,26 +23,15 @@ type auditHTML struct {
 	audit *Audit
 }
 
-func newAuditHTML(w io.Writer, a *Audit) *auditHTML { return &auditHTML{w: w, audit: a} }
+func newAuditHTML(w io.Writer, a *Audit) *auditHTML {
+	a.tells = true
+	return &auditHTML{w: w, audit: a}
+}
 
 func (h *auditHTML) Write(of *Audited, findings []AuditFinding) error {
 	h.add(findings)
 	h.note(of)
 	return nil
-}
-
-// A trend is how a count has changed.
-type trend struct{ Text, Class string }
-
-// trendOf compares a count of what is bad with an earlier one.
-func trendOf(now, before int) *trend {
-	switch {
-	case now > before:
-		return &trend{fmt.Sprintf("+%d", now-before), "up"}
-	case now < before:
-		return &trend{fmt.Sprintf("−%d", before-now), "down"}
-	}
-	return &trend{"±0", "soft"}
 }
 
 type htmlTile struct {
@@ -67,13 +56,21 @@ type htmlGroup struct {
 type htmlNamespace struct {
 	Name    string
 	Objects int
-	Counts  []int
+	Counts  []htmlCount
+}
+
+type htmlCount struct {
+	Objects int
+	Trend   *trend
 }
 
 type htmlFinding struct {
 	Verdict                       AuditVerdict
 	Stuck                         bool
 	About, Place, Policy, Message string
+	Rule                          string // the place of what is to blame
+	Story                         []string
+	Diff                          []htmlLine
 }
 
 type htmlObject struct {
@@ -86,7 +83,9 @@ func (h *auditHTML) Close() error {
 	a := h.audit
 	last := a.Last
 	page := struct {
-		Summary, Last  string
+		Summary, About string
+		Last           string
+		Gone           []htmlGone
 		Tiles          []htmlTile
 		Groups         []htmlGroup
 		Columns        []AuditVerdict
@@ -96,7 +95,7 @@ func (h *auditHTML) Close() error {
 		Findings       []htmlFinding
 		Left           int
 		Notes, Sayings []string
-	}{Summary: a.Summary(), Left: h.left, Notes: a.notes(), Sayings: a.sayings()}
+	}{Summary: a.Summary(), About: a.about(), Left: h.left, Notes: a.notes(), Sayings: a.sayings()}
 	for _, r := range a.rejected {
 		page.Notes = append([]string{"rejected by the server: " + r.Ref.String()}, page.Notes...)
 	}
@@ -104,6 +103,9 @@ func (h *auditHTML) Close() error {
 	var before AuditTotals
 	if last != nil {
 		before, page.Last = last.Totals(), last.File
+		if when := last.when(); when != "" {
+			page.Last += " of " + when
+		}
 	}
 	for _, c := range []struct {
 		name, class string
@@ -132,33 +134,14 @@ func (h *auditHTML) Close() error {
 		}
 		page.Tiles = append(page.Tiles, tile)
 	}
+	for _, g := range a.gone() {
+		page.Gone = append(page.Gone, htmlGone{g.Verdict, g.headline()})
+	}
 	groups := a.sorted()
-	byNamespace := map[string]map[AuditVerdict]int{}
 	for _, g := range groups {
 		page.Groups = append(page.Groups, a.htmlGroup(g))
-		if !slices.Contains(page.Columns, g.verdict) {
-			page.Columns = append(page.Columns, g.verdict)
-		}
-		for name, n := range g.namespaces {
-			if byNamespace[name] == nil {
-				byNamespace[name] = map[AuditVerdict]int{}
-			}
-			byNamespace[name][g.verdict] += n
-		}
 	}
-	for name, counts := range byNamespace {
-		row := htmlNamespace{Name: namespaceText(name)}
-		for _, v := range page.Columns {
-			row.Counts = append(row.Counts, counts[v])
-		}
-		page.Namespaces = append(page.Namespaces, row)
-	}
-	slices.SortFunc(page.Namespaces, func(x, y htmlNamespace) int {
-		if c := slices.Compare(y.Counts, x.Counts); c != 0 {
-			return c
-		}
-		return strings.Compare(x.Name, y.Name)
-	})
+	page.Columns, page.Namespaces = a.htmlNamespaces(groups)
 	for _, o := range a.worst {
 		page.Worst = append(page.Worst, htmlObject{Object: o.object.String(), Place: o.object.Place.String(),
 			Findings: o.findings, Stuck: o.stuck})
@@ -173,9 +156,77 @@ func (h *auditHTML) Close() error {
 			page.Verdicts = append(page.Verdicts, f.Verdict)
 		}
 		page.Findings = append(page.Findings,
-			htmlFinding{f.Verdict, f.Stuck(), f.about(), f.Object.Place.String(), f.Policy, f.Message})
+			htmlFinding{f.Verdict, f.Stuck(), f.about(), f.Source.String(), f.Policy, f.Message,
+				f.Place.String(), f.Story, htmlDiff(f.Diff)})
 	}
 	return pages.ExecuteTemplate(h.w, "audit.html", page)
+}
+
+type htmlGone struct {
+	Verdict AuditVerdict
+	Text    string
+}
+
+// about says what was audited and when.
+func (a *Audit) about() string {
+	var parts []string
+	if a.About != "" {
+		parts = append(parts, a.About)
+	}
+	if !a.Began.IsZero() {
+		parts = append(parts, clock(a.Began))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// htmlNamespaces are the findings of each namespace by verdict, now and in the last report.
+func (a *Audit) htmlNamespaces(groups []*auditGroup) (columns []AuditVerdict, rows []htmlNamespace) {
+	type counts map[AuditVerdict]int
+	now, before := map[string]counts{}, map[string]counts{}
+	add := func(to map[string]counts, verdict AuditVerdict, namespaces map[string]int) {
+		for name, n := range namespaces {
+			for _, m := range []map[string]counts{now, before} {
+				if m[name] == nil {
+					m[name] = counts{}
+				}
+			}
+			to[name][verdict] += n
+		}
+		if !slices.Contains(columns, verdict) {
+			columns = append(columns, verdict)
+		}
+	}
+	for _, g := range groups {
+		add(now, g.verdict, g.namespaces)
+	}
+	if a.Last != nil {
+		for _, g := range a.Last.summary.Groups {
+			add(before, g.Verdict, g.Namespaces)
+		}
+	}
+	slices.SortFunc(columns, func(v, w AuditVerdict) int { return v.rank() - w.rank() })
+	for name := range now {
+		row := htmlNamespace{Name: namespaceText(name)}
+		for _, v := range columns {
+			c := htmlCount{Objects: now[name][v]}
+			if c.Objects != before[name][v] && a.Last != nil {
+				c.Trend = trendOf(c.Objects, before[name][v])
+			}
+			row.Counts = append(row.Counts, c)
+		}
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(x, y htmlNamespace) int {
+		for i := range columns {
+			if c := y.Counts[i].Objects - x.Counts[i].Objects; c != 0 {
+				return c
+			}
+		}
+		return strings.Compare(x.Name, y.Name)
+	})
+	return columns, rows
 }
 
 func namespaceText(name string) string {
@@ -199,22 +250,11 @@ func (a *Audit) htmlGroup(g *auditGroup) htmlGroup {
 	if g.policy != "" {
 		out.Who = origin(g.policy, g.binding, "")
 	}
-	if a.Last != nil {
-		out.Trend = trendOf(g.objects, a.Last.groups[lastKey{g.verdict, g.policy, g.binding, g.field, g.made}])
-	}
+	out.Trend = a.trend(g)
 	if out.More < 0 {
 		out.More = 0
 	}
-	for _, line := range first.Diff {
-		class := "soft"
-		switch line[:min(1, len(line))] {
-		case "+":
-			class = "add"
-		case "-":
-			class = "del"
-		}
-		out.Diff = append(out.Diff, htmlLine{line, class})
-	}
+	out.Diff = htmlDiff(first.Diff)
 	for _, n := range g.byNamespace() {
 		out.Namespaces = append(out.Namespaces, htmlNamespace{Name: namespaceText(n.name), Objects: n.objects})
 	}
@@ -222,4 +262,18 @@ func (a *Audit) htmlGroup(g *auditGroup) htmlGroup {
 		out.Examples = append(out.Examples, g.examples[i].subject())
 	}
 	return out
+}
+
+func htmlDiff(lines []string) (all []htmlLine) {
+	for _, line := range lines {
+		class := "soft"
+		switch line[:min(1, len(line))] {
+		case "+":
+			class = "add"
+		case "-":
+			class = "del"
+		}
+		all = append(all, htmlLine{line, class})
+	}
+	return all
 }

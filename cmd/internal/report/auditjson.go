@@ -2,6 +2,7 @@ package report
 
 import (
 	"io"
+	"time"
 
 	"github.com/celgate/celgate/internal/needs"
 	"github.com/celgate/celgate/policy"
@@ -34,6 +35,7 @@ type jsonFinding struct {
 	Message  string          `json:"message"`
 	Reason   string          `json:"reason,omitempty"`
 	Error    bool            `json:"error,omitempty"`
+	Values   []string        `json:"values,omitempty"` // that decided
 	Diff     []string        `json:"diff,omitempty"`
 	Unstable bool            `json:"unstable,omitempty"`
 	Past     *jsonPast       `json:"past,omitempty"`
@@ -76,6 +78,8 @@ func (o AuditObject) json() jsonAuditObject {
 }
 
 type jsonSummary struct {
+	About      string           `json:"about,omitempty"` // what is audited
+	Time       string           `json:"time,omitempty"`  // when
 	Totals     AuditTotals      `json:"totals"`
 	Policies   int              `json:"policies"`         // in force
 	InForce    []jsonInForce    `json:"inForce"`          // which ones these are
@@ -143,6 +147,7 @@ type jsonUnread struct {
 }
 
 func newAuditJSON(w io.Writer, a *Audit) (*auditJSON, error) {
+	a.tells = true
 	j := &auditJSON{jsonWriter: jsonWriter{w: w}, audit: a}
 	rejected := make([]jsonRejection, 0, len(a.rejected))
 	for _, r := range a.rejected {
@@ -166,13 +171,13 @@ func (f *AuditFinding) json() jsonFinding {
 		Kind: f.PolicyKind, Policy: f.Policy,
 		Binding: f.Binding, Param: f.Param, Field: f.field(), Place: placeJSON(f.Place), Message: f.Message,
 		Reason: f.Reason, Error: f.IsError,
-		Diff: f.Diff, Unstable: f.Unstable, Only: f.Only,
+		Values: f.Story, Diff: f.Diff, Unstable: f.Unstable, Only: f.Only,
 	}
 	if p := f.Past; p != nil {
 		out.Past = &jsonPast{p.ID, p.User, p.Time, p.Sub, p.Was}
 	}
-	if f.Object.Place.IsValid() {
-		out.Source = &jsonSource{f.Object.Place.File, f.Object.Place.Line}
+	if f.Source.IsValid() {
+		out.Source = &jsonSource{f.Source.File, f.Source.Line}
 	}
 	return out
 }
@@ -214,7 +219,10 @@ func (a *Audit) summary() jsonSummary {
 		NotAudited: []jsonNotAudited{},
 		Unmatched:  notNil(a.idle()), Unread: []jsonUnread{}, Notes: a.said, Left: a.left,
 		InForce: []jsonInForce{}, PolicySet: a.PolicySet, Basis: a.Basis, Beside: a.Beside, Shard: a.Shard, Log: a.Log,
-		Passed: a.passed, Read: a.read,
+		Passed: a.passed, Read: a.read, About: a.About,
+	}
+	if !a.Began.IsZero() {
+		s.Time = a.Began.UTC().Format(time.RFC3339)
 	}
 	for _, p := range a.sortedPolicies() {
 		s.InForce = append(s.InForce, jsonInForce{p.Kind, p.Name, placeJSON(p.Position)})

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/celgate/celgate/internal/needs"
 	"github.com/celgate/celgate/policy"
@@ -268,7 +269,9 @@ func (s *StoredAudit) objects(err *error) iter.Seq[[]AuditFinding] {
 }
 
 func (f *AuditFinding) sameSubject(g *AuditFinding) bool {
-	return f.Object == g.Object && (f.Past == nil) == (g.Past == nil) && (f.Past == nil || *f.Past == *g.Past)
+	x, y := f.Object, g.Object
+	x.Place, y.Place = policy.Position{File: x.Place.File}, policy.Position{File: y.Place.File} // a template is elsewhere
+	return x == y && (f.Past == nil) == (g.Past == nil) && (f.Past == nil || *f.Past == *g.Past)
 }
 
 // An exprKey names an expression of a policy.
@@ -325,13 +328,15 @@ func (j *jsonFinding) finding(exprs map[exprKey]blamed) AuditFinding {
 		Reason: j.Reason, IsError: j.Error, Diff: j.Diff, Unstable: j.Unstable, Only: j.Only,
 	}
 	if j.Source != nil {
-		f.Object.Place = policy.Position{File: j.Source.File, Line: j.Source.Line, Column: 1}
+		f.Source = policy.Position{File: j.Source.File, Line: j.Source.Line, Column: 1}
+		f.Object.Place = f.Source
 	}
+	f.Story = j.Values
 	if p := j.Past; p != nil {
 		f.Past = &Past{p.AuditID, p.User, p.Time, p.SubResource, p.Was}
 	}
 	if known, ok := exprs[exprKey{j.Kind, j.Policy, j.Field}]; ok && j.Field != "" {
-		f.Expr, f.Story = known.expr, known.values
+		f.Expr, f.first = known.expr, known.values
 	} else {
 		f.Expr.Field = j.Field
 	}
@@ -384,7 +389,12 @@ func MergedAudit(parts []*StoredAudit, top int) (*Audit, error) {
 			Ref: policy.Ref{Kind: r.Object.Kind, Name: r.Object.Name}, Status: r.Status})
 	}
 	a := NewAudit(Options{Set: set, Rejected: rejected}, limits, top)
-	a.PolicySet, a.Log = first.PolicySet(), first.Log()
+	a.PolicySet, a.Log, a.About = first.PolicySet(), first.Log(), first.summary.About
+	for _, p := range parts {
+		if t, err := time.Parse(time.RFC3339, p.summary.Time); err == nil && (a.Began.IsZero() || t.Before(a.Began)) {
+			a.Began = t
+		}
+	}
 	if beside := first.summary.Beside; beside != nil {
 		copied := *beside
 		a.Beside = &copied
@@ -451,6 +461,9 @@ func (a *Audit) absorb(s *StoredAudit, choose func([]AuditFinding) []AuditFindin
 			}
 		}
 		of := &Audited{Object: findings[0].Object, Past: findings[0].Past}
+		if i := slices.IndexFunc(findings, func(f AuditFinding) bool { return f.Made == "" }); i > 0 {
+			of.Object = findings[i].Object // with its own place
+		}
 		a.tally(of.Object, findings)
 		if err := write(of, findings); err != nil {
 			return err

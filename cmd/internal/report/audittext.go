@@ -67,7 +67,7 @@ func (t *auditText) Close() error {
 	}
 	for _, g := range t.audit.sorted() {
 		t.gap()
-		for _, l := range Wrap(printable(g.headline()), t.o.Width) {
+		for _, l := range Wrap(printable(g.headline(t.audit.trend(g))), t.o.Width) {
 			t.line(t.p.paint(auditVerdicts[g.verdict.rank()].style, l))
 		}
 		t.blocksOf([]block{t.groupBlock(g)})
@@ -84,6 +84,13 @@ func (t *auditText) Close() error {
 				line += "  " + o.object.Place.String()
 			}
 			t.hanging("", "", 0, line, plain, 2)
+		}
+	}
+	if gone := t.audit.gone(); len(gone) > 0 {
+		t.gap()
+		t.line(t.p.paint(bold, "no longer found"))
+		for _, g := range gone {
+			t.hanging("", "", 0, g.headline(), plain, 2)
 		}
 	}
 	if notes := t.audit.notes(); len(notes) > 0 {
@@ -105,11 +112,14 @@ func (t *auditText) Close() error {
 	return t.flush()
 }
 
-// headline says how many objects a group is about, and who says it.
-func (g *auditGroup) headline() string {
+// headline says how many objects a group is about, and who says it. The trend may be nil.
+func (g *auditGroup) headline(since *trend) string {
 	s := fmt.Sprintf("%d %s", g.objects, g.verdict)
 	if g.made != "" {
 		s = fmt.Sprintf("%ss of %s %s", g.made, plural(g.objects, "object", "objects"), g.verdict)
+	}
+	if since != nil {
+		s += " (" + since.Text + ")"
 	}
 	if g.stuck > 0 {
 		s += fmt.Sprintf(", %d stuck", g.stuck)
@@ -208,8 +218,8 @@ func (f *AuditFinding) subject() string {
 	if f.Only != "" {
 		s += ", only in the " + f.Only
 	}
-	if f.Object.Place.IsValid() {
-		s += "  " + f.Object.Place.String()
+	if f.Source.IsValid() {
+		s += "  " + f.Source.String()
 	}
 	return s
 }
