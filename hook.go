@@ -35,9 +35,12 @@ type binding struct {
 	selector labels.Selector // of the params; nil without
 }
 
-// turn is when a policy runs among those of its phase: webhooks are asked in an order, so mutating policies of
-// failurePolicy Fail run before those of Ignore, in every engine (docs/design/0002-order.md).
+// turn is when a policy runs among those of its phase: static ones first. Webhooks are asked in an order, so mutating
+// policies of failurePolicy Fail run before those of Ignore, in every engine (docs/design/0002-order.md).
 func (h *hook) turn() int {
+	if h.Static {
+		return sequence.Static
+	}
 	if h.phase == policy.PhaseMutation {
 		return sequence.Rank(h.Policy)
 	}

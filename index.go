@@ -1,6 +1,7 @@
 package celgate
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/celgate/celgate/internal/match"
@@ -26,6 +27,7 @@ type indexKey struct {
 type indexEntry struct {
 	validating, mutating candidates
 	exempt               bool
+	onlyStatic           bool // no others are asked
 	resource             *schema.Resource
 	shown                map[string]any // the resource, as the variable request has it
 }
@@ -56,10 +58,14 @@ func (x *index) entry(req *Request) *indexEntry {
 			return e
 		}
 	}
-	e := &indexEntry{exempt: Exempt(made.Resource.GroupResource()), resource: x.types.Resource(made.Resource),
-		shown: resourceTree(made.Resource)}
+	e := &indexEntry{exempt: Exempt(made.Resource.GroupResource(), false), resource: x.types.Resource(made.Resource),
+		shown: resourceTree(made.Resource), onlyStatic: policyResource(made.Resource.GroupResource())}
 	a := match.Attributes{Resource: made.Resource, SubResource: made.SubResource, Operation: string(req.Operation)}
 	for _, h := range x.hooks {
+		if e.onlyStatic && !h.Static {
+			continue
+		}
+		e.exempt = e.exempt && Exempt(made.Resource.GroupResource(), h.Static)
 		if !h.criteria.Resources(&a, x.types) {
 			continue
 		}
@@ -78,26 +84,34 @@ func (x *index) entry(req *Request) *indexEntry {
 	return e
 }
 
-// exempt reports requests that no policy is asked about: reviews of authentication and authorization, and the
-// policies themselves (as pkg/kubeapiserver/admission/exclusion/resources.go v1.37.2).
-func exempt(req *Request) bool {
-	return Exempt(req.Resource.GroupResource())
+// Exempt reports that the server asks no policy about a resource, or no static one: reviews of authentication and
+// authorization, which are not stored, and, unless a policy is static, policies and bindings (as
+// pkg/kubeapiserver/admission/exclusion/resources.go v1.37.2 and apiserver
+// pkg/admission/plugin/policy/generic/plugin.go v0.37.2).
+func Exempt(resource schema.GroupResource, static bool) bool {
+	return reviewResources[resource] || !static && policyResource(resource)
 }
 
-// Exempt reports that the server asks no policy about a resource.
-func Exempt(resource schema.GroupResource) bool { return exemptResources[resource] }
+var reviewResources = map[schema.GroupResource]bool{
+	{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"}:       true,
+	{Group: "authentication.k8s.io", Resource: "tokenreviews"}:             true,
+	{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}: true,
+	{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}:  true,
+	{Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"}:   true,
+	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}:      true,
+}
 
-var exemptResources = map[schema.GroupResource]bool{
-	{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"}:                       true,
-	{Group: "authentication.k8s.io", Resource: "tokenreviews"}:                             true,
-	{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}:                 true,
-	{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}:                  true,
-	{Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"}:                   true,
-	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}:                      true,
-	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       true,
-	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: true,
-	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:         true,
-	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   true,
+// policyResource reports a resource of policies or of bindings, about which only static policies are asked.
+func policyResource(resource schema.GroupResource) bool {
+	if resource.Group != policyGroup {
+		return false
+	}
+	switch resource.Resource {
+	case "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings":
+		return true
+	}
+	return false
 }
 
 // inOrder returns an index of exactly the mutating policies that are named, in the order of the names, and of all
@@ -111,6 +125,7 @@ func (x *index) inOrder(names []string) *index {
 			}
 		}
 	}
+	slices.SortStableFunc(ordered.hooks, func(a, b *hook) int { return policy.StaticFirst(a.Static, b.Static) })
 	for _, h := range x.hooks {
 		if h.phase == policy.PhaseValidation {
 			ordered.hooks = append(ordered.hooks, h)

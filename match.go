@@ -74,7 +74,7 @@ func (r *matcher) candidates(phase policy.Phase) []*hook {
 	}
 	var all []*hook
 	for _, h := range r.index.hooks {
-		if h.phase == phase {
+		if h.phase == phase && (h.Static || !r.known.onlyStatic) {
 			all = append(all, h)
 		}
 	}

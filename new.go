@@ -58,10 +58,13 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		}
 	}
 
+	if err := staticKnown(set, minor); err != nil {
+		return nil, err
+	}
 	e.index.types = e.types
 	bindings := map[policy.Ref][]*binding{}
 	for _, b := range sortedByName(set.Bindings, func(b *policy.Binding) string { return b.Name }) {
-		if !b.Stored && e.rejectUnserved(b.APIVersion, b.Ref(), b.Position) {
+		if !b.Stored && !b.Static && e.rejectUnserved(b.APIVersion, b.Ref(), b.Position) {
 			continue
 		}
 		written := Written{Binding: b}
@@ -108,7 +111,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	e.dropPartial(set.Bindings, valid, bindings)
 	for i, p := range policies {
 		e.compiled[p] = compiled[i]
-		if !p.Stored && e.rejectUnserved(p.APIVersion, p.Ref(), p.Position) {
+		if !p.Stored && !p.Static && e.rejectUnserved(p.APIVersion, p.Ref(), p.Position) {
 			continue
 		}
 		if errs := compiled[i].refused; len(errs) > 0 {
@@ -182,6 +185,20 @@ func (e *Engine) dropPartial(all []*policy.Binding, valid map[policy.Ref]*policy
 		}
 		e.reject(b.APIVersion, b.Ref(), b.Position, b.Ref().Invalid(errs))
 	}
+}
+
+// staticKnown is an error if a set has static policies and servers of the minor read none.
+func staticKnown(set *policy.Set, minor string) error {
+	if quirks.ReleaseOf(minor).Static {
+		return nil
+	}
+	for _, p := range set.Policies {
+		if p.Static {
+			return fmt.Errorf("%s: Kubernetes %s reads no static policies unless the feature gate %s is on", p.Ref(), minor,
+				quirks.StaticGate)
+		}
+	}
+	return nil
 }
 
 // of returns what the engine has compiled of a policy, and whether it has checked it.

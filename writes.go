@@ -16,6 +16,7 @@ import (
 
 	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -27,7 +28,7 @@ const policyGroup = "admissionregistration.k8s.io"
 // the rights of the user to read what the params are (as pkg/registry/admissionregistration v1.37.2). An UPDATE may
 // keep what it had.
 func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
-	if req.Object == nil || req.SubResource != "" || req.Resource.Group != policyGroup || !exempt(req) ||
+	if req.Object == nil || req.SubResource != "" || req.Resource.Group != policyGroup || !policyResource(req.Resource.GroupResource()) ||
 		req.Operation != Create && req.Operation != Update {
 		return nil
 	}
@@ -76,7 +77,9 @@ type Written struct {
 // binding. An UPDATE may keep what it had (pkg/apis/admissionregistration/validation/validation.go v1.37.2).
 func (e *Engine) WriteErrors(w Written) field.ErrorList {
 	switch {
-	case w.Binding != nil && w.OldBinding != nil:
+	case w.Binding != nil && w.Binding.Static:
+		return policy.ValidateStaticBinding(w.Binding)
+	case w.Binding != nil && (w.OldBinding != nil || !e.reservesNames()):
 		return policy.ValidateBindingUpdate(w.Binding)
 	case w.Binding != nil:
 		return policy.ValidateBinding(w.Binding)
@@ -86,11 +89,17 @@ func (e *Engine) WriteErrors(w Written) field.ErrorList {
 	}
 	checker := compile.NewChecker(e.envs, w.Policy, w.OldPolicy)
 	defer checker.Close()
-	if w.OldPolicy != nil {
+	switch {
+	case w.Policy.Static:
+		return policy.ValidateStatic(w.Policy, checker)
+	case w.OldPolicy != nil || !e.reservesNames():
 		return policy.ValidatePolicyUpdate(w.Policy, w.OldPolicy, checker)
 	}
 	return policy.ValidatePolicy(w.Policy, checker)
 }
+
+// reservesNames reports that the server keeps the names of static policies for them.
+func (e *Engine) reservesNames() bool { return quirks.ReleaseOf(e.minor).Static }
 
 // storedErrors returns why a policy that a cluster has stored can be no policy. Its server has let it in, so what its
 // expressions may use is no question: one that does not compile fails when it is evaluated, as on the server. In the

@@ -248,12 +248,12 @@ func updates(p *pass) {
 }
 
 func exemptResources(p *pass) {
-	each(p, func(list []policy.Rule, path string, report reporter) {
+	each(p, func(of policy.Ref, list []policy.Rule, path string, report reporter) {
 		for i, rule := range list {
 			for j, pattern := range rule.Resources {
 				name, _, _ := strings.Cut(pattern, "/")
 				for _, group := range rule.APIGroups {
-					if celgate.Exempt(schema.GroupResource{Group: group, Resource: name}) &&
+					if celgate.Exempt(schema.GroupResource{Group: group, Resource: name}, of.Static) &&
 						strings.HasSuffix(path, "resourceRules") {
 						report(fmt.Sprintf("%s[%d].resources[%d]", path, i, j), "leave it out",
 							"the API server asks no policy about %s", name)

@@ -56,7 +56,7 @@ Kubernetes does not have, whose CustomResourceDefinition is not among the files,
 		Title: "a resource rule that an earlier rule already covers",
 		Text:  `Every request that the rule matches is matched by an earlier rule of the same list. It can go.`,
 		run: func(p *pass) {
-			each(p, func(list []policy.Rule, path string, report reporter) {
+			each(p, func(_ policy.Ref, list []policy.Rule, path string, report reporter) {
 				for i, r := range list {
 					for j, other := range list[:i] {
 						if includes(other, r) {
@@ -302,21 +302,21 @@ func guardsParams(f *facts) bool {
 // A reporter reports about a field of a policy or binding.
 type reporter func(path, suggestion, format string, args ...any)
 
-// each calls visit for every list of rules.
-func each(p *pass, visit func(list []policy.Rule, path string, report reporter)) {
-	lists := func(m *policy.MatchResources, path string, report reporter) {
+// each calls visit for every list of rules, with the policy or binding that has it.
+func each(p *pass, visit func(of policy.Ref, list []policy.Rule, path string, report reporter)) {
+	lists := func(of policy.Ref, m *policy.MatchResources, path string, report reporter) {
 		if m != nil {
-			visit(m.ResourceRules, path+".resourceRules", report)
-			visit(m.ExcludeRules, path+".excludeResourceRules", report)
+			visit(of, m.ResourceRules, path+".resourceRules", report)
+			visit(of, m.ExcludeRules, path+".excludeResourceRules", report)
 		}
 	}
 	for _, f := range p.facts {
-		lists(f.MatchConstraints, "spec.matchConstraints", func(path, suggestion, format string, args ...any) {
+		lists(f.Ref(), f.MatchConstraints, "spec.matchConstraints", func(path, suggestion, format string, args ...any) {
 			p.atField(f.Policy, path, suggestion, format, args...)
 		})
 	}
 	for _, b := range p.Set.Bindings {
-		lists(b.MatchResources, "spec.matchResources", func(path, suggestion, format string, args ...any) {
+		lists(b.Ref(), b.MatchResources, "spec.matchResources", func(path, suggestion, format string, args ...any) {
 			p.atBinding(b, path, suggestion, format, args...)
 		})
 	}
@@ -343,7 +343,7 @@ func includes(a, b policy.Rule) bool {
 func matchesNothing(p *pass) {
 	resources := p.Types.Resources()
 	told := map[string]bool{}
-	each(p, func(list []policy.Rule, path string, report reporter) {
+	each(p, func(_ policy.Ref, list []policy.Rule, path string, report reporter) {
 		for i, rule := range list {
 			for j, pattern := range rule.Resources {
 				one := rule

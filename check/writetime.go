@@ -51,7 +51,7 @@ func checkRefusal(p *pass) {
 		}
 	}
 	for _, b := range p.Set.Bindings {
-		for _, err := range policy.ValidateBinding(b) {
+		for _, err := range p.bindingRefusals(b) {
 			p.report(Diagnostic{Message: err.ErrorBody(), Ref: b.Ref(), Field: err.Field, Position: b.Locate(err)})
 		}
 	}
@@ -62,10 +62,21 @@ func (s *subject) unserved(apiVersion, kind string) string {
 	return policy.Unserved(apiVersion, kind, s.KubeVersion, s.Types.Versions)
 }
 
-// refusals are what a server of the minor of envs finds wrong with a new policy.
+// bindingRefusals are what a server finds wrong with a new binding, or with a static one.
+func (s *subject) bindingRefusals(b *policy.Binding) field.ErrorList {
+	if b.Static {
+		return policy.ValidateStaticBinding(b)
+	}
+	return policy.ValidateBinding(b)
+}
+
+// refusals are what a server of the minor of envs finds wrong with a new policy, or with a static one.
 func refusals(envs *celenv.Set, p *policy.Policy) field.ErrorList {
 	checker := compile.NewChecker(envs, p, nil)
 	defer checker.Close()
+	if p.Static {
+		return policy.ValidateStatic(p, checker)
+	}
 	return policy.ValidatePolicy(p, checker)
 }
 

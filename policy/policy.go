@@ -108,6 +108,16 @@ func (s *Set) MarkStored() {
 	}
 }
 
+// MarkStatic says of new policies and bindings that they are in files that the API server reads: see [Policy.Static].
+func (s *Set) MarkStatic() {
+	for _, p := range s.Policies {
+		p.Static = true
+	}
+	for _, b := range s.Bindings {
+		b.Static = true
+	}
+}
+
 // Policy returns a policy of the set; nil if the set does not have it.
 func (s *Set) Policy(ref Ref) *Policy {
 	if i := slices.IndexFunc(s.Policies, func(p *Policy) bool { return p.Ref() == ref }); i >= 0 {
@@ -139,6 +149,11 @@ type Policy struct {
 
 	// Stored says that a cluster holds the policy: it is not judged as one that is about to be written.
 	Stored bool
+
+	// Static says that the policy is in a file that the API server reads, and not in the cluster: see [ValidateStatic].
+	// Static policies are asked before all others, about writes of policies and bindings too, and only static bindings
+	// put them in force.
+	Static bool
 
 	FailurePolicy    FailurePolicy
 	ParamKind        *ParamKind // nil: the policy takes no params
@@ -226,6 +241,7 @@ type Binding struct {
 	Position   Position
 
 	Stored bool // as [Policy.Stored]
+	Static bool // as [Policy.Static]
 
 	PolicyName     string
 	ParamRef       *ParamRef       // nil: none

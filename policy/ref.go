@@ -7,18 +7,32 @@ import (
 	"github.com/celgate/celgate/internal/tree"
 )
 
-// A Ref names a policy or a binding: a cluster has one object of a kind and name.
+// A Ref names a policy or a binding: a cluster has one object of a kind and name, and the files of its API server have
+// another.
 type Ref struct {
-	Kind string // of the object, such as "ValidatingAdmissionPolicyBinding"
-	Name string
+	Kind   string // of the object, such as "ValidatingAdmissionPolicyBinding"
+	Name   string
+	Static bool // see [Policy.Static]
 }
 
 // String returns the kind and the name, as messages have them.
 func (r Ref) String() string { return r.Kind + " " + r.Name }
 
-// Compare orders by kind, then by name.
+// Compare orders by kind, then by name; the static one is the first of two.
 func (r Ref) Compare(other Ref) int {
-	return cmp.Or(strings.Compare(r.Kind, other.Kind), strings.Compare(r.Name, other.Name))
+	return cmp.Or(strings.Compare(r.Kind, other.Kind), strings.Compare(r.Name, other.Name),
+		StaticFirst(r.Static, other.Static))
+}
+
+// StaticFirst compares what is static with what is not: the API server asks static policies first.
+func StaticFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // bindingSuffix is what the kinds of bindings have behind the kind of the policies that they bind.
@@ -30,11 +44,11 @@ func (k Kind) Binding() string { return string(k) + bindingSuffix }
 // RefOf names the policy or binding that an object is.
 func RefOf(object map[string]any) Ref {
 	o := tree.Object(object)
-	return Ref{o.Text("kind"), o.Name()}
+	return Ref{Kind: o.Text("kind"), Name: o.Name()}
 }
 
 // Ref names the policy of kind k with a name.
-func (k Kind) Ref(name string) Ref { return Ref{string(k), name} }
+func (k Kind) Ref(name string) Ref { return Ref{Kind: string(k), Name: name} }
 
 // KindOf returns the kind of policy that objects of a kind are or bind, and whether they bind it.
 func KindOf(kind string) (k Kind, binds bool) {
@@ -43,10 +57,10 @@ func KindOf(kind string) (k Kind, binds bool) {
 }
 
 // Ref names the policy.
-func (p *Policy) Ref() Ref { return p.Kind.Ref(p.Name) }
+func (p *Policy) Ref() Ref { return Ref{string(p.Kind), p.Name, p.Static} }
 
 // Ref names the binding.
-func (b *Binding) Ref() Ref { return Ref{b.Kind.Binding(), b.Name} }
+func (b *Binding) Ref() Ref { return Ref{b.Kind.Binding(), b.Name, b.Static} }
 
 // PolicyRef names the policy that b binds; with several the first.
 func (b *Binding) PolicyRef() Ref { return b.PolicyRefs()[0] }
@@ -56,5 +70,5 @@ func (b *Binding) PolicyRefs() []Ref {
 	if len(b.Policies) > 0 {
 		return b.Policies
 	}
-	return []Ref{b.Kind.Ref(b.PolicyName)}
+	return []Ref{{string(b.Kind), b.PolicyName, b.Static}}
 }

@@ -226,6 +226,7 @@ func Unserved(apiVersion, kind, minor string, versions func(schema.GroupKind) (s
 // A validator collects the errors of one object.
 type validator struct {
 	checker Checker // may be nil
+	static  bool    // nobody puts values of the server's in place of what a file says
 	errs    field.ErrorList
 }
 
@@ -261,6 +262,11 @@ func oneOf[T ~string](v *validator, path *field.Path, value T, allowed []T) {
 // that the client may not set (apiserver pkg/registry/rest/{create,meta}.go v0.37.2).
 func (v *validator) metadata(name string, meta metav1.ObjectMeta) {
 	path := field.NewPath("metadata")
+	if v.static {
+		meta.Name = name
+		v.add(metavalidation.ValidateObjectMeta(&meta, false, metavalidation.NameIsDNSSubdomain, path)...)
+		return
+	}
 	names := metav1.ObjectMeta{Name: name, GenerateName: meta.GenerateName}
 	v.add(metavalidation.ValidateObjectMeta(&names, false, metavalidation.NameIsDNSSubdomain, path)...)
 	v.labels(meta.Labels, path.Child("labels"))

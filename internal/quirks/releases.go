@@ -14,7 +14,13 @@ type Release struct {
 	// Own means that celgate-webhook takes the kinds and the CEL of the minor on its servers. On older ones it takes
 	// those of the newest, so that policies may use what their server does not have.
 	Own bool
+
+	// Static means that servers read static policies from files, and that nobody else may write objects of their names.
+	Static bool
 }
+
+// StaticGate is the feature gate of static policies.
+const StaticGate = "ManifestBasedAdmissionControlConfig"
 
 // releases are those of all minors, newest last.
 var releases = []Release{
@@ -25,7 +31,7 @@ var releases = []Release{
 	{Minor: "1.34", Version: "1.34.4"},
 	{Minor: "1.35", Version: "1.35.4"},
 	{Minor: "1.36", Version: "1.36.3", Own: true},
-	{Minor: "1.37", Version: "1.37.2", Recorded: true, Own: true},
+	{Minor: "1.37", Version: "1.37.2", Recorded: true, Own: true, Static: true},
 }
 
 // Releases returns those of all minors, newest last.

@@ -50,9 +50,15 @@ func (o *Order) Problem(p *policy.Policy) *Problem {
 	return nil
 }
 
-// Rank is the part of the order that nothing changes: the API server asks one webhook for each failurePolicy, Fail
-// first, and runs the released policies before webhooks.
+// Static is the rank of static policies.
+const Static = -1
+
+// Rank is the part of the order that nothing changes: the API server asks static policies before all others, one
+// webhook for each failurePolicy, Fail first, and runs the released policies before webhooks.
 func Rank(p *policy.Policy) int {
+	if p.Static {
+		return Static
+	}
 	rank := 0
 	if p.FailurePolicy == policy.Ignore {
 		rank = 2

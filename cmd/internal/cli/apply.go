@@ -107,6 +107,7 @@ no policy of -p is in force. docs/apply.md says what each status of an object me
 			"`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
 		a.live.flags(f)
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
+		a.static.flags(f)
 		a.limitFlag(f)
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { a.asked.flags(f, &a.oldFile) })

@@ -121,6 +121,7 @@ audited.`,
 		a.live.flags(f)
 		f.BoolVar(&a.live.inCluster, "in-cluster", false, "the live cluster is that in which the Pod runs")
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
+		a.static.flags(f)
 		a.limitFlag(f)
 	})
 	group(cmd, "Requests", func(f *pflag.FlagSet) {

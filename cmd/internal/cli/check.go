@@ -66,6 +66,7 @@ when the policies could not be read.`,
 		f.StringArrayVarP(&k.state, "cluster-state", "c", nil,
 			"`FILE|DIR|-` what exists in the cluster, such as\nCustomResourceDefinitions; may be repeated")
 		minorFlag(f, &k.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")
+		k.static.flags(f)
 		k.inputFlag(f)
 	})
 	group(cmd, "Checks", func(f *pflag.FlagSet) {
@@ -105,7 +106,7 @@ func (k *checking) run(ctx context.Context, args []string) error {
 			}
 		}
 		return withHint(&usageError{fmt.Errorf("there is no check %s", k.explain)}, "celgate check --list names all")
-	case len(args) == 0:
+	case len(args) == 0 && k.static.none():
 		return &usageError{errors.New("no policies given")}
 	case k.fix && slices.Contains(args, "-"):
 		return &usageError{errors.New("--fix changes files, and standard input is not one")}
@@ -238,6 +239,9 @@ func (k *checking) world(paths []string) (*world, []map[string]any, error) {
 		return slices.DeleteFunc(docs, func(d *manifest.Document) bool { return isReview(d.Object) })
 	}
 	beside := w.addPolicies(k.console, read(paths))
+	if err := w.addStatic(k.console, k.kubeVersion); err != nil {
+		return nil, nil, err
+	}
 	if len(w.set.Policies) == 0 && len(w.set.Bindings) == 0 && len(w.rejected) == 0 {
 		return nil, nil, fmt.Errorf("no policies in %s", strings.Join(paths, ", "))
 	}

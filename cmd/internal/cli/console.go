@@ -25,6 +25,7 @@ type console struct {
 	once           map[string]bool            // what was said, which is said once; nil: as often as it comes
 	releases       map[string]bool            // minors of which was said what is not known
 	limits         celgate.Limits             // of evaluations
+	static         staticFiles                // of commands that take them
 	maxInput       int64                      // bytes; 0: the default
 	helpErr        error                      // of writing the help, for which cobra has no way
 }

@@ -100,6 +100,7 @@ something is, and 2 when something could not be evaluated or a policy is invalid
 		x.live.flags(f)
 		f.StringVar(&x.kubeVersion, "kube-version", "",
 			"`MINOR` the Kubernetes whose CEL, kinds and defaults are used, or two as\n1.36..1.37, with one set of policies (default "+celgate.Newest+")")
+		x.static.flags(f)
 		x.limitFlag(f)
 	})
 	group(cmd, "Requests", func(f *pflag.FlagSet) {

@@ -57,6 +57,7 @@ whole objects before and after each mutation. The exit status is that of apply.`
 			"`FILE|DIR|-` what exists in the cluster; may be repeated")
 		x.live.flags(f)
 		minorFlag(f, &x.kubeVersion, kubeVersionUsage)
+		x.static.flags(f)
 		x.limitFlag(f)
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { x.asked.flags(f, &x.oldFile) })

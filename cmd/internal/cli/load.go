@@ -88,6 +88,9 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	if theirs {
 		w.set.MarkStored()
 	}
+	if err := w.addStatic(c, from.version); err != nil {
+		return nil, err
+	}
 	switch {
 	case from.none || theirs && from.any || len(w.set.Policies) > 0 || len(w.rejected) > 0:
 	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.Recognised(d.Object) }):

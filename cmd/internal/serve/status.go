@@ -175,7 +175,7 @@ func exempt(p *policy.Policy) bool {
 			}
 			return slices.ContainsFunc(r.Resources, func(resource string) bool {
 				name, _, _ := strings.Cut(resource, "/")
-				return !celgate.Exempt(schema.GroupResource{Group: group, Resource: name})
+				return !celgate.Exempt(schema.GroupResource{Group: group, Resource: name}, p.Static)
 			})
 		})
 	})

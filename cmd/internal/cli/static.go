@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/celgate/celgate/internal/static"
+	"github.com/spf13/pflag"
+)
+
+// staticFiles name the policies that the API server reads from files of its own.
+type staticFiles struct {
+	dirs   []string
+	config string // an AdmissionConfiguration that names some
+}
+
+func (s *staticFiles) flags(f *pflag.FlagSet) {
+	f.StringArrayVar(&s.dirs, "static-policies", nil,
+		"`DIR` of static policies, which the API server reads from its\nown files (KEP-5793); may be repeated, once for each kind")
+	f.StringVar(&s.config, "admission-control-config-file", "",
+		"`FILE` that the API server is given with this flag: the static\npolicies that it names are in force")
+}
+
+func (s *staticFiles) none() bool { return len(s.dirs) == 0 && s.config == "" }
+
+// addStatic adds static policies to the set, as an API server that starts with them. The error is one with which it
+// would not start.
+func (w *world) addStatic(c *console, version string) error {
+	var dirs []static.Dir
+	if c.static.config != "" {
+		named, others, err := static.Configured(c.static.config)
+		if err != nil {
+			return err
+		}
+		if len(others) > 0 {
+			c.say(fmt.Sprintf("%s: nothing is read of what it says about %s", c.static.config, strings.Join(others, ", ")), "")
+		}
+		dirs = named
+	}
+	for _, dir := range c.static.dirs {
+		dirs = append(dirs, static.Dir{Path: dir})
+	}
+	set, err := static.Load(orNewest(version), dirs...)
+	if err != nil {
+		return withHint(err, "an API server does not start with such a directory, and keeps the policies that it has")
+	}
+	w.set.Policies = append(set.Policies, w.set.Policies...)
+	w.set.Bindings = append(set.Bindings, w.set.Bindings...)
+	return nil
+}

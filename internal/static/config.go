@@ -1,0 +1,149 @@
+package static
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
+)
+
+// configGroup is the API group of the server's own configuration files.
+const configGroup = "apiserver.config.k8s.io"
+
+// plugins are the admission plugins of policies, by their names, which are those of the kinds.
+var plugins = map[string]policy.Kind{
+	string(policy.Validating): policy.Validating,
+	string(policy.Mutating):   policy.Mutating,
+}
+
+// Configured returns the directories of static policies that an AdmissionConfiguration names, the file of the server's
+// flag --admission-control-config-file, and the plugins that it configures otherwise, which nothing is read of
+// (apiserver pkg/admission/config.go and pkg/admission/plugin/policy/config/config.go v0.37.2).
+func Configured(file string) (dirs []Dir, others []string, err error) {
+	d, err := single(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if v := d.Object["apiVersion"]; v != configGroup+"/v1" && v != "apiserver.k8s.io/v1alpha1" ||
+		d.Object["kind"] != "AdmissionConfiguration" {
+		return nil, nil, &Problem{d.Position(), fmt.Sprintf("%v %v is not an AdmissionConfiguration of %s/v1", v,
+			d.Object["kind"], configGroup)}
+	}
+	if err := unknownFields(d, d.Object, "", "apiVersion", "kind", "plugins"); err != nil {
+		return nil, nil, err
+	}
+	given, _ := d.Object["plugins"].([]any)
+	var errs []error
+	seen := map[string]bool{}
+	for i, one := range given {
+		at := fmt.Sprintf("plugins[%d]", i)
+		plugin, _ := one.(map[string]any)
+		if plugin == nil {
+			errs = append(errs, wrong(d, at, "must be an object"))
+			continue
+		}
+		if err := unknownFields(d, plugin, at+".", "name", "path", "configuration"); err != nil {
+			errs = append(errs, err)
+		}
+		name, _ := plugin["name"].(string)
+		kind, known := plugins[name]
+		if seen[name] { // the server takes the first
+			continue
+		}
+		seen[name] = true
+		if !known {
+			others = append(others, name)
+			continue
+		}
+		dir, err := directoryOf(d, plugin, at, kind)
+		if err != nil {
+			errs = append(errs, err)
+		} else if dir != "" {
+			dirs = append(dirs, Dir{dir, kind})
+		}
+	}
+	return dirs, others, errors.Join(errs...)
+}
+
+// directoryOf returns the directory that the configuration of a plugin of policies names; "" if it names none.
+func directoryOf(d *manifest.Document, plugin map[string]any, at string, kind policy.Kind) (string, error) {
+	config, _ := plugin["configuration"].(map[string]any)
+	at += ".configuration."
+	if elsewhere, _ := plugin["path"].(string); config == nil && elsewhere != "" {
+		if !path.IsAbs(elsewhere) {
+			elsewhere = filepath.Join(filepath.Dir(d.Position().File), elsewhere)
+		}
+		other, err := single(elsewhere)
+		if err != nil {
+			return "", err
+		}
+		d, config, at = other, other.Object, ""
+	}
+	if config == nil {
+		return "", nil
+	}
+	if want := string(kind) + "Configuration"; config["apiVersion"] != configGroup+"/v1" || config["kind"] != want {
+		return "", wrong(d, at+"kind", fmt.Sprintf("%v %v is not a %s of %s/v1", config["apiVersion"], config["kind"], want,
+			configGroup))
+	}
+	if err := unknownFields(d, config, at, "apiVersion", "kind", "staticManifestsDir"); err != nil {
+		return "", err
+	}
+	at += "staticManifestsDir"
+	dir, isText := config["staticManifestsDir"].(string)
+	switch {
+	case config["staticManifestsDir"] != nil && !isText:
+		return "", wrong(d, at, "must be a text")
+	case dir == "":
+		return "", nil
+	case !path.IsAbs(dir):
+		return "", wrong(d, at, fmt.Sprintf("Invalid value: %q: must be an absolute file path", dir))
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return "", wrong(d, at, fmt.Sprintf("Invalid value: %q: unable to read: %v", dir, err))
+	case !info.IsDir():
+		return "", wrong(d, at, fmt.Sprintf("Invalid value: %q: must be a directory", dir))
+	}
+	return dir, nil
+}
+
+// single reads a file of one document.
+func single(file string) (*manifest.Document, error) {
+	docs, problems := manifest.Load(file)
+	switch {
+	case len(problems) > 0:
+		return nil, &Problem{problems[0].Position, problems[0].Message}
+	case len(docs) != 1:
+		return nil, fmt.Errorf("%s: %d documents in place of one", file, len(docs))
+	}
+	return docs[0], nil
+}
+
+// unknownFields is an error about a member that the server does not know; prefix leads to the object.
+func unknownFields(d *manifest.Document, object map[string]any, prefix string, known ...string) error {
+	names := map[string]bool{}
+	for _, name := range known {
+		names[name] = true
+	}
+	var errs []error
+	for name := range object {
+		if !names[name] {
+			errs = append(errs, wrong(d, prefix+name, fmt.Sprintf("unknown field %q", prefix+name)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func wrong(d *manifest.Document, at, message string) error {
+	place := policy.Position{File: d.Position().File}
+	if found := d.Place(at); found != nil {
+		place = found.Locate(0)
+	}
+	return &Problem{place, at + ": " + message}
+}
