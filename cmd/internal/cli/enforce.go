@@ -206,9 +206,15 @@ func noPolicies(paths []string, batch []*manifest.Document) error {
 func (w *world) binds(b *policy.Binding) string {
 	var names []string
 	for _, p := range w.set.Policies {
-		if p.Kind == b.Kind {
+		switch {
+		case p.Static != b.Static:
+			if p.Name == b.PolicyName && p.Static {
+				return fmt.Sprintf("only a static binding puts the static policy %s in force, and %s is not static", p.Name,
+					b.Name)
+			}
+		case p.Kind == b.Kind:
 			names = append(names, p.Name)
-		} else if p.Name == b.PolicyName {
+		case p.Name == b.PolicyName:
 			return fmt.Sprintf("%s is a %s, and %s is a %sBinding: the kinds must agree", p.Name, p.Kind, b.Name,
 				b.Kind)
 		}
