@@ -58,7 +58,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		}
 	}
 
-	if err := staticKnown(set, minor); err != nil {
+	if err := e.staticKnown(set); err != nil {
 		return nil, err
 	}
 	e.index.types = e.types
@@ -188,18 +188,17 @@ func (e *Engine) dropPartial(all []*policy.Binding, valid map[policy.Ref]*policy
 }
 
 // staticKnown is an error if a set has static policies and servers of the minor read none.
-func staticKnown(set *policy.Set, minor string) error {
-	if quirks.ReleaseOf(minor).Static {
+func (e *Engine) staticKnown(set *policy.Set) error {
+	i := slices.IndexFunc(set.Policies, func(p *policy.Policy) bool { return p.Static })
+	if i < 0 || e.knowsStatic() {
 		return nil
 	}
-	for _, p := range set.Policies {
-		if p.Static {
-			return fmt.Errorf("%s: Kubernetes %s reads no static policies unless the feature gate %s is on", p.Ref(), minor,
-				quirks.StaticGate)
-		}
-	}
-	return nil
+	return fmt.Errorf("%s: Kubernetes %s reads no static policies unless the feature gate %s is on",
+		set.Policies[i].Ref(), e.minor, quirks.StaticGate)
 }
+
+// knowsStatic reports that the server reads static policies from files, and keeps their names for them.
+func (e *Engine) knowsStatic() bool { return e.standsIn || quirks.ReleaseOf(e.minor).Static }
 
 // of returns what the engine has compiled of a policy, and whether it has checked it.
 func (e *Engine) of(p *policy.Policy, minor string) (compiledPolicy, bool) {

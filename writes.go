@@ -16,7 +16,6 @@ import (
 
 	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/compile"
-	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -79,7 +78,7 @@ func (e *Engine) WriteErrors(w Written) field.ErrorList {
 	switch {
 	case w.Binding != nil && w.Binding.Static:
 		return policy.ValidateStaticBinding(w.Binding)
-	case w.Binding != nil && (w.OldBinding != nil || !e.reservesNames()):
+	case w.Binding != nil && (w.OldBinding != nil || !e.knowsStatic()):
 		return policy.ValidateBindingUpdate(w.Binding)
 	case w.Binding != nil:
 		return policy.ValidateBinding(w.Binding)
@@ -92,14 +91,11 @@ func (e *Engine) WriteErrors(w Written) field.ErrorList {
 	switch {
 	case w.Policy.Static:
 		return policy.ValidateStatic(w.Policy, checker)
-	case w.OldPolicy != nil || !e.reservesNames():
+	case w.OldPolicy != nil || !e.knowsStatic():
 		return policy.ValidatePolicyUpdate(w.Policy, w.OldPolicy, checker)
 	}
 	return policy.ValidatePolicy(w.Policy, checker)
 }
-
-// reservesNames reports that the server keeps the names of static policies for them.
-func (e *Engine) reservesNames() bool { return quirks.ReleaseOf(e.minor).Static }
 
 // storedErrors returns why a policy that a cluster has stored can be no policy. Its server has let it in, so what its
 // expressions may use is no question: one that does not compile fails when it is evaluated, as on the server. In the

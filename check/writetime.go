@@ -64,8 +64,11 @@ func (s *subject) unserved(apiVersion, kind string) string {
 
 // bindingRefusals are what a server finds wrong with a new binding, or with a static one.
 func (s *subject) bindingRefusals(b *policy.Binding) field.ErrorList {
-	if b.Static {
+	switch {
+	case b.Static:
 		return policy.ValidateStaticBinding(b)
+	case !s.envs.Release().Static:
+		return policy.ValidateBindingUpdate(b) // the names of static policies are free
 	}
 	return policy.ValidateBinding(b)
 }
@@ -74,8 +77,11 @@ func (s *subject) bindingRefusals(b *policy.Binding) field.ErrorList {
 func refusals(envs *celenv.Set, p *policy.Policy) field.ErrorList {
 	checker := compile.NewChecker(envs, p, nil)
 	defer checker.Close()
-	if p.Static {
+	switch {
+	case p.Static:
 		return policy.ValidateStatic(p, checker)
+	case !envs.Release().Static:
+		return policy.ValidatePolicyUpdate(p, nil, checker) // the names of static policies are free
 	}
 	return policy.ValidatePolicy(p, checker)
 }

@@ -89,6 +89,11 @@ type envKey struct {
 	declared Declared
 }
 
+// Release returns the release of the minor.
+func (s *Set) Release() quirks.Release {
+	return quirks.ReleaseOf(fmt.Sprintf("%d.%d", s.minor.Major(), s.minor.Minor()))
+}
+
 // New returns the environments of a minor such as "1.37", with those of its quirks that are known.
 func New(minor string, known quirks.Set) (*Set, error) {
 	v, err := version.ParseMajorMinor(minor)

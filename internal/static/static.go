@@ -46,37 +46,85 @@ func (p *Problem) Error() string {
 // that keeps the server from starting; then no policy is in force.
 func Load(minor string, dirs ...Dir) (*policy.Set, error) {
 	all := &policy.Set{}
-	if len(dirs) == 0 {
-		return all, nil
-	}
-	if !quirks.ReleaseOf(minor).Static {
-		return nil, fmt.Errorf("%s: Kubernetes %s reads no static policies unless the feature gate %s is on",
-			dirs[0].Path, minor, quirks.StaticGate)
-	}
-	envs, err := celenv.New(minor, quirks.Of(minor))
-	if err != nil {
-		return nil, err
-	}
 	var errs []error
 	var kinds []policy.Kind // of the directories
 	for i, d := range dirs {
-		r := reader{kind: d.Kind, envs: envs}
-		r.directory(d.Path)
-		errs = append(errs, r.problems...)
+		paths, err := Files(d.Path)
+		if err != nil {
+			return nil, err
+		}
+		var files []File
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, File{path, text})
+		}
+		set, kind, err := Read(minor, d.Kind, files)
 		for j, other := range dirs[:i] {
-			if r.kind != "" && r.kind == kinds[j] && other.Path != d.Path {
-				errs = append(errs, fmt.Errorf("%s: the server reads %s from one directory, and here is %s too", d.Path,
-					plural(r.kind), other.Path))
+			if kind != "" && kind == kinds[j] && other.Path != d.Path {
+				err = errors.Join(err, fmt.Errorf("%s: the server reads %s from one directory, and here is %s too", d.Path,
+					plural(kind), other.Path))
 			}
 		}
-		kinds = append(kinds, r.kind)
-		all.Policies, all.Bindings = append(all.Policies, r.set.Policies...), append(all.Bindings, r.set.Bindings...)
+		kinds, errs = append(kinds, kind), append(errs, err)
+		all.Policies, all.Bindings = append(all.Policies, set.Policies...), append(all.Bindings, set.Bindings...)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	unique, _ := all.Unique() // of a directory that is given twice
 	return &unique, nil
+}
+
+// A File is one file of a directory.
+type File struct {
+	Path string
+	Text []byte
+}
+
+// Files returns the files of a directory that the server reads, and none of those below it
+// (apiserver pkg/admission/plugin/manifest/loader.go v0.37.2).
+func Files(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, entry := range entries {
+		switch strings.ToLower(filepath.Ext(entry.Name())) {
+		case ".yaml", ".yml", ".json":
+			if !entry.IsDir() {
+				paths = append(paths, filepath.Join(dir, entry.Name()))
+			}
+		}
+	}
+	return paths, nil
+}
+
+// Read is [Load] of the files of one directory, whose policies are of a kind; without one, of that of the first, which
+// it returns. The set holds what there is beside the problems.
+func Read(minor string, kind policy.Kind, files []File) (*policy.Set, policy.Kind, error) {
+	r := reader{kind: kind}
+	if !quirks.ReleaseOf(minor).Static {
+		return &r.set, kind, fmt.Errorf("Kubernetes %s reads no static policies unless the feature gate %s is on", minor,
+			quirks.StaticGate)
+	}
+	var err error
+	if r.envs, err = celenv.New(minor, quirks.Of(minor)); err != nil {
+		return &r.set, kind, err
+	}
+	for _, f := range files {
+		r.file(f)
+	}
+	for _, b := range r.set.Bindings {
+		if b.PolicyName != "" && r.set.Policy(b.PolicyRef()) == nil {
+			r.problem(b.Locate(&field.Error{Field: "spec.policyName"}),
+				"%s references policy %q, which does not exist in the manifest directory", b.Ref(), b.PolicyName)
+		}
+	}
+	return &r.set, r.kind, errors.Join(r.problems...)
 }
 
 // A reader reads one directory.
@@ -91,63 +139,33 @@ func (r *reader) problem(at policy.Position, format string, args ...any) {
 	r.problems = append(r.problems, &Problem{at, fmt.Sprintf(format, args...)})
 }
 
-// directory reads the files of a directory, and not of those below it
-// (apiserver pkg/admission/plugin/manifest/loader.go v0.37.2).
-func (r *reader) directory(path string) {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		r.problems = append(r.problems, err)
-		return
-	}
-	for _, entry := range entries {
-		switch strings.ToLower(filepath.Ext(entry.Name())) {
-		case ".yaml", ".yml", ".json":
-			if !entry.IsDir() {
-				r.file(filepath.Join(path, entry.Name()))
-			}
-		}
-	}
-	for _, b := range r.set.Bindings {
-		if b.PolicyName != "" && r.set.Policy(b.PolicyRef()) == nil {
-			r.problem(b.Locate(&field.Error{Field: "spec.policyName"}),
-				"%s references policy %q, which does not exist in the manifest directory", b.Ref(), b.PolicyName)
-		}
-	}
-}
-
-func (r *reader) file(path string) {
-	var loader manifest.Loader
-	docs, problems := loader.Load(path)
+func (r *reader) file(f File) {
+	docs, problems := manifest.Read(bytes.NewReader(f.Text), f.Path)
 	for _, p := range problems {
 		if p.Message != manifest.NoDocument {
 			r.problems = append(r.problems, &Problem{p.Position, p.Message})
 		}
 	}
-	r.bare(path)
+	r.bare(f)
 	for _, d := range docs {
 		r.document(d)
 	}
 }
 
 // bare finds documents that hold nothing but comments, which the server cannot decode.
-func (r *reader) bare(path string) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		r.problems = append(r.problems, err)
-		return
-	}
-	chunks := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+func (r *reader) bare(f File) {
+	chunks := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.Text)))
 	for {
 		chunk, err := chunks.Read()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
-				r.problems = append(r.problems, fmt.Errorf("%s: %w", path, err))
+				r.problems = append(r.problems, fmt.Errorf("%s: %w", f.Path, err))
 			}
 			return
 		}
 		if chunk = bytes.TrimSpace(chunk); len(chunk) > 0 && isBare(chunk) {
-			line := 1 + bytes.Count(text[:bytes.Index(text, chunk)], []byte("\n"))
-			r.problem(policy.Position{File: path, Line: line, Column: 1},
+			line := 1 + bytes.Count(f.Text[:max(0, bytes.Index(f.Text, chunk))], []byte("\n"))
+			r.problem(policy.Position{File: f.Path, Line: line, Column: 1},
 				"a document of comments alone, of which the server says Object 'Kind' is missing in 'null'")
 		}
 	}
@@ -227,4 +245,3 @@ func (r *reader) twice(ref policy.Ref, at, first policy.Position) {
 }
 
 func plural(k policy.Kind) string { return strings.TrimSuffix(string(k), "y") + "ies" }
-

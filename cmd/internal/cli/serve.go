@@ -110,6 +110,8 @@ func (s *serving) flags(cmd *cobra.Command) {
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringVar(&s.PolicyDir, "policy-dir", "",
 			"`DIR` with policies and bindings; what changes in it is in force within a\nsecond, unless something in it is wrong")
+		f.StringVar(&s.StaticDir, "static-policies", "",
+			"`DIR` in place of --policy-dir: with static policies by the rules of API\nservers that read them from files, asked before all others")
 		f.BoolVar(&s.AllowEmpty, "allow-empty", false,
 			"let the directory take policies out of force in ways that look like a\nmistake: nothing in a file, less in a file written in place, no binding")
 		f.StringVar(&s.kubeconfig, "kubeconfig", "",
@@ -204,7 +206,9 @@ func (s *serving) check() error {
 			"give one of --url and --service"
 	}
 	switch {
-	case s.alone && s.PolicyDir == "":
+	case s.PolicyDir != "" && s.StaticDir != "":
+		return &usageError{errors.New("--policy-dir and --static-policies do not go together")}
+	case s.alone && s.PolicyDir == "" && s.StaticDir == "":
 		return withHint(&usageError{errors.New("no policies to serve")},
 			"name a directory that holds them with --policy-dir")
 	case s.alone && s.Manage:

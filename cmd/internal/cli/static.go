@@ -42,7 +42,7 @@ func (w *world) addStatic(c *console, version string) error {
 	}
 	set, err := static.Load(orNewest(version), dirs...)
 	if err != nil {
-		return withHint(err, "an API server does not start with such a directory, and keeps the policies that it has")
+		return err
 	}
 	w.set.Policies = append(set.Policies, w.set.Policies...)
 	w.set.Bindings = append(set.Bindings, w.set.Bindings...)

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/static"
 	"github.com/celgate/celgate/internal/webhook"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
@@ -34,6 +36,7 @@ type directory struct {
 	allowEmpty        bool
 	allowSecretParams bool
 	alone             bool // nothing but the directory has policies and bindings
+	static            bool // its policies are static ones of a server of the newest minor
 
 	listing *pending[[]string]
 	reading map[string]*pending[content]
@@ -104,7 +107,11 @@ func (d *directory) look() [sha256.Size]byte {
 	defer cancel()
 	d.unread = nil
 	if d.listing == nil {
-		d.listing = begin(func() ([]string, error) { return manifests(d.path) })
+		list := manifests
+		if d.static {
+			list = static.Files
+		}
+		d.listing = begin(func() ([]string, error) { return list(d.path) })
 	}
 	if !d.listing.wait(ctx) {
 		d.unread = fmt.Errorf("%s: cannot be listed within %s", d.path, fileTime)
@@ -216,8 +223,10 @@ func (d *directory) read() (*folder, error) {
 	}
 	var errs []error
 	var all []*manifest.Document
+	var files []static.File
 	f := &folder{files: d.known}
 	for _, path := range slices.Sorted(maps.Keys(d.known)) {
+		files = append(files, static.File{Path: path, Text: d.known[path].text})
 		docs, problems := manifest.Read(bytes.NewReader(d.known[path].text), path)
 		for _, p := range problems {
 			if !p.Warning && !(d.allowEmpty && p.Message == manifest.NoDocument) {
@@ -229,6 +238,14 @@ func (d *directory) read() (*folder, error) {
 	f.docs = all
 	bundle := manifest.NewBundle(all...)
 	errs = append(errs, bundle.Err())
+	if d.static {
+		set, _, err := static.Read(celgate.Newest, "", files)
+		f.set = *set
+		if err != nil {
+			return nil, err
+		}
+		return f, nil
+	}
 	f.set, f.objects = bundle.Set, slices.Concat(bundle.Objects, bundle.Reviews, bundle.Suites)
 	for _, p := range f.set.Policies {
 		if !d.allowSecretParams && webhook.SecretParams(p.ParamKind) {

@@ -155,6 +155,31 @@ func TestDirectoryStays(t *testing.T) {
 	}
 }
 
+// TestStaticDirectory serves static policies: with the rules of API servers for them, and without what lies deeper.
+func TestStaticDirectory(t *testing.T) {
+	named := strings.NewReplacer("name: one", "name: one.static.k8s.io", "policyName: one",
+		"policyName: one.static.k8s.io").Replace(one)
+	r := run(t, map[string]string{"one.yaml": named}, func(o *Options) { o.PolicyDir, o.StaticDir = "", o.PolicyDir })
+	if got := r.inForce(); got != "one.static.k8s.io" {
+		t.Errorf("in force: %s", got)
+	}
+	write(t, filepath.Join(r.dir, "other.yaml"), other)
+	r.log.await(t, `must end with \\"\.static\.k8s\.io\\"`)
+	if code, _ := r.get(t, "/readyz"); code != http.StatusServiceUnavailable || r.inForce() != "one.static.k8s.io" {
+		t.Errorf("readyz answers %d, in force: %s", code, r.inForce())
+	}
+	if err := os.Remove(filepath.Join(r.dir, "other.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.await(t, "ready again", func() bool { code, _ := r.get(t, "/readyz"); return code == http.StatusOK })
+	if err := os.Mkdir(filepath.Join(r.dir, "deeper"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(r.dir, "deeper", "two.yaml"), "nonsense: [")
+	write(t, filepath.Join(r.dir, "two.yaml"), strings.ReplaceAll(named, "one.static", "two.static"))
+	r.await(t, "two in force", func() bool { return r.inForce() == "one.static.k8s.io two.static.k8s.io" })
+}
+
 // TestDirectoryHalf writes a new version of a file in place and stops in the middle: nothing goes out of force, also
 // not when something is appended, until all is there.
 func TestDirectoryHalf(t *testing.T) {

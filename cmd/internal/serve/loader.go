@@ -113,8 +113,8 @@ func (l *loader) ready() error {
 // start reads the directory for the first time, when a mistake in it is fatal, and without a cluster compiles it.
 func (l *loader) start() error {
 	l.folder, l.moved, l.again = &folder{}, map[policy.Ref]time.Time{}, make(chan struct{}, 1)
-	if l.PolicyDir != "" {
-		l.directory = &directory{path: l.PolicyDir, allowEmpty: l.AllowEmpty, allowSecretParams: l.AllowSecretParams,
+	if dir := cmp.Or(l.PolicyDir, l.StaticDir); dir != "" {
+		l.directory = &directory{path: dir, static: l.StaticDir != "", allowEmpty: l.AllowEmpty, allowSecretParams: l.AllowSecretParams,
 			alone: l.Cluster == nil}
 		f, err := l.directory.read()
 		if err = cmp.Or(err, l.directory.unread); err != nil {
@@ -325,14 +325,12 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 func overlay(over policy.Set, under *policy.Set) *policy.Set {
 	set := &policy.Set{Policies: slices.Clone(over.Policies), Bindings: slices.Clone(over.Bindings)}
 	for _, p := range under.Policies {
-		if !slices.ContainsFunc(over.Policies,
-			func(o *policy.Policy) bool { return o.Kind == p.Kind && o.Name == p.Name }) {
+		if over.Policy(p.Ref()) == nil {
 			set.Policies = append(set.Policies, p)
 		}
 	}
 	for _, b := range under.Bindings {
-		if !slices.ContainsFunc(over.Bindings,
-			func(o *policy.Binding) bool { return o.Kind == b.Kind && o.Name == b.Name }) {
+		if over.Binding(b.Ref()) == nil {
 			set.Bindings = append(set.Bindings, b)
 		}
 	}

@@ -27,6 +27,7 @@ import (
 // Options say what to serve.
 type Options struct {
 	PolicyDir   string       // a directory of policies; empty: those of the cluster alone
+	StaticDir   string       // in place of PolicyDir: a directory of static policies, as an API server reads them
 	Cluster     *kube.Client // nil: the world is the objects beside the policies
 	AllowEmpty  bool         // the directory may hold nothing, or less than before in a way that looks like a mistake
 	KubeVersion string       // empty: the cluster's, or the newest
