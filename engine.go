@@ -63,6 +63,9 @@ type Engine struct {
 	told     *telling     // of one call, see [Engine.Explain]; nil: nobody listens
 }
 
+// knowsStatic reports that the server reads static policies from files, and keeps their names for them.
+func (e *Engine) knowsStatic() bool { return e.standsIn || quirks.ReleaseOf(e.minor).Static }
+
 // A Rejection is a policy or binding that the server would refuse to store. It takes no part in decisions.
 type Rejection struct {
 	APIVersion string

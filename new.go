@@ -197,9 +197,6 @@ func (e *Engine) staticKnown(set *policy.Set) error {
 		set.Policies[i].Ref(), e.minor, quirks.StaticGate)
 }
 
-// knowsStatic reports that the server reads static policies from files, and keeps their names for them.
-func (e *Engine) knowsStatic() bool { return e.standsIn || quirks.ReleaseOf(e.minor).Static }
-
 // of returns what the engine has compiled of a policy, and whether it has checked it.
 func (e *Engine) of(p *policy.Policy, minor string) (compiledPolicy, bool) {
 	if e == nil || e.minor != minor {

@@ -20,9 +20,6 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// policyGroup has the resources of policies and bindings. No policy is asked about them, but the registry has rules.
-const policyGroup = "admissionregistration.k8s.io"
-
 // policyRefusal is the registry's error about a request that writes a policy or a binding: its write-time rules, then
 // the rights of the user to read what the params are (as pkg/registry/admissionregistration v1.37.2). An UPDATE may
 // keep what it had.

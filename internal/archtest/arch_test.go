@@ -26,7 +26,7 @@ var layers = [][]string{
 		"internal/lower", "internal/patch/merge", "internal/patch/merge/mergetest", "internal/patch/mergepatch", "internal/prepare"},
 	{"state", "internal/celenv", "internal/rewrite"},
 	{"internal/compile", "internal/needs", "internal/sequence", "internal/typed"},
-	{"internal/eval", "internal/trace"},
+	{"internal/eval", "internal/static", "internal/trace"},
 	{"explain"},
 	{""},
 	{"internal/derive", "internal/requests", "internal/conformance", "check", "internal/webhook", "cmd/internal/blame",
