@@ -25,16 +25,12 @@ import (
 const DefaultUser = "celgate"
 
 // A Requester makes requests: what a server would be sent if someone applied a manifest, deleted an object or used a
-// subresource, and what an AdmissionReview in a file says. The errors are [UnknownKindError], [UnknownResourceError],
-// [AmbiguousSubresourceError], [ErrNoOldObject] and others that say what is wrong with the object.
+// subresource, and what an AdmissionReview in a file says. The errors are [*ResourceError],
+// [ErrNoOldObject] and others that say what is wrong with the object.
 type Requester struct {
-	Types  *schema.Registry
-	Stored Objects // what existed before the requests
-}
-
-// Objects are those of a cluster. Get returns nil without an error for one that does not exist.
-type Objects interface {
-	Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error)
+	Types *schema.Registry
+	// Stored finds what existed before the requests: the method Get of a Cluster.
+	Stored func(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error)
 }
 
 // As says who does what with an object. The zero value creates it, or updates one that exists, as a user without
@@ -50,17 +46,22 @@ type As struct {
 	Subresource string    // "scale", or with the resource that it belongs to "deployments/scale"
 	Namespace   string    // of an object that names none; empty: "default"
 	DryRun      bool
-	// objects before an update or deletion; those that it does not have, and all if it is nil, are those that are
-	// stored
-	Old Objects
+	// Old finds objects as they are before an update or deletion: the method Get of a Cluster. Those that it does not
+	// have, and all if it is nil, are those that are stored.
+	Old func(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (map[string]any, error)
 }
 
 // ErrNoOldObject is the error about an update of an object that is not known.
 var ErrNoOldObject = errors.New("the object to update is not known")
 
-// An UnknownKindError says that objects of a kind cannot be sent to any resource.
-type UnknownKindError struct {
-	Kind schema.GroupVersionKind
+// A ResourceError says that a request cannot be sent to any resource, or that several take it.
+type ResourceError struct {
+	Kind     schema.GroupVersionKind     // of the object
+	Resource schema.GroupVersionResource // the unknown one that a review names; empty: it is about the kind
+
+	// Among are several resources with the subresource Subresource, which takes objects of the kind; sorted.
+	Among       []string
+	Subresource string
 
 	Served        []string // the versions in which the server has the kind
 	OfSubresource bool     // the kind is that of subresources
@@ -71,8 +72,13 @@ type UnknownKindError struct {
 	Meant    schema.GroupVersionKind
 }
 
-func (e *UnknownKindError) Error() string {
+func (e *ResourceError) Error() string {
 	switch {
+	case !e.Resource.Empty():
+		return fmt.Sprintf("nothing is known about the resource %s of %s", e.Resource.Resource,
+			e.Resource.GroupVersion())
+	case len(e.Among) > 0:
+		return fmt.Sprintf("several resources have a subresource %s for %s", e.Subresource, kindText(e.Kind))
 	case e.Kind.Group == "kustomize.config.k8s.io":
 		return "a kustomization is not an object"
 	case len(e.Served) > 0:
@@ -83,41 +89,18 @@ func (e *UnknownKindError) Error() string {
 	return "nothing is known about the kind " + kindText(e.Kind)
 }
 
-// An UnknownResourceError says that a resource is not known.
-type UnknownResourceError struct{ Resource schema.GroupVersionResource }
-
-func (e *UnknownResourceError) Error() string {
-	return fmt.Sprintf("nothing is known about the resource %s of %s", e.Resource.Resource, e.Resource.GroupVersion())
-}
-
-// An AmbiguousSubresourceError says that several resources have a subresource that takes objects of the kind.
-type AmbiguousSubresourceError struct {
-	Kind        schema.GroupVersionKind
-	Subresource string
-	Resources   []string // sorted
-}
-
-func (e *AmbiguousSubresourceError) Error() string {
-	return fmt.Sprintf("several resources have a subresource %s for %s", e.Subresource, kindText(e.Kind))
-}
-
-// A Target is the resource that takes an object.
-type Target struct {
-	*schema.Resource
-	Subresource string
-}
-
-// Target finds the resource that objects of a kind are sent to.
-func (q *Requester) Target(kind schema.GroupVersionKind, subresource string) (Target, error) {
+// Target finds the resource that objects of a kind are sent to, and its subresource if one is asked for.
+func (q *Requester) Target(kind schema.GroupVersionKind, subresource string) (
+	to *schema.Resource, sub string, err error) {
 	resource, sub, named := strings.Cut(subresource, "/")
 	if !named {
 		resource, sub = "", subresource
 	}
 	if sub == "" {
 		if r := q.Types.ResourceFor(kind); r != nil && !r.NotServed {
-			return Target{r, ""}, nil
+			return r, "", nil
 		}
-		return Target{}, q.unknown(kind)
+		return nil, "", q.unknown(kind)
 	}
 	if !named {
 		if r := q.Types.ResourceFor(kind); r != nil && r.Subresource(sub) != nil {
@@ -141,19 +124,19 @@ func (q *Requester) Target(kind schema.GroupVersionKind, subresource string) (Ta
 	}
 	switch {
 	case len(parents) > 1:
-		return Target{}, &AmbiguousSubresourceError{kind, sub, slices.Sorted(maps.Keys(parents))}
+		return nil, "", &ResourceError{Kind: kind, Subresource: sub, Among: slices.Sorted(maps.Keys(parents))}
 	case len(found) > 0:
 		// What is on by default and in the newest stable version comes first.
-		return Target{slices.MinFunc(found, func(x, y *schema.Resource) int {
+		return slices.MinFunc(found, func(x, y *schema.Resource) int {
 			return cmp.Or(cmpBool(x.OffByDefault, y.OffByDefault),
 				version.CompareKubeAwareVersionStrings(y.Version, x.Version))
-		}), sub}, nil
+		}), sub, nil
 	case len(takes) > 0 && resource != "":
-		return Target{}, fmt.Errorf("the subresource %s takes %s, not %s", sub, takes[0], kindText(kind))
+		return nil, "", fmt.Errorf("the subresource %s takes %s, not %s", sub, takes[0], kindText(kind))
 	case resource != "" && named:
-		return Target{}, fmt.Errorf("no resource %s with a subresource %s", resource, sub)
+		return nil, "", fmt.Errorf("no resource %s with a subresource %s", resource, sub)
 	}
-	return Target{}, fmt.Errorf("no resource has a subresource %s for %s", sub, kindText(kind))
+	return nil, "", fmt.Errorf("no resource has a subresource %s for %s", sub, kindText(kind))
 }
 
 // names reports that text names a resource, as kubectl takes it: "deployments", "deployments.apps" or
@@ -178,7 +161,7 @@ func cmpBool(a, b bool) int {
 
 // unknown says why objects of a kind cannot be sent to any resource.
 func (q *Requester) unknown(kind schema.GroupVersionKind) error {
-	err := &UnknownKindError{Kind: kind, OfSubresource: q.Types.Type(kind) != nil}
+	err := &ResourceError{Kind: kind, OfSubresource: q.Types.Type(kind) != nil}
 	for _, r := range q.Types.Resources() {
 		if r.Group == kind.Group && r.Kind == kind.Kind && !r.NotServed && !r.OffByDefault {
 			err.Served = append(err.Served, r.GroupVersion().String())
@@ -232,12 +215,12 @@ func nearly(written, group string) bool {
 // Request makes the request that creates, updates or deletes an object as its author wrote it.
 func (q *Requester) Request(ctx context.Context, object map[string]any, a As) (*Request, error) {
 	kind := tree.Object(object).Kind()
-	to, err := q.Target(kind, a.Subresource)
+	to, subresource, err := q.Target(kind, a.Subresource)
 	if err != nil {
 		return nil, err
 	}
 	r := &Request{
-		Kind: kind, Resource: to.GroupVersionResource, SubResource: to.Subresource,
+		Kind: kind, Resource: to.GroupVersionResource, SubResource: subresource,
 		Name: tree.Object(object).Name(), DryRun: a.DryRun,
 		UserInfo: a.user(), UserAssumed: a.User == "" && a.Self == nil,
 	}
@@ -247,13 +230,13 @@ func (q *Requester) Request(ctx context.Context, object map[string]any, a As) (*
 		object = maps.Clone(object)
 		delete(object, "metadata")
 	}
-	if r.Name == "" && (tree.Object(object).Metadata().Text("generateName") == "" || to.Subresource != "") {
+	if r.Name == "" && (tree.Object(object).Metadata().Text("generateName") == "" || subresource != "") {
 		return nil, errors.New("metadata.name is missing")
 	}
 
 	old := func() (map[string]any, error) { return q.oldObject(ctx, r, a) }
 	if r.Operation = a.Operation; r.Operation == "" {
-		if r.Operation, err = q.operationOf(r, to, old); err != nil {
+		if r.Operation, err = q.operationOf(r, old); err != nil {
 			return nil, err
 		}
 	}
@@ -295,7 +278,7 @@ func (a As) user() UserInfo {
 
 // NamespaceOf returns the namespace of the request: of namespaced objects their own or the default one, of a Namespace
 // its own name, of other objects none.
-func (q *Requester) NamespaceOf(object map[string]any, to Target, a As) string {
+func (q *Requester) NamespaceOf(object map[string]any, to *schema.Resource, a As) string {
 	switch {
 	case to.Namespaced:
 		return cmp.Or(tree.Object(object).Namespace(), a.Namespace, "default")
@@ -315,7 +298,7 @@ func (q *Requester) oldObject(ctx context.Context, r *Request, a As) (map[string
 		namespace = ""
 	}
 	if a.Old != nil {
-		if old, err := a.Old.Get(ctx, r.Kind, namespace, r.Name); old != nil || err != nil {
+		if old, err := a.Old(ctx, r.Kind, namespace, r.Name); old != nil || err != nil {
 			return old, err
 		}
 	}
@@ -325,7 +308,7 @@ func (q *Requester) oldObject(ctx context.Context, r *Request, a As) (map[string
 	if q.Types.ResourceFor(r.Kind) == nil { // an Eviction and the like is not stored
 		return nil, nil
 	}
-	return q.Stored.Get(ctx, r.Kind, namespace, r.Name)
+	return q.Stored(ctx, r.Kind, namespace, r.Name)
 }
 
 // scale returns the Scale of the stored object that a request scales, nil if there is none.
@@ -337,12 +320,12 @@ func (q *Requester) scale(ctx context.Context, r *Request, a As, namespace strin
 	var parent map[string]any
 	var err error
 	if a.Old != nil {
-		if parent, err = a.Old.Get(ctx, res.GroupVersionKind(), namespace, r.Name); err != nil {
+		if parent, err = a.Old(ctx, res.GroupVersionKind(), namespace, r.Name); err != nil {
 			return nil, err
 		}
 	}
 	if parent == nil {
-		parent, err = q.Stored.Get(ctx, res.GroupVersionKind(), namespace, r.Name)
+		parent, err = q.Stored(ctx, res.GroupVersionKind(), namespace, r.Name)
 	}
 	if parent == nil || err != nil {
 		return nil, err
@@ -356,9 +339,9 @@ var subresourceOperations = map[string]Operation{
 	"exec": Connect, "attach": Connect, "portforward": Connect, "proxy": Connect,
 }
 
-func (q *Requester) operationOf(r *Request, to Target, old func() (map[string]any, error)) (Operation, error) {
-	if to.Subresource != "" {
-		return cmp.Or(subresourceOperations[to.Subresource], Update), nil
+func (q *Requester) operationOf(r *Request, old func() (map[string]any, error)) (Operation, error) {
+	if r.SubResource != "" {
+		return cmp.Or(subresourceOperations[r.SubResource], Update), nil
 	}
 	stored, err := old()
 	if err != nil || stored == nil {
@@ -465,7 +448,7 @@ func (q *Requester) ReviewRequest(object map[string]any) (*Request, error) {
 	case resource == nil && r.Resource.Resource == "":
 		return nil, errors.New("request.resource is missing")
 	case resource == nil:
-		return nil, &UnknownResourceError{r.Resource}
+		return nil, &ResourceError{Resource: r.Resource}
 	case r.SubResource != "" && resource.Subresource(r.SubResource) == nil:
 		return nil, fmt.Errorf("%s has no subresource %s", resource.GroupResource(), r.SubResource)
 	case r.Object == nil && r.Operation != Delete:
@@ -482,7 +465,7 @@ func (q *Requester) ReviewRequest(object map[string]any) (*Request, error) {
 // RequestFor makes the request that creates, updates or deletes an object as its author wrote it, as the API server
 // hands it to policies. What is stored is what the cluster of the engine has.
 func (e *Engine) RequestFor(ctx context.Context, object map[string]any, as As) (*Prepared, error) {
-	q := Requester{Types: e.types, Stored: e.cluster}
+	q := Requester{Types: e.types, Stored: e.cluster.Get}
 	r, err := q.Request(ctx, object, as)
 	if err != nil {
 		return nil, err

@@ -34,10 +34,10 @@ func TestTargetOfScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &Requester{Types: types}
-	to, err := w.Target(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"},
+	to, _, err := w.Target(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"},
 		"sets.example.com/scale")
 	if err != nil {
-		to, err = w.Target(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, "sets/scale")
+		to, _, err = w.Target(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, "sets/scale")
 	}
 	if err != nil || to.Version != "v10" {
 		t.Errorf("%v, %v", to.Resource, err)

@@ -30,7 +30,7 @@ func (a *authorizerValues) make() {
 	}
 	cached := &decisionCache{ctx: a.ctx, authorizer: a.cluster.Authorizer()}
 	a.user = library.NewAuthorizerVal(who, cached)
-	a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r, r.resolveMade()})
+	a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r, r.target()})
 }
 
 // userAuthorizer is the variable authorizer.
@@ -58,7 +58,7 @@ func (a resourceAuthorizer) Resolve() ref.Val {
 // requestResource presents a request to authorizer.requestResource.
 type requestResource struct {
 	*Request
-	made Made
+	made target
 }
 
 func (r requestResource) GetName() string { return r.Name }

@@ -194,11 +194,8 @@ func (d *Decision) WarningTexts() []string {
 type Note struct {
 	Message string
 	Quirk   *Quirk // the defect; nil: there is none
-	Topic   Topic  // what the note is about, if whoever makes it tells notes apart
+	Topic   string // what the note is about, if whoever makes it tells notes apart
 }
-
-// A Topic tells notes apart; the empty one is that of most.
-type Topic string
 
 func (d *Decision) note(id quirks.ID, policyName string) {
 	quirk := quirkOf[id]

@@ -22,10 +22,6 @@ type (
 
 	// A NoSuchKeyError says that a member or an entry is read that is not there: Key is its name.
 	NoSuchKeyError = eval.NoSuchKeyError
-
-	// An UnboundError says that a variable is declared but has no value where the expression is evaluated: Name is its
-	// name.
-	UnboundError = eval.UnboundError
 )
 
 // The errors of a configuration: of a binding that selects params.

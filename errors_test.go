@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -59,7 +60,7 @@ spec: {policyName: p, validationActions: [Deny]`, "\t", "  ")
 		{"authorizer", validating("  validations: [{expression: 'true'}]\n"+
 			"  auditAnnotations: [{key: k, valueExpression: \"string(authorizer.path('/x').check('get').allowed())\"}]") + plain,
 			func(err error) bool {
-				var unbound *celgate.UnboundError
+				var unbound *eval.UnboundError
 				return errors.As(err, &unbound) && unbound.Name == "authorizer"
 			}},
 		{"budget", validating("  validations: [{expression: \""+deep+".size() == 10\"}]") + plain, isBudget},

@@ -50,7 +50,7 @@ type candidates struct {
 const maxIndexed = 4096
 
 func (x *index) entry(req *Request) *indexEntry {
-	made := req.resolveMade()
+	made := req.target()
 	key := indexKey{made.Resource, made.SubResource, req.Operation}
 	known := x.known.Load()
 	if known != nil {

@@ -24,7 +24,7 @@ type inputs struct {
 	types    *schema.Registry
 	cluster  Cluster
 	form     eval.Form // how expressions see objects of built-in kinds
-	made     Made
+	made     target
 	resource *schema.Resource // that the request was made to
 	shown    map[string]any   // the same, as the variable request has it
 	normal   prepare.Normal   // of the object of the request, if mutating policies are asked
@@ -45,7 +45,7 @@ type inputs struct {
 // begin makes the inputs those of a request that an engine is asked about.
 func (r *inputs) begin(ctx context.Context, e *Engine, req *Request, known *indexEntry) {
 	r.Request, r.ctx, r.types, r.cluster, r.form = req, ctx, e.types, e.cluster, e.typed
-	r.made, r.resource, r.shown = req.resolveMade(), known.resource, known.shown
+	r.made, r.resource, r.shown = req.target(), known.resource, known.shown
 	r.namespaces[declaredOnly].declared = true
 	r.authorizer = authorizerValues{ctx: ctx, request: req, cluster: e.cluster}
 	r.objects, r.requests = r.oneObject[:0], r.oneRequest[:0]
@@ -205,7 +205,7 @@ func (r *inputs) versioned(kind schema.GroupVersionKind) (*versioned, error) {
 	}
 	*v = versioned{kind: kind, object: r.Object, oldObject: r.OldObject}
 	resource := r.resource
-	if r.Made != nil {
+	if r.converted() {
 		resource = r.types.Resource(r.Resource)
 	}
 	v.custom = resource != nil && resource.Definition != nil

@@ -25,7 +25,7 @@ type matcher struct {
 func (r *matcher) begin(
 	ctx context.Context, e *Engine, req *Request, known *indexEntry, lookUp func(name string) (map[string]any, error),
 ) {
-	made := req.resolveMade()
+	made := req.target()
 	r.told, r.reading, r.cluster, r.index, r.known = e.told, ctx, e.cluster, e.index, known
 	r.attributes = match.Attributes{
 		Kind: made.Kind, Resource: made.Resource, SubResource: made.SubResource,

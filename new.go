@@ -67,7 +67,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		if !b.Stored && !b.Static && e.rejectUnserved(b.APIVersion, b.Ref(), b.Position) {
 			continue
 		}
-		written := Written{Binding: b}
+		written := compile.Written{Binding: b}
 		if b.Stored {
 			written.OldBinding = b
 		}
@@ -92,7 +92,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			if p.Stored {
 				c.refused = e.storedErrors(p)
 			} else {
-				c.refused = e.WriteErrors(Written{Policy: p})
+				c.refused = e.WriteErrors(compile.Written{Policy: p})
 			}
 			c.mentions = quirks.Mentioned(textOf(p))
 		}

@@ -34,10 +34,9 @@ func FromReview(in *admissionv1.AdmissionRequest) (*Prepared, error) {
 	}
 	if in.RequestKind != nil && in.RequestResource != nil &&
 		(*in.RequestKind != in.Kind || *in.RequestResource != in.Resource) {
-		r.Made = &Made{
-			schema.GroupVersionKind(*in.RequestKind), schema.GroupVersionResource(*in.RequestResource),
-			in.RequestSubResource,
-		}
+		r.RequestKind = schema.GroupVersionKind(*in.RequestKind)
+		r.RequestResource = schema.GroupVersionResource(*in.RequestResource)
+		r.RequestSubResource = in.RequestSubResource
 	}
 	for _, part := range []struct {
 		name string

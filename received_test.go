@@ -53,8 +53,8 @@ func TestFromReview(t *testing.T) {
 		if _, timed := metadata["creationTimestamp"]; timed || spec["priority"] != int64(3) || spec["x"] != 1.5 {
 			t.Errorf("%s: the object is %v", name, r.Object)
 		}
-		if r.UID != "u" || r.Kind.Kind != "Pod" || r.Resource.Resource != "pods" || r.Made == nil ||
-			r.Made.Resource.Version != "v2" ||
+		if r.UID != "u" || r.Kind.Kind != "Pod" || r.Resource.Resource != "pods" || r.RequestKind.Empty() ||
+			r.RequestResource.Version != "v2" ||
 			r.Operation != celgate.Create || r.UserInfo.Username != "dev" || r.UserInfo.Extra["a"][0] != "b" ||
 			!r.DryRun ||
 			r.Options["kind"] != "CreateOptions" || r.OldObject != nil || len(p.Warnings()) > 0 ||
@@ -156,13 +156,13 @@ func TestRequestErrors(t *testing.T) {
 		is     func(error) bool
 	}{
 		{"unknown", object("example.com/v1", "Odd"), celgate.As{},
-			is(func(e *celgate.UnknownKindError) bool { return len(e.Served) == 0 })},
+			is(func(e *celgate.ResourceError) bool { return len(e.Served) == 0 })},
 		{"not served", object("apps/v1beta1", "Deployment"), celgate.As{},
-			is(func(e *celgate.UnknownKindError) bool { return e.Served[0] == "apps/v1" })},
+			is(func(e *celgate.ResourceError) bool { return e.Served[0] == "apps/v1" })},
 		{"subresource", object("autoscaling/v1", "Scale"), celgate.As{},
-			is(func(e *celgate.UnknownKindError) bool { return e.OfSubresource })},
+			is(func(e *celgate.ResourceError) bool { return e.OfSubresource })},
 		{"ambiguous", object("autoscaling/v1", "Scale"), celgate.As{Subresource: "scale"},
-			is(func(e *celgate.AmbiguousSubresourceError) bool { return len(e.Resources) > 1 })},
+			is(func(e *celgate.ResourceError) bool { return len(e.Among) > 1 })},
 		{"no old", object("v1", "Pod"), celgate.As{Operation: celgate.Update},
 			func(err error) bool { return errors.Is(err, celgate.ErrNoOldObject) }},
 	} {

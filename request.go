@@ -37,9 +37,12 @@ type Request struct {
 	Resource    schema.GroupVersionResource
 	SubResource string
 
-	// Made says what the request was made to when that is not what the object is: the API server converts for a webhook
-	// that matches through an equivalent version. Policies are matched with it. Nil: Kind, Resource and SubResource.
-	Made *Made
+	// RequestKind, RequestResource and RequestSubResource say what the request was made to when that is not what the
+	// object is: the API server converts for a webhook that matches through an equivalent version. Policies are matched
+	// with it. Zero, all three: Kind, Resource and SubResource.
+	RequestKind        schema.GroupVersionKind
+	RequestResource    schema.GroupVersionResource
+	RequestSubResource string
 
 	Name      string // empty for a CREATE with generateName
 	Namespace string // a Namespace carries its own name
@@ -56,19 +59,22 @@ type Request struct {
 	Options   map[string]any // CreateOptions and the like; nil for CONNECT
 }
 
-// Made is what a request was made to: requestKind, requestResource and requestSubResource of an AdmissionRequest.
-type Made struct {
+// converted reports that the object is not what the request was made to.
+func (r *Request) converted() bool { return !r.RequestKind.Empty() || !r.RequestResource.Empty() }
+
+// A target is what a request was made to.
+type target struct {
 	Kind        schema.GroupVersionKind
 	Resource    schema.GroupVersionResource
 	SubResource string
 }
 
-// resolveMade returns what the request was made to.
-func (r *Request) resolveMade() Made {
-	if r.Made != nil {
-		return *r.Made
+// target returns what the request was made to.
+func (r *Request) target() target {
+	if r.converted() {
+		return target{r.RequestKind, r.RequestResource, r.RequestSubResource}
 	}
-	return Made{r.Kind, r.Resource, r.SubResource}
+	return target{r.Kind, r.Resource, r.SubResource}
 }
 
 // UserInfo is the user who makes the request.

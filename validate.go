@@ -89,7 +89,7 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 			published.add(a.Key, a.Value)
 		default:
 			failed := eval.Outcome{Expression: a.Expression, Verdict: eval.Error, Message: a.Err.Error(), Err: a.Err}
-			var unbound *UnboundError
+			var unbound *eval.UnboundError
 			if errors.As(a.Err, &unbound) && unbound.Name == "authorizer" &&
 				r.engine.quirks.Has(quirks.AuditAnnotationAuthorizer) {
 				r.decision.note(quirks.AuditAnnotationAuthorizer, in.hook.Name)

@@ -42,7 +42,7 @@ func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
 			return apierrors.NewInternalError(err)
 		}
 	}
-	written := Written{Policy: p, OldPolicy: oldPolicy, Binding: b, OldBinding: oldBinding}
+	written := compile.Written{Policy: p, OldPolicy: oldPolicy, Binding: b, OldBinding: oldBinding}
 	errs := e.WriteErrors(written)
 	if len(errs) == 0 && !req.UserAssumed {
 		if err := e.ParamsForbidden(ctx, req, written); err != nil {
@@ -55,23 +55,9 @@ func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
 	return &apierrors.StatusError{ErrStatus: *policy.Ref{Kind: req.Kind.Kind, Name: req.Name}.Invalid(errs)}
 }
 
-// Written is a policy or a binding that a request writes.
-type Written struct {
-	Policy     *policy.Policy // one of the two
-	Binding    *policy.Binding
-	OldPolicy  *policy.Policy // that of before an UPDATE; nil: the request creates
-	OldBinding *policy.Binding
-
-	// Unasked says that nobody is known to have asked whether the author of OldPolicy may read its params.
-	Unasked bool
-
-	// Named returns the policies that the name in a binding may stand for; nil: the engine's, or the cluster's.
-	Named func(context.Context, *policy.Binding) ([]*policy.Policy, error)
-}
-
 // WriteErrors returns what the write-time rules of a server of the engine's minor find wrong with a policy or a
 // binding. An UPDATE may keep what it had (pkg/apis/admissionregistration/validation/validation.go v1.37.2).
-func (e *Engine) WriteErrors(w Written) field.ErrorList {
+func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
 	switch {
 	case w.Binding != nil && w.Binding.Static:
 		return policy.ValidateStaticBinding(w.Binding)
@@ -134,7 +120,7 @@ func (e *Engine) slowPatterns(p *policy.Policy) field.ErrorList {
 // every object of a paramKind, what a paramRef names (authorize in
 // pkg/registry/admissionregistration/{validating,mutating}admissionpolicy{,binding} v1.37.2). It is nil where nobody
 // can be asked.
-func (e *Engine) ParamsForbidden(ctx context.Context, req *Request, w Written) *field.Error {
+func (e *Engine) ParamsForbidden(ctx context.Context, req *Request, w compile.Written) *field.Error {
 	if e.cluster.Authorizer() == nil || slices.Contains(req.UserInfo.Groups, user.SystemPrivilegedGroup) {
 		return nil
 	}

@@ -18,7 +18,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 		in.Spec.MatchConditions, in.Spec.Variables)
 	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
 	if o := in.Spec.Order; o != nil {
-		p.Ordering = Ordering{After: o.After, Before: o.Before}
+		p.After, p.Before = o.After, o.Before
 	}
 	if in.Spec.MaxPasses != nil {
 		p.MaxPasses, p.emptyPasses = int(*in.Spec.MaxPasses), *in.Spec.MaxPasses == 0
@@ -93,14 +93,14 @@ const mostPasses = 5
 // ordering checks when and how often the mutations of a policy run.
 func (v *validator) ordering(p *Policy, spec *field.Path) {
 	path := spec.Child("order")
-	if !p.Mutates() && len(p.Ordering.After)+len(p.Ordering.Before) > 0 {
+	if !p.Mutates() && len(p.After)+len(p.Before) > 0 {
 		v.add(field.Forbidden(path, "the policy has no mutations"))
 	}
 	for _, list := range []struct {
 		path  *field.Path
 		names []string
 		other []string
-	}{{path.Child("after"), p.Ordering.After, nil}, {path.Child("before"), p.Ordering.Before, p.Ordering.After}} {
+	}{{path.Child("after"), p.After, nil}, {path.Child("before"), p.Before, p.After}} {
 		for i, name := range list.names {
 			at := list.path.Index(i)
 			switch {

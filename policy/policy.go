@@ -167,16 +167,15 @@ type Policy struct {
 	Mutations    []Mutation         // not Validating
 	Reinvocation ReinvocationPolicy // not Validating
 
-	Ordering  Ordering // Admission only
-	MaxPasses int      // Admission only: how often mutations may run in one request; 0: twice, as all others
+	// Admission only.
+	After     []string // the mutating policies that it runs after
+	Before    []string // those that it runs before
+	MaxPasses int      // how often mutations may run in one request; 0: twice, as all others
 
 	emptyPasses bool // MaxPasses was written, as 0, which only the write-time rules tell from none
 
 	places Places
 }
-
-// An Ordering names mutating policies that a policy runs after, and that it runs before.
-type Ordering struct{ After, Before []string }
 
 // DefaultPasses is how often mutations run in one request at most, if the policy does not say otherwise.
 const DefaultPasses = 2

@@ -67,14 +67,6 @@ func (r row) String() string {
 	return s
 }
 
-// A DuplicateError says that two objects of one call are the same object of the cluster, maybe in two versions.
-type DuplicateError struct {
-	First, Second int // indices of the objects in the call
-	text          string
-}
-
-func (e *DuplicateError) Error() string { return e.text }
-
 // An ObjectError says what is wrong with one object of a call.
 type ObjectError struct {
 	Index int // in the call
@@ -93,8 +85,8 @@ func (e *ObjectError) Unwrap() error { return e.Err }
 // the server gives it when it is created (see existingNamespace). The namespace of an object of a cluster-scoped kind
 // is dropped, as the server does.
 //
-// An error names the object that is wrong: as [ObjectError] one without apiVersion, kind or name, or an RBAC object
-// that cannot be decoded, and as [DuplicateError] two that are the same. Several errors are joined.
+// An error names the object that is wrong, as an [ObjectError]: one without apiVersion, kind or name, an RBAC object
+// that cannot be decoded, one that is the same object as another, maybe in another version. Several errors are joined.
 func New(types *schema.Registry, objects ...map[string]any) (*Cluster, error) {
 	roles, err := bootstrap()
 	if err != nil {
@@ -178,8 +170,8 @@ func (c *Cluster) rowsOf(objects []map[string]any) ([]row, error) {
 		rows[i] = r
 		id := identity{c.storage(r.kind), r.namespace, r.name}
 		if first, ok := seen[id]; ok {
-			problems = append(problems, &DuplicateError{First: first, Second: i,
-				text: fmt.Sprintf("object %d: %v is the same object as %v, object %d", i, r, rows[first], first)})
+			problems = append(problems, &ObjectError{i,
+				fmt.Errorf("%v is the same object as %v, object %d", r, rows[first], first)})
 			continue
 		}
 		seen[id] = i

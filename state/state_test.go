@@ -257,10 +257,10 @@ func TestWrongObjects(t *testing.T) {
 	}
 }
 
-func TestDuplicateError(t *testing.T) {
+func TestSameObjectTwice(t *testing.T) {
 	_, err := state.New(nil, trees(t, "{apiVersion: v1, kind: A, metadata: {name: a}}\n---\n{apiVersion: v1, kind: B, metadata: {name: a}}\n---\n{apiVersion: v1, kind: A, metadata: {name: a}}")...)
-	var duplicate *state.DuplicateError
-	if !errors.As(err, &duplicate) || duplicate.First != 0 || duplicate.Second != 2 {
+	var duplicate *state.ObjectError
+	if !errors.As(err, &duplicate) || duplicate.Index != 2 || !strings.HasSuffix(duplicate.Error(), ", object 0") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -66,7 +66,7 @@ func TestIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	world := &engine.Requester{Types: types, Stored: cluster}
+	world := &engine.Requester{Types: types, Stored: cluster.Get}
 	compare := func(bound string) {
 		pod := ""
 		spec, as := map[string]any{"expirationSeconds": 3600}, engine.As{User: "system:serviceaccount:bearers:bearer"}

@@ -56,7 +56,7 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 
 // noNative lists the fields that no released kind has.
 func noNative(p *policy.Policy) (all []Refusal) {
-	if len(p.Ordering.After)+len(p.Ordering.Before) > 0 {
+	if len(p.After)+len(p.Before) > 0 {
 		all = append(all, Refusal{"spec.order", "kube-apiserver runs mutating policies in an order of its own"})
 	}
 	if p.Passes() != policy.DefaultPasses {

@@ -14,24 +14,23 @@ import (
 func Existing(ctx context.Context, q *celgate.Requester, object map[string]any, op celgate.Operation,
 	as celgate.As) (*celgate.Request, error) {
 	as.Operation = op
-	to, err := q.Target(tree.Object(object).Kind(), "")
+	to, _, err := q.Target(tree.Object(object).Kind(), "")
 	if err != nil {
 		return nil, err
 	}
 	object = celgate.InNamespace(object, &celgate.Request{Kind: tree.Object(object).Kind(),
 		Namespace: q.NamespaceOf(object, to, as)})
-	as.Old = only{object}
+	as.Old = only{object}.get
 	if op == celgate.Create {
 		object = Copy(object)
 	}
 	return q.Request(ctx, object, as)
 }
 
-// only is a cluster that holds one object, which is the one that is asked for.
+// only holds one object, which is the one that is asked for.
 type only struct{ object map[string]any }
 
-// Get returns the object.
-func (o only) Get(context.Context, schema.GroupVersionKind, string, string) (map[string]any, error) {
+func (o only) get(context.Context, schema.GroupVersionKind, string, string) (map[string]any, error) {
 	return o.object, nil
 }
 

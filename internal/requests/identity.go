@@ -73,7 +73,7 @@ func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named 
 		return nil, &PodError{Message: fmt.Sprintf("a Pod is NAMESPACE/NAME, not %q", named),
 			Hint: "for example shop/web-0"}
 	}
-	pod, err := w.Stored.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, namespace, name)
+	pod, err := w.Stored(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, namespace, name)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func podIdentity(ctx context.Context, w *celgate.Requester, a celgate.As, named 
 	}
 	if node := text("nodeName"); node != "" {
 		id.set(nodeNameKey, node)
-		known, err := w.Stored.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Node"}, "", node)
+		known, err := w.Stored(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Node"}, "", node)
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +141,7 @@ func projectsToken(spec map[string]any) bool {
 // fillFromToken fills in what the token of a service account says of it.
 func (id *Identity) fillFromToken(ctx context.Context, w *celgate.Requester, namespace, name string) error {
 	if id.UID == "" {
-		account, err := w.Stored.Get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, namespace,
+		account, err := w.Stored(ctx, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, namespace,
 			name)
 		if err != nil {
 			return err

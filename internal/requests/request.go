@@ -24,9 +24,7 @@ type Words struct {
 
 // Hint returns what helps against an error of a [celgate.Requester]; empty: nothing is known to.
 func (w *Words) Hint(err error) string {
-	var kind *celgate.UnknownKindError
-	var resource *celgate.UnknownResourceError
-	var ambiguous *celgate.AmbiguousSubresourceError
+	var kind *celgate.ResourceError
 	var pod *PodError
 	switch {
 	case errors.As(err, &pod) && pod.Missing:
@@ -35,13 +33,10 @@ func (w *Words) Hint(err error) string {
 		return pod.Hint
 	case errors.Is(err, celgate.ErrNoOldObject):
 		return "give it " + w.Old
-	case errors.As(err, &ambiguous):
-		return "name the resource too, as in " + fmt.Sprintf(w.Subresource,
-			ambiguous.Resources[0]+"/"+ambiguous.Subresource)
-	case errors.As(err, &resource):
-		return "give its CustomResourceDefinition " + w.State
 	case !errors.As(err, &kind):
 		return ""
+	case len(kind.Among) > 0:
+		return "name the resource too, as in " + fmt.Sprintf(w.Subresource, kind.Among[0]+"/"+kind.Subresource)
 	case kind.Kind.Group == "kustomize.config.k8s.io":
 		return "kustomize build DIR | celgate apply -p … -"
 	case len(kind.Served) > 0:

@@ -107,10 +107,10 @@ func Find(policies []*policy.Policy, effectsOf func(*policy.Policy) *Effects) *O
 // asked adds the edges that policies ask for.
 func (s *sorter) asked() {
 	for i, p := range s.of {
-		for j, name := range p.Ordering.After {
+		for j, name := range p.After {
 			s.ask(i, name, fmt.Sprintf("spec.order.after[%d]", j), func(other int) edge { return edge{from: other, to: i} })
 		}
-		for j, name := range p.Ordering.Before {
+		for j, name := range p.Before {
 			s.ask(i, name, fmt.Sprintf("spec.order.before[%d]", j), func(other int) edge { return edge{from: i, to: other} })
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 )
@@ -38,7 +39,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	case errors.As(err, &undecodable):
 		return &celgate.Decision{Status: undecodable.Status()}, nil
 	case err != nil:
-		return nil, refuseBody("the object is no policy or binding that can be read", err)
+		return nil, refuseBody("the object is not a policy or binding that can be read", err)
 	}
 	errs := engine.WriteErrors(a.resolveWritten(p, b))
 	if len(errs) == 0 {
@@ -100,8 +101,8 @@ func (a *answer) paramsForbidden(ctx context.Context, engine *celgate.Engine, p 
 
 // resolveWritten returns a policy or binding with the object that it replaces. An object that cannot be decoded counts
 // as absent.
-func (a *answer) resolveWritten(p *policy.Policy, b *policy.Binding) celgate.Written {
-	w := celgate.Written{Policy: p, Binding: b, Named: a.Named}
+func (a *answer) resolveWritten(p *policy.Policy, b *policy.Binding) compile.Written {
+	w := compile.Written{Policy: p, Binding: b, Named: a.Named}
 	if old := a.Request.OldObject; old != nil && a.Request.Operation == celgate.Update {
 		if before, bound, err := policy.FromObject(policy.Native(old), nil); err == nil {
 			w.OldPolicy, w.OldBinding = before, bound

@@ -240,10 +240,9 @@ func decode(body string) (*celgate.Request, error) {
 	}
 	if r.RequestKind != nil && r.RequestResource != nil &&
 		(*r.RequestKind != r.Kind || *r.RequestResource != r.Resource) {
-		request.Made = &celgate.Made{
-			Kind: schema.GroupVersionKind(*r.RequestKind), Resource: schema.GroupVersionResource(*r.RequestResource),
-			SubResource: r.RequestSubResource,
-		}
+		request.RequestKind = schema.GroupVersionKind(*r.RequestKind)
+		request.RequestResource = schema.GroupVersionResource(*r.RequestResource)
+		request.RequestSubResource = r.RequestSubResource
 	}
 	return request, nil
 }

@@ -600,8 +600,8 @@ func (d *decider) skips(kind schema.GroupVersionKind) bool {
 	if d.unknownKinds == "skip" {
 		return true
 	}
-	_, err := (&celgate.Requester{Types: d.world.types}).Target(kind, "")
-	var unknown *celgate.UnknownKindError
+	_, _, err := (&celgate.Requester{Types: d.world.types}).Target(kind, "")
+	var unknown *celgate.ResourceError
 	if errors.As(err, &unknown) && unknown.Mistaken {
 		return false
 	}

@@ -597,9 +597,9 @@ func (of *auditor) plan(kind schema.GroupVersionKind) *auditPlan {
 	case err != nil:
 		p.err = err
 	default:
-		p.resource = to.Resource
+		p.resource = to
 		for _, op := range of.asks {
-			if !unwritten[to.Resource.GroupResource()] && of.engine.MayMatch(to.GroupVersionResource, "", op) {
+			if !unwritten[to.GroupResource()] && of.engine.MayMatch(to.GroupVersionResource, "", op) {
 				p.asks = append(p.asks, op)
 			}
 		}

@@ -270,7 +270,7 @@ func crdOf(kind apischema.GroupVersionKind) map[string]any {
 }
 
 // unknownNamespace is the topic of notes about namespaces of unknown labels.
-const unknownNamespace celgate.Topic = "unknown namespace"
+const unknownNamespace = "unknown namespace"
 
 // skipped says that an object is left out, which has no decision.
 func skipped(kind apischema.GroupVersionKind) *report.Failure {

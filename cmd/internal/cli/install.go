@@ -89,7 +89,7 @@ func (i *installing) asks() []string {
 type installing struct {
 	audit
 	show, audits bool
-	job          deploy.Audit
+	job          auditJob
 }
 
 func (i *installing) run(ctx context.Context, out io.Writer) error {
@@ -112,7 +112,7 @@ func (i *installing) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		var err error
-		if text, err = i.job.Manifests(); err != nil {
+		if text, err = i.job.manifests(); err != nil {
 			return err
 		}
 	}

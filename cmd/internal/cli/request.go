@@ -62,7 +62,7 @@ var words = requests.Words{
 
 // requester makes requests in the world.
 func (w *world) requester() *celgate.Requester {
-	return &celgate.Requester{Types: w.types, Stored: w.exist(w.stored)}
+	return &celgate.Requester{Types: w.types, Stored: w.exist(w.stored).Get}
 }
 
 // request makes a request of a document: the one that an AdmissionReview holds, or the one that sends the manifest.
@@ -94,7 +94,7 @@ func (a *asked) as() celgate.As {
 		User: a.user, Groups: a.groups, UID: a.uid, Extra: a.extra, Self: a.self,
 	}
 	if a.old != nil {
-		as.Old = a.old
+		as.Old = a.old.Get
 	}
 	if a.identity != nil {
 		as.User, as.Self = "", &a.identity.UserInfo
@@ -118,12 +118,13 @@ func (w *world) identify(ctx context.Context, a *asked) error {
 }
 
 // target finds the resource that objects of a kind are sent to.
-func (w *world) target(kind schema.GroupVersionKind, subresource string) (celgate.Target, error) {
-	return w.requester().Target(kind, subresource)
+func (w *world) target(kind schema.GroupVersionKind, subresource string) (*schema.Resource, error) {
+	to, _, err := w.requester().Target(kind, subresource)
+	return to, err
 }
 
 // namespaceOf returns the namespace of the request for an object.
-func (w *world) namespaceOf(object map[string]any, to celgate.Target, a *asked) string {
+func (w *world) namespaceOf(object map[string]any, to *schema.Resource, a *asked) string {
 	return w.requester().NamespaceOf(object, to, a.as())
 }
 

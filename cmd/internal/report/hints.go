@@ -11,6 +11,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
@@ -50,7 +51,7 @@ func hintFor(f failing) string {
 // hintOfType is the hint for an error whose type says all; empty for other ones.
 func hintOfType(f failing) string {
 	var key *celgate.NoSuchKeyError
-	var unbound *celgate.UnboundError
+	var unbound *eval.UnboundError
 	var expression *celgate.ExpressionError
 	var paramKind *celgate.ParamKindError
 	var status *apierrors.StatusError

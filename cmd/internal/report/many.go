@@ -200,23 +200,23 @@ func notesIn(blocks []block) []block {
 // Notes about objects that may be stored as far as policies go.
 const (
 	// NotValidated is about an object that policies changed.
-	NotValidated celgate.Topic = "mutated object not validated"
+	NotValidated = "mutated object not validated"
 
 	// CustomNotValidated is about a custom object.
-	CustomNotValidated celgate.Topic = "custom object not validated"
+	CustomNotValidated = "custom object not validated"
 
 	// ObjectNotValidated is about any other. Text leaves it out: it is true of all manifests.
-	ObjectNotValidated celgate.Topic = "object not validated"
+	ObjectNotValidated = "object not validated"
 )
 
-var notValidated = map[celgate.Topic]string{
+var notValidated = map[string]string{
 	NotValidated:       "the API server validates the object after mutation, and celgate does not: it may still be refused as invalid",
 	CustomNotValidated: "the API server validates custom objects by their definition, and celgate does not: it may still be refused as invalid",
 	ObjectNotValidated: "the API server validates the object itself, and celgate does not: it may still be refused as invalid",
 }
 
 // NotValidatedNote returns the note of one of these topics.
-func NotValidatedNote(topic celgate.Topic) celgate.Note {
+func NotValidatedNote(topic string) celgate.Note {
 	return celgate.Note{Message: notValidated[topic], Topic: topic}
 }
 

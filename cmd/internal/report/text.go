@@ -75,7 +75,7 @@ type block struct {
 	field   string   // of the object, that is to blame; empty: unknown
 	item    string   // of a list, that is to blame; empty: none
 	diff    []string // lines that begin with "-" or "+", and the paths of what they are about
-	topic   celgate.Topic
+	topic   string
 	now     string // what a policy does in the new answer and did not in the old one; empty: it differs otherwise
 	audit   string // the key of the audit annotation that the block is; empty: it is something else
 	err     error  // that the message is of

@@ -101,7 +101,7 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	a.requests = &celgate.Requester{Types: types, Stored: a.cluster}
+	a.requests = &celgate.Requester{Types: types, Stored: a.cluster.Get}
 	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: types,
 		Cluster: &assuming{Cluster: a.cluster, types: types}}
 	if a.engine, err = celgate.New(&a.set, opts); err != nil {

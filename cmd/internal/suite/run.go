@@ -306,7 +306,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 				return fail(c.Place, err)
 			}
 			kind := tree.Object(old).Kind()
-			if to, err := a.requests.Target(kind, asked.Subresource); err == nil {
+			if to, _, err := a.requests.Target(kind, asked.Subresource); err == nil {
 				old = celgate.InNamespace(old,
 					&celgate.Request{Kind: kind, Namespace: a.requests.NamespaceOf(old, to, asked)})
 			}
@@ -314,7 +314,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 				return fail(c.Asked.Old.place(c), err)
 			}
 		}
-		asked.Old = before
+		asked.Old = before.Get
 	}
 	r, err := a.requests.Request(ctx, object, asked)
 	if err != nil {
