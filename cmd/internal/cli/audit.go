@@ -772,6 +772,9 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	a.progress = newProgress(a.console, 0)
+	if a.log != "" {
+		a.progress.counts("requests")
+	}
 	defer a.progress.clear()
 	done := 0
 	for it := range ordered(from.subjects(ctx, of), runtime.GOMAXPROCS(0),
@@ -780,7 +783,7 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 			return errors.New("interrupted")
 		}
 		done++
-		a.progress.of(max(done, from.total()))
+		a.progress.of(from.total())
 		a.progress.step(done)
 		if it == nil {
 			of.audit.Skip()

@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/utils/lru"
 
@@ -36,6 +37,9 @@ type replaying struct {
 	world *world
 	known *lru.Cache // objectKey → map[string]any, of answers
 	to    []*auditor // who is asked; the first takes note of what cannot be
+
+	size, read atomic.Int64 // bytes of the log, 0: not known, and how many of them were read
+	seen       atomic.Int64 // requests in these
 }
 
 // remembered is how many objects of answers are kept, the ones that were last seen.
@@ -64,7 +68,26 @@ func (r *replaying) assumed(_ context.Context, w *world) error {
 	return nil
 }
 
-func (r *replaying) total() int { return 0 }
+// total estimates how many requests there are by what has been read.
+func (r *replaying) total() int {
+	if size, read := r.size.Load(), r.read.Load(); size > 0 && read > 0 {
+		return int(float64(r.seen.Load()) * float64(size) / float64(read))
+	}
+	return 0
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+// Read implements io.Reader.
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
 
 // sizes has nothing to count: requests are not dealt.
 func (r *replaying) sizes(context.Context, *auditor) (map[string]int, error) { return nil, nil }
@@ -95,6 +118,10 @@ func (r *replaying) subjects(ctx context.Context, of *auditor) iter.Seq[subjectO
 func (r *replaying) requests(ctx context.Context) iter.Seq[subjectOf] {
 	return func(yield func(subjectOf) bool) {
 		of := r.to[0]
+		counting := func(s subjectOf) bool {
+			r.seen.Add(1)
+			return yield(s)
+		}
 		in := r.stdin
 		if r.log != "-" {
 			file, err := os.Open(r.log)
@@ -103,7 +130,10 @@ func (r *replaying) requests(ctx context.Context) iter.Seq[subjectOf] {
 				return
 			}
 			defer file.Close()
-			in = file
+			if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+				r.size.Store(info.Size())
+			}
+			in = counted{file, &r.read}
 		}
 		lines, err := unpacked(in)
 		if err != nil {
@@ -135,7 +165,7 @@ func (r *replaying) requests(ctx context.Context) iter.Seq[subjectOf] {
 					}
 				}
 				for _, event := range events {
-					if ctx.Err() != nil || !r.event(event, place, yield) {
+					if ctx.Err() != nil || !r.event(event, place, counting) {
 						return
 					}
 				}
@@ -188,7 +218,8 @@ func (r *replaying) event(event *requests.Event, place policy.Position, yield fu
 	subject := subjectOf{doc: &manifest.Document{}, past: &pastRequest{event: event}}
 	mayMatch := func(of *auditor) bool {
 		if resource == nil { // which may be one by which a custom kind was called then
-			return slices.ContainsFunc(of.force.Policies, func(p *policy.Policy) bool { return names(p, event.Resource) })
+			return slices.ContainsFunc(of.force.Policies,
+				func(p *policy.Policy) bool { return names(p, event.Resource) })
 		}
 		return of.engine.MayMatch(event.Resource, event.Sub, event.Operation())
 	}

@@ -41,7 +41,7 @@ func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manif
 			return errors.New("interrupted")
 		}
 		done++
-		x.progress.of(max(done, total()))
+		x.progress.of(total())
 		x.progress.step(done)
 		if err := x.contrastExisting(old, now, is, write); err != nil {
 			return err

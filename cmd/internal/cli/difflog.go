@@ -29,6 +29,7 @@ func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.
 	}
 	defer log.close()
 	x.progress = newProgress(x.console, 0)
+	x.progress.counts("requests")
 	defer x.progress.clear()
 	type asked struct {
 		answers
@@ -52,7 +53,7 @@ func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.
 			return errors.New("interrupted")
 		}
 		done++
-		x.progress.of(done)
+		x.progress.of(log.total())
 		x.progress.step(done)
 		if both.skipped {
 			continue

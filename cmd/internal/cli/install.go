@@ -153,7 +153,8 @@ func (i *installing) match(ctx context.Context) error {
 	}
 	from.policies = nil // which are printed, too
 	from.inline, from.inlined = i.read(loader, i.policies), len(i.policies) > 0
-	if bundle := manifest.NewBundle(from.inline...); from.inlined && len(bundle.Set.Policies)+len(bundle.Problems) == 0 {
+	bundle := manifest.NewBundle(from.inline...)
+	if from.inlined && len(bundle.Set.Policies)+len(bundle.Problems) == 0 {
 		return noPolicies(i.policies, nil)
 	}
 	w, err := i.load(ctx, loader, from, nil)

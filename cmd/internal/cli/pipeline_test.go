@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -41,6 +42,23 @@ func TestOrderedStops(t *testing.T) {
 	}
 }
 
+// TestLogProgress estimates how many requests are in a log by what has been read of it.
+func TestLogProgress(t *testing.T) {
+	var r replaying
+	if n := r.total(); n != 0 {
+		t.Errorf("%d requests in nothing", n)
+	}
+	r.size.Store(1000)
+	in := counted{strings.NewReader(strings.Repeat("x", 250)), &r.read}
+	if _, err := io.ReadAll(in); err != nil {
+		t.Fatal(err)
+	}
+	r.seen.Store(10)
+	if n := r.total(); n != 40 {
+		t.Errorf("%d requests, not 40", n)
+	}
+}
+
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(0, 0)
@@ -69,7 +87,20 @@ func TestProgress(t *testing.T) {
 	if out.String() != "\r\x1b[K" {
 		t.Errorf("cleared with %q", out.String())
 	}
+	p = &progress{w: &out, now: func() time.Time { return now }, start: now}
+	p.counts("requests")
+	if s := step(500*time.Millisecond, 5); s != "" {
+		t.Errorf("drawn at once: %q", s)
+	}
+	if s := step(1200*time.Millisecond, 12); s != "\r\x1b[K12 requests" {
+		t.Errorf("got %q", s)
+	}
+	p.of(10) // an estimate, and more than that is done
+	if s := step(2*time.Second, 20); s != "\r\x1b[K20 of 20 requests, 0s left" {
+		t.Errorf("got %q", s)
+	}
 	var none *progress
+	none.counts("requests")
 	none.step(1)
 	none.clear()
 }

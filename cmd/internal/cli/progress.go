@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -8,9 +9,10 @@ import (
 
 // A progress is a line on a terminal that says how far a long run is. A nil progress does nothing.
 type progress struct {
-	w     io.Writer
-	total int
-	now   func() time.Time
+	w      io.Writer
+	things string // that are counted; empty: objects
+	total  int    // 0: not known
+	now    func() time.Time
 
 	start, drawn time.Time
 	shown        bool
@@ -24,10 +26,17 @@ func newProgress(c *console, total int) *progress {
 	return &progress{w: c.stderr, total: total, now: time.Now, start: time.Now()}
 }
 
-// of sets how many objects there are.
+// of sets how many there are as far as is known; 0: it is not.
 func (p *progress) of(total int) {
 	if p != nil {
 		p.total = total
+	}
+}
+
+// counts says what is counted.
+func (p *progress) counts(things string) {
+	if p != nil {
+		p.things = things
 	}
 }
 
@@ -41,12 +50,18 @@ func (p *progress) step(done int) {
 	if elapsed < 200*time.Millisecond || now.Sub(p.drawn) < 100*time.Millisecond {
 		return
 	}
-	remaining := time.Duration(float64(elapsed) / float64(max(done, 1)) * float64(p.total-done))
-	if remaining < time.Second && !p.shown {
+	total := max(p.total, done)
+	remaining := time.Duration(float64(elapsed) / float64(max(done, 1)) * float64(total-done))
+	if !p.shown && remaining < time.Second && (p.total > 0 || elapsed < time.Second) {
 		return
 	}
 	p.drawn, p.shown = now, true
-	fmt.Fprintf(p.w, "\r\x1b[K%d of %d objects, %s left", done, p.total, remaining.Round(time.Second))
+	things := cmp.Or(p.things, "objects")
+	if p.total == 0 {
+		fmt.Fprintf(p.w, "\r\x1b[K%d %s", done, things)
+		return
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K%d of %d %s, %s left", done, total, things, remaining.Round(time.Second))
 }
 
 // clear removes the line, so that something else can be written.

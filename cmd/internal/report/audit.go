@@ -111,7 +111,7 @@ type AuditFinding struct {
 	Object  AuditObject
 	Verdict AuditVerdict
 	Asked   []Ask
-	Made    string          // the kind of the object that a controller would create; empty: it is about the object itself
+	Made    string          // the kind of the object that a controller would create; empty: it is about the object
 	Source  policy.Position // of the object, or of the template of what a controller would create; zero: no file
 
 	PolicyKind             policy.Kind

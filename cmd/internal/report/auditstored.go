@@ -270,7 +270,8 @@ func (s *StoredAudit) objects(err *error) iter.Seq[[]AuditFinding] {
 
 func (f *AuditFinding) sameSubject(g *AuditFinding) bool {
 	x, y := f.Object, g.Object
-	x.Place, y.Place = policy.Position{File: x.Place.File}, policy.Position{File: y.Place.File} // a template is elsewhere
+	// The template of what is made is elsewhere in the file.
+	x.Place, y.Place = policy.Position{File: x.Place.File}, policy.Position{File: y.Place.File}
 	return x == y && (f.Past == nil) == (g.Past == nil) && (f.Past == nil || *f.Past == *g.Past)
 }
 
