@@ -118,3 +118,184 @@ spec: {policyName: named, validationActions: [Deny]}
 		t.Errorf("a report about nothing: %d", code)
 	}
 }
+
+// policyReportKinds are the definitions of wgpolicyk8s.io/v1alpha2 as far as reports go: no field that these kinds do
+// not have may be in one.
+const policyReportKinds = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: PLURAL.wgpolicyk8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
+spec:
+  group: wgpolicyk8s.io
+  names: {kind: KIND, plural: PLURAL, singular: SINGULAR, listKind: KINDList}
+  scope: SCOPE
+  versions:
+  - name: v1alpha2
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          results:
+            type: array
+            items:
+              type: object
+              required: [policy]
+              properties:
+                category: {type: string}
+                message: {type: string}
+                policy: {type: string}
+                rule: {type: string}
+                source: {type: string}
+                scored: {type: boolean}
+                result: {type: string, enum: [pass, fail, warn, error, skip]}
+                severity: {type: string, enum: [critical, high, low, medium, info]}
+                properties: {type: object, additionalProperties: {type: string}}
+                timestamp:
+                  type: object
+                  required: [nanos, seconds]
+                  properties: {nanos: {type: integer, format: int32}, seconds: {type: integer, format: int64}}
+                resources:
+                  type: array
+                  items:
+                    type: object
+                    properties: {apiVersion: {type: string}, kind: {type: string}, name: {type: string},
+                      namespace: {type: string}, resourceVersion: {type: string}, uid: {type: string}}
+          summary:
+            type: object
+            properties: {error: {type: integer}, fail: {type: integer}, pass: {type: integer}, skip: {type: integer},
+              warn: {type: integer}}
+`
+
+// TestWritePolicyReports lets four shards keep policy reports, one in each namespace with findings, whose counts are
+// exact though the lists are not whole; the server stores all that is in them. They go when nothing is left.
+func TestWritePolicyReports(t *testing.T) {
+	for _, names := range [][]string{{"PolicyReport", "policyreports", "policyreport", "Namespaced"},
+		{"ClusterPolicyReport", "clusterpolicyreports", "clusterpolicyreport", "Cluster"}} {
+		put(t, strings.NewReplacer("KIND", names[0], "PLURAL", names[1], "SINGULAR", names[2], "SCOPE", names[3]).
+			Replace(policyReportKinds))
+	}
+	counts := map[string]int{"polr-a": 3, "polr-b": 510, "polr-c": 0, "polr-d": 1}
+	for name := range counts {
+		keep(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+", labels: {polr: \"yes\"}}}")
+	}
+	var given strings.Builder
+	for name, n := range counts {
+		for i := range n {
+			fmt.Fprintf(&given, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: bad-%03d, namespace: %s}}\n", i, name)
+		}
+	}
+	put(t, strings.TrimPrefix(given.String(), "---\n"))
+	policies := filepath.Join(t.TempDir(), "policies.yaml")
+	write(t, policies, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: polr}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {polr: "yes"}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE, UPDATE]}]
+  validations:
+  - expression: "!object.metadata.name.startsWith('bad')"
+    message: a bad name
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: polr}
+spec: {policyName: polr, validationActions: [Deny]}
+`)
+	run := 0
+	audited := func() string { // by four shards
+		run++
+		for i := range 4 {
+			r := celgate(t, "", "audit", "--kubeconfig="+api.Kubeconfig, "-p", policies, "--write-reports=policyreport",
+				"--fail-on=nothing", fmt.Sprintf("--shard=%d/4", i), fmt.Sprintf("--parts=configmaps:polr-%d", run))
+			if r.code != 0 {
+				return fmt.Sprintf("%+v", r)
+			}
+		}
+		return ""
+	}
+	stored := func() map[string]map[string]any {
+		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet,
+			Path: "/apis/wgpolicyk8s.io/v1alpha2/policyreports"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := answer.Object()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]map[string]any{}
+		for _, item := range list["items"].([]any) {
+			namespace := item.(map[string]any)["metadata"].(map[string]any)["namespace"].(string)
+			if all[namespace] != nil {
+				t.Errorf("two reports in %s", namespace)
+			}
+			all[namespace] = item.(map[string]any)
+		}
+		return all
+	}
+	eventually(t, audited)
+	all := stored()
+	for namespace, n := range counts {
+		report := all[namespace]
+		if (report != nil) != (n > 0) {
+			t.Errorf("%s: %v", namespace, report)
+		}
+		if report == nil {
+			continue
+		}
+		summary, results := report["summary"].(map[string]any), report["results"].([]any)
+		if summary["fail"] != int64(n) || len(results) != min(n, 500) {
+			t.Errorf("%s: %v, %d results", namespace, summary, len(results))
+		}
+		result := results[0].(map[string]any)
+		if result["policy"] != "polr" || result["severity"] != "high" || result["source"] != "celgate" ||
+			result["properties"].(map[string]any)["stuck"] != "true" ||
+			result["resources"].([]any)[0].(map[string]any)["namespace"] != namespace {
+			t.Errorf("%s: %v", namespace, result)
+		}
+	}
+	if len(all) != 3 {
+		t.Errorf("%d reports", len(all))
+	}
+
+	// What is written is what is printed for kubectl, and a server that is strict about fields takes it.
+	printed := celgate(t, "", "audit", "--kubeconfig="+api.Kubeconfig, "-p", policies, "-o=policyreport", "--fail-on=nothing")
+	var list struct{ Items []map[string]any }
+	if err := json.Unmarshal([]byte(printed.stdout), &list); err != nil || len(list.Items) != 3 {
+		t.Fatalf("%v: %d reports, %s", err, len(list.Items), printed.stderr)
+	}
+	for _, report := range list.Items {
+		metadata := report["metadata"].(map[string]any)
+		metadata["name"] = "by-kubectl"
+		answer, err := api.Do(t.Context(), server.Call{
+			Method: http.MethodPost,
+			Path:   "/apis/wgpolicyk8s.io/v1alpha2/namespaces/" + metadata["namespace"].(string) + "/policyreports",
+			Body:   report, Query: map[string][]string{"fieldValidation": {"Strict"}, "dryRun": {"All"}},
+		})
+		if err != nil || answer.Code != http.StatusCreated {
+			t.Errorf("%v: %d %.300s", err, answer.Code, answer.Body)
+		}
+	}
+
+	for name, n := range counts {
+		for i := range n {
+			path := fmt.Sprintf("/api/v1/namespaces/%s/configmaps/bad-%03d", name, i)
+			if _, err := api.Do(t.Context(), server.Call{Method: http.MethodDelete, Path: path}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eventually(t, func() string {
+		if problem := audited(); problem != "" {
+			return problem
+		}
+		if left := stored(); len(left) > 0 {
+			return fmt.Sprintf("%d reports are left", len(left))
+		}
+		return ""
+	})
+}

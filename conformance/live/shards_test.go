@@ -179,7 +179,38 @@ spec:
 	put(t, "{apiVersion: v1, kind: Service, metadata: {name: p, namespace: installed, labels: {celgate-test: installed}}, "+
 		"spec: {ports: [{port: 1}]}}\n---\n"+deployment("installed", "web", 1)+
 		"\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: installed}}")
-	printed := celgate(t, "", "install", "--print", "--audit", "-p", policies, "--shards=2", "--image=celgate:1")
+	put(t, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: clusters.install.example.com}
+spec:
+  group: install.example.com
+  names: {kind: Cluster, plural: clusters, singular: cluster, listKind: ClusterList}
+  scope: Namespaced
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`)
+	cluster := objects(t, `
+apiVersion: install.example.com/v1
+kind: Cluster
+metadata: {name: many, namespace: installed}
+spec:
+  head: {template: {spec: {containers: [{name: c, image: "c:1"}]}}}
+  workers:
+  - {template: {spec: {containers: [{name: c, image: "c:1"}]}}}
+  - {template: {spec: {containers: [{name: c, image: c}]}}}
+`)[0]
+	eventually(t, func() string {
+		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodPost,
+			Path: "/apis/install.example.com/v1/namespaces/installed/clusters", Body: cluster})
+		if err != nil || answer.Code != http.StatusCreated && answer.Code != http.StatusConflict {
+			return fmt.Sprint(err, answer)
+		}
+		return ""
+	})
+	printed := celgate(t, "", "install", "--print", "--audit", "--kubeconfig", api.Kubeconfig, "-p", policies,
+		"--shards=2", "--image=celgate:1", "--pods-of=Cluster.install.example.com=spec.head.template",
+		"--pods-of=Cluster.install.example.com=spec.workers[*].template")
 	if printed.code != 0 || printed.stderr != "" {
 		t.Fatalf("%+v", printed)
 	}
@@ -214,8 +245,8 @@ spec:
 		return ""
 	})
 	r := shard(1)
-	if r.code != 0 || r.stderr != "" || !strings.Contains(r.stdout, "Pods of 1 object denied by policy installed") ||
-		!strings.Contains(r.stdout, "1 in installed") || !strings.Contains(r.stdout, "2 policies in force") {
+	if r.code != 0 || r.stderr != "" || !strings.Contains(r.stdout, "Pods of 2 objects denied by policy installed") ||
+		!strings.Contains(r.stdout, "2 in installed") || !strings.Contains(r.stdout, "Pod of Cluster installed/many") || !strings.Contains(r.stdout, "2 policies in force") {
 		t.Errorf("%+v", r)
 	}
 

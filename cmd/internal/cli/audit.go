@@ -44,9 +44,10 @@ type audit struct {
 	last      string // as --last
 	since     string // as --changed-since
 	shard     report.Shard
-	parts     string   // where shards keep what they share
-	write     string   // as --write-reports; empty: none are
-	fails     []string // as --fail-on
+	dealt     map[string]bool // namespaces, to all shards
+	parts     string          // where shards keep what they share
+	write     string          // as --write-reports; empty: none are
+	fails     []string        // as --fail-on
 	repeating
 }
 

@@ -291,9 +291,12 @@ func (a *audit) runShard(ctx context.Context, of *auditor, from stock) error {
 	}
 	a.shard.Deal = digest(string(text))
 	of.audit.Shard = &a.shard
-	of.mine = map[string]bool{}
+	of.mine, a.dealt = map[string]bool{}, map[string]bool{}
 	for _, namespace := range d.Shards[a.shard.Index] {
 		of.mine[namespace] = true
+	}
+	for _, namespace := range slices.Concat(d.Shards...) {
+		a.dealt[namespace] = true
 	}
 	if kept == nil { // the report is the output
 		return a.writeReport(ctx, of, from)
@@ -399,8 +402,10 @@ func (a *audit) merge(ctx context.Context, all []*report.StoredAudit) error {
 			return err
 		}
 	}
-	if out.kept != nil {
-		a.keepReports(ctx, out.kept, func(namespace string) bool { return a.shard.Of == 0 || namespace == "" })
+	if out.kept != nil { // those of namespaces without objects are nobody else's
+		a.keepReports(ctx, out.kept, func(namespace string) bool {
+			return a.shard.Of == 0 || namespace == "" || !a.dealt[namespace]
+		})
 	}
 	if len(of.Unread)+of.Totals().Failed+len(of.Options().Rejected) > 0 {
 		a.raise(exitFailed)
