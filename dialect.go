@@ -16,6 +16,10 @@ func (r *run) mutationValues(in *invocation, v *versioned) eval.Inputs {
 	if !v.reflected {
 		inputs.Object, inputs.OldObject = plain(v.object), plain(v.oldObject)
 	}
+	if in.hook.Kind == policy.Admission {
+		inputs.Kind = &eval.Kind{Name: v.kind.GroupVersion().String() + " " + v.kind.Kind,
+			Type: r.engine.types.Type(v.kind), Merger: r.engine.merger, Meter: inputs.Meter}
+	}
 	return inputs
 }
 

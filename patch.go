@@ -194,7 +194,16 @@ func (r *run) applyConfiguration(in *invocation, v *versioned, patch map[string]
 		return nil, &PatchError{policy.ApplyConfiguration,
 			fmt.Errorf("failed to convert patch object to typed object: no corresponding type for %v", given)}
 	}
-	merged, err := r.engine.merger.Apply(v.object, patch, t)
+	var merged map[string]any
+	var err error
+	if in.hook.Kind == policy.Admission {
+		merged, err = r.engine.merger.Own(v.object, patch, t, func(patched map[string]any) (map[string]any, error) {
+			normal, err := v.normal.Then(patched, r.engine.types, v.kind)
+			return normal.Object, err
+		})
+	} else {
+		merged, err = r.engine.merger.Apply(v.object, patch, t)
+	}
 	if err != nil {
 		return nil, &PatchError{policy.ApplyConfiguration, err}
 	}

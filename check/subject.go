@@ -124,7 +124,9 @@ func (s *subject) each(do func(*subject, *facts)) {
 func (s *subject) parse(f *facts) {
 	scope := s.envs.Scope(celenv.Run, false)
 	defer scope.Close()
-	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true, Patch: true})
+	own := f.Kind == policy.Admission
+	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true, Patch: true, Dialect: own, Extended: own,
+		Objects: own})
 	if err != nil {
 		s.err = err
 		return
@@ -218,7 +220,8 @@ func (f *facts) at(e *expression, id int64) Diagnostic {
 	return in(f.Policy, e.Expr, from, to)
 }
 
-// guards reports that e, a variable that it uses or a match condition asks whether path exists.
+// guards reports that e, a variable that it uses, the condition of its mutation or a match condition asks whether path
+// exists.
 func (f *facts) guards(e *expression, p effects.Path) bool {
 	if e.reads.Guards(p) {
 		return true
@@ -232,7 +235,8 @@ func (f *facts) guards(e *expression, p effects.Path) bool {
 		return false
 	}
 	for c := range f.parsed() {
-		if c.Use == policy.UseMatchCondition && c.reads.Guards(p) {
+		if c.Use == policy.UseMatchCondition && c.reads.Guards(p) ||
+			c.Use == policy.UseCondition && e.Use.Mutates() && c.Index == e.Index && f.guards(c, p) {
 			return true
 		}
 	}
@@ -350,9 +354,9 @@ const (
 func (e *expression) forget() { e.parsed, e.spans, e.paths = [2]*cel.Ast{}, nil, nil }
 
 // check type-checks an expression in an environment of a dialect.
-func (e *expression) check(env *cel.Env, in dialect) (*cel.Ast, *cel.Issues) {
+func (e *expression) check(env *cel.Env, d celenv.Declared, in dialect) (*cel.Ast, *cel.Issues) {
 	if e.parsed[in] == nil {
-		parsed, issues := celenv.Parse(env, e.Src)
+		parsed, issues := celenv.ParseOwn(env, d, e.Src)
 		if len(issues.Errors()) > 0 {
 			return nil, issues
 		}

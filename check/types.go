@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/typed"
@@ -220,15 +221,13 @@ func (s *subject) typeCheck(f *facts, object, params *celenv.DeclaredType,
 		return envs[d]
 	}
 	for _, e := range f.exprs {
-		d := celenv.Declared{
-			Params: f.ParamKind != nil, Authorizer: true,
-			Patch: e.Use.Mutates(), Locals: e.Locals,
-		}
+		d := compile.Declared(f.Policy, e.Use, e.Locals)
+		d.Authorizer = true
 		in := env(d)
 		if in == nil {
 			return
 		}
-		checked, issues := e.check(in, running)
+		checked, issues := e.check(in, d, running)
 		if e.Use == policy.UseVariable {
 			t := apiservercel.DynType
 			if checked != nil {
@@ -251,7 +250,7 @@ func (s *subject) serverCheck(f *facts, visit func(*expression, schema.GroupVers
 		}
 		members := map[string]*apiservercel.DeclField{}
 		variables := apiservercel.NewObjectType(celenv.VariablesType, members)
-		d := celenv.Declared{Params: f.ParamKind != nil, Authorizer: true}
+		d := celenv.Declared{Params: f.ParamKind != nil, Authorizer: true, Extended: f.Kind == policy.Admission}
 		env, err := s.envs.Typed(d,
 			celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables},
 			true)
@@ -263,7 +262,7 @@ func (s *subject) serverCheck(f *facts, visit func(*expression, schema.GroupVers
 			if e.Use != policy.UseVariable && e.Use != policy.UseValidation && e.Use != policy.UseMessageExpression {
 				continue
 			}
-			checked, issues := e.check(env, checking)
+			checked, issues := e.check(env, d, checking)
 			if e.Use == policy.UseVariable {
 				var t *cel.Type
 				if issues == nil {

@@ -17,6 +17,9 @@ type tree interface {
 	Tree() (any, types.Adapter)
 }
 
+// A mark is a value about another one, nil for none, as objects.Mark.
+type mark interface{ Marked() ref.Val }
+
 // Deep reports a list, map or object, in which there may be others.
 func Deep(v ref.Val) bool {
 	switch v.(type) {
@@ -25,7 +28,8 @@ func Deep(v ref.Val) bool {
 	case traits.Lister, traits.Mapper, *dynamic.ObjectVal, *mutation.JSONPatchVal, *types.Optional:
 		return true
 	}
-	return false
+	_, deep := v.(mark)
+	return deep
 }
 
 // Made reports a list, map or object that an expression has made: only there can one value be in several places, so
@@ -99,8 +103,12 @@ func (s *scale) value(v ref.Val) weight {
 func (s *scale) inside(v ref.Val) weight {
 	w := weight{values: 1}
 	switch v := v.(type) {
+	case mark:
+		if of := v.Marked(); of != nil {
+			w.add(s.value(of))
+		}
 	case *dynamic.ObjectVal:
-		for name, field := range fieldsOf(v) {
+		for name, field := range Fields(v) {
 			w.add(weight{0, int64(len(name))})
 			w.add(s.value(field))
 		}
@@ -156,9 +164,9 @@ func (s *scale) json(v any) weight {
 	return w
 }
 
-// fieldsOf returns the fields of an object literal, which has no method for it (dynamic.ObjectVal of k8s.io/apiserver
+// Fields returns the fields of an object literal, which has no method for it (dynamic.ObjectVal of k8s.io/apiserver
 // v0.37.2): every method converts them all, with everything below.
-func fieldsOf(v *dynamic.ObjectVal) map[string]ref.Val {
+func Fields(v *dynamic.ObjectVal) map[string]ref.Val {
 	field := reflect.ValueOf(v).Elem().FieldByName("fields")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[map[string]ref.Val]() {
 		return nil // TestObjectFields fails then

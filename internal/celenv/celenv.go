@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation"
 
 	"github.com/celgate/celgate/internal/locals"
+	"github.com/celgate/celgate/internal/objects"
 	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/quirks"
 )
@@ -58,6 +59,8 @@ type Declared struct {
 	Merge      bool   // the result is a JSON merge patch; it changes nothing of what is declared
 	Locals     string // names of any type, of locals.Join
 	Extended   bool   // hash.* and reduce, which all expressions of the dialect have, and no server
+	Objects    bool   // objects.*, which its mutations and variables have
+	Marks      bool   // with Objects: unset, remove and replace have a meaning; it changes nothing of what is declared
 
 	typed           bool // object, oldObject and params are declared by Typed
 	withoutResource bool // authorizer.requestResource is not declared
@@ -175,6 +178,12 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 			EnvOptions:        []cel.EnvOption{cel.Lib(extended{})},
 		})
 	}
+	if d.Objects {
+		more = append(more, environment.VersionedOptions{
+			IntroducedVersion: version.MajorMinor(1, 0),
+			EnvOptions:        []cel.EnvOption{cel.Lib(objects.Library{})},
+		})
+	}
 	if d.Dialect {
 		more = append(more, environment.VersionedOptions{
 			IntroducedVersion: version.MajorMinor(1, 0), EnvOptions: []cel.EnvOption{verdicts()},
@@ -283,7 +292,8 @@ func (sc *Scope) Functions(d Declared) (*plan.Functions, error) {
 	}
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
-	key := envKey{sc.mode, Declared{Patch: d.Patch, Dialect: d.Dialect, Extended: d.Extended}}
+	key := envKey{sc.mode, Declared{Patch: d.Patch, Dialect: d.Dialect, Extended: d.Extended,
+		Objects: d.Objects}}
 	if fns := sc.set.functions[key]; fns != nil {
 		return fns, nil
 	}

@@ -2,11 +2,14 @@ package celenv
 
 import (
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celgate/celgate/internal/objects"
 )
 
 // verdicts are the functions by which a mutation of the dialect says that it changes nothing or that the request is
@@ -27,14 +30,79 @@ type declarations []cel.EnvOption
 func (l declarations) CompileOptions() []cel.EnvOption     { return l }
 func (l declarations) ProgramOptions() []cel.ProgramOption { return nil }
 
-// CompileVerdict is [Compile] for an expression whose value may be null, true or false beside what it otherwise is:
-// these literals, where they are the value of the whole or of a side of a condition, are of every type. With merge the
-// same holds for the values in a map there, and in the maps in it, which may then be as different as those of JSON.
-func CompileVerdict(env *cel.Env, src string, merge bool) (*cel.Ast, *cel.Issues) {
+// CompileOwn is [Compile] for an expression of a mutation or a variable of the dialect.
+//
+// The value of a mutation may be null, true or false beside what it otherwise is: these literals, where they are the
+// value of the whole or of a side of a condition, are of every type. In a JSON merge patch the same holds for the values
+// in a map there, and in the maps in it, which may then be as different as those of JSON.
+//
+// Where unset, remove and replace have a meaning, optional.none() as a literal means unset.
+func CompileOwn(env *cel.Env, d Declared, src string) (*cel.Ast, *cel.Issues) {
 	parsed, issues := parse(env, common.NewTextSource(src))
 	if len(issues.Errors()) > 0 {
 		return nil, issues
 	}
+	meant(parsed, d)
+	checked, issues := Check(env, parsed)
+	if issues == nil && d.Objects {
+		issues = misusedObjects(checked, d.Marks)
+	}
+	if issues != nil {
+		return nil, issues
+	}
+	return checked, nil
+}
+
+// ParseOwn is [Parse] for an expression of a policy for which d is declared, which may be one of the dialect.
+func ParseOwn(env *cel.Env, d Declared, src string) (*cel.Ast, *cel.Issues) {
+	parsed, issues := Parse(env, src)
+	if len(issues.Errors()) == 0 {
+		meant(parsed, d)
+	}
+	return parsed, issues
+}
+
+// meant makes of what is written in the dialect what is meant.
+func meant(parsed *cel.Ast, d Declared) {
+	if d.Marks {
+		objects.Unsets(parsed)
+	}
+	if d.Dialect {
+		freeVerdicts(parsed, d.Merge)
+	}
+}
+
+// misusedObjects finds functions of the library objects where they have no meaning.
+func misusedObjects(checked *cel.Ast, marks bool) *cel.Issues {
+	found := common.NewErrors(checked.Source())
+	native := checked.NativeRep()
+	ast.PreOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind {
+			return
+		}
+		at := native.SourceInfo().GetStartLocation(e.ID())
+		c := e.AsCall()
+		switch name := c.FunctionName(); name {
+		case "objects.unset", "objects.remove", "objects.replace":
+			if !marks {
+				found.ReportErrorAtID(e.ID(), at, "%s is for ApplyConfiguration", name)
+			}
+		case "objects.apply":
+			t := native.GetType(c.Args()[1].ID())
+			if t.Kind() != types.StructKind && t.Kind() != types.DynKind {
+				found.ReportErrorAtID(e.ID(), at, "objects.apply: want an Object type, got %s",
+					checker.FormatCELType(t))
+			}
+		}
+	}))
+	if len(found.GetErrors()) == 0 {
+		return nil
+	}
+	return cel.NewIssues(found)
+}
+
+// freeVerdicts puts dyn() around literals that may be of another type than their place.
+func freeVerdicts(parsed *cel.Ast, merge bool) {
 	next := ast.MaxID(parsed.NativeRep())
 	untyped := verdictsOf(parsed.NativeRep().Expr())
 	if merge {
@@ -50,7 +118,6 @@ func CompileVerdict(env *cel.Env, src string, merge bool) (*cel.Ast, *cel.Issues
 		}
 		e.SetKindCase(made.NewCall(e.ID(), "dyn", inner))
 	}
-	return Check(env, parsed)
 }
 
 // valuesIn returns the values in the map that e is, or that a side of a condition is, innermost first.

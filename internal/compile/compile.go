@@ -179,12 +179,18 @@ var results = map[policy.Use][]*cel.Type{
 	policy.UseCondition:          {cel.BoolType},
 }
 
+// Declared says what expressions of a use may name in a policy, beside some locals.
+func Declared(p *policy.Policy, use policy.Use, locals string) celenv.Declared {
+	return (&compiler{dialect: p.Kind == policy.Admission}).declared(use, locals, p.ParamKind != nil)
+}
+
 // declared says what expressions of a use may name in a policy. Variables of the dialect may hold parts of an Object.
 func (c *compiler) declared(use policy.Use, locals string, params bool) celenv.Declared {
 	d := declarations(use, params)
-	d.Locals = locals
+	d.Locals, d.Extended = locals, c.dialect
 	if c.dialect && (use.Mutates() || use == policy.UseVariable) {
 		d.Patch, d.Dialect, d.Merge = true, use.Mutates(), use == policy.UseJSONMergePatch
+		d.Objects, d.Marks = true, use == policy.UseVariable || use == policy.UseApplyConfiguration
 	}
 	return d
 }
@@ -264,8 +270,8 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 
 // compileIn compiles an expression for which d is declared.
 func compileIn(env *cel.Env, d celenv.Declared, src string) (*cel.Ast, *cel.Issues) {
-	if d.Dialect {
-		return celenv.CompileVerdict(env, src, d.Merge)
+	if d.Objects {
+		return celenv.CompileOwn(env, d, src)
 	}
 	return celenv.Compile(env, src)
 }

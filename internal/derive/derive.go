@@ -138,7 +138,9 @@ type assertion struct {
 func (d *deriver) parse(set *celenv.Set) error {
 	scope := set.Scope(celenv.Run, false)
 	defer scope.Close()
-	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true, Patch: true})
+	own := d.policy.Kind == policy.Admission
+	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true, Patch: true, Dialect: own, Extended: own,
+		Objects: own})
 	if err != nil {
 		return err
 	}

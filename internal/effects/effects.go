@@ -527,7 +527,7 @@ func Function(c ast.CallExpr) string {
 	return c.FunctionName()
 }
 
-var namespaces = map[string]bool{"optional": true, "jsonpatch": true, "base64": true, "math": true, "strings": true}
+var namespaces = map[string]bool{"optional": true, "jsonpatch": true, "base64": true, "math": true, "strings": true, "objects": true}
 
 // literal returns the Go value of a literal; nil for anything else.
 func literal(e ast.Expr) any {

@@ -20,6 +20,7 @@ import (
 	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/objects"
 	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/shape"
@@ -38,6 +39,7 @@ type Inputs struct {
 	RequestResource Lazy // authorizer.requestResource
 
 	Type *shape.Type // of the object, where a scope needs it; nil: not known
+	Kind *Kind        // of the object, where objects.apply needs it; nil: not known
 
 	Witness Witness      // nil: nobody asks
 	Meter   *bound.Meter // nil: one for each call
@@ -128,6 +130,11 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		return &a.variables, true
 	case plan.MeterName:
 		return a.Meter, a.Meter != nil
+	case objects.Place:
+		if a.Kind == nil {
+			return types.NullValue, true
+		}
+		return objects.At(a.Kind), true
 	}
 	if a.scoped != nil {
 		return a.scoped.resolve(name)

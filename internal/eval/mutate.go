@@ -18,8 +18,10 @@ import (
 
 	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/objects"
 	"github.com/celgate/celgate/internal/patch/jsonpatch"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/policy"
 )
 
 // ApplyConfiguration evaluates a mutation to the tree of its Object literal. What has no place in a patch (null,
@@ -35,6 +37,9 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 			left := budget - a.variables.takeCost() // which is not negative and may be as large as an int64
 			if left < 0 || left < int64(cost) {
 				return nil, 0, ErrBudget
+			}
+			if prog.Kind == policy.Admission {
+				tree, _ = objects.Whole(tree).(map[string]any)
 			}
 			return tree, budget - left + int64(cost), nil
 		}
@@ -57,10 +62,18 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 	if err := bound.ChargeTree(in.Meter, object); err != nil {
 		return nil, cost, err
 	}
-	if err := checkTypeNames(object); err != nil {
+	own := prog.Kind == policy.Admission
+	check := checkTypeNames
+	if own {
+		check = checkNames
+	}
+	if err := check(object); err != nil {
 		return nil, cost, err
 	}
 	tree, ok := object.Value().(map[string]any)
+	if own && ok {
+		tree, ok = objects.Whole(tree).(map[string]any)
+	}
 	if !ok {
 		return nil, cost, fmt.Errorf("invalid return type: %T", object)
 	}

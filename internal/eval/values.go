@@ -327,6 +327,9 @@ func (m *reflectedMap) Tree() (any, types.Adapter) { return m.members, adapter{R
 // A goValue stands for a struct, map or slice of a built-in kind. A patch has no place for it.
 type goValue struct{ tree any }
 
+// Tree is the tree that it stands for.
+func (v goValue) Tree() any { return v.tree }
+
 func (m *reflectedMap) Size() ref.Val { return types.Int(len(m.members)) }
 
 func (m *reflectedMap) Iterator() traits.Iterator { return newKeys(m.members) }

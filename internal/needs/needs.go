@@ -57,7 +57,8 @@ func Of(set *policy.Set, given Given) ([]Limit, error) {
 	}
 	scope := envs.Scope(celenv.Run, false)
 	defer scope.Close()
-	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true, Patch: true})
+	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true, Patch: true, Dialect: true, Extended: true,
+		Objects: true})
 	if err != nil {
 		return nil, err
 	}

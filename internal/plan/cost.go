@@ -55,7 +55,8 @@ func costOf(name, overload string) (kind costKind, covered bool) {
 		return costProducts, true
 	}
 	switch {
-	case strings.HasPrefix(overload, "regex_"), strings.HasPrefix(overload, "hash_"):
+	case strings.HasPrefix(overload, "regex_"), strings.HasPrefix(overload, "hash_"),
+		strings.HasPrefix(overload, "objects_"):
 		return 0, false
 	case strings.HasPrefix(overload, "list_") && strings.HasSuffix(overload, "_sort"):
 		return costCompare, true

@@ -36,7 +36,8 @@ func EffectsOf(set *celenv.Set, p *policy.Policy, bindings []*policy.Binding) (*
 	scope := set.Scope(celenv.Run, false)
 	defer scope.Close()
 	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true, Patch: true,
-		Dialect: p.Kind == policy.Admission, Extended: p.Kind == policy.Admission})
+		Dialect: p.Kind == policy.Admission, Extended: p.Kind == policy.Admission,
+		Objects: p.Kind == policy.Admission})
 	if err != nil {
 		return nil, err
 	}

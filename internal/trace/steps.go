@@ -14,6 +14,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/objects"
 	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/policy"
 )
@@ -421,6 +422,9 @@ func (s *steps) add(e ast.Expr) {
 	}
 	if strings.HasPrefix(v.Type().TypeName(), "kubernetes.authorization.") {
 		return // has no value that can be shown
+	}
+	if _, ok := v.(*objects.Mark); ok {
+		return // says what its text says
 	}
 	if _, ok := v.(traits.FieldTester); ok && v.Type().TypeName() == "kubernetes.variables" {
 		return

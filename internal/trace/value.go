@@ -10,6 +10,9 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/celgate/celgate/internal/objects"
+	"github.com/celgate/celgate/internal/patch/merge"
 )
 
 // longestValue is the number of bytes of a value that is Value.
@@ -73,6 +76,8 @@ func (b *valueWriter) value(v ref.Val, depth int) {
 		b.WriteString("optional.of(")
 		b.value(v.GetValue(), depth+1)
 		b.WriteString(")")
+	case *objects.Mark:
+		b.WriteString(v.String())
 	case traits.Mapper:
 		b.members(v, depth)
 	case traits.Lister:
@@ -147,7 +152,8 @@ func (b *valueWriter) text(s string) {
 	b.WriteString("'" + strings.ReplaceAll(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), "'", `\'`) + "'")
 }
 
-// Tree is a patch with text in the place of values that have no JSON form, which the server refuses.
+// Tree is a patch with text in the place of values that have no JSON form: those of the dialect say what they do, the
+// server refuses the others.
 func Tree(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -166,6 +172,12 @@ func Tree(v any) any {
 		return v
 	case structpb.NullValue:
 		return nil
+	case merge.Unset:
+		return "objects.unset()"
+	case merge.Remove:
+		return map[string]any{"objects.remove": Tree(v.Item)}
+	case merge.Replace:
+		return map[string]any{"objects.replace": Tree(v.Value)}
 	case ref.Val:
 		return Value(v)
 	}

@@ -45,6 +45,7 @@ type Problem struct {
 
 // A walk goes through the literals of a mutation beside the type of the object.
 type walk struct {
+	own     bool // the mutation is one of the dialect
 	patch   bool // values of a JSON patch: any literal is converted, null is a value
 	checked *ast.AST
 	names   *names
@@ -78,7 +79,7 @@ func (w *walk) value(e ast.Expr, at spot) {
 	if at.typ == nil {
 		return
 	}
-	if at.inside != "" && w.made(e) {
+	if at.inside != "" && !w.own && w.made(e) {
 		w.add(Problem{Class: WrongType, ID: e.ID(), Suggestion: "write " + at.name + "{…}",
 			Message: "a literal of a map or list " + at.inside + " is not converted"}, at)
 		return
@@ -141,6 +142,15 @@ func (w *walk) call(c ast.CallExpr, e ast.Expr, at spot) bool {
 		w.unwrapped(e, at)
 		w.value(c.Args()[0], at)
 		return true
+	case "objects.unset":
+		return true
+	case "objects.remove", "objects.replace":
+		if len(c.Args()) == 1 {
+			w.value(c.Args()[0], at)
+		}
+		return true
+	case "dyn":
+		return w.own && at.path == "" // around a verdict
 	case "orValue":
 		if c.IsMemberFunction() && len(c.Args()) == 1 {
 			inner := at
@@ -206,6 +216,12 @@ func (w *walk) items(e ast.Expr, c ast.ComprehensionExpr, at spot) {
 func (w *walk) item(e ast.Expr, list spot, optional bool) {
 	at := list
 	at.typ, at.field, at.maybe, at.named = list.typ.Elem, nil, optional, false
+	if e.Kind() == ast.CallKind && len(e.AsCall().Args()) == 1 {
+		switch effects.Function(e.AsCall()) {
+		case "objects.remove", "objects.replace":
+			e = e.AsCall().Args()[0]
+		}
+	}
 	if list.typ.Merge == shape.Keyed && e.Kind() == ast.StructKind && !w.patch {
 		has := func(key string) bool {
 			return slices.ContainsFunc(e.AsStruct().Fields(),
@@ -326,7 +342,7 @@ func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:]
 // atomic reports a value of an atomic list, map or struct in an ApplyConfiguration, once for all that it holds.
 func (w *walk) atomic(e ast.Expr, at spot) spot {
 	composite := at.typ.Kind == shape.List || hasMembers(at.typ)
-	if w.patch || at.loose || !composite || at.typ.Merge != shape.Atomic && (at.field == nil || !at.field.Atomic) {
+	if w.patch || w.own || at.loose || !composite || at.typ.Merge != shape.Atomic && (at.field == nil || !at.field.Atomic) {
 		return at
 	}
 	w.add(Problem{Class: AtomicValue, ID: e.ID(), Suggestion: "use a JSON patch for it",

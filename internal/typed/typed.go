@@ -12,6 +12,7 @@ import (
 	celtypes "github.com/google/cel-go/common/types"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/policy"
@@ -67,7 +68,7 @@ func (c *Checker) Kind(p *policy.Policy, object, params *shape.Type) ([]Finding,
 		if in.Use != policy.UseVariable && !in.Use.Mutates() {
 			continue
 		}
-		found, output := c.expression(in, object, untyped, typed)
+		found, output := c.expression(p, in, object, untyped, typed)
 		if in.Use == policy.UseVariable {
 			variables[in.Name] = output
 		}
@@ -90,7 +91,9 @@ func (c *Checker) env(p *policy.Policy, object, params *shape.Type, variables ma
 			vars["params"] = celType(params, paramsName)
 		}
 	}
-	declared := celenv.Declared{Params: p.ParamKind != nil, Authorizer: true, Patch: true}
+	own := p.Kind == policy.Admission
+	declared := celenv.Declared{Params: p.ParamKind != nil, Authorizer: true, Patch: true, Dialect: own, Extended: own,
+		Objects: own}
 	if object == nil {
 		for _, v := range p.Variables {
 			variables[v.Name] = cel.DynType
@@ -107,14 +110,15 @@ func (c *Checker) env(p *policy.Policy, object, params *shape.Type, variables ma
 }
 
 // expression checks one expression. The second result is its type.
-func (c *Checker) expression(in policy.Part, object *shape.Type, untyped, typed *cel.Env) (*Finding, *cel.Type) {
-	parsed, issues := celenv.Parse(untyped, in.Src)
+func (c *Checker) expression(p *policy.Policy, in policy.Part, object *shape.Type, untyped,
+	typed *cel.Env) (*Finding, *cel.Type) {
+	parsed, issues := celenv.ParseOwn(untyped, compile.Declared(p, in.Use, in.Locals), in.Src)
 	if len(issues.Errors()) > 0 {
 		return nil, cel.DynType
 	}
 	tree := parsed.NativeRep().Expr()
 	found := &Finding{Part: in, Tree: parsed}
-	w := &walk{patch: in.Use == policy.UseJSONPatch, names: c.namesOf(object), found: map[Problem]bool{},
+	w := &walk{patch: in.Use == policy.UseJSONPatch, own: p.Kind == policy.Admission, names: c.namesOf(object), found: map[Problem]bool{},
 		seen: map[int64]bool{}}
 	output := cel.DynType
 	if plainly, _ := celenv.Check(untyped, parsed); plainly != nil {

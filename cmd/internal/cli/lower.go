@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/lower"
@@ -108,6 +110,9 @@ func (l *lowering) run(args []string) error {
 		if p := bundle.Set.Policy(ref); policy.Recognised(d.Object) && p != nil && !refused[ref] {
 			natives, refusals := lower.Policy(d.Object, p)
 			refusals = append(refusals, l.verdicts(p)...)
+			if p.Kind == policy.Admission && len(refusals) == 0 {
+				refusals = append(refusals, l.refusedPatches(natives, types)...)
+			}
 			refusals = append(refusals, taken(&bundle.Set, p.Kind == policy.Admission, natives)...)
 			for _, r := range refusals {
 				refused[ref], natives = true, nil
@@ -175,6 +180,28 @@ func taken(set *policy.Set, made bool, natives []map[string]any) (all []lower.Re
 func (l *lowering) verdicts(p *policy.Policy) (all []lower.Refusal) {
 	for _, found := range compile.NotNative(l.natively, p) {
 		all = append(all, lower.Refusal{Field: found.Field, Reason: found.Err.Error()})
+	}
+	return all
+}
+
+// refusedPatches refuses mutations of which kube-apiserver would say for all kinds that it may not, or cannot, apply
+// them: they write what merges as one value, or hold literals that it does not convert.
+func (l *lowering) refusedPatches(natives []map[string]any, types *schema.Registry) (all []lower.Refusal) {
+	set := &policy.Set{}
+	for _, object := range natives {
+		if p, _, err := policy.FromObject(object, nil); err == nil && p.Mutates() {
+			set.Policies = append(set.Policies, p)
+		}
+	}
+	analyzers := slices.DeleteFunc(check.Analyzers(),
+		func(a *check.Analyzer) bool { return a.Code != "CG202" && a.Code != "CG204" })
+	found, err := check.Run(context.Background(),
+		check.Input{Set: set, Types: types, KubeVersion: orNewest(l.kubeVersion)}, analyzers...)
+	if err != nil {
+		return nil
+	}
+	for _, d := range found {
+		all = append(all, lower.Refusal{Field: d.Field, Reason: "kube-apiserver denies requests for it: " + d.Message})
 	}
 	return all
 }

@@ -1,0 +1,252 @@
+package merge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celgate/celgate/internal/shape"
+	"github.com/celgate/celgate/internal/tree"
+)
+
+// A ConsentError tells which atomic lists, maps and structs of a patch of the dialect would take the place of other
+// values.
+type ConsentError struct {
+	Paths []string // such as .spec.template.spec.containers[name="app"].args
+}
+
+func (e *ConsentError) Error() string {
+	has := "the object has another value there"
+	if len(e.Paths) > 1 {
+		has = "the object has other values there"
+	}
+	return fmt.Sprintf("may not mutate atomic arrays, maps or structs: %s: %s, objects.replace(…) consents",
+		strings.Join(e.Paths, ", "), has)
+}
+
+// Own is [Merger.Apply] for patches of the dialect. They may have marks, and may set what merges atomically where live
+// has nothing, or the same. What is held of an object once it is stored may tell of other values that they are the same;
+// nil if that is not known. Wrapped in the error may be a [*ConsentError].
+func (m *Merger) Own(live, patch map[string]any, t *shape.Type,
+	held func(map[string]any) (map[string]any, error)) (map[string]any, error) {
+	v := validator{duplicates: true}
+	if t == nil {
+		return apply(live, patch, t, v)
+	}
+	if t.Name != "" {
+		v.only = m.leadToKeyless(t)
+	}
+	root := ref{typ: t}
+	for _, name := range []string{"apiVersion", "kind"} {
+		if IsMark(patch[name]) {
+			return nil, unfitPatch(problem("the patch cannot change it").below("." + name))
+		}
+	}
+	patch = withoutIdentity(patch)
+	if marked(patch) {
+		// The live object comes first, for a mark asks for its keys.
+		if problems := v.validate(root, live); len(problems) > 0 {
+			return nil, fmt.Errorf("failed to convert original object to typed object: %w", problems)
+		}
+		left, rest, problems := unmark(root, live, patch)
+		if len(problems) > 0 {
+			return nil, unfitPatch(problems)
+		}
+		live, patch = left, rest
+	}
+	var atomic bool
+	if problems := (validator{atomic: &atomic}).validate(root, patch); len(problems) > 0 {
+		return nil, unfitPatch(problems)
+	}
+	if problems := v.validate(root, live); len(problems) > 0 {
+		return nil, fmt.Errorf("failed to convert original object to typed object: %w", problems)
+	}
+	result, _ := merge(root, live, patch)
+	merged, ok := result.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("failed to convert typed object to object: failed to convert value to unstructured for type %T", result)
+	}
+	if !atomic {
+		return merged, nil
+	}
+	conflicts := conflicts(root, live, patch, nil)
+	if len(conflicts) > 0 && held != nil {
+		if normal, err := held(merged); err == nil {
+			conflicts = slices.DeleteFunc(conflicts, func(c conflict) bool {
+				return tree.Equal(c.in(root, live), c.in(root, normal))
+			})
+		}
+	}
+	if len(conflicts) > 0 {
+		refused := &ConsentError{}
+		for _, c := range conflicts {
+			refused.Paths = append(refused.Paths, c.String())
+		}
+		return nil, fmt.Errorf("invalid ApplyConfiguration: %w", refused)
+	}
+	return merged, nil
+}
+
+func unfitPatch(problems Problems) error {
+	return fmt.Errorf("failed to convert patch object to typed object: %w", problems)
+}
+
+// A conflict is the path to an atomic value of a patch that differs from what is there.
+type conflict []element
+
+// An element leads to a member, or to the item of a list that has a key.
+type element struct {
+	member string
+	key    key
+	text   string // of the key
+}
+
+func (c conflict) String() string {
+	var b strings.Builder
+	for _, e := range c {
+		if e.text != "" {
+			b.WriteString(e.text)
+			continue
+		}
+		b.WriteString("." + e.member)
+	}
+	return b.String()
+}
+
+// in returns what is at the path in an object.
+func (c conflict) in(r ref, v any) any {
+	for _, e := range c {
+		if e.text == "" {
+			members, _ := v.(map[string]any)
+			v = members[e.member]
+			r, _ = r.member(e.member)
+			continue
+		}
+		items, _ := v.([]any)
+		v = nil
+		for _, item := range items {
+			if k, err := r.key(item); err == nil && k == e.key {
+				v = item
+				break
+			}
+		}
+		r = r.item()
+	}
+	return v
+}
+
+// conflicts returns the atomic values of a patch that would take the place of others. They are where [atomics] finds
+// them: below declared members and items of lists, and null is none.
+func conflicts(r ref, live, patch any, at conflict) (all []conflict) {
+	if live == nil {
+		return nil
+	}
+	switch patch := patch.(type) {
+	case map[string]any:
+		if !r.isMap() {
+			return nil
+		}
+		if r.atomicMap() {
+			return differing(live, patch, at)
+		}
+		members, _ := live.(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(patch)) {
+			if child, ok := r.declared(name); ok {
+				all = append(all, conflicts(child, members[name], patch[name], append(at, element{member: name}))...)
+			}
+		}
+	case []any:
+		if !r.isList() {
+			return nil
+		}
+		if r.atomicList() {
+			return differing(live, patch, at)
+		}
+		items, _ := live.([]any)
+		keys := r.keys(nil, items)
+		for _, item := range patch {
+			k, _ := r.key(item)
+			if i := slices.Index(keys, k); i >= 0 {
+				all = append(all, conflicts(r.item(), items[i], item,
+					append(at, element{key: k, text: r.keyText(item)}))...)
+			}
+		}
+	}
+	return all
+}
+
+func differing(live, patch any, at conflict) []conflict {
+	if tree.Equal(live, patch) {
+		return nil
+	}
+	return []conflict{slices.Clone(at)}
+}
+
+// Part returns a value with a patch merged into it, both at the place below a type that names lead to as in the name of
+// an Object type; lists and maps between have no names. Known is false if there is no such place.
+func (m *Merger) Part(t *shape.Type, names []string, live any, patch map[string]any) (merged any, known bool, err error) {
+	r := ref{typ: t}
+	for _, name := range names {
+		r = r.inside()
+		child, ok := r.declared(name)
+		if !ok {
+			return nil, false, nil
+		}
+		r = child
+	}
+	if r = r.inside().granular(); !r.isMap() { // whoever asks writes the whole of it
+		return nil, false, nil
+	}
+	members, ok := live.(map[string]any)
+	if !ok {
+		return nil, true, fmt.Errorf("the first value is not an object")
+	}
+	if marked(patch) {
+		if problems := (validator{duplicates: true}).validate(r, members); len(problems) > 0 {
+			return nil, true, problems
+		}
+		left, rest, problems := unmark(r, members, patch)
+		if len(problems) > 0 {
+			return nil, true, problems
+		}
+		members, patch = left, rest
+	}
+	var atomic bool
+	if problems := (validator{atomic: &atomic}).validate(r, patch); len(problems) > 0 {
+		return nil, true, problems
+	}
+	if problems := (validator{duplicates: true}).validate(r, members); len(problems) > 0 {
+		return nil, true, problems
+	}
+	if atomic {
+		var paths []string
+		for _, c := range conflicts(r, members, patch, nil) {
+			paths = append(paths, c.String())
+		}
+		if len(paths) > 0 {
+			return nil, true, &ConsentError{Paths: paths}
+		}
+	}
+	merged, _ = merge(r, members, patch)
+	return merged, true, nil
+}
+
+// inside is the place of the values of the lists and maps at a place.
+func (r ref) inside() ref {
+	for r.typ != nil && r.typ.Elem != nil && (r.typ.Kind == shape.List || r.typ.Kind == shape.Map) {
+		r = r.below(r.typ.Elem)
+	}
+	return r
+}
+
+// granular is the place as if it did not merge atomically: who asks gets the whole of it.
+func (r ref) granular() ref {
+	r.atomic = false
+	if r.typ != nil && r.typ.Merge == shape.Atomic {
+		t := *r.typ
+		t.Merge = shape.Granular
+		r.typ = &t
+	}
+	return r
+}
