@@ -39,7 +39,7 @@ type Inputs struct {
 	RequestResource Lazy // authorizer.requestResource
 
 	Type *shape.Type // of the object, where a scope needs it; nil: not known
-	Kind *Kind        // of the object, where objects.apply needs it; nil: not known
+	Kind *Kind       // of the object, where objects.apply needs it; nil: not known
 
 	Witness Witness      // nil: nobody asks
 	Meter   *bound.Meter // nil: one for each call

@@ -14,8 +14,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/celgate/celgate/internal/compile"
-	"github.com/celgate/celgate/internal/objects"
 	"github.com/celgate/celgate/internal/locals"
+	"github.com/celgate/celgate/internal/objects"
 	"github.com/celgate/celgate/policy"
 )
 
