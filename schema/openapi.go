@@ -24,7 +24,8 @@ func (r *Registry) OpenAPITypes(document []byte) (map[GroupVersionKind]*shape.Ty
 	if err := json.Unmarshal(document, &doc); err != nil {
 		return nil, fmt.Errorf("OpenAPI document: %w", err)
 	}
-	b := &openAPIBuilder{schemas: doc.Components.Schemas, objectMeta: r.objectMeta(), built: map[openAPIPlace]*shape.Type{}}
+	b := &openAPIBuilder{schemas: doc.Components.Schemas, objectMeta: r.objectMeta(),
+		built: map[openAPIPlace]*shape.Type{}}
 	types := map[GroupVersionKind]*shape.Type{}
 	for name, s := range b.schemas {
 		if s == nil || len(s.Kinds) == 0 || !s.isObject() {

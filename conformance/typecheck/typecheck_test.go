@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/internal/check"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema/builtin"
@@ -24,7 +24,7 @@ import (
 // numbered are the type names that the server makes unique with the time of day.
 var numbered = regexp.MustCompile(`\b([A-Z][A-Za-z]+)[0-9]{4,}`)
 
-// TestWarnings compares, for the policies under check/testdata and those in CELGATE_POLICIES, every text of
+// TestWarnings compares, for the policies under internal/check/testdata and those in CELGATE_POLICIES, every text of
 // status.typeChecking.
 func TestWarnings(t *testing.T) {
 	types, err := builtin.Registry("1.37")
@@ -42,7 +42,7 @@ func TestWarnings(t *testing.T) {
 		SchemaResolver: resolver.NewDefinitionsSchemaResolver(openapi.GetOpenAPIDefinitions, scheme.Scheme),
 		RestMapper:     mapper,
 	}
-	paths := []string{"../../check/testdata"}
+	paths := []string{"../../internal/check/testdata"}
 	if more := os.Getenv("CELGATE_POLICIES"); more != "" {
 		paths = append(paths, filepath.SplitList(more)...)
 	}

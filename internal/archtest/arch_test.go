@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"internal/eval", "internal/static", "internal/trace", "internal/typed"},
 	{"explain"},
 	{""},
-	{"internal/derive", "internal/requests", "internal/conformance", "check", "internal/webhook", "cmd/internal/blame",
+	{"internal/derive", "internal/requests", "internal/conformance", "internal/check", "internal/webhook", "cmd/internal/blame",
 		"cmd/internal/delta", "cmd/internal/order", "cmd/internal/replay"},
 	{"cmd/internal/suite", "cmd/internal/kube", "webhook"},
 	{"cmd/internal/kube/election", "cmd/internal/report", "cmd/internal/serve"},

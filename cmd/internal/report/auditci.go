@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/celgate/celgate/check"
+	"github.com/celgate/celgate/internal/check"
 	"github.com/celgate/celgate/policy"
 )
 

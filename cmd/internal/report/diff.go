@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/cmd/internal/blame"
 	"github.com/celgate/celgate/cmd/internal/delta"
+	"github.com/celgate/celgate/internal/check"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/policy"
 )

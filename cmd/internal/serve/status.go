@@ -11,8 +11,8 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate"
-	analysis "github.com/celgate/celgate/check"
 	"github.com/celgate/celgate/cmd/internal/kube"
+	analysis "github.com/celgate/celgate/internal/check"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
