@@ -26,14 +26,9 @@ type Example struct {
 // that passes, and one for each expression that fails. Beside them it returns the objects that must exist for that: a
 // namespace and params.
 func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error) {
-	envs, err := celenv.New(in.KubeVersion, quirks.Of(in.KubeVersion))
-	if err != nil {
+	s, bound, err := boundPolicies(ctx, in)
+	if len(bound) == 0 || err != nil {
 		return nil, nil, err
-	}
-	s := newSubject(ctx, in, envs)
-	bound := slices.DeleteFunc(slices.Clone(s.facts), func(f *facts) bool { return len(f.bindings) == 0 })
-	if len(bound) == 0 {
-		return nil, nil, nil
 	}
 	around := s.newMaker(bound...)
 	identity := func(object map[string]any) string {
@@ -94,17 +89,22 @@ func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error
 	return all, objects, nil
 }
 
-// Specimens makes requests for policies that have a binding, as the checks do that run policies, and the objects that
-// must exist for them: creations of objects of the kinds that each policy matches.
-func Specimens(ctx context.Context, in Input) ([]*celgate.Request, []map[string]any, error) {
+// boundPolicies returns the policies that have a binding, and the subject that they are of.
+func boundPolicies(ctx context.Context, in Input) (*subject, []*facts, error) {
 	envs, err := celenv.New(in.KubeVersion, quirks.Of(in.KubeVersion))
 	if err != nil {
 		return nil, nil, err
 	}
 	s := newSubject(ctx, in, envs)
-	bound := slices.DeleteFunc(slices.Clone(s.facts), func(f *facts) bool { return len(f.bindings) == 0 })
-	if len(bound) == 0 {
-		return nil, nil, nil
+	return s, slices.DeleteFunc(slices.Clone(s.facts), func(f *facts) bool { return len(f.bindings) == 0 }), nil
+}
+
+// Specimens makes requests for policies that have a binding, as the checks do that run policies, and the objects that
+// must exist for them: creations of objects of the kinds that each policy matches.
+func Specimens(ctx context.Context, in Input) ([]*celgate.Request, []map[string]any, error) {
+	s, bound, err := boundPolicies(ctx, in)
+	if len(bound) == 0 || err != nil {
+		return nil, nil, err
 	}
 	var requests []*celgate.Request
 	for _, f := range bound {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/celgate/celgate/internal/lcs"
 )
 
 // Compare returns how an answer differs from the recorded one, "" if it does not. Objects must be settled. Everything
@@ -45,26 +47,16 @@ func normalise(w *Want) *Want {
 // diffLines shows the lines that differ: "-" was recorded, "+" is the answer.
 func diffLines(want, have string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(have, "\n")
-	// common[i][j] is the length of the longest common subsequence of a[i:] and b[j:].
-	common := make([][]int, len(a)+1)
-	for i := range common {
-		common[i] = make([]int, len(b)+1)
-	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			if a[i] == b[j] {
-				common[i][j] = common[i+1][j+1] + 1
-			} else {
-				common[i][j] = max(common[i+1][j], common[i][j+1])
-			}
-		}
-	}
+	c := lcs.Compare(a, b)
 	var out strings.Builder
-	for i, j := 0, 0; i < len(a) || j < len(b); {
-		switch {
-		case i < len(a) && j < len(b) && a[i] == b[j]:
+	i, j := 0, 0
+	for {
+		switch step, more := c.Next(i, j); {
+		case !more:
+			return out.String()
+		case step == lcs.Keep:
 			i, j = i+1, j+1
-		case j == len(b) || i < len(a) && common[i+1][j] >= common[i][j+1]:
+		case step == lcs.Drop:
 			fmt.Fprintf(&out, "- %s\n", a[i])
 			i++
 		default:
@@ -72,7 +64,6 @@ func diffLines(want, have string) string {
 			j++
 		}
 	}
-	return out.String()
 }
 
 // Check returns what is wrong with a corpus: no two cases share an idea, and every case is recorded.

@@ -30,6 +30,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/celgate/celgate/internal/lcs"
 )
 
 const suffix = ".delta"
@@ -292,35 +294,20 @@ func lines(content []byte) []string { return slices.Collect(strings.Lines(string
 
 // hunksOf says how b comes of a, by their longest common subsequence.
 func hunksOf(a, b []string) string {
-	common := make([][]int32, len(a)+1) // [i][j]: of a[i:] and b[j:]
-	for i := range common {
-		common[i] = make([]int32, len(b)+1)
-	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			if a[i] == b[j] {
-				common[i][j] = common[i+1][j+1] + 1
-			} else {
-				common[i][j] = max(common[i+1][j], common[i][j+1])
-			}
-		}
-	}
+	c := lcs.Compare(a, b)
 	var out strings.Builder
 	for i, j := 0, 0; i < len(a) || j < len(b); {
-		if i < len(a) && j < len(b) && a[i] == b[j] {
-			i, j = i+1, j+1
-			continue
-		}
 		first, added := i, j
-		for i < len(a) || j < len(b) {
-			if i < len(a) && j < len(b) && a[i] == b[j] {
-				break
-			}
-			if j == len(b) || i < len(a) && common[i+1][j] >= common[i][j+1] {
+		for step, more := c.Next(i, j); more && step != lcs.Keep; step, more = c.Next(i, j) {
+			if step == lcs.Drop {
 				i++
 			} else {
 				j++
 			}
+		}
+		if i == first && j == added {
+			i, j = i+1, j+1
+			continue
 		}
 		fmt.Fprintf(&out, "@%d %d\n", first, i-first)
 		for _, line := range b[added:j] {

@@ -1,16 +1,8 @@
 package webhook_test
 
 import (
-	"encoding/json"
-	"net/http/httptest"
 	"strings"
 	"testing"
-
-	admissionv1 "k8s.io/api/admission/v1"
-
-	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/webhook"
-	"github.com/celgate/celgate/policy"
 )
 
 // TestAdmitDialect writes policies and bindings of the dialect: what the commands refuse is refused, with its place.
@@ -50,32 +42,8 @@ func TestAdmitDialect(t *testing.T) {
 		{"an unknown field of a binding", "", binding(`"policyName":"p","visibility":"x"`), `unknown field "spec.visibility"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e, err := celgate.New(&policy.Set{}, celgate.Options{KubeVersion: "1.37", WithoutQuirks: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})
-			defer server.Close()
-			operation, old := "CREATE", ""
-			if test.old != "" {
-				operation, old = "UPDATE", `,"oldObject":`+test.old
-			}
-			kind, resource := "AdmissionPolicy", "admissionpolicies"
-			if strings.Contains(test.object, "AdmissionPolicyBinding") {
-				kind, resource = "AdmissionPolicyBinding", "admissionpolicybindings"
-			}
-			_, text := post(t, server.URL+"/validate", "application/json", strings.NewReader(
-				`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"`+operation+`","name":"p",`+
-					`"kind":{"group":"policy.celgate.dev","version":"v1alpha1","kind":"`+kind+`"},`+
-					`"resource":{"group":"policy.celgate.dev","version":"v1alpha1","resource":"`+resource+`"},`+
-					`"userInfo":{"username":"dev"},"object":`+test.object+old+`}}`,
-			))
-			var review admissionv1.AdmissionReview
-			if err := json.Unmarshal([]byte(text), &review); err != nil {
-				t.Fatal(text, err)
-			}
-			if got := review.Response; got.Allowed != (test.refused == "") ||
-				!got.Allowed && !strings.Contains(got.Result.Message, test.refused) {
+			got := writeOwn(t, "1.37", test.old, test.object)
+			if got.Allowed != (test.refused == "") || !got.Allowed && !strings.Contains(got.Result.Message, test.refused) {
 				t.Errorf("%+v", got.Result)
 			}
 		})

@@ -45,37 +45,49 @@ func TestPolicyUpdateKeepsExpressions(t *testing.T) {
 			admissionPolicy("b", "[1].includes(1)", "true"), "undeclared reference to 'includes'"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e, err := celgate.New(&policy.Set{}, celgate.Options{KubeVersion: test.minor, WithoutQuirks: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})
-			defer server.Close()
-			operation, old := "CREATE", ""
-			if test.old != "" {
-				operation, old = "UPDATE", `,"oldObject":`+test.old
-			}
-			kind, resource := "ValidatingAdmissionPolicy", "validatingadmissionpolicies"
-			if strings.Contains(test.object, "Binding") {
-				kind, resource = "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"
-			}
-			code, text := post(t, server.URL+"/validate", "application/json", strings.NewReader(
-				`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"`+operation+`","name":"p",`+
-					`"kind":{"group":"policy.celgate.dev","version":"v1","kind":"`+kind+`"},`+
-					`"resource":{"group":"policy.celgate.dev","version":"v1","resource":"`+resource+`"},`+
-					`"userInfo":{"username":"dev"},"object":`+test.object+old+`}}`,
-			))
-			if code != http.StatusOK {
-				t.Fatalf("%d %s", code, text)
-			}
-			var review admissionv1.AdmissionReview
-			if err := json.Unmarshal([]byte(text), &review); err != nil {
-				t.Fatal(err)
-			}
-			if got := review.Response; got.Allowed != (test.refused == "") ||
-				!got.Allowed && !strings.Contains(got.Result.Message, test.refused) {
+			got := writeOwn(t, test.minor, test.old, test.object)
+			if got.Allowed != (test.refused == "") || !got.Allowed && !strings.Contains(got.Result.Message, test.refused) {
 				t.Errorf("%+v", got.Result)
 			}
 		})
 	}
+}
+
+// writeOwn asks the webhook of a server of a minor about an object of celgate's own kinds that is created, or that takes
+// the place of old.
+func writeOwn(t *testing.T, minor, old, object string) *admissionv1.AdmissionResponse {
+	t.Helper()
+	e, err := celgate.New(&policy.Set{}, celgate.Options{KubeVersion: minor, WithoutQuirks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return e }})
+	defer server.Close()
+	var written struct{ APIVersion, Kind string }
+	if err := json.Unmarshal([]byte(object), &written); err != nil {
+		t.Fatal(err)
+	}
+	_, version, _ := strings.Cut(written.APIVersion, "/")
+	resource := strings.ToLower(strings.TrimSuffix(written.Kind, "y")) + "ies"
+	if strings.HasSuffix(written.Kind, "Binding") {
+		resource = strings.ToLower(written.Kind) + "s"
+	}
+	operation := "CREATE"
+	if old != "" {
+		operation, old = "UPDATE", `,"oldObject":`+old
+	}
+	code, text := post(t, server.URL+"/validate", "application/json", strings.NewReader(
+		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"`+operation+`","name":"p",`+
+			`"kind":{"group":"policy.celgate.dev","version":"`+version+`","kind":"`+written.Kind+`"},`+
+			`"resource":{"group":"policy.celgate.dev","version":"`+version+`","resource":"`+resource+`"},`+
+			`"userInfo":{"username":"dev"},"object":`+object+old+`}}`,
+	))
+	if code != http.StatusOK {
+		t.Fatalf("%d %s", code, text)
+	}
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal([]byte(text), &review); err != nil {
+		t.Fatal(text, err)
+	}
+	return review.Response
 }
