@@ -62,8 +62,13 @@ type AuditObject struct {
 	Place                             policy.Position // of its manifest; zero: it was read from a cluster
 }
 
-// String names the object.
-func (o AuditObject) String() string { return o.Kind + " " + o.name() }
+// String names the object, by its kind if it has no name.
+func (o AuditObject) String() string {
+	if o.Name == "" {
+		return o.Kind
+	}
+	return o.Kind + " " + o.name()
+}
 
 func (o AuditObject) name() string {
 	if o.Namespace == "" {
