@@ -130,116 +130,168 @@ func (r *run) runMutations(ready []invocation, re *reinvocation) ([]policyError,
 	if _, err := r.requestNamespace(); err != nil {
 		return nil, err
 	}
-	var failures []policyError
-	var last *versioned
+	p := pass{run: r, second: re.pass > 1}
 	var touched []*versioned
-	second := re.pass > 1
 	for i := range ready {
-		in := &ready[i]
-		start := r.clock()
-		v, err := r.versioned(in.kind)
+		changed, err := p.invoke(&ready[i], re)
 		if err != nil {
-			return nil, apierrors.NewInternalError(err)
+			return nil, err
 		}
-		dry := in.binding.DryRun()
-		if dry {
-			if second {
-				continue
-			}
-			copied := *v
-			v = &copied
+		if changed != nil {
+			touched = append(touched, changed)
 		}
-		fail := func(o eval.Outcome) {
-			f := policyError{hook: in.hook, binding: in.binding, message: o.Message,
-				reason: metav1.StatusReasonInvalid, outcome: &o, param: paramName(in.param), err: o.Err}
-			if in.hook.Kind == policy.Admission {
-				f.byOwn(&o)
-			}
-			failures = append(failures, f)
-		}
-		if second && in.hook.Kind == policy.Admission && !re.due(in) {
-			r.tellRun(in, re.whyNotAgain(in))
-			continue
-		}
-		r.begins(in)
-		r.meter.Begin()
-		if matched, failed := r.conditionsHold(in, v); failed != nil {
-			fail(*failed)
-			continue
-		} else if !matched {
-			continue
-		}
-		if second && !re.due(in) {
-			r.tellRun(in, re.whyNotAgain(in))
-			continue
-		}
-		if r.tells() && !second {
-			re.remember(in)
-		}
-		before := v.object
-		var changing []int
-		for m := range in.hook.Mutations {
-			if !dry {
-				last = v
-			}
-			prior := v.object
-			if v.object == nil || second && !in.hook.Reinvokes(m) {
-				continue
-			}
-			if in.hook.Kind == policy.Admission && in.hook.Conditions[m] != nil {
-				o := r.condition(in, m, v)
-				r.record(in, []eval.Outcome{o})
-				if o.Verdict == eval.Error {
-					fail(o)
-				}
-				if o.Verdict != eval.Admit {
-					continue
-				}
-			}
-			told := r.tellMutation(in, m, v)
-			o, err := r.mutateOne(in, m, v, told)
-			if in.hook.Kind == policy.Admission && (o.Verdict == eval.Error || o.Verdict == eval.Deny) {
-				r.reword(in, m, v, &o)
-			}
-			r.meter.Keep()
-			r.noteExcess(in)
-			r.record(in, []eval.Outcome{o})
-			if told != nil {
-				r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpMutate, Mutation: told})
-			}
-			if err != nil && !dry {
-				return nil, err
-			}
-			if o.Verdict == eval.Error || o.Verdict == eval.Deny {
-				fail(o)
-			}
-			if len(in.hook.Mutations) > 1 && !tree.Equal(prior, v.object) {
-				changing = append(changing, m)
-			}
-		}
-		r.took(in, start)
-		changed := !tree.Equal(before, v.object)
-		if changed && in.binding.MutationActions != nil {
-			r.tellChange(in, before, v.object)
-		}
-		if dry {
-			if changed {
-				r.decision.DryRun = append(r.decision.DryRun, in.change(before, v.object, changing, second))
-			}
-			continue
-		}
-		if changed {
-			re.changed(before, v.object)
-			touched = append(touched, v)
-			r.decision.Changes = append(r.decision.Changes, in.change(before, v.object, changing, second))
-		}
-		re.done(in)
 	}
-	if last == nil || last.object == nil || !last.dirty {
-		return failures, nil
+	if p.last == nil || p.last.object == nil || !p.last.dirty {
+		return p.failures, nil
 	}
 	re.require()
-	return failures, r.writeBack(last, touched)
+	return p.failures, r.writeBack(p.last, touched)
+}
+
+// A pass runs mutating policies one after the other.
+type pass struct {
+	*run
+	second   bool
+	failures []policyError
+	last     *versioned // the object as the last policy had it
+}
+
+// invoke runs one invocation and returns the object if that changed. An error ends the request.
+func (p *pass) invoke(in *invocation, re *reinvocation) (*versioned, error) {
+	start := p.clock()
+	v, err := p.versioned(in.kind)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	dry := in.binding.DryRun()
+	if dry {
+		if p.second {
+			return nil, nil
+		}
+		copied := *v
+		v = &copied
+	}
+	if !p.begin(in, v, re) {
+		return nil, nil
+	}
+	before := v.object
+	var changing []int
+	for m := range in.hook.Mutations {
+		if !dry {
+			p.last = v
+		}
+		prior := v.object
+		if v.object == nil || p.second && !in.hook.Reinvokes(m) || !p.conditionHolds(in, m, v) {
+			continue
+		}
+		if err := p.mutation(in, m, v); err != nil && !dry {
+			return nil, err
+		}
+		if len(in.hook.Mutations) > 1 && !tree.Equal(prior, v.object) {
+			changing = append(changing, m)
+		}
+	}
+	p.took(in, start)
+	changed := p.keep(in, v, before, changing)
+	if dry {
+		return nil, nil
+	}
+	if changed {
+		re.changed(before, v.object)
+	}
+	re.done(in)
+	if !changed {
+		return nil, nil
+	}
+	return v, nil
+}
+
+// begin reports whether an invocation has its turn: its match conditions hold, and in a second pass there is a reason
+// for it to run again.
+func (p *pass) begin(in *invocation, v *versioned, re *reinvocation) bool {
+	if p.second && in.hook.Kind == policy.Admission && !re.due(in) {
+		p.tellRun(in, re.whyNotAgain(in))
+		return false
+	}
+	p.begins(in)
+	p.meter.Begin()
+	matched, failed := p.conditionsHold(in, v)
+	switch {
+	case failed != nil:
+		p.fail(in, *failed)
+		return false
+	case !matched:
+		return false
+	case p.second && !re.due(in):
+		p.tellRun(in, re.whyNotAgain(in))
+		return false
+	}
+	if p.tells() && !p.second {
+		re.remember(in)
+	}
+	return true
+}
+
+// conditionHolds evaluates the condition of one mutation, which only policies of the dialect have.
+func (p *pass) conditionHolds(in *invocation, m int, v *versioned) bool {
+	if in.hook.Kind != policy.Admission || in.hook.Conditions[m] == nil {
+		return true
+	}
+	o := p.condition(in, m, v)
+	p.record(in, []eval.Outcome{o})
+	if o.Verdict == eval.Error {
+		p.fail(in, o)
+	}
+	return o.Verdict == eval.Admit
+}
+
+// mutation makes one mutation. The error is one that ends the request.
+func (p *pass) mutation(in *invocation, m int, v *versioned) error {
+	told := p.tellMutation(in, m, v)
+	o, err := p.mutateOne(in, m, v, told)
+	failed := o.Verdict == eval.Error || o.Verdict == eval.Deny
+	if failed && in.hook.Kind == policy.Admission {
+		p.reword(in, m, v, &o)
+	}
+	p.meter.Keep()
+	p.noteExcess(in)
+	p.record(in, []eval.Outcome{o})
+	if told != nil {
+		p.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpMutate, Mutation: told})
+	}
+	if failed && (err == nil || in.binding.DryRun()) {
+		p.fail(in, o)
+	}
+	return err
+}
+
+// fail notes an outcome that denies the request if the policy has failurePolicy Fail.
+func (p *pass) fail(in *invocation, o eval.Outcome) {
+	f := policyError{hook: in.hook, binding: in.binding, message: o.Message,
+		reason: metav1.StatusReasonInvalid, outcome: &o, param: paramName(in.param), err: o.Err}
+	if in.hook.Kind == policy.Admission {
+		f.byOwn(&o)
+	}
+	p.failures = append(p.failures, f)
+}
+
+// keep notes what an invocation made of the object, and reports whether the next one sees another object. The mutations
+// of the policy that changed it are in changing.
+func (p *pass) keep(in *invocation, v *versioned, before map[string]any, changing []int) bool {
+	changed := !tree.Equal(before, v.object)
+	if changed && in.binding.MutationActions != nil {
+		p.tellChange(in, before, v.object)
+	}
+	if in.binding.DryRun() {
+		if changed {
+			p.decision.DryRun = append(p.decision.DryRun, in.change(before, v.object, changing, p.second))
+		}
+		return false
+	}
+	if changed {
+		p.decision.Changes = append(p.decision.Changes, in.change(before, v.object, changing, p.second))
+	}
+	return changed
 }
 
 // change is what an invocation made of an object; changing are the mutations that did, nil for the only one.

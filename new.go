@@ -26,26 +26,50 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	if _, twice := set.Unique(); len(twice) > 0 {
 		return nil, twice[0]
 	}
-	minor := cmp.Or(opts.KubeVersion, Newest)
+	e, err := empty(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.staticKnown(set); err != nil {
+		return nil, err
+	}
+	bindings, err := e.bind(set.Bindings)
+	if err != nil {
+		return nil, err
+	}
+	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
+	e.compile(policies, bindings, opts.Before)
+	e.dropPartial(set.Bindings, e.valid(policies), bindings)
+	for _, p := range policies {
+		if err := e.enforce(p, bindings[p.Ref()]); err != nil {
+			return nil, err
+		}
+	}
+	e.arranged, err = arrange(e.envs, e.index.hooks)
+	return e, err
+}
+
+// empty returns an engine without policies in the world that the options say.
+func empty(opts Options) (*Engine, error) {
 	e := &Engine{
-		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits, minor: minor,
-		standsIn: opts.WithoutQuirks, index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{},
+		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits,
+		minor: cmp.Or(opts.KubeVersion, Newest), standsIn: opts.WithoutQuirks,
+		index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{},
 		policies: map[policy.Ref]*policy.Policy{},
 	}
-	known := quirks.Of(minor)
+	known := quirks.Of(e.minor)
 	if known.Has(quirks.PatchReflectedValue) {
 		e.typed = eval.Reflected
 	}
 	if !opts.WithoutQuirks {
 		e.quirks = known
 	}
-	envs, err := celenv.New(minor, e.quirks)
-	if err != nil {
+	var err error
+	if e.envs, err = celenv.New(e.minor, e.quirks); err != nil {
 		return nil, err
 	}
-	e.envs = envs
 	if e.types == nil {
-		if e.types, err = builtin.Registry(minor); err != nil {
+		if e.types, err = builtin.Registry(e.minor); err != nil {
 			return nil, err
 		}
 		if e.types, err = definedBy(opts.Objects, e.types); err != nil {
@@ -57,13 +81,14 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			return nil, err
 		}
 	}
-
-	if err := e.staticKnown(set); err != nil {
-		return nil, err
-	}
 	e.index.types = e.types
+	return e, nil
+}
+
+// bind returns the bindings of each policy that the server would store, by their names. The others are rejected.
+func (e *Engine) bind(all []*policy.Binding) (map[policy.Ref][]*binding, error) {
 	bindings := map[policy.Ref][]*binding{}
-	for _, b := range sortedByName(set.Bindings, func(b *policy.Binding) string { return b.Name }) {
+	for _, b := range sortedByName(all, func(b *policy.Binding) string { return b.Name }) {
 		if !b.Stored && !b.Static && e.rejectUnserved(b.APIVersion, b.Ref(), b.Position) {
 			continue
 		}
@@ -77,6 +102,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 		}
 		bound := &binding{Binding: b, criteria: match.Compile(b.MatchResources)}
 		if ref := b.ParamRef; ref != nil && ref.Selector != nil {
+			var err error
 			if bound.selector, err = metav1.LabelSelectorAsSelector(ref.Selector); err != nil {
 				return nil, fmt.Errorf("binding %s: %w", b.Name, err) // ValidateBinding refuses these
 			}
@@ -85,9 +111,14 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			bindings[ref] = append(bindings[ref], bound)
 		}
 	}
-	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
+	return bindings, nil
+}
+
+// compile checks policies as they are written or stored, and makes programs of those that have a binding. What before
+// has compiled is taken over.
+func (e *Engine) compile(policies []*policy.Policy, bindings map[policy.Ref][]*binding, before *Engine) {
 	compiled := parallel.Map(policies, func(p *policy.Policy) compiledPolicy {
-		c, checked := opts.Before.of(p, minor)
+		c, checked := before.of(p, e.minor)
 		if !checked {
 			if p.Stored {
 				c.refused = e.storedErrors(p)
@@ -97,57 +128,63 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 			c.mentions = quirks.Mentioned(textOf(p))
 		}
 		if c.Program == nil && len(c.refused) == 0 && len(bindings[p.Ref()]) > 0 {
-			c.Program, c.err = compile.Policy(envs, p)
+			c.Program, c.err = compile.Policy(e.envs, p)
 		}
 		return c
 	})
 	e.compiled = make(map[*policy.Policy]compiledPolicy, len(policies))
-	valid := map[policy.Ref]*policy.Policy{}
 	for i, p := range policies {
-		if len(compiled[i].refused) == 0 {
+		e.compiled[p] = compiled[i]
+	}
+}
+
+// valid returns the policies that the write-time rules let in.
+func (e *Engine) valid(policies []*policy.Policy) map[policy.Ref]*policy.Policy {
+	valid := map[policy.Ref]*policy.Policy{}
+	for _, p := range policies {
+		if len(e.compiled[p].refused) == 0 {
 			valid[p.Ref()] = p
 		}
 	}
-	e.dropPartial(set.Bindings, valid, bindings)
-	for i, p := range policies {
-		e.compiled[p] = compiled[i]
-		if !p.Stored && !p.Static && e.rejectUnserved(p.APIVersion, p.Ref(), p.Position) {
-			continue
-		}
-		if errs := compiled[i].refused; len(errs) > 0 {
-			e.reject(p.APIVersion, p.Ref(), p.Position, p.Ref().Invalid(errs))
-			continue
-		}
-		e.policies[p.Ref()] = p
-		if len(bindings[p.Ref()]) == 0 {
-			continue
-		}
-		prog, err := compiled[i].Program, compiled[i].err
+	return valid
+}
+
+// enforce puts a policy in force with its bindings, once for each phase that it has a say in, or rejects it.
+func (e *Engine) enforce(p *policy.Policy, bindings []*binding) error {
+	c := e.compiled[p]
+	if !p.Stored && !p.Static && e.rejectUnserved(p.APIVersion, p.Ref(), p.Position) {
+		return nil
+	}
+	if len(c.refused) > 0 {
+		e.reject(p.APIVersion, p.Ref(), p.Position, p.Ref().Invalid(c.refused))
+		return nil
+	}
+	e.policies[p.Ref()] = p
+	if len(bindings) == 0 {
+		return nil
+	}
+	if c.err != nil {
+		return fmt.Errorf("policy %s: %w", p.Name, c.err)
+	}
+	h := hook{Program: c.Program, criteria: match.Compile(p.MatchConstraints), bindings: bindings, mentions: c.mentions}
+	if p.ParamKind != nil {
+		gv, err := parseGroupVersion(p.ParamKind.APIVersion)
 		if err != nil {
-			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
+			return nil // as on the server, whose write-time rules do not let such a policy in
 		}
-		h := hook{Program: prog, criteria: match.Compile(p.MatchConstraints), bindings: bindings[p.Ref()],
-			mentions: compiled[i].mentions}
-		if p.ParamKind != nil {
-			gv, err := parseGroupVersion(p.ParamKind.APIVersion)
-			if err != nil {
-				continue // as on the server, whose write-time rules let no such policy in
-			}
-			kind := gv.WithKind(p.ParamKind.Kind)
-			if h.param = e.types.ResourceFor(kind); h.param == nil {
-				h.err = &ParamKindError{kind}
-			}
-		}
-		for _, phase := range []policy.Phase{policy.PhaseMutation, policy.PhaseValidation} {
-			if p.In(phase) {
-				in := h
-				in.phase = phase
-				e.index.hooks = append(e.index.hooks, &in)
-			}
+		kind := gv.WithKind(p.ParamKind.Kind)
+		if h.param = e.types.ResourceFor(kind); h.param == nil {
+			h.err = &ParamKindError{kind}
 		}
 	}
-	e.arranged, err = arrange(envs, e.index.hooks)
-	return e, err
+	for _, phase := range []policy.Phase{policy.PhaseMutation, policy.PhaseValidation} {
+		if p.In(phase) {
+			in := h
+			in.phase = phase
+			e.index.hooks = append(e.index.hooks, &in)
+		}
+	}
+	return nil
 }
 
 func (e *Engine) reject(apiVersion string, ref policy.Ref, pos policy.Position, status *metav1.Status) {
