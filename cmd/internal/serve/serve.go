@@ -116,73 +116,32 @@ func (l *loader) serve(ctx context.Context) error {
 	if err := l.start(); err != nil {
 		return err
 	}
-
 	l.inFlight = webhook.NewInFlight(maxInFlight)
 	l.metrics.watch(l.evaluations, l.memory)
 	if o.Beside != nil {
 		l.metrics.compare(o.Beside)
 	}
-	handler := func(e *engines) *webhook.Handler {
-		return &webhook.Handler{Engine: e.Engine, Shadow: o.Shadow, Log: o.Log, InFlight: l.inFlight,
-			Evaluations: l.evaluations, Observe: l.metrics.observe,
-			Again: &webhook.Again{}, Beside: o.Beside, Seal: l.seal.Load, Named: l.findPolicies,
-			AllowSecretParams: o.AllowSecretParams}
-	}
-	mux := http.NewServeMux()
 	callers := &gatekeeper{Callers: o.Callers, log: o.Log}
 	if err := callers.start(); err != nil {
 		return err
 	}
-	answer := func(prefix string, e *engines) {
-		mux.Handle(prefix+"/", l.running.count(callers.guard(http.StripPrefix(prefix, handler(e)))))
-	}
-	if o.Manage { // as the configurations say: policies by failurePolicy
-		answer("/fail", &l.fail)
-		answer("/ignore", &l.ignore)
-	} else {
-		answer("", &l.all)
-	}
-	var draining atomic.Bool
-	health := func(mux *http.ServeMux) {
-		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, l.turning(stuckLong)) })
-		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-			err := l.ready()
-			if err == nil && !slices.Contains(r.URL.Query()["exclude"], "directory") {
-				err = l.directoryError()
-			}
-			if draining.Load() {
-				err = errors.New("draining")
-			}
-			say(w, err)
-		})
-	}
-	health(mux)
 
+	var draining atomic.Bool
 	ended := make(chan error, 2)
 	if o.Ops != "" {
-		ops := http.NewServeMux()
-		health(ops)
-		ops.Handle("GET /metrics", promhttp.HandlerFor(l.metrics.registry, promhttp.HandlerOpts{}))
-		if o.Profile {
-			ops.HandleFunc("/debug/pprof/", pprof.Index)
-			ops.HandleFunc("/debug/pprof/profile", pprof.Profile)
-			ops.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-			ops.HandleFunc("/debug/pprof/trace", pprof.Trace)
-		}
-		listener, err := net.Listen("tcp", o.Ops)
+		ops, err := l.serveOps(&draining, ended)
 		if err != nil {
 			return err
 		}
-		server := o.server(ops)
-		defer server.Close()
-		o.Log.Info("metrics", "address", listener.Addr().String())
-		go func() { ended <- server.Serve(limit(listener, maxReaders)) }()
+		defer ops.Close()
 	}
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return err
 	}
-	server := o.server(closing(mux, &draining))
+	reviews := l.reviews(callers)
+	l.tellHealth(reviews, &draining)
+	server := o.server(closing(reviews, &draining))
 	server.TLSConfig = callers.configure(&tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"http/1.1"}})
 	o.Log.Info("listening", "address", listener.Addr().String())
@@ -210,6 +169,61 @@ func (l *loader) serve(ctx context.Context) error {
 		return fmt.Errorf("drain: %w", err)
 	}
 	return nil
+}
+
+// reviews answers AdmissionReviews of the callers that are let in.
+func (l *loader) reviews(callers *gatekeeper) *http.ServeMux {
+	mux := http.NewServeMux()
+	answer := func(prefix string, e *engines) {
+		handler := &webhook.Handler{Engine: e.Engine, Shadow: l.Shadow, Log: l.Log, InFlight: l.inFlight,
+			Evaluations: l.evaluations, Observe: l.metrics.observe,
+			Again: &webhook.Again{}, Beside: l.Beside, Seal: l.seal.Load, Named: l.findPolicies,
+			AllowSecretParams: l.AllowSecretParams}
+		mux.Handle(prefix+"/", l.running.count(callers.guard(http.StripPrefix(prefix, handler))))
+	}
+	if l.Manage { // as the configurations say: policies by failurePolicy
+		answer("/fail", &l.fail)
+		answer("/ignore", &l.ignore)
+	} else {
+		answer("", &l.all)
+	}
+	return mux
+}
+
+// tellHealth answers probes.
+func (l *loader) tellHealth(mux *http.ServeMux, draining *atomic.Bool) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, l.turning(stuckLong)) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		err := l.ready()
+		if err == nil && !slices.Contains(r.URL.Query()["exclude"], "directory") {
+			err = l.directoryError()
+		}
+		if draining.Load() {
+			err = errors.New("draining")
+		}
+		say(w, err)
+	})
+}
+
+// serveOps serves probes, metrics and profiles to those who run the server, until the server that it returns is closed.
+func (l *loader) serveOps(draining *atomic.Bool, ended chan<- error) (*http.Server, error) {
+	ops := http.NewServeMux()
+	l.tellHealth(ops, draining)
+	ops.Handle("GET /metrics", promhttp.HandlerFor(l.metrics.registry, promhttp.HandlerOpts{}))
+	if l.Profile {
+		ops.HandleFunc("/debug/pprof/", pprof.Index)
+		ops.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		ops.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		ops.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	listener, err := net.Listen("tcp", l.Ops)
+	if err != nil {
+		return nil, err
+	}
+	server := l.server(ops)
+	l.Log.Info("metrics", "address", listener.Addr().String())
+	go func() { ended <- server.Serve(limit(listener, maxReaders)) }()
+	return server, nil
 }
 
 // say answers whether something is as it should be.
