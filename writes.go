@@ -80,8 +80,8 @@ func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
 	return policy.ValidatePolicy(w.Policy, checker)
 }
 
-// storedErrors returns why a policy that a cluster has stored can be no policy. Its server has let it in, so what its
-// expressions may use is no question: one that does not compile fails when it is evaluated, as on the server. In the
+// storedErrors returns why a policy that a cluster has stored is not a policy. Its server has let it in, so what its
+// expressions may use is not asked: one that does not compile fails when it is evaluated, as on the server. In the
 // place of a server nobody may have looked at what was stored, so the expressions of a policy have to compile there.
 func (e *Engine) storedErrors(p *policy.Policy) field.ErrorList {
 	if !e.standsIn {

@@ -149,7 +149,7 @@ type BranchValue int
 
 // The values of branches.
 const (
-	OtherValue BranchValue = iota // an error, or the value of an expression that is no condition
+	OtherValue BranchValue = iota // an error, or the value of an expression that is not a condition
 	BranchTrue
 	BranchFalse
 )

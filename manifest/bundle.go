@@ -14,7 +14,7 @@ type Bundle struct {
 	Reviews []*Document // AdmissionReviews
 	Suites  []*Document // tests
 
-	// Problems are documents that cannot be used: policies and bindings that are no such object, with a
+	// Problems are documents that cannot be used: policies and bindings that are not such objects, with a
 	// [policy.DecodeError], and those of a kind and name that there was before, with a [policy.DuplicateError].
 	Problems []Problem
 }

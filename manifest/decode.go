@@ -54,7 +54,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 	}
 	size, err := firstJSON(src.Text)
 	if err != nil {
-		// {"a": is meant as JSON; {a: and {{ .Values }} are not. What YAML can read is no problem.
+		// {"a": is meant as JSON; {a: and {{ .Values }} are not. What YAML can read is not a problem.
 		inner := strings.TrimLeft(strings.TrimLeft(src.Text, " \t\r\n")[1:], " \t\r\n")
 		if !strings.HasPrefix(inner, `"`) {
 			return false

@@ -19,7 +19,7 @@
 // A document must be a mapping with apiVersion and kind. In a file that was named directly anything else is a
 // problem. In a directory, where such files lie beside manifests (Helm values, a kustomization.yaml without kind),
 // a mapping with neither of the two is passed over with a Warning; one with only one of the two is a problem there
-// too, because it is likely a typing error. A document without content (nothing, comments, null) is no document; a
+// too, because it is likely a typing error. A document without content (nothing, comments, null) is not a document; a
 // file with no document at all is a problem, and a Warning in a directory.
 //
 // # How it is read

@@ -223,8 +223,8 @@ func (p *pipeline) file(path string, named bool) {
 	p.read(bounded{f, p.left}, path, named)
 }
 
-// unfit says why something is no file to read. A pipe without a writer would stop everything, and a device has no end;
-// but who names a pipe, as <(command) of a shell does, means it.
+// unfit says why something is not a file to read. A pipe without a writer would stop everything, and a device has no
+// end; but who names a pipe, as <(command) of a shell does, means it.
 func (p *pipeline) unfit(path string, named bool) string {
 	info, err := fs.Stat(p.files, path)
 	if err != nil {

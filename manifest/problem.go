@@ -19,7 +19,7 @@ type Problem struct {
 	Err      error     // what has gone wrong, if there is more to it than the message; else nil
 }
 
-// ErrNoObject is the Err of a problem with a document that is no Kubernetes object, and may be meant to be none.
+// ErrNoObject is the Err of a problem with a document that is not a Kubernetes object, and may be meant to be none.
 var ErrNoObject = errors.New("not a Kubernetes object")
 
 // Unwrap returns Err.

@@ -16,7 +16,7 @@ import (
 type Scope struct {
 	Expr             // the text as written; zero: the whole object
 	Paths []Steps    // one, or those of a named scope
-	err   *pathError // why the text is no scope
+	err   *pathError // why the text is not a scope
 }
 
 // Steps lead from an object to values.

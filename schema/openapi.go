@@ -147,8 +147,8 @@ func orAny(known *shape.Type) *shape.Type {
 	return scalars["any"]
 }
 
-// inline returns the type of a schema that is no reference. A known type of another shape is kept: documents show some
-// types as less than they are.
+// inline returns the type of a schema that is not a reference. A known type of another shape is kept: documents show
+// some types as less than they are.
 func (b *openAPIBuilder) inline(s *openAPISchema, known *shape.Type, name string) *shape.Type {
 	switch {
 	case len(s.Properties) > 0:

@@ -719,7 +719,7 @@ var (
 // A LiveRun is one comparison with a live server.
 type LiveRun struct {
 	Run
-	Rounds int     // ends after so many; 0 is no limit
+	Rounds int     // ends after so many; 0: no limit
 	Slots  int     // policies of a round
 	Share  float64 // of the time, at most 1; the rest is left to others
 	Whole  bool    // differences are printed as they were found, not made smaller

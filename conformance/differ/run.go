@@ -12,8 +12,8 @@ import (
 // A Run is one comparison of many cases.
 type Run struct {
 	Seed     uint64
-	Time     time.Duration // ends after this; 0 is no limit
-	Policies int           // ends after so many; 0 is no limit
+	Time     time.Duration // ends after this; 0: no limit
+	Policies int           // ends after so many; 0: no limit
 	Requests int           // of each policy
 	First    uint64        // index of the first policy
 	Only     string        // only this kind

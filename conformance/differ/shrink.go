@@ -152,7 +152,7 @@ func smaller(tree any, expressions bool) []any {
 
 var operators = regexp.MustCompile(` (?:&&|\|\||\+|==|[?:]) `)
 
-// smallerExpressions returns shorter texts, most of which are no expressions.
+// smallerExpressions returns shorter texts, most of which are not expressions.
 func smallerExpressions(e string) []string {
 	seen := map[string]bool{e: true}
 	var all []string

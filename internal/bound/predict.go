@@ -387,7 +387,7 @@ func predictRunes(args []ref.Val, _ int64) Size {
 	s, _ := text(args, 0)
 	n := int64(len(s))
 	if !utf8.ValidString(s) {
-		n *= 3 // a byte that is no text becomes a rune of three
+		n *= 3 // a byte that is not text becomes a rune of three
 	}
 	return Size{Bytes: n, Spare: 4 * int64(len(s)), Steps: int64(len(s)) / 4}
 }
@@ -400,7 +400,7 @@ func predictSpareRunes(args []ref.Val, _ int64) Size {
 func predictQuote(args []ref.Val, _ int64) Size {
 	s, _ := text(args, 0)
 	n := int64(len(s))
-	return Size{Bytes: 2 + 3*n, Spare: 5 * n, Steps: n} // a byte that is no text becomes one of three
+	return Size{Bytes: 2 + 3*n, Spare: 5 * n, Steps: n} // a byte that is not text becomes one of three
 }
 
 func predictEscape(args []ref.Val, _ int64) Size {
@@ -569,7 +569,7 @@ func digitsOf(s string) int64 {
 		if err == nil {
 			n += e
 		} else if strings.Trim(exponent, "0123456789") == "" && exponent != "" {
-			return n // beyond int32 it is no quantity
+			return n // beyond int32 it is not a quantity
 		}
 	}
 	return n

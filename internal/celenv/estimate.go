@@ -33,8 +33,8 @@ func (s Sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
 	return &checker.SizeEstimate{Max: size}
 }
 
-// rangeOfItems estimates lists.range of what is no number in the text, which cel-go takes for any number: mostly it is
-// the size of a list.
+// rangeOfItems estimates lists.range of what is not a number in the text, which cel-go takes for any number: mostly it
+// is the size of a list.
 func rangeOfItems(estimator checker.CostEstimator, _ *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
 	size := checker.SizeEstimate{Max: math.MaxUint64}
 	if of, ok := estimator.(*library.CostEstimator); ok {

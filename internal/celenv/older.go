@@ -314,7 +314,7 @@ func lenient(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error)
 	return i, nil
 }
 
-// An alternative is or or orValue, which return what is no optional value as it is.
+// An alternative is or or orValue, which return what is not an optional value as it is.
 type alternative struct {
 	id                  int64
 	optional, otherwise interpreter.InterpretableV2

@@ -364,7 +364,7 @@ const mostPairs = 200
 // disorder is an example of two policies whose result depends on their order; nil if none was found. a comes before b.
 func (p *pass) disorder(a, b *facts) []string {
 	if a.Kind == policy.Admission {
-		return nil // the order of these is no server's
+		return nil // the server does not sort these
 	}
 	if a.Name > b.Name {
 		a, b = b, a

@@ -49,7 +49,7 @@ which are the author's own, and in a messageExpression, where the error brings b
 	{
 		Code: "CG303", Name: "has-always-true", Severity: Warning,
 		Title: "has() of a field that is always there",
-		Text: `Some fields are never left out when the server writes an object: structs that are no pointers (resources, strategy, status), and scalars and lists without omitempty. has() of them
+		Text: `Some fields are never left out when the server writes an object: structs that are not pointers (resources, strategy, status), and scalars and lists without omitempty. has() of them
 is true for every object, also where the author left them out. Ask for a member, or for the zero value. It is a note
 for scalars, and where the policy reads below the field: then nothing is wrong but the question is not needed.`,
 		Before: "expression: object.spec.containers.all(c, has(c.resources))",

@@ -310,7 +310,7 @@ func isVerdict(got *cel.Type, want []*cel.Type) bool {
 	return slices.ContainsFunc(nothing, got.IsExactType)
 }
 
-// checkMergePatch says why a result of type got is no JSON merge patch.
+// checkMergePatch says why a result of type got is not a JSON merge patch.
 func checkMergePatch(got *cel.Type) error {
 	of := got
 	if of.Kind() == types.OpaqueKind && len(of.Parameters()) == 1 { // an optional

@@ -134,7 +134,7 @@ func (w *derivation) value(e ast.Expr, at place) []string {
 	return w.leaf(e, at)
 }
 
-// composite reports an expression that is no single value: its parts are looked at.
+// composite reports an expression that is not a single value: its parts are looked at.
 func composite(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.StructKind, ast.MapKind, ast.ListKind, ast.ComprehensionKind:

@@ -96,8 +96,8 @@ func Identifier(s string) bool {
 type Read struct {
 	Path Path
 	ID   int64 // of the selection in the syntax tree
-	Test bool  // has(…), or a membership test: absence is no error
-	Safe bool  // an optional selection: absence is no error
+	Test bool  // has(…), or a membership test: absence is not an error
+	Safe bool  // an optional selection: absence is not an error
 }
 
 // Reads are what an expression reads, in the order of its text.
@@ -234,7 +234,7 @@ func (w *walker) visit(e ast.Expr, s scope) []Path {
 		return w.selection(e, s)
 	case ast.CallKind:
 		return w.call(e, s)
-	case ast.ListKind: // the items of a literal are no items of what they stand for
+	case ast.ListKind: // the items of a literal are not items of what they stand for
 		for _, item := range e.AsList().Elements() {
 			if paths := w.walk(item, s); item.ID() != w.kept {
 				w.demand(item, paths, Whole)
@@ -424,7 +424,7 @@ func (w *walker) askKey(id int64, variable, key ast.Expr, s scope) {
 	}
 }
 
-// isOptional reports an optional value: selecting a member of it that is absent is no error.
+// isOptional reports an optional value: selecting a member of it that is absent is not an error.
 func isOptional(e ast.Expr, variables map[string]Result) bool {
 	switch e.Kind() {
 	case ast.SelectKind:

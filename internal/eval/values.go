@@ -254,7 +254,7 @@ func (k *keys) Next() ref.Val {
 	return types.String(k.names[k.next-1])
 }
 
-// A reflectedMap is a struct or map of a built-in kind. As on the server it is no traits.Zeroer, so that
+// A reflectedMap is a struct or map of a built-in kind. As on the server it is not a traits.Zeroer, so that
 // optional.ofNonZeroValue takes an empty one for a value.
 type reflectedMap struct{ members map[string]any }
 

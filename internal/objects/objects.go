@@ -183,7 +183,7 @@ func (m *Mark) Equal(other ref.Val) ref.Val {
 	return m.of.Equal(o.of)
 }
 
-// ConvertToNative refuses: a mark is no JSON.
+// ConvertToNative refuses: a mark is not JSON.
 func (m *Mark) ConvertToNative(reflect.Type) (any, error) {
 	return nil, fmt.Errorf("%s is for ApplyConfiguration", m.String())
 }

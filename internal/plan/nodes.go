@@ -587,7 +587,7 @@ func (s *structure) eval(m *machine) ref.Val {
 type alternative struct {
 	optional, otherwise node
 	unwrap              bool
-	lenient             bool // what is no optional value is returned as it is
+	lenient             bool // what is not an optional value is returned as it is
 }
 
 func (a *alternative) eval(m *machine) ref.Val {

@@ -50,7 +50,7 @@ type Functions struct {
 // An Older says what the language did otherwise in an older minor: see the quirks of these names.
 type Older struct {
 	LibraryCosts    bool // functions of the Kubernetes libraries cost 1
-	OptionalOfAny   bool // or and orValue return what is no optional value
+	OptionalOfAny   bool // or and orValue return what is not an optional value
 	QuantityAliased bool // add and sub may change a quantity
 	TextCosts       bool // startsWith, endsWith and the function matches have other costs
 }

@@ -98,7 +98,7 @@ func inputs(form eval.Form) variables {
 }
 
 // compare evaluates an expression with a plan and with cel-go's tracker; covered says that the plan answered. An
-// expression that does not compile is no difference.
+// expression that does not compile is not a difference.
 func (e *environment) compare(src string, limit uint64) (covered bool, err error) {
 	checked, err := e.compile(src)
 	if err != nil {

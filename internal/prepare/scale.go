@@ -69,7 +69,7 @@ func Scale(parent map[string]any, resource *schema.Resource) (map[string]any, er
 }
 
 // scalePaths says where a kind has the members of its Scale, as ".spec.replicas". No selector means that there is none,
-// or, for built-in kinds, that it is no text.
+// or, for built-in kinds, that it is not text.
 type scalePaths struct{ spec, status, selector string }
 
 func scalePathsOf(resource *schema.Resource) scalePaths {

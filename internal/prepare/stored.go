@@ -13,7 +13,7 @@ import (
 // that the registry would have given to it, such as a uid, the phase of a Pod or the addresses of a Service, as far as
 // it does not have them. The values are made up, see [MadeUp].
 //
-// The warnings are those of a decoding; the error says why it is no such object.
+// The warnings are those of a decoding; the error says why it is not such an object.
 func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string,
 	error) {
 	out, warnings, err := Canonical(obj, types, kind)

@@ -354,7 +354,7 @@ func createPod(o *members, in Input) {
 }
 
 // confine makes fields of the annotations of AppArmor profiles, as applyAppArmorVersionSkew of
-// pkg/registry/core/pod/strategy.go v1.37.2 does. The registry refuses a Pod whose annotations are no profiles.
+// pkg/registry/core/pod/strategy.go v1.37.2 does. The registry refuses a Pod whose annotations are not profiles.
 func confine(spec *members, annotations map[string]any) {
 	if onWindows(spec.m) {
 		return

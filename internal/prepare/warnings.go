@@ -553,7 +553,7 @@ func (w *warner) claim(spec map[string]any, path *place) {
 	}
 }
 
-// fraction warns about an amount that is no whole number.
+// fraction warns about an amount that is not a whole number.
 func (w *warner) fraction(amounts map[string]any, name string, path *place) {
 	if amounts[name] == nil {
 		return

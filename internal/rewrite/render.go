@@ -201,7 +201,7 @@ func fieldIndex(t *shape.Type, name string) int {
 	return math.MaxInt32
 }
 
-// number renders a scalar that is no text.
+// number renders a scalar that is not text.
 func number(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -12,7 +12,7 @@ import (
 // A Reader makes trees of JSON text in one pass. Texts in trees are parts of it, so that a tree holds on to the whole.
 //
 // It reads what programs write. Of anything else it makes nothing and gives up, for a decoder with good errors and an
-// opinion on duplicate members: text that is no JSON, members that the caller did not expect, more than a thousand
+// opinion on duplicate members: text that is not JSON, members that the caller did not expect, more than a thousand
 // brackets in each other, numbers beyond float64, text that is not UTF-8. What it does read is what sigs.k8s.io/json
 // makes of the text.
 type Reader struct {

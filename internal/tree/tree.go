@@ -62,7 +62,7 @@ func Equal(a, b any) bool { return compare(a, b, 0, reflect.DeepEqual) }
 func Alike(a, b any, like Likeness) bool { return compare(a, b, like, reflect.DeepEqual) }
 
 // Semantic compares trees of objects as apiequality.Semantic compares the Go values: a null is an empty list. Numbers
-// of two types, and what is no part of a JSON tree, are compared by other.
+// of two types, and what is not a part of a JSON tree, are compared by other.
 func Semantic(a, b any, other func(a, b any) bool) bool {
 	return compare(a, b, EmptyLists|EmptyMaps|NullLists, other)
 }

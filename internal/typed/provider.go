@@ -25,7 +25,7 @@ type names struct {
 	known sync.Map // name → *schema.Type, nil where it does not lead anywhere
 }
 
-// find returns the type that a path names: a struct, or a map or list whose items are no structs. It is nil for what
+// find returns the type that a path names: a struct, or a map or list whose items are not structs. It is nil for what
 // nothing describes.
 func (n *names) find(path string) *shape.Type {
 	if known, ok := n.known.Load(path); ok {

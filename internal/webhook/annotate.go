@@ -12,8 +12,8 @@ import (
 )
 
 // The API server puts the name of the webhook and a slash before the keys of a webhook's annotations, and drops keys
-// that then are no qualified name (checkKeyFormat in k8s.io/apiserver/pkg/admission/attributes.go v0.37.2). So the keys
-// of an engine, "policy/key", are written "policy_key".
+// that then are not qualified names (checkKeyFormat in k8s.io/apiserver/pkg/admission/attributes.go v0.37.2). So the
+// keys of an engine, "policy/key", are written "policy_key".
 const (
 	changesKey    = "mutated_by"
 	longestKey    = 63 // of the part after the slash in a qualified name

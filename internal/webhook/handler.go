@@ -6,7 +6,7 @@
 // match, and no more (configurations.go).
 //
 // A denial is an answer. Anything else is an HTTP error, which the failurePolicy of the webhook handles: 503
-// without an engine, 504 past the deadline, 500 after a panic, 400, 405, 408, 413 and 415 for what is no review.
+// without an engine, 504 past the deadline, 500 after a panic, 400, 405, 408, 413 and 415 for what is not a review.
 package webhook
 
 import (
@@ -82,7 +82,7 @@ type Observation struct {
 	Phase    Phase
 	Code     int // of HTTP
 	Elapsed  time.Duration
-	Request  *celgate.Request  // nil if the body is no review
+	Request  *celgate.Request  // nil if the body is not a review
 	Decision *celgate.Decision // nil if there is none
 	Shadow   bool              // the decision was not the answer
 }

@@ -25,7 +25,8 @@ import (
 // mostMiB is how large the image may be to pull.
 const mostMiB = 20
 
-// TestImage builds the image and looks into it: one static program, which is no root's and needs nothing beside it.
+// TestImage builds the image and looks into it: one static program, which does not belong to root and
+// needs nothing beside it.
 func TestImage(t *testing.T) {
 	folder, err := build(t.Context(), "../..", []string{"linux/" + runtime.GOARCH})
 	if err != nil {

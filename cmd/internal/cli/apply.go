@@ -585,7 +585,7 @@ func (d *decider) returned(object map[string]any, r *celgate.Request) map[string
 }
 
 // skips reports that an object is of a kind without a resource that is left out: those of celgate, which are for no
-// cluster, and unknown ones that no policy can be for. A mistake for a kind of the server is no such kind.
+// cluster, and unknown ones that no policy can be for. A mistake for a kind of the server does not count.
 func (d *decider) skips(kind schema.GroupVersionKind) bool {
 	if kind.Group == "celgate.dev" {
 		return true

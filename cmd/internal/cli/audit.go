@@ -674,7 +674,7 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 		result.TakenOver, result.Found = true, found
 		return result
 	}
-	// What has no name yet is no object that could be updated or deleted: it is the one that is created.
+	// What has no name yet is not an object that could be updated or deleted: it is the one that is created.
 	asks, as := of.asks, celgate.Update
 	if given.Name() == "" && metadata.Text("generateName") != "" {
 		asks, as = []celgate.Operation{celgate.Create}, celgate.Create
@@ -759,7 +759,7 @@ func (of *auditor) again(ctx context.Context, request *celgate.Request, d *celga
 	next.Object = d.Changes[len(d.Changes)-1].After
 	prepared, err := of.engine.Prepare(ctx, &next)
 	if err != nil {
-		return nil, nil // what a policy made is no object of its kind: the first answer says so
+		return nil, nil // what a policy made is not an object of its kind: the first answer says so
 	}
 	second, err := of.engine.Mutate(ctx, prepared)
 	if err != nil {

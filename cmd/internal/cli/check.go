@@ -251,7 +251,7 @@ func (k *checking) world(paths []string) (*world, []map[string]any, error) {
 	return w, manifest.Trees(existing), nil
 }
 
-// undecoded are the diagnostics of documents that are no policies of their kind.
+// undecoded are the diagnostics of documents that are not policies of their kind.
 func undecoded(rejected []report.Rejection) []check.Diagnostic {
 	var all []check.Diagnostic
 	for _, r := range rejected {

@@ -33,7 +33,7 @@ type diffing struct {
 	worlds    map[string]sources // by version, without policies
 }
 
-// Sets that are no files.
+// Sets that are not files.
 const (
 	noSet      = "none"    // without any policy
 	clusterSet = "cluster" // what a live cluster enforces

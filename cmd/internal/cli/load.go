@@ -28,7 +28,7 @@ import (
 // A world is what a command was given to decide with: policies in force and the cluster around them.
 type world struct {
 	set      policy.Set
-	rejected []report.Rejection // policies and bindings that are no such object at all
+	rejected []report.Rejection // policies and bindings that are not such objects at all
 
 	version string // of Kubernetes; empty: the newest
 	types   *schema.Registry
@@ -222,7 +222,7 @@ func rejectionOf(object map[string]any, place policy.Position) report.Rejection 
 	return r
 }
 
-// rejections returns the policies and bindings that the server would not store: those that are no such object,
+// rejections returns the policies and bindings that the server would not store: those that are not such objects,
 // and those that break a rule, which the engine knows.
 func (w *world) rejections(e *celgate.Engine) []report.Rejection {
 	all := slices.Clone(w.rejected)

@@ -26,7 +26,7 @@ type Reports struct {
 }
 
 // Write makes the reports in the cluster those that are given, and removes others of the same name. It returns how many
-// were written and removed. A namespace that ends in the meantime is no error.
+// were written and removed. A namespace that ends in the meantime is not an error.
 func (r *Reports) Write(ctx context.Context, objects []map[string]any) (written, removed int, err error) {
 	keep := map[string]bool{}
 	for _, tree := range objects {

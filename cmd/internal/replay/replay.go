@@ -102,7 +102,7 @@ func paths(c *celgate.Change, t *shape.Type) []string {
 	return all
 }
 
-// lost compares what each policy set with the end. What a policy changes of its own is no loss.
+// lost compares what each policy set with the end. What a policy changes of its own is not a loss.
 func (r *Result) lost(d *celgate.Decision, t *shape.Type) {
 	for i := range d.Changes {
 		c := &d.Changes[i]

@@ -263,7 +263,7 @@ func (a *Audit) answerFindings(object AuditObject, asked *Asked) []AuditFinding 
 	return all
 }
 
-// changes finds what mutating policies would change. What they would change of a new Pod is no finding: that is what
+// changes finds what mutating policies would change. What they would change of a new Pod is not a finding: that is what
 // they are for.
 func (a *Audit) changes(asked *Asked, add func(AuditFinding)) {
 	for _, c := range asked.Item.Changes {

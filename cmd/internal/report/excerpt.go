@@ -33,7 +33,7 @@ func linesOf(e policy.Expr) []sourceLine {
 	folded := false
 	end := func(i int) {
 		l := sourceLine{number, start, e.Src[start:i]}
-		if folded { // the space that stands for the line break is no indentation
+		if folded { // the space that stands for the line break is not indentation
 			trimmed := strings.TrimLeft(l.text, " ")
 			l.offset += len(l.text) - len(trimmed)
 			l.text = trimmed

@@ -322,7 +322,7 @@ func rootOf(src, key, variable string) bool {
 
 var pathEnd = regexp.MustCompile(`([A-Za-z_]\w*(?:\s*\.\s*\w+|\[[^\[\]]*\])*)\s*(?:\.\s*` + "`?" + `|\[\s*['"])$`)
 
-// pathBefore returns the path that ends just before a member; empty if it is no plain path.
+// pathBefore returns the path that ends just before a member; empty if it is not a plain path.
 func pathBefore(src string) string {
 	m := pathEnd.FindStringSubmatchIndex(src)
 	if m == nil {

@@ -79,7 +79,7 @@ func TestCallers(t *testing.T) {
 		certs []tls.Certificate
 		code  int
 	}{
-		// {} is no review
+		// {} is not a review
 		"the API server":     {"/validate", []tls.Certificate{good["kube-apiserver"]}, http.StatusBadRequest},
 		"another name":       {"/validate", []tls.Certificate{good["somebody"]}, http.StatusForbidden},
 		"nobody":             {"/validate", nil, http.StatusForbidden},

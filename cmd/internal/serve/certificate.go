@@ -48,7 +48,8 @@ func (k *keyPair) times() (stamp [2]time.Time) {
 	return stamp
 }
 
-// get is for tls.Config.GetCertificate. Files that are no pair, such as half of a new one, leave the last pair in use.
+// get is for tls.Config.GetCertificate. Files that are not a pair, such as half of a new
+// one, leave the last pair in use.
 func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

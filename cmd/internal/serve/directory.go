@@ -212,7 +212,8 @@ func readFile(path string) (content, error) {
 	return content{text, info}, err
 }
 
-// read reads all files. An error names every document that cannot be used: half of a directory is no set of policies.
+// read reads all files. An error names every document that cannot be used: half of a directory is not a set of
+// policies.
 func (d *directory) read() (*folder, error) {
 	d.last = d.look() // also of what cannot be used: it is said once
 	if d.known == nil {

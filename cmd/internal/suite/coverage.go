@@ -39,7 +39,7 @@ type Entry struct {
 	From, To int         // the bytes of the text of Expr that a branch is
 	Outcomes []*Count
 
-	fails int // errors, which are no outcome that must be seen
+	fails int // errors: no case has to show one
 }
 
 // A Count is how often something was seen.
@@ -199,7 +199,7 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 		case policy.UseValidation:
 			add("validations"+i, x.Expr, "true", "false")
 		case policy.UseMessageExpression:
-			if !strings.HasPrefix(x.Field, "spec.mutations") { // whose texts are no outcomes
+			if !strings.HasPrefix(x.Field, "spec.mutations") { // whose texts are not outcomes
 				add("validations"+i+".messageExpression", x.Expr, "ran")
 			}
 		case policy.UseCondition:

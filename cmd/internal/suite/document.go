@@ -147,7 +147,7 @@ func (n node) integer() (int, bool) {
 	return int(i), true
 }
 
-// list returns the items; a single value that is no list stands for a list of one.
+// list returns the items; a single value that is not a list stands for a list of one.
 func (n node) list() []node {
 	switch v := n.value.(type) {
 	case nil:

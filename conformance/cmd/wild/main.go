@@ -26,10 +26,10 @@ import (
 func main() {
 	run := differ.WildRun{}
 	run.Share, run.Out = 1, os.Stdout
-	flag.DurationVar(&run.Time, "time", time.Minute, "how long; 0 is no limit")
+	flag.DurationVar(&run.Time, "time", time.Minute, "how long; 0: no limit")
 	flag.Uint64Var(&run.Seed, "seed", uint64(time.Now().UnixNano()), "of everything random")
 	flag.Uint64Var(&run.First, "round", 0, "index of the first round")
-	flag.IntVar(&run.Rounds, "rounds", 0, "end after so many rounds; 0 is no limit")
+	flag.IntVar(&run.Rounds, "rounds", 0, "end after so many rounds; 0: no limit")
 	flag.IntVar(&run.Slots, "slots", 180, "policies of a round")
 	flag.IntVar(&run.Requests, "requests", 20, "requests for each policy of a round")
 	flag.IntVar(&run.Limit, "limit", 20, "end after so many differences")

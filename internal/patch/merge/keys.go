@@ -12,7 +12,7 @@ import (
 
 // A key identifies an item of an associative list. Items with equal keys are the same item.
 type key struct {
-	kind   byte // of what follows; zero for values that are no JSON, which are all equal
+	kind   byte // of what follows; zero for values that are not JSON, which are all equal
 	number uint64
 	text   string
 }

@@ -10,7 +10,7 @@
 // Live objects and patches are JSON trees. In a patch, nil is the explicit null of an optional.none(): it clears
 // scalars and whatever merges atomically, and leaves other maps and lists that are not empty as they are.
 //
-// A patch may also hold values that are no JSON, because CEL has such values: the null of CEL (structpb.NullValue),
+// A patch may also hold values that are not JSON, because CEL has such values: the null of CEL (structpb.NullValue),
 // uint64, []byte, time.Time, time.Duration, a map[ref.Val]ref.Val that nobody unpacked, an error. They never fit, and
 // the texts that refuse them print them with their Go type, as the server's do. So a caller leaves in the patch exactly
 // the value that the server would have there.

@@ -21,7 +21,7 @@ import (
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// foreign are the values of CEL that are no JSON, by the text that stands for them in testdata.
+// foreign are the values of CEL that are not JSON, by the text that stands for them in testdata.
 var foreign = map[string]any{
 	"<null>":      structpb.NullValue_NULL_VALUE,
 	"<uint>":      uint64(2),

@@ -291,7 +291,7 @@ func dropAtomics(t *shape.Type, value any) {
 	}
 }
 
-// jsonOnly replaces what is no JSON.
+// jsonOnly replaces what is not JSON.
 func jsonOnly(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
