@@ -20,6 +20,9 @@ func documents(t *testing.T) map[string][]byte {
 	get := func(path string) []byte {
 		path, _, _ = strings.Cut(path, "?")
 		answer, err := api.Do(t.Context(), server.Call{Method: http.MethodGet, Path: path})
+		if err == nil && answer.Code == http.StatusNotFound && path != "/openapi/v3" {
+			return nil // a group whose definitions were just deleted by another test
+		}
 		if err != nil || answer.Code != http.StatusOK {
 			t.Fatal(path, err, answer)
 		}
@@ -34,7 +37,7 @@ func documents(t *testing.T) map[string][]byte {
 	all := map[string][]byte{}
 	for path, of := range index.Paths {
 		if strings.Count(path, "/") > 0 && strings.HasPrefix(path, "api") {
-			if text := get(of.ServerRelativeURL); len(text) > 0 { // none of a group whose definitions were just deleted
+			if text := get(of.ServerRelativeURL); len(text) > 0 {
 				all[path] = text
 			}
 		}

@@ -73,9 +73,13 @@ func says(v reflect.Value) string {
 
 // questions hashes what flags say about what is asked. It is the same in each run.
 func (a *audit) questions() string {
-	user, _ := json.Marshal(a.asked.as())
-	workloads, _ := json.Marshal(a.workloads.Workloads)
-	return digest(fmt.Sprintln(a.deletions, string(user), a.limits.Memory, string(workloads)))
+	as := a.asked.as()
+	text, err := json.Marshal([]any{a.deletions, as.Namespace, as.User, as.Groups, as.UID, as.Extra, as.Self,
+		a.limits.Memory, a.workloads.Workloads})
+	if err != nil { // what flags say can be written
+		panic(err)
+	}
+	return digest(string(text))
 }
 
 // basis hashes all that the answers of an audit rest on besides the objects and their namespaces; "" with a reason if
