@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 
+	"github.com/celgate/celgate/explain"
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/patch/mergepatch"
+	"github.com/celgate/celgate/internal/trace"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -19,6 +21,7 @@ func (r *run) mutationValues(in *invocation, v *versioned) eval.Inputs {
 	if in.hook.Kind == policy.Admission {
 		inputs.Kind = &eval.Kind{Name: v.kind.GroupVersion().String() + " " + v.kind.Kind,
 			Type: r.engine.types.Type(v.kind), Merger: r.engine.merger, Meter: inputs.Meter}
+		inputs.Type = inputs.Kind.Type
 	}
 	return inputs
 }
@@ -34,10 +37,24 @@ func (r *run) condition(in *invocation, index int, v *versioned) eval.Outcome {
 
 // reword gives an error or a denial the text that its author wrote.
 func (r *run) reword(in *invocation, index int, v *versioned, o *eval.Outcome) {
-	text := eval.MutationText(r.ctx, in.hook.Program, index, r.mutationValues(in, v))
+	inputs := r.mutationValues(in, v)
+	var item *eval.ItemError
+	if errors.As(o.Err, &item) {
+		inputs.At = item.At
+	}
+	text := eval.MutationText(r.ctx, in.hook.Program, index, inputs)
+	if text != "" && item != nil && in.hook.MutationMessages[index] == nil {
+		text = item.At.Field() + ": " + text
+	}
 	o.Reason = in.hook.Policy.Mutations[index].Reason
 	if o.Message = cmp.Or(text, o.Message); o.Message == "" {
 		o.Message = eval.DeniedText(in.hook.Policy.Mutations[index].Expr)
+		if item != nil {
+			o.Message = item.At.Field() + ": " + o.Message
+		}
+	}
+	if o.Verdict == eval.Deny {
+		o.Err = nil
 	}
 }
 
@@ -49,6 +66,58 @@ func (r *run) applyJSONMergePatch(v *versioned, patch map[string]any) (map[strin
 		return nil, &PatchError{policy.JSONMergePatch, err}
 	}
 	return patched, nil
+}
+
+// mutateItems runs a mutation with a scope.
+func (r *run) mutateItems(in *invocation, index int, v *versioned, told *explain.Mutation) (eval.Outcome, error) {
+	outcome := eval.Outcome{Expression: in.hook.Mutations[index], Index: index}
+	failed := func(err error) (eval.Outcome, error) {
+		outcome.Verdict, outcome.Message, outcome.Err = eval.Error, err.Error(), err
+		var item *eval.ItemError
+		if errors.As(err, &item) {
+			outcome.Scope = item.At.Field()
+			if errors.Is(err, eval.ErrDenied) {
+				outcome.Verdict, outcome.Message = eval.Deny, ""
+			}
+		}
+		return outcome, nil
+	}
+	inputs := r.mutationValues(in, v)
+	changes, cost, err := eval.Items(r.ctx, in.hook.Program, index, inputs)
+	if outcome.Cost = cost; err != nil {
+		return failed(err)
+	}
+	if len(changes) == 0 {
+		return outcome, nil
+	}
+	if told != nil {
+		told.Patch = itemTrees(changes)
+	}
+	as := in.hook.Policy.Mutations[index].PatchType
+	patched, err := eval.ChangeItems(v.object, inputs.Kind, changes,
+		func(patched map[string]any) (map[string]any, error) {
+			normal, err := v.normal.Then(patched, r.engine.types, v.kind)
+			return normal.Object, err
+		})
+	if err == nil && as != policy.ApplyConfiguration {
+		patched, err = v.normal.Patched(patched, v.object, r.engine.types, v.kind)
+	}
+	if err != nil {
+		return failed(&PatchError{as, err})
+	}
+	if told != nil {
+		told.Patched = patched
+	}
+	return r.afterPatch(in, v, patched, outcome, told)
+}
+
+// itemTrees are the patches of the values of a scope, by their paths.
+func itemTrees(changes []eval.ItemChange) map[string]any {
+	all := map[string]any{}
+	for _, c := range changes {
+		all[c.Path.String()] = trace.Tree(c.Tree())
+	}
+	return all
 }
 
 // verdictOf returns the outcome of a mutation that has come to a verdict in place of a patch, and whether it has.

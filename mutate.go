@@ -232,9 +232,10 @@ func (p *pass) begin(in *invocation, v *versioned, re *reinvocation) bool {
 	return true
 }
 
-// conditionHolds evaluates the condition of one mutation, which only policies of the dialect have.
+// conditionHolds evaluates the condition of one mutation, which only policies of the dialect have. With a scope it is
+// asked for each value.
 func (p *pass) conditionHolds(in *invocation, m int, v *versioned) bool {
-	if in.hook.Kind != policy.Admission || in.hook.Conditions[m] == nil {
+	if in.hook.Kind != policy.Admission || in.hook.Conditions[m] == nil || !in.hook.Policy.Mutations[m].Scope.IsZero() {
 		return true
 	}
 	o := p.condition(in, m, v)

@@ -33,6 +33,9 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 		return outcome, nil
 	}
 	inputs := r.mutationValues(in, v)
+	if !in.hook.Policy.Mutations[index].Scope.IsZero() {
+		return r.mutateItems(in, index, v, told)
+	}
 	var patched map[string]any
 	switch in.hook.Policy.Mutations[index].PatchType {
 	case policy.JSONPatch:
@@ -89,6 +92,16 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 		if told != nil {
 			told.Patched = patched
 		}
+	}
+	return r.afterPatch(in, v, patched, outcome, told)
+}
+
+// afterPatch makes what a mutation has made of an object what comes next.
+func (r *run) afterPatch(in *invocation, v *versioned, patched map[string]any, outcome eval.Outcome,
+	told *explain.Mutation) (eval.Outcome, error) {
+	failed := func(err error) (eval.Outcome, error) {
+		outcome.Verdict, outcome.Message, outcome.Err = eval.Error, err.Error(), err
+		return outcome, nil
 	}
 	if !v.custom && v.kind.GroupVersion() != r.attributes.Kind.GroupVersion() &&
 		r.engine.quirks.Has(quirks.EquivalentMutation) {

@@ -74,6 +74,9 @@ func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 	case merge != nil:
 		m.extra, m.other = true, "jsonMergePatch"
 	}
+	if in.Scope != "" {
+		m.Scope = ParseScope(c.expr(path+".scope", in.Scope))
+	}
 	m.Name, m.Message, m.Reinvocation = in.Name, in.Message, ReinvocationPolicy(in.ReinvocationPolicy)
 	if in.Condition != "" {
 		m.Condition = c.expr(path+".condition", in.Condition)
@@ -208,10 +211,11 @@ func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
 			}
 			names[m.Name] = true
 		}
+		v.scope(m.Scope, at.Child("scope"))
 		if !m.Condition.IsZero() {
-			v.trimmed(UseCondition, "", m.Condition.Src, at.Child("condition"))
+			v.trimmed(UseCondition, m.Locals(), m.Condition.Src, at.Child("condition"))
 		}
-		v.message(m.Message, m.MessageExpr, "", at)
+		v.message(m.Message, m.MessageExpr, m.Locals(), at)
 		if m.Reason != "" || m.emptyReason {
 			oneOf(v, at.Child("reason"), m.Reason, reasons)
 		}

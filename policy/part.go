@@ -62,9 +62,9 @@ func (p *Policy) Expressions() iter.Seq[Part] {
 			all = append(all, Part{Expr: x.ValueExpr, Use: UseAuditAnnotation, Name: x.Key, Index: i})
 		}
 		for i, x := range p.Mutations {
-			all = append(all, Part{x.Condition, UseCondition, x.Name, i, ""},
-				Part{x.Expr, x.Use(), x.Name, i, ""},
-				Part{x.MessageExpr, UseMessageExpression, x.Name, i, ""})
+			all = append(all, Part{x.Condition, UseCondition, x.Name, i, x.Locals()},
+				Part{x.Expr, x.Use(), x.Name, i, x.Locals()},
+				Part{x.MessageExpr, UseMessageExpression, x.Name, i, x.Locals()})
 		}
 		for _, x := range all {
 			if !x.IsZero() && !yield(x) {

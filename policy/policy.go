@@ -335,6 +335,7 @@ type Mutation struct {
 
 	// What only the dialect has.
 	Name         string              // in messages; empty: none
+	Scope        Scope               // zero: the object
 	Condition    Expr                // zero: the mutation is always made
 	Message      string              // in place of the text of an error, and of a denial
 	MessageExpr  Expr                // as Message, which is for its errors; zero: none

@@ -231,6 +231,18 @@ func (v *validator) scope(s Scope, path *field.Path) {
 	}
 }
 
+// Locals are the names that the expressions of a mutation may use beside those that all may use, joined by commas.
+func (m *Mutation) Locals() string {
+	if m.Scope.IsZero() {
+		return ""
+	}
+	names := []string{locals.Item, locals.Key, locals.Path(locals.Whole)}
+	for _, name := range m.Scope.Names() {
+		names = append(names, locals.Path(name))
+	}
+	return locals.Join(names...)
+}
+
 // Locals are the names that the expressions of a validation may use beside those that all may use, joined by commas.
 func (x *Validation) Locals() string {
 	if x.Scope.IsZero() {

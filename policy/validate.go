@@ -643,7 +643,7 @@ func (v *validator) member(m Mutation, path *field.Path, named, other string) {
 	if m.absent {
 		v.add(field.Required(path.Child(named), "must be specified when patchType is "+string(m.PatchType)))
 	} else {
-		v.trimmed(m.Use(), "", m.Expr.Src, path.Child(named, "expression"))
+		v.trimmed(m.Use(), m.Locals(), m.Expr.Src, path.Child(named, "expression"))
 	}
 	if m.extra {
 		v.add(field.Invalid(path.Child(other), "{"+other+"}",

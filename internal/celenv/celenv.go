@@ -7,6 +7,8 @@ package celenv
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/apiserver/pkg/cel/mutation"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 
 	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/objects"
@@ -167,7 +170,7 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 		more = append(more, environment.VersionedOptions{
 			IntroducedVersion: version.MajorMinor(1, 0),
 			EnvOptions: []cel.EnvOption{
-				common.ResolverEnvOption(&mutation.DynamicTypeResolver{}),
+				common.ResolverEnvOption(resolver(d)),
 				library.JSONPatch(),
 			},
 		})
@@ -203,6 +206,23 @@ func (s *Set) env(mode Mode, d Declared) (*cel.Env, error) {
 	}
 	s.envs[envKey{Run, d}], s.envs[envKey{Write, d}] = run, set.NewExpressionsEnv()
 	return s.envs[key], nil
+}
+
+// resolver knows the types of literals: Object and, in a mutation with a scope, Item.
+func resolver(d Declared) common.TypeResolver {
+	if slices.Contains(locals.Names(d.Locals), locals.Item) {
+		return itemResolver{}
+	}
+	return &mutation.DynamicTypeResolver{}
+}
+
+type itemResolver struct{ mutation.DynamicTypeResolver }
+
+func (r itemResolver) Resolve(name string) (common.ResolvedType, bool) {
+	if name == locals.ItemType || strings.HasPrefix(name, locals.ItemType+".") {
+		return dynamic.NewObjectType(name), true
+	}
+	return r.DynamicTypeResolver.Resolve(name)
 }
 
 // costs makes the costs of libraries count, or not as a quirk has it.

@@ -126,6 +126,53 @@ belong at its place, an operation that does not exist, a value that the field do
 		After:  "expression: \"[JSONPatch{op: 'add', path: '/spec/replicas', value: 3}]\"",
 		run:    withoutEffect,
 	},
+	{
+		Code: "CG212", Name: "scope-without-values", Severity: Error,
+		Title: "the path of a scope leads nowhere",
+		Text: `A scope is a path in the object. No kind that the policy matches has this one, so that the validation holds for every object, or the mutation changes none: an absent field is no value, and no error.
+Only policies of the dialect have scopes.`,
+		Before: "scope: spec.template.spec.containerz[*]\nexpression: scope.image != ''",
+		After:  "scope: spec.template.spec.containers[*]\nexpression: scope.image != ''",
+		run:    scopesWithoutValues,
+	},
+}
+
+// scopesWithoutValues finds scopes whose path no matched kind has.
+func scopesWithoutValues(p *pass) {
+	for _, f := range p.facts {
+		var scopes []policy.Scope
+		for _, x := range f.Validations {
+			scopes = append(scopes, x.Scope)
+		}
+		for _, m := range f.Mutations {
+			scopes = append(scopes, m.Scope)
+		}
+		for _, s := range scopes {
+			if s.IsZero() || len(s.Paths) == 0 || len(f.targets) == 0 {
+				continue
+			}
+			d, found := in(f.Policy, s.Expr, 0, len(s.Src)), false
+			for _, t := range f.targets {
+				for _, steps := range s.Paths {
+					at, known := typed.Follow(t.typ, steps)
+					if found = found || t.typ == nil || known == len(steps); found {
+						break
+					}
+					if step := steps[known]; step.Member != "" && len(s.Paths) == 1 {
+						d.Message = step.Member + " is not a field in " + kindsText([]schema.GroupVersionKind{t.kind})
+						d.Suggestion = typed.DidYouMean(step.Member, typed.Fields(at))
+					}
+				}
+			}
+			if found {
+				continue
+			}
+			if d.Message == "" || len(f.targets) > 1 {
+				d.Message = "no kind that the policy matches has values at " + s.Src
+			}
+			p.report(d)
+		}
+	}
 }
 
 // enoughRuns is on how many made objects a mutation has to run before its results say something.

@@ -13,11 +13,14 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
 	"github.com/celgate/celgate/internal/celenv"
+	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
@@ -111,7 +114,8 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 	for _, a := range p.AuditAnnotations {
 		prog.Annotations = append(prog.Annotations, use(a.ValueExpr, policy.UseAuditAnnotation))
 	}
-	for _, m := range p.Mutations {
+	for i := range p.Mutations {
+		m, use := &p.Mutations[i], local(p.Mutations[i].Locals())
 		prog.Mutations = append(prog.Mutations, use(m.Expr, m.Use()))
 		if !c.dialect {
 			continue
@@ -228,13 +232,15 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 		c.err = errors.Join(c.err, err)
 		return &Expression{Expr: x, Err: err, Internal: true}
 	}
-	ast, issues := compileIn(env, d, x.Src)
+	checked, issues := compileIn(env, d, x.Src)
 	if issues != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("compilation failed: %s", issues.String()), Issues: issues}
 	}
-	switch got := ast.OutputType(); {
+	switch got := checked.OutputType(); {
 	case d.Merge:
 		err = checkMergePatch(got)
+	case d.Marks && scopedMutation(d):
+		err = checkItem(checked, got)
 	case !d.Dialect || !isVerdict(got, results):
 		err = checkResult(got, results)
 	}
@@ -248,24 +254,24 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 		fns, err = c.scope.Functions(d)
 	}
 	if err == nil {
-		if p := plan.New(env, fns, ast, celenv.ExpressionLimit); p != nil {
+		if p := plan.New(env, fns, checked, celenv.ExpressionLimit); p != nil {
 			if c.scope.Mode() == celenv.Write { // whose expressions nobody evaluates
-				return &Expression{Expr: x, Output: ast.OutputType()}
+				return &Expression{Expr: x, Output: checked.OutputType()}
 			}
 			return &Expression{Expr: x, Locals: d.Locals, Plan: p,
-				Program: &lateProgram{env: base, ast: ast, functions: fns},
-				Output:  ast.OutputType()}
+				Program: &lateProgram{env: base, ast: checked, functions: fns},
+				Output:  checked.OutputType()}
 		}
 	}
 	if err != nil {
 		c.err = errors.Join(c.err, err)
 		return &Expression{Expr: x, Err: err, Internal: true}
 	}
-	prog, err := celenv.Program(base, ast, fns.Bounded())
+	prog, err := celenv.Program(base, checked, fns.Bounded())
 	if err != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("program instantiation failed: %w", err), Internal: true}
 	}
-	return &Expression{Expr: x, Locals: d.Locals, Program: prog, Output: ast.OutputType()}
+	return &Expression{Expr: x, Locals: d.Locals, Program: prog, Output: checked.OutputType()}
 }
 
 // compileIn compiles an expression for which d is declared.
@@ -308,6 +314,35 @@ func isVerdict(got *cel.Type, want []*cel.Type) bool {
 		nothing = append(nothing, cel.ListType(cel.DynType))
 	}
 	return slices.ContainsFunc(nothing, got.IsExactType)
+}
+
+// scopedMutation reports the declarations of a mutation with a scope.
+func scopedMutation(d celenv.Declared) bool {
+	return d.Dialect && slices.Contains(locals.Names(d.Locals), locals.Item)
+}
+
+// checkItem says why a result of type got is nothing that a value of a scope can be changed with: an Item, a verdict, or
+// what objects.unset, replace and apply give.
+func checkItem(checked *cel.Ast, got *cel.Type) error {
+	item := []*cel.Type{cel.ObjectType(locals.ItemType)}
+	if got.IsExactType(item[0]) || isVerdict(got, item) || marks(checked.NativeRep().Expr()) {
+		return nil
+	}
+	return checkResult(got, item)
+}
+
+// marks reports an expression that comes to a mark, or to an Item.
+func marks(e ast.Expr) bool {
+	if e.Kind() != ast.CallKind {
+		return e.Kind() == ast.StructKind && e.AsStruct().TypeName() == locals.ItemType
+	}
+	switch c := e.AsCall(); c.FunctionName() {
+	case operators.Conditional:
+		return marks(c.Args()[1]) && marks(c.Args()[2])
+	case "objects.unset", "objects.replace":
+		return true
+	}
+	return false
 }
 
 // checkMergePatch says why a result of type got is not a JSON merge patch.

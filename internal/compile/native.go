@@ -27,11 +27,10 @@ func NotNative(set *celenv.Set, p *policy.Policy) (all []NativeError) {
 	c := compiler{scope: scope}
 	params := p.ParamKind != nil
 	for x := range p.Expressions() {
-		if x.Use == policy.UseJSONMergePatch || x.Use == policy.UseCondition {
+		if x.Use == policy.UseJSONMergePatch || x.Use == policy.UseCondition || x.Locals != "" {
 			continue // which no released policy has
 		}
 		d := declarations(x.Use, params)
-		d.Locals = x.Locals
 		e := c.compileAlone(x.Expr, d, results[x.Use]...)
 		if x.Use == policy.UseVariable {
 			scope.Declare(x.Name, e.Output)

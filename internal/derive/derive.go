@@ -164,6 +164,8 @@ func (d *deriver) parse(set *celenv.Set) error {
 			d.reads[x.Name] = d.readsOf(p.reads, p.tree.Expr())
 		case x.Use == policy.UseMatchCondition:
 			d.matching = append(d.matching, p)
+		case x.Use.Mutates() && x.Locals != "":
+			d.refuse(x.Expr, "what a mutation with a scope sets cannot be derived")
 		case x.Use.Mutates():
 			d.mutations = append(d.mutations, mutation{p})
 		}

@@ -152,6 +152,11 @@ func (t *toucher) call(c ast.CallExpr, depth int) bool {
 	case (name == "dyn" || Function(c) == "optional.of") && len(args) == 1:
 		t.result(args[0], depth)
 		return true
+	case Function(c) == "objects.unset", Function(c) == "objects.replace":
+		if parent, _, ok := t.base.Parent(); ok { // of a scope, the value itself
+			t.found.List = append(t.found.List, Touch{t.base, []Path{parent}})
+			return true
+		}
 	case Function(c) == "optional.none", of(c, "mutations", "skip"), of(c, "mutations", "deny"):
 		return true
 	case name == "flatten" && t.form == Patch && c.IsMemberFunction():

@@ -41,6 +41,8 @@ type Inputs struct {
 	Type *shape.Type // of the object, where a scope needs it; nil: not known
 	Kind *Kind       // of the object, where objects.apply needs it; nil: not known
 
+	At *Scoped // the value that expressions are evaluated for; nil: the object
+
 	Witness Witness      // nil: nobody asks
 	Meter   *bound.Meter // nil: one for each call
 }
@@ -104,7 +106,7 @@ func newActivation(ctx context.Context, prog *compile.Program, in Inputs) *activ
 
 // begin makes the activation one for other expressions.
 func (a *activation) begin(ctx context.Context, prog *compile.Program, in Inputs) {
-	a.Inputs, a.ctx, a.over, a.mended, a.scoped = in, ctx, 0, mended{}, nil
+	a.Inputs, a.ctx, a.over, a.mended, a.scoped = in, ctx, 0, mended{}, in.At
 	a.variables = variables{activation: a, declared: prog.Variables}
 }
 

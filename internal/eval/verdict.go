@@ -26,6 +26,10 @@ func unlessVerdict(prog *compile.Program, value ref.Val) (ref.Val, error) {
 	if prog.Kind != policy.Admission {
 		return value, nil
 	}
+	return verdictOr(value)
+}
+
+func verdictOr(value ref.Val) (ref.Val, error) {
 	if optional, ok := value.(*types.Optional); ok {
 		if !optional.HasValue() {
 			return nil, ErrUnchanged

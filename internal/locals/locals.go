@@ -12,6 +12,9 @@ const (
 	Key      = "key"      // of a mutation: the key or index of the value
 )
 
+// ItemType is the name of the type of the value in a mutation.
+const ItemType = "Item"
+
 // Whole is what scopePath calls the whole path of a value.
 const Whole = "field"
 

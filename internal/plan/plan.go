@@ -88,8 +88,8 @@ func New(env *cel.Env, fns *Functions, checked *cel.Ast, limit uint64) *Plan {
 		return nil
 	}
 	p := &Plan{root: root, slots: b.slots, limit: limit}
-	if s, ok := root.(*structure); ok {
-		p.tree = structureTree(s, rootType)
+	if s, ok := root.(*structure); ok && (s.typeName == rootType || s.typeName == locals.ItemType) {
+		p.tree = structureTree(s, s.typeName)
 	}
 	return p
 }

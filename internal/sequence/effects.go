@@ -12,6 +12,7 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -88,7 +89,8 @@ func (r *reader) used(reads *effects.Reads, own []effects.Demand) []effects.Dema
 	return all
 }
 
-func (r *reader) reads(src string) ast.Expr {
+// reads reads an expression, for the values at some paths if it is one of a scope.
+func (r *reader) reads(src string, items ...effects.Path) ast.Expr {
 	tree := r.parse(src)
 	if tree == nil {
 		r.out.Blind = true
@@ -96,11 +98,25 @@ func (r *reader) reads(src string) ast.Expr {
 	}
 	reads := effects.Of(tree, r.variables.Results)
 	for _, d := range r.used(reads, reads.All(tree)) {
-		if d.Path.Root == "object" && !slices.Contains(r.out.Demands, d) {
-			r.out.Demands = append(r.out.Demands, d)
+		switch d.Path.Root {
+		case "object":
+			r.demand(d)
+		case locals.Item:
+			for _, base := range items {
+				for _, step := range d.Path.Split() {
+					base = base.Step(step)
+				}
+				r.demand(effects.Demand{Path: base, Of: d.Of})
+			}
 		}
 	}
 	return tree
+}
+
+func (r *reader) demand(d effects.Demand) {
+	if !slices.Contains(r.out.Demands, d) {
+		r.out.Demands = append(r.out.Demands, d)
+	}
 }
 
 // selected adds the labels that a selector asks for.
@@ -126,17 +142,58 @@ var forms = map[policy.PatchType]effects.Form{
 }
 
 func (r *reader) mutation(m policy.Mutation) {
-	if !m.Condition.IsZero() {
-		r.reads(m.Condition.Src)
+	items := scopeOf(&m.Scope)
+	if !m.Scope.IsZero() {
+		for _, base := range items {
+			r.demand(listAbove(base))
+		}
 	}
-	tree := r.reads(m.Expr.Src)
+	if !m.Condition.IsZero() {
+		r.reads(m.Condition.Src, items...)
+	}
+	tree := r.reads(m.Expr.Src, items...)
 	if tree == nil {
 		r.out.Touches.Unknown = true
 		return
 	}
-	found := effects.TouchedBy(tree, forms[m.PatchType], effects.At("object"), r.variables)
-	r.out.Touches.List = append(r.out.Touches.List, found.List...)
-	r.out.Touches.Unknown = r.out.Touches.Unknown || found.Unknown
+	if m.Scope.IsZero() {
+		items = []effects.Path{effects.At("object")}
+	}
+	for _, base := range items {
+		found := effects.TouchedBy(tree, forms[m.PatchType], base, r.variables)
+		r.out.Touches.List = append(r.out.Touches.List, found.List...)
+		r.out.Touches.Unknown = r.out.Touches.Unknown || found.Unknown
+	}
+}
+
+// scopeOf returns the paths of the values of a scope.
+func scopeOf(s *policy.Scope) (all []effects.Path) {
+	for _, steps := range s.Paths {
+		at := effects.At("object")
+		for _, step := range steps {
+			switch {
+			case step.Member != "":
+				at = at.Step(step.Member)
+			case step.Key == "name":
+				at = at.Step("[name=" + step.Value + "]")
+			default:
+				at = at.Step(effects.Item)
+			}
+		}
+		all = append(all, at)
+	}
+	return all
+}
+
+// listAbove is what decides which values a scope has: the items of the first list or map on the way to them.
+func listAbove(p effects.Path) effects.Demand {
+	steps := p.Split()
+	for i, step := range steps {
+		if strings.HasPrefix(step, "[") {
+			return effects.Demand{Path: effects.At("object", steps[:i]...), Of: effects.Items}
+		}
+	}
+	return effects.Demand{Path: p, Of: effects.Presence}
 }
 
 // withoutGuards leaves out the questions whether a field exists below which something else is looked at.

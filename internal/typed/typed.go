@@ -14,6 +14,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/effects"
+	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/policy"
 )
@@ -55,17 +56,25 @@ type Finding struct {
 // which may be nil. An expression that does not parse is left out.
 func (c *Checker) Kind(p *policy.Policy, object, params *shape.Type) ([]Finding, error) {
 	variables := map[string]*cel.Type{}
-	untyped, err := c.env(p, nil, nil, map[string]*cel.Type{})
+	untyped, err := c.env(p, "", nil, nil, map[string]*cel.Type{})
 	if err != nil {
 		return nil, err
 	}
-	typed, err := c.env(p, object, params, variables)
+	typed, err := c.env(p, "", object, params, variables)
 	if err != nil {
 		return nil, err
 	}
 	var all []Finding
 	for in := range p.Expressions() {
 		if in.Use != policy.UseVariable && !in.Use.Mutates() {
+			continue
+		}
+		if in.Use.Mutates() && in.Locals != "" {
+			found, err := c.item(p, in, object, params, variables)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
 			continue
 		}
 		found, output := c.expression(p, in, object, untyped, typed)
@@ -79,8 +88,30 @@ func (c *Checker) Kind(p *policy.Policy, object, params *shape.Type) ([]Finding,
 	return all, nil
 }
 
+// item checks the expression of a mutation with a scope for objects of one type.
+func (c *Checker) item(p *policy.Policy, in policy.Part, object, params *shape.Type,
+	variables map[string]*cel.Type) ([]Finding, error) {
+	at := scoped(object, &p.Mutations[in.Index].Scope)
+	if at == nil {
+		return nil, nil // nothing is known of the values, or there are none
+	}
+	untyped, err := c.env(p, in.Locals, nil, nil, map[string]*cel.Type{})
+	if err != nil {
+		return nil, err
+	}
+	typed, err := c.env(p, in.Locals, object, params, variables)
+	if err != nil {
+		return nil, err
+	}
+	found, _ := c.expression(p, in, at, untyped, typed)
+	if found == nil {
+		return nil, nil
+	}
+	return []Finding{*found}, nil
+}
+
 // env returns an environment with types; without them if there is no object type.
-func (c *Checker) env(p *policy.Policy, object, params *shape.Type, variables map[string]*cel.Type) (*cel.Env, error) {
+func (c *Checker) env(p *policy.Policy, names string, object, params *shape.Type, variables map[string]*cel.Type) (*cel.Env, error) {
 	vars := map[string]*cel.Type{"object": cel.DynType, "oldObject": cel.DynType}
 	if object != nil {
 		vars["object"], vars["oldObject"] = celType(object, objectName), celType(object, objectName)
@@ -93,7 +124,7 @@ func (c *Checker) env(p *policy.Policy, object, params *shape.Type, variables ma
 	}
 	own := p.Kind == policy.Admission
 	declared := celenv.Declared{Params: p.ParamKind != nil, Authorizer: true, Patch: true, Dialect: own, Extended: own,
-		Objects: own}
+		Objects: own, Locals: names}
 	if object == nil {
 		for _, v := range p.Variables {
 			variables[v.Name] = cel.DynType
@@ -136,7 +167,11 @@ func (c *Checker) expression(p *policy.Policy, in policy.Part, object *shape.Typ
 	}
 	switch in.Use {
 	case policy.UseApplyConfiguration:
-		w.value(tree, spot{typ: object, name: objectName, strict: true})
+		root := objectName
+		if in.Locals != "" {
+			root = locals.ItemType
+		}
+		w.value(tree, spot{typ: object, name: root, strict: true})
 		w.others(tree)
 	case policy.UseJSONPatch:
 		for _, write := range effects.Patched(tree) {

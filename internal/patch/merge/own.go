@@ -92,6 +92,59 @@ func unfitPatch(problems Problems) error {
 	return fmt.Errorf("failed to convert patch object to typed object: %w", problems)
 }
 
+// A Place is where in the objects of a type a value is.
+type Place struct{ ref }
+
+// At is the place of the objects themselves. Nothing is known of the places in those of the type nil.
+func At(t *shape.Type) Place { return Place{ref{typ: t}} }
+
+// Member is the place of a member of the values at the place.
+func (p Place) Member(name string) Place {
+	r, _ := p.member(name)
+	return Place{r}
+}
+
+// Item is the place of the items of the lists at the place.
+func (p Place) Item() Place { return Place{p.item()} }
+
+// Value returns a value with a patch of the dialect merged into it, by the rules of their place, and the conflicts that
+// would need consent.
+func (m *Merger) Value(at Place, live any, patch map[string]any) (any, []Conflict, error) {
+	r := at.granular() // the whole of the value is written, not that of what it is in
+	if !r.isMap() {
+		return nil, nil, problem("its values are no objects: write objects.replace(…)")
+	}
+	members, ok := live.(map[string]any)
+	if !ok && live != nil {
+		return nil, nil, problem("it is no object: write objects.replace(…)")
+	}
+	if marked(patch) {
+		left, rest, problems := unmark(r, members, patch)
+		if len(problems) > 0 {
+			return nil, nil, problems
+		}
+		members, patch = left, rest
+	}
+	var atomic bool
+	if problems := (validator{atomic: &atomic}).validate(r, patch); len(problems) > 0 {
+		return nil, nil, problems
+	}
+	if problems := (validator{duplicates: true}).validate(r, members); len(problems) > 0 {
+		return nil, nil, problems
+	}
+	merged, _ := merge(r, members, patch)
+	if !atomic {
+		return merged, nil, nil
+	}
+	return merged, conflicts(r, members, patch, nil), nil
+}
+
+// A Conflict is the path to an atomic value of a patch that differs from what is there.
+type Conflict = conflict
+
+// In returns what is at the path in a value at a place.
+func (c conflict) In(at Place, v any) any { return c.in(at.granular(), v) }
+
 // A conflict is the path to an atomic value of a patch that differs from what is there.
 type conflict []element
 
