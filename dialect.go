@@ -68,10 +68,10 @@ func (r *run) applyJSONMergePatch(v *versioned, patch map[string]any) (map[strin
 	return patched, nil
 }
 
-// mutateItems runs a mutation with a scope.
-func (r *run) mutateItems(in *invocation, index int, v *versioned, told *explain.Mutation) (eval.Outcome, error) {
-	outcome := eval.Outcome{Expression: in.hook.Mutations[index], Index: index}
-	failed := func(err error) (eval.Outcome, error) {
+// patchItems returns what a mutation with a scope makes of an object; nil if the outcome, which it fills, says it all.
+func (r *run) patchItems(in *invocation, index int, v *versioned, outcome *eval.Outcome,
+	told *explain.Mutation) map[string]any {
+	failed := func(err error) map[string]any {
 		outcome.Verdict, outcome.Message, outcome.Err = eval.Error, err.Error(), err
 		var item *eval.ItemError
 		if errors.As(err, &item) {
@@ -80,7 +80,7 @@ func (r *run) mutateItems(in *invocation, index int, v *versioned, told *explain
 				outcome.Verdict, outcome.Message = eval.Deny, ""
 			}
 		}
-		return outcome, nil
+		return nil
 	}
 	inputs := r.mutationValues(in, v)
 	changes, cost, err := eval.Items(r.ctx, in.hook.Program, index, inputs)
@@ -88,7 +88,7 @@ func (r *run) mutateItems(in *invocation, index int, v *versioned, told *explain
 		return failed(err)
 	}
 	if len(changes) == 0 {
-		return outcome, nil
+		return nil
 	}
 	if told != nil {
 		told.Patch = itemTrees(changes)
@@ -108,7 +108,7 @@ func (r *run) mutateItems(in *invocation, index int, v *versioned, told *explain
 	if told != nil {
 		told.Patched = patched
 	}
-	return r.afterPatch(in, v, patched, outcome, told)
+	return patched
 }
 
 // itemTrees are the patches of the values of a scope, by their paths.

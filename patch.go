@@ -34,7 +34,11 @@ func (r *run) mutateOne(in *invocation, index int, v *versioned, told *explain.M
 	}
 	inputs := r.mutationValues(in, v)
 	if !in.hook.Policy.Mutations[index].Scope.IsZero() {
-		return r.mutateItems(in, index, v, told)
+		patched := r.patchItems(in, index, v, &outcome, told)
+		if patched == nil {
+			return outcome, nil
+		}
+		return r.afterPatch(in, v, patched, outcome, told)
 	}
 	var patched map[string]any
 	switch in.hook.Policy.Mutations[index].PatchType {

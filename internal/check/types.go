@@ -259,7 +259,8 @@ func (s *subject) serverCheck(f *facts, visit func(*expression, schema.GroupVers
 			return
 		}
 		for _, e := range f.exprs {
-			if e.Use != policy.UseVariable && e.Use != policy.UseValidation && e.Use != policy.UseMessageExpression {
+			if e.Use != policy.UseVariable && e.Use != policy.UseValidation && e.Use != policy.UseMessageExpression ||
+				e.Locals != "" { // no server has scopes
 				continue
 			}
 			checked, issues := e.check(env, d, checking)

@@ -321,8 +321,8 @@ func scopedMutation(d celenv.Declared) bool {
 	return d.Dialect && slices.Contains(locals.Names(d.Locals), locals.Item)
 }
 
-// checkItem says why a result of type got is nothing that a value of a scope can be changed with: an Item, a verdict, or
-// what objects.unset, replace and apply give.
+// checkItem says why a result of type got is nothing that a value of a scope can be changed with: an Item, a verdict,
+// or what objects.unset and replace give.
 func checkItem(checked *cel.Ast, got *cel.Type) error {
 	item := []*cel.Type{cel.ObjectType(locals.ItemType)}
 	if got.IsExactType(item[0]) || isVerdict(got, item) || marks(checked.NativeRep().Expr()) {

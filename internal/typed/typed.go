@@ -111,7 +111,8 @@ func (c *Checker) item(p *policy.Policy, in policy.Part, object, params *shape.T
 }
 
 // env returns an environment with types; without them if there is no object type.
-func (c *Checker) env(p *policy.Policy, names string, object, params *shape.Type, variables map[string]*cel.Type) (*cel.Env, error) {
+func (c *Checker) env(p *policy.Policy, names string, object, params *shape.Type,
+	variables map[string]*cel.Type) (*cel.Env, error) {
 	vars := map[string]*cel.Type{"object": cel.DynType, "oldObject": cel.DynType}
 	if object != nil {
 		vars["object"], vars["oldObject"] = celType(object, objectName), celType(object, objectName)
@@ -149,8 +150,9 @@ func (c *Checker) expression(p *policy.Policy, in policy.Part, object *shape.Typ
 	}
 	tree := parsed.NativeRep().Expr()
 	found := &Finding{Part: in, Tree: parsed}
-	w := &walk{patch: in.Use == policy.UseJSONPatch, own: p.Kind == policy.Admission, names: c.namesOf(object), found: map[Problem]bool{},
-		seen: map[int64]bool{}}
+	w := &walk{patch: in.Use == policy.UseJSONPatch, own: p.Kind == policy.Admission, names: c.namesOf(object),
+		found: map[Problem]bool{},
+		seen:  map[int64]bool{}}
 	output := cel.DynType
 	if plainly, _ := celenv.Check(untyped, parsed); plainly != nil {
 		checked, issues := celenv.Check(typed, parsed)

@@ -238,7 +238,8 @@ func differing(live, patch any, at conflict) []conflict {
 
 // Part returns a value with a patch merged into it, both at the place below a type that names lead to as in the name of
 // an Object type; lists and maps between have no names. Known is false if there is no such place.
-func (m *Merger) Part(t *shape.Type, names []string, live any, patch map[string]any) (merged any, known bool, err error) {
+func (m *Merger) Part(t *shape.Type, names []string, live any, patch map[string]any) (merged any, known bool,
+	err error) {
 	r := ref{typ: t}
 	for _, name := range names {
 		r = r.inside()
