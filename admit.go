@@ -37,7 +37,7 @@ func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 	for _, text := range e.advice(next, decision.Object) {
 		decision.warn(Warning{Text: text})
 	}
-	return decision.then(validated).send(p), nil
+	return decision.join(validated).send(p), nil
 }
 
 // Validate decides about a request with the validating policies alone.

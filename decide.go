@@ -80,9 +80,9 @@ func denialStatus(req *Request, v *Violation, all []Violation) *metav1.Status {
 		if len(causes) > 0 {
 			texts += ", " + w.Message
 		}
-		causes = append(causes, metav1.StatusCause{Message: v.denied(w.Message), Field: w.Scope})
+		causes = append(causes, metav1.StatusCause{Message: v.denial(w.Message), Field: w.Scope})
 	}
-	message := v.denied(texts)
+	message := v.denial(texts)
 	status := apierrors.NewForbidden(req.Resource.GroupResource(), req.displayName(), errors.New(message)).Status()
 	if status.Reason = v.Reason; status.Reason == "" {
 		status.Reason = metav1.StatusReasonInvalid
@@ -95,8 +95,8 @@ func denialStatus(req *Request, v *Violation, all []Violation) *metav1.Status {
 	return &status
 }
 
-// denied is the text of a denial.
-func (v *Violation) denied(message string) string {
+// denial is the text of a denial.
+func (v *Violation) denial(message string) string {
 	if v.Binding != "" {
 		return fmt.Sprintf("%s '%s' with binding '%s' denied request: %s", v.Kind, v.Policy, v.Binding, message)
 	}

@@ -243,8 +243,8 @@ func (d *Decision) say(n Note) {
 	}
 }
 
-// then adds the decision of the validating phase to that of the mutating phase, which allowed the request.
-func (d *Decision) then(next *Decision) *Decision {
+// join adds the decision of the validating phase to that of the mutating phase, which allowed the request.
+func (d *Decision) join(next *Decision) *Decision {
 	d.Allowed, d.Status = next.Allowed, next.Status
 	d.Object = next.Object
 	d.Violations = append(d.Violations, next.Violations...)

@@ -61,7 +61,7 @@ func (r *run) reword(in *invocation, index int, v *versioned, o *eval.Outcome) {
 // applyJSONMergePatch returns the object with a JSON merge patch. Unlike after a JSON patch of the server, an object
 // that cannot be decoded is an error of the policy.
 func (r *run) applyJSONMergePatch(v *versioned, patch map[string]any) (map[string]any, error) {
-	patched, err := v.normal.Patched(mergepatch.Apply(v.object, patch), v.object, r.engine.types, v.kind)
+	patched, err := v.normal.CheckPatched(mergepatch.Apply(v.object, patch), v.object, r.engine.types, v.kind)
 	if err != nil {
 		return nil, &PatchError{policy.JSONMergePatch, err}
 	}
@@ -96,11 +96,11 @@ func (r *run) patchItems(in *invocation, index int, v *versioned, outcome *eval.
 	as := in.hook.Policy.Mutations[index].PatchType
 	patched, err := eval.ChangeItems(v.object, inputs.Kind, changes,
 		func(patched map[string]any) (map[string]any, error) {
-			normal, err := v.normal.Then(patched, r.engine.types, v.kind)
+			normal, err := v.normal.Continue(patched, r.engine.types, v.kind)
 			return normal.Object, err
 		})
 	if err == nil && as != policy.ApplyConfiguration {
-		patched, err = v.normal.Patched(patched, v.object, r.engine.types, v.kind)
+		patched, err = v.normal.CheckPatched(patched, v.object, r.engine.types, v.kind)
 	}
 	if err != nil {
 		return failed(&PatchError{as, err})

@@ -100,13 +100,13 @@ func (e *Engine) watch(what watches) (watchedHooks, error) {
 		copied := *h
 		w.hook = &copied
 		if what&watchValues != 0 {
-			if copied.Program, w.err = compile.Traced(e.envs, copied.Program); w.err != nil {
+			if copied.Program, w.err = compile.Trace(e.envs, copied.Program); w.err != nil {
 				return w
 			}
 		}
 		if what&watchBranches != 0 {
 			var branches map[string][]explain.Branch
-			if copied.Program, branches, w.err = compile.Observed(e.envs, copied.Program); w.err != nil {
+			if copied.Program, branches, w.err = compile.Observe(e.envs, copied.Program); w.err != nil {
 				return w
 			}
 			if h.Mutates() && h.phase == policy.PhaseValidation {

@@ -192,8 +192,8 @@ func (r *inputs) requestNamespace() (map[string]any, error) {
 	return r.own.object, r.own.err
 }
 
-// versioned returns the object and old object in the version that a policy matched.
-func (r *inputs) versioned(kind schema.GroupVersionKind) (*versioned, error) {
+// inVersion returns the object and old object in the version that a policy matched.
+func (r *inputs) inVersion(kind schema.GroupVersionKind) (*versioned, error) {
 	for _, v := range r.objects {
 		if v.kind == kind {
 			return v, nil
@@ -244,15 +244,15 @@ func (v *versioned) shownObjects() (object, oldObject ref.Val) {
 		if shown := &v.values[i]; !tree.Same(shown.tree, current) {
 			*shown = shownValue{tree: current}
 			if current != nil {
-				shown.value = typed(current, v.typ, v.form)
+				shown.value = inForm(current, v.typ, v.form)
 			}
 		}
 	}
 	return v.values[0].value, v.values[1].value
 }
 
-// typed is an object of a built-in kind in a form.
-func typed(tree map[string]any, t *shape.Type, form eval.Form) ref.Val {
+// inForm is an object of a built-in kind in a form.
+func inForm(tree map[string]any, t *shape.Type, form eval.Form) ref.Val {
 	if form == eval.Plain {
 		return eval.Value(tree, form)
 	}
@@ -300,7 +300,7 @@ func (r *inputs) paramValue(in *invocation) ref.Val {
 	if in.hook.phase == policy.PhaseMutation {
 		delete(param, "apiVersion")
 		delete(param, "kind")
-		return typed(param, r.types.Type(in.hook.param.GroupVersionKind()), r.form)
+		return inForm(param, r.types.Type(in.hook.param.GroupVersionKind()), r.form)
 	}
 	param["apiVersion"], param["kind"] = in.hook.ParamKind.APIVersion, in.hook.ParamKind.Kind
 	return eval.Value(param, eval.Plain)

@@ -64,7 +64,7 @@ func clusterOf(objects []map[string]any, types *schema.Registry) (*state.Cluster
 			continue
 		}
 		// else state says what is wrong, if it matters
-		if read, _, err := prepare.Stored(object, types, kind); err == nil {
+		if read, _, err := prepare.ReadStored(object, types, kind); err == nil {
 			stored[i] = read
 		}
 	}

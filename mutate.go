@@ -100,7 +100,7 @@ func (r *run) mutationPass(re *reinvocation) error {
 	var failures []policyError
 	for in, confErr := range r.invocations(policy.PhaseMutation) {
 		if confErr == nil && !in.idle {
-			if _, err := r.versioned(in.kind); err != nil {
+			if _, err := r.inVersion(in.kind); err != nil {
 				confErr = &configurationError{hook: in.hook, err: err}
 			}
 		}
@@ -159,7 +159,7 @@ type pass struct {
 // invoke runs one invocation and returns the object if that changed. An error ends the request.
 func (p *pass) invoke(in *invocation, re *reinvocation) (*versioned, error) {
 	start := p.clock()
-	v, err := p.versioned(in.kind)
+	v, err := p.inVersion(in.kind)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -191,13 +191,13 @@ func (p *pass) invoke(in *invocation, re *reinvocation) (*versioned, error) {
 			changing = append(changing, m)
 		}
 	}
-	p.took(in, start)
+	p.addTiming(in, start)
 	changed := p.keep(in, v, before, changing)
 	if dry {
 		return nil, nil
 	}
 	if changed {
-		re.changed(before, v.object)
+		re.noteChange(before, v.object)
 	}
 	re.done(in)
 	if !changed {
@@ -325,7 +325,7 @@ func (r *run) writeBack(last *versioned, touched []*versioned) error {
 			return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 		}
 	}
-	object, err := prepare.Held(object, r.Object, r.engine.types, r.Kind)
+	object, err := prepare.Hold(object, r.Object, r.engine.types, r.Kind)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 	}

@@ -118,14 +118,14 @@ func (e *Engine) bind(all []*policy.Binding) (map[policy.Ref][]*binding, error) 
 // has compiled is taken over.
 func (e *Engine) compile(policies []*policy.Policy, bindings map[policy.Ref][]*binding, before *Engine) {
 	compiled := parallel.Map(policies, func(p *policy.Policy) compiledPolicy {
-		c, checked := before.of(p, e.minor)
+		c, checked := before.compiledOf(p, e.minor)
 		if !checked {
 			if p.Stored {
 				c.refused = e.storedErrors(p)
 			} else {
 				c.refused = e.WriteErrors(compile.Written{Policy: p})
 			}
-			c.mentions = quirks.Mentioned(textOf(p))
+			c.mentions = quirks.Mentions(textOf(p))
 		}
 		if c.Program == nil && len(c.refused) == 0 && len(bindings[p.Ref()]) > 0 {
 			c.Program, c.err = compile.Policy(e.envs, p)
@@ -234,8 +234,8 @@ func (e *Engine) staticKnown(set *policy.Set) error {
 		set.Policies[i].Ref(), e.minor, quirks.StaticGate)
 }
 
-// of returns what the engine has compiled of a policy, and whether it has checked it.
-func (e *Engine) of(p *policy.Policy, minor string) (compiledPolicy, bool) {
+// compiledOf returns what the engine has compiled of a policy, and whether it has checked it.
+func (e *Engine) compiledOf(p *policy.Policy, minor string) (compiledPolicy, bool) {
 	if e == nil || e.minor != minor {
 		return compiledPolicy{}, false
 	}

@@ -112,7 +112,7 @@ func (r *run) afterPatch(in *invocation, v *versioned, patched map[string]any, o
 		r.decision.note(quirks.EquivalentMutation, in.hook.Name)
 		return failed(equivalentError(v.kind, r.attributes.Kind))
 	}
-	normal, err := v.normal.Then(patched, r.engine.types, v.kind)
+	normal, err := v.normal.Continue(patched, r.engine.types, v.kind)
 	if err != nil {
 		return failed(err)
 	}
@@ -215,7 +215,7 @@ func (r *run) applyConfiguration(in *invocation, v *versioned, patch map[string]
 	var err error
 	if in.hook.Kind == policy.Admission {
 		merged, err = r.engine.merger.Own(v.object, patch, t, func(patched map[string]any) (map[string]any, error) {
-			normal, err := v.normal.Then(patched, r.engine.types, v.kind)
+			normal, err := v.normal.Continue(patched, r.engine.types, v.kind)
 			return normal.Object, err
 		})
 	} else {
@@ -246,7 +246,7 @@ func (r *run) applyJSONPatch(v *versioned, ops []jsonpatch.Operation, told *expl
 	if v.custom && v.kind.Group != r.Resource.Group { // a Scale, which the server reads as a custom object
 		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", v.kind.GroupVersion())
 	}
-	patched, err := v.normal.Patched(doc, v.object, r.engine.types, v.kind)
+	patched, err := v.normal.CheckPatched(doc, v.object, r.engine.types, v.kind)
 	if err != nil {
 		r.decision.note(quirks.PatchDecodeError, "")
 		return nil, apierrors.NewInternalError(err)

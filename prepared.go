@@ -79,10 +79,10 @@ func (e *Engine) Prepare(ctx context.Context, req *Request) (*Prepared, error) {
 	}
 	p.request.Object, p.sharesLabels = result.Object, result.SharesLabels
 	if len(e.index.entry(req).mutating.hooks) > 0 {
-		p.normal = prepare.Settled(result.Object, req.Object, e.types, req.Kind)
+		p.normal = prepare.Settle(result.Object, req.Object, e.types, req.Kind)
 	}
 	if req.OldObject != nil {
-		old, _, err := prepare.Stored(req.OldObject, e.types, req.Kind)
+		old, _, err := prepare.ReadStored(req.OldObject, e.types, req.Kind)
 		if err != nil {
 			return nil, err
 		}

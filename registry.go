@@ -67,6 +67,6 @@ func (e *Engine) serialise(req *Request, d *Decision) {
 		return
 	}
 	if r := e.types.Resource(req.Resource); r != nil && r.Definition != nil {
-		d.Object = prepare.Written(d.Object)
+		d.Object = prepare.Reread(d.Object)
 	}
 }

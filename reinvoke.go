@@ -103,8 +103,8 @@ func (re *reinvocation) require() {
 	re.requested = true
 }
 
-// changed makes those run again that ran before and for which the object has changed.
-func (re *reinvocation) changed(before, after map[string]any) {
+// noteChange makes those run again that ran before and for which the object has changed.
+func (re *reinvocation) noteChange(before, after map[string]any) {
 	re.require()
 	re.own = slices.DeleteFunc(re.own, func(o ownInvocation) bool {
 		if !o.hook.effects.Changed(before, after) {

@@ -196,8 +196,8 @@ func (r *run) clock() time.Time {
 	return time.Now()
 }
 
-// took adds the time of an invocation to the decision.
-func (r *run) took(in *invocation, start time.Time) {
+// addTiming adds the time of an invocation to the decision.
+func (r *run) addTiming(in *invocation, start time.Time) {
 	if !r.engine.timed {
 		return
 	}

@@ -32,7 +32,7 @@ func (r *run) validate() error {
 		if err := r.validateOne(&in, &published); err != nil {
 			return err
 		}
-		r.took(&in, start)
+		r.addTiming(&in, start)
 	}
 	publish()
 	r.decision.decide(r.Request, r.engine.quirks)
@@ -45,7 +45,7 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 		_, err := r.requestNamespace()
 		return err
 	}
-	v, err := r.versioned(in.kind)
+	v, err := r.inVersion(in.kind)
 	if err != nil {
 		r.configurationViolation(&configurationError{in.hook, in.binding, conversionError{err}})
 		return nil

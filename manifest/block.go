@@ -155,7 +155,7 @@ func (b *block) key() (key string, found, ok bool) {
 	start, end := b.pos, b.pos
 	switch c := b.text[start]; {
 	case c == '"' || c == '\'':
-		s, ok := b.quoted()
+		s, ok := b.decodeQuoted()
 		if !ok {
 			return "", false, false
 		}
@@ -250,7 +250,7 @@ func (b *block) value(col int, entry bool) (any, bool) {
 		v, ok = b.literal(col)
 		return v, ok && b.next() && b.col <= col
 	case '"', '\'':
-		v, ok = b.quoted()
+		v, ok = b.decodeQuoted()
 	case '[', '{':
 		v, ok = b.flow()
 	default:
@@ -322,8 +322,8 @@ func finite(v any) (any, bool) {
 	return v, true
 }
 
-// quoted decodes a quoted scalar that ends on the line.
-func (b *block) quoted() (string, bool) {
+// decodeQuoted decodes a quoted scalar that ends on the line.
+func (b *block) decodeQuoted() (string, bool) {
 	quote := b.text[b.pos]
 	s := b.text[b.pos+1:]
 	if i := strings.IndexByte(s, '\n'); i >= 0 {
@@ -556,7 +556,7 @@ func (b *block) flowScalar() (any, bool) {
 	start := b.pos
 	switch c := b.text[start]; {
 	case c == '"' || c == '\'':
-		s, ok := b.quoted()
+		s, ok := b.decodeQuoted()
 		return s, ok && b.pos-start <= 1000
 	case isWord(c) || c == '/' || c == '.' || c == '_':
 		end := start

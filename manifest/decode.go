@@ -49,7 +49,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 	v, err := decodeJSON(src.Text)
 	if syntax := (*syntaxError)(nil); !errors.As(err, &syntax) {
 		src.json = true
-		d.decoded(src, v, err, !first)
+		d.takeValue(src, v, err, !first)
 		return true
 	}
 	size, err := firstJSON(src.Text)
@@ -63,7 +63,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 			return false
 		}
 		src.json = true
-		d.decoded(src, nil, err, !first)
+		d.takeValue(src, nil, err, !first)
 		return true
 	}
 	// Several values.
@@ -72,7 +72,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 		value := rest.part(0, size)
 		value.json = true
 		v, err := decodeJSON(value.Text)
-		d.decoded(value, v, err, !first)
+		d.takeValue(value, v, err, !first)
 		rest = rest.part(size, len(rest.Text))
 		rest.Lead, rest.Tail = "", src.Tail
 		if content(rest.Text) < 0 {
@@ -88,7 +88,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 		}
 		bad := rest.part(0, len(rest.Text))
 		bad.json = true
-		d.decoded(bad, nil, err, !first)
+		d.takeValue(bad, nil, err, !first)
 		// Go on at the next line that starts an object.
 		next := strings.Index(rest.Text[1:], "\n{")
 		if resumed++; next < 0 || resumed > maxResumptions {
@@ -131,12 +131,12 @@ func (d *decoder) yamlChunk(src *Source, seen survey) {
 	if !seen.returns && !seen.breaks {
 		if v, ok := d.block.decode(text, seen.tabs); ok {
 			src.items = positions(text, d.block.items)
-			d.decoded(src, v, nil, false)
+			d.takeValue(src, v, nil, false)
 			return
 		}
 	}
 	v, rest, err := decodeLibrary(text)
-	d.decoded(src, v, err, false)
+	d.takeValue(src, v, err, false)
 	if rest && err == nil {
 		d.problem(Problem{
 			Position: src.at(behindDocument(src.Text)),
@@ -197,8 +197,8 @@ func behindDocument(text string) int {
 	return last
 }
 
-// decoded takes the value of a source, or the error of decoding it.
-func (d *decoder) decoded(src *Source, v any, err error, numbers bool) {
+// takeValue takes the value of a source, or the error of decoding it.
+func (d *decoder) takeValue(src *Source, v any, err error, numbers bool) {
 	if err != nil {
 		offset, message := src.explain(err)
 		d.problem(Problem{Position: src.at(offset), Message: message})

@@ -213,7 +213,7 @@ func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
 		}
 		v.scope(m.Scope, at.Child("scope"))
 		if !m.Condition.IsZero() {
-			v.trimmed(UseCondition, m.Locals(), m.Condition.Src, at.Child("condition"))
+			v.checkTrimmed(UseCondition, m.Locals(), m.Condition.Src, at.Child("condition"))
 		}
 		v.message(m.Message, m.MessageExpr, m.Locals(), at)
 		if m.Reason != "" || m.emptyReason {

@@ -77,7 +77,7 @@ type word string
 func ValidatePolicy(p *Policy, checker Checker) field.ErrorList {
 	v := validator{checker: checker}
 	v.policy(p, nil)
-	v.reserved(p.Name)
+	v.refuseReserved(p.Name)
 	return v.distinct()
 }
 
@@ -137,7 +137,7 @@ func sameConditions(p, old *Policy) bool {
 func ValidateBinding(b *Binding) field.ErrorList {
 	v := &validator{}
 	v.binding(b)
-	v.reserved(b.Name)
+	v.refuseReserved(b.Name)
 	return v.applyDeclarative(b)
 }
 
@@ -287,8 +287,8 @@ func (v *validator) labels(labels map[string]string, path *field.Path) {
 	}
 }
 
-// reserved refuses the names of policies that live in files on the server.
-func (v *validator) reserved(name string) {
+// refuseReserved refuses the names of policies that live in files on the server.
+func (v *validator) refuseReserved(name string) {
 	if strings.HasSuffix(name, reservedSuffix) {
 		v.add(field.Invalid(field.NewPath("metadata", "name"), name, fmt.Sprintf(
 			"names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", reservedSuffix)))
@@ -309,24 +309,24 @@ func (v *validator) paramKind(k *ParamKind, path *field.Path) {
 		v.add(field.Invalid(apiVersion, k.APIVersion, "unexpected GroupVersion string: "+k.APIVersion))
 	default:
 		if groupName != "" {
-			v.joined(apiVersion, groupName, "", validation.IsDNS1123Subdomain(groupName))
+			v.addJoined(apiVersion, groupName, "", validation.IsDNS1123Subdomain(groupName))
 		}
 		if version == "" {
 			v.add(field.Invalid(apiVersion, k.APIVersion, "version must be specified"))
 		} else {
-			v.joined(apiVersion, version, "", validation.IsDNS1035Label(version))
+			v.addJoined(apiVersion, version, "", validation.IsDNS1035Label(version))
 		}
 	}
 	if kind := path.Child("kind"); k.Kind == "" {
 		v.add(field.Required(kind, ""))
 	} else {
-		v.joined(kind, k.Kind, "may have mixed case, but should otherwise match: ",
+		v.addJoined(kind, k.Kind, "may have mixed case, but should otherwise match: ",
 			validation.IsDNS1035Label(strings.ToLower(k.Kind)))
 	}
 }
 
-// joined adds a single error for all texts that say what is wrong with value.
-func (v *validator) joined(path *field.Path, value, prefix string, texts []string) {
+// addJoined adds a single error for all texts that say what is wrong with value.
+func (v *validator) addJoined(path *field.Path, value, prefix string, texts []string) {
 	if len(texts) > 0 {
 		v.add(field.Invalid(path, value, prefix+strings.Join(texts, ",")))
 	}
@@ -439,7 +439,7 @@ func (v *validator) matchConditions(conditions []NamedExpr, path *field.Path) {
 	seen := map[string]bool{}
 	for i, c := range conditions {
 		at := path.Index(i)
-		v.trimmed(UseMatchCondition, "", c.Expr.Src, at.Child("expression"))
+		v.checkTrimmed(UseMatchCondition, "", c.Expr.Src, at.Child("expression"))
 		if c.Name == "" {
 			v.add(field.Required(at.Child("name"), ""))
 			continue
@@ -452,8 +452,8 @@ func (v *validator) matchConditions(conditions []NamedExpr, path *field.Path) {
 	}
 }
 
-// trimmed checks an expression that is required, compiled and shown without the white space around it.
-func (v *validator) trimmed(use Use, locals, src string, path *field.Path) {
+// checkTrimmed checks an expression that is required, compiled and shown without the white space around it.
+func (v *validator) checkTrimmed(use Use, locals, src string, path *field.Path) {
 	src = strings.TrimSpace(src)
 	if src == "" {
 		v.add(field.Required(path, ""))
@@ -465,12 +465,12 @@ func (v *validator) trimmed(use Use, locals, src string, path *field.Path) {
 // expression checks an expression that is not blank.
 func (v *validator) expression(use Use, locals, src string, path *field.Path) {
 	if v.checker != nil {
-		v.compiled(v.checker.Expression(use, locals, src), src, path)
+		v.addCompileError(v.checker.Expression(use, locals, src), src, path)
 	}
 }
 
-// compiled adds the error of a compilation, if any.
-func (v *validator) compiled(err *CompileError, src string, path *field.Path) {
+// addCompileError adds the error of a compilation, if any.
+func (v *validator) addCompileError(err *CompileError, src string, path *field.Path) {
 	switch {
 	case err == nil:
 	case err.Internal:
@@ -496,7 +496,7 @@ func (v *validator) variables(variables []NamedExpr, path *field.Path) {
 		case strings.TrimSpace(x.Expr.Src) == "":
 			v.add(field.Required(expression, "expression is not specified"))
 		case v.checker != nil && !seen[x.Name]:
-			v.compiled(v.checker.Variable(x.Name, x.Expr.Src), x.Expr.Src, expression)
+			v.addCompileError(v.checker.Variable(x.Name, x.Expr.Src), x.Expr.Src, expression)
 		}
 		if x.Name != "" && seen[x.Name] {
 			duplicate := field.Duplicate(name, x.Name)
@@ -588,7 +588,7 @@ func (v *validator) auditAnnotation(policyName string, a AuditAnnotation, path *
 	case len(src) > maxAuditAnnotationSrc:
 		v.add(field.Required(value, fmt.Sprintf("must not exceed %d bytes in length", maxAuditAnnotationSrc)))
 	case v.checker != nil:
-		v.compiled(v.checker.Expression(UseAuditAnnotation, "", src), a.ValueExpr.Src, value)
+		v.addCompileError(v.checker.Expression(UseAuditAnnotation, "", src), a.ValueExpr.Src, value)
 	}
 }
 
@@ -643,7 +643,7 @@ func (v *validator) member(m Mutation, path *field.Path, named, other string) {
 	if m.absent {
 		v.add(field.Required(path.Child(named), "must be specified when patchType is "+string(m.PatchType)))
 	} else {
-		v.trimmed(m.Use(), m.Locals(), m.Expr.Src, path.Child(named, "expression"))
+		v.checkTrimmed(m.Use(), m.Locals(), m.Expr.Src, path.Child(named, "expression"))
 	}
 	if m.extra {
 		v.add(field.Invalid(path.Child(other), "{"+other+"}",

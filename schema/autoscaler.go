@@ -400,7 +400,7 @@ func decodeList(annotation any, t *shape.Type) ([]any, bool) {
 		return nil, false
 	}
 	listType := &shape.Type{Kind: shape.List, Elem: t}
-	clean, err := conform(fold(v, listType), listType)
+	clean, err := conform(foldCase(v, listType), listType)
 	return list(clean), err == nil
 }
 
@@ -419,19 +419,19 @@ func decode(annotation any) (any, bool) {
 	return v, err == nil
 }
 
-// fold gives members the case in which t declares them.
-func fold(v any, t *shape.Type) any {
+// foldCase gives members the case in which t declares them.
+func foldCase(v any, t *shape.Type) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			if t.Kind == shape.Map {
-				out[k] = fold(v[k], t.Elem)
+				out[k] = foldCase(v[k], t.Elem)
 				continue
 			}
 			for i := range t.Fields {
 				if f := &t.Fields[i]; strings.EqualFold(f.Name, k) {
-					out[f.Name] = fold(v[k], f.Type)
+					out[f.Name] = foldCase(v[k], f.Type)
 				}
 			}
 		}
@@ -442,7 +442,7 @@ func fold(v any, t *shape.Type) any {
 		}
 		out := make([]any, len(v))
 		for i, item := range v {
-			out[i] = fold(item, t.Elem)
+			out[i] = foldCase(item, t.Elem)
 		}
 		return out
 	}
@@ -466,7 +466,7 @@ var (
 
 func behaviorText(behavior map[string]any) string {
 	var b strings.Builder
-	clean, err := conform(fold(behavior, behaviorType), behaviorType)
+	clean, err := conform(foldCase(behavior, behaviorType), behaviorType)
 	if err == nil {
 		err = encode(&b, clean, behaviorType)
 	}
@@ -482,7 +482,7 @@ func decodeBehavior(annotation any) map[string]any {
 	if !ok {
 		return nil
 	}
-	clean, err := conform(fold(v, behaviorType), behaviorType)
+	clean, err := conform(foldCase(v, behaviorType), behaviorType)
 	behavior := object(clean)
 	if err != nil || behavior["ScaleUp"] == nil && behavior["ScaleDown"] == nil {
 		return nil

@@ -100,8 +100,8 @@ func allReshapes() map[conversion]reshape {
 	all := map[conversion]reshape{
 		{from: hpa("v1"), to: hpa("v2")}: autoscalerFromV1,
 		{from: hpa("v2"), to: hpa("v1")}: autoscalerToV1,
-		{from: coreEvent, to: event}:     renamed(eventNames),
-		{from: event, to: coreEvent}:     renamed(inverse(eventNames)),
+		{from: coreEvent, to: event}:     rename(eventNames),
+		{from: event, to: coreEvent}:     rename(inverse(eventNames)),
 	}
 	const dra = "resource.k8s.io"
 	for _, version := range []string{"v1", "v1beta2"} {
@@ -144,7 +144,7 @@ func inverse(names map[string]string) map[string]string {
 	return out
 }
 
-func renamed(names map[string]string) reshape {
+func rename(names map[string]string) reshape {
 	return func(_ *Registry, obj map[string]any) (map[string]any, error) {
 		for from, to := range names {
 			if v, ok := obj[from]; ok {

@@ -154,7 +154,7 @@ func (b typeBuilder) version(version node, res *Resource) (*shape.Type, error) {
 	if typ.Kind != shape.Struct && typ.Kind != shape.Map {
 		return nil, schema.child("type").errorf("must be object at the root")
 	}
-	typ = b.embed(typ)
+	typ = b.embeddedObject(typ)
 	pruneDefaults(typ)
 	subresources, err := version.keyed("subresources")
 	if err != nil {
@@ -170,8 +170,8 @@ func (b typeBuilder) version(version node, res *Resource) (*shape.Type, error) {
 	return typ, nil
 }
 
-// embed returns an object type with apiVersion, kind and metadata as every object has them.
-func (b typeBuilder) embed(t *shape.Type) *shape.Type {
+// embeddedObject returns an object type with apiVersion, kind and metadata as every object has them.
+func (b typeBuilder) embeddedObject(t *shape.Type) *shape.Type {
 	out := *t
 	fields := []shape.Field{{Name: "apiVersion", Type: stringType}, {Name: "kind", Type: stringType},
 		{Name: "metadata", Type: b.objectMeta}}
@@ -261,7 +261,7 @@ func (b typeBuilder) typ(s node) (*shape.Type, error) {
 			return nil, s.child("x-kubernetes-embedded-resource").errorf("is for type object")
 		}
 		t.Kind = shape.Struct
-		t = b.embed(t)
+		t = b.embeddedObject(t)
 	}
 	return t, nil
 }
@@ -358,27 +358,27 @@ func pruneDefaults(t *shape.Type) {
 		if f.Type.Name != "" {
 			continue
 		}
-		f.Default = pruned(f.Default, f.Type)
+		f.Default = prune(f.Default, f.Type)
 		pruneDefaults(f.Type)
 	}
 	if t.Default != nil { // the scalars that all custom types share have none, and are not to be written
-		t.Default = pruned(t.Default, t)
+		t.Default = prune(t.Default, t)
 	}
 	if t.Elem != nil && t.Elem != prunedType {
 		pruneDefaults(t.Elem)
 	}
 }
 
-// pruned returns a copy of v without the members that t does not declare.
-func pruned(v any, t *shape.Type) any {
+// prune returns a copy of v without the members that t does not declare.
+func prune(v any, t *shape.Type) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, member := range v {
 			if f := t.Field(k); f != nil {
-				out[k] = pruned(member, f.Type)
+				out[k] = prune(member, f.Type)
 			} else if t.Kind == shape.Map {
-				out[k] = pruned(member, t.Elem)
+				out[k] = prune(member, t.Elem)
 			} else if t.PreserveUnknown || t.Name != "" {
 				out[k] = member
 			}
@@ -391,7 +391,7 @@ func pruned(v any, t *shape.Type) any {
 		}
 		out := make([]any, len(v))
 		for i, item := range v {
-			out[i] = pruned(item, elem)
+			out[i] = prune(item, elem)
 		}
 		return out
 	}

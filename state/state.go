@@ -79,7 +79,7 @@ func (e *ObjectError) Unwrap() error { return e.Err }
 
 // New returns a cluster that holds the objects and what exists in every cluster.
 //
-// The objects are kept as they are: a caller who reads them from files passes them through prepare.Stored first, so
+// The objects are kept as they are: a caller who reads them from files passes them through prepare.ReadStored first, so
 // that they look as the server reads them. Two things are completed here, on a copy, because they need more than the
 // object's type: a namespaced object without a namespace is put in default, as kubectl does, and a Namespace has what
 // the server gives it when it is created (see existingNamespace). The namespace of an object of a cluster-scoped kind

@@ -59,7 +59,7 @@ var Accepted = []string{
 // settled returns the answer without what is known to differ.
 func (a *answer) settled() *answer {
 	s := *a
-	s.Object = prepare.Written(a.Object) // JSON knows neither a list without memory nor a float without a fraction
+	s.Object = prepare.Reread(a.Object) // JSON knows neither a list without memory nor a float without a fraction
 	if a.Status != nil {
 		s.Status = conformance.Bare(a.Status)
 		s.Status.Message = settledText(s.Status.Message)

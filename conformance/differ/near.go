@@ -51,7 +51,7 @@ func topicOf(envs *celenv.Set, p *policy.Policy) (*topic, error) {
 		for _, r := range reads.List {
 			t.add(r.Path)
 		}
-		for _, w := range slices.Concat(effects.Applied(root), effects.Patched(root)) {
+		for _, w := range slices.Concat(effects.AppliedLeaves(root), effects.PatchOperations(root)) {
 			t.add(w.Path)
 		}
 		ast.PreOrderVisit(root, ast.NewExprVisitor(func(e ast.Expr) {

@@ -114,7 +114,7 @@ func readWorld(ctx context.Context) (*World, error) {
 		if err != nil {
 			return nil, err
 		}
-		if stored, _, err = prepare.Stored(stored, w.types, kindOf(o)); err != nil {
+		if stored, _, err = prepare.ReadStored(stored, w.types, kindOf(o)); err != nil {
 			return nil, err
 		}
 		w.state = append(w.state, stored)

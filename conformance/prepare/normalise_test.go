@@ -96,14 +96,14 @@ func TestNormaliseByDifference(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			n := prepare.Settled(first, in, types, kind)
+			n := prepare.Settle(first, in, types, kind)
 			for range 4 {
 				mutated, ok := g.mutate(typ, n.Object, 0).(map[string]any)
 				if !ok {
 					continue
 				}
 				want, wantErr := prepare.Normalise(mutated, types, kind)
-				got, err := n.Then(mutated, types, kind)
+				got, err := n.Continue(mutated, types, kind)
 				if (err == nil) != (wantErr == nil) {
 					t.Errorf("%s: error %v, want %v", kind, err, wantErr)
 				}

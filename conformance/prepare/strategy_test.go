@@ -300,7 +300,7 @@ func received(t *testing.T, g *generator, in prepare.Input) (runtime.Object, map
 
 func decoded(t *testing.T, g *generator, in prepare.Input) map[string]any {
 	for {
-		if out, _, err := prepare.Stored(manifest(g, in), in.Types, in.Resource.GroupVersionKind()); err == nil {
+		if out, _, err := prepare.ReadStored(manifest(g, in), in.Types, in.Resource.GroupVersionKind()); err == nil {
 			return out
 		}
 	}

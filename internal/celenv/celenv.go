@@ -82,7 +82,7 @@ type Set struct {
 	envs      map[envKey]*cel.Env
 	functions map[envKey]*plan.Functions
 
-	shared sync.Map // sharedKey → what Scope.Shared was given
+	shared sync.Map // sharedKey → what Scope.Memoise was given
 }
 
 type sharedKey struct {
@@ -289,9 +289,9 @@ func (sc *Scope) Declare(name string, t *cel.Type) {
 	sc.variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)
 }
 
-// Shared memoises make for each key, mode and declaration. The result must
+// Memoise memoises make for each key, mode and declaration. The result must
 // not depend on the variables of the scope.
-func (sc *Scope) Shared(d Declared, key string, make func() any) any {
+func (sc *Scope) Memoise(d Declared, key string, make func() any) any {
 	k := sharedKey{envKey{sc.mode, d}, key}
 	if v, ok := sc.set.shared.Load(k); ok {
 		return v

@@ -55,7 +55,7 @@ func TestExtended(t *testing.T) {
 			t.Errorf("%s: %v", src, issues)
 			continue
 		}
-		prog, err := Program(env, checked, fns.Bounded())
+		prog, err := Program(env, checked, fns.Bound())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestReduceBounded(t *testing.T) {
 	if issues != nil {
 		t.Fatal(issues)
 	}
-	prog, err := Program(env, checked, fns.Bounded())
+	prog, err := Program(env, checked, fns.Bound())
 	if err != nil {
 		t.Fatal(err)
 	}

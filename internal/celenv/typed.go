@@ -37,10 +37,10 @@ func Declare(t *apiservercel.DeclType) *DeclaredType {
 // VariablesType is the name of the type of the variables variable.
 const VariablesType = variablesType
 
-// Typed returns an environment like those of [Scope.Env] in which object, params and variables have types. With
+// EnvOfTypes returns an environment like those of [Scope.Env] in which object, params and variables have types. With
 // withoutResource authorizer.requestResource is not declared, as in the server's type checker
 // (pkg/admission/plugin/policy/validating/typechecking.go v0.37.2).
-func (s *Set) Typed(d Declared, t Types, withoutResource bool) (*cel.Env, error) {
+func (s *Set) EnvOfTypes(d Declared, t Types, withoutResource bool) (*cel.Env, error) {
 	d.withoutResource = withoutResource
 	var known []*apiservercel.DeclTypeProvider
 	vars := map[string]*cel.Type{}

@@ -81,10 +81,10 @@ func Measure(ctx context.Context, in Input) ([]Measurement, error) {
 var assumed = celenv.Sizes{Items: 32, Text: 1000}
 
 // measure returns what a policy costs and where it works.
-func (s *subject) measure(f *facts) Measurement { return s.tried(f).measurement }
+func (s *subject) measure(f *facts) Measurement { return s.try(f).measurement }
 
-// measured finds that out.
-func (s *subject) measured(f *facts) Measurement {
+// measureAll finds that out.
+func (s *subject) measureAll(f *facts) Measurement {
 	m := Measurement{Kind: f.Kind, Name: f.Name}
 	m.Oldest, m.Field, m.Why = s.oldest(f)
 	if minor, ok := withdrawn[versionedKind(f)]; ok && m.Oldest != "" {

@@ -41,7 +41,7 @@ func Examples(ctx context.Context, in Input) ([]Example, []map[string]any, error
 		apiVersion, _ := object["apiVersion"].(string)
 		kind, _ := object["kind"].(string)
 		exist[identity(object)] = true
-		if read, _, err := prepare.Stored(object, in.Types,
+		if read, _, err := prepare.ReadStored(object, in.Types,
 			apischema.FromAPIVersionAndKind(apiVersion, kind)); err == nil {
 			object = read
 		}

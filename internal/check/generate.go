@@ -52,7 +52,7 @@ func (s *subject) newMaker(of ...*facts) *maker {
 		}
 	}
 	for _, f := range of {
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			for _, r := range e.reads.List {
 				switch r.Path.Root {
 				case "object", "oldObject":
@@ -113,10 +113,10 @@ func (m *maker) objects() []map[string]any {
 			if b.ParamRef == nil {
 				continue
 			}
-			param := m.minimal(kind, or(b.ParamRef.Name, "params"))
+			param := m.minimal(kind, orElse(b.ParamRef.Name, "params"))
 			metadata, _ := param["metadata"].(map[string]any)
 			if resource.Namespaced {
-				metadata["namespace"] = or(b.ParamRef.Namespace, madeNamespace)
+				metadata["namespace"] = orElse(b.ParamRef.Namespace, madeNamespace)
 			}
 			if s := b.ParamRef.Selector; s != nil {
 				selected := map[string]any{}
@@ -137,7 +137,7 @@ func (m *maker) objects() []map[string]any {
 	return objects
 }
 
-func or(s, otherwise string) string {
+func orElse(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}

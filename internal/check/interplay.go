@@ -105,10 +105,10 @@ type written struct {
 // writes are all writes of the mutations of a policy, without the keys of items.
 func (f *facts) writes() []written {
 	var all []written
-	for e := range f.parsed() {
+	for e := range f.parsedExpressions() {
 		switch e.Use {
 		case policy.UseApplyConfiguration:
-			for _, w := range effects.Applied(e.ast.Expr()) {
+			for _, w := range effects.AppliedLeaves(e.ast.Expr()) {
 				if parent, last, _ := w.Path.Parent(); strings.HasSuffix(parent.Steps,
 					"[name="+fmt.Sprint(constant(w.Value))+"]") && last == "name" {
 					continue
@@ -116,7 +116,7 @@ func (f *facts) writes() []written {
 				all = append(all, written{f, e, w})
 			}
 		case policy.UseJSONPatch:
-			for _, w := range effects.Patched(e.ast.Expr()) {
+			for _, w := range effects.PatchOperations(e.ast.Expr()) {
 				if w.Op != "test" && w.Path.Steps != "" {
 					all = append(all, written{f, e, w})
 				}
@@ -214,7 +214,7 @@ func orderDependent(p *pass) {
 			}
 			reported := map[effects.Path]bool{}
 			proved := p.disorder(other, f) != nil
-			for e := range f.parsed() {
+			for e := range f.parsedExpressions() {
 				for _, r := range e.reads.List {
 					if r.Path.Root != "object" ||
 						slices.ContainsFunc(e.reads.List,
@@ -246,12 +246,12 @@ func notIdempotent(p *pass) {
 		if !f.Mutates() || f.Reinvocation != policy.IfNeeded && !f.operations()["UPDATE"] {
 			continue // it runs once in the life of an object
 		}
-		found := p.tried(f).twice
+		found := p.try(f).twice
 		for _, w := range f.writes() {
 			switch {
 			case w.Append && w.Op == "add":
 				list, _, _ := w.Path.Parent()
-				if f.looksAt(w.e, list) || refilled(w.e)[w.ID] || f.undoes(w.e) && found == nil {
+				if f.looksAt(w.e, list) || appendsToSet(w.e)[w.ID] || f.undoes(w.e) && found == nil {
 					continue
 				}
 				d := f.at(w.e, w.ID)
@@ -275,7 +275,7 @@ func notIdempotent(p *pass) {
 		if found == nil || found.shown {
 			continue
 		}
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			if e.Field == found.mutation.Expr.Field {
 				d := in(f.Policy, e.Expr, 0, len(e.Src))
 				d.Message, d.Suggestion = "a second run changes the object again",
@@ -287,9 +287,9 @@ func notIdempotent(p *pass) {
 	}
 }
 
-// refilled are the appends of a JSON patch to a list that the same patch has set before: a second run makes the same
-// list.
-func refilled(e *expression) map[int64]bool {
+// appendsToSet are the appends of a JSON patch to a list that the same patch has set before: a second run makes the
+// same list.
+func appendsToSet(e *expression) map[int64]bool {
 	found := map[int64]bool{}
 	var follow func(x ast.Expr, set []effects.Path) []effects.Path
 	follow = func(x ast.Expr, set []effects.Path) []effects.Path {
@@ -309,7 +309,7 @@ func refilled(e *expression) map[int64]bool {
 				return set
 			}
 		}
-		for _, w := range effects.Patched(x) {
+		for _, w := range effects.PatchOperations(x) {
 			list, _, _ := w.Path.Parent()
 			switch {
 			case w.Append && slices.Contains(set, list):
@@ -342,7 +342,7 @@ func (f *facts) undoes(e *expression) bool {
 	if looks(e) || slices.ContainsFunc(e.before, looks) {
 		return true
 	}
-	for c := range f.parsed() {
+	for c := range f.parsedExpressions() {
 		if c.Use == policy.UseMatchCondition && looks(c) {
 			return true
 		}
@@ -392,7 +392,7 @@ func (f *facts) touches(other *facts) bool {
 				return true
 			}
 		}
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			if slices.ContainsFunc(e.reads.List, func(r effects.Read) bool {
 				return r.Path.Root == "object" && r.Path.Steps != "" &&
 					(path.Contains(r.Path) || r.Path.Contains(path) && !r.Test)
@@ -464,7 +464,7 @@ func (f *facts) looksAt(e *expression, path effects.Path) bool {
 	if below(e) || slices.ContainsFunc(e.before, below) {
 		return true
 	}
-	for c := range f.parsed() {
+	for c := range f.parsedExpressions() {
 		if c.Use == policy.UseMatchCondition && below(c) {
 			return true
 		}

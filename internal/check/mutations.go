@@ -101,11 +101,11 @@ them cannot be the value of a JSON patch: "could not marshal to JSON". Scalars c
 		Text:  `Where the value is another one, the server drops all operations of the mutation and goes on: no error, no warning, whatever failurePolicy says. Where the parent of the path is missing it is an error.`,
 		run: func(p *pass) {
 			for _, f := range p.facts {
-				for e := range f.parsed() {
+				for e := range f.parsedExpressions() {
 					if e.Use != policy.UseJSONPatch {
 						continue
 					}
-					for _, w := range effects.Patched(e.ast.Expr()) {
+					for _, w := range effects.PatchOperations(e.ast.Expr()) {
 						if w.Op == "test" {
 							d := f.at(e, w.ID)
 							d.Message, d.Suggestion = "if the test fails, the whole patch is dropped without an error",
@@ -185,11 +185,11 @@ func withoutEffect(p *pass) {
 		if !f.Mutates() {
 			continue
 		}
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			if !e.Use.Mutates() || p.slipped(f, e) {
 				continue
 			}
-			runs := p.tried(f).mutations[e.Field]
+			runs := p.try(f).mutations[e.Field]
 			if runs == nil || runs.count < enoughRuns {
 				continue
 			}
@@ -240,7 +240,7 @@ func applyToSubresource(p *pass) {
 	for _, f := range p.facts {
 		none := len(f.targets) > 0 && !slices.ContainsFunc(f.targets,
 			func(t target) bool { return t.subresource == "" || p.Types.ResourceFor(t.kind) != nil })
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			if none && e.Use == policy.UseApplyConfiguration {
 				d := in(f.Policy, e.Expr, 0, len(e.Src))
 				d.Message = fmt.Sprintf("%s of %s/%s has no schema: an ApplyConfiguration always fails",
@@ -259,11 +259,11 @@ func copiedValues(p *pass) {
 	for _, f := range p.facts {
 		param := p.Types.ResourceFor(p.paramKind(f))
 		builtIn := !slices.ContainsFunc(f.targets, func(t target) bool { return t.custom })
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			if e.Use != policy.UseJSONPatch {
 				continue
 			}
-			for _, w := range effects.Patched(e.ast.Expr()) {
+			for _, w := range effects.PatchOperations(e.ast.Expr()) {
 				if w.Value == nil || w.Value.Kind() != ast.SelectKind && w.Value.Kind() != ast.IdentKind {
 					continue
 				}
@@ -309,7 +309,7 @@ var mutationClasses = map[typed.Class]string{
 func mutationProblems(code string) func(*pass) {
 	return func(p *pass) {
 		for _, f := range p.facts {
-			for e := range f.parsed() {
+			for e := range f.parsedExpressions() {
 				for s, kinds := range p.slips(f, e) {
 					if mutationClasses[s.Class] != code || s.Doubtful || p.typing(f)[e].unknown ||
 						len(kinds) != p.typing(f)[e].checked {
@@ -357,16 +357,16 @@ func (s *subject) slips(f *facts, e *expression) map[typed.Problem][]schema.Grou
 func missingParents(p *pass) {
 	for _, f := range p.facts {
 		var made []effects.Path // what earlier mutations of the policy create
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			if e.Use == policy.UseApplyConfiguration {
-				for _, w := range effects.Applied(e.ast.Expr()) {
+				for _, w := range effects.AppliedLeaves(e.ast.Expr()) {
 					made = append(made, w.Path)
 				}
 			}
 			if e.Use != policy.UseJSONPatch {
 				continue
 			}
-			writes := effects.Patched(e.ast.Expr())
+			writes := effects.PatchOperations(e.ast.Expr())
 			for _, w := range writes {
 				if w.Op == "add" || w.Op == "replace" {
 					made = append(made, w.Path)
@@ -427,7 +427,7 @@ func (f *facts) needs(e *expression, path effects.Path) bool {
 	if reads(e) || slices.ContainsFunc(e.before, reads) {
 		return true
 	}
-	for c := range f.parsed() {
+	for c := range f.parsedExpressions() {
 		if c.Use == policy.UseMatchCondition && reads(c) {
 			return true
 		}

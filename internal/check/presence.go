@@ -81,7 +81,7 @@ func (s *subject) at(as stage, object map[string]any, kind schema.GroupVersionKi
 	resource := s.Types.ResourceFor(kind)
 	switch {
 	case as == stored:
-		object, _, err := prepare.Stored(object, s.Types, kind)
+		object, _, err := prepare.ReadStored(object, s.Types, kind)
 		return object, err
 	case as == registered && resource != nil:
 		in := prepare.Input{Types: s.Types, Resource: resource, Operation: "CREATE", Object: object}

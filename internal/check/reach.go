@@ -29,7 +29,7 @@ leader election and heartbeats from being written. Name the resources that the p
 resize. It is a warning where the rules name the resource of what the last two write.`,
 		Before: "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}\n…\nexpression: object.spec.replicas <= 5",
 		After:  "resourceRules:\n- {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, deployments/scale]}",
-		run:    uncovered,
+		run:    findUncovered,
 	},
 	{
 		Code: "CG503", Name: "update-not-covered", Severity: Note,
@@ -169,7 +169,7 @@ func templatesNotCovered(p *pass) {
 
 // readsWithin reports that an expression reads something at a path or below it.
 func (f *facts) readsWithin(path effects.Path) bool {
-	for e := range f.parsed() {
+	for e := range f.parsedExpressions() {
 		if slices.ContainsFunc(e.reads.List, func(r effects.Read) bool { return path.Contains(r.Path) }) {
 			return true
 		}
@@ -228,7 +228,7 @@ func updates(p *pass) {
 			!slices.ContainsFunc(f.targets, changeable) {
 			continue
 		}
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			if e.Use != policy.UseValidation || f.asksOperation(e) {
 				continue
 			}
@@ -343,7 +343,7 @@ var writers = []struct {
 	}},
 }
 
-func uncovered(p *pass) {
+func findUncovered(p *pass) {
 	for _, f := range p.facts {
 		if !f.Validates() || f.MatchConstraints == nil || !f.operations()["UPDATE"] {
 			continue
@@ -360,7 +360,7 @@ func uncovered(p *pass) {
 						func(rule policy.Rule) bool { return covers(rule, r, w.subresource) }) {
 					continue
 				}
-				for e := range f.parsed() {
+				for e := range f.parsedExpressions() {
 					i := slices.IndexFunc(e.reads.List, func(read effects.Read) bool {
 						return slices.ContainsFunc(w.paths,
 							func(path effects.Path) bool { return path.Contains(read.Path) }) &&

@@ -13,7 +13,7 @@ func (a *Analyzer) Explain(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s (%s)\n\n%s.\n\n%s\n", a.Code, a.Name, a.Severity, upper(a.Title), a.Text)
 	if a.Before != "" {
-		fmt.Fprintf(&b, "\nReported:\n\n%s\n\nInstead:\n\n%s\n", indented(a.Before), indented(a.After))
+		fmt.Fprintf(&b, "\nReported:\n\n%s\n\nInstead:\n\n%s\n", indent(a.Before), indent(a.After))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -47,4 +47,4 @@ What ` + "`celgate check`" + ` reports. Errors and warnings make the exit status
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-func indented(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }
+func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }

@@ -115,7 +115,7 @@ func missingParams(p *pass) {
 					continue
 				}
 				given++
-				namespace := or(ref.Namespace, fmt.Sprint(metadata["namespace"]))
+				namespace := orElse(ref.Namespace, fmt.Sprint(metadata["namespace"]))
 				found = found || ref.Name != "" && metadata["name"] == ref.Name &&
 					(!resource.Namespaced || metadata["namespace"] == namespace)
 				if ref.Selector != nil {

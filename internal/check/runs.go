@@ -43,12 +43,12 @@ type trials struct {
 	twice       *unstable           // what is not idempotent; nil: nothing was found
 }
 
-// tried tries a policy, once.
-func (s *subject) tried(f *facts) *trials {
+// try tries a policy, once.
+func (s *subject) try(f *facts) *trials {
 	if f.trials == nil {
 		s.typing(f)
 		s.each(func(s *subject, f *facts) {
-			found := &trials{measurement: s.measured(f)}
+			found := &trials{measurement: s.measureAll(f)}
 			if f.Mutates() {
 				found.mutations, found.twice = s.runs(f), s.runTwice(f)
 			}

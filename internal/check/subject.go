@@ -156,8 +156,8 @@ func (s *subject) parse(f *facts) {
 	}
 }
 
-// parsed yields the expressions of f that have a syntax tree.
-func (f *facts) parsed() iter.Seq[*expression] {
+// parsedExpressions yields the expressions of f that have a syntax tree.
+func (f *facts) parsedExpressions() iter.Seq[*expression] {
 	return func(yield func(*expression) bool) {
 		for _, e := range f.exprs {
 			if e.ast != nil && !yield(e) {
@@ -234,7 +234,7 @@ func (f *facts) guards(e *expression, p effects.Path) bool {
 	if e.Use == policy.UseMatchCondition {
 		return false
 	}
-	for c := range f.parsed() {
+	for c := range f.parsedExpressions() {
 		if c.Use == policy.UseMatchCondition && c.reads.Guards(p) ||
 			c.Use == policy.UseCondition && e.Use.Mutates() && c.Index == e.Index && f.guards(c, p) {
 			return true

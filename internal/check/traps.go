@@ -44,7 +44,7 @@ such as a label, may always be absent: also of namespaceObject and of request.us
 which are the author's own, and in a messageExpression, where the error brings back the default message.`,
 		Before: "expression: object.metadata.labels['team'] != ''",
 		After:  "expression: object.metadata.?labels['team'].orValue('') != ''",
-		run:    unguarded,
+		run:    findUnguarded,
 	},
 	{
 		Code: "CG303", Name: "has-always-true", Severity: Warning,
@@ -132,7 +132,7 @@ func paramsWithoutKind(p *pass) {
 		if r := p.Types.ResourceFor(p.paramKind(f)); !f.Mutates() || r == nil || r.Definition != nil {
 			continue
 		}
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			for _, r := range e.reads.List {
 				if r.Path.Root == "params" && (r.Path.Steps == "kind" || r.Path.Steps == "apiVersion") && !r.Test &&
 					!r.Safe {
@@ -152,7 +152,7 @@ func (f *facts) asksOperation(e *expression) bool {
 	if uses(e) || slices.ContainsFunc(e.before, uses) {
 		return true
 	}
-	for c := range f.parsed() {
+	for c := range f.parsedExpressions() {
 		if c.Use == policy.UseMatchCondition && uses(c) {
 			return true
 		}
@@ -192,7 +192,7 @@ func nullObjects(p *pass) {
 				continue
 			}
 			only := !slices.ContainsFunc(c.others, func(op string) bool { return ops[op] })
-			for e := range f.parsed() {
+			for e := range f.parsedExpressions() {
 				id := f.nullAt(e, c.root, c.op)
 				if id == 0 {
 					continue
@@ -230,9 +230,9 @@ func (e *expression) rerooting(from, to string) *Fix {
 	return fix
 }
 
-func unguarded(p *pass) {
+func findUnguarded(p *pass) {
 	for _, f := range p.facts {
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			p.unguardedKeys(f, e)
 			if e.Use == policy.UseMessageExpression {
 				continue
@@ -341,7 +341,7 @@ var labelSteps, annotationSteps = effects.At("", "metadata", "labels").Steps,
 
 // asks reports that the validation with an index looks at path: where its message is made, the field was looked at.
 func (f *facts) asks(index int, path effects.Path) bool {
-	for e := range f.parsed() {
+	for e := range f.parsedExpressions() {
 		if e.Use == policy.UseValidation && e.Index == index &&
 			(e.reads.Uses(path) || slices.ContainsFunc(e.before,
 				func(v *expression) bool { return v.reads.Uses(path) })) {
@@ -477,7 +477,7 @@ func (e *expression) holder(id int64) string {
 
 func alwaysTrue(p *pass) {
 	for _, f := range p.facts {
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			for _, r := range e.reads.List {
 				if !r.Test || r.Path.Root != "object" && r.Path.Root != "oldObject" || !p.isSelection(e, r.ID) {
 					continue
@@ -535,7 +535,7 @@ func namespaceObjects(p *pass) {
 	for _, f := range p.facts {
 		clusterScoped := slices.IndexFunc(f.targets,
 			func(t target) bool { return t.named && (!t.namespaced || t.kind.Kind == "Namespace") })
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			i := slices.IndexFunc(e.reads.List, func(r effects.Read) bool { return namespaceRoot.Contains(r.Path) })
 			if i < 0 {
 				continue
@@ -586,7 +586,7 @@ var comparing = map[string]bool{ // true: an error for a value of the other type
 // comparisons finds comparisons of fields of a kind as they are.
 func (p *pass) comparisons(kind shape.Kind) {
 	for _, f := range p.facts {
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			visit(e.ast.Expr(), func(x ast.Expr) {
 				if x.Kind() != ast.CallKind {
 					return
@@ -707,7 +707,7 @@ func moveMessage(object map[string]any, index int) {
 
 func multiLine(p *pass) {
 	for _, f := range p.facts {
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			if e.Use != policy.UseMessageExpression {
 				continue
 			}
@@ -745,7 +745,7 @@ func multiLine(p *pass) {
 func authorizers(p *pass) {
 	for _, f := range p.facts {
 		uses := func(e *expression) bool { return e.reads.Uses(effects.At("authorizer")) }
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			if e.Use != policy.UseAuditAnnotation && e.Use != policy.UseMessageExpression {
 				continue
 			}
@@ -778,11 +778,11 @@ func emptyThenAppend(p *pass) {
 			index int
 		}
 		var empty []emptied
-		for e := range f.parsed() {
+		for e := range f.parsedExpressions() {
 			if e.Use != policy.UseJSONPatch {
 				continue
 			}
-			for _, w := range effects.Patched(e.ast.Expr()) {
+			for _, w := range effects.PatchOperations(e.ast.Expr()) {
 				parent, _, ok := w.Path.Parent()
 				if i := slices.IndexFunc(empty,
 					func(x emptied) bool { return ok && x.path == parent && x.index < e.Index }); w.Op == "add" &&

@@ -211,7 +211,7 @@ func (s *subject) typeCheck(f *facts, object, params *celenv.DeclaredType,
 	envs := map[celenv.Declared]*cel.Env{}
 	env := func(d celenv.Declared) *cel.Env {
 		if envs[d] == nil {
-			made, err := s.envs.Typed(d, celenv.Types{Object: object, Params: params, Variables: variables}, false)
+			made, err := s.envs.EnvOfTypes(d, celenv.Types{Object: object, Params: params, Variables: variables}, false)
 			if err != nil {
 				s.err = err
 				return nil
@@ -221,7 +221,7 @@ func (s *subject) typeCheck(f *facts, object, params *celenv.DeclaredType,
 		return envs[d]
 	}
 	for _, e := range f.exprs {
-		d := compile.Declared(f.Policy, e.Use, e.Locals)
+		d := compile.Declare(f.Policy, e.Use, e.Locals)
 		d.Authorizer = true
 		in := env(d)
 		if in == nil {
@@ -251,7 +251,7 @@ func (s *subject) serverCheck(f *facts, visit func(*expression, schema.GroupVers
 		members := map[string]*apiservercel.DeclField{}
 		variables := apiservercel.NewObjectType(celenv.VariablesType, members)
 		d := celenv.Declared{Params: f.ParamKind != nil, Authorizer: true, Extended: f.Kind == policy.Admission}
-		env, err := s.envs.Typed(d,
+		env, err := s.envs.EnvOfTypes(d,
 			celenv.Types{Object: object, Params: s.typer.checking(params), Variables: variables},
 			true)
 		if err != nil {

@@ -80,9 +80,9 @@ func (c *Checker) Close() {
 
 // Variable compiles a variable and declares it. The server looks for a variable among the validations that there were.
 func (c *Checker) Variable(name, src string) *policy.CompileError {
-	e := c.fresh.others.compile(policy.Expr{Src: src}, c.fresh.others.declared(policy.UseVariable, "", c.params))
+	e := c.fresh.others.compile(policy.Expr{Src: src}, c.fresh.others.declare(policy.UseVariable, "", c.params))
 	if c.kept[policy.UseValidation][src] {
-		e = c.stored.others.compile(policy.Expr{Src: src}, c.fresh.others.declared(policy.UseVariable, "", c.params))
+		e = c.stored.others.compile(policy.Expr{Src: src}, c.fresh.others.declare(policy.UseVariable, "", c.params))
 	}
 	c.fresh.others.scope.Declare(name, e.Output)
 	if c.stored != nil {
@@ -101,7 +101,7 @@ func (c *Checker) Expression(use policy.Use, locals, src string) *policy.Compile
 	if use == policy.UseMatchCondition {
 		in = &from.conditions
 	}
-	return compileError(in.compile(policy.Expr{Src: src}, in.declared(use, locals, c.params), results[use]...))
+	return compileError(in.compile(policy.Expr{Src: src}, in.declare(use, locals, c.params), results[use]...))
 }
 
 func compileError(e *Expression) *policy.CompileError {

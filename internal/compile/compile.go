@@ -87,13 +87,13 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 
 	params := p.ParamKind != nil
 	for _, v := range p.Variables {
-		e := c.compile(v.Expr, c.declared(policy.UseVariable, "", params))
+		e := c.compile(v.Expr, c.declare(policy.UseVariable, "", params))
 		scope.Declare(v.Name, e.Output)
 		prog.Variables = append(prog.Variables, Variable{v.Name, e})
 	}
 	local := func(names string) func(policy.Expr, policy.Use) *Expression {
 		return func(x policy.Expr, u policy.Use) *Expression {
-			return c.compile(x, c.declared(u, names, params), results[u]...)
+			return c.compile(x, c.declare(u, names, params), results[u]...)
 		}
 	}
 	use := local("")
@@ -183,13 +183,13 @@ var results = map[policy.Use][]*cel.Type{
 	policy.UseCondition:          {cel.BoolType},
 }
 
-// Declared says what expressions of a use may name in a policy, beside some locals.
-func Declared(p *policy.Policy, use policy.Use, locals string) celenv.Declared {
-	return (&compiler{dialect: p.Kind == policy.Admission}).declared(use, locals, p.ParamKind != nil)
+// Declare says what expressions of a use may name in a policy, beside some locals.
+func Declare(p *policy.Policy, use policy.Use, locals string) celenv.Declared {
+	return (&compiler{dialect: p.Kind == policy.Admission}).declare(use, locals, p.ParamKind != nil)
 }
 
-// declared says what expressions of a use may name in a policy. Variables of the dialect may hold parts of an Object.
-func (c *compiler) declared(use policy.Use, locals string, params bool) celenv.Declared {
+// declare says what expressions of a use may name in a policy. Variables of the dialect may hold parts of an Object.
+func (c *compiler) declare(use policy.Use, locals string, params bool) celenv.Declared {
 	d := declarations(use, params)
 	d.Locals, d.Extended = locals, c.dialect
 	if c.dialect && (use.Mutates() || use == policy.UseVariable) {
@@ -219,7 +219,7 @@ func (c *compiler) compile(x policy.Expr, d celenv.Declared, results ...*cel.Typ
 	if strings.Contains(x.Src, celenv.VariablesName) {
 		return c.compileAlone(x, d, results...)
 	}
-	compiled := c.scope.Shared(d, fmt.Sprint(results, " ", x.Src),
+	compiled := c.scope.Memoise(d, fmt.Sprint(results, " ", x.Src),
 		func() any { return c.compileAlone(x, d, results...) })
 	e := *compiled.(*Expression)
 	e.Expr = x
@@ -267,7 +267,7 @@ func (c *compiler) compileAlone(x policy.Expr, d celenv.Declared, results ...*ce
 		c.err = errors.Join(c.err, err)
 		return &Expression{Expr: x, Err: err, Internal: true}
 	}
-	prog, err := celenv.Program(base, checked, fns.Bounded())
+	prog, err := celenv.Program(base, checked, fns.Bound())
 	if err != nil {
 		return &Expression{Expr: x, Err: fmt.Errorf("program instantiation failed: %w", err), Internal: true}
 	}
@@ -375,7 +375,7 @@ type lateProgram struct {
 
 func (p *lateProgram) program() (cel.Program, error) {
 	p.once.Do(func() {
-		p.prog, p.err = celenv.Program(p.env, p.ast, p.functions.Bounded())
+		p.prog, p.err = celenv.Program(p.env, p.ast, p.functions.Bound())
 		p.env, p.ast, p.functions = nil, nil, nil
 	})
 	return p.prog, p.err

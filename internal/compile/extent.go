@@ -74,7 +74,7 @@ func wordAt(s string) int {
 			n = 2
 		}
 	case '\'', '"':
-		return quoted(s)
+		return quotedLength(s)
 	}
 	for n < len(s) && (s[n] == '_' || s[n] >= '0' && s[n] <= '9' || s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' &&
 		s[n] <= 'Z') {
@@ -83,8 +83,8 @@ func wordAt(s string) int {
 	return max(n, 1)
 }
 
-// quoted returns the length of the quoted text that s begins with.
-func quoted(s string) int {
+// quotedLength returns the length of the quoted text that s begins with.
+func quotedLength(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
@@ -109,7 +109,7 @@ func brackets(s string) (open, closed int) {
 				closed = i + 1
 			}
 		case '\'', '"':
-			i += quoted(s[i:]) - 1
+			i += quotedLength(s[i:]) - 1
 		}
 	}
 	return open, closed

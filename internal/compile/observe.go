@@ -23,10 +23,10 @@ type Branch struct {
 	id int64
 }
 
-// Observed returns a program that decides as prog does and tells a [Listener] what its branches come to. Each
+// Observe returns a program that decides as prog does and tells a [Listener] what its branches come to. Each
 // expression is evaluated once more for that, so that costs are those of what is not watched. The branches are those
 // of each expression by its field.
-func Observed(set *celenv.Set, prog *Program) (*Program, map[string][]Branch, error) {
+func Observe(set *celenv.Set, prog *Program) (*Program, map[string][]Branch, error) {
 	found := map[string][]Branch{}
 	observed, err := recompile(set, prog, func(e *Expression, tree *cel.Ast, program programs) error {
 		parts := branches(e.Src, tree.NativeRep())

@@ -28,7 +28,7 @@ func recompile(
 		if e == nil || e.Err != nil {
 			return e
 		}
-		d := in.declared(use, e.Locals, p.ParamKind != nil)
+		d := in.declare(use, e.Locals, p.ParamKind != nil)
 		env, err := scope.Env(d)
 		if err != nil {
 			errs = append(errs, err)
@@ -47,7 +47,7 @@ func recompile(
 		copied := *e
 		errs = append(errs, replace(&copied, tree, func(options ...cel.ProgramOption) (cel.Program, error) {
 			// What watches an expression watches calls with their guards.
-			return celenv.Program(env, tree, append([]cel.ProgramOption{fns.Bounded()}, options...)...)
+			return celenv.Program(env, tree, append([]cel.ProgramOption{fns.Bound()}, options...)...)
 		}))
 		return &copied
 	}
@@ -77,10 +77,10 @@ func recompile(
 
 // A Listener is told what happens in the evaluations whose context has it, see [Listening]. Either function may be nil.
 type Listener struct {
-	// Trace is told what each evaluation of an expression of a [Traced] program came to.
+	// Trace is told what each evaluation of an expression of a program of [Trace] came to.
 	Trace func(*policy.Policy, policy.Expr, Seen)
 
-	// Observe is told each value of a branch of an expression of an [Observed] program, and with branch -1 each value
+	// Observe is told each value of a branch of an expression of a program of [Observe], and with branch -1 each value
 	// of the expression itself.
 	Observe func(p *policy.Policy, x policy.Expr, branch int, value ref.Val)
 }

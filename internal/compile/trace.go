@@ -30,10 +30,10 @@ type Loop struct {
 	After ref.Val // what the loop had come to after it
 }
 
-// Traced returns a program that decides as prog does and tells a [Listener] the values of the parts of its
+// Trace returns a program that decides as prog does and tells a [Listener] the values of the parts of its
 // expressions. Each is evaluated twice: cel-go v0.29.2 counts no cost in a program that tracks state. Variables are
 // evaluated once all the same.
-func Traced(set *celenv.Set, prog *Program) (*Program, error) {
+func Trace(set *celenv.Set, prog *Program) (*Program, error) {
 	return recompile(set, prog, func(e *Expression, tree *cel.Ast, program programs) error {
 		watched, err := program(cel.EvalOptions(cel.OptTrackState), followLoops(tree))
 		if err != nil {

@@ -64,7 +64,7 @@ func TestDerived(t *testing.T) {
 			if err != nil || len(rejected) > 0 {
 				return
 			}
-			request, err := w.prepared(t.Context(), engine, c, &Want{})
+			request, err := w.prepare(t.Context(), engine, c, &Want{})
 			if err != nil || request == nil {
 				return
 			}

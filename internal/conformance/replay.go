@@ -69,7 +69,7 @@ func worldOf(c *Case) (*World, error) {
 	if types, err = types.WithCustomResources(manifest.Trees(crds)...); err != nil {
 		return nil, err
 	}
-	w.Types = enabled(types, c.Policies)
+	w.Types = enable(types, c.Policies)
 	objects, err := Documents([]byte(Rights))
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func worldOf(c *Case) (*World, error) {
 	}
 	for _, object := range existing {
 		kind := schema.FromAPIVersionAndKind(fmt.Sprint(object["apiVersion"]), fmt.Sprint(object["kind"]))
-		stored, _, err := prepare.Stored(object, w.Types, kind)
+		stored, _, err := prepare.ReadStored(object, w.Types, kind)
 		if err != nil {
 			return nil, err
 		}
@@ -90,9 +90,9 @@ func worldOf(c *Case) (*World, error) {
 	return w, err
 }
 
-// enabled returns types as the recorded server serves them, which is started with --runtime-config for the versions of
+// enable returns types as the recorded server serves them, which is started with --runtime-config for the versions of
 // policies that are off by default.
-func enabled(types *registry.Registry, policies []map[string]any) *registry.Registry {
+func enable(types *registry.Registry, policies []map[string]any) *registry.Registry {
 	versions := map[string]bool{}
 	for _, object := range policies {
 		versions[fmt.Sprint(object["apiVersion"])] = true
@@ -156,7 +156,7 @@ func (w *World) Engine(policies []map[string]any, stored ...map[string]any) (*ce
 // Answer notes what the engine says to the request of a case, whose old object must exist in the world. It returns the
 // decision of the mutating phase, nil if the request did not get there.
 func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Decision, error) {
-	request, err := w.prepared(ctx, e, c, got)
+	request, err := w.prepare(ctx, e, c, got)
 	if request == nil || err != nil {
 		return nil, err
 	}
@@ -180,9 +180,9 @@ func (w *World) Answer(ctx context.Context, e *celgate.Engine, c *Case, got *Wan
 	return mutating, nil
 }
 
-// prepared returns the request of a case as admission gets it. Without one the server refuses the case before
+// prepare returns the request of a case as admission gets it. Without one the server refuses the case before
 // admission, as got then says.
-func (w *World) prepared(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Prepared, error) {
+func (w *World) prepare(ctx context.Context, e *celgate.Engine, c *Case, got *Want) (*celgate.Prepared, error) {
 	r, err := w.request(ctx, c)
 	if err != nil {
 		return nil, err

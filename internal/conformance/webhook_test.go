@@ -89,7 +89,7 @@ func sentAnnotations(recorded map[string]string) map[string]string {
 
 // replayOverHTTP does what the server does around its two calls of a webhook.
 func (w *World) replayOverHTTP(ctx context.Context, c *Case, e *celgate.Engine, url string, got *Want) error {
-	prepared, err := w.prepared(ctx, e, c, got)
+	prepared, err := w.prepare(ctx, e, c, got)
 	if prepared == nil || err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func Validation(set *celenv.Set, p *policy.Policy, object map[string]any, opts O
 		"apiVersion": "admissionregistration.k8s.io/v1", "kind": string(policy.Validating),
 		"metadata": map[string]any{"name": p.Name}, "spec": made,
 	}
-	if err := d.compiled(set, derived); err != nil {
+	if err := d.dropCompiled(set, derived); err != nil {
 		return nil, err
 	}
 	made["validations"] = d.validations()
@@ -171,9 +171,9 @@ func (d *deriver) parse(set *celenv.Set) error {
 		}
 	}
 	for _, m := range d.mutations {
-		writes := effects.Applied(m.tree.Expr())
+		writes := effects.AppliedLeaves(m.tree.Expr())
 		if m.Use == policy.UseJSONPatch {
-			writes = effects.Patched(m.tree.Expr())
+			writes = effects.PatchOperations(m.tree.Expr())
 		}
 		for _, w := range writes {
 			if !m.copies(w) {
@@ -295,7 +295,7 @@ func (d *deriver) overwritten() {
 		for _, list := range a.all {
 			if slices.ContainsFunc(d.added,
 				func(x assertion) bool { return x.index >= a.index && x.paths[0] == list }) {
-				d.refuse(a.Expr, "%s[] cannot be derived: items are added to the list", shown(list))
+				d.refuse(a.Expr, "%s[] cannot be derived: items are added to the list", writePath(list))
 				return true
 			}
 		}
@@ -303,9 +303,9 @@ func (d *deriver) overwritten() {
 			if m.Index <= a.index {
 				continue
 			}
-			writes := effects.Applied(m.tree.Expr())
+			writes := effects.AppliedLeaves(m.tree.Expr())
 			if m.Use == policy.UseJSONPatch {
-				writes = effects.Patched(m.tree.Expr())
+				writes = effects.PatchOperations(m.tree.Expr())
 			}
 			for _, w := range writes {
 				if w.Op == "apply" && m.copies(w) {
@@ -317,7 +317,7 @@ func (d *deriver) overwritten() {
 						again = false // a merge below it adds to it
 					}
 					if again && !strings.HasSuffix(p.Steps, effects.Item) {
-						d.refuse(a.Expr, "%s cannot be derived: mutations[%d] writes it again", shown(p), m.Index)
+						d.refuse(a.Expr, "%s cannot be derived: mutations[%d] writes it again", writePath(p), m.Index)
 						return true
 					}
 				}
@@ -327,8 +327,8 @@ func (d *deriver) overwritten() {
 	})
 }
 
-// shown writes a path of the object without its root.
-func shown(p effects.Path) string {
+// writePath writes a path of the object without its root.
+func writePath(p effects.Path) string {
 	return strings.TrimPrefix(effects.Path{Steps: p.Steps}.String(), ".")
 }
 
@@ -363,7 +363,7 @@ func (d *deriver) validations() []any {
 	for _, a := range d.assertions {
 		names := make([]string, 0, len(a.paths))
 		for _, p := range a.paths {
-			if name := shown(p); !slices.Contains(names, name) {
+			if name := writePath(p); !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
@@ -385,8 +385,8 @@ func singleQuoted(text string) string {
 	return strings.ReplaceAll(text, `"`, `'`)
 }
 
-// compiled takes out what a validating policy cannot say.
-func (d *deriver) compiled(set *celenv.Set, derived map[string]any) error {
+// dropCompiled takes out what a validating policy cannot say.
+func (d *deriver) dropCompiled(set *celenv.Set, derived map[string]any) error {
 	if len(d.assertions) == 0 {
 		return nil
 	}
@@ -404,7 +404,7 @@ func (d *deriver) compiled(set *celenv.Set, derived map[string]any) error {
 		err := prog.Validations[i].Err
 		if err != nil {
 			text, _, _ := strings.Cut(err.Error(), "\n")
-			d.refuse(a.Expr, "%s cannot be derived: a validation cannot say it: %s", shown(a.paths[0]), text)
+			d.refuse(a.Expr, "%s cannot be derived: a validation cannot say it: %s", writePath(a.paths[0]), text)
 		}
 		return err != nil
 	})

@@ -40,7 +40,7 @@ func (w *derivation) patch(e ast.Expr) []string {
 		case operators.Add:
 			return append(w.patch(c.Args()[0]), w.patch(c.Args()[1])...)
 		case operators.Conditional:
-			if len(effects.Patched(e)) > 0 && trivial(c.Args()[1]) && trivial(c.Args()[2]) {
+			if len(effects.PatchOperations(e)) > 0 && trivial(c.Args()[1]) && trivial(c.Args()[2]) {
 				return nil // parents that something else is added to
 			}
 			return w.branches(c.Args()[0], w.patch, c.Args()[1], c.Args()[2], root)
@@ -67,7 +67,7 @@ func trivial(e ast.Expr) bool {
 	if e.Kind() != ast.ListKind {
 		return false
 	}
-	for _, write := range effects.Patched(e) {
+	for _, write := range effects.PatchOperations(e) {
 		if write.Op != "add" || write.Value == nil || !empty(write.Value) {
 			return false
 		}
@@ -80,7 +80,7 @@ func empty(e ast.Expr) bool {
 }
 
 func (w *derivation) operation(e ast.Expr) []string {
-	all := effects.Patched(e)
+	all := effects.PatchOperations(e)
 	if e.Kind() != ast.StructKind || len(all) != 1 {
 		return w.no(root, "its operations are computed")
 	}

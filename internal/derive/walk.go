@@ -59,7 +59,7 @@ func (d *deriver) mutation(m *mutation) {
 		w.operations(m.tree.Expr())
 		return
 	}
-	w.merged(m.tree.Expr())
+	w.derivePatch(m.tree.Expr())
 }
 
 func (w *derivation) keep(all []string) {
@@ -69,8 +69,8 @@ func (w *derivation) keep(all []string) {
 	w.paths, w.all = nil, nil
 }
 
-// merged derives the parts of an ApplyConfiguration, each with a validation of its own.
-func (w *derivation) merged(e ast.Expr) { w.each(e, root) }
+// derivePatch derives the parts of an ApplyConfiguration, each with a validation of its own.
+func (w *derivation) derivePatch(e ast.Expr) { w.each(e, root) }
 
 // each makes a validation of each leaf below structs.
 func (w *derivation) each(e ast.Expr, at place) {
@@ -300,7 +300,7 @@ func (w *derivation) loop(e ast.Expr, at place) []string {
 	}
 	if path, who := w.changing(w.readsOf(w.part.reads, c.IterRange())); own && who != "" && path != at.path.Any() {
 		w.result.Notes = append(w.result.Notes, Refusal{w.Expr, fmt.Sprintf(
-			"which items of %s are meant depends on %s, %s: of the others the validation says nothing", shown(at.path), path,
+			"which items of %s are meant depends on %s, %s: of the others the validation says nothing", writePath(at.path), path,
 			who)})
 	}
 	if own {
@@ -427,7 +427,7 @@ func (w *derivation) typeAt(at place) *shape.Type {
 }
 
 func (w *derivation) no(at place, format string, args ...any) []string {
-	w.refuse(w.Expr, "%s cannot be derived: %s", orWhole(shown(at.path)), fmt.Sprintf(format, args...))
+	w.refuse(w.Expr, "%s cannot be derived: %s", orWhole(writePath(at.path)), fmt.Sprintf(format, args...))
 	return nil
 }
 

@@ -106,7 +106,7 @@ func (t *toucher) structure(e ast.Expr) {
 		t.value(e, t.base, nil)
 		return
 	}
-	writes := Patched(e)
+	writes := PatchOperations(e)
 	if len(writes) != 1 || e.AsStruct().TypeName() != "JSONPatch" {
 		t.found.Unknown = true
 		return

@@ -197,8 +197,8 @@ func (w *walker) demand(e ast.Expr, paths []Path, of Extent) {
 	}
 }
 
-// whole walks an expression whose value is looked at.
-func (w *walker) whole(e ast.Expr, s scope) []Path {
+// walkWhole walks an expression whose value is looked at.
+func (w *walker) walkWhole(e ast.Expr, s scope) []Path {
 	paths := w.walk(e, s)
 	w.demand(e, paths, Whole)
 	return paths
@@ -242,12 +242,12 @@ func (w *walker) visit(e ast.Expr, s scope) []Path {
 		}
 	case ast.MapKind:
 		for _, entry := range e.AsMap().Entries() {
-			w.whole(entry.AsMapEntry().Key(), s)
-			w.whole(entry.AsMapEntry().Value(), s)
+			w.walkWhole(entry.AsMapEntry().Key(), s)
+			w.walkWhole(entry.AsMapEntry().Value(), s)
 		}
 	case ast.StructKind:
 		for _, f := range e.AsStruct().Fields() {
-			w.whole(f.AsStructField().Value(), s)
+			w.walkWhole(f.AsStructField().Value(), s)
 		}
 	case ast.ComprehensionKind:
 		return w.comprehension(e.AsComprehension(), s)
@@ -305,19 +305,19 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 	switch {
 	case (name == operators.Index || name == optIndex || name == optSelect) && len(args) == 2:
 		from := w.walk(args[0], s)
-		w.whole(args[1], s)
+		w.walkWhole(args[1], s)
 		step := Item
 		if text, ok := literal(args[1]).(string); ok {
 			step = text
 		}
 		return w.step(e.ID(), from, step, false, name != operators.Index || isOptional(args[0], w.variables))
 	case name == operators.Conditional && len(args) == 3:
-		w.whole(args[0], s)
+		w.walkWhole(args[0], s)
 		return union(w.walk(args[1], s), w.walk(args[2], s))
 	case name == operators.Add && len(args) == 2:
 		return union(w.walk(args[0], s), w.walk(args[1], s))
 	case (name == operators.In || name == operators.OldIn) && len(args) == 2:
-		w.whole(args[0], s)
+		w.walkWhole(args[0], s)
 		from := w.walk(args[1], s)
 		if _, ok := literal(args[0]).(string); !ok {
 			w.demand(args[1], from, Whole)
@@ -363,7 +363,7 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 	var target []Path
 	if c.IsMemberFunction() && name == c.FunctionName() {
 		target = w.walk(c.Target(), s)
-		if of, looks := looked(name); looks {
+		if of, looks := argumentsLookedAt(name); looks {
 			w.demand(c.Target(), target, of)
 		}
 	}
@@ -371,7 +371,7 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 		paths := w.walk(a, s)
 		if name == "orValue" || name == "or" {
 			target = union(target, paths)
-		} else if of, looks := looked(name); looks {
+		} else if of, looks := argumentsLookedAt(name); looks {
 			w.demand(a, paths, of)
 		}
 	}
@@ -394,8 +394,8 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 	return nil
 }
 
-// looked returns what a function looks at of its arguments; false if it passes on what it is given.
-func looked(function string) (of Extent, looks bool) {
+// argumentsLookedAt returns what a function looks at of its arguments; false if it passes on what it is given.
+func argumentsLookedAt(function string) (of Extent, looks bool) {
 	switch function {
 	case "size":
 		return Items, true
@@ -471,7 +471,7 @@ func (w *walker) comprehension(c ast.ComprehensionExpr, s scope) []Path {
 	if item := itemKept(c); item != nil {
 		w.kept = item.ID()
 	}
-	w.whole(c.LoopStep(), inner)
+	w.walkWhole(c.LoopStep(), inner)
 	w.kept = kept
 	w.walk(c.Result(), s.with(c.AccuVar(), nil))
 	if itemKept(c) != nil {

@@ -103,8 +103,8 @@ func TestWrites(t *testing.T) {
 		t.Run(c.src, func(t *testing.T) {
 			e := parse(t, c.src)
 			var got []string
-			for _, w := range append(effects.Applied(e), effects.Patched(e)...) {
-				if w.Op == "apply" && w.Path.Root == "object" && len(effects.Patched(e)) > 0 {
+			for _, w := range append(effects.AppliedLeaves(e), effects.PatchOperations(e)...) {
+				if w.Op == "apply" && w.Path.Root == "object" && len(effects.PatchOperations(e)) > 0 {
 					continue
 				}
 				text := w.Path.String()

@@ -17,8 +17,8 @@ type Write struct {
 	Exact  bool     // all of the path is known
 }
 
-// Applied returns the leaves that the Object{…} literals of an ApplyConfiguration set.
-func Applied(e ast.Expr) []Write {
+// AppliedLeaves returns the leaves that the Object{…} literals of an ApplyConfiguration set.
+func AppliedLeaves(e ast.Expr) []Write {
 	var all []Write
 	applied(e, Path{Root: "object"}, &all)
 	return all
@@ -96,8 +96,8 @@ func descend(e ast.Expr, at Path, all *[]Write) bool {
 	return len(*all) > before
 }
 
-// Patched returns the operations of the JSONPatch{…} literals of a JSON patch.
-func Patched(e ast.Expr) []Write {
+// PatchOperations returns the operations of the JSONPatch{…} literals of a JSON patch.
+func PatchOperations(e ast.Expr) []Write {
 	var all []Write
 	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.StructKind || e.AsStruct().TypeName() != "JSONPatch" {

@@ -34,7 +34,7 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 	var all []map[string]any
 	if p.Mutates() {
 		of := without(spec, "validations", "auditAnnotations", "order", "maxPasses")
-		of["mutations"] = unnamed(of["mutations"])
+		of["mutations"] = dropNames(of["mutations"])
 		if p.Validates() {
 			constraints, matches := withoutDelete(of["matchConstraints"])
 			if !matches {
@@ -43,10 +43,10 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 			}
 			of["matchConstraints"] = constraints
 		}
-		all = append(all, as(object, string(policy.Mutating), of))
+		all = append(all, withSpec(object, string(policy.Mutating), of))
 	}
 	if p.Validates() {
-		all = append(all, as(object, string(policy.Validating), without(spec, "mutations", "reinvocationPolicy", "order", "maxPasses")))
+		all = append(all, withSpec(object, string(policy.Validating), without(spec, "mutations", "reinvocationPolicy", "order", "maxPasses")))
 	}
 	if len(refusals) > 0 {
 		return nil, refusals
@@ -88,8 +88,8 @@ func noNative(p *policy.Policy) (all []Refusal) {
 	return all
 }
 
-// unnamed leaves out what a native policy needs no form of: names, and a reinvocationPolicy that is the policy's.
-func unnamed(mutations any) any {
+// dropNames leaves out what a native policy needs no form of: names, and a reinvocationPolicy that is the policy's.
+func dropNames(mutations any) any {
 	list, _ := mutations.([]any)
 	out := slices.Clone(list)
 	for i, item := range out {
@@ -122,7 +122,7 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 		}
 		made, refused := bindingOf(object, b, ref, named)
 		for _, m := range made {
-			all = append(all, as(renamed(object, name), m.kind.Binding(), m.spec))
+			all = append(all, withSpec(rename(object, name), m.kind.Binding(), m.spec))
 		}
 		for _, r := range refused {
 			if r.Field = cmp.Or(r.Field, field); !slices.Contains(refusals, r) {
@@ -189,8 +189,8 @@ func bindingOf(object map[string]any, b *policy.Binding, ref policy.Ref, named f
 	return all, nil
 }
 
-// renamed returns an object with another name.
-func renamed(object map[string]any, name string) map[string]any {
+// rename returns an object with another name.
+func rename(object map[string]any, name string) map[string]any {
 	if tree.Object(object).Name() == name {
 		return object
 	}
@@ -199,8 +199,8 @@ func renamed(object map[string]any, name string) map[string]any {
 	return tree.Object(object).WithMetadata(metadata)
 }
 
-// as returns an object as one of a native kind with another spec.
-func as(object map[string]any, kind string, spec map[string]any) map[string]any {
+// withSpec returns an object as one of a native kind with another spec.
+func withSpec(object map[string]any, kind string, spec map[string]any) map[string]any {
 	out := without(object, "status")
 	out["apiVersion"], out["kind"], out["spec"] = native, kind, spec
 	return out

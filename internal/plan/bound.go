@@ -57,8 +57,8 @@ func (m *machine) chargeList(list ref.Val, items []ref.Val) ref.Val {
 	return list
 }
 
-// Bounded makes programs of cel-go charge their calls as plans do. What they cost and answer stays the same.
-func (f *Functions) Bounded() cel.ProgramOption {
+// Bound makes programs of cel-go charge their calls as plans do. What they cost and answer stays the same.
+func (f *Functions) Bound() cel.ProgramOption {
 	b := &builder{functions: f.dispatcher}
 	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		switch i := i.(type) {

@@ -146,12 +146,12 @@ func (f *fold) isAccumulator(n node) bool {
 	return ok && accu.fold == f
 }
 
-// recognized returns the node of a macro that has one, else the fold.
-func recognized(f *fold) node {
-	if q := quantified(f); q != nil {
+// recognize returns the node of a macro that has one, else the fold.
+func recognize(f *fold) node {
+	if q := recognizeQuantifier(f); q != nil {
 		return q
 	}
-	if c := collected(f); c != nil {
+	if c := recognizeCollection(f); c != nil {
 		return c
 	}
 	return f
@@ -165,8 +165,8 @@ type quantifier struct {
 	going    uint64 // what it costs to find out whether it is settled
 }
 
-// quantified recognizes a quantifier, else it returns nil.
-func quantified(f *fold) *quantifier {
+// recognizeQuantifier recognizes a quantifier, else it returns nil.
+func recognizeQuantifier(f *fold) *quantifier {
 	init, ok := f.init.(constant)
 	if !ok || !f.isAccumulator(f.result) {
 		return nil
@@ -224,8 +224,8 @@ type collection struct {
 	element node
 }
 
-// collected recognizes a collection, else it returns nil.
-func collected(f *fold) *collection {
+// recognizeCollection recognizes a collection, else it returns nil.
+func recognizeCollection(f *fold) *collection {
 	init, ok := f.init.(constant)
 	if !ok {
 		return nil

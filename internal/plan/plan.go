@@ -295,7 +295,7 @@ func (b *builder) selection(e ast.Expr) node {
 	name := types.String(s.FieldName())
 	key := constantQualifier(name, false)
 	if !s.IsTestOnly() {
-		return qualified(operand, key)
+		return qualify(operand, key)
 	}
 	switch operand := operand.(type) {
 	case *attribute:
@@ -305,12 +305,12 @@ func (b *builder) selection(e ast.Expr) node {
 	case *conditional:
 		return nil
 	}
-	a := qualified(operand, key)
+	a := qualify(operand, key)
 	return &presence{root: a.root, path: a.path[:len(a.path)-1], name: name}
 }
 
-// qualified appends a qualifier to what is an attribute already, and makes an attribute of everything else.
-func qualified(operand node, q qualifier) *attribute {
+// qualify appends a qualifier to what is an attribute already, and makes an attribute of everything else.
+func qualify(operand node, q qualifier) *attribute {
 	var a attribute
 	switch operand := operand.(type) {
 	case *attribute:
@@ -337,7 +337,7 @@ func (b *builder) list(l ast.ListExpr) node {
 	for _, i := range l.OptionalIndices() {
 		n.items[i].optional = true
 	}
-	return b.folded(n, items...)
+	return b.foldLiteral(n, items...)
 }
 
 func (b *builder) mapping(e ast.MapExpr) node {
@@ -352,11 +352,11 @@ func (b *builder) mapping(e ast.MapExpr) node {
 		n.keys, n.values = append(n.keys, key), append(n.values, element{value, m.IsOptional()})
 		parts = append(parts, key, value)
 	}
-	return b.folded(n, parts...)
+	return b.foldLiteral(n, parts...)
 }
 
-// folded evaluates a literal of constants once: those are free.
-func (b *builder) folded(n node, parts ...node) node {
+// foldLiteral evaluates a literal of constants once: those are free.
+func (b *builder) foldLiteral(n node, parts ...node) node {
 	for _, p := range parts {
 		if _, ok := p.(constant); !ok {
 			return n
@@ -410,7 +410,7 @@ func (b *builder) comprehension(c ast.ComprehensionExpr) node {
 	if f.init == nil || f.over == nil || f.condition == nil || f.step == nil || f.result == nil {
 		return nil
 	}
-	return recognized(f)
+	return recognize(f)
 }
 
 func (b *builder) slot() int {
@@ -465,12 +465,12 @@ func branch(n node) node {
 func index(args []node, optional bool) node {
 	c, ok := args[1].(constant)
 	if !ok {
-		return qualified(args[0], qualifier{dynamic: branch(args[1]), optional: optional})
+		return qualify(args[0], qualifier{dynamic: branch(args[1]), optional: optional})
 	}
 	if !isKey(c.value) {
 		return nil
 	}
-	return qualified(args[0], constantQualifier(c.value, optional))
+	return qualify(args[0], constantQualifier(c.value, optional))
 }
 
 func (b *builder) functionCall(id int64, name string, args []node) node {
@@ -543,7 +543,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 		return nil
 	}
 	if len(args) == 1 && overloads.IsTypeConversionFunction(name) {
-		return b.folded(n, args...)
+		return b.foldLiteral(n, args...)
 	}
 	if pure[name] && !(name == "quantity" && b.older.QuantityAliased) {
 		return once(n, args)

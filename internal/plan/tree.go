@@ -49,7 +49,7 @@ func treeOf(n node, at, field string) treeNode {
 			return c
 		}
 	case constant:
-		if v, ok := converted(n.value, at, field); ok {
+		if v, ok := convert(n.value, at, field); ok {
 			return constantTree{v, 0}
 		}
 	}
@@ -156,11 +156,11 @@ func (m *machine) converted(v ref.Val, at, field string) (any, bool) {
 	if bound.ChargeTree(m.meter(), v) != nil {
 		return nil, false
 	}
-	return converted(v, at, field)
+	return convert(v, at, field)
 }
 
-// converted converts a value with the code of the literal that it is a field of.
-func converted(v ref.Val, at, field string) (any, bool) {
+// convert converts a value with the code of the literal that it is a field of.
+func convert(v ref.Val, at, field string) (any, bool) {
 	if native, ok := scalar(v); ok {
 		return native, true
 	}

@@ -26,8 +26,8 @@ func everything(t *testing.T, in prepare.Input) {
 			prepare.ForValidation(in)
 		}
 	}
-	if stored, _, err := prepare.Stored(in.Object, in.Types, kind); err == nil {
-		again, warnings, err := prepare.Stored(stored, in.Types, kind)
+	if stored, _, err := prepare.ReadStored(in.Object, in.Types, kind); err == nil {
+		again, warnings, err := prepare.ReadStored(stored, in.Types, kind)
 		if err != nil || len(warnings) > 0 {
 			t.Errorf("a stored object is decoded with %v, warnings %q", err, warnings)
 		}
@@ -40,7 +40,7 @@ func everything(t *testing.T, in prepare.Input) {
 		if _, err := prepare.Normalise(normal, in.Types, kind); err != nil {
 			t.Errorf("a normal object is refused: %v", err)
 		}
-		byDifference(t, in, prepare.Settled(normal, in.Object, in.Types, kind), kind)
+		byDifference(t, in, prepare.Settle(normal, in.Object, in.Types, kind), kind)
 	}
 }
 
@@ -49,12 +49,12 @@ func byDifference(t *testing.T, in prepare.Input, n prepare.Normal, kind schema.
 	for depth := range 3 {
 		mutated, _ := graft(n.Object, in.Old, depth).(map[string]any)
 		want, wantErr := prepare.Normalise(mutated, in.Types, kind)
-		strict, strictErr := n.Patched(mutated, n.Object, in.Types, kind)
-		wantStrict, wantStrictErr := prepare.Normal{Object: n.Object}.Patched(mutated, n.Object, in.Types, kind)
+		strict, strictErr := n.CheckPatched(mutated, n.Object, in.Types, kind)
+		wantStrict, wantStrictErr := prepare.Normal{Object: n.Object}.CheckPatched(mutated, n.Object, in.Types, kind)
 		if fmt.Sprint(strictErr) != fmt.Sprint(wantStrictErr) || !reflect.DeepEqual(strict, wantStrict) {
 			t.Errorf("%v decodes as %v, %v, want %v, %v", mutated, strict, strictErr, wantStrict, wantStrictErr)
 		}
-		got, err := n.Then(mutated, in.Types, kind)
+		got, err := n.Continue(mutated, in.Types, kind)
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got.Object, want) {
 			t.Errorf("%v becomes %v, %v, want %v, %v", mutated, got.Object, err, want, wantErr)
 		}

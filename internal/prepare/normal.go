@@ -23,8 +23,8 @@ type Normal struct {
 	from map[string]any // what a pass made Object of, if it did and nothing else is known
 }
 
-// Settled returns an object that preparation has made of another, and finds out whether it is normal.
-func Settled(obj, from map[string]any, types *schema.Registry, kind schema.GroupVersionKind) Normal {
+// Settle returns an object that preparation has made of another, and finds out whether it is normal.
+func Settle(obj, from map[string]any, types *schema.Registry, kind schema.GroupVersionKind) Normal {
 	n := Normal{Object: obj, from: from}
 	if t := mutatedType(obj, types, kind); t != nil && n.is(t, kind) {
 		n.typ = t
@@ -45,8 +45,8 @@ func (n Normal) is(t *shape.Type, kind schema.GroupVersionKind) bool {
 // Of reports that n is about obj itself.
 func (n Normal) Of(obj map[string]any) bool { return obj != nil && tree.Same(n.Object, obj) }
 
-// Then returns what [Normalise] makes of obj, the result of a mutation of n.
-func (n Normal) Then(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (Normal, error) {
+// Continue returns what [Normalise] makes of obj, the result of a mutation of n.
+func (n Normal) Continue(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (Normal, error) {
 	t := mutatedType(obj, types, kind)
 	var known map[string]any
 	if t != nil && (!custom(t) || t == mutatedType(n.Object, types, kind)) && n.is(t, kind) {

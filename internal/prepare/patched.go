@@ -14,11 +14,11 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Patched checks the result of a JSON patch of before, which n may be about, as the server decodes it: strictly for
-// built-in kinds, where apiVersion and kind may be missing, and as any object with a kind for custom resources. The
+// CheckPatched checks the result of a JSON patch of before, which n may be about, as the server decodes it: strictly
+// for built-in kinds, where apiVersion and kind may be missing, and as any object with a kind for custom resources. The
 // error has the server's text (as pkg/admission/plugin/policy/mutating/patch/json_patch.go v0.37.2 decodes, without
 // defaults). Maps of before that are in the result were not looked into by the patch.
-func (n Normal) Patched(doc any, before map[string]any, types *schema.Registry,
+func (n Normal) CheckPatched(doc any, before map[string]any, types *schema.Registry,
 	kind schema.GroupVersionKind) (map[string]any, error) {
 	obj, ok := doc.(map[string]any)
 	if !ok {
@@ -40,12 +40,12 @@ func (n Normal) Patched(doc any, before map[string]any, types *schema.Registry,
 			}
 			return nil, fmt.Errorf("Object 'Kind' is missing in '%s'", data)
 		}
-		return Written(obj), nil
+		return Reread(obj), nil
 	}
 	if version.Empty() {
 		version = kind.GroupVersion()
 	}
-	given, err := interpreted(obj, version, types, kind)
+	given, err := interpretKind(obj, version, types, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +74,8 @@ func (n Normal) Patched(doc any, before map[string]any, types *schema.Registry,
 	return setKind(obj, kind), nil
 }
 
-// Written returns an object as it is read again once it has been written as JSON. What does not change is shared.
-func Written(obj map[string]any) map[string]any {
+// Reread returns an object as it is read again once it has been written as JSON. What does not change is shared.
+func Reread(obj map[string]any) map[string]any {
 	again, _ := reread(obj)
 	written, _ := again.(map[string]any)
 	return written
@@ -135,9 +135,9 @@ func groupVersion(obj map[string]any) (schema.GroupVersion, error) {
 	return apischema.ParseGroupVersion(apiVersion)
 }
 
-// interpreted returns the kind that a patch made of an object of a built-in kind, or an error if it is unknown (as
+// interpretKind returns the kind that a patch made of an object of a built-in kind, or an error if it is unknown (as
 // json/json.go of apimachinery v0.37.2 serializers decodes into an object that exists).
-func interpreted(obj map[string]any, version schema.GroupVersion, types *schema.Registry,
+func interpretKind(obj map[string]any, version schema.GroupVersion, types *schema.Registry,
 	kind schema.GroupVersionKind) (schema.GroupVersionKind, error) {
 	name, _ := obj["kind"].(string)
 	given := version.WithKind(cmp.Or(name, kind.Kind))

@@ -3,7 +3,7 @@
 // The server decodes a request's body into a Go type, drops what the type does not declare, applies defaults and
 // converts the object to its internal version and back, before any policy sees it; [Object] does the same
 // to JSON trees, for built-in kinds with the tables of package schema and the rules below, for custom
-// resources with their structural schemas. [Stored] does it to objects that exist, [Normalise] repeats
+// resources with their structural schemas. [ReadStored] does it to objects that exist, [Normalise] repeats
 // the part that follows every mutation, and [ForValidation] what happens between the mutating and the validating
 // phase.
 //
@@ -281,9 +281,9 @@ func normalise(obj, known map[string]any, t *shape.Type, kind schema.GroupVersio
 	return setKind(out, kind), p.truncated, nil
 }
 
-// Held returns an object that policies have mutated as the server holds it between the phases: through the internal
+// Hold returns an object that policies have mutated as the server holds it between the phases: through the internal
 // version of its kind and back. Before is the object that it held until then. The error is the one of the conversion.
-func Held(obj, before map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
+func Hold(obj, before map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, error) {
 	t := types.Type(kind)
 	switch {
 	case t == nil:
@@ -330,7 +330,7 @@ func ForValidation(in Input) map[string]any {
 		return in.Object
 	}
 	if in.SubResource == "scale" && in.Old["kind"] == "Scale" {
-		return scaled(in.Object, in.Old)
+		return scaleAfter(in.Object, in.Old)
 	}
 	obj := in.Object
 	if !custom(t) {
@@ -381,8 +381,8 @@ func strategyOf(in Input, t *shape.Type) strategy {
 	return s
 }
 
-// generated returns a text for what the server draws by chance.
-func generated(in Input, purpose string) []byte {
+// draw returns a text for what the server draws by chance.
+func draw(in Input, purpose string) []byte {
 	meta := members{m: at(in.Object, "metadata")}
 	sum := sha256.Sum256([]byte(strings.Join([]string{purpose, in.Resource.Group, in.Resource.Resource, in.Namespace,
 		meta.text("name"), meta.text("generateName")}, "\x00")))
@@ -391,7 +391,7 @@ func generated(in Input, purpose string) []byte {
 
 // uid returns the uid of a new object, in the form of a random UUID.
 func uid(in Input) string {
-	b := generated(in, "uid")
+	b := draw(in, "uid")
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	text := hex.EncodeToString(b[:16])
@@ -404,7 +404,7 @@ func generateName(base string, in Input) string {
 		alphabet = "bcdfghjklmnpqrstvwxz2456789"
 		longest  = 63 - 5
 	)
-	suffix := generated(in, "name")[:5]
+	suffix := draw(in, "name")[:5]
 	for i, b := range suffix {
 		suffix[i] = alphabet[int(b)%len(alphabet)]
 	}

@@ -239,7 +239,7 @@ func TestForValidation(t *testing.T) {
 func TestSharing(t *testing.T) {
 	types := registry(t)
 	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
-	obj, _, err := prepare.Stored(tree(t, "deployment.yaml"), types, kind)
+	obj, _, err := prepare.ReadStored(tree(t, "deployment.yaml"), types, kind)
 	if err != nil {
 		t.Fatal(err)
 	}

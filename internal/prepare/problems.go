@@ -98,15 +98,15 @@ func (f *finder) value(t *shape.Type, v any) error {
 	case shape.Any:
 		return nil
 	case shape.Quantity:
-		return f.own(new(resource.Quantity), v)
+		return f.ownDecoding(new(resource.Quantity), v)
 	case shape.Time:
-		return f.own(new(metav1.Time), v)
+		return f.ownDecoding(new(metav1.Time), v)
 	case shape.MicroTime:
-		return f.own(new(metav1.MicroTime), v)
+		return f.ownDecoding(new(metav1.MicroTime), v)
 	case shape.Duration:
-		return f.own(new(metav1.Duration), v)
+		return f.ownDecoding(new(metav1.Duration), v)
 	case shape.IntOrString:
-		return f.own(new(intstr.IntOrString), v)
+		return f.ownDecoding(new(intstr.IntOrString), v)
 	case shape.Union:
 		return f.union(t, v)
 	}
@@ -223,9 +223,9 @@ func join(path, step string) string {
 	return path + step
 }
 
-// own lets a type that decodes itself say what it thinks of a value.
-func (f *finder) own(into json.Unmarshaler, v any) error {
-	b, ok := encoded(v)
+// ownDecoding lets a type that decodes itself say what it thinks of a value.
+func (f *finder) ownDecoding(into json.Unmarshaler, v any) error {
+	b, ok := encode(v)
 	if !ok {
 		return errors.New("json: unsupported value")
 	}

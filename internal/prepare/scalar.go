@@ -75,8 +75,8 @@ func (p *pass) number(v any) (any, bool) {
 	return float64(0), false
 }
 
-// encoded returns v as JSON text, the form in which types with their own decoding get their values.
-func encoded(v any) ([]byte, bool) {
+// encode returns v as JSON text, the form in which types with their own decoding get their values.
+func encode(v any) ([]byte, bool) {
 	b, err := json.Marshal(v)
 	return b, err == nil
 }
@@ -182,7 +182,7 @@ func instant(kind shape.Kind, v any) (any, bool) {
 
 // unmarshal decodes v into a value with its own JSON form.
 func unmarshal(into json.Unmarshaler, v any) bool {
-	b, ok := encoded(v)
+	b, ok := encode(v)
 	return ok && into.UnmarshalJSON(b) == nil
 }
 
@@ -217,7 +217,7 @@ func literal(v any) string {
 	case int64:
 		return strconv.FormatInt(n, 10)
 	case float64:
-		b, _ := encoded(n)
+		b, _ := encode(n)
 		if s := string(b); strings.ContainsAny(s, ".e") {
 			return s
 		}

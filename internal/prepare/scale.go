@@ -110,9 +110,9 @@ func integerAt(tree map[string]any, path string) (int64, bool, error) {
 	}
 }
 
-// scaled returns the Scale that the validating phase sees: that of the parent after the request, in which the request
-// can change nothing but the number of replicas.
-func scaled(object, old map[string]any) map[string]any {
+// scaleAfter returns the Scale that the validating phase sees: that of the parent after the request, in which the
+// request can change nothing but the number of replicas.
+func scaleAfter(object, old map[string]any) map[string]any {
 	scale := maps.Clone(old)
 	spec := map[string]any{}
 	if replicas, ok := at(object, "spec")["replicas"]; ok && replicas != int64(0) {

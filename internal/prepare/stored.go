@@ -8,13 +8,13 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// Stored returns an object that exists as the server reads it: canonical, and with what every stored object has. An
+// ReadStored returns an object that exists as the server reads it: canonical, and with what every stored object has. An
 // object that says no resourceVersion does not come from a server but from a file: it gets the metadata and the members
 // that the registry would have given to it, such as a uid, the phase of a Pod or the addresses of a Service, as far as
 // it does not have them. The values are made up, see [MadeUp].
 //
 // The warnings are those of a decoding; the error says why it is not such an object.
-func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string,
+func ReadStored(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string,
 	error) {
 	out, warnings, err := Canonical(obj, types, kind)
 	if err != nil {
@@ -36,7 +36,7 @@ func Stored(obj map[string]any, types *schema.Registry, kind schema.GroupVersion
 
 // Canonical returns an object in the form in which the server reads it from etcd: decoded and defaulted, with nothing
 // that only the registry gives. Protocol buffers, in which etcd holds the built-in kinds, have no empty lists: one of a
-// required member, such as the rules of a ClusterRole, is null. Warnings and error are those of [Stored].
+// required member, such as the rules of a ClusterRole, is null. Warnings and error are those of [ReadStored].
 func Canonical(obj map[string]any, types *schema.Registry, kind schema.GroupVersionKind) (map[string]any, []string,
 	error) {
 	if types.Type(kind) == nil {

@@ -124,7 +124,7 @@ func propagateDryRun(o *members, in Input) {
 }
 
 // completeTokenRequest names the ServiceAccount in a TokenRequest (pkg/registry/core/serviceaccount/storage/token.go).
-// Its uid is the one that [Stored] makes up; the audience is that of a server which is told no other.
+// Its uid is the one that [ReadStored] makes up; the audience is that of a server which is told no other.
 func completeTokenRequest(o *members, in Input) {
 	o.within("metadata", func(meta *members) {
 		meta.fillText("name", in.Name)
@@ -376,9 +376,9 @@ func confine(spec *members, annotations map[string]any) {
 	}
 }
 
-// unconfined warns about annotations of AppArmor profiles that confine makes fields of, or cannot: it looks at the Pod
-// before.
-func (w *warner) unconfined(pod map[string]any) {
+// warnUnconfined warns about annotations of AppArmor profiles that confine makes fields of, or cannot: it looks at the
+// Pod before.
+func (w *warner) warnUnconfined(pod map[string]any) {
 	spec, annotations := at(pod, "spec"), at(pod, "metadata", "annotations")
 	if onWindows(spec) {
 		return
@@ -392,7 +392,7 @@ func (w *warner) unconfined(pod map[string]any) {
 				continue
 			}
 			if profile := profileOf(annotation); profile == nil || !equal(profile, ofPod) {
-				w.annotated(pod, nil, key, `deprecated since v1.30; use the "appArmorProfile" field instead`)
+				w.warnAnnotation(pod, nil, key, `deprecated since v1.30; use the "appArmorProfile" field instead`)
 			}
 		}
 	}

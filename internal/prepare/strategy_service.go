@@ -248,7 +248,7 @@ func (a *allocator) newAddresses(s *members, old map[string]any) {
 }
 
 func (a *allocator) address(family any) string {
-	b := generated(a.in, "address")
+	b := draw(a.in, "address")
 	if family == ipv6 {
 		return fmt.Sprintf("fd00:96::%x:%x", 1+int(b[0])<<8|int(b[1]), 1+int(b[2]))
 	}
@@ -331,7 +331,7 @@ func (a *allocator) port(s *members) int64 {
 		a.taken = map[int64]bool{}
 		s.each("ports", func(p *members) { a.taken[number(p)] = true })
 	}
-	b := generated(a.in, fmt.Sprint("port ", a.drawn))
+	b := draw(a.in, fmt.Sprint("port ", a.drawn))
 	a.drawn++
 	n := int64(b[0])<<8 | int64(b[1])
 	for a.taken[first+n%count] {

@@ -72,7 +72,7 @@ func Warnings(in Input) []string {
 	case in.Object == nil:
 	case in.Operation == create && group.Resource == "pods" && in.SubResource == "":
 		if in.Before != nil {
-			w.unconfined(in.Before)
+			w.warnUnconfined(in.Before)
 		}
 		warn.create(w, in.Object)
 	case in.Operation == create && warn.create != nil:
@@ -259,7 +259,7 @@ var warnings = map[schema.GroupResource]*warning{
 	}),
 	{Resource: "persistentvolumes"}: both((*warner).volume),
 	{Resource: "persistentvolumeclaims"}: both(func(w *warner, o map[string]any) {
-		w.annotated(o, nil, "volume.beta.kubernetes.io/storage-class",
+		w.warnAnnotation(o, nil, "volume.beta.kubernetes.io/storage-class",
 			`deprecated since v1.8; use "storageClassName" attribute instead`)
 		w.claim(at(o, "spec"), (*place)(nil).Child("spec"))
 	}),
@@ -382,8 +382,8 @@ func (w *warner) expressions(in map[string]any, values bool, path *place) {
 	}
 }
 
-// annotated warns about an annotation that has a successor.
-func (w *warner) annotated(o map[string]any, path *place, key, why string) {
+// warnAnnotation warns about an annotation that has a successor.
+func (w *warner) warnAnnotation(o map[string]any, path *place, key, why string) {
 	if _, set := at(o, "metadata", "annotations")[key]; set {
 		w.say(path.Child("metadata").Child("annotations").Key(key), "%s", why)
 	}
@@ -515,7 +515,7 @@ var lostVolumes = map[string]string{
 // pathsOfVolumes are their names in paths, where they are others.
 var pathsOfVolumes = map[string]string{"storageos": "storageOS"}
 
-func (w *warner) lost(volume map[string]any, path *place, names ...string) {
+func (w *warner) warnLost(volume map[string]any, path *place, names ...string) {
 	for _, name := range names {
 		if volume[name] == nil {
 			continue
@@ -529,9 +529,9 @@ func (w *warner) lost(volume map[string]any, path *place, names ...string) {
 }
 
 func (w *warner) volume(o map[string]any) {
-	w.annotated(o, nil, "volume.beta.kubernetes.io/storage-class",
+	w.warnAnnotation(o, nil, "volume.beta.kubernetes.io/storage-class",
 		`deprecated since v1.8; use "storageClassName" attribute instead`)
-	w.annotated(o, nil, "volume.beta.kubernetes.io/mount-options",
+	w.warnAnnotation(o, nil, "volume.beta.kubernetes.io/mount-options",
 		`deprecated since v1.31; use "mountOptions" attribute instead`)
 	spec := at(o, "spec")
 	if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
@@ -542,7 +542,7 @@ func (w *warner) volume(o map[string]any) {
 		w.expressions(term, false, (*place)(nil).Child("spec").Child("nodeAffinity").Child("required").Child(
 			"nodeSelectorTerms").Index(i))
 	}
-	w.lost(spec, (*place)(nil).Child("spec"), "cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs",
+	w.warnLost(spec, (*place)(nil).Child("spec"), "cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs",
 		"rbd")
 }
 

@@ -42,20 +42,20 @@ func (w *warner) template(o map[string]any, path *place) {
 		{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
 		{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
 	} {
-		w.annotated(o, path, old[0], old[1])
+		w.warnAnnotation(o, path, old[0], old[1])
 	}
 	for i, v := range objects(spec["volumes"]) {
 		at2 := in.Child("volumes").Index(i)
-		w.lost(v, at2, "photonPersistentDisk", "gitRepo", "scaleIO", "flocker", "storageos", "quobyte", "glusterfs")
+		w.warnLost(v, at2, "photonPersistentDisk", "gitRepo", "scaleIO", "flocker", "storageos", "quobyte", "glusterfs")
 		w.claim(at(v, "ephemeral", "volumeClaimTemplate", "spec"),
 			at2.Child("ephemeral").Child("volumeClaimTemplate").Child("spec"))
-		w.lost(v, at2, "cephfs", "rbd")
+		w.warnLost(v, at2, "cephfs", "rbd")
 	}
 	for _, v := range objects(spec["volumes"]) {
 		w.overlaps(v)
 	}
-	w.repeated(objects(spec["hostAliases"]), "ip", in.Child("hostAliases"))
-	w.repeated(objects(spec["imagePullSecrets"]), "name", in.Child("imagePullSecrets"))
+	w.warnRepeated(objects(spec["hostAliases"]), "ip", in.Child("hostAliases"))
+	w.warnRepeated(objects(spec["imagePullSecrets"]), "name", in.Child("imagePullSecrets"))
 	for i, secret := range objects(spec["imagePullSecrets"]) {
 		if text(secret["name"]) == "" {
 			w.say(in.Child("imagePullSecrets").Index(i).Child("name"), "invalid empty name %q", "")
@@ -65,7 +65,7 @@ func (w *warner) template(o map[string]any, path *place) {
 		w.fraction(at(spec, "overhead"), name, in.Child("overhead"))
 	}
 	if at(spec, "securityContext")["seccompProfile"] == nil {
-		w.annotated(o, path, podSeccomp, useSeccompField)
+		w.warnAnnotation(o, path, podSeccomp, useSeccompField)
 	}
 	all := containers(spec, in)
 	for _, c := range all {
@@ -128,8 +128,8 @@ func (w *warner) scheduling(spec map[string]any, in *place) {
 	}
 }
 
-// repeated warns about the second of two items with one value.
-func (w *warner) repeated(items []map[string]any, name string, path *place) {
+// warnRepeated warns about the second of two items with one value.
+func (w *warner) warnRepeated(items []map[string]any, name string, path *place) {
 	seen := map[string]bool{}
 	for i, item := range items {
 		v := text(item[name])
@@ -144,12 +144,12 @@ func (w *warner) container(o map[string]any, c placedContainer, template *place)
 	name := text(c.members["name"])
 	security := at(c.members, "securityContext")
 	if security["seccompProfile"] == nil {
-		w.annotated(o, template, containerSeccomp+name, useSeccompField)
+		w.warnAnnotation(o, template, containerSeccomp+name, useSeccompField)
 	}
 	if template != nil && security["appArmorProfile"] == nil {
 		annotation, _ := at(o, "metadata", "annotations")[containerAppArmor+name].(string)
 		if pod := at(o, "spec", "securityContext", "appArmorProfile"); pod == nil || !sameProfile(pod, annotation) {
-			w.annotated(o, template, containerAppArmor+name,
+			w.warnAnnotation(o, template, containerAppArmor+name,
 				`deprecated since v1.30; use the "appArmorProfile" field instead`)
 		}
 	}
@@ -272,12 +272,12 @@ func (w *warner) overlaps(v map[string]any) {
 			w.add("volume %q (Projected) has no sources provided", name)
 			continue
 		}
-		before = w.collisions(name, "Projected", projected(source), before)
+		before = w.collisions(name, "Projected", pathsOf(source), before)
 	}
 }
 
-// projected returns the paths of one source of a projected volume.
-func projected(source map[string]any) []mountedPath {
+// pathsOf returns the paths of one source of a projected volume.
+func pathsOf(source map[string]any) []mountedPath {
 	is := func(name string) bool { return source[name] != nil }
 	switch {
 	case is("configMap") && at(source, "configMap")["items"] != nil:

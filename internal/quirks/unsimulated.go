@@ -123,8 +123,8 @@ type Mention struct {
 // IsEmpty reports that nothing is named.
 func (m Mention) IsEmpty() bool { return len(m.Plugins)+len(m.MadeUp) == 0 && !m.Managed }
 
-// Mentioned returns what the text of expressions names.
-func Mentioned(text string) (found Mention) {
+// Mentions returns what the text of expressions names.
+func Mentions(text string) (found Mention) {
 	for i := range plugins {
 		if plugins[i].mentions.MatchString(text) {
 			found.Plugins = append(found.Plugins, &plugins[i])

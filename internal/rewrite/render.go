@@ -220,7 +220,7 @@ func number(v any) string {
 
 func (s *style) key(key string, quote form, flow bool) string {
 	if s.json {
-		return quoted(key)
+		return quoteText(key)
 	}
 	return s.text(key, quote, flow)
 }
@@ -229,7 +229,7 @@ func (s *style) key(key string, quote form, flow bool) string {
 func (s *style) text(v string, quote form, flow bool) string {
 	switch {
 	case s.json:
-		return quoted(v)
+		return quoteText(v)
 	case quote == plain && isPlain(v, flow):
 		return v
 	case quote == plain:
@@ -238,11 +238,11 @@ func (s *style) text(v string, quote form, flow bool) string {
 	if quote == single && !strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || !unicode.IsPrint(r) }) {
 		return "'" + strings.ReplaceAll(v, "'", "''") + "'"
 	}
-	return quoted(v)
+	return quoteText(v)
 }
 
-// quoted returns text in double quotes, as both JSON and YAML read it.
-func quoted(v string) string {
+// quoteText returns text in double quotes, as both JSON and YAML read it.
+func quoteText(v string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range v {

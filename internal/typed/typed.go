@@ -144,7 +144,7 @@ func (c *Checker) env(p *policy.Policy, names string, object, params *shape.Type
 // expression checks one expression. The second result is its type.
 func (c *Checker) expression(p *policy.Policy, in policy.Part, object *shape.Type, untyped,
 	typed *cel.Env) (*Finding, *cel.Type) {
-	parsed, issues := celenv.ParseOwn(untyped, compile.Declared(p, in.Use, in.Locals), in.Src)
+	parsed, issues := celenv.ParseOwn(untyped, compile.Declare(p, in.Use, in.Locals), in.Src)
 	if len(issues.Errors()) > 0 {
 		return nil, cel.DynType
 	}
@@ -176,7 +176,7 @@ func (c *Checker) expression(p *policy.Policy, in policy.Part, object *shape.Typ
 		w.value(tree, spot{typ: object, name: root, strict: true})
 		w.others(tree)
 	case policy.UseJSONPatch:
-		for _, write := range effects.Patched(tree) {
+		for _, write := range effects.PatchOperations(tree) {
 			w.operation(object, write)
 		}
 	default:

@@ -80,9 +80,9 @@ func values(e explain.Evaluation, variables []explain.Evaluation) []explain.Step
 			if s.Value == known && !strings.HasPrefix(s.Text, "variables.") {
 				continue // what the variable's expression ends in
 			}
-			s.Path = resolved(s.Path, variables)
+			s.Path = resolve(s.Path, variables)
 			if name, label, ok := strings.Cut(s.Item, "]"); ok && strings.HasPrefix(name, "variables.") {
-				if path := resolved(name+"]", variables); path != "" {
+				if path := resolve(name+"]", variables); path != "" {
 					s.Item = path[strings.LastIndexByte(path, '.')+1:] + label
 				}
 			}
@@ -121,8 +121,8 @@ func evaluationOf(name string, variables []explain.Evaluation) *explain.Evaluati
 	return nil
 }
 
-// resolved replaces a variable at the beginning of a path by the path that it stands for.
-func resolved(path string, variables []explain.Evaluation) string {
+// resolve replaces a variable at the beginning of a path by the path that it stands for.
+func resolve(path string, variables []explain.Evaluation) string {
 	for range variables { // a variable may stand for another one
 		rest, ok := strings.CutPrefix(path, "variables.")
 		if !ok {

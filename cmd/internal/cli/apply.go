@@ -311,7 +311,7 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 	defer a.progress.clear()
 	immediately := isTerminal(a.stdout)
 	done, denied := 0, 0
-	for it := range ordered(consumed(batch), runtime.GOMAXPROCS(0),
+	for it := range inOrder(consume(batch), runtime.GOMAXPROCS(0),
 		func(doc *manifest.Document) answer { return d.answer(ctx, doc) }) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
@@ -327,7 +327,7 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 			if err := flushAll(to.all); err != nil {
 				return err
 			}
-			a.say(at(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
+			a.say(placeBefore(it.Place, subject(it.Item)+it.Failure.Message), it.Failure.Hint)
 		case d.world.unread() != nil:
 			a.raise(exitFailed)
 		case !it.Decision.Allowed:
@@ -346,7 +346,7 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 			switch {
 			case child.Failure != nil:
 				a.raise(exitFailed)
-				a.say(at(child.Place, subject(child)+child.Failure.Message), child.Failure.Hint)
+				a.say(placeBefore(child.Place, subject(child)+child.Failure.Message), child.Failure.Hint)
 			case !child.Decision.Allowed:
 				a.raise(exitDenied)
 				denied++
@@ -401,8 +401,8 @@ func subject(it report.Item) string {
 	return strings.TrimSpace(it.Kind.Kind+" "+it.Name) + ": "
 }
 
-// consumed yields documents and lets go of them, so that a large input is not held twice.
-func consumed(docs []*manifest.Document) func(func(*manifest.Document) bool) {
+// consume yields documents and lets go of them, so that a large input is not held twice.
+func consume(docs []*manifest.Document) func(func(*manifest.Document) bool) {
 	return func(yield func(*manifest.Document) bool) {
 		for i, d := range docs {
 			docs[i] = nil

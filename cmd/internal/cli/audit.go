@@ -778,7 +778,7 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 	}
 	defer a.progress.clear()
 	done := 0
-	for it := range ordered(from.subjects(ctx, of), runtime.GOMAXPROCS(0),
+	for it := range inOrder(from.subjects(ctx, of), runtime.GOMAXPROCS(0),
 		func(s subjectOf) *report.Audited { return of.ask(ctx, s) }) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
@@ -793,7 +793,7 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 		findings := of.audit.See(it)
 		if it.Failure != nil {
 			a.raise(exitFailed)
-			a.say(at(it.Object.Place, it.Object.String()+": "+it.Failure.Message), it.Failure.Hint)
+			a.say(placeBefore(it.Object.Place, it.Object.String()+": "+it.Failure.Message), it.Failure.Hint)
 		}
 		for _, writer := range writers {
 			if err := writer.Write(it, findings); err != nil {

@@ -135,7 +135,7 @@ func (r *replaying) requests(ctx context.Context) iter.Seq[subjectOf] {
 			}
 			in = counted{file, &r.read}
 		}
-		lines, err := unpacked(in)
+		lines, err := unpack(in)
 		if err != nil {
 			of.fail(fmt.Errorf("%s: %w", r.log, err))
 			return
@@ -180,8 +180,8 @@ func (r *replaying) requests(ctx context.Context) iter.Seq[subjectOf] {
 // maxWrong is how many lines are named that hold no event.
 const maxWrong = 10
 
-// unpacked reads a log, or one that gzip has packed, as rotated ones are. A byte order mark is none of its first line.
-func unpacked(in io.Reader) (*bufio.Reader, error) {
+// unpack reads a log, or one that gzip has packed, as rotated ones are. A byte order mark is none of its first line.
+func unpack(in io.Reader) (*bufio.Reader, error) {
 	lines := bufio.NewReaderSize(in, 1<<20)
 	if head, _ := lines.Peek(2); string(head) == "\x1f\x8b" {
 		plain, err := gzip.NewReader(lines)

@@ -177,7 +177,7 @@ func (k *checking) inOrder(w *world) error {
 	}
 	for _, r := range w.rejections(engine) {
 		k.raise(exitDenied)
-		k.say(at(r.Place, r.Ref.String()+" has no place in the order: it is not valid, which celgate check tells"), "")
+		k.say(placeBefore(r.Place, r.Ref.String()+" has no place in the order: it is not valid, which celgate check tells"), "")
 	}
 	turns, err := engine.Turns()
 	if err != nil {

@@ -156,10 +156,10 @@ func (d *derivation) checkActions() error {
 func (d *derivation) tell(p *policy.Policy, r *derive.Result) {
 	for _, of := range r.Refused {
 		d.raise(exitDenied)
-		d.say(at(of.Locate(0), fmt.Sprintf("policy %s: %s: %s", p.Name, of.Field, of.Message)), "")
+		d.say(placeBefore(of.Locate(0), fmt.Sprintf("policy %s: %s: %s", p.Name, of.Field, of.Message)), "")
 	}
 	for _, of := range r.Notes {
-		d.say(at(of.Locate(0), fmt.Sprintf("policy %s: %s", p.Name, of.Message)), "")
+		d.say(placeBefore(of.Locate(0), fmt.Sprintf("policy %s: %s", p.Name, of.Message)), "")
 	}
 }
 

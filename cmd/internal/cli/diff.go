@@ -437,7 +437,7 @@ func (x *diffing) ask(ctx context.Context, old, now *side, batch []*manifest.Doc
 	x.progress = newProgress(x.console, len(batch))
 	defer x.progress.clear()
 	done := 0
-	for a := range ordered(slices.Values(batch), runtime.GOMAXPROCS(0), both) {
+	for a := range inOrder(slices.Values(batch), runtime.GOMAXPROCS(0), both) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
@@ -480,10 +480,10 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 		switch f := one.Failure; {
 		case f == nil:
 		case f.Skipped:
-			x.say(at(one.Place, subject(one.Item)+f.Message), f.Hint)
+			x.say(placeBefore(one.Place, subject(one.Item)+f.Message), f.Hint)
 		default:
 			x.raise(exitFailed)
-			x.say(at(one.Place, subject(one.Item)+f.Message), f.Hint)
+			x.say(placeBefore(one.Place, subject(one.Item)+f.Message), f.Hint)
 		}
 	}
 	if was.Failure != nil && is.Failure != nil {
@@ -500,7 +500,7 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 		}
 	}
 	if isRefused(was) && isRefused(is) {
-		x.say(at(is.Place, subject(is)+"refused before any policy is asked: "+is.Decision.Status.Message), "")
+		x.say(placeBefore(is.Place, subject(is)+"refused before any policy is asked: "+is.Decision.Status.Message), "")
 	}
 	answerOf := func(it report.Item) *delta.Answer {
 		if it.Decision == nil {

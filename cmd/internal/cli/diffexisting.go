@@ -24,7 +24,7 @@ func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manif
 			asks: []celgate.Operation{celgate.Create, celgate.Update}}
 	}
 	asked[1].beside = asked[0]
-	from := given(docs)
+	from := keepGiven(docs)
 	total := func() int { return len(docs) }
 	if len(docs) == 0 {
 		stock := &stocktaking{audit: &audit{apply: x.apply}}
@@ -36,7 +36,7 @@ func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manif
 	x.progress = newProgress(x.console, 0)
 	defer x.progress.clear()
 	done := 0
-	for is := range ordered(from, runtime.GOMAXPROCS(0), both) {
+	for is := range inOrder(from, runtime.GOMAXPROCS(0), both) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
@@ -54,8 +54,8 @@ func (x *diffing) askExisting(ctx context.Context, old, now *side, docs []*manif
 	return nil
 }
 
-// given yields documents that hold objects.
-func given(docs []*manifest.Document) iter.Seq[subjectOf] {
+// keepGiven yields documents that hold objects.
+func keepGiven(docs []*manifest.Document) iter.Seq[subjectOf] {
 	return func(yield func(subjectOf) bool) {
 		for _, d := range docs {
 			if !isReview(d.Object) && !suite.Recognised(d.Object) && !yield(subjectOf{doc: d}) {
@@ -70,7 +70,7 @@ func (x *diffing) contrastExisting(old, now *side, is [2]*report.Audited, write 
 	for _, one := range is {
 		if one != nil && one.Failure != nil {
 			x.raise(exitFailed)
-			x.say(at(one.Object.Place, one.Object.String()+": "+one.Failure.Message), one.Failure.Hint)
+			x.say(placeBefore(one.Object.Place, one.Object.String()+": "+one.Failure.Message), one.Failure.Hint)
 			return nil
 		}
 	}
@@ -105,7 +105,7 @@ func (x *diffing) contrastExisting(old, now *side, is [2]*report.Audited, write 
 		}
 		for _, note := range one.Notes {
 			if i == 0 || is[0] == nil || !slices.Contains(is[0].Notes, note) {
-				x.say(at(one.Object.Place, one.Object.String()+": "+note), "")
+				x.say(placeBefore(one.Object.Place, one.Object.String()+": "+note), "")
 			}
 		}
 	}

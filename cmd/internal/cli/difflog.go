@@ -48,7 +48,7 @@ func (x *diffing) askLog(ctx context.Context, old, now *side, write func(report.
 		return &both
 	}
 	done, made, left := 0, 0, 0
-	for both := range ordered(log.requests(ctx), runtime.GOMAXPROCS(0), ask) {
+	for both := range inOrder(log.requests(ctx), runtime.GOMAXPROCS(0), ask) {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}

@@ -167,7 +167,7 @@ func (c *console) foreign(docs []*manifest.Document) int {
 			if n := count[kind] - 1; n > 0 {
 				more = fmt.Sprintf(" (and %d more)", n)
 			}
-			c.say(at(first[kind].Position(), fmt.Sprintf("%s is of %s and is not evaluated%s",
+			c.say(placeBefore(first[kind].Position(), fmt.Sprintf("%s is of %s and is not evaluated%s",
 				describe(first[kind].Object), e.name, more)), e.todo)
 		}
 	}
@@ -220,7 +220,7 @@ func (w *world) binds(b *policy.Binding) string {
 		}
 	}
 	if similar := spell.Nearest(b.PolicyName, names, len(b.PolicyName)/3+1); similar != "" {
-		return fmt.Sprintf("did you mean %s? (spec.policyName of %s)", similar, at(b.Position, b.Name))
+		return fmt.Sprintf("did you mean %s? (spec.policyName of %s)", similar, placeBefore(b.Position, b.Name))
 	}
 	return ""
 }

@@ -239,7 +239,7 @@ func (x *explaining) story(ctx context.Context, d *decider, it report.Item, even
 		if !it.Failure.Skipped {
 			x.raise(exitFailed)
 		}
-		x.say(at(it.Place, subject(it)+it.Failure.Message), it.Failure.Hint)
+		x.say(placeBefore(it.Place, subject(it)+it.Failure.Message), it.Failure.Hint)
 		return e, nil
 	case !it.Decision.Allowed:
 		x.raise(exitDenied)

@@ -84,7 +84,7 @@ func writeHelp(w io.Writer, cmd *cobra.Command) error {
 	if cmd.HasAvailableSubCommands() && !strings.Contains(cmd.Use, " ") { // it does nothing itself
 		use = cmd.CommandPath() + " COMMAND [flags]"
 	}
-	b.WriteString("Usage:\n" + wrapped("  ", "      ", use))
+	b.WriteString("Usage:\n" + wrap("  ", "      ", use))
 	if cmd.Example != "" {
 		b.WriteString("\nExamples:\n")
 		for line := range strings.SplitSeq(strings.TrimRight(cmd.Example, "\n"), "\n") {
@@ -95,7 +95,7 @@ func writeHelp(w io.Writer, cmd *cobra.Command) error {
 		b.WriteString("\nCommands:\n")
 		for _, sub := range cmd.Commands() {
 			if sub.IsAvailableCommand() {
-				b.WriteString(wrapped(fmt.Sprintf("  %-12s", sub.Name()), strings.Repeat(" ", 14), sub.Short))
+				b.WriteString(wrap(fmt.Sprintf("  %-12s", sub.Name()), strings.Repeat(" ", 14), sub.Short))
 			}
 		}
 	}
@@ -127,8 +127,8 @@ func writeHelp(w io.Writer, cmd *cobra.Command) error {
 	return err
 }
 
-// wrapped writes text behind a lead; further lines have another one.
-func wrapped(lead, further, text string) string {
+// wrap writes text behind a lead; further lines have another one.
+func wrap(lead, further, text string) string {
 	var b strings.Builder
 	for _, line := range report.Wrap(text, helpWidth-len(further)) {
 		b.WriteString(lead + line + "\n")
@@ -140,7 +140,7 @@ func wrapped(lead, further, text string) string {
 // wrappedExample writes a line of an example: a comment, or a command, which is broken before flags and pipes.
 func wrappedExample(line string) string {
 	if comment, ok := strings.CutPrefix(line, "  # "); ok {
-		return wrapped("  # ", "  # ", comment)
+		return wrap("  # ", "  # ", comment)
 	}
 	if len(line) <= helpWidth {
 		return line + "\n"
@@ -169,5 +169,5 @@ func writeFlag(b *strings.Builder, f *pflag.Flag) {
 		b.WriteString(left + "\n")
 		left = ""
 	}
-	b.WriteString(wrapped(fmt.Sprintf("%-*s", column, left), further, usage))
+	b.WriteString(wrap(fmt.Sprintf("%-*s", column, left), further, usage))
 }

@@ -108,7 +108,7 @@ func (n *initing) try(ctx context.Context, file string) error {
 	for r := range suite.Run(ctx, suites, suite.Options{KubeVersion: orNewest(n.kubeVersion)}) {
 		if r.Status != suite.Passed {
 			n.raise(exitDenied)
-			n.say(at(r.Place, r.Name+": "+string(r.Status)), "celgate test "+file+" says more")
+			n.say(placeBefore(r.Place, r.Name+": "+string(r.Status)), "celgate test "+file+" says more")
 		}
 	}
 	return ctx.Err()

@@ -175,7 +175,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	w.set = bundle.Set
 	for _, d := range bundle.Reviews {
 		c.raise(exitFailed)
-		c.say(at(d.Position(), "an AdmissionReview is not a policy"), "give it as an argument, without -p")
+		c.say(placeBefore(d.Position(), "an AdmissionReview is not a policy"), "give it as an argument, without -p")
 	}
 	for _, p := range bundle.Problems {
 		if p.Document != nil {
@@ -189,7 +189,7 @@ func (w *world) addPolicies(c *console, docs []*manifest.Document) []*manifest.D
 	for _, d := range bundle.Objects {
 		if meant := w.guessKind(tree.Object(d.Object).Kind()); meant != "" {
 			c.raise(exitFailed)
-			c.say(at(d.Position(), fmt.Sprintf("%v %v is not a kind of policy", d.Object["apiVersion"],
+			c.say(placeBefore(d.Position(), fmt.Sprintf("%v %v is not a kind of policy", d.Object["apiVersion"],
 				describe(d.Object))), "did you mean "+meant+"?")
 			continue
 		}
@@ -269,7 +269,7 @@ func (w *world) addPlain(c *console, docs []*manifest.Document, from *sources) {
 			continue // the object is said to be of an unknown kind
 		}
 		w.types = types
-		c.say(at(d.Position(), "nothing is known about the kind "+kind.GroupVersion().String()+" "+kind.Kind+": its objects are taken as they are"), "")
+		c.say(placeBefore(d.Position(), "nothing is known about the kind "+kind.GroupVersion().String()+" "+kind.Kind+": its objects are taken as they are"), "")
 	}
 }
 
@@ -288,7 +288,7 @@ func (w *world) addTypes(c *console, docs []*manifest.Document) {
 		types, err := w.types.WithCustomResources(d.Object)
 		if err != nil {
 			c.raise(exitFailed)
-			c.say(at(d.Position(), err.Error()), "")
+			c.say(placeBefore(d.Position(), err.Error()), "")
 			continue
 		}
 		w.types = types
@@ -303,16 +303,16 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 	for _, d := range docs {
 		if isReview(d.Object) {
 			c.raise(exitFailed)
-			c.say(at(d.Position(), "an AdmissionReview is not an object of a cluster"),
+			c.say(placeBefore(d.Position(), "an AdmissionReview is not an object of a cluster"),
 				"give it as an argument, without -c")
 			continue
 		}
 		object := d.Object
 		if kind := tree.Object(object).Kind(); w.types.Type(kind) != nil {
-			stored, _, err := prepare.Stored(object, w.types, kind)
+			stored, _, err := prepare.ReadStored(object, w.types, kind)
 			if err != nil {
 				c.raise(exitFailed)
-				c.say(at(d.Position(), describe(object)+": "+err.Error()), "")
+				c.say(placeBefore(d.Position(), describe(object)+": "+err.Error()), "")
 				continue
 			}
 			object = stored
@@ -328,14 +328,14 @@ func (w *world) with(c *console, cluster *state.Cluster, docs []*manifest.Docume
 		id := fmt.Sprint(o.Kind().GroupKind(), o.Namespace(), "/", o.Name())
 		if first, ok := seen[id]; ok {
 			c.raise(exitFailed)
-			c.say(at(given[i].Position(), describe(object)+" is given twice"), "the first is at "+first.String())
+			c.say(placeBefore(given[i].Position(), describe(object)+" is given twice"), "the first is at "+first.String())
 			continue
 		}
 		seen[id] = given[i].Position()
 		next, err := cluster.Add(object)
 		if err != nil {
 			c.raise(exitFailed)
-			c.say(at(given[i].Position(), err.Error()), "")
+			c.say(placeBefore(given[i].Position(), err.Error()), "")
 			continue
 		}
 		cluster = next

@@ -14,7 +14,7 @@ func TestOrdered(t *testing.T) {
 	const n = 500
 	in := slices.Values(slices.Repeat([]int{3, 1, 2}, n/3))
 	want := slices.Collect(in)
-	got := slices.Collect(ordered(in, 4, func(i int) int {
+	got := slices.Collect(inOrder(in, 4, func(i int) int {
 		for range i {
 			runtime.Gosched()
 		}
@@ -32,7 +32,7 @@ func TestOrderedStops(t *testing.T) {
 		}
 		stopped = true
 	}
-	for i := range ordered(endless, 3, func(i int) int { return i }) {
+	for i := range inOrder(endless, 3, func(i int) int { return i }) {
 		if i == 100 {
 			break
 		}

@@ -172,8 +172,8 @@ func nameOf(object map[string]any) string {
 	return name
 }
 
-// at puts a place before a message.
-func at(place policy.Position, message string) string {
+// placeBefore puts a place before a message.
+func placeBefore(place policy.Position, message string) string {
 	if s := place.String(); s != "" {
 		return s + ": " + message
 	}

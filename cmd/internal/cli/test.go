@@ -101,7 +101,7 @@ func (t *test) run(ctx context.Context, args []string) error {
 		return withHint(&usageError{errors.New("no suites given")}, "name suites or directories that hold them")
 	}
 	if t.convert {
-		return t.converted(args)
+		return t.convertSuites(args)
 	}
 	if t.least < 0 || t.least > 100 {
 		return &usageError{errors.New("--coverage-min is a percentage from 0 to 100")}
@@ -150,8 +150,8 @@ func (t *test) run(ctx context.Context, args []string) error {
 	}
 }
 
-// converted writes suites for tests of the Kyverno command line, and says what could not be converted.
-func (t *test) converted(args []string) error {
+// convertSuites writes suites for tests of the Kyverno command line, and says what could not be converted.
+func (t *test) convertSuites(args []string) error {
 	files, problems := suite.KyvernoTests(args...)
 	for _, p := range problems {
 		t.raise(exitFailed)

@@ -252,8 +252,8 @@ func (w *World) Sources() ([]Source, *policy.Set) {
 	return sources, set
 }
 
-// Named returns a policy of celgate's own group as the server has it now; nil if it has none.
-func (w *World) Named(ctx context.Context, ref policy.Ref) (*policy.Policy, error) {
+// Find returns a policy of celgate's own group as the server has it now; nil if it has none.
+func (w *World) Find(ctx context.Context, ref policy.Ref) (*policy.Policy, error) {
 	of, known := resourcesOf[policy.Kind(ref.Kind)]
 	if !known {
 		return nil, nil

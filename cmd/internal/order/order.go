@@ -41,7 +41,7 @@ func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, u
 		return nil, err
 	}
 	for moved := range orders(names) {
-		order := placed(usually, moved)
+		order := place(usually, moved)
 		other, err := engine.Explain(ctx, req, explain.Options{Order: order, MutatingOnly: true})
 		if err != nil {
 			return nil, err
@@ -53,8 +53,8 @@ func Other(ctx context.Context, engine *celgate.Engine, req *celgate.Prepared, u
 	return nil, nil
 }
 
-// placed puts names into the places that released policies have among others.
-func placed(usually []policy.Ref, names []string) []string {
+// place puts names into the places that released policies have among others.
+func place(usually []policy.Ref, names []string) []string {
 	var all []string
 	for _, ref := range usually {
 		if ref.Kind == string(policy.Mutating) {

@@ -159,7 +159,7 @@ func (l Loss) String() string {
 	if l.Thief.Policy == "" {
 		thief = "the API server"
 	}
-	switch what := shown(l.Value); {
+	switch what := writeValue(l.Value); {
 	case l.Item && l.Removed:
 		return fmt.Sprintf("%s: policy %s took %s away, %s puts it back", l.Path, l.Policy, what, thief)
 	case l.Item:
@@ -186,8 +186,8 @@ func (c Change) Lines() []string {
 	return lines
 }
 
-// shown writes a value for a message.
-func shown(v any) string {
+// writeValue writes a value for a message.
+func writeValue(v any) string {
 	if object, ok := v.(map[string]any); ok {
 		for _, key := range []string{"name", "key"} {
 			if name, ok := object[key].(string); ok {

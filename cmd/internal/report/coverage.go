@@ -18,7 +18,7 @@ func (t *suiteText) coverage(c *suite.Coverage) {
 	for _, p := range c.Policies {
 		t.line(t.p.paint(bold, printable(p.Name)))
 		for entries := range byExpression(p.Entries) {
-			t.annotated(entries[0], entries[1:])
+			t.writeAnnotated(entries[0], entries[1:])
 		}
 		t.line("")
 	}
@@ -62,8 +62,8 @@ func counts(e *suite.Entry) string {
 	return strings.Join(cells, ", ")
 }
 
-// marked writes a line, after a "!" if something was never seen.
-func (t *suiteText) marked(e *suite.Entry, line string) {
+// writeMarked writes a line, after a "!" if something was never seen.
+func (t *suiteText) writeMarked(e *suite.Entry, line string) {
 	lead := indent
 	if len(e.Missing()) > 0 {
 		lead = t.p.paint(red, "!") + indent[1:]
@@ -71,8 +71,9 @@ func (t *suiteText) marked(e *suite.Entry, line string) {
 	t.line(strings.TrimRight(lead+line, " "))
 }
 
-// annotated writes an expression with its counts, and below each of its lines those of the branches that begin there.
-func (t *suiteText) annotated(e *suite.Entry, branches []*suite.Entry) {
+// writeAnnotated writes an expression with its counts, and below each of its lines those of the branches that begin
+// there.
+func (t *suiteText) writeAnnotated(e *suite.Entry, branches []*suite.Entry) {
 	style := func(e *suite.Entry) style {
 		if len(e.Missing()) > 0 {
 			return yellow
@@ -83,7 +84,7 @@ func (t *suiteText) annotated(e *suite.Entry, branches []*suite.Entry) {
 	if e.Expr.IsZero() {
 		head += "  " + t.p.paint(dim, printable(e.Place.String()))
 	}
-	t.marked(e, head)
+	t.writeMarked(e, head)
 	lines := linesOf(e.Expr)
 	gutter := 0
 	for _, l := range lines {
@@ -106,7 +107,7 @@ func (t *suiteText) annotated(e *suite.Entry, branches []*suite.Entry) {
 			for _, b := range branches {
 				if _, from, to := cells(l, mark{b.From, b.To}); from >= row && from < row+len(piece) &&
 					b.From >= l.offset {
-					t.marked(b, indent+bar("")+t.underline(b, style(b), from-row, min(to, row+len(piece))-row, width))
+					t.writeMarked(b, indent+bar("")+t.underline(b, style(b), from-row, min(to, row+len(piece))-row, width))
 				}
 			}
 			row += len(piece)

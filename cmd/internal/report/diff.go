@@ -332,7 +332,7 @@ func (t *diffText) Close() error {
 	}
 	if t.diff.Requests {
 		for _, n := range t.seen.notes {
-			t.titled(bold, "note", n)
+			t.writeTitled(bold, "note", n)
 		}
 		if len(t.seen.notes) > 0 {
 			t.line("")

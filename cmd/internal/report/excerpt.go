@@ -165,7 +165,7 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 	if across && width > 0 {
 		width -= 2
 	}
-	shown := around(first, last, len(lines))
+	shown := linesAround(first, last, len(lines))
 	for i := 0; i < len(lines); i++ {
 		if !shown(i) {
 			hidden := i
@@ -215,8 +215,8 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 	return out, gutter
 }
 
-// around says which of n lines are shown when those from first to last are marked.
-func around(first, last, n int) func(int) bool {
+// linesAround says which of n lines are shown when those from first to last are marked.
+func linesAround(first, last, n int) func(int) bool {
 	return func(i int) bool {
 		switch {
 		case n <= longest:

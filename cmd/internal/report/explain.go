@@ -73,7 +73,7 @@ func (t *textWriter) explain(e Explanation) {
 	}
 	for _, ref := range e.unbound(t.o) {
 		t.gap()
-		t.titled(bold, ref.Kind, ref.Name)
+		t.writeTitled(bold, ref.Kind, ref.Name)
 		t.block(block{label: "not in force", style: dim, message: "no binding names it"})
 	}
 	t.gap()
@@ -115,7 +115,7 @@ func (t *textWriter) policyOf(one *told) (p *policy.Policy, b *policy.Binding) {
 // invocation tells about one policy with one binding and param.
 func (t *textWriter) invocation(e Explanation, one *told) {
 	name := invocation(one.policy, one.binding, one.param)
-	t.titled(bold, string(one.kind), name)
+	t.writeTitled(bold, string(one.kind), name)
 	p, b := t.policyOf(one)
 	for _, m := range one.matches {
 		of := ""
@@ -399,7 +399,7 @@ func (t *textWriter) mutation(o toldOutcome) []string {
 	case m.Dropped:
 		op, _ := ops[m.Stopped].(map[string]any)
 		path := fmt.Sprint(op["path"])
-		was, found := pointed(m.Before, path)
+		was, found := followPointer(m.Before, path)
 		holds := "nothing"
 		if found {
 			holds = strings.TrimSpace(inlineYAML(was))
@@ -497,8 +497,8 @@ func names(items []any) []string {
 	return all
 }
 
-// pointed returns what a JSON pointer leads to.
-func pointed(v any, pointer string) (any, bool) {
+// followPointer returns what a JSON pointer leads to.
+func followPointer(v any, pointer string) (any, bool) {
 	for _, step := range strings.Split(pointer, "/")[1:] {
 		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
 		switch at := v.(type) {
@@ -525,7 +525,7 @@ func missingText(object map[string]any, pointer string) string {
 	steps := strings.Split(pointer, "/")
 	for n := len(steps) - 1; n >= 1; n-- {
 		parent := strings.Join(steps[:n], "/")
-		at, ok := pointed(object, parent)
+		at, ok := followPointer(object, parent)
 		if !ok {
 			continue
 		}
@@ -608,7 +608,7 @@ func (t *textWriter) ending(e Explanation) {
 	case d.Allowed:
 		t.line("allowed")
 	case d.Status != nil:
-		t.titled(red, "denied", fmt.Sprintf("%d %s: %s", d.Status.Code, d.Status.Reason, d.Status.Message))
+		t.writeTitled(red, "denied", fmt.Sprintf("%d %s: %s", d.Status.Code, d.Status.Reason, d.Status.Message))
 	}
 	denials := 0
 	for _, v := range d.Violations {

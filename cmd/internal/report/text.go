@@ -624,8 +624,8 @@ func (t *textWriter) head(s style, word, subject string, place policy.Position) 
 	}
 }
 
-// titled writes a label at the margin and text behind it; further lines of the text are indented.
-func (t *textWriter) titled(s style, label, text string) {
+// writeTitled writes a label at the margin and text behind it; further lines of the text are indented.
+func (t *textWriter) writeTitled(s style, label, text string) {
 	t.hanging("", t.p.paint(s, label+":"), len(label)+1, text, plain, 2*len(indent))
 }
 

@@ -97,7 +97,7 @@ func (l *loader) findPolicies(ctx context.Context, b *policy.Binding) ([]*policy
 	var policies []*policy.Policy
 	for _, ref := range b.PolicyRefs() {
 		found := len(policies)
-		own, err := world.Named(ctx, ref)
+		own, err := world.Find(ctx, ref)
 		if err != nil {
 			return nil, err
 		}

@@ -370,7 +370,7 @@ func (f *folder) storeObjects(types *schema.Registry) ([]map[string]any, error) 
 		apiVersion, _ := object["apiVersion"].(string)
 		kind, _ := object["kind"].(string)
 		var err error
-		if objects[i], _, err = prepare.Stored(object, types,
+		if objects[i], _, err = prepare.ReadStored(object, types,
 			apischema.FromAPIVersionAndKind(apiVersion, kind)); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", apiVersion, kind, err)
 		}

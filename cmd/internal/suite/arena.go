@@ -189,7 +189,7 @@ func store(object map[string]any, types *schema.Registry) map[string]any {
 	if types.Type(kind) == nil {
 		return object
 	}
-	if read, _, err := prepare.Stored(object, types, kind); err == nil {
+	if read, _, err := prepare.ReadStored(object, types, kind); err == nil {
 		return read
 	}
 	return object

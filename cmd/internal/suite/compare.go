@@ -29,9 +29,9 @@ func (run *caseRun) compare(e *Expectation, update bool) {
 	case e.Denied != nil:
 		run.compareDenials(e.Denied)
 	case !d.Allowed && len(e.Skipped) == 0:
-		run.fail(Failure{Place: e.Place, Expected: "allowed", Got: run.denied(), Causes: run.denials()})
+		run.fail(Failure{Place: e.Place, Expected: "allowed", Got: run.tellDenial(), Causes: run.denials()})
 	case !d.Allowed:
-		run.fail(Failure{Place: e.Place, Expected: "allowed, because policies are skipped", Got: run.denied(),
+		run.fail(Failure{Place: e.Place, Expected: "allowed, because policies are skipped", Got: run.tellDenial(),
 			Causes: run.denials()})
 	}
 	if e.warningsGiven {
@@ -103,8 +103,8 @@ func (run *caseRun) answerText() string {
 	return fmt.Sprintf("%s (%d %s)", s.Message, s.Code, s.Reason)
 }
 
-// denied tells a denial that is not expected; what policies said is for the report.
-func (run *caseRun) denied() string {
+// tellDenial tells a denial that is not expected; what policies said is for the report.
+func (run *caseRun) tellDenial() string {
 	s := run.Decision.Status
 	if s == nil || !slices.ContainsFunc(run.Decision.Violations,
 		func(v celgate.Violation) bool { return slices.Contains(v.Actions, policy.Deny) }) {
@@ -312,7 +312,7 @@ func (run *caseRun) compareDenials(want []Verdict) {
 			continue
 		}
 		if !slices.ContainsFunc(d.Violations, func(x celgate.Violation) bool {
-			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, answered(d, x))
+			return slices.Contains(x.Actions, policy.Deny) && v.holds(x, answerOfViolation(d, x))
 		}) {
 			f := Failure{Place: v.Place, Expected: expected, Got: run.listViolations("denied", policy.Deny),
 				Causes: run.denials()}
@@ -361,8 +361,8 @@ func (v Verdict) holds(x celgate.Violation, answer string) bool {
 	return answer != "" && v.Message.holds(answer)
 }
 
-// answered is the answer of the server if it is about a violation, else "".
-func answered(d *celgate.Decision, x celgate.Violation) string {
+// answerOfViolation is the answer of the server if it is about a violation, else "".
+func answerOfViolation(d *celgate.Decision, x celgate.Violation) string {
 	of := d.Denial
 	if of == nil || x.Kind != of.Kind || x.Policy != of.Policy || x.Binding != of.Binding || x.Message != of.Message {
 		return ""
@@ -520,8 +520,9 @@ func (run *caseRun) compareObject(e *Expectation, update bool) {
 	if before != nil && after == nil {
 		return // a failure of its own
 	}
-	if r := run.arena.requests.Types.Resource(run.Request.Resource); mutated.Mutated && r != nil && r.Definition != nil {
-		after = prepare.Written(after)
+	r := run.arena.requests.Types.Resource(run.Request.Resource)
+	if mutated.Mutated && r != nil && r.Definition != nil {
+		after = prepare.Reread(after)
 	}
 	changed := !tree.Equal(before, after)
 	if e.Untouched.IsValid() {

@@ -95,7 +95,7 @@ func (run *caseRun) compareCreated(e *Expectation) {
 		if expected[child] || child.Decision.Allowed {
 			continue
 		}
-		child.fail(Failure{Place: e.Place, Expected: "allowed, like what it is created for", Got: child.denied(),
+		child.fail(Failure{Place: e.Place, Expected: "allowed, like what it is created for", Got: child.tellDenial(),
 			Causes: child.denials(),
 			Hint:   fmt.Sprintf("write under expect, created: {%s: denied}, if that is meant; workloads: false looks at the object alone", child.Request.Kind.Kind)})
 		run.adopt(child)
@@ -127,7 +127,7 @@ func (run *caseRun) listCreated() string {
 	for _, c := range run.created {
 		line := c.says + ": allowed"
 		if !c.Decision.Allowed {
-			line = c.says + ": " + c.denied()
+			line = c.says + ": " + c.tellDenial()
 		}
 		lines = append(lines, line)
 	}

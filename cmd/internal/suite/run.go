@@ -292,7 +292,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 	if len(problems) > 0 {
 		return nil, nil, problems[0]
 	}
-	object, err := patched(doc.Object, c.Asked.Patches)
+	object, err := applyPatches(doc.Object, c.Asked.Patches)
 	if err != nil {
 		return fail(c.Place, err)
 	}
@@ -302,7 +302,7 @@ func (a *arena) request(ctx context.Context, c *Case, doc *manifest.Document) (*
 			return fail(c.Place, err)
 		}
 		for _, old := range olds {
-			if old, err = patched(old, c.Asked.OldPatches); err != nil {
+			if old, err = applyPatches(old, c.Asked.OldPatches); err != nil {
 				return fail(c.Place, err)
 			}
 			kind := tree.Object(old).Kind()
@@ -347,10 +347,10 @@ func (c *Case) olds(doc *manifest.Document) ([]map[string]any, []*Problem) {
 	return all, problems
 }
 
-// patched applies JSON merge patches (RFC 7386) to a copy.
-func patched(object map[string]any, patches []map[string]any) (map[string]any, error) {
+// applyPatches applies JSON merge patches (RFC 7386) to a copy.
+func applyPatches(object map[string]any, patches []map[string]any) (map[string]any, error) {
 	for _, p := range patches {
-		next, ok := merged(object, p).(map[string]any)
+		next, ok := mergePatch(object, p).(map[string]any)
 		if !ok {
 			return nil, errors.New("a patch that leaves no object")
 		}
@@ -359,7 +359,7 @@ func patched(object map[string]any, patches []map[string]any) (map[string]any, e
 	return object, nil
 }
 
-func merged(v any, patch map[string]any) any {
+func mergePatch(v any, patch map[string]any) any {
 	m, _ := v.(map[string]any)
 	m = maps.Clone(m)
 	if m == nil {
@@ -370,7 +370,7 @@ func merged(v any, patch map[string]any) any {
 		case nil:
 			delete(m, k)
 		case map[string]any:
-			m[k] = merged(m[k], p)
+			m[k] = mergePatch(m[k], p)
 		default:
 			m[k] = p
 		}

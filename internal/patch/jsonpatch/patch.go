@@ -305,7 +305,7 @@ func (d *document) test(op Operation) error {
 			return &PanicError{Reason: nilPointer}
 		}
 		err := testEqual(path, d.root, op.node())
-		d.root = opened(d.root)
+		d.root = openNode(d.root)
 		return err
 	}
 	parent, key, ok := d.open(path)
@@ -325,7 +325,7 @@ func (d *document) test(op Operation) error {
 	if err := testEqual(path, node, op.node()); err != nil || !isContainer(node) {
 		return err
 	}
-	return set(parent, key, opened(node))
+	return set(parent, key, openNode(node))
 }
 
 func testEqual(path string, node, value any) error {

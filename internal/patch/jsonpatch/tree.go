@@ -34,8 +34,8 @@ func isContainer(node any) bool {
 	return false
 }
 
-// own returns a container that may be written, and whether it is a new one.
-func own(node any) (any, bool) {
+// ownContainer returns a container that may be written, and whether it is a new one.
+func ownContainer(node any) (any, bool) {
 	switch node := node.(type) {
 	case map[string]any:
 		members := maps.Clone(node)
@@ -64,7 +64,7 @@ func (d *document) open(path string) (parent any, key string, ok bool) {
 	if !ok {
 		return nil, "", false
 	}
-	d.root, _ = own(d.root)
+	d.root, _ = ownContainer(d.root)
 	parent = d.root
 	for {
 		token, below, more := strings.Cut(rest, "/")
@@ -76,7 +76,7 @@ func (d *document) open(path string) (parent any, key string, ok bool) {
 		if err != nil || !isContainer(node) {
 			return nil, "", false
 		}
-		owned, fresh := own(node)
+		owned, fresh := ownContainer(node)
 		if fresh {
 			if err := set(parent, key, owned); err != nil {
 				return nil, "", false
@@ -86,17 +86,17 @@ func (d *document) open(path string) (parent any, key string, ok bool) {
 	}
 }
 
-// opened returns a node of which the document owns every container.
-func opened(node any) any {
-	node, _ = own(node)
+// openNode returns a node of which the document owns every container.
+func openNode(node any) any {
+	node, _ = ownContainer(node)
 	switch node := node.(type) {
 	case *object:
 		for key, member := range node.members {
-			node.members[key] = opened(member)
+			node.members[key] = openNode(member)
 		}
 	case *array:
 		for i, item := range node.items {
-			node.items[i] = opened(item)
+			node.items[i] = openNode(item)
 		}
 	}
 	return node
