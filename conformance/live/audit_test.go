@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -375,4 +376,42 @@ func podOf(namespace, image string) map[string]any {
 			"labels": map[string]any{"a": "b"}},
 		"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": image}}},
 	}
+}
+
+// TestAuditOfWhatIsDown names what a policy is for and no server tells about now; what no server serves is nothing.
+func TestAuditOfWhatIsDown(t *testing.T) {
+	policies := filepath.Join(t.TempDir(), "policies.yaml")
+	write(t, policies, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: down}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [down.example.com], apiVersions: [v1], resources: [things], operations: [CREATE]}]
+  validations: [{expression: "object.metadata.name != 'x'"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: down}
+spec: {policyName: down, validationActions: [Deny]}
+`)
+	args := []string{"audit", "--kubeconfig=" + api.Kubeconfig, "-p", policies}
+	if r := celgate(t, "", args...); r.code != 0 || r.stderr != "" ||
+		!strings.Contains(r.stdout, "for want of an object that matches, policy down") {
+		t.Errorf("%+v", r)
+	}
+	put(t, `
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.down.example.com}
+spec: {group: down.example.com, version: v1, groupPriorityMinimum: 100, versionPriority: 10, insecureSkipTLSVerify: true,
+  service: {name: none, namespace: default}}
+`)
+	eventually(t, func() string {
+		r := celgate(t, "", args...)
+		if r.code != 2 || !strings.Contains(r.stderr, "things.down.example.com: ask the server what down.example.com/v1 holds") {
+			return fmt.Sprintf("%+v", r)
+		}
+		return ""
+	})
 }

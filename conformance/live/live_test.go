@@ -92,7 +92,7 @@ var plurals = map[string]string{
 	"Namespace": "namespaces", "ConfigMap": "configmaps", "Deployment": "deployments", "Widget": "widgets",
 	"Service": "services", "ServiceAccount": "serviceaccounts", "Role": "roles", "CronJob": "cronjobs", "Pod": "pods",
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
-	"CustomResourceDefinition":         "customresourcedefinitions",
+	"CustomResourceDefinition": "customresourcedefinitions", "APIService": "apiservices",
 	"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
 	"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 	"MutatingAdmissionPolicy":          "mutatingadmissionpolicies",

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/celgate/celgate/cmd/internal/report"
 	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -83,6 +85,50 @@ func (s *stocktaking) subjects(ctx context.Context, of *auditor) iter.Seq[subjec
 			}
 			if err != nil {
 				of.unlisted(report.Unread{What: r.GroupResource().String(), Message: err.Error()})
+			}
+		}
+		s.tellUnknown(ctx, of)
+	}
+}
+
+// tellUnknown names the resources that policies are for, that the server serves or cannot serve now, and that nothing is
+// known about, such as those of an aggregated API.
+func (s *stocktaking) tellUnknown(ctx context.Context, of *auditor) {
+	seen := map[schema.GroupVersionResource]bool{}
+	for _, p := range of.force.Policies {
+		if p.MatchConstraints == nil {
+			continue
+		}
+		for _, rule := range p.MatchConstraints.ResourceRules {
+			for resource := range named(rule) {
+				if seen[resource] || of.world.types.Resource(resource) != nil || ctx.Err() != nil {
+					continue
+				}
+				seen[resource] = true
+				served, err := of.world.live.Serves(ctx, resource)
+				switch {
+				case err != nil:
+					of.unlisted(report.Unread{What: resource.GroupResource().String(), Message: err.Error()})
+				case served:
+					of.unlisted(report.Unread{What: resource.GroupResource().String(),
+						Message: "the server serves it, and no definition says what it holds"})
+				}
+			}
+		}
+	}
+}
+
+// named yields the resources that a rule names, without what it says by *.
+func named(rule policy.Rule) iter.Seq[schema.GroupVersionResource] {
+	return func(yield func(schema.GroupVersionResource) bool) {
+		for _, group := range rule.APIGroups {
+			for _, version := range rule.APIVersions {
+				for _, name := range rule.Resources {
+					of := schema.GroupVersionResource{Group: group, Version: version, Resource: name}
+					if !strings.ContainsAny(group+version+name, "*/") && !yield(of) {
+						return
+					}
+				}
 			}
 		}
 	}

@@ -108,6 +108,12 @@ func (d *groupDiscovery) groupVersions(root string) []schema.GroupVersion {
 	return all
 }
 
+// Serves reports whether the server serves a resource, whoever may use it.
+func (s *Snapshot) Serves(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
+	all, err := s.client.resourcesOf(ctx, resource.GroupVersion())
+	return slices.ContainsFunc(all, func(r schema.Resource) bool { return r.Resource == resource.Resource }), err
+}
+
 // resourcesOf returns the resources of one version of a group, none if it is not served.
 func (c *Client) resourcesOf(ctx context.Context, of schema.GroupVersion) ([]schema.Resource, error) {
 	text, err := c.get(ctx, pathOf(of), "application/json")

@@ -275,7 +275,7 @@ func (a *Audit) notes() []string {
 	for _, reason := range slices.Sorted(maps.Keys(a.left)) {
 		all = append(all, plural(a.left[reason], "request", "requests")+": "+reason)
 	}
-	if idle := a.idle(); len(idle) > 0 && a.totals.Objects > 0 {
+	if idle := a.idle(); len(idle) > 0 {
 		all = append(all, "for want of an object that matches, "+nameFew(idle, "policy ", "policies "))
 	}
 	return all
