@@ -68,6 +68,21 @@ func TestExportedTypes(t *testing.T) {
 	}
 }
 
+// TestExamples wants an example that runs in each public package.
+func TestExamples(t *testing.T) {
+	for path := range list(t) {
+		public, ok := relative(path)
+		if !ok || strings.Contains("/"+public+"/", "/internal/") || strings.HasPrefix(public, "cmd/") {
+			continue
+		}
+		dir := filepath.Join("..", "..", filepath.FromSlash(public))
+		text, err := os.ReadFile(filepath.Join(dir, "example_test.go"))
+		if err != nil || !bytes.Contains(text, []byte("func Example")) || !bytes.Contains(text, []byte("// Output:")) {
+			t.Errorf("package %q has no example that runs (%v)", public, err)
+		}
+	}
+}
+
 // ofKubernetes reports that a type is an alias of one that a module of Kubernetes has.
 func ofKubernetes(s *ast.TypeSpec, file *ast.File) bool {
 	of, ok := s.Type.(*ast.SelectorExpr)
