@@ -22,7 +22,7 @@ func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 		return decision.send(p), err
 	}
 	next := e.register(&p.request, decision.Object, sharesLabels)
-	if err = e.refusal(next); err == nil {
+	if err = e.refusal(ctx, next); err == nil {
 		err = e.policyRefusal(ctx, next)
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/registry"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -60,7 +61,8 @@ type Engine struct {
 	rejected []Rejection
 	watched  *watchedPolicies
 	arranged *arrangement // of the policies in force
-	told     *telling     // of one call, see [Engine.Explain]; nil: nobody listens
+	customs  *registry.Customs
+	told     *telling // of one call, see [Engine.Explain]; nil: nobody listens
 }
 
 // knowsStatic reports that the server reads static policies from files, and keeps their names for them.

@@ -16,6 +16,7 @@ import (
 	"github.com/celgate/celgate/internal/parallel"
 	"github.com/celgate/celgate/internal/patch/merge"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/registry"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema/builtin"
 )
@@ -54,7 +55,7 @@ func empty(opts Options) (*Engine, error) {
 	e := &Engine{
 		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits,
 		minor: cmp.Or(opts.KubeVersion, Newest), standsIn: opts.WithoutQuirks,
-		index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{},
+		index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{}, customs: &registry.Customs{},
 		policies: map[policy.Ref]*policy.Policy{},
 	}
 	known := quirks.Of(e.minor)

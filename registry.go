@@ -1,12 +1,16 @@
 package celgate
 
 import (
+	"context"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/prepare"
+	"github.com/celgate/celgate/internal/registry"
 	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/schema"
 )
 
 // input is a request for package prepare.
@@ -34,22 +38,55 @@ func (e *Engine) register(req *Request, object map[string]any, sharesLabels bool
 	return &next
 }
 
-// refusal is the registry's error about an object whose namespace or, if it is a custom object, kind a mutation has
-// changed. What else the registry would refuse is not looked at.
-func (e *Engine) refusal(req *Request) error {
+// refusal is the registry's error about an object whose namespace a mutation has changed, whose metadata is invalid, or
+// which is not a valid object of a custom resource. What else the registry would refuse of built-in kinds is not
+// looked at.
+func (e *Engine) refusal(ctx context.Context, req *Request) error {
 	if given := tree.Object(req.Object).Namespace(); given != "" && req.Namespace != "" && given != req.Namespace &&
 		req.Kind != namespaceKind {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
-	kind, _ := req.Object["kind"].(string)
-	if resource := e.types.Resource(req.Resource); kind == req.Kind.Kind || req.Object == nil || resource == nil ||
-		resource.Definition == nil {
+	resource := e.types.Resource(req.Resource)
+	if req.Object == nil || resource == nil || policyResource(req.Resource.GroupResource()) {
 		return nil
 	}
-	// As pkg/registry/customresource/validator.go of apiextensions-apiserver v0.37.2.
-	wrong := field.Invalid(field.NewPath("kind"), kind, "must be "+req.Kind.Kind)
-	return apierrors.NewInvalid(apischema.GroupKind{Group: req.Kind.Group, Kind: kind}, req.Name,
-		field.ErrorList{wrong})
+	errs, err := e.invalid(ctx, req, resource)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	kind, _ := req.Object["kind"].(string)
+	return apierrors.NewInvalid(apischema.GroupKind{Group: req.Kind.Group, Kind: kind},
+		tree.Object(req.Object).Name(), errs)
+}
+
+// invalid returns what the registry finds wrong with the object of a request.
+func (e *Engine) invalid(ctx context.Context, req *Request, resource *schema.Resource) (field.ErrorList, error) {
+	creates := req.SubResource == "" && req.Operation == Create
+	updates := req.SubResource == "" && req.Operation == Update && req.OldObject != nil
+	if resource.Definition == nil {
+		switch kind := req.Kind.GroupKind(); {
+		case creates:
+			return registry.Create(kind, req.Object, resource.Namespaced), nil
+		case updates:
+			return registry.Update(kind, req.Object, req.OldObject, resource.Namespaced), nil
+		}
+		return nil, nil
+	}
+	custom, err := e.customs.Of(resource)
+	switch {
+	case err != nil:
+		return nil, err
+	case creates:
+		return custom.Create(ctx, req.Object), nil
+	case updates:
+		return custom.Update(ctx, req.Object, req.OldObject), nil
+	case req.SubResource == "status" && req.OldObject != nil:
+		return custom.UpdateStatus(ctx, req.Object, req.OldObject), nil
+	}
+	return nil, nil
 }
 
 // advice is what the registry warns about, before validating policies do. It had made the object of the request of

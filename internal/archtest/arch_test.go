@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"schema/builtin", "manifest", "internal/workload", "internal/plan", "internal/match", "internal/patch/jsonpatch",
 		"internal/lower", "internal/patch/merge", "internal/patch/merge/mergetest", "internal/patch/mergepatch", "internal/prepare"},
 	{"internal/objects"},
-	{"state", "internal/celenv", "internal/rewrite"},
+	{"state", "internal/celenv", "internal/registry", "internal/rewrite"},
 	{"internal/compile", "internal/needs", "internal/sequence"},
 	{"internal/eval", "internal/static", "internal/trace", "internal/typed"},
 	{"explain"},

@@ -45,7 +45,7 @@ func TestReplayAsDialect(t *testing.T) {
 			case err != nil:
 				diff = err.Error()
 			default:
-				diff = unexpected(&turned, got, Compare(turned.Want, got))
+				diff = unexpected(&turned, got, Compare(turned.Want, got), unvalidated[c.Name])
 			}
 			switch {
 			case differs && diff == "":

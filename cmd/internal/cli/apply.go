@@ -657,12 +657,10 @@ func newNotes(set *policy.Set, w *world, a *asked) *notes {
 func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	resource := n.types.Resource(r.Resource)
 	switch written := r.Operation == celgate.Create || r.Operation == celgate.Update; {
-	case d.Allowed && d.Mutated:
+	case !d.Allowed || resource != nil && resource.Definition != nil: // a custom object is validated
+	case d.Mutated:
 		d.Notes = append(d.Notes, report.NotValidatedNote(report.NotValidated))
-	case !d.Allowed || !written || resource == nil:
-	case resource.Definition != nil:
-		d.Notes = append(d.Notes, report.NotValidatedNote(report.CustomNotValidated))
-	default:
+	case written && resource != nil:
 		d.Notes = append(d.Notes, report.NotValidatedNote(report.ObjectNotValidated))
 	}
 	if reviewed {

@@ -202,17 +202,13 @@ const (
 	// NotValidated is about an object that policies changed.
 	NotValidated = "mutated object not validated"
 
-	// CustomNotValidated is about a custom object.
-	CustomNotValidated = "custom object not validated"
-
 	// ObjectNotValidated is about any other. Text leaves it out: it is true of all manifests.
 	ObjectNotValidated = "object not validated"
 )
 
 var notValidated = map[string]string{
-	NotValidated:       "the API server validates the object after mutation, and celgate does not: it may still be refused as invalid",
-	CustomNotValidated: "the API server validates custom objects by their definition, and celgate does not: it may still be refused as invalid",
-	ObjectNotValidated: "the API server validates the object itself, and celgate does not: it may still be refused as invalid",
+	NotValidated:       "the API server validates the object after mutation, and celgate only its metadata: it may still be refused as invalid",
+	ObjectNotValidated: "the API server validates the object itself, and celgate only its metadata: it may still be refused as invalid",
 }
 
 // NotValidatedNote returns the note of one of these topics.
