@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -126,11 +127,11 @@ func (c *Custom) Create(ctx context.Context, object map[string]any) field.ErrorL
 	errs := c.typeMeta(object)
 	if len(errs) == 0 {
 		errs = append(errs, c.metadata(ctx, object, nil)...)
-		errs = append(errs, validation.ValidateCustomResource(nil, object, c.whole)...)
+		errs = append(errs, stable(validation.ValidateCustomResource(nil, object, c.whole))...)
 		errs = append(errs, c.replicas(object, true)...)
 	}
-	errs = append(errs, objectmeta.Validate(ctx, nil, object, c.structural, false)...)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, object)...)
+	errs = append(errs, stable(objectmeta.Validate(ctx, nil, object, c.structural, false))...)
+	errs = append(errs, stable(listtype.ValidateListSetsAndMaps(nil, c.structural, object))...)
 	errs = c.validations(ctx, errs, object, nil)
 	if len(errs) == 0 {
 		errs = commonMetadata(object, c.namespaced)
@@ -147,13 +148,13 @@ func (c *Custom) Update(ctx context.Context, object, old map[string]any) field.E
 		errs = append(errs, wrong...)
 	} else {
 		errs = append(errs, c.metadata(ctx, object, old)...)
-		errs = append(errs, validation.ValidateCustomResourceUpdate(nil, object, old, c.whole,
-			validation.WithRatcheting(correlated))...)
+		errs = append(errs, stable(validation.ValidateCustomResourceUpdate(nil, object, old, c.whole,
+			validation.WithRatcheting(correlated)))...)
 		errs = append(errs, c.replicas(object, true)...)
 	}
-	errs = append(errs, objectmeta.Validate(ctx, nil, object, c.structural, false)...)
+	errs = append(errs, stable(objectmeta.Validate(ctx, nil, object, c.structural, false))...)
 	if len(listtype.ValidateListSetsAndMaps(nil, c.structural, old)) == 0 {
-		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, object)...)
+		errs = append(errs, stable(listtype.ValidateListSetsAndMaps(nil, c.structural, object))...)
 	}
 	return c.validations(ctx, errs, object, old, cel.WithRatcheting(correlated))
 }
@@ -172,13 +173,13 @@ func (c *Custom) UpdateStatus(ctx context.Context, object, old map[string]any) f
 			if c.structural != nil {
 				options = append(options, validation.WithRatcheting(correlated.Key("status")))
 			}
-			errs = append(errs, validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old["status"],
-				c.status, options...)...)
+			errs = append(errs, stable(validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old["status"],
+				c.status, options...))...)
 		}
 		errs = append(errs, c.replicas(object, false)...)
 	}
 	if len(listtype.ValidateListSetsAndMaps(nil, c.structural, old)) == 0 {
-		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, object)...)
+		errs = append(errs, stable(listtype.ValidateListSetsAndMaps(nil, c.structural, object))...)
 	}
 	return c.validations(ctx, errs, object, old, cel.WithRatcheting(correlated))
 }
@@ -284,5 +285,13 @@ func (c *Custom) validations(ctx context.Context, errs field.ErrorList, object, 
 		before = old
 	}
 	found, _ := c.rules.Validate(ctx, nil, c.structural, object, before, celconfig.RuntimeCELCostBudget, options...)
-	return append(errs, found...)
+	return append(errs, stable(found)...)
+}
+
+// stable puts errors that the server has in the random order of maps into one order.
+func stable(errs field.ErrorList) field.ErrorList {
+	slices.SortStableFunc(errs, func(a, b *field.Error) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Detail, b.Detail))
+	})
+	return errs
 }

@@ -1,8 +1,12 @@
 package registry
 
 import (
+	"context"
+	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metavalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,10 +19,13 @@ import (
 type metaRule struct {
 	name  metavalidation.ValidateNameFunc // nil: what all kinds ask for
 	plain bool                            // finalizers may be any qualified names
+	long  bool                            // a declarative rule judges the name, which says it in other words, and not generateName
+	limit int                             // of the bytes of the name; 0: that of the rule
 }
 
 var (
 	subdomain = metaRule{name: metavalidation.NameIsDNSSubdomain}
+	long      = metaRule{name: metavalidation.NameIsDNSSubdomain, long: true}
 	label     = metaRule{name: metavalidation.NameIsDNSLabel}
 	segment   = metaRule{name: func(name string, _ bool) []string { return content.IsPathSegmentName(name) }}
 	free      = metaRule{name: func(string, bool) []string { return nil }}
@@ -33,7 +40,7 @@ func init() {
 		"": {
 			"ConfigMap": subdomain, "Endpoints": subdomain, "LimitRange": subdomain, "Namespace": label, "Node": subdomain,
 			"PersistentVolume": subdomain, "PersistentVolumeClaim": subdomain, "Pod": subdomain, "PodTemplate": subdomain,
-			"ReplicationController": subdomain, "ResourceQuota": subdomain, "Secret": subdomain, "Service": label,
+			"ReplicationController": long, "ResourceQuota": subdomain, "Secret": subdomain, "Service": label,
 			"ServiceAccount": subdomain,
 		},
 		"admissionregistration.k8s.io": {
@@ -45,7 +52,7 @@ func init() {
 			"StatefulSet": label,
 		},
 		"autoscaling":         {"HorizontalPodAutoscaler": subdomain},
-		"batch":               {"CronJob": subdomain, "Job": subdomain},
+		"batch":               {"CronJob": {name: metavalidation.NameIsDNSSubdomain, limit: 52}, "Job": subdomain},
 		"certificates.k8s.io": {"CertificateSigningRequest": free},
 		"coordination.k8s.io": {"Lease": {name: metavalidation.NameIsDNSSubdomain, plain: true}},
 		"discovery.k8s.io":    {"EndpointSlice": subdomain},
@@ -55,18 +62,18 @@ func init() {
 		"networking.k8s.io": {
 			"Ingress": subdomain, "IngressClass": subdomain, "NetworkPolicy": subdomain, "ServiceCIDR": subdomain,
 		},
-		"node.k8s.io": {"RuntimeClass": subdomain},
+		"node.k8s.io": {"RuntimeClass": {name: metavalidation.NameIsDNSSubdomain, plain: true}},
 		"policy":      {"PodDisruptionBudget": {plain: true}},
 		"rbac.authorization.k8s.io": {
 			"ClusterRole": segment, "ClusterRoleBinding": segment, "Role": segment, "RoleBinding": segment,
 		},
 		"resource.k8s.io": {
-			"DeviceClass": subdomain, "ResourceClaim": subdomain, "ResourceClaimTemplate": subdomain,
+			"DeviceClass": long, "ResourceClaim": subdomain, "ResourceClaimTemplate": subdomain,
 			"ResourceSlice": subdomain,
 		},
 		"scheduling.k8s.io": {"PriorityClass": subdomain},
 		"storage.k8s.io": {
-			"CSINode": subdomain, "CSIStorageCapacity": subdomain, "StorageClass": subdomain,
+			"CSIDriver": subdomain, "CSINode": subdomain, "CSIStorageCapacity": subdomain, "StorageClass": subdomain,
 			"VolumeAttachment": subdomain, "VolumeAttributesClass": subdomain,
 		},
 	} {
@@ -89,9 +96,17 @@ func Create(kind apischema.GroupKind, object map[string]any, namespaced bool) fi
 		if len(wrong) > 0 {
 			return wrong
 		}
-		errs = metavalidation.ValidateObjectMeta(meta, namespaced, rule.name, path)
+		if rule.long {
+			errs = metavalidation.ValidateObjectMetaWithOpts(meta, namespaced, longName, path)
+		} else {
+			errs = metavalidation.ValidateObjectMeta(meta, namespaced, rule.name, path)
+		}
 		if !rule.plain {
 			errs = append(errs, finalizers(meta, path)...)
+		}
+		if rule.limit > 0 && len(meta.Name) > rule.limit {
+			errs = append(errs, field.Invalid(path.Child("name"), meta.Name,
+				fmt.Sprintf("must be no more than %d characters", rule.limit)))
 		}
 	}
 	if len(errs) == 0 {
@@ -116,6 +131,10 @@ func Update(kind apischema.GroupKind, object, old map[string]any, namespaced boo
 		errs = append(errs, finalizers(meta, field.NewPath("metadata"))...)
 	}
 	return errs
+}
+
+func longName(path *field.Path, name string) field.ErrorList {
+	return validate.LongName(context.Background(), operation.Operation{Type: operation.Create}, path, &name, nil)
 }
 
 // standardFinalizers need no domain.
