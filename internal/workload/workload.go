@@ -10,6 +10,9 @@
 package workload
 
 import (
+	"cmp"
+
+	"github.com/google/uuid"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate/internal/tree"
@@ -59,7 +62,7 @@ func IsWorkload(kind apischema.GroupKind) bool { return children[kind] != nil }
 // Children returns what the controller of a workload creates first. The workload is one as the API server stores it,
 // with its defaults; an object of another kind has no children. Objects share what did not change.
 func Children(stored map[string]any) []Child {
-	w := tree.Object(stored)
+	w := named(stored)
 	of := children[w.Kind().GroupKind()]
 	if of == nil || w.Metadata().Text("deletionTimestamp") != "" {
 		return nil
@@ -73,13 +76,27 @@ func Children(stored map[string]any) []Child {
 	return all
 }
 
-// owner is the reference of a child to its controller (as NewControllerRef in apimachinery's meta/v1).
+// named returns a workload with the name that it has once it is created.
+func named(w tree.Object) tree.Object {
+	base := w.Metadata().Text("generateName")
+	if w.Name() != "" || base == "" {
+		return w
+	}
+	return w.WithMetadata(w.Metadata().With(map[string]any{"name": base + "xxxxx"}))
+}
+
+// ownerReference is the reference of a child to its controller (as NewControllerRef in apimachinery's meta/v1). The uid
+// of an object that comes without one, as from a repository, is made up.
 func ownerReference(o tree.Object) map[string]any {
 	return map[string]any{
 		"apiVersion": o.Text("apiVersion"), "kind": o.Text("kind"), "name": o.Name(),
-		"uid":        o.Metadata().Text("uid"),
+		"uid":        cmp.Or(o.Metadata().Text("uid"), madeUp(o)),
 		"controller": true, "blockOwnerDeletion": true,
 	}
+}
+
+func madeUp(o tree.Object) string {
+	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(o.Kind().String()+" "+o.Path())).String()
 }
 
 // metadataFrom is the metadata of a child that is made of a template: its labels, annotations and finalizers and no

@@ -158,7 +158,7 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 		n++
 	}
 	pod := func(policy, verdict string, i int, spec string) {
-		name := fmt.Sprintf("%s.%s-%d", policy, verdict, i)
+		name := fmt.Sprintf("%s-%s-%d", strings.ReplaceAll(policy, ".", "-"), verdict, i) // as a StatefulSet may be called
 		deniedBy[name], pods[name] = policy, spec
 	}
 	for _, s := range standards() {
@@ -208,7 +208,7 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 	}
 	alone, made := deniedPods(t, manifests.String(), "-p", path)
 	for name, policy := range deniedBy {
-		if bad := strings.Contains(name, ".bad-"); slices.Contains(alone[name], policy) != bad {
+		if bad := strings.Contains(name, "-bad-"); slices.Contains(alone[name], policy) != bad {
 			t.Errorf("Pod %s {%s}: denied by %s", name, pods[name], alone[name])
 		}
 		compareMade(t, name, alone[name], made[name])
