@@ -27,6 +27,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 
+	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -222,7 +223,7 @@ func metaOf(object map[string]any) (*metav1.ObjectMeta, field.ErrorList) {
 		return &meta, nil
 	}
 	path := field.NewPath("metadata")
-	members, ok := raw.(map[string]any)
+	members, ok := tree.Object(withoutManagedFields(object))["metadata"].(map[string]any)
 	if !ok {
 		return nil, field.ErrorList{field.Invalid(path, raw, fmt.Sprintf("expected map[string]interface{}, got %T", raw))}
 	}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/celgate/celgate/internal/tree"
 )
 
 // A metaRule is what a kind asks of its metadata beyond what all kinds do.
@@ -83,9 +85,22 @@ func init() {
 	}
 }
 
+// withoutManagedFields returns an object without what the server writes itself.
+func withoutManagedFields(object map[string]any) map[string]any {
+	o := tree.Object(object)
+	if metadata := o.Metadata(); metadata["managedFields"] != nil {
+		return o.WithMetadata(metadata.Without("managedFields"))
+	}
+	return object
+}
+
 // Create returns what the server finds wrong with the metadata of a new object of a built-in kind.
 func Create(kind apischema.GroupKind, object map[string]any, namespaced bool) field.ErrorList {
 	path := field.NewPath("metadata")
+	metadata, _ := object["metadata"].(map[string]any)
+	if isPlain(metadata) && (metadata["namespace"] != nil) == namespaced {
+		return nil
+	}
 	rule, known := metaRules[kind]
 	if !known {
 		return nil
@@ -118,6 +133,11 @@ func Create(kind apischema.GroupKind, object map[string]any, namespaced bool) fi
 // Update returns what the server finds wrong with the metadata of an object of a built-in kind that takes the place of
 // another.
 func Update(kind apischema.GroupKind, object, old map[string]any, namespaced bool) field.ErrorList {
+	metadata, _ := object["metadata"].(map[string]any)
+	before, _ := old["metadata"].(map[string]any)
+	if isPlain(metadata) && isUnchanged(metadata, before) && (metadata["namespace"] != nil) == namespaced {
+		return nil
+	}
 	rule, known := metaRules[kind]
 	if !known {
 		return nil
@@ -156,15 +176,16 @@ func finalizers(meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 // commonMetadata is what is wrong with the metadata of a new object of any kind
 // (apiserver pkg/registry/rest/create.go v0.37.2).
 func commonMetadata(object map[string]any, namespaced bool) field.ErrorList {
-	return metavalidation.ValidateObjectMetaAccessor(&unstructured.Unstructured{Object: object}, namespaced, pathSegment,
-		field.NewPath("metadata"))
+	return metavalidation.ValidateObjectMetaAccessor(&unstructured.Unstructured{Object: withoutManagedFields(object)},
+		namespaced, pathSegment, field.NewPath("metadata"))
 }
 
 // commonMetadataUpdate is what is wrong with the metadata of an object that takes the place of another
 // (apiserver pkg/registry/rest/update.go v0.37.2).
 func commonMetadataUpdate(object, old map[string]any, namespaced bool) field.ErrorList {
 	return append(commonMetadata(object, namespaced), metavalidation.ValidateObjectMetaAccessorUpdate(
-		&unstructured.Unstructured{Object: object}, &unstructured.Unstructured{Object: old}, field.NewPath("metadata"))...)
+		&unstructured.Unstructured{Object: withoutManagedFields(object)},
+		&unstructured.Unstructured{Object: withoutManagedFields(old)}, field.NewPath("metadata"))...)
 }
 
 func pathSegment(name string, prefix bool) []string {
