@@ -65,13 +65,18 @@ func (a *asked) flags(f *pflag.FlagSet, oldFile *string) {
 
 // identityFlags adds the flags that say who makes requests; unnamed says who does without them.
 func (a *asked) identityFlags(f *pflag.FlagSet, unnamed string) {
+	a.userFlags(f, unnamed)
+	f.StringVar(&a.pod, "as-pod", "", "`NAMESPACE/NAME` the Pod that makes the requests with the token of\n"+
+		"its service account; it must exist in the cluster state")
+}
+
+// userFlags are those that name a user.
+func (a *asked) userFlags(f *pflag.FlagSet, unnamed string) {
 	f.StringVar(&a.user, "as", "", "`USER` the user who makes the requests "+unnamed)
 	f.StringArrayVar(&a.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
 	f.StringVar(&a.uid, "as-uid", "", "`UID` the uid of that user")
 	f.Var((*extra)(&a.extra), "as-extra",
 		"`KEY=VALUE` an extra attribute of that user; may be repeated, with one key too")
-	f.StringVar(&a.pod, "as-pod", "", "`NAMESPACE/NAME` the Pod that makes the requests with the token of\n"+
-		"its service account; it must exist in the cluster state")
 }
 
 // knowsUser reports whether the user of the requests is known.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/deploy"
+	"github.com/celgate/celgate/internal/needs"
 	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
@@ -61,6 +62,7 @@ requests and workloads are those of celgate audit, and become flags of its Pods.
 	})
 	group(cmd, "What the audit asks", func(f *pflag.FlagSet) {
 		f.BoolVar(&i.deletions, "deletions", false, "ask about the deletion of each object, too")
+		i.asked.userFlags(f, "(default: none is known,\nand policies that look at the user are not audited)")
 		i.workloads.flags(f)
 	})
 	completeWith(cmd, "write-reports", slices.Sorted(maps.Keys(reportKinds))...)
@@ -72,6 +74,20 @@ func (i *installing) asks() []string {
 	var flags []string
 	if i.deletions {
 		flags = append(flags, "--deletions")
+	}
+	if i.asked.user != "" {
+		flags = append(flags, "--as="+i.asked.user)
+	}
+	for _, group := range i.asked.groups {
+		flags = append(flags, "--as-group="+group)
+	}
+	if i.asked.uid != "" {
+		flags = append(flags, "--as-uid="+i.asked.uid)
+	}
+	for _, key := range slices.Sorted(maps.Keys(i.asked.extra)) {
+		for _, value := range i.asked.extra[key] {
+			flags = append(flags, "--as-extra="+key+"="+value)
+		}
 	}
 	if i.workloads.Off {
 		flags = append(flags, "--no-workloads")
@@ -126,7 +142,7 @@ func (i *installing) checkInstall() error {
 	if i.every > 0 {
 		i.job.Every = i.every.String()
 	}
-	if err := i.workloads.check(); err != nil {
+	if err := cmp.Or(i.workloads.check(), i.asked.check()); err != nil {
 		return err
 	}
 	i.job.Asks = i.asks()
@@ -176,6 +192,9 @@ func (i *installing) match(ctx context.Context) error {
 		return err
 	}
 	rights.allow(namespaceResource, "get", "list")
+	if err := i.matchUser(of, rights); err != nil {
+		return err
+	}
 	rights.allow(apischema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "list")
 	for _, p := range of.force.Policies {
 		if p.ParamKind == nil {
@@ -218,6 +237,21 @@ func (i *installing) match(ctx context.Context) error {
 		return fmt.Errorf("the policies take %d bytes, and a ConfigMap %d", len(i.job.Policies), most)
 	}
 	return nil
+}
+
+// matchUser lets the audit find out about the user that it asks for.
+func (i *installing) matchUser(of *auditor, rights grants) error {
+	if !i.asked.knowsUser() {
+		return nil
+	}
+	if strings.HasPrefix(i.asked.user, "system:serviceaccount:") {
+		rights.allow(apischema.GroupResource{Resource: "serviceaccounts"}, "get")
+	}
+	limits, err := needs.Of(of.force, needs.Given{Minor: orNewest(of.world.version), Deletions: i.deletions})
+	if slices.ContainsFunc(limits, func(l needs.Limit) bool { return l.Need == needs.Authorizer }) {
+		rights.allow(apischema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}, "create")
+	}
+	return err
 }
 
 // matchUnknown lets resources be listed that policies name, and that neither a live cluster nor a definition tells
