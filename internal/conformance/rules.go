@@ -1,5 +1,7 @@
 package conformance
 
+//go:generate go test -run Rules -update
+
 import (
 	"fmt"
 	"path"
