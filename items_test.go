@@ -99,7 +99,7 @@ func TestItems(t *testing.T) {
 				`.imagination: field not declared in schema`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			engine := engineOf(t, c.policy)
+			engine := engineOf(t, untypedPolicy(c.policy))
 			for _, r := range engine.Rejected() {
 				t.Fatal(r.Status.Message)
 			}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/shape"
+	construction "github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -71,13 +73,49 @@ func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
 	}
 	checker := compile.NewChecker(e.envs, w.Policy, w.OldPolicy)
 	defer checker.Close()
+	var errs field.ErrorList
 	switch {
 	case w.Policy.Static:
 		return policy.ValidateStatic(w.Policy, checker)
 	case w.OldPolicy != nil || !e.knowsStatic():
-		return policy.ValidatePolicyUpdate(w.Policy, w.OldPolicy, checker)
+		errs = policy.ValidatePolicyUpdate(w.Policy, w.OldPolicy, checker)
+	default:
+		errs = policy.ValidatePolicy(w.Policy, checker)
 	}
-	return policy.ValidatePolicy(w.Policy, checker)
+	if len(errs) == 0 {
+		errs = e.typeErrors(w)
+	}
+	return errs
+}
+
+// typeErrors returns what is wrong with the mutations of a policy of the dialect for every kind that it matches. What
+// it had may stay.
+func (e *Engine) typeErrors(w compile.Written) (errs field.ErrorList) {
+	p := w.Policy
+	if p.Kind != policy.Admission || !p.Mutates() || p.TypeChecking != "" && p.TypeChecking != policy.EnforceTypes {
+		return nil
+	}
+	had := map[string]bool{}
+	if w.OldPolicy != nil {
+		for x := range w.OldPolicy.Expressions() {
+			had[x.Src] = true
+		}
+	}
+	var params *shape.Type
+	if p.ParamKind != nil {
+		params = e.types.Type(apischema.FromAPIVersionAndKind(p.ParamKind.APIVersion, p.ParamKind.Kind))
+	}
+	refused, err := construction.NewChecker(e.envs).Refused(p, construction.KindsOf(e.types, p.MatchConstraints), params)
+	if err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
+	}
+	for _, c := range refused {
+		if !had[c.Src] {
+			errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: c.Field, BadValue: c.Src,
+				Detail: c.Detail})
+		}
+	}
+	return errs
 }
 
 // storedErrors returns why a policy that a cluster has stored is not a policy. Its server has let it in, so what its

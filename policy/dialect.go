@@ -17,6 +17,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 	p := c.policy(Admission, in.ObjectMeta, in.Spec.FailurePolicy, in.Spec.ParamKind, in.Spec.MatchConstraints,
 		in.Spec.MatchConditions, in.Spec.Variables)
 	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
+	p.TypeChecking = in.Spec.TypeChecking
 	if o := in.Spec.Order; o != nil {
 		p.After, p.Before = o.After, o.Before
 	}
@@ -238,6 +239,12 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 		v.ownMutations(p.Mutations, spec.Child("mutations"))
 	case p.Reinvocation != "":
 		v.add(field.Forbidden(spec.Child("reinvocationPolicy"), "the policy has no mutations that could run again"))
+	}
+	if p.TypeChecking != "" {
+		oneOf(v, spec.Child("typeChecking"), p.TypeChecking, []string{EnforceTypes, IgnoreTypes, WarnOfTypes})
+		if !p.Mutates() {
+			v.add(field.Forbidden(spec.Child("typeChecking"), "the policy has no mutations"))
+		}
 	}
 	v.ordering(p, spec)
 	if p.Validates() {

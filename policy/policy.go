@@ -168,9 +168,13 @@ type Policy struct {
 	Reinvocation ReinvocationPolicy // not Validating
 
 	// Admission only.
-	After     []string // the mutating policies that it runs after
-	Before    []string // those that it runs before
-	MaxPasses int      // how often mutations may run in one request; 0: twice, as all others
+	After  []string // the mutating policies that it runs after
+	Before []string // those that it runs before
+	// TypeChecking says what becomes of mutations that are wrong by the types of the matched kinds when the policy is
+	// written; empty: Enforce, in the dialect.
+	TypeChecking string
+
+	MaxPasses int // how often mutations may run in one request; 0: twice, as all others
 
 	emptyPasses bool // MaxPasses was written, as 0, which only the write-time rules tell from none
 
@@ -348,6 +352,13 @@ type Mutation struct {
 	extra       bool   // the other member was written
 	other       string // which that is, if it is none of the released ones
 }
+
+// What becomes of mistakes in types.
+const (
+	EnforceTypes = "Enforce"
+	WarnOfTypes  = "Warn"
+	IgnoreTypes  = "Off"
+)
 
 // A PatchType says how a mutation's result is applied.
 type PatchType = admissionv1.PatchType

@@ -100,7 +100,7 @@ func matchesParams(p *pass) {
 			continue
 		}
 		for j, rule := range f.MatchConstraints.ResourceRules {
-			if !covers(rule, r, "") {
+			if !typed.Covers(rule, r, "") {
 				continue
 			}
 			path := fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", j)
@@ -181,7 +181,7 @@ func (f *facts) readsWithin(path effects.Path) bool {
 func excludes(m *policy.MatchResources, r *schema.Resource, subresource string, ops map[string]bool) bool {
 	for op := range ops {
 		if op != "*" && !slices.ContainsFunc(m.ExcludeRules, func(x policy.Rule) bool {
-			return len(x.ResourceNames) == 0 && covers(x, r, subresource) &&
+			return len(x.ResourceNames) == 0 && typed.Covers(x, r, subresource) &&
 				(slices.Contains(x.Operations, "*") || slices.Contains(x.Operations, op))
 		}) {
 			return false
@@ -309,9 +309,9 @@ func blastRadius(p *pass) {
 			var names []string
 			for _, v := range vital {
 				r := p.Types.Resource(v.resource)
-				if r == nil || !covers(rule, r, v.subresource) || len(rule.ResourceNames) > 0 ||
+				if r == nil || !typed.Covers(rule, r, v.subresource) || len(rule.ResourceNames) > 0 ||
 					slices.ContainsFunc(f.MatchConstraints.ExcludeRules,
-						func(x policy.Rule) bool { return covers(x, r, v.subresource) }) {
+						func(x policy.Rule) bool { return typed.Covers(x, r, v.subresource) }) {
 					continue
 				}
 				if !slices.Contains(rule.APIGroups, "*") &&
@@ -357,7 +357,7 @@ func findUncovered(p *pass) {
 			for _, w := range writers {
 				if r.Subresource(w.subresource) == nil ||
 					slices.ContainsFunc(f.MatchConstraints.ResourceRules,
-						func(rule policy.Rule) bool { return covers(rule, r, w.subresource) }) {
+						func(rule policy.Rule) bool { return typed.Covers(rule, r, w.subresource) }) {
 					continue
 				}
 				for e := range f.parsedExpressions() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -388,10 +389,10 @@ func coversAny(rule policy.Rule, r *schema.Resource) bool {
 	if r.NotServed {
 		return false
 	}
-	if covers(rule, r, "") {
+	if typed.Covers(rule, r, "") {
 		return true
 	}
-	return slices.ContainsFunc(r.Subresources, func(s schema.Subresource) bool { return covers(rule, r, s.Name) })
+	return slices.ContainsFunc(r.Subresources, func(s schema.Subresource) bool { return typed.Covers(rule, r, s.Name) })
 }
 
 // unknownResource says why a rule finds no resource; nothing for groups of custom resources that were not given.

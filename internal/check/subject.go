@@ -279,7 +279,7 @@ func (s *subject) targetsOf(m *policy.MatchResources) []target {
 				name, kind = r.Subresources[sub].Name, r.Subresources[sub].Kind
 			}
 			for _, rule := range m.ResourceRules {
-				if !covers(rule, r, name) || r.OffByDefault && !slices.Contains(rule.APIVersions, r.Version) {
+				if !typed.Covers(rule, r, name) || r.OffByDefault && !slices.Contains(rule.APIVersions, r.Version) {
 					continue
 				}
 				t := target{
@@ -302,24 +302,6 @@ func (s *subject) targetsOf(m *policy.MatchResources) []target {
 			strings.Compare(a.kind.Kind, b.kind.Kind))
 	})
 	return all
-}
-
-// covers reports that a rule names a resource or its subresource, in some version.
-func covers(rule policy.Rule, r *schema.Resource, subresource string) bool {
-	has := func(list []string, s string) bool { return slices.Contains(list, "*") || slices.Contains(list, s) }
-	if !has(rule.APIGroups, r.Group) || !has(rule.APIVersions, r.Version) {
-		return false
-	}
-	if rule.Scope == "Cluster" && r.Namespaced || rule.Scope == "Namespaced" && !r.Namespaced {
-		return false
-	}
-	for _, pattern := range rule.Resources {
-		resource, sub, _ := strings.Cut(pattern, "/")
-		if (resource == "*" || resource == r.Resource) && (sub == "*" || sub == subresource) {
-			return true
-		}
-	}
-	return false
 }
 
 // operations are those of the policy's rules.

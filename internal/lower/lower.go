@@ -33,7 +33,8 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 	refusals := noNative(p)
 	var all []map[string]any
 	if p.Mutates() {
-		of := without(spec, "validations", "auditAnnotations", "order", "maxPasses")
+		of := without(spec, "validations", "auditAnnotations", "order", "maxPasses",
+			"typeChecking")
 		of["mutations"] = dropNames(of["mutations"])
 		if p.Validates() {
 			constraints, matches := withoutDelete(of["matchConstraints"])
@@ -46,7 +47,8 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 		all = append(all, withSpec(object, string(policy.Mutating), of))
 	}
 	if p.Validates() {
-		all = append(all, withSpec(object, string(policy.Validating), without(spec, "mutations", "reinvocationPolicy", "order", "maxPasses")))
+		all = append(all, withSpec(object, string(policy.Validating), without(spec, "mutations", "reinvocationPolicy", "order", "maxPasses",
+			"typeChecking")))
 	}
 	if len(refusals) > 0 {
 		return nil, refusals

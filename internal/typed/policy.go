@@ -72,6 +72,35 @@ func (c *Checker) Policy(p *policy.Policy, kinds []Kind, params *shape.Type, mod
 	return all, nil
 }
 
+// Refused complains about the expressions of a policy that are wrong for every kind that it matches, whatever the values
+// are, one complaint each. Nothing is refused while a kind is not known.
+func (c *Checker) Refused(p *policy.Policy, kinds []Kind, params *shape.Type) ([]Complaint, error) {
+	var refused []Complaint
+	for i, kind := range kinds {
+		if kind.Type == nil {
+			return nil, nil
+		}
+		findings, err := c.Kind(p, kind.Type, params)
+		if err != nil {
+			return nil, err
+		}
+		wrong := map[string]bool{} // by field
+		for _, f := range findings {
+			f.Problems = slices.DeleteFunc(f.Problems, func(p Problem) bool { return p.Doubtful })
+			text := f.text()
+			if wrong[f.Field] = text != ""; text != "" && i == 0 {
+				refused = append(refused, Complaint{Expr: f.Expr, Kind: kind.GroupVersionKind, Refused: true,
+					Detail: fmt.Sprintf("compilation failed for %s %s: %s", kind.GroupVersion(), kind.Kind, text)})
+			}
+		}
+		refused = slices.DeleteFunc(refused, func(c Complaint) bool { return !wrong[c.Field] })
+		if len(refused) == 0 {
+			return nil, nil
+		}
+	}
+	return refused, nil
+}
+
 // text renders what is wrong with the types of an expression as cel-go renders what does not compile; empty for
 // nothing. What is no matter of types is left out.
 func (f *Finding) text() string {

@@ -12,7 +12,11 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/kube"
+	"github.com/celgate/celgate/internal/celenv"
 	analysis "github.com/celgate/celgate/internal/check"
+	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/shape"
+	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
@@ -47,7 +51,7 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 		}
 		is.Conditions = append(is.Conditions, readable)
 	}
-	if s.Policy.Validates() {
+	if s.Policy.Validates() || s.Policy.Kind == policy.Admission {
 		is.TypeChecking = w.checks.of(w.loaded, s)
 	}
 	turn := w.turns[s.Policy.Ref()]
@@ -236,6 +240,40 @@ func (c *typeChecks) of(in *loaded, s kube.Source) *kube.TypeChecking {
 			}
 		}
 	}
+	checked.ExpressionWarnings = append(checked.ExpressionWarnings, mutationWarnings(in, s.Policy)...)
 	c.known[key] = checked
 	return checked
+}
+
+// mostKinds are those for which the mutations of one policy are checked.
+const mostKinds = 20
+
+// mutationWarnings are what the types of the matched kinds say about the mutations of a policy of the dialect, one
+// warning for an expression.
+func mutationWarnings(in *loaded, p *policy.Policy) (all []kube.ExpressionWarning) {
+	if p.Kind != policy.Admission || !p.Mutates() || p.TypeChecking == policy.IgnoreTypes {
+		return nil
+	}
+	set, err := celenv.New(in.minor, quirks.Of(in.minor))
+	if err != nil {
+		return nil // the engine could not have been made
+	}
+	kinds := typed.KindsOf(in.types, p.MatchConstraints)
+	var params *shape.Type
+	if p.ParamKind != nil {
+		params = in.types.Type(apischema.FromAPIVersionAndKind(p.ParamKind.APIVersion, p.ParamKind.Kind))
+	}
+	found, err := typed.NewChecker(set).Policy(p, kinds[:min(len(kinds), mostKinds)], params, typed.Warn)
+	if err != nil {
+		return nil
+	}
+	for _, c := range found {
+		i := slices.IndexFunc(all, func(w kube.ExpressionWarning) bool { return w.FieldRef == c.Field })
+		if i < 0 {
+			all = append(all, kube.ExpressionWarning{FieldRef: c.Field, Warning: c.Detail})
+			continue
+		}
+		all[i].Warning += "\n" + c.Detail
+	}
+	return all
 }

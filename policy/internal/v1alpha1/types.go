@@ -67,6 +67,13 @@ type AdmissionPolicySpec struct {
 	//crd:enum Never IfNeeded
 	ReinvocationPolicy string `json:"reinvocationPolicy,omitempty"`
 
+	// Whether Object literals and what expressions read are checked against the types of the matched kinds when the
+	// policy is written: Enforce (the default) refuses what is wrong for all of them, whatever the values are; Warn and
+	// Off do not.
+	//
+	//crd:enum Enforce Warn Off
+	TypeChecking string `json:"typeChecking,omitempty"`
+
 	// How often the mutations run in one request at most, with reinvocationPolicy IfNeeded: 2 (the default) to 5.
 	MaxPasses *int32 `json:"maxPasses,omitempty"`
 
@@ -243,7 +250,8 @@ type AdmissionPolicyStatus struct {
 	// others.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// What the type checker of the API server would warn about.
+	// What the type checker of the API server would warn about, and what the types of the matched kinds say about the
+	// mutations.
 	TypeChecking *admissionv1.TypeChecking `json:"typeChecking,omitempty"`
 
 	// The place of the mutations among those of all policies in force, from 1.

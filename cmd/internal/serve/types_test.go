@@ -1,0 +1,51 @@
+package serve
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/schema/builtin"
+)
+
+// TestMutationWarnings shows what the status of a policy says about the types of its mutations.
+func TestMutationWarnings(t *testing.T) {
+	types, err := builtin.Registry(celgate.Newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = `
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicy
+metadata: {name: p}
+spec:
+  typeChecking: MODE
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments, daemonsets]}
+  reinvocationPolicy: Never
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{spec: Object.spec{replicas: "3"}}'}
+`
+	for mode, want := range map[string][]string{
+		`Enforce`: {"apps/v1 DaemonSet: ERROR: <input>:1:34: undefined field 'replicas'",
+			"apps/v1 Deployment: ERROR: <input>:1:36: expected type of field 'replicas' is 'int'"},
+		`Warn`: {"DaemonSet", "Deployment"}, `"Off"`: nil,
+	} {
+		docs, problems := manifest.Read(strings.NewReader(strings.Replace(text, "MODE", mode, 1)), "p.yaml")
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		got := mutationWarnings(&loaded{types: types, minor: celgate.Newest}, manifest.NewBundle(docs...).Set.Policies[0])
+		if (len(got) == 0) != (want == nil) {
+			t.Fatalf("%s: %v", mode, got)
+		}
+		for _, w := range want {
+			if got[0].FieldRef != "spec.mutations[0].applyConfiguration.expression" || !strings.Contains(got[0].Warning, w) {
+				t.Errorf("%s: %v, want %s", mode, got, w)
+			}
+		}
+	}
+}
