@@ -4,6 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/eval"
@@ -50,7 +51,8 @@ type Engine struct {
 	quirks   quirks.Set
 	typed    eval.Form // how expressions see objects of built-in kinds
 	timed    bool
-	limits   Limits
+	limits   bound.Limits
+	pool     *bound.Pool
 	minor    string
 	standsIn bool // WithoutQuirks
 	compiled map[*policy.Policy]compiledPolicy

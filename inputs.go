@@ -238,17 +238,16 @@ func (r *inputs) inVersion(kind schema.GroupVersionKind) (*versioned, error) {
 	return v, nil
 }
 
-// shownObjects are the object and the old one as expressions of validating policies see them.
-func (v *versioned) shownObjects() (object, oldObject ref.Val) {
-	for i, current := range []map[string]any{v.object, v.oldObject} {
-		if shown := &v.values[i]; !tree.Same(shown.tree, current) {
-			*shown = shownValue{tree: current}
-			if current != nil {
-				shown.value = inForm(current, v.typ, v.form)
-			}
-		}
+// show returns one of the two objects as expressions of validating policies see it.
+func (v *versioned) show(i int, current map[string]any) ref.Val {
+	if shown := &v.values[i]; tree.Same(shown.tree, current) {
+		return shown.value
 	}
-	return v.values[0].value, v.values[1].value
+	v.values[i] = shownValue{tree: current}
+	if current != nil {
+		v.values[i].value = inForm(current, v.typ, v.form)
+	}
+	return v.values[i].value
 }
 
 // inForm is an object of a built-in kind in a form.
@@ -259,17 +258,12 @@ func inForm(tree map[string]any, t *shape.Type, form eval.Form) ref.Val {
 	return eval.Typed(tree, t)
 }
 
-// values are those for the expressions of one invocation of a validating policy.
-func (r *inputs) values(in *invocation, v *versioned) eval.Inputs {
-	object, oldObject := v.shownObjects()
-	return eval.Inputs{
-		Object:          object,
-		OldObject:       oldObject,
-		Params:          r.paramValue(in),
-		Request:         r.request(in.resource, in.kind),
-		Authorizer:      userAuthorizer{&r.authorizer},
-		RequestResource: resourceAuthorizer{&r.authorizer},
-	}
+// fill makes values those for the expressions of one invocation of a validating policy.
+func (r *inputs) fill(values *eval.Inputs, in *invocation, v *versioned) {
+	values.Object, values.OldObject = v.show(0, v.object), v.show(1, v.oldObject)
+	values.Params = r.paramValue(in)
+	values.Request = r.request(in.resource, in.kind)
+	values.Authorizer, values.RequestResource = userAuthorizer{&r.authorizer}, resourceAuthorizer{&r.authorizer}
 }
 
 // plain is an object as the expressions of mutations see it, nil for none.

@@ -32,17 +32,21 @@ func ServedLimits() Limits {
 	return Limits{Memory: bound.Served.Bytes, Time: bound.Time(bound.Served.Steps)}
 }
 
-// meter returns a meter with the limits, where they are not set those of what predicts the API server's answer.
-func (l *Limits) meter() bound.Meter {
-	m := bound.Meter{Limits: bound.Predicted}
+// bounds are those of an evaluation, where they are not set those of what predicts the API server's answer.
+func (l *Limits) bounds() bound.Limits {
+	limits := bound.Predicted
 	if l.Memory > 0 {
-		m.Limits.Bytes = l.Memory
+		limits.Bytes = l.Memory
 	}
 	if l.Time > 0 {
-		m.Limits.Steps = bound.Steps(l.Time)
+		limits.Steps = bound.Steps(l.Time)
 	}
-	if l.Pool != nil {
-		m.Pool = &l.Pool.pool
+	return limits
+}
+
+func (l *Limits) pool() *bound.Pool {
+	if l.Pool == nil {
+		return nil
 	}
-	return m
+	return &l.Pool.pool
 }

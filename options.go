@@ -48,8 +48,14 @@ func checkOptions(req *Request) (*metav1.DeleteOptions, error) {
 	return nil, apierrors.NewInvalid(apischema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
 }
 
+// readOptions decodes options, unless they say nothing but what they are.
 func readOptions(sent map[string]any, into any) error {
-	if len(sent) == 0 {
+	more := false
+	for member, value := range sent {
+		_, isText := value.(string)
+		more = more || !isText || member != "apiVersion" && member != "kind"
+	}
+	if !more {
 		return nil
 	}
 	text, err := json.Marshal(sent)

@@ -16,26 +16,30 @@ import (
 
 // A run is one request on its way through the policies of one kind.
 type run struct {
+	progress
+	validator eval.Validator
+	lookUp    func(name string) (map[string]any, error) // the method namespace, which is made a value once
+}
+
+// A progress is what a run knows of its request.
+type progress struct {
 	inputs
 	matcher
 	engine     *Engine
 	decision   *Decision
-	validator  eval.Validator
 	meter      bound.Meter
 	evaluating string  // the name of a policy
 	mentioning []*hook // with outcomes, of policies that mention what is not simulated
 
 	sharesLabels bool // see prepare.Result; of the object that the mutating policies leave
-
-	lookUp func(name string) (map[string]any, error) // the method namespace, which is made a value once
 }
 
 func (e *Engine) run(ctx context.Context, req *Request, known *indexEntry) *run {
 	r := runs.Get().(*run)
 	r.inputs.begin(ctx, e, req, known)
 	r.matcher.begin(ctx, e, req, known, r.lookUp)
-	r.engine, r.decision, r.meter = e, allowed(req), e.limits.meter()
-	r.meter.Done = ctx.Done()
+	r.engine, r.decision = e, allowed(req)
+	r.meter.Limits, r.meter.Pool, r.meter.Done = e.limits, e.pool, ctx.Done()
 	return r
 }
 
@@ -60,14 +64,14 @@ func (r *run) release() {
 		return
 	}
 	r.validator.Release()
-	*r = run{validator: r.validator, lookUp: r.lookUp}
+	r.progress = progress{}
 	runs.Put(r)
 }
 
 // values are those for the expressions of one invocation of a validating policy.
-func (r *run) values(in *invocation, v *versioned) eval.Inputs {
+func (r *run) values(in *invocation, v *versioned) (values eval.Inputs) {
 	r.evaluating = in.hook.Name
-	values := r.inputs.values(in, v)
+	r.fill(&values, in, v)
 	values.Witness, values.Meter = r, &r.meter
 	return values
 }
@@ -145,17 +149,18 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 		(len(r.mentioning) == 0 || r.mentioning[len(r.mentioning)-1] != in.hook) {
 		r.mentioning = append(r.mentioning, in.hook)
 	}
-	of := Outcome{Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name,
-		Param: paramName(in.param)}
+	param := paramName(in.param)
 	from := len(r.decision.Outcomes)
 	r.decision.Outcomes = slices.Grow(r.decision.Outcomes, len(outcomes))[:from+len(outcomes)]
 	for i := range outcomes {
 		o, to := &outcomes[i], &r.decision.Outcomes[from+i]
-		*to = of
-		to.Verdict, to.Message, to.Err, to.Cost = verdicts[o.Verdict], o.Message, o.Err, o.Cost
-		to.Scope = o.Scope
+		to.Kind, to.Phase, to.Policy = in.hook.Kind, in.hook.phase, in.hook.Name
+		to.Binding, to.Param = in.binding.Name, param
+		to.Verdict, to.Message, to.Err, to.Cost, to.Scope = verdicts[o.Verdict], o.Message, o.Err, o.Cost, o.Scope
 		if o.Expression != nil {
 			to.Expr, to.Field = o.Expression.Expr, o.Expression.Field
+		} else {
+			to.Expr, to.Field = policy.Expr{}, ""
 		}
 		if r.tells() {
 			r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpOutcome, Outcome: r.told.outcomes + from + i})

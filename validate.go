@@ -55,7 +55,13 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 	}
 	r.begins(in)
 	r.meter.Begin()
-	defer r.noteExcess(in)
+	r.validateOn(v, in, published)
+	r.noteExcess(in)
+	return nil
+}
+
+// validateOn evaluates an invocation on the object in the version that it wants.
+func (r *run) validateOn(v *versioned, in *invocation, published *annotations) {
 	inputs := r.values(in, v)
 	if in.hook.Kind == policy.Admission {
 		inputs.Type = r.engine.types.Type(v.kind)
@@ -70,12 +76,12 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 				in.binding.Actions)
 		}
 		if !conditions.Matched {
-			return nil
+			return
 		}
 	}
 
 	inputs.Namespace = &r.namespaces[declaredOnly]
-	result := r.validator.Validate(r.ctx, in.hook.Program, inputs, &r.namespaces[whole])
+	result := r.validator.Validate(r.ctx, in.hook.Program, &inputs, &r.namespaces[whole])
 	r.record(in, result.Outcomes)
 	for i := range result.Outcomes {
 		o := &result.Outcomes[i]
@@ -100,7 +106,6 @@ func (r *run) validateOne(in *invocation, published *annotations) error {
 			}
 		}
 	}
-	return nil
 }
 
 // annotations collects the audit annotations of one policy over its bindings and params.

@@ -99,14 +99,14 @@ func (a *activation) Looped(iterations, cost uint64, over bool) {
 }
 
 func newActivation(ctx context.Context, prog *compile.Program, in Inputs) *activation {
-	a := new(activation)
-	a.begin(ctx, prog, in)
+	a := &activation{Inputs: in}
+	a.begin(ctx, prog)
 	return a
 }
 
-// begin makes the activation one for other expressions.
-func (a *activation) begin(ctx context.Context, prog *compile.Program, in Inputs) {
-	a.Inputs, a.ctx, a.over, a.mended, a.scoped = in, ctx, 0, mended{}, in.At
+// begin makes the activation one for other expressions, which see its inputs.
+func (a *activation) begin(ctx context.Context, prog *compile.Program) {
+	a.ctx, a.over, a.mended, a.scoped = ctx, 0, mended{}, a.At
 	a.variables = variables{activation: a, declared: prog.Variables}
 }
 
@@ -214,16 +214,24 @@ func (a *activation) evaluate(e *compile.Expression, budget int64) (Result, int6
 
 // run evaluates an expression; cost is -1 if it is not known.
 func run(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
-	if len(e.Mended) > 0 && vars.Witness != nil {
+	switch {
+	case len(e.Mended) > 0 && vars.Witness != nil:
 		return vars.compare(ctx, e)
+	case e.Watch != nil:
+		return watched(ctx, e, vars)
 	}
-	return runAlone(ctx, e, vars)
+	return runPlain(ctx, e, vars)
 }
 
+// runAlone is run without looking at what the expression comes to without quirks.
 func runAlone(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
 	if e.Watch != nil {
 		return watched(ctx, e, vars)
 	}
+	return runPlain(ctx, e, vars)
+}
+
+func runPlain(ctx context.Context, e *compile.Expression, vars *activation) (value ref.Val, cost int64, err error) {
 	if e.Plan != nil {
 		before := vars.Meter.Mark()
 		if value, cost, ok := e.Plan.Eval(vars, ctx.Done()); ok {

@@ -50,7 +50,7 @@ func one(t *testing.T, form eval.Form, src string, variables ...policy.NamedExpr
 	t.Helper()
 	prog := program(t, policy.Policy{Variables: variables, Validations: []policy.Validation{validation(src)}})
 	in := eval.Inputs{Object: eval.Value(deployment, form)}
-	return new(eval.Validator).Validate(context.Background(), prog, in, nil).Outcomes[0]
+	return new(eval.Validator).Validate(context.Background(), prog, &in, nil).Outcomes[0]
 }
 
 func TestExpressions(t *testing.T) {
@@ -132,7 +132,7 @@ func TestVariableCostsOnce(t *testing.T) {
 		Variables:   []policy.NamedExpr{{Name: "n", Expr: policy.Expr{Src: "lists.range(100).map(i, i * 2).size()"}}},
 		Validations: []policy.Validation{validation("variables.n == 100"), validation("variables.n == 100")},
 	})
-	out := new(eval.Validator).Validate(context.Background(), prog, eval.Inputs{}, nil).Outcomes
+	out := new(eval.Validator).Validate(context.Background(), prog, &eval.Inputs{}, nil).Outcomes
 	if out[0].Cost <= out[1].Cost || out[1].Cost == 0 || out[1].Cost > 10 {
 		t.Errorf("costs %d and %d: want the variable to be paid for by the first", out[0].Cost, out[1].Cost)
 	}
@@ -158,7 +158,7 @@ func TestLimits(t *testing.T) {
 			p.Validations = append(p.Validations,
 				validation("lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"))
 		}
-		out := new(eval.Validator).Validate(context.Background(), program(t, p), eval.Inputs{}, nil).Outcomes
+		out := new(eval.Validator).Validate(context.Background(), program(t, p), &eval.Inputs{}, nil).Outcomes
 		want := "validation failed due to running out of cost budget, no further validation rules will be run"
 		if len(out) != 1 || out[0].Message != want {
 			t.Errorf("got %d outcomes, first %q", len(out), out[0].Message)
@@ -168,7 +168,7 @@ func TestLimits(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		prog := program(t, policy.Policy{Validations: []policy.Validation{validation(expensive)}})
-		out := new(eval.Validator).Validate(ctx, prog, eval.Inputs{}, nil).Outcomes
+		out := new(eval.Validator).Validate(ctx, prog, &eval.Inputs{}, nil).Outcomes
 		if !strings.Contains(out[0].Message, "operation interrupted") {
 			t.Errorf("got %q", out[0].Message)
 		}
@@ -200,7 +200,7 @@ func TestMessages(t *testing.T) {
 			Validations: []policy.Validation{c.v},
 		})
 		in := eval.Inputs{Object: eval.Value(deployment, eval.Reflected)}
-		if got := new(eval.Validator).Validate(context.Background(), prog, in, nil).Outcomes[0].Message; got != c.want {
+		if got := new(eval.Validator).Validate(context.Background(), prog, &in, nil).Outcomes[0].Message; got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -264,7 +264,7 @@ func TestAnnotations(t *testing.T) {
 	authorizer := whole // any value will do: it must not be bound
 	in := eval.Inputs{Object: eval.Value(deployment, eval.Plain), Authorizer: authorizer}
 	var got []string
-	for _, a := range new(eval.Validator).Validate(context.Background(), prog, in, whole).Annotations {
+	for _, a := range new(eval.Validator).Validate(context.Background(), prog, &in, whole).Annotations {
 		switch {
 		case a.Err != nil:
 			got = append(got, a.Err.Error())
@@ -293,7 +293,7 @@ func TestLoopOverTheLimit(t *testing.T) {
 	seen := loops(0)
 	in := eval.Inputs{Object: eval.Value(deployment, eval.Plain), Witness: &seen}
 	start := time.Now()
-	o := new(eval.Validator).Validate(context.Background(), prog, in, nil).Outcomes[0]
+	o := new(eval.Validator).Validate(context.Background(), prog, &in, nil).Outcomes[0]
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}

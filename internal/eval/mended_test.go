@@ -41,7 +41,7 @@ func evaluated(t *testing.T, minor string, p policy.Policy, object map[string]an
 	var seen met
 	in := eval.Inputs{Object: eval.Value(object, eval.Plain), Witness: &seen}
 	var all []string
-	for _, o := range new(eval.Validator).Validate(context.Background(), prog, in, nil).Outcomes {
+	for _, o := range new(eval.Validator).Validate(context.Background(), prog, &in, nil).Outcomes {
 		all = append(all, fmt.Sprintf("%v %s", o.Verdict, o.Message))
 	}
 	slices.Sort(seen)

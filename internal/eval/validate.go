@@ -142,21 +142,23 @@ type Validator struct {
 
 // Validate evaluates validations, their messages and the audit annotations, as
 // pkg/admission/plugin/policy/validating/validator.go v0.37.2. Annotations see the whole namespace,
-// everything else the namespace of in. The outcomes are there until the next invocation.
-func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in Inputs, wholeNamespace Lazy) Validation {
-	v.activation.begin(ctx, prog, in)
+// everything else that of the inputs. The outcomes are there until the next invocation.
+func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inputs, wholeNamespace Lazy) Validation {
+	a := &v.activation
+	a.Inputs = *in
+	a.begin(ctx, prog)
 	left, err := v.validations(prog)
 	if err != nil {
 		return failed(err)
 	}
 	// The authorizer is bound for validations only, also where annotations may name it.
-	in.Authorizer, in.RequestResource = nil, nil
+	a.Authorizer, a.RequestResource = nil, nil
 	var messages []Result
 	var messageErr error
 	if slices.ContainsFunc(prog.Messages, func(e *compile.Expression) bool { return e != nil }) {
-		spent := v.activation.mended
-		v.activation.begin(ctx, prog, in)
-		v.activation.mended = spent // of the same budget
+		spent := a.mended
+		a.begin(ctx, prog)
+		a.mended = spent // of the same budget
 		messages, messageErr = v.messages(prog, left)
 	}
 	for i := range v.outcomes {
@@ -180,8 +182,8 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in Inpu
 	if len(prog.Annotations) == 0 {
 		return Validation{Outcomes: v.outcomes}
 	}
-	in.Namespace = wholeNamespace
-	v.activation.begin(ctx, prog, in)
+	a.Namespace = wholeNamespace
+	a.begin(ctx, prog)
 	annotations, err := v.annotations(prog)
 	if err != nil {
 		return failed(err)
@@ -212,8 +214,9 @@ func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
 		if r, left, err = v.activation.evaluate(e, left); err != nil {
 			return 0, err
 		}
-		v.outcomes = append(v.outcomes, Outcome{Expression: e, Index: i, Cost: r.Cost})
+		v.outcomes = append(v.outcomes, Outcome{})
 		o := &v.outcomes[len(v.outcomes)-1]
+		o.Expression, o.Index, o.Cost = e, i, r.Cost
 		switch {
 		case r.Err != nil:
 			o.fail(r.Err)

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -67,6 +69,20 @@ func (p part) text() (string, bool) {
 func (p part) list() (items []any, ok bool) {
 	items, ok = p.content.([]any)
 	return items, ok && items != nil
+}
+
+// names are the keys if it is a map in a tree, in the order in which its value has them. One that is nil may be null.
+func (p part) names() (sorted []string, ok bool) {
+	members, ok := p.content.(map[string]any)
+	if !ok || members == nil {
+		return nil, false
+	}
+	sorted = make([]string, 0, len(members))
+	for name := range members {
+		sorted = append(sorted, name)
+	}
+	slices.Sort(sorted)
+	return sorted, true
 }
 
 // size is that of what size() counts in a tree.

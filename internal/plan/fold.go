@@ -57,6 +57,14 @@ func (f *fold) iterate(m *machine, over part, one func(*machine) (more, ok bool)
 		}
 		return true
 	}
+	if names, ok := over.names(); ok {
+		for _, name := range names {
+			if more, ok := f.item(m, part{name, over.shows}, one); !more {
+				return ok
+			}
+		}
+		return true
+	}
 	v := over.val()
 	iterable, ok := v.(traits.Iterable)
 	if !ok || !v.Type().HasTrait(traits.IterableType) {

@@ -234,13 +234,13 @@ type binary struct {
 // know.
 type shortcut func(left, right part) (v ref.Val, cost uint64)
 
-// shortcutOf returns the shortcut of a function with two arguments, nil if there is none.
-func shortcutOf(name, overload string, cost costKind) shortcut {
+// shortcutOf returns the shortcut of a function with two arguments, of which arg is the second; nil if there is none.
+func shortcutOf(name, overload string, cost costKind, arg node) shortcut {
 	switch {
 	case overload == overloads.StartsWithString:
-		return textTest(strings.HasPrefix, endCost(cost))
+		return textTest(strings.HasPrefix, endCost(cost, arg))
 	case overload == overloads.EndsWithString:
-		return textTest(strings.HasSuffix, endCost(cost))
+		return textTest(strings.HasSuffix, endCost(cost, arg))
 	case overload == overloads.ContainsString:
 		return textTest(strings.Contains, func(s,
 			part string) uint64 {
@@ -253,9 +253,15 @@ func shortcutOf(name, overload string, cost costKind) shortcut {
 }
 
 // endCost is the cost of looking at one end of a text: by the length of that end, or with costText of the text.
-func endCost(kind costKind) func(s, end string) uint64 {
+func endCost(kind costKind, arg node) func(s, end string) uint64 {
 	if kind == costText {
 		return func(s, _ string) uint64 { return traversal(runes(s)) }
+	}
+	if c, ok := arg.(constant); ok {
+		if end, ok := c.value.(types.String); ok {
+			always := traversal(runes(string(end)))
+			return func(_, _ string) uint64 { return always }
+		}
 	}
 	return func(_, end string) uint64 { return traversal(runes(end)) }
 }

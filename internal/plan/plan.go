@@ -535,7 +535,7 @@ func (b *builder) functionCall(id int64, name string, args []node) node {
 	case len(args) == 2 && impl.Binary != nil:
 		n = &binary{name: name, overload: overload, left: args[0], right: args[1], trait: impl.OperandTrait,
 			impl: impl.Binary, cost: kind, guard: guard,
-			fast: shortcutOf(name, overload, kind),
+			fast: shortcutOf(name, overload, kind, args[1]),
 		}
 	case impl.Function != nil:
 		n = &variadic{name: name, overload: overload, args: args, impl: impl, cost: kind, guard: guard}
