@@ -212,6 +212,9 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		b.style = green
 		if o.mutation != nil {
 			b.label = "applied"
+			if o.mutation.After == nil { // null or true, or no value of a scope is changed
+				b.label, b.style = "no change", yellow
+			}
 			if o.mutation.Dropped {
 				b.label, b.style = "dropped", yellow
 			}

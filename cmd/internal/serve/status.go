@@ -58,6 +58,9 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 	is.Order = turn.place
 	if s.Policy.Kind == policy.Admission {
 		is.Reads, is.Writes, is.Why = turn.Reads, turn.Writes, turn.Why
+		if turn.place > 0 {
+			is.Conditions = append(is.Conditions, turn.ordered())
+		}
 	}
 	return is
 }
@@ -188,7 +191,16 @@ func exempt(p *policy.Policy) bool {
 // A turn is when a mutating policy runs: its place, from 1, among those in force.
 type turn struct {
 	celgate.Turn
-	place int64
+	place   int64
+	problem *celgate.OrderProblem // nil: none
+}
+
+// ordered says whether the mutations of a policy run in the order that it asks for, or that it needs.
+func (t turn) ordered() kube.Condition {
+	if t.problem == nil {
+		return kube.Condition{Type: "Ordered", True: true, Reason: "Ordered"}
+	}
+	return kube.Condition{Type: "Ordered", Reason: t.problem.Reason, Message: t.problem.Message}
 }
 
 // turnsOf returns when the mutating policies of engines run, which are asked in their order.
@@ -200,7 +212,21 @@ func turnsOf(engines ...*celgate.Engine) (map[policy.Ref]turn, error) {
 			return nil, err
 		}
 		for _, t := range turns {
-			all[t.Ref] = turn{t, int64(len(all) + 1)}
+			all[t.Ref] = turn{Turn: t, place: int64(len(all) + 1)}
+		}
+		problems, err := e.OrderProblems()
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range problems {
+			for _, name := range append([]string{p.Ref.Name}, p.Of...) {
+				ref := p.Ref
+				ref.Name = name
+				if of, runs := all[ref]; runs && of.problem == nil {
+					of.problem = &p
+					all[ref] = of
+				}
+			}
 		}
 	}
 	return all, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema/builtin"
 )
 
@@ -46,6 +47,48 @@ spec:
 			if got[0].FieldRef != "spec.mutations[0].applyConfiguration.expression" || !strings.Contains(got[0].Warning, w) {
 				t.Errorf("%s: %v, want %s", mode, got, w)
 			}
+		}
+	}
+}
+
+// TestOrdered shows the condition of policies of which each reads what the other one writes.
+func TestOrdered(t *testing.T) {
+	of := func(name, reads, writes string) string {
+		return `
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicy
+metadata: {name: ` + name + `}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  reinvocationPolicy: IfNeeded
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{data: {"` + writes + `": object.data.?` + reads + `.orValue("")}}'}
+---
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicyBinding
+metadata: {name: ` + name + `}
+spec: {policyName: ` + name + `}
+---`
+	}
+	docs, problems := manifest.Read(strings.NewReader(of("a", "x", "y")+of("b", "y", "x")+of("c", "p", "q")), "p.yaml")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	bundle := manifest.NewBundle(docs...)
+	engine, err := celgate.New(&bundle.Set, celgate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turns, err := turnsOf(engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"a": "Cycle", "b": "Cycle", "c": "Ordered"} {
+		is := turns[policy.Admission.Ref(name)].ordered()
+		if is.True != (want == "Ordered") || is.Reason != want || (is.Message == "") != is.True {
+			t.Errorf("%s: %+v", name, is)
 		}
 	}
 }

@@ -245,9 +245,8 @@ type AdmissionPolicyStatus struct {
 	// The generation of the policy that the rest is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Compiled, Ready, ParamsReadable: whether the policy is well-formed, in force, and may read its params; Ordered
-	// and Converges: whether its mutations run in the order that it asks for or needs, and come to rest with those of
-	// others.
+	// Compiled, Ready, ParamsReadable: whether the policy is well-formed, in force, and may read its params; Ordered:
+	// whether its mutations run in the order that it asks for or needs.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// What the type checker of the API server would warn about, and what the types of the matched kinds say about the
