@@ -1,7 +1,8 @@
 // Package shape describes the types of Kubernetes objects: their fields, how they merge and what they default to.
 //
 // One [Type] serves every consumer: prepare (decode, prune, default, normalise), the merge of ApplyConfiguration
-// patches and static checks. Package schema makes them, of the tables of built-in kinds and of CustomResourceDefinitions.
+// patches and static checks. Package schema makes them, of the tables of built-in kinds and of
+// CustomResourceDefinitions.
 package shape
 
 // A Kind says how values of a type are written in JSON.

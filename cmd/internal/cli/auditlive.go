@@ -91,8 +91,8 @@ func (s *stocktaking) subjects(ctx context.Context, of *auditor) iter.Seq[subjec
 	}
 }
 
-// tellUnknown names the resources that policies are for, that the server serves or cannot serve now, and that nothing is
-// known about, such as those of an aggregated API.
+// tellUnknown names the resources that policies are for, that the server serves or cannot serve now, and that nothing
+// is known about, such as those of an aggregated API.
 func (s *stocktaking) tellUnknown(ctx context.Context, of *auditor) {
 	seen := map[schema.GroupVersionResource]bool{}
 	for _, p := range of.force.Policies {
