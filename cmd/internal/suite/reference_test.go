@@ -12,7 +12,7 @@ var update = flag.Bool("update", false, "rewrite the generated part of docs/test
 
 // TestReference holds the reference of fields in the documentation to the fields that the decoder knows.
 func TestReference(t *testing.T) {
-	const file, begin, end = "../../../docs/test.md", "<!-- generated: go test ./internal/suite -update -->\n", "<!-- end -->\n"
+	const file, begin, end = "../../../docs/test.md", "<!-- generated: go test ./cmd/internal/suite -update -->\n", "<!-- end -->\n"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestReference(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s: the reference is not what the code knows; go test ./internal/suite -update rewrites it", file)
+		t.Fatalf("%s: the reference is not what the code knows; go test ./cmd/internal/suite -update rewrites it", file)
 	}
 	if err := os.WriteFile(file, []byte(want), 0o666); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func TestJSONSchema(t *testing.T) {
 	}
 	if !bytes.Equal(got, want) {
 		if !*update {
-			t.Fatalf("%s is not what the code knows; go test ./internal/suite -update rewrites it", file)
+			t.Fatalf("%s is not what the code knows; go test ./cmd/internal/suite -update rewrites it", file)
 		}
 		if err := os.WriteFile(file, want, 0o666); err != nil {
 			t.Fatal(err)
