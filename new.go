@@ -53,7 +53,8 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 // empty returns an engine without policies in the world that the options say.
 func empty(opts Options) (*Engine, error) {
 	e := &Engine{
-		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, limits: opts.Limits.bounds(), pool: opts.Limits.pool(),
+		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed,
+		limits: opts.Limits.bounds(), pool: opts.Limits.pool(),
 		minor: cmp.Or(opts.KubeVersion, Newest), standsIn: opts.WithoutQuirks,
 		index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{}, customs: &registry.Customs{},
 		policies: map[policy.Ref]*policy.Policy{},

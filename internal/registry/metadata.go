@@ -21,7 +21,7 @@ import (
 type metaRule struct {
 	name  metavalidation.ValidateNameFunc // nil: what all kinds ask for
 	plain bool                            // finalizers may be any qualified names
-	long  bool                            // a declarative rule judges the name, which says it in other words, and not generateName
+	long  bool                            // a declarative rule judges the name, in other words, and not generateName
 	limit int                             // of the bytes of the name; 0: that of the rule
 }
 

@@ -1,8 +1,8 @@
 package registry
 
 // isPlain reports metadata that surely breaks no rule of any kind, as almost all does: a short name of small letters,
-// digits and dashes, labels and annotations with plain keys, and nothing that refers to anything. Who has other metadata
-// is judged by the server's own functions, which take much longer.
+// digits and dashes, labels and annotations with plain keys, and nothing that refers to anything. Other metadata is for
+// the server's own functions, which take much longer.
 func isPlain(metadata map[string]any) bool {
 	const longestAnnotations = 128 << 10 // of the 256 KiB that are allowed
 	size := 0
