@@ -105,7 +105,8 @@ func (e *Engine) typeErrors(w compile.Written) (errs field.ErrorList) {
 	if p.ParamKind != nil {
 		params = e.types.Type(apischema.FromAPIVersionAndKind(p.ParamKind.APIVersion, p.ParamKind.Kind))
 	}
-	refused, err := construction.NewChecker(e.envs).Refused(p, construction.KindsOf(e.types, p.MatchConstraints), params)
+	refused, err := construction.NewChecker(e.envs).Refused(p,
+		construction.KindsOf(e.types, p.MatchConstraints), params)
 	if err != nil {
 		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
 	}

@@ -33,8 +33,8 @@ func (l declarations) ProgramOptions() []cel.ProgramOption { return nil }
 // CompileOwn is [Compile] for an expression of a mutation or a variable of the dialect.
 //
 // The value of a mutation may be null, true or false beside what it otherwise is: these literals, where they are the
-// value of the whole or of a side of a condition, are of every type. In a JSON merge patch the same holds for the values
-// in a map there, and in the maps in it, which may then be as different as those of JSON.
+// value of the whole or of a side of a condition, are of every type. In a JSON merge patch the same holds for the
+// values in a map there, and in the maps in it, which may then be as different as those of JSON.
 //
 // Where unset, remove and replace have a meaning, optional.none() as a literal means unset.
 func CompileOwn(env *cel.Env, d Declared, src string) (*cel.Ast, *cel.Issues) {

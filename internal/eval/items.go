@@ -157,8 +157,8 @@ func patchOf(value ref.Val, as policy.PatchType, in Inputs) (any, error) {
 	return nil, fmt.Errorf("the value of a mutation with a scope is an Item, not %s", value.Type().TypeName())
 }
 
-// ChangeItems returns an object with the changes of the values of a scope, which come in the order of a walk. Held is as
-// of [merge.Merger.Own].
+// ChangeItems returns an object with the changes of the values of a scope, which come in the order of a walk. Held is
+// as of [merge.Merger.Own].
 func ChangeItems(object map[string]any, kind *Kind, changes []ItemChange,
 	held func(map[string]any) (map[string]any, error)) (map[string]any, error) {
 	c := changer{kind: kind}

@@ -342,7 +342,8 @@ func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:]
 // atomic reports a value of an atomic list, map or struct in an ApplyConfiguration, once for all that it holds.
 func (w *walk) atomic(e ast.Expr, at spot) spot {
 	composite := at.typ.Kind == shape.List || hasMembers(at.typ)
-	if w.patch || w.own || at.loose || !composite || at.typ.Merge != shape.Atomic && (at.field == nil || !at.field.Atomic) {
+	if w.patch || w.own || at.loose || !composite ||
+		at.typ.Merge != shape.Atomic && (at.field == nil || !at.field.Atomic) {
 		return at
 	}
 	w.add(Problem{Class: AtomicValue, ID: e.ID(), Suggestion: "use a JSON patch for it",

@@ -72,8 +72,8 @@ func (c *Checker) Policy(p *policy.Policy, kinds []Kind, params *shape.Type, mod
 	return all, nil
 }
 
-// Refused complains about the expressions of a policy that are wrong for every kind that it matches, whatever the values
-// are, one complaint each. Nothing is refused while a kind is not known.
+// Refused complains about the expressions of a policy that are wrong for every kind that it matches, whatever the
+// values are, one complaint each. Nothing is refused while a kind is not known.
 func (c *Checker) Refused(p *policy.Policy, kinds []Kind, params *shape.Type) ([]Complaint, error) {
 	var refused []Complaint
 	for i, kind := range kinds {

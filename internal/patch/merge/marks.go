@@ -14,7 +14,7 @@ type (
 	// Unset takes away what is at its place.
 	Unset struct{}
 
-	// Remove, an item of a list, takes away the item with the same keys, of a set the equal one.
+	// Remove is an item of a list: it takes away the item with the same keys, of a set the equal one.
 	Remove struct{ Item any }
 
 	// Replace takes the place of what is there, whatever that is.
