@@ -456,10 +456,13 @@ func TestDirectory(t *testing.T) {
 	// The server keeps an annotation only under a key that it takes.
 	audited(t, answer, `"celgate.example.com/mutated_by":"[{\"policy\":\"label\",\"binding\":\"label\",\"mutations\":[0],\"paths\":[\"/metadata/labels\"]}]"`)
 
-	write("not: a policy: at all")
-	time.Sleep(1500 * time.Millisecond)
-	if configMap(t, map[string]any{"password": "x"}).Status() == nil {
-		t.Error("the last good policies are not in force")
+	for _, broken := range []string{"not: a policy: at all", "", policies[:len(policies)/2],
+		policies[:strings.LastIndex(policies, "---")], "# policies\n"} {
+		write(broken)
+		time.Sleep(1500 * time.Millisecond)
+		if configMap(t, map[string]any{"password": "x"}).Status() == nil {
+			t.Errorf("the last good policies are not in force: %q", broken)
+		}
 	}
 	write(strings.ReplaceAll(policies, `"owner"`, `"creator"`))
 	eventually(t, 5*time.Second, func() string {
