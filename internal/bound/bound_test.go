@@ -371,6 +371,29 @@ func TestSearchesEnd(t *testing.T) {
 	}
 }
 
+// What calls leave behind counts as time, so that a loop ends that makes more than a collector takes away.
+func TestGarbage(t *testing.T) {
+	m := bound.Meter{Limits: bound.Served}
+	made := 0
+	for m.Charge(bound.Size{Spare: 1 << 20}) == nil {
+		if made++; made > 1000 {
+			t.Fatal("a gigabyte is made")
+		}
+	}
+	if made < 100 {
+		t.Errorf("stopped after %d MiB", made)
+	}
+	long := types.String(strings.Repeat("(a?a?)", 20))
+	m = bound.Meter{Limits: bound.Served}
+	calls := 0
+	for bound.GuardOf("matches", "")(&m, []ref.Val{types.String("a"), long}) == nil {
+		if calls++; calls > 100_000 {
+			t.Fatal("a pattern is read without an end")
+		}
+	}
+	t.Logf("%d calls", calls)
+}
+
 // Ordinary calls are charged next to nothing.
 func TestOrdinary(t *testing.T) {
 	for _, c := range []struct {

@@ -150,8 +150,8 @@ type Mutation struct {
 	// The values that the mutation changes: a path or a name as in the scope of a validation. The condition and the
 	// expression are evaluated for each value there; they see it as item, its key or index as key, its path as
 	// scopePath.field. The result is merged into the value: an ApplyConfiguration is an Item, whose type is that of the
-	// value, the paths of a JSON patch begin at it. objects.unset() takes the value away, objects.replace(v) puts another
-	// one in its place. All values are those before the mutation.
+	// value, the paths of a JSON patch begin at it. objects.unset() takes the value away, objects.replace(v) puts
+	// another one in its place. All values are those before the mutation.
 	Scope string `json:"scope,omitempty"`
 
 	// In place of the policy's for this mutation: Never or IfNeeded.
