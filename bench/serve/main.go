@@ -48,7 +48,7 @@ import (
 )
 
 const (
-	testdata    = "../webhook/testdata/" // from the folder of the module, as go -C bench runs it
+	testdata    = "../internal/webhook/testdata/" // from the folder of the module, as go -C bench runs it
 	connections = 64                     // to a side at most
 	program     = "celgate"              // in the folder of a run
 )
