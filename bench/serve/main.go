@@ -49,8 +49,8 @@ import (
 
 const (
 	testdata    = "../internal/webhook/testdata/" // from the folder of the module, as go -C bench runs it
-	connections = 64                     // to a side at most
-	program     = "celgate"              // in the folder of a run
+	connections = 64                              // to a side at most
+	program     = "celgate"                       // in the folder of a run
 )
 
 func main() {
