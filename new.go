@@ -232,8 +232,7 @@ func (e *Engine) staticKnown(set *policy.Set) error {
 	if i < 0 || e.knowsStatic() {
 		return nil
 	}
-	return fmt.Errorf("%s: Kubernetes %s reads no static policies unless the feature gate %s is on",
-		set.Policies[i].Ref(), e.minor, quirks.StaticGate)
+	return fmt.Errorf("%s: %w", set.Policies[i].Ref(), quirks.NoStatic(e.minor))
 }
 
 // compiledOf returns what the engine has compiled of a policy, and whether it has checked it.

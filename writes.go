@@ -60,29 +60,13 @@ func (e *Engine) policyRefusal(ctx context.Context, req *Request) error {
 // WriteErrors returns what the write-time rules of a server of the engine's minor find wrong with a policy or a
 // binding. An UPDATE may keep what it had (pkg/apis/admissionregistration/validation/validation.go v1.37.2).
 func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
-	switch {
-	case w.Binding != nil && w.Binding.Static:
-		return policy.ValidateStaticBinding(w.Binding)
-	case w.Binding != nil && (w.OldBinding != nil || !e.knowsStatic()):
-		return policy.ValidateBindingUpdate(w.Binding)
-	case w.Binding != nil:
-		return policy.ValidateBinding(w.Binding)
+	if w.Policy != nil {
+		if errs := e.slowPatterns(w.Policy); len(errs) > 0 {
+			return errs
+		}
 	}
-	if errs := e.slowPatterns(w.Policy); len(errs) > 0 {
-		return errs
-	}
-	checker := compile.NewChecker(e.envs, w.Policy, w.OldPolicy)
-	defer checker.Close()
-	var errs field.ErrorList
-	switch {
-	case w.Policy.Static:
-		return policy.ValidateStatic(w.Policy, checker)
-	case w.OldPolicy != nil || !e.knowsStatic():
-		errs = policy.ValidatePolicyUpdate(w.Policy, w.OldPolicy, checker)
-	default:
-		errs = policy.ValidatePolicy(w.Policy, checker)
-	}
-	if len(errs) == 0 {
+	errs := w.Errors(e.envs, e.knowsStatic())
+	if len(errs) == 0 && w.Policy != nil {
 		errs = e.typeErrors(w)
 	}
 	return errs

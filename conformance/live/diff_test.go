@@ -32,14 +32,7 @@ func TestDiff(t *testing.T) {
 		reach             string // what the mutation sets
 	}
 	ask := func(tree map[string]any) answer {
-		path := pathOf(tree)
-		got, err := api.Do(t.Context(), server.Call{
-			Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: tree,
-			Query: map[string][]string{"dryRun": {"All"}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := try(t, api, tree)
 		a := answer{allowed: got.Status() == nil, warnings: fmt.Sprint(got.Warnings)}
 		if status := got.Status(); status != nil {
 			a.message = status.Message

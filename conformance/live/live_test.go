@@ -148,6 +148,20 @@ func put(t *testing.T, text string) {
 	}
 }
 
+// try asks a server whether it would create an object.
+func try(t *testing.T, on *server.Server, tree map[string]any) *server.Answer {
+	t.Helper()
+	path := pathOf(tree)
+	answer, err := on.Do(t.Context(), server.Call{
+		Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: tree,
+		Query: map[string][]string{"dryRun": {"All"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
 func eventually(t *testing.T, problem func() string) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {

@@ -4,11 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/celgate/celgate/conformance/server"
 )
 
 const judged = `
@@ -107,17 +104,8 @@ spec: {policyName: judged-as-well, validationActions: [Deny]}
 	}
 	var wanted []string
 	for _, text := range manifests {
-		object := objects(t, text)[0]
-		path := pathOf(object)
-		answer, err := api.Do(t.Context(), server.Call{
-			Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: object,
-			Query: map[string][]string{"dryRun": {"All"}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		message := ""
-		if status := answer.Status(); status != nil {
+		if status := try(t, api, objects(t, text)[0]).Status(); status != nil {
 			message = status.Message
 		}
 		wanted = append(wanted, message)

@@ -3,7 +3,6 @@ package live
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -134,15 +133,7 @@ func TestStatic(t *testing.T) {
 		}
 	}
 	ask := func(text string) (string, map[string]any) {
-		object := objects(t, text)[0]
-		path := pathOf(object)
-		answer, err := guarded.Do(t.Context(), server.Call{
-			Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: object,
-			Query: map[string][]string{"dryRun": {"All"}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := try(t, guarded, objects(t, text)[0])
 		if status := answer.Status(); status != nil {
 			return status.Message, nil
 		}

@@ -42,16 +42,7 @@ spec: {policyName: ratchet, validationActions: [Deny]}
 `)
 			var message string
 			eventually(t, func() string {
-				tree := objects(t, configMap)[0]
-				path := pathOf(tree)
-				answer, err := api.Do(t.Context(), server.Call{
-					Method: http.MethodPost, Path: path[:strings.LastIndex(path, "/")], Body: tree,
-					Query: map[string][]string{"dryRun": {"All"}},
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if status := answer.Status(); status != nil && strings.Contains(status.Message, expression) {
+				if status := try(t, api, objects(t, configMap)[0]).Status(); status != nil && strings.Contains(status.Message, expression) {
 					message = status.Message
 					return ""
 				}

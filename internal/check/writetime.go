@@ -51,7 +51,7 @@ func checkRefusal(p *pass) {
 		}
 	}
 	for _, b := range p.Set.Bindings {
-		for _, err := range p.bindingRefusals(b) {
+		for _, err := range (compile.Written{Binding: b}).Errors(p.envs, p.envs.Release().Static) {
 			p.report(Diagnostic{Message: err.ErrorBody(), Ref: b.Ref(), Field: err.Field, Position: b.Locate(err)})
 		}
 	}
@@ -62,28 +62,9 @@ func (s *subject) unserved(apiVersion, kind string) string {
 	return policy.Unserved(apiVersion, kind, s.KubeVersion, s.Types.Versions)
 }
 
-// bindingRefusals are what a server finds wrong with a new binding, or with a static one.
-func (s *subject) bindingRefusals(b *policy.Binding) field.ErrorList {
-	switch {
-	case b.Static:
-		return policy.ValidateStaticBinding(b)
-	case !s.envs.Release().Static:
-		return policy.ValidateBindingUpdate(b) // the names of static policies are free
-	}
-	return policy.ValidateBinding(b)
-}
-
 // refusals are what a server of the minor of envs finds wrong with a new policy, or with a static one.
 func refusals(envs *celenv.Set, p *policy.Policy) field.ErrorList {
-	checker := compile.NewChecker(envs, p, nil)
-	defer checker.Close()
-	switch {
-	case p.Static:
-		return policy.ValidateStatic(p, checker)
-	case !envs.Release().Static:
-		return policy.ValidatePolicyUpdate(p, nil, checker) // the names of static policies are free
-	}
-	return policy.ValidatePolicy(p, checker)
+	return compile.Written{Policy: p}.Errors(envs, envs.Release().Static)
 }
 
 func (p *pass) refusal(f *facts, err *field.Error) {

@@ -3,6 +3,9 @@ package compile
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -18,4 +21,28 @@ type Written struct {
 
 	// Named returns the policies that the name in a binding may stand for; nil: the engine's, or the cluster's.
 	Named func(context.Context, *policy.Binding) ([]*policy.Policy, error)
+}
+
+// Errors returns what the write-time rules of a server find wrong with the policy or the binding: those for files if it
+// is static, and where the names of static policies are reserved, those for names. An update may keep what it had
+// (pkg/apis/admissionregistration/validation/validation.go v1.37.2).
+func (w Written) Errors(envs *celenv.Set, reserved bool) field.ErrorList {
+	switch b := w.Binding; {
+	case b == nil:
+	case b.Static:
+		return policy.ValidateStaticBinding(b)
+	case w.OldBinding != nil || !reserved:
+		return policy.ValidateBindingUpdate(b)
+	default:
+		return policy.ValidateBinding(b)
+	}
+	checker := NewChecker(envs, w.Policy, w.OldPolicy)
+	defer checker.Close()
+	switch {
+	case w.Policy.Static:
+		return policy.ValidateStatic(w.Policy, checker)
+	case w.OldPolicy != nil || !reserved:
+		return policy.ValidatePolicyUpdate(w.Policy, w.OldPolicy, checker)
+	}
+	return policy.ValidatePolicy(w.Policy, checker)
 }

@@ -19,8 +19,11 @@ type Release struct {
 	Static bool
 }
 
-// StaticGate is the feature gate of static policies.
-const StaticGate = "ManifestBasedAdmissionControlConfig"
+// NoStatic says of a minor whose servers read no static policies, in [Release], that they do not.
+func NoStatic(minor string) error {
+	return fmt.Errorf("Kubernetes %s reads no static policies unless the feature gate ManifestBasedAdmissionControlConfig "+
+		"is on", minor)
+}
 
 // releases are those of all minors, newest last.
 var releases = []Release{

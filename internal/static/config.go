@@ -30,8 +30,8 @@ func Configured(file string) (dirs []Dir, others []string, err error) {
 	}
 	if v := d.Object["apiVersion"]; v != configGroup+"/v1" && v != "apiserver.k8s.io/v1alpha1" ||
 		d.Object["kind"] != "AdmissionConfiguration" {
-		return nil, nil, &Problem{d.Position(), fmt.Sprintf("%v %v is not an AdmissionConfiguration of %s/v1", v,
-			d.Object["kind"], configGroup)}
+		return nil, nil, wrong(d, "", fmt.Sprintf("%v %v is not an AdmissionConfiguration of %s/v1", v, d.Object["kind"],
+			configGroup))
 	}
 	if err := unknownFields(d, d.Object, "", "apiVersion", "kind", "plugins"); err != nil {
 		return nil, nil, err
@@ -118,7 +118,7 @@ func single(file string) (*manifest.Document, error) {
 	docs, problems := manifest.Load(file)
 	switch {
 	case len(problems) > 0:
-		return nil, &Problem{problems[0].Position, problems[0].Message}
+		return nil, problems[0]
 	case len(docs) != 1:
 		return nil, fmt.Errorf("%s: %d documents in place of one", file, len(docs))
 	}
@@ -140,10 +140,11 @@ func unknownFields(d *manifest.Document, object map[string]any, prefix string, k
 	return errors.Join(errs...)
 }
 
+// wrong is a problem with the value at a path; "" is the whole document.
 func wrong(d *manifest.Document, at, message string) error {
-	place := policy.Position{File: d.Position().File}
-	if found := d.Place(at); found != nil {
-		place = found.Locate(0)
+	place := d.Position()
+	if at != "" {
+		place, message = d.Place(at).Locate(0), at+": "+message
 	}
-	return &Problem{place, at + ": " + message}
+	return manifest.Problem{Position: place, Message: message}
 }

@@ -28,22 +28,8 @@ type Dir struct {
 	Kind policy.Kind // of its policies; empty: that of the first
 }
 
-// A Problem is one reason why a server does not start with a directory.
-type Problem struct {
-	Position policy.Position
-	Message  string
-}
-
-// Error says where the problem is and what it is.
-func (p *Problem) Error() string {
-	if place := p.Position.String(); place != "" {
-		return place + ": " + p.Message
-	}
-	return p.Message
-}
-
-// Load reads the static policies of directories as a server of a minor does. The error joins a [Problem] for everything
-// that keeps the server from starting; then no policy is in force.
+// Load reads the static policies of directories as a server of a minor does. The error joins a [manifest.Problem] for
+// everything that keeps the server from starting; then no policy is in force.
 func Load(minor string, dirs ...Dir) (*policy.Set, error) {
 	all := &policy.Set{}
 	var errs []error
@@ -59,7 +45,7 @@ func Load(minor string, dirs ...Dir) (*policy.Set, error) {
 			if err != nil {
 				return nil, err
 			}
-			files = append(files, File{path, text})
+			files = append(files, Parse(path, text))
 		}
 		set, kind, err := Read(minor, d.Kind, files)
 		for j, other := range dirs[:i] {
@@ -80,8 +66,16 @@ func Load(minor string, dirs ...Dir) (*policy.Set, error) {
 
 // A File is one file of a directory.
 type File struct {
-	Path string
-	Text []byte
+	Path      string
+	Text      []byte
+	Documents []*manifest.Document
+	Problems  []manifest.Problem
+}
+
+// Parse reads the text of a file.
+func Parse(path string, text []byte) File {
+	docs, problems := manifest.Read(bytes.NewReader(text), path)
+	return File{path, text, docs, problems}
 }
 
 // Files returns the files of a directory that the server reads, and none of those below it
@@ -108,8 +102,7 @@ func Files(dir string) ([]string, error) {
 func Read(minor string, kind policy.Kind, files []File) (*policy.Set, policy.Kind, error) {
 	r := reader{kind: kind}
 	if !quirks.ReleaseOf(minor).Static {
-		return &r.set, kind, fmt.Errorf("Kubernetes %s reads no static policies unless the feature gate %s is on", minor,
-			quirks.StaticGate)
+		return &r.set, kind, quirks.NoStatic(minor)
 	}
 	var err error
 	if r.envs, err = celenv.New(minor, quirks.Of(minor)); err != nil {
@@ -136,18 +129,17 @@ type reader struct {
 }
 
 func (r *reader) problem(at policy.Position, format string, args ...any) {
-	r.problems = append(r.problems, &Problem{at, fmt.Sprintf(format, args...)})
+	r.problems = append(r.problems, manifest.Problem{Position: at, Message: fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) file(f File) {
-	docs, problems := manifest.Read(bytes.NewReader(f.Text), f.Path)
-	for _, p := range problems {
+	for _, p := range f.Problems {
 		if p.Message != manifest.NoDocument {
-			r.problems = append(r.problems, &Problem{p.Position, p.Message})
+			r.problems = append(r.problems, p)
 		}
 	}
 	r.bare(f)
-	for _, d := range docs {
+	for _, d := range f.Documents {
 		r.document(d)
 	}
 }
@@ -206,9 +198,7 @@ func (r *reader) document(d *manifest.Document) {
 		return
 	case p != nil:
 		p.Static = true
-		checker := compile.NewChecker(r.envs, p, nil)
-		defer checker.Close()
-		for _, err := range policy.ValidateStatic(p, checker) {
+		for _, err := range (compile.Written{Policy: p}).Errors(r.envs, true) {
 			r.problem(p.Locate(err), "%s: %v", p.Ref(), err)
 		}
 		if first := r.set.Policy(p.Ref()); first != nil {
@@ -218,7 +208,7 @@ func (r *reader) document(d *manifest.Document) {
 		r.set.Policies = append(r.set.Policies, p)
 	default:
 		b.Static = true
-		for _, err := range policy.ValidateStaticBinding(b) {
+		for _, err := range (compile.Written{Binding: b}).Errors(r.envs, true) {
 			r.problem(b.Locate(err), "%s: %v", b.Ref(), err)
 		}
 		if first := r.set.Binding(b.Ref()); first != nil {

@@ -227,26 +227,26 @@ func (d *directory) read() (*folder, error) {
 	var files []static.File
 	f := &folder{files: d.known}
 	for _, path := range slices.Sorted(maps.Keys(d.known)) {
-		files = append(files, static.File{Path: path, Text: d.known[path].text})
-		docs, problems := manifest.Read(bytes.NewReader(d.known[path].text), path)
-		for _, p := range problems {
+		file := static.Parse(path, d.known[path].text)
+		for _, p := range file.Problems {
 			if !p.Warning && !(d.allowEmpty && p.Message == manifest.NoDocument) {
 				errs = append(errs, &p)
 			}
 		}
-		all = append(all, docs...)
+		files = append(files, file)
+		all = append(all, file.Documents...)
 	}
 	f.docs = all
-	bundle := manifest.NewBundle(all...)
-	errs = append(errs, bundle.Err())
 	if d.static {
 		set, _, err := static.Read(celgate.Newest, "", files)
-		f.set = *set
 		if err != nil {
 			return nil, err
 		}
+		f.set = *set
 		return f, nil
 	}
+	bundle := manifest.NewBundle(all...)
+	errs = append(errs, bundle.Err())
 	f.set, f.objects = bundle.Set, slices.Concat(bundle.Objects, bundle.Reviews, bundle.Suites)
 	for _, p := range f.set.Policies {
 		if !d.allowSecretParams && webhook.SecretParams(p.ParamKind) {
