@@ -51,6 +51,13 @@ func TestAuditChangedSince(t *testing.T) {
 	param := func(prefix string) string {
 		return "{apiVersion: v1, kind: ConfigMap, metadata: {name: since, namespace: since-a}, data: {prefix: " + prefix + "}}"
 	}
+	definition := func(label, schema string) string {
+		return "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, " +
+			"metadata: {name: sinces.example.org, labels: {l: " + label + "}}, spec: {group: example.org, scope: Cluster, " +
+			"names: {plural: sinces, kind: Since}, versions: [{name: v1, served: true, storage: true, " +
+			"schema: {openAPIV3Schema: {type: object, properties: {spec: {type: " + schema + "}}}}}]}}"
+	}
+	put(t, definition("x", "object"))
 	keep(t, namespace("since-a", "front"))
 	keep(t, namespace("since-b", "back"))
 	put(t, param("good"))
@@ -100,6 +107,11 @@ func TestAuditChangedSince(t *testing.T) {
 	all := len(services.Items)
 
 	t.Run("nothing", func(t *testing.T) { taken(t, all, "") })
+	t.Run("what no answer rests on", func(t *testing.T) {
+		put(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: other, namespace: since-a}}")
+		keep(t, definition("a", "object"))
+		taken(t, all, "")
+	})
 	t.Run("objects", func(t *testing.T) {
 		keep(t, service("since-a", "good-1", "changed"))
 		keep(t, service("since-a", "bad-1", "changed"))
@@ -125,6 +137,10 @@ func TestAuditChangedSince(t *testing.T) {
 	})
 	t.Run("param", func(t *testing.T) {
 		keep(t, param("bad"))
+		taken(t, 0, "everything is asked about again: params, kinds, flags or celgate have changed since")
+	})
+	t.Run("definition", func(t *testing.T) {
+		keep(t, definition("a", "string"))
 		taken(t, 0, "everything is asked about again: params, kinds, flags or celgate have changed since")
 	})
 	t.Run("policy", func(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // digestOf hashes what the policies and bindings of a set say, whatever they are written like.
@@ -93,25 +91,21 @@ func (a *audit) basis(ctx context.Context, w *world, set *policy.Set) (hash, rea
 	}
 	var all strings.Builder
 	fmt.Fprintln(&all, digestOf(set), report.Version(), w.version, a.questions())
-	kinds := map[schema.GroupVersionKind]bool{definitionKind: true}
-	for _, p := range set.Policies {
-		if p.ParamKind == nil {
-			continue
-		}
-		if gv, err := apischema.ParseGroupVersion(p.ParamKind.APIVersion); err == nil {
-			kinds[gv.WithKind(p.ParamKind.Kind)] = true
-		}
+	params, err := w.params(ctx, set)
+	if err != nil {
+		return "", err.Error()
 	}
-	for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(x, y schema.GroupVersionKind) int {
-		return strings.Compare(x.String(), y.String())
-	}) {
-		objects, err := w.live.List(ctx, kind, "")
-		if err != nil {
-			return "", err.Error()
-		}
-		for _, object := range objects {
-			fmt.Fprintln(&all, kind, tree.Object(object).Metadata().Text("uid"), tree.Object(object).Metadata().Text("resourceVersion"))
-		}
+	for _, param := range params {
+		metadata := tree.Object(param).Metadata()
+		fmt.Fprintln(&all, metadata.Text("uid"), metadata.Text("resourceVersion"))
+	}
+	definitions, err := w.live.List(ctx, definitionKind, "")
+	if err != nil {
+		return "", err.Error()
+	}
+	for _, definition := range definitions { // servers write conditions into them at any time, which change no answer
+		metadata := tree.Object(definition).Metadata()
+		fmt.Fprintln(&all, metadata.Text("uid"), metadata["generation"], metadata.Text("deletionTimestamp"))
 	}
 	return digest(all.String()), ""
 }

@@ -4,18 +4,24 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/kube"
+	"github.com/celgate/celgate/internal/match"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
+	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/state"
 	"github.com/spf13/pflag"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
@@ -226,4 +232,46 @@ func (o overlay) Authorizer() authorizer.Authorizer {
 			return decision, reason, err
 		},
 	)
+}
+
+// params returns the objects of a live cluster that the bindings of a set name or select, in the order of their kinds
+// and names.
+func (w *world) params(ctx context.Context, set *policy.Set) ([]map[string]any, error) {
+	found := map[string]map[string]any{}
+	for _, b := range set.Bindings {
+		if b.ParamRef == nil {
+			continue
+		}
+		selector := labels.Nothing()
+		if b.ParamRef.Selector != nil {
+			var err error
+			if selector, err = metav1.LabelSelectorAsSelector(b.ParamRef.Selector); err != nil {
+				return nil, err
+			}
+		}
+		for _, p := range set.Policies {
+			if p.ParamKind == nil || !b.Binds(p) {
+				continue
+			}
+			gv, err := apischema.ParseGroupVersion(p.ParamKind.APIVersion)
+			if err != nil {
+				return nil, err
+			}
+			kind := gv.WithKind(p.ParamKind.Kind)
+			objects, err := w.live.List(ctx, kind, b.ParamRef.Namespace)
+			if err != nil {
+				return nil, err
+			}
+			for _, object := range objects {
+				if tree.Object(object).Name() == b.ParamRef.Name || selector.Matches(match.Labels(object)) {
+					found[kind.String()+" "+nameOf(object)] = object
+				}
+			}
+		}
+	}
+	var all []map[string]any
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, found[id])
+	}
+	return all, nil
 }

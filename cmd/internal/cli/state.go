@@ -17,8 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -137,42 +135,13 @@ func (e *exporting) namespaces(ctx context.Context) ([]map[string]any, error) {
 
 // params are those that bindings name or select.
 func (e *exporting) params(ctx context.Context) ([]map[string]any, error) {
-	found := map[string]map[string]any{}
-	for _, b := range e.set.Bindings {
-		i := slices.IndexFunc(e.set.Policies,
-			func(p *policy.Policy) bool { return b.Binds(p) })
-		if i < 0 || b.ParamRef == nil || e.set.Policies[i].ParamKind == nil {
-			continue
-		}
-		gv, err := apischema.ParseGroupVersion(e.set.Policies[i].ParamKind.APIVersion)
-		if err != nil {
-			return nil, err
-		}
-		kind := gv.WithKind(e.set.Policies[i].ParamKind.Kind)
-		objects, err := e.world.live.List(ctx, kind, b.ParamRef.Namespace)
-		if err != nil {
-			return nil, err
-		}
-		selector := labels.Nothing()
-		if b.ParamRef.Selector != nil {
-			if selector, err = metav1.LabelSelectorAsSelector(b.ParamRef.Selector); err != nil {
-				return nil, err
-			}
-		}
-		for _, object := range objects {
-			if tree.Object(object).Name() == b.ParamRef.Name || selector.Matches(labels.Set(labelsOf(object))) {
-				found[kind.String()+" "+nameOf(object)] = object
-				if kind.Group == "" && kind.Kind == "Secret" {
-					e.say("Secret "+nameOf(object)+" is a param: it is written with its data", "")
-				}
-			}
+	all, err := e.world.params(ctx, e.set)
+	for _, param := range all {
+		if kind := tree.Object(param).Kind(); kind.Group == "" && kind.Kind == "Secret" {
+			e.say("Secret "+nameOf(param)+" is a param: it is written with its data", "")
 		}
 	}
-	var all []map[string]any
-	for _, id := range slices.Sorted(maps.Keys(found)) {
-		all = append(all, found[id])
-	}
-	return all, nil
+	return all, err
 }
 
 // roles are all objects of RBAC if an expression asks the authorizer.
@@ -195,14 +164,6 @@ func (e *exporting) roles(ctx context.Context) ([]map[string]any, error) {
 		all = append(all, objects...)
 	}
 	return all, nil
-}
-
-func labelsOf(object map[string]any) map[string]string {
-	out := map[string]string{}
-	for key, value := range tree.Object(object).Labels() {
-		out[key], _ = value.(string)
-	}
-	return out
 }
 
 // bare leaves out what only the server knows about an object.
