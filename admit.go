@@ -46,7 +46,7 @@ func (e *Engine) Validate(ctx context.Context, p *Prepared) (*Decision, error) {
 	case p.unasked != "":
 		return skip(p), ctx.Err()
 	case p.refusal != nil:
-		return refuse(p).send(p), ctx.Err()
+		return refusalOf(p).send(p), ctx.Err()
 	}
 	d, err := e.validating(ctx, &p.request)
 	return d.send(p), err
@@ -79,7 +79,7 @@ func (e *Engine) Mutate(ctx context.Context, p *Prepared) (*Decision, error) {
 func (e *Engine) mutating(ctx context.Context, p *Prepared) (d *Decision, sharesLabels bool, err error) {
 	req := &p.request
 	if p.refusal != nil {
-		return refuse(p), false, ctx.Err()
+		return refusalOf(p), false, ctx.Err()
 	}
 	known := e.index.entry(req)
 	if e.noneCanMatch(known, policy.PhaseMutation) || req.Operation == Delete {

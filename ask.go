@@ -112,7 +112,7 @@ func (q *Requester) Target(kind schema.GroupVersionKind, subresource string) (
 	var takes []string
 	for _, r := range q.Types.Resources() {
 		s := r.Subresource(sub)
-		if s == nil || r.NotServed || named && !names(resource, r) || resource != "" && !names(resource, r) {
+		if s == nil || r.NotServed || named && !isNamed(resource, r) || resource != "" && !isNamed(resource, r) {
 			continue
 		}
 		if s.Kind != kind {
@@ -139,9 +139,9 @@ func (q *Requester) Target(kind schema.GroupVersionKind, subresource string) (
 	return nil, "", fmt.Errorf("no resource has a subresource %s for %s", sub, kindText(kind))
 }
 
-// names reports that text names a resource, as kubectl takes it: "deployments", "deployments.apps" or
+// isNamed reports that text names a resource, as kubectl takes it: "deployments", "deployments.apps" or
 // "deployments.v1.apps".
-func names(text string, r *schema.Resource) bool {
+func isNamed(text string, r *schema.Resource) bool {
 	name, rest, _ := strings.Cut(text, ".")
 	if name != r.Resource {
 		return false

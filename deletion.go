@@ -12,10 +12,10 @@ import (
 )
 
 var (
-	namespaces       = schema.GroupResource{Resource: "namespaces"}
-	definitions      = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
-	priorityClasses  = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}
-	systemPriorities = map[string]bool{"system-node-critical": true, "system-cluster-critical": true}
+	namespaceResource  = schema.GroupResource{Resource: "namespaces"}
+	definitionResource = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+	priorityClasses    = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}
+	systemPriorities   = map[string]bool{"system-node-critical": true, "system-cluster-critical": true}
 )
 
 // A deletion is a DELETE of one object, with the options of its client.
@@ -48,7 +48,7 @@ func (d *deletion) refusal(stored map[string]any) error {
 }
 
 func (d *deletion) conflict(what, sent, stored, happened string) error {
-	if resource := d.Resource.GroupResource(); resource == namespaces || resource == definitions {
+	if resource := d.Resource.GroupResource(); resource == namespaceResource || resource == definitionResource {
 		return apierrors.NewConflict(resource, d.Name,
 			fmt.Errorf("Precondition failed: %[1]s in precondition: %[2]v, %[1]s in object meta: %[3]v",
 				what, sent, stored))
@@ -67,7 +67,7 @@ func (d *deletion) pending(stored map[string]any) bool {
 		return false
 	}
 	switch d.Resource.GroupResource() {
-	case namespaces:
+	case namespaceResource:
 		return len(tree.Object(stored).At("spec").List("finalizers")) > 0
 	case schema.GroupResource{Resource: "pods"}:
 		left, asked := metadata.Number("deletionGracePeriodSeconds", 0), d.options.GracePeriodSeconds

@@ -33,7 +33,7 @@ func (r *run) tellChange(in *invocation, before, after map[string]any) {
 func (r *run) tellFailure(f *policyError) {
 	all := f.hook.bindings
 	if f.binding != nil {
-		all = []*binding{f.binding}
+		all = []*compiledBinding{f.binding}
 	}
 	does := "would fail: "
 	if f.denied {
@@ -45,7 +45,7 @@ func (r *run) tellFailure(f *policyError) {
 	}
 }
 
-func (r *run) tellMutations(b *binding, would wouldMutate, what string) {
+func (r *run) tellMutations(b *compiledBinding, would wouldMutate, what string) {
 	if slices.Contains(b.MutationActions, policy.Warn) {
 		r.decision.warn(Warning{Text: fmt.Sprintf("%s '%s' with binding '%s' %s", policy.Admission, would.Policy,
 			would.Binding, what)})

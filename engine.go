@@ -56,7 +56,7 @@ type Engine struct {
 	minor    string
 	standsIn bool // WithoutQuirks
 	compiled map[*policy.Policy]compiledPolicy
-	index    *index
+	index    *hookIndex
 	merger   *merge.Merger
 	envs     *celenv.Set
 	policies map[policy.Ref]*policy.Policy // all that are valid, in force or not

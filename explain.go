@@ -119,7 +119,7 @@ func (e *Engine) watch(what watches) (watchedHooks, error) {
 		}
 		return w
 	})
-	found := watchedHooks{index: &index{types: e.types}}
+	found := watchedHooks{index: &hookIndex{types: e.types}}
 	for _, w := range all {
 		if w.err != nil {
 			return watchedHooks{}, fmt.Errorf("policy %s: %w", w.hook.Name, w.err)

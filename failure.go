@@ -12,7 +12,7 @@ import (
 // A policyError is an error that obeys the failurePolicy of its policy.
 type policyError struct {
 	hook    *hook
-	binding *binding // nil for an error of the policy
+	binding *compiledBinding // nil for an error of the policy
 	message string
 	reason  metav1.StatusReason
 	outcome *eval.Outcome
@@ -47,5 +47,5 @@ func (f *policyError) dryRun() bool {
 	if f.binding != nil {
 		return f.binding.DryRun()
 	}
-	return !slices.ContainsFunc(f.hook.bindings, func(b *binding) bool { return !b.DryRun() })
+	return !slices.ContainsFunc(f.hook.bindings, func(b *compiledBinding) bool { return !b.DryRun() })
 }

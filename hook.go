@@ -19,9 +19,9 @@ type hook struct {
 	*compile.Program
 	phase    policy.Phase
 	criteria *match.Criteria
-	param    *schema.Resource // nil without paramKind
-	err      error            // a paramKind that does not exist
-	bindings []*binding       // sorted by name
+	param    *schema.Resource   // nil without paramKind
+	err      error              // a paramKind that does not exist
+	bindings []*compiledBinding // sorted by name
 	mentions quirks.Mention
 
 	// Of mutating policies of the dialect.
@@ -29,7 +29,8 @@ type hook struct {
 	problem *sequence.Problem // with its order; nil: none
 }
 
-type binding struct {
+// A compiledBinding is a binding with its selectors ready to match.
+type compiledBinding struct {
 	*policy.Binding
 	criteria *match.Criteria
 	selector labels.Selector // of the params; nil without
@@ -61,7 +62,7 @@ func (h *hook) expressions() int {
 // byObject reports that a selector of the policy or of a binding, or a match condition, looks at the object.
 func (h *hook) byObject() bool {
 	return len(h.MatchConditions) > 0 || h.criteria.ByLabels() ||
-		slices.ContainsFunc(h.bindings, func(b *binding) bool { return b.criteria.ByLabels() })
+		slices.ContainsFunc(h.bindings, func(b *compiledBinding) bool { return b.criteria.ByLabels() })
 }
 
 // holdParam returns a param as the server's informers hold it. Params of built-in kinds drop managedFields.
@@ -85,7 +86,7 @@ func paramName(param map[string]any) string { return tree.Object(param).Path() }
 // An invocation is one policy with one binding and one param, all of which are for the request.
 type invocation struct {
 	hook     *hook
-	binding  *binding
+	binding  *compiledBinding
 	param    map[string]any // nil: no param
 	idle     bool           // paramRef selects nothing and that is allowed: nothing to evaluate
 	left     int            // how many params of the binding there are from this one on
@@ -100,7 +101,7 @@ func (in *invocation) key() invocationKey {
 // A configurationError is an error before any expression ran.
 type configurationError struct {
 	hook    *hook
-	binding *binding // nil: the policy's
+	binding *compiledBinding // nil: the policy's
 	err     error
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/celgate/celgate/schema"
 )
 
-// An index finds the policies that a request can concern without looking at the others. What it knows about a
+// A hookIndex finds the policies that a request can concern without looking at the others. What it knows about a
 // resource and operation is made when a request first asks for it.
-type index struct {
+type hookIndex struct {
 	hooks []*hook // all, sorted by name, unless [Engine.Explain] is asked otherwise
 	types *schema.Registry
 	known atomic.Pointer[map[indexKey]*indexEntry] // replaced, never changed
@@ -49,7 +49,7 @@ type candidates struct {
 // maxIndexed bounds what is remembered: requests may name resources that do not exist.
 const maxIndexed = 4096
 
-func (x *index) entry(req *Request) *indexEntry {
+func (x *hookIndex) entry(req *Request) *indexEntry {
 	made := req.target()
 	key := indexKey{made.Resource, made.SubResource, req.Operation}
 	known := x.known.Load()
@@ -86,8 +86,8 @@ func (x *index) entry(req *Request) *indexEntry {
 
 // inOrder returns an index of exactly the mutating policies that are named, in the order of the names, and of all
 // validating policies.
-func (x *index) inOrder(names []string) *index {
-	ordered := &index{types: x.types}
+func (x *hookIndex) inOrder(names []string) *hookIndex {
+	ordered := &hookIndex{types: x.types}
 	for _, name := range names {
 		for _, h := range x.hooks {
 			if h.phase == policy.PhaseMutation && h.Name == name {

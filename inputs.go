@@ -342,7 +342,7 @@ func (r *inputs) requestTree(resource schema.GroupVersionResource, kind schema.G
 		"operation":       string(r.Operation),
 		"userInfo":        user,
 		"dryRun":          r.DryRun,
-		"options":         options(r.Options),
+		"options":         optionsValue(r.Options),
 		"object":          nil,
 		"oldObject":       nil,
 	}
@@ -367,8 +367,8 @@ var (
 	resourceType = &shape.Type{Kind: shape.Struct, Name: "k8s.io/apimachinery/pkg/apis/meta/v1.GroupVersionResource"}
 )
 
-// options are held as raw JSON, which the server shows as a plain tree.
-func options(tree map[string]any) any {
+// optionsValue returns the CEL value of options. The server holds them as raw JSON and shows them as a plain tree.
+func optionsValue(tree map[string]any) any {
 	if tree == nil {
 		return nil
 	}

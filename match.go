@@ -15,7 +15,7 @@ type matcher struct {
 	teller
 	reading    context.Context // for what the cluster is asked
 	cluster    Cluster
-	index      *index
+	index      *hookIndex
 	known      *indexEntry
 	attributes match.Attributes
 	world      match.World
@@ -81,7 +81,7 @@ func (r *matcher) candidates(phase policy.Phase) []*hook {
 	return all
 }
 
-func (r *matcher) bindingInvocations(h *hook, b *binding, m match.Result,
+func (r *matcher) bindingInvocations(h *hook, b *compiledBinding, m match.Result,
 	yield func(invocation, *configurationError) bool) bool {
 	bm, err := b.criteria.Match(&r.attributes, r.world)
 	r.tellMatch(h, b, bm, err)
@@ -113,7 +113,7 @@ func (r *matcher) bindingInvocations(h *hook, b *binding, m match.Result,
 
 // params returns what one binding evaluates with: one nil for a policy or binding without params, else the
 // objects that paramRef selects (as generic/policy_dispatcher.go v0.37.2, CollectParams).
-func (r *matcher) params(h *hook, b *binding) ([]map[string]any, error) {
+func (r *matcher) params(h *hook, b *compiledBinding) ([]map[string]any, error) {
 	from := b.ParamRef
 	if h.ParamKind == nil || from == nil {
 		return withoutParam, nil
@@ -155,7 +155,7 @@ func (r *matcher) params(h *hook, b *binding) ([]map[string]any, error) {
 }
 
 // tellMatch says whether a policy, or with b its binding, is for the request.
-func (r *matcher) tellMatch(h *hook, b *binding, m match.Result, err error) {
+func (r *matcher) tellMatch(h *hook, b *compiledBinding, m match.Result, err error) {
 	if !r.tells() {
 		return
 	}
@@ -174,7 +174,7 @@ func (r *matcher) tellMatch(h *hook, b *binding, m match.Result, err error) {
 }
 
 // tellParams says that a binding does not run for want of params.
-func (r *matcher) tellParams(h *hook, b *binding, err error) {
+func (r *matcher) tellParams(h *hook, b *compiledBinding, err error) {
 	if !r.tells() {
 		return
 	}
@@ -185,7 +185,7 @@ func (r *matcher) tellParams(h *hook, b *binding, err error) {
 }
 
 // wantedParams are the params that a binding asks for, in words.
-func (r *matcher) wantedParams(h *hook, b *binding) string {
+func (r *matcher) wantedParams(h *hook, b *compiledBinding) string {
 	ref := b.ParamRef
 	text := h.ParamKind.Kind + " "
 	if h.param != nil && h.param.Namespaced {

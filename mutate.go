@@ -130,7 +130,7 @@ func (r *run) runMutations(ready []invocation, re *reinvocation) ([]policyError,
 	if _, err := r.requestNamespace(); err != nil {
 		return nil, err
 	}
-	p := pass{run: r, second: re.pass > 1}
+	p := mutatingPass{run: r, second: re.pass > 1}
 	var touched []*versioned
 	for i := range ready {
 		changed, err := p.invoke(&ready[i], re)
@@ -148,8 +148,8 @@ func (r *run) runMutations(ready []invocation, re *reinvocation) ([]policyError,
 	return p.failures, r.writeBack(p.last, touched)
 }
 
-// A pass runs mutating policies one after the other.
-type pass struct {
+// A mutatingPass runs mutating policies one after the other.
+type mutatingPass struct {
 	*run
 	second   bool
 	failures []policyError
@@ -157,7 +157,7 @@ type pass struct {
 }
 
 // invoke runs one invocation and returns the object if that changed. An error ends the request.
-func (p *pass) invoke(in *invocation, re *reinvocation) (*versioned, error) {
+func (p *mutatingPass) invoke(in *invocation, re *reinvocation) (*versioned, error) {
 	start := p.clock()
 	v, err := p.inVersion(in.kind)
 	if err != nil {
@@ -208,7 +208,7 @@ func (p *pass) invoke(in *invocation, re *reinvocation) (*versioned, error) {
 
 // begin reports whether an invocation has its turn: its match conditions hold, and in a second pass there is a reason
 // for it to run again.
-func (p *pass) begin(in *invocation, v *versioned, re *reinvocation) bool {
+func (p *mutatingPass) begin(in *invocation, v *versioned, re *reinvocation) bool {
 	if p.second && in.hook.Kind == policy.Admission && !re.due(in) {
 		p.tellRun(in, re.whyNotAgain(in))
 		return false
@@ -234,7 +234,7 @@ func (p *pass) begin(in *invocation, v *versioned, re *reinvocation) bool {
 
 // conditionHolds evaluates the condition of one mutation, which only policies of the dialect have. With a scope it is
 // asked for each value.
-func (p *pass) conditionHolds(in *invocation, m int, v *versioned) bool {
+func (p *mutatingPass) conditionHolds(in *invocation, m int, v *versioned) bool {
 	if in.hook.Kind != policy.Admission || in.hook.Conditions[m] == nil || !in.hook.Policy.Mutations[m].Scope.IsZero() {
 		return true
 	}
@@ -247,7 +247,7 @@ func (p *pass) conditionHolds(in *invocation, m int, v *versioned) bool {
 }
 
 // mutation makes one mutation. The error is one that ends the request.
-func (p *pass) mutation(in *invocation, m int, v *versioned) error {
+func (p *mutatingPass) mutation(in *invocation, m int, v *versioned) error {
 	told := p.tellMutation(in, m, v)
 	o, err := p.mutateOne(in, m, v, told)
 	failed := o.Verdict == eval.Error || o.Verdict == eval.Deny
@@ -267,7 +267,7 @@ func (p *pass) mutation(in *invocation, m int, v *versioned) error {
 }
 
 // fail notes an outcome that denies the request if the policy has failurePolicy Fail.
-func (p *pass) fail(in *invocation, o eval.Outcome) {
+func (p *mutatingPass) fail(in *invocation, o eval.Outcome) {
 	f := policyError{hook: in.hook, binding: in.binding, message: o.Message,
 		reason: metav1.StatusReasonInvalid, outcome: &o, param: paramName(in.param), err: o.Err}
 	if in.hook.Kind == policy.Admission {
@@ -278,7 +278,7 @@ func (p *pass) fail(in *invocation, o eval.Outcome) {
 
 // keep notes what an invocation made of the object, and reports whether the next one sees another object. The mutations
 // of the policy that changed it are in changing.
-func (p *pass) keep(in *invocation, v *versioned, before map[string]any, changing []int) bool {
+func (p *mutatingPass) keep(in *invocation, v *versioned, before map[string]any, changing []int) bool {
 	changed := !tree.Equal(before, v.object)
 	if changed && in.binding.MutationActions != nil {
 		p.tellChange(in, before, v.object)

@@ -56,7 +56,7 @@ func empty(opts Options) (*Engine, error) {
 		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed,
 		limits: opts.Limits.bounds(), pool: opts.Limits.pool(),
 		minor: cmp.Or(opts.KubeVersion, Newest), standsIn: opts.WithoutQuirks,
-		index: &index{}, merger: &merge.Merger{}, watched: &watchedPolicies{}, customs: &registry.Customs{},
+		index: &hookIndex{}, merger: &merge.Merger{}, watched: &watchedPolicies{}, customs: &registry.Customs{},
 		policies: map[policy.Ref]*policy.Policy{},
 	}
 	known := quirks.Of(e.minor)
@@ -88,8 +88,8 @@ func empty(opts Options) (*Engine, error) {
 }
 
 // bind returns the bindings of each policy that the server would store, by their names. The others are rejected.
-func (e *Engine) bind(all []*policy.Binding) (map[policy.Ref][]*binding, error) {
-	bindings := map[policy.Ref][]*binding{}
+func (e *Engine) bind(all []*policy.Binding) (map[policy.Ref][]*compiledBinding, error) {
+	bindings := map[policy.Ref][]*compiledBinding{}
 	for _, b := range sortedByName(all, func(b *policy.Binding) string { return b.Name }) {
 		if !b.Stored && !b.Static && e.rejectUnserved(b.APIVersion, b.Ref(), b.Position) {
 			continue
@@ -102,7 +102,7 @@ func (e *Engine) bind(all []*policy.Binding) (map[policy.Ref][]*binding, error) 
 			e.reject(b.APIVersion, b.Ref(), b.Position, b.Ref().Invalid(errs))
 			continue
 		}
-		bound := &binding{Binding: b, criteria: match.Compile(b.MatchResources)}
+		bound := &compiledBinding{Binding: b, criteria: match.Compile(b.MatchResources)}
 		if ref := b.ParamRef; ref != nil && ref.Selector != nil {
 			var err error
 			if bound.selector, err = metav1.LabelSelectorAsSelector(ref.Selector); err != nil {
@@ -118,7 +118,7 @@ func (e *Engine) bind(all []*policy.Binding) (map[policy.Ref][]*binding, error) 
 
 // compile checks policies as they are written or stored, and makes programs of those that have a binding. What before
 // has compiled is taken over.
-func (e *Engine) compile(policies []*policy.Policy, bindings map[policy.Ref][]*binding, before *Engine) {
+func (e *Engine) compile(policies []*policy.Policy, bindings map[policy.Ref][]*compiledBinding, before *Engine) {
 	compiled := parallel.Map(policies, func(p *policy.Policy) compiledPolicy {
 		c, checked := before.compiledOf(p, e.minor)
 		if !checked {
@@ -152,7 +152,7 @@ func (e *Engine) valid(policies []*policy.Policy) map[policy.Ref]*policy.Policy 
 }
 
 // enforce puts a policy in force with its bindings, once for each phase that it has a say in, or rejects it.
-func (e *Engine) enforce(p *policy.Policy, bindings []*binding) error {
+func (e *Engine) enforce(p *policy.Policy, bindings []*compiledBinding) error {
 	c := e.compiled[p]
 	if !p.Stored && !p.Static && e.rejectUnserved(p.APIVersion, p.Ref(), p.Position) {
 		return nil
@@ -212,10 +212,10 @@ func (e *Engine) rejectUnserved(apiVersion string, ref policy.Ref, pos policy.Po
 // dropPartial takes those bindings of several policies out of force of which a policy is not valid or not there, or
 // whose policies have different kinds of params.
 func (e *Engine) dropPartial(all []*policy.Binding, valid map[policy.Ref]*policy.Policy,
-	bindings map[policy.Ref][]*binding) {
+	bindings map[policy.Ref][]*compiledBinding) {
 	for _, b := range all {
 		errs := b.Together(valid)
-		bound := func(in *binding) bool { return in.Binding == b }
+		bound := func(in *compiledBinding) bool { return in.Binding == b }
 		if len(errs) == 0 || !slices.ContainsFunc(bindings[b.PolicyRef()], bound) {
 			continue
 		}

@@ -112,8 +112,8 @@ func (p *Prepared) prepareDeletion(e *Engine, d *deletion) error {
 	return nil
 }
 
-// refuse returns the decision about a request that the server refuses before any policy is evaluated.
-func refuse(p *Prepared) *Decision { return &Decision{Status: p.refusal, Object: p.request.Object} }
+// refusalOf returns the decision about a request that the server refuses before any policy is evaluated.
+func refusalOf(p *Prepared) *Decision { return &Decision{Status: p.refusal, Object: p.request.Object} }
 
 // send makes the warnings those that the client gets: before them what preparing the request gave.
 func (d *Decision) send(p *Prepared) *Decision {

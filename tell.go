@@ -36,7 +36,7 @@ type watchedPolicies [watchValues | watchBranches + 1]struct {
 }
 
 type watchedHooks struct {
-	index    *index
+	index    *hookIndex
 	observed []explain.Observed // if branches are told
 }
 
@@ -56,7 +56,7 @@ type teller struct {
 // tells reports whether anybody listens.
 func (t *teller) tells() bool { return t.told != nil }
 
-func (t *teller) tell(h *hook, b *binding, in *invocation, e explain.Event) {
+func (t *teller) tell(h *hook, b *compiledBinding, in *invocation, e explain.Event) {
 	e.Kind, e.Phase, e.Policy, e.Second = h.Kind, h.phase, h.Name, t.second
 	if b != nil {
 		e.Binding = b.Name
