@@ -30,7 +30,7 @@ func (e *Engine) Admit(ctx context.Context, p *Prepared) (*Decision, error) {
 		return decision.send(p), nil
 	}
 	e.told.next(decision)
-	validated, err := e.validating(ctx, next)
+	validated, err := e.validating(ctx, next, decision.Changes)
 	if err != nil {
 		return nil, err
 	}
@@ -48,16 +48,18 @@ func (e *Engine) Validate(ctx context.Context, p *Prepared) (*Decision, error) {
 	case p.refusal != nil:
 		return refusalOf(p).send(p), ctx.Err()
 	}
-	d, err := e.validating(ctx, &p.request)
+	d, err := e.validating(ctx, &p.request, nil)
 	return d.send(p), err
 }
 
-func (e *Engine) validating(ctx context.Context, req *Request) (*Decision, error) {
+// validating is Validate; made is what the mutating policies are known to have changed.
+func (e *Engine) validating(ctx context.Context, req *Request, made []Change) (*Decision, error) {
 	known := e.index.entry(req)
 	if e.noneCanMatch(known, policy.PhaseValidation) {
 		return allowed(req), ctx.Err()
 	}
 	r := e.run(ctx, req, known)
+	r.made = made
 	if err := r.validate(); err != nil {
 		r.decision.refuse(err)
 	}

@@ -100,9 +100,37 @@ func difference(before, after any) []any {
 	return nil
 }
 
+// An itemName is the step to the item of a list whose member name it is.
+type itemName string
+
+// named returns a path with the names of items in the place of their indexes in an object, where they have one: so it
+// leads to the same item of a list that has others before it.
+func named(path []any, object map[string]any) []any {
+	out := slices.Clone(path)
+	for i, step := range path {
+		if _, index := step.(int); !index {
+			continue
+		}
+		item, _ := valueAt(object, path[:i+1]).(map[string]any)
+		if name, ok := item["name"].(string); ok {
+			out[i] = itemName(name)
+		}
+	}
+	return out
+}
+
 func valueAt(v any, path []any) any {
 	for _, step := range path {
 		switch step := step.(type) {
+		case itemName:
+			list, _ := v.([]any)
+			v = nil
+			if i := slices.IndexFunc(list, func(item any) bool {
+				members, _ := item.(map[string]any)
+				return members["name"] == string(step)
+			}); i >= 0 {
+				v = list[i]
+			}
 		case string:
 			members, _ := v.(map[string]any)
 			v = members[step]
@@ -123,6 +151,8 @@ func textOfPath(path []any) string {
 		switch step := step.(type) {
 		case int:
 			fmt.Fprintf(&b, "[%d]", step)
+		case itemName:
+			fmt.Fprintf(&b, "[name=%s]", step)
 		case string:
 			switch {
 			case !effects.Identifier(step):

@@ -31,6 +31,8 @@ type progress struct {
 	evaluating string  // the name of a policy
 	mentioning []*hook // with outcomes, of policies that mention what is not simulated
 
+	made []Change // by the mutating policies of this request, as far as they are known
+
 	sharesLabels bool // see prepare.Result; of the object that the mutating policies leave
 }
 

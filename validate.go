@@ -80,6 +80,9 @@ func (r *run) validateOn(v *versioned, in *invocation, published *annotations) {
 		}
 	}
 
+	if in.hook.ChecksMutations() {
+		r.checkMutations(in, v)
+	}
 	inputs.Namespace = &r.namespaces[declaredOnly]
 	result := r.validator.Validate(r.ctx, in.hook.Program, &inputs, &r.namespaces[whole])
 	r.record(in, result.Outcomes)

@@ -3,7 +3,9 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metavalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -17,7 +19,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 	p := c.policy(Admission, in.ObjectMeta, in.Spec.FailurePolicy, in.Spec.ParamKind, in.Spec.MatchConstraints,
 		in.Spec.MatchConditions, in.Spec.Variables)
 	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
-	p.TypeChecking = in.Spec.TypeChecking
+	p.TypeChecking, p.Lost = in.Spec.TypeChecking, in.Spec.MutationValidationPolicy
 	if o := in.Spec.Order; o != nil {
 		p.After, p.Before = o.After, o.Before
 	}
@@ -78,6 +80,12 @@ func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 	if in.Scope != "" {
 		m.Scope = ParseScope(c.expr(path+".scope", in.Scope))
 	}
+	m.check, m.Overwritable = in.Validation, in.Validation == overwritableCheck
+	if members, ok := in.Validation.(map[string]any); ok {
+		if src, ok := members["expression"].(string); ok {
+			m.AtEnd = c.expr(path+".validation.expression", src)
+		}
+	}
 	m.Name, m.Message, m.Reinvocation = in.Name, in.Message, ReinvocationPolicy(in.ReinvocationPolicy)
 	if in.Condition != "" {
 		m.Condition = c.expr(path+".condition", in.Condition)
@@ -89,6 +97,58 @@ func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 		m.Reason, m.emptyReason = *in.Reason, *in.Reason == ""
 	}
 	return m
+}
+
+// What may stand in the place of an expression that must be true at the end.
+const (
+	exactCheck        = "Exact"
+	overwritableCheck = "Overwritable"
+)
+
+// checks checks what is to hold of mutations at the end.
+func (v *validator) checks(p *Policy, spec *field.Path) {
+	path := spec.Child("mutationValidationPolicy")
+	if p.Lost != "" {
+		oneOf(v, path, p.Lost, []string{DenyLost, IgnoreLost, WarnOfLost})
+		if !p.Mutates() {
+			v.add(field.Forbidden(path, "the policy has no mutations"))
+		}
+	}
+	for i := range p.Mutations {
+		m := &p.Mutations[i]
+		if m.check == nil {
+			continue
+		}
+		if p.Lost == "" {
+			v.add(field.Required(path, "mutations["+strconv.Itoa(i)+
+				"].validation says what is to hold, and this what becomes of a request in which it does not"))
+		}
+		v.check(m, spec.Child("mutations").Index(i).Child("validation"))
+	}
+}
+
+func (v *validator) check(m *Mutation, path *field.Path) {
+	const forms = "must be Exact, Overwritable or {expression: …}"
+	switch written := m.check.(type) {
+	case string:
+		if written != exactCheck && written != overwritableCheck {
+			v.add(field.Invalid(path, written, forms))
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(written)) {
+			if name != "expression" {
+				v.add(field.Forbidden(path.Child(name), "unknown field"))
+			}
+		}
+		switch written["expression"].(type) {
+		case string, nil:
+			v.checkTrimmed(UseMutationCheck, "", m.AtEnd.Src, path.Child("expression"))
+		default:
+			v.add(field.Invalid(path.Child("expression"), written["expression"], "must be a string"))
+		}
+	default:
+		v.add(field.Invalid(path, written, forms))
+	}
 }
 
 // mostPasses bounds how often mutations may run in one request.
@@ -246,6 +306,7 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 			v.add(field.Forbidden(spec.Child("typeChecking"), "the policy has no mutations"))
 		}
 	}
+	v.checks(p, spec)
 	v.ordering(p, spec)
 	if p.Validates() {
 		v.validating(p, spec)

@@ -15,7 +15,8 @@ const (
 	UseApplyConfiguration Use = "apply configuration"
 	UseJSONPatch          Use = "JSON patch"
 	UseJSONMergePatch     Use = "JSON merge patch"
-	UseCondition          Use = "condition" // of one mutation
+	UseCondition          Use = "condition"      // of one mutation
+	UseMutationCheck      Use = "mutation check" // what is to hold of one mutation at the end
 )
 
 // Mutates reports that the expression makes a change of the object.
@@ -64,7 +65,8 @@ func (p *Policy) Expressions() iter.Seq[Part] {
 		for i, x := range p.Mutations {
 			all = append(all, Part{x.Condition, UseCondition, x.Name, i, x.Locals()},
 				Part{x.Expr, x.Use(), x.Name, i, x.Locals()},
-				Part{x.MessageExpr, UseMessageExpression, x.Name, i, x.Locals()})
+				Part{x.MessageExpr, UseMessageExpression, x.Name, i, x.Locals()},
+				Part{Expr: x.AtEnd, Use: UseMutationCheck, Name: x.Name, Index: i})
 		}
 		for _, x := range all {
 			if !x.IsZero() && !yield(x) {

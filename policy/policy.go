@@ -174,6 +174,9 @@ type Policy struct {
 	// written; empty: Enforce, in the dialect.
 	TypeChecking string
 
+	// Lost says what becomes of a request in which a mutation no longer holds at the end; empty: as IgnoreLost.
+	Lost string
+
 	MaxPasses int // how often mutations may run in one request; 0: twice, as all others
 
 	emptyPasses bool // MaxPasses was written, as 0, which only the write-time rules tell from none
@@ -198,25 +201,34 @@ func (p *Policy) In(phase Phase) bool {
 	if phase == PhaseMutation {
 		return len(p.Mutations) > 0
 	}
-	return len(p.Validations) > 0 || len(p.AuditAnnotations) > 0
+	return p.Validates() || p.ChecksMutations()
+}
+
+// ChecksMutations reports that, once all mutations are made, the policy looks at whether its own still hold.
+func (p *Policy) ChecksMutations() bool {
+	return (p.Lost == DenyLost || p.Lost == WarnOfLost) &&
+		slices.ContainsFunc(p.Mutations, func(m Mutation) bool { return !m.Overwritable })
 }
 
 // Mutates reports whether the policy changes objects.
 func (p *Policy) Mutates() bool { return p.In(PhaseMutation) }
 
-// Validates reports whether the policy judges objects.
-func (p *Policy) Validates() bool { return p.In(PhaseValidation) }
+// Validates reports whether the policy judges objects, by more than whether its mutations hold.
+func (p *Policy) Validates() bool {
+	return p.Kind == Validating || p.Kind == Admission && (len(p.Validations) > 0 || len(p.AuditAnnotations) > 0)
+}
 
 // OnlyValidating returns the policy without its mutations: itself if it has none, and nil if it has nothing else.
 func (p *Policy) OnlyValidating() *Policy {
 	switch {
 	case !p.Mutates():
 		return p
-	case len(p.Validations) == 0 && len(p.AuditAnnotations) == 0:
+	case !p.Validates():
 		return nil
 	}
 	judges := *p
-	judges.Mutations, judges.Reinvocation = nil, ""
+	judges.Mutations, judges.Reinvocation, judges.Lost, judges.TypeChecking = nil, "", "", ""
+	judges.After, judges.Before, judges.MaxPasses = nil, nil, 0
 	return &judges
 }
 
@@ -345,10 +357,13 @@ type Mutation struct {
 	MessageExpr  Expr                // as Message, which is for its errors; zero: none
 	Reason       metav1.StatusReason // of errors and denials; empty: Invalid
 	Reinvocation ReinvocationPolicy  // empty: that of the policy
+	Overwritable bool                // nothing needs to hold of it once all mutations of a request are made
+	AtEnd        Expr                // what must be true of the object then; zero: see Exact
 
 	// What only the write-time rules need to know of the two members.
 	absent      bool   // the member that PatchType names was not written
 	emptyReason bool   // as of a Validation
+	check       any    // what stands in the place of Overwritable and AtEnd
 	extra       bool   // the other member was written
 	other       string // which that is, if it is none of the released ones
 }
@@ -359,6 +374,16 @@ const (
 	WarnOfTypes  = "Warn"
 	IgnoreTypes  = "Off"
 )
+
+// What becomes of a request in which a mutation no longer holds.
+const (
+	DenyLost   = "Fail"
+	WarnOfLost = "Warn"
+	IgnoreLost = "Skip"
+)
+
+// Exact reports that the mutation, made once more when all mutations of a request are made, is to change nothing.
+func (m *Mutation) Exact() bool { return !m.Overwritable && m.AtEnd.IsZero() }
 
 // A PatchType says how a mutation's result is applied.
 type PatchType = admissionv1.PatchType

@@ -3,7 +3,6 @@ package serve
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,20 +83,6 @@ func TestAgain(t *testing.T) {
 	inForce(t, of("c2", "Ignore"))
 	counts(t, map[string]any{"c1": "2", "c2": "2"})
 
-	folder := t.TempDir()
-	write(t, filepath.Join(folder, "other.yaml"), []byte(other))
-	g := alone(t, "--policy-dir="+folder)
-	create(t, webhookPath+"mutatingwebhookconfigurations", map[string]any{
-		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-		"metadata": map[string]any{"name": "zz-other"},
-		"webhooks": []any{map[string]any{
-			"name": "other.example.com", "admissionReviewVersions": []any{"v1"}, "sideEffects": "None",
-			"clientConfig": map[string]any{"url": g.URL + "/mutate", "caBundle": g.CA},
-			"rules": []any{map[string]any{
-				"operations": []any{"CREATE"}, "apiGroups": []any{""}, "apiVersions": []any{"v1"},
-				"resources": []any{"configmaps"},
-			}},
-		}},
-	})
+	foreign(t, other)
 	counts(t, map[string]any{"c1": "2", "c2": "2", "other": "1"})
 }

@@ -39,6 +39,7 @@ type Program struct {
 	// Of policies of the dialect, beside Policy.Mutations; nil where there is none.
 	Conditions       []*Expression
 	MutationMessages []*Expression
+	Checks           []*Expression
 }
 
 // A Variable is one member of variables.
@@ -128,6 +129,8 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 		}
 		prog.Conditions = append(prog.Conditions, optional(m.Condition, policy.UseCondition))
 		prog.MutationMessages = append(prog.MutationMessages, optional(m.MessageExpr, policy.UseMessageExpression))
+		use = local("")
+		prog.Checks = append(prog.Checks, optional(m.AtEnd, policy.UseMutationCheck))
 	}
 	return prog, c.err
 }
@@ -181,6 +184,7 @@ var results = map[policy.Use][]*cel.Type{
 	policy.UseApplyConfiguration: {cel.ObjectType("Object")},
 	policy.UseJSONPatch:          {cel.ListType(cel.ObjectType("JSONPatch"))},
 	policy.UseCondition:          {cel.BoolType},
+	policy.UseMutationCheck:      {cel.BoolType},
 }
 
 // Declare says what expressions of a use may name in a policy, beside some locals.

@@ -76,7 +76,20 @@ func JSONMergePatch(ctx context.Context, prog *compile.Program, e *compile.Expre
 
 // Condition evaluates the condition of mutation i, which has one: Skip if it is false.
 func Condition(ctx context.Context, prog *compile.Program, i int, in Inputs) Outcome {
-	e := prog.Conditions[i]
+	return holds(ctx, prog, prog.Conditions[i], i, in, Skip)
+}
+
+// Check evaluates what is to hold of mutation i at the end, which is an expression: Deny if it does not.
+func Check(ctx context.Context, prog *compile.Program, i int, in Inputs) Outcome {
+	o := holds(ctx, prog, prog.Checks[i], i, in, Deny)
+	if o.Verdict == Deny {
+		o.Message = failedExpression(o.Expression.Expr)
+	}
+	return o
+}
+
+// holds evaluates an expression of mutation i with a budget of its own; its verdict is another one if it is false.
+func holds(ctx context.Context, prog *compile.Program, e *compile.Expression, i int, in Inputs, otherwise Verdict) Outcome {
 	o := Outcome{Expression: e, Index: i}
 	result, _, err := newActivation(ctx, prog, in).evaluate(e, budget)
 	if o.Cost = result.Cost; err == nil {
@@ -86,7 +99,7 @@ func Condition(ctx context.Context, prog *compile.Program, i int, in Inputs) Out
 	case err != nil:
 		o.fail(err)
 	case result.Value != types.True:
-		o.Verdict = Skip
+		o.Verdict = otherwise
 	}
 	return o
 }

@@ -34,7 +34,7 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 	var all []map[string]any
 	if p.Mutates() {
 		of := without(spec, "validations", "auditAnnotations", "order", "maxPasses",
-			"typeChecking")
+			"typeChecking", "mutationValidationPolicy")
 		of["mutations"] = dropNames(of["mutations"])
 		if p.Validates() {
 			constraints, matches := withoutDelete(of["matchConstraints"])
@@ -48,7 +48,7 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 	}
 	if p.Validates() {
 		all = append(all, withSpec(object, string(policy.Validating), without(spec, "mutations", "reinvocationPolicy", "order", "maxPasses",
-			"typeChecking")))
+			"typeChecking", "mutationValidationPolicy")))
 	}
 	if len(refusals) > 0 {
 		return nil, refusals
@@ -63,6 +63,10 @@ func noNative(p *policy.Policy) (all []Refusal) {
 	}
 	if p.Passes() != policy.DefaultPasses {
 		all = append(all, Refusal{"spec.maxPasses", "kube-apiserver runs mutations twice at most"})
+	}
+	if p.ChecksMutations() {
+		all = append(all, Refusal{"spec.mutationValidationPolicy",
+			"kube-apiserver looks at no mutation again once it is made; it stays with celgate serve"})
 	}
 	for i, x := range p.Validations {
 		if !x.Scope.IsZero() {
@@ -90,13 +94,14 @@ func noNative(p *policy.Policy) (all []Refusal) {
 	return all
 }
 
-// dropNames leaves out what a native policy needs no form of: names, and a reinvocationPolicy that is the policy's.
+// dropNames leaves out what a native policy needs no form of: names, a reinvocationPolicy that is the policy's, and what
+// nobody is to check.
 func dropNames(mutations any) any {
 	list, _ := mutations.([]any)
 	out := slices.Clone(list)
 	for i, item := range out {
 		if members, ok := item.(map[string]any); ok {
-			out[i] = without(members, "name", "reinvocationPolicy")
+			out[i] = without(members, "name", "reinvocationPolicy", "validation")
 		}
 	}
 	return out

@@ -34,18 +34,9 @@ type reader struct {
 // EffectsOf reads the effects of the mutations of a policy. Bindings are those that put it in force. The error is a
 // defect of this program.
 func EffectsOf(set *celenv.Set, p *policy.Policy, bindings []*policy.Binding) (*Effects, error) {
-	scope := set.Scope(celenv.Run, false)
-	defer scope.Close()
-	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true, Patch: true,
-		Dialect: p.Kind == policy.Admission, Extended: p.Kind == policy.Admission,
-		Objects: p.Kind == policy.Admission})
+	r, err := newReader(set, p)
 	if err != nil {
 		return nil, err
-	}
-	r := &reader{env: env, out: &Effects{}, demands: map[string][]effects.Demand{},
-		variables: effects.Variables{Trees: map[string]ast.Expr{}, Results: map[string]effects.Result{}}}
-	for _, v := range p.Variables {
-		r.variable(v)
 	}
 	for _, c := range p.MatchConditions {
 		r.reads(c.Expr.Src)
@@ -59,6 +50,68 @@ func EffectsOf(set *celenv.Set, p *policy.Policy, bindings []*policy.Binding) (*
 	}
 	r.out.Demands = withoutGuards(r.out.Demands)
 	return r.out, nil
+}
+
+// newReader returns a reader that has read the variables of a policy.
+func newReader(set *celenv.Set, p *policy.Policy) (*reader, error) {
+	scope := set.Scope(celenv.Run, false)
+	defer scope.Close()
+	env, err := scope.Env(celenv.Declared{Params: true, Authorizer: true, Patch: true,
+		Dialect: p.Kind == policy.Admission, Extended: p.Kind == policy.Admission,
+		Objects: p.Kind == policy.Admission})
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{env: env, out: &Effects{}, demands: map[string][]effects.Demand{},
+		variables: effects.Variables{Trees: map[string]ast.Expr{}, Results: map[string]effects.Result{}}}
+	for _, v := range p.Variables {
+		r.variable(v)
+	}
+	return r, nil
+}
+
+// A Guard is a condition of a mutation that reads a field which the mutation writes: it may not hold once the mutation
+// is made.
+type Guard struct {
+	Mutation int    // its index
+	By       string // the field of the policy that has the condition
+	Field    string // of the object
+}
+
+// Guards returns the first such condition of each mutation, as far as the text tells. The error is a defect of this
+// program.
+func Guards(set *celenv.Set, p *policy.Policy) (all []Guard, err error) {
+	r, err := newReader(set, p)
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range p.Mutations {
+		r.out = &Effects{}
+		r.mutation(m)
+		if r.out.Touches.Unknown {
+			continue
+		}
+		writes := r.out
+		meets := func(by string, read func()) bool {
+			r.out = &Effects{}
+			read()
+			r.out.Demands = withoutGuards(r.out.Demands)
+			field, meets := meeting(&Effects{Touches: writes.Touches}, r.out)
+			if meets = meets && !r.out.Blind; meets {
+				all = append(all, Guard{i, by, field})
+			}
+			return meets
+		}
+		if slices.ContainsFunc(p.MatchConditions, func(c policy.NamedExpr) bool {
+			return meets(c.Expr.Field, func() { r.reads(c.Expr.Src) })
+		}) || meets("spec.matchConstraints.objectSelector", func() { r.selected(p.MatchConstraints) }) {
+			continue
+		}
+		if !m.Condition.IsZero() {
+			meets(m.Condition.Field, func() { r.reads(m.Condition.Src, scopeOf(&m.Scope)...) })
+		}
+	}
+	return all, nil
 }
 
 func (r *reader) parse(src string) ast.Expr {

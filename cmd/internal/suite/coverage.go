@@ -204,6 +204,8 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 			}
 		case policy.UseCondition:
 			add("mutations"+i+".condition", x.Expr, "true", "false")
+		case policy.UseMutationCheck:
+			add("mutations"+i+".validation", x.Expr, "true", "false")
 		case policy.UseAuditAnnotation:
 			add("auditAnnotations["+x.Name+"]", x.Expr, "set")
 		default:

@@ -74,6 +74,13 @@ type AdmissionPolicySpec struct {
 	//crd:enum Enforce Warn Off
 	TypeChecking string `json:"typeChecking,omitempty"`
 
+	// What becomes of a request in which a mutation no longer holds once all mutations are made, those of other webhooks
+	// too: Fail denies it, Warn warns the client, Skip looks at nothing. Without it nothing is looked at either, and no
+	// mutation may say what is to hold.
+	//
+	//crd:enum Fail Warn Skip
+	MutationValidationPolicy string `json:"mutationValidationPolicy,omitempty"`
+
 	// How often the mutations run in one request at most, with reinvocationPolicy IfNeeded: 2 (the default) to 5.
 	MaxPasses *int32 `json:"maxPasses,omitempty"`
 
@@ -158,6 +165,12 @@ type Mutation struct {
 	//
 	//crd:enum Never IfNeeded
 	ReinvocationPolicy string `json:"reinvocationPolicy,omitempty"`
+
+	// What is to hold of the mutation at the end: see mutationValidationPolicy. Exact (the default there) says that the
+	// mutation, made once more, changes nothing; it is refused where a match condition or the condition reads what the
+	// mutation writes, since such a mutation is not made again. Overwritable says that others may change what it made.
+	// {expression: …} is what must be true of the object at the end, wherever the match conditions hold on that.
+	Validation any `json:"validation,omitempty"`
 
 	// How the result is applied: ApplyConfiguration, JSONPatch or JSONMergePatch. Required.
 	//

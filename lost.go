@@ -1,0 +1,107 @@
+package celgate
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celgate/celgate/internal/eval"
+	"github.com/celgate/celgate/internal/tree"
+	"github.com/celgate/celgate/policy"
+)
+
+// checkMutations looks, once all mutations of a request are made, at whether those of an invocation still hold. Whoever
+// has changed the object since is not asked: in a webhook nobody knows which policies ran before.
+func (r *run) checkMutations(in *invocation, v *versioned) {
+	if v.object == nil || in.binding.DryRun() {
+		return
+	}
+	made, hook := *in, *in.hook
+	hook.phase = policy.PhaseMutation // whose params look another way
+	made.hook = &hook
+	action := policy.Deny
+	if in.hook.Lost == policy.WarnOfLost {
+		action = policy.Warn
+	}
+	for i := range hook.Policy.Mutations {
+		if hook.Policy.Mutations[i].Overwritable {
+			continue
+		}
+		o := r.lost(&made, i, v)
+		r.meter.Keep()
+		r.record(in, []eval.Outcome{o})
+		if o.Verdict == eval.Deny || o.Verdict == eval.Error && in.hook.FailurePolicy == policy.Fail {
+			r.violation(in, o, []policy.Action{action})
+		}
+	}
+}
+
+// lost denies if mutation i of an invocation no longer holds of an object.
+func (r *run) lost(in *invocation, i int, v *versioned) (o eval.Outcome) {
+	m := &in.hook.Policy.Mutations[i]
+	name := m.Name
+	if name == "" {
+		name = strconv.Itoa(i)
+	}
+	if m.Exact() {
+		o = r.madeAgain(in, i, v)
+	} else if o = eval.Check(r.ctx, in.hook.Program, i, r.mutationValues(in, v)); o.Verdict == eval.Deny {
+		o.Message = "no longer holds: " + o.Message
+	}
+	switch o.Verdict {
+	case eval.Deny:
+		o.Message, o.Reason = "mutation "+name+" "+o.Message, metav1.StatusReasonInvalid
+	case eval.Error:
+		o.Message = "mutation " + name + " cannot be checked: " + o.Message
+	}
+	return o
+}
+
+// madeAgain denies if mutation i, made once more, changes the object, or itself denies.
+func (r *run) madeAgain(in *invocation, i int, v *versioned) eval.Outcome {
+	if in.hook.Conditions[i] != nil && in.hook.Policy.Mutations[i].Scope.IsZero() {
+		if o := r.condition(in, i, v); o.Verdict != eval.Admit {
+			return o
+		}
+	}
+	again := *v
+	normal, err := v.normal.Continue(v.object, r.engine.types, v.kind) // what is not normal is no change of the mutation
+	if err == nil {
+		again.object, again.normal = normal.Object, normal
+	}
+	before := again.object
+	o, err := r.mutateOne(in, i, &again, nil)
+	if err != nil {
+		o.Verdict, o.Message, o.Err = eval.Error, err.Error(), err
+	}
+	switch {
+	case o.Verdict == eval.Deny:
+		r.reword(in, i, v, &o)
+		o.Message = "denies the object: " + o.Message
+	case o.Verdict == eval.Admit && !tree.Equal(before, again.object):
+		o.Verdict = eval.Deny
+		path := named(difference(before, again.object), before)
+		o.Message = fmt.Sprintf("no longer holds: made once more it changes %s from %s to %s", textOfPath(path),
+			textOfValue(valueAt(before, path)), textOfValue(valueAt(again.object, path)))
+		if by := r.changedBy(path, in.hook.Ref()); by != "" {
+			o.Message += "; " + by + " has changed it"
+		}
+	}
+	return o
+}
+
+// changedBy names the other policy that has changed the value at a path last; empty if none is known.
+func (r *run) changedBy(path []any, than policy.Ref) string {
+	for _, c := range slices.Backward(r.made) {
+		if tree.Equal(valueAt(c.Before, path), valueAt(c.After, path)) {
+			continue
+		}
+		if by := c.Kind.Ref(c.Policy); by != than {
+			return by.String()
+		}
+		return ""
+	}
+	return ""
+}
