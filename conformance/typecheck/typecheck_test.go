@@ -3,12 +3,15 @@
 package typecheck_test
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
 
-	"github.com/celgate/celgate/internal/check"
+	"github.com/celgate/celgate/conformance/server"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema/builtin"
@@ -24,7 +27,7 @@ import (
 // numbered are the type names that the server makes unique with the time of day.
 var numbered = regexp.MustCompile(`\b([A-Z][A-Za-z]+)[0-9]{4,}`)
 
-// TestWarnings compares, for the policies under internal/check/testdata and those in CELGATE_POLICIES, every text of
+// TestWarnings compares, for the policies under cmd/internal/check/testdata and those in CELGATE_POLICIES, every text of
 // status.typeChecking.
 func TestWarnings(t *testing.T) {
 	types, err := builtin.Registry("1.37")
@@ -46,7 +49,12 @@ func TestWarnings(t *testing.T) {
 	if more := os.Getenv("CELGATE_POLICIES"); more != "" {
 		paths = append(paths, filepath.SplitList(more)...)
 	}
+	program, err := server.Celgate(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	docs, _ := manifest.Load(paths...)
+	warned := map[string]map[policy.Ref]*warnings{} // by file
 	compared := 0
 	for _, d := range docs {
 		if !policy.Recognised(d.Object) {
@@ -56,21 +64,16 @@ func TestWarnings(t *testing.T) {
 		if err != nil || p == nil || p.Kind != policy.Validating {
 			continue
 		}
-		found, err := check.Run(t.Context(), check.Input{Set: &policy.Set{Policies: []*policy.Policy{p}}, Types: types,
-			KubeVersion: "1.37"}, check.Analyzers()...)
-		if err != nil {
-			t.Fatal(err)
+		file := d.Position().File
+		if warned[file] == nil {
+			warned[file] = check(t, program, file)
 		}
-		got := map[string]string{}
-		refused := false
-		for _, f := range found {
-			if f.Server != nil {
-				got[f.Field] = f.Server()
+		var got map[string]string
+		if of := warned[file][p.Ref()]; of != nil {
+			if of.refused {
+				continue // never stored, never checked
 			}
-			refused = refused || f.Code == "CG001"
-		}
-		if refused {
-			continue // never stored, never checked
+			got = of.texts
 		}
 		var object v1.ValidatingAdmissionPolicy
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object, &object); err != nil {
@@ -95,4 +98,40 @@ func TestWarnings(t *testing.T) {
 	if compared == 0 {
 		t.Error("nothing was compared")
 	}
+}
+
+// warnings are what celgate says that the server will write about one policy, by the fields of its expressions.
+type warnings struct {
+	texts   map[string]string
+	refused bool // the server does not store the policy
+}
+
+// check returns what celgate check says about the policies of a file.
+func check(t *testing.T, program, file string) map[policy.Ref]*warnings {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), program, "check", "-o", "json", file).Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	var found struct {
+		Items []struct{ Code, Kind, Name, Field, ServerWarning string }
+	}
+	if err := json.Unmarshal(out, &found); err != nil {
+		t.Fatalf("celgate check %s: %v: %s", file, err, exit.Stderr)
+	}
+	all := map[policy.Ref]*warnings{}
+	for _, i := range found.Items {
+		ref := policy.Ref{Kind: i.Kind, Name: i.Name}
+		of := all[ref]
+		if of == nil {
+			of = &warnings{texts: map[string]string{}}
+			all[ref] = of
+		}
+		of.refused = of.refused || i.Code == "CG001"
+		if i.ServerWarning != "" {
+			of.texts[i.Field] = i.ServerWarning
+		}
+	}
+	return all
 }
