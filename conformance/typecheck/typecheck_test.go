@@ -45,7 +45,7 @@ func TestWarnings(t *testing.T) {
 		SchemaResolver: resolver.NewDefinitionsSchemaResolver(openapi.GetOpenAPIDefinitions, scheme.Scheme),
 		RestMapper:     mapper,
 	}
-	paths := []string{"../../internal/check/testdata"}
+	paths := []string{"../../cmd/internal/check/testdata"}
 	if more := os.Getenv("CELGATE_POLICIES"); more != "" {
 		paths = append(paths, filepath.SplitList(more)...)
 	}

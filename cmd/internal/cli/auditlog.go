@@ -21,8 +21,8 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/internal/needs"
-	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/manifest"

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/cmd/internal/report"
-	"github.com/celgate/celgate/internal/check"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema/builtin"

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/cmd/internal/delta"
 	"github.com/celgate/celgate/cmd/internal/report"
+	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/cmd/internal/suite"
-	"github.com/celgate/celgate/internal/check"
-	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 )

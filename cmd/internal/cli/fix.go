@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/celgate/celgate/internal/check"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/cmd/internal/suite"
-	"github.com/celgate/celgate/internal/check"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"

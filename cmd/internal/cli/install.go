@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/deploy"
 	"github.com/celgate/celgate/internal/needs"
-	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/internal/celenv"
-	"github.com/celgate/celgate/internal/check"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/lower"
 	"github.com/celgate/celgate/internal/quirks"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/kube"
-	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/internal/wording"

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/cmd/internal/delta"
 	"github.com/celgate/celgate/cmd/internal/report"
-	"github.com/celgate/celgate/internal/check"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/state"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

@@ -15,7 +15,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/report"
-	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/internal/workload"

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celgate/celgate/internal/check"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/policy"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/celgate/celgate/internal/check"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/policy"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celgate/celgate/internal/check"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
 	"k8s.io/apimachinery/pkg/util/validation/field"

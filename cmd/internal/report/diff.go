@@ -12,8 +12,8 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/blame"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/cmd/internal/delta"
-	"github.com/celgate/celgate/internal/check"
 	"github.com/celgate/celgate/internal/rewrite"
 	"github.com/celgate/celgate/policy"
 )

@@ -1,7 +1,7 @@
 package report
 
 import (
-	"github.com/celgate/celgate/internal/check"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/policy"
 )
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/celgate/celgate/internal/check"
+	"github.com/celgate/celgate/cmd/internal/check"
 )
 
 var (

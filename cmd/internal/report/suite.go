@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/celgate/celgate/cmd/internal/blame"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/cmd/internal/suite"
-	"github.com/celgate/celgate/internal/check"
 )
 
 // A SuiteWriter renders the results of test cases.

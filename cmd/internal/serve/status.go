@@ -11,9 +11,9 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celgate/celgate"
+	analysis "github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/cmd/internal/kube"
 	"github.com/celgate/celgate/internal/celenv"
-	analysis "github.com/celgate/celgate/internal/check"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/typed"

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/internal/prepare"
-	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/celgate/celgate"
 	"github.com/celgate/celgate/cmd/internal/order"
-	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

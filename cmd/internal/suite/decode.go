@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/manifest"
 )
 

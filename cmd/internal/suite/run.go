@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/celgate/celgate"
+	"github.com/celgate/celgate/cmd/internal/requests"
 	"github.com/celgate/celgate/explain"
-	"github.com/celgate/celgate/internal/requests"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/policy"

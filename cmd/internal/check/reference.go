@@ -24,7 +24,7 @@ func Reference(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(`# Checks
 
-<!-- Written by go generate ./internal/check from the analyzers. -->
+<!-- Written by go generate ./cmd/internal/check from the analyzers. -->
 
 What ` + "`celgate check`" + ` reports. Errors and warnings make the exit status 1; notes do not. A line of the annotation
 ` + "`" + IgnoreAnnotation + "`" + ` on a policy or binding keeps a check from being reported about it: the code, a colon and the reason.

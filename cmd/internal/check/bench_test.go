@@ -89,7 +89,7 @@ func peakHeap(do func()) (peak uint64) {
 func BenchmarkManyPolicies(b *testing.B) {
 	var files []string
 	count := 0
-	err := filepath.WalkDir("../../examples", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../../../examples", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".yaml") {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/requests"
+	"github.com/celgate/celgate/cmd/internal/requests"
 )
 
 // TestNoteSize has objects on both sides of the limits of a server, which answered 413 to a body of 3.2 MB, dry run or

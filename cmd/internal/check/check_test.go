@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/celgate/celgate/internal/check"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/manifest"
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
@@ -127,7 +127,7 @@ var update = flag.Bool("update", false, "write docs/checks.md")
 
 // TestReference holds docs/checks.md to the analyzers.
 func TestReference(t *testing.T) {
-	const file = "../../docs/checks.md"
+	const file = "../../../docs/checks.md"
 	var b bytes.Buffer
 	if err := check.Reference(&b); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestReference(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, b.Bytes()) {
-		t.Errorf("%s is not what the analyzers say: run go generate ./internal/check (%v)", file, err)
+		t.Errorf("%s is not what the analyzers say: run go generate ./cmd/internal/check (%v)", file, err)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestExamples(t *testing.T) {
 			"CG302 object.spec may be absent",
 		}, // the definition does not require spec
 	}
-	files, err := filepath.Glob("../../examples/*/policy.yaml")
+	files, err := filepath.Glob("../../../examples/*/policy.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}

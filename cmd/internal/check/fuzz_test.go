@@ -3,7 +3,7 @@ package check_test
 import (
 	"testing"
 
-	"github.com/celgate/celgate/internal/check"
+	"github.com/celgate/celgate/cmd/internal/check"
 	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema/builtin"
 )
