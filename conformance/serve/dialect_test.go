@@ -223,3 +223,43 @@ spec: {policies: [{name: a}, {name: b}]}
 	}
 	statusOf(t, "admissionpolicybindings/both", "in force on 1 of 1 replicas")
 }
+
+// TestDialectFight has two policies that set one field to two values and run again when the other one has: both say so in
+// their status, until one of them changes.
+func TestDialectFight(t *testing.T) {
+	managed(t, 1)
+	sets := func(name, value string) string {
+		return fmt.Sprintf(`
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicy
+metadata: {name: %s}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
+  reinvocationPolicy: IfNeeded
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{data: {"x": "%s"}}'}
+`, name, value)
+	}
+	inForce(t, sets("a", "1")+"---"+sets("b", "2")+`---
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicyBinding
+metadata: {name: both}
+spec: {policies: [{name: a}, {name: b}]}
+`)
+	statusOf(t, "admissionpolicies/a", "in force on 1 of 1 replicas", "reason: NoFightSeen")
+	const warning = `AdmissionPolicy a does not come to rest: fights with AdmissionPolicy b over data.x: "1", "2", "1", "2", "1"`
+	eventually(t, 10*time.Second, func() string {
+		a := configMap(t, map[string]any{"k": "v"})
+		if got := strings.Join(a.Warnings, "\n"); !strings.Contains(got, warning) {
+			return "warnings: " + got
+		}
+		return ""
+	})
+	statusOf(t, "admissionpolicies/a", "fights with AdmissionPolicy b over data.x", "type: Converges", "reason: Fights")
+	statusOf(t, "admissionpolicies/b", "fights with AdmissionPolicy a over data.x")
+	good(t, apply(t, dialectPath+"admissionpolicies", object(t, sets("b", "1"))))
+	statusOf(t, "admissionpolicies/a", "reason: NoFightSeen")
+	statusOf(t, "admissionpolicies/b", "reason: NoFightSeen", "observedGeneration: 2")
+}

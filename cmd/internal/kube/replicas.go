@@ -20,6 +20,7 @@ const (
 	replicaLabel          = "policy.celgate.dev/replica"
 	loadedAnnotation      = "policy.celgate.dev/loaded"
 	certificateAnnotation = "policy.celgate.dev/certificate"
+	fightsAnnotation      = "policy.celgate.dev/fights"
 
 	replicaDuration = 30 * time.Second // after which a replica that says nothing is none
 
@@ -47,6 +48,15 @@ type Replicas struct {
 type Report struct {
 	Loaded      Loaded
 	Certificate string // which state of the Secret with the certificate it has; empty: none
+	Fights      []Fight
+}
+
+// A Fight is what one policy was seen to fight over with another one, or with itself.
+type Fight struct {
+	Policy string `json:"policy"`
+	With   string `json:"with,omitempty"`
+	Path   string `json:"path"`
+	Of     string `json:"of"` // which policies these were when they fought
 }
 
 // Loaded is what a replica has in force: the generations of objects by a part of their uid.
@@ -76,6 +86,12 @@ func (r *Replicas) Report(ctx context.Context, report Report) error {
 	if err != nil {
 		return err
 	}
+	fights := []byte(nil)
+	if len(report.Fights) > 0 {
+		if fights, err = json.Marshal(report.Fights); err != nil {
+			return err
+		}
+	}
 	_, err = r.Client.dynamic.Resource(leases).Namespace(r.Namespace).Apply(ctx, r.name(),
 		&unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -85,6 +101,7 @@ func (r *Replicas) Report(ctx context.Context, report Report) error {
 				"annotations": map[string]any{
 					loadedAnnotation:      string(text),
 					certificateAnnotation: report.Certificate,
+					fightsAnnotation:      string(fights),
 				},
 			},
 			"spec": map[string]any{
@@ -139,7 +156,9 @@ func (r *Replicas) All(ctx context.Context) ([]Report, error) {
 		loaded := Loaded{}
 		_ = json.Unmarshal([]byte(lease.GetAnnotations()[loadedAnnotation]),
 			&loaded) // what cannot be read is not in force
-		all = append(all, Report{Loaded: loaded, Certificate: lease.GetAnnotations()[certificateAnnotation]})
+		report := Report{Loaded: loaded, Certificate: lease.GetAnnotations()[certificateAnnotation]}
+		_ = json.Unmarshal([]byte(lease.GetAnnotations()[fightsAnnotation]), &report.Fights) // nor is it fought over
+		all = append(all, report)
 	}
 	r.seen = seen
 	return all, nil

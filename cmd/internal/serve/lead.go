@@ -43,6 +43,7 @@ func (l *loader) report(ctx context.Context) {
 	replicas := l.replicas()
 	for ctx.Err() == nil {
 		var changed chan struct{}
+		var fought <-chan struct{}
 		wait := min(kube.ReplicaRenewal, l.secret.pace())
 		if current := l.current.Load(); current != nil {
 			changed = current.changed
@@ -50,8 +51,9 @@ func (l *loader) report(ctx context.Context) {
 			for _, s := range current.sources {
 				loaded.Add(s.Object)
 			}
-			if err := replicas.Report(ctx, kube.Report{Loaded: loaded, Certificate: l.secret.mark()}); err != nil &&
-				ctx.Err() == nil {
+			report := kube.Report{Loaded: loaded, Certificate: l.secret.mark()}
+			report.Fights, fought = l.fights.list()
+			if err := replicas.Report(ctx, report); err != nil && ctx.Err() == nil {
 				l.Log.Error("not reported what is in force", "error", err.Error())
 				wait = retry
 			}
@@ -59,6 +61,7 @@ func (l *loader) report(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-changed:
+		case <-fought:
 		case <-time.After(wait):
 		}
 	}
@@ -112,6 +115,7 @@ func (l *loader) write(ctx context.Context) {
 			current := l.current.Load()
 			wait := retry
 			var changed chan struct{}
+			own, fought := l.fights.list()
 			if current != nil {
 				changed = current.changed
 				turns, err := turnsOf(l.fail.Engine(), l.ignore.Engine())
@@ -119,11 +123,12 @@ func (l *loader) write(ctx context.Context) {
 					l.Log.Error("the order of mutating policies is not known", "error", err.Error())
 				}
 				wait = l.writeOnce(ctx, &writing{loaded: current, replicas: replicas, checks: checked, turns: turns,
-					shadow: l.Shadow})
+					shadow: l.Shadow, fights: own})
 			}
 			select {
 			case <-ctx.Done():
 			case <-changed:
+			case <-fought:
 			case <-time.After(wait):
 			}
 		}
@@ -140,6 +145,7 @@ type writing struct {
 	checks   *typeChecks
 	turns    map[policy.Ref]turn
 	shadow   bool
+	fights   []kube.Fight  // seen by this replica
 	all      []kube.Report // of the replicas
 	waiting  bool          // a replica does not have everything in force
 }

@@ -46,6 +46,7 @@ type loader struct {
 	memory      *celgate.MemoryPool // of evaluations
 
 	metrics *metrics
+	fights  fights
 
 	all, fail, ignore engines // of all policies, or if the configurations are managed, by failurePolicy
 

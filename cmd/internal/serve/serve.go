@@ -176,7 +176,7 @@ func (l *loader) reviews(callers *gatekeeper) *http.ServeMux {
 	mux := http.NewServeMux()
 	answer := func(prefix string, e *engines) {
 		handler := &webhook.Handler{Engine: e.Engine, Shadow: l.Shadow, Log: l.Log, InFlight: l.inFlight,
-			Evaluations: l.evaluations, Observe: l.metrics.observe,
+			Evaluations: l.evaluations, Observe: l.observe,
 			Again: &webhook.Again{}, Beside: l.Beside, Seal: l.seal.Load, Named: l.findPolicies,
 			AllowSecretParams: l.AllowSecretParams}
 		mux.Handle(prefix+"/", l.running.count(callers.guard(http.StripPrefix(prefix, handler))))
@@ -188,6 +188,12 @@ func (l *loader) reviews(callers *gatekeeper) *http.ServeMux {
 		answer("", &l.all)
 	}
 	return mux
+}
+
+// observe counts an answer and remembers what policies fight over.
+func (l *loader) observe(o webhook.Observation) {
+	l.metrics.observe(o)
+	l.fights.note(o.Decision, l.inForce())
 }
 
 // tellHealth answers probes.

@@ -60,6 +60,9 @@ func (l *loader) status(w *writing, s kube.Source) kube.Status {
 		is.Reads, is.Writes, is.Why = turn.Reads, turn.Writes, turn.Why
 		if turn.place > 0 {
 			is.Conditions = append(is.Conditions, turn.ordered())
+			if s.Policy.MayReinvoke() {
+				is.Conditions = append(is.Conditions, w.converges(s.Policy))
+			}
 		}
 	}
 	return is

@@ -259,7 +259,8 @@ type AdmissionPolicyStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Compiled, Ready, ParamsReadable: whether the policy is well-formed, in force, and may read its params; Ordered:
-	// whether its mutations run in the order that it asks for or needs.
+	// whether its mutations run in the order that it asks for or needs; Converges, with reinvocationPolicy IfNeeded:
+	// whether no request has shown that they do not come to rest, because other mutations undo what they do.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// What the type checker of the API server would warn about, and what the types of the matched kinds say about the
