@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/celgate/celgate/internal/layout"
+	"github.com/celgate/celgate/internal/yamlscan"
 )
 
 // A decoder turns chunks into documents and problems. It is used by one goroutine.
 type decoder struct {
-	named  bool // the file was named by the user, not found in a directory
-	block  block
-	values int // documents that are not null, be they objects or not
-	out    []result
+	named   bool // the file was named by the user, not found in a directory
+	scanner yamlscan.Scanner
+	values  int // documents that are not null, be they objects or not
+	out     []result
 }
 
 // A result is a document or a problem.
@@ -32,9 +35,9 @@ func (d *decoder) chunk(c chunk) {
 	if bom, ok := strings.CutPrefix(src.Text, "\ufeff"); ok {
 		src.Text, c.first = bom, false // kubectl does not take it for JSON then
 	}
-	seen := look(src.Text)
-	if seen.invalid >= 0 {
-		d.problem(Problem{Position: src.at(seen.invalid), Message: "invalid UTF-8"})
+	seen := yamlscan.Look(src.Text)
+	if seen.Invalid >= 0 {
+		d.problem(Problem{Position: src.at(seen.Invalid), Message: "invalid UTF-8"})
 		return
 	}
 	if strings.HasPrefix(strings.TrimLeft(src.Text, " \t\r\n"), "{") && d.jsonChunk(src, c.first) {
@@ -75,7 +78,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 		d.takeValue(value, v, err, !first)
 		rest = rest.part(size, len(rest.Text))
 		rest.Lead, rest.Tail = "", src.Tail
-		if content(rest.Text) < 0 {
+		if yamlscan.Content(rest.Text) < 0 {
 			value.Tail = rest.Text + src.Tail
 			return true
 		}
@@ -83,7 +86,7 @@ func (d *decoder) jsonChunk(src *Source, first bool) bool {
 			continue
 		}
 		if !strings.HasPrefix(strings.TrimLeft(rest.Text, " \t\r\n"), "{") {
-			d.yamlChunk(rest, look(rest.Text))
+			d.yamlChunk(rest, yamlscan.Look(rest.Text))
 			return true
 		}
 		bad := rest.part(0, len(rest.Text))
@@ -114,23 +117,23 @@ func (s *Source) part(from, to int) *Source {
 }
 
 // yamlChunk decodes one YAML document.
-func (d *decoder) yamlChunk(src *Source, seen survey) {
-	if seen.control >= 0 {
+func (d *decoder) yamlChunk(src *Source, seen yamlscan.Survey) {
+	if seen.Control >= 0 {
 		d.problem(Problem{
-			Position: src.at(seen.control),
-			Message:  fmt.Sprintf("control character %U is not allowed", []rune(src.Text[seen.control:])[0]),
+			Position: src.at(seen.Control),
+			Message:  fmt.Sprintf("control character %U is not allowed", []rune(src.Text[seen.Control:])[0]),
 		})
 		return
 	}
 	text := src.Text
-	if seen.returns {
+	if seen.Returns {
 		// As kubectl's reader of lines does (apimachinery v0.37.2 pkg/util/yaml/decoder.go: LineReader).
 		text = strings.ReplaceAll(text, "\r\n", "\n")
-		seen.returns = strings.IndexByte(text, '\r') >= 0
+		seen.Returns = strings.IndexByte(text, '\r') >= 0
 	}
-	if !seen.returns && !seen.breaks {
-		if v, ok := d.block.decode(text, seen.tabs); ok {
-			src.items = positions(text, d.block.items)
+	if !seen.Returns && !seen.Breaks {
+		if v, ok := d.scanner.Decode(text, seen.Tabs); ok {
+			src.items = positions(text, d.scanner.Items())
 			d.takeValue(src, v, nil, false)
 			return
 		}
@@ -175,11 +178,11 @@ func positions(text string, offsets []int) []position {
 // behindDocument returns the offset of what follows the first document of text: what is behind a marker "...", or
 // indented less than its start. If it is neither, which only a document on one line can do, it is the last line.
 func behindDocument(text string) int {
-	t := lines{text: text, starts: lineStarts(text)}
+	t := lines{text: text, starts: layout.LineStarts(text)}
 	indent, last, ended := -1, 0, false
 	for n := range len(t.starts) {
 		line, start := t.line(n + 1)
-		at := content(line)
+		at := yamlscan.Content(line)
 		switch {
 		case at < 0:
 			continue

@@ -25,8 +25,8 @@
 // # How it is read
 //
 // Most manifests use a small part of YAML: block mappings and sequences, scalars on one line, literal blocks,
-// short flow collections. A scanner of our own (block.go) decodes exactly that part, over ten times faster than the
-// library, and refuses a document at the first thing that it does not know; the library then decodes it. Fuzz
+// short flow collections. Package yamlscan decodes exactly that part, over ten times faster than
+// the library, and refuses a document at the first thing that it does not know; the library then decodes it. Fuzz
 // targets hold the two to the same answer. Places are not recorded while decoding: a Document keeps its text, and
-// only when a message needs a place is that text parsed again with positions (place.go).
+// only when a message needs a place is that text laid out (package layout).
 package manifest

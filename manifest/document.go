@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/celgate/celgate/internal/layout"
+	"github.com/celgate/celgate/internal/yamlscan"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -40,7 +42,7 @@ type Source struct {
 	items []position
 
 	parse sync.Once
-	tree  *value
+	tree  *layout.Node
 
 	cut    sync.Once
 	starts []int // of the lines of Text
@@ -55,14 +57,14 @@ func (d *Document) Position() policy.Position {
 	case d.Source == nil:
 		return policy.Position{}
 	case d.Item == "":
-		return d.Source.at(max(content(d.Source.Text), 0))
+		return d.Source.at(max(yamlscan.Content(d.Source.Text), 0))
 	}
 	if i, ok := itemIndex(d.Item); ok && i < len(d.Source.items) {
 		p := d.Source.items[i]
 		return d.Source.position(p)
 	}
-	e, _ := d.Source.places().find(d.Item)
-	return d.Source.at(e.at)
+	at, _ := d.Source.places().Find(d.Item)
+	return d.Source.at(at)
 }
 
 // itemIndex returns n if path is "items[n]".
@@ -72,7 +74,8 @@ func itemIndex(path string) (n int, ok bool) {
 		return 0, false
 	}
 	digits, ok = strings.CutSuffix(digits, "]")
-	return index(digits), ok && index(digits) >= 0
+	n = layout.Index(digits)
+	return n, ok && n >= 0
 }
 
 // Place returns the place of the value at a field path of the API server, such as spec.validations[0].expression,

@@ -15,6 +15,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"github.com/celgate/celgate/internal/yamlscan"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -73,12 +74,12 @@ func checkDecode(t *testing.T, text string) (fast bool) {
 	case err == nil && !reflect.DeepEqual(got, want):
 		t.Fatalf("library: %#v, kubectl %#v, of %q", got, want, text)
 	}
-	s := look(text)
-	if s.control >= 0 || s.invalid >= 0 || s.returns || s.breaks {
+	s := yamlscan.Look(text)
+	if s.Control >= 0 || s.Invalid >= 0 || s.Returns || s.Breaks {
 		return false
 	}
-	var b block
-	scanned, ok := b.decode(text, s.tabs)
+	var b yamlscan.Scanner
+	scanned, ok := b.Decode(text, s.Tabs)
 	if ok && (err != nil || !reflect.DeepEqual(scanned, want)) {
 		t.Fatalf("scanner: %#v, kubectl %#v (%v), of %q", scanned, want, err, text)
 	}
@@ -112,7 +113,7 @@ func checkRead(t *testing.T, text string) (checked int) {
 		if d.Object["kind"] == "" || d.Object["apiVersion"] == "" {
 			t.Fatalf("object %v of %q", d.Object, text)
 		}
-		if len(d.Source.places().entries) == 0 {
+		if len(d.Source.places().Entries) == 0 {
 			continue // the library of places does not know the text
 		}
 		var walk func(v any, path string)

@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	kjson "sigs.k8s.io/json"
+
+	"github.com/celgate/celgate/internal/yamlscan"
 )
 
 // decodeJSON decodes text, one JSON value, as the API server's decoder does: integers are int64 if they fit,
 // other numbers float64. The error of a duplicate key is errDuplicate, that of a syntax error *json.SyntaxError.
 func decodeJSON(text string) (any, error) {
-	if depthOf(text) > maxDepth {
+	if depthOf(text) > yamlscan.MaxDepth {
 		return nil, errDepth
 	}
 	var v any
@@ -79,7 +81,7 @@ func firstJSON(text string) (int, error) {
 func yamlNumbers(v any) any {
 	switch v := v.(type) {
 	case float64:
-		return number(v)
+		return yamlscan.Number(v)
 	case []any:
 		for i := range v {
 			v[i] = yamlNumbers(v[i])
@@ -90,91 +92,4 @@ func yamlNumbers(v any) any {
 		}
 	}
 	return v
-}
-
-// jsonPlaces finds the places of the values of a JSON text. It relies on nothing: text that is not JSON ends it early.
-type jsonPlaces struct {
-	text  string
-	pos   int
-	depth int
-}
-
-func (p *jsonPlaces) value() *value {
-	v := &value{start: p.pos}
-	if p.depth++; p.depth > maxDepth {
-		p.pos = len(p.text)
-	}
-	defer func() { p.depth-- }()
-	switch p.peek() {
-	case '{':
-		v.style = mappingStyle
-		for p.pos++; p.peek() == '"'; {
-			e := entry{at: p.pos, name: p.string()}
-			if p.peek() == ':' {
-				p.pos++
-			}
-			p.peek()
-			e.value = p.value()
-			v.entries = append(v.entries, e)
-			if p.peek() != ',' {
-				break
-			}
-			p.pos++
-		}
-		if p.peek() == '}' {
-			p.pos++
-		}
-	case '[':
-		v.style = sequenceStyle
-		for p.pos++; p.peek() != ']' && p.pos < len(p.text); {
-			e := entry{at: p.pos}
-			e.value = p.value()
-			v.entries = append(v.entries, e)
-			if p.peek() != ',' {
-				break
-			}
-			p.pos++
-		}
-		if p.peek() == ']' {
-			p.pos++
-		}
-	case '"':
-		v.style = jsonString
-		v.text = p.string()
-	default:
-		end := strings.IndexAny(p.text[p.pos:], ",]} \t\r\n")
-		if end < 0 {
-			end = len(p.text) - p.pos
-		}
-		v.text = p.text[p.pos : p.pos+end]
-		p.pos += end
-	}
-	return v
-}
-
-// peek goes behind space and returns the byte there, 0 at the end.
-func (p *jsonPlaces) peek() byte {
-	for p.pos < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.pos]) >= 0 {
-		p.pos++
-	}
-	if p.pos == len(p.text) {
-		return 0
-	}
-	return p.text[p.pos]
-}
-
-// string decodes the string at pos.
-func (p *jsonPlaces) string() string {
-	start := p.pos
-	for p.pos++; p.pos < len(p.text) && p.text[p.pos] != '"'; p.pos++ {
-		if p.text[p.pos] == '\\' {
-			p.pos++
-		}
-	}
-	p.pos = min(p.pos+1, len(p.text))
-	var s string
-	if json.Unmarshal([]byte(p.text[start:p.pos]), &s) != nil {
-		return ""
-	}
-	return s
 }

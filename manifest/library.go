@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"strings"
 
 	yaml "go.yaml.in/yaml/v2"
+
+	"github.com/celgate/celgate/internal/yamlscan"
 )
 
 // decodeLibrary decodes the first YAML document of text with the library that kubectl uses. rest reports that text
@@ -18,7 +19,7 @@ func decodeLibrary(text string) (v any, rest bool, err error) {
 	v, rest, err = parseLibrary(text, true)
 	var duplicates *yaml.TypeError
 	if errors.As(err, &duplicates) {
-		if _, _, found := parsePlaces(text, false).duplicate(); found {
+		if _, _, found := layoutOf(text, false).Duplicate(); found {
 			return nil, false, errDuplicate
 		}
 		// Strict decoding also complains about members that replace merged ones, which is what merging is for.
@@ -51,7 +52,7 @@ func parseLibrary(text string, strict bool) (v any, rest bool, err error) {
 
 var (
 	errDuplicate = errors.New("duplicate key")
-	errDepth     = fmt.Errorf("nested deeper than %d levels", maxDepth)
+	errDepth     = fmt.Errorf("nested deeper than %d levels", yamlscan.MaxDepth)
 )
 
 // A valueError says that a value cannot be written in JSON.
@@ -66,20 +67,20 @@ func convert(v any, depth int) (any, error) {
 	case nil, bool:
 		return v, nil
 	case string:
-		return validText(v), nil
+		return yamlscan.ValidText(v), nil
 	case int:
 		return int64(v), nil
 	case int64:
 		return v, nil
 	case uint64:
-		return number(float64(v)), nil
+		return yamlscan.Number(float64(v)), nil
 	case float64:
 		if math.IsInf(v, 0) || math.IsNaN(v) {
 			return nil, &valueError{"a number must be finite"}
 		}
-		return number(v), nil
+		return yamlscan.Number(v), nil
 	}
-	if depth++; depth > maxDepth {
+	if depth++; depth > yamlscan.MaxDepth {
 		return nil, errDepth
 	}
 	switch v := v.(type) {
@@ -95,7 +96,7 @@ func convert(v any, depth int) (any, error) {
 	case map[any]any:
 		m := make(map[string]any, len(v))
 		for k, member := range v {
-			key, ok := convertKey(k)
+			key, ok := yamlscan.Key(k)
 			if !ok {
 				return nil, errKey
 			}
@@ -113,39 +114,3 @@ func convert(v any, depth int) (any, error) {
 }
 
 var errKey = &valueError{"a key must be text, a number or a boolean"}
-
-// convertKey returns a key as JSON text, as sigs.k8s.io/yaml v1.6.0 yaml.go: convertToJSONableObject.
-func convertKey(k any) (string, bool) {
-	switch k := k.(type) {
-	case string:
-		return validText(k), true
-	case int:
-		return strconv.Itoa(k), true
-	case int64:
-		return strconv.FormatInt(k, 10), true
-	case bool:
-		return strconv.FormatBool(k), true
-	case float64:
-		switch s := strconv.FormatFloat(k, 'g', -1, 32); s { // large ones become infinite
-		case "+Inf":
-			return ".inf", true
-		case "-Inf":
-			return "-.inf", true
-		case "NaN":
-			return ".nan", true
-		default:
-			return s, true
-		}
-	}
-	return "", false
-}
-
-// validText replaces bytes that are not UTF-8, which only !!binary can bring, as encoding/json does.
-func validText(s string) string {
-	for _, r := range s {
-		if r == '\uFFFD' {
-			return string([]rune(s))
-		}
-	}
-	return s
-}

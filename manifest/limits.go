@@ -6,13 +6,6 @@ const (
 	// cost in memory.
 	maxDocument = 64 << 20
 
-	// maxDepth is how deep mappings and lists may be nested. The deepest built-in kind has about 30 levels. Every
-	// consumer of a tree is recursive; the limit keeps hostile input away from all of them.
-	maxDepth = 1000
-
-	// maxInterned is how many distinct keys a decoder remembers to share their text between documents.
-	maxInterned = 4096
-
 	// maxResumptions is how often reading goes on behind a bad value of a JSON stream without separators. Each attempt
 	// may read far before it fails.
 	maxResumptions = 100

@@ -1,5 +1,7 @@
 package manifest
 
+import "github.com/celgate/celgate/internal/yamlscan"
+
 // Release lets go of all of the object but what names it, so that many documents take little memory. [Document.Restore]
 // reads the rest again from the text. Items of Lists, which share a text, and JSON, which may be one of many values in
 // a line, keep theirs.
@@ -27,7 +29,7 @@ func (d *Document) Restore() {
 		return
 	}
 	var again decoder
-	again.yamlChunk(&Source{File: d.Source.File, Line: d.Source.Line, Text: d.Source.Text}, look(d.Source.Text))
+	again.yamlChunk(&Source{File: d.Source.File, Line: d.Source.Line, Text: d.Source.Text}, yamlscan.Look(d.Source.Text))
 	for _, r := range again.out {
 		if r.document != nil { // as it was read before
 			d.Object, d.released = r.document.Object, false

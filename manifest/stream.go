@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/celgate/celgate/internal/yamlscan"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -133,7 +134,7 @@ func (s *splitter) advance() {
 	switch {
 	case s.drop:
 		s.lead = nil
-	case content(text) < 0:
+	case yamlscan.Content(text) < 0:
 		s.lead = append(s.lead, text...)
 	default:
 		s.ready = append(s.ready, chunk{file: s.file, line: s.line, first: s.cuts == 0, lead: string(s.lead),

@@ -5,17 +5,20 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/celgate/celgate/internal/layout"
+	"github.com/celgate/celgate/internal/yamlscan"
 )
 
 // explain returns where in s.Text an error of one of the decoders is, and what to say about it.
 func (s *Source) explain(err error) (offset int, message string) {
-	start := max(content(s.Text), 0)
+	start := max(yamlscan.Content(s.Text), 0)
 	var syntax *syntaxError
 	var unfit *valueError
 	switch {
 	case errors.Is(err, errDuplicate):
-		if second, first, found := s.places().duplicate(); found {
-			return second.at, fmt.Sprintf("key %q is already set on line %d", second.name, s.at(first).Line)
+		if second, first, found := s.places().Duplicate(); found {
+			return second.Start, fmt.Sprintf("key %q is already set on line %d", second.Name, s.at(first).Line)
 		}
 		return start, err.Error()
 	case errors.Is(err, errDepth):
@@ -23,7 +26,7 @@ func (s *Source) explain(err error) (offset int, message string) {
 	case errors.As(err, &syntax):
 		return min(max(syntax.offset, 0), len(s.Text)), syntax.message
 	case errors.As(err, &unfit):
-		at, found := s.places().unfit(unfit)
+		at, found := findUnfit(s.places(), unfit)
 		if !found {
 			at = start
 		}
@@ -38,42 +41,40 @@ func (s *Source) explain(err error) (offset int, message string) {
 // tooDeep returns the offset of the first value that is nested too deep.
 func tooDeep(text string) int {
 	at := -1
-	var walk func(v *value, depth int)
-	walk = func(v *value, depth int) {
-		if v.style >= mappingStyle && depth > maxDepth && (at < 0 || v.start < at) {
-			at = v.start
+	var walk func(v *layout.Node, depth int)
+	walk = func(v *layout.Node, depth int) {
+		if v.Form.IsCollection() && depth > yamlscan.MaxDepth && (at < 0 || v.Start < at) {
+			at = v.Start
 		}
 		if at >= 0 {
 			return
 		}
-		for _, e := range v.entries {
-			if !e.alias {
-				walk(e.value, depth+1)
-			}
+		for _, e := range v.Entries {
+			walk(e.Value, depth+1)
 		}
 	}
-	walk(parsePlaces(text, false), 1)
+	walk(layoutOf(text, false), 1)
 	if at < 0 {
-		at = max(content(text), 0)
+		at = max(yamlscan.Content(text), 0)
 	}
 	return at
 }
 
-// unfit returns the offset of the first value that has no place in JSON.
-func (v *value) unfit(err *valueError) (at int, found bool) {
-	for _, e := range v.entries {
+// findUnfit returns the offset of the first value that has no place in JSON.
+func findUnfit(v *layout.Node, err *valueError) (at int, found bool) {
+	for _, e := range v.Entries {
+		value := e.Value.Resolve()
 		switch {
-		case v.style == mappingStyle && err == errKey && e.bad:
-			return e.at, true
-		case err != errKey && e.value.style == plainStyle:
-			if _, ok := finite(plain(e.value.text)); !ok || strings.Contains(err.message, "number "+e.value.text+" ") {
-				return e.value.start, true
+		case v.Form == layout.Mapping && err == errKey && e.Bad:
+			return e.Start, true
+		case err != errKey && value.Form == layout.Plain:
+			if _, ok := yamlscan.Finite(yamlscan.Plain(value.Text)); !ok ||
+				strings.Contains(err.message, "number "+value.Text+" ") {
+				return value.Start, true
 			}
 		}
-		if !e.alias {
-			if at, found = e.value.unfit(err); found {
-				return at, true
-			}
+		if at, found = findUnfit(e.Value, err); found {
+			return at, true
 		}
 	}
 	return 0, false
@@ -104,10 +105,10 @@ func explainLibrary(text string, err error) (offset int, message string) {
 			}
 		}
 	}
-	t := lines{text: text, starts: lineStarts(text)}
+	t := lines{text: text, starts: layout.LineStarts(text)}
 	switch problem := message; {
-	case text[max(content(text), 0):] != "" && text[max(content(text), 0)] == '%':
-		return content(text), "kubectl does not understand directives such as %YAML; remove the line"
+	case text[max(yamlscan.Content(text), 0):] != "" && text[max(yamlscan.Content(text), 0)] == '%':
+		return yamlscan.Content(text), "kubectl does not understand directives such as %YAML; remove the line"
 	case strings.HasPrefix(problem, "did not find expected ") && isParserError(problem):
 		offset = t.first(line + 1)
 		switch problem {
@@ -155,7 +156,7 @@ func explainLibrary(text string, err error) (offset int, message string) {
 		offset = max(strings.Index(text, "*"), 0)
 		message = "too many values come from aliases"
 	case strings.HasPrefix(problem, "invalid map key: "):
-		at, _ := parsePlaces(text, false).unfit(errKey)
+		at, _ := findUnfit(layoutOf(text, false), errKey)
 		offset, message = at, errKey.message
 	case strings.HasPrefix(problem, "map merge requires "):
 		offset, message = max(strings.Index(text, "<<"), 0), "a merge key needs a mapping or a list of mappings"
@@ -317,7 +318,7 @@ func (t lines) key(n int) int {
 		return start + len(s) - len(strings.TrimLeft(s, " -"))
 	}
 	for n--; n > 0; n-- {
-		if s, start := t.line(n); content(s) >= 0 {
+		if s, start := t.line(n); yamlscan.Content(s) >= 0 {
 			return start + len(s) - len(strings.TrimLeft(s, " -"))
 		}
 	}

@@ -18,8 +18,8 @@ const module = "github.com/celgate/celgate"
 // layers are the packages of the module from the bottom up, by their paths in it; "" is package celgate. A package
 // imports only what is in layers below its own. ARCHITECTURE.md has a line for each.
 var layers = [][]string{
-	{"internal/tree", "internal/locals", "internal/wording", "policy/internal/v1alpha1"},
-	{"internal/spell", "internal/shape", "internal/lcs"},
+	{"internal/tree", "internal/locals", "internal/wording", "internal/yamlscan", "policy/internal/v1alpha1"},
+	{"internal/spell", "internal/shape", "internal/lcs", "internal/layout"},
 	{"policy", "schema", "deploy", "internal/bound", "internal/effects", "internal/packed", "internal/parallel",
 		"internal/quirks", "internal/archtest"},
 	{"schema/builtin", "manifest", "internal/workload", "internal/plan", "internal/match", "internal/patch/jsonpatch",

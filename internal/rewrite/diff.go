@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/celgate/celgate/internal/layout"
 	"github.com/celgate/celgate/internal/shape"
 )
 
@@ -15,7 +16,7 @@ type Hunk struct {
 
 // Diff returns what differs between two objects of a type, which may be nil.
 func Diff(before, after map[string]any, t *shape.Type) []Hunk {
-	d := differ{style: style{newline: "\n", step: 2, quote: double, colon: ": ", comma: ", "}}
+	d := differ{style: style{newline: "\n", step: 2, quote: layout.Double, colon: ": ", comma: ", "}}
 	d.maps("", before, after, t)
 	return d.hunks
 }
@@ -74,7 +75,7 @@ func (d *differ) maps(path string, before, after map[string]any, t *shape.Type) 
 }
 
 func (d *differ) member(key string, v any, t *shape.Type) []string {
-	return d.style.member(key, d.style.value(v, memberType(t, key), 0, plain), 0, plain)
+	return d.style.member(key, d.style.value(v, memberType(t, key), 0, layout.Plain), 0, layout.Plain)
 }
 
 func (d *differ) value(path string, before, after any, t *shape.Type) {
@@ -86,7 +87,7 @@ func (d *differ) value(path string, before, after any, t *shape.Type) {
 }
 
 func (d *differ) diffLists(path string, before, after []any, t *shape.Type) {
-	item := func(v any) []string { return d.style.entry(d.style.item(v, elemType(t), 0, plain), 0) }
+	item := func(v any) []string { return d.style.entry(d.style.item(v, elemType(t), 0, layout.Plain), 0) }
 	from := align(before, after, t)
 	next := 0
 	for j, i := range from {

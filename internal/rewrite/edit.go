@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/layout"
 	"github.com/celgate/celgate/internal/shape"
 )
 
@@ -14,9 +15,9 @@ type editor struct {
 	style   style
 	aliases bool // there are aliases, so that every value must be looked at
 	splices []splice
-	gone    map[*entry]bool
-	became  map[*node]any // what values with an anchor are now; those that are gone are not in it
-	was     map[*node]any
+	gone    map[*layout.Entry]bool
+	became  map[*layout.Node]any // what values with an anchor are now; those that are gone are not in it
+	was     map[*layout.Node]any
 }
 
 // A splice replaces a part of the text.
@@ -41,7 +42,7 @@ func (e *editor) result() (string, error) {
 	pos := 0
 	for _, s := range e.splices {
 		if s.from < pos {
-			return "", errLayout
+			return "", layout.ErrUnusual
 		}
 		b.WriteString(e.text[pos:s.from])
 		b.WriteString(s.text)
@@ -52,16 +53,16 @@ func (e *editor) result() (string, error) {
 }
 
 // update makes the value of a node, which is old, new.
-func (e *editor) update(n *node, old, new any, t *shape.Type) {
+func (e *editor) update(n *layout.Node, old, new any, t *shape.Type) {
 	unchanged := equal(old, new)
 	if unchanged && !e.aliases {
 		return
 	}
-	if n.anchor {
+	if n.Anchor {
 		e.was[n], e.became[n] = old, new
 	}
-	if n.form == alias {
-		if now, there := e.became[n.target]; !there || !equal(now, new) {
+	if n.Form == layout.Alias {
+		if now, there := e.became[n.Target]; !there || !equal(now, new) {
 			e.replace(n, new, t)
 		}
 		return
@@ -69,11 +70,11 @@ func (e *editor) update(n *node, old, new any, t *shape.Type) {
 	edited := unchanged
 	switch now := new.(type) {
 	case map[string]any:
-		if was, ok := old.(map[string]any); ok && n.form == mapping {
+		if was, ok := old.(map[string]any); ok && n.Form == layout.Mapping {
 			edited = e.mapping(n, was, now, t)
 		}
 	case []any:
-		if was, ok := old.([]any); ok && n.form == sequence {
+		if was, ok := old.([]any); ok && n.Form == layout.Sequence {
 			edited = e.sequence(n, was, now, t)
 		}
 	}
@@ -83,18 +84,18 @@ func (e *editor) update(n *node, old, new any, t *shape.Type) {
 }
 
 // mapping edits a mapping in place, or reports false having done nothing.
-func (e *editor) mapping(n *node, old, new map[string]any, t *shape.Type) bool {
-	if len(n.entries) == 0 {
+func (e *editor) mapping(n *layout.Node, old, new map[string]any, t *shape.Type) bool {
+	if len(n.Entries) == 0 {
 		return len(new) == 0
 	}
 	merged, mark := map[string]bool{}, len(e.splices)
-	last := map[string]*entry{}
-	for _, m := range n.entries {
-		if !m.merge {
-			last[m.name] = m
+	last := map[string]*layout.Entry{}
+	for _, m := range n.Entries {
+		if !m.Merge {
+			last[m.Name] = m
 			continue
 		}
-		sources, ok := e.mergeSources(m.value)
+		sources, ok := e.mergeSources(m.Value)
 		if !ok {
 			return e.undo(mark)
 		}
@@ -113,25 +114,25 @@ func (e *editor) mapping(n *node, old, new map[string]any, t *shape.Type) bool {
 			return e.undo(mark)
 		}
 	}
-	var stay, gone []*entry
-	for _, m := range n.entries {
-		now, stays := new[m.name]
-		switch was, known := old[m.name]; {
-		case m.merge:
+	var stay, gone []*layout.Entry
+	for _, m := range n.Entries {
+		now, stays := new[m.Name]
+		switch was, known := old[m.Name]; {
+		case m.Merge:
 			stay = append(stay, m)
-		case last[m.name] != m || !known:
+		case last[m.Name] != m || !known:
 			return e.undo(mark)
 		case !stays:
 			gone = append(gone, m)
 		default:
 			stay = append(stay, m)
-			e.update(m.value, was, now, memberType(t, m.name))
+			e.update(m.Value, was, now, memberType(t, m.Name))
 		}
 	}
 	if len(stay) == 0 {
 		return e.undo(mark)
 	}
-	after := map[*entry][]string{}
+	after := map[*layout.Entry][]string{}
 	for _, key := range membersOf(new, t) {
 		was, had := old[key]
 		if had && (last[key] != nil || equal(was, new[key])) {
@@ -146,12 +147,12 @@ func (e *editor) mapping(n *node, old, new map[string]any, t *shape.Type) bool {
 		var pieces []string
 		for _, key := range after[m] {
 			member := memberType(t, key)
-			if n.flow {
+			if n.Flow {
 				pieces = append(pieces, e.style.key(key, keyQuote, true)+e.style.colon+e.styleIn(n).inline(new[key],
 					member, quote, e.indentOf(m)))
 			} else {
-				p := e.style.value(new[key], member, n.column, quote)
-				pieces = append(pieces, strings.Join(e.style.member(key, p, n.column, keyQuote), e.style.newline))
+				p := e.style.value(new[key], member, n.Column, quote)
+				pieces = append(pieces, strings.Join(e.style.member(key, p, n.Column, keyQuote), e.style.newline))
 			}
 		}
 		e.insert(n, m, pieces)
@@ -166,17 +167,17 @@ func (e *editor) undo(mark int) bool {
 }
 
 // mergeSources returns the anchored mappings that a merge key brings in.
-func (e *editor) mergeSources(v *node) ([]*node, bool) {
+func (e *editor) mergeSources(v *layout.Node) ([]*layout.Node, bool) {
 	switch {
-	case v.form == alias:
-		return []*node{v.target}, true
-	case v.form == sequence:
-		var all []*node
-		for _, item := range v.entries {
-			if item.value.form != alias {
+	case v.Form == layout.Alias:
+		return []*layout.Node{v.Target}, true
+	case v.Form == layout.Sequence:
+		var all []*layout.Node
+		for _, item := range v.Entries {
+			if item.Value.Form != layout.Alias {
 				return nil, false
 			}
-			all = append(all, item.value.target)
+			all = append(all, item.Value.Target)
 		}
 		return all, true
 	}
@@ -185,14 +186,14 @@ func (e *editor) mergeSources(v *node) ([]*node, bool) {
 
 // neighbour returns the member behind which a new one is written: the last that comes before it in the declaration
 // of a built-in type, else the last one.
-func (e *editor) neighbour(stay []*entry, key string, t *shape.Type, atEnd bool) *entry {
+func (e *editor) neighbour(stay []*layout.Entry, key string, t *shape.Type, atEnd bool) *layout.Entry {
 	end := stay[len(stay)-1]
 	if t == nil || t.Name == "" || t.Kind != shape.Struct || atEnd {
 		return end
 	}
 	rank := fieldIndex(t, key)
 	for _, m := range slices.Backward(stay) {
-		if fieldIndex(t, m.name) < rank {
+		if fieldIndex(t, m.Name) < rank {
 			return m
 		}
 	}
@@ -200,39 +201,39 @@ func (e *editor) neighbour(stay []*entry, key string, t *shape.Type, atEnd bool)
 }
 
 // quotes returns how the text values and the keys of a mapping are quoted, if all are quoted alike.
-func (e *editor) quotes(members []*entry) (value, key form) {
-	value, key = alias, alias
-	alike := func(have *form, f form) {
+func (e *editor) quotes(members []*layout.Entry) (value, key layout.Form) {
+	value, key = layout.Alias, layout.Alias
+	alike := func(have *layout.Form, f layout.Form) {
 		switch {
-		case *have == alias:
+		case *have == layout.Alias:
 			*have = f
 		case *have != f:
-			*have = plain
+			*have = layout.Plain
 		}
 	}
 	for _, m := range members {
-		alike(&key, m.quote)
-		if f := m.value.form; f == single || f == double || f == plain && e.isText(m.value) {
+		alike(&key, m.Quote)
+		if f := m.Value.Form; f == layout.Single || f == layout.Double || f == layout.Plain && e.isText(m.Value) {
 			alike(&value, f)
 		}
 	}
-	if value == alias {
-		value = plain
+	if value == layout.Alias {
+		value = layout.Plain
 	}
-	if key == alias {
-		key = plain
+	if key == layout.Alias {
+		key = layout.Plain
 	}
 	return value, key
 }
 
 // isText reports a plain scalar that is text and not a number or the like.
-func (e *editor) isText(n *node) bool {
-	return n.form == plain && n.end > n.start && isPlain(e.text[n.start:n.end], false)
+func (e *editor) isText(n *layout.Node) bool {
+	return n.Form == layout.Plain && n.End > n.Start && isPlain(e.text[n.Start:n.End], false)
 }
 
 // sequence edits a sequence in place, or reports false having done nothing.
-func (e *editor) sequence(n *node, old, new []any, t *shape.Type) bool {
-	if len(n.entries) != len(old) || len(old) == 0 {
+func (e *editor) sequence(n *layout.Node, old, new []any, t *shape.Type) bool {
+	if len(n.Entries) != len(old) || len(old) == 0 {
 		return len(old) == 0 && len(new) == 0
 	}
 	from := align(old, new, t)
@@ -246,70 +247,70 @@ func (e *editor) sequence(n *node, old, new []any, t *shape.Type) bool {
 		return false
 	}
 	elem := elemType(t)
-	var gone []*entry
+	var gone []*layout.Entry
 	j := 0
 	var before []any // new items in front of the first that stays
 	after := map[int][]any{}
 	for ; from[j] < 0; j++ {
 		before = append(before, new[j])
 	}
-	if len(before) > 0 && !n.flow && !e.startsLine(n.entries[from[j]].start) {
+	if len(before) > 0 && !n.Flow && !e.startsLine(n.Entries[from[j]].Start) {
 		return false
 	}
-	for i, item := range n.entries {
+	for i, item := range n.Entries {
 		if !stays[i] {
 			gone = append(gone, item)
 			continue
 		}
-		e.update(item.value, old[i], new[j], elem)
+		e.update(item.Value, old[i], new[j], elem)
 		for j++; j < len(new) && from[j] < 0; j++ {
 			after[i] = append(after[i], new[j])
 		}
 	}
-	quote, _ := e.quotes(n.entries)
-	render := func(items []any, at *entry) (pieces []string) {
+	quote, _ := e.quotes(n.Entries)
+	render := func(items []any, at *layout.Entry) (pieces []string) {
 		for _, item := range items {
-			if n.flow {
+			if n.Flow {
 				pieces = append(pieces, e.styleIn(n).inline(item, elem, quote, e.indentOf(at)))
 			} else {
-				pieces = append(pieces, strings.Join(e.style.entry(e.style.item(item, elem, n.column, quote), n.column),
+				pieces = append(pieces, strings.Join(e.style.entry(e.style.item(item, elem, n.Column, quote), n.Column),
 					e.style.newline))
 			}
 		}
 		return pieces
 	}
-	first := n.entries[from[len(before)]]
+	first := n.Entries[from[len(before)]]
 	e.prepend(n, first, render(before, first))
 	e.remove(n, gone)
-	for i, item := range n.entries {
+	for i, item := range n.Entries {
 		e.insert(n, item, render(after[i], item))
 	}
 	return true
 }
 
 // insert writes new entries behind an entry.
-func (e *editor) insert(n *node, m *entry, pieces []string) {
+func (e *editor) insert(n *layout.Node, m *layout.Entry, pieces []string) {
 	if len(pieces) == 0 {
 		return
 	}
-	if !n.flow {
+	if !n.Flow {
 		at := e.behind(n, m)
 		e.splice(at, at, e.style.newline+strings.Join(pieces, e.style.newline))
 		return
 	}
-	comma := m.end()
+	comma := m.End()
 	for comma < len(e.text) && strings.IndexByte(" \t", e.text[comma]) >= 0 {
 		comma++
 	}
-	i := slices.Index(n.entries, m) + 1
-	final := i < len(n.entries) &&
-		!slices.ContainsFunc(n.entries[i:], func(m *entry) bool { return !e.gone[m] }) // all behind m leave
+	i := slices.Index(n.Entries, m) + 1
+	final := i < len(n.Entries) &&
+		!slices.ContainsFunc(n.Entries[i:], func(m *layout.Entry) bool { return !e.gone[m] }) // all behind m leave
 	has := comma < len(e.text) && e.text[comma] == ',' && !final
 	switch between := e.between(m); {
 	case strings.Contains(between, "\n"): // each entry on its own line
-		at := lineEnd(e.text, m.end())
-		if e.style.json || final || !strings.HasPrefix(strings.TrimLeft(e.text[m.end():at], " \t,"), "#") {
-			at = m.end()
+		at := lineEnd(e.text, m.End())
+		if e.style.json || final || !strings.HasPrefix(strings.TrimLeft(e.text[m.End():at], " \t,"), "#") {
+			at = m.End()
 			if has {
 				at = comma + 1
 			}
@@ -317,21 +318,21 @@ func (e *editor) insert(n *node, m *entry, pieces []string) {
 		switch {
 		case has:
 			e.splice(at, at, between+strings.Join(pieces, ","+between)+",")
-		case at == m.end():
+		case at == m.End():
 			e.splice(at, at, ","+between+strings.Join(pieces, ","+between))
 		default:
-			e.splice(m.end(), m.end(), ",")
+			e.splice(m.End(), m.End(), ",")
 			e.splice(at, at, between+strings.Join(pieces, ","+between))
 		}
 	default:
-		e.splice(m.end(), m.end(), e.style.comma+strings.Join(pieces, e.style.comma))
+		e.splice(m.End(), m.End(), e.style.comma+strings.Join(pieces, e.style.comma))
 	}
 }
 
 // behind returns the end of the lines of an entry in a block collection: of comments below it, those that are indented
 // deeper than the entries of the collection belong to it.
-func (e *editor) behind(n *node, m *entry) int {
-	at := lineEnd(e.text, m.end())
+func (e *editor) behind(n *layout.Node, m *layout.Entry) int {
+	at := lineEnd(e.text, m.End())
 	for next := at; ; {
 		start := nextLine(e.text, next)
 		if start < 0 {
@@ -341,7 +342,7 @@ func (e *editor) behind(n *node, m *entry) int {
 		line := strings.TrimLeft(e.text[start:next], " ")
 		switch column := next - start - len(line); {
 		case line == "":
-		case line[0] == '#' && column > n.column:
+		case line[0] == '#' && column > n.Column:
 			at = next
 		default:
 			return at
@@ -350,32 +351,32 @@ func (e *editor) behind(n *node, m *entry) int {
 }
 
 // prepend writes new entries in front of one.
-func (e *editor) prepend(n *node, m *entry, pieces []string) {
+func (e *editor) prepend(n *layout.Node, m *layout.Entry, pieces []string) {
 	switch {
 	case len(pieces) == 0:
-	case n.flow:
+	case n.Flow:
 		between := e.between(m)
 		if !strings.Contains(between, "\n") {
 			between = strings.TrimPrefix(e.style.comma, ",")
 		}
-		e.splice(m.start, m.start, strings.Join(pieces, ","+between)+","+between)
+		e.splice(m.Start, m.Start, strings.Join(pieces, ","+between)+","+between)
 	default:
-		at := e.comments(m.start)
+		at := e.comments(m.Start)
 		e.splice(at, at, strings.Join(pieces, e.style.newline)+e.style.newline)
 	}
 }
 
 // between returns the line break and indentation in front of an entry that stands first on its line, else "".
-func (e *editor) between(m *entry) string {
-	if !e.startsLine(m.start) || lineStart(e.text, m.start) == 0 {
+func (e *editor) between(m *layout.Entry) string {
+	if !e.startsLine(m.Start) || lineStart(e.text, m.Start) == 0 {
 		return ""
 	}
 	return e.style.newline + e.indentOf(m)
 }
 
 // indentOf returns the blanks in front of the line on which an entry starts.
-func (e *editor) indentOf(m *entry) string {
-	line := e.text[lineStart(e.text, m.start):m.start]
+func (e *editor) indentOf(m *layout.Entry) string {
+	line := e.text[lineStart(e.text, m.Start):m.Start]
 	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 }
 
@@ -383,31 +384,28 @@ func (e *editor) startsLine(at int) bool {
 	return strings.Trim(e.text[lineStart(e.text, at):at], " \t") == ""
 }
 
-// end returns the offset behind an entry.
-func (m *entry) end() int { return max(m.colon, m.value.end) }
-
 // remove takes entries out of a collection that keeps some.
-func (e *editor) remove(n *node, gone []*entry) {
+func (e *editor) remove(n *layout.Node, gone []*layout.Entry) {
 	for _, m := range gone {
 		e.gone[m] = true
 	}
-	for i := 0; i < len(n.entries); i++ {
-		if !e.gone[n.entries[i]] {
+	for i := 0; i < len(n.Entries); i++ {
+		if !e.gone[n.Entries[i]] {
 			continue
 		}
 		j := i // the end of a run of entries that leave
-		for j+1 < len(n.entries) && e.gone[n.entries[j+1]] {
+		for j+1 < len(n.Entries) && e.gone[n.Entries[j+1]] {
 			j++
 		}
-		switch first, last := n.entries[i], n.entries[j]; {
-		case n.flow && j+1 == len(n.entries):
-			e.splice(n.entries[i-1].end(), last.end(), "")
-		case n.flow, !e.startsLine(first.start):
-			e.splice(first.start, n.entries[j+1].start, "")
+		switch first, last := n.Entries[i], n.Entries[j]; {
+		case n.Flow && j+1 == len(n.Entries):
+			e.splice(n.Entries[i-1].End(), last.End(), "")
+		case n.Flow, !e.startsLine(first.Start):
+			e.splice(first.Start, n.Entries[j+1].Start, "")
 		default:
-			for _, m := range n.entries[i : j+1] {
+			for _, m := range n.Entries[i : j+1] {
 				// With the line break in front, so that something can be inserted behind the line.
-				from, to := e.comments(m.start), lineEnd(e.text, m.end())
+				from, to := e.comments(m.Start), lineEnd(e.text, m.End())
 				if from > 0 {
 					from = lineEnd(e.text, lineStart(e.text, from-1))
 				} else if next := nextLine(e.text, to); next >= 0 {
@@ -436,28 +434,28 @@ func (e *editor) comments(at int) int {
 }
 
 // replace writes the value of a node anew.
-func (e *editor) replace(n *node, v any, t *shape.Type) {
+func (e *editor) replace(n *layout.Node, v any, t *shape.Type) {
 	e.forget(n)
-	quote := plain
-	if n.form == single || n.form == double {
-		quote = n.form
+	quote := layout.Plain
+	if n.Form == layout.Single || n.Form == layout.Double {
+		quote = n.Form
 	}
-	parent := n.parent
-	if parent != nil && parent.flow || e.style.json {
+	parent := n.Parent
+	if parent != nil && parent.Flow || e.style.json {
 		indent, style := "", &e.style
 		if parent != nil {
 			style = e.styleIn(parent)
-			for _, m := range parent.entries {
-				if m.value == n {
+			for _, m := range parent.Entries {
+				if m.Value == n {
 					indent = e.indentOf(m)
 				}
 			}
 		}
 		text := style.inline(v, t, quote, indent)
-		if n.from == n.end && n.from > 0 && strings.IndexByte(" {[\t\n", e.text[n.from-1]) < 0 {
+		if n.From == n.End && n.From > 0 && strings.IndexByte(" {[\t\n", e.text[n.From-1]) < 0 {
 			text = " " + text
 		}
-		e.splice(e.behindAnchor(n), n.end, text)
+		e.splice(e.behindAnchor(n), n.End, text)
 		return
 	}
 	if parent == nil {
@@ -466,58 +464,58 @@ func (e *editor) replace(n *node, v any, t *shape.Type) {
 		if p.head != "" {
 			lines = append([]string{p.head}, lines...)
 		}
-		e.splice(n.from, n.end, strings.Join(lines, e.style.newline))
+		e.splice(n.From, n.End, strings.Join(lines, e.style.newline))
 		return
 	}
-	var m *entry
-	for _, candidate := range parent.entries {
-		if candidate.value == n {
+	var m *layout.Entry
+	for _, candidate := range parent.Entries {
+		if candidate.Value == n {
 			m = candidate
 		}
 	}
 	var p piece
-	if parent.form == mapping {
-		p = e.style.value(v, t, parent.column, quote)
+	if parent.Form == layout.Mapping {
+		p = e.style.value(v, t, parent.Column, quote)
 	} else {
-		p = e.style.item(v, t, parent.column, quote)
+		p = e.style.item(v, t, parent.Column, quote)
 	}
 	from := e.behindAnchor(n)
-	if n.form != alias && n.from == n.start && (n.form == mapping || n.form == sequence) && !n.flow &&
-		strings.Contains(e.text[m.colon:n.start], "\n") {
-		from = lineEnd(e.text, m.colon) // what follows the colon is a comment
+	if n.Form != layout.Alias && n.From == n.Start && (n.Form == layout.Mapping || n.Form == layout.Sequence) && !n.Flow &&
+		strings.Contains(e.text[m.Colon:n.Start], "\n") {
+		from = lineEnd(e.text, m.Colon) // what follows the colon is a comment
 		if p.head != "" {
-			e.splice(m.colon, m.colon, " "+p.head)
+			e.splice(m.Colon, m.Colon, " "+p.head)
 		}
-		e.splice(from, n.end, "")
+		e.splice(from, n.End, "")
 	} else {
 		head := p.head
 		switch {
 		case head == "":
-			for from > m.colon && strings.IndexByte(" \t", e.text[from-1]) >= 0 {
+			for from > m.Colon && strings.IndexByte(" \t", e.text[from-1]) >= 0 {
 				from--
 			}
 		case from == 0 || strings.IndexByte(" \t", e.text[from-1]) < 0:
 			head = " " + head
 		}
-		e.splice(from, n.end, head)
+		e.splice(from, n.End, head)
 	}
 	if len(p.tail) > 0 {
-		end := lineEnd(e.text, n.end)
+		end := lineEnd(e.text, n.End)
 		e.splice(end, end, e.style.newline+strings.Join(p.tail, e.style.newline))
 	}
 }
 
 // forget says that the anchors inside a value are gone.
-func (e *editor) forget(n *node) {
-	for _, m := range n.entries {
-		delete(e.became, m.value)
-		e.forget(m.value)
+func (e *editor) forget(n *layout.Node) {
+	for _, m := range n.Entries {
+		delete(e.became, m.Value)
+		e.forget(m.Value)
 	}
 }
 
 // styleIn returns the style of a flow collection: what is on one line stays on it.
-func (e *editor) styleIn(n *node) *style {
-	if e.style.unit == "" || strings.Contains(e.text[n.start:n.end], "\n") {
+func (e *editor) styleIn(n *layout.Node) *style {
+	if e.style.unit == "" || strings.Contains(e.text[n.Start:n.End], "\n") {
 		return &e.style
 	}
 	s := e.style
@@ -526,9 +524,9 @@ func (e *editor) styleIn(n *node) *style {
 }
 
 // behindAnchor returns where a new value begins: behind an anchor, but not behind a tag, which would change it.
-func (e *editor) behindAnchor(n *node) int {
-	if n.anchor && !n.tag {
-		return n.start
+func (e *editor) behindAnchor(n *layout.Node) int {
+	if n.Anchor && !n.Tag {
+		return n.Start
 	}
-	return n.from
+	return n.From
 }

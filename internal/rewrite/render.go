@@ -13,6 +13,7 @@ import (
 	yaml2 "go.yaml.in/yaml/v2"
 	yaml "go.yaml.in/yaml/v3"
 
+	"github.com/celgate/celgate/internal/layout"
 	"github.com/celgate/celgate/internal/shape"
 )
 
@@ -20,14 +21,14 @@ import (
 type style struct {
 	json    bool
 	newline string
-	step    int    // columns by which a nested mapping is indented
-	dash    int    // columns by which the dash of a list in a mapping is indented
-	quote   form   // of text that needs quotes
-	unit    string // JSON: one level of indentation; empty: everything on one line
-	colon   string // between key and value in JSON and flow collections
-	comma   string // between entries there
-	pad     string // inside the braces of a flow mapping
-	quoted  bool   // no literal blocks
+	step    int         // columns by which a nested mapping is indented
+	dash    int         // columns by which the dash of a list in a mapping is indented
+	quote   layout.Form // of text that needs quotes
+	unit    string      // JSON: one level of indentation; empty: everything on one line
+	colon   string      // between key and value in JSON and flow collections
+	comma   string      // between entries there
+	pad     string      // inside the braces of a flow mapping
+	quoted  bool        // no literal blocks
 }
 
 // A piece is the text of a value: what stands on the line of its key or dash, and the lines below.
@@ -37,7 +38,7 @@ type piece struct {
 }
 
 // inline renders a value on one line, or for JSON on several if it is indented.
-func (s *style) inline(v any, t *shape.Type, quote form, indent string) string {
+func (s *style) inline(v any, t *shape.Type, quote layout.Form, indent string) string {
 	switch v := v.(type) {
 	case map[string]any:
 		if len(v) == 0 {
@@ -90,7 +91,7 @@ func (s *style) around(indent string, braces bool) (open, between, end string) {
 }
 
 // value renders a value in block style as that of a key in a mapping at the given column.
-func (s *style) value(v any, t *shape.Type, column int, quote form) piece {
+func (s *style) value(v any, t *shape.Type, column int, quote layout.Form) piece {
 	switch c := v.(type) {
 	case map[string]any:
 		if len(c) > 0 {
@@ -110,7 +111,7 @@ func (s *style) value(v any, t *shape.Type, column int, quote form) piece {
 }
 
 // item renders a value in block style as an item of a list whose dashes are at the given column.
-func (s *style) item(v any, t *shape.Type, column int, quote form) piece {
+func (s *style) item(v any, t *shape.Type, column int, quote layout.Form) piece {
 	var lines []string
 	switch c := v.(type) {
 	case map[string]any:
@@ -131,15 +132,15 @@ func (s *style) item(v any, t *shape.Type, column int, quote form) piece {
 
 func (s *style) mapping(m map[string]any, t *shape.Type, column int) []string {
 	var lines []string
-	quote := plain
+	quote := layout.Plain
 	for _, key := range membersOf(m, t) {
-		lines = append(lines, s.member(key, s.value(m[key], memberType(t, key), column, quote), column, plain)...)
+		lines = append(lines, s.member(key, s.value(m[key], memberType(t, key), column, quote), column, layout.Plain)...)
 	}
 	return lines
 }
 
 // member returns the lines of a member of a block mapping.
-func (s *style) member(key string, p piece, column int, quote form) []string {
+func (s *style) member(key string, p piece, column int, quote layout.Form) []string {
 	first := spaces(column) + s.key(key, quote, false) + ":"
 	if p.head != "" {
 		first += " " + p.head
@@ -150,7 +151,7 @@ func (s *style) member(key string, p piece, column int, quote form) []string {
 func (s *style) sequence(list []any, t *shape.Type, column int) []string {
 	var lines []string
 	for _, item := range list {
-		lines = append(lines, s.entry(s.item(item, elemType(t), column, plain), column)...)
+		lines = append(lines, s.entry(s.item(item, elemType(t), column, layout.Plain), column)...)
 	}
 	return lines
 }
@@ -218,7 +219,7 @@ func number(v any) string {
 	return string(b)
 }
 
-func (s *style) key(key string, quote form, flow bool) string {
+func (s *style) key(key string, quote layout.Form, flow bool) string {
 	if s.json {
 		return quoteText(key)
 	}
@@ -226,16 +227,16 @@ func (s *style) key(key string, quote form, flow bool) string {
 }
 
 // text renders text in the form quote, or in the nearest that it can be written in.
-func (s *style) text(v string, quote form, flow bool) string {
+func (s *style) text(v string, quote layout.Form, flow bool) string {
 	switch {
 	case s.json:
 		return quoteText(v)
-	case quote == plain && isPlain(v, flow):
+	case quote == layout.Plain && isPlain(v, flow):
 		return v
-	case quote == plain:
+	case quote == layout.Plain:
 		quote = s.quote
 	}
-	if quote == single && !strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || !unicode.IsPrint(r) }) {
+	if quote == layout.Single && !strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || !unicode.IsPrint(r) }) {
 		return "'" + strings.ReplaceAll(v, "'", "''") + "'"
 	}
 	return quoteText(v)

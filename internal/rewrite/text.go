@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/celgate/celgate/internal/layout"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/manifest"
@@ -76,20 +77,21 @@ type way struct {
 
 // attempt edits the text in place.
 func attempt(text string, edits []Edit, way way) (string, error) {
-	e := editor{text: text, was: map[*node]any{}, became: map[*node]any{}, gone: map[*entry]bool{}}
-	var root *node
+	e := editor{text: text, was: map[*layout.Node]any{}, became: map[*layout.Node]any{}, gone: map[*layout.Entry]bool{}}
+	var root *layout.Node
 	var err error
 	isJSON := strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{")
 	if isJSON {
-		root, err = layoutJSON(text)
+		root, err = layout.JSON(text)
 	}
 	if !isJSON || err != nil {
 		isJSON = false
-		root, e.aliases, err = layoutYAML(text)
+		root, err = layout.YAML(text)
 	}
 	if err != nil {
 		return "", err
 	}
+	e.aliases = root.HasAlias()
 	e.style = styleOf(text, root, isJSON)
 	e.style.quoted = way.quoted
 	for _, ed := range edits {
@@ -109,25 +111,25 @@ func attempt(text string, edits []Edit, way way) (string, error) {
 }
 
 // find returns the node of an item such as "items[3]" or "items[0].items[2]".
-func find(n *node, item string) (*node, error) {
+func find(n *layout.Node, item string) (*layout.Node, error) {
 	for item != "" {
 		name, rest, _ := strings.Cut(item, "[")
 		digits, rest, _ := strings.Cut(rest, "]")
 		i, err := strconv.Atoi(digits)
 		list := member(n, name)
-		if err != nil || list == nil || list.form != sequence || i < 0 || i >= len(list.entries) {
-			return nil, errLayout
+		if err != nil || list == nil || list.Form != layout.Sequence || i < 0 || i >= len(list.Entries) {
+			return nil, layout.ErrUnusual
 		}
-		n, item = list.entries[i].value, strings.TrimPrefix(rest, ".")
+		n, item = list.Entries[i].Value, strings.TrimPrefix(rest, ".")
 	}
 	return n, nil
 }
 
-func member(n *node, name string) *node {
-	if n.form == mapping {
-		for _, m := range n.entries {
-			if m.name == name && !m.merge {
-				return m.value
+func member(n *layout.Node, name string) *layout.Node {
+	if n.Form == layout.Mapping {
+		for _, m := range n.Entries {
+			if m.Name == name && !m.Merge {
+				return m.Value
 			}
 		}
 	}
@@ -161,7 +163,7 @@ func equal(a, b any) bool { return tree.Alike(a, b, tree.EmptyLists) }
 // in place.
 func rewriteWhole(text string, edits []Edit) (string, error) {
 	docs, _ := manifest.Read(strings.NewReader(text), "")
-	s := style{newline: "\n", step: 2, quote: double}
+	s := style{newline: "\n", step: 2, quote: layout.Double}
 	if strings.Contains(text, "\r\n") {
 		s.newline = "\r\n"
 	}
@@ -185,65 +187,65 @@ func rewriteWhole(text string, edits []Edit) (string, error) {
 }
 
 // styleOf looks at how a text is written.
-func styleOf(text string, root *node, isJSON bool) style {
-	s := style{json: isJSON, newline: "\n", step: 2, quote: double, colon: ": ", comma: ", "}
+func styleOf(text string, root *layout.Node, isJSON bool) style {
+	s := style{json: isJSON, newline: "\n", step: 2, quote: layout.Double, colon: ": ", comma: ", "}
 	if strings.Contains(text, "\r\n") {
 		s.newline = "\r\n"
 	}
 	singles, doubles := 0, 0
 	steps, dashes := map[int]int{}, map[int]int{}
 	flows := 0
-	var walk func(n *node)
-	walk = func(n *node) {
-		switch n.form {
-		case single:
+	var walk func(n *layout.Node)
+	walk = func(n *layout.Node) {
+		switch n.Form {
+		case layout.Single:
 			singles++
-		case double:
+		case layout.Double:
 			doubles++
 		}
-		if n.flow && n.form == mapping && len(n.entries) > 0 {
+		if n.Flow && n.Form == layout.Mapping && len(n.Entries) > 0 {
 			if flows++; flows == 1 {
-				m := n.entries[0]
-				if n.entries[0].value.from > m.colon-1 {
-					s.colon = ":" + blanksAt(text, m.colon)
+				m := n.Entries[0]
+				if n.Entries[0].Value.From > m.Colon-1 {
+					s.colon = ":" + blanksAt(text, m.Colon)
 				}
-				if strings.HasPrefix(text[n.start:], "{ ") {
+				if strings.HasPrefix(text[n.Start:], "{ ") {
 					s.pad = " "
 				}
 			}
 		}
-		if n.flow && (n.form == mapping || n.form == sequence) && len(n.entries) > 1 && isJSON {
-			if between := text[n.entries[0].end():n.entries[1].start]; !strings.Contains(between, "\n") {
+		if n.Flow && (n.Form == layout.Mapping || n.Form == layout.Sequence) && len(n.Entries) > 1 && isJSON {
+			if between := text[n.Entries[0].End():n.Entries[1].Start]; !strings.Contains(between, "\n") {
 				s.comma = strings.TrimLeft(between, " \t")
 			}
 		}
-		for _, m := range n.entries {
-			if c := m.value; !n.flow && !c.flow && n.form == mapping && c.from < c.end {
-				switch c.form {
-				case mapping:
-					steps[c.column-n.column]++
-				case sequence:
-					dashes[c.column-n.column]++
+		for _, m := range n.Entries {
+			if c := m.Value; !n.Flow && !c.Flow && n.Form == layout.Mapping && c.From < c.End {
+				switch c.Form {
+				case layout.Mapping:
+					steps[c.Column-n.Column]++
+				case layout.Sequence:
+					dashes[c.Column-n.Column]++
 				}
 			}
-			walk(m.value)
+			walk(m.Value)
 		}
 	}
 	walk(root)
 	if singles > doubles {
-		s.quote = single
+		s.quote = layout.Single
 	}
 	s.step = most(steps, 2)
 	s.dash = most(dashes, 0)
 	if s.step < 1 {
 		s.step = 2
 	}
-	if isJSON && len(root.entries) > 0 {
-		first := root.entries[0]
-		if line := lineStart(text, first.start); line > root.start {
-			outer := text[lineStart(text, root.start):root.start]
-			s.unit = strings.TrimPrefix(text[line:first.start], outer)
-		} else if !strings.Contains(s.comma, " ") && len(root.entries) > 1 {
+	if isJSON && len(root.Entries) > 0 {
+		first := root.Entries[0]
+		if line := lineStart(text, first.Start); line > root.Start {
+			outer := text[lineStart(text, root.Start):root.Start]
+			s.unit = strings.TrimPrefix(text[line:first.Start], outer)
+		} else if !strings.Contains(s.comma, " ") && len(root.Entries) > 1 {
 			s.comma = ","
 		}
 	}
@@ -271,6 +273,6 @@ func most(counts map[int]int, none int) int {
 
 // YAML renders an object in block style, its members in the order of its type.
 func YAML(object map[string]any, t *shape.Type) string {
-	s := style{newline: "\n", step: 2, quote: double, colon: ": ", comma: ", "}
+	s := style{newline: "\n", step: 2, quote: layout.Double, colon: ": ", comma: ", "}
 	return strings.Join(s.mapping(object, t, 0), "\n") + "\n"
 }

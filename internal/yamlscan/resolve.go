@@ -1,4 +1,4 @@
-package manifest
+package yamlscan
 
 import (
 	"math"
@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// plain returns the value of a plain scalar as YAML 1.1 has it: nil, bool, int64, float64 or string, as
+// Plain returns the value of a plain scalar as YAML 1.1 has it: nil, bool, int64, float64 or string, as
 // go.yaml.in/yaml/v2 v2.4.4 resolve.go: resolve, followed by the way through JSON that sigs.k8s.io/yaml takes
 // (integers beyond int64 become float64, floats without fraction int64). Infinite numbers and NaN are returned
 // as float64; JSON has no place for them.
-func plain(s string) any {
+func Plain(s string) any {
 	if s == "" {
 		return nil
 	}
@@ -26,7 +26,7 @@ func plain(s string) any {
 			return math.Inf(1)
 		}
 		if f, err := strconv.ParseFloat(s, 64); err == nil {
-			return number(f)
+			return Number(f)
 		}
 	case len(s) > 5:
 	case s == "~":
@@ -44,7 +44,7 @@ func plain(s string) any {
 	return s
 }
 
-// plainNumber is plain for text that starts with a digit or a sign.
+// plainNumber is Plain for text that starts with a digit or a sign.
 func plainNumber(s string) any {
 	if digits := len(s); s[0] >= '1' && digits < 19 && isDigits(s) {
 		var n int64
@@ -71,7 +71,7 @@ func plainNumber(s string) any {
 	}
 	if isDecimalFloat(t) {
 		if f, err := strconv.ParseFloat(t, 64); err == nil {
-			return number(f)
+			return Number(f)
 		}
 	}
 	// What is left of "0b" with an inner sign, which the library reads as a number too.
@@ -154,9 +154,9 @@ func isDecimalFloat(s string) bool {
 	return s == ""
 }
 
-// number returns f as int64 if JSON would write it without fraction and exponent and it fits, otherwise f. JSON has the
+// Number returns f as int64 if JSON would write it without fraction and exponent and it fits, otherwise f. JSON has the
 // fewest digits that give f back, so that beyond 2^53 the integer is not always that of f.
-func number(f float64) any {
+func Number(f float64) any {
 	const exact = 1 << 53
 	switch {
 	case f != math.Trunc(f):

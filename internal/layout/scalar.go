@@ -1,4 +1,4 @@
-package manifest
+package layout
 
 import (
 	"sort"
@@ -6,43 +6,47 @@ import (
 	"unicode/utf8"
 )
 
+// Spans relate the decoded text of a scalar to its source text. A scalar without text has none unless it is quoted.
+type Spans []span
+
 // A span says that the decoded bytes from text on were written at the bytes from source on, one to one up to the
 // next span. Where one decoded piece was written in another form (an escape, a folded line break) it has a span of
 // its own.
 type span struct{ text, source int }
 
-// locate returns the offset in the source of the decoded byte at offset. The last span marks the end of both.
-func locate(spans []span, offset int) int {
-	i := sort.Search(len(spans), func(i int) bool { return spans[i].text > offset }) - 1
+// Offset returns the offset in the source of the decoded byte at offset. The last span marks the end of both.
+func (s Spans) Offset(offset int) int {
+	i := sort.Search(len(s), func(i int) bool { return s[i].text > offset }) - 1
 	if i < 0 {
-		return spans[0].source
+		return s[0].source
 	}
-	at := spans[i].source
-	if i+1 < len(spans) {
-		at = min(at+offset-spans[i].text, max(spans[i+1].source-1, at))
+	at := s[i].source
+	if i+1 < len(s) {
+		at = min(at+offset-s[i].text, max(s[i+1].source-1, at))
 	}
 	return at
 }
 
-// spans relates the decoded text of a scalar to its source text. It decodes the source again and compares: at the
+// Spans relates the decoded text of a scalar to its source text. It decodes the source again and compares: at the
 // first difference it stops, so that what it returns is right, and offsets behind it are placed at that point.
-// A scalar without text has no spans unless it is quoted.
-func (v *value) spans(source string) []span {
-	a := aligner{source: source, want: v.text, at: v.start}
-	switch v.style {
-	case plainStyle:
-		if v.text == "" {
+func (n *Node) Spans(source string) Spans {
+	a := aligner{source: source, want: n.Text, at: n.Start}
+	switch n.Form {
+	case Plain:
+		if n.Text == "" {
 			return nil
 		}
 		a.flow(0)
-	case singleQuoted:
+	case Single:
 		a.at++
 		a.flow('\'')
-	case doubleQuoted, jsonString:
+	case Double:
 		a.at++
 		a.flow('"')
-	case literalBlock, foldedBlock:
-		a.block(v.style == foldedBlock)
+	case Literal, Folded:
+		a.block(n.Form == Folded)
+	default:
+		return nil
 	}
 	a.mark()
 	return a.spans
@@ -52,7 +56,7 @@ func (v *value) spans(source string) []span {
 type aligner struct {
 	source, want string
 	at, done     int // positions in source and want
-	spans        []span
+	spans        Spans
 }
 
 // mark starts a span at the current positions.

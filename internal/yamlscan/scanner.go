@@ -1,11 +1,11 @@
-package manifest
+package yamlscan
 
 import (
 	"math"
 	"strings"
 )
 
-// A block decodes the part of YAML that most manifests are written in:
+// A Scanner decodes the part of YAML that most manifests are written in:
 //
 //   - block mappings with plain or quoted keys on one line, block sequences, both nested in any way;
 //   - plain and quoted scalars on one line, literal blocks without indentation indicator;
@@ -14,8 +14,8 @@ import (
 //
 // It refuses a document as soon as anything else appears, including everything that is an error, and the YAML
 // library decodes it. Whatever it accepts has the value that the library gives (FuzzDecode). The text must not hold
-// carriage returns, control characters or Unicode line breaks (see survey); values share memory with it.
-type block struct {
+// carriage returns, control characters or Unicode line breaks (see Survey); values share memory with it.
+type Scanner struct {
 	text  string
 	pos   int // next byte
 	line  int // offset of the start of the line that holds pos
@@ -28,8 +28,9 @@ type block struct {
 	items []int             // offsets of its dashes
 }
 
-// decode returns the value of text, and false if text holds anything that it does not know.
-func (b *block) decode(text string, tabs bool) (any, bool) {
+// Decode returns the value of text, and false if text holds anything that the scanner does not know. tabs says that it
+// holds tabs.
+func (b *Scanner) Decode(text string, tabs bool) (any, bool) {
 	b.text, b.tabs = text, tabs
 	b.pos, b.line, b.depth, b.list, b.items = 0, 0, 0, false, nil
 	if !b.next() || b.col < 0 {
@@ -39,8 +40,11 @@ func (b *block) decode(text string, tabs bool) (any, bool) {
 	return v, ok && b.col < 0
 }
 
+// Items returns the offsets of the dashes of the list "items" in the text that was decoded last.
+func (b *Scanner) Items() []int { return b.items }
+
 // next goes from the start of a line to the next content, behind blank lines and comments.
-func (b *block) next() bool {
+func (b *Scanner) next() bool {
 	for b.line = b.pos; b.pos < len(b.text); {
 		switch b.text[b.pos] {
 		case ' ':
@@ -64,7 +68,7 @@ func (b *block) next() bool {
 }
 
 // endOfLine goes to the start of the next line.
-func (b *block) endOfLine() {
+func (b *Scanner) endOfLine() {
 	if i := strings.IndexByte(b.text[b.pos:], '\n'); i >= 0 {
 		b.pos += i + 1
 	} else {
@@ -73,15 +77,15 @@ func (b *block) endOfLine() {
 }
 
 // blankAt reports whether the byte at i is a space, a line break or the end.
-func (b *block) blankAt(i int) bool {
+func (b *Scanner) blankAt(i int) bool {
 	return i >= len(b.text) || b.text[i] == ' ' || b.text[i] == '\n'
 }
 
 // atEntry reports whether a sequence entry starts at pos.
-func (b *block) atEntry() bool { return b.text[b.pos] == '-' && b.blankAt(b.pos+1) }
+func (b *Scanner) atEntry() bool { return b.text[b.pos] == '-' && b.blankAt(b.pos+1) }
 
 // node decodes the mapping or sequence that starts at pos.
-func (b *block) node() (any, bool) {
+func (b *Scanner) node() (any, bool) {
 	if b.atEntry() {
 		return b.sequence()
 	}
@@ -93,8 +97,8 @@ func (b *block) node() (any, bool) {
 }
 
 // mapping decodes a block mapping whose first key was read. It ends at content of a smaller column.
-func (b *block) mapping(key string) (any, bool) {
-	if b.depth++; b.depth > maxDepth {
+func (b *Scanner) mapping(key string) (any, bool) {
+	if b.depth++; b.depth > MaxDepth {
 		return nil, false
 	}
 	col, m := b.col, make(map[string]any)
@@ -125,8 +129,8 @@ func (b *block) mapping(key string) (any, bool) {
 }
 
 // sequence decodes a block sequence. It ends at content of a smaller column, or of the same column without a dash.
-func (b *block) sequence() (any, bool) {
-	if b.depth++; b.depth > maxDepth {
+func (b *Scanner) sequence() (any, bool) {
+	if b.depth++; b.depth > MaxDepth {
 		return nil, false
 	}
 	col, list := b.col, []any{}
@@ -151,7 +155,7 @@ func (b *block) sequence() (any, bool) {
 }
 
 // key reads a key with its colon. found is false, and pos unchanged, if no key starts at pos.
-func (b *block) key() (key string, found, ok bool) {
+func (b *Scanner) key() (key string, found, ok bool) {
 	start, end := b.pos, b.pos
 	switch c := b.text[start]; {
 	case c == '"' || c == '\'':
@@ -173,7 +177,7 @@ func (b *block) key() (key string, found, ok bool) {
 		}
 		key = b.text[start:end]
 		if len(key) <= 5 || c <= '9' {
-			if _, text := plain(key).(string); !text {
+			if _, text := Plain(key).(string); !text {
 				return "", false, false
 			}
 		}
@@ -188,10 +192,10 @@ func (b *block) key() (key string, found, ok bool) {
 }
 
 // colonAt reports whether the byte at i is a colon that ends a key.
-func (b *block) colonAt(i int) bool { return i < len(b.text) && b.text[i] == ':' && b.blankAt(i+1) }
+func (b *Scanner) colonAt(i int) bool { return i < len(b.text) && b.text[i] == ':' && b.blankAt(i+1) }
 
 // intern returns the one copy of a key.
-func (b *block) intern(key string) string {
+func (b *Scanner) intern(key string) string {
 	if k, ok := b.keys[key]; ok {
 		return k
 	}
@@ -214,7 +218,7 @@ func isKeyByte(c byte) bool {
 }
 
 // value decodes what follows a key or a dash in a collection at column col, and goes on to the next content.
-func (b *block) value(col int, entry bool) (any, bool) {
+func (b *Scanner) value(col int, entry bool) (any, bool) {
 	for b.pos < len(b.text) && b.text[b.pos] == ' ' {
 		b.pos++
 	}
@@ -260,7 +264,7 @@ func (b *block) value(col int, entry bool) (any, bool) {
 }
 
 // rest goes to the next line if only spaces and a comment follow.
-func (b *block) rest() bool {
+func (b *Scanner) rest() bool {
 	start := b.pos
 	for b.pos < len(b.text) && b.text[b.pos] == ' ' {
 		b.pos++
@@ -273,7 +277,7 @@ func (b *block) rest() bool {
 }
 
 // plain decodes a plain scalar up to the end of the line or a comment.
-func (b *block) plain() (any, bool) {
+func (b *Scanner) plain() (any, bool) {
 	switch c := b.text[b.pos]; c {
 	case '-':
 		if b.blankAt(b.pos + 1) {
@@ -311,11 +315,11 @@ func (b *block) plain() (any, bool) {
 		return nil, false
 	}
 	b.pos += len(s)
-	return finite(plain(s))
+	return Finite(Plain(s))
 }
 
-// finite refuses numbers that JSON cannot hold.
-func finite(v any) (any, bool) {
+// Finite refuses numbers that JSON cannot hold.
+func Finite(v any) (any, bool) {
 	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
 		return nil, false
 	}
@@ -323,7 +327,7 @@ func finite(v any) (any, bool) {
 }
 
 // decodeQuoted decodes a quoted scalar that ends on the line.
-func (b *block) decodeQuoted() (string, bool) {
+func (b *Scanner) decodeQuoted() (string, bool) {
 	quote := b.text[b.pos]
 	s := b.text[b.pos+1:]
 	if i := strings.IndexByte(s, '\n'); i >= 0 {
@@ -372,7 +376,7 @@ func (b *block) decodeQuoted() (string, bool) {
 }
 
 // literal decodes a literal block scalar inside a collection at column col.
-func (b *block) literal(col int) (any, bool) {
+func (b *Scanner) literal(col int) (any, bool) {
 	b.pos++
 	chomp := byte(0)
 	if b.pos < len(b.text) && (b.text[b.pos] == '-' || b.text[b.pos] == '+') {
@@ -439,7 +443,7 @@ func (b *block) literal(col int) (any, bool) {
 }
 
 // indent counts the spaces at pos, at most limit.
-func (b *block) indent(limit int) (n int) {
+func (b *Scanner) indent(limit int) (n int) {
 	for n < limit && b.pos+n < len(b.text) && b.text[b.pos+n] == ' ' {
 		n++
 	}
@@ -447,7 +451,7 @@ func (b *block) indent(limit int) (n int) {
 }
 
 // literalSize returns at least the size of the literal text with the given indentation that starts at pos.
-func (b *block) literalSize(indent int) (n int) {
+func (b *Scanner) literalSize(indent int) (n int) {
 	for i := b.pos; i < len(b.text); {
 		end := strings.IndexByte(b.text[i:], '\n') + 1
 		if end == 0 {
@@ -468,8 +472,8 @@ func (b *block) literalSize(indent int) (n int) {
 }
 
 // flow decodes a flow collection that ends on the line.
-func (b *block) flow() (any, bool) {
-	if b.depth++; b.depth > maxDepth {
+func (b *Scanner) flow() (any, bool) {
+	if b.depth++; b.depth > MaxDepth {
 		return nil, false
 	}
 	defer func() { b.depth-- }()
@@ -538,7 +542,7 @@ func (b *block) flow() (any, bool) {
 }
 
 // skipSpaces goes behind spaces and returns the byte there, a line break at the end.
-func (b *block) skipSpaces() byte {
+func (b *Scanner) skipSpaces() byte {
 	for b.pos < len(b.text) && b.text[b.pos] == ' ' {
 		b.pos++
 	}
@@ -549,7 +553,7 @@ func (b *block) skipSpaces() byte {
 }
 
 // flowScalar decodes a quoted scalar or a plain one of few characters in a flow collection.
-func (b *block) flowScalar() (any, bool) {
+func (b *Scanner) flowScalar() (any, bool) {
 	if b.pos == len(b.text) {
 		return nil, false
 	}
@@ -568,7 +572,7 @@ func (b *block) flowScalar() (any, bool) {
 			return nil, false
 		}
 		b.pos = end
-		return finite(plain(b.text[start:end]))
+		return Finite(Plain(b.text[start:end]))
 	}
 	return nil, false
 }

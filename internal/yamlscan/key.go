@@ -1,0 +1,39 @@
+package yamlscan
+
+import "strconv"
+
+// Key returns a key as JSON text, as sigs.k8s.io/yaml v1.6.0 yaml.go: convertToJSONableObject.
+func Key(k any) (string, bool) {
+	switch k := k.(type) {
+	case string:
+		return ValidText(k), true
+	case int:
+		return strconv.Itoa(k), true
+	case int64:
+		return strconv.FormatInt(k, 10), true
+	case bool:
+		return strconv.FormatBool(k), true
+	case float64:
+		switch s := strconv.FormatFloat(k, 'g', -1, 32); s { // large ones become infinite
+		case "+Inf":
+			return ".inf", true
+		case "-Inf":
+			return "-.inf", true
+		case "NaN":
+			return ".nan", true
+		default:
+			return s, true
+		}
+	}
+	return "", false
+}
+
+// ValidText replaces bytes that are not UTF-8, which only !!binary can bring, as encoding/json does.
+func ValidText(s string) string {
+	for _, r := range s {
+		if r == '\uFFFD' {
+			return string([]rune(s))
+		}
+	}
+	return s
+}
