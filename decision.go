@@ -95,7 +95,7 @@ const (
 type Outcome struct {
 	Policy  string
 	Binding string
-	Param   string // "namespace/name" or "name"; empty without a param
+	Param   string // "namespace/name" or "name", or [DefaultParam]; empty without a param
 	Field   string // the server's path of the expression, such as "spec.validations[0].expression"
 	Verdict Verdict
 	Message string // of a denial or an error

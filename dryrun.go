@@ -25,7 +25,7 @@ func (r *run) tellChange(in *invocation, before, after map[string]any) {
 	if in.binding.DryRun() {
 		does = "would change"
 	}
-	r.tellMutations(in.binding, wouldMutate{Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
+	r.tellMutations(in.binding, wouldMutate{Policy: in.hook.Name, Binding: in.binding.Name, Param: in.paramName(),
 		Applied: !in.binding.DryRun(), Paths: paths}, does+" "+strings.Join(paths, ", "))
 }
 

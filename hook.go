@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/match"
+	"github.com/celgate/celgate/internal/patch/mergepatch"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/sequence"
 	"github.com/celgate/celgate/internal/tree"
@@ -20,7 +21,8 @@ type hook struct {
 	phase    policy.Phase
 	criteria *match.Criteria
 	param    *schema.Resource   // nil without paramKind
-	err      error              // a paramKind that does not exist
+	defaults map[string]any     // of a policy with default params: these, as the server would hold them
+	err      error              // a paramKind that does not exist, or default params that are none
 	bindings []*compiledBinding // sorted by name
 	mentions quirks.Mention
 
@@ -80,8 +82,28 @@ func (h *hook) holdParam(param map[string]any) map[string]any {
 
 var withoutParam = []map[string]any{nil}
 
+// DefaultParam is the name of the default params of a policy in outcomes. No object has it.
+const DefaultParam = "defaultParams"
+
 // paramName is the name of a param in messages and outcomes.
-func paramName(param map[string]any) string { return tree.Object(param).Path() }
+func (h *hook) paramName(param map[string]any) string {
+	if h.defaults != nil && tree.Same(param, h.defaults) {
+		return DefaultParam
+	}
+	return tree.Object(param).Path()
+}
+
+// paramName is the name of the param.
+func (in *invocation) paramName() string { return in.hook.paramName(in.param) }
+
+// withDefaults returns a param with what the default params of the policy say beside it.
+func (h *hook) withDefaults(param map[string]any) map[string]any {
+	if h.defaults == nil || h.ParamMerge != policy.MergeParams {
+		return param
+	}
+	merged, _ := mergepatch.Apply(h.defaults, param).(map[string]any)
+	return merged
+}
 
 // An invocation is one policy with one binding and one param, all of which are for the request.
 type invocation struct {
@@ -95,7 +117,7 @@ type invocation struct {
 }
 
 func (in *invocation) key() invocationKey {
-	return invocationKey{in.hook.Kind, in.hook.Name, in.binding.Name, paramName(in.param)}
+	return invocationKey{in.hook.Kind, in.hook.Name, in.binding.Name, in.paramName()}
 }
 
 // A configurationError is an error before any expression ran.

@@ -115,8 +115,11 @@ func (r *matcher) bindingInvocations(h *hook, b *compiledBinding, m match.Result
 // objects that paramRef selects (as generic/policy_dispatcher.go v0.37.2, CollectParams).
 func (r *matcher) params(h *hook, b *compiledBinding) ([]map[string]any, error) {
 	from := b.ParamRef
-	if h.ParamKind == nil || from == nil {
+	switch {
+	case h.ParamKind == nil || from == nil && h.defaults == nil:
 		return withoutParam, nil
+	case from == nil:
+		return []map[string]any{h.defaults}, nil
 	}
 	namespace := from.Namespace
 	switch {
@@ -124,9 +127,30 @@ func (r *matcher) params(h *hook, b *compiledBinding) ([]map[string]any, error) 
 		return nil, errors.New("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
 	case h.param.Namespaced && namespace == "":
 		if namespace = r.attributes.Namespace; namespace == "" {
+			if h.defaults != nil && from.NotFoundAction == policy.NotFoundDefault {
+				return []map[string]any{h.defaults}, nil
+			}
 			return nil, ErrNoParamNamespace
 		}
 	}
+	params, err := r.selectParams(h, b, namespace)
+	if len(params) > 0 || err != nil {
+		return params, err
+	}
+	switch {
+	case from.NotFoundAction == policy.NotFoundDeny:
+		return nil, ErrNoParams
+	case from.NotFoundAction != policy.NotFoundDefault:
+		return nil, nil
+	case h.defaults == nil:
+		return nil, ErrNoDefaultParams
+	}
+	return []map[string]any{h.defaults}, nil
+}
+
+// selectParams returns the params of a namespace that a paramRef selects.
+func (r *matcher) selectParams(h *hook, b *compiledBinding, namespace string) ([]map[string]any, error) {
+	from := b.ParamRef
 	kind := h.param.GroupVersion().WithKind(h.param.Kind)
 	var params []map[string]any
 	if from.Name != "" {
@@ -135,7 +159,7 @@ func (r *matcher) params(h *hook, b *compiledBinding) ([]map[string]any, error) 
 			return nil, err
 		}
 		if param != nil {
-			params = append(params, h.holdParam(param))
+			params = append(params, h.withDefaults(h.holdParam(param)))
 		}
 	} else {
 		all, err := r.cluster.List(r.reading, kind, namespace)
@@ -144,12 +168,9 @@ func (r *matcher) params(h *hook, b *compiledBinding) ([]map[string]any, error) 
 		}
 		for _, param := range all {
 			if b.selector.Matches(match.Labels(param)) {
-				params = append(params, h.holdParam(param))
+				params = append(params, h.withDefaults(h.holdParam(param)))
 			}
 		}
-	}
-	if len(params) == 0 && from.NotFoundAction == policy.NotFoundDeny {
-		return nil, ErrNoParams
 	}
 	return params, nil
 }

@@ -269,7 +269,7 @@ func (p *mutatingPass) mutation(in *invocation, m int, v *versioned) error {
 // fail notes an outcome that denies the request if the policy has failurePolicy Fail.
 func (p *mutatingPass) fail(in *invocation, o eval.Outcome) {
 	f := policyError{hook: in.hook, binding: in.binding, message: o.Message,
-		reason: metav1.StatusReasonInvalid, outcome: &o, param: paramName(in.param), err: o.Err}
+		reason: metav1.StatusReasonInvalid, outcome: &o, param: in.paramName(), err: o.Err}
 	if in.hook.Kind == policy.Admission {
 		f.byOwn(&o)
 	}
@@ -298,7 +298,7 @@ func (p *mutatingPass) keep(in *invocation, v *versioned, before map[string]any,
 // change is what an invocation made of an object; changing are the mutations that did, nil for the only one.
 func (in *invocation) change(before, after map[string]any, changing []int, second bool) Change {
 	c := Change{
-		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param), Second: second,
+		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: in.paramName(), Second: second,
 		Before: before, After: after, Mutations: changing,
 	}
 	if in.hook.Kind != policy.Admission {

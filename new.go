@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
@@ -177,6 +178,11 @@ func (e *Engine) enforce(p *policy.Policy, bindings []*compiledBinding) error {
 		kind := gv.WithKind(p.ParamKind.Kind)
 		if h.param = e.types.ResourceFor(kind); h.param == nil {
 			h.err = &ParamKindError{kind}
+		} else if p.DefaultParams != nil {
+			var errs field.ErrorList
+			if h.defaults, errs = e.defaultParams(p, h.param); len(errs) > 0 {
+				h.err = errs.ToAggregate()
+			}
 		}
 	}
 	for _, phase := range []policy.Phase{policy.PhaseMutation, policy.PhaseValidation} {

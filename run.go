@@ -151,7 +151,7 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 		(len(r.mentioning) == 0 || r.mentioning[len(r.mentioning)-1] != in.hook) {
 		r.mentioning = append(r.mentioning, in.hook)
 	}
-	param := paramName(in.param)
+	param := in.paramName()
 	from := len(r.decision.Outcomes)
 	r.decision.Outcomes = slices.Grow(r.decision.Outcomes, len(outcomes))[:from+len(outcomes)]
 	for i := range outcomes {
@@ -173,7 +173,7 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 func (r *run) violation(in *invocation, o eval.Outcome, actions []policy.Action) {
 	r.decision.Violations = append(r.decision.Violations, Violation{
 		Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name,
-		Param: paramName(in.param), Message: o.Message, Reason: o.Reason, Actions: actions,
+		Param: in.paramName(), Message: o.Message, Reason: o.Reason, Actions: actions,
 		IsError: o.Verdict == eval.Error, Err: o.Err, Expr: expression(o.Expression), Scope: o.Scope, index: o.Index,
 	})
 }
@@ -212,7 +212,7 @@ func (r *run) addTiming(in *invocation, start time.Time) {
 		r.decision.Timings = make([]Timing, 0, len(r.known.of(in.hook.phase).hooks))
 	}
 	r.decision.Timings = append(r.decision.Timings, Timing{
-		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: paramName(in.param),
+		Kind: in.hook.Kind, Policy: in.hook.Name, Binding: in.binding.Name, Param: in.paramName(),
 		Elapsed: time.Since(start),
 	})
 }

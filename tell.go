@@ -62,7 +62,7 @@ func (t *teller) tell(h *hook, b *compiledBinding, in *invocation, e explain.Eve
 		e.Binding = b.Name
 	}
 	if in != nil {
-		e.Param = paramName(in.param)
+		e.Param = in.paramName()
 	}
 	t.told.tell(e)
 }

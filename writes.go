@@ -68,7 +68,7 @@ func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
 	}
 	errs := w.Errors(e.envs, e.knowsStatic())
 	if len(errs) == 0 && w.Policy != nil {
-		errs = append(e.typeErrors(w), e.checkErrors(w.Policy)...)
+		errs = slices.Concat(e.typeErrors(w), e.checkErrors(w.Policy), e.defaultParamErrors(w))
 	}
 	return errs
 }

@@ -33,7 +33,7 @@ type Event struct {
 	Phase   policy.Phase
 	Policy  string
 	Binding string // empty: the policy itself, whatever the binding
-	Param   string // "namespace/name" or "name"; empty without a param
+	Param   string // "namespace/name" or "name", or celgate.DefaultParam; empty without a param
 	Second  bool   // in the second pass of the mutating policies
 
 	Match      *Match

@@ -20,6 +20,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 		in.Spec.MatchConditions, in.Spec.Variables)
 	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
 	p.TypeChecking, p.Lost = in.Spec.TypeChecking, in.Spec.MutationValidationPolicy
+	p.DefaultParams, p.ParamMerge = in.Spec.DefaultParams, in.Spec.ParamMerge
 	if o := in.Spec.Order; o != nil {
 		p.After, p.Before = o.After, o.Before
 	}
@@ -37,7 +38,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 }
 
 func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding {
-	b := c.binding(Admission, in.ObjectMeta, in.Spec.PolicyName, in.Spec.ParamRef, in.Spec.MatchResources)
+	b := c.binding(Admission, in.ObjectMeta, in.Spec.PolicyName, (*admissionv1.ParamRef)(in.Spec.ParamRef), in.Spec.MatchResources)
 	for _, named := range in.Spec.Policies {
 		b.Policies = append(b.Policies, Kind(cmp.Or(named.Kind, string(Admission))).Ref(named.Name))
 	}
@@ -189,6 +190,34 @@ func (v *validator) ordering(p *Policy, spec *field.Path) {
 	}
 }
 
+// defaultParams checks what an object without a name may say; whether the params are some of their kind, the engine
+// knows.
+func (v *validator) defaultParams(p *Policy, spec *field.Path) {
+	path, merge := spec.Child("defaultParams"), spec.Child("paramMerge")
+	switch {
+	case p.DefaultParams == nil && p.ParamMerge != "":
+		v.add(field.Forbidden(merge, "the policy has no defaultParams"))
+	case p.DefaultParams != nil && p.ParamKind == nil:
+		v.add(field.Forbidden(path, "the policy has no paramKind"))
+	case p.DefaultParams != nil:
+		for _, of := range []struct{ name, want string }{{"apiVersion", p.ParamKind.APIVersion}, {"kind", p.ParamKind.Kind}} {
+			if given, ok := p.DefaultParams[of.name]; ok && given != of.want {
+				v.add(field.Invalid(path.Child(of.name), given, "the paramKind has "+of.want))
+			}
+		}
+		metadata, _ := p.DefaultParams["metadata"].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(metadata)) {
+			if name != "labels" && name != "annotations" {
+				v.add(field.Forbidden(path.Child("metadata", name), "the default is not an object of a cluster: it may have "+
+					"labels and annotations"))
+			}
+		}
+	}
+	if p.ParamMerge != "" {
+		oneOf(v, merge, p.ParamMerge, []string{MergeParams, ReplaceParams})
+	}
+}
+
 // policies checks the names of the policies of a binding.
 func (v *validator) policies(b *Binding, spec *field.Path) {
 	path := spec.Child("policies")
@@ -308,6 +337,7 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 	}
 	v.checks(p, spec)
 	v.ordering(p, spec)
+	v.defaultParams(p, spec)
 	if p.Validates() {
 		v.validating(p, spec)
 	}

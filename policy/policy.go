@@ -177,6 +177,11 @@ type Policy struct {
 	// Lost says what becomes of a request in which a mutation no longer holds at the end; empty: as IgnoreLost.
 	Lost string
 
+	// DefaultParams are the params where there is no other, with ParamMerge [MergeParams] also what params are merged
+	// into; nil: none.
+	DefaultParams map[string]any
+	ParamMerge    string
+
 	MaxPasses int // how often mutations may run in one request; 0: twice, as all others
 
 	emptyPasses bool // MaxPasses was written, as 0, which only the write-time rules tell from none
@@ -385,6 +390,12 @@ const (
 // Exact reports that the mutation, made once more when all mutations of a request are made, is to change nothing.
 func (m *Mutation) Exact() bool { return !m.Overwritable && m.AtEnd.IsZero() }
 
+// What becomes of default params where there are others.
+const (
+	ReplaceParams = "Replace" // what an empty paramMerge means, too
+	MergeParams   = "Merge"
+)
+
 // A PatchType says how a mutation's result is applied.
 type PatchType = admissionv1.PatchType
 
@@ -445,6 +456,8 @@ type NotFoundAction = admissionv1.ParameterNotFoundActionType
 const (
 	NotFoundAllow NotFoundAction = "Allow"
 	NotFoundDeny  NotFoundAction = "Deny"
+
+	NotFoundDefault NotFoundAction = "Default" // of the dialect alone: the default params of the policy
 )
 
 // MatchResources says which requests a policy or binding is for.

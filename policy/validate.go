@@ -159,7 +159,11 @@ func (v *validator) binding(b *Binding) {
 		v.add(field.Required(policyName, ""))
 	}
 	if b.ParamRef != nil {
-		v.paramRef(b.ParamRef, spec.Child("paramRef"))
+		allowed := notFoundActions
+		if b.Kind == Admission {
+			allowed = append(slices.Clone(allowed), NotFoundDefault)
+		}
+		v.paramRef(b.ParamRef, allowed, spec.Child("paramRef"))
 	}
 	if b.MatchResources != nil {
 		v.matchResources(b.MatchResources, spec.Child("matchResources"))
@@ -651,7 +655,7 @@ func (v *validator) member(m Mutation, path *field.Path, named, other string) {
 	}
 }
 
-func (v *validator) paramRef(r *ParamRef, path *field.Path) {
+func (v *validator) paramRef(r *ParamRef, notFound []NotFoundAction, path *field.Path) {
 	const exclusive = "name and selector are mutually exclusive"
 	both := r.Name != "" && r.Selector != nil
 	if r.Name != "" {
@@ -672,7 +676,7 @@ func (v *validator) paramRef(r *ParamRef, path *field.Path) {
 	if action := path.Child("parameterNotFoundAction"); r.NotFoundAction == "" {
 		v.add(field.Required(action, ""))
 	} else {
-		oneOf(v, action, r.NotFoundAction, notFoundActions)
+		oneOf(v, action, r.NotFoundAction, notFound)
 	}
 }
 

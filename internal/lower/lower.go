@@ -61,6 +61,9 @@ func noNative(p *policy.Policy) (all []Refusal) {
 	if len(p.After)+len(p.Before) > 0 {
 		all = append(all, Refusal{"spec.order", "kube-apiserver runs mutating policies in an order of its own"})
 	}
+	if p.DefaultParams != nil {
+		all = append(all, Refusal{"spec.defaultParams", "kube-apiserver has params that are stored, and no others"})
+	}
 	if p.Passes() != policy.DefaultPasses {
 		all = append(all, Refusal{"spec.maxPasses", "kube-apiserver runs mutations twice at most"})
 	}
@@ -117,6 +120,10 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 	}
 	var all []map[string]any
 	var refusals []Refusal
+	if r := b.ParamRef; r != nil && r.NotFoundAction == policy.NotFoundDefault {
+		refusals = append(refusals, Refusal{"spec.paramRef.parameterNotFoundAction",
+			"kube-apiserver has Allow and Deny, and no params that are not stored"})
+	}
 	for i, ref := range b.PolicyRefs() {
 		field := "spec.policyName"
 		name := b.Name

@@ -45,7 +45,7 @@ leaves the policy without force, silently.`,
 		Title: "paramKind and paramRef do not go together",
 		Text: `A policy with spec.paramKind whose binding has no spec.paramRef is evaluated with params null, and params.x is an error; a binding's paramRef
 without a paramKind is ignored. A paramRef without a namespace for a namespaced paramKind means the namespace of the
-request, and is an error for cluster-scoped requests; one with a namespace for a cluster-scoped paramKind is always an
+request, and is an error for cluster-scoped requests, but with the defaultParams of the dialect; one with a namespace for a cluster-scoped paramKind is always an
 error. A paramKind that the server does not know makes every request fail that the policy matches; one of a group that
 Kubernetes does not have, whose CustomResourceDefinition is not among the files, is a note.`,
 		Before: "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas   # has paramKind",
@@ -106,7 +106,7 @@ func missingParams(p *pass) {
 		}
 		for _, b := range f.bindings {
 			ref := b.ParamRef
-			if ref == nil {
+			if ref == nil || ref.NotFoundAction == policy.NotFoundDefault {
 				continue
 			}
 			given, found := 0, false
@@ -236,6 +236,7 @@ func paramReferences(p *pass) {
 		}
 		for _, b := range f.bindings {
 			switch ref := b.ParamRef; {
+			case ref == nil && f.ParamKind != nil && f.DefaultParams != nil:
 			case ref == nil && f.ParamKind != nil:
 				if used := slices.ContainsFunc(f.exprs,
 					func(e *expression) bool { return e.reads != nil && e.reads.Uses(paramsRoot) }); used &&
@@ -247,13 +248,17 @@ func paramReferences(p *pass) {
 				p.atBinding(b, "spec.paramRef", "give the policy a paramKind, or remove the paramRef",
 					"%s has no paramKind: the paramRef is ignored", f.Name)
 				p.fix(func(object map[string]any) { delete(memberOf(object, "spec"), "paramRef") })
+			case ref != nil && ref.NotFoundAction == policy.NotFoundDefault && f.DefaultParams == nil:
+				p.atBinding(b, "spec.paramRef.parameterNotFoundAction", "give the policy defaultParams",
+					"%s has no defaultParams: where the paramRef selects nothing it is an error", f.Name)
 			case ref != nil && params != nil && !params.Namespaced && ref.Namespace != "":
 				p.atBinding(b, "spec.paramRef.namespace", "remove the namespace",
 					"%s is cluster-scoped: a paramRef with a namespace is always an error", f.ParamKind.Kind)
 				p.fix(func(object map[string]any) {
 					delete(memberOf(memberOf(object, "spec"), "paramRef"), "namespace")
 				})
-			case ref != nil && params != nil && params.Namespaced && ref.Namespace == "":
+			case ref != nil && params != nil && params.Namespaced && ref.Namespace == "" &&
+				ref.NotFoundAction != policy.NotFoundDefault:
 				const hint = "name the namespace of the params"
 				for _, t := range f.targets {
 					if !t.named || t.namespaced {

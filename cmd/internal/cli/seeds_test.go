@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A promise is one row of docs/seeds.yaml: what a proposal of mutating policies promises, and where it is, or why not.
+// A promise is one row of docs/seeds.yaml: what a proposal promises, and where it is, or why not.
 type promise struct {
 	Seed, Promise, Where string
 	Tests                []string // file, or file#Test
@@ -31,7 +31,7 @@ func TestSeeds(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# What the proposals promise, and where it is\n\n" +
 		"<!-- made from seeds.yaml by TestSeeds -update -->\n\n" +
-		"Rows are about the proposals 000 (KEP-3962), 001 (KEP-3775) and 002 (an earlier design of KEP-3962).\n\n" +
+		"Rows are about the proposals 000 (KEP-3962), 001 (KEP-3775), 002 (an earlier design of KEP-3962) and 003 (KEP-3488).\n\n" +
 		"| proposal | promise | where | tests |\n|---|---|---|---|\n")
 	for _, p := range all {
 		if (p.Where == "") != (p.Not != "") || p.Where != "" && len(p.Tests) == 0 {

@@ -2,6 +2,7 @@ package delta
 
 import (
 	"cmp"
+	"encoding/json"
 	"iter"
 	"slices"
 	"strings"
@@ -145,6 +146,12 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 	d.say("failurePolicy", string(p.FailurePolicy))
 	if p.ParamKind != nil {
 		d.say("paramKind", p.ParamKind.APIVersion+" "+p.ParamKind.Kind)
+	}
+	if p.DefaultParams != nil {
+		if text, err := json.Marshal(p.DefaultParams); err == nil {
+			d.say("defaultParams", string(text))
+		}
+		d.say("paramMerge", cmp.Or(p.ParamMerge, policy.ReplaceParams))
 	}
 	named := func(part string, all []policy.NamedExpr) {
 		for _, x := range all {

@@ -70,6 +70,8 @@ func hintOfType(f failing) string {
 		return "authorizer has no value in messageExpression and auditAnnotations; decide in a validation instead"
 	case errors.Is(f.err, celgate.ErrNoParams):
 		return "the binding's paramRef selects nothing: give the param beside the policies or with -c"
+	case errors.Is(f.err, celgate.ErrNoDefaultParams):
+		return "give the policy defaultParams, or the binding a param"
 	case errors.Is(f.err, celgate.ErrNoParamNamespace):
 		return "set paramRef.namespace in the binding, so that cluster-scoped objects have params too"
 	case errors.As(f.err, &paramKind):

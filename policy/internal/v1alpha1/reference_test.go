@@ -88,6 +88,8 @@ func typeName(x ast.Expr) string {
 		return "list of " + typeName(x.Elt)
 	case *ast.SelectorExpr:
 		return x.Sel.Name
+	case *ast.MapType:
+		return "object"
 	case *ast.Ident:
 		if ast.IsExported(x.Name) {
 			return "[" + x.Name + "](#" + strings.ToLower(x.Name) + ")"

@@ -47,6 +47,17 @@ type AdmissionPolicySpec struct {
 	// The kind of the params; without it the policy takes none.
 	ParamKind *admissionv1.ParamKind `json:"paramKind,omitempty"`
 
+	// The params where a binding finds none, and its parameterNotFoundAction is Default or it has no paramRef: an object of
+	// the paramKind without a name. It is what the API server would store: it gets the defaults of the kind, and is refused
+	// where the server would refuse it or drop a field.
+	DefaultParams map[string]any `json:"defaultParams,omitempty"`
+
+	// What becomes of defaultParams where there is a param: Replace (the default) puts the param in their place, Merge
+	// merges it into them as a JSON merge patch.
+	//
+	//crd:enum Replace Merge
+	ParamMerge string `json:"paramMerge,omitempty"`
+
 	// The requests that the policy is for. Required. A policy that only mutates is for no DELETE, as a
 	// MutatingAdmissionPolicy; mutations of a policy that validates too are left out on DELETE.
 	//
@@ -236,7 +247,7 @@ type AdmissionPolicyBindingSpec struct {
 	Policies []PolicyReference `json:"policies,omitempty"`
 
 	// The params, of a policy with paramKind.
-	ParamRef *admissionv1.ParamRef `json:"paramRef,omitempty"`
+	ParamRef *ParamRef `json:"paramRef,omitempty"`
 
 	// Those requests of the policy that the binding is for; without it all of them.
 	MatchResources *admissionv1.MatchResources `json:"matchResources,omitempty"`
@@ -251,6 +262,27 @@ type AdmissionPolicyBindingSpec struct {
 
 	// What becomes of a failed validation: Deny, Warn, Audit; not Deny and Warn together. Deny if it is left out.
 	ValidationActions []admissionv1.ValidationAction `json:"validationActions,omitempty"`
+}
+
+// A ParamRef selects params: one by its name, or all with the labels of a selector.
+//
+//crd:rule (has(self.name) && self.name != '') != has(self.selector): one of name and selector must be given, not both
+type ParamRef struct {
+	// The name of the param. This or selector is required.
+	Name string `json:"name,omitempty"`
+
+	// The namespace of the params; without it, that of the request. Only for a paramKind with namespaces.
+	Namespace string `json:"namespace,omitempty"`
+
+	// The labels of the params.
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// What a binding does that finds no param: Allow lets the request pass, Deny is an error, for which failurePolicy
+	// decides, Default takes the defaultParams of the policy, also for cluster-scoped objects where params are those of
+	// the request's namespace. Required.
+	//
+	//crd:enum Allow Deny Default
+	ParameterNotFoundAction *admissionv1.ParameterNotFoundActionType `json:"parameterNotFoundAction,omitempty"`
 }
 
 // An AdmissionPolicyStatus is what celgate serve writes of a policy.
