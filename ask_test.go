@@ -1,13 +1,15 @@
 package celgate
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/celgate/celgate/schema"
 	"github.com/celgate/celgate/schema/builtin"
 )
 
-// TestTargetOfScale takes the newest version of the resource that a subresource belongs to: v10 is newer than v2.
+// TestTargetOfScale takes the newest version of the resource that a subresource belongs to: v10 is newer than v2, and
+// that is the order in which versions are served.
 func TestTargetOfScale(t *testing.T) {
 	types, err := builtin.Registry("1.37")
 	if err != nil {
@@ -32,6 +34,10 @@ func TestTargetOfScale(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	served := types.Served(schema.GroupKind{Group: "example.com", Kind: "Set"})
+	if want := []string{"v10", "v2", "v1", "v1beta1"}; !slices.Equal(served, want) {
+		t.Errorf("served are %q, want %q", served, want)
 	}
 	w := &Requester{Types: types}
 	to, _, err := w.Target(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"},

@@ -99,6 +99,35 @@ func ofKubernetes(s *ast.TypeSpec, file *ast.File) bool {
 	})
 }
 
+// TestOnlyPreparedIsDecided wants the compiler to refuse a program that lets an engine decide about a request that
+// nobody prepared.
+func TestOnlyPreparedIsDecided(t *testing.T) {
+	root := filepath.Join("..", "..")
+	exports := exportData(t, root)
+	fset := token.NewFileSet()
+	compile := func(request string) error {
+		file, err := parser.ParseFile(fset, "program.go", `package program
+import (
+	"context"
+	"`+module+`"
+)
+func decide(ctx context.Context, e *celgate.Engine, r *celgate.`+request+`) (*celgate.Decision, error) {
+	return e.Admit(ctx, r)
+}`, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = importingFrom(fset, exports).Check("program", fset, []*ast.File{file}, nil)
+		return err
+	}
+	if err := compile("Prepared"); err != nil {
+		t.Errorf("a prepared request: %v", err)
+	}
+	if err := compile("Request"); err == nil || !strings.Contains(err.Error(), "*celgate.Request") {
+		t.Errorf("a request that nobody prepared: %v", err)
+	}
+}
+
 // TestFilesOfTheRoot fails for files of package celgate that use each other in a circle: so they can be read from the
 // bottom up.
 func TestFilesOfTheRoot(t *testing.T) {
@@ -107,10 +136,7 @@ func TestFilesOfTheRoot(t *testing.T) {
 	fset := token.NewFileSet()
 	files := parse(t, fset, root)
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
-	config := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(exports[path])
-	})}
-	pkg, err := config.Check(module, fset, files, &info)
+	pkg, err := importingFrom(fset, exports).Check(module, fset, files, &info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,6 +201,13 @@ func parse(t *testing.T, fset *token.FileSet, dir string) []*ast.File {
 		files = append(files, file)
 	}
 	return files
+}
+
+// importingFrom returns a type checker that finds packages in the files of [exportData].
+func importingFrom(fset *token.FileSet, exports map[string]string) *types.Config {
+	return &types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})}
 }
 
 // exportData returns the file with the export data of each package that the root package needs.
