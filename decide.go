@@ -33,7 +33,7 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 					denial = v
 				}
 			case policy.Audit:
-				failures = append(failures, auditedFailure{v.Message, v.Policy, v.Binding, v.index, v.Actions})
+				failures = append(failures, auditedFailure{v.Message, v.Policy, v.Binding, v.index, v.Validation, v.Actions})
 			case policy.Warn:
 				text := fmt.Sprintf("Validation failed for %s '%s' with binding '%s': %s", v.Kind, v.Policy,
 					v.Binding, v.Message)
@@ -64,6 +64,7 @@ type auditedFailure struct {
 	Policy            string          `json:"policy"`
 	Binding           string          `json:"binding"`
 	ExpressionIndex   int             `json:"expressionIndex"`
+	Validation        string          `json:"validation,omitempty"` // of the dialect
 	ValidationActions []policy.Action `json:"validationActions"`
 }
 
@@ -87,7 +88,9 @@ func denialStatus(req *Request, v *Violation, all []Violation) *metav1.Status {
 	if status.Reason = v.Reason; status.Reason == "" {
 		status.Reason = metav1.StatusReasonInvalid
 	}
-	status.Code = reasonCode(status.Reason)
+	if status.Code = v.Code; v.Code == 0 {
+		status.Code = reasonCode(status.Reason)
+	}
 	if len(causes) == 0 {
 		causes = []metav1.StatusCause{{Message: message}}
 	}

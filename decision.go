@@ -106,6 +106,8 @@ type Outcome struct {
 	// the object, and for all values of a scope that pass.
 	Scope string
 
+	Validation string // the name of the validation; empty: it has none
+
 	Kind  policy.Kind
 	Phase policy.Phase
 	Expr  policy.Expr
@@ -125,6 +127,9 @@ type Violation struct {
 	Err     error           // of an error, with a type: see [ExpressionError]
 	Expr    policy.Expr     // zero when no single expression is to blame
 	Scope   string          // as of an [Outcome]
+
+	Validation string // as of an [Outcome]
+	Code       int32  // of a denial; 0: that of Reason
 
 	index int // among the policy's validations
 }

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/eval"
 	"github.com/celgate/celgate/internal/match"
 	"github.com/celgate/celgate/internal/patch/mergepatch"
 	"github.com/celgate/celgate/internal/quirks"
@@ -59,6 +60,14 @@ func (h *hook) expressions() int {
 		return len(h.MatchConditions) + len(h.Mutations)
 	}
 	return len(h.MatchConditions) + len(h.Validations)
+}
+
+// rule returns the validation that an outcome is about; nil for an outcome about something else.
+func (h *hook) rule(o *eval.Outcome) *policy.Validation {
+	if h.phase != policy.PhaseValidation || o.Index >= len(h.Program.Validations) || o.Expression != h.Program.Validations[o.Index] {
+		return nil
+	}
+	return &h.Policy.Validations[o.Index]
 }
 
 // byObject reports that a selector of the policy or of a binding, or a match condition, looks at the object.

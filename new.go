@@ -41,7 +41,9 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	}
 	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
 	e.compile(policies, bindings, opts.Before)
-	e.dropPartial(set.Bindings, e.valid(policies), bindings)
+	valid := e.valid(policies)
+	e.dropPartial(set.Bindings, valid, bindings)
+	e.dropUnnamed(set.Bindings, valid, bindings)
 	for _, p := range policies {
 		if err := e.enforce(p, bindings[p.Ref()]); err != nil {
 			return nil, err
@@ -221,15 +223,31 @@ func (e *Engine) dropPartial(all []*policy.Binding, valid map[policy.Ref]*policy
 	bindings map[policy.Ref][]*compiledBinding) {
 	for _, b := range all {
 		errs := b.Together(valid)
-		bound := func(in *compiledBinding) bool { return in.Binding == b }
-		if len(errs) == 0 || !slices.ContainsFunc(bindings[b.PolicyRef()], bound) {
-			continue
-		}
-		for _, ref := range b.Policies {
-			bindings[ref] = slices.DeleteFunc(bindings[ref], bound)
-		}
-		e.reject(b.APIVersion, b.Ref(), b.Position, b.Ref().Invalid(errs))
+		e.drop(b, errs, bindings)
 	}
+}
+
+// dropUnnamed takes those bindings out of force that say what becomes of a validation that no policy of theirs has.
+// One that is stored stays: the policy has changed since, and without what it says it is stricter.
+func (e *Engine) dropUnnamed(all []*policy.Binding, valid map[policy.Ref]*policy.Policy,
+	bindings map[policy.Ref][]*compiledBinding) {
+	for _, b := range all {
+		if !b.Stored {
+			e.drop(b, b.Unnamed(valid), bindings)
+		}
+	}
+}
+
+// drop rejects a binding that is in force; not without errs.
+func (e *Engine) drop(b *policy.Binding, errs field.ErrorList, bindings map[policy.Ref][]*compiledBinding) {
+	bound := func(in *compiledBinding) bool { return in.Binding == b }
+	if len(errs) == 0 || !slices.ContainsFunc(bindings[b.PolicyRef()], bound) {
+		return
+	}
+	for _, ref := range b.PolicyRefs() {
+		bindings[ref] = slices.DeleteFunc(bindings[ref], bound)
+	}
+	e.reject(b.APIVersion, b.Ref(), b.Position, b.Ref().Invalid(errs))
 }
 
 // staticKnown is an error if a set has static policies and servers of the minor read none.

@@ -164,6 +164,10 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 		} else {
 			to.Expr, to.Field = policy.Expr{}, ""
 		}
+		to.Validation = ""
+		if rule := in.hook.rule(o); rule != nil {
+			to.Validation = rule.Name
+		}
 		if r.tells() {
 			r.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpOutcome, Outcome: r.told.outcomes + from + i})
 		}
@@ -171,24 +175,32 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 }
 
 func (r *run) violation(in *invocation, o eval.Outcome, actions []policy.Action) {
+	var name string
+	var code int32
+	if rule := in.hook.rule(&o); rule != nil {
+		name, code = rule.Name, rule.Code
+	}
 	r.decision.Violations = append(r.decision.Violations, Violation{
+		Validation: name, Code: code,
 		Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name,
 		Param: in.paramName(), Message: o.Message, Reason: o.Reason, Actions: actions,
 		IsError: o.Verdict == eval.Error, Err: o.Err, Expr: expression(o.Expression), Scope: o.Scope, index: o.Index,
 	})
 }
 
-// configurationViolation denies under failurePolicy Fail, whatever the actions of the binding are.
+// configurationViolation denies under failurePolicy Fail, whatever the actions of the binding are, unless it says what
+// becomes of errors.
 func (r *run) configurationViolation(e *configurationError) {
 	if e.hook.FailurePolicy == policy.Ignore {
 		return
 	}
 	v := Violation{
 		Kind: e.hook.Kind, Phase: e.hook.phase, Policy: e.hook.Name, Message: e.Error(), IsError: true, Err: e,
-		Actions: []policy.Action{policy.Deny},
 	}
 	if e.binding != nil {
-		v.Binding = e.binding.Name
+		v.Binding, v.Actions = e.binding.Name, e.binding.ActionsOnMisconfiguration()
+	} else {
+		v.Actions = []policy.Action{policy.Deny}
 	}
 	r.decision.Violations = append(r.decision.Violations, v)
 }

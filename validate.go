@@ -12,59 +12,67 @@ import (
 // validate runs every invocation of the validating policies. The error is one that no failurePolicy covers.
 func (r *run) validate() error {
 	var published annotations
+	var bindings combination
 	var current *hook
-	publish := func() {
+	next := func(h *hook) {
+		if h == current {
+			return
+		}
 		if current != nil {
 			published.publish(current.Name, r.decision)
+			bindings.end(current, r.decision)
 		}
-		published = annotations{}
+		current, published = h, annotations{}
+		bindings.begin(r.decision)
 	}
 	for in, confErr := range r.invocations(policy.PhaseValidation) {
 		if confErr != nil {
+			next(confErr.hook)
 			r.configurationViolation(confErr)
+			bindings.add(confErr.binding, false, true)
 			continue
 		}
-		if in.hook != current {
-			publish()
-			current = in.hook
-		}
+		next(in.hook)
 		start := r.clock()
-		if err := r.validateOne(&in, &published); err != nil {
+		ran, failed, err := r.validateOne(&in, &published)
+		if err != nil {
 			return err
 		}
+		bindings.add(in.binding, ran, failed)
 		r.addTiming(&in, start)
 	}
-	publish()
+	next(nil)
 	r.decision.decide(r.Request, r.engine.quirks)
 	return nil
 }
 
-func (r *run) validateOne(in *invocation, published *annotations) error {
+// validateOne evaluates an invocation and reports whether it got as far as the validations, and whether anything failed.
+func (r *run) validateOne(in *invocation, published *annotations) (ran, failed bool, err error) {
 	if in.idle { // the server looks up the namespace all the same
 		r.noteNoParams(in)
 		_, err := r.requestNamespace()
-		return err
+		return false, false, err
 	}
 	v, err := r.inVersion(in.kind)
 	if err != nil {
 		r.configurationViolation(&configurationError{in.hook, in.binding, conversionError{err}})
-		return nil
+		return false, true, nil
 	}
 	if _, err := r.requestNamespace(); err != nil {
-		return err
+		return false, false, err
 	}
 	r.begins(in)
 	r.meter.Begin()
-	r.validateOn(v, in, published)
+	ran, failed = r.validateOn(v, in, published)
 	r.noteExcess(in)
-	return nil
+	return ran, failed, nil
 }
 
-// validateOn evaluates an invocation on the object in the version that it wants.
-func (r *run) validateOn(v *versioned, in *invocation, published *annotations) {
+// validateOn evaluates an invocation on the object in the version that it wants, as validateOne.
+func (r *run) validateOn(v *versioned, in *invocation, published *annotations) (ran, failed bool) {
 	inputs := r.values(in, v)
 	if in.hook.Kind == policy.Admission {
-		inputs.Type = r.engine.types.Type(v.kind)
+		inputs.Type, inputs.Binding = r.engine.types.Type(v.kind), in.binding.Binding
 	}
 	if len(in.hook.MatchConditions) > 0 {
 		matching := inputs
@@ -73,10 +81,10 @@ func (r *run) validateOn(v *versioned, in *invocation, published *annotations) {
 		r.record(in, conditions.Outcomes)
 		if conditions.Err != nil {
 			r.violation(in, eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error(), Err: conditions.Err},
-				in.binding.Actions)
+				in.binding.ActionsOnError(nil))
 		}
 		if !conditions.Matched {
-			return
+			return false, conditions.Err != nil
 		}
 	}
 
@@ -87,9 +95,16 @@ func (r *run) validateOn(v *versioned, in *invocation, published *annotations) {
 	result := r.validator.Validate(r.ctx, in.hook.Program, &inputs, &r.namespaces[whole])
 	r.record(in, result.Outcomes)
 	for i := range result.Outcomes {
-		o := &result.Outcomes[i]
-		if o.Verdict == eval.Deny || o.Verdict == eval.Error && in.hook.FailurePolicy == policy.Fail {
-			r.violation(in, *o, in.binding.Actions)
+		switch o := &result.Outcomes[i]; o.Verdict {
+		case eval.Deny:
+			failed = true
+			r.violation(in, *o, in.binding.ActionsOn(&in.hook.Policy.Validations[o.Index]))
+		case eval.Error:
+			failed = true
+			rule := in.hook.rule(o)
+			if in.hook.FailurePolicyOf(rule) == policy.Fail {
+				r.violation(in, *o, in.binding.ActionsOnError(rule))
+			}
 		}
 	}
 	for _, a := range result.Annotations {
@@ -97,18 +112,20 @@ func (r *run) validateOn(v *versioned, in *invocation, published *annotations) {
 		case a.Err == nil:
 			published.add(a.Key, a.Value)
 		default:
-			failed := eval.Outcome{Expression: a.Expression, Verdict: eval.Error, Message: a.Err.Error(), Err: a.Err}
+			failed = true
+			wrong := eval.Outcome{Expression: a.Expression, Verdict: eval.Error, Message: a.Err.Error(), Err: a.Err}
 			var unbound *eval.UnboundError
 			if errors.As(a.Err, &unbound) && unbound.Name == "authorizer" &&
 				r.engine.quirks.Has(quirks.AuditAnnotationAuthorizer) {
 				r.decision.note(quirks.AuditAnnotationAuthorizer, in.hook.Name)
 			}
-			r.record(in, []eval.Outcome{failed})
+			r.record(in, []eval.Outcome{wrong})
 			if in.hook.FailurePolicy == policy.Fail {
-				r.violation(in, failed, []policy.Action{policy.Deny}) // whatever the binding says
+				r.violation(in, wrong, in.binding.ActionsOnMisconfiguration())
 			}
 		}
 	}
+	return true, failed
 }
 
 // annotations collects the audit annotations of one policy over its bindings and params.

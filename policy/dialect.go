@@ -20,7 +20,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 		in.Spec.MatchConditions, in.Spec.Variables)
 	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
 	p.TypeChecking, p.Lost = in.Spec.TypeChecking, in.Spec.MutationValidationPolicy
-	p.DefaultParams, p.ParamMerge = in.Spec.DefaultParams, in.Spec.ParamMerge
+	p.DefaultParams, p.ParamMerge, p.Combine = in.Spec.DefaultParams, in.Spec.ParamMerge, Combination(in.Spec.Combine)
 	if o := in.Spec.Order; o != nil {
 		p.After, p.Before = o.After, o.Before
 	}
@@ -52,6 +52,7 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 		b.Actions = []Action{Deny}
 	}
 	b.Actions = append(b.Actions, in.Spec.ValidationActions...)
+	b.Enforcement = enforcement(in.Spec.Enforcement)
 	return b
 }
 
@@ -61,6 +62,7 @@ func (c converter) ownValidation(path string, in dialect.Validation) Validation 
 	if in.Scope != "" {
 		x.Scope = ParseScope(c.expr(path+".scope", in.Scope))
 	}
+	x.refined(&in)
 	return x
 }
 
@@ -338,6 +340,7 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 	v.checks(p, spec)
 	v.ordering(p, spec)
 	v.defaultParams(p, spec)
+	v.ownValidations(p, spec)
 	if p.Validates() {
 		v.validating(p, spec)
 	}

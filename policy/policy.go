@@ -181,6 +181,7 @@ type Policy struct {
 	// into; nil: none.
 	DefaultParams map[string]any
 	ParamMerge    string
+	Combine Combination // empty: All
 
 	MaxPasses int // how often mutations may run in one request; 0: twice, as all others
 
@@ -268,8 +269,9 @@ type Binding struct {
 	MatchResources *MatchResources // nil: matches everything that the policy matches
 	Actions        []Action        // of failed validations; not Mutating
 
-	MutationActions []Action // Admission only; nil: Apply
-	Policies        []Ref    // Admission only, in place of PolicyName: all of them or none
+	MutationActions []Action     // Admission only; nil: Apply
+	Policies        []Ref        // Admission only, in place of PolicyName: all of them or none
+	Enforcement     *Enforcement // Admission only; nil: Actions are for everything
 
 	places Places
 }
@@ -338,9 +340,16 @@ type Validation struct {
 	Reason      metav1.StatusReason
 
 	// What only the dialect has.
-	Scope Scope // zero: the rule is for the object
+	Name           string        // in violations and metrics; empty: none
+	Scope          Scope         // zero: the rule is for the object
+	Code           int32         // of a denial; 0: that of the reason
+	Guard          bool          // it is evaluated before others, which are left out if it fails
+	Level          int           // bindings of a lower level leave it out; 0: none does
+	MaxEnforcement Action        // the strongest action of bindings; empty: Deny
+	FailurePolicy  FailurePolicy // empty: that of the policy
 
-	emptyReason bool // the reason was written, as "", which only the write-time rules tell from none
+	emptyCode, emptyLevel bool // as emptyReason
+	emptyReason           bool // the reason was written, as "", which only the write-time rules tell from none
 }
 
 // An AuditAnnotation is one annotation of a policy.

@@ -177,6 +177,7 @@ func (v *validator) binding(b *Binding) {
 	if b.Kind == Admission {
 		v.policies(b, spec)
 		v.mutationActions(b.MutationActions, spec.Child("mutationActions"))
+		v.enforcement(b, spec.Child("enforcement"))
 	}
 }
 
@@ -533,6 +534,9 @@ func (v *validator) validating(p *Policy, spec *field.Path) {
 	}
 	for i, x := range p.Validations {
 		v.validation(x, validations.Index(i))
+		if x.Reason != "" || x.emptyReason {
+			oneOf(v, validations.Index(i).Child("reason"), x.Reason, reasonsOf(p.Kind))
+		}
 	}
 	if len(p.AuditAnnotations) > maxAuditAnnotations {
 		v.add(field.Invalid(annotations, shownAnnotations(p.AuditAnnotations),
@@ -556,9 +560,6 @@ func (v *validator) validation(x Validation, path *field.Path) {
 		v.expression(UseValidation, x.Locals(), x.Expr.Src, expression)
 	}
 	v.message(x.Message, x.MessageExpr, x.Locals(), path)
-	if x.Reason != "" || x.emptyReason {
-		oneOf(v, path.Child("reason"), x.Reason, reasons)
-	}
 }
 
 // message checks the two members that make a text.

@@ -32,6 +32,7 @@ type Program struct {
 	Variables       []Variable
 	MatchConditions []*Expression
 	Validations     []*Expression
+	Turns           []int         // of Validations, in the order in which they are evaluated
 	Messages        []*Expression // beside Validations; nil where there is no messageExpression
 	Annotations     []*Expression // beside Policy.AuditAnnotations
 	Mutations       []*Expression // beside Policy.Mutations
@@ -103,6 +104,7 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 		e.Name = m.Name
 		prog.MatchConditions = append(prog.MatchConditions, e)
 	}
+	prog.Turns = p.Turns()
 	for i := range p.Validations {
 		v, in := &p.Validations[i], local(p.Validations[i].Locals())
 		prog.Validations = append(prog.Validations, in(v.Expr, policy.UseValidation))

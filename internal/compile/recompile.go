@@ -58,7 +58,7 @@ func recompile(
 		}
 		return copies
 	}
-	next := &Program{Policy: p}
+	next := &Program{Policy: p, Turns: prog.Turns}
 	for _, v := range prog.Variables {
 		next.Variables = append(next.Variables, Variable{v.Name, again(v.Expression, policy.UseVariable)})
 		scope.Declare(v.Name, v.Output)

@@ -24,6 +24,7 @@ import (
 	"github.com/celgate/celgate/internal/plan"
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/internal/shape"
+	"github.com/celgate/celgate/policy"
 )
 
 // Inputs are the values that the expressions of one invocation see. A nil value is null, a nil authorizer is
@@ -40,6 +41,8 @@ type Inputs struct {
 
 	Type *shape.Type // of the object, where a scope needs it; nil: not known
 	Kind *Kind       // of the object, where objects.apply needs it; nil: not known
+
+	Binding *policy.Binding // that says which validations are evaluated; nil: all are
 
 	At *Scoped // the value that expressions are evaluated for; nil: the object
 

@@ -138,6 +138,7 @@ type Validator struct {
 	activation activation
 	outcomes   []Outcome
 	failing    []*Scoped // beside outcomes, as far as there are any: the values that they are about
+	guarded    bool      // a guard has failed: what comes after it is not evaluated
 }
 
 // Validate evaluates validations, their messages and the audit annotations, as
@@ -179,7 +180,7 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 			}
 		}
 	}
-	if len(prog.Annotations) == 0 {
+	if len(prog.Annotations) == 0 || v.guarded {
 		return Validation{Outcomes: v.outcomes}
 	}
 	a.Namespace = wholeNamespace
@@ -201,28 +202,46 @@ func (v *Validator) Release() {
 // budget.
 func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
 	v.outcomes = slices.Grow(v.outcomes[:0], len(prog.Validations))
-	v.failing = nil
+	v.failing, v.guarded = nil, false
 	left = budget
-	for i, e := range prog.Validations {
-		if !prog.Policy.Validations[i].Scope.IsZero() {
-			if left, err = v.scoped(prog, i, left); err != nil {
-				return 0, err
-			}
+	for _, i := range prog.Turns {
+		rule := &prog.Policy.Validations[i]
+		if v.guarded || v.activation.Binding != nil && !v.activation.Binding.Reaches(rule) {
+			v.add(Outcome{Expression: prog.Validations[i], Index: i, Verdict: Skip}, nil)
 			continue
 		}
-		var r Result
-		if r, left, err = v.activation.evaluate(e, left); err != nil {
+		from := len(v.outcomes)
+		if rule.Scope.IsZero() {
+			left, err = v.whole(prog, i, left)
+		} else {
+			left, err = v.scoped(prog, i, left)
+		}
+		if err != nil {
 			return 0, err
 		}
-		v.outcomes = append(v.outcomes, Outcome{})
-		o := &v.outcomes[len(v.outcomes)-1]
-		o.Expression, o.Index, o.Cost = e, i, r.Cost
-		switch {
-		case r.Err != nil:
-			o.fail(r.Err)
-		case r.Value != types.True:
-			o.Verdict = Deny
-		}
+		v.guarded = rule.Guard && slices.ContainsFunc(v.outcomes[from:], Outcome.failed)
+	}
+	return left, nil
+}
+
+// failed reports that what the outcome is about is not so, or not for sure.
+func (o Outcome) failed() bool { return o.Verdict == Deny || o.Verdict == Error }
+
+// whole evaluates a validation without a scope.
+func (v *Validator) whole(prog *compile.Program, i int, left int64) (int64, error) {
+	e := prog.Validations[i]
+	r, left, err := v.activation.evaluate(e, left)
+	if err != nil {
+		return 0, err
+	}
+	v.outcomes = append(v.outcomes, Outcome{})
+	o := &v.outcomes[len(v.outcomes)-1]
+	o.Expression, o.Index, o.Cost = e, i, r.Cost
+	switch {
+	case r.Err != nil:
+		o.fail(r.Err)
+	case r.Value != types.True:
+		o.Verdict = Deny
 	}
 	return left, nil
 }
@@ -297,7 +316,7 @@ func (v *Validator) messages(prog *compile.Program, left int64) ([]Result, error
 	for i := range v.outcomes {
 		o := &v.outcomes[i]
 		e := prog.Messages[o.Index]
-		if e == nil || o.Scope != "" && (o.Verdict != Deny || v.failing[i] == nil) ||
+		if e == nil || o.Verdict == Skip || o.Scope != "" && (o.Verdict != Deny || v.failing[i] == nil) ||
 			o.Scope == "" && !prog.Policy.Validations[o.Index].Scope.IsZero() {
 			continue
 		}

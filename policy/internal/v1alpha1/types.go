@@ -101,6 +101,13 @@ type AdmissionPolicySpec struct {
 	// The rules. A policy has at least one mutation, validation or audit annotation.
 	Validations []Validation `json:"validations,omitempty"`
 
+	// Whether a request has to satisfy all bindings of the policy that are for it: All (the default) or Any, one of them
+	// with all its params. With Any nothing is said of the bindings that it does not satisfy, if there is one that it
+	// does.
+	//
+	//crd:enum All Any
+	Combine string `json:"combine,omitempty"`
+
 	// The audit annotations that a request gets.
 	AuditAnnotations []admissionv1.AuditAnnotation `json:"auditAnnotations,omitempty"`
 
@@ -140,6 +147,30 @@ type Validation struct {
 	// scopePath.key, and as oldScope the value that it takes the place of, null if there is none. An absent field is no
 	// value, and no error.
 	Scope string `json:"scope,omitempty"`
+
+	// A DNS label that bindings, audit annotations and metrics call the rule by. No other rule of the policy has it.
+	Name string `json:"name,omitempty"`
+
+	// The code of a denial, from 400 to 499, in place of that of the reason. 401, 403 and 413 belong to their reasons.
+	Code *int32 `json:"code,omitempty"`
+
+	// Whether the rule is evaluated before those that are no guards. If it fails, the rules after it and the audit
+	// annotations are not evaluated, so that their texts tell nothing.
+	Guard bool `json:"guard,omitempty"`
+
+	// From 1 to 9: bindings of a lower enforcement.level leave the rule out.
+	Level *int32 `json:"level,omitempty"`
+
+	// The strongest that a binding may do where the rule fails: Deny, Warn or Audit, in this order. It takes the place
+	// of stronger ones.
+	//
+	//crd:enum Deny Warn Audit
+	MaxEnforcement admissionv1.ValidationAction `json:"maxEnforcement,omitempty"`
+
+	// What an error in the rule means, in place of the policy's: Fail or Ignore.
+	//
+	//crd:enum Fail Ignore
+	FailurePolicy admissionv1.FailurePolicyType `json:"failurePolicy,omitempty"`
 }
 
 // A Mutation is one change that a policy makes. Its expression may also come to null, or to an optional without a
@@ -262,6 +293,22 @@ type AdmissionPolicyBindingSpec struct {
 
 	// What becomes of a failed validation: Deny, Warn, Audit; not Deny and Warn together. Deny if it is left out.
 	ValidationActions []admissionv1.ValidationAction `json:"validationActions,omitempty"`
+
+	// What becomes of single rules and of errors, in place of validationActions and never stronger than these.
+	Enforcement *Enforcement `json:"enforcement,omitempty"`
+}
+
+// An Enforcement refines the validationActions of a binding.
+type Enforcement struct {
+	// From 1 to 9: rules of a higher level are left out. Without it none is.
+	Level *int32 `json:"level,omitempty"`
+
+	// What becomes of errors that failurePolicy Fail makes failures, and of a param that is missing and must not be;
+	// without it such errors are treated as the rule that fails, and what is missing denies.
+	OnError []admissionv1.ValidationAction `json:"onError,omitempty"`
+
+	// What becomes of rules, by their names.
+	Validations map[string][]admissionv1.ValidationAction `json:"validations,omitempty"`
 }
 
 // A ParamRef selects params: one by its name, or all with the labels of a selector.
