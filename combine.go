@@ -6,11 +6,11 @@ import (
 
 // A combination finds out whether a request satisfies a policy of which one binding is enough.
 type combination struct {
-	from      int      // where the violations of the policy begin
+	from      int              // where the violations of the policy begin
 	binding   *compiledBinding // that is evaluated
-	ran       bool     // for any param of the binding
-	failed    bool     // for any param of the binding, or it could not be evaluated
-	satisfied bool     // by a binding before
+	ran       bool             // for any param of the binding
+	failed    bool             // for any param of the binding, or it could not be evaluated
+	satisfied bool             // by a binding before
 }
 
 // begin begins a policy; the decision has the violations of those before.

@@ -20,7 +20,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 		in.Spec.MatchConditions, in.Spec.Variables)
 	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
 	p.TypeChecking, p.Lost = in.Spec.TypeChecking, in.Spec.MutationValidationPolicy
-	p.DefaultParams, p.ParamMerge, p.Combine = in.Spec.DefaultParams, in.Spec.ParamMerge, Combination(in.Spec.Combine)
+	p.DefaultParams, p.ParamMerge, p.Combine = in.Spec.DefaultParams, in.Spec.ParamMerge, in.Spec.Combine
 	if o := in.Spec.Order; o != nil {
 		p.After, p.Before = o.After, o.Before
 	}

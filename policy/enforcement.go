@@ -23,13 +23,10 @@ type Enforcement struct {
 	emptyLevel bool // the level was written, as 0, which only the write-time rules tell from none
 }
 
-// A Combination says how many bindings of a policy a request has to satisfy.
-type Combination string
-
-// The combinations.
+// How many bindings of a policy a request has to satisfy.
 const (
-	CombineAll Combination = "All"
-	CombineAny Combination = "Any"
+	CombineAll = "All"
+	CombineAny = "Any"
 )
 
 // maxLevel is the highest level of a validation.
@@ -185,7 +182,7 @@ func (v *validator) ownValidations(p *Policy, spec *field.Path) {
 		}
 	}
 	if p.Combine != "" {
-		oneOf(v, spec.Child("combine"), p.Combine, []Combination{CombineAll, CombineAny})
+		oneOf(v, spec.Child("combine"), p.Combine, []string{CombineAll, CombineAny})
 		if len(p.Validations) == 0 {
 			v.add(field.Forbidden(spec.Child("combine"), "the policy has no validations"))
 		}

@@ -181,7 +181,8 @@ type Policy struct {
 	// into; nil: none.
 	DefaultParams map[string]any
 	ParamMerge    string
-	Combine Combination // empty: All
+
+	Combine string // how many bindings a request has to satisfy; empty: All
 
 	MaxPasses int // how often mutations may run in one request; 0: twice, as all others
 

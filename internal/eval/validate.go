@@ -137,8 +137,8 @@ type Annotation struct {
 type Validator struct {
 	activation activation
 	outcomes   []Outcome
-	failing    []*Scoped // beside outcomes, as far as there are any: the values that they are about
-	guarded    bool      // a guard has failed: what comes after it is not evaluated
+	failing    []*Scoped          // beside outcomes, as far as there are any: the values that they are about
+	guard      *policy.Validation // that has failed: what comes after it is not evaluated
 }
 
 // Validate evaluates validations, their messages and the audit annotations, as
@@ -180,7 +180,7 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 			}
 		}
 	}
-	if len(prog.Annotations) == 0 || v.guarded {
+	if len(prog.Annotations) == 0 || v.guard != nil {
 		return Validation{Outcomes: v.outcomes}
 	}
 	a.Namespace = wholeNamespace
@@ -195,19 +195,19 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 // Release lets go of everything but the memory.
 func (v *Validator) Release() {
 	clear(v.outcomes)
-	v.activation, v.outcomes, v.failing = activation{}, v.outcomes[:0], nil
+	v.activation, v.outcomes, v.failing, v.guard = activation{}, v.outcomes[:0], nil, nil
 }
 
 // validations evaluates the validations to outcomes, of which denials have no text yet, and returns the rest of the
 // budget.
 func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
 	v.outcomes = slices.Grow(v.outcomes[:0], len(prog.Validations))
-	v.failing, v.guarded = nil, false
+	v.failing, v.guard = nil, nil
 	left = budget
 	for _, i := range prog.Turns {
 		rule := &prog.Policy.Validations[i]
-		if v.guarded || v.activation.Binding != nil && !v.activation.Binding.Reaches(rule) {
-			v.add(Outcome{Expression: prog.Validations[i], Index: i, Verdict: Skip}, nil)
+		if why := v.leftOut(rule); why != "" {
+			v.add(Outcome{Expression: prog.Validations[i], Index: i, Verdict: Skip, Message: why}, nil)
 			continue
 		}
 		from := len(v.outcomes)
@@ -219,9 +219,23 @@ func (v *Validator) validations(prog *compile.Program) (left int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		v.guarded = rule.Guard && slices.ContainsFunc(v.outcomes[from:], Outcome.failed)
+		if rule.Guard && slices.ContainsFunc(v.outcomes[from:], Outcome.failed) {
+			v.guard = rule
+		}
 	}
 	return left, nil
+}
+
+// leftOut says why a validation is not evaluated; "" if it is.
+func (v *Validator) leftOut(rule *policy.Validation) string {
+	binding := v.activation.Binding
+	switch {
+	case v.guard != nil:
+		return "the guard " + cmp.Or(v.guard.Name, strings.TrimSuffix(v.guard.Expr.Field, ".expression")) + " fails"
+	case binding != nil && !binding.Reaches(rule):
+		return fmt.Sprintf("its level, %d, is above that of the binding, %d", rule.Level, binding.Enforcement.Level)
+	}
+	return ""
 }
 
 // failed reports that what the outcome is about is not so, or not for sure.
@@ -251,7 +265,7 @@ func (v *Validator) scoped(prog *compile.Program, i int, left int64) (int64, err
 	e, scope := prog.Validations[i], &prog.Policy.Validations[i].Scope
 	a := &v.activation
 	passed := len(v.outcomes)
-	v.add(Outcome{Expression: e, Index: i, Verdict: Skip}, nil)
+	v.add(Outcome{Expression: e, Index: i, Verdict: Skip, Message: "there is no value at " + scope.Src}, nil)
 	var ends error
 	failed := 0
 	err := Walk(scope, a.Object, a.OldObject, a.Type, func(at *Scoped) error {
@@ -261,7 +275,7 @@ func (v *Validator) scoped(prog *compile.Program, i int, left int64) (int64, err
 			return ends
 		}
 		if r.Err == nil && r.Value == types.True {
-			v.outcomes[passed].Verdict = Admit
+			v.outcomes[passed].Verdict, v.outcomes[passed].Message = Admit, ""
 			v.outcomes[passed].Cost += r.Cost + 1
 			return nil
 		}

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
 )
@@ -21,6 +23,10 @@ type Refusal struct {
 // String returns the field and the reason.
 func (r Refusal) String() string { return r.Field + ": " + r.Reason }
 
+// ownFields are the members of a spec of the dialect that native policies do not have: what they ask for is refused, or
+// what native policies do anyway.
+var ownFields = []string{"order", "maxPasses", "typeChecking", "mutationValidationPolicy", "combine"}
+
 const native = "admissionregistration.k8s.io/v1"
 
 // Policy returns the native policies that do what the policy of an object does: a mutating one, a validating one, or
@@ -33,9 +39,8 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 	refusals := noNative(p)
 	var all []map[string]any
 	if p.Mutates() {
-		of := without(spec, "validations", "auditAnnotations", "order", "maxPasses",
-			"typeChecking", "mutationValidationPolicy")
-		of["mutations"] = dropNames(of["mutations"])
+		of := without(spec, append([]string{"validations", "auditAnnotations"}, ownFields...)...)
+		of["mutations"] = dropMembers(of["mutations"], "name", "reinvocationPolicy", "validation")
 		if p.Validates() {
 			constraints, matches := withoutDelete(of["matchConstraints"])
 			if !matches {
@@ -47,8 +52,11 @@ func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusa
 		all = append(all, withSpec(object, string(policy.Mutating), of))
 	}
 	if p.Validates() {
-		all = append(all, withSpec(object, string(policy.Validating), without(spec, "mutations", "reinvocationPolicy", "order", "maxPasses",
-			"typeChecking", "mutationValidationPolicy")))
+		of := without(spec, append([]string{"mutations", "reinvocationPolicy"}, ownFields...)...)
+		if list, ok := of["validations"]; ok {
+			of["validations"] = dropMembers(list, "name", "maxEnforcement", "failurePolicy")
+		}
+		all = append(all, withSpec(object, string(policy.Validating), of))
 	}
 	if len(refusals) > 0 {
 		return nil, refusals
@@ -71,10 +79,25 @@ func noNative(p *policy.Policy) (all []Refusal) {
 		all = append(all, Refusal{"spec.mutationValidationPolicy",
 			"kube-apiserver looks at no mutation again once it is made; it stays with celgate serve"})
 	}
+	if p.Combine == policy.CombineAny {
+		all = append(all, Refusal{"spec.combine", "kube-apiserver asks that all bindings are satisfied"})
+	}
 	for i, x := range p.Validations {
-		if !x.Scope.IsZero() {
-			all = append(all, Refusal{fmt.Sprintf("spec.validations[%d].scope", i), "kube-apiserver has no scopes"})
+		at := fmt.Sprintf("spec.validations[%d].", i)
+		refuse := func(used bool, field, reason string) {
+			if used {
+				all = append(all, Refusal{at + field, reason})
+			}
 		}
+		refuse(!x.Scope.IsZero(), "scope", "kube-apiserver has no scopes")
+		refuse(x.Reason == metav1.StatusReasonUnauthorized, "reason", "kube-apiserver does not let policies say Unauthorized")
+		refuse(x.Code != 0, "code", "kube-apiserver has the code of the reason")
+		refuse(x.Guard, "guard", "kube-apiserver evaluates all validations")
+		refuse(x.Level != 0, "level", "kube-apiserver has no levels")
+		refuse(x.MaxEnforcement != "" && x.MaxEnforcement != policy.Deny, "maxEnforcement",
+			"kube-apiserver does with all validations of a policy what the binding says")
+		refuse(x.FailurePolicy != "" && x.FailurePolicy != p.FailurePolicy, "failurePolicy",
+			"kube-apiserver has one for all validations of a policy")
 	}
 	for i, m := range p.Mutations {
 		at := fmt.Sprintf("spec.mutations[%d]", i)
@@ -97,14 +120,14 @@ func noNative(p *policy.Policy) (all []Refusal) {
 	return all
 }
 
-// dropNames leaves out what a native policy needs no form of: names, a reinvocationPolicy that is the policy's, and what
-// nobody is to check.
-func dropNames(mutations any) any {
-	list, _ := mutations.([]any)
+// dropMembers leaves out what rules or mutations of a native policy need no form of: names, and what they say as their
+// policy does.
+func dropMembers(items any, names ...string) any {
+	list, _ := items.([]any)
 	out := slices.Clone(list)
 	for i, item := range out {
 		if members, ok := item.(map[string]any); ok {
-			out[i] = without(members, "name", "reinvocationPolicy", "validation")
+			out[i] = without(members, names...)
 		}
 	}
 	return out
@@ -171,7 +194,10 @@ func bindingOf(object map[string]any, b *policy.Binding, ref policy.Ref, named f
 			"the %s is not among the given files, and what it does decides what its binding becomes", ref)}}
 	}
 	spec, _ := object["spec"].(map[string]any)
-	spec = without(spec, "policies")
+	if b.Enforcement != nil {
+		return nil, []Refusal{{"spec.enforcement", "kube-apiserver does with all validations and errors what validationActions say"}}
+	}
+	spec = without(spec, "policies", "enforcement")
 	spec["policyName"] = ref.Name
 	var all []made
 	if p.Mutates() {

@@ -31,7 +31,7 @@ func TestSeeds(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# What the proposals promise, and where it is\n\n" +
 		"<!-- made from seeds.yaml by TestSeeds -update -->\n\n" +
-		"Rows are about the proposals 000 (KEP-3962), 001 (KEP-3775), 002 (an earlier design of KEP-3962) and 003 (KEP-3488).\n\n" +
+		"Rows are about the proposals 000 (KEP-3962), 001 (KEP-3775), 002 (an earlier design of KEP-3962), 003 (KEP-3488) and 004 (an earlier design of it).\n\n" +
 		"| proposal | promise | where | tests |\n|---|---|---|---|\n")
 	for _, p := range all {
 		if (p.Where == "") != (p.Not != "") || p.Where != "" && len(p.Tests) == 0 {

@@ -3,7 +3,9 @@ package delta
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -161,33 +163,19 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 	named("matchConditions", p.MatchConditions)
 	named("variables", p.Variables)
 	for _, v := range p.Validations {
-		text := oneLine(v.Expr.Src)
-		if v.Message != "" {
-			text += "; message: " + oneLine(v.Message)
+		if v.Reason == metav1.StatusReasonInvalid {
+			v.Reason = ""
 		}
-		if !v.MessageExpr.IsZero() {
-			text += "; messageExpression: " + oneLine(v.MessageExpr.Src)
-		}
-		if v.Reason != "" && v.Reason != metav1.StatusReasonInvalid {
-			text += "; reason: " + string(v.Reason)
-		}
-		d.say("validations", text)
+		d.say("validations", oneLine(v.Expr.Src)+members(v, "Expr"))
 	}
 	for _, a := range p.AuditAnnotations {
 		d.say("auditAnnotations", a.Key+": "+oneLine(a.ValueExpr.Src))
 	}
 	for _, m := range p.Mutations {
-		text := string(m.PatchType) + ": " + oneLine(m.Expr.Src)
-		for _, more := range []struct{ part, says string }{
-			{"condition", m.Condition.Src}, {"message", m.Message}, {"messageExpression", m.MessageExpr.Src},
-			{"reason", string(m.Reason)}, {"reinvocationPolicy", string(m.Reinvocation)},
-		} {
-			if more.says != "" {
-				text += "; " + more.part + ": " + oneLine(more.says)
-			}
-		}
-		d.say("mutations", text)
+		d.say("mutations", string(m.PatchType)+": "+oneLine(m.Expr.Src)+members(m, "Expr", "PatchType"))
 	}
+	d.own(*p, "FailurePolicy", "ParamKind", "MatchConstraints", "MatchConditions", "Variables", "Validations",
+		"AuditAnnotations", "Mutations", "Reinvocation")
 	if p.Mutates() {
 		d.say("reinvocationPolicy", string(p.Reinvocation))
 	}
@@ -221,8 +209,62 @@ func (s Source) ofBinding(b *policy.Binding) described {
 		d.say("parameterNotFoundAction", string(r.NotFoundAction))
 	}
 	d.matches(b.MatchResources, s.Types)
+	d.own(*b, "PolicyName", "Policies", "Actions", "MutationActions", "ParamRef", "MatchResources")
 	return d
 }
+
+// own says what else a policy or a binding says, by the names of its members.
+func (d *described) own(of any, but ...string) {
+	but = append(but, "Kind", "APIVersion", "Name", "Metadata", "Position", "Stored", "Static")
+	for name, value := range saidOf(of, but) {
+		d.say(name, value)
+	}
+}
+
+// members writes what the members of a rule or a mutation say, but for some.
+func members(of any, but ...string) string {
+	var text strings.Builder
+	for name, value := range saidOf(of, but) {
+		text.WriteString("; " + name + ": " + oneLine(value))
+	}
+	return text.String()
+}
+
+// saidOf yields the members of a struct that are not zero, but for some, as they are written in YAML.
+func saidOf(of any, but []string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		v := reflect.ValueOf(of)
+		for i := range v.NumField() {
+			f, member := v.Type().Field(i), v.Field(i)
+			if !f.IsExported() || member.IsZero() || slices.Contains(but, f.Name) {
+				continue
+			}
+			var text string
+			switch value := member.Interface().(type) {
+			case policy.Expr:
+				text = value.Src
+			case policy.Scope:
+				text = value.Src
+			default:
+				text = fmt.Sprint(reflect.Indirect(member).Interface())
+			}
+			if !yield(memberName(f.Name), text) {
+				return
+			}
+		}
+	}
+}
+
+// memberName is the name of a member in YAML.
+func memberName(name string) string {
+	if own, ok := memberNames[name]; ok {
+		return own
+	}
+	return strings.ToLower(name[:1]) + name[1:]
+}
+
+var memberNames = map[string]string{"MessageExpr": "messageExpression", "Reinvocation": "reinvocationPolicy",
+	"After": "order.after", "Before": "order.before"}
 
 func (d *described) say(part, item string) {
 	if i := slices.IndexFunc(d.parts, func(s said) bool { return s.part == part }); i >= 0 {

@@ -196,6 +196,10 @@ func (t *textWriter) configurationError(e Explanation, one *told, m explain.Matc
 		out.footers = []string{"failurePolicy Ignore: the policy is skipped"}
 		return out
 	}
+	if actions := b.ActionsOnMisconfiguration(); !slices.Contains(actions, policy.Deny) {
+		out.footers = []string{"enforcement.onError " + joinActions(actions) + actionWords(actions)}
+		return out
+	}
 	out.footers = []string{"failurePolicy Fail: the request is denied"}
 	if b != nil && one.phase == policy.PhaseValidation && !slices.Contains(b.Actions, policy.Deny) {
 		out.footers[0] += ", though validationActions are " + joinActions(
@@ -223,6 +227,9 @@ func (t *textWriter) outcome(e Explanation, one *told, o toldOutcome, p *policy.
 		b.style = red
 	case celgate.Skip:
 		b.style = yellow
+		if ruleOf(p, o.Field) != nil {
+			b.label = "left out"
+		}
 	}
 	if name := conditionName(p, o.Field); name != "" {
 		b.message += " (" + name + ")"
@@ -288,16 +295,19 @@ func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *pol
 	condition := conditionName(p, o.Field) != ""
 	switch o.Verdict {
 	case celgate.Skip:
-		if strings.HasPrefix(o.Field, "spec.mutations") {
+		switch {
+		case strings.HasPrefix(o.Field, "spec.mutations"):
 			return []string{"the mutation is not made"}
+		case ruleOf(p, o.Field) != nil:
+			return nil
 		}
 		return []string{"the policy is skipped, whatever the other match conditions say"}
 	case celgate.Denied:
 		if o.Phase == policy.PhaseMutation {
 			return []string{"the mutation denies the request, whatever failurePolicy is"}
 		}
-		if b != nil {
-			return []string{"validationActions " + joinActions(b.Actions) + actionWords(b.Actions)}
+		if rule := ruleOf(p, o.Field); b != nil && rule != nil {
+			return []string{"validationActions " + joinActions(b.ActionsOn(rule)) + actionWords(b.ActionsOn(rule))}
 		}
 	case celgate.Error:
 		switch {
@@ -307,17 +317,31 @@ func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *pol
 		case condition && slices.ContainsFunc(one.outcomes,
 			func(x toldOutcome) bool { return x.Verdict == celgate.Skip }):
 			return []string{"another match condition is false, which counts more than an error"}
-		case p.FailurePolicy == policy.Ignore:
+		case p.FailurePolicyOf(ruleOf(p, o.Field)) == policy.Ignore:
 			return []string{"failurePolicy Ignore: the error changes nothing"}
 		case strings.HasPrefix(o.Field, "spec.auditAnnotations") && b != nil &&
-			!slices.Contains(b.Actions, policy.Deny):
+			!slices.Contains(b.Actions, policy.Deny) && slices.Contains(b.ActionsOnMisconfiguration(), policy.Deny):
 			return []string{"failurePolicy Fail: an error in an audit annotation denies, though validationActions are " + joinActions(b.Actions)}
 		case one.phase == policy.PhaseValidation && b != nil:
-			return []string{"failurePolicy Fail makes the error a failed validation, with validationActions " + joinActions(b.Actions) + actionWords(b.Actions)}
+			actions := b.ActionsOnError(ruleOf(p, o.Field))
+			return []string{"failurePolicy Fail makes the error a failed validation, with validationActions " +
+				joinActions(actions) + actionWords(actions)}
 		}
 		return []string{"failurePolicy Fail: the error denies the request"}
 	}
 	return nil
+}
+
+// ruleOf returns the validation whose expression is at a field; nil if it is that of something else.
+func ruleOf(p *policy.Policy, field string) *policy.Validation {
+	if p == nil {
+		return nil
+	}
+	i := slices.IndexFunc(p.Validations, func(x policy.Validation) bool { return x.Expr.Field == field })
+	if i < 0 {
+		return nil
+	}
+	return &p.Validations[i]
 }
 
 func actionWords(actions []policy.Action) string {

@@ -143,7 +143,8 @@ type jsonOutcome struct {
 	Binding string          `json:"binding"`
 	Param   string          `json:"param"`
 	Field   string          `json:"field"`
-	Scope   string          `json:"scope,omitempty"` // the path of the value that the expression is for
+	Scope   string          `json:"scope,omitempty"`      // the path of the value that the expression is for
+	Rule    string          `json:"validation,omitempty"` // the name of the validation
 	Verdict celgate.Verdict `json:"verdict"`
 	Message string          `json:"message"`
 	Cost    int64           `json:"cost"`
@@ -302,7 +303,7 @@ func itemOf(r *celgate.Request, d *celgate.Decision) jsonItem {
 	}
 	for _, o := range d.Outcomes {
 		it.Outcomes = append(it.Outcomes, jsonOutcome{
-			Policy: o.Policy, Binding: o.Binding, Param: o.Param, Field: o.Field, Scope: o.Scope,
+			Policy: o.Policy, Binding: o.Binding, Param: o.Param, Field: o.Field, Scope: o.Scope, Rule: o.Validation,
 			Verdict: o.Verdict, Message: o.Message, Cost: o.Cost,
 		})
 	}

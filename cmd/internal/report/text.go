@@ -370,6 +370,9 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	}
 	b.mark = markOf(v.Expr, policy.Position{}, v.Err)
 	b.footers = []string{origin(v.Policy, v.Binding, v.Param)}
+	if v.Validation != "" {
+		b.footers[0] = "validation " + v.Validation + " of " + b.footers[0]
+	}
 	if len(v.Actions) > 1 {
 		b.footers = append(b.footers, "validationActions "+joinActions(v.Actions))
 	}
