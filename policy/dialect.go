@@ -60,7 +60,8 @@ func (c converter) ownValidation(path string, in dialect.Validation) Validation 
 	x := c.validation(path, admissionv1.Validation{Expression: in.Expression, Message: in.Message, Reason: in.Reason,
 		MessageExpression: in.MessageExpression})
 	if in.Scope != "" {
-		x.Scope = ParseScope(c.expr(path+".scope", in.Scope))
+		x.Scope = c.expr(path+".scope", in.Scope)
+		x.within = x.Within()
 	}
 	x.refined(&in)
 	return x
@@ -81,7 +82,8 @@ func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 		m.extra, m.other = true, "jsonMergePatch"
 	}
 	if in.Scope != "" {
-		m.Scope = ParseScope(c.expr(path+".scope", in.Scope))
+		m.Scope = c.expr(path+".scope", in.Scope)
+		m.within = m.Within()
 	}
 	m.check, m.Overwritable = in.Validation, in.Validation == overwritableCheck
 	if members, ok := in.Validation.(map[string]any); ok {
@@ -303,7 +305,7 @@ func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
 			}
 			names[m.Name] = true
 		}
-		v.scope(m.Scope, at.Child("scope"))
+		v.scope(m.Within(), at.Child("scope"))
 		if !m.Condition.IsZero() {
 			v.checkTrimmed(UseCondition, m.Locals(), m.Condition.Src, at.Child("condition"))
 		}

@@ -14,6 +14,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/celgate/celgate/internal/scope"
 )
 
 // A Kind is one of the kinds of policy.
@@ -342,12 +344,14 @@ type Validation struct {
 
 	// What only the dialect has.
 	Name           string        // in violations and metrics; empty: none
-	Scope          Scope         // zero: the rule is for the object
+	Scope          Expr          // the path of the values that the rule is for; zero: the object
 	Code           int32         // of a denial; 0: that of the reason
 	Guard          bool          // it is evaluated before others, which are left out if it fails
 	Level          int           // bindings of a lower level leave it out; 0: none does
 	MaxEnforcement Action        // the strongest action of bindings; empty: Deny
 	FailurePolicy  FailurePolicy // empty: that of the policy
+
+	within *scope.Scope
 
 	emptyCode, emptyLevel bool // as emptyReason
 	emptyReason           bool // the reason was written, as "", which only the write-time rules tell from none
@@ -365,8 +369,9 @@ type Mutation struct {
 	Expr      Expr // of the member that PatchType names
 
 	// What only the dialect has.
-	Name         string              // in messages; empty: none
-	Scope        Scope               // zero: the object
+	Name         string // in messages; empty: none
+	Scope        Expr   // the path of the values that it changes; zero: the object
+	within       *scope.Scope
 	Condition    Expr                // zero: the mutation is always made
 	Message      string              // in place of the text of an error, and of a denial
 	MessageExpr  Expr                // as Message, which is for its errors; zero: none

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/celgate/celgate/internal/locals"
 )
 
 // A Checker compiles the expressions of one policy as the server does when the policy is written. It is asked in
@@ -494,7 +495,7 @@ func (v *validator) variables(variables []NamedExpr, path *field.Path) {
 		switch {
 		case strings.TrimSpace(x.Name) == "":
 			v.add(field.Required(name, "name is not specified"))
-		case !isIdentifier(x.Name):
+		case !locals.IsIdentifier(x.Name):
 			v.add(field.Invalid(name, x.Name, "must be a valid CEL identifier"))
 		}
 		switch {
@@ -510,18 +511,6 @@ func (v *validator) variables(variables []NamedExpr, path *field.Path) {
 		}
 		seen[x.Name] = true
 	}
-}
-
-var identifier = regexp.MustCompile(`^[_a-zA-Z][_a-zA-Z0-9]*$`)
-
-// isIdentifier reports that name is an identifier of CEL and none of its reserved words.
-func isIdentifier(name string) bool {
-	switch name {
-	case "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if",
-		"import", "let", "loop", "package", "namespace", "return", "var", "void", "while":
-		return false
-	}
-	return identifier.MatchString(name)
 }
 
 // validating checks what only a ValidatingAdmissionPolicy has.
@@ -553,7 +542,7 @@ func (v *validator) validating(p *Policy, spec *field.Path) {
 }
 
 func (v *validator) validation(x Validation, path *field.Path) {
-	v.scope(x.Scope, path.Child("scope"))
+	v.scope(x.Within(), path.Child("scope"))
 	if expression := path.Child("expression"); strings.TrimSpace(x.Expr.Src) == "" {
 		v.add(field.Required(expression, "expression is not specified"))
 	} else {

@@ -19,7 +19,7 @@ const module = "github.com/celgate/celgate"
 // imports only what is in layers below its own. ARCHITECTURE.md has a line for each.
 var layers = [][]string{
 	{"internal/tree", "internal/locals", "internal/wording", "internal/yamlscan", "policy/internal/v1alpha1"},
-	{"internal/spell", "internal/shape", "internal/lcs", "internal/layout"},
+	{"internal/scope", "internal/spell", "internal/shape", "internal/lcs", "internal/layout"},
 	{"policy", "schema", "deploy", "internal/bound", "internal/effects", "internal/packed", "internal/parallel",
 		"internal/quirks", "internal/archtest"},
 	{"schema/builtin", "manifest", "internal/workload", "internal/plan", "internal/match", "internal/patch/jsonpatch",

@@ -51,7 +51,7 @@ func Items(ctx context.Context, prog *compile.Program, i int, in Inputs) ([]Item
 	var all []ItemChange
 	left := int64(budget)
 	condition := prog.Conditions[i]
-	err := Walk(&m.Scope, a.Object, a.OldObject, a.Type, func(at *Scoped) error {
+	err := Walk(m.Within(), a.Object, a.OldObject, a.Type, func(at *Scoped) error {
 		a.scoped = at
 		left--
 		patch, err := itemPatch(a, condition, e, m.PatchType, &left)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/celgate/celgate/internal/locals"
 	"github.com/celgate/celgate/internal/plan"
+	"github.com/celgate/celgate/internal/scope"
 	"github.com/celgate/celgate/internal/shape"
-	"github.com/celgate/celgate/policy"
 )
 
 // Bounds of scopes.
@@ -69,7 +69,7 @@ type Scoped struct {
 	Content any // the value as a tree
 	shows   types.Adapter
 	value   ref.Val // of Content, once it was asked for
-	scope   *policy.Scope
+	scope   *scope.Scope
 	named   []ref.Val // keys and indexes, in the order of the names of the path
 	names   []string  // of named
 	old     *oldValues
@@ -138,16 +138,16 @@ func (s *Scoped) keep() *Scoped {
 
 // Walk visits the values of a scope in an object, which may be null, in the order of lists and of the keys of maps,
 // until visit returns an error. The value is there until the next one is visited.
-func Walk(scope *policy.Scope, object, oldObject ref.Val, t *shape.Type, visit func(*Scoped) error) error {
+func Walk(within *scope.Scope, object, oldObject ref.Val, t *shape.Type, visit func(*Scoped) error) error {
 	content, shows := shown(object)
 	if content == nil {
 		return nil
 	}
 	w := &walk{visit: visit}
-	w.at.scope = scope
+	w.at.scope = within
 	w.at.old = &oldValues{object: content, typ: t}
 	w.at.old.oldObject, w.at.old.shows = shown(oldObject)
-	for _, path := range scope.Paths {
+	for _, path := range within.Paths {
 		w.at.names = w.at.names[:0]
 		for _, step := range path {
 			if step.Name != "" {
@@ -176,13 +176,13 @@ type walk struct {
 }
 
 // follow follows the rest of a path from what is at w.at.
-func (w *walk) follow(path policy.Steps, content any, shows types.Adapter) error {
+func (w *walk) follow(path scope.Steps, content any, shows types.Adapter) error {
 	if v, ok := content.(plan.Tree); ok { // in another form than what it is in
 		content, shows = v.Tree()
 	}
 	if len(path) == 0 {
 		if w.count++; w.count > MaxScopeValues {
-			return &ScopeError{fmt.Sprintf("%s has more than %d values", w.at.scope.Src, MaxScopeValues)}
+			return &ScopeError{fmt.Sprintf("%s has more than %d values", w.at.scope.Text, MaxScopeValues)}
 		}
 		w.at.Content, w.at.shows, w.at.value, w.at.text = content, shows, nil, ""
 		return w.visit(&w.at)
@@ -221,13 +221,13 @@ func (w *walk) follow(path policy.Steps, content any, shows types.Adapter) error
 			}
 		}
 	default:
-		return &ScopeError{fmt.Sprintf("%s is neither a list nor a map, %s needs one", w.at.Path, w.at.scope.Src)}
+		return &ScopeError{fmt.Sprintf("%s is neither a list nor a map, %s needs one", w.at.Path, w.at.scope.Text)}
 	}
 	return nil
 }
 
 // named follows a path into an item with the name that the path has for its key or index.
-func (w *walk) named(step policy.Step, key ref.Val, at any, rest policy.Steps, item any, shows types.Adapter) error {
+func (w *walk) named(step scope.Step, key ref.Val, at any, rest scope.Steps, item any, shows types.Adapter) error {
 	if step.Name == "" {
 		return w.into(at, rest, item, shows)
 	}
@@ -237,7 +237,7 @@ func (w *walk) named(step policy.Step, key ref.Val, at any, rest policy.Steps, i
 	return err
 }
 
-func (w *walk) into(at any, rest policy.Steps, content any, shows types.Adapter) error {
+func (w *walk) into(at any, rest scope.Steps, content any, shows types.Adapter) error {
 	w.at.Path = append(w.at.Path, at)
 	err := w.follow(rest, content, shows)
 	w.at.Path = w.at.Path[:len(w.at.Path)-1]

@@ -262,13 +262,13 @@ func (v *Validator) whole(prog *compile.Program, i int, left int64) (int64, erro
 
 // scoped evaluates a validation for each value of its scope.
 func (v *Validator) scoped(prog *compile.Program, i int, left int64) (int64, error) {
-	e, scope := prog.Validations[i], &prog.Policy.Validations[i].Scope
+	e, within := prog.Validations[i], prog.Policy.Validations[i].Within()
 	a := &v.activation
 	passed := len(v.outcomes)
-	v.add(Outcome{Expression: e, Index: i, Verdict: Skip, Message: "there is no value at " + scope.Src}, nil)
+	v.add(Outcome{Expression: e, Index: i, Verdict: Skip, Message: "there is no value at " + within.Text}, nil)
 	var ends error
 	failed := 0
-	err := Walk(scope, a.Object, a.OldObject, a.Type, func(at *Scoped) error {
+	err := Walk(within, a.Object, a.OldObject, a.Type, func(at *Scoped) error {
 		a.scoped = at
 		var r Result
 		if r, left, ends = a.evaluate(e, left-1); ends != nil {
@@ -298,8 +298,8 @@ func (v *Validator) scoped(prog *compile.Program, i int, left int64) (int64, err
 	case ends != nil:
 		return 0, ends
 	case errors.Is(err, errFailing):
-		v.add(Outcome{Expression: e, Index: i, Verdict: Deny, Scope: scope.Src,
-			Message: fmt.Sprintf("%s: more than %d values fail", scope.Src, maxScopeFailing),
+		v.add(Outcome{Expression: e, Index: i, Verdict: Deny, Scope: within.Text,
+			Message: fmt.Sprintf("%s: more than %d values fail", within.Text, maxScopeFailing),
 			Reason:  cmp.Or(prog.Policy.Validations[i].Reason, metav1.StatusReasonInvalid)}, nil)
 	case err != nil:
 		o := Outcome{Expression: e, Index: i}

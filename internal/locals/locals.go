@@ -2,7 +2,10 @@
 // of a policy may use.
 package locals
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // The names.
 const (
@@ -30,4 +33,16 @@ func Names(joined string) []string {
 		return nil
 	}
 	return strings.Split(joined, ",")
+}
+
+var identifier = regexp.MustCompile(`^[_a-zA-Z][_a-zA-Z0-9]*$`)
+
+// IsIdentifier reports that name is an identifier of CEL and none of its reserved words.
+func IsIdentifier(name string) bool {
+	switch name {
+	case "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if",
+		"import", "let", "loop", "package", "namespace", "return", "var", "void", "while":
+		return false
+	}
+	return identifier.MatchString(name)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/locals"
+	"github.com/celgate/celgate/internal/scope"
 	"github.com/celgate/celgate/policy"
 )
 
@@ -108,7 +109,7 @@ func Guards(set *celenv.Set, p *policy.Policy) (all []Guard, err error) {
 			continue
 		}
 		if !m.Condition.IsZero() {
-			meets(m.Condition.Field, func() { r.reads(m.Condition.Src, scopeOf(&m.Scope)...) })
+			meets(m.Condition.Field, func() { r.reads(m.Condition.Src, scopeOf(m.Within())...) })
 		}
 	}
 	return all, nil
@@ -195,7 +196,7 @@ var forms = map[policy.PatchType]effects.Form{
 }
 
 func (r *reader) mutation(m policy.Mutation) {
-	items := scopeOf(&m.Scope)
+	items := scopeOf(m.Within())
 	if !m.Scope.IsZero() {
 		for _, base := range items {
 			r.demand(listAbove(base))
@@ -220,7 +221,7 @@ func (r *reader) mutation(m policy.Mutation) {
 }
 
 // scopeOf returns the paths of the values of a scope.
-func scopeOf(s *policy.Scope) (all []effects.Path) {
+func scopeOf(s *scope.Scope) (all []effects.Path) {
 	for _, steps := range s.Paths {
 		at := effects.At("object")
 		for _, step := range steps {

@@ -1,13 +1,13 @@
 package typed
 
 import (
+	"github.com/celgate/celgate/internal/scope"
 	"github.com/celgate/celgate/internal/shape"
-	"github.com/celgate/celgate/policy"
 )
 
 // Follow returns the type of the values that steps lead to from values of a type; nil for those that may be anything.
 // Known is the number of steps that lead somewhere: there are no values if it is not all of them.
-func Follow(t *shape.Type, steps policy.Steps) (at *shape.Type, known int) {
+func Follow(t *shape.Type, steps scope.Steps) (at *shape.Type, known int) {
 	at = t
 	for i, step := range steps {
 		if at == nil {
@@ -54,7 +54,7 @@ func member(t *shape.Type, name string) (*shape.Type, bool) {
 }
 
 // scoped returns the type of the values of a scope in objects of a type; nil if it is not known, or there are none.
-func scoped(t *shape.Type, s *policy.Scope) *shape.Type {
+func scoped(t *shape.Type, s *scope.Scope) *shape.Type {
 	for _, steps := range s.Paths {
 		if at, known := Follow(t, steps); known == len(steps) {
 			return at

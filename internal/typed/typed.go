@@ -91,7 +91,7 @@ func (c *Checker) Kind(p *policy.Policy, object, params *shape.Type) ([]Finding,
 // item checks the expression of a mutation with a scope for objects of one type.
 func (c *Checker) item(p *policy.Policy, in policy.Part, object, params *shape.Type,
 	variables map[string]*cel.Type) ([]Finding, error) {
-	at := scoped(object, &p.Mutations[in.Index].Scope)
+	at := scoped(object, p.Mutations[in.Index].Within())
 	if at == nil {
 		return nil, nil // nothing is known of the values, or there are none
 	}

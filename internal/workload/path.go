@@ -6,21 +6,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celgate/celgate/internal/scope"
 	"github.com/celgate/celgate/internal/tree"
-	"github.com/celgate/celgate/policy"
 )
 
 // A Path leads from the objects of a kind to the templates of Pods in them, such as spec.template or
 // spec.workers[*].template.
 type Path struct {
 	text  string
-	steps policy.Steps
+	steps scope.Steps
 }
 
 // ParsePath reads a path, which may begin with a dot.
 func ParsePath(text string) (Path, error) {
 	text = strings.TrimPrefix(text, ".")
-	steps, err := policy.ParseSteps(text)
+	steps, err := scope.ParseSteps(text)
 	return Path{text, steps}, err
 }
 
@@ -45,7 +45,7 @@ func PodsOf(stored map[string]any, path Path) []Child {
 }
 
 // visit calls a function for each value that steps lead to, with its path in the object.
-func visit(value any, steps policy.Steps, at string, found func(value any, at string)) {
+func visit(value any, steps scope.Steps, at string, found func(value any, at string)) {
 	if len(steps) == 0 {
 		found(value, at)
 		return

@@ -7,6 +7,7 @@ import (
 
 	"github.com/celgate/celgate/internal/effects"
 	"github.com/celgate/celgate/internal/quirks"
+	"github.com/celgate/celgate/internal/scope"
 	"github.com/celgate/celgate/internal/shape"
 	"github.com/celgate/celgate/internal/typed"
 	"github.com/celgate/celgate/policy"
@@ -140,18 +141,19 @@ Only policies of the dialect have scopes.`,
 // scopesWithoutValues finds scopes whose path no matched kind has.
 func scopesWithoutValues(p *pass) {
 	for _, f := range p.facts {
-		var scopes []policy.Scope
+		var written []policy.Expr
+		var scopes []*scope.Scope
 		for _, x := range f.Validations {
-			scopes = append(scopes, x.Scope)
+			written, scopes = append(written, x.Scope), append(scopes, x.Within())
 		}
 		for _, m := range f.Mutations {
-			scopes = append(scopes, m.Scope)
+			written, scopes = append(written, m.Scope), append(scopes, m.Within())
 		}
-		for _, s := range scopes {
-			if s.IsZero() || len(s.Paths) == 0 || len(f.targets) == 0 {
+		for i, s := range scopes {
+			if len(s.Paths) == 0 || len(f.targets) == 0 {
 				continue
 			}
-			d, found := in(f.Policy, s.Expr, 0, len(s.Src)), false
+			d, found := in(f.Policy, written[i], 0, len(s.Text)), false
 			for _, t := range f.targets {
 				for _, steps := range s.Paths {
 					at, known := typed.Follow(t.typ, steps)
@@ -168,7 +170,7 @@ func scopesWithoutValues(p *pass) {
 				continue
 			}
 			if d.Message == "" || len(f.targets) > 1 {
-				d.Message = "no kind that the policy matches has values at " + s.Src
+				d.Message = "no kind that the policy matches has values at " + s.Text
 			}
 			p.report(d)
 		}

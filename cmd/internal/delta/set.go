@@ -243,8 +243,6 @@ func saidOf(of any, but []string) iter.Seq2[string, string] {
 			switch value := member.Interface().(type) {
 			case policy.Expr:
 				text = value.Src
-			case policy.Scope:
-				text = value.Src
 			default:
 				text = fmt.Sprint(reflect.Indirect(member).Interface())
 			}

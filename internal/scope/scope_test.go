@@ -1,4 +1,4 @@
-package policy
+package scope
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestParseScope reads paths. Wrong ones are followed by the error, right ones by their steps.
-func TestParseScope(t *testing.T) {
+// TestParse reads paths. Wrong ones are followed by the error, right ones by their steps.
+func TestParse(t *testing.T) {
 	for src, want := range map[string]string{
 		"spec":                            ".spec",
 		"spec.containers[*]":              ".spec .containers []",
@@ -36,7 +36,7 @@ func TestParseScope(t *testing.T) {
 		"spec.containers[*]name":          `at 19: "n" is not the beginning of .member or [items]`,
 		"kubernetes.pods":                 "at 1: no such scope, there are kubernetes.allContainers, kubernetes.podSpec",
 	} {
-		s := ParseScope(Expr{Src: src})
+		s := Parse(src)
 		var got []string
 		for _, path := range s.Paths {
 			for _, step := range path {
@@ -60,11 +60,11 @@ func TestParseScope(t *testing.T) {
 	}
 }
 
-func FuzzParseScope(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add("spec.x[xKey].y[yIndex].field")
 	f.Add("metadata.labels['a.b/c'][a=b]")
 	f.Fuzz(func(t *testing.T, src string) {
-		s := ParseScope(Expr{Src: src})
+		s := Parse(src)
 		if (s.err == nil) != (len(s.Paths) > 0) {
 			t.Errorf("%q: %v and %v", src, s.Paths, s.err)
 		}

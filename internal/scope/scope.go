@@ -1,4 +1,5 @@
-package policy
+// Package scope reads the scopes of the dialect: paths to values in an object.
+package scope
 
 import (
 	"fmt"
@@ -7,16 +8,25 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/celgate/celgate/internal/locals"
 )
 
 // A Scope is where in an object a validation or a mutation of the dialect looks: it is evaluated for each value there.
 type Scope struct {
-	Expr             // the text as written; zero: the whole object
+	Text  string     // as written; empty: the whole object
 	Paths []Steps    // one, or those of a named scope
 	err   *pathError // why the text is not a scope
+}
+
+// IsZero reports that the scope is the whole object.
+func (s *Scope) IsZero() bool { return s.Text == "" }
+
+// Err says why the text is not a scope; nil if it is one.
+func (s *Scope) Err() error {
+	if s.err == nil {
+		return nil
+	}
+	return s.err
 }
 
 // Steps lead from an object to values.
@@ -64,12 +74,12 @@ var builtinScopes = func() map[string][]Steps {
 	return map[string][]Steps{"kubernetes.allContainers": containers, "kubernetes.podSpec": specs}
 }()
 
-// ParseScope reads a scope: a path such as spec.containers[*], spec.x[key].y[index].field, metadata.labels["a.b/c"] or
+// Parse reads a scope: a path such as spec.containers[*], spec.x[key].y[index].field, metadata.labels["a.b/c"] or
 // spec.ports[name=http], or the name of a scope of the library kubernetes.
-func ParseScope(x Expr) Scope {
-	s := Scope{Expr: x}
-	if strings.HasPrefix(x.Src, "kubernetes.") {
-		paths, known := builtinScopes[x.Src]
+func Parse(text string) Scope {
+	s := Scope{Text: text}
+	if strings.HasPrefix(text, "kubernetes.") {
+		paths, known := builtinScopes[text]
 		if !known {
 			s.err = &pathError{0, "no such scope, there are " +
 				strings.Join(slices.Sorted(maps.Keys(builtinScopes)), ", ")}
@@ -77,7 +87,7 @@ func ParseScope(x Expr) Scope {
 		s.Paths = paths
 		return s
 	}
-	r := pathReader{src: x.Src}
+	r := pathReader{src: text}
 	path := r.read()
 	if s.err = r.err; s.err == nil {
 		s.Paths = []Steps{path}
@@ -168,7 +178,7 @@ func (r *pathReader) bracket() (step Step) {
 		if _, err := strconv.Atoi(word); err == nil {
 			r.fail(begin, "an index is the place of another item tomorrow: write [*], or [member=text]")
 		}
-		if step.Name = word; !isIdentifier(word) {
+		if step.Name = word; !locals.IsIdentifier(word) {
 			r.fail(begin, "%q is neither *, nor a name for scopePath, nor member=text, nor a quoted member", word)
 		}
 	}
@@ -222,35 +232,4 @@ func (r *pathReader) quoted() string {
 	}
 	r.at += end + 2
 	return r.src[begin+1 : r.at-1]
-}
-
-// scope checks a scope that was written.
-func (v *validator) scope(s Scope, path *field.Path) {
-	if s.err != nil {
-		v.add(field.Invalid(path, s.Src, s.err.Error()))
-	}
-}
-
-// Locals are the names that the expressions of a mutation may use beside those that all may use, joined by commas.
-func (m *Mutation) Locals() string {
-	if m.Scope.IsZero() {
-		return ""
-	}
-	names := []string{locals.Item, locals.Key, locals.Path(locals.Whole)}
-	for _, name := range m.Scope.Names() {
-		names = append(names, locals.Path(name))
-	}
-	return locals.Join(names...)
-}
-
-// Locals are the names that the expressions of a validation may use beside those that all may use, joined by commas.
-func (x *Validation) Locals() string {
-	if x.Scope.IsZero() {
-		return ""
-	}
-	names := []string{locals.Scope, locals.OldScope, locals.Path(locals.Whole)}
-	for _, name := range x.Scope.Names() {
-		names = append(names, locals.Path(name))
-	}
-	return locals.Join(names...)
 }

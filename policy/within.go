@@ -1,0 +1,55 @@
+package policy
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/celgate/celgate/internal/locals"
+	"github.com/celgate/celgate/internal/scope"
+)
+
+// Within is what the scope of a mutation means.
+func (m *Mutation) Within() *scope.Scope { return within(m.within, m.Scope) }
+
+// Within is what the scope of a validation means.
+func (x *Validation) Within() *scope.Scope { return within(x.within, x.Scope) }
+
+// within returns a scope that was read, or reads it: that of a policy which a program has made.
+func within(read *scope.Scope, written Expr) *scope.Scope {
+	switch {
+	case read != nil:
+		return read
+	case written.IsZero():
+		return &scope.Scope{}
+	}
+	s := scope.Parse(written.Src)
+	return &s
+}
+
+// scope checks a scope that was written.
+func (v *validator) scope(s *scope.Scope, path *field.Path) {
+	if err := s.Err(); err != nil {
+		v.add(field.Invalid(path, s.Text, err.Error()))
+	}
+}
+
+// Locals are the names that the expressions of a mutation may use beside those that all may use, joined by commas.
+func (m *Mutation) Locals() string {
+	return localNames(m.Within(), locals.Item, locals.Key)
+}
+
+// Locals are the names that the expressions of a validation may use beside those that all may use, joined by commas.
+func (x *Validation) Locals() string {
+	return localNames(x.Within(), locals.Scope, locals.OldScope)
+}
+
+// localNames returns the names that expressions have in a scope: those of the values and those of their places.
+func localNames(s *scope.Scope, values ...string) string {
+	if s.IsZero() {
+		return ""
+	}
+	names := append(values, locals.Path(locals.Whole))
+	for _, name := range s.Names() {
+		names = append(names, locals.Path(name))
+	}
+	return locals.Join(names...)
+}
