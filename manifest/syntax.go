@@ -96,88 +96,112 @@ func templateAt(text string, offset int) int {
 // parser errors from 0 and those of scanner errors from 1 (go.yaml.in/yaml/v2 v2.4.4 decode.go: fail), so the column is
 // searched by what the error is about.
 func explainLibrary(text string, err error) (offset int, message string) {
-	message = strings.TrimPrefix(err.Error(), "yaml: ")
-	line := 0
-	if rest, ok := strings.CutPrefix(message, "line "); ok {
-		if digits, rest, ok := strings.Cut(rest, ": "); ok {
-			if n, err := strconv.Atoi(digits); err == nil {
-				line, message = n, rest
-			}
-		}
-	}
+	line, problem := problemOf(err)
 	t := lines{text: text, starts: layout.LineStarts(text)}
-	switch problem := message; {
-	case text[max(yamlscan.Content(text), 0):] != "" && text[max(yamlscan.Content(text), 0)] == '%':
-		return yamlscan.Content(text), "kubectl does not understand directives such as %YAML; remove the line"
+	start := max(yamlscan.Content(text), 0)
+	switch {
+	case strings.HasPrefix(text[start:], "%"):
+		return start, "kubectl does not understand directives such as %YAML; remove the line"
 	case strings.HasPrefix(problem, "did not find expected ") && isParserError(problem):
-		offset = t.first(line + 1)
-		switch problem {
-		case "did not find expected key":
-			message = "expected a key at this indentation"
-		case "did not find expected '-' indicator":
-			message = "expected a list item at this indentation, or something less indented"
-		case "did not find expected node content":
-			message = "expected a value"
-		default:
-			message = strings.TrimPrefix(problem, "did not find ") + " in the flow collection"
-		}
-		if at := t.behindQuote(line + 1); at >= 0 {
-			offset, message = at, "unexpected text behind a quoted value"
-		}
-	case problem == "found character that cannot start any token":
-		offset, message = t.badToken(max(line, 1))
-	case problem == "found a tab character where an indentation space is expected",
-		problem == "found a tab character that violates indentation":
-		offset, message = t.firstTab(max(line, 1)), "a tab cannot indent; use spaces"
-	case problem == "mapping values are not allowed in this context":
-		offset = t.secondColon(max(line, 1))
-		message = `unexpected ": "; put text that holds it in quotes, or check the indentation`
-	case problem == "block sequence entries are not allowed in this context":
-		offset, message = t.dash(max(line, 1)), `a list item is not allowed here; check the indentation`
-	case problem == "could not find expected ':'":
-		offset, message = t.key(max(line, 1)), `expected "key: value"`
-	case problem == "found unexpected end of stream":
-		offset, message = t.openQuote(max(line, 1)), "the quote is never closed"
-	case problem == "found unexpected document indicator":
-		offset = t.first(max(line, 1))
-	case problem == "found unknown escape character", problem == "found invalid Unicode character escape code",
-		problem == "did not find expected hexdecimal number":
-		offset, message = t.find(max(line, 1), `\`),
-			"unknown escape in a double-quoted text; write \\\\ for a backslash, or use single quotes"
-	case strings.HasPrefix(problem, "unknown anchor '"):
-		name, _, _ := strings.Cut(strings.TrimPrefix(problem, "unknown anchor '"), "'")
-		offset = max(strings.Index(text, "*"+name), 0)
-		message = "no anchor &" + name + " before this alias"
-	case strings.HasPrefix(problem, "anchor '"):
-		name, _, _ := strings.Cut(strings.TrimPrefix(problem, "anchor '"), "'")
-		offset = max(strings.Index(text, "&"+name), 0)
-		message = "the value of anchor &" + name + " contains itself"
-	case problem == "document contains excessive aliasing":
-		offset = max(strings.Index(text, "*"), 0)
-		message = "too many values come from aliases"
-	case strings.HasPrefix(problem, "invalid map key: "):
-		at, _ := findUnfit(layoutOf(text, false), errKey)
-		offset, message = at, errKey.message
-	case strings.HasPrefix(problem, "map merge requires "):
-		offset, message = max(strings.Index(text, "<<"), 0), "a merge key needs a mapping or a list of mappings"
-	case strings.HasPrefix(problem, "cannot decode "):
-		written, want, _ := strings.Cut(strings.TrimPrefix(problem, "cannot decode "), "` as a ")
-		_, written, _ = strings.Cut(written, "`")
-		offset = max(strings.Index(text, want), 0)
-		message = fmt.Sprintf("%q is no %s", written, want)
-	case problem == "found undefined tag handle":
-		offset, message = t.find(line+1, "!"), "undefined tag"
-	case problem == "did not find expected comment or line break":
-		offset, message = t.first(max(line, 1)), "only a comment may stand behind the | or > of a block"
-	case problem == "!!binary value contains invalid base64 data":
-		offset = max(strings.Index(text, "!!binary"), 0)
+		offset, message = t.parserProblem(line+1, problem)
 	default:
-		offset = t.first(max(line, 1))
+		var found bool
+		if offset, message, found = t.scannerProblem(max(line, 1), problem); !found {
+			offset, message = t.valueProblem(line, problem)
+		}
 	}
 	if i := templateAt(text, offset); i >= 0 {
 		return i, templateMessage
 	}
 	return offset, message
+}
+
+// problemOf takes the line, 0 if there is none, off an error of the library.
+func problemOf(err error) (line int, problem string) {
+	problem = strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, ok := strings.CutPrefix(problem, "line "); ok {
+		if digits, rest, ok := strings.Cut(rest, ": "); ok {
+			if n, err := strconv.Atoi(digits); err == nil {
+				return n, rest
+			}
+		}
+	}
+	return 0, problem
+}
+
+// parserProblem explains that something else was expected on line n.
+func (t lines) parserProblem(n int, problem string) (offset int, message string) {
+	if at := t.behindQuote(n); at >= 0 {
+		return at, "unexpected text behind a quoted value"
+	}
+	switch problem {
+	case "did not find expected key":
+		message = "expected a key at this indentation"
+	case "did not find expected '-' indicator":
+		message = "expected a list item at this indentation, or something less indented"
+	case "did not find expected node content":
+		message = "expected a value"
+	default:
+		message = strings.TrimPrefix(problem, "did not find ") + " in the flow collection"
+	}
+	return t.first(n), message
+}
+
+// scannerProblem explains what cannot stand on line n.
+func (t lines) scannerProblem(n int, problem string) (offset int, message string, found bool) {
+	switch problem {
+	case "found character that cannot start any token":
+		offset, message = t.badToken(n)
+	case "found a tab character where an indentation space is expected",
+		"found a tab character that violates indentation":
+		offset, message = t.firstTab(n), "a tab cannot indent; use spaces"
+	case "mapping values are not allowed in this context":
+		offset = t.secondColon(n)
+		message = `unexpected ": "; put text that holds it in quotes, or check the indentation`
+	case "block sequence entries are not allowed in this context":
+		offset, message = t.dash(n), `a list item is not allowed here; check the indentation`
+	case "could not find expected ':'":
+		offset, message = t.key(n), `expected "key: value"`
+	case "found unexpected end of stream":
+		offset, message = t.openQuote(n), "the quote is never closed"
+	case "found unknown escape character", "found invalid Unicode character escape code",
+		"did not find expected hexdecimal number":
+		offset = t.find(n, `\`)
+		message = "unknown escape in a double-quoted text; write \\\\ for a backslash, or use single quotes"
+	case "did not find expected comment or line break":
+		offset, message = t.first(n), "only a comment may stand behind the | or > of a block"
+	default:
+		return 0, "", false
+	}
+	return offset, message, true
+}
+
+// valueProblem explains what is wrong with a value that could be read, and everything else on its line.
+func (t lines) valueProblem(line int, problem string) (offset int, message string) {
+	switch {
+	case strings.HasPrefix(problem, "unknown anchor '"):
+		name, _, _ := strings.Cut(strings.TrimPrefix(problem, "unknown anchor '"), "'")
+		return max(strings.Index(t.text, "*"+name), 0), "no anchor &" + name + " before this alias"
+	case strings.HasPrefix(problem, "anchor '"):
+		name, _, _ := strings.Cut(strings.TrimPrefix(problem, "anchor '"), "'")
+		return max(strings.Index(t.text, "&"+name), 0), "the value of anchor &" + name + " contains itself"
+	case problem == "document contains excessive aliasing":
+		return max(strings.Index(t.text, "*"), 0), "too many values come from aliases"
+	case strings.HasPrefix(problem, "invalid map key: "):
+		at, _ := findUnfit(layoutOf(t.text, false), errKey)
+		return at, errKey.message
+	case strings.HasPrefix(problem, "map merge requires "):
+		return max(strings.Index(t.text, "<<"), 0), "a merge key needs a mapping or a list of mappings"
+	case strings.HasPrefix(problem, "cannot decode "):
+		written, want, _ := strings.Cut(strings.TrimPrefix(problem, "cannot decode "), "` as a ")
+		_, written, _ = strings.Cut(written, "`")
+		return max(strings.Index(t.text, want), 0), fmt.Sprintf("%q is not a %s", written, want)
+	case problem == "found undefined tag handle":
+		return t.find(line+1, "!"), "undefined tag"
+	case problem == "!!binary value contains invalid base64 data":
+		return max(strings.Index(t.text, "!!binary"), 0), problem
+	}
+	return t.first(max(line, 1)), problem
 }
 
 // isParserError tells errors of the library's parser from those of its scanner that start alike.

@@ -336,48 +336,73 @@ func (u *unit) paramKind() (kind schema.GroupVersionKind, ok bool) {
 // populate makes namespaces, params and rights exist: those of the folders, and such as the policies ask for.
 func (w *Wild) populate(ctx context.Context, finds []find, params map[schema.GroupVersionKind]bool) error {
 	held := map[string]bool{}
-	id := func(object map[string]any) string {
-		namespace, name := nameOf(object)
-		return fmt.Sprint(kindOf(object), " ", namespace, "/", name)
-	}
 	for _, object := range w.exists {
-		held[id(object)] = true
-	}
-	keep := func(object map[string]any) error {
-		if r := w.world.types.ResourceFor(kindOf(object)); r == nil || held[id(object)] {
-			return nil
-		} else if metadata, _ := object["metadata"].(map[string]any); !r.Namespaced {
-			delete(metadata, "namespace")
-		}
-		held[id(object)] = true
-		stored, err := w.recorder.Keep(ctx, object)
-		if corpus.Refused(err) {
-			w.skip("%v", err)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		w.exists = append(w.exists, stored)
-		if kindOf(object).Group == "rbac.authorization.k8s.io" {
-			w.further = append(w.further, object)
-		} else {
-			w.world.state = append(w.world.state, object)
-		}
-		return nil
-	}
-	namespace := func(name string, labels, annotations map[string]any) error {
-		return keep(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
-			"name": name, "labels": labels, "annotations": annotations,
-		}})
+		held[idOf(object)] = true
 	}
 	for _, f := range finds {
 		if f.object["apiVersion"] == "v1" && f.object["kind"] == "Namespace" {
-			if err := keep(bare(f.object)); err != nil {
+			if err := w.keep(ctx, held, bare(f.object)); err != nil {
 				return err
 			}
 		}
 	}
+	if err := w.keepNamespaces(ctx, held); err != nil {
+		return err
+	}
+	var more []map[string]any
+	for _, f := range finds {
+		if kind := kindOf(f.object); params[kind] && kind.Kind != "Namespace" ||
+			kind.Group == "rbac.authorization.k8s.io" {
+			own, name := nameOf(f.object)
+			if r := w.world.types.ResourceFor(kind); name == "" || r != nil && r.Namespaced && own == "" {
+				continue
+			}
+			more = append(more, bare(f.object))
+		}
+	}
+	for _, u := range w.units {
+		more = append(more, w.paramsFor(u)...)
+	}
+	for _, object := range more {
+		if own, _ := nameOf(object); own != "" {
+			if err := w.keep(ctx, held, namespace(own, nil, nil)); err != nil {
+				return err
+			}
+		}
+		if err := w.keep(ctx, held, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep makes an object exist, unless one of its kind and name is held.
+func (w *Wild) keep(ctx context.Context, held map[string]bool, object map[string]any) error {
+	if r := w.world.types.ResourceFor(kindOf(object)); r == nil || held[idOf(object)] {
+		return nil
+	} else if metadata, _ := object["metadata"].(map[string]any); !r.Namespaced {
+		delete(metadata, "namespace")
+	}
+	held[idOf(object)] = true
+	stored, err := w.recorder.Keep(ctx, object)
+	if corpus.Refused(err) {
+		w.skip("%v", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.exists = append(w.exists, stored)
+	if kindOf(object).Group == "rbac.authorization.k8s.io" {
+		w.further = append(w.further, object)
+	} else {
+		w.world.state = append(w.world.state, object)
+	}
+	return nil
+}
+
+// keepNamespaces makes the namespaces exist that each unit asks for.
+func (w *Wild) keepNamespaces(ctx context.Context, held map[string]bool) error {
 	for _, u := range w.units {
 		u.namespaces = []string{"default", "shop", "test"}
 		for i, made := range w.namespacesFor(u) {
@@ -388,7 +413,7 @@ func (w *Wild) populate(ctx context.Context, finds []find, params map[schema.Gro
 			}
 			labels, _ := metadata["labels"].(map[string]any)
 			annotations, _ := metadata["annotations"].(map[string]any)
-			if err := namespace(name, labels, annotations); err != nil {
+			if err := w.keep(ctx, held, namespace(name, labels, annotations)); err != nil {
 				return err
 			}
 			if held["/v1, Kind=Namespace /"+name] {
@@ -396,35 +421,19 @@ func (w *Wild) populate(ctx context.Context, finds []find, params map[schema.Gro
 			}
 		}
 	}
-	for _, f := range finds {
-		if kind := kindOf(f.object); params[kind] && kind.Kind != "Namespace" ||
-			kind.Group == "rbac.authorization.k8s.io" {
-			own, name := nameOf(f.object)
-			if r := w.world.types.ResourceFor(kind); name == "" || r != nil && r.Namespaced && own == "" {
-				continue
-			} else if own != "" {
-				if err := namespace(own, nil, nil); err != nil {
-					return err
-				}
-			}
-			if err := keep(bare(f.object)); err != nil {
-				return err
-			}
-		}
-	}
-	for _, u := range w.units {
-		for _, param := range w.paramsFor(u) {
-			if own, _ := nameOf(param); own != "" {
-				if err := namespace(own, nil, nil); err != nil {
-					return err
-				}
-			}
-			if err := keep(param); err != nil {
-				return err
-			}
-		}
-	}
 	return nil
+}
+
+func namespace(name string, labels, annotations map[string]any) map[string]any {
+	return map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
+		"name": name, "labels": labels, "annotations": annotations,
+	}}
+}
+
+// idOf names an object by its kind, namespace and name.
+func idOf(object map[string]any) string {
+	namespace, name := nameOf(object)
+	return fmt.Sprint(kindOf(object), " ", namespace, "/", name)
 }
 
 // namespacesFor makes namespaces that a policy and its binding select, or speak of. Those without a name get one.

@@ -317,49 +317,69 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 	case name == operators.Add && len(args) == 2:
 		return union(w.walk(args[0], s), w.walk(args[1], s))
 	case (name == operators.In || name == operators.OldIn) && len(args) == 2:
-		w.walkWhole(args[0], s)
-		from := w.walk(args[1], s)
-		if _, ok := literal(args[0]).(string); !ok {
-			w.demand(args[1], from, Whole)
-		}
-		if args[1].Kind() == ast.ListKind {
-			for _, item := range args[1].AsList().Elements() {
-				w.askKey(e.ID(), args[0], item, s)
-			}
-		}
-		if text, ok := literal(args[0]).(string); ok {
-			for _, p := range from {
-				w.read(e.ID(), p.Step(text), true, false)
-				w.demands([]Path{p.Step(text)}, Presence)
-			}
-		}
+		w.in(e, args, s)
 		return nil
 	case name == operators.Equals || name == operators.NotEquals:
-		for i, a := range args {
-			paths := w.walk(a, s)
-			if len(args) == 2 && args[1-i].Kind() == ast.LiteralKind && args[1-i].AsLiteral() == types.NullValue {
-				w.reads.Nulls = append(w.reads.Nulls, paths...)
-				w.demand(a, paths, Presence)
-			} else {
-				w.demand(a, paths, Whole)
-			}
-			if len(args) == 2 {
-				w.askKey(e.ID(), a, args[1-i], s)
-			}
-		}
+		w.equality(e, args, s)
 		return nil
 	case name == "type" || name == "dyn":
-		var paths []Path
-		for _, a := range args {
-			paths = union(paths, w.walk(a, s))
-		}
-		if name == "dyn" {
-			return paths
-		}
-		w.reads.Nulls = append(w.reads.Nulls, paths...)
-		w.demands(paths, Presence)
-		return nil
+		return w.passOn(name, args, s)
 	}
+	return w.function(c, name, s)
+}
+
+// in walks the operator in, which looks for a value in a list or map.
+func (w *walker) in(e ast.Expr, args []ast.Expr, s scope) {
+	w.walkWhole(args[0], s)
+	from := w.walk(args[1], s)
+	if _, ok := literal(args[0]).(string); !ok {
+		w.demand(args[1], from, Whole)
+	}
+	if args[1].Kind() == ast.ListKind {
+		for _, item := range args[1].AsList().Elements() {
+			w.askKey(e.ID(), args[0], item, s)
+		}
+	}
+	if text, ok := literal(args[0]).(string); ok {
+		for _, p := range from {
+			w.read(e.ID(), p.Step(text), true, false)
+			w.demands([]Path{p.Step(text)}, Presence)
+		}
+	}
+}
+
+// equality walks == and !=.
+func (w *walker) equality(e ast.Expr, args []ast.Expr, s scope) {
+	for i, a := range args {
+		paths := w.walk(a, s)
+		if len(args) == 2 && args[1-i].Kind() == ast.LiteralKind && args[1-i].AsLiteral() == types.NullValue {
+			w.reads.Nulls = append(w.reads.Nulls, paths...)
+			w.demand(a, paths, Presence)
+		} else {
+			w.demand(a, paths, Whole)
+		}
+		if len(args) == 2 {
+			w.askKey(e.ID(), a, args[1-i], s)
+		}
+	}
+}
+
+// passOn walks dyn, which gives back what it is given, and type, which looks only at what that is.
+func (w *walker) passOn(name string, args []ast.Expr, s scope) []Path {
+	var paths []Path
+	for _, a := range args {
+		paths = union(paths, w.walk(a, s))
+	}
+	if name == "dyn" {
+		return paths
+	}
+	w.reads.Nulls = append(w.reads.Nulls, paths...)
+	w.demands(paths, Presence)
+	return nil
+}
+
+// function walks a call of a function, and returns what it passes on.
+func (w *walker) function(c ast.CallExpr, name string, s scope) []Path {
 	var target []Path
 	if c.IsMemberFunction() && name == c.FunctionName() {
 		target = w.walk(c.Target(), s)
@@ -367,7 +387,7 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 			w.demand(c.Target(), target, of)
 		}
 	}
-	for _, a := range args {
+	for _, a := range c.Args() {
 		paths := w.walk(a, s)
 		if name == "orValue" || name == "or" {
 			target = union(target, paths)
@@ -378,7 +398,7 @@ func (w *walker) call(e ast.Expr, s scope) []Path {
 	switch name {
 	case "optional.of", "optional.ofNonZeroValue":
 		var paths []Path
-		for _, a := range args {
+		for _, a := range c.Args() {
 			paths = union(paths, w.reads.Paths[a.ID()])
 		}
 		return paths

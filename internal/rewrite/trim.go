@@ -17,103 +17,123 @@ func trim(object, want map[string]any, added []place, prepare func(map[string]an
 	paths := pathsOf(object, added)
 	added = slices.DeleteFunc(added, func(p place) bool { return paths[key(p)] == nil })
 	slices.SortFunc(added, func(a, b place) int { return slices.Compare(paths[key(a)], paths[key(b)]) })
-	t := trimmer{object: object, want: want, prepare: prepare}
+	t := trimmer{object: object, want: want, prepare: prepare, paths: paths}
+	// The innermost of the collections that become empty come first.
+	t.inner = slices.Clone(added)
+	slices.SortStableFunc(t.inner, func(a, b place) int { return len(paths[key(b)]) - len(paths[key(a)]) })
 
-	var leaves []place
-	for _, p := range added {
-		if p.isLeaf() {
-			leaves = append(leaves, p)
-		}
+	f, err := t.compare(slices.DeleteFunc(added, func(p place) bool { return !p.isLeaf() }))
+	if err != nil {
+		return
 	}
+	if !t.trimTogether(f) && !t.trimSingly(f) {
+		return
+	}
+	for _, p := range f.alike {
+		t.remove(p)
+		t.settle(nil)
+	}
+}
+
+// filled are added members by what preparing the object without all of them makes of them.
+type filled struct {
+	back    []place // the same
+	changed []place // something else
+	alike   []place // nothing, but another name of it is there
+}
+
+// compare prepares the object without leaves.
+func (t *trimmer) compare(leaves []place) (f filled, err error) {
 	for _, p := range leaves {
 		t.remove(p)
 	}
-	skeleton, err := prepare(object)
+	skeleton, err := t.prepare(t.object)
 	// A prepared object shares maps with what it was made of, so it must be looked at before anything is put back.
-	var back, changed, absent, alike []place
+	var absent []place
 	for _, p := range leaves {
-		found, ok := at(skeleton, paths[key(p)])
-		was, _ := at(want, paths[key(p)])
+		found, ok := at(skeleton, t.paths[key(p)])
+		was, _ := at(t.want, t.paths[key(p)])
 		switch {
 		case ok && equal(found, was):
-			back = append(back, p)
+			f.back = append(f.back, p)
 		case ok:
-			changed = append(changed, p)
+			f.changed = append(f.changed, p)
 		default:
 			absent = append(absent, p)
 		}
 	}
 	t.restore()
-	if err != nil {
-		return
-	}
 	for _, p := range absent {
-		if slices.ContainsFunc(
-			leaves,
-			func(q place) bool { // an older name of another, as serviceAccount of serviceAccountName
-				return q.key != p.key && strings.HasPrefix(q.key, p.key) &&
-					key(place{in: q.in, key: p.key}) == key(p) &&
-					equal(q.in[q.key], p.in[p.key])
-			},
-		) {
-			alike = append(alike, p)
+		if slices.ContainsFunc(leaves, p.isOlderNameOf) {
+			f.alike = append(f.alike, p)
 		}
 	}
-	// The innermost of the collections that become empty come first.
-	inner := slices.Clone(added)
-	slices.SortStableFunc(inner, func(a, b place) int { return len(paths[key(b)]) - len(paths[key(a)]) })
-	hollow := func(p place) bool {
-		m, ok := p.in[p.key].(map[string]any)
-		return ok && len(m) == 0 && !p.pointer
-	}
+	return f, err
+}
 
-	strip := func(leaves []place) {
-		for _, p := range leaves {
-			t.remove(p)
-		}
-		for _, p := range inner {
-			if hollow(p) {
-				t.remove(p)
-			}
-		}
-	}
-	candidates := slices.Concat(back, changed)
-	strip(candidates)
+// isOlderNameOf reports an older name of another member with the same value, as serviceAccount of serviceAccountName.
+func (p place) isOlderNameOf(q place) bool {
+	return q.key != p.key && strings.HasPrefix(q.key, p.key) && key(place{in: q.in, key: p.key}) == key(p) &&
+		equal(q.in[q.key], p.in[p.key])
+}
+
+// trimTogether removes all that comes back, and reports false having removed nothing if the object needs some of it.
+func (t *trimmer) trimTogether(f filled) bool {
+	candidates := slices.Concat(f.back, f.changed)
+	t.strip(candidates)
 	if len(t.gone) > 0 && !t.settle(func(got map[string]any) {
 		candidates = slices.DeleteFunc(candidates, func(p place) bool {
-			is, _ := at(got, paths[key(p)])
-			was, _ := at(want, paths[key(p)])
+			is, _ := at(got, t.paths[key(p)])
+			was, _ := at(t.want, t.paths[key(p)])
 			return !equal(is, was)
 		})
 	}) {
-		strip(candidates) // all but those that came back differently
+		t.strip(candidates) // all but those that came back differently
 	}
-	if len(t.gone) > 0 && !t.settle(nil) {
-		// One by one, if what was added can be prepared at all.
-		if !t.settle(nil) {
-			return
-		}
-		for _, p := range back {
-			t.remove(p)
-		}
-		if !t.settle(nil) {
-			changed = append(back, changed...)
-		}
-		for _, p := range changed[:min(len(changed), mostTrials)] {
-			t.remove(p)
-			t.settle(nil)
-		}
-		for _, p := range inner {
-			if hollow(p) {
-				t.remove(p)
-				t.settle(nil)
-			}
-		}
+	return len(t.gone) == 0 || t.settle(nil)
+}
+
+// trimSingly removes what comes back one by one. It reports false if what was added cannot be prepared at all.
+func (t *trimmer) trimSingly(f filled) bool {
+	if !t.settle(nil) {
+		return false
 	}
-	for _, p := range alike {
+	for _, p := range f.back {
+		t.remove(p)
+	}
+	changed := f.changed
+	if !t.settle(nil) {
+		changed = append(f.back, changed...)
+	}
+	for _, p := range changed[:min(len(changed), mostTrials)] {
 		t.remove(p)
 		t.settle(nil)
 	}
+	for _, p := range t.inner {
+		if p.isHollow() {
+			t.remove(p)
+			t.settle(nil)
+		}
+	}
+	return true
+}
+
+// strip removes leaves, and the collections that become empty by that.
+func (t *trimmer) strip(leaves []place) {
+	for _, p := range leaves {
+		t.remove(p)
+	}
+	for _, p := range t.inner {
+		if p.isHollow() {
+			t.remove(p)
+		}
+	}
+}
+
+// isHollow reports an empty map that says nothing.
+func (p place) isHollow() bool {
+	m, ok := p.in[p.key].(map[string]any)
+	return ok && len(m) == 0 && !p.pointer
 }
 
 // isLeaf reports a member that holds no members that were added.
@@ -132,6 +152,8 @@ type trimmer struct {
 	object, want map[string]any
 	prepare      func(map[string]any) (map[string]any, error)
 	gone         []removal
+	paths        map[placeKey][]string // of what was added
+	inner        []place               // what was added, the innermost first
 }
 
 type removal struct {

@@ -141,24 +141,28 @@ func (s *subject) typeOne(f *facts) {
 			}
 		})
 	}
+	f.shareKinds()
+}
+
+// shareKinds judges what was found, and lets equal lists of kinds share their memory.
+func (f *facts) shareKinds() {
 	same := map[string][]schema.GroupVersionKind{}
+	share := func(kinds []schema.GroupVersionKind) []schema.GroupVersionKind {
+		name := fmt.Sprint(kinds)
+		if same[name] == nil {
+			same[name] = kinds
+		}
+		return same[name]
+	}
 	for e, found := range f.typing {
 		found.judge(e)
 		for _, list := range [][]finding{found.run, found.server} {
 			for i := range list {
-				name := fmt.Sprint(list[i].kinds)
-				if same[name] == nil {
-					same[name] = list[i].kinds
-				}
-				list[i].kinds = same[name]
+				list[i].kinds = share(list[i].kinds)
 			}
 		}
 		for p, kinds := range found.slips {
-			name := fmt.Sprint(kinds)
-			if same[name] == nil {
-				same[name] = kinds
-			}
-			found.slips[p] = same[name]
+			found.slips[p] = share(kinds)
 		}
 		e.forget()
 	}

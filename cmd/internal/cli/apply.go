@@ -100,6 +100,12 @@ no policy of -p is in force. docs/apply.md says what each status of an object me
   celgate apply -p policies/ -o json review.yaml | jq '.items[].response'`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args) },
 	}
+	a.addFlags(cmd)
+	return cmd
+}
+
+// addFlags adds the flags of the verb.
+func (a *apply) addFlags(cmd *cobra.Command) {
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&a.policies, "policy", "p", nil,
 			"`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
@@ -138,7 +144,6 @@ no policy of -p is in force. docs/apply.md says what each status of an object me
 	completeWith(cmd, "fail-on", failOn...)
 	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")
 	a.complete(cmd)
-	return cmd
 }
 
 func (a *apply) run(ctx context.Context, args []string) error {
@@ -156,24 +161,8 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	loader := &manifest.Loader{Stdin: a.stdin, MaxInput: a.maxInput}
 	a.unbuilt(args)
 	batch := a.readBatch(loader, args)
-	from, err := a.sources(ctx)
+	w, err := a.prepareWorld(ctx, loader, batch)
 	if err != nil {
-		return err
-	}
-	w, err := a.load(ctx, loader, from, batch)
-	if err != nil {
-		return err
-	}
-	if a.oldFile != "" {
-		if a.asked.old, err = w.oldCluster(a.console, a.read(loader, []string{a.oldFile}),
-			a.asked.namespace); err != nil {
-			return err
-		}
-	}
-	if err := w.identify(ctx, &a.asked); err != nil {
-		return err
-	}
-	if err := w.assume(w.missingNamespaces(batch, &a.asked)); err != nil {
 		return err
 	}
 	engine, err := celgate.New(&w.set, w.options())
@@ -205,30 +194,10 @@ func (a *apply) run(ctx context.Context, args []string) error {
 	if a.summary && !slices.ContainsFunc(open, func(o *output) bool { return o.format != "text" }) {
 		d.reasons = false // a table has no reasons
 	}
-	to := outputs{all: open}
-	var writers []report.Writer
-	for _, o := range open {
-		var writer report.Writer
-		switch {
-		case a.serverView && (o.format == "json" || o.format == "yaml"):
-			to.manifests, to.out = &serverView{types: w.types, json: o.format == "json"}, o
-			writer, err = a.newAsides(a.color, force, rejected)
-		case o.format == "yaml":
-			to.manifests, to.out, d.edits = &manifests{}, o, true
-			writer, err = a.newAsides(a.color, force, rejected)
-		default:
-			d.changes = d.changes || o.format == "text"
-			writer, err = report.New(o.format, o, report.Options{
-				Set: force, Rejected: rejected, Types: w.types, Color: o.color, Width: o.width, Quiet: a.quiet,
-				Compact: a.compact, Summary: a.summary,
-			})
-		}
-		if err != nil {
-			return err
-		}
-		writers = append(writers, writer)
+	to, err := a.writers(d, open, report.Options{Set: force, Rejected: rejected, Types: w.types})
+	if err != nil {
+		return err
 	}
-	to.report = report.Join(writers...)
 	if err := a.decide(ctx, d, batch, to); err != nil {
 		return err
 	}
@@ -238,6 +207,61 @@ func (a *apply) run(ctx context.Context, args []string) error {
 		return err
 	}
 	return closeAll(open)
+}
+
+// prepareWorld returns the policies and the cluster in which the documents of batch are requests.
+func (a *apply) prepareWorld(ctx context.Context, loader *manifest.Loader, batch []*manifest.Document) (*world, error) {
+	from, err := a.sources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w, err := a.load(ctx, loader, from, batch)
+	if err != nil {
+		return nil, err
+	}
+	if a.oldFile != "" {
+		if a.asked.old, err = w.oldCluster(a.console, a.read(loader, []string{a.oldFile}),
+			a.asked.namespace); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.identify(ctx, &a.asked); err != nil {
+		return nil, err
+	}
+	if err := w.assume(w.missingNamespaces(batch, &a.asked)); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// writers returns what writes the answers of d to the open outputs. about has what all of them know.
+func (a *apply) writers(d *decider, open []*output, about report.Options) (outputs, error) {
+	to := outputs{all: open}
+	var writers []report.Writer
+	for _, o := range open {
+		var writer report.Writer
+		var err error
+		switch {
+		case a.serverView && (o.format == "json" || o.format == "yaml"):
+			to.manifests, to.out = &serverView{types: about.Types, json: o.format == "json"}, o
+			writer, err = a.newAsides(a.color, about.Set, about.Rejected)
+		case o.format == "yaml":
+			to.manifests, to.out, d.edits = &manifests{}, o, true
+			writer, err = a.newAsides(a.color, about.Set, about.Rejected)
+		default:
+			d.changes = d.changes || o.format == "text"
+			options := about
+			options.Color, options.Width = o.color, o.width
+			options.Quiet, options.Compact, options.Summary = a.quiet, a.compact, a.summary
+			writer, err = report.New(o.format, o, options)
+		}
+		if err != nil {
+			return outputs{}, err
+		}
+		writers = append(writers, writer)
+	}
+	to.report = report.Join(writers...)
+	return to, nil
 }
 
 // check refuses a command line that cannot be meant.
@@ -341,23 +365,11 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 			return err
 		}
 		unsafe(a.console, it.Item)
-		for _, child := range it.followed {
-			unsafe(a.console, child)
-			switch {
-			case child.Failure != nil:
-				a.raise(exitFailed)
-				a.say(placeBefore(child.Place, subject(child)+child.Failure.Message), child.Failure.Hint)
-			case !child.Decision.Allowed:
-				a.raise(exitDenied)
-				denied++
-			}
-			if child.Decision != nil {
-				a.strictness.see(child.Decision)
-			}
-			if err := to.report.Write(child); err != nil {
-				return err
-			}
+		refused, err := a.writeFollowed(it.followed, to.report)
+		if err != nil {
+			return err
 		}
+		denied += refused
 		if immediately {
 			if err := flushAll(to.all); err != nil {
 				return err
@@ -383,6 +395,28 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		a.withhold(denied, done)
 	}
 	return nil
+}
+
+// writeFollowed writes the answers about what controllers make of an object, and returns how many are denied.
+func (a *apply) writeFollowed(children []report.Item, to report.Writer) (denied int, err error) {
+	for _, child := range children {
+		unsafe(a.console, child)
+		switch {
+		case child.Failure != nil:
+			a.raise(exitFailed)
+			a.say(placeBefore(child.Place, subject(child)+child.Failure.Message), child.Failure.Hint)
+		case !child.Decision.Allowed:
+			a.raise(exitDenied)
+			denied++
+		}
+		if child.Decision != nil {
+			a.strictness.see(child.Decision)
+		}
+		if err := to.Write(child); err != nil {
+			return denied, err
+		}
+	}
+	return denied, nil
 }
 
 // outputs are where answers go. The manifests, if they are asked for, are the result; a report is then written beside

@@ -114,6 +114,12 @@ audited.`,
 			return a.run(cmd.Context())
 		},
 	}
+	a.addAuditFlags(cmd, &merging)
+	return cmd
+}
+
+// addAuditFlags adds the flags of the verb.
+func (a *audit) addAuditFlags(cmd *cobra.Command, merging *bool) {
 	group(cmd, "Policies and objects", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&a.policies, "policy", "p", nil,
 			"`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
@@ -135,7 +141,7 @@ audited.`,
 			"`I/N` ask about the namespaces of one of N shards, from 0, which\nare dealt by the number of their objects")
 		f.StringVar(&a.parts, "parts", "", "`DIR|configmaps:JOB[/UID]` where the shards of one run keep what\n"+
 			"they share; the last one to be done writes the report on all")
-		f.BoolVar(&merging, "merge", false, "the arguments are reports (-o json) of all shards, or directories\n"+
+		f.BoolVar(merging, "merge", false, "the arguments are reports (-o json) of all shards, or directories\n"+
 			"as of --parts: write the report on all")
 	})
 	group(cmd, "Again and again", a.repeating.flags)
@@ -156,7 +162,6 @@ audited.`,
 	})
 	completeWith(cmd, "fail-on", auditFailOn...)
 	a.complete(cmd)
-	return cmd
 }
 
 // reportKinds are the kinds of reports by the names of their flag.
@@ -682,58 +687,76 @@ func (of *auditor) about(ctx context.Context, doc *manifest.Document) (result *r
 	}
 	var stored *celgate.Request // the object as it is
 	for _, op := range asks {
-		wanted := slices.Contains(plan.asks, op)
-		if !wanted && !(follow && op == as) {
-			continue
-		}
-		request, err := requests.Existing(ctx, of.world.requester(), doc.Object, op, of.asked.as())
+		request, err := of.askAs(ctx, op, doc, slices.Contains(plan.asks, op), follow && op == as, result)
 		if err != nil {
 			fail(err)
+		}
+		if result.Failure != nil {
 			return result
 		}
-		if !wanted {
-			prepared, err := of.engine.Prepare(ctx, request)
-			if err != nil {
-				fail(err)
-				return result
-			}
-			stored = prepared.Request()
-			continue
+		if op == as && request != nil {
+			stored = request
 		}
-		asked := report.Asked{Ask: asksOf[op]}
-		it := answer{doc: doc, Item: report.Item{Place: result.Object.Place, Kind: kind, Name: nameOf(doc.Object)}}
-		of.decideAbout(ctx, &it, request, doc.Place)
-		asked.Item = it.Item
-		if it.Failure != nil {
-			result.Failure = it.Failure
-			return result
-		}
-		if len(it.Decision.Changes) > 0 {
-			asked.Item.Changes = it.Decision.Changes
-			if asked.Again, err = of.again(ctx, request, it.Decision); err != nil {
-				fail(err)
-				return result
-			}
-		}
-		if op == as && it.Request.Object != nil {
-			stored = it.Request
-		}
-		result.Answers = append(result.Answers, asked)
 	}
 	if follow && stored != nil {
-		children, err := of.follow(ctx, doc, stored, stored.Object)
-		if err != nil {
-			result.Notes = append(result.Notes, unfollowed(err))
-		}
-		for _, child := range children {
-			if child.Failure != nil {
-				result.Failure = child.Failure
-				return result
-			}
-			result.Answers = append(result.Answers, report.Asked{Ask: report.AskMake, Item: child})
-		}
+		of.addFollowed(ctx, doc, stored, result)
 	}
 	return result
+}
+
+// askAs adds the answer to one request about an object to its result, if it is wanted: if policies are for it. It
+// returns the prepared request where the object is followed, nil if it has no object.
+func (of *auditor) askAs(ctx context.Context, op celgate.Operation, doc *manifest.Document, wanted, follow bool,
+	result *report.Audited) (*celgate.Request, error) {
+	if !wanted && !follow {
+		return nil, nil
+	}
+	request, err := requests.Existing(ctx, of.world.requester(), doc.Object, op, of.asked.as())
+	if err != nil {
+		return nil, err
+	}
+	if !wanted {
+		prepared, err := of.engine.Prepare(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		return prepared.Request(), nil
+	}
+	it := answer{doc: doc, Item: report.Item{Place: result.Object.Place, Kind: tree.Object(doc.Object).Kind(),
+		Name: nameOf(doc.Object)}}
+	of.decideAbout(ctx, &it, request, doc.Place)
+	asked := report.Asked{Ask: asksOf[op], Item: it.Item}
+	if it.Failure != nil {
+		result.Failure = it.Failure
+		return nil, nil
+	}
+	if len(it.Decision.Changes) > 0 {
+		asked.Item.Changes = it.Decision.Changes
+		if asked.Again, err = of.again(ctx, request, it.Decision); err != nil {
+			return nil, err
+		}
+	}
+	result.Answers = append(result.Answers, asked)
+	if it.Request.Object == nil {
+		return nil, nil
+	}
+	return it.Request, nil
+}
+
+// addFollowed adds the answers about what controllers make of an object to its result.
+func (of *auditor) addFollowed(ctx context.Context, doc *manifest.Document, stored *celgate.Request,
+	result *report.Audited) {
+	children, err := of.follow(ctx, doc, stored, stored.Object)
+	if err != nil {
+		result.Notes = append(result.Notes, unfollowed(err))
+	}
+	for _, child := range children {
+		if child.Failure != nil {
+			result.Failure = child.Failure
+			return
+		}
+		result.Answers = append(result.Answers, report.Asked{Ask: report.AskMake, Item: child})
+	}
 }
 
 // namespaceOf is the namespace that an object is in, "" if it is in none.

@@ -92,6 +92,12 @@ something is, and 2 when something could not be evaluated or a policy is invalid
   celgate diff --kube-version 1.33..1.37 -p policies`,
 		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd.Context(), args) },
 	}
+	x.addDiffFlags(cmd)
+	return cmd
+}
+
+// addDiffFlags adds the flags of the verb.
+func (x *diffing) addDiffFlags(cmd *cobra.Command) {
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil,
 			"`FILE|DIR|-` what exists in the cluster; without manifests and\nsuites its objects are what is asked about; may be repeated")
@@ -123,7 +129,6 @@ something is, and 2 when something could not be evaluated or a policy is invalid
 	})
 	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")
 	x.complete(cmd)
-	return cmd
 }
 
 // A side is one of the two sets, or of the two versions.
@@ -145,35 +150,16 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	if err := x.checkLine(args); err != nil {
 		return err
 	}
-	x.worlds = map[string]sources{}
-	x.once = map[string]bool{} // what is said about both sides
-	loader := &manifest.Loader{Stdin: x.stdin, MaxInput: x.maxInput}
-	batch := x.read(loader, args)
-	if len(args) > 0 && len(batch) == 0 && x.status == exitClean {
-		return fmt.Errorf("no objects in %s", strings.Join(args, ", "))
-	}
-	inline := x.read(loader, x.state) // once: it may be standard input
-	olds := x.read(loader, x.olds())
-	x.state = nil
-	for i := range sides {
-		if err := x.prepare(ctx, loader, &sides[i], batch, inline, olds); err != nil {
-			return err
-		}
+	asked, err := x.loadSides(ctx, sides, args)
+	if err != nil {
+		return err
 	}
 	old, now := &sides[0], &sides[1]
-	for _, s := range sides { // one set may be for what the other knows nothing of
-		x.workloads.All = x.workloads.All || requests.MayMatchChildren(s.world.types, s.decider.engine)
-	}
-	// Of a live cluster the objects are asked about, unless it is only the state.
-	existing := len(batch) == 0 && len(x.suites) == 0 && x.log == "" && (len(inline) > 0 || x.live != (live{}))
-	asking := len(batch) > 0 || len(x.suites) > 0 || existing || x.log != ""
 	o := report.DiffOptions{
-		Old: old.options, New: now.options, Names: [2]string{old.name, now.name}, Requests: asking, Summary: x.summary,
-		Compared: !asking || x.structure,
+		Old: old.options, New: now.options, Names: [2]string{old.name, now.name}, Requests: asked.any() || asked.upgrade,
+		Summary: x.summary, Compared: !asked.any() || x.structure,
 	}
-	upgrade := old.version != now.version
-	if upgrade {
-		o.Requests = true
+	if asked.upgrade {
 		x.sayRefused(old, now)
 	}
 	if o.Compared {
@@ -181,28 +167,94 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	switch {
-	case asking:
-	case upgrade:
-		x.say("no requests are given: the answers are about objects that are made of what the policies match and read",
-			"name manifests, suites with --suite or objects of a cluster with -c for those that there are")
-	default:
-		x.say("no requests are given: what differs is the text of the policies, and not yet an answer",
-			"name manifests, suites with --suite or objects of a cluster with -c")
+	if !asked.any() {
+		x.sayNoRequests(asked.upgrade)
 	}
 	open, err := x.open(x.console)
 	if err != nil {
 		return err
 	}
+	writers, err := newDiffWriters(open, o)
+	if err != nil {
+		return err
+	}
+	if err := x.askAll(ctx, sides, asked, writers); err != nil {
+		return err
+	}
+	for _, writer := range writers {
+		if err := writer.Close(); err != nil {
+			return err
+		}
+	}
+	return closeAll(open)
+}
+
+// questions are what two sides are asked about.
+type questions struct {
+	batch    []*manifest.Document // requests, and objects that are made of manifests
+	inline   []*manifest.Document // what is given as the state
+	existing bool                 // the objects of the state or of a live cluster
+	suites   bool
+	log      bool
+	upgrade  bool // two versions answer; without requests they are asked about specimens
+}
+
+// any reports whether there are requests, besides those about specimens.
+func (q *questions) any() bool { return len(q.batch) > 0 || q.suites || q.existing || q.log }
+
+// loadSides reads what the command line names, prepares both sides, and returns what they are asked.
+func (x *diffing) loadSides(ctx context.Context, sides []side, args []string) (*questions, error) {
+	x.worlds = map[string]sources{}
+	x.once = map[string]bool{} // what is said about both sides
+	loader := &manifest.Loader{Stdin: x.stdin, MaxInput: x.maxInput}
+	q := &questions{batch: x.read(loader, args), suites: len(x.suites) > 0, log: x.log != ""}
+	if len(args) > 0 && len(q.batch) == 0 && x.status == exitClean {
+		return nil, fmt.Errorf("no objects in %s", strings.Join(args, ", "))
+	}
+	q.inline = x.read(loader, x.state) // once: it may be standard input
+	olds := x.read(loader, x.olds())
+	x.state = nil
+	for i := range sides {
+		if err := x.prepare(ctx, loader, &sides[i], q.batch, q.inline, olds); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range sides { // one set may be for what the other knows nothing of
+		x.workloads.All = x.workloads.All || requests.MayMatchChildren(s.world.types, s.decider.engine)
+	}
+	// Of a live cluster the objects are asked about, unless it is only the state.
+	q.existing = len(q.batch) == 0 && !q.suites && !q.log && (len(q.inline) > 0 || x.live != (live{}))
+	q.upgrade = sides[0].version != sides[1].version
+	return q, nil
+}
+
+// sayNoRequests says what is compared in place of answers to requests.
+func (x *diffing) sayNoRequests(upgrade bool) {
+	if upgrade {
+		x.say("no requests are given: the answers are about objects that are made of what the policies match and read",
+			"name manifests, suites with --suite or objects of a cluster with -c for those that there are")
+		return
+	}
+	x.say("no requests are given: what differs is the text of the policies, and not yet an answer",
+		"name manifests, suites with --suite or objects of a cluster with -c")
+}
+
+// newDiffWriters returns what writes comparisons to the open outputs.
+func newDiffWriters(open []*output, o report.DiffOptions) ([]report.DiffWriter, error) {
 	var writers []report.DiffWriter
 	for _, out := range open {
 		o.New.Color, o.New.Width, o.Old.Color, o.Old.Width = out.color, out.width, out.color, out.width
 		writer, err := report.NewDiff(out.format, out, o)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		writers = append(writers, writer)
 	}
+	return writers, nil
+}
+
+// askAll asks both sides, and writes where they differ.
+func (x *diffing) askAll(ctx context.Context, sides []side, q *questions, writers []report.DiffWriter) error {
 	write := func(c report.Comparison) error {
 		for _, change := range c.Changes {
 			if change.Fails() || x.strict {
@@ -218,27 +270,26 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	if err := x.ask(ctx, old, now, batch, write); err != nil {
+	old, now := &sides[0], &sides[1]
+	if err := x.ask(ctx, old, now, q.batch, write); err != nil {
 		return err
 	}
-	if upgrade && !asking {
-		if err := x.askSpecimens(ctx, old, now, write); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case q.log:
+		err = x.askLog(ctx, old, now, write)
+	case q.existing:
+		err = x.askExisting(ctx, old, now, q.inline, write)
+	case q.upgrade && !q.any():
+		err = x.askSpecimens(ctx, old, now, write)
 	}
-	if x.log != "" {
-		if err := x.askLog(ctx, old, now, write); err != nil {
-			return err
-		}
-	} else if existing {
-		if err := x.askExisting(ctx, old, now, inline, write); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	if err := x.askSuites(ctx, old, now, write); err != nil {
 		return err
 	}
-	if x.workloads.All && (len(batch) > 0 || existing) {
+	if x.workloads.All && (len(q.batch) > 0 || q.existing) {
 		x.workloads.conclude(x.console)
 	}
 	for _, s := range sides {
@@ -248,12 +299,7 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 			break
 		}
 	}
-	for _, writer := range writers {
-		if err := writer.Close(); err != nil {
-			return err
-		}
-	}
-	return closeAll(open)
+	return nil
 }
 
 // sides are the two sets that the command line names, and the arguments that are left.

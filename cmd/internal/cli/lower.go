@@ -30,6 +30,8 @@ type lowering struct {
 	format      string
 	kubeVersion string
 	natively    *celenv.Set
+	types       *schema.Registry
+	refused     map[policy.Ref]bool
 }
 
 func newLower(c *console) *cobra.Command {
@@ -76,10 +78,10 @@ func (l *lowering) run(args []string) error {
 		return errors.New("not every file can be read")
 	}
 	bundle := manifest.NewBundle(docs...)
-	refused := map[policy.Ref]bool{}
+	l.refused = map[policy.Ref]bool{}
 	for _, p := range bundle.Problems {
 		l.refuse(p.Position, policy.RefOf(p.Document.Object), p.Message)
-		refused[policy.RefOf(p.Document.Object)] = true
+		l.refused[policy.RefOf(p.Document.Object)] = true
 	}
 	engine, err := celgate.New(&bundle.Set, celgate.Options{KubeVersion: orNewest(l.kubeVersion)})
 	if err != nil {
@@ -87,49 +89,60 @@ func (l *lowering) run(args []string) error {
 	}
 	for _, r := range engine.Rejected() {
 		l.refuse(r.Position, r.Ref, r.Status.Message)
-		refused[r.Ref] = true
+		l.refused[r.Ref] = true
 	}
 	l.natively, err = celenv.New(orNewest(l.kubeVersion), quirks.Of(orNewest(l.kubeVersion)))
 	if err != nil {
 		return err
 	}
-	var out []string
-	add := func(objects []map[string]any) {
-		for _, object := range objects {
-			kind := schema.GroupVersionKind{Group: nativeGroup, Version: "v1", Kind: policy.RefOf(object).Kind}
-			out = append(out, rewrite.YAML(object, types.Type(kind)))
-		}
-	}
-	printed := map[policy.Ref]bool{} // bindings
+	l.types = types
 	if err := l.warnOfOrder(engine); err != nil {
 		return err
 	}
 	// A binding comes behind its policy, but a file may have it before.
-	for _, d := range docs {
-		ref := policy.RefOf(d.Object)
-		if p := bundle.Set.Policy(ref); policy.Recognised(d.Object) && p != nil && !refused[ref] {
-			natives, refusals := lower.Policy(d.Object, p)
-			refusals = append(refusals, l.verdicts(p)...)
-			if p.Kind == policy.Admission && len(refusals) == 0 {
-				refusals = append(refusals, l.refusedPatches(natives, types)...)
-			}
-			refusals = append(refusals, taken(&bundle.Set, p.Kind == policy.Admission, natives)...)
-			for _, r := range refusals {
-				refused[ref], natives = true, nil
-				l.refuse(p.Locate(&field.Error{Field: r.Field}), ref, r.String())
-			}
-			add(natives)
-		}
+	out := slices.Concat(l.lowerPolicies(docs, &bundle.Set), l.lowerBindings(docs, &bundle.Set))
+	if len(out) == 0 && l.status == exitClean {
+		return fmt.Errorf("no policies in %s", strings.Join(args, ", "))
 	}
+	_, err = io.WriteString(l.stdout, strings.Join(out, "---\n"))
+	return err
+}
+
+// lowerPolicies returns the native forms of the policies of a set, and refuses those that have none.
+func (l *lowering) lowerPolicies(docs []*manifest.Document, set *policy.Set) (out []string) {
 	for _, d := range docs {
 		ref := policy.RefOf(d.Object)
-		b := bundle.Set.Binding(ref)
-		if !policy.Recognised(d.Object) || b == nil || refused[ref] ||
-			slices.ContainsFunc(b.PolicyRefs(), func(of policy.Ref) bool { return refused[of] }) {
+		p := set.Policy(ref)
+		if !policy.Recognised(d.Object) || p == nil || l.refused[ref] {
 			continue
 		}
-		natives, refusals := lower.Binding(d.Object, b, bundle.Set.Policy)
-		refusals = append(refusals, taken(&bundle.Set, b.Kind == policy.Admission, natives)...)
+		natives, refusals := lower.Policy(d.Object, p)
+		refusals = append(refusals, l.verdicts(p)...)
+		if p.Kind == policy.Admission && len(refusals) == 0 {
+			refusals = append(refusals, l.refusedPatches(natives)...)
+		}
+		refusals = append(refusals, taken(set, p.Kind == policy.Admission, natives)...)
+		for _, r := range refusals {
+			l.refused[ref], natives = true, nil
+			l.refuse(p.Locate(&field.Error{Field: r.Field}), ref, r.String())
+		}
+		out = append(out, l.print(natives)...)
+	}
+	return out
+}
+
+// lowerBindings returns the native forms of the bindings of a set whose policies have one.
+func (l *lowering) lowerBindings(docs []*manifest.Document, set *policy.Set) (out []string) {
+	printed := map[policy.Ref]bool{}
+	for _, d := range docs {
+		ref := policy.RefOf(d.Object)
+		b := set.Binding(ref)
+		if !policy.Recognised(d.Object) || b == nil || l.refused[ref] ||
+			slices.ContainsFunc(b.PolicyRefs(), func(of policy.Ref) bool { return l.refused[of] }) {
+			continue
+		}
+		natives, refusals := lower.Binding(d.Object, b, set.Policy)
+		refusals = append(refusals, taken(set, b.Kind == policy.Admission, natives)...)
 		for _, object := range natives {
 			if ref := policy.RefOf(object); printed[ref] {
 				refusals = append(refusals, lower.Refusal{Field: "metadata.name",
@@ -141,13 +154,18 @@ func (l *lowering) run(args []string) error {
 			natives = nil
 			l.refuse(b.Locate(&field.Error{Field: r.Field}), ref, r.String())
 		}
-		add(natives)
+		out = append(out, l.print(natives)...)
 	}
-	if len(out) == 0 && l.status == exitClean {
-		return fmt.Errorf("no policies in %s", strings.Join(args, ", "))
+	return out
+}
+
+// print returns the YAML of native policies and bindings.
+func (l *lowering) print(objects []map[string]any) (out []string) {
+	for _, object := range objects {
+		kind := schema.GroupVersionKind{Group: nativeGroup, Version: "v1", Kind: policy.RefOf(object).Kind}
+		out = append(out, rewrite.YAML(object, l.types.Type(kind)))
 	}
-	_, err = io.WriteString(l.stdout, strings.Join(out, "---\n"))
-	return err
+	return out
 }
 
 // warnOfOrder says which policies run behind others, which kube-apiserver does not do.
@@ -186,7 +204,7 @@ func (l *lowering) verdicts(p *policy.Policy) (all []lower.Refusal) {
 
 // refusedPatches refuses mutations of which kube-apiserver would say for all kinds that it may not, or cannot, apply
 // them: they write what merges as one value, or hold literals that it does not convert.
-func (l *lowering) refusedPatches(natives []map[string]any, types *schema.Registry) (all []lower.Refusal) {
+func (l *lowering) refusedPatches(natives []map[string]any) (all []lower.Refusal) {
 	set := &policy.Set{}
 	for _, object := range natives {
 		if p, _, err := policy.FromObject(object, nil); err == nil && p.Mutates() {
@@ -196,7 +214,7 @@ func (l *lowering) refusedPatches(natives []map[string]any, types *schema.Regist
 	analyzers := slices.DeleteFunc(check.Analyzers(),
 		func(a *check.Analyzer) bool { return a.Code != "CG202" && a.Code != "CG204" })
 	found, err := check.Run(context.Background(),
-		check.Input{Set: set, Types: types, KubeVersion: orNewest(l.kubeVersion)}, analyzers...)
+		check.Input{Set: set, Types: l.types, KubeVersion: orNewest(l.kubeVersion)}, analyzers...)
 	if err != nil {
 		return nil
 	}

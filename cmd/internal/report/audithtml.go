@@ -79,23 +79,26 @@ type htmlObject struct {
 	Stuck                  bool
 }
 
+// An htmlPage is what the template shows.
+type htmlPage struct {
+	Summary, About string
+	Last           string
+	Gone           []htmlGone
+	Tiles          []htmlTile
+	Groups         []htmlGroup
+	Columns        []AuditVerdict
+	Namespaces     []htmlNamespace
+	Worst, Failed  []htmlObject
+	Verdicts       []AuditVerdict
+	Findings       []htmlFinding
+	Left           int
+	Notes, Sayings []string
+}
+
 func (h *auditHTML) Close() error {
 	a := h.audit
 	last := a.Last
-	page := struct {
-		Summary, About string
-		Last           string
-		Gone           []htmlGone
-		Tiles          []htmlTile
-		Groups         []htmlGroup
-		Columns        []AuditVerdict
-		Namespaces     []htmlNamespace
-		Worst, Failed  []htmlObject
-		Verdicts       []AuditVerdict
-		Findings       []htmlFinding
-		Left           int
-		Notes, Sayings []string
-	}{Summary: a.Summary(), About: a.about(), Left: h.left, Notes: a.notes(), Sayings: a.sayings()}
+	page := htmlPage{Summary: a.Summary(), About: a.about(), Left: h.left, Notes: a.notes(), Sayings: a.sayings()}
 	for _, r := range a.rejected {
 		page.Notes = append([]string{"rejected by the server: " + r.Ref.String()}, page.Notes...)
 	}
@@ -107,33 +110,7 @@ func (h *auditHTML) Close() error {
 			page.Last += " of " + when
 		}
 	}
-	for _, c := range []struct {
-		name, class string
-		now, before int
-		always      bool
-	}{
-		{"objects", "", t.Objects, before.Objects, true}, {"refused", "refused", t.Refused, before.Refused, false},
-		{"denied", "denied", t.Denied, before.Denied, true}, {"stuck", "denied", t.Stuck, before.Stuck, true},
-		{"warned", "warned", t.Warned, before.Warned, true}, {"audited", "audited", t.Audited, before.Audited, false},
-		{"changed", "changed", t.Changed, before.Changed, true},
-		{"unstable", "changed", t.Unstable, before.Unstable, false},
-		{"ignored errors", "ignored", t.Ignored, before.Ignored, false},
-		{"not decided", "denied", t.Failed, before.Failed, false},
-		{"newly denied", "denied", t.NewlyDenied, before.NewlyDenied, false},
-		{"newly allowed", "changed", t.NewlyAllowed, before.NewlyAllowed, false},
-	} {
-		if c.now == 0 && !c.always && c.before == 0 {
-			continue
-		}
-		tile := htmlTile{Name: c.name, Class: c.class, Count: c.now}
-		if last != nil {
-			tile.Trend = trendOf(c.now, c.before)
-			if c.name == "objects" {
-				tile.Trend.Class = "soft"
-			}
-		}
-		page.Tiles = append(page.Tiles, tile)
-	}
+	page.Tiles = a.htmlTiles(t, before)
 	for _, g := range a.gone() {
 		page.Gone = append(page.Gone, htmlGone{g.Verdict, g.headline()})
 	}
@@ -160,6 +137,38 @@ func (h *auditHTML) Close() error {
 				f.Place.String(), f.Story, htmlDiff(f.Diff)})
 	}
 	return pages.ExecuteTemplate(h.w, "audit.html", page)
+}
+
+// htmlTiles returns the numbers at the top of the page, beside those of an earlier audit.
+func (a *Audit) htmlTiles(t, before AuditTotals) (tiles []htmlTile) {
+	for _, c := range []struct {
+		name, class string
+		now, before int
+		always      bool
+	}{
+		{"objects", "", t.Objects, before.Objects, true}, {"refused", "refused", t.Refused, before.Refused, false},
+		{"denied", "denied", t.Denied, before.Denied, true}, {"stuck", "denied", t.Stuck, before.Stuck, true},
+		{"warned", "warned", t.Warned, before.Warned, true}, {"audited", "audited", t.Audited, before.Audited, false},
+		{"changed", "changed", t.Changed, before.Changed, true},
+		{"unstable", "changed", t.Unstable, before.Unstable, false},
+		{"ignored errors", "ignored", t.Ignored, before.Ignored, false},
+		{"not decided", "denied", t.Failed, before.Failed, false},
+		{"newly denied", "denied", t.NewlyDenied, before.NewlyDenied, false},
+		{"newly allowed", "changed", t.NewlyAllowed, before.NewlyAllowed, false},
+	} {
+		if c.now == 0 && !c.always && c.before == 0 {
+			continue
+		}
+		tile := htmlTile{Name: c.name, Class: c.class, Count: c.now}
+		if a.Last != nil {
+			tile.Trend = trendOf(c.now, c.before)
+			if c.name == "objects" {
+				tile.Trend.Class = "soft"
+			}
+		}
+		tiles = append(tiles, tile)
+	}
+	return tiles
 }
 
 type htmlGone struct {

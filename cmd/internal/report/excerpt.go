@@ -146,16 +146,7 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 	}
 	bar(0, "")
 
-	first, last := 0, len(lines)-1 // the lines that hold the mark
-	for i, l := range lines {
-		if l.offset <= m.from {
-			first = i
-		}
-		if l.offset < m.to {
-			last = i
-		}
-	}
-	last = max(first, last)
+	first, last := linesOfMark(lines, m)
 	if width > 0 {
 		width = max(width-gutter-3, 20)
 	}
@@ -213,6 +204,20 @@ func (p palette) excerpt(e policy.Expr, m mark, width int) (out []string, gutter
 		}
 	}
 	return out, gutter
+}
+
+// linesOfMark returns the first and the last of the lines that hold a mark.
+func linesOfMark(lines []sourceLine, m mark) (first, last int) {
+	last = len(lines) - 1
+	for i, l := range lines {
+		if l.offset <= m.from {
+			first = i
+		}
+		if l.offset < m.to {
+			last = i
+		}
+	}
+	return first, max(first, last)
 }
 
 // linesAround says which of n lines are shown when those from first to last are marked.

@@ -39,6 +39,35 @@ type metrics struct {
 func newMetrics(l *loader) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), checks: map[policy.Kind]*prometheus.CounterVec{},
 		times: map[policy.Kind]*prometheus.HistogramVec{}, set: l.inForce}
+	m.addChecks()
+	m.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "celgate", Subsystem: "webhook", Name: "requests_total",
+		Help: "Answered requests, by phase, HTTP status and whether the admission request was allowed.",
+	}, []string{"phase", "code", "allowed"})
+	m.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "celgate", Subsystem: "webhook", Name: "request_duration_seconds",
+		Help:    "Time from the first byte of a request to its answer, by phase.",
+		Buckets: []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 10},
+	}, []string{"phase"})
+	m.addLoads()
+	m.leader = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "celgate", Name: "leader", Help: "1 for the replica that writes to the cluster.",
+	})
+	m.shadow = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "celgate", Subsystem: "shadow", Name: "disagreements_total",
+		Help: "With --shadow: what policies would have done beyond what the API server had done, by policy and what: change, deny or fail.",
+	}, []string{"policy", "would"})
+	m.registry.MustRegister(m.mutations, m.shadow, m.answers, m.duration,
+		m.loads, m.loading, m.compiling, m.loaded, m.policies,
+		m.leader, readyGauge(l), failingGauge(l), trouble{l, m}, m.attempted,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return m
+}
+
+// addChecks adds the metrics of policies.
+func (m *metrics) addChecks() {
 	for kind, subsystem := range map[policy.Kind]string{
 		policy.Validating: "validating_admission_policy", policy.Mutating: "mutating_admission_policy",
 		policy.Admission: "admission_policy",
@@ -65,15 +94,10 @@ func newMetrics(l *loader) *metrics {
 		Namespace: "celgate", Subsystem: "admission_policy", Name: "mutations_total",
 		Help: "Mutations of AdmissionPolicies in requests, by policy, binding, mutation (its name, or its index) and result: changed, would_change, evaluated (without effect), skipped (by its condition), denied or error.",
 	}, []string{"policy", "policy_binding", "mutation", "result"})
-	m.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "celgate", Subsystem: "webhook", Name: "requests_total",
-		Help: "Answered requests, by phase, HTTP status and whether the admission request was allowed.",
-	}, []string{"phase", "code", "allowed"})
-	m.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: "celgate", Subsystem: "webhook", Name: "request_duration_seconds",
-		Help:    "Time from the first byte of a request to its answer, by phase.",
-		Buckets: []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 10},
-	}, []string{"phase"})
+}
+
+// addLoads adds the metrics of putting policies in force.
+func (m *metrics) addLoads() {
 	m.loads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "celgate", Name: "policy_loads_total",
 		Help: "Attempts to put a set of policies in force, by result: success or failure.",
@@ -99,14 +123,10 @@ func newMetrics(l *loader) *metrics {
 		Namespace: "celgate", Name: "policies",
 		Help: "Policies and bindings, by state: inforce, rejected or withheld, because it is not known whether the author may read the params.",
 	}, []string{"state"})
-	m.leader = prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "celgate", Name: "leader", Help: "1 for the replica that writes to the cluster.",
-	})
-	m.shadow = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "celgate", Subsystem: "shadow", Name: "disagreements_total",
-		Help: "With --shadow: what policies would have done beyond what the API server had done, by policy and what: change, deny or fail.",
-	}, []string{"policy", "would"})
-	synced := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+}
+
+func readyGauge(l *loader) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "ready", Help: "1 when requests are answered with everything known.",
 	}, func() float64 {
 		if l.ready() != nil {
@@ -114,7 +134,10 @@ func newMetrics(l *loader) *metrics {
 		}
 		return 1
 	})
-	failing := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+}
+
+func failingGauge(l *loader) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "directory_failing",
 		Help: "1 when what --policy-dir holds is not all in force: the last good set is.",
 	}, func() float64 {
@@ -123,13 +146,6 @@ func newMetrics(l *loader) *metrics {
 		}
 		return 0
 	})
-	m.registry.MustRegister(m.mutations, m.shadow, m.answers, m.duration,
-		m.loads, m.loading, m.compiling, m.loaded, m.policies,
-		m.leader, synced, failing, trouble{l, m}, m.attempted,
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
-	return m
 }
 
 // trouble are metrics of what takes long at the moment, or did of late.

@@ -56,12 +56,39 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	}
 
 	a := &arena{}
+	existing, problems = a.readSet(s, given, existing, o)
+	problems = append(problems, a.readState(s, types, existing)...)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: a.requests.Types,
+		Cluster: &assuming{Cluster: a.cluster, types: a.requests.Types}}
+	if a.engine, err = celgate.New(&a.set, opts); err != nil {
+		return nil, problemsOf(s, err)
+	}
+	if o.Coverage != nil {
+		observed, err := a.engine.Observable()
+		if err != nil {
+			return nil, problemsOf(s, err)
+		}
+		o.Coverage.declare(&a.set, observed)
+	}
+	return a, a.judge(s, o)
+}
+
+// problemsOf places an error at a suite.
+func problemsOf(s *Suite, err error) []*Problem {
+	return []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
+}
+
+// readSet takes the policies of a suite, and returns what exists: existing, and what lies beside the policies.
+func (a *arena) readSet(s *Suite, given, existing []*manifest.Document, o Options) (all []*manifest.Document,
+	problems []*Problem) {
 	bundle := manifest.NewBundle(given...)
 	a.set = bundle.Set
 	if o.Set != nil {
 		a.set = *o.Set
 	}
-	existing = slices.Concat(existing, bundle.Objects, bundle.Reviews)
 	for _, p := range bundle.Problems {
 		var decode *policy.DecodeError
 		if !errors.As(p.Err, &decode) {
@@ -76,7 +103,11 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 		problems = append(problems, &Problem{policy.Position{File: s.File}, "no policies in the files under policies",
 			""})
 	}
+	return slices.Concat(existing, bundle.Objects, bundle.Reviews), problems
+}
 
+// readState makes the cluster of what exists.
+func (a *arena) readState(s *Suite, types *schema.Registry, existing []*manifest.Document) (problems []*Problem) {
 	for _, d := range manifest.Definitions(existing) {
 		if more, err := types.WithCustomResources(d.Object); err != nil {
 			problems = append(problems, &Problem{d.Position(), err.Error(), ""})
@@ -84,36 +115,27 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 			types = more
 		}
 	}
-	if a.cluster, err = state.New(types); err != nil {
-		return nil, append(problems, &Problem{policy.Position{File: s.File}, err.Error(), ""})
+	cluster, err := state.New(types)
+	if err != nil {
+		return append(problems, problemsOf(s, err)...)
 	}
 	for _, d := range existing {
 		if Recognised(d.Object) {
 			continue
 		}
-		next, err := a.cluster.Add(store(d.Object, types))
+		next, err := cluster.Add(store(d.Object, types))
 		if err != nil {
 			problems = append(problems, &Problem{d.Position(), err.Error(), ""})
 			continue
 		}
-		a.cluster = next
+		cluster = next
 	}
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	a.requests = &celgate.Requester{Types: types, Stored: a.cluster.Get}
-	opts := celgate.Options{KubeVersion: o.KubeVersion, Types: types,
-		Cluster: &assuming{Cluster: a.cluster, types: types}}
-	if a.engine, err = celgate.New(&a.set, opts); err != nil {
-		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
-	}
-	if o.Coverage != nil {
-		observed, err := a.engine.Observable()
-		if err != nil {
-			return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
-		}
-		o.Coverage.declare(&a.set, observed)
-	}
+	a.cluster, a.requests = cluster, &celgate.Requester{Types: types, Stored: cluster.Get}
+	return problems
+}
+
+// judge returns why the policies of a suite cannot be tested.
+func (a *arena) judge(s *Suite, o Options) (problems []*Problem) {
 	if len(a.engine.Rejected()) == 0 && !inForce(&a.set) && o.Set == nil {
 		problems = append(problems, &Problem{
 			policy.Position{File: s.File}, "no policy of the suite is in force: no binding names one",
@@ -122,21 +144,21 @@ func newArena(s *Suite, objects []Source, o Options) (*arena, []*Problem) {
 	}
 	wrong, err := a.engine.OrderProblems()
 	if err != nil {
-		return nil, []*Problem{{policy.Position{File: s.File}, err.Error(), ""}}
+		return problemsOf(s, err)
 	}
 	for _, p := range wrong {
 		if p.IsError {
 			problems = append(problems, &Problem{p.Position, p.Ref.String() + ": " + p.Message, ""})
 		}
 	}
+	if o.Set != nil {
+		return problems // whoever gives a set says what is refused of it
+	}
 	for _, r := range a.engine.Rejected() {
-		if o.Set != nil {
-			break // whoever gives a set says it
-		}
 		problems = append(problems, &Problem{r.Position, "the server would refuse this policy: " + r.Status.Message,
 			""})
 	}
-	return a, problems
+	return problems
 }
 
 // assumes says that labels of a namespace which no state holds decide which policies are for a request; "" if they do

@@ -151,106 +151,133 @@ func (u *unmarker) items(r ref, l any, has bool, p []any) (left any, stays bool,
 		return l, has, nil, false
 	}
 	live, _ := l.([]any)
-	of := r.item()
-	out, copied := live, false
-	change := func() {
-		if !copied {
-			out, copied = slices.Clone(live), true
-		}
-	}
-	var rest []any
-	var seen keySet
-	var removed []key
+	list := listUnmarker{unmarker: u, list: r, live: live, out: live}
 	for i, item := range p {
-		at := fmt.Sprintf("[%d]", i)
-		mark, removes := item.(Remove)
-		whole, replaces := item.(Replace)
+		list.item(fmt.Sprintf("[%d]", i), item)
+	}
+	list.takeAway()
+	if list.copied {
+		l = list.out
+	}
+	return l, has, list.rest, len(list.rest) > 0
+}
+
+// A listUnmarker resolves the marks of the patch of one list with keys.
+type listUnmarker struct {
+	*unmarker
+	list    ref
+	live    []any // never changed
+	out     []any // what is left of it
+	copied  bool  // out is not live
+	rest    []any // of the patch, without marks
+	seen    keySet
+	removed []key
+}
+
+// item resolves the marks of one item of the patch.
+func (u *listUnmarker) item(at string, item any) {
+	mark, removes := item.(Remove)
+	whole, replaces := item.(Replace)
+	switch {
+	case removes:
+		item = mark.Item
+	case replaces:
+		item = whole.Value
+	}
+	if removes && marked(item) {
+		u.below(at, func() { u.problem("objects.remove(…) names an item: nothing is changed in it") })
+		return
+	}
+	if lacks := u.list.lacks(item); removes && lacks != "" {
+		u.below(at, func() { u.problem("objects.remove(…) needs %s", lacks) })
+		return
+	}
+	if name := u.list.markedKey(item); name != "" {
+		u.below(at, func() { u.problem("%s says which item is meant: it cannot be changed", name) })
+		return
+	}
+	k, err := u.list.key(item)
+	if err != nil {
+		if removes || IsMark(item) {
+			u.below(at, func() { u.problem("%v", err) })
+		}
+		u.rest = append(u.rest, item) // the texts of others are those of every patch
+		return
+	}
+	if !u.seen.add(k) {
+		u.problem("duplicate entries for key %s", u.list.keyText(item))
+	}
+	if removes {
+		u.removed = append(u.removed, k)
+		return
+	}
+	place := place(k, u.list.keys(nil, u.live))
+	u.below(u.list.keyText(item), func() {
 		switch {
-		case removes:
-			item = mark.Item
 		case replaces:
-			item = whole.Value
+			u.replace(place, item)
+		case marked(item):
+			u.change(place, item)
+		default:
+			u.rest = append(u.rest, item)
 		}
-		if removes && marked(item) {
-			u.below(at, func() { u.problem("objects.remove(…) names an item: nothing is changed in it") })
-			continue
-		}
-		if lacks := r.lacks(item); removes && lacks != "" {
-			u.below(at, func() { u.problem("objects.remove(…) needs %s", lacks) })
-			continue
-		}
-		if name := r.markedKey(item); name != "" {
-			u.below(at, func() { u.problem("%s says which item is meant: it cannot be changed", name) })
-			continue
-		}
-		k, err := r.key(item)
-		if err != nil {
-			if removes || IsMark(item) {
-				u.below(at, func() { u.problem("%v", err) })
-			}
-			rest = append(rest, item) // the texts of others are those of every patch
-			continue
-		}
-		if !seen.add(k) {
-			u.problem("duplicate entries for key %s", r.keyText(item))
-		}
-		if removes {
-			removed = append(removed, k)
-			continue
-		}
-		place := place(k, r.keys(nil, live))
-		u.below(r.keyText(item), func() {
-			var old any
-			if place >= 0 {
-				old = live[place]
-			}
-			if replaces {
-				if marked(item) {
-					u.problem("objects.replace(…) gives the whole value: objects.unset() and others have no place in it")
-				}
-				if place >= 0 && tree.Equal(old, item) {
-					return
-				}
-				rest = append(rest, item)
-				if place >= 0 {
-					change()
-					out[place] = r.onlyKeys(old)
-				}
-				return
-			}
-			if !marked(item) {
-				rest = append(rest, item)
-				return
-			}
-			now, _, value, merges := u.value(of, old, place >= 0, item)
-			if place < 0 && r.namesOnly(value) {
-				return // an item that is not there has nothing to take away
-			}
-			if merges {
-				rest = append(rest, value)
-			}
-			if place >= 0 && !tree.Shared(old, now) {
-				change()
-				out[place] = now
-			}
-		})
+	})
+}
+
+// replace puts a whole item in the place of the live one, if place is not -1.
+func (u *listUnmarker) replace(place int, item any) {
+	if marked(item) {
+		u.problem("objects.replace(…) gives the whole value: objects.unset() and others have no place in it")
 	}
-	if len(removed) > 0 {
-		keys := r.keys(nil, live)
-		kept := make([]any, 0, len(out))
-		for i, item := range out {
-			if !slices.Contains(removed, keys[i]) {
-				kept = append(kept, item)
-			}
-		}
-		if len(kept) < len(out) {
-			out, copied = kept, true
+	if place >= 0 && tree.Equal(u.live[place], item) {
+		return
+	}
+	u.rest = append(u.rest, item)
+	if place >= 0 {
+		u.set(place, u.list.onlyKeys(u.live[place]))
+	}
+}
+
+// change resolves the marks inside of an item that is live at place, or -1.
+func (u *listUnmarker) change(place int, item any) {
+	var old any
+	if place >= 0 {
+		old = u.live[place]
+	}
+	now, _, value, merges := u.value(u.list.item(), old, place >= 0, item)
+	if place < 0 && u.list.namesOnly(value) {
+		return // an item that is not there has nothing to take away
+	}
+	if merges {
+		u.rest = append(u.rest, value)
+	}
+	if place >= 0 && !tree.Shared(old, now) {
+		u.set(place, now)
+	}
+}
+
+func (u *listUnmarker) set(place int, item any) {
+	if !u.copied {
+		u.out, u.copied = slices.Clone(u.live), true
+	}
+	u.out[place] = item
+}
+
+// takeAway takes the removed items out of what is left.
+func (u *listUnmarker) takeAway() {
+	if len(u.removed) == 0 {
+		return
+	}
+	keys := u.list.keys(nil, u.live)
+	kept := make([]any, 0, len(u.out))
+	for i, item := range u.out {
+		if !slices.Contains(u.removed, keys[i]) {
+			kept = append(kept, item)
 		}
 	}
-	if copied {
-		l = out
+	if len(kept) < len(u.out) {
+		u.out, u.copied = kept, true
 	}
-	return l, has, rest, len(rest) > 0
 }
 
 // lacks names the keys that an item does not have; "" if it has all.
