@@ -21,7 +21,7 @@ func (r *run) mutationValues(in *invocation, v *versioned) eval.Inputs {
 	if in.hook.Kind == policy.Admission {
 		inputs.Kind = &eval.Kind{Name: v.kind.GroupVersion().String() + " " + v.kind.Kind,
 			Type: r.engine.types.Type(v.kind), Merger: r.engine.merger, Meter: inputs.Meter}
-		inputs.Type = inputs.Kind.Type
+		inputs.Type, inputs.Each = inputs.Kind.Type, in.each
 	}
 	return inputs
 }
@@ -39,19 +39,21 @@ func (r *run) condition(in *invocation, index int, v *versioned) eval.Outcome {
 func (r *run) reword(in *invocation, index int, v *versioned, o *eval.Outcome) {
 	inputs := r.mutationValues(in, v)
 	var item *eval.ItemError
+	var each *eval.EachError
+	where := ""
+	if errors.As(o.Err, &each) {
+		inputs.Each, where = each.Of, each.Of.String()+": "
+	}
 	if errors.As(o.Err, &item) {
-		inputs.At = item.At
+		inputs.At, where = item.At, where+item.At.Field()+": "
 	}
 	text := eval.MutationText(r.ctx, in.hook.Program, index, inputs)
-	if text != "" && item != nil && in.hook.MutationMessages[index] == nil {
-		text = item.At.Field() + ": " + text
+	if text != "" && in.hook.MutationMessages[index] == nil {
+		text = where + text
 	}
 	o.Reason = in.hook.Policy.Mutations[index].Reason
 	if o.Message = cmp.Or(text, o.Message); o.Message == "" {
-		o.Message = eval.DeniedText(in.hook.Policy.Mutations[index].Expr)
-		if item != nil {
-			o.Message = item.At.Field() + ": " + o.Message
-		}
+		o.Message = where + eval.DeniedText(in.hook.Policy.Mutations[index].Expr)
 	}
 	if o.Verdict == eval.Deny {
 		o.Err = nil
@@ -83,10 +85,12 @@ func (r *run) patchItems(in *invocation, index int, v *versioned, outcome *eval.
 		return nil
 	}
 	inputs := r.mutationValues(in, v)
-	changes, cost, err := eval.Items(r.ctx, in.hook.Program, index, inputs)
-	if outcome.Cost = cost; err != nil {
+	found, err := eval.Items(r.ctx, in.hook.Program, index, inputs)
+	r.recordCondition(in, index, found.Held, found.Fails)
+	if outcome.Cost = found.Cost; err != nil {
 		return failed(err)
 	}
+	changes := found.Changes
 	if len(changes) == 0 {
 		return nil
 	}
@@ -109,6 +113,21 @@ func (r *run) patchItems(in *invocation, index int, v *versioned, outcome *eval.
 		told.Patched = patched
 	}
 	return patched
+}
+
+// recordCondition records of the condition of a mutation that is made for several values that it held, or was false, for
+// some of them. What it took is a part of what the mutation did.
+func (r *run) recordCondition(in *invocation, index int, held, fails bool) {
+	e := in.hook.Conditions[index]
+	if e == nil || in.trial {
+		return
+	}
+	if held {
+		r.record(in, []eval.Outcome{{Expression: e, Index: index}})
+	}
+	if fails {
+		r.record(in, []eval.Outcome{{Expression: e, Index: index, Verdict: eval.Skip}})
+	}
 }
 
 // itemTrees are the patches of the values of a scope, by their paths.

@@ -123,6 +123,8 @@ type invocation struct {
 	left     int            // how many params of the binding there are from this one on
 	resource schema.GroupVersionResource
 	kind     schema.GroupVersionKind
+	trial    bool       // a mutation is made to see what it would change
+	each     *eval.Each // the item that a mutation is made for; nil: none
 }
 
 func (in *invocation) key() invocationKey {

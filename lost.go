@@ -20,7 +20,7 @@ func (r *run) checkMutations(in *invocation, v *versioned) {
 	}
 	made, hook := *in, *in.hook
 	hook.phase = policy.PhaseMutation // whose params look another way
-	made.hook = &hook
+	made.hook, made.trial = &hook, true
 	action := policy.Deny
 	if in.hook.Lost == policy.WarnOfLost {
 		action = policy.Warn
@@ -61,7 +61,7 @@ func (r *run) lost(in *invocation, i int, v *versioned) (o eval.Outcome) {
 
 // madeAgain denies if mutation i, made once more, changes the object, or itself denies.
 func (r *run) madeAgain(in *invocation, i int, v *versioned) eval.Outcome {
-	if in.hook.Conditions[i] != nil && in.hook.Policy.Mutations[i].Scope.IsZero() {
+	if in.hook.Conditions[i] != nil && in.hook.Policy.Mutations[i].Once() {
 		if o := r.condition(in, i, v); o.Verdict != eval.Admit {
 			return o
 		}
@@ -72,7 +72,7 @@ func (r *run) madeAgain(in *invocation, i int, v *versioned) eval.Outcome {
 		again.object, again.normal = normal.Object, normal
 	}
 	before := again.object
-	o, err := r.mutateOne(in, i, &again, nil)
+	o, err := r.makeMutation(in, i, &again, nil)
 	if err != nil {
 		o.Verdict, o.Message, o.Err = eval.Error, err.Error(), err
 	}

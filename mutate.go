@@ -233,9 +233,9 @@ func (p *mutatingPass) begin(in *invocation, v *versioned, re *reinvocation) boo
 }
 
 // conditionHolds evaluates the condition of one mutation, which only policies of the dialect have. With a scope it is
-// asked for each value.
+// asked for each value, with forEach for each item.
 func (p *mutatingPass) conditionHolds(in *invocation, m int, v *versioned) bool {
-	if in.hook.Kind != policy.Admission || in.hook.Conditions[m] == nil || !in.hook.Policy.Mutations[m].Scope.IsZero() {
+	if in.hook.Kind != policy.Admission || in.hook.Conditions[m] == nil || !in.hook.Policy.Mutations[m].Once() {
 		return true
 	}
 	o := p.condition(in, m, v)
@@ -249,7 +249,7 @@ func (p *mutatingPass) conditionHolds(in *invocation, m int, v *versioned) bool 
 // mutation makes one mutation. The error is one that ends the request.
 func (p *mutatingPass) mutation(in *invocation, m int, v *versioned) error {
 	told := p.tellMutation(in, m, v)
-	o, err := p.mutateOne(in, m, v, told)
+	o, err := p.makeMutation(in, m, v, told)
 	failed := o.Verdict == eval.Error || o.Verdict == eval.Deny
 	if failed && in.hook.Kind == policy.Admission {
 		p.reword(in, m, v, &o)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/celgate/celgate/internal/locals"
 	dialect "github.com/celgate/celgate/policy/internal/v1alpha1"
 )
 
@@ -90,6 +91,9 @@ func (c converter) ownMutation(path string, in dialect.Mutation) Mutation {
 		if src, ok := members["expression"].(string); ok {
 			m.AtEnd = c.expr(path+".validation.expression", src)
 		}
+	}
+	if each := in.ForEach; each != nil {
+		m.ForEach = NamedExpr{each.Name, c.expr(path+".forEach.expression", each.Expression)}
 	}
 	m.Name, m.Message, m.Reinvocation = in.Name, in.Message, ReinvocationPolicy(in.ReinvocationPolicy)
 	if in.Condition != "" {
@@ -306,6 +310,9 @@ func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
 			names[m.Name] = true
 		}
 		v.scope(m.Within(), at.Child("scope"))
+		if !m.ForEach.Expr.IsZero() || m.ForEach.Name != "" || m.ForEach.Expr.Field != "" {
+			v.forEach(m.ForEach, at.Child("forEach"))
+		}
 		if !m.Condition.IsZero() {
 			v.checkTrimmed(UseCondition, m.Locals(), m.Condition.Src, at.Child("condition"))
 		}
@@ -317,6 +324,26 @@ func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
 			oneOf(v, at.Child("reinvocationPolicy"), m.Reinvocation, reinvocationPolicies)
 		}
 	}
+}
+
+// takenNames are those that an item must not have: expressions use them for other things.
+var takenNames = []string{"object", "oldObject", "params", "request", "namespaceObject", "authorizer", "variables", "Object",
+	"JSONPatch", "Item", locals.Item, locals.Key, locals.Scope, locals.OldScope, "scopePath", "objects", "mutations", "hash",
+	"lists", "optional", "math", "strings", "sets", "base64", "cel", "google", "ip", "cidr", "format", "semver", "quantity",
+	"url", "type", "dyn", "int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "duration",
+	"timestamp"}
+
+// forEach checks the list that a mutation is made for.
+func (v *validator) forEach(each NamedExpr, path *field.Path) {
+	switch name := path.Child("name"); {
+	case each.Name == "":
+		v.add(field.Required(name, ""))
+	case !locals.IsIdentifier(each.Name):
+		v.add(field.Invalid(name, each.Name, "must be a valid CEL identifier"))
+	case slices.Contains(takenNames, each.Name):
+		v.add(field.Invalid(name, each.Name, "expressions call something else so"))
+	}
+	v.checkTrimmed(UseForEach, "", each.Expr.Src, path.Child("expression"))
 }
 
 // admission checks what a policy of the dialect has beside what all have.

@@ -16,6 +16,7 @@ const (
 	UseJSONPatch          Use = "JSON patch"
 	UseJSONMergePatch     Use = "JSON merge patch"
 	UseCondition          Use = "condition"      // of one mutation
+	UseForEach            Use = "list of items"  // of one mutation
 	UseMutationCheck      Use = "mutation check" // what is to hold of one mutation at the end
 )
 
@@ -63,7 +64,8 @@ func (p *Policy) Expressions() iter.Seq[Part] {
 			all = append(all, Part{Expr: x.ValueExpr, Use: UseAuditAnnotation, Name: x.Key, Index: i})
 		}
 		for i, x := range p.Mutations {
-			all = append(all, Part{x.Condition, UseCondition, x.Name, i, x.Locals()},
+			all = append(all, Part{Expr: x.ForEach.Expr, Use: UseForEach, Name: x.Name, Index: i},
+				Part{x.Condition, UseCondition, x.Name, i, x.Locals()},
 				Part{x.Expr, x.Use(), x.Name, i, x.Locals()},
 				Part{x.MessageExpr, UseMessageExpression, x.Name, i, x.Locals()},
 				Part{Expr: x.AtEnd, Use: UseMutationCheck, Name: x.Name, Index: i})

@@ -372,6 +372,7 @@ type Mutation struct {
 	Name         string // in messages; empty: none
 	Scope        Expr   // the path of the values that it changes; zero: the object
 	within       *scope.Scope
+	ForEach      NamedExpr           // a list, and what its items are called; zero: the mutation is made once
 	Condition    Expr                // zero: the mutation is always made
 	Message      string              // in place of the text of an error, and of a denial
 	MessageExpr  Expr                // as Message, which is for its errors; zero: none
@@ -401,6 +402,9 @@ const (
 	WarnOfLost = "Warn"
 	IgnoreLost = "Skip"
 )
+
+// Once reports that the mutation is made once, and not for each of some values.
+func (m *Mutation) Once() bool { return m.Scope.IsZero() && m.ForEach == (NamedExpr{}) }
 
 // Exact reports that the mutation, made once more when all mutations of a request are made, is to change nothing.
 func (m *Mutation) Exact() bool { return !m.Overwritable && m.AtEnd.IsZero() }

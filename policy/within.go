@@ -34,22 +34,26 @@ func (v *validator) scope(s *scope.Scope, path *field.Path) {
 
 // Locals are the names that the expressions of a mutation may use beside those that all may use, joined by commas.
 func (m *Mutation) Locals() string {
-	return localNames(m.Within(), locals.Item, locals.Key)
+	names := localNames(m.Within(), locals.Item, locals.Key)
+	if m.ForEach.Name != "" {
+		names = append(names, m.ForEach.Name)
+	}
+	return locals.Join(names...)
 }
 
 // Locals are the names that the expressions of a validation may use beside those that all may use, joined by commas.
 func (x *Validation) Locals() string {
-	return localNames(x.Within(), locals.Scope, locals.OldScope)
+	return locals.Join(localNames(x.Within(), locals.Scope, locals.OldScope)...)
 }
 
 // localNames returns the names that expressions have in a scope: those of the values and those of their places.
-func localNames(s *scope.Scope, values ...string) string {
+func localNames(s *scope.Scope, values ...string) []string {
 	if s.IsZero() {
-		return ""
+		return nil
 	}
 	names := append(values, locals.Path(locals.Whole))
 	for _, name := range s.Names() {
 		names = append(names, locals.Path(name))
 	}
-	return locals.Join(names...)
+	return names
 }

@@ -101,7 +101,7 @@ func (c *Checker) Expression(use policy.Use, locals, src string) *policy.Compile
 	if use == policy.UseMatchCondition {
 		in = &from.conditions
 	}
-	return compileError(in.compile(policy.Expr{Src: src}, in.declare(use, locals, c.params), results[use]...))
+	return compileError(in.compileUse(policy.Expr{Src: src}, use, locals, c.params))
 }
 
 func compileError(e *Expression) *policy.CompileError {

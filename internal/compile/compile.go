@@ -41,6 +41,7 @@ type Program struct {
 	Conditions       []*Expression
 	MutationMessages []*Expression
 	Checks           []*Expression
+	Lists            []*Expression
 }
 
 // A Variable is one member of variables.
@@ -95,7 +96,7 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 	}
 	local := func(names string) func(policy.Expr, policy.Use) *Expression {
 		return func(x policy.Expr, u policy.Use) *Expression {
-			return c.compile(x, c.declare(u, names, params), results[u]...)
+			return c.compileUse(x, u, names, params)
 		}
 	}
 	use := local("")
@@ -132,6 +133,7 @@ func compilePolicy(set *celenv.Set, p *policy.Policy) (*Program, error) {
 		prog.Conditions = append(prog.Conditions, optional(m.Condition, policy.UseCondition))
 		prog.MutationMessages = append(prog.MutationMessages, optional(m.MessageExpr, policy.UseMessageExpression))
 		use = local("")
+		prog.Lists = append(prog.Lists, optional(m.ForEach.Expr, policy.UseForEach))
 		prog.Checks = append(prog.Checks, optional(m.AtEnd, policy.UseMutationCheck))
 	}
 	return prog, c.err
@@ -217,6 +219,23 @@ type compiler struct {
 	scope   *celenv.Scope
 	dialect bool  // the policy is one of the dialect
 	err     error // an environment that cannot be made, a defect of this program
+}
+
+// compileUse compiles an expression for a use.
+func (c *compiler) compileUse(x policy.Expr, use policy.Use, locals string, params bool) *Expression {
+	e := c.compile(x, c.declare(use, locals, params), results[use]...)
+	if use == policy.UseForEach && e.Err == nil && !mayBeList(e.Output) {
+		e.Err = fmt.Errorf("must evaluate to a list but got %s", e.Output)
+	}
+	return e
+}
+
+// mayBeList reports the type of a list, of an optional one, or of what is known only when it is evaluated.
+func mayBeList(t *cel.Type) bool {
+	if of := t.Parameters(); len(of) == 1 && t.IsExactType(cel.OptionalType(of[0])) {
+		t = of[0]
+	}
+	return t.Kind() == types.ListKind || t.Kind() == types.DynKind
 }
 
 // compile checks the expression and its result, which must be exactly one of the given types; none are any. Equal

@@ -27,7 +27,8 @@ func NotNative(set *celenv.Set, p *policy.Policy) (all []NativeError) {
 	c := compiler{scope: scope}
 	params := p.ParamKind != nil
 	for x := range p.Expressions() {
-		if x.Use == policy.UseJSONMergePatch || x.Use == policy.UseCondition || x.Use == policy.UseMutationCheck || x.Locals != "" {
+		if x.Use == policy.UseJSONMergePatch || x.Use == policy.UseCondition || x.Use == policy.UseMutationCheck ||
+			x.Use == policy.UseForEach || x.Locals != "" {
 			continue // which no released policy has
 		}
 		d := declarations(x.Use, params)

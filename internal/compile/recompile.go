@@ -68,6 +68,7 @@ func recompile(
 	next.Messages = all(prog.Messages, policy.UseMessageExpression)
 	next.Annotations = all(prog.Annotations, policy.UseAuditAnnotation)
 	next.Conditions = all(prog.Conditions, policy.UseCondition)
+	next.Lists = all(prog.Lists, policy.UseForEach)
 	next.Checks = all(prog.Checks, policy.UseMutationCheck)
 	next.MutationMessages = all(prog.MutationMessages, policy.UseMessageExpression)
 	for i, e := range prog.Mutations {

@@ -43,6 +43,7 @@ type Inputs struct {
 	Kind *Kind       // of the object, where objects.apply needs it; nil: not known
 
 	Binding *policy.Binding // that says which validations are evaluated; nil: all are
+	Each *Each // the item that a mutation is made for; nil: none
 
 	At *Scoped // the value that expressions are evaluated for; nil: the object
 
@@ -140,6 +141,9 @@ func (a *activation) ResolveName(name string) (any, bool) {
 			return types.NullValue, true
 		}
 		return objects.At(a.Kind), true
+	}
+	if a.Each != nil && a.Each.Name == name {
+		return a.Each.Value, true
 	}
 	if a.scoped != nil {
 		return a.scoped.resolve(name)

@@ -40,22 +40,32 @@ func (e *ItemError) Error() string { return e.At.Field() + ": " + e.Err.Error() 
 // Unwrap returns the error without the path.
 func (e *ItemError) Unwrap() error { return e.Err }
 
+// Changed is what a mutation with a scope has come to.
+type Changed struct {
+	Changes     []ItemChange
+	Cost        int64
+	Held, Fails bool // the condition: for some value it held, for some it was false
+}
+
 // Items evaluates mutation i, which has a scope, for each value there. All share one budget, and see the object as it
 // was before. The error, if it is about one value, is an [*ItemError].
-func Items(ctx context.Context, prog *compile.Program, i int, in Inputs) ([]ItemChange, int64, error) {
+func Items(ctx context.Context, prog *compile.Program, i int, in Inputs) (Changed, error) {
 	e, m := prog.Mutations[i], &prog.Policy.Mutations[i]
 	a := newActivation(ctx, prog, in)
+	var out Changed
 	if e.Err != nil {
-		return nil, 0, &CompileError{Err: e.Err}
+		return out, &CompileError{Err: e.Err}
 	}
-	var all []ItemChange
 	left := int64(budget)
 	condition := prog.Conditions[i]
 	err := Walk(m.Within(), a.Object, a.OldObject, a.Type, func(at *Scoped) error {
 		a.scoped = at
 		left--
 		patch, err := itemPatch(a, condition, e, m.PatchType, &left)
+		out.Held, out.Fails = out.Held || !errors.Is(err, errSkipped), out.Fails || errors.Is(err, errSkipped)
 		switch {
+		case errors.Is(err, errSkipped):
+			return nil
 		case errors.Is(err, ErrUnchanged):
 			return nil
 		case errors.Is(err, ErrBudget):
@@ -63,11 +73,15 @@ func Items(ctx context.Context, prog *compile.Program, i int, in Inputs) ([]Item
 		case err != nil:
 			return &ItemError{at.keep(), err}
 		}
-		all = append(all, ItemChange{slices.Clone(at.Path), patch})
+		out.Changes = append(out.Changes, ItemChange{slices.Clone(at.Path), patch})
 		return nil
 	})
-	return all, budget - left, err
+	out.Cost = budget - left
+	return out, err
 }
+
+// errSkipped says that the condition of a mutation is false for a value.
+var errSkipped = errors.New("the condition is false")
 
 // itemPatch evaluates a condition, unless it is nil, and where that is true a mutation for the value of the activation.
 func itemPatch(a *activation, condition, e *compile.Expression, as policy.PatchType, left *int64) (any, error) {
@@ -82,7 +96,7 @@ func itemPatch(a *activation, condition, e *compile.Expression, as policy.PatchT
 		if holds, err := evaluate(condition); err != nil {
 			return nil, err
 		} else if holds != types.True {
-			return nil, ErrUnchanged
+			return nil, errSkipped
 		}
 	}
 	if as == policy.ApplyConfiguration && e.Plan != nil && e.Watch == nil && len(e.Mended) == 0 {

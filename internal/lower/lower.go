@@ -108,6 +108,7 @@ func noNative(p *policy.Policy) (all []Refusal) {
 		}
 		refuse(m.PatchType == policy.JSONMergePatch, "patchType", "kube-apiserver has no JSON merge patches")
 		refuse(!m.Scope.IsZero(), "scope", "kube-apiserver has no scopes")
+		refuse(m.ForEach != (policy.NamedExpr{}), "forEach", "kube-apiserver makes a mutation once")
 		refuse(!m.Condition.IsZero(), "condition", "kube-apiserver has match conditions only, which see no variables and "+
 			"are for all mutations of a policy")
 		const text = "kube-apiserver says of a mutation only what its error is"

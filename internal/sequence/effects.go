@@ -197,6 +197,9 @@ var forms = map[policy.PatchType]effects.Form{
 
 func (r *reader) mutation(m policy.Mutation) {
 	items := scopeOf(m.Within())
+	if !m.ForEach.Expr.IsZero() {
+		r.reads(m.ForEach.Expr.Src)
+	}
 	if !m.Scope.IsZero() {
 		for _, base := range items {
 			r.demand(listAbove(base))

@@ -6,6 +6,7 @@
 package typed
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -56,30 +57,34 @@ type Finding struct {
 // which may be nil. An expression that does not parse is left out.
 func (c *Checker) Kind(p *policy.Policy, object, params *shape.Type) ([]Finding, error) {
 	variables := map[string]*cel.Type{}
-	untyped, err := c.env(p, "", nil, nil, map[string]*cel.Type{})
+	untyped, err := c.env(p, "", each{}, nil, nil, map[string]*cel.Type{})
 	if err != nil {
 		return nil, err
 	}
-	typed, err := c.env(p, "", object, params, variables)
+	typed, err := c.env(p, "", each{}, object, params, variables)
 	if err != nil {
 		return nil, err
 	}
 	var all []Finding
+	var item each // of the mutation that comes next
 	for in := range p.Expressions() {
-		if in.Use != policy.UseVariable && !in.Use.Mutates() {
+		if in.Use != policy.UseVariable && in.Use != policy.UseForEach && !in.Use.Mutates() {
 			continue
 		}
 		if in.Use.Mutates() && in.Locals != "" {
-			found, err := c.item(p, in, object, params, variables)
-			if err != nil {
+			found, err := c.item(p, in, item, object, params, variables)
+			if item = (each{}); err != nil {
 				return nil, err
 			}
 			all = append(all, found...)
 			continue
 		}
 		found, output := c.expression(p, in, object, untyped, typed)
-		if in.Use == policy.UseVariable {
+		switch in.Use {
+		case policy.UseVariable:
 			variables[in.Name] = output
+		case policy.UseForEach:
+			item = each{p.Mutations[in.Index].ForEach.Name, itemOf(output)}
 		}
 		if found != nil {
 			all = append(all, *found)
@@ -88,18 +93,38 @@ func (c *Checker) Kind(p *policy.Policy, object, params *shape.Type) ([]Finding,
 	return all, nil
 }
 
-// item checks the expression of a mutation with a scope for objects of one type.
-func (c *Checker) item(p *policy.Policy, in policy.Part, object, params *shape.Type,
+// An each is the item that a mutation with forEach is made for; zero: there is none.
+type each struct {
+	name string
+	typ  *cel.Type
+}
+
+// itemOf is the type of the items of a list, or of one that an optional holds.
+func itemOf(list *cel.Type) *cel.Type {
+	if of := list.Parameters(); len(of) == 1 && list.IsExactType(cel.OptionalType(of[0])) {
+		list = of[0]
+	}
+	if of := list.Parameters(); list.Kind() == celtypes.ListKind && len(of) == 1 {
+		return of[0]
+	}
+	return cel.DynType
+}
+
+// item checks the expression of a mutation with a scope, or with forEach, for objects of one type.
+func (c *Checker) item(p *policy.Policy, in policy.Part, item each, object, params *shape.Type,
 	variables map[string]*cel.Type) ([]Finding, error) {
-	at := scoped(object, p.Mutations[in.Index].Within())
+	at := object
+	if s := p.Mutations[in.Index].Within(); !s.IsZero() {
+		at = scoped(object, s)
+	}
 	if at == nil {
 		return nil, nil // nothing is known of the values, or there are none
 	}
-	untyped, err := c.env(p, in.Locals, nil, nil, map[string]*cel.Type{})
+	untyped, err := c.env(p, in.Locals, each{}, nil, nil, map[string]*cel.Type{})
 	if err != nil {
 		return nil, err
 	}
-	typed, err := c.env(p, in.Locals, object, params, variables)
+	typed, err := c.env(p, in.Locals, item, object, params, variables)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +136,7 @@ func (c *Checker) item(p *policy.Policy, in policy.Part, object, params *shape.T
 }
 
 // env returns an environment with types; without them if there is no object type.
-func (c *Checker) env(p *policy.Policy, names string, object, params *shape.Type,
+func (c *Checker) env(p *policy.Policy, names string, item each, object, params *shape.Type,
 	variables map[string]*cel.Type) (*cel.Env, error) {
 	vars := map[string]*cel.Type{"object": cel.DynType, "oldObject": cel.DynType}
 	if object != nil {
@@ -122,6 +147,10 @@ func (c *Checker) env(p *policy.Policy, names string, object, params *shape.Type
 		if params != nil {
 			vars["params"] = celType(params, paramsName)
 		}
+	}
+	if item.name != "" {
+		vars[item.name] = item.typ
+		names = locals.Join(slices.DeleteFunc(locals.Names(names), func(n string) bool { return n == item.name })...)
 	}
 	own := p.Kind == policy.Admission
 	declared := celenv.Declared{Params: p.ParamKind != nil, Authorizer: true, Patch: true, Dialect: own, Extended: own,
@@ -170,7 +199,7 @@ func (c *Checker) expression(p *policy.Policy, in policy.Part, object *shape.Typ
 	switch in.Use {
 	case policy.UseApplyConfiguration:
 		root := objectName
-		if in.Locals != "" {
+		if !p.Mutations[in.Index].Scope.IsZero() {
 			root = locals.ItemType
 		}
 		w.value(tree, spot{typ: object, name: root, strict: true})

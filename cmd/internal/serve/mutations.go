@@ -38,8 +38,12 @@ func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 		if !ok {
 			continue
 		}
+		p := set.Policy(policy.Admission.Ref(o.Policy))
+		known := p != nil && index < len(p.Mutations)
 		result := ""
 		switch condition := of == "condition"; {
+		case condition && known && !p.Mutations[index].Once(): // which was asked for each of some values
+			continue
 		case o.Verdict == celgate.Error:
 			result = "error"
 		case o.Verdict == celgate.Denied:
@@ -54,7 +58,7 @@ func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 			}
 		}
 		name := ""
-		if p := set.Policy(policy.Admission.Ref(o.Policy)); p != nil && index < len(p.Mutations) {
+		if known {
 			name = p.Mutations[index].Name
 		}
 		all = append(all, mutationResult{o.Policy, o.Binding, cmp.Or(name, strconv.Itoa(index)), result})

@@ -204,6 +204,7 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 			}
 		case policy.UseCondition:
 			add("mutations"+i+".condition", x.Expr, "true", "false")
+		case policy.UseForEach: // whose items are seen by the mutation that runs
 		case policy.UseMutationCheck:
 			add("mutations"+i+".validation", x.Expr, "true", "false")
 		case policy.UseAuditAnnotation:

@@ -203,6 +203,9 @@ type Mutation struct {
 	// another one in its place. All values are those before the mutation.
 	Scope string `json:"scope,omitempty"`
 
+	// The mutation is made once for each item of a list, in its order. Each time sees what the time before has made.
+	ForEach *ForEach `json:"forEach,omitempty"`
+
 	// In place of the policy's for this mutation: Never or IfNeeded.
 	//
 	//crd:enum Never IfNeeded
@@ -227,6 +230,20 @@ type Mutation struct {
 
 	// With patchType JSONMergePatch: the patch.
 	JSONMergePatch *JSONMergePatch `json:"jsonMergePatch,omitempty"`
+}
+
+// A ForEach is a list whose items a mutation is made for. The condition, the expression and the messageExpression see
+// the item. If one time fails or denies, none counts. All share the budget of the mutation; 64 items are the most.
+type ForEach struct {
+	// What the item is called.
+	//
+	//crd:minLength 1
+	Name string `json:"name"`
+
+	// Comes to a list, such as params.spec.sidecars. An optional without a value is one without items.
+	//
+	//crd:minLength 1
+	Expression string `json:"expression"`
 }
 
 // A JSONMergePatch is a patch as of RFC 7386: members are merged, null takes a member away, a list takes the place of

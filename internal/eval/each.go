@@ -1,0 +1,74 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/celgate/celgate/internal/compile"
+)
+
+// An Each is one item that a mutation is made for.
+type Each struct {
+	Name  string
+	Index int
+	Value ref.Val
+}
+
+// String is what messages call the item.
+func (e *Each) String() string { return fmt.Sprintf("%s[%d]", e.Name, e.Index) }
+
+// An EachError is an error or a denial about one item that a mutation is made for.
+type EachError struct {
+	Of  *Each
+	Err error
+}
+
+// Error begins with the item.
+func (e *EachError) Error() string { return e.Of.String() + ": " + e.Err.Error() }
+
+// Unwrap returns the error without the item.
+func (e *EachError) Unwrap() error { return e.Err }
+
+const mostEach = 64
+
+// ForEach returns the items of the list that mutation i is made for, with what it took to find them; none for an optional without a value.
+func ForEach(ctx context.Context, prog *compile.Program, i int, in Inputs) ([]*Each, int64, error) {
+	result, _, err := newActivation(ctx, prog, in).evaluate(prog.Lists[i], budget)
+	if err == nil {
+		err = result.Err
+	}
+	if err != nil {
+		return nil, result.Cost, err
+	}
+	value := result.Value
+	if optional, ok := value.(*types.Optional); ok {
+		if !optional.HasValue() {
+			return nil, result.Cost, nil
+		}
+		value = optional.GetValue()
+	}
+	list, ok := value.(traits.Lister)
+	if !ok {
+		return nil, result.Cost, fmt.Errorf("forEach gave no list, but %s", value.Type().TypeName())
+	}
+	if n, ok := list.Size().(types.Int); !ok || n > mostEach {
+		return nil, result.Cost, fmt.Errorf("forEach gave %v items, at most %d", list.Size().Value(), mostEach)
+	}
+	var all []*Each
+	for it := list.Iterator(); it.HasNext() == types.True; {
+		all = append(all, &Each{prog.Policy.Mutations[i].ForEach.Name, len(all), it.Next()})
+	}
+	return all, result.Cost, nil
+}
+
+// Spent returns an error if what all items of a mutation took together is more than one mutation may take.
+func Spent(cost int64) error {
+	if cost > budget {
+		return ErrBudget
+	}
+	return nil
+}
