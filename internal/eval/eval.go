@@ -43,7 +43,7 @@ type Inputs struct {
 	Kind *Kind       // of the object, where objects.apply needs it; nil: not known
 
 	Binding *policy.Binding // that says which validations are evaluated; nil: all are
-	Each *Each // the item that a mutation is made for; nil: none
+	Each    *Each           // the item that a mutation is made for; nil: none
 
 	At *Scoped // the value that expressions are evaluated for; nil: the object
 
