@@ -4,8 +4,8 @@ import (
 	queue "container/list"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -48,12 +48,12 @@ type made struct {
 
 // requestKey is the same for all calls about a request. Others can have it, too.
 func requestKey(r *celgate.Request) string {
-	part := func(object map[string]any, name string) any { return tree.Object(object).Metadata()[name] }
-	return fmt.Sprint(r.Operation, r.Resource, r.SubResource, r.Namespace, r.Name, part(r.Object, "generateName"),
-		r.UserInfo.Username, r.DryRun,
-		part(r.OldObject, "uid"),
-		part(r.OldObject, "resourceVersion"),
-	)
+	object, old := tree.Object(r.Object).Metadata(), tree.Object(r.OldObject).Metadata()
+	return strings.Join([]string{
+		string(r.Operation), r.Resource.Group, r.Resource.Version, r.Resource.Resource, r.SubResource, r.Namespace,
+		r.Name, object.Text("generateName"), r.UserInfo.Username, strconv.FormatBool(r.DryRun), old.Text("uid"),
+		old.Text("resourceVersion"),
+	}, "\n")
 }
 
 // mutate runs the mutating policies, or only what is left of their two runs.

@@ -106,9 +106,7 @@ func (e *Evaluations) begin(ctx context.Context, l *lane, bytes int64) (*place, 
 		e.refusedTotal.Add(1)
 		return nil, refuse(http.StatusServiceUnavailable, "%w go on past their deadline", errTooMany)
 	}
-	waiting, cancel := context.WithTimeout(ctx, longestWait)
-	defer cancel()
-	if !l.acquire(waiting) {
+	if !l.acquire(ctx) {
 		e.refusedTotal.Add(1)
 		return nil, refuse(http.StatusServiceUnavailable, "%w at once", errTooMany)
 	}
@@ -129,7 +127,7 @@ func (l *lane) isBlocked() bool {
 	return l.stuck >= l.most || l.abandonedBytes >= maxAbandonedBytes
 }
 
-// acquire waits for a place of a request. It reports false if there was none in time.
+// acquire waits for a place of a request, no longer than longestWait. It reports false if there was none in time.
 func (l *lane) acquire(ctx context.Context) bool {
 	l.mu.Lock()
 	if l.free > 0 { // then nobody waits
@@ -140,6 +138,8 @@ func (l *lane) acquire(ctx context.Context) bool {
 	mine := make(chan struct{})
 	l.waiting = append(l.waiting, mine)
 	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, longestWait)
+	defer cancel()
 	select {
 	case <-mine:
 		return true
@@ -251,7 +251,7 @@ func (a *answer) bound() *Evaluations {
 func (a *answer) within(ctx context.Context, p *place,
 	decide func(context.Context) (*celgate.Decision, error)) (*celgate.Decision, error) {
 	result := make(chan evaluated, 1)
-	go func() {
+	work(func() {
 		var e evaluated
 		defer func() {
 			if v := recover(); v != nil {
@@ -262,7 +262,7 @@ func (a *answer) within(ctx context.Context, p *place,
 			result <- e
 		}()
 		e.decision, e.err = decide(bound.WithPlace(ctx, p))
-	}()
+	})
 	select {
 	case r := <-result:
 		return r.decision, r.err

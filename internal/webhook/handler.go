@@ -232,7 +232,7 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		return nil, refuse(http.StatusBadRequest, "%w", err)
 	}
 	defer cancel()
-	text, done, err := a.InFlight.read(ctx, w, http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
+	text, part, err := a.InFlight.read(ctx, w, http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
 	var tooLong *http.MaxBytesError
 	var refused *httpError
 	switch {
@@ -247,7 +247,7 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "read the body: %w", err)
 	}
-	defer done()
+	defer part.keep(0)
 	weight, unload, err := a.InFlight.weigh(ctx, text)
 	if err != nil {
 		return nil, err

@@ -51,18 +51,17 @@ func NewInFlight(limit int64) *InFlight {
 		made: semaphore.NewWeighted(limit)}
 }
 
-// read reads a body, whose length is -1 if it is not announced, and counts it until done is called. A nil InFlight does
-// not count.
+// read reads a body, whose length is -1 if it is not announced, and counts it until its share is given back. A nil
+// InFlight does not count.
 func (f *InFlight) read(ctx context.Context, w http.ResponseWriter, body io.Reader,
-	length int64) (text string, done func(), err error) {
+	length int64) (text string, part *share, err error) {
 	announced := length >= 0
 	length = min(length, maxBody) // a longer one is an error, once that much has come
 	if !announced {
 		length = shortBody
 	}
 	conn := http.NewResponseController(w)
-	part, err := f.share(ctx, conn, length)
-	if err != nil {
+	if part, err = f.share(ctx, conn, length); err != nil {
 		return "", nil, err
 	}
 	defer func() {
@@ -77,24 +76,24 @@ func (f *InFlight) read(ctx context.Context, w http.ResponseWriter, body io.Read
 	b.Grow(int(length))
 	if announced {
 		err = fill(&b, body)
-		return b.String(), func() { part.keep(0) }, err
+		return b.String(), part, err
 	}
 	if err = fill(&b, io.LimitReader(body, shortBody+1)); err != nil {
-		return "", nil, err
+		return "", part, err
 	}
 	if b.Len() > shortBody {
 		var long *share
 		if long, err = f.share(ctx, conn, maxBody); err != nil {
-			return "", nil, err
+			return "", part, err
 		}
 		part.keep(0)
 		part = long
 		if err = fill(&b, body); err != nil {
-			return "", nil, err
+			return "", part, err
 		}
 	}
 	part.keep(int64(b.Len()))
-	return b.String(), func() { part.keep(0) }, nil
+	return b.String(), part, nil
 }
 
 var chunks = sync.Pool{New: func() any { return new([8 << 10]byte) }}

@@ -250,6 +250,9 @@ func decode(body string) (*celgate.Request, error) {
 // heading reads a review about celgate's own kinds up to its objects, before which API servers write everything else;
 // nil if it is about other kinds, or is not written like that.
 func heading(body string) *celgate.Request {
+	if !strings.Contains(body[:min(len(body), 512)], policy.OwnGroup) { // of the kind, before which there is a uid
+		return nil
+	}
 	head, _, found := strings.Cut(body, `,"object":`)
 	if !found || !strings.Contains(head, `"group":"`+policy.OwnGroup+`"`) {
 		return nil

@@ -23,7 +23,7 @@ func TestWeigh(t *testing.T) {
 	} {
 		f := NewInFlight(maxBody)
 		n := int64(len(c.text))
-		text, done, err := f.read(t.Context(), httptest.NewRecorder(), strings.NewReader(c.text), n)
+		text, part, err := f.read(t.Context(), httptest.NewRecorder(), strings.NewReader(c.text), n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestWeigh(t *testing.T) {
 			t.Errorf("%s: %d bytes in flight, not about %d", c.name, got, c.want)
 		}
 		unload()
-		if done(); f.Bytes() != 0 {
+		if part.keep(0); f.Bytes() != 0 {
 			t.Errorf("%s: %d bytes are not given back", c.name, f.Bytes())
 		}
 	}
