@@ -50,46 +50,48 @@ func newApply(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply -p POLICIES|--context NAME [flags] MANIFEST|REVIEW|DIR|-...",
 		Short: "Evaluate policies for manifests and admission requests",
-		Long: `apply tells what the API server's admission policies would say if the given
-manifests were applied: what is denied, what is warned about, what is changed.
+		Long: `apply evaluates admission policies for manifests, as the API server would if you
+applied them: what the policies deny, warn about and change.
 
-Each manifest is a CREATE, or an UPDATE when the cluster state holds that object.
-The objects of one run see each other: a Namespace, a CustomResourceDefinition or
-a param counts for the objects beside it, whatever their order. Arguments may also
-be AdmissionReviews (admission.k8s.io), which are evaluated as they stand.
+A manifest is a CREATE, or an UPDATE if the cluster state holds the object. The
+objects of one run see each other, in any order: a Namespace, a
+CustomResourceDefinition or a param counts for the objects beside it. Arguments
+may also be AdmissionReviews (admission.k8s.io), which are evaluated as they are.
 
-With --kubeconfig or --context a live cluster is the state: its kinds, namespaces,
-params and stored objects are read when they are needed, and permissions are
-checked as the kubeconfig's user unless --as names another. Nothing is written to
-it. Without -p the policies are those of the cluster.
+With --kubeconfig or --context a live cluster is the state: apply reads kinds,
+namespaces, params and stored objects when it needs them, and checks permissions
+as the kubeconfig's user unless --as names another. Without -p it evaluates the
+policies of the cluster. It writes nothing to the cluster.
 
 With -o yaml apply is a filter: the manifests come out as they went in (comments,
-order and quotes kept, no defaults added) but for what policies change. A denial
-leaves standard output empty; what there is to say goes to standard error. When
-standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
+order and quotes kept, no defaults added) with the changes of the policies. If
+something is denied, standard output stays empty; messages go to standard error.
+If standard input is a ResourceList, apply is a KRM function for kustomize and kpt.
 
-celgate does not validate the object itself, such as names, duplicates and
-selectors: the server may still refuse a mutated object as invalid.
+celgate validates metadata and custom resources as the server does, but not the
+other fields of built-in kinds, such as selectors: the server may still refuse an
+object as invalid.
 
 The exit status is 0 when nothing is denied, 1 when something is or --fail-on or
---replay says so, and 2 when something could not be evaluated, a policy or binding is invalid, or
-no policy of -p is in force. docs/apply.md says what each status of an object means.`,
+--replay says so, and 2 when something could not be evaluated, a policy or binding
+is invalid, or no policy of -p is in force. docs/apply.md explains the status of
+each object.`,
 		Example: `  # may these manifests be applied?
   celgate apply -p policies/ manifests/
 
   # the same for a rendered chart
   helm template shop ./chart | celgate apply -p policies/ -
 
-  # what mutating policies make of a kustomization, into the cluster
+  # apply a kustomization with the changes of mutating policies
   kustomize build overlays/prod | celgate apply -p policies/ -o yaml - | kubectl apply -f -
 
   # in a cluster that has these namespaces, params and stored objects
   celgate apply -p policies/ -c cluster.yaml manifests/
 
-  # in a live cluster: its namespaces, params, kinds, rights and stored objects
+  # in a live cluster, with its namespaces, params, kinds, permissions and objects
   celgate apply -p policies/ --context prod manifests/
 
-  # what would its own policies say?
+  # with the policies of the cluster
   celgate apply --context prod manifests/
 
   # may dev delete the deployment? may it be scaled?
@@ -108,7 +110,7 @@ no policy of -p is in force. docs/apply.md says what each status of an object me
 func (a *apply) addFlags(cmd *cobra.Command) {
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&a.policies, "policy", "p", nil,
-			"`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
+			"`FILE|DIR|-` policies, bindings and the cluster state beside them;\nmay be repeated")
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil,
 			"`FILE|DIR|-` what exists in the cluster: namespaces, params,\nCustomResourceDefinitions, RBAC, stored objects;\nmay be repeated")
 		a.live.flags(f)
@@ -122,24 +124,24 @@ func (a *apply) addFlags(cmd *cobra.Command) {
 		a.reporting.flags(f, append(report.Formats(), "yaml"),
 			"text (default), json, junit, sarif or github,\nor yaml: the given manifests with what policies change,\nfor kubectl apply -f -")
 		f.BoolVar(&a.serverView, "server-view", false,
-			"with -o yaml or json: the objects as the server would\nhold them, with its defaults, and nothing else")
+			"with -o yaml or json: print only the objects, as the server\nwould store them, with its defaults")
 		f.BoolVarP(&a.quiet, "quiet", "q", false,
-			"leave out objects about which there is nothing to say but what policies change")
-		f.BoolVar(&a.compact, "compact", false, "one line for each object, with -o text")
+			"leave out objects with no result, or only changes")
+		f.BoolVar(&a.compact, "compact", false, "with -o text: one line for each object")
 		f.BoolVar(&a.summary, "summary", false,
-			"no line for objects but a table: how many were denied, warned about and changed, by policy and namespace")
+			"a table instead of objects: how many were denied, warned about\nand changed, by policy and namespace")
 		a.colorFlag(f)
 	})
 	group(cmd, "What fails", func(f *pflag.FlagSet) {
 		f.StringSliceVar(&a.strictness.names, "fail-on", nil,
-			"`FINDINGS` exit status 1 for warn, unbound, unmatched,\nunknown-namespace or note too; with commas, may be repeated")
+			"`FINDINGS` exit status 1 also for warn, unbound, unmatched,\nunknown-namespace or note; comma-separated, may be repeated")
 		f.BoolVar(&a.strictness.strict, "strict", false, "--fail-on with all of them")
 		f.StringVar(&a.unknownKinds, "unknown-kinds", "",
-			"`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)")
+			"`WHAT` what to do with objects of unknown kinds: skip, plain\n(take them as they are) or fail (default: skip them if no\npolicy is for them)")
 	})
 	group(cmd, "Safety of mutations", func(f *pflag.FlagSet) {
 		f.BoolVar(&a.replay, "replay", false,
-			"run the mutating policies once more on what they made:\nexit status 1 where that changes an object again, or where\na policy undoes what another one set")
+			"run the mutating policies again on their results: exit status 1\nif that changes an object again, or if a policy undoes what\nanother one set")
 	})
 	completeWith(cmd, "fail-on", failOn...)
 	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")

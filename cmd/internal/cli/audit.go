@@ -57,49 +57,49 @@ func newAudit(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit -p POLICIES -c DUMP|--context NAME",
 		Short: "Evaluate policies for objects that exist",
-		Long: `audit tells what policies say about the objects that exist: which could not be
-created again, which nobody may update as long as they are as they are (stuck),
-and which mutating policies would change (drift). Nothing is written.
+		Long: `audit evaluates policies for the objects that exist: which could not be created
+again, which nobody can update in their present state (stuck), and which the
+mutating policies would change (drift). audit writes nothing to the cluster.
 
-About every object that a rule can match two requests are made: the CREATE of a
-copy, and the UPDATE that changes nothing; with --deletions the DELETE too. Of
-workloads that no other workload owns, the objects are asked about that their
+For every object that a rule can match audit makes two requests: the CREATE of a
+copy, and an UPDATE that changes nothing; with --deletions a DELETE too. For a
+workload that no other workload owns, audit also asks about the objects that its
 controllers would create, down to Pods.
 
-The objects are those of a live cluster, or of -c: files, or directories such as
-a dump or a repository; or of both, and then the report is about what is found
-in one of them alone. What policies look at besides, such as namespaces and
-params, is found there too, and without -p the policies. Of a cluster the kinds
-are listed that a policy in force can match, 500 objects at a time. A kind that
-may not be listed is named, and the exit status is 2.
+The objects come from a live cluster, or from -c: files, or directories such as
+a dump or a repository. With both, the report is about the findings that only
+one of the two has. Namespaces, params and everything else that policies look at
+come from there too, and without -p the policies. audit lists only the kinds of
+a cluster that a policy in force can match, 500 objects at a time. If it may not
+list a kind, it names the kind and exits with status 2.
 
-No stored object tells who makes a request, what it changes, or what is sent to
-subresources. Policies that look at it are named under "not audited", with what
-helps; they are never taken as passed. --as names a user to ask for.
+A stored object does not tell who makes a request, what the request changes, or
+what is sent to subresources. Policies that depend on it are listed under "not
+audited", with a remedy; they never count as passed. --as names a user.
 
-Objects are decided about one by one and forgotten, so that memory does not grow
-with the cluster. The items of one List in a file are read together.
+Memory does not grow with the cluster: audit forgets an object once it has an
+answer. Only the items of one List in a file are read together.
 
 The exit status is 0 when nothing is denied, 1 when something is or --fail-on says
-so, and 2 when something could not be read or decided about, or no policy could be
+so, and 2 when something could not be read or evaluated, or no policy could be
 audited.`,
-		Example: `  # what of this dump would be refused if these policies were in force?
+		Example: `  # which objects of this dump would be refused if these policies were in force?
   celgate audit -p policies/ -c dump/
 
-  # what would be refused in this cluster, and what would its own policies refuse?
+  # what would they refuse in this cluster, and what would its own policies refuse?
   celgate audit -p policies/ --context prod
   celgate audit --context prod
 
-  # a page to show, and what has changed since yesterday
+  # a page to show, with the changes since yesterday
   celgate audit --context prod -o html=today.html -o json=today.json --last yesterday.json
 
   # what would these policies have answered yesterday?
   celgate audit -p policies/ --context prod --audit-log audit.log
 
-  # what would this repository bring that the cluster does not have?
+  # which findings would this repository add to those of the cluster?
   celgate audit -p policies/ -c manifests/ --context prod
 
-  # may it also be deleted, by dev?
+  # may dev also delete the objects?
   celgate audit -p policies/ -c dump/ --deletions --as dev`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if merging {
@@ -122,43 +122,43 @@ audited.`,
 func (a *audit) addAuditFlags(cmd *cobra.Command, merging *bool) {
 	group(cmd, "Policies and objects", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&a.policies, "policy", "p", nil,
-			"`FILE|DIR|-` policies, bindings and the cluster state that lies\nbeside them; may be repeated")
+			"`FILE|DIR|-` policies, bindings and the cluster state beside them;\nmay be repeated")
 		f.StringArrayVarP(&a.state, "cluster-state", "c", nil, "`FILE|DIR|-` the objects that exist; may be repeated")
-		f.StringVar(&a.log, "audit-log", "", "`FILE|-` ask about the requests in an audit log of kube-apiserver\ninstead; -c or a live cluster is the state")
+		f.StringVar(&a.log, "audit-log", "", "`FILE|-` instead of objects, ask about the requests in an audit log\nof kube-apiserver; -c or a live cluster is the state")
 		a.live.flags(f)
-		f.BoolVar(&a.live.inCluster, "in-cluster", false, "the live cluster is that in which the Pod runs")
+		f.BoolVar(&a.live.inCluster, "in-cluster", false, "the live cluster is the one of the Pod")
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 		a.static.flags(f)
 		a.limitFlag(f)
 	})
 	group(cmd, "Requests", func(f *pflag.FlagSet) {
-		f.BoolVar(&a.deletions, "deletions", false, "ask about the deletion of each object, too")
+		f.BoolVar(&a.deletions, "deletions", false, "also ask about the deletion of each object")
 		a.asked.identityFlags(f, "(default: none is known,\nand policies that look at the user are not audited)")
 	})
 	group(cmd, "Workloads", a.workloads.flags)
 	group(cmd, "Parts", func(f *pflag.FlagSet) {
 		f.Var(shardValue{&a.shard}, "shard",
-			"`I/N` ask about the namespaces of one of N shards, from 0, which\nare dealt by the number of their objects")
-		f.StringVar(&a.parts, "parts", "", "`DIR|configmaps:JOB[/UID]` where the shards of one run keep what\n"+
-			"they share; the last one to be done writes the report on all")
-		f.BoolVar(merging, "merge", false, "the arguments are reports (-o json) of all shards, or directories\n"+
-			"as of --parts: write the report on all")
+			"`I/N` audit one shard of N, from 0; namespaces are dealt to the\nshards by the number of their objects")
+		f.StringVar(&a.parts, "parts", "", "`DIR|configmaps:JOB[/UID]` where the shards of one run share their\n"+
+			"results; the last shard writes the report on all")
+		f.BoolVar(merging, "merge", false, "write one report from those of all shards: the arguments are\n"+
+			"reports (-o json), or directories as of --parts")
 	})
 	group(cmd, "Again and again", a.repeating.flags)
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		a.reporting.flags(f, report.AuditFormats(),
 			"text (default), json, html, junit, sarif or csv;\nopenreports or policyreport: a List of reports for kubectl;\nmetrics: the text format of Prometheus")
-		f.IntVar(&a.top, "top", 10, "`N` how many of the objects with most denials are named (default 10)")
-		f.StringVar(&a.since, "changed-since", "", "`FILE` the report of an earlier audit -o json of this cluster: ask\nonly about what has changed since, and take over the rest")
-		f.StringVar(&a.last, "last", "", "`FILE` the report of an earlier audit -o json; text and html say what\nhas changed since")
+		f.IntVar(&a.top, "top", 10, "`N` how many of the objects with the most denials to name\n(default 10)")
+		f.StringVar(&a.since, "changed-since", "", "`FILE` the report (-o json) of an earlier audit of this cluster:\nask only about objects that have changed since, and take over the rest")
+		f.StringVar(&a.last, "last", "", "`FILE` the report (-o json) of an earlier audit; text and html\nshow the changes since then")
 		f.StringVar(&a.write, "write-reports", "",
-			"`KIND` openreports or policyreport: keep one report in each namespace\nwith findings, and one of the cluster; others of celgate are removed")
+			"`KIND` openreports or policyreport: write one report to each\nnamespace with findings, and one for the cluster; celgate's\nother reports are removed")
 		a.colorFlag(f)
 	})
 	completeWith(cmd, "write-reports", slices.Sorted(maps.Keys(reportKinds))...)
 	group(cmd, "What fails", func(f *pflag.FlagSet) {
 		f.StringSliceVar(&a.fails, "fail-on", nil,
-			"`FINDINGS` exit status 1 for warn, audit, change, ignored or\nunaudited too; with commas, may be repeated; nothing: not for\ndenials either")
+			"`FINDINGS` exit status 1 also for warn, audit, change, ignored or\nunaudited; comma-separated, may be repeated; nothing: not even\nfor denials")
 	})
 	completeWith(cmd, "fail-on", auditFailOn...)
 	a.complete(cmd)

@@ -24,8 +24,8 @@ type repeating struct {
 }
 
 func (r *repeating) flags(f *pflag.FlagSet) {
-	f.DurationVar(&r.every, "every", 0, "`DURATION` do not end, but audit again and again, as every 1h")
-	f.StringVar(&r.listen, "metrics-listen", "", "`ADDRESS` of /metrics, with the counts of the last audit, and /healthz")
+	f.DurationVar(&r.every, "every", 0, "`DURATION` keep running and audit at this interval, such as 1h")
+	f.StringVar(&r.listen, "metrics-listen", "", "`ADDRESS` serve /metrics, with the counts of the last audit,\nand /healthz here")
 }
 
 // check refuses flags that cannot be meant.

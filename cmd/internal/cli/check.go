@@ -35,20 +35,20 @@ func newCheck(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [flags] POLICIES...",
 		Short: "Find mistakes in policies without a request",
-		Long: `check finds what is wrong with policies and bindings before a request does: what
-the API server would refuse to store, what its type checker would warn about, and
-what it stores without a word though it cannot work. Arguments are files and
-directories that hold policies, and beside them what exists in the cluster:
-CustomResourceDefinitions make the fields of custom resources known.
+		Long: `check finds mistakes in policies and bindings without a request: policies that the
+API server would refuse to store, expressions that its type checker would warn
+about, and mistakes that it stores silently. Arguments are files and directories
+with policies, and with objects of the cluster beside them: a
+CustomResourceDefinition tells which fields its custom resources have.
 
-Some answers are found by running the policies on objects that are made from the
-schema of what they match: mutations that change their own result, policies whose
-result depends on their order, what expressions cost. The example is shown.
+Some checks run the policies on objects that celgate makes from the schemas of the
+matched kinds: for mutations that change their own result, policies whose result
+depends on their order, and the costs of expressions. They show the object.
 
---fix makes the changes in the files that are sure: they take a diagnostic away and
-change nothing else; comments and layout stay. Each is printed.
+--fix edits the files where the fix is certain: it removes the diagnostic and
+changes nothing else. Comments and layout stay. Each change is printed.
 
-An annotation of a policy or binding keeps a check from being reported:
+An annotation of a policy or binding turns a check off for it:
 
   celgate.dev/ignore: "CG302: the mutating policy before this one sets it"
 
@@ -70,9 +70,9 @@ when the policies could not be read.`,
 		k.inputFlag(f)
 	})
 	group(cmd, "Checks", func(f *pflag.FlagSet) {
-		f.BoolVar(&k.fix, "fix", false, "change the files where that is sure, and say what was done")
+		f.BoolVar(&k.fix, "fix", false, "fix the files where the fix is certain, and print each change")
 		f.BoolVar(&k.measure, "measure", false,
-			"show costs against budgets, estimated and observed, and the oldest\nKubernetes on which each policy works")
+			"show costs beside budgets, estimated and observed, and the oldest\nKubernetes that each policy works on")
 		f.BoolVar(&k.order, "order", false,
 			"show in which order the mutating policies run, what each reads and writes,\nand why; as text or json")
 		f.StringVar(&k.explain, "explain", "", "`CODE` say what a check is about, with an example")

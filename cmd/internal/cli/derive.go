@@ -34,20 +34,20 @@ func newDerive(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "derive [flags] FILE|DIR|-...",
 		Short: "Make a validating policy that asserts what a mutating one sets",
-		Long: `derive prints, for each MutatingAdmissionPolicy and its bindings, a
-ValidatingAdmissionPolicy and bindings of the same names that assert what its mutations
-set: an object that got past them, or in which something else has undone them, is denied.
+		Long: `derive prints a ValidatingAdmissionPolicy for each MutatingAdmissionPolicy, with
+bindings of the same names. It asserts what the mutations set: it denies an object
+that the mutations missed, or whose changes something else has undone.
 
-What a mutation computes from fields that it writes itself cannot be asserted, because they
-have other values afterwards; standard error says what was left out, and why. A match
-condition that reads what the mutations write, such as !has(object.spec.hostname), stays: of
-objects that have another value the validation says nothing. With --unconditional it is left
-out, and they are denied.
+A value that a mutation computes from fields that it writes itself cannot be
+asserted, because those fields have other values afterwards; standard error lists
+what is left out, and why. A match condition that reads what the mutations write,
+such as !has(object.spec.hostname), stays: the validation then ignores objects with
+another value. With --unconditional it is left out, and such objects are denied.
 
 docs/derive.md shows what is asserted.
 
-The exit status is 0 when everything is asserted, 1 when something is not, and 2 when a file
-cannot be read.`,
+The exit status is 0 when everything is asserted, 1 when something is not, and 2
+when a file cannot be read.`,
 		Example: `  celgate derive policies/sidecar.yaml > policies/sidecar-holds.yaml
   celgate derive --action Warn,Audit policies/ | kubectl apply -f -`,
 		RunE: func(_ *cobra.Command, args []string) error { return d.run(args) },
@@ -56,7 +56,7 @@ cannot be read.`,
 		f.StringArrayVarP(&d.state, "cluster-state", "c", nil,
 			"`FILE|DIR|-` CustomResourceDefinitions; may be repeated")
 		f.StringSliceVar(&d.actions, "action", []string{string(policy.Deny)},
-			"`ACTIONS` of the bindings: Deny, Warn or Audit; with commas,\nmay be repeated (default Deny)")
+			"`ACTIONS` the bindings' validationActions: Deny, Warn or Audit;\ncomma-separated, may be repeated (default Deny)")
 		f.BoolVar(&d.unconditional, "unconditional", false,
 			"leave match conditions out that read what the mutations write")
 		minorFlag(f, &d.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")

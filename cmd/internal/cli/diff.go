@@ -43,48 +43,49 @@ func newDiff(c *console) *cobra.Command {
 	x := &diffing{apply: apply{console: c}}
 	cmd := &cobra.Command{
 		Use:   "diff [flags] OLD NEW [MANIFEST|REVIEW|DIR|-...]",
-		Short: "Tell which answers change when policies are replaced by others",
-		Long: `diff evaluates two sets of policies for the same requests and tells which answers
-differ: what is newly denied, changed, warned about or audited and what no longer is,
-by which policy and validation or mutation, with both messages, the values behind
-them and the object as it comes out. Names of bindings and params, which do not
-change what a user is told, make no difference.
+		Short: "Show which answers change when policies change",
+		Long: `diff evaluates two sets of policies for the same requests and shows which answers
+differ: what is newly denied, changed, warned about or audited, and what no longer
+is. It names the policy and the validation or mutation, and shows both messages,
+the values behind them and the resulting object. The names of bindings and params
+make no difference.
 
-OLD and NEW are files or directories of policies and bindings, as -p of apply; none
-is the empty set, and cluster, with --context, what a live cluster enforces. Requests
-are those of apply: manifests, AdmissionReviews, and what controllers make of
-workloads; the cases of the suites of --suite; those of an audit log; and without any
-of them, with -c or a live cluster, the objects that exist: each created anew, and
-updated without a change. Of a live cluster the kinds are listed that a policy of
-either set can match.
-Without requests diff tells what differs in the text of the sets: matched
-resources and operations, selectors, expressions, bindings, costs.
+OLD and NEW are files or directories of policies and bindings, as -p of apply. The
+word none is the empty set, and the word cluster, with --context, is what a live
+cluster enforces.
 
-With --kube-version 1.33..1.37 there is one set, and two Kubernetes answer: what one
-of them refuses, and which answers differ, with the change of Kubernetes behind it
-where it is known. Without requests they are asked about objects that are made of what
-the policies match and read.
+Requests are made of manifests, AdmissionReviews and workloads, as in apply; they
+also come from the cases of --suite or from an audit log. Without any of them, but
+with -c or a live cluster, diff asks about the objects that exist: the creation of
+a copy, and an update without a change. It lists only the kinds of a live cluster
+that a policy of either set can match. Without requests diff compares the text of
+the sets: matched resources and operations, selectors, expressions, bindings, costs.
+
+With --kube-version 1.33..1.37 there is one set, and two versions of Kubernetes
+answer: diff shows what one of them refuses, and which answers differ, with the
+cause in Kubernetes where it is known. Without requests it asks about objects that
+it makes of what the policies match and read.
 
 The exit status is 0 when nothing is newly denied and no object newly changed, 1 when
 something is, and 2 when something could not be evaluated or a policy is invalid.`,
-		Example: `  # what do the policies of this branch refuse or change that main's do not?
+		Example: `  # what do the policies of this branch deny or change, unlike those of main?
   git worktree add ../main main
   celgate diff ../main/policies policies manifests/
 
-  # what of that which runs would be refused if these were switched on?
+  # which existing objects would these policies deny if they were in force?
   celgate diff none policies -c dump/
   celgate diff --context prod cluster policies
 
-  # do the tests see a difference?
+  # for the cases of test suites
   celgate diff old/ new/ --suite tests/
 
-  # what would have been answered differently yesterday?
+  # for the requests of yesterday
   celgate diff --context prod cluster policies/ --audit-log audit.log
 
-  # what differs between the policies themselves?
+  # only the text of the policies
   celgate diff old/ new/
 
-  # what changes in prod if these replace its policies?
+  # what changes in prod if these policies replace its own?
   celgate diff --context prod cluster policies/ manifests/
 
   # may the cluster be upgraded?
@@ -100,32 +101,32 @@ something is, and 2 when something could not be evaluated or a policy is invalid
 func (x *diffing) addDiffFlags(cmd *cobra.Command) {
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil,
-			"`FILE|DIR|-` what exists in the cluster; without manifests and\nsuites its objects are what is asked about; may be repeated")
+			"`FILE|DIR|-` what exists in the cluster; without manifests and\nsuites diff asks about these objects; may be repeated")
 		f.StringVarP(&x.both, "policy", "p", "",
-			"`FILE|DIR` the set that two versions of Kubernetes are asked about,\nin place of the first argument")
+			"`FILE|DIR` with two versions in --kube-version: the policies,\nin place of OLD and NEW")
 		x.live.flags(f)
 		f.StringVar(&x.kubeVersion, "kube-version", "",
-			"`MINOR` the Kubernetes whose CEL, kinds and defaults are used, or two as\n1.36..1.37, with one set of policies (default "+celgate.Newest+")")
+			"`MINOR` the Kubernetes whose CEL, kinds and defaults are used, or two\nversions for one set of policies, as 1.36..1.37 (default "+celgate.Newest+")")
 		x.static.flags(f)
 		x.limitFlag(f)
 	})
 	group(cmd, "Requests", func(f *pflag.FlagSet) {
-		f.StringVar(&x.log, "audit-log", "", "`FILE|-` the requests in an audit log of kube-apiserver, as of\ncelgate audit --audit-log; -c or a live cluster is the state")
+		f.StringVar(&x.log, "audit-log", "", "`FILE|-` the requests in an audit log of kube-apiserver, as with\ncelgate audit; -c or a live cluster is the state")
 		f.StringArrayVar(&x.suites, "suite", nil,
-			"`SUITE|DIR` the requests of its cases, with its state; what they\nexpect counts for nothing; may be repeated")
+			"`SUITE|DIR` the requests of the cases of a suite, with its state\nbut without its expectations; may be repeated")
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { x.asked.flags(f, &x.oldFile) })
 	group(cmd, "Workloads", x.workloads.flags)
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		x.reporting.flags(f, report.DiffFormats(), "text (default), json or github: annotations of a workflow")
-		f.BoolVar(&x.structure, "structure", false, "with requests too: what differs in the text of the sets")
-		f.BoolVar(&x.summary, "summary", false, "no requests, but how many of them, by policy")
+		f.BoolVar(&x.structure, "structure", false, "with requests: also compare the text of the sets")
+		f.BoolVar(&x.summary, "summary", false, "count the requests by policy instead of listing them")
 		x.colorFlag(f)
 	})
 	group(cmd, "What fails", func(f *pflag.FlagSet) {
-		f.BoolVar(&x.strict, "strict", false, "exit status 1 for every answer that differs")
+		f.BoolVar(&x.strict, "strict", false, "exit status 1 for any answer that differs")
 		f.StringVar(&x.unknownKinds, "unknown-kinds", "",
-			"`WHAT` about objects of unknown kinds: skip, plain (take them\nas they are) or fail (default: skip what no policy is for)")
+			"`WHAT` what to do with objects of unknown kinds: skip, plain\n(take them as they are) or fail (default: skip them if no\npolicy is for them)")
 	})
 	completeWith(cmd, "unknown-kinds", "skip", "plain", "fail")
 	x.complete(cmd)

@@ -35,24 +35,24 @@ func newExplain(c *console) *cobra.Command {
 	x := &explaining{apply: apply{console: c}}
 	cmd := &cobra.Command{
 		Use:   "explain -p POLICIES|--context NAME [flags] MANIFEST|REVIEW|DIR|-...",
-		Short: "Tell why policies did or did not act",
-		Long: `explain evaluates what apply evaluates and tells how the answer came about: for each
-policy and binding whether it is for the request and what was compared, the values
-of variables when they were used and of the parts of expressions that decided,
-what each mutation changed and what the server made of that, what ran again in the
-second pass, what it cost, and what failurePolicy and validationActions did. If the
-order of mutating policies, which is random on a server, matters, it says so.
+		Short: "Show why policies acted or did not act",
+		Long: `explain evaluates what apply evaluates and shows how the answer came about. For each
+policy and binding it shows whether they match the request and why, the values of
+variables and of the parts of expressions that decided, the changes of each mutation
+and what the server made of them, the second pass, the costs, and the effects of
+failurePolicy and validationActions. It also says whether the order of mutating
+policies matters, which is random on a server.
 
--o json has the same as a list of policies, and every event in its order with the
-whole objects before and after each mutation. The exit status is that of apply.`,
+-o json lists the policies, and all events in their order, with the whole object
+before and after each mutation. The exit status is that of apply.`,
 		Example: `  celgate explain -p policies/ web.yaml
   celgate explain -p policies/ --only replicas.example.com --operation UPDATE --old old.yaml web.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error { return x.explain(cmd.Context(), args) },
 	}
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringArrayVarP(&x.policies, "policy", "p", nil,
-			"`FILE|DIR|-|NAME` policies, bindings and the cluster state that lies\nbeside them; a NAME that is not a file narrows as --only does; may be repeated")
-		f.StringArrayVar(&x.only, "only", nil, "`NAME` tell about this policy only; may be repeated")
+			"`FILE|DIR|-|NAME` policies, bindings and the cluster state beside them;\na NAME that is not a file works like --only; may be repeated")
+		f.StringArrayVar(&x.only, "only", nil, "`NAME` explain only this policy; may be repeated")
 		f.StringArrayVarP(&x.state, "cluster-state", "c", nil,
 			"`FILE|DIR|-` what exists in the cluster; may be repeated")
 		x.live.flags(f)

@@ -54,13 +54,13 @@ func minorFlag(f *pflag.FlagSet, to *string, usage string) {
 // flags adds the flags that say how requests are made of manifests.
 func (a *asked) flags(f *pflag.FlagSet, oldFile *string) {
 	f.StringVarP(&a.namespace, "namespace", "n", "",
-		"`NAME` the namespace of manifests that name none (default \"default\", or the context's with a live cluster)")
+		"`NAME` the namespace of manifests without one (default \"default\", or the context's with a live cluster)")
 	f.StringVar(&a.operation, "operation", "",
-		"`OPERATION` CREATE, UPDATE, DELETE or CONNECT, whatever the cluster state holds")
-	f.StringVar(oldFile, "old", "", "`FILE|DIR|-` the objects as they are stored before an update or a deletion")
+		"`OPERATION` CREATE, UPDATE, DELETE or CONNECT, instead of CREATE or\nUPDATE by the cluster state")
+	f.StringVar(oldFile, "old", "", "`FILE|DIR|-` the stored objects before an update or a deletion")
 	f.StringVar(&a.subresource, "subresource", "", "`NAME` a subresource, such as status or deployments/scale")
 	a.identityFlags(f, "(default "+defaultUser+", or the kubeconfig's with a live cluster)")
-	f.BoolVar(&a.dryRun, "dry-run", false, "requests are dry-run requests")
+	f.BoolVar(&a.dryRun, "dry-run", false, "make dry-run requests")
 }
 
 // identityFlags adds the flags that say who makes requests; unnamed says who does without them.
@@ -76,7 +76,7 @@ func (a *asked) userFlags(f *pflag.FlagSet, unnamed string) {
 	f.StringArrayVar(&a.groups, "as-group", nil, "`GROUP` a group of that user; may be repeated")
 	f.StringVar(&a.uid, "as-uid", "", "`UID` the uid of that user")
 	f.Var((*extra)(&a.extra), "as-extra",
-		"`KEY=VALUE` an extra attribute of that user; may be repeated, with one key too")
+		"`KEY=VALUE` an extra attribute of that user; may be repeated, also\nwith the same key")
 }
 
 // knowsUser reports whether the user of the requests is known.

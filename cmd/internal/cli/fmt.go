@@ -30,22 +30,22 @@ func newFormat(c *console) *cobra.Command {
 	m := &formatting{console: c}
 	cmd := &cobra.Command{
 		Use:   "fmt --canonical [flags] FILE|DIR|-...",
-		Short: "Write policies as the API server holds them",
-		Long: `fmt --canonical writes into policies and bindings what the API server fills in when
-it stores them: failurePolicy, matchPolicy, selectors, the scope of rules and the
-like. A tool that compares the file with the cluster then sees no difference.
-Everything else in the files stays, comments and layout included.
+		Short: "Write policies as the API server stores them",
+		Long: `fmt --canonical writes the API server's defaults into policies and bindings:
+failurePolicy, matchPolicy, selectors, the scope of rules and the like. A tool that
+compares the file with the cluster then sees no difference. Everything else in the
+files stays as it is, comments and layout included.
 
-Files are changed in place, and each that was is named; - reads standard input and
-writes the result to standard output. With --list nothing is changed: files that
-would be are named, and the exit status is 1 if there are any.`,
+fmt changes files in place and prints the names of the changed ones; - reads standard
+input and writes the result to standard output. With --list it changes nothing: it
+prints the files that would change, and the exit status is 1 if there are any.`,
 		Example: `  celgate fmt --canonical policies/
   celgate fmt --canonical --list policies/`,
 		RunE: func(_ *cobra.Command, args []string) error { return m.run(args) },
 	}
 	group(cmd, "Formatting", func(f *pflag.FlagSet) {
 		f.BoolVar(&m.canonical, "canonical", false, "write the server's defaults")
-		f.BoolVar(&m.list, "list", false, "name the files that would change, and change nothing")
+		f.BoolVar(&m.list, "list", false, "list the files that would change, without changing them")
 		minorFlag(f, &m.kubeVersion, "the Kubernetes whose defaults are written (default "+celgate.Newest+")")
 	})
 	return cmd

@@ -32,17 +32,17 @@ func newInit(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [flags] POLICIES...",
 		Short: "Make a test suite for policies",
-		Long: `init writes a suite for celgate test with cases to begin with: for each policy an
-object that passes and one for each expression that fails, made from the schema of
-what the policy matches and from what its expressions read. The names of cases say
-what the policies answer, not whether that is what is meant: read them, and replace
-the objects by such as you have.`,
+		Long: `init writes a suite for celgate test, with cases to begin with. For each policy it
+makes one object that passes, and one for each expression that fails, from the schemas
+of the matched kinds and the fields that the expressions read. The name of a case says
+what the policies answer, not whether you want that answer: read the cases, and replace
+the objects by your own.`,
 		Example: `  celgate init policies/replicas.yaml
   celgate test policies/suite.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error { return n.init(cmd.Context(), args) },
 	}
 	group(cmd, "Flags", func(f *pflag.FlagSet) {
-		f.StringVar(&n.file, "file", "", "`FILE` to write (default suite.yaml beside the first of the policies); - is standard output")
+		f.StringVar(&n.file, "file", "", "`FILE` where to write the suite (default: suite.yaml beside the\nfirst of the policies); - is standard output")
 		f.StringArrayVarP(&n.state, "cluster-state", "c", nil,
 			"`FILE|DIR` what exists in the cluster, such as CustomResourceDefinitions; may be repeated")
 		minorFlag(f, &n.kubeVersion, "the Kubernetes that the policies are for (default "+celgate.Newest+")")

@@ -28,18 +28,18 @@ func newInstall(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install --print [--audit]",
 		Short: "Print the manifests that put celgate into a cluster",
-		Long: `Print the manifests that put celgate into a cluster: its kinds, its rights, two replicas
-of celgate-webhook, from an image that you have built and pushed.
+		Long: `install prints the manifests that put celgate into a cluster: its kinds, its roles, and
+two replicas of celgate-webhook, from an image that you have built and pushed.
 
-With --audit they are a CronJob instead, which asks policies about the objects of the
-cluster as celgate audit does, and a role that lists exactly the kinds that the policies
-can match: those of -p, which go into a ConfigMap, or those in force in a live cluster.
-With --shards an Indexed Job shares the work, namespace by namespace. With --every it is a
-Deployment that audits again and again, and serves the counts as metrics. The flags about
-requests and workloads are those of celgate audit, and become flags of its Pods.`,
+With --audit it prints a CronJob instead, which runs celgate audit in the cluster, and a
+role that may list exactly the kinds that the policies can match: those of -p, which go
+into a ConfigMap, or those in force in a live cluster. With --shards an Indexed Job shares
+the work, namespace by namespace. With --every it is a Deployment that audits at an
+interval and serves the counts as metrics. The flags about requests and workloads are
+those of celgate audit; they become flags of its Pods.`,
 		Example: `  celgate install --print --image registry.example.com/celgate@sha256:DIGEST | kubectl apply -f -
 
-  # an audit in every night, of policies that are not in force yet, by four Pods
+  # an audit every night, of policies that are not in force yet, by four Pods
   celgate install --print --audit -p policies/ --shards 4 --write-reports openreports \
       --image registry.example.com/celgate@sha256:DIGEST`,
 		Args: cobra.NoArgs,
@@ -47,21 +47,21 @@ requests and workloads are those of celgate audit, and become flags of its Pods.
 	}
 	group(cmd, "Flags", func(f *pflag.FlagSet) {
 		f.BoolVar(&i.show, "print", false, "print the manifests")
-		f.StringVar(&i.job.Image, "image", "", "`IMAGE` to run, best by digest; no registry has one for everybody")
+		f.StringVar(&i.job.Image, "image", "", "`IMAGE` the image to run, best by digest; celgate publishes\nnone: build and push your own")
 	})
 	group(cmd, "Audit", func(f *pflag.FlagSet) {
-		f.BoolVar(&i.audits, "audit", false, "a CronJob that asks policies about what exists")
+		f.BoolVar(&i.audits, "audit", false, "a CronJob that audits the cluster, in place of the webhook")
 		f.StringArrayVarP(&i.policies, "policy", "p", nil, "`FILE|DIR|-` policies and bindings; may be repeated")
 		i.live.flags(f)
-		f.StringVar(&i.job.Schedule, "schedule", "17 3 * * *", "`CRON` when it runs (default \"17 3 * * *\")")
+		f.StringVar(&i.job.Schedule, "schedule", "17 3 * * *", "`CRON` when to run (default \"17 3 * * *\")")
 		f.DurationVar(&i.repeating.every, "every", 0,
-			"`DURATION` a Deployment instead, which audits again and again, as every\n1h, and serves metrics")
+			"`DURATION` a Deployment instead, which audits at this interval,\nsuch as 1h, and serves metrics")
 		f.IntVar(&i.job.Shards, "shards", 1, "`N` how many Pods share the work (default 1)")
 		f.StringVar(&i.job.Reports, "write-reports", "",
-			"`KIND` openreports or policyreport: keep reports in the cluster,\nas celgate audit does")
+			"`KIND` openreports or policyreport: write reports to the cluster,\nas celgate audit does")
 	})
 	group(cmd, "What the audit asks", func(f *pflag.FlagSet) {
-		f.BoolVar(&i.deletions, "deletions", false, "ask about the deletion of each object, too")
+		f.BoolVar(&i.deletions, "deletions", false, "also ask about the deletion of each object")
 		i.asked.userFlags(f, "(default: none is known,\nand policies that look at the user are not audited)")
 		i.workloads.flags(f)
 	})
@@ -337,10 +337,10 @@ func newUninstall() *cobra.Command {
 	var show bool
 	cmd := &cobra.Command{
 		Use:   "uninstall --print",
-		Short: "Print what to delete to take celgate out of a cluster",
-		Long: `Print what to delete to take celgate out of a cluster, in the order in which no request
-is lost: first what writes the webhook configurations, then those. Policies stay, with
-their kinds; a comment says how to delete them.`,
+		Short: "Print the commands that remove celgate from a cluster",
+		Long: `uninstall prints the commands that remove celgate from a cluster, in an order that
+loses no request: first the writer of the webhook configurations, then these. Policies
+and their kinds stay; a comment shows how to delete them.`,
 		Example: "  celgate uninstall --print | sh",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -10,14 +10,14 @@ import (
 // limitFlag adds the flag that bounds the memory of one evaluation.
 func (c *console) limitFlag(f *pflag.FlagSet) {
 	f.Var((*memory)(&c.limits.Memory), "limit-memory",
-		"`BYTES` that the values of one policy may take while it is\nevaluated, such as 256Mi; more is an error of it (default 1Gi)")
+		"`BYTES` memory for the values of one policy while it is\nevaluated, such as 256Mi; a policy that needs more fails\n(default 1Gi)")
 	c.inputFlag(f)
 }
 
 // inputFlag adds the flag that bounds what is read in all.
 func (c *console) inputFlag(f *pflag.FlagSet) {
 	f.Var((*memory)(&c.maxInput), "max-input",
-		"`BYTES` that are read of files and standard input in all\n(default 256Mi)")
+		"`BYTES` how much to read of all files and standard input\n(default 256Mi)")
 }
 
 // memory is an amount of bytes as a flag.

@@ -33,8 +33,8 @@ type live struct {
 
 func (l *live) flags(f *pflag.FlagSet) {
 	f.StringVar(&l.kubeconfig, "kubeconfig", "",
-		"`FILE` that names a live cluster, which is read as state;\nwithout -p with its policies")
-	f.StringVar(&l.context, "context", "", "`NAME` of the context in it, or in kubectl's own")
+		"`FILE` a kubeconfig: the live cluster is the state, and\nwithout -p its policies are used")
+	f.StringVar(&l.context, "context", "", "`NAME` a context of the kubeconfig, or of kubectl's own")
 }
 
 // files are the sources without a live cluster.

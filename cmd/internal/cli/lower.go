@@ -41,13 +41,13 @@ func newLower(c *console) *cobra.Command {
 		Short: "Print policies of the dialect as native ones",
 		Long: `lower prints the policies and bindings of policy.celgate.dev as those of
 admissionregistration.k8s.io/v1, for clusters whose kube-apiserver enforces them. An
-AdmissionPolicy with mutations and validations becomes two policies of its name, and its
-bindings become two bindings each; a binding of several policies becomes bindings of one
-each, named BINDING-POLICY, which come into force one by one. Native policies are printed as they are, other objects
-not at all.
+AdmissionPolicy with mutations and validations becomes two policies of its name, and
+each of its bindings becomes two. A binding of several policies becomes one binding for
+each of them, named BINDING-POLICY; these come into force one by one. lower prints
+native policies unchanged, and leaves out other objects.
 
-What has no native form is refused, with the field and the reason, and so are the bindings
-of a policy that is. Messages of kube-apiserver name the native kinds.
+lower refuses a policy or binding that has no native form, with the field and the reason,
+and with a policy its bindings. Messages of kube-apiserver name the native kinds.
 
 The exit status is 0 when everything is printed, 1 when something is refused, and 2 when
 the files cannot be read.`,
@@ -55,7 +55,7 @@ the files cannot be read.`,
 		RunE:    func(_ *cobra.Command, args []string) error { return l.run(args) },
 	}
 	group(cmd, "Output", func(f *pflag.FlagSet) {
-		f.StringVarP(&l.format, "output", "o", "yaml", "`FORMAT` yaml (default yaml)")
+		f.StringVarP(&l.format, "output", "o", "yaml", "`FORMAT` yaml, the only format")
 		minorFlag(f, &l.kubeVersion, "the Kubernetes whose rules hold (default "+celgate.Newest+")")
 	})
 	completeWith(cmd, "output", "yaml")

@@ -39,29 +39,31 @@ func newMigrate(c *console) *cobra.Command {
 	m := &migration{apply: apply{console: c}}
 	cmd := &cobra.Command{
 		Use:   "migrate [--context NAME] [--verify]",
-		Short: "Hand policies over to a server that serves them itself",
+		Short: "Hand policies over to a server that enforces them itself",
 		Long: `migrate prints the policies and bindings of policy.celgate.dev in a cluster as those of
-admissionregistration.k8s.io, in the version that the server serves; what it does not
-serve stays with celgate serve, which stops enforcing a binding once the server enforces
-its native copy.
+admissionregistration.k8s.io, in the version that the server serves. Kinds that the
+server does not serve stay with celgate serve, which stops enforcing a binding once the
+server enforces its native copy.
 
-With --verify, after that, it asks whether celgate's own can be deleted: each exists natively
-with the same spec, the server acts on them, and server and celgate agree about all stored
-objects, which are sent as dry-run requests: an update that changes nothing, and the creation
-of a copy. Nothing is stored but, for a moment, a policy and a binding that are about one
-ConfigMap name that nobody uses, to see whether the server acts on such.
+Once the output is applied, --verify checks whether celgate's own policies can be deleted:
+each has a native copy with the same spec, the server acts on the copies, and server and
+celgate agree about all stored objects. migrate sends each object in two dry-run requests:
+an update that changes nothing, and the creation of a copy. To see whether the server
+acts on policies, it stores one policy and one binding for a moment, about a ConfigMap
+name that nobody uses.
 
-The exit status is 0 when they can be deleted, 1 when not, and 2 when that could not be found out.`,
+The exit status is 0 when celgate's policies can be deleted, 1 when they cannot, and 2
+when migrate could not find out.`,
 		Example: `  celgate migrate --context prod | kubectl apply -f -
   celgate migrate --context prod --verify`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return m.migrate(cmd.Context()) },
 	}
 	group(cmd, "Flags", func(f *pflag.FlagSet) {
-		f.StringVar(&m.live.kubeconfig, "kubeconfig", "", "`FILE` that names the cluster; kubectl's by default")
-		f.StringVar(&m.live.context, "context", "", "`NAME` of the context in it")
-		f.BoolVar(&m.verify, "verify", false, "ask whether the server has taken over")
-		f.IntVar(&m.limit, "limit", 500, "`NUMBER` of objects of each kind that are asked about (default 500)")
+		f.StringVar(&m.live.kubeconfig, "kubeconfig", "", "`FILE` the kubeconfig of the cluster (default: kubectl's)")
+		f.StringVar(&m.live.context, "context", "", "`NAME` a context of the kubeconfig")
+		f.BoolVar(&m.verify, "verify", false, "check whether the server has taken over")
+		f.IntVar(&m.limit, "limit", 500, "`NUMBER` how many objects of each kind to ask about (default 500)")
 	})
 	return cmd
 }

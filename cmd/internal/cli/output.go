@@ -25,7 +25,7 @@ type reporting struct {
 func (r *reporting) flags(f *pflag.FlagSet, formats []string, usage string) {
 	r.formats = formats
 	f.StringArrayVarP(&r.wanted, "output", "o", nil,
-		"`FORMAT[=FILE]` "+usage+"; may be repeated with files, as in -o text -o sarif=FILE")
+		"`FORMAT[=FILE]` "+usage+"; may be repeated with files, as in -o text -o json=FILE")
 }
 
 // colorFlag adds the flag --color, which comes last.

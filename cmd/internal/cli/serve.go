@@ -31,24 +31,24 @@ func newServe(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Answer the admission webhooks of a cluster",
-		Long: `Answer AdmissionReviews at /mutate and /validate, for clusters that do not serve
-admission policies themselves. Policies are objects of the group policy.celgate.dev
-in the cluster, files in a directory, or both.
+		Long: `serve answers AdmissionReviews at /mutate and /validate, for clusters that do not
+serve admission policies themselves. Policies are objects of the group
+policy.celgate.dev in the cluster, files in a directory, or both.
 
-This is one replica, for trials. What runs in a cluster is celgate-webhook: several
-replicas that elect who writes, with a certificate of their own. celgate install
---print puts it there.`,
-		Example: `  # policies, params and namespaces of a cluster, and the webhook configurations that they need
+celgate serve is one replica, for trials. In a cluster run celgate-webhook: several
+replicas with a certificate of their own, one of which writes to the cluster. celgate
+install --print prints its manifests.`,
+		Example: `  # with the policies, params and namespaces of a cluster; write the webhook configurations
   celgate serve --kubeconfig ~/.kube/config --cert tls.crt --key tls.key --ca ca.crt --manage --url https://10.0.0.7:9443
 
-  # policies of a directory, without a cluster: params and namespaces lie beside them
+  # without a cluster: policies from a directory, with params and namespaces beside them
   celgate serve --alone --policy-dir policies/ --cert tls.crt --key tls.key`,
 		Args: cobra.NoArgs,
 		RunE: s.run,
 	}
 	s.flags(cmd)
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
-		f.BoolVar(&s.alone, "alone", false, "do without a cluster")
+		f.BoolVar(&s.alone, "alone", false, "run without a cluster")
 	})
 	return cmd
 }
@@ -60,11 +60,11 @@ func newWebhook(c *console, elect Election) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "celgate-webhook [COMMAND] [flags]",
 		Short: "Answer the admission webhooks of a cluster",
-		Long: `Answer AdmissionReviews at /mutate and /validate, for clusters that do not serve
-admission policies themselves. Policies are objects of the group policy.celgate.dev
-in the cluster, files in a directory, or both. Of several replicas each answers, and
-one writes: that which holds the Lease celgate.`,
-		Example: `  # in a Pod, with a certificate of its own; celgate install --print has all that belongs to it
+		Long: `celgate-webhook answers AdmissionReviews at /mutate and /validate, for clusters that
+do not serve admission policies themselves. Policies are objects of the group
+policy.celgate.dev in the cluster, files in a directory, or both. Every replica
+answers; only the holder of the Lease celgate writes to the cluster.`,
+		Example: `  # in a Pod, with a certificate of its own; celgate install --print prints the manifests
   celgate-webhook --manage --service celgate`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -81,12 +81,12 @@ one writes: that which holds the Lease celgate.`,
 	s.flags(cmd)
 	group(cmd, "Webhook configurations", func(f *pflag.FlagSet) {
 		f.StringVar(&s.Target.Service, "service", "",
-			"`NAME` of the Service, in the namespace, by which the API server reaches the\nreplicas; without --cert they share a certificate in the Secret celgate")
-		f.Int64Var(&s.Target.Port, "service-port", 443, "`PORT` of the Service (default 443)")
+			"`NAME` the Service, in --namespace, through which the API server reaches\nthe replicas; without --cert they share a certificate in the Secret celgate")
+		f.Int64Var(&s.Target.Port, "service-port", 443, "`PORT` the port of the Service (default 443)")
 		f.DurationVar(&s.CertificateLife, "certificate-life", serve.CertificateLife,
-			"`DURATION` for which that certificate is good; it is replaced in its last third\n(default 90 days)")
+			"`DURATION` how long that certificate is valid; it is replaced in its last\nthird (default 90 days)")
 		f.DurationVar(&s.AuthorityLife, "authority-life", serve.AuthorityLife,
-			"`DURATION` for which its authority is good, at least twice as long (default\n2 years)")
+			"`DURATION` how long its authority is valid, at least twice as long\n(default 2 years)")
 	})
 	cmd.Flags().Bool("version", false, "print the version")
 	cmd.AddCommand(newAudit(c)) // which runs from the same image
@@ -109,52 +109,52 @@ type serving struct {
 func (s *serving) flags(cmd *cobra.Command) {
 	group(cmd, "Policies and cluster", func(f *pflag.FlagSet) {
 		f.StringVar(&s.PolicyDir, "policy-dir", "",
-			"`DIR` with policies and bindings; what changes in it is in force within a\nsecond, unless something in it is wrong")
+			"`DIR` a directory of policies and bindings; a change takes effect within a\nsecond, unless the directory has errors")
 		f.StringVar(&s.StaticDir, "static-policies", "",
-			"`DIR` in place of --policy-dir: with static policies by the rules of API\nservers that read them from files, asked before all others")
+			"`DIR` in place of --policy-dir: static policies, by the rules of API\nservers that read them from files; they are asked before all others")
 		f.BoolVar(&s.AllowEmpty, "allow-empty", false,
-			"let the directory take policies out of force in ways that look like a\nmistake: nothing in a file, less in a file written in place, no binding")
+			"let changes of the directory take policies out of force even if they look\nlike a mistake: an empty file, less in a file written in place, no binding")
 		f.StringVar(&s.kubeconfig, "kubeconfig", "",
-			"`FILE` that names the cluster; kubectl's by default, in a Pod its own")
-		f.StringVar(&s.context, "context", "", "`NAME` of the context in it")
+			"`FILE` the kubeconfig of the cluster (default: kubectl's, or in a Pod\nthe cluster of the Pod)")
+		f.StringVar(&s.context, "context", "", "`NAME` a context of the kubeconfig")
 		f.BoolVar(&s.AllowSecretParams, "allow-secret-params", false,
-			"take policies whose params are Secrets, which is to show those to whoever\nmay write such policies")
+			"accept policies whose params are Secrets: whoever may write such policies\ncan then read the Secrets")
 		f.BoolVar(&s.Shadow, "shadow", false,
-			"evaluate and never act: count and log what policies would do to requests\nthat the API server has let through")
+			"evaluate but never act: count and log what policies would do to requests\nthat the API server has let through")
 		f.StringArrayVar(&s.beside, "shadow-webhook", nil,
-			"`[PHASE=]URL` ask another webhook too, and count and log where its answer is\nanother; PHASE is validate (default) or mutate, and both may be given")
+			"`[PHASE=]URL` ask another webhook too, and count and log where its answer\ndiffers; PHASE is validate (default) or mutate, and both may be given")
 		f.StringVar(&s.besideCA, "shadow-webhook-ca", "",
-			"`FILE` with who signs its certificate; those of the system by default")
-		minorFlag(f, &s.KubeVersion, "of Kubernetes whose kinds and CEL are used; the cluster's by default")
+			"`FILE` the authority of its certificate (default: those of the system)")
+		minorFlag(f, &s.KubeVersion, "the Kubernetes whose kinds and CEL are used\n(default: the cluster's)")
 	})
-	certificate := "`FILE` with the certificate, read again when it changes"
+	certificate := "`FILE` the certificate, read again when it changes"
 	if s.cluster {
-		certificate += "; with --service\none of its own by default"
+		certificate += "; with --service\ncelgate makes one by default"
 	}
 	group(cmd, "Server", func(f *pflag.FlagSet) {
-		f.StringVar(&s.Listen, "listen", ":9443", "`ADDRESS` of the webhook (default :9443); port 0 takes a free one")
+		f.StringVar(&s.Listen, "listen", ":9443", "`ADDRESS` the address of the webhook (default :9443); port 0 takes a free one")
 		f.StringVar(&s.Cert, "cert", "", certificate)
-		f.StringVar(&s.Key, "key", "", "`FILE` with its key")
+		f.StringVar(&s.Key, "key", "", "`FILE` the key of the certificate")
 		f.StringVar(&s.Callers.CA, "client-ca", "",
-			"`FILE` with who signs the certificates of API servers: reviews of others\nare refused; read again when it changes")
+			"`FILE` the authority of the certificates of API servers: requests of other\nclients are refused; read again when it changes")
 		f.StringSliceVar(&s.Callers.Names, "allowed-client-names", nil,
-			"`NAMES` of certificates that may ask, common or DNS names; all that\n--client-ca signed by default")
+			"`NAMES` the common or DNS names of client certificates that are accepted\n(default: all that --client-ca signed)")
 		f.Float64Var(&s.Callers.Rate, "client-rate", 0,
-			"`NUMBER` of requests a second of one client, beyond which they get 429;\nno bound by default")
-		f.StringVar(&s.Ops, "metrics-listen", "", "`ADDRESS` of /metrics, /healthz and /readyz, without TLS")
+			"`NUMBER` requests a second that one client may send; beyond, it gets 429\n(default: no limit)")
+		f.StringVar(&s.Ops, "metrics-listen", "", "`ADDRESS` serve /metrics, /healthz and /readyz here, without TLS")
 		f.BoolVar(&s.Profile, "pprof", false, "serve /debug/pprof there too")
 		f.DurationVar(&s.DrainDelay, "drain-delay", 0,
-			"`DURATION` for which requests are taken after the signal to end; none\nby default")
-		f.StringVar(&s.format, "log-format", "text", "`FORMAT` of the log on standard error: text (default) or json")
+			"`DURATION` how long to keep answering after the signal to end\n(default: not at all)")
+		f.StringVar(&s.format, "log-format", "text", "`FORMAT` the format of the log on standard error: text (default) or json")
 		f.StringVar(&s.level, "log-level", "info",
-			"`LEVEL` from which on lines are logged: debug, info (default), warn or error")
+			"`LEVEL` the lowest level to log: debug, info (default), warn or error")
 	})
 	group(cmd, "Webhook configurations", func(f *pflag.FlagSet) {
 		f.BoolVar(&s.Manage, "manage", false, "write the configurations that the policies need")
-		f.StringVar(&s.Target.URL, "url", "", "`URL` at which the API server reaches this server")
+		f.StringVar(&s.Target.URL, "url", "", "`URL` where the API server reaches this server")
 		f.StringVar(&s.Target.Namespace, "namespace", "",
-			"`NAMESPACE` of celgate, which policies never see; that of the Pod or context")
-		f.StringVar(&s.CA, "ca", "", "`FILE` with the certificate that signed --cert")
+			"`NAMESPACE` the namespace of celgate, exempt from all policies\n(default: that of the Pod or context)")
+		f.StringVar(&s.CA, "ca", "", "`FILE` the authority that signed --cert")
 	})
 }
 

@@ -31,15 +31,15 @@ func newState(c *console) *cobra.Command {
 	e := &exporting{apply: apply{console: c}}
 	cmd := &cobra.Command{
 		Use:   "state --context NAME [-p POLICIES]",
-		Short: "Write what policies need to know of a cluster",
-		Long: `state reads from a live cluster what policies look at besides the objects of
-requests, and writes it as the cluster state that apply -c and suites take: the
-namespaces with their labels, the params that bindings name or select, the
-CustomResourceDefinitions of params and of resources that policies match, and the
-RBAC objects if an expression asks the authorizer. Without -p the policies are
-those of the cluster. What only the server knows about an object is left out.
+		Short: "Export the objects of a cluster that policies depend on",
+		Long: `state prints the objects of a live cluster that policies depend on, as a cluster
+state for apply -c and for suites: the namespaces with their labels, the params that
+bindings name or select, the CustomResourceDefinitions of params and of matched
+resources, and the RBAC objects if an expression uses the authorizer. Without -p the
+policies are those of the cluster. Fields that the server maintains, such as status,
+are left out.
 
-Nothing is written to the cluster.`,
+state writes nothing to the cluster.`,
 		Example: `  celgate state --context prod -p policies/ > cluster.yaml
   celgate apply -p policies/ -c cluster.yaml manifests/`,
 		Args: cobra.NoArgs,

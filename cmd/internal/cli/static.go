@@ -16,9 +16,9 @@ type staticFiles struct {
 
 func (s *staticFiles) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.dirs, "static-policies", nil,
-		"`DIR` of static policies, which the API server reads from its\nown files (KEP-5793); may be repeated, once for each kind")
+		"`DIR` static policies, as the API server reads them from files\n(KEP-5793); may be repeated, once for each kind")
 	f.StringVar(&s.config, "admission-control-config-file", "",
-		"`FILE` that the API server is given with this flag: the static\npolicies that it names are in force")
+		"`FILE` the same flag of the API server: the static policies\nthat the file names are in force")
 }
 
 func (s *staticFiles) none() bool { return len(s.dirs) == 0 && s.config == "" }

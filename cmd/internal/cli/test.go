@@ -36,30 +36,30 @@ func newTest(c *console) *cobra.Command {
 	t := &test{console: c}
 	cmd := &cobra.Command{
 		Use:   "test [flags] SUITE|DIR...",
-		Short: "Test policies: which requests they deny, change and leave alone",
-		Long: `test evaluates the requests of test suites as the API server would, and tells
-what is not as expected: a request that is let through, another message, an object
-that is changed in another way, a policy that was not asked at all.
+		Short: "Run test suites of policies",
+		Long: `test evaluates the requests of test suites as the API server would, and reports every
+difference from what the cases expect: a request that is allowed, another message, an
+object that is changed in another way, a policy that did not match.
 
-A suite is a file of kind: Suite, or a folder with policy.yaml, perhaps state.yaml, and
-a folder cases with files of kind: Case. Directories are searched for suites.
-docs/test.md says what can be written in them.
+A suite is a file of kind: Suite, or a directory with policy.yaml, perhaps state.yaml,
+and a directory cases with files of kind: Case. test searches directories for suites.
+docs/test.md describes both kinds.
 
-The exit status is 0 when all is as expected, 1 when something is not or the coverage is
-too small, and 2 when a case could not run.`,
+The exit status is 0 when every case passes, 1 when one fails or the coverage is too
+low, and 2 when a case could not run.`,
 		Example: `  # all suites below a directory
   celgate test policies/
 
   # the cases whose suite/name matches
   celgate test --run 'replica-limit/.*scale' policies/
 
-  # what do the cases never try?
+  # with the outcomes that no case shows
   celgate test --coverage --coverage-min 90 policies/
 
-  # write what mutations make of objects into golden files
+  # write the mutated objects into golden files
   celgate test --update policies/
 
-  # take over the tests of the Kyverno command line
+  # convert tests of the Kyverno command line
   celgate test --convert policies/
 
   # for a CI system
@@ -70,26 +70,26 @@ too small, and 2 when a case could not run.`,
 		},
 	}
 	group(cmd, "Cases", func(f *pflag.FlagSet) {
-		f.StringVar(&t.only, "run", "", "`REGEXP` only cases whose suite/name matches")
+		f.StringVar(&t.only, "run", "", "`REGEXP` run only cases whose suite/name matches")
 		f.StringSliceVar(&t.versions, "kube-version", nil,
-			"`MINORS` run on each of these versions of Kubernetes and show\nwhere they differ (default "+celgate.Newest+")")
-		f.BoolVar(&t.update, "update", false, "write golden files instead of comparing with them")
+			"`MINORS` run on each of these versions of Kubernetes and show\nthe differences (default "+celgate.Newest+")")
+		f.BoolVar(&t.update, "update", false, "write the golden files instead of comparing with them")
 	})
 	group(cmd, "Watching", func(f *pflag.FlagSet) {
 		f.BoolVar(&t.watch, "watch", false, "run again whenever a file of the suites changes, until interrupted")
 	})
 	group(cmd, "Coverage", func(f *pflag.FlagSet) {
-		f.BoolVar(&t.coverage, "coverage", false, "show which outcomes of which expressions were seen")
-		f.Float64Var(&t.least, "coverage-min", 0, "`PERCENT` fail when less was seen")
+		f.BoolVar(&t.coverage, "coverage", false, "show which outcomes of each expression the cases reach")
+		f.Float64Var(&t.least, "coverage-min", 0, "`PERCENT` fail if the coverage is lower")
 	})
 	group(cmd, "Converting", func(f *pflag.FlagSet) {
 		f.BoolVar(&t.convert, "convert", false,
-			"arguments are tests of the Kyverno command line, or directories\nwith kyverno-test.yaml: write a suite.yaml beside each")
+			"write a suite.yaml beside each test of the Kyverno command line:\nthe arguments are such tests, or directories with kyverno-test.yaml")
 	})
 	group(cmd, "Output", func(f *pflag.FlagSet) {
 		t.reporting.flags(f, report.SuiteFormats(),
 			"text (default), json, junit, sarif, github: annotations of a\nworkflow, or html: a page, best with --coverage")
-		f.BoolVarP(&t.verbose, "verbose", "v", false, "show the cases that pass too")
+		f.BoolVarP(&t.verbose, "verbose", "v", false, "also show the cases that pass")
 		t.colorFlag(f)
 	})
 	t.complete(cmd)

@@ -98,11 +98,11 @@ func (w *workloads) conclude(c *console) {
 }
 
 func (w *workloads) flags(f *pflag.FlagSet) {
-	f.BoolVar(&w.Off, "no-workloads", false, "do not follow workloads to the objects that controllers make of them, down to Pods")
+	f.BoolVar(&w.Off, "no-workloads", false, "do not evaluate the objects that controllers create for workloads,\ndown to Pods")
 	f.StringArrayVar(&w.given, "pods-of", nil,
-		"`KIND.GROUP=PATH` a custom kind whose objects hold templates of Pods at PATH, as in\n"+
-			"Rollout.argoproj.io=spec.template or, of lists and maps,\n"+
-			"JobSet.example.com=spec.jobs[*].template; may be repeated, with one kind too",
+		"`KIND.GROUP=PATH` a custom kind whose objects have Pod templates at PATH, such as\n"+
+			"Rollout.argoproj.io=spec.template, or in lists and maps\n"+
+			"JobSet.example.com=spec.jobs[*].template; may be repeated, also for\none kind",
 	)
 	f.StringVar(&w.User, "controller-user", "",
 		"`USER` the user of all controllers, such as system:kube-controller-manager\n(default: the service account of each)")
