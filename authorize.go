@@ -3,6 +3,7 @@ package celgate
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/celgate/celgate/internal/bound"
+	"github.com/celgate/celgate/policy"
 	"github.com/celgate/celgate/schema"
 )
 
@@ -20,15 +22,36 @@ type authorizerValues struct {
 	request        *Request
 	cluster        Cluster
 	user, resource ref.Val
+	cached         *decisionCache
+}
+
+// decisions are those about the user of the request.
+func (a *authorizerValues) decisions() *decisionCache {
+	if a.cached == nil {
+		a.cached = &decisionCache{ctx: a.ctx, authorizer: a.cluster.Authorizer()}
+	}
+	return a.cached
+}
+
+// who is the user of the request.
+func (a *authorizerValues) who() *user.DefaultInfo {
+	info := &a.request.UserInfo
+	return &user.DefaultInfo{Name: info.Username, UID: info.UID, Groups: info.Groups, Extra: info.Extra}
+}
+
+// permits reports what the user of the request may do. An error is no permission, as for allowed() of CEL.
+func (a *authorizerValues) permits(p policy.Permission) bool {
+	resource, subresource, _ := strings.Cut(p.Resource, "/")
+	decision, _, err := a.decisions().Authorize(a.ctx, authorizer.AttributesRecord{User: a.who(),
+		Verb: p.Verb, Namespace: p.Namespace, APIGroup: p.APIGroup, APIVersion: "*", Resource: resource,
+		Subresource: subresource, Name: p.Name, ResourceRequest: true})
+	return err == nil && decision == authorizer.DecisionAllow
 }
 
 // make makes both variables when one of them is first used: they share the decisions.
 func (a *authorizerValues) make() {
 	r := a.request
-	who := &user.DefaultInfo{
-		Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: r.UserInfo.Extra,
-	}
-	cached := &decisionCache{ctx: a.ctx, authorizer: a.cluster.Authorizer()}
+	who, cached := a.who(), a.decisions()
 	a.user = library.NewAuthorizerVal(who, cached)
 	a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r, r.target()})
 }

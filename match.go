@@ -30,7 +30,7 @@ func (r *matcher) begin(
 	r.attributes = match.Attributes{
 		Kind: made.Kind, Resource: made.Resource, SubResource: made.SubResource,
 		Namespace: req.Namespace, Name: req.Name, Operation: string(req.Operation),
-		Object: req.Object, OldObject: req.OldObject,
+		Object: req.Object, OldObject: req.OldObject, User: req.UserInfo.Username, Groups: req.UserInfo.Groups,
 	}
 	r.world = match.World{Types: e.types, Namespace: lookUp}
 }

@@ -19,6 +19,7 @@ type run struct {
 	progress
 	validator eval.Validator
 	lookUp    func(name string) (map[string]any, error) // the method namespace, which is made a value once
+	permits   func(policy.Permission) bool              // the method of the authorizer, likewise
 }
 
 // A progress is what a run knows of its request.
@@ -40,6 +41,7 @@ func (e *Engine) run(ctx context.Context, req *Request, known *indexEntry) *run 
 	r := runs.Get().(*run)
 	r.inputs.begin(ctx, e, req, known)
 	r.matcher.begin(ctx, e, req, known, r.lookUp)
+	r.world.Permitted = r.permits
 	r.engine, r.decision = e, allowed(req)
 	r.meter.Limits, r.meter.Pool, r.meter.Done = e.limits, e.pool, ctx.Done()
 	return r
@@ -55,7 +57,7 @@ func (e *Engine) runMutation(ctx context.Context, p *Prepared, known *indexEntry
 // runs are those that nothing refers to any more.
 var runs = sync.Pool{New: func() any {
 	r := new(run)
-	r.lookUp = r.namespace
+	r.lookUp, r.permits = r.namespace, r.authorizer.permits
 	return r
 }}
 

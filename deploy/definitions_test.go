@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -171,6 +172,11 @@ func (g *generator) object(name string, path []string) map[string]any {
 	decl := g.types[name]
 	of := decl.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
 	properties, required := map[string]any{}, []any{}
+	base := g.embedded(of, path)
+	if base != nil {
+		properties, _ = base["properties"].(map[string]any)
+		required, _ = base["required"].([]any)
+	}
 	for _, f := range of.Fields.List {
 		tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json")
 		member, options, _ := strings.Cut(tag, ",")
@@ -178,6 +184,11 @@ func (g *generator) object(name string, path []string) map[string]any {
 			continue
 		}
 		schema := g.field(f, append(path[:len(path):len(path)], member))
+		if known, ok := properties[member].(map[string]any); ok {
+			schema = g.over(known, schema)
+			required = slices.DeleteFunc(required, func(name any) bool { return name == member })
+			whereGiven(base, member)
+		}
 		directives(g.t, f.Doc, schema)
 		_, isRequired := schema["required!"]
 		delete(schema, "required!")
@@ -187,11 +198,51 @@ func (g *generator) object(name string, path []string) map[string]any {
 		properties[member] = schema
 	}
 	schema := map[string]any{"type": "object", "properties": properties, "description": comment(decl.Doc)}
+	if base != nil {
+		base["properties"], base["description"] = properties, schema["description"]
+		schema = base
+		delete(schema, "required")
+	}
 	if len(required) > 0 {
 		schema["required"] = required
 	}
 	directives(g.t, decl.Doc, schema)
 	return schema
+}
+
+// embedded returns the schema of the released type that a struct embeds, at a path of the definitions; nil if none.
+func (g *generator) embedded(of *ast.StructType, path []string) map[string]any {
+	for _, f := range of.Fields.List {
+		if len(f.Names) > 0 || len(path) == 0 {
+			continue
+		}
+		known := g.known(path)
+		if items, ok := known["items"].(map[string]any); ok {
+			known = items
+		}
+		return known
+	}
+	return nil
+}
+
+// over returns the schema of a field that takes the place of a released one: the released one, with the items of the new.
+func (g *generator) over(released, schema map[string]any) map[string]any {
+	if items, ok := schema["items"].(map[string]any); ok && items["properties"] != nil {
+		released["items"] = items
+	}
+	released["description"] = schema["description"]
+	return released
+}
+
+// whereGiven lets the rules of a schema hold where a member is given, which need not be.
+func whereGiven(schema map[string]any, member string) {
+	rules, _ := schema["x-kubernetes-validations"].([]any)
+	for _, item := range rules {
+		rule := item.(map[string]any)
+		if text := rule["rule"].(string); strings.Contains(text, "self."+member) {
+			rule["rule"] = "!has(self." + member + ") || " + text
+		}
+	}
 }
 
 // field returns the schema of a field: that of the released kinds for a type of theirs that they have there.

@@ -17,8 +17,13 @@ import (
 )
 
 func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
-	p := c.policy(Admission, in.ObjectMeta, in.Spec.FailurePolicy, in.Spec.ParamKind, in.Spec.MatchConstraints,
+	p := c.policy(Admission, in.ObjectMeta, in.Spec.FailurePolicy, in.Spec.ParamKind, nil,
 		in.Spec.MatchConditions, in.Spec.Variables)
+	p.MatchConstraints = c.ownMatch(in.Spec.MatchConstraints)
+	if p.MatchConstraints != nil {
+		aboutPolicy(p.MatchConstraints.Permissions, in.Name)
+		aboutPolicy(p.MatchConstraints.ExcludePermissions, in.Name)
+	}
 	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
 	p.TypeChecking, p.Lost = in.Spec.TypeChecking, in.Spec.MutationValidationPolicy
 	p.DefaultParams, p.ParamMerge, p.Combine = in.Spec.DefaultParams, in.Spec.ParamMerge, in.Spec.Combine
@@ -39,7 +44,8 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 }
 
 func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding {
-	b := c.binding(Admission, in.ObjectMeta, in.Spec.PolicyName, (*admissionv1.ParamRef)(in.Spec.ParamRef), in.Spec.MatchResources)
+	b := c.binding(Admission, in.ObjectMeta, in.Spec.PolicyName, (*admissionv1.ParamRef)(in.Spec.ParamRef), nil)
+	b.MatchResources = c.ownMatch(in.Spec.MatchResources)
 	for _, named := range in.Spec.Policies {
 		b.Policies = append(b.Policies, Kind(cmp.Or(named.Kind, string(Admission))).Ref(named.Name))
 	}

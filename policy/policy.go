@@ -14,6 +14,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	"github.com/celgate/celgate/internal/scope"
 )
@@ -486,6 +487,68 @@ type MatchResources struct {
 	ResourceRules     []Rule
 	ExcludeRules      []Rule
 	MatchPolicy       MatchPolicy
+
+	// What only the dialect has.
+	Namespaces, ExcludeNamespaces   []string // patterns, in which * stands for any text
+	Subjects, ExcludeSubjects       []Subject
+	Permissions, ExcludePermissions []Permission
+}
+
+// ByUser reports that who makes a request decides whether it matches.
+func (m *MatchResources) ByUser() bool {
+	return m != nil && len(m.Subjects)+len(m.ExcludeSubjects) > 0
+}
+
+// ByPermission reports that what a user may do decides whether a request matches.
+func (m *MatchResources) ByPermission() bool {
+	return m != nil && len(m.Permissions)+len(m.ExcludePermissions) > 0
+}
+
+// A Subject is a user, a group or a ServiceAccount.
+type Subject struct{ Kind, Namespace, Name string }
+
+// The kinds of subjects.
+const (
+	UserSubject    = "User"
+	GroupSubject   = "Group"
+	AccountSubject = "ServiceAccount"
+)
+
+// Username is the name by which a user or a ServiceAccount makes requests; empty for a group.
+func (s Subject) Username() string {
+	switch s.Kind {
+	case UserSubject:
+		return s.Name
+	case AccountSubject:
+		return serviceaccount.MakeUsername(s.Namespace, s.Name)
+	}
+	return ""
+}
+
+// String is the subject in words.
+func (s Subject) String() string {
+	if s.Kind == AccountSubject {
+		return s.Kind + " " + s.Namespace + "/" + s.Name
+	}
+	return s.Kind + " " + s.Name
+}
+
+// A Permission is what a user may do.
+type Permission struct{ Verb, APIGroup, Resource, Namespace, Name string }
+
+// String is the permission in words.
+func (p Permission) String() string {
+	text := p.Verb + " " + p.Resource
+	if p.APIGroup != "" {
+		text += "." + p.APIGroup
+	}
+	if p.Name != "" {
+		text += " " + p.Name
+	}
+	if p.Namespace != "" {
+		text += " in namespace " + p.Namespace
+	}
+	return text
 }
 
 // A MatchPolicy says whether a rule also matches equivalent resources.
@@ -505,4 +568,7 @@ type Rule struct {
 	APIVersions   []string
 	Resources     []string
 	Scope         string // "*", "Cluster" or "Namespaced"
+
+	// Kinds are those of the objects, in the dialect alone, with "*" for Resources; nil: of any kind.
+	Kinds []string
 }

@@ -102,6 +102,7 @@ func (v *validator) policy(p, old *Policy) {
 		v.add(field.Required(constraints, ""))
 	} else {
 		v.matchResources(p.MatchConstraints, constraints)
+		v.ownMatch(p.MatchConstraints, constraints)
 		if len(p.MatchConstraints.ResourceRules) == 0 {
 			v.add(field.Required(constraints.Child("resourceRules"), ""))
 		}
@@ -168,6 +169,7 @@ func (v *validator) binding(b *Binding) {
 	}
 	if b.MatchResources != nil {
 		v.matchResources(b.MatchResources, spec.Child("matchResources"))
+		v.ownMatch(b.MatchResources, spec.Child("matchResources"))
 		if b.Kind == Mutating {
 			v.mutatingOperations(b.MatchResources, spec.Child("matchResources"))
 		}

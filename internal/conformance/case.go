@@ -3,6 +3,7 @@
 // A case is one txtar file below testdata, in a folder per area. Its comment says the one idea. Its files:
 //
 //	policy.yaml   the policies and bindings, in the order in which they are written
+//	dialect.yaml  the same policies and bindings as their author wrote them: celgate lower makes policy.yaml of them
 //	stored.yaml   policies and bindings that etcd holds already, whatever the rules of writing say
 //	state.yaml    what exists besides: namespaces, params, CustomResourceDefinitions, RBAC, other objects
 //	old.yaml      the stored object of an UPDATE, DELETE or CONNECT, created before the policies
@@ -41,6 +42,7 @@ type Case struct {
 	Name     string // area and file name without its ending, such as "params/selector"
 	Idea     string // the comment: what the case shows
 	Policies []map[string]any
+	Dialect  []map[string]any // of which Policies are the native form
 	Stored   []map[string]any
 	State    []map[string]any
 	Old      map[string]any
@@ -166,6 +168,8 @@ func (c *Case) read(file txtar.File) (err error) {
 	switch file.Name {
 	case "policy.yaml":
 		c.Policies, err = Documents(file.Data)
+	case "dialect.yaml":
+		c.Dialect, err = Documents(file.Data)
 	case "stored.yaml":
 		c.Stored, err = Documents(file.Data)
 	case "state.yaml":

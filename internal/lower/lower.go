@@ -12,6 +12,7 @@ import (
 
 	"github.com/celgate/celgate/internal/tree"
 	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema"
 )
 
 // A Refusal says what of an object has no native form.
@@ -31,12 +32,13 @@ const native = "admissionregistration.k8s.io/v1"
 
 // Policy returns the native policies that do what the policy of an object does: a mutating one, a validating one, or
 // both, in this order. With refusals there are none.
-func Policy(object map[string]any, p *policy.Policy) ([]map[string]any, []Refusal) {
+func Policy(object map[string]any, p *policy.Policy, types *schema.Registry) ([]map[string]any, []Refusal) {
 	if p.Kind != policy.Admission {
 		return []map[string]any{policy.Native(object)}, nil
 	}
 	spec, _ := object["spec"].(map[string]any)
-	refusals := noNative(p)
+	spec = maps.Clone(spec)
+	refusals := append(noNative(p), matchOfPolicy(spec, p, types)...)
 	var all []map[string]any
 	if p.Mutates() {
 		of := without(spec, append([]string{"validations", "auditAnnotations"}, ownFields...)...)
@@ -137,13 +139,15 @@ func dropMembers(items any, names ...string) any {
 // Binding returns the native bindings that do what the binding of an object does, one for each phase of the policy that
 // it binds, of each if it binds several: see [BindingName]. Named finds a policy; nil if it is not known. With refusals
 // there are none.
-func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *policy.Policy) ([]map[string]any,
-	[]Refusal) {
+func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *policy.Policy,
+	types *schema.Registry) ([]map[string]any, []Refusal) {
 	if b.Kind != policy.Admission {
 		return []map[string]any{policy.Native(object)}, nil
 	}
 	var all []map[string]any
-	var refusals []Refusal
+	spec, _ := object["spec"].(map[string]any)
+	spec = maps.Clone(spec)
+	refusals := matchOfBinding(spec, b, types)
 	if r := b.ParamRef; r != nil && r.NotFoundAction == policy.NotFoundDefault {
 		refusals = append(refusals, Refusal{"spec.paramRef.parameterNotFoundAction",
 			"kube-apiserver has Allow and Deny, and no params that are not stored"})
@@ -158,7 +162,7 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 			refusals = append(refusals, Refusal{field, fmt.Sprintf("the name %s of its native binding would be too long", name)})
 			continue
 		}
-		made, refused := bindingOf(object, b, ref, named)
+		made, refused := bindingOf(spec, b, ref, named)
 		for _, m := range made {
 			all = append(all, withSpec(rename(object, name), m.kind.Binding(), m.spec))
 		}
@@ -187,14 +191,13 @@ type made struct {
 }
 
 // bindingOf returns the bindings of one policy. A refusal without a field is about the policy.
-func bindingOf(object map[string]any, b *policy.Binding, ref policy.Ref, named func(policy.Ref) *policy.Policy) ([]made,
+func bindingOf(spec map[string]any, b *policy.Binding, ref policy.Ref, named func(policy.Ref) *policy.Policy) ([]made,
 	[]Refusal) {
 	p := named(ref)
 	if p == nil {
 		return nil, []Refusal{{"", fmt.Sprintf(
 			"the %s is not among the given files, and what it does decides what its binding becomes", ref)}}
 	}
-	spec, _ := object["spec"].(map[string]any)
 	if b.Enforcement != nil {
 		return nil, []Refusal{{"spec.enforcement", "kube-apiserver does with all validations and errors what validationActions say"}}
 	}

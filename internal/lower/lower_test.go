@@ -77,13 +77,13 @@ func lowered(t *testing.T, object map[string]any, kind string) ([]map[string]any
 		if errs := policy.ValidatePolicy(p, nil); len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		return lower.Policy(object, p)
+		return lower.Policy(object, p, nil)
 	}
 	bound := &policy.Policy{Kind: policy.Admission, Validations: make([]policy.Validation, 1)}
 	if strings.HasPrefix(kind, "Mutating") {
 		bound = &policy.Policy{Kind: policy.Admission, Mutations: make([]policy.Mutation, 1)}
 	}
-	return lower.Binding(object, b, func(policy.Ref) *policy.Policy { return bound })
+	return lower.Binding(object, b, func(policy.Ref) *policy.Policy { return bound }, nil)
 }
 
 func TestLowerBoth(t *testing.T) {
@@ -143,11 +143,11 @@ spec:
 	}
 	both := &policy.Policy{Kind: policy.Admission, Mutations: make([]policy.Mutation, 1),
 		Validations: make([]policy.Validation, 1)}
-	got, refusals := lower.Binding(binding, b, func(policy.Ref) *policy.Policy { return both })
+	got, refusals := lower.Binding(binding, b, func(policy.Ref) *policy.Policy { return both }, nil)
 	if len(refusals) > 0 || len(got) != 1 || got[0]["kind"] != "ValidatingAdmissionPolicyBinding" {
 		t.Errorf("got %v, refused %v", got, refusals)
 	}
-	got, refusals = lower.Binding(binding, b, func(policy.Ref) *policy.Policy { return nil })
+	got, refusals = lower.Binding(binding, b, func(policy.Ref) *policy.Policy { return nil }, nil)
 	if len(got) > 0 || len(refusals) != 1 || refusals[0].Field != "spec.policyName" {
 		t.Errorf("got %v, refused %v", got, refusals)
 	}

@@ -20,6 +20,11 @@ func (c *Criteria) Compare(a *Attributes, w World) []Comparison {
 	if c == nil {
 		return nil
 	}
+	return append(c.compareReleased(a, w), c.compareOwn(a, w)...)
+}
+
+// compareReleased tells about what released policies have, too.
+func (c *Criteria) compareReleased(a *Attributes, w World) []Comparison {
 	var all []Comparison
 	if !c.namespaces.Empty() && (a.Namespace != "" || a.Resource.Resource == "namespaces") {
 		holds, err := c.matchNamespace(a, w)
@@ -54,7 +59,7 @@ func (c *Criteria) Compare(a *Attributes, w World) []Comparison {
 		}
 	}
 	for i := range c.rules { // as it is comes before equivalents, in all rules
-		if c.rules[i].matches(a, a.Resource) && c.rules[i].matchesName(a.Name) {
+		if c.rules[i].matches(a, a.Resource, w) && c.rules[i].matchesName(a.Name) {
 			return append(all, Comparison{fmt.Sprintf("resourceRules[%d]", i), c.rules[i].String(), a.String(), true})
 		}
 	}
@@ -70,7 +75,7 @@ func (c *Criteria) Compare(a *Attributes, w World) []Comparison {
 		})
 	}
 	for i := range c.rules {
-		all = append(all, c.rules[i].differences(fmt.Sprintf("resourceRules[%d]", i), a)...)
+		all = append(all, c.rules[i].differences(fmt.Sprintf("resourceRules[%d]", i), a, w)...)
 	}
 	return all
 }
@@ -124,6 +129,9 @@ func (r *rule) String() string {
 
 // resourcesText are the resources of a rule as it writes them.
 func (r *rule) resourcesText() string {
+	if len(r.kinds) > 0 {
+		return strings.Join(r.kinds, ", ")
+	}
 	shown := make([]string, len(r.resources))
 	for i, p := range r.resources {
 		shown[i] = p.resource
@@ -148,7 +156,7 @@ func groupsText(groups []string) string {
 func (a *Attributes) String() string { return a.Operation + " of " + describe(a) }
 
 // differences are the parts of a rule that keep the request as it is from matching.
-func (r *rule) differences(field string, a *Attributes) []Comparison {
+func (r *rule) differences(field string, a *Attributes, w World) []Comparison {
 	var all []Comparison
 	add := func(part, want, got string) {
 		all = append(all, Comparison{Field: field + "." + part, Want: want, Got: got})
@@ -162,7 +170,9 @@ func (r *rule) differences(field string, a *Attributes) []Comparison {
 	if !contains(r.versions, a.Resource.Version) {
 		add("apiVersions", strings.Join(r.versions, ", "), a.Resource.Version)
 	}
-	if !r.matchesResource(a.Resource.Resource, a.SubResource) {
+	if !r.matchesKind(a, a.Resource, w.Types) {
+		add("kinds", strings.Join(r.kinds, ", "), a.String())
+	} else if !r.matchesResource(a.Resource.Resource, a.SubResource) {
 		got := a.Resource.Resource
 		if a.SubResource != "" {
 			got += "/" + a.SubResource

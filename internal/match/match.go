@@ -28,6 +28,9 @@ type Attributes struct {
 	Operation   string // CREATE, UPDATE, DELETE or CONNECT
 	Object      map[string]any
 	OldObject   map[string]any
+
+	User   string // who makes the request
+	Groups []string
 }
 
 // A World is what matching needs to know beyond the request.
@@ -35,6 +38,8 @@ type World struct {
 	Types *schema.Registry
 	// Namespace returns a namespace object; the error of one that does not exist is the server's NotFound.
 	Namespace func(name string) (map[string]any, error)
+	// Permitted reports what the user may do. Only the dialect asks.
+	Permitted func(policy.Permission) bool
 }
 
 // A Result says whether the request matched.
@@ -45,10 +50,15 @@ type Result struct {
 	Kind     schema.GroupVersionKind
 	// By is what did not match.
 	By Matcher
+
+	own *own // the field of the dialect that By is
 }
 
 // Reason says in words why a did not match.
 func (r Result) Reason(a *Attributes) string {
+	if r.own != nil {
+		return r.own.reason(a)
+	}
 	switch r.By {
 	case NamespaceSelector:
 		return fmt.Sprintf("namespaceSelector does not match namespace %q", a.Namespace)
@@ -78,6 +88,7 @@ type Criteria struct {
 	rules, excludes     []rule
 	namespaces, objects selector
 	equivalent          bool
+	own                 []own
 }
 
 type selector struct {
@@ -89,6 +100,7 @@ type rule struct {
 	names, operations, groups, versions []string
 	resources                           []resourcePattern
 	scope                               string
+	kinds                               []string // empty: all
 }
 
 // A resourcePattern is one entry of resources, such as pods/log.
@@ -105,6 +117,7 @@ func Compile(m *policy.MatchResources) *Criteria {
 		namespaces: parse(m.NamespaceSelector),
 		objects:    parse(m.ObjectSelector),
 		equivalent: m.MatchPolicy == policy.Equivalent,
+		own:        compileOwn(m),
 	}
 }
 
@@ -121,7 +134,7 @@ func compileRules(rules []policy.Rule) []rule {
 	for i, r := range rules {
 		compiled[i] = rule{
 			names: r.ResourceNames, operations: r.Operations, groups: r.APIGroups, versions: r.APIVersions,
-			scope: r.Scope,
+			scope: r.Scope, kinds: r.Kinds,
 		}
 		for _, pattern := range r.Resources {
 			resource, subresource, _ := strings.Cut(pattern, "/")
@@ -140,7 +153,7 @@ func (c *Criteria) Resources(a *Attributes, types *schema.Registry) bool {
 	concerns := func(resource schema.GroupVersionResource) bool {
 		for _, rules := range [][]rule{c.rules, c.excludes} {
 			for i := range rules {
-				if rules[i].concerns(a, resource) {
+				if rules[i].concerns(a, resource) && rules[i].matchesKind(a, resource, types) {
 					return true
 				}
 			}
@@ -199,6 +212,11 @@ func (c *Criteria) Match(a *Attributes, w World) (Result, error) {
 		return Result{}, namespaceErr
 	case objectErr != nil:
 		return Result{}, objectErr
+	}
+	for i := range c.own {
+		if o := &c.own[i]; !o.holds(a, w) {
+			return Result{By: o.by, own: o}, nil
+		}
 	}
 	return result, nil
 }
@@ -287,7 +305,7 @@ func (s labelSet) Lookup(label string) (string, bool) {
 // first rule that an equivalent resource matches.
 func (c *Criteria) matchRules(rules []rule, a *Attributes, w World) (Result, error) {
 	for i := range rules {
-		if rules[i].matches(a, a.Resource) && rules[i].matchesName(a.Name) {
+		if rules[i].matches(a, a.Resource, w) && rules[i].matchesName(a.Name) {
 			return matchedAs(a.Resource, a.Kind)
 		}
 	}
@@ -297,7 +315,7 @@ func (c *Criteria) matchRules(rules []rule, a *Attributes, w World) (Result, err
 	equivalents := w.Types.Equivalents(a.Resource, a.SubResource)
 	for i := range rules {
 		for _, e := range equivalents {
-			if e.GroupVersionResource == a.Resource || !rules[i].matches(a, e.GroupVersionResource) {
+			if e.GroupVersionResource == a.Resource || !rules[i].matches(a, e.GroupVersionResource, w) {
 				continue
 			}
 			kind, ok := w.Types.KindFor(e.GroupVersionResource, a.SubResource)
@@ -314,8 +332,8 @@ func (c *Criteria) matchRules(rules []rule, a *Attributes, w World) (Result, err
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-func (r *rule) matches(a *Attributes, resource schema.GroupVersionResource) bool {
-	return r.matchesScope(resource, a.Namespace) && r.concerns(a, resource)
+func (r *rule) matches(a *Attributes, resource schema.GroupVersionResource, w World) bool {
+	return r.matchesScope(resource, a.Namespace) && r.concerns(a, resource) && r.matchesKind(a, resource, w.Types)
 }
 
 func (r *rule) concerns(a *Attributes, resource schema.GroupVersionResource) bool {

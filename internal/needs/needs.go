@@ -67,6 +67,11 @@ func Of(set *policy.Set, given Given) ([]Limit, error) {
 		f := &finder{given: given, env: env, policy: p, variables: map[string]effects.Result{}, uses: map[string]uses{}}
 		f.rules()
 		f.expressions()
+		for _, b := range set.Bindings {
+			if b.MatchResources != nil && b.Binds(p) {
+				f.matchers(b.MatchResources, "spec.matchResources", b.Locate)
+			}
+		}
 		all = append(all, f.limits...)
 	}
 	return all, nil
@@ -95,6 +100,7 @@ func (f *finder) rules() {
 	if f.policy.MatchConstraints == nil {
 		return
 	}
+	f.matchers(f.policy.MatchConstraints, "spec.matchConstraints", f.policy.Locate)
 	asked := false
 	var found []Limit
 	need := func(n Need, path, of string) {
@@ -133,6 +139,26 @@ func (f *finder) rules() {
 	for _, l := range found {
 		l.Whole = !asked
 		f.add(l)
+	}
+}
+
+// matchers finds fields that only the dialect has.
+func (f *finder) matchers(m *policy.MatchResources, path string, locate func(*field.Error) policy.Position) {
+	if f.given.User {
+		return
+	}
+	for _, x := range []struct {
+		name  string
+		need  Need
+		given bool
+	}{
+		{"subjects", User, len(m.Subjects) > 0}, {"excludeSubjects", User, len(m.ExcludeSubjects) > 0},
+		{"permissions", Authorizer, len(m.Permissions) > 0},
+		{"excludePermissions", Authorizer, len(m.ExcludePermissions) > 0},
+	} {
+		if at := path + "." + x.name; x.given {
+			f.add(Limit{Need: x.need, Field: at, Place: locate(&field.Error{Field: at}), Whole: true})
+		}
 	}
 }
 

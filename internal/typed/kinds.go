@@ -47,6 +47,9 @@ func Covers(rule policy.Rule, r *schema.Resource, subresource string) bool {
 	if rule.Scope == "Cluster" && r.Namespaced || rule.Scope == "Namespaced" && !r.Namespaced {
 		return false
 	}
+	if len(rule.Kinds) > 0 && (subresource != "" || !slices.Contains(rule.Kinds, r.Kind)) {
+		return false
+	}
 	for _, pattern := range rule.Resources {
 		resource, sub, _ := strings.Cut(pattern, "/")
 		if (resource == "*" || resource == r.Resource) && (sub == "*" || sub == subresource) {

@@ -340,6 +340,9 @@ func includes(a, b policy.Rule) bool {
 			return (r == "*" || r == resource) && (s == "*" || s == sub)
 		})
 	}
+	if len(a.Kinds) > 0 && (len(b.Kinds) == 0 || !all(a.Kinds, b.Kinds)) {
+		return false
+	}
 	return all(a.Operations, b.Operations) && all(a.APIGroups, b.APIGroups) && all(a.APIVersions, b.APIVersions) &&
 		!slices.ContainsFunc(b.Resources, func(s string) bool { return !resources(s) }) &&
 		(a.Scope == "*" || a.Scope == "" || a.Scope == b.Scope) &&
@@ -351,6 +354,10 @@ func matchesNothing(p *pass) {
 	told := map[string]bool{}
 	each(p, func(_ policy.Ref, list []policy.Rule, path string, report reporter) {
 		for i, rule := range list {
+			if len(rule.Kinds) > 0 {
+				p.unknownKinds(rule, fmt.Sprintf("%s[%d].kinds", path, i), report)
+				continue
+			}
 			for j, pattern := range rule.Resources {
 				one := rule
 				one.Resources = []string{pattern}
@@ -379,6 +386,32 @@ func matchesNothing(p *pass) {
 			}
 		}
 	})
+}
+
+// unknownKinds reports the kinds of a rule that no resource of its groups and versions has.
+func (p *pass) unknownKinds(rule policy.Rule, path string, report reporter) {
+	var names []string
+	one := rule
+	one.Kinds, one.Scope = nil, "*"
+	for _, r := range p.Types.Resources() {
+		if coversAny(one, r) {
+			names = append(names, r.Kind)
+		}
+	}
+	for j, kind := range rule.Kinds {
+		if slices.Contains(names, kind) {
+			continue
+		}
+		hint := ""
+		if near := nearest(kind, names); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		report(fmt.Sprintf("%s[%d]", path, j), hint, "no kind %s is known in %s %s", kind,
+			strings.Join(rule.APIGroups, ", "), strings.Join(rule.APIVersions, ", "))
+		if hint == "" && !slices.ContainsFunc(rule.APIGroups, func(g string) bool { return !p.undefinedGroup(g) }) {
+			p.found[len(p.found)-1].Severity = Note
+		}
+	}
 }
 
 // defines reports that a definition among the files has the resource, or one that is spelt or versioned in another way.

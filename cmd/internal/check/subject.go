@@ -285,7 +285,7 @@ func (s *subject) targetsOf(m *policy.MatchResources) []target {
 				t := target{
 					kind: kind, resource: r.GroupVersionResource, subresource: name, namespaced: r.Namespaced,
 					named: !slices.Contains(rule.APIGroups, "*") && !slices.Contains(rule.APIVersions, "*") &&
-						slices.Contains(rule.Resources, resourceName(r, name)),
+						(slices.Contains(rule.Resources, resourceName(r, name)) || len(rule.Kinds) > 0),
 					custom: r.Definition != nil, typ: s.Types.Type(kind),
 				}
 				if i, ok := seen[kind]; ok {

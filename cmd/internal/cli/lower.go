@@ -116,7 +116,7 @@ func (l *lowering) lowerPolicies(docs []*manifest.Document, set *policy.Set) (ou
 		if !policy.Recognised(d.Object) || p == nil || l.refused[ref] {
 			continue
 		}
-		natives, refusals := lower.Policy(d.Object, p)
+		natives, refusals := lower.Policy(d.Object, p, l.types)
 		refusals = append(refusals, l.verdicts(p)...)
 		if p.Kind == policy.Admission && len(refusals) == 0 {
 			refusals = append(refusals, l.refusedPatches(natives)...)
@@ -141,7 +141,7 @@ func (l *lowering) lowerBindings(docs []*manifest.Document, set *policy.Set) (ou
 			slices.ContainsFunc(b.PolicyRefs(), func(of policy.Ref) bool { return l.refused[of] }) {
 			continue
 		}
-		natives, refusals := lower.Binding(d.Object, b, set.Policy)
+		natives, refusals := lower.Binding(d.Object, b, set.Policy, l.types)
 		refusals = append(refusals, taken(set, b.Kind == policy.Admission, natives)...)
 		for _, object := range natives {
 			if ref := policy.RefOf(object); printed[ref] {

@@ -290,6 +290,25 @@ func (d *described) matches(m *policy.MatchResources, types *schema.Registry) {
 		d.say("objectSelector", s)
 	}
 	d.say("matchPolicy", string(m.MatchPolicy))
+	for _, x := range []struct {
+		part  string
+		items []string
+	}{
+		{"namespaces", m.Namespaces}, {"excludeNamespaces", m.ExcludeNamespaces},
+		{"subjects", texts(m.Subjects)}, {"excludeSubjects", texts(m.ExcludeSubjects)},
+		{"permissions", texts(m.Permissions)}, {"excludePermissions", texts(m.ExcludePermissions)},
+	} {
+		for _, item := range x.items {
+			d.say(x.part, item)
+		}
+	}
+}
+
+func texts[T fmt.Stringer](list []T) (all []string) {
+	for _, item := range list {
+		all = append(all, item.String())
+	}
+	return all
 }
 
 func byPart(m *policy.MatchResources) iter.Seq2[string, []policy.Rule] {
@@ -305,7 +324,11 @@ func matched(rules []policy.Rule, types *schema.Registry) []string {
 	for _, r := range rules {
 		for _, group := range r.APIGroups {
 			for _, version := range r.APIVersions {
-				for _, resource := range r.Resources {
+				resources := r.Resources
+				if len(r.Kinds) > 0 {
+					resources = r.Kinds
+				}
+				for _, resource := range resources {
 					name := resource + "." + version
 					if group != "" {
 						name += "." + group

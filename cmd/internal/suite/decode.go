@@ -90,7 +90,8 @@ var mutatedFields = fields{
 var skipFields = fields{
 	{"policy", "name of the policy; without it all"},
 	{"binding", "name of the binding"},
-	{"by", "`resourceRules`, `excludeResourceRules`, `namespaceSelector`, `objectSelector`, `matchConditions` or `paramRef`"},
+	{"by", "`resourceRules`, `excludeResourceRules`, `namespaceSelector`, `objectSelector`, `matchConditions` or `paramRef`; " +
+		"of [the dialect](dialect.md) also `namespaces`, `subjects`, `permissions`, and these with `exclude`"},
 	{"condition", "name of the match condition that is false"},
 }
 
@@ -500,7 +501,8 @@ func (n node) mutated(dir string) *Mutated {
 }
 
 var matchers = []string{"resourceRules", "excludeResourceRules", "namespaceSelector", "objectSelector",
-	"matchConditions", "paramRef"}
+	"matchConditions", "paramRef", "namespaces", "excludeNamespaces", "subjects", "excludeSubjects", "permissions",
+	"excludePermissions"}
 
 func (n node) skips() []Skip {
 	if yes, ok := n.value.(bool); ok {

@@ -62,7 +62,7 @@ type AdmissionPolicySpec struct {
 	// MutatingAdmissionPolicy; mutations of a policy that validates too are left out on DELETE.
 	//
 	//crd:required
-	MatchConstraints *admissionv1.MatchResources `json:"matchConstraints,omitempty"`
+	MatchConstraints *MatchResources `json:"matchConstraints,omitempty"`
 
 	// Expressions that must all be true for the policy to be evaluated; in both phases, on the object of that phase.
 	MatchConditions []admissionv1.MatchCondition `json:"matchConditions,omitempty"`
@@ -298,7 +298,7 @@ type AdmissionPolicyBindingSpec struct {
 	ParamRef *ParamRef `json:"paramRef,omitempty"`
 
 	// Those requests of the policy that the binding is for; without it all of them.
-	MatchResources *admissionv1.MatchResources `json:"matchResources,omitempty"`
+	MatchResources *MatchResources `json:"matchResources,omitempty"`
 
 	// What becomes of a mutation: Apply, Warn, Audit. Apply if it is left out. Without Apply the object stays as it is,
 	// and nothing that goes wrong in a mutation denies the request: Warn tells the client what would change or fail,
@@ -347,6 +347,90 @@ type ParamRef struct {
 	//
 	//crd:enum Allow Deny Default
 	ParameterNotFoundAction *admissionv1.ParameterNotFoundActionType `json:"parameterNotFoundAction,omitempty"`
+}
+
+// MatchResources say which requests a policy or a binding is for: those that all of its fields match. They have the fields
+// of released ones, and these.
+type MatchResources struct {
+	admissionv1.MatchResources `json:",inline"`
+
+	// The requests by what they are made to. In matchConstraints there must be one.
+	ResourceRules []Rule `json:"resourceRules,omitempty"`
+
+	// Requests by what they are made to that are left out.
+	ExcludeResourceRules []Rule `json:"excludeResourceRules,omitempty"`
+
+	// The namespaces of objects, by names in which * stands for any text. Objects without a namespace are in none of them,
+	// Namespaces too.
+	Namespaces []string `json:"namespaces,omitempty"`
+
+	// The namespaces whose objects are left out, and they themselves. Other objects without a namespace are not left out.
+	// Not together with namespaces.
+	ExcludeNamespaces []string `json:"excludeNamespaces,omitempty"`
+
+	// Who makes the request: one of these.
+	Subjects []Subject `json:"subjects,omitempty"`
+
+	// Who does not make it: none of these. Not together with subjects.
+	ExcludeSubjects []Subject `json:"excludeSubjects,omitempty"`
+
+	// What the user may do: at least one of these, which the authorizer of the API server is asked about.
+	Permissions []Permission `json:"permissions,omitempty"`
+
+	// What the user may not do: none of these. Not together with permissions.
+	ExcludePermissions []Permission `json:"excludePermissions,omitempty"`
+}
+
+// A Rule is a rule of a released policy, or one that names kinds.
+//
+//crd:rule has(self.resources) != has(self.kinds): one of resources and kinds must be given, not both
+type Rule struct {
+	admissionv1.NamedRuleWithOperations `json:",inline"`
+
+	// The resources. These or kinds are required.
+	Resources []string `json:"resources,omitempty"`
+
+	// The kinds of the objects, such as Deployment: their resources, without subresources.
+	//
+	//crd:minItems 1
+	Kinds []string `json:"kinds,omitempty"`
+}
+
+// A Subject is a user, a group or a ServiceAccount, as in a RoleBinding.
+type Subject struct {
+	// User, Group or ServiceAccount. Required.
+	//
+	//crd:enum User Group ServiceAccount
+	Kind string `json:"kind"`
+
+	// The name. Required.
+	//
+	//crd:minLength 1
+	Name string `json:"name"`
+
+	// The namespace of a ServiceAccount.
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// A Permission is what a user may do with a resource. Without a resource it is about the policy: the verb is one of your
+// own then, which a role gives on the AdmissionPolicy by its name.
+type Permission struct {
+	// The verb. Required.
+	//
+	//crd:minLength 1
+	Verb string `json:"verb"`
+
+	// The group of the resource.
+	APIGroup string `json:"apiGroup,omitempty"`
+
+	// The resource, such as deployments or pods/exec. A binding must name one.
+	Resource string `json:"resource,omitempty"`
+
+	// The namespace; without it, all of them.
+	Namespace string `json:"namespace,omitempty"`
+
+	// The name of the object; without it, all of them.
+	Name string `json:"name,omitempty"`
 }
 
 // An AdmissionPolicyStatus is what celgate serve writes of a policy.

@@ -1,0 +1,80 @@
+package conformance
+
+import (
+	"os"
+	"reflect"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/celgate/celgate/internal/lower"
+	"github.com/celgate/celgate/policy"
+	"github.com/celgate/celgate/schema/builtin"
+)
+
+// TestLowered makes native policies of those of the dialect in a case: they are those of the case, which a server has
+// answered, and the dialect has the same answer.
+func TestLowered(t *testing.T) {
+	cases, err := Load(os.DirFS("testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	types, err := builtin.Registry("1.37")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, c := range cases {
+		if c.Dialect == nil {
+			continue
+		}
+		n++
+		t.Run(c.Name, func(t *testing.T) {
+			var set policy.Set
+			for _, object := range c.Dialect {
+				p, b, err := policy.FromObject(object, nil)
+				switch {
+				case err != nil:
+					t.Fatal(err)
+				case p != nil:
+					set.Policies = append(set.Policies, p)
+				default:
+					set.Bindings = append(set.Bindings, b)
+				}
+			}
+			var made []map[string]any
+			for _, object := range c.Dialect {
+				var natives []map[string]any
+				var refusals []lower.Refusal
+				if p := set.Policy(policy.RefOf(object)); p != nil {
+					natives, refusals = lower.Policy(object, p, types)
+				} else {
+					natives, refusals = lower.Binding(object, set.Binding(policy.RefOf(object)), set.Policy, types)
+				}
+				if len(refusals) > 0 {
+					t.Fatal(refusals)
+				}
+				made = append(made, natives...)
+			}
+			if !reflect.DeepEqual(made, c.Policies) {
+				text, _ := yaml.Marshal(made)
+				t.Errorf("the native form is\n%s", text)
+			}
+			turned := *c
+			turned.Policies = c.Dialect
+			if turned.Want, err = wantedOfDialect(c.Want); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Replay(t.Context(), &turned)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := Compare(turned.Want, got); diff != "" {
+				t.Error("- recorded + dialect\n" + diff)
+			}
+		})
+	}
+	if n < 20 {
+		t.Errorf("%d cases have a dialect.yaml", n)
+	}
+}
