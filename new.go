@@ -35,7 +35,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	if err := e.staticKnown(set); err != nil {
 		return nil, err
 	}
-	bindings, err := e.bind(set.Bindings)
+	bindings, err := e.bind(set)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +91,21 @@ func empty(opts Options) (*Engine, error) {
 }
 
 // bind returns the bindings of each policy that the server would store, by their names. The others are rejected.
-func (e *Engine) bind(all []*policy.Binding) (map[policy.Ref][]*compiledBinding, error) {
+func (e *Engine) bind(set *policy.Set) (map[policy.Ref][]*compiledBinding, error) {
 	bindings := map[policy.Ref][]*compiledBinding{}
-	for _, b := range sortedByName(all, func(b *policy.Binding) string { return b.Name }) {
+	singletons := map[policy.Ref]*policy.Policy{}
+	for _, p := range set.Policies {
+		if p.Singleton != nil {
+			singletons[p.Ref()] = p
+			bindings[p.Ref()] = append(bindings[p.Ref()],
+				&compiledBinding{Binding: p.Singleton, criteria: match.Compile(nil)})
+		}
+	}
+	for _, b := range sortedByName(set.Bindings, func(b *policy.Binding) string { return b.Name }) {
+		if errs := b.BindsSingletons(singletons); len(errs) > 0 {
+			e.reject(b.APIVersion, b.Ref(), b.Position, b.Ref().Invalid(errs))
+			continue
+		}
 		if !b.Stored && !b.Static && e.rejectUnserved(b.APIVersion, b.Ref(), b.Position) {
 			continue
 		}

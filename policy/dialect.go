@@ -40,7 +40,27 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 		p.Validations = append(p.Validations, c.ownValidation("spec.validations"+index(i), x))
 	}
 	c.auditAnnotations(p, in.Spec.AuditAnnotations)
+	if in.Spec.SingletonPolicy {
+		p.Singleton = &Binding{Kind: Admission, APIVersion: p.APIVersion, Name: p.Name, Position: p.Position,
+			PolicyName: p.Name, places: c.places}
+		p.Singleton.act(in.Spec.MutationActions, in.Spec.ValidationActions)
+	}
+	p.acts = in.Spec.MutationActions != nil || in.Spec.ValidationActions != nil
 	return p
+}
+
+// act sets what a binding does.
+func (b *Binding) act(mutations []string, validations []Action) {
+	if mutations == nil {
+		b.MutationActions = []Action{Apply}
+	}
+	for _, a := range mutations {
+		b.MutationActions = append(b.MutationActions, Action(a))
+	}
+	if validations == nil {
+		b.Actions = []Action{Deny}
+	}
+	b.Actions = append(b.Actions, validations...)
 }
 
 func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding {
@@ -49,16 +69,7 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 	for _, named := range in.Spec.Policies {
 		b.Policies = append(b.Policies, Kind(cmp.Or(named.Kind, string(Admission))).Ref(named.Name))
 	}
-	if in.Spec.MutationActions == nil {
-		b.MutationActions = []Action{Apply}
-	}
-	for _, a := range in.Spec.MutationActions {
-		b.MutationActions = append(b.MutationActions, Action(a))
-	}
-	if in.Spec.ValidationActions == nil {
-		b.Actions = []Action{Deny}
-	}
-	b.Actions = append(b.Actions, in.Spec.ValidationActions...)
+	b.act(in.Spec.MutationActions, in.Spec.ValidationActions)
 	b.Enforcement = enforcement(in.Spec.Enforcement)
 	return b
 }
@@ -288,6 +299,43 @@ func (b *Binding) Among(in func(Ref) bool) *Binding {
 	return &some
 }
 
+// singleton checks what a policy says that is in force without a binding.
+func (v *validator) singleton(p *Policy, spec *field.Path) {
+	if p.Singleton == nil {
+		if p.acts {
+			v.add(field.Forbidden(spec.Child("validationActions"),
+				"a policy has actions only with singletonPolicy: true; without it, its bindings have"))
+		}
+		return
+	}
+	if p.ParamKind != nil {
+		v.add(field.Forbidden(spec.Child("paramKind"), "a singleton policy takes no params"))
+	}
+	if p.Combine != "" {
+		v.add(field.Forbidden(spec.Child("combine"), "a singleton policy has no bindings"))
+	}
+	v.actions(p.Singleton.Actions, spec.Child("validationActions"))
+	if len(p.Singleton.Actions) == 0 {
+		v.add(field.Required(spec.Child("validationActions"), ""))
+	}
+	v.mutationActions(p.Singleton.MutationActions, spec.Child("mutationActions"))
+}
+
+// BindsSingletons returns why a binding is not one, given the policies that are known: one that it names is in force
+// without it.
+func (b *Binding) BindsSingletons(known map[Ref]*Policy) (errs field.ErrorList) {
+	at := field.NewPath("spec", "policyName")
+	for i, ref := range b.PolicyRefs() {
+		if len(b.Policies) > 0 {
+			at = field.NewPath("spec", "policies").Index(i)
+		}
+		if p := known[ref]; p != nil && p.Singleton != nil {
+			errs = append(errs, field.Invalid(at, ref.Name, "is a singleton policy, which is in force without a binding"))
+		}
+	}
+	return errs
+}
+
 // mutationActions checks what becomes of mutations.
 func (v *validator) mutationActions(list []Action, path *field.Path) {
 	if len(list) == 0 {
@@ -376,6 +424,7 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 	v.ordering(p, spec)
 	v.defaultParams(p, spec)
 	v.ownValidations(p, spec)
+	v.singleton(p, spec)
 	if p.Validates() {
 		v.validating(p, spec)
 	}

@@ -8,6 +8,7 @@ package policy
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -137,9 +138,29 @@ func (s *Set) Binding(ref Ref) *Binding {
 	return nil
 }
 
-// Binds reports whether a binding of the set names a policy.
+// Binds reports whether a binding of the set names a policy, or whether it needs none.
 func (s *Set) Binds(ref Ref) bool {
-	return slices.ContainsFunc(s.Bindings, func(b *Binding) bool { return b.Names(ref) })
+	if slices.ContainsFunc(s.Bindings, func(b *Binding) bool { return b.Names(ref) }) {
+		return true
+	}
+	p := s.Policy(ref)
+	return p != nil && p.Singleton != nil
+}
+
+// EachBinding yields the bindings of the set, and those that singleton policies stand for.
+func (s *Set) EachBinding() iter.Seq[*Binding] {
+	return func(yield func(*Binding) bool) {
+		for _, b := range s.Bindings {
+			if !yield(b) {
+				return
+			}
+		}
+		for _, p := range s.Policies {
+			if p.Singleton != nil && !yield(p.Singleton) {
+				return
+			}
+		}
+	}
 }
 
 // A Policy is a policy of one of the kinds after the server's defaults. It is not changed after it was made.
@@ -185,10 +206,13 @@ type Policy struct {
 	DefaultParams map[string]any
 	ParamMerge    string
 
+	Singleton *Binding // that the policy stands for, of its own name: it is in force without any other; nil: it is not
+
 	Combine string // how many bindings a request has to satisfy; empty: All
 
 	MaxPasses int // how often mutations may run in one request; 0: twice, as all others
 
+	acts        bool // actions were written, which only singleton policies have
 	emptyPasses bool // MaxPasses was written, as 0, which only the write-time rules tell from none
 
 	places Places

@@ -113,6 +113,9 @@ func (v *validator) policy(p, old *Policy) {
 	if old == nil || !sameConditions(p, old) {
 		v.matchConditions(p.MatchConditions, spec.Child("matchConditions"))
 	}
+	if old != nil && (p.Singleton != nil) != (old.Singleton != nil) {
+		v.add(field.Invalid(spec.Child("singletonPolicy"), p.Singleton != nil, "field is immutable"))
+	}
 	v.variables(p.Variables, spec.Child("variables"))
 	switch p.Kind {
 	case Mutating:

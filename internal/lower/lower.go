@@ -26,7 +26,8 @@ func (r Refusal) String() string { return r.Field + ": " + r.Reason }
 
 // ownFields are the members of a spec of the dialect that native policies do not have: what they ask for is refused, or
 // what native policies do anyway.
-var ownFields = []string{"order", "maxPasses", "typeChecking", "mutationValidationPolicy", "combine"}
+var ownFields = []string{"order", "maxPasses", "typeChecking", "mutationValidationPolicy", "combine",
+	"singletonPolicy", "validationActions", "mutationActions"}
 
 const native = "admissionregistration.k8s.io/v1"
 
@@ -59,6 +60,20 @@ func Policy(object map[string]any, p *policy.Policy, types *schema.Registry) ([]
 			of["validations"] = dropMembers(list, "name", "maxEnforcement", "failurePolicy")
 		}
 		all = append(all, withSpec(object, string(policy.Validating), of))
+	}
+	if p.Singleton != nil {
+		made, refused := bindingOf(withSpec(object, "", without(spec, "matchConstraints")), p.Singleton, p.Ref(),
+			func(policy.Ref) *policy.Policy { return p })
+		for _, m := range made {
+			bound := map[string]any{}
+			for _, member := range []string{"policyName", "validationActions"} {
+				if value, ok := m.spec[member]; ok {
+					bound[member] = value
+				}
+			}
+			all = append(all, withSpec(object, m.kind.Binding(), bound))
+		}
+		refusals = append(refusals, refused...)
 	}
 	if len(refusals) > 0 {
 		return nil, refusals

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -42,6 +44,9 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 		return nil, refuseBody("the object is not a policy or binding that can be read", err)
 	}
 	errs := engine.WriteErrors(a.resolveWritten(p, b))
+	if len(errs) == 0 && b != nil {
+		errs = a.bindingErrors(ctx, b)
+	}
 	if len(errs) == 0 {
 		if forbidden := a.paramsForbidden(ctx, engine, p, b); forbidden != nil {
 			errs = field.ErrorList{forbidden}
@@ -54,6 +59,27 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 		return &celgate.Decision{Status: b.Ref().Invalid(errs)}, nil
 	}
 	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
+}
+
+// bindingErrors returns why a binding does not go with the policies that it names, as far as they are there. It may keep
+// what it had.
+func (a *answer) bindingErrors(ctx context.Context, b *policy.Binding) field.ErrorList {
+	if a.Named == nil || b.Kind != policy.Admission {
+		return nil
+	}
+	if old := a.resolveWritten(nil, b).OldBinding; old != nil && reflect.DeepEqual(old.Enforcement, b.Enforcement) &&
+		slices.Equal(old.PolicyRefs(), b.PolicyRefs()) {
+		return nil
+	}
+	named, err := a.Named(ctx, b)
+	if err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
+	}
+	known := map[policy.Ref]*policy.Policy{}
+	for _, p := range named {
+		known[p.Ref()] = p
+	}
+	return append(b.BindsSingletons(known), b.Unnamed(known)...)
 }
 
 // notJudged is the denial of an object of celgate's own kinds.

@@ -78,6 +78,9 @@ func (s *subject) trialOf(items int, of ...*facts) *trial {
 	set := &policy.Set{}
 	for _, f := range of {
 		set.Policies = append(set.Policies, f.stored)
+		if f.Singleton != nil {
+			continue
+		}
 		for _, b := range f.bindings {
 			set.Bindings = append(set.Bindings, alone(b, f.Ref()))
 		}

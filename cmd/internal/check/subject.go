@@ -87,7 +87,7 @@ func newSubject(ctx context.Context, in Input, envs *celenv.Set) *subject {
 		stored := *p
 		stored.Stored = true
 		f := &facts{Policy: p, stored: &stored}
-		for _, b := range in.Set.Bindings {
+		for b := range in.Set.EachBinding() {
 			if b.Binds(p) {
 				f.bindings = append(f.bindings, b)
 			}

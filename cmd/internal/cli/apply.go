@@ -116,6 +116,7 @@ func (a *apply) addFlags(cmd *cobra.Command) {
 		a.live.flags(f)
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 		a.static.flags(f)
+		a.unboundFlag(f)
 		a.limitFlag(f)
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { a.asked.flags(f, &a.oldFile) })

@@ -129,6 +129,7 @@ func (a *audit) addAuditFlags(cmd *cobra.Command, merging *bool) {
 		f.BoolVar(&a.live.inCluster, "in-cluster", false, "the live cluster is the one of the Pod")
 		minorFlag(f, &a.kubeVersion, kubeVersionUsage)
 		a.static.flags(f)
+		a.unboundFlag(f)
 		a.limitFlag(f)
 	})
 	group(cmd, "Requests", func(f *pflag.FlagSet) {

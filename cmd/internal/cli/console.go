@@ -26,6 +26,7 @@ type console struct {
 	releases       map[string]bool            // minors of which was said what is not known
 	limits         celgate.Limits             // of evaluations
 	static         staticFiles                // of commands that take them
+	unboundToo     bool                       // policies without a binding are in force, too
 	maxInput       int64                      // bytes; 0: the default
 	helpErr        error                      // of writing the help, for which cobra has no way
 }

@@ -108,6 +108,7 @@ func (x *diffing) addDiffFlags(cmd *cobra.Command) {
 		f.StringVar(&x.kubeVersion, "kube-version", "",
 			"`MINOR` the Kubernetes whose CEL, kinds and defaults are used, or two\nversions for one set of policies, as 1.36..1.37 (default "+celgate.Newest+")")
 		x.static.flags(f)
+		x.unboundFlag(f)
 		x.limitFlag(f)
 	})
 	group(cmd, "Requests", func(f *pflag.FlagSet) {

@@ -58,6 +58,7 @@ before and after each mutation. The exit status is that of apply.`,
 		x.live.flags(f)
 		minorFlag(f, &x.kubeVersion, kubeVersionUsage)
 		x.static.flags(f)
+		x.unboundFlag(f)
 		x.limitFlag(f)
 	})
 	group(cmd, "Requests made of manifests", func(f *pflag.FlagSet) { x.asked.flags(f, &x.oldFile) })

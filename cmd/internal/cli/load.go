@@ -91,6 +91,9 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 	if err := w.addStatic(c, from.version); err != nil {
 		return nil, err
 	}
+	if c.unboundToo {
+		w.bindUnbound(c)
+	}
 	switch {
 	case from.none || theirs && from.any || len(w.set.Policies) > 0 || len(w.rejected) > 0:
 	case slices.ContainsFunc(existing, func(d *manifest.Document) bool { return policy.Recognised(d.Object) }):
@@ -400,7 +403,7 @@ func (w *world) inForce(c *console, rejected []report.Rejection) *policy.Set {
 	for _, p := range w.set.Policies {
 		switch {
 		case refused[p.Ref()]:
-		case bound[p.Ref()]:
+		case bound[p.Ref()], p.Singleton != nil:
 			force.Policies = append(force.Policies, p)
 		default:
 			unbound = append(unbound, p.Name)

@@ -32,6 +32,7 @@ type lowering struct {
 	natively    *celenv.Set
 	types       *schema.Registry
 	refused     map[policy.Ref]bool
+	printed     map[policy.Ref]bool
 }
 
 func newLower(c *console) *cobra.Command {
@@ -78,7 +79,7 @@ func (l *lowering) run(args []string) error {
 		return errors.New("not every file can be read")
 	}
 	bundle := manifest.NewBundle(docs...)
-	l.refused = map[policy.Ref]bool{}
+	l.refused, l.printed = map[policy.Ref]bool{}, map[policy.Ref]bool{}
 	for _, p := range bundle.Problems {
 		l.refuse(p.Position, policy.RefOf(p.Document.Object), p.Message)
 		l.refused[policy.RefOf(p.Document.Object)] = true
@@ -126,6 +127,9 @@ func (l *lowering) lowerPolicies(docs []*manifest.Document, set *policy.Set) (ou
 			l.refused[ref], natives = true, nil
 			l.refuse(p.Locate(&field.Error{Field: r.Field}), ref, r.String())
 		}
+		for _, object := range natives {
+			l.printed[policy.RefOf(object)] = true
+		}
 		out = append(out, l.print(natives)...)
 	}
 	return out
@@ -133,7 +137,6 @@ func (l *lowering) lowerPolicies(docs []*manifest.Document, set *policy.Set) (ou
 
 // lowerBindings returns the native forms of the bindings of a set whose policies have one.
 func (l *lowering) lowerBindings(docs []*manifest.Document, set *policy.Set) (out []string) {
-	printed := map[policy.Ref]bool{}
 	for _, d := range docs {
 		ref := policy.RefOf(d.Object)
 		b := set.Binding(ref)
@@ -144,11 +147,11 @@ func (l *lowering) lowerBindings(docs []*manifest.Document, set *policy.Set) (ou
 		natives, refusals := lower.Binding(d.Object, b, set.Policy, l.types)
 		refusals = append(refusals, taken(set, b.Kind == policy.Admission, natives)...)
 		for _, object := range natives {
-			if ref := policy.RefOf(object); printed[ref] {
+			if ref := policy.RefOf(object); l.printed[ref] {
 				refusals = append(refusals, lower.Refusal{Field: "metadata.name",
 					Reason: "a " + ref.String() + " is printed for another binding"})
 			}
-			printed[policy.RefOf(object)] = true
+			l.printed[policy.RefOf(object)] = true
 		}
 		for _, r := range refusals {
 			natives = nil
@@ -207,7 +210,7 @@ func (l *lowering) verdicts(p *policy.Policy) (all []lower.Refusal) {
 func (l *lowering) refusedPatches(natives []map[string]any) (all []lower.Refusal) {
 	set := &policy.Set{}
 	for _, object := range natives {
-		if p, _, err := policy.FromObject(object, nil); err == nil && p.Mutates() {
+		if p, _, err := policy.FromObject(object, nil); err == nil && p != nil && p.Mutates() {
 			set.Policies = append(set.Policies, p)
 		}
 	}

@@ -174,7 +174,11 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 	for _, m := range p.Mutations {
 		d.say("mutations", string(m.PatchType)+": "+oneLine(m.Expr.Src)+members(m, "Expr", "PatchType"))
 	}
-	d.own(*p, "FailurePolicy", "ParamKind", "MatchConstraints", "MatchConditions", "Variables", "Validations",
+	if b := p.Singleton; b != nil {
+		d.say("singletonPolicy", "true")
+		d.actions(b)
+	}
+	d.own(*p, "Singleton", "FailurePolicy", "ParamKind", "MatchConstraints", "MatchConditions", "Variables", "Validations",
 		"AuditAnnotations", "Mutations", "Reinvocation")
 	if p.Mutates() {
 		d.say("reinvocationPolicy", string(p.Reinvocation))
@@ -191,12 +195,7 @@ func (s Source) ofBinding(b *policy.Binding) described {
 	for _, ref := range b.Policies {
 		d.say("policies", ref.String())
 	}
-	for _, a := range b.Actions {
-		d.say("validationActions", string(a))
-	}
-	for _, a := range b.MutationActions {
-		d.say("mutationActions", string(a))
-	}
+	d.actions(b)
 	if r := b.ParamRef; r != nil {
 		text := r.Name
 		if r.Namespace != "" {
@@ -211,6 +210,15 @@ func (s Source) ofBinding(b *policy.Binding) described {
 	d.matches(b.MatchResources, s.Types)
 	d.own(*b, "PolicyName", "Policies", "Actions", "MutationActions", "ParamRef", "MatchResources")
 	return d
+}
+
+func (d *described) actions(b *policy.Binding) {
+	for _, a := range b.Actions {
+		d.say("validationActions", string(a))
+	}
+	for _, a := range b.MutationActions {
+		d.say("mutationActions", string(a))
+	}
 }
 
 // own says what else a policy or a binding says, by the names of its members.

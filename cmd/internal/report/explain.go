@@ -104,7 +104,7 @@ func (t *textWriter) policyOf(one *told) (p *policy.Policy, b *policy.Binding) {
 			p = x
 		}
 	}
-	for _, x := range t.o.Set.Bindings {
+	for x := range t.o.Set.EachBinding() {
 		if x.Kind == one.kind && x.Name == one.binding {
 			b = x
 		}

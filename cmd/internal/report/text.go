@@ -103,7 +103,7 @@ func newTextWriter(w io.Writer, o Options) *textWriter {
 		for _, p := range o.Set.Policies {
 			t.places[p.Ref()] = p.Position
 		}
-		for _, b := range o.Set.Bindings {
+		for b := range o.Set.EachBinding() {
 			t.places[b.Ref()] = b.Position
 		}
 	}

@@ -198,10 +198,7 @@ func (a *arena) madeUp(id *requests.Identity, d *celgate.Decision) string {
 
 // inForce reports that a binding makes at least one policy act.
 func inForce(set *policy.Set) bool {
-	return slices.ContainsFunc(set.Bindings, func(b *policy.Binding) bool {
-		return slices.ContainsFunc(set.Policies,
-			func(p *policy.Policy) bool { return b.Binds(p) })
-	})
+	return slices.ContainsFunc(set.Policies, func(p *policy.Policy) bool { return set.Binds(p.Ref()) })
 }
 
 // store returns the object as the server reads it; one that cannot be decoded stays as it is, for state to complain

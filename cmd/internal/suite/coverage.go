@@ -216,7 +216,7 @@ func (c *Coverage) of(p *policy.Policy, set *policy.Set) *PolicyCoverage {
 	slices.SortStableFunc(covered.Entries, func(a, b *Entry) int {
 		return cmp.Or(cmp.Compare(a.Place.Line, b.Place.Line), cmp.Compare(a.Place.Column, b.Place.Column))
 	})
-	for _, b := range set.Bindings {
+	for b := range set.EachBinding() {
 		if b.Binds(p) {
 			covered.Entries = append(covered.Entries,
 				&Entry{Name: "binding " + b.Name, Place: b.Position, Outcomes: []*Count{{Name: "ran"}}})

@@ -111,6 +111,19 @@ type AdmissionPolicySpec struct {
 	// The audit annotations that a request gets.
 	AuditAnnotations []admissionv1.AuditAnnotation `json:"auditAnnotations,omitempty"`
 
+	// Whether the policy is in force without a binding, for all requests of matchConstraints. It takes no params, no
+	// binding may name it, and it stays what it was created as.
+	SingletonPolicy bool `json:"singletonPolicy,omitempty"`
+
+	// What becomes of a mutation of a singleton policy, as in a binding: Apply if it is left out.
+	//
+	//crd:enum Apply Warn Audit
+	//crd:minItems 1
+	MutationActions []string `json:"mutationActions,omitempty"`
+
+	// What becomes of a failed validation of a singleton policy, as in a binding: Deny if it is left out.
+	ValidationActions []admissionv1.ValidationAction `json:"validationActions,omitempty"`
+
 	// What an error in the policy means for the request: Fail (the default) or Ignore.
 	FailurePolicy *admissionv1.FailurePolicyType `json:"failurePolicy,omitempty"`
 }
