@@ -137,18 +137,18 @@ func TestAuditChangedSince(t *testing.T) {
 	})
 	t.Run("param", func(t *testing.T) {
 		keep(t, param("bad"))
-		taken(t, 0, "everything is asked about again: params, kinds, flags or celgate have changed since")
+		taken(t, 0, "all objects are audited again: params, kinds, flags or celgate have changed since")
 	})
 	t.Run("definition", func(t *testing.T) {
 		keep(t, definition("a", "string"))
-		taken(t, 0, "everything is asked about again: params, kinds, flags or celgate have changed since")
+		taken(t, 0, "all objects are audited again: params, kinds, flags or celgate have changed since")
 	})
 	t.Run("policy", func(t *testing.T) {
 		write(t, policies, strings.ReplaceAll(sincePolicies, "is no name", "is a bad name"))
-		taken(t, 0, "everything is asked about again: policies or bindings have changed since")
+		taken(t, 0, "all objects are audited again: policies or bindings have changed since")
 	})
 	t.Run("flag", func(t *testing.T) {
 		args = append(args, "--as=dev")
-		taken(t, 0, "everything is asked about again: params, kinds, flags or celgate have changed since")
+		taken(t, 0, "all objects are audited again: params, kinds, flags or celgate have changed since")
 	})
 }

@@ -289,7 +289,7 @@ func (a *apply) check(args []string) error {
 		}
 	}
 	if stdin > 1 {
-		return &usageError{errors.New("standard input can be read once only")}
+		return &usageError{errors.New("standard input can be read only once")}
 	}
 	if a.compact && a.summary {
 		return &usageError{errors.New("--compact and --summary do not go together")}
@@ -317,7 +317,7 @@ func (a *apply) check(args []string) error {
 	case a.serverView && objects == 0:
 		return &usageError{errors.New("--server-view goes with -o yaml or -o json")}
 	case objects > 1:
-		return &usageError{errors.New("manifests can be written to one output only")}
+		return &usageError{errors.New("manifests can be written to only one output")}
 	}
 	return nil
 }
@@ -387,7 +387,7 @@ func (a *apply) decide(ctx context.Context, d *decider, batch []*manifest.Docume
 		a.progress.step(done)
 	}
 	if err := d.world.unread(); err != nil {
-		a.say("the answers cannot be trusted, because not everything in the cluster could be read", "")
+		a.say("the answers are not reliable: celgate could not read everything in the cluster", "")
 		a.sayError(err)
 	}
 	switch {
@@ -705,7 +705,7 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	}
 	if n.namespaces && n.assumed[r.Namespace] && r.Kind != namespaceKind {
 		d.Notes = append(d.Notes, celgate.Note{Topic: unknownNamespace, Message: fmt.Sprintf(
-			"namespace %q is not in the cluster state and taken as one without labels of its own; give it with -c or among the manifests", r.Namespace)})
+			"namespace %q is not in the cluster state and assumed to have no labels of its own; give it with -c or among the manifests", r.Namespace)})
 	}
 	for _, o := range d.Outcomes {
 		if said := n.madeUp[o.Kind.Ref(o.Policy)]; said != "" {
@@ -716,7 +716,7 @@ func (n *notes) add(d *celgate.Decision, r *celgate.Request, reviewed bool) {
 	if n.user != "" && r.UserAssumed &&
 		slices.ContainsFunc(d.Outcomes, func(o celgate.Outcome) bool { return n.users[o.Kind.Ref(o.Policy)] }) {
 		d.Notes = append(d.Notes, celgate.Note{Message: fmt.Sprintf(
-			"policies look at the user, who is taken as %q without rights or groups; say who it is with --as and --as-group", n.user)})
+			"policies look at the user, who is %q here, without permissions or groups; name another with --as and --as-group", n.user)})
 	}
 }
 

@@ -210,19 +210,19 @@ func (a *audit) checkAudit() error {
 	}
 	switch lives := a.live != (live{}); {
 	case a.log != "" && (a.deletions || a.asked.usedFlags() != nil):
-		return &usageError{errors.New("the audit log says itself who asks for what: --deletions and --as do not go with it")}
+		return &usageError{errors.New("an audit log has its own operations and users: --deletions and --as do not go with it")}
 	case a.log != "" && a.write != "":
-		return &usageError{errors.New("--write-reports is about objects that exist, and an audit log about requests")}
+		return &usageError{errors.New("--write-reports does not go with an audit log: reports are about objects that exist")}
 	case a.log != "":
 	case len(a.state) == 0 && !lives:
 		return withHint(&usageError{errors.New("no objects given")},
-			"name a live cluster with --context, or files that hold them with -c")
+			"name a live cluster with --context, or files with objects with -c")
 	case len(a.state) > 0 && lives && len(a.policies) == 0:
 		return withHint(&usageError{errors.New("files and a cluster are compared by the same policies")},
 			"name them with -p")
 	case len(a.state) > 0 && lives && (a.write != "" || a.wants("openreports", "policyreport", "metrics") ||
 		a.last != "" || a.since != "" || a.shard.Of > 0 || a.every > 0):
-		return &usageError{errors.New("what files and a cluster differ in has no reports for a cluster, no metrics, " +
+		return &usageError{errors.New("a comparison of files with a cluster has no reports for a cluster, no metrics, " +
 			"no parts and no earlier report")}
 	}
 	stdin := 0
@@ -232,7 +232,7 @@ func (a *audit) checkAudit() error {
 		}
 	}
 	if stdin > 1 {
-		return &usageError{errors.New("standard input can be read once only")}
+		return &usageError{errors.New("standard input can be read only once")}
 	}
 	if err := a.checkShard(); err != nil {
 		return err
@@ -479,7 +479,7 @@ func (a *audit) keeps(read ...string) error {
 		}
 		for _, t := range targets {
 			if other, err := os.Stat(t.file); t.file != "" && err == nil && os.SameFile(info, other) {
-				return &usageError{fmt.Errorf("the output %s is a report that is read meanwhile", t.file)}
+				return &usageError{fmt.Errorf("the output %s is also a report to read", t.file)}
 			}
 		}
 	}
@@ -829,7 +829,7 @@ func (a *audit) judge(ctx context.Context, of *auditor, from stock, writers []re
 	a.sayUnlisted(of)
 	if err := of.world.unread(); err != nil {
 		a.raise(exitFailed)
-		a.say("the answers cannot be trusted, because not everything in the cluster could be read", "")
+		a.say("the answers are not reliable: celgate could not read everything in the cluster", "")
 		a.sayError(err)
 	}
 	t := of.audit.Totals()
@@ -870,6 +870,6 @@ func (a *audit) concludePolicies(of *report.Audit) {
 	}
 	if n > 0 && n == len(of.Options().Set.Policies) {
 		a.raise(exitFailed)
-		a.say("nothing is audited: no policy of those in force can be asked about stored objects", "")
+		a.say("nothing is audited: no policy in force can be evaluated for stored objects", "")
 	}
 }

@@ -87,7 +87,7 @@ func (a *audit) basis(ctx context.Context, w *world, set *policy.Set) (hash, rea
 	if limits, err := needs.Of(set, given); err != nil {
 		return "", err.Error()
 	} else if slices.ContainsFunc(limits, func(l needs.Limit) bool { return l.Need == needs.Authorizer }) {
-		return "", "policies ask what users may do, which changes at any time"
+		return "", "policies check permissions, which can change at any time"
 	}
 	var all strings.Builder
 	fmt.Fprintln(&all, digestOf(set), report.Version(), w.version, a.questions())

@@ -33,9 +33,9 @@ func (a *audit) checkEvery() error {
 	switch r := &a.repeating; {
 	case r.every == 0 && r.listen == "":
 	case r.every < 0 || r.every == 0:
-		return &usageError{errors.New("--metrics-listen goes with --every, and that is a duration such as 1h")}
+		return &usageError{errors.New("--metrics-listen needs --every, a duration such as 1h")}
 	case a.live == (live{}):
-		return &usageError{errors.New("--every is about a live cluster, which changes")}
+		return &usageError{errors.New("--every needs a live cluster")}
 	case a.shard.Of > 0 || a.log != "":
 		return &usageError{errors.New("--every does not go with --shard or --audit-log")}
 	}
@@ -86,7 +86,7 @@ func (r *repeating) handler() http.Handler {
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, request *http.Request) {
 		last := r.last.Load()
 		if last == nil { // no counts are not counts of nothing
-			http.Error(w, "no audit has ended yet", http.StatusServiceUnavailable)
+			http.Error(w, "no audit has finished yet", http.StatusServiceUnavailable)
 			return
 		}
 		promhttp.HandlerFor(last, promhttp.HandlerOpts{}).ServeHTTP(w, request)

@@ -194,7 +194,7 @@ func (s *stocktaking) listIn(ctx context.Context, of *auditor, r *schema.Resourc
 		if page.Later && !later {
 			later = true
 			of.unlisted(report.Unread{What: r.GroupResource().String(),
-				Message: "the server has forgotten the state that the first pages were of: the others are of a later one"})
+				Message: "the listing took too long: its later pages show a newer state than its first ones"})
 		}
 		s.expected.Store(s.seen + int64(len(page.Objects)) + page.Remaining)
 		for _, object := range page.Objects {

@@ -103,7 +103,7 @@ func (r *replaying) close() {
 		return true
 	})
 	if len(names) > 0 {
-		r.say("namespaces that are not given are taken as ones without labels of their own: "+several(names),
+		r.say("namespaces that are not given are assumed to have no labels of their own: "+several(names),
 			"give them with -c")
 	}
 }
@@ -227,7 +227,7 @@ func (r *replaying) event(event *requests.Event, place policy.Position, yield fu
 		return yield(subject)
 	}
 	if event.Code == http.StatusNotFound {
-		r.to[0].leave("what they were about did not exist, and no policy was asked")
+		r.to[0].leave("their objects did not exist, and no policy was evaluated")
 		return true
 	}
 	compares := slices.ContainsFunc(r.to, func(of *auditor) bool { return of.compares(event.Resource) })
@@ -324,7 +324,7 @@ func (of *auditor) compares(resource schema.GroupVersionResource) bool {
 func (a *apply) sayNothingAgain(log string, left int) {
 	what := "no requests in " + log + " that can be made again"
 	if left > 0 {
-		what = fmt.Sprintf("nothing is asked about: of %s in %s that policies may be for none can be made again",
+		what = fmt.Sprintf("nothing is evaluated: of %s in %s that policies may match, none can be repeated",
 			plural(left, "request", "requests"), log)
 	}
 	a.say(what, "levels Request and above hold the bodies of requests")

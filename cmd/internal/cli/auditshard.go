@@ -31,7 +31,7 @@ type shardValue struct{ *report.Shard }
 func (s shardValue) Set(text string) error {
 	var index, of int
 	if n, err := fmt.Sscanf(text+"\n", "%d/%d\n", &index, &of); n != 2 || err != nil || index < 0 || index >= of {
-		return errors.New("it is I/N, a part from 0 to N-1 of N parts")
+		return errors.New("write I/N: the shard I, from 0 to N-1, of N shards")
 	}
 	s.Index, s.Of = index, of
 	return nil
@@ -238,10 +238,10 @@ func (a *audit) checkShard() error {
 		return &usageError{errors.New("--parts without --shard")}
 	case a.shard.Of == 0:
 	case a.log != "":
-		return &usageError{errors.New("an audit log is read in its order: --shard does not go with it")}
+		return &usageError{errors.New("--shard does not go with an audit log, which is read in order")}
 	case a.live != (live{}) && a.parts == "":
 		return withHint(&usageError{errors.New("--shard of a live cluster without --parts")},
-			"name with --parts where the shards keep what they agree on: a directory, or %sNAME", inCluster)
+			"name a place that all shards share with --parts: a directory, or %sNAME", inCluster)
 	case toCluster && a.live == (live{}):
 		return &usageError{errors.New("--parts in ConfigMaps without a live cluster")}
 	}
@@ -278,7 +278,7 @@ func (a *audit) runShard(ctx context.Context, of *auditor, from stock) error {
 	var d deal
 	switch err := json.Unmarshal(text, &d); {
 	case err != nil:
-		return withHint(fmt.Errorf("what the shards in %s agreed on is damaged: %w", a.parts, err),
+		return withHint(fmt.Errorf("the plan of the shards in %s is damaged: %w", a.parts, err),
 			"begin a new audit, with other --parts")
 	case len(d.Shards) != a.shard.Of:
 		return fmt.Errorf("the audit in %s has %d parts, not %d", a.parts, len(d.Shards), a.shard.Of)
@@ -422,7 +422,7 @@ func (a *audit) runMerge(ctx context.Context, paths []string) error {
 		return &usageError{errors.New("--merge without reports")}
 	case len(a.policies)+len(a.state) > 0 || a.live != (live{}) && a.write == "" || a.log != "" || a.shard.Of > 0 ||
 		a.since != "":
-		return &usageError{errors.New("--merge takes reports, and neither policies nor objects")}
+		return &usageError{errors.New("--merge takes only reports, not policies or objects")}
 	}
 	if err := a.checkOutputs(); err != nil {
 		return err

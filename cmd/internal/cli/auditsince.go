@@ -25,7 +25,7 @@ func (a *audit) checkSince() error {
 	switch {
 	case a.since == "":
 	case a.log != "" || a.live == (live{}):
-		return &usageError{errors.New("--changed-since is about a live cluster, which tells what has changed")}
+		return &usageError{errors.New("--changed-since needs a live cluster, which tells what has changed")}
 	case a.keeps(a.since) != nil:
 		return a.keeps(a.since)
 	case a.write != "" || a.wants("openreports", "policyreport"):
@@ -72,20 +72,20 @@ func (a *audit) remember(ctx context.Context, of *auditor, reason string) (*earl
 		return nil, err
 	}
 	again := func(why string) (*earlier, error) {
-		a.say("everything is asked about again: "+why, "")
+		a.say("all objects are audited again: "+why, "")
 		return nil, nil
 	}
 	switch {
 	case last.Basis() == "":
-		return again(a.since + " does not tell what its answers rest on")
+		return again(a.since + " does not record what its answers depend on")
 	case of.audit.Basis == "":
-		return again("what answers rest on cannot be told: " + reason)
+		return again("it is not known what the answers depend on: " + reason)
 	case last.PolicySet() != of.audit.PolicySet:
 		return again("policies or bindings have changed since")
 	case last.Basis() != of.audit.Basis:
 		return again("params, kinds, flags or celgate have changed since")
 	case last.Totals().Failed > len(last.Failed()):
-		return again(a.since + " does not name all objects that could not be decided about")
+		return again(a.since + " does not name all objects that could not be evaluated")
 	}
 	e := &earlier{report: last, failed: map[report.AuditObject]bool{}, changed: map[string]bool{}}
 	for _, object := range last.Failed() {

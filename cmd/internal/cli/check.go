@@ -117,7 +117,7 @@ func (k *checking) run(ctx context.Context, args []string) error {
 	}
 	for _, t := range targets {
 		if k.order && t.format != "text" && t.format != "json" {
-			return &usageError{fmt.Errorf("--order is written as text or json, not as %s", t.format)}
+			return &usageError{fmt.Errorf("--order goes with -o text or -o json, not with %s", t.format)}
 		}
 	}
 	if k.fix {
@@ -177,7 +177,7 @@ func (k *checking) inOrder(w *world) error {
 	}
 	for _, r := range w.rejections(engine) {
 		k.raise(exitDenied)
-		k.say(placeBefore(r.Place, r.Ref.String()+" has no place in the order: it is not valid, which celgate check tells"), "")
+		k.say(placeBefore(r.Place, r.Ref.String()+" is not in the order, because it is invalid: see celgate check"), "")
 	}
 	turns, err := engine.Turns()
 	if err != nil {

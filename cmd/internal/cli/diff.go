@@ -233,11 +233,11 @@ func (x *diffing) loadSides(ctx context.Context, sides []side, args []string) (*
 // sayNoRequests says what is compared in place of answers to requests.
 func (x *diffing) sayNoRequests(upgrade bool) {
 	if upgrade {
-		x.say("no requests are given: the answers are about objects that are made of what the policies match and read",
-			"name manifests, suites with --suite or objects of a cluster with -c for those that there are")
+		x.say("no requests are given: diff asks about objects that it makes of what the policies match and read",
+			"for real objects name manifests, suites with --suite or objects of a cluster with -c")
 		return
 	}
-	x.say("no requests are given: what differs is the text of the policies, and not yet an answer",
+	x.say("no requests are given: diff compares the text of the policies, not their answers",
 		"name manifests, suites with --suite or objects of a cluster with -c")
 }
 
@@ -312,7 +312,7 @@ func (x *diffing) sides(args []string) ([]side, []string, error) {
 		}
 		if len(args) == 0 {
 			return nil, nil, withHint(&usageError{errors.New("no policies given")},
-				"name the set that two versions of Kubernetes are asked about")
+				"name the policies that two versions of Kubernetes evaluate")
 		}
 		var all []side
 		for _, v := range []string{from, to} {
@@ -326,11 +326,11 @@ func (x *diffing) sides(args []string) ([]side, []string, error) {
 		return all, args[1:], nil
 	}
 	if x.both != "" {
-		return nil, nil, withHint(&usageError{errors.New("--policy goes with two versions of Kubernetes only")},
+		return nil, nil, withHint(&usageError{errors.New("--policy goes only with two versions of Kubernetes")},
 			"the sets are the arguments: celgate diff OLD NEW")
 	}
 	if len(args) < 2 {
-		return nil, nil, withHint(&usageError{errors.New("two sets of policies are compared: OLD and NEW")},
+		return nil, nil, withHint(&usageError{errors.New("diff compares two sets of policies: OLD and NEW")},
 			"%s is the empty set; --kube-version 1.33..1.37 asks two versions of Kubernetes about one set", noSet)
 	}
 	if x.kubeVersion != "" {
@@ -353,7 +353,7 @@ func (x *diffing) checkLine(args []string) error {
 		}
 	}
 	if stdin > 1 {
-		return &usageError{errors.New("standard input can be read once only")}
+		return &usageError{errors.New("standard input can be read only once")}
 	}
 	if len(args) > 0 && len(x.suites) > 0 {
 		return &usageError{errors.New("manifests and --suite do not go together")}
@@ -420,7 +420,7 @@ func (x *diffing) prepare(ctx context.Context, loader *manifest.Loader, s *side,
 			from.policies, from.any, s.name = nil, true, "the cluster"
 		case s.path == clusterSet:
 			return withHint(&usageError{errors.New("there is no file " + clusterSet)},
-				"name a live cluster with --context, if its policies are meant")
+				"to compare the policies of a live cluster, name it with --context")
 		}
 	}
 	var err error
@@ -548,7 +548,7 @@ func (x *diffing) contrast(old, now *side, was, is report.Item, write func(repor
 		}
 	}
 	if isRefused(was) && isRefused(is) {
-		x.say(placeBefore(is.Place, subject(is)+"refused before any policy is asked: "+is.Decision.Status.Message), "")
+		x.say(placeBefore(is.Place, subject(is)+"refused before any policy is evaluated: "+is.Decision.Status.Message), "")
 	}
 	answerOf := func(it report.Item) *delta.Answer {
 		if it.Decision == nil {
@@ -596,7 +596,7 @@ func (x *diffing) sayUnasked(sides ...*side) {
 		}
 	}
 	if len(names) > 0 {
-		x.say("only for DELETE or CONNECT, which existing objects are not asked about: "+several(names),
+		x.say("only for DELETE or CONNECT, which diff does not ask about existing objects: "+several(names),
 			"name the objects as manifests with --operation DELETE")
 	}
 }
@@ -630,7 +630,7 @@ func (x *diffing) askSuites(ctx context.Context, old, now *side, write func(repo
 		return errors.New("interrupted")
 	}
 	if len(sides[0]) != len(sides[1]) { // a case that could not run on one side alone
-		return errors.New("the cases of the suites are not the same with both sets")
+		return errors.New("the suites have different cases with the two sets")
 	}
 	for i, r := range sides[0] {
 		after := sides[1][i]

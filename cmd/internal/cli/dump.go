@@ -173,7 +173,7 @@ func (d *dump) assumed(ctx context.Context, w *world) error {
 		return err
 	}
 	if names := slices.Sorted(maps.Keys(missing)); len(names) > 0 && newNotes(&w.set, w, &d.asked).namespaces {
-		d.say(fmt.Sprintf("namespaces that are not given are taken as ones without labels of their own: %s",
+		d.say(fmt.Sprintf("namespaces that are not given are assumed to have no labels of their own: %s",
 			several(names)), "")
 	}
 	return nil

@@ -184,7 +184,7 @@ func (c *console) unbuilt(paths []string) {
 			{"Chart.yaml", "a Helm chart", "helm template %s | celgate apply -p POLICIES -"},
 		} {
 			if st, err := os.Stat(filepath.Join(path, tool.file)); path != "-" && err == nil && !st.IsDir() {
-				c.say(path+" is "+tool.what+": its files are taken as they lie there", fmt.Sprintf(tool.run, path))
+				c.say(path+" is "+tool.what+": its files are evaluated as they are, not as it renders them", fmt.Sprintf(tool.run, path))
 				break
 			}
 		}
@@ -196,7 +196,7 @@ func noPolicies(paths []string, batch []*manifest.Document) error {
 	err := fmt.Errorf("no policies in %s", strings.Join(paths, ", "))
 	for _, d := range batch {
 		if policy.Recognised(d.Object) {
-			return withHint(err, "%s holds a policy: perhaps -p and the manifests changed places", d.Position())
+			return withHint(err, "%s holds a policy: perhaps -p and the manifests are swapped", d.Position())
 		}
 	}
 	return err

@@ -187,7 +187,7 @@ func (x *explaining) lookUpVariables(set *policy.Set) error {
 	for _, name := range x.only {
 		if !names[name] {
 			if x.named {
-				return &usageError{fmt.Errorf("there is neither a file nor a policy called %s", name)}
+				return &usageError{fmt.Errorf("there is neither a file nor a policy named %s", name)}
 			}
 			return &usageError{errors.New("--only: there is no policy " + name)}
 		}

@@ -64,7 +64,7 @@ func (m *formatting) run(args []string) error {
 	}
 	if slices.Contains(args, "-") {
 		if len(args) > 1 {
-			return &usageError{errors.New("- stands alone: what it reads goes to standard output")}
+			return &usageError{errors.New("- goes alone: its result goes to standard output")}
 		}
 		return m.stream(types)
 	}

@@ -55,7 +55,7 @@ func (n *initing) init(ctx context.Context, args []string) error {
 	case len(args) == 0:
 		return &usageError{errors.New("no policies given")}
 	case slices.Contains(slices.Concat(args, n.state), "-"):
-		return &usageError{errors.New("a suite names files, and standard input is not one")}
+		return &usageError{errors.New("a suite names its policies as files: standard input is not one")}
 	}
 	file := n.file
 	if file == "" {
@@ -66,7 +66,7 @@ func (n *initing) init(ctx context.Context, args []string) error {
 		file = filepath.Join(dir, "suite.yaml")
 	}
 	if _, err := os.Stat(file); err == nil && file != "-" {
-		return withHint(errors.New(file+" exists, and is not written over"), "name another file with --file")
+		return withHint(errors.New(file+" exists, and is not overwritten"), "name another file with --file")
 	}
 	w, existing, err := n.world(args)
 	if err != nil {
@@ -79,8 +79,8 @@ func (n *initing) init(ctx context.Context, args []string) error {
 	}
 	for _, p := range w.set.Policies {
 		if !slices.ContainsFunc(examples, func(e check.Example) bool { return e.Policy == p }) {
-			n.say(fmt.Sprintf("%s %s: no object could be made that it is evaluated for", p.Kind, p.Name),
-				"it needs a binding, and kinds that are known: give CustomResourceDefinitions with -c")
+			n.say(fmt.Sprintf("%s %s: celgate could not make an object that it matches", p.Kind, p.Name),
+				"it needs a binding and known kinds: give CustomResourceDefinitions with -c")
 		}
 	}
 	if len(examples) == 0 {

@@ -110,8 +110,8 @@ type installing struct {
 
 func (i *installing) run(ctx context.Context, out io.Writer) error {
 	if !i.show {
-		return withHint(&usageError{errors.New("celgate changes no cluster by itself")},
-			"give --print, and the output to kubectl apply -f -")
+		return withHint(&usageError{errors.New("celgate does not change a cluster itself")},
+			"add --print, and pipe the output to kubectl apply -f -")
 	}
 	if err := i.checkInstall(); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (i *installing) run(ctx context.Context, out io.Writer) error {
 	if i.job.Image == "" {
 		i.say(
 			"the manifests name the image \"celgate\", which is in no registry",
-			"give --image what your cluster can pull, best by digest (registry.example.com/celgate@sha256:…), which nobody can change; make image builds it")
+			"name an image that your cluster can pull with --image, best by digest (registry.example.com/celgate@sha256:…); make image builds one")
 		i.job.Image = "celgate"
 	}
 	text := append(append(deploy.Definitions(), "---\n"...), deploy.Server(i.job.Image)...)
@@ -149,7 +149,7 @@ func (i *installing) checkInstall() error {
 	switch {
 	case !i.audits && (len(i.policies) > 0 || i.live != live{} || i.job.Reports != "" || i.job.Shards != 1 ||
 		i.every != 0 || len(i.job.Asks) > 0):
-		return &usageError{errors.New("policies, shards, reports and what is asked are about --audit")}
+		return &usageError{errors.New("flags for policies, shards, reports and requests need --audit")}
 	case i.job.Reports != "" && !known:
 		return &usageError{fmt.Errorf("--write-reports takes openreports or policyreport, not %q", i.job.Reports)}
 	case i.every < 0 || i.every > 0 && i.job.Shards != 1:
@@ -298,8 +298,8 @@ func (i *installing) matchUnknown(of *auditor, rights grants) error {
 		}
 	}
 	if all {
-		i.say("policies match resources by *: of those, the built-in ones and those that -p defines may be listed",
-			"name a live cluster, and its custom kinds may be listed, too")
+		i.say("policies match resources by *: the role lists the built-in ones and those that -p defines",
+			"name a live cluster, and the role lists its custom kinds too")
 	}
 	return nil
 }
@@ -345,8 +345,8 @@ and their kinds stay; a comment shows how to delete them.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !show {
-				return withHint(&usageError{errors.New("celgate changes no cluster by itself")},
-					"give --print, and the output to sh")
+				return withHint(&usageError{errors.New("celgate does not change a cluster itself")},
+					"add --print, and pipe the output to sh")
 			}
 			_, err := io.WriteString(cmd.OutOrStdout(), uninstall)
 			return err

@@ -92,7 +92,7 @@ func (a *apply) snap(ctx context.Context, client *kube.Client) (sources, error) 
 func (w *world) addKinds(c *console) error {
 	types, err := w.live.Types()
 	if err != nil {
-		c.say("not everything is known about the kinds of the cluster: "+err.Error(), "")
+		c.say("some kinds of the cluster are not known: "+err.Error(), "")
 	}
 	w.types = types
 	return nil

@@ -101,10 +101,10 @@ func (c *console) load(ctx context.Context, loader *manifest.Loader, from source
 			"policies among the cluster state are not in force: name their files with -p")
 	case theirs:
 		return nil, withHint(errors.New("no policies in the cluster"),
-			"name files or directories that hold some with -p")
+			"name files or directories with policies with -p")
 	case len(from.policies) == 0:
 		return nil, withHint(&usageError{errors.New("no policies given")},
-			"name files or directories that hold them with -p, or a cluster that has some with --context")
+			"name files or directories with -p, or a cluster with policies with --context")
 	default:
 		return nil, noPolicies(from.policies, batch)
 	}

@@ -223,7 +223,7 @@ func (a *apply) withhold(denied, all int) {
 		a.say(fmt.Sprintf("%d of %s denied; no manifests are printed", denied, plural(all, "object", "objects")), "")
 		return
 	}
-	a.say("no manifests are printed, because not everything could be decided about", "")
+	a.say("no manifests are printed, because not everything could be evaluated", "")
 }
 
 func plural(n int, one, many string) string {

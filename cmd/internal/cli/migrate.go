@@ -98,7 +98,7 @@ func (m *migration) migrate(ctx context.Context) error {
 	}
 	switch {
 	case len(m.moves) == 0:
-		return withHint(errors.New("the server serves none of the kinds"), "celgate serve goes on until it does")
+		return withHint(errors.New("the server serves none of the kinds"), "celgate serve keeps enforcing them until it does")
 	case m.verify:
 		return m.check(ctx, from)
 	}
@@ -224,7 +224,7 @@ func (m *migration) replay(ctx context.Context, w *world) error {
 		}
 		if len(list) > m.limit {
 			m.say(fmt.Sprintf("of %d %s, %d are asked about", len(list), r.GroupResource(), m.limit),
-				"--limit asks about more")
+				"--limit raises that")
 			list = list[:m.limit]
 		}
 		for _, object := range list {

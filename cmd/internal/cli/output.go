@@ -74,7 +74,7 @@ func (r *reporting) targets() ([]target, error) {
 			return nil, &usageError{err}
 		}
 		if toFile && file == "" {
-			return nil, &usageError{fmt.Errorf("--output %s= names no file", format)}
+			return nil, &usageError{fmt.Errorf("--output %s= does not name a file", format)}
 		}
 		if slices.ContainsFunc(all, func(had target) bool { return had.file == t.file }) {
 			if file == "" {

@@ -30,7 +30,7 @@ func (c *console) sayRelease(w *world) {
 		key := release.Minor + " " + kind.Kind
 		if !c.releases[key] {
 			c.say(fmt.Sprintf("Kubernetes %s serves %s only with the flags --feature-gates=%s=true and "+
-				"--runtime-config=%s/%s=true, which its policies are taken to be under", release.Minor, kind.Kind,
+				"--runtime-config=%s/%s=true, which celgate assumes", release.Minor, kind.Kind,
 				kind.Kind, nativeGroup, version), "")
 		}
 		c.releases[key] = true

@@ -77,7 +77,7 @@ func (w *world) request(ctx context.Context, d *manifest.Document, a *asked) (*c
 func (w *world) anyRequest(ctx context.Context, d *manifest.Document, a *asked) (*celgate.Request, error) {
 	if isReview(d.Object) {
 		if flags := a.usedFlags(); len(flags) > 0 {
-			return nil, fmt.Errorf("an AdmissionReview says itself what %s would", strings.Join(flags, ", "))
+			return nil, fmt.Errorf("an AdmissionReview already says what %s would", strings.Join(flags, ", "))
 		}
 		return w.requester().ReviewRequest(d.Object)
 	}

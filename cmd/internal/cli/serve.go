@@ -72,7 +72,7 @@ answers; only the holder of the Lease celgate writes to the cluster.`,
 				return nil
 			case args[0] == "serve":
 				return withHint(&usageError{errors.New("celgate-webhook has no command serve")},
-					"leave it out: that is what it does")
+					"leave it out: celgate-webhook always serves")
 			}
 			return &usageError{fmt.Errorf("celgate-webhook takes flags only, not %q", args[0])}
 		},
@@ -210,7 +210,7 @@ func (s *serving) check() error {
 		return &usageError{errors.New("--policy-dir and --static-policies do not go together")}
 	case s.alone && s.PolicyDir == "" && s.StaticDir == "":
 		return withHint(&usageError{errors.New("no policies to serve")},
-			"name a directory that holds them with --policy-dir")
+			"name a directory with policies with --policy-dir")
 	case s.alone && s.Manage:
 		return &usageError{errors.New("--manage needs a cluster: leave out --alone")}
 	case (s.Cert == "") != (s.Key == ""):
@@ -220,7 +220,7 @@ func (s *serving) check() error {
 	case len(s.beside) > 0 && s.Manage:
 		return withHint(
 			&usageError{errors.New("--shadow-webhook and --manage do not go together")},
-			"with --manage a request comes twice, for policies of each failurePolicy; compare with one replica that is asked once")
+			"with --manage each request comes twice, once for each failurePolicy; compare with one replica without --manage")
 	case s.besideCA != "" && len(s.beside) == 0:
 		return &usageError{errors.New("--shadow-webhook-ca without --shadow-webhook")}
 	case s.Callers.Rate < 0:

@@ -138,7 +138,7 @@ func (e *exporting) params(ctx context.Context) ([]map[string]any, error) {
 	all, err := e.world.params(ctx, e.set)
 	for _, param := range all {
 		if kind := tree.Object(param).Kind(); kind.Group == "" && kind.Kind == "Secret" {
-			e.say("Secret "+nameOf(param)+" is a param: it is written with its data", "")
+			e.say("Secret "+nameOf(param)+" is a param: its data is printed", "")
 		}
 	}
 	return all, err

@@ -33,7 +33,7 @@ func (w *world) addStatic(c *console, version string) error {
 			return err
 		}
 		if len(others) > 0 {
-			c.say(fmt.Sprintf("%s: nothing is read of what it says about %s", c.static.config, strings.Join(others, ", ")), "")
+			c.say(fmt.Sprintf("%s: celgate ignores what it says about %s", c.static.config, strings.Join(others, ", ")), "")
 		}
 		dirs = named
 	}

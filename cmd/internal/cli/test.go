@@ -98,7 +98,7 @@ low, and 2 when a case could not run.`,
 
 func (t *test) run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return withHint(&usageError{errors.New("no suites given")}, "name suites or directories that hold them")
+		return withHint(&usageError{errors.New("no suites given")}, "name suites or directories with suites")
 	}
 	if t.convert {
 		return t.convertSuites(args)
@@ -172,7 +172,7 @@ func (t *test) convertSuites(args []string) error {
 		switch {
 		case errors.Is(err, fs.ErrExist):
 			t.raise(exitFailed)
-			t.say(path+" exists, and is not written over", "remove it, or move it away")
+			t.say(path+" exists, and is not overwritten", "remove it, or move it away")
 		case err != nil:
 			return err
 		default:
@@ -301,7 +301,7 @@ func (t *test) once(ctx context.Context, args []string, opts suite.Options) erro
 	if percent := opts.Coverage.Percent(); percent < t.least {
 		t.raise(exitDenied)
 		t.say(fmt.Sprintf("coverage is %.1f%%, less than %g%%", percent, t.least),
-			"--coverage shows what was never seen")
+			"--coverage shows the outcomes that no case reaches")
 	}
 	return nil
 }

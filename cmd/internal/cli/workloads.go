@@ -156,7 +156,7 @@ func (d *decider) concludeWorkloads(c *console, w *workloads) {
 }
 
 // unfollowed says that Pods of an object are not asked about.
-func unfollowed(err error) string { return "no Pod of it is asked about: " + err.Error() }
+func unfollowed(err error) string { return "no Pod of it is evaluated: " + err.Error() }
 
 // followed are the objects that are followed from one manifest.
 type followed struct {

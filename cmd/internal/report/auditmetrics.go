@@ -46,10 +46,10 @@ func (a *Audit) Metrics(now time.Time) *prometheus.Registry {
 	t := a.totals
 	gauge("timestamp_seconds", "When the audit began.").WithLabelValues().Set(float64(now.Unix()))
 	set("asked_objects", "Objects that policies are for.", t.Objects)
-	set("failed_objects", "Objects that could not be decided about.", t.Failed)
+	set("failed_objects", "Objects that could not be evaluated.", t.Failed)
 	set("unread", "Parts of the cluster that could not be read.", len(a.Unread))
 	set("policies", "Policies in force.", len(a.set.Policies))
-	set("unaudited_policies", "Policies that cannot be asked about stored objects.", a.Unasked())
+	set("unaudited_policies", "Policies that cannot be evaluated for stored objects.", a.Unasked())
 	set("rejected", "Policies and bindings that the server would not store.", len(a.rejected))
 	objects := gauge("objects", "Objects of which policies or the server say so; one may be counted several times.",
 		"verdict")

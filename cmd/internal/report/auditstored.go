@@ -191,7 +191,7 @@ func about(log bool, beside *Beside, shard *Shard) string {
 	case log:
 		return "the requests of an audit log"
 	case beside != nil:
-		return "what files and a cluster differ in"
+		return "a comparison of files with a cluster"
 	case shard != nil:
 		return "part " + shard.String() + " of the objects"
 	}

@@ -55,7 +55,7 @@ func newMetrics(l *loader) *metrics {
 	})
 	m.shadow = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "celgate", Subsystem: "shadow", Name: "disagreements_total",
-		Help: "With --shadow: what policies would have done beyond what the API server had done, by policy and what: change, deny or fail.",
+		Help: "With --shadow: what policies would have done beyond what the API server did, by policy and effect: change, deny or fail.",
 	}, []string{"policy", "would"})
 	m.registry.MustRegister(m.mutations, m.shadow, m.answers, m.duration,
 		m.loads, m.loading, m.compiling, m.loaded, m.policies,
@@ -117,7 +117,7 @@ func (m *metrics) addLoads() {
 	})
 	m.attempted = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "policy_load_attempt_timestamp_seconds",
-		Help: "When it was last tried to put policies in force, whether it worked or not.",
+		Help: "When policies were last loaded, successfully or not.",
 	})
 	m.policies = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "policies",
@@ -127,7 +127,7 @@ func (m *metrics) addLoads() {
 
 func readyGauge(l *loader) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "celgate", Name: "ready", Help: "1 when requests are answered with everything known.",
+		Namespace: "celgate", Name: "ready", Help: "1 when the server is ready: it knows its policies and the cluster.",
 	}, func() float64 {
 		if l.ready() != nil {
 			return 0
@@ -139,7 +139,7 @@ func readyGauge(l *loader) prometheus.Collector {
 func failingGauge(l *loader) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "celgate", Name: "directory_failing",
-		Help: "1 when what --policy-dir holds is not all in force: the last good set is.",
+		Help: "1 when --policy-dir has errors, so that the last good set is in force.",
 	}, func() float64 {
 		if l.directoryError() != nil {
 			return 1
@@ -158,7 +158,7 @@ var (
 	inFlightRequests = prometheus.NewDesc("celgate_webhook_requests_in_flight", "Requests that are being answered.",
 		nil, nil)
 	longestRequest = prometheus.NewDesc("celgate_webhook_longest_request_seconds",
-		"For how long the oldest request in flight has been answered until now.", nil, nil)
+		"Age of the oldest request in flight.", nil, nil)
 	inFlightBytes = prometheus.NewDesc("celgate_webhook_bytes_in_flight",
 		"Bytes of bodies that count against the bound, those of abandoned evaluations too.", nil, nil)
 	slowestPolicy = prometheus.NewDesc("celgate_policy_slowest_seconds",
@@ -217,12 +217,12 @@ type watches struct{ world *kube.World }
 
 var (
 	watchFailing = prometheus.NewDesc("celgate_watches_failing",
-		"Watches, of params too, that do not work at the moment.", nil, nil)
-	watchObjects = prometheus.NewDesc("celgate_watch_objects", "Objects that are known by the watch of a resource.",
+		"Watches that fail at the moment, those of params included.", nil, nil)
+	watchObjects = prometheus.NewDesc("celgate_watch_objects", "Objects in the watch of a resource.",
 		[]string{"resource"}, nil)
 	watchHeard = prometheus.NewDesc(
 		"celgate_watch_heard_timestamp_seconds",
-		"When the API server was last heard of on the watch of a resource; it says something about once a minute, even if nothing changes.", []string{"resource"}, nil)
+		"When the watch of a resource last received something; the API server sends about once a minute, even if nothing changes.", []string{"resource"}, nil)
 )
 
 // Describe is that of prometheus.Collector.

@@ -178,7 +178,7 @@ func (a *arena) assumes(ctx context.Context, r *celgate.Request) string {
 	if known, err := a.cluster.Get(ctx, requests.Namespace, "", r.Namespace); known != nil || err != nil {
 		return ""
 	}
-	return fmt.Sprintf("namespace %q is not in the state and taken as one without labels of its own; give it under state", r.Namespace)
+	return fmt.Sprintf("namespace %q is not in the state and assumed to have no labels of its own; give it under state", r.Namespace)
 }
 
 // madeUp says that a policy which decided looks at what is made up of the user; "" if none does.

@@ -140,7 +140,7 @@ func (run *caseRun) exercised(e *Expectation) bool {
 		}
 		run.fail(Failure{Place: e.Place, Expected: "a policy takes part in the request", Got: run.why("", ""),
 			Causes: run.skips(""),
-			Hint:   "write expect: skipped if that is what the case is about",
+			Hint:   "write expect: skipped if the case is about that",
 		},
 		)
 		return false

@@ -21,7 +21,7 @@ var documentFields = fields{
 var suiteFields = fields{
 	{"name", "name of the suite; without it the name of the file, or of the folder of a `suite.yaml`"},
 	{"policies", "files and directories with policies and bindings, or objects; without it `policy.yaml`"},
-	{"state", "files and directories with what exists in the cluster, or objects: namespaces, params, CustomResourceDefinitions, RBAC, stored objects; without it `state.yaml` if there is one. A namespace that is in none of it is taken as one without labels of its own, for an AdmissionReview too (`celgate apply` answers 404 for that, as the server does)"},
+	{"state", "files and directories with what exists in the cluster, or objects: namespaces, params, CustomResourceDefinitions, RBAC, stored objects; without it `state.yaml` if there is one. A namespace that is in none of it is assumed to have no labels of its own, for an AdmissionReview too (`celgate apply` answers 404 for that, as the server does)"},
 	{"defaults", "members of a request that all cases have"},
 	{"cases", "the cases"},
 }

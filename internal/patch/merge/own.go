@@ -112,11 +112,11 @@ func (p Place) Item() Place { return Place{p.item()} }
 func (m *Merger) Value(at Place, live any, patch map[string]any) (any, []Conflict, error) {
 	r := at.granular() // the whole of the value is written, not that of what it is in
 	if !r.isMap() {
-		return nil, nil, problem("its values are no objects: write objects.replace(…)")
+		return nil, nil, problem("its values are not objects: write objects.replace(…)")
 	}
 	members, ok := live.(map[string]any)
 	if !ok && live != nil {
-		return nil, nil, problem("it is no object: write objects.replace(…)")
+		return nil, nil, problem("it is not an object: write objects.replace(…)")
 	}
 	if marked(patch) {
 		left, rest, problems := unmark(r, members, patch)
