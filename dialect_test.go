@@ -50,10 +50,17 @@ func admit(t *testing.T, policies, data string) *celgate.Decision {
 		t.Fatal(err)
 	}
 	object["data"] = members
+	return admitObject(t, engine, "configmaps", object)
+}
+
+// admitObject decides about the creation of an object of the core group in the namespace default.
+func admitObject(t *testing.T, engine *celgate.Engine, resource string, object map[string]any) *celgate.Decision {
+	t.Helper()
+	name, _ := object["metadata"].(map[string]any)["name"].(string)
 	prepared, err := engine.Prepare(t.Context(), &celgate.Request{
-		Kind:      schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
-		Resource:  schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
-		Operation: celgate.Create, Namespace: "default", Name: "cm", Object: object,
+		Kind:      schema.GroupVersionKind{Version: "v1", Kind: object["kind"].(string)},
+		Resource:  schema.GroupVersionResource{Version: "v1", Resource: resource},
+		Operation: celgate.Create, Namespace: "default", Name: name, Object: object,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/schema"
 )
 
 // podPolicy is a policy with one ApplyConfiguration of Pods.
@@ -41,19 +40,7 @@ func untypedPolicy(text string) string {
 // admitPod decides about the creation of a Pod.
 func admitPod(t *testing.T, engine *celgate.Engine, object map[string]any) *celgate.Decision {
 	t.Helper()
-	prepared, err := engine.Prepare(t.Context(), &celgate.Request{
-		Kind:      schema.GroupVersionKind{Version: "v1", Kind: "Pod"},
-		Resource:  schema.GroupVersionResource{Version: "v1", Resource: "pods"},
-		Operation: celgate.Create, Namespace: "default", Name: "web", Object: object,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := engine.Admit(t.Context(), prepared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return admitObject(t, engine, "pods", object)
 }
 
 const fullPod = `

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"os"
 	"path"
 	"path/filepath"
 	"reflect"
@@ -15,10 +14,7 @@ import (
 
 // TestExamples holds the examples with mutations to their cases: what they show is what a real server did.
 func TestExamples(t *testing.T) {
-	cases, err := Load(os.DirFS("testdata"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := corpus(t)
 	recorded := map[string]*Case{}
 	for i := range cases {
 		recorded[cases[i].Name] = cases[i]

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"os"
 	"reflect"
 	"testing"
 
@@ -15,10 +14,7 @@ import (
 // TestLowered makes native policies of those of the dialect in a case: they are those of the case, which a server has
 // answered, and the dialect has the same answer.
 func TestLowered(t *testing.T) {
-	cases, err := Load(os.DirFS("testdata"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := corpus(t)
 	types, err := builtin.Registry("1.37")
 	if err != nil {
 		t.Fatal(err)

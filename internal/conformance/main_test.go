@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/celgate/celgate/internal/plan"
@@ -18,5 +20,18 @@ func TestMain(m *testing.M) {
 		}
 		panic(fmt.Sprintf("a plan panicked: %v", reason))
 	}
+	debug.SetGCPercent(400) // each case leaves much behind, and little of it lives
 	os.Exit(m.Run())
+}
+
+var loadCorpus = sync.OnceValues(func() ([]*Case, error) { return Load(os.DirFS("testdata")) })
+
+// corpus returns the recorded cases, which no test changes.
+func corpus(t *testing.T) []*Case {
+	t.Helper()
+	cases, err := loadCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cases
 }

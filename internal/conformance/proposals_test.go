@@ -16,10 +16,7 @@ import (
 // TestProposalsInDialect answers what the proposals write, as policies of the dialect: testdata/proposals.yaml holds the
 // answers, beside those that a server of the release has recorded in the cases.
 func TestProposalsInDialect(t *testing.T) {
-	cases, err := Load(os.DirFS("testdata"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := corpus(t)
 	type answer struct {
 		Case     string   `json:"case"`
 		Idea     string   `json:"idea"`

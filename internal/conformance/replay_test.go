@@ -4,9 +4,12 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celgate/celgate"
 )
 
 // unvalidated holds the cases in which the registry of the server refuses an object that the engine, which does not
@@ -44,42 +47,67 @@ func unexpected(c *Case, got *Want, diff, what string) string {
 
 var short = flag.Bool("names", false, "print only the names of the cases that differ")
 
-// TestReplay answers every case with the engine and compares with what the server said.
+// TestReplay answers every case with one engine in three ways, and compares with what the server said: as it is, as one
+// that tells what it does, and over HTTP.
 func TestReplay(t *testing.T) {
-	cases, err := Load(os.DirFS("testdata"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := corpus(t)
 	if len(cases) == 0 {
 		t.Fatal("no cases")
 	}
+	var ran, told atomic.Int64
+	t.Cleanup(func() {
+		if ran.Load() == int64(len(cases)) && told.Load() == 0 { // not if -run chooses some
+			t.Error("no mutation was told")
+		}
+	})
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
+			ran.Add(1)
 			if c.Want == nil {
 				t.Fatal("not recorded")
 			}
-			got, err := Replay(t.Context(), c)
+			w, err := worldOf(c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			diff := unexpected(c, got, Compare(c.Want, got), unvalidated[c.Name])
-			switch {
-			case diff != "" && *short:
-				t.Fail()
-			case diff != "":
-				t.Errorf("%s\n- recorded + engine\n%s", c.Idea, diff)
+			got := &Want{}
+			var engine *celgate.Engine
+			if engine, got.Rejected, err = w.Engine(c.Policies, c.Stored...); err != nil {
+				t.Fatal(err)
+			}
+			rejected := got.Rejected
+			if c.Request != nil {
+				if _, err := w.Answer(t.Context(), engine, c, got); err != nil {
+					t.Fatal(err)
+				}
+			}
+			report(t, c, "engine", unexpected(c, got, Compare(c.Want, got), unvalidated[c.Name]))
+			if c.Request == nil {
+				return
+			}
+			told.Add(compareTraced(t, c, w, engine))
+			if c.Area() != "writes" { // the server asks no webhook about policies
+				compareWebhook(t, c, w, engine, rejected)
 			}
 		})
 	}
 }
 
+// report fails for what differs between the recorded answer and another one.
+func report(t *testing.T, c *Case, of, diff string) {
+	t.Helper()
+	switch {
+	case diff != "" && *short:
+		t.Fail()
+	case diff != "":
+		t.Errorf("%s\n- recorded + %s\n%s", c.Idea, of, diff)
+	}
+}
+
 // TestCorpus checks the corpus itself.
 func TestCorpus(t *testing.T) {
-	cases, err := Load(os.DirFS("testdata"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := corpus(t)
 	for _, problem := range Check(cases) {
 		t.Error(problem)
 	}

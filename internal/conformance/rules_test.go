@@ -12,10 +12,7 @@ var update = flag.Bool("update", false, "rewrite the table in docs/semantics.md"
 
 // TestRules holds the rules to the corpus, and the table in the documentation to the rules.
 func TestRules(t *testing.T) {
-	cases, err := Load(os.DirFS("testdata"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := corpus(t)
 	text, err := os.ReadFile("testdata/rules.txt")
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"testing"
 
@@ -13,80 +12,60 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// TestTraced holds that an engine that tells what it does decides as one that does not, costs included, and that what
-// it tells is the decision: each outcome once, in order, and mutations that begin where the one before ended.
-func TestTraced(t *testing.T) {
-	cases, err := Load(os.DirFS("testdata"))
+// compareTraced holds that an engine that tells what it does decides as one that does not, costs included, and that what
+// it tells is the decision: each outcome once, in order, and mutations that begin where the one before ended. It returns
+// how many mutations were told.
+func compareTraced(t *testing.T, c *Case, w *World, engine *celgate.Engine) (told int64) {
+	t.Helper()
+	request, err := w.request(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := 0
-	for _, c := range cases {
-		if c.Request == nil {
-			continue
+	prepared, err := engine.Prepare(t.Context(), request)
+	if err != nil {
+		return 0 // refused before any policy
+	}
+	want, err := engine.Admit(t.Context(), prepared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []explain.Event
+	got, err := engine.Explain(t.Context(), prepared, explain.Options{
+		Trace:   func(e explain.Event) { events = append(events, e) },
+		Observe: func(explain.Observation) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignored := cmp.Options{
+		cmpopts.IgnoreFields(celgate.Decision{}, "Object", "Changes"),
+		cmpopts.IgnoreUnexported(celgate.Decision{}, celgate.Violation{}),
+		cmp.Comparer(func(a, b policy.Expr) bool { return a.Src == b.Src && a.Field == b.Field }),
+		cmpopts.EquateEmpty(),
+		cmp.Comparer(func(a, b error) bool { return fmt.Sprintf("%T %v", a, a) == fmt.Sprintf("%T %v", b, b) }),
+	}
+	if diff := cmp.Diff(want, got, ignored); diff != "" {
+		t.Error(diff)
+	}
+	var outcomes []celgate.Outcome
+	objects := map[string]map[string]any{}
+	for _, e := range events {
+		if e.Op == explain.OpOutcome {
+			outcomes = append(outcomes, got.Outcomes[e.Outcome])
 		}
-		t.Run(c.Name, func(t *testing.T) {
-			w, err := worldOf(c)
-			if err != nil {
-				t.Fatal(err)
+		if m := e.Mutation; m != nil {
+			told++
+			as := m.As.String()
+			if before, ok := objects[as]; ok && !e.Second && !reflect.DeepEqual(before, m.Before) {
+				t.Errorf("%s mutation %d does not begin where the one before ended", e.Policy, m.Index)
 			}
-			plain, _, err := w.Engine(c.Policies, c.Stored...)
-			if err != nil {
-				t.Fatal(err)
+			if m.After != nil {
+				objects[as] = m.After
 			}
-			request, err := w.request(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			prepared, err := plain.Prepare(t.Context(), request)
-			if err != nil {
-				t.Skip("refused before any policy")
-			}
-			want, err := plain.Admit(t.Context(), prepared)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var events []explain.Event
-			got, err := plain.Explain(t.Context(), prepared, explain.Options{
-				Trace:   func(e explain.Event) { events = append(events, e) },
-				Observe: func(explain.Observation) {},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ignored := cmp.Options{
-				cmpopts.IgnoreFields(celgate.Decision{}, "Object", "Changes"),
-				cmpopts.IgnoreUnexported(celgate.Decision{}, celgate.Violation{}),
-				cmp.Comparer(func(a, b policy.Expr) bool { return a.Src == b.Src && a.Field == b.Field }),
-				cmpopts.EquateEmpty(),
-				cmp.Comparer(func(a, b error) bool { return fmt.Sprintf("%T %v", a, a) == fmt.Sprintf("%T %v", b, b) }),
-			}
-			if diff := cmp.Diff(want, got, ignored); diff != "" {
-				t.Error(diff)
-			}
-			var outcomes []celgate.Outcome
-			objects := map[string]map[string]any{}
-			for _, e := range events {
-				if e.Op == explain.OpOutcome {
-					outcomes = append(outcomes, got.Outcomes[e.Outcome])
-				}
-				if m := e.Mutation; m != nil {
-					told++
-					as := m.As.String()
-					if before, ok := objects[as]; ok && !e.Second && !reflect.DeepEqual(before, m.Before) {
-						t.Errorf("%s mutation %d does not begin where the one before ended", e.Policy, m.Index)
-					}
-					if m.After != nil {
-						objects[as] = m.After
-					}
-				}
-			}
-			if diff := cmp.Diff(got.Outcomes, outcomes, ignored); diff != "" {
-				t.Error(diff)
-			}
-		})
+		}
 	}
-	if told == 0 {
-		t.Error("no mutation was told")
+	if diff := cmp.Diff(got.Outcomes, outcomes, ignored); diff != "" {
+		t.Error(diff)
 	}
+	return told
 }

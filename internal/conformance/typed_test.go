@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -63,10 +62,7 @@ var unseen = map[string]string{
 // TestTyped holds typed construction to what the server did with the mutations of the corpus: what it applied is
 // accepted, what it refused for its type is found.
 func TestTyped(t *testing.T) {
-	cases, err := Load(os.DirFS("testdata"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := corpus(t)
 	applied, refused := 0, 0
 	checkers := map[string]*typed.Checker{}
 	for _, c := range cases {

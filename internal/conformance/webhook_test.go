@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -36,43 +35,24 @@ var asJSON = map[string]string{
 	"custom/empty-list-mapped":           "the list that is null in JSON is one until then, and validating policies inside the server see that",
 }
 
-// TestWebhook answers every case over HTTP: the reviews that the server would send, the patch applied with the server's
+// compareWebhook answers a case over HTTP: the reviews that the server would send, the patch applied with the server's
 // library.
-func TestWebhook(t *testing.T) {
-	cases, err := Load(os.DirFS("testdata"))
-	if err != nil {
+func compareWebhook(t *testing.T, c *Case, w *World, engine *celgate.Engine, rejected []Rejection) {
+	t.Helper()
+	server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return engine }})
+	defer server.Close()
+	got := &Want{Rejected: rejected}
+	if err := w.replayOverHTTP(t.Context(), c, engine, server.URL, got); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range cases {
-		if c.Want == nil || c.Request == nil || c.Area() == "writes" { // the server asks no webhook about policies
-			continue
-		}
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			w, err := worldOf(c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			engine, rejected, err := w.Engine(c.Policies, c.Stored...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			server := httptest.NewServer(&webhook.Handler{Engine: func() *celgate.Engine { return engine }})
-			defer server.Close()
-			got := &Want{Rejected: rejected}
-			if err := w.replayOverHTTP(t.Context(), c, engine, server.URL, got); err != nil {
-				t.Fatal(err)
-			}
-			want := *c.Want
-			want.AuditAnnotations = sentAnnotations(want.AuditAnnotations)
-			switch diff, why := unexpected(c, got, Compare(&want, got),
-				cmp.Or(unvalidated[c.Name], registered[c.Name])), asJSON[c.Name]; {
-			case diff == "" && why != "":
-				t.Errorf("agrees now, but is known to differ: %s", why)
-			case diff != "" && why == "":
-				t.Errorf("%s\n- recorded + webhook\n%s", c.Idea, diff)
-			}
-		})
+	want := *c.Want
+	want.AuditAnnotations = sentAnnotations(want.AuditAnnotations)
+	diff := unexpected(c, got, Compare(&want, got), cmp.Or(unvalidated[c.Name], registered[c.Name]))
+	switch why := asJSON[c.Name]; {
+	case why == "":
+		report(t, c, "webhook", diff)
+	case diff == "":
+		t.Errorf("agrees now, but is known to differ: %s", why)
 	}
 }
 

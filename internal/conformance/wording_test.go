@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -10,10 +9,7 @@ import (
 
 // TestWording reads the recorded answers of servers, so that a release with other words does not go unnoticed.
 func TestWording(t *testing.T) {
-	cases, err := Load(os.DirFS("testdata"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := corpus(t)
 	denials, results, booleans := 0, 0, 0
 	for _, c := range cases {
 		if c.Want == nil {

@@ -143,46 +143,50 @@ func (c *Custom) Create(ctx context.Context, object map[string]any) field.ErrorL
 // Update returns what the server finds wrong with an object that takes the place of another. What is as it was is
 // not judged again.
 func (c *Custom) Update(ctx context.Context, object, old map[string]any) field.ErrorList {
+	return c.update(ctx, object, old, false)
+}
+
+// UpdateStatus is Update for the subresource status
+// (apiextensions-apiserver pkg/registry/customresource/status_strategy.go v0.37.2).
+func (c *Custom) UpdateStatus(ctx context.Context, object, old map[string]any) field.ErrorList {
+	return c.update(ctx, object, old, true)
+}
+
+func (c *Custom) update(ctx context.Context, object, old map[string]any, onlyStatus bool) field.ErrorList {
 	correlated := common.NewCorrelatedObject(object, old, &model.Structural{Structural: c.structural})
 	errs := commonMetadataUpdate(object, old, c.namespaced)
 	if wrong := c.typeMeta(object); len(wrong) > 0 {
 		errs = append(errs, wrong...)
 	} else {
 		errs = append(errs, c.metadata(ctx, object, old)...)
-		errs = append(errs, stable(validation.ValidateCustomResourceUpdate(nil, object, old, c.whole,
-			validation.WithRatcheting(correlated)))...)
-		errs = append(errs, c.replicas(object, true)...)
+		if onlyStatus {
+			errs = append(errs, c.statusSchema(object, old, correlated)...)
+		} else {
+			errs = append(errs, stable(validation.ValidateCustomResourceUpdate(nil, object, old, c.whole,
+				validation.WithRatcheting(correlated)))...)
+		}
+		errs = append(errs, c.replicas(object, !onlyStatus)...)
 	}
-	errs = append(errs, stable(objectmeta.Validate(ctx, nil, object, c.structural, false))...)
+	if !onlyStatus {
+		errs = append(errs, stable(objectmeta.Validate(ctx, nil, object, c.structural, false))...)
+	}
 	if len(listtype.ValidateListSetsAndMaps(nil, c.structural, old)) == 0 {
 		errs = append(errs, stable(listtype.ValidateListSetsAndMaps(nil, c.structural, object))...)
 	}
 	return c.validations(ctx, errs, object, old, cel.WithRatcheting(correlated))
 }
 
-// UpdateStatus is Update for the subresource status
-// (apiextensions-apiserver pkg/registry/customresource/status_strategy.go v0.37.2).
-func (c *Custom) UpdateStatus(ctx context.Context, object, old map[string]any) field.ErrorList {
-	correlated := common.NewCorrelatedObject(object, old, &model.Structural{Structural: c.structural})
-	errs := commonMetadataUpdate(object, old, c.namespaced)
-	if wrong := c.typeMeta(object); len(wrong) > 0 {
-		errs = append(errs, wrong...)
-	} else {
-		errs = append(errs, c.metadata(ctx, object, old)...)
-		if status, ok := object["status"]; ok {
-			var options []validation.ValidationOption
-			if c.structural != nil {
-				options = append(options, validation.WithRatcheting(correlated.Key("status")))
-			}
-			errs = append(errs, stable(validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old["status"],
-				c.status, options...))...)
-		}
-		errs = append(errs, c.replicas(object, false)...)
+// statusSchema compares the status of an update with its schema.
+func (c *Custom) statusSchema(object, old map[string]any, correlated *common.CorrelatedObject) field.ErrorList {
+	status, ok := object["status"]
+	if !ok {
+		return nil
 	}
-	if len(listtype.ValidateListSetsAndMaps(nil, c.structural, old)) == 0 {
-		errs = append(errs, stable(listtype.ValidateListSetsAndMaps(nil, c.structural, object))...)
+	var options []validation.ValidationOption
+	if c.structural != nil {
+		options = append(options, validation.WithRatcheting(correlated.Key("status")))
 	}
-	return c.validations(ctx, errs, object, old, cel.WithRatcheting(correlated))
+	return stable(validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old["status"], c.status, options...))
 }
 
 func (c *Custom) typeMeta(object map[string]any) field.ErrorList {
