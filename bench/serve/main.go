@@ -417,8 +417,8 @@ func (s *side) usage() (used usage, err error) {
 		return used, err
 	}
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')'):]))
-	user, err1 := strconv.Atoi(fields[12-1]) // the name is the second field
-	system, err2 := strconv.Atoi(fields[13-1])
+	user, err1 := strconv.Atoi(fields[14-2]) // the name is the second field
+	system, err2 := strconv.Atoi(fields[15-2])
 	used.cpu = time.Duration(user+system) * time.Second / 100
 	response, err := http.Get("http://" + s.metrics + "/metrics")
 	if err != nil {

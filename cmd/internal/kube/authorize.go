@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,10 @@ import (
 var subjectAccessReviews = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1",
 	Resource: "subjectaccessreviews"}
 
+// askTime is how long the server has for an answer. Who asks may hold what others wait for, and go on past the deadline
+// of a request.
+const askTime = 5 * time.Second
+
 // authorize asks with a SubjectAccessReview. The error of an evaluation comes with the decision, as that of the
 // server's own authorizers.
 func (c *Client) authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -27,6 +32,8 @@ func (c *Client) authorize(ctx context.Context, attr authorizer.Attributes) (aut
 		return authorizer.DecisionNoOpinion, "", err
 	}
 	tree["apiVersion"], tree["kind"] = authorizationv1.SchemeGroupVersion.String(), "SubjectAccessReview"
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	answer, err := c.dynamic.Resource(subjectAccessReviews).
 		Create(ctx, &unstructured.Unstructured{Object: tree}, metav1.CreateOptions{})
 	if err != nil {

@@ -1,7 +1,9 @@
 package kube
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -133,6 +135,11 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{}`)
 	case r.Method == http.MethodPost && strings.HasSuffix(path, "/subjectaccessreviews"):
 		spec := body["spec"].(map[string]any)
+		if spec["user"] == "slow" {
+			f.mu.Unlock()
+			<-r.Context().Done()
+			return
+		}
 		body["status"] = map[string]any{"allowed": spec["user"] == "dev", "reason": "asked"}
 		_ = json.NewEncoder(w).Encode(body)
 	case r.Method == http.MethodPost:
@@ -375,6 +382,23 @@ func TestAuthorize(t *testing.T) {
 		if got != want || reason != "asked" || err != nil {
 			t.Errorf("%s: %v %q %v", name, got, reason, err)
 		}
+	}
+}
+
+// TestAuthorizeSlowly asks a server that does not answer, with a context that never ends.
+func TestAuthorizeSlowly(t *testing.T) {
+	t.Parallel()
+	_, client := startFake(t)
+	start := time.Now()
+	got, _, err := client.authorize(context.WithoutCancel(t.Context()), authorizer.AttributesRecord{
+		User: &user.DefaultInfo{Name: "slow"}, Verb: "get", Resource: "pods", ResourceRequest: true,
+	})
+	var unanswered *unansweredError
+	if got != authorizer.DecisionNoOpinion || !errors.As(err, &unanswered) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v %v", got, err)
+	}
+	if took := time.Since(start); took > askTime+10*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 
