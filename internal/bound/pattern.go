@@ -1,6 +1,7 @@
 package bound
 
 import (
+	"context"
 	"errors"
 	"regexp"
 	"regexp/syntax"
@@ -273,4 +274,22 @@ func (m *Meter) try(do func(look func())) (err error) {
 	look()
 	do(look)
 	return nil
+}
+
+// Within does what nobody charges for and what looks at its context now and then, as loops of cel-go do: with errors in
+// them they take the square of their length. It has the time of what is tried.
+func (m *Meter) Within(ctx context.Context, do func(context.Context) error) error {
+	if m == nil {
+		return do(ctx)
+	}
+	limits := m.limits()
+	most := tried * Time(limits.Steps)
+	late := &Error{Size: Size{Steps: Steps(most)}, Limits: limits}
+	ctx, cancel := context.WithTimeoutCause(ctx, most, late)
+	defer cancel()
+	err := do(ctx)
+	if err != nil && context.Cause(ctx) == error(late) {
+		m.stopped, m.refused = late, true
+	}
+	return err
 }

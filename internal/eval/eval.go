@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -254,7 +255,11 @@ func runPlain(ctx context.Context, e *compile.Expression, vars *activation) (val
 		}
 		vars.Meter.Reset(before)
 	}
-	value, details, err := e.Program.ContextEval(ctx, vars)
+	var details *cel.EvalDetails
+	err = vars.Meter.Within(ctx, func(ctx context.Context) (err error) {
+		value, details, err = e.Program.ContextEval(ctx, vars)
+		return err
+	})
 	if stopped := vars.Meter.Stopped(); err != nil && stopped != nil { // whatever cel-go makes of it
 		return nil, 0, stopped
 	}

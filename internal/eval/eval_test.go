@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/celgate/celgate/internal/bound"
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
 	"github.com/celgate/celgate/internal/eval"
@@ -304,6 +305,26 @@ func TestLoopOverTheLimit(t *testing.T) {
 	}
 	if seen < 100_000 {
 		t.Errorf("told about %d iterations", seen)
+	}
+}
+
+// TestErrorsInALoop has an error for each item, with which cel-go takes the square of their number.
+func TestErrorsInALoop(t *testing.T) {
+	prog := program(t, policy.Policy{Validations: []policy.Validation{
+		validation("object.l.split('').all(x, int(x) > 0)")}})
+	object := map[string]any{"l": strings.Repeat("z", 100_000)} // for half a minute
+	meter := &bound.Meter{Limits: bound.Limits{Bytes: bound.Served.Bytes, Steps: 2_000_000}}
+	in := eval.Inputs{Object: eval.Value(object, eval.Plain), Meter: meter}
+	start := time.Now()
+	o := new(eval.Validator).Validate(t.Context(), prog, &in, nil).Outcomes[0]
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if !strings.Contains(o.Message, "evaluation stopped: it needs about 200ms, more than the limit of 20ms") {
+		t.Error(o.Message)
+	}
+	if _, refused := meter.Excess(); !refused {
+		t.Error("not refused")
 	}
 }
 
