@@ -137,7 +137,7 @@ func (e *Engine) storedErrors(p *policy.Policy) field.ErrorList {
 	}
 	checker := compile.NewStoredChecker(e.envs, p)
 	defer checker.Close()
-	return policy.ValidatePolicyUpdate(p, nil, checker)
+	return policy.ValidatePolicyUpdate(p, nil, checker.Compile)
 }
 
 // patternTime is how long the regular expressions of one policy may take to be read where celgate stands in for the

@@ -380,29 +380,21 @@ func shape(t reflect.Type) any {
 	return t.Kind().String()
 }
 
-// calls is a Checker that remembers what it was asked and refuses what contains "bad".
+// calls remembers what it was asked to compile and refuses what contains "bad".
 type calls struct{ log []string }
 
-func (c *calls) Variable(name, src string) *policy.CompileError {
-	return c.call("variable "+name, src)
-}
-
-func (c *calls) Expression(use policy.Use, _ string, src string) *policy.CompileError {
-	return c.call(string(use), src)
-}
-
-func (c *calls) call(what, src string) *policy.CompileError {
-	c.log = append(c.log, what+"|"+src)
+func (c *calls) compile(x policy.Part) *field.Error {
+	c.log = append(c.log, strings.TrimSpace(string(x.Use)+" "+x.Name)+"|"+x.Src)
 	switch {
-	case strings.Contains(src, "internal"):
-		return &policy.CompileError{Detail: "no program", Internal: true}
-	case strings.Contains(src, "bad"):
-		return &policy.CompileError{Detail: "compilation failed"}
+	case strings.Contains(x.Src, "internal"):
+		return field.InternalError(nil, errors.New("no program"))
+	case strings.Contains(x.Src, "bad"):
+		return field.Invalid(nil, x.Src, "compilation failed")
 	}
 	return nil
 }
 
-func TestChecker(t *testing.T) {
+func TestCompile(t *testing.T) {
 	validating := head + `
   matchConditions: [{name: m, expression: " bad1 "}, {name: o, expression: " "}]
   variables: [{name: x, expression: " bad2 "}, {name: "!", expression: ok}]
@@ -453,7 +445,7 @@ spec:
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var c calls
-			errs := policy.ValidatePolicy(mustPolicy(t, test.object, nil), &c)
+			errs := policy.ValidatePolicy(mustPolicy(t, test.object, nil), c.compile)
 			if diff := cmp.Diff(test.err, texts(errs)); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
@@ -479,7 +471,7 @@ func TestDuplicateVariables(t *testing.T) {
   validations: [{expression: "true"}]
 `, rows{"": 1, "spec.variables[3].name": 9})
 	var c calls
-	errs := policy.ValidatePolicy(p, &c)
+	errs := policy.ValidatePolicy(p, c.compile)
 	want := []string{
 		`spec.variables[2].expression: Required value: expression is not specified`,
 		`spec.variables[2].name: Duplicate value: "x": each variable must have a name of its own`,

@@ -10,8 +10,8 @@ import (
 // every policy, then what only files may not have
 // (pkg/admission/plugin/policy/manifest/loader/{validating,mutating}_loader.go v1.37.2 and
 // apiserver pkg/admission/plugin/policy/manifest/loader/loader.go v0.37.2).
-func ValidateStatic(p *Policy, checker Checker) field.ErrorList {
-	v := validator{checker: checker, static: true}
+func ValidateStatic(p *Policy, compile func(Part) *field.Error) field.ErrorList {
+	v := validator{compile: compile, static: true}
 	v.policy(p, nil)
 	errs := append(v.distinct(), validateStaticName(p.Name)...)
 	if p.Kind == Admission {

@@ -20,30 +20,6 @@ import (
 	"github.com/celgate/celgate/internal/locals"
 )
 
-// A Checker compiles the expressions of one policy as the server does when the policy is written. It is asked in
-// the server's order: match conditions, variables, then the rest, so that an expression may use the variables
-// before it. Source text arrives as the server compiles it: that of match conditions, audit annotations and
-// mutations without the white space around it.
-type Checker interface {
-	// Variable compiles a variable and declares it for the expressions that follow; nil if all is well.
-	Variable(name, src string) *CompileError
-	// Expression compiles an expression; nil if all is well. Locals are the names that it may use beside those of its
-	// use.
-	Expression(use Use, locals, src string) *CompileError
-}
-
-// A CompileError says why an expression cannot be written.
-type CompileError struct {
-	// Detail is the server's text, such as "compilation failed: ERROR: <input>:1:1: …" or
-	// "must evaluate to bool but got dyn".
-	Detail string
-	// Internal means that the server does not blame the expression, as when no program can be made of it.
-	Internal bool
-}
-
-// Error returns the detail.
-func (e *CompileError) Error() string { return e.Detail }
-
 // Limits of pkg/apis/admissionregistration/validation/validation.go v1.37.2.
 const (
 	maxMatchConditions    = 64
@@ -72,11 +48,16 @@ type word string
 
 // ValidatePolicy returns what the server finds wrong with p when p is created: its messages, field paths and order
 // (pkg/apis/admissionregistration/validation/validation.go and pkg/registry/admissionregistration v1.37.2). Its random
-// order among the entries of a map is replaced by theirs. A nil checker leaves out the compilation of expressions.
+// order among the entries of a map is replaced by theirs. One rule is not the server's: the names of variables must
+// differ.
 //
-// One rule is not the server's: the names of variables must differ.
-func ValidatePolicy(p *Policy, checker Checker) field.ErrorList {
-	v := validator{checker: checker}
+// Compile compiles an expression as the server does when the policy is written, and returns why it cannot be: the
+// server's text as Detail of a [field.Invalid], or of a [field.InternalError] if the server does not blame the
+// expression, as when no program can be made of it. It is asked in the server's order: match conditions, variables,
+// then the rest, so that an expression may use the variables before it. The text is as the server compiles it: that of
+// match conditions, audit annotations and mutations without the white space around it. Nil compiles nothing.
+func ValidatePolicy(p *Policy, compile func(Part) *field.Error) field.ErrorList {
+	v := validator{compile: compile}
 	v.policy(p, nil)
 	v.refuseReserved(p.Name)
 	return v.distinct()
@@ -84,8 +65,8 @@ func ValidatePolicy(p *Policy, checker Checker) field.ErrorList {
 
 // ValidatePolicyUpdate returns what the server finds wrong with p when p takes the place of old; see [ValidatePolicy].
 // Old is nil if nothing is known of it, as for a policy that is stored: nothing of p is kept then.
-func ValidatePolicyUpdate(p, old *Policy, checker Checker) field.ErrorList {
-	v := validator{checker: checker}
+func ValidatePolicyUpdate(p, old *Policy, compile func(Part) *field.Error) field.ErrorList {
+	v := validator{compile: compile}
 	v.policy(p, old)
 	return v.distinct()
 }
@@ -236,8 +217,8 @@ func Unserved(apiVersion, kind, minor string, versions func(schema.GroupKind) (s
 
 // A validator collects the errors of one object.
 type validator struct {
-	checker Checker // may be nil
-	static  bool    // nobody puts values of the server's in place of what a file says
+	compile func(Part) *field.Error // may be nil
+	static  bool                    // nobody puts values of the server's in place of what a file says
 	errs    field.ErrorList
 }
 
@@ -475,19 +456,20 @@ func (v *validator) checkTrimmed(use Use, locals, src string, path *field.Path) 
 
 // expression checks an expression that is not blank.
 func (v *validator) expression(use Use, locals, src string, path *field.Path) {
-	if v.checker != nil {
-		v.addCompileError(v.checker.Expression(use, locals, src), src, path)
-	}
+	v.compiled(Part{Expr: Expr{Src: src}, Use: use, Locals: locals}, src, path)
 }
 
-// addCompileError adds the error of a compilation, if any.
-func (v *validator) addCompileError(err *CompileError, src string, path *field.Path) {
-	switch {
+// compiled adds why an expression does not compile, if it does not. Its text is shown as it was written.
+func (v *validator) compiled(x Part, written string, path *field.Path) {
+	if v.compile == nil {
+		return
+	}
+	switch err := v.compile(x); {
 	case err == nil:
-	case err.Internal:
+	case err.Type == field.ErrorTypeInternal:
 		v.add(field.InternalError(path, errors.New(err.Detail)))
 	default:
-		v.add(field.Invalid(path, src, err.Detail))
+		v.add(field.Invalid(path, written, err.Detail))
 	}
 }
 
@@ -506,8 +488,8 @@ func (v *validator) variables(variables []NamedExpr, path *field.Path) {
 		switch {
 		case strings.TrimSpace(x.Expr.Src) == "":
 			v.add(field.Required(expression, "expression is not specified"))
-		case v.checker != nil && !seen[x.Name]:
-			v.addCompileError(v.checker.Variable(x.Name, x.Expr.Src), x.Expr.Src, expression)
+		case !seen[x.Name]:
+			v.compiled(Part{Expr: Expr{Src: x.Expr.Src}, Use: UseVariable, Name: x.Name}, x.Expr.Src, expression)
 		}
 		if x.Name != "" && seen[x.Name] {
 			duplicate := field.Duplicate(name, x.Name)
@@ -586,8 +568,8 @@ func (v *validator) auditAnnotation(policyName string, a AuditAnnotation, path *
 		v.add(field.Required(value, "valueExpression is not specified"))
 	case len(src) > maxAuditAnnotationSrc:
 		v.add(field.Required(value, fmt.Sprintf("must not exceed %d bytes in length", maxAuditAnnotationSrc)))
-	case v.checker != nil:
-		v.addCompileError(v.checker.Expression(UseAuditAnnotation, "", src), a.ValueExpr.Src, value)
+	default:
+		v.compiled(Part{Expr: Expr{Src: src}, Use: UseAuditAnnotation}, a.ValueExpr.Src, value)
 	}
 }
 

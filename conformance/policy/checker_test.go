@@ -19,5 +19,5 @@ func validate(t testing.TB, p *policy.Policy) field.ErrorList {
 	}
 	checker := compile.NewChecker(envs, p, nil)
 	defer checker.Close()
-	return policy.ValidatePolicy(p, checker)
+	return policy.ValidatePolicy(p, checker.Compile)
 }

@@ -1,12 +1,14 @@
 package compile
 
 import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/policy"
 )
 
 // A Checker compiles the expressions of one policy with what a server of the chosen minor lets new policies
-// use. It is the policy.Checker of the write-time rules. Close it after use.
+// use. Close it after use.
 type Checker struct {
 	params bool
 	fresh  compilers
@@ -78,8 +80,16 @@ func (c *Checker) Close() {
 	}
 }
 
-// Variable compiles a variable and declares it. The server looks for a variable among the validations that there were.
-func (c *Checker) Variable(name, src string) *policy.CompileError {
+// Compile compiles an expression as [policy.ValidatePolicy] asks.
+func (c *Checker) Compile(x policy.Part) *field.Error {
+	if x.Use == policy.UseVariable {
+		return compileError(c.variable(x.Name, x.Src))
+	}
+	return compileError(c.expression(x.Use, x.Locals, x.Src))
+}
+
+// variable compiles a variable and declares it. The server looks for a variable among the validations that there were.
+func (c *Checker) variable(name, src string) *Expression {
 	e := c.fresh.others.compile(policy.Expr{Src: src}, c.fresh.others.declare(policy.UseVariable, "", c.params))
 	if c.kept[policy.UseValidation][src] {
 		e = c.stored.others.compile(policy.Expr{Src: src}, c.fresh.others.declare(policy.UseVariable, "", c.params))
@@ -88,11 +98,10 @@ func (c *Checker) Variable(name, src string) *policy.CompileError {
 	if c.stored != nil {
 		c.stored.others.scope.Declare(name, e.Output)
 	}
-	return compileError(e)
+	return e
 }
 
-// Expression compiles an expression.
-func (c *Checker) Expression(use policy.Use, locals, src string) *policy.CompileError {
+func (c *Checker) expression(use policy.Use, locals, src string) *Expression {
 	from := &c.fresh
 	if c.kept[use][src] {
 		from = c.stored
@@ -101,12 +110,15 @@ func (c *Checker) Expression(use policy.Use, locals, src string) *policy.Compile
 	if use == policy.UseMatchCondition {
 		in = &from.conditions
 	}
-	return compileError(in.compileUse(policy.Expr{Src: src}, use, locals, c.params))
+	return in.compileUse(policy.Expr{Src: src}, use, locals, c.params)
 }
 
-func compileError(e *Expression) *policy.CompileError {
-	if e.Err == nil {
+func compileError(e *Expression) *field.Error {
+	switch {
+	case e.Err == nil:
 		return nil
+	case e.Internal:
+		return field.InternalError(nil, e.Err)
 	}
-	return &policy.CompileError{Detail: e.Err.Error(), Internal: e.Internal}
+	return field.Invalid(nil, e.Src, e.Err.Error())
 }

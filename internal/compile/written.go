@@ -40,9 +40,9 @@ func (w Written) Errors(envs *celenv.Set, reserved bool) field.ErrorList {
 	defer checker.Close()
 	switch {
 	case w.Policy.Static:
-		return policy.ValidateStatic(w.Policy, checker)
+		return policy.ValidateStatic(w.Policy, checker.Compile)
 	case w.OldPolicy != nil || !reserved:
-		return policy.ValidatePolicyUpdate(w.Policy, w.OldPolicy, checker)
+		return policy.ValidatePolicyUpdate(w.Policy, w.OldPolicy, checker.Compile)
 	}
-	return policy.ValidatePolicy(w.Policy, checker)
+	return policy.ValidatePolicy(w.Policy, checker.Compile)
 }
