@@ -71,8 +71,18 @@ func TestHandover(t *testing.T) {
 	}
 	verify(1, "MutatingAdmissionPolicyBinding owner does not exist natively")
 
+	put(t, `
+apiVersion: policy.celgate.dev/v1alpha1
+kind: AdmissionPolicy
+metadata: {name: of-the-dialect}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  validations: [{expression: "true"}]
+`)
 	printed := celgate(t, "", "migrate", "--kubeconfig="+api.Kubeconfig)
-	if printed.code != 0 || printed.stderr != "" ||
+	if printed.code != 0 ||
+		!strings.Contains(printed.stderr, "no server has AdmissionPolicy of policy.celgate.dev/v1alpha1: 1 stay with celgate serve") ||
+		strings.Contains(printed.stdout, "of-the-dialect") ||
 		strings.Count(printed.stdout, "apiVersion: admissionregistration.k8s.io/v1\n") != 6 ||
 		strings.Contains(printed.stdout, "uid") ||
 		strings.Contains(printed.stdout, "managedFields") {

@@ -43,7 +43,8 @@ func newMigrate(c *console) *cobra.Command {
 		Long: `migrate prints the policies and bindings of policy.celgate.dev in a cluster as those of
 admissionregistration.k8s.io, in the version that the server serves. Kinds that the
 server does not serve stay with celgate serve, which stops enforcing a binding once the
-server enforces its native copy.
+server enforces its native copy. So do policies of policy.celgate.dev/v1alpha1, which no
+server has: see celgate lower.
 
 Once the output is applied, --verify checks whether celgate's own policies can be deleted:
 each has a native copy with the same spec, the server acts on the copies, and server and
@@ -82,8 +83,9 @@ func (m *migration) migrate(ctx context.Context) error {
 	if m.handover, err = m.snapshot.Handover(ctx); err != nil {
 		return err
 	}
+	m.sayDialect()
 	if len(m.handover.Own) == 0 {
-		return errors.New("the cluster has no policies of the group " + policy.OwnGroup)
+		return errors.New("the cluster has no policies of " + policy.OwnGroup + "/v1")
 	}
 	stay := map[string]int{}
 	for _, own := range m.handover.Own {
@@ -114,6 +116,18 @@ func (m *migration) migrate(ctx context.Context) error {
 	}
 	_, err = io.WriteString(m.stdout, out.String())
 	return err
+}
+
+// sayDialect says which policies and bindings no server can take over.
+func (m *migration) sayDialect() {
+	count := map[string]int{}
+	for _, own := range m.handover.Dialect {
+		count[own["kind"].(string)]++
+	}
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		m.say(fmt.Sprintf("no server has %s of %s: %d stay with celgate serve", kind, policy.Dialect, count[kind]),
+			"celgate lower prints what of them native policies can say")
+	}
 }
 
 // check says whether the server has taken over.
@@ -195,6 +209,9 @@ func (m *migration) world(from sources) (*world, error) {
 	var docs []*manifest.Document
 	for _, own := range m.handover.Own {
 		docs = append(docs, &manifest.Document{Object: policy.Native(own)})
+	}
+	for _, own := range m.handover.Dialect {
+		docs = append(docs, &manifest.Document{Object: own})
 	}
 	w.addPolicies(m.console, docs)
 	return w, nil

@@ -19,15 +19,16 @@ import (
 
 // A Handover is what there is to move from celgate's own group to the server's.
 type Handover struct {
-	Own    []map[string]any                       // policies and bindings of celgate's own group, the policies first
-	Native map[policy.Ref]map[string]any          // the server's
-	Served map[string]schema.GroupVersionResource // the resources of the server's kinds, by their name
+	Own     []map[string]any                       // policies and bindings of celgate's own group, the policies first
+	Dialect []map[string]any                       // those of the dialect, which no server acts on
+	Native  map[policy.Ref]map[string]any          // the server's
+	Served  map[string]schema.GroupVersionResource // the resources of the server's kinds, by their name
 }
 
 // Handover reads the objects of both groups.
 func (s *Snapshot) Handover(ctx context.Context) (*Handover, error) {
 	h := &Handover{Native: map[policy.Ref]map[string]any{}}
-	own, err := s.client.served(ctx, policy.OwnGroup, []string{ownVersion.Version})
+	own, err := s.client.served(ctx, policy.OwnGroup, []string{ownVersion.Version, dialectVersion.Version})
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +37,17 @@ func (s *Snapshot) Handover(ctx context.Context) (*Handover, error) {
 	}
 	if h.Served, err = s.client.served(ctx, nativeGroup, nativeVersions); err != nil {
 		return nil, err
+	}
+	for _, resource := range dialectOwn {
+		of, ok := own[resource]
+		if !ok {
+			continue
+		}
+		list, err := s.client.list(ctx, of, "")
+		if err != nil {
+			return nil, err
+		}
+		h.Dialect = append(h.Dialect, list...)
 	}
 	for _, resource := range []string{mirrored[0], mirrored[2], mirrored[1], mirrored[3]} {
 		list, err := s.client.list(ctx, own[resource], "")

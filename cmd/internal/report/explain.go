@@ -296,6 +296,10 @@ func (t *textWriter) consequence(e Explanation, one *told, o toldOutcome, p *pol
 	switch o.Verdict {
 	case celgate.Skip:
 		switch {
+		case slices.ContainsFunc(p.Mutations, func(m policy.Mutation) bool {
+			return m.Condition.Field == o.Field && !m.Once()
+		}):
+			return []string{"the mutation is not made for some values"}
 		case strings.HasPrefix(o.Field, "spec.mutations"):
 			return []string{"the mutation is not made"}
 		case ruleOf(p, o.Field) != nil:

@@ -137,20 +137,46 @@ func (one *told) evaluated(e Event) {
 // outcome takes the evaluation of an outcome's expression and of the variables that were evaluated for it.
 func (one *told) outcome(o celgate.Outcome) toldOutcome {
 	out := toldOutcome{Outcome: o}
-	for i := range one.pending {
-		if e := &one.pending[i]; e.Variable == "" && e.Evaluation.Expr.Field == o.Field {
-			from := i
-			for from > 0 && one.pending[from-1].Variable != "" {
-				from--
-			}
-			found := *e
-			out.evaluation = &found
-			out.variables = slices.Clone(one.pending[from:i])
-			one.pending = slices.Delete(one.pending, from, i+1)
-			break
+	i := one.evaluationOf(o)
+	if i < 0 {
+		return out
+	}
+	from := i
+	for from > 0 && one.pending[from-1].Variable != "" {
+		from--
+	}
+	found := one.pending[i]
+	out.evaluation = &found
+	out.variables = slices.Clone(one.pending[from:i])
+	one.pending = slices.Delete(one.pending, from, i+1)
+	return out
+}
+
+// evaluationOf returns the index of the evaluation that led to an outcome; -1 if there is none, or if the outcome is what
+// evaluations for several values have in common.
+func (one *told) evaluationOf(o celgate.Outcome) int {
+	var all []int
+	for i, e := range one.pending {
+		if e.Variable == "" && e.Evaluation.Expr.Field == o.Field && (o.Scope == "" || e.Evaluation.Scope() == o.Scope) {
+			all = append(all, i)
 		}
 	}
-	return out
+	switch {
+	case len(all) == 0:
+		return -1
+	case len(all) == 1 || !perValue(one.pending[all[0]].Evaluation):
+		return all[0]
+	case o.Verdict == celgate.Error || o.Verdict == celgate.Denied:
+		return all[len(all)-1]
+	}
+	return -1
+}
+
+// perValue reports an evaluation for one of some values.
+func perValue(x *explain.Evaluation) bool {
+	return x.Scope() != "" || slices.ContainsFunc(x.Policy.Mutations, func(m policy.Mutation) bool {
+		return m.Expr.Field == x.Expr.Field && !m.Once()
+	})
 }
 
 // A spent is what the expressions of one budget cost.
