@@ -143,6 +143,8 @@ func (s *serving) flags(cmd *cobra.Command) {
 			"`NUMBER` requests a second that one client may send; beyond, it gets 429\n(default: no limit)")
 		f.StringVar(&s.Ops, "metrics-listen", "", "`ADDRESS` serve /metrics, /healthz and /readyz here, without TLS")
 		f.BoolVar(&s.Profile, "pprof", false, "serve /debug/pprof there too")
+		f.BoolVar(&s.RuleMetrics, "rule-metrics", false,
+			"count single validations and match conditions, and what validations cost")
 		f.DurationVar(&s.DrainDelay, "drain-delay", 0,
 			"`DURATION` how long to keep answering after the signal to end\n(default: not at all)")
 		f.StringVar(&s.format, "log-format", "text", "`FORMAT` the format of the log on standard error: text (default) or json")

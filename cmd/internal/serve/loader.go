@@ -421,6 +421,7 @@ func (l *loader) compile(f *folder, set *policy.Set, sources []kube.Source, opti
 	}
 	l.metrics.policies.WithLabelValues("inforce").Set(float64(len(force.Policies) + len(force.Bindings)))
 	l.metrics.policies.WithLabelValues("rejected").Set(float64(len(rejected)))
+	l.metrics.count(set, force, rejected)
 	level := slog.LevelInfo
 	if last != nil && slices.Equal(last.set.Policies, force.Policies) &&
 		slices.Equal(last.set.Bindings, force.Bindings) && len(last.rejected) == len(rejected) {

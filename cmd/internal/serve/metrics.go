@@ -32,8 +32,12 @@ type metrics struct {
 	leader    prometheus.Gauge
 	shadow    *prometheus.CounterVec
 	mutations *prometheus.CounterVec
-	set       func() *policy.Set // in force
-	slowest   slowest
+	rules     *ruleMetrics // nil: nobody asks for them
+
+	definitions, bindings *prometheus.GaugeVec
+
+	set     func() *policy.Set // in force
+	slowest slowest
 }
 
 func newMetrics(l *loader) *metrics {
@@ -57,7 +61,10 @@ func newMetrics(l *loader) *metrics {
 		Namespace: "celgate", Subsystem: "shadow", Name: "disagreements_total",
 		Help: "With --shadow: what policies would have done beyond what the API server did, by policy and effect: change, deny or fail.",
 	}, []string{"policy", "would"})
-	m.registry.MustRegister(m.mutations, m.shadow, m.answers, m.duration,
+	if l.RuleMetrics {
+		m.rules = newRuleMetrics(m.registry)
+	}
+	m.registry.MustRegister(m.mutations, m.definitions, m.bindings, m.shadow, m.answers, m.duration,
 		m.loads, m.loading, m.compiling, m.loaded, m.policies,
 		m.leader, readyGauge(l), failingGauge(l), trouble{l, m}, m.attempted,
 		collectors.NewGoCollector(),
@@ -123,6 +130,14 @@ func (m *metrics) addLoads() {
 		Namespace: "celgate", Name: "policies",
 		Help: "Policies and bindings, by state: inforce, rejected or withheld, because it is not known whether the author may read the params.",
 	}, []string{"state"})
+	m.definitions = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: "celgate", Name: "policy_definitions",
+		Help: "Policies, by kind and state: active, rejected, or unbound, which is in force for nothing.",
+	}, []string{"kind", "state"})
+	m.bindings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: "celgate", Name: "policy_bindings",
+		Help: "Bindings, by kind, state (active or rejected) and action: deny, warn, audit, or apply of mutations. One with two actions counts in both.",
+	}, []string{"kind", "state", "action"})
 }
 
 func readyGauge(l *loader) prometheus.Collector {
@@ -306,6 +321,9 @@ func (m *metrics) observe(o webhook.Observation) {
 		}
 		for _, r := range mutationResults(o.Decision, m.set()) {
 			m.mutations.WithLabelValues(r.policy, r.binding, r.mutation, r.result).Inc()
+		}
+		if m.rules != nil {
+			m.rules.observe(o.Decision, m.set())
 		}
 	}
 }

@@ -42,6 +42,9 @@ type Options struct {
 	Ops     string // address of metrics, health and readiness, without TLS; empty: none
 	Profile bool   // also pprof there
 
+	// RuleMetrics counts single validations and match conditions, too.
+	RuleMetrics bool
+
 	// Callers are who may ask for reviews.
 	Callers Callers
 
