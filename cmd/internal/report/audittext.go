@@ -83,21 +83,21 @@ func (t *auditText) Close() error {
 			if o.object.Place.IsValid() {
 				line += "  " + o.object.Place.String()
 			}
-			t.hanging("", "", 0, line, plain, 2)
+			t.item(line)
 		}
 	}
 	if gone := t.audit.gone(); len(gone) > 0 {
 		t.gap()
 		t.line(t.p.paint(bold, "no longer found"))
 		for _, g := range gone {
-			t.hanging("", "", 0, g.headline(), plain, 2)
+			t.item(g.headline())
 		}
 	}
 	if notes := t.audit.notes(); len(notes) > 0 {
 		t.gap()
 		t.line(t.p.paint(bold, "not audited"))
 		for _, n := range notes {
-			t.hanging("", "", 0, n, plain, 2)
+			t.item(n)
 		}
 	}
 	if said := t.audit.sayings(); len(said) > 0 {
@@ -359,7 +359,7 @@ func (a *Audit) Summary() string {
 		s += fmt.Sprintf("; %d unchanged since the last report, which were not asked about again", t.TakenOver)
 	}
 	if t.Skipped > 0 {
-		s += "; " + plural(t.Skipped, things[0], things[1]) + " that no policy is for"
+		s += "; " + plural(t.Skipped, things[0], things[1]) + " that no policy matches"
 	}
 	s += fmt.Sprintf("; %s in force", plural(len(a.set.Policies), "policy", "policies"))
 	if n := a.Unasked(); n > 0 {

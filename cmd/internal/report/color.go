@@ -1,5 +1,10 @@
 package report
 
+import (
+	"regexp"
+	"unicode/utf8"
+)
+
 // A style is the parameter of an ANSI "select graphic rendition" sequence.
 type style string
 
@@ -24,3 +29,8 @@ func (p palette) paint(s style, text string) string {
 	}
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
+
+var painted = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// visible returns how many columns painted text takes.
+func visible(text string) int { return utf8.RuneCountInString(painted.ReplaceAllString(text, "")) }

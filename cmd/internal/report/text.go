@@ -222,8 +222,25 @@ func (t *textWriter) Close() error {
 			}
 		}
 	}
-	t.line(t.summary())
+	for _, l := range t.summaryLines() {
+		t.line(l)
+	}
 	return t.flush()
+}
+
+// summaryLines returns the summary, with as many of its clauses on each line as fit.
+func (t *textWriter) summaryLines() []string {
+	lines := []string{""}
+	for clause := range strings.SplitAfterSeq(t.summary(), "; ") {
+		last := &lines[len(lines)-1]
+		if *last != "" && t.o.Width > 0 && visible(*last+strings.TrimRight(clause, " ")) > t.o.Width {
+			*last = strings.TrimRight(*last, " ")
+			lines = append(lines, clause)
+			continue
+		}
+		*last += clause
+	}
+	return lines
 }
 
 // summary counts what became of the objects.
@@ -651,6 +668,20 @@ func (t *textWriter) hanging(margin, label string, length int, text string, s st
 		} else {
 			t.line(margin + strings.Repeat(" ", column) + l)
 		}
+	}
+}
+
+// item writes an item of a list, whose further lines are indented deeper.
+func (t *textWriter) item(text string) {
+	width := 0
+	if t.o.Width > 0 && len(indent)+utf8.RuneCountInString(text) > t.o.Width {
+		width = max(t.o.Width-2*len(indent), 20)
+	}
+	for i, l := range Wrap(printable(text), width) {
+		if i > 0 {
+			l = indent + l
+		}
+		t.line(indent + l)
 	}
 }
 
