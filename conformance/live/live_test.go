@@ -94,6 +94,7 @@ var plurals = map[string]string{
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
 	"CustomResourceDefinition": "customresourcedefinitions", "APIService": "apiservices",
 	"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
+	"AdmissionPolicy":                  "admissionpolicies",
 	"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 	"MutatingAdmissionPolicy":          "mutatingadmissionpolicies",
 	"MutatingAdmissionPolicyBinding":   "mutatingadmissionpolicybindings",
