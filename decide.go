@@ -33,7 +33,8 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 					denial = v
 				}
 			case policy.Audit:
-				failures = append(failures, auditedFailure{v.Message, v.Policy, v.Binding, v.index, v.Validation, v.Actions})
+				failures = append(failures,
+					auditedFailure{v.Message, v.Policy, v.Binding, v.index, v.Validation, v.Actions})
 			case policy.Warn:
 				text := fmt.Sprintf("Validation failed for %s '%s' with binding '%s': %s", v.Kind, v.Policy,
 					v.Binding, v.Message)

@@ -29,8 +29,8 @@ var (
 	// ErrNoParams is that of a paramRef that selects nothing where that denies.
 	ErrNoParams = errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
 
-	// ErrNoDefaultParams is that of a paramRef that selects nothing where the default params of a policy are asked for that
-	// has none.
+	// ErrNoDefaultParams is the error of a paramRef that selects nothing and asks for the default params of a policy
+	// without any.
 	ErrNoDefaultParams = errors.New("no params found for policy binding with `Default` parameterNotFoundAction, and the policy has no defaultParams")
 
 	// ErrNoParamNamespace is that of a cluster-scoped object and a paramRef that leaves the namespace to the object.

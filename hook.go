@@ -64,7 +64,8 @@ func (h *hook) expressions() int {
 
 // rule returns the validation that an outcome is about; nil for an outcome about something else.
 func (h *hook) rule(o *eval.Outcome) *policy.Validation {
-	if h.phase != policy.PhaseValidation || o.Index >= len(h.Program.Validations) || o.Expression != h.Program.Validations[o.Index] {
+	if h.phase != policy.PhaseValidation || o.Index >= len(h.Program.Validations) ||
+		o.Expression != h.Program.Validations[o.Index] {
 		return nil
 	}
 	return &h.Policy.Validations[o.Index]

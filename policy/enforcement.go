@@ -253,7 +253,8 @@ func (b *Binding) Unnamed(known map[Ref]*Policy) (errs field.ErrorList) {
 		for _, ref := range b.PolicyRefs() {
 			p := known[ref]
 			all = all && p != nil
-			found = found || p != nil && slices.ContainsFunc(p.Validations, func(x Validation) bool { return x.Name == name })
+			found = found || p != nil &&
+				slices.ContainsFunc(p.Validations, func(x Validation) bool { return x.Name == name })
 		}
 		if all && !found {
 			errs = append(errs, field.NotFound(field.NewPath("spec", "enforcement", "validations").Key(name), name))

@@ -35,7 +35,8 @@ func (e *EachError) Unwrap() error { return e.Err }
 
 const mostEach = 64
 
-// ForEach returns the items of the list that mutation i is made for, with what it took to find them; none for an optional without a value.
+// ForEach returns the items of the list of mutation i, and what it cost to find them; none for an optional without a
+// value.
 func ForEach(ctx context.Context, prog *compile.Program, i int, in Inputs) ([]*Each, int64, error) {
 	result, _, err := newActivation(ctx, prog, in).evaluate(prog.Lists[i], budget)
 	if err == nil {

@@ -54,8 +54,8 @@ func compileOwn(m *policy.MatchResources) (all []own) {
 		exclude bool
 	}{{Subjects, m.Subjects, false}, {ExcludeSubjects, m.ExcludeSubjects, true}} {
 		if len(s.list) > 0 {
-			all = append(all, own{s.by, shown(s.list), func(a *Attributes, _ World) bool { return isAny(s.list, a) }, s.exclude,
-				whoOf})
+			is := func(a *Attributes, _ World) bool { return isAny(s.list, a) }
+			all = append(all, own{s.by, shown(s.list), is, s.exclude, whoOf})
 		}
 	}
 	for _, p := range []struct {

@@ -480,7 +480,7 @@ func (e *editor) replace(n *layout.Node, v any, t *shape.Type) {
 		p = e.style.item(v, t, parent.Column, quote)
 	}
 	from := e.behindAnchor(n)
-	if n.Form != layout.Alias && n.From == n.Start && (n.Form == layout.Mapping || n.Form == layout.Sequence) && !n.Flow &&
+	if n.Form.IsCollection() && !n.Flow && n.From == n.Start &&
 		strings.Contains(e.text[m.Colon:n.Start], "\n") {
 		from = lineEnd(e.text, m.Colon) // what follows the colon is a comment
 		if p.head != "" {

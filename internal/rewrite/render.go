@@ -134,7 +134,8 @@ func (s *style) mapping(m map[string]any, t *shape.Type, column int) []string {
 	var lines []string
 	quote := layout.Plain
 	for _, key := range membersOf(m, t) {
-		lines = append(lines, s.member(key, s.value(m[key], memberType(t, key), column, quote), column, layout.Plain)...)
+		value := s.value(m[key], memberType(t, key), column, quote)
+		lines = append(lines, s.member(key, value, column, layout.Plain)...)
 	}
 	return lines
 }

@@ -61,8 +61,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
 }
 
-// bindingErrors returns why a binding does not go with the policies that it names, as far as they are there. It may keep
-// what it had.
+// bindingErrors returns why a binding does not go with those of its policies that exist. It may keep what it had.
 func (a *answer) bindingErrors(ctx context.Context, b *policy.Binding) field.ErrorList {
 	if a.Named == nil || b.Kind != policy.Admission {
 		return nil

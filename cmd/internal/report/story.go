@@ -152,8 +152,8 @@ func (one *told) outcome(o celgate.Outcome) toldOutcome {
 	return out
 }
 
-// evaluationOf returns the index of the evaluation that led to an outcome; -1 if there is none, or if the outcome is what
-// evaluations for several values have in common.
+// evaluationOf returns the index of the evaluation that led to an outcome; -1 if there is none, or if evaluations for
+// several values share the outcome.
 func (one *told) evaluationOf(o celgate.Outcome) int {
 	var all []int
 	for i, e := range one.pending {

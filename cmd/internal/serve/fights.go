@@ -84,7 +84,8 @@ func current(fight kube.Fight, set *policy.Set) bool {
 	for _, order := range [][]string{{fight.Policy, fight.With}, {fight.With, fight.Policy}} {
 		var of []policy.Ref
 		for _, name := range order {
-			if i := slices.IndexFunc(set.Policies, func(p *policy.Policy) bool { return p.Ref().String() == name }); i >= 0 {
+			i := slices.IndexFunc(set.Policies, func(p *policy.Policy) bool { return p.Ref().String() == name })
+			if i >= 0 {
 				of = append(of, set.Policies[i].Ref())
 			}
 		}

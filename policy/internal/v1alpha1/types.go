@@ -47,9 +47,9 @@ type AdmissionPolicySpec struct {
 	// The kind of the params; without it the policy takes none.
 	ParamKind *admissionv1.ParamKind `json:"paramKind,omitempty"`
 
-	// The params where a binding finds none, and its parameterNotFoundAction is Default or it has no paramRef: an object of
-	// the paramKind without a name. It is what the API server would store: it gets the defaults of the kind, and is refused
-	// where the server would refuse it or drop a field.
+	// The params where a binding finds none, and its parameterNotFoundAction is Default or it has no paramRef: an
+	// object of the paramKind without a name. It is what the API server would store: it gets the defaults of the kind,
+	// and is refused where the server would refuse it or drop a field.
 	DefaultParams map[string]any `json:"defaultParams,omitempty"`
 
 	// What becomes of defaultParams where there is a param: Replace (the default) puts the param in their place, Merge
@@ -85,9 +85,9 @@ type AdmissionPolicySpec struct {
 	//crd:enum Enforce Warn Off
 	TypeChecking string `json:"typeChecking,omitempty"`
 
-	// What becomes of a request in which a mutation no longer holds once all mutations are made, those of other webhooks
-	// too: Fail denies it, Warn warns the client, Skip looks at nothing. Without it nothing is looked at either, and no
-	// mutation may say what is to hold.
+	// What becomes of a request in which a mutation no longer holds once all mutations are made, those of other
+	// webhooks too: Fail denies it, Warn warns the client, Skip looks at nothing. Without it nothing is looked at
+	// either, and no mutation may say what is to hold.
 	//
 	//crd:enum Fail Warn Skip
 	MutationValidationPolicy string `json:"mutationValidationPolicy,omitempty"`
@@ -101,9 +101,9 @@ type AdmissionPolicySpec struct {
 	// The rules. A policy has at least one mutation, validation or audit annotation.
 	Validations []Validation `json:"validations,omitempty"`
 
-	// Whether a request has to satisfy all bindings of the policy that are for it: All (the default) or Any, one of them
-	// with all its params. With Any nothing is said of the bindings that it does not satisfy, if there is one that it
-	// does.
+	// Whether a request has to satisfy all bindings of the policy that are for it: All (the default) or Any, one of
+	// them with all its params. With Any nothing is said of the bindings that it does not satisfy, if there is one that
+	// it does.
 	//
 	//crd:enum All Any
 	Combine string `json:"combine,omitempty"`
@@ -362,8 +362,8 @@ type ParamRef struct {
 	ParameterNotFoundAction *admissionv1.ParameterNotFoundActionType `json:"parameterNotFoundAction,omitempty"`
 }
 
-// MatchResources say which requests a policy or a binding is for: those that all of its fields match. They have the fields
-// of released ones, and these.
+// MatchResources say which requests a policy or a binding is for: those that all of its fields match. They have the
+// fields of released ones, and these.
 type MatchResources struct {
 	admissionv1.MatchResources `json:",inline"`
 
@@ -373,12 +373,12 @@ type MatchResources struct {
 	// Requests by what they are made to that are left out.
 	ExcludeResourceRules []Rule `json:"excludeResourceRules,omitempty"`
 
-	// The namespaces of objects, by names in which * stands for any text. Objects without a namespace are in none of them,
-	// Namespaces too.
+	// The namespaces of objects, by names in which * stands for any text. Objects without a namespace are in none of
+	// them, Namespaces too.
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// The namespaces whose objects are left out, and they themselves. Other objects without a namespace are not left out.
-	// Not together with namespaces.
+	// The namespaces whose objects are left out, and they themselves. Other objects without a namespace are not left
+	// out. Not together with namespaces.
 	ExcludeNamespaces []string `json:"excludeNamespaces,omitempty"`
 
 	// Who makes the request: one of these.
@@ -425,8 +425,8 @@ type Subject struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// A Permission is what a user may do with a resource. Without a resource it is about the policy: the verb is one of your
-// own then, which a role gives on the AdmissionPolicy by its name.
+// A Permission is what a user may do with a resource. Without a resource it is about the policy: the verb is one of
+// your own then, which a role gives on the AdmissionPolicy by its name.
 type Permission struct {
 	// The verb. Required.
 	//
