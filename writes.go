@@ -68,28 +68,7 @@ func (e *Engine) WriteErrors(w compile.Written) field.ErrorList {
 	}
 	errs := w.Errors(e.envs, e.knowsStatic())
 	if len(errs) == 0 && w.Policy != nil {
-		errs = slices.Concat(e.typeErrors(w), e.checkErrors(w.Policy), e.defaultParamErrors(w))
-	}
-	return errs
-}
-
-// checkErrors refuses to have mutations made once more at the end that are not made then: because of what they write
-// their conditions are false.
-func (e *Engine) checkErrors(p *policy.Policy) (errs field.ErrorList) {
-	if !p.ChecksMutations() {
-		return nil
-	}
-	guards, err := sequence.Guards(e.envs, p)
-	if err != nil {
-		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
-	}
-	for _, g := range guards {
-		if !p.Mutations[g.Mutation].Exact() {
-			continue
-		}
-		errs = append(errs, field.Invalid(field.NewPath("spec", "mutations").Index(g.Mutation).Child("validation"), "Exact",
-			fmt.Sprintf("Exact says nothing here: %s reads %s, which the mutation writes; give an {expression: …} of what must hold",
-				g.By, g.Field)))
+		errs = slices.Concat(e.typeErrors(w), sequence.Vacuous(e.envs, w.Policy), e.defaultParamErrors(w))
 	}
 	return errs
 }

@@ -3,12 +3,14 @@
 package sequence
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/effects"
@@ -71,17 +73,38 @@ func newReader(set *celenv.Set, p *policy.Policy) (*reader, error) {
 	return r, nil
 }
 
-// A Guard is a condition of a mutation that reads a field which the mutation writes: it may not hold once the mutation
-// is made.
-type Guard struct {
-	Mutation int    // its index
-	By       string // the field of the policy that has the condition
-	Field    string // of the object
+// Vacuous refuses to have mutations made once more at the end that are not made then: because of what they write their
+// conditions are false.
+func Vacuous(set *celenv.Set, p *policy.Policy) (errs field.ErrorList) {
+	if !p.ChecksMutations() {
+		return nil
+	}
+	guards, err := guardsOf(set, p)
+	if err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
+	}
+	for _, g := range guards {
+		if !p.Mutations[g.mutation].Exact() {
+			continue
+		}
+		errs = append(errs, field.Invalid(field.NewPath("spec", "mutations").Index(g.mutation).Child("validation"), "Exact",
+			fmt.Sprintf("Exact says nothing here: %s reads %s, which the mutation writes; give an {expression: …} of what must hold",
+				g.by, g.field)))
+	}
+	return errs
 }
 
-// Guards returns the first such condition of each mutation, as far as the text tells. The error is a defect of this
+// A guard is a condition of a mutation that reads a field which the mutation writes: it may not hold once the mutation
+// is made.
+type guard struct {
+	mutation int    // its index
+	by       string // the field of the policy that has the condition
+	field    string // of the object
+}
+
+// guardsOf returns the first such condition of each mutation, as far as the text tells. The error is a defect of this
 // program.
-func Guards(set *celenv.Set, p *policy.Policy) (all []Guard, err error) {
+func guardsOf(set *celenv.Set, p *policy.Policy) (all []guard, err error) {
 	r, err := newReader(set, p)
 	if err != nil {
 		return nil, err
@@ -97,9 +120,9 @@ func Guards(set *celenv.Set, p *policy.Policy) (all []Guard, err error) {
 			r.out = &Effects{}
 			read()
 			r.out.Demands = withoutGuards(r.out.Demands)
-			field, meets := meeting(&Effects{Touches: writes.Touches}, r.out)
+			what, meets := meeting(&Effects{Touches: writes.Touches}, r.out)
 			if meets = meets && !r.out.Blind; meets {
-				all = append(all, Guard{i, by, field})
+				all = append(all, guard{i, by, what})
 			}
 			return meets
 		}

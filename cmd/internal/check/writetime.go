@@ -6,6 +6,7 @@ import (
 
 	"github.com/celgate/celgate/internal/celenv"
 	"github.com/celgate/celgate/internal/compile"
+	"github.com/celgate/celgate/internal/sequence"
 	"github.com/celgate/celgate/internal/spell"
 	"github.com/celgate/celgate/internal/wording"
 	"github.com/celgate/celgate/policy"
@@ -64,7 +65,11 @@ func (s *subject) unserved(apiVersion, kind string) string {
 
 // refusals are what a server of the minor of envs finds wrong with a new policy, or with a static one.
 func refusals(envs *celenv.Set, p *policy.Policy) field.ErrorList {
-	return compile.Written{Policy: p}.Errors(envs, envs.Release().Static)
+	errs := compile.Written{Policy: p}.Errors(envs, envs.Release().Static)
+	if len(errs) == 0 {
+		errs = sequence.Vacuous(envs, p)
+	}
+	return errs
 }
 
 func (p *pass) refusal(f *facts, err *field.Error) {
