@@ -6,7 +6,11 @@ build: ## bin/celgate, the command line, and bin/celgate-webhook, the program fo
 	$(GO) build -o bin/ ./cmd/celgate ./cmd/celgate-webhook
 
 .PHONY: test
-test: ## the tests of the root module, no server needed
+test: ## the tests of the root module but for the slow ones, no server needed
+	$(GO) test -short -p 4 ./...
+
+.PHONY: test-long
+test-long: ## all tests of the root module
 	$(GO) test ./...
 
 .PHONY: race

@@ -21,6 +21,9 @@ import (
 // kind alone: what the server recorded holds for them, too. Cases in testdata/dialect.txt differ for the reason that is
 // given there, and must.
 func TestReplayAsDialect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the corpus once more")
+	}
 	cases := corpus(t)
 	differing := listed(t, "testdata/dialect.txt")
 	for _, c := range cases {

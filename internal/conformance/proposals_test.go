@@ -16,6 +16,9 @@ import (
 // TestProposalsInDialect answers what the proposals write, as policies of the dialect: testdata/proposals.yaml holds the
 // answers, beside those that a server of the release has recorded in the cases.
 func TestProposalsInDialect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the corpus once more")
+	}
 	cases := corpus(t)
 	type answer struct {
 		Case     string   `json:"case"`

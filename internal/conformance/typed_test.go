@@ -62,6 +62,9 @@ var unseen = map[string]string{
 // TestTyped holds typed construction to what the server did with the mutations of the corpus: what it applied is
 // accepted, what it refused for its type is found.
 func TestTyped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the corpus once more")
+	}
 	cases := corpus(t)
 	applied, refused := 0, 0
 	checkers := map[string]*typed.Checker{}

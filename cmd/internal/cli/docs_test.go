@@ -26,6 +26,9 @@ var fence = regexp.MustCompile("(?ms)^```([a-z]+)(?: (\\S+))?\n(.*?)^```$")
 // the repository; those of a document with files, in a folder that holds the files above the command, and nothing else.
 // What its files tell a CI system to run must pass.
 func TestDocumentation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("every command of the documentation")
+	}
 	root := "../../.."
 	var files []string
 	if _, err := os.Stat(filepath.Join(root, "README.md")); err == nil {

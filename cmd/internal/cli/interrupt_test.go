@@ -26,6 +26,9 @@ spec: {policyName: slow, validationActions: [Deny]}
 
 // A signal ends the program though an evaluation does not end; a second one at once.
 func TestInterrupt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the program")
+	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{"p.yaml": slow,
 		"c.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"} {

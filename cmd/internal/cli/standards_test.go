@@ -137,6 +137,9 @@ var wrappings = map[string]string{
 // TestStandardsOfTemplates asks policies of the Pod Security Standards about Pods and about workloads that wrap them:
 // the Pods of the workloads are denied by exactly the policies that deny the Pods.
 func TestStandardsOfTemplates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many processes")
+	}
 	var policies strings.Builder
 	deniedBy := map[string]string{} // the policy that must deny a Pod, or must not
 	pods := map[string]string{}     // specs by name

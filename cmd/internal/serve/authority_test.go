@@ -33,6 +33,9 @@ type simulated struct {
 // be written. At every moment whatever certificate a replica serves is trusted by the configurations, by a clock of an
 // API server that is up to an hour wrong.
 func TestRotation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for certificates")
+	}
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))

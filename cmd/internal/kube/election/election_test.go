@@ -196,6 +196,9 @@ func TestHandOver(t *testing.T) {
 // TestServerAway freezes the API server: the holder stops leading before another replica may take the Lease, and leads
 // again afterwards.
 func TestServerAway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for a lease to end")
+	}
 	s := &server{}
 	client := connect(t, s)
 	h := &history{t: t}
