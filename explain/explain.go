@@ -68,8 +68,8 @@ type Match struct {
 	Matched bool
 
 	// By names what did not match: namespaceSelector, objectSelector, excludeResourceRules or resourceRules,
-	// matchConditions, or paramRef for one that selects nothing; in the dialect also namespaces, subjects, permissions, and
-	// these with exclude. It is empty for a match and for an error.
+	// matchConditions, or paramRef for one that selects nothing; in the dialect also namespaces, subjects, permissions,
+	// and these with exclude. It is empty for a match and for an error.
 	By     string
 	Field  string // the server's path of a match condition that is false
 	Reason string // in words, for a reader

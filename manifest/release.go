@@ -29,7 +29,8 @@ func (d *Document) Restore() {
 		return
 	}
 	var again decoder
-	again.yamlChunk(&Source{File: d.Source.File, Line: d.Source.Line, Text: d.Source.Text}, yamlscan.Look(d.Source.Text))
+	source := &Source{File: d.Source.File, Line: d.Source.Line, Text: d.Source.Text}
+	again.yamlChunk(source, yamlscan.Look(source.Text))
 	for _, r := range again.out {
 		if r.document != nil { // as it was read before
 			d.Object, d.released = r.document.Object, false

@@ -89,7 +89,8 @@ func Check(ctx context.Context, prog *compile.Program, i int, in Inputs) Outcome
 }
 
 // holds evaluates an expression of mutation i with a budget of its own; its verdict is another one if it is false.
-func holds(ctx context.Context, prog *compile.Program, e *compile.Expression, i int, in Inputs, otherwise Verdict) Outcome {
+func holds(ctx context.Context, prog *compile.Program, e *compile.Expression, i int, in Inputs,
+	otherwise Verdict) Outcome {
 	o := Outcome{Expression: e, Index: i}
 	result, _, err := newActivation(ctx, prog, in).evaluate(e, budget)
 	if o.Cost = result.Cost; err == nil {

@@ -46,8 +46,9 @@ leaves the policy without force, silently.`,
 		Text: `A policy with spec.paramKind whose binding has no spec.paramRef is evaluated with params null, and params.x is an error; a binding's paramRef
 without a paramKind is ignored. A paramRef without a namespace for a namespaced paramKind means the namespace of the
 request, and is an error for cluster-scoped requests, but with the defaultParams of the dialect; one with a namespace
-for a cluster-scoped paramKind is always an error. A paramKind that the server does not know makes every request fail that the policy matches; one of a group that
-Kubernetes does not have, whose CustomResourceDefinition is not among the files, is a note.`,
+for a cluster-scoped paramKind is always an error. A paramKind that the server does not know makes every request
+fail that the policy matches; one of a group that Kubernetes does not have, whose CustomResourceDefinition is not
+among the files, is a note.`,
 		Before: "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas   # has paramKind",
 		After:  "kind: ValidatingAdmissionPolicyBinding\nspec:\n  policyName: replicas\n  paramRef: {name: limits, namespace: policies, parameterNotFoundAction: Deny}",
 		run:    paramReferences,

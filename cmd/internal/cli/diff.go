@@ -158,8 +158,8 @@ func (x *diffing) run(ctx context.Context, args []string) error {
 	}
 	old, now := &sides[0], &sides[1]
 	o := report.DiffOptions{
-		Old: old.options, New: now.options, Names: [2]string{old.name, now.name}, Requests: asked.any() || asked.upgrade,
-		Summary: x.summary, Compared: !asked.any() || x.structure,
+		Old: old.options, New: now.options, Names: [2]string{old.name, now.name},
+		Requests: asked.any() || asked.upgrade, Summary: x.summary, Compared: !asked.any() || x.structure,
 	}
 	if asked.upgrade {
 		x.sayRefused(old, now)

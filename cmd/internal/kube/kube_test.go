@@ -394,7 +394,8 @@ func TestAuthorizeSlowly(t *testing.T) {
 		User: &user.DefaultInfo{Name: "slow"}, Verb: "get", Resource: "pods", ResourceRequest: true,
 	})
 	var unanswered *unansweredError
-	if got != authorizer.DecisionNoOpinion || !errors.As(err, &unanswered) || !errors.Is(err, context.DeadlineExceeded) {
+	if got != authorizer.DecisionNoOpinion || !errors.As(err, &unanswered) ||
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v %v", got, err)
 	}
 	if took := time.Since(start); took > askTime+10*time.Second {
