@@ -115,8 +115,8 @@ func (r *run) patchItems(in *invocation, index int, v *versioned, outcome *eval.
 	return patched
 }
 
-// recordCondition records of the condition of a mutation that is made for several values that it held, or was false, for
-// some of them. What it took is a part of what the mutation did.
+// recordCondition records that the condition of a mutation with several values held, or was false, for some of them.
+// What it took is a part of what the mutation did.
 func (r *run) recordCondition(in *invocation, index int, held, fails bool) {
 	e := in.hook.Conditions[index]
 	if e == nil || in.trial {

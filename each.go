@@ -8,7 +8,8 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// makeMutation makes a mutation, once or for each item of its list; see [run.mutateOne]. Either all items count or none.
+// makeMutation makes a mutation, once or for each item of its list; see [run.mutateOne]. Either all items count or
+// none.
 func (r *run) makeMutation(in *invocation, index int, v *versioned, told *explain.Mutation) (eval.Outcome, error) {
 	if in.hook.Kind != policy.Admission || in.hook.Lists[index] == nil {
 		return r.mutateOne(in, index, v, told)

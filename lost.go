@@ -67,7 +67,7 @@ func (r *run) madeAgain(in *invocation, i int, v *versioned) eval.Outcome {
 		}
 	}
 	again := *v
-	normal, err := v.normal.Continue(v.object, r.engine.types, v.kind) // what is not normal is no change of the mutation
+	normal, err := v.normal.Continue(v.object, r.engine.types, v.kind) // what is not normal is no change of a mutation
 	if err == nil {
 		again.object, again.normal = normal.Object, normal
 	}

@@ -157,7 +157,8 @@ func (one *told) outcome(o celgate.Outcome) toldOutcome {
 func (one *told) evaluationOf(o celgate.Outcome) int {
 	var all []int
 	for i, e := range one.pending {
-		if e.Variable == "" && e.Evaluation.Expr.Field == o.Field && (o.Scope == "" || e.Evaluation.Scope() == o.Scope) {
+		if e.Variable == "" && e.Evaluation.Expr.Field == o.Field &&
+			(o.Scope == "" || e.Evaluation.Scope() == o.Scope) {
 			all = append(all, i)
 		}
 	}
