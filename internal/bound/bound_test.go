@@ -623,7 +623,7 @@ func TestFolding(t *testing.T) {
 			t.Fatal(err)
 		}
 		took, known := time.Since(start), bound.Time(bound.Folding(c.pattern))
-		if c.slow != (known > 100*time.Millisecond) || c.slow && took > 10*known {
+		if c.slow != (known > 100*time.Millisecond) || c.slow && took > 100*known { // a machine may be slow, the order of magnitude is not
 			t.Errorf("%.40s: taken to take %v, and it took %v", c.pattern, known, took)
 		}
 		if small := bound.PatternOf(c.pattern, bound.Served.Bytes).Small(); c.slow && small {
