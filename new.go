@@ -3,6 +3,7 @@ package celgate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func (e *Engine) bind(set *policy.Set) (map[policy.Ref][]*compiledBinding, error
 			e.reject(b.APIVersion, b.Ref(), b.Position, b.Ref().Invalid(errs))
 			continue
 		}
-		bound := &compiledBinding{Binding: b, criteria: match.Compile(b.MatchResources)}
+		bound := &compiledBinding{Binding: b, criteria: match.Compile(b.Scope())}
 		if ref := b.ParamRef; ref != nil && ref.Selector != nil {
 			var err error
 			if bound.selector, err = metav1.LabelSelectorAsSelector(ref.Selector); err != nil {
@@ -234,7 +235,7 @@ func (e *Engine) rejectUnserved(apiVersion string, ref policy.Ref, pos policy.Po
 func (e *Engine) dropPartial(all []*policy.Binding, valid map[policy.Ref]*policy.Policy,
 	bindings map[policy.Ref][]*compiledBinding) {
 	for _, b := range all {
-		errs := b.Together(valid)
+		errs := append(b.Together(valid), e.clusterParams(b, slices.Collect(maps.Values(valid)))...)
 		e.drop(b, errs, bindings)
 	}
 }

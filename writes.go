@@ -148,6 +148,11 @@ func (e *Engine) ParamsForbidden(ctx context.Context, req *Request, w compile.Wr
 	if e.cluster.Authorizer() == nil || slices.Contains(req.UserInfo.Groups, user.SystemPrivilegedGroup) {
 		return nil
 	}
+	if b := w.Binding; b != nil && b.Namespace != "" {
+		if err := e.mayBind(ctx, b, req); err != nil {
+			return err
+		}
+	}
 	spec := field.NewPath("spec")
 	switch p, old, b := w.Policy, w.OldPolicy, w.Binding; {
 	case p != nil && p.ParamKind != nil && (old == nil || w.Unasked || old.ParamKind == nil ||
@@ -286,4 +291,29 @@ func (e *Engine) policyNamed(ctx context.Context, b *policy.Binding) ([]*policy.
 		all = append(all, p)
 	}
 	return all, nil
+}
+
+// mayBind returns an error if the user may not bind a policy in the namespace of a binding: the verb bind on it, as for
+// roles (plugin/pkg/auth/authorizer of RBAC asks it of who writes a RoleBinding).
+func (e *Engine) mayBind(ctx context.Context, b *policy.Binding, req *Request) *field.Error {
+	spec := field.NewPath("spec")
+	for i, ref := range b.PolicyRefs() {
+		who := userOf(req)
+		asked := authorize(ctx, e.cluster.Authorizer(), authorizer.AttributesRecord{User: who, Verb: "bind",
+			Namespace: b.Namespace, APIGroup: policy.OwnGroup, APIVersion: "*", Resource: "admissionpolicies", Name: ref.Name,
+			ResourceRequest: true})
+		if asked.err == nil && asked.decision == authorizer.DecisionAllow {
+			continue
+		}
+		at := spec.Child("policyName")
+		if len(b.Policies) > 0 {
+			at = spec.Child("policies").Index(i)
+		}
+		if asked.err != nil {
+			return field.Forbidden(at, asked.err.Error())
+		}
+		return field.Forbidden(at, fmt.Sprintf("user %v must have \"bind\" permission on the AdmissionPolicy %s in namespace %s", who,
+			ref.Name, b.Namespace))
+	}
+	return nil
 }

@@ -34,6 +34,13 @@ var definitions = []definition{
 - {name: Ready, type: string, jsonPath: ".status.conditions[?(@.type=='Ready')].status"}
 - {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
 `},
+	{"NamespacedAdmissionPolicyBinding", "namespacedadmissionpolicybindings", "cgnapb", []string{"validatingadmissionpolicybindings"}, `
+- {name: Policy, type: string, jsonPath: .spec.policyName}
+- {name: Policies, type: string, priority: 1, jsonPath: ".spec.policies[*].name"}
+- {name: Mutations, type: string, priority: 1, jsonPath: ".spec.mutationActions"}
+- {name: Ready, type: string, jsonPath: ".status.conditions[?(@.type=='Ready')].status"}
+- {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
+`},
 	{"AdmissionPolicyBinding", "admissionpolicybindings", "cgapb", []string{"validatingadmissionpolicybindings"}, `
 - {name: Policy, type: string, jsonPath: .spec.policyName}
 - {name: Policies, type: string, priority: 1, jsonPath: ".spec.policies[*].name"}
@@ -41,6 +48,13 @@ var definitions = []definition{
 - {name: Ready, type: string, jsonPath: ".status.conditions[?(@.type=='Ready')].status"}
 - {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
 `},
+}
+
+func (d *definition) scope() string {
+	if strings.HasPrefix(d.kind, "Namespaced") {
+		return "Namespaced"
+	}
+	return "Cluster"
 }
 
 const definitionHead = `# %s of policy.celgate.dev/v1alpha1, made from its Go type by go generate.
@@ -110,7 +124,7 @@ func (d *definition) tree(t *testing.T, types map[string]*ast.GenDecl) map[strin
 		"metadata": map[string]any{"name": d.plural + ".policy.celgate.dev",
 			"labels": map[string]any{"app.kubernetes.io/name": "celgate"}},
 		"spec": map[string]any{
-			"group": "policy.celgate.dev", "scope": "Cluster",
+			"group": "policy.celgate.dev", "scope": d.scope(),
 			"names": map[string]any{"kind": d.kind, "listKind": d.kind + "List", "plural": d.plural,
 				"singular": strings.ToLower(d.kind), "shortNames": []any{d.short}, "categories": []any{"celgate"}},
 			"versions": []any{map[string]any{

@@ -21,6 +21,7 @@ func Example() {
 	// AdmissionPolicyBinding
 	// MutatingAdmissionPolicy
 	// MutatingAdmissionPolicyBinding
+	// NamespacedAdmissionPolicyBinding
 	// ValidatingAdmissionPolicy
 	// ValidatingAdmissionPolicyBinding
 	// true

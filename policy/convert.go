@@ -119,6 +119,9 @@ func FromObject(obj map[string]any, places Places) (*Policy, *Binding, error) {
 	case *dialect.AdmissionPolicyBinding:
 		nameGenerated(&in.ObjectMeta, data)
 		return nil, c.admissionBinding(in), nil
+	case *dialect.NamespacedAdmissionPolicyBinding:
+		nameGenerated(&in.ObjectMeta, data)
+		return nil, c.namespacedBinding(in), nil
 	}
 	return nil, nil, fmt.Errorf("%s %s is not an admission policy or binding", c.apiVersion, kind)
 }
@@ -167,6 +170,8 @@ func blank(version, kind string) any {
 		return new(dialect.AdmissionPolicy)
 	case Dialect + " AdmissionPolicyBinding":
 		return new(dialect.AdmissionPolicyBinding)
+	case Dialect + " " + NamespacedBinding:
+		return new(dialect.NamespacedAdmissionPolicyBinding)
 	}
 	return nil
 }

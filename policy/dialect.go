@@ -24,6 +24,7 @@ func (c converter) admission(in *dialect.AdmissionPolicy) *Policy {
 		aboutPolicy(p.MatchConstraints.Permissions, in.Name)
 		aboutPolicy(p.MatchConstraints.ExcludePermissions, in.Name)
 	}
+	p.Bindable = in.Spec.Bindable
 	p.Reinvocation = ReinvocationPolicy(in.Spec.ReinvocationPolicy)
 	p.TypeChecking, p.Lost = in.Spec.TypeChecking, in.Spec.MutationValidationPolicy
 	p.DefaultParams, p.ParamMerge, p.Combine = in.Spec.DefaultParams, in.Spec.ParamMerge, in.Spec.Combine
@@ -71,6 +72,17 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 	}
 	b.act(in.Spec.MutationActions, in.Spec.ValidationActions)
 	b.Enforcement = enforcement(in.Spec.Enforcement)
+	return b
+}
+
+func (c converter) namespacedBinding(in *dialect.NamespacedAdmissionPolicyBinding) *Binding {
+	of := dialect.AdmissionPolicyBinding{ObjectMeta: in.ObjectMeta, Spec: in.Spec}
+	b := c.admissionBinding(&of)
+	b.Namespace = namespaceOf(in.Namespace)
+	b.Name = b.Namespace + "/" + in.Name
+	if b.ParamRef != nil && b.ParamRef.Namespace == "" {
+		b.ParamRef.Namespace = b.Namespace
+	}
 	return b
 }
 
@@ -266,10 +278,17 @@ func (v *validator) policies(b *Binding, spec *field.Path) {
 // binding of one policy.
 func (b *Binding) Together(valid map[Ref]*Policy) field.ErrorList {
 	var errs field.ErrorList
+	if p := valid[b.PolicyRef()]; p != nil && len(b.Policies) == 0 {
+		errs = b.unbindable(p, field.NewPath("spec", "policyName"))
+	}
 	var first *Policy // with params
 	for i, ref := range b.Policies {
 		at := field.NewPath("spec", "policies").Index(i)
-		switch p := valid[ref]; {
+		p := valid[ref]
+		if p != nil {
+			errs = append(errs, b.unbindable(p, at)...)
+		}
+		switch {
 		case p == nil:
 			errs = append(errs, field.Invalid(at, ref.String(),
 				"it does not exist or is not valid, and the policies of a binding are in force together or not at all"))
@@ -423,6 +442,7 @@ func (v *validator) admission(p *Policy, spec *field.Path) {
 	v.checks(p, spec)
 	v.ordering(p, spec)
 	v.defaultParams(p, spec)
+	v.bindable(p, spec.Child("bindable"))
 	v.ownValidations(p, spec)
 	v.singleton(p, spec)
 	if p.Validates() {

@@ -201,6 +201,9 @@ type Policy struct {
 	// Lost says what becomes of a request in which a mutation no longer holds at the end; empty: as IgnoreLost.
 	Lost string
 
+	// Bindable says what may bind the policy: BindableCluster, BindableNamespaces; nil: BindableCluster.
+	Bindable []string
+
 	// DefaultParams are the params where there is no other, with ParamMerge [MergeParams] also what params are merged
 	// into; nil: none.
 	DefaultParams map[string]any
@@ -283,7 +286,8 @@ func (p *Policy) MayReinvoke() bool {
 
 // A Binding puts a policy in force.
 type Binding struct {
-	Kind       Kind // of the policies that policyName may name
+	Kind       Kind   // of the policies that policyName may name
+	Namespace  string // of a NamespacedBinding, whose Name begins with it; empty: of the cluster
 	APIVersion string
 	Name       string
 	Metadata   metav1.ObjectMeta // as written

@@ -44,6 +44,9 @@ func (k Kind) Binding() string { return string(k) + bindingSuffix }
 // RefOf names the policy or binding that an object is.
 func RefOf(object map[string]any) Ref {
 	o := tree.Object(object)
+	if o.Text("kind") == NamespacedBinding {
+		return Ref{Kind: NamespacedBinding, Name: namespaceOf(o.Namespace()) + "/" + o.Name()}
+	}
 	return Ref{Kind: o.Text("kind"), Name: o.Name()}
 }
 
@@ -52,6 +55,9 @@ func (k Kind) Ref(name string) Ref { return Ref{Kind: string(k), Name: name} }
 
 // KindOf returns the kind of policy that objects of a kind are or bind, and whether they bind it.
 func KindOf(kind string) (k Kind, binds bool) {
+	if kind == NamespacedBinding {
+		return Admission, true
+	}
 	name, binds := strings.CutSuffix(kind, bindingSuffix)
 	return Kind(name), binds
 }
@@ -60,7 +66,19 @@ func KindOf(kind string) (k Kind, binds bool) {
 func (p *Policy) Ref() Ref { return Ref{string(p.Kind), p.Name, p.Static} }
 
 // Ref names the binding.
-func (b *Binding) Ref() Ref { return Ref{b.Kind.Binding(), b.Name, b.Static} }
+func (b *Binding) Ref() Ref {
+	ref := b.Kind.BindingRef(b.Name)
+	ref.Static = b.Static
+	return ref
+}
+
+// BindingRef names the binding of policies of kind k that has a name in messages.
+func (k Kind) BindingRef(name string) Ref {
+	if strings.Contains(name, "/") {
+		return Ref{Kind: NamespacedBinding, Name: name}
+	}
+	return Ref{Kind: k.Binding(), Name: name}
+}
 
 // PolicyRef names the policy that b binds; with several the first.
 func (b *Binding) PolicyRef() Ref { return b.PolicyRefs()[0] }

@@ -135,7 +135,12 @@ func ValidateBindingUpdate(b *Binding) field.ErrorList {
 }
 
 func (v *validator) binding(b *Binding) {
-	v.metadata(b.Name, b.Metadata)
+	name := b.Name
+	if b.Namespace != "" {
+		name = b.Metadata.Name
+		v.namespaced(b, field.NewPath("spec"))
+	}
+	v.metadata(name, b.Metadata)
 	spec := field.NewPath("spec")
 	policyName := spec.Child("policyName")
 	switch {
@@ -185,7 +190,7 @@ func (v *validator) applyDeclarative(b *Binding) field.ErrorList {
 // Invalid returns the server's answer, of code 422, to an object with errs.
 func (r Ref) Invalid(errs field.ErrorList) *metav1.Status {
 	of := schema.GroupKind{Group: group, Kind: r.Kind}
-	if strings.TrimSuffix(r.Kind, bindingSuffix) == string(Admission) {
+	if family, _ := KindOf(r.Kind); family == Admission {
 		of.Group = OwnGroup
 	}
 	status := apierrors.NewInvalid(of, r.Name, errs).Status()

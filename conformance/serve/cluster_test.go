@@ -62,7 +62,7 @@ func installDefinitions(t *testing.T) {
 	if !installed[api] {
 		installed[api] = true
 		files, err := filepath.Glob("../../deploy/crds/*.yaml")
-		if err != nil || len(files) != 6 {
+		if err != nil || len(files) != 7 {
 			t.Fatal(files, err)
 		}
 		for _, file := range files {
@@ -77,7 +77,7 @@ func installDefinitions(t *testing.T) {
 	}
 	for _, resource := range []string{"v1/validatingadmissionpolicies", "v1/validatingadmissionpolicybindings",
 		"v1/mutatingadmissionpolicies", "v1/mutatingadmissionpolicybindings", "v1alpha1/admissionpolicies",
-		"v1alpha1/admissionpolicybindings"} {
+		"v1alpha1/admissionpolicybindings", "v1alpha1/namespacedadmissionpolicybindings"} {
 		eventually(t, 20*time.Second, func() string {
 			a := do(t, server.Call{Method: http.MethodGet, Path: "/apis/policy.celgate.dev/" + resource})
 			if a.Code != 200 {

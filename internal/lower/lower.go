@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,7 +27,7 @@ func (r Refusal) String() string { return r.Field + ": " + r.Reason }
 
 // ownFields are the members of a spec of the dialect that native policies do not have: what they ask for is refused, or
 // what native policies do anyway.
-var ownFields = []string{"order", "maxPasses", "typeChecking", "mutationValidationPolicy", "combine",
+var ownFields = []string{"order", "maxPasses", "typeChecking", "mutationValidationPolicy", "combine", "bindable",
 	"singletonPolicy", "validationActions", "mutationActions"}
 
 const native = "admissionregistration.k8s.io/v1"
@@ -169,7 +170,7 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 	}
 	for i, ref := range b.PolicyRefs() {
 		field := "spec.policyName"
-		name := b.Name
+		name := nativeName(b)
 		if len(b.Policies) > 0 {
 			field, name = fmt.Sprintf("spec.policies[%d]", i), BindingName(b, ref)
 		}
@@ -197,7 +198,11 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 const maxName = 253
 
 // BindingName is the name of the native binding of one of several policies of a binding.
-func BindingName(b *policy.Binding, of policy.Ref) string { return b.Name + "-" + of.Name }
+func BindingName(b *policy.Binding, of policy.Ref) string { return nativeName(b) + "-" + of.Name }
+
+// nativeName is the name of the native form of a binding: NAMESPACE.NAME of one of a namespace. No namespace has a dot in
+// its name.
+func nativeName(b *policy.Binding) string { return strings.Replace(b.Name, "/", ".", 1) }
 
 // a made binding is for policies of one kind.
 type made struct {
@@ -250,10 +255,10 @@ func bindingOf(spec map[string]any, b *policy.Binding, ref policy.Ref, named fun
 
 // rename returns an object with another name.
 func rename(object map[string]any, name string) map[string]any {
-	if tree.Object(object).Name() == name {
+	if tree.Object(object).Name() == name && tree.Object(object).Namespace() == "" {
 		return object
 	}
-	metadata := maps.Clone(tree.Object(object).Metadata())
+	metadata := tree.Object(object).Metadata().Without("namespace")
 	metadata["name"] = name
 	return tree.Object(object).WithMetadata(metadata)
 }

@@ -243,11 +243,19 @@ func matchOfPolicy(spec map[string]any, p *policy.Policy, types *schema.Registry
 
 // matchOfBinding makes the match resources of a spec native.
 func matchOfBinding(spec map[string]any, b *policy.Binding, types *schema.Registry) []Refusal {
-	if b.MatchResources == nil {
+	scope := b.Scope()
+	if scope == nil {
 		return nil
 	}
-	l := matching{MatchResources: b.MatchResources, path: "spec.matchResources", types: types}
-	spec["matchResources"] = l.resources(spec["matchResources"])
+	l := matching{MatchResources: scope, path: "spec.matchResources", types: types}
+	given := spec["matchResources"]
+	if given == nil {
+		given = map[string]any{}
+	}
+	spec["matchResources"] = l.resources(given)
+	if ref, ok := spec["paramRef"].(map[string]any); ok && b.Namespace != "" {
+		spec["paramRef"] = tree.Object(ref).With(map[string]any{"namespace": b.Namespace})
+	}
 	for _, field := range l.from {
 		l.refuse(field, "kube-apiserver has match conditions in policies only")
 	}

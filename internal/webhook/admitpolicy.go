@@ -45,7 +45,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	}
 	errs := engine.WriteErrors(a.resolveWritten(p, b))
 	if len(errs) == 0 && b != nil {
-		errs = a.bindingErrors(ctx, b)
+		errs = append(a.bindingErrors(ctx, b), engine.BindErrors(ctx, a.resolveWritten(nil, b))...)
 	}
 	if len(errs) == 0 {
 		if forbidden := a.paramsForbidden(ctx, engine, p, b); forbidden != nil {

@@ -109,7 +109,8 @@ func (t Target) configuration(set *policy.Set, phase Phase) map[string]any {
 // paramsInForce holds for an object of celgate's own kinds that may make celgate read params: such are not stored
 // unless celgate was asked about their author. What is disabled can be stored always, so that a policy can be taken out
 // of force while celgate is away.
-const paramsInForce = `has(object.spec) && (has(object.spec.paramKind) || has(object.spec.paramRef)) && ` +
+const paramsInForce = `has(object.spec) && (has(object.spec.paramKind) || has(object.spec.paramRef) || ` +
+	`request.resource.resource == "namespacedadmissionpolicybindings") && ` +
 	`!has(object.metadata.deletionTimestamp) && !(has(object.metadata.annotations) && ` +
 	`"` + policy.DisabledAnnotation + `" in object.metadata.annotations && object.metadata.annotations["` + policy.DisabledAnnotation + `"] == "true")`
 

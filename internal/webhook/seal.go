@@ -13,7 +13,8 @@ import (
 // SealAnnotation holds the seal of a policy or binding with params.
 const SealAnnotation = "celgate.dev/params-seal"
 
-// A Seal marks policies and bindings whose author was allowed to read their params, so that what was stored while
+// A Seal marks policies and bindings whose author was allowed to read their params, and bindings of namespaces whose
+// author was allowed to bind their policies, so that what was stored while
 // nobody was asked about that is told from the rest. It is a keyed hash of what the right was asked for: the kind and
 // the name of the object, and its paramKind, or its policies and paramRef. Only who knows the key can make one;
 // design/0009-params.md says what that means.
@@ -28,12 +29,12 @@ func (s *Seal) of(p *policy.Policy, b *policy.Binding) string {
 	switch {
 	case p != nil && p.ParamKind != nil:
 		sealed = []any{p.Kind, p.Name, p.ParamKind}
-	case b != nil && b.ParamRef != nil:
+	case b != nil && (b.ParamRef != nil || b.Namespace != ""):
 		var policies any = b.PolicyName
 		if len(b.Policies) > 0 {
 			policies = b.Policies
 		}
-		sealed = []any{b.Kind.Binding(), b.Name, policies, b.ParamRef}
+		sealed = []any{b.Ref().Kind, b.Name, policies, b.ParamRef}
 	default:
 		return ""
 	}
@@ -48,7 +49,7 @@ func (s *Seal) of(p *policy.Policy, b *policy.Binding) string {
 
 // Holds reports whether an object needs no seal or has the right one. A nil seal holds for nothing that needs one.
 func (s *Seal) Holds(object map[string]any, p *policy.Policy, b *policy.Binding) bool {
-	if (p == nil || p.ParamKind == nil) && (b == nil || b.ParamRef == nil) {
+	if (p == nil || p.ParamKind == nil) && (b == nil || b.ParamRef == nil && b.Namespace == "") {
 		return true
 	}
 	if s == nil {

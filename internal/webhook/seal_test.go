@@ -49,6 +49,17 @@ func TestSeal(t *testing.T) {
 		t.Error("the seal of a binding holds for another paramRef or key")
 	}
 
+	// A binding of a namespace has a seal without params, too: of the right to bind.
+	own := &policy.Binding{Kind: policy.Admission, Namespace: "a", Name: "a/own", PolicyName: "p"}
+	elsewhere := *own
+	elsewhere.Namespace, elsewhere.Name = "b", "b/own"
+	another := *own
+	another.PolicyName = "q"
+	if bound := seal.Put(nil, nil, own); seal.Holds(nil, nil, own) || !seal.Holds(bound, nil, own) ||
+		seal.Holds(bound, nil, &elsewhere) || seal.Holds(bound, nil, &another) {
+		t.Error("the seal of a binding of a namespace does not hold, or for another namespace or policy")
+	}
+
 	// A binding of several policies is sealed for all of them.
 	several := &policy.Binding{Kind: policy.Admission, Name: "p", ParamRef: &policy.ParamRef{Name: "x"},
 		Policies: []policy.Ref{policy.Admission.Ref("a"), policy.Admission.Ref("b")}}

@@ -99,7 +99,7 @@ func (c *console) requirePolicies(given []string, force *policy.Set) {
 // policyKinds are the kinds that make up policies.
 var policyKinds = []string{
 	string(policy.Validating), policy.Validating.Binding(), string(policy.Mutating), policy.Mutating.Binding(),
-	string(policy.Admission), policy.Admission.Binding(),
+	string(policy.Admission), policy.Admission.Binding(), policy.NamespacedBinding,
 }
 
 const nativeGroup = "admissionregistration.k8s.io"
@@ -129,7 +129,7 @@ func (w *world) guessKind(kind apischema.GroupVersionKind) string {
 	if near(kind.Group, policy.OwnGroup) {
 		apiVersion = policy.OwnGroup + "/v1"
 	}
-	if strings.TrimSuffix(meant, "Binding") == string(policy.Admission) {
+	if family, _ := policy.KindOf(meant); family == policy.Admission {
 		apiVersion = policy.Dialect
 	}
 	return apiVersion + " " + meant

@@ -42,11 +42,11 @@ func (s *Snapshot) Policies(ctx context.Context) ([]map[string]any, error) {
 				return nil, fmt.Errorf("policies: %w", err)
 			}
 			for _, object := range list {
-				if !names[tree.Object(object).Name()] &&
+				if !names[tree.Object(object).Path()] &&
 					!(group[resource].Group == policy.OwnGroup && (disabled(object) || withheld(object))) {
 					all = append(all, policy.Native(object))
 				}
-				names[tree.Object(object).Name()] = true
+				names[tree.Object(object).Path()] = true
 			}
 		}
 	}

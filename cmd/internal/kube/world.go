@@ -33,7 +33,7 @@ var (
 		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
 
 	dialectVersion = schema.GroupVersion{Group: policy.OwnGroup, Version: "v1alpha1"}
-	dialectOwn     = []string{"admissionpolicies", "admissionpolicybindings"}
+	dialectOwn     = []string{"admissionpolicies", "admissionpolicybindings", "namespacedadmissionpolicybindings"}
 
 	// ownResources are all of them, each in its version.
 	ownResources = slices.Concat(in(ownVersion, mirrored), in(dialectVersion, dialectOwn))
@@ -278,7 +278,7 @@ type generation struct {
 // Latest returns the source with its object as it is now, and false if that is gone or is another one by now.
 func (w *World) Latest(s Source) (Source, bool) {
 	was := unstructured.Unstructured{Object: s.Object}
-	now := unstructured.Unstructured{Object: w.policies[slices.Index(ownResources, ownResource(s.Resource))].get("", was.GetName())}
+	now := unstructured.Unstructured{Object: w.policies[slices.Index(ownResources, ownResource(s.Resource))].get(was.GetNamespace(), was.GetName())}
 	if now.Object == nil || now.GetUID() != was.GetUID() || now.GetGeneration() != was.GetGeneration() {
 		return s, false
 	}

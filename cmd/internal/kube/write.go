@@ -138,10 +138,14 @@ func (c *Client) WriteStatus(ctx context.Context, s Source, is Status) error {
 	if tree.Equal(status, old) {
 		return nil
 	}
-	_, err := c.dynamic.Resource(ownResource(s.Resource)).
+	metadata := map[string]any{"name": object.GetName(), "uid": string(object.GetUID())}
+	if object.GetNamespace() != "" {
+		metadata["namespace"] = object.GetNamespace()
+	}
+	_, err := c.dynamic.Resource(ownResource(s.Resource)).Namespace(object.GetNamespace()).
 		ApplyStatus(ctx, object.GetName(), &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": s.Object["apiVersion"], "kind": s.Object["kind"],
-			"metadata": map[string]any{"name": object.GetName(), "uid": string(object.GetUID())},
+			"metadata": metadata,
 			"status":   status,
 		}}, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the uid is another one's

@@ -381,7 +381,7 @@ func (t *textWriter) violationBlock(it Item, v celgate.Violation) block {
 	if v.Expr.IsZero() {
 		by := v.Kind.Ref(v.Policy)
 		if v.Binding != "" {
-			by = policy.Ref{Kind: v.Kind.Binding(), Name: v.Binding}
+			by = v.Kind.BindingRef(v.Binding)
 		}
 		b.place = t.places[by]
 	}

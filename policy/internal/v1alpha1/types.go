@@ -44,6 +44,13 @@ type AdmissionPolicy struct {
 //
 //crd:rule [has(self.mutations) && size(self.mutations) > 0, has(self.validations) && size(self.validations) > 0, has(self.auditAnnotations) && size(self.auditAnnotations) > 0].exists(some, some): mutations, validations or auditAnnotations must contain at least one item
 type AdmissionPolicySpec struct {
+	// Who may bind the policy: Cluster, an AdmissionPolicyBinding (the default), or Namespaces, bindings of namespaces,
+	// written by users with the verb bind on the policy.
+	//
+	//crd:enum Cluster Namespaces
+	//crd:minItems 1
+	Bindable []string `json:"bindable,omitempty"`
+
 	// The kind of the params; without it the policy takes none.
 	ParamKind *admissionv1.ParamKind `json:"paramKind,omitempty"`
 
@@ -276,6 +283,21 @@ type AdmissionPolicyBinding struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// What is put in force, and where.
+	Spec AdmissionPolicyBindingSpec `json:"spec"`
+
+	// What has become of the binding in a cluster.
+	Status AdmissionPolicyBindingStatus `json:"status,omitzero"`
+}
+
+// A NamespacedAdmissionPolicyBinding puts a policy in force for the objects of its namespace, if the policy is bindable in
+// namespaces. The params are of the namespace, too, and matchResources name no namespaces.
+type NamespacedAdmissionPolicyBinding struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Standard metadata.
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is put in force, and for what of the namespace.
 	Spec AdmissionPolicyBindingSpec `json:"spec"`
 
 	// What has become of the binding in a cluster.
