@@ -1,21 +1,16 @@
 package celgate
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celgate/celgate/internal/quirks"
 	"github.com/celgate/celgate/policy"
-)
-
-const (
-	failureAnnotation  = "validation.policy.admission.k8s.io/validation_failure"
-	maxAuditedFailures = 50 // as maxValidationFailures in validating/dispatcher.go v0.37.2
 )
 
 // decide folds the violations of validating policies into the decision: failed validations by the actions of
@@ -33,56 +28,56 @@ func (d *Decision) decide(req *Request, known quirks.Set) {
 					denial = v
 				}
 			case policy.Audit:
-				failures = append(failures,
-					auditedFailure{v.Message, v.Policy, v.Binding, v.index, v.Validation, v.Actions})
+				failures = append(failures, v.audited())
 			case policy.Warn:
-				text := fmt.Sprintf("Validation failed for %s '%s' with binding '%s': %s", v.Kind, v.Policy,
-					v.Binding, v.Message)
-				d.warn(Warning{text, v})
+				d.warnOf(v)
 			}
+		}
+		if v.Reference != "" && !slices.Contains(v.Actions, policy.Audit) {
+			failures = append(failures, v.audited())
+		}
+		if v.warnsOf(req) {
+			d.warnOf(v)
 		}
 	}
 	if len(failures) > 1 && known.Has(quirks.FirstFailureAudited) {
 		d.note(quirks.FirstFailureAudited, "")
 		failures = failures[:1]
 	}
-	if len(failures) > 0 {
-		// Like the server's, this JSON escapes <, > and &.
-		text, err := json.Marshal(failures[:min(len(failures), maxAuditedFailures)])
-		if err == nil {
-			d.annotate(failureAnnotation, string(text))
-		}
-	}
+	d.auditFailures(failures)
 	if denial != nil {
 		d.Allowed = false
 		d.Status, d.Denial = denialStatus(req, denial, d.Violations), denial
 	}
 }
 
-// An auditedFailure is one element of the validation_failure annotation; the order of members is the server's.
-type auditedFailure struct {
-	Message           string          `json:"message"`
-	Policy            string          `json:"policy"`
-	Binding           string          `json:"binding"`
-	ExpressionIndex   int             `json:"expressionIndex"`
-	Validation        string          `json:"validation,omitempty"` // of the dialect
-	ValidationActions []policy.Action `json:"validationActions"`
+// warnOf warns the client of a violation.
+func (d *Decision) warnOf(v *Violation) {
+	text := fmt.Sprintf("Validation failed for %s '%s' with binding '%s': %s", v.Kind, v.Policy, v.Binding, v.told())
+	d.warn(Warning{text, v})
 }
 
 // denialStatus is the server's answer. A denial of a value in a scope has a cause for each value that the validation
 // denies, and the texts of all of them in its message.
 func denialStatus(req *Request, v *Violation, all []Violation) *metav1.Status {
-	texts := v.Message
+	texts := v.told()
 	var causes []metav1.StatusCause
 	for i := range all {
 		w := &all[i]
 		if !w.beside(v) {
 			continue
 		}
+		if v.Reference != "" && w != v {
+			continue // how many there are, and where, is what the client is not to see
+		}
 		if len(causes) > 0 {
 			texts += ", " + w.Message
 		}
-		causes = append(causes, metav1.StatusCause{Message: v.denial(w.Message), Field: w.Scope})
+		cause := metav1.StatusCause{Message: v.denial(w.told()), Field: w.Scope}
+		if v.Reference != "" {
+			cause.Field = ""
+		}
+		causes = append(causes, cause)
 	}
 	message := v.denial(texts)
 	status := apierrors.NewForbidden(req.Resource.GroupResource(), req.displayName(), errors.New(message)).Status()

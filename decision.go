@@ -131,6 +131,11 @@ type Violation struct {
 	Validation string // as of an [Outcome]
 	Code       int32  // of a denial; 0: that of Reason
 
+	// Reference is what the client is told in place of Message, if the binding does not let it see that; else empty.
+	Reference string
+
+	tellsDryRun bool // in a dry run the client is warned of what is only audited
+
 	index int // among the policy's validations
 }
 

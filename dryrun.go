@@ -40,13 +40,18 @@ func (r *run) tellFailure(f *policyError) {
 		does = "would deny the request: "
 	}
 	for _, b := range all {
+		told := f.message
+		if b.Visibility.Violations == policy.AdminSees {
+			told = "not for the client to see"
+		}
 		r.tellMutations(b, wouldMutate{Policy: f.hook.Name, Binding: b.Name, Param: f.param, Message: f.message},
-			does+f.message)
+			does+told)
 	}
 }
 
 func (r *run) tellMutations(b *compiledBinding, would wouldMutate, what string) {
-	if slices.Contains(b.MutationActions, policy.Warn) {
+	if slices.Contains(b.MutationActions, policy.Warn) || r.DryRun && b.DryRun() &&
+		b.Visibility.DryRun == policy.AlwaysTell {
 		r.decision.warn(Warning{Text: fmt.Sprintf("%s '%s' with binding '%s' %s", policy.Admission, would.Policy,
 			would.Binding, what)})
 	}

@@ -358,6 +358,7 @@ func (r *run) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outcome)
 // one cause for each of them (as generic/policy_dispatcher.go v0.37.2).
 func (r *run) refuseMutation(failures []policyError) {
 	var causes []metav1.StatusCause
+	var hidden []auditedFailure
 	var first policyError
 	of := len(r.decision.Violations)
 	for _, f := range failures {
@@ -376,8 +377,11 @@ func (r *run) refuseMutation(failures []policyError) {
 		text := fmt.Sprintf("policy %q denied request: %s", f.hook.Name, f.message)
 		if f.binding != nil {
 			v.Binding, v.Param = f.binding.Name, f.param
+			if r.shield(&v, f.binding.Binding); v.Reference != "" {
+				hidden = append(hidden, v.audited())
+			}
 			text = fmt.Sprintf("policy '%s'%s with binding '%s' denied request: %s", f.hook.Name, f.mutationName(),
-				f.binding.Name, f.message)
+				f.binding.Name, v.told())
 		}
 		if f.outcome != nil {
 			v.Expr = expression(f.outcome.Expression)
@@ -388,6 +392,7 @@ func (r *run) refuseMutation(failures []policyError) {
 		}
 		causes = append(causes, metav1.StatusCause{Message: text})
 	}
+	r.decision.auditFailures(hidden)
 	if len(causes) == 0 {
 		return
 	}

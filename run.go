@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -182,12 +183,23 @@ func (r *run) violation(in *invocation, o eval.Outcome, actions []policy.Action)
 	if rule := in.hook.rule(&o); rule != nil {
 		name, code = rule.Name, rule.Code
 	}
-	r.decision.Violations = append(r.decision.Violations, Violation{
+	v := Violation{
 		Validation: name, Code: code,
 		Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name,
 		Param: in.paramName(), Message: o.Message, Reason: o.Reason, Actions: actions,
 		IsError: o.Verdict == eval.Error, Err: o.Err, Expr: expression(o.Expression), Scope: o.Scope, index: o.Index,
-	})
+	}
+	r.shield(&v, in.binding.Binding)
+	r.decision.Violations = append(r.decision.Violations, v)
+}
+
+// shield makes a violation one that its binding lets the client see or not.
+func (r *run) shield(v *Violation, b *policy.Binding) {
+	v.tellsDryRun = b.Visibility.DryRun == policy.AlwaysTell
+	if b.Visibility.Violations != policy.AdminSees {
+		return
+	}
+	v.Reference = reference(r.UID, v.Policy, v.Binding, v.Param, v.Scope, strconv.Itoa(len(r.decision.Violations)))
 }
 
 // configurationViolation denies under failurePolicy Fail, whatever the actions of the binding are, unless it says what
@@ -201,6 +213,7 @@ func (r *run) configurationViolation(e *configurationError) {
 	}
 	if e.binding != nil {
 		v.Binding, v.Actions = e.binding.Name, e.binding.ActionsOnMisconfiguration()
+		r.shield(&v, e.binding.Binding)
 	} else {
 		v.Actions = []policy.Action{policy.Deny}
 	}

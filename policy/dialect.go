@@ -71,6 +71,9 @@ func (c converter) admissionBinding(in *dialect.AdmissionPolicyBinding) *Binding
 		b.Policies = append(b.Policies, Kind(cmp.Or(named.Kind, string(Admission))).Ref(named.Name))
 	}
 	b.act(in.Spec.MutationActions, in.Spec.ValidationActions)
+	if v := in.Spec.Visibility; v != nil {
+		b.Visibility = Visibility(*v)
+	}
 	b.Enforcement = enforcement(in.Spec.Enforcement)
 	return b
 }

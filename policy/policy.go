@@ -303,6 +303,7 @@ type Binding struct {
 
 	MutationActions []Action     // Admission only; nil: Apply
 	Policies        []Ref        // Admission only, in place of PolicyName: all of them or none
+	Visibility      Visibility   // Admission only
 	Enforcement     *Enforcement // Admission only; nil: Actions are for everything
 
 	places Places

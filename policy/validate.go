@@ -168,6 +168,7 @@ func (v *validator) binding(b *Binding) {
 	}
 	if b.Kind == Admission {
 		v.policies(b, spec)
+		v.visibility(b.Visibility, spec.Child("visibility"))
 		v.mutationActions(b.MutationActions, spec.Child("mutationActions"))
 		v.enforcement(b, spec.Child("enforcement"))
 	}

@@ -27,7 +27,7 @@ var exportedTypes = map[string]int{
 	"":         31,
 	"explain":  12,
 	"manifest": 6,
-	"policy":   26,
+	"policy":   27,
 	"schema":   3,
 	"state":    2,
 	"webhook":  3,

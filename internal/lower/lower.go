@@ -164,6 +164,10 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 	spec, _ := object["spec"].(map[string]any)
 	spec = maps.Clone(spec)
 	refusals := matchOfBinding(spec, b, types)
+	if b.Visibility != (policy.Visibility{}) {
+		refusals = append(refusals, Refusal{"spec.visibility", "kube-apiserver tells the client what every violation is, and " +
+			"of what is audited nothing"})
+	}
 	if r := b.ParamRef; r != nil && r.NotFoundAction == policy.NotFoundDefault {
 		refusals = append(refusals, Refusal{"spec.paramRef.parameterNotFoundAction",
 			"kube-apiserver has Allow and Deny, and no params that are not stored"})

@@ -196,6 +196,8 @@ func (s Source) ofBinding(b *policy.Binding) described {
 		d.say("policies", ref.String())
 	}
 	d.actions(b)
+	d.say("visibility.violations", b.Visibility.Violations)
+	d.say("visibility.dryRun", b.Visibility.DryRun)
 	if r := b.ParamRef; r != nil {
 		text := r.Name
 		if r.Namespace != "" {

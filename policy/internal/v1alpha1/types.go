@@ -329,6 +329,9 @@ type AdmissionPolicyBindingSpec struct {
 	// exist. Those with params have one paramKind.
 	Policies []PolicyReference `json:"policies,omitempty"`
 
+	// What the client is told.
+	Visibility *Visibility `json:"visibility,omitempty"`
+
 	// The params, of a policy with paramKind.
 	ParamRef *ParamRef `json:"paramRef,omitempty"`
 
@@ -361,6 +364,22 @@ type Enforcement struct {
 
 	// What becomes of rules, by their names.
 	Validations map[string][]admissionv1.ValidationAction `json:"validations,omitempty"`
+}
+
+// A Visibility says what of a binding the client of a request is told.
+type Visibility struct {
+	// Client (the default): the client is told what was violated. Admin: the client gets the reason, the code and a
+	// reference, in status and warnings; the text is in the audit annotation validation_failure, with the reference,
+	// whatever validationActions are.
+	//
+	//crd:enum Client Admin
+	Violations string `json:"violations,omitempty"`
+
+	// Always: of a request that is a dry run, violations that are only audited are warnings, too, so that it shows what
+	// Deny would do.
+	//
+	//crd:enum Always
+	DryRun string `json:"dryRun,omitempty"`
 }
 
 // A ParamRef selects params: one by its name, or all with the labels of a selector.
