@@ -46,7 +46,8 @@ func (r *run) validate() error {
 	return nil
 }
 
-// validateOne evaluates an invocation and reports whether it got as far as the validations, and whether anything failed.
+// validateOne evaluates an invocation and reports whether it got as far as the validations, and whether anything
+// failed.
 func (r *run) validateOne(in *invocation, published *annotations) (ran, failed bool, err error) {
 	if in.idle { // the server looks up the namespace all the same
 		r.noteNoParams(in)

@@ -288,7 +288,7 @@ func (m *Meter) Within(ctx context.Context, do func(context.Context) error) erro
 	ctx, cancel := context.WithTimeoutCause(ctx, most, late)
 	defer cancel()
 	err := do(ctx)
-	if err != nil && context.Cause(ctx) == error(late) {
+	if err != nil && errors.Is(context.Cause(ctx), late) {
 		m.stopped, m.refused = late, true
 	}
 	return err
