@@ -204,8 +204,8 @@ const maxName = 253
 // BindingName is the name of the native binding of one of several policies of a binding.
 func BindingName(b *policy.Binding, of policy.Ref) string { return nativeName(b) + "-" + of.Name }
 
-// nativeName is the name of the native form of a binding: NAMESPACE.NAME of one of a namespace. No namespace has a dot in
-// its name.
+// nativeName is the name of the native form of a binding: NAMESPACE.NAME of one of a namespace. No namespace has a dot
+// in its name.
 func nativeName(b *policy.Binding) string { return strings.Replace(b.Name, "/", ".", 1) }
 
 // a made binding is for policies of one kind.

@@ -278,7 +278,8 @@ type generation struct {
 // Latest returns the source with its object as it is now, and false if that is gone or is another one by now.
 func (w *World) Latest(s Source) (Source, bool) {
 	was := unstructured.Unstructured{Object: s.Object}
-	now := unstructured.Unstructured{Object: w.policies[slices.Index(ownResources, ownResource(s.Resource))].get(was.GetNamespace(), was.GetName())}
+	stored := w.policies[slices.Index(ownResources, ownResource(s.Resource))]
+	now := unstructured.Unstructured{Object: stored.get(was.GetNamespace(), was.GetName())}
 	if now.Object == nil || now.GetUID() != was.GetUID() || now.GetGeneration() != was.GetGeneration() {
 		return s, false
 	}

@@ -289,8 +289,8 @@ type AdmissionPolicyBinding struct {
 	Status AdmissionPolicyBindingStatus `json:"status,omitzero"`
 }
 
-// A NamespacedAdmissionPolicyBinding puts a policy in force for the objects of its namespace, if the policy is bindable in
-// namespaces. The params are of the namespace, too, and matchResources name no namespaces.
+// A NamespacedAdmissionPolicyBinding puts a policy in force for the objects of its namespace, if the policy is bindable
+// in namespaces. The params are of the namespace, too, and matchResources name no namespaces.
 type NamespacedAdmissionPolicyBinding struct {
 	metav1.TypeMeta `json:",inline"`
 
