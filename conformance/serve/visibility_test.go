@@ -38,7 +38,7 @@ func TestVisibility(t *testing.T) {
 			query["dryRun"] = []string{dryRun}
 		}
 		return do(t, server.Call{Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps", Query: query,
-			Body: object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: discreet-}, data: {x: y}}")})
+			Body: object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: discreet-}, data: {x: z}}")})
 	}
 	reference := regexp.MustCompile(`denied request: reference ([0-9a-f]{12})$`)
 	var answer *server.Answer
