@@ -71,8 +71,8 @@ func (a *answer) bindingErrors(ctx context.Context, b *policy.Binding) field.Err
 		return nil
 	}
 	named, err := a.Named(ctx, b)
-	if err != nil {
-		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
+	if err != nil { // of a policy that is not there yet nothing can be said
+		return nil
 	}
 	known := map[policy.Ref]*policy.Policy{}
 	for _, p := range named {
