@@ -67,14 +67,15 @@ func (p *Policy) Ref() Ref { return Ref{string(p.Kind), p.Name, p.Static} }
 
 // Ref names the binding.
 func (b *Binding) Ref() Ref {
-	ref := b.Kind.BindingRef(b.Name)
-	ref.Static = b.Static
-	return ref
+	if b.Namespace != "" {
+		return Ref{Kind: NamespacedBinding, Name: b.Name, Static: b.Static}
+	}
+	return Ref{Kind: b.Kind.Binding(), Name: b.Name, Static: b.Static}
 }
 
 // BindingRef names the binding of policies of kind k that has a name in messages.
 func (k Kind) BindingRef(name string) Ref {
-	if strings.Contains(name, "/") {
+	if k == Admission && strings.Contains(name, "/") {
 		return Ref{Kind: NamespacedBinding, Name: name}
 	}
 	return Ref{Kind: k.Binding(), Name: name}

@@ -70,3 +70,19 @@ func TestExpressions(t *testing.T) {
 		t.Errorf("At finds %v", got)
 	}
 }
+
+// TestRefOfBinding tells a binding of a namespace by its namespace: a name may have any text, until it is refused.
+func TestRefOfBinding(t *testing.T) {
+	for _, c := range []struct {
+		b    Binding
+		want string
+	}{
+		{Binding{Kind: Mutating, Name: "a/b"}, "MutatingAdmissionPolicyBinding a/b"},
+		{Binding{Kind: Admission, Name: "a/b"}, "AdmissionPolicyBinding a/b"},
+		{Binding{Kind: Admission, Namespace: "a", Name: "a/b"}, "NamespacedAdmissionPolicyBinding a/b"},
+	} {
+		if got := c.b.Ref().String(); got != c.want {
+			t.Errorf("%s, not %s", got, c.want)
+		}
+	}
+}
