@@ -63,16 +63,10 @@ func Policy(object map[string]any, p *policy.Policy, types *schema.Registry) ([]
 		all = append(all, withSpec(object, string(policy.Validating), of))
 	}
 	if p.Singleton != nil {
-		made, refused := bindingOf(withSpec(object, "", without(spec, "matchConstraints")), p.Singleton, p.Ref(),
+		made, refused := bindingOf(map[string]any{"validationActions": spec["validationActions"]}, p.Singleton, p.Ref(),
 			func(policy.Ref) *policy.Policy { return p })
 		for _, m := range made {
-			bound := map[string]any{}
-			for _, member := range []string{"policyName", "validationActions"} {
-				if value, ok := m.spec[member]; ok {
-					bound[member] = value
-				}
-			}
-			all = append(all, withSpec(object, m.kind.Binding(), bound))
+			all = append(all, withSpec(object, m.kind.Binding(), m.spec))
 		}
 		refusals = append(refusals, refused...)
 	}
