@@ -150,9 +150,6 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 		d.say("paramKind", p.ParamKind.APIVersion+" "+p.ParamKind.Kind)
 	}
 	if p.DefaultParams != nil {
-		if text, err := json.Marshal(p.DefaultParams); err == nil {
-			d.say("defaultParams", string(text))
-		}
 		d.say("paramMerge", cmp.Or(p.ParamMerge, policy.ReplaceParams))
 	}
 	named := func(part string, all []policy.NamedExpr) {
@@ -179,7 +176,7 @@ func (s Source) ofPolicy(p *policy.Policy) described {
 		d.actions(b)
 	}
 	d.own(*p, "Singleton", "FailurePolicy", "ParamKind", "MatchConstraints", "MatchConditions", "Variables", "Validations",
-		"AuditAnnotations", "Mutations", "Reinvocation")
+		"AuditAnnotations", "Mutations", "Reinvocation", "ParamMerge")
 	if p.Mutates() {
 		d.say("reinvocationPolicy", string(p.Reinvocation))
 	}
@@ -196,8 +193,6 @@ func (s Source) ofBinding(b *policy.Binding) described {
 		d.say("policies", ref.String())
 	}
 	d.actions(b)
-	d.say("visibility.violations", b.Visibility.Violations)
-	d.say("visibility.dryRun", b.Visibility.DryRun)
 	if r := b.ParamRef; r != nil {
 		text := r.Name
 		if r.Namespace != "" {
@@ -210,7 +205,7 @@ func (s Source) ofBinding(b *policy.Binding) described {
 		d.say("parameterNotFoundAction", string(r.NotFoundAction))
 	}
 	d.matches(b.MatchResources, s.Types)
-	d.own(*b, "PolicyName", "Policies", "Actions", "MutationActions", "ParamRef", "MatchResources")
+	d.own(*b, "PolicyName", "Policies", "Actions", "MutationActions", "ParamRef", "MatchResources", "Namespace")
 	return d
 }
 
@@ -240,27 +235,43 @@ func members(of any, but ...string) string {
 	return text.String()
 }
 
-// saidOf yields the members of a struct that are not zero, but for some, as they are written in YAML.
+// saidOf yields the members of a struct that are not zero, but for some, as they are written in YAML, and those of
+// structs in it as outer.inner.
 func saidOf(of any, but []string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		v := reflect.ValueOf(of)
+		v := reflect.Indirect(reflect.ValueOf(of))
 		for i := range v.NumField() {
 			f, member := v.Type().Field(i), v.Field(i)
 			if !f.IsExported() || member.IsZero() || slices.Contains(but, f.Name) {
 				continue
 			}
-			var text string
-			switch value := member.Interface().(type) {
-			case policy.Expr:
-				text = value.Src
-			default:
-				text = fmt.Sprint(reflect.Indirect(member).Interface())
+			name, value := memberName(f.Name), member.Interface()
+			if x, ok := value.(policy.Expr); ok {
+				value = x.Src
+			} else if reflect.Indirect(member).Kind() == reflect.Struct {
+				for inner, text := range saidOf(value, nil) {
+					if !yield(name+"."+inner, text) {
+						return
+					}
+				}
+				continue
 			}
-			if !yield(memberName(f.Name), text) {
+			if !yield(name, textOf(value)) {
 				return
 			}
 		}
 	}
+}
+
+// textOf is a list or a map as JSON, and other values as they are.
+func textOf(value any) string {
+	switch reflect.ValueOf(value).Kind() {
+	case reflect.Slice, reflect.Map:
+		if text, err := json.Marshal(value); err == nil {
+			return string(text)
+		}
+	}
+	return fmt.Sprint(value)
 }
 
 // memberName is the name of a member in YAML.
@@ -271,7 +282,7 @@ func memberName(name string) string {
 	return strings.ToLower(name[:1]) + name[1:]
 }
 
-var memberNames = map[string]string{"MessageExpr": "messageExpression", "Reinvocation": "reinvocationPolicy",
+var memberNames = map[string]string{"Expr": "expression", "MessageExpr": "messageExpression", "Reinvocation": "reinvocationPolicy",
 	"After": "order.after", "Before": "order.before"}
 
 func (d *described) say(part, item string) {
