@@ -3,7 +3,6 @@ package celgate
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -43,8 +42,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 	policies := sortedByName(set.Policies, func(p *policy.Policy) string { return p.Name })
 	e.compile(policies, bindings, opts.Before)
 	valid := e.valid(policies)
-	e.dropPartial(set.Bindings, valid, bindings)
-	e.dropUnnamed(set.Bindings, valid, bindings)
+	e.dropUnfit(set.Bindings, valid, bindings)
 	for _, p := range policies {
 		if err := e.enforce(p, bindings[p.Ref()]); err != nil {
 			return nil, err
@@ -230,24 +228,24 @@ func (e *Engine) rejectUnserved(apiVersion string, ref policy.Ref, pos policy.Po
 	return true
 }
 
-// dropPartial takes those bindings of several policies out of force of which a policy is not valid or not there, or
-// whose policies have different kinds of params.
-func (e *Engine) dropPartial(all []*policy.Binding, valid map[policy.Ref]*policy.Policy,
+// dropUnfit takes bindings out of force that do not go with their policies: those of several policies of which one is
+// not valid or not there, or which have different kinds of params, and those that say what becomes of a validation that
+// no policy of theirs has. A stored one of these stays: the policy has changed since, and without what it says it is
+// stricter.
+func (e *Engine) dropUnfit(all []*policy.Binding, valid map[policy.Ref]*policy.Policy,
 	bindings map[policy.Ref][]*compiledBinding) {
 	for _, b := range all {
-		errs := append(b.Together(valid), e.clusterParams(b, slices.Collect(maps.Values(valid)))...)
-		e.drop(b, errs, bindings)
-	}
-}
-
-// dropUnnamed takes those bindings out of force that say what becomes of a validation that no policy of theirs has.
-// One that is stored stays: the policy has changed since, and without what it says it is stricter.
-func (e *Engine) dropUnnamed(all []*policy.Binding, valid map[policy.Ref]*policy.Policy,
-	bindings map[policy.Ref][]*compiledBinding) {
-	for _, b := range all {
-		if !b.Stored {
-			e.drop(b, b.Unnamed(valid), bindings)
+		var policies []*policy.Policy
+		for _, ref := range b.PolicyRefs() {
+			if p := valid[ref]; p != nil {
+				policies = append(policies, p)
+			}
 		}
+		errs := append(b.Together(valid), e.clusterParams(b, policies)...)
+		if !b.Stored {
+			errs = append(errs, b.Unnamed(valid)...)
+		}
+		e.drop(b, errs, bindings)
 	}
 }
 

@@ -296,23 +296,18 @@ func (e *Engine) policyNamed(ctx context.Context, b *policy.Binding) ([]*policy.
 // mayBind returns an error if the user may not bind a policy in the namespace of a binding: the verb bind on it, as for
 // roles (plugin/pkg/auth/authorizer of RBAC asks it of who writes a RoleBinding).
 func (e *Engine) mayBind(ctx context.Context, b *policy.Binding, req *Request) *field.Error {
-	spec := field.NewPath("spec")
+	who := userOf(req)
 	for i, ref := range b.PolicyRefs() {
-		who := userOf(req)
 		asked := authorize(ctx, e.cluster.Authorizer(), authorizer.AttributesRecord{User: who, Verb: "bind",
 			Namespace: b.Namespace, APIGroup: policy.OwnGroup, APIVersion: "*", Resource: "admissionpolicies", Name: ref.Name,
 			ResourceRequest: true})
 		if asked.err == nil && asked.decision == authorizer.DecisionAllow {
 			continue
 		}
-		at := spec.Child("policyName")
-		if len(b.Policies) > 0 {
-			at = spec.Child("policies").Index(i)
-		}
 		if asked.err != nil {
-			return field.Forbidden(at, asked.err.Error())
+			return field.Forbidden(b.PolicyPath(i), asked.err.Error())
 		}
-		return field.Forbidden(at, fmt.Sprintf("user %v must have \"bind\" permission on the AdmissionPolicy %s in namespace %s", who,
+		return field.Forbidden(b.PolicyPath(i), fmt.Sprintf("user %v must have \"bind\" permission on the AdmissionPolicy %s in namespace %s", who,
 			ref.Name, b.Namespace))
 	}
 	return nil

@@ -277,21 +277,18 @@ func (v *validator) policies(b *Binding, spec *field.Path) {
 	}
 }
 
-// Together returns why the policies that b names cannot be in force together, given those that are valid; nothing for a
-// binding of one policy.
+// Together returns why the policies that b names cannot be in force together, given those that are valid: of one policy
+// only that it does not let b bind it.
 func (b *Binding) Together(valid map[Ref]*Policy) field.ErrorList {
 	var errs field.ErrorList
-	if p := valid[b.PolicyRef()]; p != nil && len(b.Policies) == 0 {
-		errs = b.unbindable(p, field.NewPath("spec", "policyName"))
-	}
 	var first *Policy // with params
-	for i, ref := range b.Policies {
-		at := field.NewPath("spec", "policies").Index(i)
-		p := valid[ref]
+	for i, ref := range b.PolicyRefs() {
+		p, at := valid[ref], b.PolicyPath(i)
 		if p != nil {
 			errs = append(errs, b.unbindable(p, at)...)
 		}
 		switch {
+		case len(b.Policies) == 0:
 		case p == nil:
 			errs = append(errs, field.Invalid(at, ref.String(),
 				"it does not exist or is not valid, and the policies of a binding are in force together or not at all"))
@@ -346,13 +343,9 @@ func (v *validator) singleton(p *Policy, spec *field.Path) {
 // BindsSingletons returns why a binding is not one, given the policies that are known: one that it names is in force
 // without it.
 func (b *Binding) BindsSingletons(known map[Ref]*Policy) (errs field.ErrorList) {
-	at := field.NewPath("spec", "policyName")
 	for i, ref := range b.PolicyRefs() {
-		if len(b.Policies) > 0 {
-			at = field.NewPath("spec", "policies").Index(i)
-		}
 		if p := known[ref]; p != nil && p.Singleton != nil {
-			errs = append(errs, field.Invalid(at, ref.Name, "is a singleton policy, which is in force without a binding"))
+			errs = append(errs, field.Invalid(b.PolicyPath(i), ref.Name, "is a singleton policy, which is in force without a binding"))
 		}
 	}
 	return errs

@@ -49,13 +49,9 @@ func (v *validator) bindable(p *Policy, path *field.Path) {
 // Unbindable returns why b may not bind those of its policies that are given.
 func (b *Binding) Unbindable(policies []*Policy) (errs field.ErrorList) {
 	for i, ref := range b.PolicyRefs() {
-		at := field.NewPath("spec", "policyName")
-		if len(b.Policies) > 0 {
-			at = field.NewPath("spec", "policies").Index(i)
-		}
 		for _, p := range policies {
 			if p.Ref() == ref {
-				errs = append(errs, b.unbindable(p, at)...)
+				errs = append(errs, b.unbindable(p, b.PolicyPath(i))...)
 			}
 		}
 	}

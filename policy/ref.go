@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/celgate/celgate/internal/tree"
 )
 
@@ -90,4 +92,12 @@ func (b *Binding) PolicyRefs() []Ref {
 		return b.Policies
 	}
 	return []Ref{{string(b.Kind), b.PolicyName, b.Static}}
+}
+
+// PolicyPath is the field that names the policy of index i in [Binding.PolicyRefs].
+func (b *Binding) PolicyPath(i int) *field.Path {
+	if len(b.Policies) == 0 {
+		return field.NewPath("spec", "policyName")
+	}
+	return field.NewPath("spec", "policies").Index(i)
 }

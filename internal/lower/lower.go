@@ -78,29 +78,20 @@ func Policy(object map[string]any, p *policy.Policy, types *schema.Registry) ([]
 
 // noNative lists the fields that no released kind has.
 func noNative(p *policy.Policy) (all []Refusal) {
-	if len(p.After)+len(p.Before) > 0 {
-		all = append(all, Refusal{"spec.order", "kube-apiserver runs mutating policies in an order of its own"})
-	}
-	if p.DefaultParams != nil {
-		all = append(all, Refusal{"spec.defaultParams", "kube-apiserver has params that are stored, and no others"})
-	}
-	if p.Passes() != policy.DefaultPasses {
-		all = append(all, Refusal{"spec.maxPasses", "kube-apiserver runs mutations twice at most"})
-	}
-	if p.ChecksMutations() {
-		all = append(all, Refusal{"spec.mutationValidationPolicy",
-			"kube-apiserver looks at no mutation again once it is made; it stays with celgate serve"})
-	}
-	if p.Combine == policy.CombineAny {
-		all = append(all, Refusal{"spec.combine", "kube-apiserver asks that all bindings are satisfied"})
-	}
-	for i, x := range p.Validations {
-		at := fmt.Sprintf("spec.validations[%d].", i)
-		refuse := func(used bool, field, reason string) {
-			if used {
-				all = append(all, Refusal{at + field, reason})
-			}
+	at := "spec."
+	refuse := func(used bool, field, reason string) {
+		if used {
+			all = append(all, Refusal{at + field, reason})
 		}
+	}
+	refuse(len(p.After)+len(p.Before) > 0, "order", "kube-apiserver runs mutating policies in an order of its own")
+	refuse(p.DefaultParams != nil, "defaultParams", "kube-apiserver has params that are stored, and no others")
+	refuse(p.Passes() != policy.DefaultPasses, "maxPasses", "kube-apiserver runs mutations twice at most")
+	refuse(p.ChecksMutations(), "mutationValidationPolicy",
+		"kube-apiserver looks at no mutation again once it is made; it stays with celgate serve")
+	refuse(p.Combine == policy.CombineAny, "combine", "kube-apiserver asks that all bindings are satisfied")
+	for i, x := range p.Validations {
+		at = fmt.Sprintf("spec.validations[%d].", i)
 		refuse(!x.Scope.IsZero(), "scope", "kube-apiserver has no scopes")
 		refuse(x.Reason == metav1.StatusReasonUnauthorized, "reason", "kube-apiserver does not let policies say Unauthorized")
 		refuse(x.Code != 0, "code", "kube-apiserver has the code of the reason")
@@ -112,12 +103,7 @@ func noNative(p *policy.Policy) (all []Refusal) {
 			"kube-apiserver has one for all validations of a policy")
 	}
 	for i, m := range p.Mutations {
-		at := fmt.Sprintf("spec.mutations[%d]", i)
-		refuse := func(used bool, field, reason string) {
-			if used {
-				all = append(all, Refusal{at + "." + field, reason})
-			}
-		}
+		at = fmt.Sprintf("spec.mutations[%d].", i)
 		refuse(m.PatchType == policy.JSONMergePatch, "patchType", "kube-apiserver has no JSON merge patches")
 		refuse(!m.Scope.IsZero(), "scope", "kube-apiserver has no scopes")
 		refuse(m.ForEach != (policy.NamedExpr{}), "forEach", "kube-apiserver makes a mutation once")
@@ -167,10 +153,9 @@ func Binding(object map[string]any, b *policy.Binding, named func(policy.Ref) *p
 			"kube-apiserver has Allow and Deny, and no params that are not stored"})
 	}
 	for i, ref := range b.PolicyRefs() {
-		field := "spec.policyName"
-		name := nativeName(b)
+		field, name := b.PolicyPath(i).String(), nativeName(b)
 		if len(b.Policies) > 0 {
-			field, name = fmt.Sprintf("spec.policies[%d]", i), BindingName(b, ref)
+			name = BindingName(b, ref)
 		}
 		if len(name) > maxName {
 			refusals = append(refusals, Refusal{field, fmt.Sprintf("the name %s of its native binding would be too long", name)})

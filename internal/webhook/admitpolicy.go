@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -45,7 +43,7 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 	}
 	errs := engine.WriteErrors(a.resolveWritten(p, b))
 	if len(errs) == 0 && b != nil {
-		errs = append(a.bindingErrors(ctx, b), engine.BindErrors(ctx, a.resolveWritten(nil, b))...)
+		errs = engine.BindErrors(ctx, a.resolveWritten(nil, b))
 	}
 	if len(errs) == 0 {
 		if forbidden := a.paramsForbidden(ctx, engine, p, b); forbidden != nil {
@@ -59,26 +57,6 @@ func (a *answer) admitPolicy(ctx context.Context, engine *celgate.Engine) (*celg
 		return &celgate.Decision{Status: b.Ref().Invalid(errs)}, nil
 	}
 	return &celgate.Decision{Status: p.Ref().Invalid(errs)}, nil
-}
-
-// bindingErrors returns why a binding does not go with those of its policies that exist. It may keep what it had.
-func (a *answer) bindingErrors(ctx context.Context, b *policy.Binding) field.ErrorList {
-	if a.Named == nil || b.Kind != policy.Admission {
-		return nil
-	}
-	if old := a.resolveWritten(nil, b).OldBinding; old != nil && reflect.DeepEqual(old.Enforcement, b.Enforcement) &&
-		slices.Equal(old.PolicyRefs(), b.PolicyRefs()) {
-		return nil
-	}
-	named, err := a.Named(ctx, b)
-	if err != nil { // of a policy that is not there yet nothing can be said
-		return nil
-	}
-	known := map[policy.Ref]*policy.Policy{}
-	for _, p := range named {
-		known[p.Ref()] = p
-	}
-	return append(b.BindsSingletons(known), b.Unnamed(known)...)
 }
 
 // notJudged is the denial of an object of celgate's own kinds.
