@@ -33,16 +33,16 @@ func (a *authorizerValues) decisions() *decisionCache {
 	return a.cached
 }
 
-// who is the user of the request.
-func (a *authorizerValues) who() *user.DefaultInfo {
-	info := &a.request.UserInfo
-	return &user.DefaultInfo{Name: info.Username, UID: info.UID, Groups: info.Groups, Extra: info.Extra}
+// userOf is the user of a request.
+func userOf(req *Request) *user.DefaultInfo {
+	return &user.DefaultInfo{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups,
+		Extra: req.UserInfo.Extra}
 }
 
 // permits reports what the user of the request may do. An error is no permission, as for allowed() of CEL.
 func (a *authorizerValues) permits(p policy.Permission) bool {
 	resource, subresource, _ := strings.Cut(p.Resource, "/")
-	decision, _, err := a.decisions().Authorize(a.ctx, authorizer.AttributesRecord{User: a.who(),
+	decision, _, err := a.decisions().Authorize(a.ctx, authorizer.AttributesRecord{User: userOf(a.request),
 		Verb: p.Verb, Namespace: p.Namespace, APIGroup: p.APIGroup, APIVersion: "*", Resource: resource,
 		Subresource: subresource, Name: p.Name, ResourceRequest: true})
 	return err == nil && decision == authorizer.DecisionAllow
@@ -51,7 +51,7 @@ func (a *authorizerValues) permits(p policy.Permission) bool {
 // make makes both variables when one of them is first used: they share the decisions.
 func (a *authorizerValues) make() {
 	r := a.request
-	who, cached := a.who(), a.decisions()
+	who, cached := userOf(r), a.decisions()
 	a.user = library.NewAuthorizerVal(who, cached)
 	a.resource = library.NewResourceAuthorizerVal(who, cached, requestResource{r, r.target()})
 }

@@ -29,7 +29,8 @@ func (e *Engine) BindErrors(ctx context.Context, w compile.Written) (errs field.
 	if err != nil {
 		return nil // they may come later
 	}
-	if old == nil || !reflect.DeepEqual(old.Enforcement, b.Enforcement) || !slices.Equal(old.PolicyRefs(), b.PolicyRefs()) {
+	if old == nil || !reflect.DeepEqual(old.Enforcement, b.Enforcement) ||
+		!slices.Equal(old.PolicyRefs(), b.PolicyRefs()) {
 		known := map[policy.Ref]*policy.Policy{}
 		for _, p := range policies {
 			known[p.Ref()] = p

@@ -3,7 +3,6 @@ package celgate
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,7 +84,7 @@ func denialStatus(req *Request, v *Violation, all []Violation) *metav1.Status {
 		status.Reason = metav1.StatusReasonInvalid
 	}
 	if status.Code = v.Code; v.Code == 0 {
-		status.Code = reasonCode(status.Reason)
+		status.Code = policy.CodeOf(status.Reason)
 	}
 	if len(causes) == 0 {
 		causes = []metav1.StatusCause{{Message: message}}
@@ -106,16 +105,4 @@ func (v *Violation) denial(message string) string {
 func (v *Violation) beside(answer *Violation) bool {
 	return v == answer || answer.Scope != "" && v.Scope != "" && v.index == answer.index && v.Kind == answer.Kind &&
 		v.Policy == answer.Policy && v.Binding == answer.Binding && v.Param == answer.Param
-}
-
-func reasonCode(reason metav1.StatusReason) int32 {
-	switch reason {
-	case metav1.StatusReasonForbidden:
-		return http.StatusForbidden
-	case metav1.StatusReasonUnauthorized:
-		return http.StatusUnauthorized
-	case metav1.StatusReasonRequestEntityTooLarge:
-		return http.StatusRequestEntityTooLarge
-	}
-	return http.StatusUnprocessableEntity
 }

@@ -402,7 +402,7 @@ func (r *run) refuseMutation(failures []policyError) {
 	status.Message, status.Reason = causes[0].Message, first.reason
 	status.Details.Causes = causes
 	if first.coded {
-		status.Code = reasonCode(first.reason)
+		status.Code = policy.CodeOf(first.reason)
 	}
 	r.decision.Allowed, r.decision.Status, r.decision.Denial = false, &status, &r.decision.Violations[of]
 }

@@ -178,16 +178,13 @@ func (r *run) record(in *invocation, outcomes []eval.Outcome) {
 }
 
 func (r *run) violation(in *invocation, o eval.Outcome, actions []policy.Action) {
-	var name string
-	var code int32
-	if rule := in.hook.rule(&o); rule != nil {
-		name, code = rule.Name, rule.Code
-	}
 	v := Violation{
-		Validation: name, Code: code,
 		Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name, Binding: in.binding.Name,
 		Param: in.paramName(), Message: o.Message, Reason: o.Reason, Actions: actions,
 		IsError: o.Verdict == eval.Error, Err: o.Err, Expr: expression(o.Expression), Scope: o.Scope, index: o.Index,
+	}
+	if rule := in.hook.rule(&o); rule != nil {
+		v.Validation, v.Code = rule.Name, rule.Code
 	}
 	r.shield(&v, in.binding.Binding)
 	r.decision.Violations = append(r.decision.Violations, v)

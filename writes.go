@@ -243,11 +243,6 @@ func (e *Engine) mayReadParam(ctx context.Context, b *policy.Binding, kind *poli
 		attributes.Verb)
 }
 
-func userOf(req *Request) *user.DefaultInfo {
-	return &user.DefaultInfo{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups,
-		Extra: req.UserInfo.Extra}
-}
-
 // paramAttributes asks for the resource of a kind, or for every one if it is not known.
 func (e *Engine) paramAttributes(kind *policy.ParamKind) (a authorizer.AttributesRecord, parseErr, resolveErr error) {
 	a = authorizer.AttributesRecord{ResourceRequest: true, APIGroup: "*", APIVersion: "*", Resource: "*"}

@@ -9,7 +9,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metavalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/celgate/celgate/internal/locals"
@@ -371,13 +370,7 @@ func (v *validator) ownMutations(mutations []Mutation, path *field.Path) {
 	names := map[string]bool{}
 	for i, m := range mutations {
 		at := path.Index(i)
-		if m.Name != "" {
-			v.texts(at.Child("name"), m.Name, validation.IsDNS1123Label(m.Name))
-			if names[m.Name] {
-				v.add(field.Duplicate(at.Child("name"), m.Name))
-			}
-			names[m.Name] = true
-		}
+		v.ownName(m.Name, names, at.Child("name"))
 		v.scope(m.Within(), at.Child("scope"))
 		if !m.ForEach.Expr.IsZero() || m.ForEach.Name != "" || m.ForEach.Expr.Field != "" {
 			v.forEach(m.ForEach, at.Child("forEach"))

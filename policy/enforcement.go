@@ -46,24 +46,30 @@ func (b *Binding) ActionsOn(x *Validation) []Action {
 // ActionsOnError returns what the binding does where x cannot be evaluated and that counts as a failure; x is nil for
 // an error that is about all validations.
 func (b *Binding) ActionsOnError(x *Validation) []Action {
-	switch {
-	case b.Enforcement != nil && b.Enforcement.OnError != nil && x != nil:
-		return atMost(b.Enforcement.OnError, x.MaxEnforcement)
-	case b.Enforcement != nil && b.Enforcement.OnError != nil:
-		return b.Enforcement.OnError
-	case x != nil:
-		return b.ActionsOn(x)
+	if x == nil {
+		x = &Validation{}
 	}
-	return b.Actions
+	if actions := b.onError(); actions != nil {
+		return atMost(actions, x.MaxEnforcement)
+	}
+	return b.ActionsOn(x)
 }
 
 // ActionsOnMisconfiguration returns what the binding does where nothing can be evaluated, as without a param: it
 // denies, whatever its actions are, unless it says otherwise for errors.
 func (b *Binding) ActionsOnMisconfiguration() []Action {
-	if b != nil && b.Enforcement != nil && b.Enforcement.OnError != nil {
-		return b.Enforcement.OnError
+	if actions := b.onError(); actions != nil {
+		return actions
 	}
 	return []Action{Deny}
+}
+
+// onError is what the binding says of errors; nil if it says nothing, or there is none.
+func (b *Binding) onError() []Action {
+	if b == nil || b.Enforcement == nil {
+		return nil
+	}
+	return b.Enforcement.OnError
 }
 
 // Reaches reports whether the binding enforces x, by its level.
@@ -129,16 +135,9 @@ func enforcement(in *dialect.Enforcement) *Enforcement {
 	if in == nil {
 		return nil
 	}
-	out := &Enforcement{OnError: in.OnError}
+	out := &Enforcement{OnError: in.OnError, Validations: in.Validations}
 	if in.Level != nil {
-		out.Level = int(*in.Level)
-		out.emptyLevel = *in.Level == 0
-	}
-	for name, actions := range in.Validations {
-		if out.Validations == nil {
-			out.Validations = map[string][]Action{}
-		}
-		out.Validations[name] = actions
+		out.Level, out.emptyLevel = int(*in.Level), *in.Level == 0
 	}
 	return out
 }
@@ -161,13 +160,7 @@ func (v *validator) ownValidations(p *Policy, spec *field.Path) {
 	names := map[string]bool{}
 	for i := range p.Validations {
 		x, at := &p.Validations[i], path.Index(i)
-		if x.Name != "" {
-			v.texts(at.Child("name"), x.Name, validation.IsDNS1123Label(x.Name))
-			if names[x.Name] {
-				v.add(field.Duplicate(at.Child("name"), x.Name))
-			}
-			names[x.Name] = true
-		}
+		v.ownName(x.Name, names, at.Child("name"))
 		if x.MaxEnforcement != "" {
 			oneOf(v, at.Child("maxEnforcement"), x.MaxEnforcement, actions)
 		}
@@ -189,17 +182,37 @@ func (v *validator) ownValidations(p *Policy, spec *field.Path) {
 	}
 }
 
+// ownName checks the name of a validation or mutation, which none of those before has. It may be empty.
+func (v *validator) ownName(name string, before map[string]bool, path *field.Path) {
+	if name == "" {
+		return
+	}
+	v.texts(path, name, validation.IsDNS1123Label(name))
+	if before[name] {
+		v.add(field.Duplicate(path, name))
+	}
+	before[name] = true
+}
+
 func (v *validator) level(level int, path *field.Path) {
 	if level < 1 || level > maxLevel {
 		v.add(field.Invalid(path, level, fmt.Sprintf("must be between 1 and %d", maxLevel)))
 	}
 }
 
-// codesOf are the codes that say the same as a reason, which clients may go by.
-var codesOf = map[metav1.StatusReason]int32{
+// codes are those that say the same as a reason, which clients may go by.
+var codes = map[metav1.StatusReason]int32{
 	metav1.StatusReasonUnauthorized:          http.StatusUnauthorized,
 	metav1.StatusReasonForbidden:             http.StatusForbidden,
 	metav1.StatusReasonRequestEntityTooLarge: http.StatusRequestEntityTooLarge,
+}
+
+// CodeOf returns the HTTP status of a denial for a reason, as the API server has it.
+func CodeOf(reason metav1.StatusReason) int32 {
+	if code, ok := codes[reason]; ok {
+		return code
+	}
+	return http.StatusUnprocessableEntity
 }
 
 // code checks the code of a denial.
@@ -208,8 +221,8 @@ func (v *validator) code(x *Validation, path *field.Path) {
 		v.add(field.Invalid(path, x.Code, "must be between 400 and 499"))
 		return
 	}
-	for _, reason := range slices.Sorted(maps.Keys(codesOf)) {
-		if code := codesOf[reason]; (x.Code == code) != (x.Reason == reason) {
+	for _, reason := range slices.Sorted(maps.Keys(codes)) {
+		if code := codes[reason]; (x.Code == code) != (x.Reason == reason) {
 			v.add(field.Invalid(path, x.Code, fmt.Sprintf("reason %s means %d, and no other reason does", reason, code)))
 			return
 		}

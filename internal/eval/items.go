@@ -62,11 +62,10 @@ func Items(ctx context.Context, prog *compile.Program, i int, in Inputs) (Change
 		a.scoped = at
 		left--
 		patch, err := itemPatch(a, condition, e, m.PatchType, &left)
-		out.Held, out.Fails = out.Held || !errors.Is(err, errSkipped), out.Fails || errors.Is(err, errSkipped)
+		skipped := errors.Is(err, errSkipped)
+		out.Held, out.Fails = out.Held || !skipped, out.Fails || skipped
 		switch {
-		case errors.Is(err, errSkipped):
-			return nil
-		case errors.Is(err, ErrUnchanged):
+		case skipped, errors.Is(err, ErrUnchanged):
 			return nil
 		case errors.Is(err, ErrBudget):
 			return err

@@ -14,10 +14,9 @@ import (
 const SealAnnotation = "celgate.dev/params-seal"
 
 // A Seal marks policies and bindings whose author was allowed to read their params, and bindings of namespaces whose
-// author was allowed to bind their policies, so that what was stored while
-// nobody was asked about that is told from the rest. It is a keyed hash of what the right was asked for: the kind and
-// the name of the object, and its paramKind, or its policies and paramRef. Only who knows the key can make one;
-// design/0009-params.md says what that means.
+// author was allowed to bind their policies, so that what was stored while nobody was asked about that is told from the
+// rest. It is a keyed hash of what the right was asked for: the kind and the name of the object, and its paramKind, or
+// its policies and paramRef. Only who knows the key can make one; design/0009-params.md says what that means.
 type Seal struct{ key []byte }
 
 // NewSeal returns the seal of a key.

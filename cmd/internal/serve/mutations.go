@@ -71,11 +71,18 @@ func mutationOf(o celgate.Outcome) (index int, of string, ok bool) {
 	if o.Kind != policy.Admission || o.Phase != policy.PhaseMutation {
 		return 0, "", false
 	}
-	rest, ok := strings.CutPrefix(o.Field, "spec.mutations[")
-	if !ok {
-		return 0, "", false
-	}
-	number, of, _ := strings.Cut(rest, "].")
+	list, index, of := partOf(o.Field)
+	return index, of, list == "mutations"
+}
+
+// partOf returns the list of a policy that an expression is in, its place there and what it is of the item; "" for a
+// field that is in no list.
+func partOf(field string) (list string, index int, member string) {
+	list, rest, _ := strings.Cut(strings.TrimPrefix(field, "spec."), "[")
+	number, member, _ := strings.Cut(rest, "].")
 	index, err := strconv.Atoi(number)
-	return index, of, err == nil
+	if err != nil {
+		return "", 0, ""
+	}
+	return list, index, member
 }

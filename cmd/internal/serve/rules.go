@@ -2,6 +2,7 @@ package serve
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,7 +47,7 @@ func (r *ruleMetrics) observe(d *celgate.Decision, set *policy.Set) {
 		if o.Phase != policy.PhaseValidation {
 			continue
 		}
-		switch part, index, _ := rulePart(o.Field); part {
+		switch list, index, _ := partOf(o.Field); list {
 		case "validations":
 			name := cmp.Or(o.Validation, strconv.Itoa(index))
 			r.validations.WithLabelValues(o.Policy, o.Binding, name, strings.ToLower(string(o.Verdict))).Inc()
@@ -67,14 +68,6 @@ func (r *ruleMetrics) observe(d *celgate.Decision, set *policy.Set) {
 			r.conditions.WithLabelValues(o.Policy, name, result).Inc()
 		}
 	}
-}
-
-// rulePart returns the list that an expression is in and its place there.
-func rulePart(field string) (list string, index int, ok bool) {
-	list, rest, _ := strings.Cut(strings.TrimPrefix(field, "spec."), "[")
-	number, _, _ := strings.Cut(rest, "]")
-	index, err := strconv.Atoi(number)
-	return list, index, err == nil
 }
 
 // keep removes the series of policies that are not in a set.
@@ -98,11 +91,17 @@ func (r *ruleMetrics) keep(set *policy.Set) {
 func (m *metrics) count(set, force *policy.Set, rejected map[policy.Ref]celgate.Rejection) {
 	m.definitions.Reset()
 	m.bindings.Reset()
+	bound := map[policy.Ref]bool{}
+	for b := range force.EachBinding() {
+		for _, ref := range b.PolicyRefs() {
+			bound[ref] = true
+		}
+	}
 	for _, p := range set.Policies {
 		state := "active"
 		if _, bad := rejected[p.Ref()]; bad {
 			state = "rejected"
-		} else if !force.Binds(p.Ref()) {
+		} else if !bound[p.Ref()] {
 			state = "unbound"
 		}
 		m.definitions.WithLabelValues(string(p.Kind), state).Inc()
@@ -112,14 +111,12 @@ func (m *metrics) count(set, force *policy.Set, rejected map[policy.Ref]celgate.
 		if _, bad := rejected[b.Ref()]; bad {
 			state = "rejected"
 		}
-		for _, action := range b.Actions {
-			m.bindings.WithLabelValues(b.Kind.Binding(), state, strings.ToLower(string(action))).Inc()
-		}
-		for _, action := range b.MutationActions {
-			m.bindings.WithLabelValues(b.Kind.Binding(), state, strings.ToLower(string(action))).Inc()
-		}
+		actions := slices.Concat(b.Actions, b.MutationActions)
 		if b.Kind == policy.Mutating {
-			m.bindings.WithLabelValues(b.Kind.Binding(), state, "apply").Inc()
+			actions = []policy.Action{policy.Apply}
+		}
+		for _, action := range actions {
+			m.bindings.WithLabelValues(b.Ref().Kind, state, strings.ToLower(string(action))).Inc()
 		}
 	}
 	if m.rules != nil {

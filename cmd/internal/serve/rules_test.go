@@ -102,7 +102,8 @@ func TestCounts(t *testing.T) {
 	bound, alone := &policy.Policy{Kind: policy.Validating, Name: "bound"}, &policy.Policy{Kind: policy.Mutating, Name: "alone"}
 	bad := &policy.Policy{Kind: policy.Validating, Name: "bad"}
 	b := &policy.Binding{Kind: policy.Validating, Name: "b", PolicyName: "bound", Actions: []policy.Action{policy.Warn, policy.Audit}}
-	set := &policy.Set{Policies: []*policy.Policy{bound, alone, bad}, Bindings: []*policy.Binding{b}}
+	set := &policy.Set{Policies: []*policy.Policy{bound, alone, bad}, Bindings: []*policy.Binding{b,
+		{Kind: policy.Admission, Namespace: "team", Name: "team/b", PolicyName: "other", MutationActions: []policy.Action{policy.Apply}}}}
 	force := &policy.Set{Policies: []*policy.Policy{bound, alone}, Bindings: set.Bindings}
 	m.count(set, force, map[policy.Ref]celgate.Rejection{bad.Ref(): {}})
 	want := map[string]float64{
@@ -111,6 +112,7 @@ func TestCounts(t *testing.T) {
 		"celgate_policy_definitions{kind=MutatingAdmissionPolicy,state=unbound}":                   1,
 		"celgate_policy_bindings{action=warn,kind=ValidatingAdmissionPolicyBinding,state=active}":  1,
 		"celgate_policy_bindings{action=audit,kind=ValidatingAdmissionPolicyBinding,state=active}": 1,
+		"celgate_policy_bindings{action=apply,kind=NamespacedAdmissionPolicyBinding,state=active}": 1,
 	}
 	got := counted(t, m, "celgate_policy_definitions")
 	maps.Copy(got, counted(t, m, "celgate_policy_bindings"))
