@@ -42,6 +42,9 @@ type Decision struct {
 	Notes      []Note   // where the answer depends on a defect of the server or on what is not simulated
 	Timings    []Timing // with [Options].Timed
 
+	Spendings   []Spending   // with [Options].Metered
+	Resolutions []Resolution // likewise, of each phase and pass those of a policy side by side
+
 	ran     []invocationKey // in the first pass, of mutating policies that may run again
 	would   []wouldMutate   // of bindings with mutationAction Audit
 	dialect []policy.Ref    // policies that took part and would not on an API server
@@ -182,6 +185,46 @@ type Timing struct {
 	Elapsed time.Duration
 }
 
+// A BudgetOf says what a budget of cost units is for.
+type BudgetOf string
+
+// The budgets of an invocation.
+const (
+	OfMatchConditions  BudgetOf = "matchConditions"
+	OfValidations      BudgetOf = "validations" // with their messages
+	OfAuditAnnotations BudgetOf = "auditAnnotations"
+	OfMutation         BudgetOf = "mutation" // of each one
+)
+
+// Units returns how many CEL cost units a budget has.
+func (b BudgetOf) Units() int64 {
+	if b == OfMatchConditions {
+		return MatchConditionBudget
+	}
+	return Budget
+}
+
+// A Spending says what one invocation, or one mutation of it, spent of a budget.
+type Spending struct {
+	Kind    policy.Kind
+	Phase   policy.Phase
+	Policy  string
+	Binding string
+	Param   string
+	Budget  BudgetOf
+	Units   int64 // of CEL cost; more than the budget has: it has run out
+}
+
+// A Resolution says how often a variable of a policy was evaluated, once for each time that its expressions were with
+// other values, if they asked for it.
+type Resolution struct {
+	Kind     policy.Kind
+	Policy   string
+	Variable string
+	Times    int
+	Failed   int // of these
+}
+
 // A Warning is what the server tells the client beside its answer.
 type Warning struct {
 	Text      string     // as it is sent
@@ -282,6 +325,8 @@ func (d *Decision) join(next *Decision) *Decision {
 		d.ruledBy(p)
 	}
 	d.Timings = append(d.Timings, next.Timings...)
+	d.Spendings = append(d.Spendings, next.Spendings...)
+	d.Resolutions = append(d.Resolutions, next.Resolutions...)
 	return d
 }
 

@@ -74,6 +74,11 @@ func admitObject(t *testing.T, engine *celgate.Engine, resource string, object m
 
 func engineOf(t testing.TB, policies string) *celgate.Engine {
 	t.Helper()
+	return engineWith(t, policies, celgate.Options{})
+}
+
+func engineWith(t testing.TB, policies string, opts celgate.Options) *celgate.Engine {
+	t.Helper()
 	docs, problems := manifest.Read(strings.NewReader(policies), "policies.yaml")
 	for _, p := range problems {
 		t.Fatal(p)
@@ -82,7 +87,7 @@ func engineOf(t testing.TB, policies string) *celgate.Engine {
 	if err := bundle.Err(); err != nil {
 		t.Fatal(err)
 	}
-	engine, err := celgate.New(&bundle.Set, celgate.Options{})
+	engine, err := celgate.New(&bundle.Set, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

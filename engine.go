@@ -42,6 +42,9 @@ type Options struct {
 
 	// Timed makes decisions say how long each invocation took.
 	Timed bool
+
+	// Metered makes decisions say what of each budget was spent, and which variables were evaluated.
+	Metered bool
 }
 
 // An Engine is a compiled set of policies. It is immutable and safe for concurrent use.
@@ -51,6 +54,7 @@ type Engine struct {
 	quirks   quirks.Set
 	typed    eval.Form // how expressions see objects of built-in kinds
 	timed    bool
+	metered  bool
 	limits   bound.Limits
 	pool     *bound.Pool
 	minor    string

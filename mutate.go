@@ -257,6 +257,10 @@ func (p *mutatingPass) mutation(in *invocation, m int, v *versioned) error {
 	p.meter.Keep()
 	p.noteExcess(in)
 	p.record(in, []eval.Outcome{o})
+	if o.Cost == 0 && errors.Is(o.Err, ErrBudget) { // that of one expression alone has a cost
+		o.Cost = Budget + 1
+	}
+	p.spend(in, OfMutation, o.Cost)
 	if told != nil {
 		p.tell(in.hook, in.binding, in, explain.Event{Op: explain.OpMutate, Mutation: told})
 	}
@@ -348,6 +352,7 @@ func (r *run) conditionsHold(in *invocation, v *versioned) (bool, *eval.Outcome)
 	inputs.Request = r.request(r.attributes.Resource, in.kind)
 	conditions := eval.Match(r.ctx, in.hook.Program, inputs)
 	r.record(in, conditions.Outcomes)
+	r.spend(in, OfMatchConditions, conditions.Cost)
 	if conditions.Err != nil {
 		return false, &eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error(), Err: conditions.Err}
 	}

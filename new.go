@@ -55,7 +55,7 @@ func New(set *policy.Set, opts Options) (*Engine, error) {
 // empty returns an engine without policies in the world that the options say.
 func empty(opts Options) (*Engine, error) {
 	e := &Engine{
-		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed,
+		types: opts.Types, cluster: opts.Cluster, timed: opts.Timed, metered: opts.Metered,
 		limits: opts.Limits.bounds(), pool: opts.Limits.pool(),
 		minor: cmp.Or(opts.KubeVersion, Newest), standsIn: opts.WithoutQuirks,
 		index: &hookIndex{}, merger: &merge.Merger{}, watched: &watchedPolicies{}, customs: &registry.Customs{},

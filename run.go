@@ -30,7 +30,7 @@ type progress struct {
 	engine     *Engine
 	decision   *Decision
 	meter      bound.Meter
-	evaluating string  // the name of a policy
+	evaluating *hook
 	mentioning []*hook // with outcomes, of policies that mention what is not simulated
 
 	made []Change // by the mutating policies of this request, as far as they are known
@@ -75,7 +75,7 @@ func (r *run) release() {
 
 // values are those for the expressions of one invocation of a validating policy.
 func (r *run) values(in *invocation, v *versioned) (values eval.Inputs) {
-	r.evaluating = in.hook.Name
+	r.evaluating = in.hook
 	r.fill(&values, in, v)
 	values.Witness, values.Meter = r, &r.meter
 	return values
@@ -84,14 +84,42 @@ func (r *run) values(in *invocation, v *versioned) (values eval.Inputs) {
 // Looped notes that an expression loops for long.
 func (r *run) Looped(uint64) {
 	if r.engine.quirks.Has(quirks.SlowLoop) {
-		r.decision.note(quirks.SlowLoop, r.evaluating)
+		r.decision.note(quirks.SlowLoop, r.evaluating.Name)
 	}
 }
 
 // Met notes that a quirk changes what an expression comes to.
 func (r *run) Met(id quirks.ID) {
 	if r.engine.quirks.Has(id) {
-		r.decision.note(id, r.evaluating)
+		r.decision.note(id, r.evaluating.Name)
+	}
+}
+
+// Resolved counts a variable that has been evaluated.
+func (r *run) Resolved(variable string, failed bool) {
+	if !r.engine.metered {
+		return
+	}
+	h, all := r.evaluating, r.decision.Resolutions
+	i := len(all) - 1
+	for i >= 0 && all[i].Policy == h.Name && all[i].Kind == h.Kind && all[i].Variable != variable {
+		i--
+	}
+	if i < 0 || all[i].Policy != h.Name || all[i].Kind != h.Kind {
+		all = append(all, Resolution{Kind: h.Kind, Policy: h.Name, Variable: variable})
+		i = len(all) - 1
+	}
+	if all[i].Times++; failed {
+		all[i].Failed++
+	}
+	r.decision.Resolutions = all
+}
+
+// spend notes what an invocation has spent of a budget.
+func (r *run) spend(in *invocation, of BudgetOf, units int64) {
+	if r.engine.metered {
+		r.decision.Spendings = append(r.decision.Spendings, Spending{Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name,
+			Binding: in.binding.Name, Param: in.paramName(), Budget: of, Units: units})
 	}
 }
 

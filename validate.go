@@ -80,6 +80,7 @@ func (r *run) validateOn(v *versioned, in *invocation, published *annotations) (
 		matching.Request = r.request(r.attributes.Resource, in.kind)
 		conditions := eval.Match(r.ctx, in.hook.Program, matching)
 		r.record(in, conditions.Outcomes)
+		r.spend(in, OfMatchConditions, conditions.Cost)
 		if conditions.Err != nil {
 			r.violation(in, eval.Outcome{Verdict: eval.Error, Message: conditions.Err.Error(), Err: conditions.Err},
 				in.binding.ActionsOnError(nil))
@@ -95,6 +96,10 @@ func (r *run) validateOn(v *versioned, in *invocation, published *annotations) (
 	inputs.Namespace = &r.namespaces[declaredOnly]
 	result := r.validator.Validate(r.ctx, in.hook.Program, &inputs, &r.namespaces[whole])
 	r.record(in, result.Outcomes)
+	r.spend(in, OfValidations, result.Cost)
+	if result.AnnotationCost > 0 {
+		r.spend(in, OfAuditAnnotations, result.AnnotationCost)
+	}
 	for i := range result.Outcomes {
 		switch o := &result.Outcomes[i]; o.Verdict {
 		case eval.Deny:

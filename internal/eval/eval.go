@@ -58,6 +58,8 @@ type Witness interface {
 	Looped(iterations uint64)
 	// Met is about a quirk that changes what an expression, or its value in a JSON patch, comes to.
 	Met(quirks.ID)
+	// Resolved is about a variable that has been evaluated.
+	Resolved(variable string, failed bool)
 }
 
 // A Lazy is a value that is made when an expression asks for it, and then always the same. Nil is null.
@@ -284,6 +286,7 @@ type variables struct {
 	declared   []compile.Variable
 	values     []ref.Val // nil: not yet evaluated
 	cost       int64     // of those evaluated since takeCost
+	quiet      bool      // nobody is told of them yet
 }
 
 var variablesType = types.NewObjectType("kubernetes.variables",
@@ -322,12 +325,31 @@ func (v *variables) value(i int) ref.Val {
 	case nil:
 		v.values[i] = inEvaluation
 		v.values[i] = v.evaluate(&v.declared[i])
+		if !v.quiet {
+			v.tell(i)
+		}
 	case inEvaluation: // through dyn(variables)
 		return types.NewErr("composited variable %q fails to evaluate: it refers to itself", v.declared[i].Name)
 	default:
 		v.activation.meetAliased(v.values[i])
 	}
 	return v.values[i]
+}
+
+// tell tells the witness that a variable has been evaluated.
+func (v *variables) tell(i int) {
+	if w := v.activation.Witness; w != nil {
+		w.Resolved(v.declared[i].Name, types.IsError(v.values[i]))
+	}
+}
+
+// tellAll tells the witness of all that have been.
+func (v *variables) tellAll() {
+	for i := range v.values {
+		if v.values[i] != nil {
+			v.tell(i)
+		}
+	}
 }
 
 // inEvaluation stands in the place of a variable while it is evaluated.

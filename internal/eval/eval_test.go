@@ -330,5 +330,6 @@ func TestErrorsInALoop(t *testing.T) {
 
 type loops uint64
 
+func (l *loops) Resolved(string, bool)    {}
 func (l *loops) Looped(iterations uint64) { *l = max(*l, loops(iterations)) }
 func (l *loops) Met(quirks.ID)            {}

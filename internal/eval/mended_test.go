@@ -18,8 +18,9 @@ import (
 
 type met []quirks.ID
 
-func (m *met) Looped(uint64)    {}
-func (m *met) Met(id quirks.ID) { *m = append(*m, id) }
+func (m *met) Looped(uint64)         {}
+func (m *met) Resolved(string, bool) {}
+func (m *met) Met(id quirks.ID)      { *m = append(*m, id) }
 
 var minors = map[string]*celenv.Set{} // by minor; the tests take turns
 

@@ -31,9 +31,11 @@ func ApplyConfiguration(ctx context.Context, prog *compile.Program, e *compile.E
 	int64, error) {
 	if e.Err == nil && e.Plan != nil && e.Watch == nil && len(e.Mended) == 0 {
 		a := newActivation(ctx, prog, in)
+		a.variables.quiet = true // if this does not come to anything, they are evaluated once more
 		before := in.Meter.Mark()
 		in.Meter.Start()
 		if tree, cost, ok := e.Plan.Tree(a, ctx.Done()); ok {
+			a.variables.tellAll()
 			left := budget - a.variables.takeCost() // which is not negative and may be as large as an int64
 			if left < 0 || left < int64(cost) {
 				return nil, 0, ErrBudget

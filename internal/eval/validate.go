@@ -48,6 +48,7 @@ type Conditions struct {
 	Matched  bool
 	Err      error     // what failurePolicy Fail makes of errors
 	Outcomes []Outcome // one for each condition that was evaluated
+	Cost     int64     // more than the budget: it has run out
 }
 
 // Match evaluates the match conditions. in.Request is the request with its own resource, in.Namespace is null.
@@ -59,11 +60,13 @@ func Match(ctx context.Context, prog *compile.Program, in Inputs) Conditions {
 		return Conditions{Matched: true}
 	}
 	in.Namespace = nil
-	results, _, err := newActivation(ctx, prog, in).group(prog.MatchConditions, matchBudget)
+	results, left, err := newActivation(ctx, prog, in).group(prog.MatchConditions, matchBudget)
+	cost := spent(matchBudget, left, err)
 	if err != nil {
-		return Conditions{Err: ifFail(prog, err), Outcomes: []Outcome{{Verdict: Error, Message: err.Error(), Err: err}}}
+		return Conditions{Err: ifFail(prog, err), Cost: cost,
+			Outcomes: []Outcome{{Verdict: Error, Message: err.Error(), Err: err}}}
 	}
-	c := Conditions{Matched: true, Outcomes: make([]Outcome, 0, len(results))}
+	c := Conditions{Matched: true, Cost: cost, Outcomes: make([]Outcome, 0, len(results))}
 	var errs []error
 	for i, r := range results {
 		o := Outcome{Expression: prog.MatchConditions[i], Index: i, Cost: r.Cost}
@@ -82,6 +85,17 @@ func Match(ctx context.Context, prog *compile.Program, in Inputs) Conditions {
 		c.Err = ifFail(prog, aggregate(errs))
 	}
 	return c
+}
+
+// spent is what of a budget is gone: one unit more than all of it if that has run out, 0 if nobody knows.
+func spent(of, left int64, err error) int64 {
+	switch {
+	case errors.Is(err, ErrBudget):
+		return of + 1
+	case err != nil:
+		return 0
+	}
+	return of - left
 }
 
 func ifFail(prog *compile.Program, err error) error {
@@ -123,6 +137,9 @@ type Validation struct {
 	// has one for the values that pass, which is Skip if there is no value, and one for each that does not.
 	Outcomes    []Outcome
 	Annotations []Annotation // in the order of the policy; not those that are excluded
+
+	Cost           int64 // of the validations and their messages; more than the budget: it has run out
+	AnnotationCost int64 // likewise
 }
 
 // An Annotation is the value of one audit annotation, or the error in place of it.
@@ -150,7 +167,7 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 	a.begin(ctx, prog)
 	left, err := v.validations(prog)
 	if err != nil {
-		return failed(err)
+		return Validation{Outcomes: failed(err), Cost: spent(budget, left, err)}
 	}
 	// The authorizer is bound for validations only, also where annotations may name it.
 	a.Authorizer, a.RequestResource = nil, nil
@@ -160,7 +177,7 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 		spent := a.mended
 		a.begin(ctx, prog)
 		a.mended = spent // of the same budget
-		messages, messageErr = v.messages(prog, left)
+		messages, left, messageErr = v.messages(prog, left)
 	}
 	for i := range v.outcomes {
 		o := &v.outcomes[i]
@@ -180,16 +197,18 @@ func (v *Validator) Validate(ctx context.Context, prog *compile.Program, in *Inp
 			}
 		}
 	}
+	cost := spent(budget, left, messageErr)
 	if len(prog.Annotations) == 0 || v.guard != nil {
-		return Validation{Outcomes: v.outcomes}
+		return Validation{Outcomes: v.outcomes, Cost: cost}
 	}
 	a.Namespace = wholeNamespace
 	a.begin(ctx, prog)
-	annotations, err := v.annotations(prog)
+	annotations, left, err := v.annotations(prog)
+	outcomes := v.outcomes
 	if err != nil {
-		return failed(err)
+		outcomes = failed(err)
 	}
-	return Validation{v.outcomes, annotations}
+	return Validation{outcomes, annotations, cost, spent(budget, left, err)}
 }
 
 // Release lets go of everything but the memory.
@@ -324,8 +343,8 @@ func (v *Validator) add(o Outcome, at *Scoped) {
 }
 
 // messages evaluates the message expressions: of validations with a scope for each value that fails, of others always.
-// The results are those for the outcomes.
-func (v *Validator) messages(prog *compile.Program, left int64) ([]Result, error) {
+// The results are those for the outcomes, with the rest of the budget.
+func (v *Validator) messages(prog *compile.Program, left int64) ([]Result, int64, error) {
 	results := make([]Result, len(v.outcomes))
 	for i := range v.outcomes {
 		o := &v.outcomes[i]
@@ -339,17 +358,18 @@ func (v *Validator) messages(prog *compile.Program, left int64) ([]Result, error
 		}
 		var err error
 		if results[i], left, err = v.activation.evaluate(e, left); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 	v.activation.scoped = nil
-	return results, nil
+	return results, left, nil
 }
 
-func (v *Validator) annotations(prog *compile.Program) ([]Annotation, error) {
-	values, _, err := v.activation.group(prog.Annotations, budget)
+// annotations evaluates the audit annotations, and returns the rest of their budget.
+func (v *Validator) annotations(prog *compile.Program) ([]Annotation, int64, error) {
+	values, left, err := v.activation.group(prog.Annotations, budget)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var annotations []Annotation
 	for i, r := range values {
@@ -364,11 +384,12 @@ func (v *Validator) annotations(prog *compile.Program) ([]Annotation, error) {
 		}
 		annotations = append(annotations, a)
 	}
-	return annotations, nil
+	return annotations, left, nil
 }
 
-func failed(err error) Validation {
-	return Validation{Outcomes: []Outcome{{Verdict: Error, Message: err.Error(), Err: err}}}
+// failed is one error in place of all outcomes.
+func failed(err error) []Outcome {
+	return []Outcome{{Verdict: Error, Message: err.Error(), Err: err}}
 }
 
 // message chooses the text of a denial: the messageExpression if it gave one line of text, else the message,

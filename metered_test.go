@@ -1,0 +1,114 @@
+package celgate_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/celgate/celgate"
+)
+
+// metered asks an engine that counts about a ConfigMap, for which there is an AdmissionPolicy.
+func metered(t *testing.T, spec string) *celgate.Decision {
+	t.Helper()
+	policies := strings.Replace(dialectPolicy("p", spec), configMapRules, mutableRules, 1)
+	engine := engineWith(t, policies, celgate.Options{Metered: true})
+	for _, r := range engine.Rejected() {
+		t.Fatal(r.Status.Message)
+	}
+	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "b"},
+		"metadata": map[string]any{"name": "c", "namespace": "default"}}
+	return admitObject(t, engine, "configmaps", object)
+}
+
+// TestMetered counts what of each budget is spent, and which variables are evaluated: once for the conditions, once for
+// the validations, again for messages, and not those that nobody asks for.
+func TestMetered(t *testing.T) {
+	d := metered(t, `
+  matchConditions: [{name: m, expression: object.metadata.name == "c"}]
+  variables:
+  - {name: used, expression: object.data.a}
+  - {name: wrong, expression: object.data.z}
+  - {name: unused, expression: object.data.a}
+  mutations:
+  - {patchType: JSONMergePatch, jsonMergePatch: {expression: '{"data": {"b": variables.used}}'}}
+  mutationValidationPolicy: Skip
+  reinvocationPolicy: Never
+  validations:
+  - {expression: variables.used == "x", messageExpression: '"not " + variables.used'}
+  - {expression: variables.used == "b"}
+  - {expression: variables.wrong == "b"}
+  auditAnnotations: [{key: k, valueExpression: string(variables.used)}]
+`)
+	var variables []string
+	for _, r := range d.Resolutions {
+		variables = append(variables, fmt.Sprintf("%s %s %d %d", r.Policy, r.Variable, r.Times, r.Failed))
+	}
+	slices.Sort(variables)
+	// In the mutating phase the mutation asks for it; in the other one validations, message and annotation.
+	if got := strings.Join(variables, ", "); got != "p used 1 0, p used 3 0, p wrong 1 1" {
+		t.Errorf("variables: %s", got)
+	}
+	budgets, costs := map[celgate.BudgetOf]int{}, map[celgate.BudgetOf]int64{}
+	for _, s := range d.Spendings {
+		budgets[s.Budget]++
+		costs[s.Budget] += s.Units
+		if s.Policy != "p" || s.Binding != "p" || s.Units <= 0 || s.Units > s.Budget.Units() {
+			t.Errorf("%+v", s)
+		}
+	}
+	want := map[celgate.BudgetOf]int{celgate.OfMatchConditions: 2, celgate.OfMutation: 1, celgate.OfValidations: 1,
+		celgate.OfAuditAnnotations: 1}
+	if !maps.Equal(budgets, want) {
+		t.Errorf("budgets: %v", budgets)
+	}
+	var validations int64
+	for _, o := range d.Outcomes {
+		if strings.HasPrefix(o.Field, "spec.validations") {
+			validations += o.Cost
+		}
+	}
+	if costs[celgate.OfValidations] <= validations {
+		t.Errorf("the message costs nothing: %d of %d", validations, costs[celgate.OfValidations])
+	}
+	if d := admit(t, dialectPolicy("p", "  validations: [{expression: 'true'}]\n"), "{a: b}"); d.Spendings != nil {
+		t.Error("counted though nobody asks")
+	}
+}
+
+// TestBudgetSpent says of a budget that has run out that more than all of it is spent. One expression cannot spend it:
+// that may cost 1,000,000.
+func TestBudgetSpent(t *testing.T) {
+	const loop = `lists.range(370).all(i, lists.range(370).all(j, i + j >= 0))`
+	repeat := func(format string) string {
+		var all []string
+		for i := range 12 {
+			all = append(all, fmt.Sprintf(format, i, loop))
+		}
+		return "[" + strings.Join(all, ", ") + "]\n"
+	}
+	const holds = "  validations: [{expression: 'true'}]\n"
+	var sum []string
+	for i := range 12 {
+		sum = append(sum, fmt.Sprintf("variables.v%d", i))
+	}
+	for _, c := range []struct {
+		of   celgate.BudgetOf
+		spec string
+	}{
+		{celgate.OfMatchConditions, "  matchConditions: " + repeat("{name: m%d, expression: '%s'}") + holds},
+		{celgate.OfValidations, "  validations: " + repeat("{name: v%d, expression: '%s'}")},
+		{celgate.OfAuditAnnotations, holds + "  auditAnnotations: " + repeat("{key: k%d, valueExpression: 'string(%s)'}")},
+		{celgate.OfMutation, "  variables: " + repeat("{name: v%d, expression: '%s'}") + "  reinvocationPolicy: Never\n" +
+			"  mutationValidationPolicy: Skip\n  mutations: [{patchType: JSONMergePatch, jsonMergePatch: {expression: '" +
+			strings.Join(sum, " && ") + ` ? {"data": {"x": "y"}} : {}'}}]` + "\n"},
+	} {
+		d := metered(t, c.spec)
+		i := slices.IndexFunc(d.Spendings, func(s celgate.Spending) bool { return s.Budget == c.of })
+		if i < 0 || d.Spendings[i].Units != c.of.Units()+1 || d.Allowed {
+			t.Errorf("%s: %+v %s", c.of, d.Spendings, said(d))
+		}
+	}
+}
