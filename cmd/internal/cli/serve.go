@@ -144,7 +144,7 @@ func (s *serving) flags(cmd *cobra.Command) {
 		f.StringVar(&s.Ops, "metrics-listen", "", "`ADDRESS` serve /metrics, /healthz and /readyz here, without TLS")
 		f.BoolVar(&s.Profile, "pprof", false, "serve /debug/pprof there too")
 		f.BoolVar(&s.RuleMetrics, "rule-metrics", false,
-			"count single validations and match conditions, and what validations cost")
+			"count single validations, match conditions and variables, and what of each\nbudget is spent")
 		f.DurationVar(&s.DrainDelay, "drain-delay", 0,
 			"`DURATION` how long to keep answering after the signal to end\n(default: not at all)")
 		f.StringVar(&s.format, "log-format", "text", "`FORMAT` the format of the log on standard error: text (default) or json")

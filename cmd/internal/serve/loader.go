@@ -318,7 +318,7 @@ func (l *loader) buildIn(ctx context.Context, world *kube.World, f *folder) erro
 	}
 	return l.compile(f, set, sources, celgate.Options{
 		KubeVersion: cmp.Or(l.KubeVersion, world.KnownMinor()), Types: types, Cluster: world, WithoutQuirks: true,
-		Timed: true,
+		Timed: true, Metered: l.RuleMetrics,
 	})
 }
 
@@ -357,7 +357,7 @@ func (l *loader) build(f *folder) error {
 		return err
 	}
 	return l.compile(f, &f.set, nil, celgate.Options{KubeVersion: minor, Types: types, Cluster: alone{cluster},
-		WithoutQuirks: true, Timed: true})
+		WithoutQuirks: true, Timed: true, Metered: l.RuleMetrics})
 }
 
 func (f *folder) definitions() []map[string]any {

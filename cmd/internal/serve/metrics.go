@@ -31,18 +31,21 @@ type metrics struct {
 	policies  *prometheus.GaugeVec
 	leader    prometheus.Gauge
 	shadow    *prometheus.CounterVec
-	mutations *prometheus.CounterVec
+	mutations map[policy.Kind]*prometheus.CounterVec
 	rules     *ruleMetrics // nil: nobody asks for them
 
 	definitions, bindings *prometheus.GaugeVec
 
-	set     func() *policy.Set // in force
+	set         func() *policy.Set // in force
+	known, gone map[named]bool     // what may have series, and what was removed last
+
 	slowest slowest
 }
 
 func newMetrics(l *loader) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), checks: map[policy.Kind]*prometheus.CounterVec{},
-		times: map[policy.Kind]*prometheus.HistogramVec{}, set: l.inForce}
+		times: map[policy.Kind]*prometheus.HistogramVec{}, mutations: map[policy.Kind]*prometheus.CounterVec{},
+		set: l.inForce}
 	m.addChecks()
 	m.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "celgate", Subsystem: "webhook", Name: "requests_total",
@@ -64,7 +67,7 @@ func newMetrics(l *loader) *metrics {
 	if l.RuleMetrics {
 		m.rules = newRuleMetrics(m.registry)
 	}
-	m.registry.MustRegister(m.mutations, m.definitions, m.bindings, m.shadow, m.answers, m.duration,
+	m.registry.MustRegister(m.definitions, m.bindings, m.shadow, m.answers, m.duration,
 		m.loads, m.loading, m.compiling, m.loaded, m.policies,
 		m.leader, readyGauge(l), failingGauge(l), trouble{l, m}, m.attempted,
 		collectors.NewGoCollector(),
@@ -95,12 +98,15 @@ func (m *metrics) addChecks() {
 			Help:    "Time of a policy with a binding in one request, for all its params.",
 			Buckets: []float64{0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.1, 1},
 		}, labels)
+		m.mutations[kind] = prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "celgate", Subsystem: subsystem, Name: "mutations_total",
+			Help: "Mutations in requests, by policy, binding, mutation (its name, or its index) and result: changed, would_change, evaluated (without effect), skipped (by its condition), denied or error.",
+		}, []string{"policy", "policy_binding", "mutation", "result"})
 		m.registry.MustRegister(m.checks[kind], m.times[kind])
+		if kind != policy.Validating {
+			m.registry.MustRegister(m.mutations[kind])
+		}
 	}
-	m.mutations = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "celgate", Subsystem: "admission_policy", Name: "mutations_total",
-		Help: "Mutations of AdmissionPolicies in requests, by policy, binding, mutation (its name, or its index) and result: changed, would_change, evaluated (without effect), skipped (by its condition), denied or error.",
-	}, []string{"policy", "policy_binding", "mutation", "result"})
 }
 
 // addLoads adds the metrics of putting policies in force.
@@ -320,7 +326,7 @@ func (m *metrics) observe(o webhook.Observation) {
 			}
 		}
 		for _, r := range mutationResults(o.Decision, m.set()) {
-			m.mutations.WithLabelValues(r.policy, r.binding, r.mutation, r.result).Inc()
+			m.mutations[r.kind].WithLabelValues(r.policy, r.binding, r.mutation, r.result).Inc()
 		}
 		if m.rules != nil {
 			m.rules.observe(o.Decision, m.set())
@@ -382,14 +388,21 @@ func phaseOf(kind policy.Kind, phase policy.Phase) policy.Phase {
 
 const (
 	invalidError = "invalid_error"
+	compileError = "compile_error"
 	outOfBudget  = "out_of_budget"
 )
 
+// errorType is the server's word for an error: out of budget are expressions that together cost too much; one that does
+// so alone is as any other error.
 func errorType(err error) string {
+	var compile *celgate.CompileError
+	var one *celgate.ExpressionError
 	switch {
 	case err == nil:
 		return noError
-	case errors.Is(err, celgate.ErrBudget):
+	case errors.As(err, &compile):
+		return compileError
+	case errors.Is(err, celgate.ErrBudget) && !errors.As(err, &one):
 		return outOfBudget
 	}
 	return invalidError

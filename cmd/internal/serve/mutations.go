@@ -9,12 +9,16 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// A mutationResult is what became of one mutation of an AdmissionPolicy in one request, with one binding and param.
-type mutationResult struct{ policy, binding, mutation, result string }
+// A mutationResult is what became of one mutation in one request, with one binding and param.
+type mutationResult struct {
+	kind                              policy.Kind
+	policy, binding, mutation, result string
+}
 
 // mutationResults are those of a decision, in the order of evaluation; set has the names of mutations.
 func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 	type invocation struct {
+		kind                   policy.Kind
 		policy, binding, param string
 		mutation               int
 	}
@@ -26,7 +30,7 @@ func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 				indexes = []int{0}
 			}
 			for _, i := range indexes {
-				changed[invocation{c.Policy, c.Binding, c.Param, i}] = result
+				changed[invocation{c.Kind, c.Policy, c.Binding, c.Param, i}] = result
 			}
 		}
 	}
@@ -38,7 +42,7 @@ func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 		if !ok {
 			continue
 		}
-		p := set.Policy(policy.Admission.Ref(o.Policy))
+		p := dialectPolicy(set, o)
 		known := p != nil && index < len(p.Mutations)
 		result := ""
 		switch condition := of == "condition"; {
@@ -53,22 +57,36 @@ func mutationResults(d *celgate.Decision, set *policy.Set) []mutationResult {
 		case condition:
 			continue // the mutation itself follows
 		default:
-			if result = changed[invocation{o.Policy, o.Binding, o.Param, index}]; result == "" {
+			if result = changed[invocation{o.Kind, o.Policy, o.Binding, o.Param, index}]; result == "" {
 				result = "evaluated"
 			}
 		}
-		name := ""
-		if known {
-			name = p.Mutations[index].Name
-		}
-		all = append(all, mutationResult{o.Policy, o.Binding, cmp.Or(name, strconv.Itoa(index)), result})
+		all = append(all, mutationResult{o.Kind, o.Policy, o.Binding, nameOfMutation(p, index), result})
 	}
 	return all
 }
 
+// dialectPolicy returns the policy of an outcome, of which mutations may have names and conditions; nil for one of the
+// released kinds, whose mutations have none.
+func dialectPolicy(set *policy.Set, o celgate.Outcome) *policy.Policy {
+	if o.Kind != policy.Admission {
+		return nil
+	}
+	return set.Policy(o.Kind.Ref(o.Policy))
+}
+
+// nameOfMutation is the name of a mutation, or its index.
+func nameOfMutation(p *policy.Policy, index int) string {
+	name := ""
+	if p != nil && index < len(p.Mutations) {
+		name = p.Mutations[index].Name
+	}
+	return cmp.Or(name, strconv.Itoa(index))
+}
+
 // mutationOf returns the index of the mutation that an outcome is about, and which of its expressions.
 func mutationOf(o celgate.Outcome) (index int, of string, ok bool) {
-	if o.Kind != policy.Admission || o.Phase != policy.PhaseMutation {
+	if o.Phase != policy.PhaseMutation {
 		return 0, "", false
 	}
 	list, index, of := partOf(o.Field)

@@ -113,7 +113,8 @@ func TestTogether(t *testing.T) {
 	}
 	d := ask(made[&l.fail])
 	got := mutationResults(d, set)
-	want := []mutationResult{{"a", "both", "sets", "changed"}, {"a", "both", "1", "skipped"}}
+	want := []mutationResult{{policy.Admission, "a", "both", "sets", "changed"},
+		{policy.Admission, "a", "both", "1", "skipped"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}

@@ -12,79 +12,174 @@ import (
 	"github.com/celgate/celgate/policy"
 )
 
-// ruleMetrics count single expressions: one series for each validation, match condition and binding in force, so they
-// are asked for (--rule-metrics). Series of policies that are gone are removed.
+// ruleMetrics count single expressions: some series for each validation, mutation, match condition and variable in
+// force, so they are asked for (--rule-metrics).
 type ruleMetrics struct {
-	validations, conditions *prometheus.CounterVec
-	costs                   *prometheus.HistogramVec
-	known                   map[string]bool // names of policies that may have series
+	validations, conditions, variables *prometheus.CounterVec
+	costs, mutationCosts, budgets      *prometheus.HistogramVec
 }
 
 func newRuleMetrics(registry *prometheus.Registry) *ruleMetrics {
-	r := &ruleMetrics{
-		validations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "celgate", Name: "validations_total",
-			Help: "Validations in requests, by policy, binding, validation (its name, or its index) and result: admit, deny, error, skip (by a match condition, a guard or a level, or no value at the path of a scope).",
-		}, []string{"policy", "policy_binding", "validation", "result"}),
-		conditions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "celgate", Name: "match_conditions_total",
-			Help: "Match conditions in requests, by policy, condition and result: true, false or error.",
-		}, []string{"policy", "condition", "result"}),
-		costs: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "celgate", Name: "validation_cost_units",
-			Help:    "CEL cost units of a validation in one request with one binding and param; all of a policy have 10,000,000.",
-			Buckets: []float64{10, 100, 1_000, 10_000, 100_000, 1_000_000, 3_000_000, 10_000_000},
-		}, []string{"policy", "validation"}),
-		known: map[string]bool{},
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "celgate", Name: name, Help: help}, labels)
 	}
-	registry.MustRegister(r.validations, r.conditions, r.costs)
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "celgate", Name: name, Help: help,
+			Buckets: buckets}, labels)
+	}
+	units := []float64{10, 100, 1_000, 10_000, 100_000, 300_000, 1_000_000, 10_000_000}
+	r := &ruleMetrics{
+		validations: counter("validations_total",
+			"Validations in requests, by kind of policy, policy, binding, validation (its name, or its index) and result: admit, deny, error, skip (by a match condition, a guard or a level, or no value at the path of a scope).",
+			"kind", "policy", "policy_binding", "validation", "result"),
+		conditions: counter("match_conditions_total",
+			"Match conditions in requests, by kind of policy, policy, phase, condition and result: true, false or error. Of those that together spend the whole budget there is one, *.",
+			"kind", "policy", "phase", "condition", "result"),
+		variables: counter("variables_total",
+			"Evaluations of variables, by kind of policy, policy, variable and result: value or error. Each is evaluated when an expression first asks for it.",
+			"kind", "policy", "variable", "result"),
+		costs: histogram("validation_cost_units",
+			"CEL cost units of a validation in one request with one binding and param, with the variables that it was the first to ask for; one expression may have 1,000,000.",
+			units, "kind", "policy", "validation"),
+		mutationCosts: histogram("mutation_cost_units",
+			"CEL cost units of a mutation in one request with one binding and param; one expression may have 1,000,000.",
+			units, "kind", "policy", "mutation"),
+		budgets: histogram("budget_used_ratio",
+			"What one request with one binding and param spends of a budget: match_conditions (2,500,000 CEL cost units), validations with their messages, audit_annotations, or each mutation (10,000,000). Above 1 it has run out.",
+			[]float64{0.0001, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.8, 1}, "kind", "policy", "budget"),
+	}
+	for _, each := range r.all() {
+		registry.MustRegister(each)
+	}
 	return r
 }
 
-// observe counts the expressions of a decision; set has the names of match conditions.
+// all are the metrics, of which each has the labels kind and policy.
+func (r *ruleMetrics) all() []series {
+	return []series{r.validations, r.conditions, r.variables, r.costs, r.mutationCosts, r.budgets}
+}
+
+// observe counts the expressions of a decision; set has the names of match conditions and mutations.
 func (r *ruleMetrics) observe(d *celgate.Decision, set *policy.Set) {
 	for _, o := range d.Outcomes {
-		if o.Phase != policy.PhaseValidation {
-			continue
-		}
-		switch list, index, _ := partOf(o.Field); list {
+		kind := string(o.Kind)
+		switch list, index, member := partOf(o.Field); list {
 		case "validations":
 			name := cmp.Or(o.Validation, strconv.Itoa(index))
-			r.validations.WithLabelValues(o.Policy, o.Binding, name, strings.ToLower(string(o.Verdict))).Inc()
+			r.validations.WithLabelValues(kind, o.Policy, o.Binding, name, strings.ToLower(string(o.Verdict))).Inc()
 			if o.Verdict != celgate.Skip {
-				r.costs.WithLabelValues(o.Policy, name).Observe(float64(o.Cost))
+				r.costs.WithLabelValues(kind, o.Policy, name).Observe(float64(o.Cost))
+			}
+		case "mutations":
+			if o.Phase == policy.PhaseMutation && member != "condition" {
+				name := nameOfMutation(dialectPolicy(set, o), index)
+				r.mutationCosts.WithLabelValues(kind, o.Policy, name).Observe(float64(o.Cost))
 			}
 		case "matchConditions":
-			name, result := strconv.Itoa(index), "true"
+			name := strconv.Itoa(index)
 			if p := set.Policy(o.Kind.Ref(o.Policy)); p != nil && index < len(p.MatchConditions) {
 				name = p.MatchConditions[index].Name
 			}
-			switch o.Verdict {
-			case celgate.Skip:
-				result = "false"
-			case celgate.Error:
-				result = "error"
-			}
-			r.conditions.WithLabelValues(o.Policy, name, result).Inc()
+			r.condition(o, name)
+		}
+	}
+	for _, s := range d.Spendings {
+		if s.Budget == celgate.OfMatchConditions && s.Units > s.Budget.Units() {
+			o := celgate.Outcome{Kind: s.Kind, Phase: s.Phase, Policy: s.Policy, Verdict: celgate.Error}
+			r.condition(o, "*")
+		}
+		r.budgets.WithLabelValues(string(s.Kind), s.Policy, budgetNames[s.Budget]).
+			Observe(float64(s.Units) / float64(s.Budget.Units()))
+	}
+	for _, v := range d.Resolutions {
+		resolved := r.variables.MustCurryWith(prometheus.Labels{
+			"kind": string(v.Kind), "policy": v.Policy, "variable": v.Variable})
+		if v.Times > v.Failed {
+			resolved.WithLabelValues("value").Add(float64(v.Times - v.Failed))
+		}
+		if v.Failed > 0 {
+			resolved.WithLabelValues("error").Add(float64(v.Failed))
 		}
 	}
 }
 
-// keep removes the series of policies that are not in a set.
-func (r *ruleMetrics) keep(set *policy.Set) {
-	now := map[string]bool{}
-	for _, p := range set.Policies {
-		now[p.Name] = true
+var budgetNames = map[celgate.BudgetOf]string{
+	celgate.OfMatchConditions: "match_conditions", celgate.OfValidations: "validations",
+	celgate.OfAuditAnnotations: "audit_annotations", celgate.OfMutation: "mutation",
+}
+
+// condition counts a match condition.
+func (r *ruleMetrics) condition(o celgate.Outcome, name string) {
+	result := "true"
+	switch o.Verdict {
+	case celgate.Skip:
+		result = "false"
+	case celgate.Error:
+		result = "error"
 	}
-	for name := range r.known {
-		if !now[name] {
-			gone := prometheus.Labels{"policy": name}
-			r.validations.DeletePartialMatch(gone)
-			r.conditions.DeletePartialMatch(gone)
-			r.costs.DeletePartialMatch(gone)
+	r.conditions.WithLabelValues(string(o.Kind), o.Policy, string(o.Phase), name, result).Inc()
+}
+
+// series are those of a metric.
+type series interface {
+	prometheus.Collector
+	DeletePartialMatch(prometheus.Labels) int
+}
+
+// keep removes the series of policies and bindings that are not in a set. What is gone is removed again the next time:
+// a request that had begun may have been counted since.
+func (m *metrics) keep(set *policy.Set) {
+	now := map[named]bool{}
+	for _, p := range set.Policies {
+		now[named{kind: p.Kind, policy: p.Name}] = true
+	}
+	for b := range set.EachBinding() {
+		for _, ref := range b.PolicyRefs() {
+			now[named{policy.Kind(ref.Kind), ref.Name, b.Name}] = true
 		}
 	}
-	r.known = now
+	gone := map[named]bool{}
+	for n := range m.known {
+		if !now[n] {
+			gone[n] = true
+		}
+	}
+	for n := range gone {
+		m.remove(n)
+	}
+	for n := range m.gone {
+		if !now[n] {
+			m.remove(n)
+		}
+	}
+	m.known, m.gone = now, gone
+}
+
+// A named policy, or with a binding what it does by that one, may have series.
+type named struct {
+	kind            policy.Kind
+	policy, binding string
+}
+
+// remove removes the series of what is not in force any more.
+func (m *metrics) remove(n named) {
+	labels := prometheus.Labels{"policy": n.policy}
+	if n.binding != "" {
+		labels["policy_binding"] = n.binding
+	}
+	for _, each := range []series{m.checks[n.kind], m.times[n.kind], m.mutations[n.kind]} {
+		each.DeletePartialMatch(labels)
+	}
+	if n.binding == "" {
+		m.shadow.DeletePartialMatch(labels)
+	}
+	if m.rules == nil {
+		return
+	}
+	labels["kind"] = string(n.kind)
+	for _, each := range m.rules.all() {
+		each.DeletePartialMatch(labels)
+	}
 }
 
 // count says how many policies and bindings there are of each kind, and what they do.
@@ -119,7 +214,5 @@ func (m *metrics) count(set, force *policy.Set, rejected map[policy.Ref]celgate.
 			m.bindings.WithLabelValues(b.Ref().Kind, state, strings.ToLower(string(action))).Inc()
 		}
 	}
-	if m.rules != nil {
-		m.rules.keep(force)
-	}
+	m.keep(force)
 }

@@ -45,7 +45,7 @@ func counted(t *testing.T, m *metrics, prefix string) map[string]float64 {
 	return all
 }
 
-// TestRuleMetrics counts single expressions, and forgets those of policies that are gone.
+// TestRuleMetrics counts single validations and match conditions by their names.
 func TestRuleMetrics(t *testing.T) {
 	l := &loader{}
 	l.RuleMetrics = true
@@ -72,27 +72,151 @@ func TestRuleMetrics(t *testing.T) {
 		outcome("spec.matchConditions[0].expression", celgate.Error, "", 1),
 		outcome("spec.validations[1].expression", celgate.Skip, "", 0),
 	}}})
+	const of = "kind=ValidatingAdmissionPolicy,policy=p"
 	want := map[string]float64{
-		"celgate_validations_total{policy=p,policy_binding=b,result=deny,validation=first}": 1,
-		"celgate_validations_total{policy=p,policy_binding=b,result=admit,validation=1}":    1,
-		"celgate_validations_total{policy=p,policy_binding=b,result=skip,validation=1}":     1,
-		"celgate_validation_cost_units{policy=p,validation=first}":                          1,
-		"celgate_validation_cost_units{policy=p,validation=1}":                              1,
+		"celgate_validations_total{" + of + ",policy_binding=b,result=deny,validation=first}": 1,
+		"celgate_validations_total{" + of + ",policy_binding=b,result=admit,validation=1}":    1,
+		"celgate_validations_total{" + of + ",policy_binding=b,result=skip,validation=1}":     1,
+		"celgate_validation_cost_units{" + of + ",validation=first}":                          1,
+		"celgate_validation_cost_units{" + of + ",validation=1}":                              1,
 	}
 	if got := counted(t, m, "celgate_validation"); !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
 	want = map[string]float64{
-		"celgate_match_conditions_total{condition=mine,policy=p,result=true}":  1,
-		"celgate_match_conditions_total{condition=mine,policy=p,result=false}": 1,
-		"celgate_match_conditions_total{condition=mine,policy=p,result=error}": 1,
+		"celgate_match_conditions_total{condition=mine," + "kind=ValidatingAdmissionPolicy,phase=validation,policy=p,result=true}":  1,
+		"celgate_match_conditions_total{condition=mine," + "kind=ValidatingAdmissionPolicy,phase=validation,policy=p,result=false}": 1,
+		"celgate_match_conditions_total{condition=mine," + "kind=ValidatingAdmissionPolicy,phase=validation,policy=p,result=error}": 1,
 	}
 	if got := counted(t, m, "celgate_match_conditions"); !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
-	m.count(&policy.Set{}, &policy.Set{}, nil)
-	if got := slices.Collect(maps.Keys(counted(t, m, "celgate_validation"))); len(got) > 0 {
-		t.Errorf("left: %v", got)
+}
+
+const counting = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: same}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  matchConditions: [{name: named, expression: 'object.metadata.name == "c"'}]
+  variables: [{name: label, expression: '"b"'}, {name: missing, expression: object.data.z}]
+  reinvocationPolicy: Never
+  failurePolicy: Ignore
+  mutations:
+  - {patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {"a": variables.label}}}'}}
+  - {patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {"a": variables.missing}}}'}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: one}
+spec: {policyName: same}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: two}
+spec: {policyName: same}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: same}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  variables: [{name: label, expression: object.metadata.labels.a}]
+  validations: [{expression: variables.label == "b"}]
+  auditAnnotations: [{key: k, valueExpression: string(variables.label)}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: one}
+spec: {policyName: same, validationActions: [Deny]}
+`
+
+// TestCounting has a mutating and a validating policy of one name, whose series are apart, and which go with the policy
+// or the binding that they are about.
+func TestCounting(t *testing.T) {
+	l := &loader{}
+	l.RuleMetrics = true
+	m := newMetrics(l)
+	set := setOf(t, counting)
+	m.set = func() *policy.Set { return set }
+	m.count(set, set, nil)
+	engine, err := celgate.New(set, celgate.Options{WithoutQuirks: true, Metered: true, Timed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &celgate.Request{Operation: celgate.Create, Namespace: "default", Name: "c", Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "default"}}}
+	request.Kind.Version, request.Kind.Kind = "v1", "ConfigMap"
+	request.Resource.Version, request.Resource.Resource = "v1", "configmaps"
+	prepared, err := engine.Prepare(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decision, err := engine.Admit(t.Context(), prepared)
+	if err != nil || !decision.Allowed {
+		t.Fatal(err, decision.Status)
+	}
+	m.observe(webhook.Observation{Decision: decision})
+	const mutating, validating = "kind=MutatingAdmissionPolicy", "kind=ValidatingAdmissionPolicy"
+	want := map[string]float64{
+		"celgate_variables_total{" + mutating + ",policy=same,result=value,variable=label}":                             2,
+		"celgate_variables_total{" + mutating + ",policy=same,result=error,variable=missing}":                           2,
+		"celgate_variables_total{" + validating + ",policy=same,result=value,variable=label}":                           2, // validation, annotation
+		"celgate_mutation_cost_units{" + mutating + ",mutation=0,policy=same}":                                          2,
+		"celgate_mutation_cost_units{" + mutating + ",mutation=1,policy=same}":                                          2,
+		"celgate_budget_used_ratio{budget=match_conditions," + mutating + ",policy=same}":                               4, // in the second pass, too
+		"celgate_budget_used_ratio{budget=mutation," + mutating + ",policy=same}":                                       4,
+		"celgate_budget_used_ratio{budget=validations," + validating + ",policy=same}":                                  1,
+		"celgate_budget_used_ratio{budget=audit_annotations," + validating + ",policy=same}":                            1,
+		"celgate_match_conditions_total{condition=named," + mutating + ",phase=mutation,policy=same,result=true}":       4,
+		"celgate_mutating_admission_policy_mutations_total{mutation=0,policy=same,policy_binding=one,result=changed}":   1,
+		"celgate_mutating_admission_policy_mutations_total{mutation=0,policy=same,policy_binding=two,result=evaluated}": 1,
+		"celgate_mutating_admission_policy_mutations_total{mutation=1,policy=same,policy_binding=one,result=error}":     1,
+		"celgate_mutating_admission_policy_mutations_total{mutation=1,policy=same,policy_binding=two,result=error}":     1,
+	}
+	all := counted(t, m, "celgate_")
+	for name, n := range want {
+		if all[name] != n {
+			t.Errorf("%s %v, not %v", name, all[name], n)
+		}
+	}
+	if t.Failed() {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if strings.Contains(name, "policy=same") {
+				t.Log(name, all[name])
+			}
+		}
+	}
+
+	of := func(part string) (n int) {
+		for name := range counted(t, m, "celgate_") {
+			if strings.Contains(name, part) && !strings.HasPrefix(name, "celgate_policy_") {
+				n++
+			}
+		}
+		return n
+	}
+	if of("policy_binding=two") == 0 {
+		t.Error("nothing of the binding")
+	}
+	unbound := &policy.Set{Policies: set.Policies, Bindings: slices.DeleteFunc(slices.Clone(set.Bindings),
+		func(b *policy.Binding) bool { return b.Name == "two" })}
+	m.count(unbound, unbound, nil)
+	if n := of("policy_binding=two"); n != 0 || of("policy_binding=one") == 0 {
+		t.Error("of the binding that is gone:", n)
+	}
+	alone := &policy.Set{Policies: set.Policies[1:], Bindings: set.Bindings[2:]}
+	m.count(alone, alone, nil)
+	if n := of("MutatingAdmissionPolicy,"); n != 0 || of("ValidatingAdmissionPolicy,") == 0 || of("mutating_admission_policy") != 0 {
+		t.Error("of the policy that is gone:", n)
+	}
+	m.observe(webhook.Observation{Decision: decision}) // of a request that had begun
+	for range 2 {
+		m.count(&policy.Set{}, &policy.Set{}, nil)
+	}
+	if n := of("policy=same"); n != 0 {
+		t.Error("left:", n)
 	}
 }
 

@@ -42,7 +42,7 @@ type Options struct {
 	Ops     string // address of metrics, health and readiness, without TLS; empty: none
 	Profile bool   // also pprof there
 
-	// RuleMetrics counts single validations and match conditions, too.
+	// RuleMetrics counts single validations, match conditions and variables, and costs, too.
 	RuleMetrics bool
 
 	// Callers are who may ask for reviews.

@@ -242,7 +242,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestDashboard looks for the metrics of the dashboard among those that a server has.
+// TestDashboard looks for the metrics of the dashboard among those that a server has, and for those of policies on the
+// dashboard.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/dashboard.json")
 	if err != nil {
@@ -258,12 +259,13 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	descriptions := make(chan *prometheus.Desc, 1000)
-	newMetrics(&loader{}).registry.Describe(descriptions)
+	newMetrics(&loader{Options: Options{RuleMetrics: true}}).registry.Describe(descriptions)
 	watches{}.Describe(descriptions)
 	close(descriptions)
-	known := map[string]bool{}
+	known, ofPolicies := map[string]bool{}, map[string]bool{}
 	for d := range descriptions {
 		name := regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(d.String())[1]
+		ofPolicies[name] = regexp.MustCompile(`variableLabels: {[^}]*\b(policy|kind)\b`).MatchString(d.String())
 		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
 			known[name+suffix] = true
 		}
@@ -279,8 +281,17 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
-	if len(shown) < 10 {
-		t.Errorf("the dashboard shows %v alone", shown)
+	n := 0
+	for name, of := range ofPolicies {
+		if !of {
+			continue
+		}
+		if n++; !shown[name] && !shown[name+"_bucket"] {
+			t.Errorf("no panel shows %s", name)
+		}
+	}
+	if len(shown) < 10 || n < 15 {
+		t.Errorf("the dashboard shows %v alone, %d metrics are of policies", shown, n)
 	}
 }
 
