@@ -185,24 +185,13 @@ type Timing struct {
 	Elapsed time.Duration
 }
 
-// A BudgetOf says what a budget of cost units is for.
-type BudgetOf string
-
 // The budgets of an invocation.
 const (
-	OfMatchConditions  BudgetOf = "matchConditions"
-	OfValidations      BudgetOf = "validations" // with their messages
-	OfAuditAnnotations BudgetOf = "auditAnnotations"
-	OfMutation         BudgetOf = "mutation" // of each one
+	OfMatchConditions  = "matchConditions"
+	OfValidations      = "validations" // with their messages
+	OfAuditAnnotations = "auditAnnotations"
+	OfMutation         = "mutation" // of each one
 )
-
-// Units returns how many CEL cost units a budget has.
-func (b BudgetOf) Units() int64 {
-	if b == OfMatchConditions {
-		return MatchConditionBudget
-	}
-	return Budget
-}
 
 // A Spending says what one invocation, or one mutation of it, spent of a budget.
 type Spending struct {
@@ -211,8 +200,9 @@ type Spending struct {
 	Policy  string
 	Binding string
 	Param   string
-	Budget  BudgetOf
-	Units   int64 // of CEL cost; more than the budget has: it has run out
+	Budget  string // such as [OfValidations]
+	Units   int64  // of CEL cost; more than Of: the budget has run out
+	Of      int64  // what the budget has
 }
 
 // A Resolution says how often a variable of a policy was evaluated, once for each time that its expressions were with

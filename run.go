@@ -116,10 +116,14 @@ func (r *run) Resolved(variable string, failed bool) {
 }
 
 // spend notes what an invocation has spent of a budget.
-func (r *run) spend(in *invocation, of BudgetOf, units int64) {
+func (r *run) spend(in *invocation, budget string, units int64) {
 	if r.engine.metered {
+		of := int64(Budget)
+		if budget == OfMatchConditions {
+			of = MatchConditionBudget
+		}
 		r.decision.Spendings = append(r.decision.Spendings, Spending{Kind: in.hook.Kind, Phase: in.hook.phase, Policy: in.hook.Name,
-			Binding: in.binding.Name, Param: in.paramName(), Budget: of, Units: units})
+			Binding: in.binding.Name, Param: in.paramName(), Budget: budget, Units: units, Of: of})
 	}
 }
 

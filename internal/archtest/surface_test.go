@@ -24,7 +24,7 @@ import (
 // that nobody outside of the module can use does not belong to the public API, and a new one has a line in
 // CHANGELOG.md. Aliases of types of Kubernetes do not count: whoever uses them knows them.
 var exportedTypes = map[string]int{
-	"":         31,
+	"":         33,
 	"explain":  12,
 	"manifest": 6,
 	"policy":   27,

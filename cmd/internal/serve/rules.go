@@ -84,12 +84,12 @@ func (r *ruleMetrics) observe(d *celgate.Decision, set *policy.Set) {
 		}
 	}
 	for _, s := range d.Spendings {
-		if s.Budget == celgate.OfMatchConditions && s.Units > s.Budget.Units() {
+		if s.Budget == celgate.OfMatchConditions && s.Units > s.Of {
 			o := celgate.Outcome{Kind: s.Kind, Phase: s.Phase, Policy: s.Policy, Verdict: celgate.Error}
 			r.condition(o, "*")
 		}
 		r.budgets.WithLabelValues(string(s.Kind), s.Policy, budgetNames[s.Budget]).
-			Observe(float64(s.Units) / float64(s.Budget.Units()))
+			Observe(float64(s.Units) / float64(s.Of))
 	}
 	for _, v := range d.Resolutions {
 		resolved := r.variables.MustCurryWith(prometheus.Labels{
@@ -103,7 +103,7 @@ func (r *ruleMetrics) observe(d *celgate.Decision, set *policy.Set) {
 	}
 }
 
-var budgetNames = map[celgate.BudgetOf]string{
+var budgetNames = map[string]string{
 	celgate.OfMatchConditions: "match_conditions", celgate.OfValidations: "validations",
 	celgate.OfAuditAnnotations: "audit_annotations", celgate.OfMutation: "mutation",
 }
