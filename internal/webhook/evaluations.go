@@ -3,17 +3,11 @@ package webhook
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net/http"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/celgate/celgate"
-	"github.com/celgate/celgate/internal/bound"
 )
 
 // Evaluations bounds what runs at once: some evaluations for each processor, because more would only make each other
@@ -167,8 +161,8 @@ func (l *lane) release() {
 	l.free++
 }
 
-// end gives the place back for good.
-func (p *place) end() {
+// end gives the place back for good. It reports false if the request was answered before.
+func (p *place) end() bool {
 	l := p.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,9 +172,10 @@ func (p *place) end() {
 		l.abandoned, l.abandonedBytes, l.stuck = l.abandoned-1, l.abandonedBytes-p.bytes, l.stuck-1
 	}
 	l.release()
+	return !p.abandoned
 }
 
-// abandon notes that the request was answered. It reports false if the evaluation has ended.
+// abandon notes that the request is answered without the evaluation. It reports false if that has ended.
 func (p *place) abandon() bool {
 	l := p.lane
 	l.mu.Lock()
@@ -193,6 +188,7 @@ func (p *place) abandon() bool {
 	if !p.away {
 		l.stuck++
 	}
+	p.of.abandonedTotal.Add(1)
 	return true
 }
 
@@ -234,42 +230,9 @@ func (p *place) Return() {
 	}
 }
 
-// An evaluated is how an evaluation ended.
-type evaluated struct {
-	decision *celgate.Decision
-	err      error
-}
-
 func (a *answer) bound() *Evaluations {
 	if a.Evaluations == nil {
 		return NewEvaluations()
 	}
 	return a.Evaluations
-}
-
-// within decides, which ends the place, and waits for that until the deadline.
-func (a *answer) within(ctx context.Context, p *place,
-	decide func(context.Context) (*celgate.Decision, error)) (*celgate.Decision, error) {
-	result := make(chan evaluated, 1)
-	work(func() {
-		var e evaluated
-		defer func() {
-			if v := recover(); v != nil {
-				a.log(ctx, slog.LevelError, "panic", "value", short(fmt.Sprint(v)), "stack", string(debug.Stack()))
-				e = evaluated{nil, errors.New("internal error")}
-			}
-			p.end()
-			result <- e
-		}()
-		e.decision, e.err = decide(bound.WithPlace(ctx, p))
-	})
-	select {
-	case r := <-result:
-		return r.decision, r.err
-	case <-ctx.Done():
-	}
-	if p.abandon() {
-		p.of.abandonedTotal.Add(1)
-	}
-	return nil, ctx.Err()
 }

@@ -22,6 +22,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/celgate/celgate"
@@ -131,20 +132,26 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	a := &answer{Handler: h, Observation: Observation{Phase: phase, Code: http.StatusOK}}
-	start := time.Now()
+	a := &answer{Handler: h, Observation: Observation{Phase: phase, Code: http.StatusOK}, start: time.Now(), w: w}
 	body, err := a.respond(w, r)
-	a.Elapsed = time.Since(start)
+	if !a.answered {
+		a.send(r.Context(), w, body, err)
+	}
+}
+
+// send sends the body of a review, or the error in its place.
+func (a *answer) send(ctx context.Context, w http.ResponseWriter, body []byte, err error) {
+	a.Elapsed = time.Since(a.start)
 	if err != nil {
 		a.Code = http.StatusInternalServerError
 		var failure *httpError
 		if errors.As(err, &failure) {
 			a.Code = failure.code
 		}
-		a.log(r.Context(), slog.LevelError, "no answer", "code", a.Code, "error", a.logged(r.Context(), err))
+		a.log(ctx, slog.LevelError, "no answer", "code", a.Code, "error", a.logged(ctx, err))
 	}
-	if h.Observe != nil {
-		h.Observe(a.Observation)
+	if a.Observe != nil {
+		a.Observe(a.Observation)
 	}
 	if err != nil {
 		if a.Code == http.StatusServiceUnavailable {
@@ -202,16 +209,45 @@ func short(text string) string {
 type answer struct {
 	*Handler
 	Observation
+
+	start time.Time
+	w     http.ResponseWriter
+	text  string // of the body
+
+	// What release gives back.
+	part   *share
+	unload func()
+
+	late     sync.Mutex // held by what answers at the deadline (late.go)
+	answered bool       // there
+}
+
+// release gives back what the body takes of the bounds.
+func (a *answer) release() {
+	if a.unload != nil {
+		a.unload()
+		a.unload = nil
+	}
+	if a.part != nil {
+		a.part.keep(0)
+		a.part = nil
+	}
+}
+
+// logPanic logs a panic and returns what the other side is told.
+func (a *answer) logPanic(ctx context.Context, v any) error {
+	a.log(ctx, slog.LevelError, "panic", "value", short(fmt.Sprint(v)), "stack", string(debug.Stack()))
+	return errors.New("internal error")
 }
 
 func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
+	defer a.release()
 	defer func() {
 		if v := recover(); v != nil {
 			if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(v)
 			}
-			a.log(r.Context(), slog.LevelError, "panic", "value", short(fmt.Sprint(v)), "stack", string(debug.Stack()))
-			body, err = nil, errors.New("internal error")
+			body, err = nil, a.logPanic(r.Context(), v)
 		}
 	}()
 	if r.Method != http.MethodPost {
@@ -232,7 +268,7 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 		return nil, refuse(http.StatusBadRequest, "%w", err)
 	}
 	defer cancel()
-	text, part, err := a.InFlight.read(ctx, w, http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
+	a.text, a.part, err = a.InFlight.read(ctx, w, http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
 	var tooLong *http.MaxBytesError
 	var refused *httpError
 	switch {
@@ -247,22 +283,32 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (body []byte, e
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "read the body: %w", err)
 	}
-	defer part.keep(0)
-	weight, unload, err := a.InFlight.weigh(ctx, text)
+	weight, unload, err := a.InFlight.weigh(ctx, a.text)
 	if err != nil {
 		return nil, err
 	}
-	defer unload()
-	if err := a.decide(ctx, engine, text, weight); err != nil {
-		if ctx.Err() != nil && !errors.As(err, &refused) {
-			return nil, refuse(http.StatusGatewayTimeout, "no answer in time: %w", err)
-		}
+	a.unload = unload
+	err = a.decide(ctx, engine, weight)
+	if a.answered {
+		return nil, nil
+	}
+	return a.settle(ctx, err)
+}
+
+// settle makes the decision the body of an answer; of an error, that of the deadline if this has come.
+func (a *answer) settle(ctx context.Context, err error) ([]byte, error) {
+	var refused *httpError
+	switch {
+	case err == nil:
+	case ctx.Err() != nil && !errors.As(err, &refused):
+		return nil, refuse(http.StatusGatewayTimeout, "no answer in time: %w", err)
+	default:
 		return nil, err
 	}
 	a.Observation.Shadow = a.Handler.Shadow && a.Request.Resource.Group != policy.OwnGroup
 	a.say(ctx)
 	if a.Request.Resource.Group != policy.OwnGroup {
-		a.Beside.ask(a.Phase, text, a.Request, a.Decision)
+		a.Beside.ask(a.Phase, a.text, a.Request, a.Decision)
 	}
 	if a.Observation.Shadow {
 		return marshal(review{APIVersion: reviewVersion, Kind: reviewKind,
@@ -301,12 +347,11 @@ func withDeadline(r *http.Request) (context.Context, context.CancelFunc, error) 
 // decide reads the request and asks the engine, both in a place of its lane: what is made of a body takes several times
 // as much memory. About celgate's own kinds no policy is asked, so that none can keep its author from changing it.
 //
-// What cannot be judged of these in time is denied. An error would not do: of most of their objects the webhook that
-// asks has the failurePolicy Ignore, and the object would be stored though nobody knows what it takes.
-func (a *answer) decide(ctx context.Context, engine *celgate.Engine, text string, weight int64) (err error) {
+// Once the evaluation has begun, the request is answered at its deadline in any case.
+func (a *answer) decide(ctx context.Context, engine *celgate.Engine, weight int64) (err error) {
 	bound := a.bound()
 	lane := bound.reviews
-	own := heading(text)
+	own := heading(a.text)
 	if own != nil {
 		a.Request, lane = own, bound.own
 		if own.Operation == celgate.Delete { // whatever else is being judged
@@ -314,12 +359,7 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, text string
 			return nil
 		}
 	}
-	defer func() {
-		if a.Request != nil && a.Request.Resource.Group == policy.OwnGroup &&
-			(errors.Is(err, errTooMany) || errors.Is(err, context.DeadlineExceeded)) {
-			a.Decision, err = &celgate.Decision{Status: notJudged(a.Request)}, nil
-		}
-	}()
+	defer func() { err = a.judgeOwn(err) }()
 	p, err := bound.begin(ctx, lane, weight)
 	if err != nil {
 		return err
@@ -330,7 +370,7 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, text string
 			p.end()
 		}
 	}()
-	if a.Request, err = decode(text); err != nil {
+	if a.Request, err = decode(a.text); err != nil {
 		return refuseBody("the body is no AdmissionReview that can be answered", err)
 	}
 	ask := a.evaluate
@@ -341,9 +381,16 @@ func (a *answer) decide(ctx context.Context, engine *celgate.Engine, text string
 		return refuse(http.StatusBadRequest, "the request has more than one resource")
 	}
 	begun = true
-	a.Decision, err = a.within(ctx, p, func(ctx context.Context) (*celgate.Decision, error) {
-		return ask(ctx, engine)
-	})
+	return a.decideInTime(ctx, p, func(ctx context.Context) (*celgate.Decision, error) { return ask(ctx, engine) })
+}
+
+// judgeOwn denies objects of celgate's own kinds that cannot be judged in time. An error would not do: of most of them
+// the webhook that asks has the failurePolicy Ignore, and the object would be stored though nobody knows what it takes.
+func (a *answer) judgeOwn(err error) error {
+	if a.Request != nil && a.Request.Resource.Group == policy.OwnGroup &&
+		(errors.Is(err, errTooMany) || errors.Is(err, context.DeadlineExceeded)) {
+		a.Decision, err = &celgate.Decision{Status: notJudged(a.Request)}, nil
+	}
 	return err
 }
 

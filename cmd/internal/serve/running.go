@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"bufio"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -24,14 +26,33 @@ func (r *running) count(next http.Handler) http.Handler {
 		}
 		r.since[request] = time.Now()
 		r.mu.Unlock()
-		defer func() {
-			r.mu.Lock()
-			delete(r.since, request)
-			r.mu.Unlock()
-		}()
-		next.ServeHTTP(w, request)
+		defer r.forget(request)
+		next.ServeHTTP(&trackedResponse{w, r, request}, request)
 	})
 }
+
+func (r *running) forget(request *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.since, request)
+}
+
+// A trackedResponse is that of a request which is kept in mind until its connection is taken from its handler: then it
+// is being answered, and what the handler goes on with is an abandoned evaluation.
+type trackedResponse struct {
+	http.ResponseWriter
+	by      *running
+	request *http.Request
+}
+
+// Hijack is that of http.Hijacker.
+func (c *trackedResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c.by.forget(c.request)
+	return http.NewResponseController(c.ResponseWriter).Hijack()
+}
+
+// Unwrap is for http.ResponseController.
+func (c *trackedResponse) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // now returns how many there are, and how long the longest has taken until now.
 func (r *running) now() (n int, longest time.Duration) {

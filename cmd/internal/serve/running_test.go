@@ -1,0 +1,40 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// TestRunningTaken is a handler that goes on after its connection was taken from it to answer: the request counts no
+// longer.
+func TestRunningTaken(t *testing.T) {
+	var r running
+	answered, end := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(r.count(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n, _ := r.now(); n != 1 {
+			t.Errorf("%d requests before the answer", n)
+		}
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		fmt.Fprint(conn, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+		conn.Close()
+		<-end
+		close(answered)
+	})))
+	defer server.Close()
+	response, err := http.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if n, longest := r.now(); n != 0 || longest != 0 {
+		t.Errorf("%d requests after the answer, the longest for %v", n, longest)
+	}
+	close(end)
+	<-answered
+}
